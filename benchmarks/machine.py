@@ -1,0 +1,35 @@
+"""Where a figure came from: printed with every result."""
+
+from __future__ import annotations
+
+import os
+import platform
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+PACKAGES = ("unbag", "numpy", "scipy", "scikit-learn")
+
+
+def machine() -> dict[str, str]:
+    """Date, processor and versions."""
+    return {
+        "date": datetime.now(UTC).date().isoformat(),
+        "machine": f"{_processor()}, {os.cpu_count()} cores",
+        "python": platform.python_version(),
+        **{name: version(name) for name in PACKAGES},
+    }
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        for line in info.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
+
+
+def machine_line() -> str:
+    """Return the same as one line."""
+    return ", ".join(f"{name} {value}" for name, value in machine().items())

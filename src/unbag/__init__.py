@@ -1,0 +1,27 @@
+"""Learn to classify single instances from the class proportions of bags."""
+
+from unbag.bags import Bags, check_bag_target
+from unbag.frames import bags_from_frame
+from unbag.model_selection import BagKFold, BagShuffleSplit
+from unbag.models import (
+    KernelMCMClassifier,
+    KernelMCMClassifierCV,
+    LinearMCMClassifier,
+    LinearMCMClassifierCV,
+)
+from unbag.targets import bag_target
+
+__version__ = "0.1.0.dev0"
+
+__all__ = [
+    "BagKFold",
+    "BagShuffleSplit",
+    "Bags",
+    "KernelMCMClassifier",
+    "KernelMCMClassifierCV",
+    "LinearMCMClassifier",
+    "LinearMCMClassifierCV",
+    "bag_target",
+    "bags_from_frame",
+    "check_bag_target",
+]

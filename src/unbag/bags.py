@@ -1,0 +1,244 @@
+"""Bags of instances and the class proportions known about them.
+
+`check_bag_target` turns the target `y` into `Bags`, the frozen view that the rest of the library
+works with. Nothing behind `Bags` sees `y`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import assert_all_finite, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+
+BagModel = Literal["instances", "bags"]
+
+# Proportions closer together than this differ by rounding only.
+SAME_PROPORTION = 1e-9
+
+# Shares that were divided and printed elsewhere rarely sum to exactly one.
+_SUM_TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Bags:
+    """What is known about the bags: who is in which, how large they are, and of what mixture.
+
+    Attributes
+    ----------
+    index : ndarray of shape (n_instances,)
+        Position of each instance's bag in the arrays below.
+    ids : ndarray of shape (n_bags,)
+        The user's names of the bags, for messages and tables.
+    sizes : ndarray of shape (n_bags,)
+        Number of instances in each bag, n_i in the paper.
+    proportions : ndarray of shape (n_bags, n_classes)
+        Share of each class in each bag; with two classes the columns are 1 − γ_i and γ_i.
+    classes : ndarray of shape (n_classes,)
+        Labels of the classes, in the order of the columns.
+    labelled : ndarray of bool, shape (n_bags,)
+        Bags gathered from single rows of known label. They are pure and may be divided at will,
+        since every part of them is just as pure.
+    """
+
+    index: NDArray[np.intp]
+    ids: NDArray[Any]
+    sizes: NDArray[np.int64]
+    proportions: NDArray[np.float64]
+    classes: NDArray[Any]
+    labelled: NDArray[np.bool_]
+
+    @property
+    def n_bags(self) -> int:
+        """Number of bags, L in the paper."""
+        return len(self.sizes)
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return self.proportions.shape[1]
+
+    @property
+    def n_instances(self) -> int:
+        """Number of instances in all bags together."""
+        return len(self.index)
+
+    @property
+    def class_shares(self) -> NDArray[np.float64]:
+        """Share of each class among all instances."""
+        return self.sizes @ self.proportions / self.sizes.sum()
+
+    def means(self, values: NDArray[Any]) -> NDArray[np.float64]:
+        """Mean of ``values`` over each bag; the last axis runs over instances, then over bags."""
+        flat = values.reshape(-1, self.n_instances)
+        sums = np.stack([np.bincount(self.index, row, self.n_bags) for row in flat])
+        return (sums / self.sizes).reshape(*values.shape[:-1], self.n_bags)
+
+    def draws(self, bag_model: BagModel) -> NDArray[np.float64]:
+        """Count the independent draws in each bag under one of the paper's two bag models.
+
+        Under ``"instances"`` (IIM) these are the instances. Under ``"bags"`` (IBM) instances of
+        a bag may depend on each other in any way, so that a bag counts once, however large;
+        rows of known label are no bag and still count one by one.
+        """
+        if bag_model == "instances":
+            return self.sizes.astype(float)
+        if bag_model == "bags":
+            return np.where(self.labelled, self.sizes, 1).astype(float)
+        raise ValueError(f"bag_model must be 'instances' or 'bags', not {bag_model!r}.")
+
+    def take(self, bags: NDArray[Any]) -> tuple[Bags, NDArray[np.intp]]:
+        """Keep some whole bags: the `Bags` of those, and the rows that are left."""
+        chosen = np.arange(self.n_bags)[bags]
+        if len(np.unique(chosen)) < len(chosen):
+            raise ValueError("A bag cannot be taken twice.")
+        position = np.full(self.n_bags, -1)
+        position[chosen] = np.arange(len(chosen))
+        rows = np.flatnonzero(position[self.index] >= 0)
+        kept = Bags(
+            index=position[self.index[rows]],
+            ids=self.ids[chosen],
+            sizes=self.sizes[chosen],
+            proportions=self.proportions[chosen],
+            classes=self.classes,
+            labelled=self.labelled[chosen],
+        )
+        return kept, rows
+
+
+def check_bag_target(y: Any) -> Bags:
+    """Read a target as `Bags`: one made by `bag_target`, or plain labels.
+
+    Plain labels are pure bags, one per class. A bag of one instance whose proportion is 0 or 1
+    is a labelled row; such rows are gathered into one pure bag per class as well.
+    """
+    dtype = getattr(y, "dtype", None)
+    names = getattr(dtype, "names", None)
+    if names is None:
+        return _bags_from_labels(y)
+    missing = [name for name in ("bag", "proportion", "size") if name not in names]
+    if missing:
+        raise ValueError(f"The target has no field {missing[0]!r}; make it with unbag.bag_target.")
+    if y.ndim != 1 or len(y) == 0:
+        raise ValueError(f"The target must have one dimension and some rows, not shape {y.shape}.")
+    ids, first, codes = np.unique(y["bag"], return_index=True, return_inverse=True)
+    shares = np.asarray(y["proportion"], dtype=float)
+    check_constant(shares, shares[first], codes, ids, "proportion")
+    proportions = check_shares(shares[first], ids)
+    if proportions.ndim == 1:
+        proportions = np.column_stack([1 - proportions, proportions])
+    sizes = np.bincount(codes)
+    check_constant(y["size"].astype(float), y["size"][first].astype(float), codes, ids, "size")
+    _check_whole(sizes, y["size"][first], ids)
+    classes = np.arange(proportions.shape[1])
+    single = (y["size"][first] == 1) & (proportions.max(axis=1) == 1)
+    if not single.any():
+        return Bags(codes, ids, sizes, proportions, classes, np.zeros(len(ids), dtype=bool))
+    return _gather_labelled_rows(codes, ids, proportions, classes, single)
+
+
+def _bags_from_labels(y: Any) -> Bags:
+    y = column_or_1d(y, warn=True)
+    assert_all_finite(y, input_name="y")
+    check_classification_targets(y)
+    classes, index = np.unique(y, return_inverse=True)
+    return Bags(
+        index=index,
+        ids=classes,
+        sizes=np.bincount(index),
+        proportions=np.eye(len(classes)),
+        classes=classes,
+        labelled=np.ones(len(classes), dtype=bool),
+    )
+
+
+def _gather_labelled_rows(
+    codes: NDArray[np.intp],
+    ids: NDArray[Any],
+    proportions: NDArray[np.float64],
+    classes: NDArray[Any],
+    single: NDArray[np.bool_],
+) -> Bags:
+    """Join all bags marked ``single`` into one bag per class, behind the others."""
+    n_other = int((~single).sum())
+    present, place = np.unique(proportions[single].argmax(axis=1), return_inverse=True)
+    position = np.empty(len(ids), dtype=np.intp)
+    position[~single] = np.arange(n_other)
+    position[single] = n_other + place
+    index = position[codes]
+    names = [f"rows labelled {classes[c]}" for c in present]
+    return Bags(
+        index=index,
+        ids=np.array([*ids[~single], *names], dtype=object),
+        sizes=np.bincount(index),
+        proportions=np.vstack([proportions[~single], np.eye(len(classes))[present]]),
+        classes=classes,
+        labelled=np.arange(n_other + len(present)) >= n_other,
+    )
+
+
+def bag_name(bag_id: Any) -> str:
+    """Write a bag's id as the user wrote it."""
+    return repr(bag_id.item() if isinstance(bag_id, np.generic) else bag_id)
+
+
+def check_shares(shares: NDArray[np.float64], ids: NDArray[Any]) -> NDArray[np.float64]:
+    """One valid share per bag, or one per bag and class."""
+    if shares.ndim > 2 or (shares.ndim == 2 and shares.shape[1] < 2):
+        raise ValueError(
+            "proportion must be the share of the positive class, or one column per class "
+            f"(two or more); its shape is {shares.shape}."
+        )
+    rows = shares.reshape(len(ids), -1 if len(ids) else 1)
+    wrong = ~np.isfinite(rows).all(axis=1)
+    if wrong.any():
+        raise ValueError(f"The proportion of bag {bag_name(ids[wrong][0])} is not a finite number.")
+    wrong = ((rows < 0) | (rows > 1)).any(axis=1)
+    if wrong.any():
+        bag = int(wrong.argmax())
+        raise ValueError(
+            f"The proportion of bag {bag_name(ids[bag])} is {shares[bag]}, outside [0, 1]."
+        )
+    if shares.ndim == 2:
+        total = shares.sum(axis=1)
+        wrong = np.abs(total - 1) > _SUM_TOLERANCE
+        if wrong.any():
+            bag = int(wrong.argmax())
+            raise ValueError(
+                f"The shares of bag {bag_name(ids[bag])} sum to {total[bag]:g}, not to 1."
+            )
+        shares = shares / total[:, None]
+    return shares
+
+
+def check_constant(
+    values: NDArray[np.float64],
+    per_bag: NDArray[np.float64],
+    codes: NDArray[np.intp],
+    ids: NDArray[Any],
+    what: str,
+) -> None:
+    """Refuse values that differ between the rows of a bag."""
+    differs = values != per_bag[codes]
+    both_nan = np.isnan(values) & np.isnan(per_bag[codes])
+    differs = (differs & ~both_nan).reshape(len(codes), -1).any(axis=1)
+    if differs.any():
+        bag = codes[int(differs.argmax())]
+        raise ValueError(
+            f"The {what} is not the same for all instances of bag {bag_name(ids[bag])}."
+        )
+
+
+def _check_whole(rows: NDArray[np.int64], size: NDArray[np.int64], ids: NDArray[Any]) -> None:
+    # a bag drawn several times by a bootstrap is still whole
+    cut = rows % size != 0
+    if cut.any():
+        bag = int(cut.argmax())
+        raise ValueError(
+            f"Bag {bag_name(ids[bag])} has {rows[bag]} of its {size[bag]} instances here: a "
+            "proportion says nothing about part of a bag. Split whole bags (unbag.BagKFold, "
+            "unbag.BagShuffleSplit), or call bag_target again if these rows are now the bag."
+        )

@@ -1,0 +1,271 @@
+"""Bags drawn from rows of known label, to try methods where the truth can be looked up.
+
+`make_bags` is the paper's sampling scheme (section "Experiments"): bags of different mixtures.
+`shuffle_bags` is what most other papers do: rows at random, so that all bags resemble each other
+the more the larger they are.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.random import RandomState
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_random_state, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+
+from unbag.targets import bag_target
+
+
+@runtime_checkable
+class Distribution(Protocol):
+    """A frozen distribution as `scipy.stats` makes it."""
+
+    def rvs(self, size: Any = ..., random_state: Any = ...) -> Any:
+        """Draw ``size`` times."""
+
+
+Proportions = tuple[float, float] | Distribution
+Seed = int | RandomState | None
+
+# Shares drawn from a distribution over mixtures sum to one up to rounding.
+_SUM_TOLERANCE = 1e-9
+
+
+def make_bags(
+    labels: ArrayLike,
+    bag_size: int | ArrayLike,
+    proportions: Proportions = (0, 1),
+    *,
+    n_bags: int | None = None,
+    random_state: Seed = None,
+) -> tuple[NDArray[np.intp], NDArray[np.void]]:
+    """Draw bags of different mixtures from labelled rows: the paper's sampling scheme.
+
+    Each bag's true proportion γ_i is drawn independently, its labels are independent draws from
+    that mixture (CIIM in the paper), so that the number of positives is Binomial(n_i, γ_i), and
+    it is filled with rows of these labels. No row is drawn twice. The proportion in `y` is the
+    observed one, which is the share of positives among the rows of the bag.
+
+    Parameters
+    ----------
+    labels : array-like of shape (n_rows,)
+        The class of each row: any two values, of which the larger is the positive one, or more.
+    bag_size : int or array-like of shape (n_bags,)
+        Number of rows in every bag, or in each.
+    proportions : (low, high) or frozen scipy.stats distribution
+        Where true proportions come from: the uniform distribution between two numbers, or any
+        distribution inside [0, 1], such as ``scipy.stats.beta(2, 5)``. For more than two
+        classes a distribution over mixtures, such as ``scipy.stats.dirichlet([1, 1, 1])``; the
+        default (0, 1) makes all mixtures equally likely, whatever the number of classes.
+    n_bags : int, optional
+        How many bags to draw. By default one for each entry of ``bag_size``; if that is a single
+        number, bags are drawn one after the other until the next does not fit any more, for want
+        of rows of the classes it asks for. Rows of another class may be left then.
+    random_state : int, RandomState or None
+        Makes the draw repeatable.
+
+    Returns
+    -------
+    index : ndarray of shape (n_instances,)
+        Positions of the drawn rows in ``labels``, bag after bag, in random order within a bag.
+    y : structured ndarray of shape (n_instances,)
+        Their bags and proportions, as `unbag.bag_target` makes it. Bags are numbered from 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unbag.datasets import make_bags
+    >>> labels = np.array([0, 1] * 50)
+    >>> index, y = make_bags(labels, bag_size=10, proportions=(0, 0.5), n_bags=4, random_state=0)
+    >>> y["proportion"][::10]
+    array([0.2, 0.4, 0.3, 0.4])
+    >>> labels[index].reshape(4, 10).mean(axis=1)
+    array([0.2, 0.4, 0.3, 0.4])
+    """
+    classes, codes = _check_labels(labels)
+    rng = check_random_state(random_state)
+    available = np.bincount(codes)
+    sizes = check_sizes(bag_size, n_bags, n_rows=len(codes))
+    shares = draw_proportions(proportions, len(sizes), len(classes), rng)
+    counts = draw_counts(sizes, shares, rng)
+    if n_bags is None and np.ndim(bag_size) == 0:
+        fits = (counts.cumsum(axis=0) <= available).all(axis=1)
+        # not even the first bag fits: keep it, for the message below
+        counts = counts[: max(int(fits.sum()), 1)]
+        sizes = sizes[: len(counts)]
+    needed = counts.sum(axis=0)
+    if (needed > available).any():
+        short = int(np.argmax(needed - available))
+        raise ValueError(
+            f"These bags need {needed[short]} rows of class {classes[short]}, "
+            f"but labels has only {available[short]}."
+        )
+    drawn = [rng.permutation(np.flatnonzero(codes == c))[:total] for c, total in enumerate(needed)]
+    bag = np.concatenate([np.repeat(np.arange(len(sizes)), of_class) for of_class in counts.T])
+    shuffled = rng.permutation(len(bag))
+    order = shuffled[np.argsort(bag[shuffled], kind="stable")]
+    return np.concatenate(drawn)[order], observed_target(sizes, counts)
+
+
+def shuffle_bags(
+    labels: ArrayLike,
+    bag_size: int | ArrayLike,
+    *,
+    n_bags: int | None = None,
+    random_state: Seed = None,
+) -> tuple[NDArray[np.intp], NDArray[np.void]]:
+    """Shuffle labelled rows and cut them into bags, whose mixtures are then much alike.
+
+    This is how bags are made in most of the literature. All proportions are close to the share
+    of the class among all rows, the closer the larger the bags, which leaves little to learn
+    from; see `make_bags` for bags that differ.
+
+    Parameters
+    ----------
+    labels : array-like of shape (n_rows,)
+        The class of each row: any two values, of which the larger is the positive one, or more.
+    bag_size : int or array-like of shape (n_bags,)
+        Number of rows in every bag, or in each.
+    n_bags : int, optional
+        How many bags to make. By default one for each entry of ``bag_size``, or, if that is a
+        single number, as many as there are rows for. Rows that fill no bag are left out.
+    random_state : int, RandomState or None
+        Makes the draw repeatable.
+
+    Returns
+    -------
+    index : ndarray of shape (n_instances,)
+        Positions of the rows in ``labels``, bag after bag.
+    y : structured ndarray of shape (n_instances,)
+        Their bags and proportions, as `unbag.bag_target` makes it. Bags are numbered from 0.
+
+    Examples
+    --------
+    >>> from unbag.datasets import shuffle_bags
+    >>> index, y = shuffle_bags(["no", "yes"] * 20, bag_size=16, random_state=0)
+    >>> y["proportion"][[0, 16]]
+    array([0.5   , 0.4375])
+    >>> len(index)
+    32
+    """
+    classes, codes = _check_labels(labels)
+    rng = check_random_state(random_state)
+    sizes = check_sizes(bag_size, n_bags, n_rows=len(codes))
+    n_drawn = int(sizes.sum())
+    if n_drawn > len(codes):
+        raise ValueError(f"These bags need {n_drawn} rows, but labels has only {len(codes)}.")
+    index = rng.permutation(len(codes))[:n_drawn]
+    return index, observed_target(sizes, count_classes(sizes, codes[index], len(classes)))
+
+
+def check_sizes(
+    bag_size: int | ArrayLike, n_bags: int | None, n_rows: int = 0
+) -> NDArray[np.int64]:
+    """Size of each bag; if nothing says how many, there are as many as ``n_rows`` can fill."""
+    sizes = np.asarray(bag_size)
+    if sizes.dtype.kind not in "iu" or sizes.ndim > 1 or sizes.size == 0 or sizes.min() < 1:
+        raise ValueError(
+            f"bag_size must be a whole number above 0, or one for each bag, not {bag_size!r}."
+        )
+    if n_bags is not None and (not isinstance(n_bags, int | np.integer) or n_bags < 1):
+        raise ValueError(f"n_bags must be a whole number above 0, not {n_bags!r}.")
+    if sizes.ndim == 0:
+        repeats = max(n_rows // int(sizes), 1) if n_bags is None else n_bags
+        return np.full(repeats, sizes, dtype=np.int64)
+    if n_bags is not None and n_bags != len(sizes):
+        raise ValueError(f"There are {len(sizes)} bag sizes, but n_bags is {n_bags}.")
+    return sizes.astype(np.int64)
+
+
+def draw_proportions(
+    proportions: Proportions, n_bags: int, n_classes: int, rng: RandomState
+) -> NDArray[np.float64]:
+    """Draw the true share of every class (columns) in every bag (rows)."""
+    drawn: NDArray[np.float64]
+    if isinstance(proportions, Distribution):
+        # distributions over mixtures have no such method; their draws are checked below
+        support = getattr(proportions, "support", None)
+        if support is not None:
+            lowest, highest = support()
+            if lowest < 0 or highest > 1:
+                raise ValueError(
+                    f"The distribution of proportions reaches from {lowest:g} to {highest:g}; "
+                    "it must stay inside [0, 1]."
+                )
+        drawn = np.asarray(proportions.rvs(size=n_bags, random_state=rng), dtype=np.float64)
+    else:
+        low, high = _check_range(proportions)
+        if n_classes > 2 and (low, high) == (0, 1):
+            # what the uniform distribution on [0, 1] is for two classes
+            return rng.dirichlet(np.ones(n_classes), size=n_bags)
+        drawn = rng.uniform(low, high, size=n_bags)
+    if drawn.shape == (n_bags,) and n_classes == 2:
+        return np.column_stack([1 - drawn, drawn])
+    if drawn.shape != (n_bags, n_classes):
+        n_shares = 2 if drawn.ndim == 1 else drawn.shape[-1]
+        example = ", ".join(["1"] * n_classes)
+        raise ValueError(
+            f"There are {n_classes} classes, but proportions are given for {n_shares}; use a "
+            f"distribution over mixtures such as scipy.stats.dirichlet([{example}])."
+        )
+    if (drawn < 0).any() or (np.abs(drawn.sum(axis=1) - 1) > _SUM_TOLERANCE).any():
+        raise ValueError("The distribution of proportions must give shares that sum to 1.")
+    return drawn
+
+
+def draw_counts(
+    sizes: NDArray[np.int64], shares: NDArray[np.float64], rng: RandomState
+) -> NDArray[np.int64]:
+    """Draw how many instances of every class (columns) are in every bag: multinomial."""
+    counts = np.zeros(shares.shape, dtype=np.int64)
+    left = sizes.copy()
+    rest = shares.cumsum(axis=1)
+    # one binomial after the other, as RandomState.multinomial takes one bag at a time only;
+    # from the last class on, so that with two classes the positives are Binomial(n_i, γ_i)
+    for c in range(shares.shape[1] - 1, 0, -1):
+        chance = np.divide(shares[:, c], rest[:, c], out=np.zeros(len(sizes)), where=rest[:, c] > 0)
+        counts[:, c] = rng.binomial(left, np.clip(chance, 0, 1))
+        left -= counts[:, c]
+    counts[:, 0] = left
+    return counts
+
+
+def count_classes(
+    sizes: NDArray[np.int64], codes: NDArray[np.intp], n_classes: int
+) -> NDArray[np.int64]:
+    """Count the instances of every class (columns) in every bag, given bag after bag."""
+    bag = np.repeat(np.arange(len(sizes)), sizes)
+    cells = np.bincount(bag * n_classes + codes, minlength=len(sizes) * n_classes)
+    return cells.reshape(len(sizes), n_classes)
+
+
+def observed_target(sizes: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.void]:
+    """Make the target of bags that lie one behind the other and hold these counts."""
+    bag = np.repeat(np.arange(len(sizes)), sizes)
+    per_bag = counts[:, 1] if counts.shape[1] == 2 else counts
+    return bag_target(bag, counts=per_bag[bag])
+
+
+def _check_labels(labels: ArrayLike) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """Sorted classes, and the place of each row's class among them."""
+    values = column_or_1d(labels)
+    check_classification_targets(values)
+    classes, codes = np.unique(values, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError("labels must hold at least two classes; bags of one class are all alike.")
+    return classes, codes
+
+
+def _check_range(proportions: Any) -> tuple[float, float]:
+    try:
+        low, high = (float(end) for end in proportions)
+    except (TypeError, ValueError):
+        raise ValueError(
+            "proportions must be two numbers (low, high) or a frozen scipy.stats distribution, "
+            f"not {proportions!r}."
+        ) from None
+    if not 0 <= low <= high <= 1:
+        raise ValueError(f"proportions must obey 0 <= low <= high <= 1, not ({low:g}, {high:g}).")
+    return low, high

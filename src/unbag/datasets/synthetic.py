@@ -1,0 +1,172 @@
+"""Synthetic bags whose truth is known exactly: Gaussian classes, with dependence on demand."""
+
+from __future__ import annotations
+
+from math import sqrt
+
+import numpy as np
+from numpy.random import RandomState
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import helmert
+from scipy.special import ndtr
+from sklearn.utils import Bunch, check_random_state
+
+from unbag.datasets.bagging import (
+    Proportions,
+    Seed,
+    check_sizes,
+    count_classes,
+    draw_proportions,
+    observed_target,
+)
+
+
+def make_gaussian_bags(
+    n_bags: int | None = None,
+    bag_size: int | ArrayLike = 50,
+    proportions: Proportions = (0, 1),
+    *,
+    n_classes: int = 2,
+    n_features: int = 2,
+    separation: float = 2.0,
+    dependence: float = 0.0,
+    label_dependence: float = 0.0,
+    random_state: Seed = None,
+) -> Bunch:
+    """Draw bags from Gaussian classes, with independent or dependent instances.
+
+    Given its label y, every instance is N(μ_y, I) in every bag, and any two of the means μ are
+    ``separation`` apart. Within a bag the instances share a component,
+
+        X_ij = μ_y + √ρ Z_i + √(1 − ρ) ε_ij,   Z_i, ε_ij ~ N(0, I),
+
+    and each label is with probability √r a copy of one label drawn for the whole bag, otherwise
+    a draw of its own from the bag's mixture γ_i. With ρ = r = 0 instances are independent (CIIM
+    in the paper); otherwise only bags are (CIBM), but the distribution of every single label,
+    and of every instance given its label, remains the same.
+
+    Parameters
+    ----------
+    n_bags : int, optional
+        Number of bags; by default one for each entry of ``bag_size``, or 100 if that is a single
+        number.
+    bag_size : int or array-like of shape (n_bags,)
+        Number of instances in every bag, or in each.
+    proportions : (low, high) or frozen scipy.stats distribution
+        Where true proportions come from, as in `make_bags`.
+    n_classes : int
+        Number of classes.
+    n_features : int
+        Number of features, at least ``n_classes - 1``.
+    separation : float
+        Distance between the means of any two classes.
+    dependence : float in [0, 1)
+        ρ, the correlation of a feature in two instances of a bag, given their labels.
+    label_dependence : float in [0, 1)
+        r, the correlation of two labels of a bag, given its true proportion.
+    random_state : int, RandomState or None
+        Makes the draw repeatable. The same number gives the same labels, whatever ``dependence``
+        and ``separation`` are.
+
+    Returns
+    -------
+    bags : Bunch
+        ``X``, the instances, bag after bag; ``y``, their bags and observed proportions as
+        `unbag.bag_target` makes it; ``labels``, the true class of each instance;
+        ``true_proportions``, γ_i of each bag, with a column per class if there are more than
+        two; ``means``, μ of each class.
+
+    Examples
+    --------
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> bags = make_gaussian_bags(n_bags=3, bag_size=4, dependence=0.5, random_state=0)
+    >>> bags.X.shape
+    (12, 2)
+    >>> bags.y["proportion"][::4]
+    array([0.5 , 1.  , 0.25])
+    >>> bags.means
+    array([[-1.,  0.],
+           [ 1.,  0.]])
+    """
+    _check_parameters(n_classes, n_features, separation, dependence, label_dependence)
+    rng = check_random_state(random_state)
+    if n_bags is None and np.ndim(bag_size) == 0:
+        n_bags = 100
+    sizes = check_sizes(bag_size, n_bags)
+    shares = draw_proportions(proportions, len(sizes), n_classes, rng)
+    bag = np.repeat(np.arange(len(sizes)), sizes)
+    labels = _draw_labels(bag, shares, label_dependence, rng)
+    means = np.zeros((n_classes, n_features))
+    means[:, : n_classes - 1] = -separation / sqrt(2) * helmert(n_classes).T
+    shared = rng.standard_normal((len(sizes), n_features))
+    own = rng.standard_normal((len(bag), n_features))
+    return Bunch(
+        X=means[labels] + sqrt(dependence) * shared[bag] + sqrt(1 - dependence) * own,
+        y=observed_target(sizes, count_classes(sizes, labels, n_classes)),
+        labels=labels,
+        true_proportions=shares[:, 1] if n_classes == 2 else shares,
+        means=means,
+    )
+
+
+def gaussian_bayes_ber(separation: float) -> float:
+    """Return the least balanced error rate possible for two classes of `make_gaussian_bags`.
+
+    It is Φ(−separation / 2), reached by the plane halfway between the two means.
+
+    Examples
+    --------
+    >>> from unbag.datasets import gaussian_bayes_ber
+    >>> round(gaussian_bayes_ber(2.0), 4)
+    0.1587
+    """
+    return float(ndtr(-separation / 2))
+
+
+def gaussian_auc(separation: float) -> float:
+    """Return the largest AUC possible for two classes of `make_gaussian_bags`.
+
+    It is Φ(separation / √2), reached by the projection on the line through the two means.
+
+    Examples
+    --------
+    >>> from unbag.datasets import gaussian_auc
+    >>> round(gaussian_auc(2.0), 4)
+    0.9214
+    """
+    return float(ndtr(separation / sqrt(2)))
+
+
+def _draw_labels(
+    bag: NDArray[np.intp],
+    shares: NDArray[np.float64],
+    label_dependence: float,
+    rng: RandomState,
+) -> NDArray[np.intp]:
+    """Draw a label for each instance; two of a bag are both copies with probability r."""
+    steps = shares.cumsum(axis=1)[:, :-1]
+    shared = (rng.uniform(size=(len(shares), 1)) >= steps).sum(axis=1)
+    own = (rng.uniform(size=(len(bag), 1)) >= steps[bag]).sum(axis=1)
+    copies = rng.uniform(size=len(bag)) < sqrt(label_dependence)
+    return np.where(copies, shared[bag], own)
+
+
+def _check_parameters(
+    n_classes: int,
+    n_features: int,
+    separation: float,
+    dependence: float,
+    label_dependence: float,
+) -> None:
+    if n_classes < 2:
+        raise ValueError(f"n_classes must be at least 2, not {n_classes}.")
+    if n_features < n_classes - 1:
+        raise ValueError(
+            f"{n_classes} means at equal distances need at least {n_classes - 1} features, "
+            f"not {n_features}."
+        )
+    if not 0 <= separation < np.inf:
+        raise ValueError(f"separation must be a finite number and not negative, not {separation}.")
+    for name, value in (("dependence", dependence), ("label_dependence", label_dependence)):
+        if not 0 <= value < 1:
+            raise ValueError(f"{name} must be at least 0 and below 1, not {value}.")

@@ -1,0 +1,174 @@
+"""The two data sets of the paper's experiments, shipped with the package.
+
+Both come from the UCI Machine Learning Repository under CC BY 4.0; ``data/LICENSE`` says whom to
+name. They are read with the standard library, so that no data frame library is needed but the
+one the frame is asked for in.
+"""
+
+from __future__ import annotations
+
+import csv
+import lzma
+from importlib import import_module
+from importlib.resources import files
+from typing import Any, Literal, get_args
+
+import narwhals as nw
+import numpy as np
+from sklearn.utils import Bunch
+
+Backend = Literal["pandas", "polars", "pyarrow"]
+Subset = Literal["train", "test", "all"]
+
+_ADULT_FILES = {
+    "train": ("adult-train.csv.xz",),
+    "test": ("adult-test.csv.xz",),
+    "all": ("adult-train.csv.xz", "adult-test.csv.xz"),
+}
+_ADULT_CATEGORICAL = (
+    "workclass",
+    "education",
+    "marital-status",
+    "occupation",
+    "relationship",
+    "race",
+    "sex",
+    "native-country",
+)
+
+
+def load_adult(subset: Subset = "train", backend: Backend = "pandas") -> Bunch:
+    """Load Adult: who earns more than 50,000 dollars a year, by the census of 1994.
+
+    Parameters
+    ----------
+    subset : {"train", "test", "all"}
+        The 32,561 rows of the original training file, the 16,281 of the test file, or the
+        former followed by the latter. Rows keep their original order.
+    backend : {"pandas", "polars", "pyarrow"}
+        The library whose data frame to return.
+
+    Returns
+    -------
+    adult : Bunch
+        ``frame``, the features; ``target``, 1 for an income over 50,000 dollars and 0 otherwise;
+        ``target_names``, the names of these two classes; ``categorical`` and ``numerical``, the
+        names of the columns of each kind; ``citation``, whom to name. An unknown value is the
+        category ``"?"``.
+
+    Examples
+    --------
+    >>> from unbag.datasets import load_adult
+    >>> adult = load_adult("test")
+    >>> adult.frame.shape
+    (16281, 14)
+    >>> adult.numerical
+    ['age', 'fnlwgt', 'education-num', 'capital-gain', 'capital-loss', 'hours-per-week']
+    >>> print(f"{adult.target.mean():.3f} of them earn {adult.target_names[1]}")
+    0.236 of them earn >50K
+    """
+    if subset not in _ADULT_FILES:
+        raise ValueError(f"subset must be 'train', 'test' or 'all', not {subset!r}.")
+    return _load(
+        _ADULT_FILES[subset],
+        backend,
+        categorical=_ADULT_CATEGORICAL,
+        number=np.int64,
+        target_names=("<=50K", ">50K"),
+        citation=(
+            "Becker, B. and Kohavi, R. (1996). Adult [Dataset]. UCI Machine Learning Repository, "
+            "CC BY 4.0. https://doi.org/10.24432/C5XW20"
+        ),
+    )
+
+
+def load_magic(backend: Backend = "pandas") -> Bunch:
+    """Load MAGIC: telling showers of gamma rays from hadron showers in a telescope's images.
+
+    The 19,020 rows are simulated. They come sorted by class and have no test part of their own;
+    the paper tests on all rows it did not train on.
+
+    Parameters
+    ----------
+    backend : {"pandas", "polars", "pyarrow"}
+        The library whose data frame to return.
+
+    Returns
+    -------
+    magic : Bunch
+        ``frame``, the features; ``target``, 1 for gamma and 0 for hadron; ``target_names``, the
+        original names of these two classes; ``categorical`` (none) and ``numerical``, the names
+        of the columns of each kind; ``citation``, whom to name.
+
+    Examples
+    --------
+    >>> from unbag.datasets import load_magic
+    >>> magic = load_magic()
+    >>> magic.frame.shape
+    (19020, 10)
+    >>> print(f"{magic.target.mean():.3f} of them are gamma rays")
+    0.648 of them are gamma rays
+    """
+    return _load(
+        ("magic.csv.xz",),
+        backend,
+        categorical=(),
+        number=np.float64,
+        target_names=("h", "g"),
+        citation=(
+            "Bock, R. (2004). MAGIC Gamma Telescope [Dataset]. UCI Machine Learning Repository, "
+            "CC BY 4.0. https://doi.org/10.24432/C52C8B"
+        ),
+    )
+
+
+def _load(
+    names: tuple[str, ...],
+    backend: Backend,
+    *,
+    categorical: tuple[str, ...],
+    number: type[np.number[Any]],
+    target_names: tuple[str, str],
+    citation: str,
+) -> Bunch:
+    _check_backend(backend)
+    header, rows = _read(names)
+    values = dict(zip(header, zip(*rows, strict=True), strict=True))
+    # the label is the last column of every shipped file
+    labels = values.pop(header[-1])
+    columns = {
+        name: list(column) if name in categorical else np.array(column, dtype=number)
+        for name, column in values.items()
+    }
+    return Bunch(
+        frame=nw.from_dict(columns, backend=backend).to_native(),
+        target=np.array([target_names.index(label) for label in labels]),
+        target_names=np.array(target_names),
+        categorical=list(categorical),
+        numerical=[name for name in columns if name not in categorical],
+        citation=citation,
+    )
+
+
+def _check_backend(backend: str) -> None:
+    if backend not in get_args(Backend):
+        known = ", ".join(map(repr, get_args(Backend)))
+        raise ValueError(f"backend must be one of {known}, not {backend!r}.")
+    try:
+        import_module(backend)
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            f"backend={backend!r} needs {error.name}, which is not installed: "
+            f"pip install {error.name}."
+        ) from error
+
+
+def _read(names: tuple[str, ...]) -> tuple[list[str], list[list[str]]]:
+    """Header and rows of shipped files of the same columns, one behind the other."""
+    header: list[str] = []
+    rows: list[list[str]] = []
+    for name in names:
+        packed = files("unbag.datasets").joinpath("data", name).read_bytes()
+        header, *more = csv.reader(lzma.decompress(packed).decode("ascii").splitlines())
+        rows += more
+    return header, rows

@@ -1,0 +1,331 @@
+"""Losses for training and for measuring, and what the theory asks of them.
+
+All two-class losses here are functions of the margin: with a score f(x) = t,
+
+    ℓ₊(t) = φ(t),    ℓ₋(t) = φ(−t).
+
+`SoftmaxLoss` is the logistic loss for any number of classes. Every loss answers the same call,
+`evaluate(scores)`: the loss against each class, and a function that pulls weights on these
+losses back to a gradient with respect to the scores. That is all the corrected risk needs.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from math import inf, log
+from typing import Any, ClassVar
+
+import numpy as np
+from array_api_compat import array_namespace, is_torch_array, to_device
+from numpy.typing import NDArray
+
+# Array of any namespace of the array API (NumPy, torch, ...).
+Array = Any
+
+
+def to_host(array: Array) -> NDArray[Any]:
+    """Bring an array of any namespace and device to NumPy."""
+    return np.asarray(to_device(array, "cpu") if is_torch_array(array) else array)
+
+
+class ClassLoss(ABC):
+    """A loss against each of several classes, in score space.
+
+    Scores have the shape (columns, outputs, instances), losses (columns, classes, instances).
+    """
+
+    name: ClassVar[str]
+    trainable: ClassVar[bool] = True
+
+    @abstractmethod
+    def n_outputs(self, n_classes: int) -> int:
+        """Count the scores that each instance needs."""
+
+    @abstractmethod
+    def evaluate(self, scores: Array) -> tuple[Array, Callable[[Array], Array]]:
+        """Losses against every class, and the map from weights on them to the score gradient.
+
+        Parameters
+        ----------
+        scores : array of shape (columns, outputs, instances)
+
+        Returns
+        -------
+        losses : array of shape (columns, classes, instances)
+        pull_back : callable
+            ``pull_back(u)`` is the gradient of Σ_c u_c ℓ_c with respect to the scores.
+        """
+
+
+class Loss(ClassLoss):
+    """A two-class margin loss: φ, its derivative and its constants.
+
+    Attributes
+    ----------
+    lipschitz : float
+        |ℓ|, the smallest Lipschitz constant; infinite if there is none.
+    at_zero : float
+        |ℓ|₀ = φ(0).
+    symmetric : bool
+        Whether ℓ₊(t) + ℓ₋(t) is constant, which makes the loss immune to contamination.
+    convex : bool
+        Whether φ is convex.
+    even_curvature : bool
+        Whether ℓ₊'' = ℓ₋'', the condition of the paper's convexity proposition.
+    """
+
+    lipschitz: ClassVar[float]
+    at_zero: ClassVar[float]
+    symmetric: ClassVar[bool] = False
+    convex: ClassVar[bool] = False
+    even_curvature: ClassVar[bool] = False
+
+    @abstractmethod
+    def value(self, margin: Array) -> Array:
+        """φ(t)."""
+
+    @abstractmethod
+    def derivative(self, margin: Array) -> Array:
+        """φ'(t); at a kink, a subgradient."""
+
+    def n_outputs(self, n_classes: int) -> int:  # noqa: D102
+        if n_classes != 2:
+            raise ValueError(
+                f"loss={self.name!r} is for two classes and there are {n_classes}; "
+                "use loss='logistic'."
+            )
+        return 1
+
+    def evaluate(self, scores: Array) -> tuple[Array, Callable[[Array], Array]]:  # noqa: D102
+        xp = array_namespace(scores)
+        losses = xp.concat([self.value(-scores), self.value(scores)], axis=1)
+
+        def pull_back(weights: Array) -> Array:
+            against, towards = self.derivative(-scores), self.derivative(scores)
+            return weights[:, 1:2, :] * towards - weights[:, 0:1, :] * against
+
+        return losses, pull_back
+
+    def probability(self, scores: Array) -> Array | None:
+        """Chance of the positive class that a score stands for; None if the loss gives none."""
+        del scores
+        return None
+
+    def corrected_is_convex(self, kappa_plus: float, kappa_minus: float) -> bool:
+        """Whether the unbiased loss ℓ^κ of the paper's first proposition is convex.
+
+        With ℓ₊'' = ℓ₋'' its second derivative is ℓ''·(1 − 2κ^{−σ})/(1 − κ⁺ − κ⁻), so that no
+        contamination above one half is the exact condition. For the other losses ℓ^κ subtracts
+        a function with kinks or bends of its own, and stays convex only without contamination.
+        """
+        if min(kappa_plus, kappa_minus) < 0 or kappa_plus + kappa_minus >= 1:
+            raise ValueError(
+                "Contaminations must not be negative and must sum to less than 1; "
+                f"got {kappa_plus} and {kappa_minus}."
+            )
+        if not self.convex:
+            return False
+        if self.even_curvature:
+            return max(kappa_plus, kappa_minus) <= 0.5
+        return kappa_plus == kappa_minus == 0
+
+
+class LogisticLoss(Loss):
+    """φ(t) = log(1 + e^{−t}), φ'(t) = −1/(1 + e^t)."""
+
+    name = "logistic"
+    lipschitz = 1.0
+    at_zero = log(2)
+    convex = True
+    even_curvature = True
+
+    def value(self, margin: Array) -> Array:  # noqa: D102
+        xp = array_namespace(margin)
+        return xp.clip(-margin, min=0.0) + xp.log1p(xp.exp(-xp.abs(margin)))
+
+    def derivative(self, margin: Array) -> Array:  # noqa: D102
+        return -self.probability(-margin)
+
+    def evaluate(self, scores: Array) -> tuple[Array, Callable[[Array], Array]]:
+        """Both sides from one exponential, since ℓ₋(t) = ℓ₊(t) + t and ℓ₋' = ℓ₊' + 1."""
+        xp = array_namespace(scores)
+        small = xp.exp(-xp.abs(scores))
+        positive = xp.clip(scores, min=0.0)
+        shared = xp.log1p(small)
+        losses = xp.concat([shared + positive, shared + (positive - scores)], axis=1)
+
+        def pull_back(weights: Array) -> Array:
+            chance = xp.where(scores >= 0, 1.0, small) / (1.0 + small)
+            total = weights[:, 0:1, :] + weights[:, 1:2, :]
+            return total * chance - weights[:, 1:2, :]
+
+        return losses, pull_back
+
+    def probability(self, scores: Array) -> Array:  # noqa: D102
+        xp = array_namespace(scores)
+        small = xp.exp(-xp.abs(scores))
+        return xp.where(scores >= 0, 1.0, small) / (1.0 + small)
+
+
+class SquaredLoss(Loss):
+    """φ(t) = (1 − t)²."""
+
+    name = "squared"
+    lipschitz = inf
+    at_zero = 1.0
+    convex = True
+    even_curvature = True
+
+    def value(self, margin: Array) -> Array:  # noqa: D102
+        return (1.0 - margin) ** 2
+
+    def derivative(self, margin: Array) -> Array:  # noqa: D102
+        return 2.0 * (margin - 1.0)
+
+    def probability(self, scores: Array) -> Array:
+        """E[Y | x] is the minimiser, so that (1 + f)/2 is the chance."""
+        return array_namespace(scores).clip((1.0 + scores) / 2.0, 0.0, 1.0)
+
+
+class HuberLoss(Loss):
+    """φ(t) = max(0, 1 − t)² for t ≥ −1 and −4t below: squared inside, linear outside."""
+
+    name = "huber"
+    lipschitz = 4.0
+    at_zero = 1.0
+    convex = True
+    even_curvature = True
+
+    def value(self, margin: Array) -> Array:  # noqa: D102
+        xp = array_namespace(margin)
+        inside = xp.clip(1.0 - xp.clip(margin, -1.0, 1.0), min=0.0) ** 2
+        return inside + 4.0 * xp.clip(-1.0 - margin, min=0.0)
+
+    def derivative(self, margin: Array) -> Array:  # noqa: D102
+        return 2.0 * (array_namespace(margin).clip(margin, -1.0, 1.0) - 1.0)
+
+    def probability(self, scores: Array) -> Array:  # noqa: D102
+        return (1.0 + array_namespace(scores).clip(scores, -1.0, 1.0)) / 2.0
+
+
+class HingeLoss(Loss):
+    """φ(t) = max(0, 1 − t)."""
+
+    name = "hinge"
+    lipschitz = 1.0
+    at_zero = 1.0
+    convex = True
+
+    def value(self, margin: Array) -> Array:  # noqa: D102
+        return array_namespace(margin).clip(1.0 - margin, min=0.0)
+
+    def derivative(self, margin: Array) -> Array:  # noqa: D102
+        xp = array_namespace(margin)
+        return -xp.astype(margin < 1.0, margin.dtype)
+
+
+class SigmoidLoss(Loss):
+    """φ(t) = 1/(1 + e^t)."""
+
+    name = "sigmoid"
+    lipschitz = 0.25
+    at_zero = 0.5
+    symmetric = True
+
+    def value(self, margin: Array) -> Array:  # noqa: D102
+        xp = array_namespace(margin)
+        small = xp.exp(-xp.abs(margin))
+        return xp.where(margin >= 0, small, 1.0) / (1.0 + small)
+
+    def derivative(self, margin: Array) -> Array:  # noqa: D102
+        xp = array_namespace(margin)
+        small = xp.exp(-xp.abs(margin))
+        return -small / (1.0 + small) ** 2
+
+
+class RampLoss(Loss):
+    """φ(t) = (1 − t)/2, cut off at 0 and 1."""
+
+    name = "ramp"
+    lipschitz = 0.5
+    at_zero = 0.5
+    symmetric = True
+
+    def value(self, margin: Array) -> Array:  # noqa: D102
+        return array_namespace(margin).clip((1.0 - margin) / 2.0, 0.0, 1.0)
+
+    def derivative(self, margin: Array) -> Array:  # noqa: D102
+        xp = array_namespace(margin)
+        return -0.5 * xp.astype(xp.abs(margin) < 1.0, margin.dtype)
+
+
+class ZeroOneLoss(Loss):
+    """φ(t) = 1 for t < 0, ½ at 0, and 0 above: for measuring, not for training."""
+
+    name = "zero_one"
+    trainable = False
+    lipschitz = inf
+    at_zero = 0.5
+    symmetric = True
+
+    def value(self, margin: Array) -> Array:  # noqa: D102
+        xp = array_namespace(margin)
+        return (1.0 - xp.sign(margin)) / 2.0
+
+    def derivative(self, margin: Array) -> Array:
+        """Zero wherever there is one."""
+        return array_namespace(margin).zeros_like(margin)
+
+
+class SoftmaxLoss(ClassLoss):
+    """ℓ_c(f) = log Σ_k e^{f_k} − f_c: the logistic loss for any number of classes."""
+
+    name = "logistic"
+
+    def n_outputs(self, n_classes: int) -> int:  # noqa: D102
+        return n_classes
+
+    def evaluate(self, scores: Array) -> tuple[Array, Callable[[Array], Array]]:  # noqa: D102
+        xp = array_namespace(scores)
+        largest = xp.max(scores, axis=1, keepdims=True)
+        powers = xp.exp(scores - largest)
+        total = xp.sum(powers, axis=1, keepdims=True)
+        losses = (largest - scores) + xp.log(total)
+
+        def pull_back(weights: Array) -> Array:
+            return xp.sum(weights, axis=1, keepdims=True) * (powers / total) - weights
+
+        return losses, pull_back
+
+    def probability(self, scores: Array) -> Array:
+        """Softmax of the scores."""
+        xp = array_namespace(scores)
+        powers = xp.exp(scores - xp.max(scores, axis=1, keepdims=True))
+        return powers / xp.sum(powers, axis=1, keepdims=True)
+
+
+LOSSES: dict[str, Loss] = {
+    loss.name: loss
+    for loss in (
+        LogisticLoss(),
+        SquaredLoss(),
+        HuberLoss(),
+        HingeLoss(),
+        SigmoidLoss(),
+        RampLoss(),
+        ZeroOneLoss(),
+    )
+}
+
+
+def get_loss(loss: str | ClassLoss, n_classes: int = 2) -> ClassLoss:
+    """Look a loss up by its name, in the form that fits the number of classes."""
+    if isinstance(loss, ClassLoss):
+        found = loss
+    elif loss not in LOSSES:
+        raise ValueError(f"loss must be one of {', '.join(map(repr, LOSSES))}, not {loss!r}.")
+    else:
+        found = SoftmaxLoss() if loss == "logistic" and n_classes > 2 else LOSSES[loss]
+    found.n_outputs(n_classes)
+    return found

@@ -1,0 +1,271 @@
+"""What all classifiers trained on the corrected risk have in common."""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from numbers import Real
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from unbag.bags import Bags, check_bag_target
+from unbag.decontamination import check_contrast, decontamination_weights
+from unbag.losses import LOSSES, ClassLoss, Loss, SoftmaxLoss, get_loss
+from unbag.metrics import balanced_accuracy_score
+from unbag.model_selection import check_cv, cut_by_folds
+from unbag.models.search import Training, search
+from unbag.risk import resolve_class_prior
+from unbag.solvers import FunctionSpace
+
+# Half decades from 1 to 1e-5: the paper's grid, twice as fine.
+DEFAULT_ALPHAS = tuple(float(10.0 ** (-k / 2)) for k in range(11))
+
+
+def _gives_probabilities(estimator: Any) -> bool:
+    loss = LOSSES.get(estimator.loss) if isinstance(estimator.loss, str) else estimator.loss
+    if isinstance(loss, Loss) and loss.probability(np.zeros(1)) is None:
+        raise AttributeError(
+            f"loss={estimator.loss!r} gives scores but no probabilities; use loss='logistic'."
+        )
+    return True
+
+
+class BaseMCMClassifier(ClassifierMixin, BaseEstimator, ABC):
+    """Checks, weights and predictions; a model adds its function space and its scores."""
+
+    # the parameters that all models share
+    weights: Any
+    bag_model: Any
+    merge: Any
+    merge_size: Any
+    loss: Any
+    class_prior: Any
+    correction: Any
+    tol: Any
+    max_iter: Any
+    verbose: Any
+
+    _accept_sparse: bool | str = False
+
+    @abstractmethod
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit the model to instances and the proportions of their bags."""
+
+    @abstractmethod
+    def _make_space(self, X: Any, n_outputs: int) -> FunctionSpace:
+        """Function space over the training instances."""
+
+    @abstractmethod
+    def _store(self, theta: NDArray[Any], n_outputs: int) -> None:
+        """Keep what prediction needs of a solution."""
+
+    @abstractmethod
+    def _scores(self, X: Any) -> NDArray[Any]:
+        """Scores (n_outputs, n_instances) of new instances."""
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = bool(self._accept_sparse)
+        return tags
+
+    def _check_X(self, X: Any, *, reset: bool) -> Any:
+        return validate_data(
+            self, X, reset=reset, dtype=[np.float64, np.float32], accept_sparse=self._accept_sparse
+        )
+
+    def _check_Xy(self, X: Any, y: Any) -> tuple[Any, Bags]:
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None."
+            )
+        X = self._check_X(X, reset=True)
+        bags = check_bag_target(y)
+        if X.shape[0] != bags.n_instances:
+            raise ValueError(
+                f"X has {X.shape[0]} rows but y has {bags.n_instances}: inconsistent lengths."
+            )
+        check_contrast(bags)
+        self.classes_ = bags.classes
+        return X, bags
+
+    def _training(self, bags: Bags) -> Training:
+        loss = get_loss(self.loss, bags.n_classes)
+        if not loss.trainable:
+            raise ValueError(f"loss={self.loss!r} measures a classifier but cannot train one.")
+        _check_positive(self.tol, "tol")
+        if not isinstance(self.max_iter, int | np.integer) or self.max_iter < 1:
+            raise ValueError(
+                f"max_iter must be a whole number of at least 1, not {self.max_iter!r}."
+            )
+        self._loss: ClassLoss = loss
+        self.class_prior_ = resolve_class_prior(self.class_prior, bags)
+        return Training(
+            loss=loss,
+            prior=self.class_prior_,
+            correction=self.correction,
+            make_weights=self._weights,
+            tol=self.tol,
+            max_iter=int(self.max_iter),
+            verbose=self.verbose,
+        )
+
+    def _weights(self, bags: Bags) -> NDArray[np.float64]:
+        return decontamination_weights(
+            bags,
+            method=self.weights,
+            bag_model=self.bag_model,
+            merge=self.merge,
+            merge_size=self.merge_size,
+        )
+
+    def decision_function(self, X: Any) -> NDArray[Any]:
+        """Scores of instances: positive for the second class, or one column per class."""
+        check_is_fitted(self)
+        scores = self._scores(self._check_X(X, reset=False))
+        return scores[0] if len(scores) == 1 else scores.T
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Class of each instance at the class prior of the training (balanced by default)."""
+        scores = self.decision_function(X)
+        number = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+        return self.classes_[number]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Balanced accuracy estimated from bags alone; on plain labels, the accuracy."""
+        if getattr(getattr(y, "dtype", None), "names", None) is None:
+            return float(super().score(X, y, sample_weight))
+        return balanced_accuracy_score(y, self.decision_function(X))
+
+    @available_if(_gives_probabilities)
+    def predict_proba(self, X: Any, class_prior: ArrayLike | None = None) -> NDArray[np.float64]:
+        """Chance of each class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_instances, n_features)
+        class_prior : array-like of shape (n_classes,), optional
+            Shares of the classes where the model is used; by default those it was trained for,
+            which are equal under ``class_prior="balanced"``.
+        """
+        scores = np.asarray(self.decision_function(X), dtype=float)
+        if isinstance(self._loss, SoftmaxLoss):
+            chance = self._loss.probability(scores)
+        else:
+            assert isinstance(self._loss, Loss)
+            positive = self._loss.probability(scores)
+            assert positive is not None
+            chance = np.column_stack([1 - positive, positive])
+        if class_prior is None:
+            return chance
+        wanted = np.asarray(class_prior, dtype=float)
+        if wanted.shape != self.classes_.shape or not (wanted >= 0).all() or wanted.sum() <= 0:
+            raise ValueError(
+                f"class_prior must hold one share for each of the {len(self.classes_)} classes."
+            )
+        weighted = chance * (wanted / wanted.sum() / self.class_prior_)
+        return weighted / weighted.sum(axis=1, keepdims=True)
+
+
+class FitMixin(BaseMCMClassifier):
+    """Fitting for one given penalty."""
+
+    alpha: Any
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_instances, n_features)
+        y : structured array from `unbag.bag_target`, or plain labels (pure bags)
+        """
+        X, bags = self._check_Xy(X, y)
+        _check_positive(self.alpha, "alpha")
+        training = self._training(bags)
+        n_outputs = training.loss.n_outputs(bags.n_classes)
+        weights = training.make_weights(bags)
+        solution = training.solve(
+            self._make_space(X, n_outputs),
+            bags,
+            weights,
+            np.array([float(self.alpha)]),
+            np.zeros(1, dtype=np.intp),
+        )
+        self._store(np.asarray(solution.theta[0]), n_outputs)
+        self.n_iter_ = int(max(1, solution.n_iter[0]))
+        self.converged_ = bool(solution.converged[0])
+        if not self.converged_:
+            _warn_not_converged(1, 1, self.max_iter)
+        return self
+
+
+class SearchMixin(BaseMCMClassifier):
+    """Fitting with a search over penalties."""
+
+    alphas: Any
+    cv: Any
+    selection: Any
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit the model for all penalties, on all bags and on each fold, and choose.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_instances, n_features)
+        y : structured array from `unbag.bag_target`, or plain labels (pure bags)
+        """
+        X, bags = self._check_Xy(X, y)
+        penalties = _check_alphas(self.alphas)
+        training = self._training(bags)
+        bags, held = cut_by_folds(bags, check_cv(self.cv, X, np.asarray(y)))
+        n_outputs = training.loss.n_outputs(bags.n_classes)
+        space = self._make_space(X, n_outputs)
+        found = search(space, bags, held, penalties, self.selection, training)
+        self._store(np.asarray(found.solution.theta[found.best]), n_outputs)
+        self.alphas_, self.alpha_ = penalties, float(penalties[found.best])
+        self.selection_risks_ = found.risks
+        self.out_of_fold_scores_ = _held_out_scores(found.held_out_scores, found.best)
+        self.n_iter_ = int(max(1, found.solution.n_iter[found.best]))
+        self.converged_ = bool(found.solution.converged[found.best])
+        if found.n_failed:
+            _warn_not_converged(found.n_failed, (len(held) + 1) * len(penalties), self.max_iter)
+        return self
+
+
+def _held_out_scores(by_penalty: Any, best: int) -> NDArray[np.float64] | None:
+    if by_penalty is None:
+        return None
+    scores = np.asarray(by_penalty[best], dtype=float)
+    return scores[0] if len(scores) == 1 else scores.T
+
+
+def _check_positive(value: Any, name: str) -> None:
+    if not isinstance(value, Real) or not 0 < float(value) < np.inf:
+        raise ValueError(f"{name} must be a positive number, not {value!r}.")
+
+
+def _check_alphas(alphas: Any) -> NDArray[np.float64]:
+    """Penalties in falling order, so that of equals the strongest is chosen."""
+    try:
+        values = np.asarray(DEFAULT_ALPHAS if alphas is None else alphas, dtype=float)
+    except (TypeError, ValueError):
+        values = np.empty(0)
+    if values.ndim != 1 or len(values) == 0 or not np.isfinite(values).all() or values.min() <= 0:
+        raise ValueError(f"alphas must be a list of positive numbers, not {alphas!r}.")
+    return np.unique(values)[::-1]
+
+
+def _warn_not_converged(n_failed: int, n_fits: int, max_iter: int) -> None:
+    warnings.warn(
+        f"{n_failed} of {n_fits} fit(s) did not converge within max_iter={max_iter} iterations; "
+        "raise max_iter, or scale the features.",
+        ConvergenceWarning,
+        stacklevel=3,
+    )

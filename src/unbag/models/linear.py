@@ -1,0 +1,156 @@
+"""Linear classifiers trained on the corrected risk, for many rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import NDArray
+
+from unbag.models.base import BaseMCMClassifier, FitMixin, SearchMixin
+from unbag.solvers import FunctionSpace, LinearSpace
+
+
+class _LinearModel(BaseMCMClassifier):
+    """f(x) = xᵀw + b."""
+
+    fit_intercept: Any
+
+    _accept_sparse = "csr"
+
+    def _make_space(self, X: Any, n_outputs: int) -> FunctionSpace:
+        return LinearSpace(X, n_outputs, bool(self.fit_intercept))
+
+    def _store(self, theta: NDArray[Any], n_outputs: int) -> None:
+        rows = theta.reshape(n_outputs, -1)
+        d = self.n_features_in_
+        self.coef_ = rows[:, :d].copy()
+        self.intercept_ = rows[:, d] if self.fit_intercept else rows[:, 0] * 0
+
+    def _scores(self, X: Any) -> NDArray[Any]:
+        return (X @ self.coef_.T + self.intercept_).T
+
+
+class LinearMCMClassifier(_LinearModel, FitMixin):
+    """Linear classifier trained from the class proportions of bags.
+
+    Minimises R(w, b) + α‖w‖² with R the corrected risk; the intercept is not penalised. On pure
+    bags this is ``LogisticRegression(class_weight="balanced", C=1/(2αn))``. X may be sparse.
+
+    Parameters
+    ----------
+    alpha : float, default=1e-3
+        Strength of the penalty.
+    fit_intercept : bool, default=True
+        Whether to fit b.
+    weights, bag_model, merge, merge_size, loss, class_prior, correction, verbose
+        As in `KernelMCMClassifier`.
+    tol : float, default=1e-4
+        Converged when the gradient's norm is below this share of that at zero.
+    max_iter : int, default=1000
+        Iterations after which the fit is given up, with a ConvergenceWarning.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_outputs, n_features)
+    intercept_ : ndarray of shape (n_outputs,)
+    classes_, class_prior_, n_iter_, converged_
+        As in `KernelMCMClassifier`.
+
+    Examples
+    --------
+    >>> from unbag import LinearMCMClassifier
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> data = make_gaussian_bags(n_bags=30, bag_size=50, random_state=0)
+    >>> model = LinearMCMClassifier().fit(data.X, data.y)
+    >>> bool((model.predict(data.X) == data.labels).mean() > 0.8)
+    True
+    """
+
+    def __init__(
+        self,
+        alpha: float = 1e-3,
+        *,
+        fit_intercept: bool = True,
+        weights: str = "least_squares",
+        bag_model: str = "instances",
+        merge: str | None = None,
+        merge_size: int | None = None,
+        loss: str = "logistic",
+        class_prior: Any = "balanced",
+        correction: str = "nonnegative",
+        tol: float = 1e-4,
+        max_iter: int = 1000,
+        verbose: int = 0,
+    ) -> None:
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.weights = weights
+        self.bag_model = bag_model
+        self.merge = merge
+        self.merge_size = merge_size
+        self.loss = loss
+        self.class_prior = class_prior
+        self.correction = correction
+        self.tol = tol
+        self.max_iter = max_iter
+        self.verbose = verbose
+
+
+class LinearMCMClassifierCV(_LinearModel, SearchMixin):
+    """`LinearMCMClassifier` that chooses its penalty from the bags.
+
+    Parameters
+    ----------
+    alphas, cv, selection
+        As in `KernelMCMClassifierCV`.
+    fit_intercept, weights, bag_model, merge, merge_size, loss, class_prior, correction, tol, \
+max_iter, verbose
+        As in `LinearMCMClassifier`.
+
+    Attributes
+    ----------
+    alpha_, alphas_, selection_risks_, out_of_fold_scores_
+        As in `KernelMCMClassifierCV`.
+
+    Examples
+    --------
+    >>> from unbag import LinearMCMClassifierCV
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> data = make_gaussian_bags(n_bags=30, bag_size=50, random_state=0)
+    >>> model = LinearMCMClassifierCV().fit(data.X, data.y)
+    >>> bool((model.predict(data.X) == data.labels).mean() > 0.8)
+    True
+    """
+
+    def __init__(
+        self,
+        alphas: Any = None,
+        *,
+        cv: Any = 5,
+        selection: str = "pooled",
+        fit_intercept: bool = True,
+        weights: str = "least_squares",
+        bag_model: str = "instances",
+        merge: str | None = None,
+        merge_size: int | None = None,
+        loss: str = "logistic",
+        class_prior: Any = "balanced",
+        correction: str = "nonnegative",
+        tol: float = 1e-4,
+        max_iter: int = 1000,
+        verbose: int = 0,
+    ) -> None:
+        self.alphas = alphas
+        self.cv = cv
+        self.selection = selection
+        self.fit_intercept = fit_intercept
+        self.weights = weights
+        self.bag_model = bag_model
+        self.merge = merge
+        self.merge_size = merge_size
+        self.loss = loss
+        self.class_prior = class_prior
+        self.correction = correction
+        self.tol = tol
+        self.max_iter = max_iter
+        self.verbose = verbose

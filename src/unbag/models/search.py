@@ -1,0 +1,220 @@
+"""One fit or a whole search, as columns of one problem.
+
+A bag held out is a bag of weight zero. So a fit for every penalty on all bags, and one for every
+penalty and fold, are columns of a single batched minimisation, and the scores of held-out bags
+come with it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unbag.bags import Bags
+from unbag.losses import ClassLoss
+from unbag.progress import column_progress
+from unbag.risk import CorrectedRisk, Correction
+from unbag.solvers import FunctionSpace, Solution, minimise
+
+Selection = Literal["pooled", "folds"]
+WeightMaker = Callable[[Bags], NDArray[np.float64]]
+
+# Scores of one batch: more columns than this allows are solved one batch after the other.
+_BATCH_SCORES = 2**22
+
+
+@dataclass(frozen=True)
+class Training:
+    """All that a fit needs besides the data."""
+
+    loss: ClassLoss
+    prior: NDArray[np.float64]
+    correction: Correction
+    make_weights: WeightMaker
+    tol: float
+    max_iter: int
+    verbose: int
+
+    def risk(self, weights: NDArray[np.float64], bags: Bags, like: Any = None) -> CorrectedRisk:
+        """Corrected risk for given weights."""
+        return CorrectedRisk(weights, bags, self.loss, self.prior, self.correction, like)
+
+    def solve(
+        self,
+        space: FunctionSpace,
+        bags: Bags,
+        weights: NDArray[np.float64],
+        penalty: NDArray[np.float64],
+        problem: NDArray[np.intp],
+    ) -> Solution:
+        """Minimise all columns, in batches of bounded memory."""
+        objective = self.risk(weights, bags, space.like)
+        size = max(1, _BATCH_SCORES // (bags.n_instances * objective.n_outputs))
+        batches = [slice(i, i + size) for i in range(0, len(penalty), size)]
+        with column_progress(len(penalty), self.verbose) as progress:
+            parts = [
+                minimise(
+                    objective,
+                    space,
+                    penalty[batch],
+                    problem[batch],
+                    tol=self.tol,
+                    max_iter=self.max_iter,
+                    callback=progress.of_batch(len(penalty[batch])),
+                )
+                for batch in batches
+            ]
+        return parts[0] if len(parts) == 1 else _join(parts)
+
+
+@dataclass(frozen=True, eq=False)
+class SearchResult:
+    """What a search found.
+
+    Attributes
+    ----------
+    solution : Solution
+        Fits on all bags, one column per penalty.
+    best : int
+        The chosen column.
+    risks : ndarray of shape (n_penalties,) or (n_folds, n_penalties)
+        The criterion, pooled or by fold.
+    held_out_scores : array of shape (n_penalties, n_outputs, n_instances) or None
+        Out-of-fold scores, if every bag is held out exactly once.
+    n_failed : int
+        Columns that did not converge.
+    """
+
+    solution: Solution
+    best: int
+    risks: NDArray[np.float64]
+    held_out_scores: Any
+    n_failed: int
+
+
+def search(
+    space: FunctionSpace,
+    bags: Bags,
+    held: NDArray[np.bool_],
+    penalties: NDArray[np.float64],
+    selection: Selection,
+    training: Training,
+) -> SearchResult:
+    """Fit every penalty on all bags and on every fold, and choose.
+
+    Parameters
+    ----------
+    held : ndarray of bool, shape (n_folds, n_bags)
+        Bags that each fold holds out.
+    selection : {"pooled", "folds"}
+        Whether the criterion is the corrected risk of all out-of-fold scores together, with the
+        weights of all bags, or the mean over folds of that of each fold's bags alone.
+    """
+    if selection not in get_args(Selection):
+        raise ValueError(f"selection must be 'pooled' or 'folds', not {selection!r}.")
+    once = bool((held.sum(axis=0) == 1).all())
+    if selection == "pooled" and not once:
+        raise ValueError(
+            "selection='pooled' needs a cv that holds out every bag exactly once, such as "
+            "unbag.BagKFold; with other splitters use selection='folds'."
+        )
+    n_folds, n_penalties = len(held), len(penalties)
+    weights = np.stack([training.make_weights(bags), *_fold_weights(bags, held, training)])
+    solution = training.solve(
+        space,
+        bags,
+        weights,
+        np.tile(penalties, n_folds + 1),
+        np.repeat(np.arange(n_folds + 1), n_penalties),
+    )
+    by_fold = np.asarray(solution.scores).reshape(
+        n_folds + 1, n_penalties, *solution.scores.shape[1:]
+    )
+    held_out = _gather_held_out(by_fold[1:], bags, held) if once else None
+    if selection == "pooled":
+        risks = training.risk(weights[0], bags).value(
+            np.asarray(held_out, dtype=float), np.zeros(n_penalties, dtype=np.intp)
+        )
+        criterion = risks
+    else:
+        risks = _risk_by_fold(by_fold[1:], bags, held, training)
+        criterion = risks.mean(axis=0)
+    if not np.isfinite(criterion).all():
+        raise FloatingPointError("The selection criterion is not finite for every alpha.")
+    on_all = Solution(
+        solution.theta[:n_penalties],
+        solution.scores[:n_penalties],
+        solution.value[:n_penalties],
+        solution.n_iter[:n_penalties],
+        solution.converged[:n_penalties],
+    )
+    failed = int((~solution.converged).sum())
+    return SearchResult(on_all, int(np.argmin(criterion)), risks, held_out, failed)
+
+
+def _fold_weights(
+    bags: Bags, held: NDArray[np.bool_], training: Training
+) -> list[NDArray[np.float64]]:
+    """Weights of the bags that each fold trains on, zero for those it holds out."""
+    tables = []
+    for number, out in enumerate(held):
+        table = np.zeros((bags.n_bags, bags.n_classes))
+        try:
+            table[~out] = training.make_weights(bags.take(~out)[0])
+        except ValueError as error:
+            raise ValueError(
+                f"Fold {number + 1} of {len(held)} cannot be trained: {error} "
+                "Use fewer folds, or the estimator without CV."
+            ) from None
+        tables.append(table)
+    return tables
+
+
+def _gather_held_out(by_fold: Any, bags: Bags, held: NDArray[np.bool_]) -> Any:
+    """Scores of every instance by the fold that did not see its bag."""
+    fold = held.argmax(axis=0)[bags.index]
+    gathered = np.empty_like(by_fold[0])
+    for number in range(len(held)):
+        rows = np.flatnonzero(fold == number)
+        gathered[..., rows] = by_fold[number][..., rows]
+    return gathered
+
+
+def _risk_by_fold(
+    by_fold: Any, bags: Bags, held: NDArray[np.bool_], training: Training
+) -> NDArray[np.float64]:
+    """Corrected risk of each fold's held-out bags, weighed among themselves."""
+    risks, without = [], []
+    for number, out in enumerate(held):
+        part, rows = bags.take(out)
+        try:
+            weights = training.make_weights(part)
+        except ValueError:
+            without.append(number + 1)
+            continue
+        scores = np.asarray(by_fold[number][..., rows], dtype=float)
+        risk = training.risk(weights, part)
+        risks.append(risk.value(scores, np.zeros(len(scores), dtype=np.intp)))
+    if not risks:
+        raise ValueError(
+            "In no fold do the held-out bags differ in proportion, so that selection='folds' has "
+            "nothing to go by; use selection='pooled' or fewer folds."
+        )
+    if without:
+        warnings.warn(
+            f"The held-out bags of fold(s) {without} all have the same proportion and say nothing "
+            "about any alpha; the choice rests on the other folds. selection='pooled' uses all.",
+            UserWarning,
+            stacklevel=2,
+        )
+    return np.stack(risks)
+
+
+def _join(parts: list[Solution]) -> Solution:
+    fields = ("theta", "scores", "value", "n_iter", "converged")
+    return Solution(*(np.concatenate([getattr(p, name) for p in parts]) for name in fields))

@@ -1,0 +1,161 @@
+"""The corrected risk: what a classifier's risk would be with labels, from bags alone.
+
+With decontamination weights W (see `unbag.decontamination`) and scores f, the risk on class c
+
+    R_c(f) = Σ_i W[i, c] · (1/n_i) Σ_{x in bag i} ℓ_c(f(x))
+
+is an unbiased estimate of E[ℓ_c(f(X)) | class c], and with class priors π the corrected risk is
+
+    R(f) = Σ_c π_c R_c(f),
+
+the paper's Ê_w for π = (½, ½) and W from pairs of bags. Some weights are negative, so that R_c
+may become negative although no mean of losses can: a flexible model then fits the noise of the
+weights. The non-negative correction replaces R_c by h(R_c), where h(R) is R from s on, 0 up to
+−s, and the parabola (R + s)²/4s in between.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Protocol, get_args
+
+import numpy as np
+from array_api_compat import array_namespace, device
+from numpy.typing import NDArray
+
+from unbag.bags import Bags
+from unbag.losses import Array, ClassLoss, to_host
+
+Correction = Literal["nonnegative", "none"]
+ClassPrior = Literal["balanced", "empirical"] | NDArray[Any] | list[float] | tuple[float, ...]
+
+# Half the width s over which h bends. It is there for the solver, which wants a smooth function
+# (a tenth of it takes three times the iterations), and changes the classifiers hardly at all.
+_BEND = 0.1
+
+# Weights of pure bags that should be zero are of this relative size at most.
+_ROUNDING = 1e-12
+
+
+class Objective(Protocol):
+    """What a solver minimises: a function of scores, for many columns at once.
+
+    A column is one fit. Several problems (say, the folds of a search) share the instances; each
+    column says which problem it belongs to.
+    """
+
+    n_outputs: int
+
+    def value_and_gradient(self, scores: Array, problem: NDArray[np.intp]) -> tuple[Any, Array]:
+        """Value per column and gradient with respect to scores (columns, outputs, instances)."""
+        ...
+
+
+class CorrectedRisk:
+    """Corrected risk in score space, for one or several sets of weights.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n_bags, n_classes) or (n_problems, n_bags, n_classes)
+        Decontamination weights; a bag of weight zero is a bag held out.
+    bags : Bags
+        Who is in which bag.
+    loss : ClassLoss
+        The loss in score space.
+    prior : ndarray of shape (n_classes,)
+        π, how much the risk on each class counts; see `resolve_class_prior`.
+    correction : {"nonnegative", "none"}
+        Whether to bend class risks away from negative values.
+    like : array, optional
+        Array whose namespace, type and device the computation should have.
+    """
+
+    def __init__(
+        self,
+        weights: NDArray[np.float64],
+        bags: Bags,
+        loss: ClassLoss,
+        prior: NDArray[np.float64],
+        correction: Correction = "nonnegative",
+        like: Array | None = None,
+    ) -> None:
+        if correction not in get_args(Correction):
+            raise ValueError(f"correction must be 'nonnegative' or 'none', not {correction!r}.")
+        table = weights[None] if weights.ndim == 2 else weights
+        like = np.empty(0) if like is None else like
+        xp = array_namespace(like)
+        per_instance = np.swapaxes(table / bags.sizes[:, None], 1, 2)[:, :, bags.index]
+        self.n_outputs = loss.n_outputs(bags.n_classes)
+        self._weights = xp.asarray(per_instance, dtype=like.dtype, device=device(like))
+        self._loss = loss
+        self._prior = prior
+        # A class without negative weights has a risk that cannot turn negative by itself.
+        self._bent: NDArray[np.bool_] = np.logical_and(
+            (table < -_ROUNDING * np.abs(table).max(axis=1, keepdims=True)).any(axis=1),
+            correction == "nonnegative",
+        )
+
+    def class_risks(self, scores: Array, problem: NDArray[np.intp]) -> NDArray[np.float64]:
+        """R_c for every column and class, before any correction: shape (columns, classes)."""
+        losses, _ = self._loss.evaluate(scores)
+        return self._risks(losses, self._weights_of(problem))
+
+    def value(self, scores: Array, problem: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Corrected risk per column."""
+        risks = self.class_risks(scores, problem)
+        bent, _ = _bend(risks, self._bent[problem])
+        return bent @ self._prior
+
+    def value_and_gradient(
+        self, scores: Array, problem: NDArray[np.intp]
+    ) -> tuple[NDArray[np.float64], Array]:
+        """Corrected risk per column and its gradient with respect to the scores."""
+        xp = array_namespace(scores)
+        losses, pull_back = self._loss.evaluate(scores)
+        weights = self._weights_of(problem)
+        bent, slope = _bend(self._risks(losses, weights), self._bent[problem])
+        factor = xp.asarray(slope * self._prior, dtype=scores.dtype, device=device(scores))
+        return bent @ self._prior, pull_back(weights * factor[:, :, None])
+
+    def _weights_of(self, problem: NDArray[np.intp]) -> Array:
+        if self._weights.shape[0] == 1:
+            return self._weights
+        xp = array_namespace(self._weights)
+        chosen = xp.asarray(problem, device=device(self._weights))
+        return xp.take(self._weights, chosen, axis=0)
+
+    @staticmethod
+    def _risks(losses: Array, weights: Array) -> NDArray[np.float64]:
+        xp = array_namespace(losses)
+        return to_host(xp.sum(losses * weights, axis=-1, dtype=xp.float64))
+
+
+def _bend(
+    risks: NDArray[np.float64], where: NDArray[np.bool_]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Give h and h' where asked for, the identity elsewhere."""
+    inside = np.clip(risks, -_BEND, _BEND) + _BEND
+    bent = inside**2 / (4 * _BEND) + np.maximum(risks - _BEND, 0)
+    slope = inside / (2 * _BEND)
+    return np.where(where, bent, risks), np.where(where, slope, 1.0)
+
+
+def resolve_class_prior(class_prior: Any, bags: Bags) -> NDArray[np.float64]:
+    """Turn ``"balanced"``, ``"empirical"`` or given numbers into one prior per class."""
+    if isinstance(class_prior, str):
+        if class_prior == "balanced":
+            return np.full(bags.n_classes, 1 / bags.n_classes)
+        if class_prior == "empirical":
+            return bags.class_shares
+        raise ValueError(
+            "class_prior must be 'balanced', 'empirical' or one number per class, "
+            f"not {class_prior!r}."
+        )
+    prior = np.asarray(class_prior, dtype=float)
+    if prior.shape != (bags.n_classes,):
+        raise ValueError(
+            f"class_prior must hold one number for each of the {bags.n_classes} classes; "
+            f"its shape is {prior.shape}."
+        )
+    if not np.isfinite(prior).all() or (prior < 0).any() or prior.sum() <= 0:
+        raise ValueError("class_prior must hold finite numbers, none negative and not all 0.")
+    return prior / prior.sum()

@@ -1,0 +1,117 @@
+"""Function spaces a solver can search, each with its own geometry.
+
+A function is held as a row of coefficients θ; several rows are several functions. The solver
+asks a space five things: the dual of θ, so that ⟨u, v⟩ = Σ u · dual(v); the scores of θ on the
+training instances; the gradient, in the space's geometry, of a function of the scores; the part
+of θ that the penalty λ⟨θ, Pθ⟩ sees; and how many coefficients there are.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from array_api_compat import array_namespace
+from scipy.sparse import issparse
+
+from unbag.losses import Array
+
+
+class FunctionSpace(Protocol):
+    """What the solver needs to know of a model."""
+
+    n_coefficients: int
+    like: Array
+    self_dual: bool
+
+    def dual(self, theta: Array) -> Array:
+        """Image of θ under the inner product: ⟨u, θ⟩ = Σ u · dual(θ)."""
+        ...
+
+    def scores(self, theta: Array, image: Array) -> Array:
+        """Scores (columns, outputs, instances) of θ, whose dual is ``image``."""
+        ...
+
+    def gradient(self, score_gradient: Array) -> Array:
+        """Gradient in this geometry of a function with the given gradient in the scores."""
+        ...
+
+    def penalised(self, theta: Array) -> Array:
+        """Pθ, the part of θ that is penalised."""
+        ...
+
+
+class KernelSpace:
+    """f = Σ_j α_j k(·, x_j) with the inner product of the RKHS, ⟨u, v⟩ = uᵀ K v.
+
+    The scores are K α, which is the dual itself, and the gradient of φ(f) is Σ_j φ'_j k(·, x_j):
+    its coefficients are φ' with no factor K. So an iteration needs one product with K.
+    """
+
+    self_dual = False
+
+    def __init__(self, K: Array, n_outputs: int) -> None:
+        self.like = K
+        self._n = K.shape[0]
+        self._outputs = n_outputs
+        self.n_coefficients = n_outputs * self._n
+
+    def dual(self, theta: Array) -> Array:  # noqa: D102
+        xp = array_namespace(theta)
+        rows = xp.reshape(theta, (-1, self._n))
+        # K is symmetric, so that rows @ K is K @ columns
+        return xp.reshape(rows @ self.like, theta.shape)
+
+    def scores(self, theta: Array, image: Array) -> Array:  # noqa: ARG002, D102
+        return array_namespace(image).reshape(image, (-1, self._outputs, self._n))
+
+    def gradient(self, score_gradient: Array) -> Array:  # noqa: D102
+        xp = array_namespace(score_gradient)
+        return xp.reshape(score_gradient, (-1, self.n_coefficients))
+
+    def penalised(self, theta: Array) -> Array:  # noqa: D102
+        return theta
+
+
+class LinearSpace:
+    """f = Xw + b with the plain inner product; the intercept b is not penalised.
+
+    X may be a sparse matrix of SciPy.
+    """
+
+    self_dual = True
+
+    def __init__(self, X: Any, n_outputs: int, fit_intercept: bool) -> None:
+        self._X = X
+        self._n, self._d = X.shape
+        self._outputs = n_outputs
+        self._intercept = fit_intercept
+        self.n_coefficients = n_outputs * (self._d + fit_intercept)
+        self.like: Array = getattr(X, "data", X) if issparse(X) else X
+
+    def dual(self, theta: Array) -> Array:  # noqa: D102
+        return theta
+
+    def scores(self, theta: Array, image: Array) -> Array:  # noqa: ARG002, D102
+        xp = array_namespace(theta)
+        rows = xp.reshape(theta, (-1, self._d + self._intercept))
+        # (X Wᵀ)ᵀ: this order serves sparse matrices as well
+        product = (self._X @ rows[:, : self._d].T).T
+        if self._intercept:
+            product = product + rows[:, self._d :]
+        return xp.reshape(product, (-1, self._outputs, self._n))
+
+    def gradient(self, score_gradient: Array) -> Array:  # noqa: D102
+        xp = array_namespace(score_gradient)
+        rows = xp.reshape(score_gradient, (-1, self._n))
+        slope = (self._X.T @ rows.T).T
+        if self._intercept:
+            slope = xp.concat([slope, xp.sum(rows, axis=1, keepdims=True)], axis=1)
+        return xp.reshape(slope, (-1, self.n_coefficients))
+
+    def penalised(self, theta: Array) -> Array:  # noqa: D102
+        if not self._intercept:
+            return theta
+        xp = array_namespace(theta)
+        rows = xp.reshape(theta, (-1, self._d + 1))
+        free = xp.concat([rows[:, : self._d], xp.zeros_like(rows[:, self._d :])], axis=1)
+        return xp.reshape(free, theta.shape)

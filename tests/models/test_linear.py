@@ -1,0 +1,108 @@
+"""Linear models: on pure bags they are logistic regression."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from sklearn.datasets import make_classification
+from sklearn.linear_model import LogisticRegression
+
+from unbag import LinearMCMClassifier, LinearMCMClassifierCV, bag_target
+from unbag.datasets import make_gaussian_bags
+
+ALPHA = 1e-3
+
+
+def labelled(n_classes):
+    return make_classification(
+        n_samples=600,
+        n_features=8,
+        n_informative=5,
+        n_classes=n_classes,
+        weights=[0.7] + [0.3 / (n_classes - 1)] * (n_classes - 1),
+        flip_y=0.1,
+        random_state=0,
+    )
+
+
+def logistic_regression(X, y, **settings):
+    model = LogisticRegression(C=1 / (2 * ALPHA * len(y)), tol=1e-12, max_iter=10_000, **settings)
+    return model.fit(X, y)
+
+
+def centred(scores):
+    return scores if scores.ndim == 1 else scores - scores.mean(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("weights", ["least_squares", "pairs"])
+def test_pure_bags_equal_balanced_logistic_regression(weights, n_classes, fit_intercept):
+    if weights == "pairs" and n_classes > 2:
+        return  # refused; see the tests of the weights
+    X, y = labelled(n_classes)
+    ours = LinearMCMClassifier(ALPHA, tol=1e-10, fit_intercept=fit_intercept, weights=weights)
+    ours.fit(X, y)
+    theirs = logistic_regression(X, y, class_weight="balanced", fit_intercept=fit_intercept)
+    np.testing.assert_allclose(
+        centred(ours.decision_function(X)), centred(theirs.decision_function(X)), atol=1e-6
+    )
+    np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-6)
+    if n_classes == 2:
+        np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-6)
+        np.testing.assert_allclose(ours.intercept_, theirs.intercept_, atol=1e-6)
+
+
+def test_empirical_prior_equals_plain_logistic_regression():
+    X, y = labelled(2)
+    ours = LinearMCMClassifier(ALPHA, tol=1e-10, class_prior="empirical").fit(X, y)
+    np.testing.assert_allclose(ours.coef_, logistic_regression(X, y).coef_, atol=1e-6)
+
+
+def test_labels_as_a_target_equal_plain_labels():
+    X, y = labelled(2)
+    target = bag_target([None] * len(y), {}, labels=y)
+    ours, plain = (LinearMCMClassifier(tol=1e-10).fit(X, t) for t in (target, y))
+    np.testing.assert_allclose(ours.coef_, plain.coef_, atol=1e-9)
+
+
+def test_balanced_model_reweighted_to_a_prior_equals_training_for_it():
+    # only the intercept knows the prior in the limit of many data; here, roughly
+    data = make_gaussian_bags(n_bags=200, bag_size=50, random_state=0)
+    balanced = LinearMCMClassifier(1e-6).fit(data.X, data.y)
+    rare = LinearMCMClassifier(1e-6, class_prior=[0.8, 0.2]).fit(data.X, data.y)
+    np.testing.assert_allclose(
+        balanced.predict_proba(data.X, class_prior=[0.8, 0.2]),
+        rare.predict_proba(data.X),
+        atol=0.06,
+    )
+    np.testing.assert_allclose(rare.class_prior_, [0.8, 0.2])
+
+
+@pytest.mark.parametrize("estimator", [LinearMCMClassifier, LinearMCMClassifierCV])
+def test_sparse_equals_dense(estimator):
+    data = make_gaussian_bags(n_bags=20, bag_size=20, n_features=4, random_state=1)
+    X = np.where(np.abs(data.X) < 0.5, 0, data.X)
+    dense, sparse = (estimator(tol=1e-9).fit(table, data.y) for table in (X, csr_array(X)))
+    np.testing.assert_allclose(sparse.coef_, dense.coef_, atol=1e-9)
+    np.testing.assert_allclose(sparse.decision_function(csr_array(X)), dense.decision_function(X))
+
+
+def test_many_columns_are_solved_in_batches(monkeypatch):
+    data = make_gaussian_bags(n_bags=20, bag_size=20, random_state=1)
+    whole = LinearMCMClassifierCV(tol=1e-9).fit(data.X, data.y)
+    monkeypatch.setattr("unbag.models.search._BATCH_SCORES", 7 * len(data.X))
+    batched = LinearMCMClassifierCV(tol=1e-9).fit(data.X, data.y)
+    np.testing.assert_allclose(batched.coef_, whole.coef_, atol=1e-9)
+    np.testing.assert_allclose(batched.selection_risks_, whole.selection_risks_)
+
+
+def test_single_precision_data_stay_in_single_precision():
+    data = make_gaussian_bags(n_bags=20, bag_size=20, random_state=1)
+    single = LinearMCMClassifier().fit(data.X.astype(np.float32), data.y)
+    double = LinearMCMClassifier().fit(data.X, data.y)
+    assert single.coef_.dtype == np.float32
+    np.testing.assert_allclose(
+        single.decision_function(data.X.astype(np.float32)),
+        double.decision_function(data.X),
+        atol=1e-3,
+    )

@@ -1,0 +1,122 @@
+"""The batched search against the same problems solved one by one."""
+
+import numpy as np
+import pytest
+
+from unbag import (
+    BagKFold,
+    BagShuffleSplit,
+    KernelMCMClassifier,
+    KernelMCMClassifierCV,
+    LinearMCMClassifier,
+    LinearMCMClassifierCV,
+    bag_target,
+)
+from unbag.datasets import make_gaussian_bags
+from unbag.metrics import corrected_risk
+
+DATA = make_gaussian_bags(n_bags=25, bag_size=20, n_features=3, random_state=0)
+ALPHAS = [1.0, 0.1, 0.01, 0.001]
+PAIRS_OF_MODELS = [
+    (LinearMCMClassifierCV, LinearMCMClassifier, {}),
+    (KernelMCMClassifierCV, KernelMCMClassifier, {"precision": "double"}),
+]
+
+
+@pytest.mark.parametrize(("search", "single", "settings"), PAIRS_OF_MODELS)
+@pytest.mark.parametrize("weights", ["least_squares", "pairs"])
+def test_batched_search_equals_fits_one_by_one(search, single, settings, weights):
+    settings = {**settings, "weights": weights, "tol": 1e-9}
+    if search is KernelMCMClassifierCV:
+        settings["gamma"] = 0.3  # "scale" would differ from fold to fold
+    model = search(ALPHAS, **settings).fit(DATA.X, DATA.y)
+    held_out = np.empty((len(ALPHAS), len(DATA.y)))
+    for train, test in BagKFold(5).split(DATA.X, DATA.y):
+        for number, alpha in enumerate(ALPHAS):
+            fold = single(alpha, **settings).fit(DATA.X[train], DATA.y[train])
+            held_out[number, test] = fold.decision_function(DATA.X[test])
+    best = ALPHAS.index(model.alpha_)
+    np.testing.assert_allclose(model.out_of_fold_scores_, held_out[best], atol=1e-6)
+    again = single(model.alpha_, **settings).fit(DATA.X, DATA.y)
+    np.testing.assert_allclose(
+        model.decision_function(DATA.X), again.decision_function(DATA.X), atol=1e-6
+    )
+    if weights == "least_squares":
+        risks = [corrected_risk(DATA.y, scores) for scores in held_out]
+        assert best == np.argmin(risks)
+        np.testing.assert_allclose(model.selection_risks_, risks, atol=1e-6)
+
+
+@pytest.mark.parametrize(("search", "single", "settings"), PAIRS_OF_MODELS)
+def test_selection_by_folds_is_the_mean_over_folds(search, single, settings):
+    if search is KernelMCMClassifierCV:
+        settings = {**settings, "gamma": 0.3}
+    settings = {**settings, "tol": 1e-9, "correction": "none"}
+    model = search(ALPHAS, selection="folds", **settings).fit(DATA.X, DATA.y)
+    for fold, (train, test) in enumerate(BagKFold(5).split(DATA.X, DATA.y)):
+        for number, alpha in enumerate(ALPHAS):
+            part = single(alpha, **settings).fit(DATA.X[train], DATA.y[train])
+            risk = corrected_risk(DATA.y[test], part.decision_function(DATA.X[test]))
+            assert model.selection_risks_[fold, number] == pytest.approx(risk, abs=1e-6)
+    assert model.alpha_ == ALPHAS[model.selection_risks_.mean(axis=0).argmin()]
+
+
+def test_a_fold_of_equal_proportions_is_said_and_left_out_for_every_alpha():
+    bag = np.repeat(np.arange(12), 10)
+    proportion = np.repeat([0.2] * 6 + [0.8] * 6, 10)
+    y = bag_target(bag, proportion)
+    X = np.random.default_rng(0).normal(size=(120, 2)) + proportion[:, None]
+    fold = [[0, 1], [2, 6], [3, 7], [4, 8, 10], [5, 9, 11]]
+    splits = [(np.flatnonzero(~np.isin(bag, f)), np.flatnonzero(np.isin(bag, f))) for f in fold]
+    with pytest.warns(UserWarning, match=r"fold\(s\) \[1\]"):
+        model = LinearMCMClassifierCV(cv=splits, selection="folds").fit(X, y)
+    assert model.selection_risks_.shape == (4, 11)
+    pooled = LinearMCMClassifierCV(cv=splits).fit(X, y)
+    assert np.isfinite(pooled.selection_risks_).all()
+
+
+def test_shuffle_split_goes_with_folds_only():
+    cv = BagShuffleSplit(4, random_state=0)
+    model = LinearMCMClassifierCV(cv=cv, selection="folds").fit(DATA.X, DATA.y)
+    assert model.out_of_fold_scores_ is None
+    with pytest.raises(ValueError, match="every bag exactly once"):
+        LinearMCMClassifierCV(cv=cv).fit(DATA.X, DATA.y)
+
+
+def test_a_cv_that_cuts_bags_is_refused():
+    from sklearn.model_selection import KFold
+
+    with pytest.raises(ValueError, match="holds out part of bag"):
+        LinearMCMClassifierCV(cv=KFold(5, shuffle=True, random_state=0)).fit(DATA.X, DATA.y)
+
+
+def test_too_few_bags_for_the_folds_is_said():
+    few = DATA.y["bag"] < 2
+    with pytest.raises(ValueError, match="5 folds need as many bags"):
+        LinearMCMClassifierCV().fit(DATA.X[few], DATA.y[few])
+    with pytest.raises(ValueError, match="Fold 1 of 2 cannot be trained: There is only one bag"):
+        LinearMCMClassifierCV(cv=2).fit(DATA.X[few], DATA.y[few])
+
+
+@pytest.mark.parametrize("alphas", [[], [0.1, 0.0], [np.nan], "many"])
+def test_wrong_alphas_are_named(alphas):
+    with pytest.raises(ValueError, match="alphas must be a list of positive numbers"):
+        LinearMCMClassifierCV(alphas).fit(DATA.X, DATA.y)
+
+
+def test_unknown_selection_is_named():
+    with pytest.raises(ValueError, match="selection must be"):
+        LinearMCMClassifierCV(selection="best").fit(DATA.X, DATA.y)
+
+
+def test_plain_labels_are_searched_over_stratified_rows():
+    model = LinearMCMClassifierCV().fit(DATA.X, DATA.labels)
+    assert model.out_of_fold_scores_.shape == (500,)
+    assert ((model.out_of_fold_scores_ > 0) == DATA.labels).mean() > 0.8
+
+
+def test_progress_bar_goes_to_standard_error(capsys):
+    LinearMCMClassifierCV(verbose=1).fit(DATA.X, DATA.y)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "66/66" in captured.err
