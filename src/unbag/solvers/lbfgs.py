@@ -59,7 +59,7 @@ def minimise(
     *,
     tol: float = 1e-4,
     max_iter: int = 1000,
-    memory: int = 10,
+    memory: int = 20,
     callback: Callable[[int, int], None] | None = None,
 ) -> Solution:
     """Minimise the penalised objective from zero, for all columns together.
