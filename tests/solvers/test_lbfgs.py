@@ -394,9 +394,11 @@ def test_column_ends_as_converged_after_five_steps_without_visible_progress():
 
 
 def test_objective_without_lower_bound_ends_unconverged_and_finite():
-    """Squared loss with signed weights and no correction falls for ever where α is small."""
-    objective = risk_of(DATA, "squared", "none")
-    space = KernelSpace(gram(DATA.X), 1)
+    """Squared loss with bags of negative total weight falls for ever where α is small."""
+    data = make_gaussian_bags(n_bags=16, bag_size=10, proportions=(0, 0.3), random_state=0)
+    assert decontamination_weights(check_bag_target(data.y)).sum(axis=1).min() < 0
+    objective = risk_of(data, "squared", "none")
+    space = KernelSpace(gram(data.X), 1)
     solution = minimise(objective, space, np.array([1e-6, 10.0]), np.zeros(2, dtype=np.intp))
     np.testing.assert_array_equal(solution.converged, [False, True])
     assert np.isfinite(solution.theta).all()
