@@ -90,6 +90,25 @@ class Bags:
             return np.where(self.labelled, self.sizes, 1).astype(float)
         raise ValueError(f"bag_model must be 'instances' or 'bags', not {bag_model!r}.")
 
+    def divide(self, part: NDArray[np.intp]) -> tuple[Bags, NDArray[np.intp]]:
+        """Cut bags where their rows have different part numbers.
+
+        Every piece keeps the proportions of its bag, which is right for labelled rows only.
+        Returns the pieces, and the first row of each.
+        """
+        key = self.index * (int(part.max()) + 1) + part
+        _, first, index = np.unique(key, return_index=True, return_inverse=True)
+        whole = self.index[first]
+        pieces = Bags(
+            index=index,
+            ids=self.ids[whole],
+            sizes=np.bincount(index),
+            proportions=self.proportions[whole],
+            classes=self.classes,
+            labelled=self.labelled[whole],
+        )
+        return pieces, first
+
     def take(self, bags: NDArray[Any]) -> tuple[Bags, NDArray[np.intp]]:
         """Keep some whole bags: the `Bags` of those, and the rows that are left."""
         chosen = np.arange(self.n_bags)[bags]

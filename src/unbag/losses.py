@@ -37,6 +37,7 @@ class ClassLoss(ABC):
 
     name: ClassVar[str]
     trainable: ClassVar[bool] = True
+    gives_probabilities: ClassVar[bool] = False
 
     @abstractmethod
     def n_outputs(self, n_classes: int) -> int:
@@ -56,6 +57,10 @@ class ClassLoss(ABC):
         pull_back : callable
             ``pull_back(u)`` is the gradient of Σ_c u_c ℓ_c with respect to the scores.
         """
+
+    @abstractmethod
+    def class_probabilities(self, decision: Array) -> Array:
+        """Chance of each class (columns) for decision values as an estimator returns them."""
 
 
 class Loss(ClassLoss):
@@ -107,10 +112,15 @@ class Loss(ClassLoss):
 
         return losses, pull_back
 
-    def probability(self, scores: Array) -> Array | None:
-        """Chance of the positive class that a score stands for; None if the loss gives none."""
+    def probability(self, scores: Array) -> Array:
+        """Chance of the positive class that a score stands for."""
         del scores
-        return None
+        raise ValueError(f"loss={self.name!r} gives scores but no probabilities.")
+
+    def class_probabilities(self, decision: Array) -> Array:  # noqa: D102
+        xp = array_namespace(decision)
+        positive = self.probability(decision)
+        return xp.stack([1.0 - positive, positive], axis=1)
 
     def corrected_is_convex(self, kappa_plus: float, kappa_minus: float) -> bool:
         """Whether the unbiased loss ℓ^κ of the paper's first proposition is convex.
@@ -135,6 +145,7 @@ class LogisticLoss(Loss):
     """φ(t) = log(1 + e^{−t}), φ'(t) = −1/(1 + e^t)."""
 
     name = "logistic"
+    gives_probabilities = True
     lipschitz = 1.0
     at_zero = log(2)
     convex = True
@@ -172,6 +183,7 @@ class SquaredLoss(Loss):
     """φ(t) = (1 − t)²."""
 
     name = "squared"
+    gives_probabilities = True
     lipschitz = inf
     at_zero = 1.0
     convex = True
@@ -192,6 +204,7 @@ class HuberLoss(Loss):
     """φ(t) = max(0, 1 − t)² for t ≥ −1 and −4t below: squared inside, linear outside."""
 
     name = "huber"
+    gives_probabilities = True
     lipschitz = 4.0
     at_zero = 1.0
     convex = True
@@ -282,6 +295,7 @@ class SoftmaxLoss(ClassLoss):
     """ℓ_c(f) = log Σ_k e^{f_k} − f_c: the logistic loss for any number of classes."""
 
     name = "logistic"
+    gives_probabilities = True
 
     def n_outputs(self, n_classes: int) -> int:  # noqa: D102
         return n_classes
@@ -303,6 +317,9 @@ class SoftmaxLoss(ClassLoss):
         xp = array_namespace(scores)
         powers = xp.exp(scores - xp.max(scores, axis=1, keepdims=True))
         return powers / xp.sum(powers, axis=1, keepdims=True)
+
+    def class_probabilities(self, decision: Array) -> Array:  # noqa: D102
+        return self.probability(decision)
 
 
 LOSSES: dict[str, Loss] = {

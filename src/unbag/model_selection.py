@@ -155,23 +155,13 @@ def cut_by_folds(bags: Bags, held: NDArray[np.bool_]) -> tuple[Bags, NDArray[np.
     pattern = np.zeros(bags.n_instances, dtype=np.intp)
     for mask in held:
         pattern = np.unique(2 * pattern + mask, return_inverse=True)[1]
-    key = bags.index * (pattern.max() + 1) + pattern
-    _, first, index = np.unique(key, return_index=True, return_inverse=True)
-    whole = bags.index[first]
-    cut = (np.bincount(whole, minlength=bags.n_bags) > 1) & ~bags.labelled
+    refined, first = bags.divide(pattern)
+    cut = (np.bincount(bags.index[first], minlength=bags.n_bags) > 1) & ~bags.labelled
     if cut.any():
         raise ValueError(
             f"A fold holds out part of bag {bag_name(bags.ids[cut][0])} only; split whole bags "
             "with unbag.BagKFold or unbag.BagShuffleSplit."
         )
-    refined = Bags(
-        index=index,
-        ids=bags.ids[whole],
-        sizes=np.bincount(index),
-        proportions=bags.proportions[whole],
-        classes=bags.classes,
-        labelled=bags.labelled[whole],
-    )
     return refined, held[:, first]
 
 
@@ -180,20 +170,10 @@ def _units(y: Any) -> Bags:
     if y is None:
         raise ValueError("Splitting whole bags needs y, made by unbag.bag_target.")
     bags = check_bag_target(y)
-    loose = bags.labelled[bags.index]
-    if not loose.any():
+    if not bags.labelled.any():
         return bags
-    key = np.where(loose, bags.n_bags + np.arange(bags.n_instances), bags.index)
-    _, first, index = np.unique(key, return_index=True, return_inverse=True)
-    whole = bags.index[first]
-    return Bags(
-        index=index,
-        ids=bags.ids[whole],
-        sizes=np.bincount(index),
-        proportions=bags.proportions[whole],
-        classes=bags.classes,
-        labelled=bags.labelled[whole],
-    )
+    rows = np.arange(bags.n_instances)
+    return bags.divide(np.where(bags.labelled[bags.index], rows, 0))[0]
 
 
 def _by_proportion(bags: Bags) -> NDArray[np.intp]:

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unbag.bags import Bags, check_bag_target
 from unbag.decontamination import check_contrast, decontamination_weights
-from unbag.losses import LOSSES, ClassLoss, Loss, SoftmaxLoss, get_loss
+from unbag.losses import LOSSES, ClassLoss, get_loss
 from unbag.metrics import balanced_accuracy_score
 from unbag.model_selection import check_cv, cut_by_folds
 from unbag.models.search import Training, search
@@ -30,7 +30,7 @@ DEFAULT_ALPHAS = tuple(float(10.0 ** (-k / 2)) for k in range(11))
 
 def _gives_probabilities(estimator: Any) -> bool:
     loss = LOSSES.get(estimator.loss) if isinstance(estimator.loss, str) else estimator.loss
-    if isinstance(loss, Loss) and loss.probability(np.zeros(1)) is None:
+    if loss is not None and not loss.gives_probabilities:
         raise AttributeError(
             f"loss={estimator.loss!r} gives scores but no probabilities; use loss='logistic'."
         )
@@ -154,14 +154,8 @@ class BaseMCMClassifier(ClassifierMixin, BaseEstimator, ABC):
             Shares of the classes where the model is used; by default those it was trained for,
             which are equal under ``class_prior="balanced"``.
         """
-        scores = np.asarray(self.decision_function(X), dtype=float)
-        if isinstance(self._loss, SoftmaxLoss):
-            chance = self._loss.probability(scores)
-        else:
-            assert isinstance(self._loss, Loss)
-            positive = self._loss.probability(scores)
-            assert positive is not None
-            chance = np.column_stack([1 - positive, positive])
+        scores = self.decision_function(X).astype(float)
+        chance = self._loss.class_probabilities(scores)
         if class_prior is None:
             return chance
         wanted = np.asarray(class_prior, dtype=float)
