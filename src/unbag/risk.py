@@ -45,6 +45,10 @@ class Objective(Protocol):
 
     n_outputs: int
 
+    def value(self, scores: Array, problem: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Value per column for scores of shape (columns, outputs, instances)."""
+        ...
+
     def value_and_gradient(self, scores: Array, problem: NDArray[np.intp]) -> tuple[Any, Array]:
         """Value per column and gradient with respect to scores (columns, outputs, instances)."""
         ...

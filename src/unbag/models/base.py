@@ -1,4 +1,9 @@
-"""What all classifiers trained on the corrected risk have in common."""
+"""What classifiers trained from bags have in common.
+
+`BagClassifier` checks its data and turns scores into predictions. `ObjectiveClassifier` is one
+that minimises an objective in score space over a function space: the model gives the space, the
+objective comes from another mixin, and `FitMixin` or `SearchMixin` bring the two together.
+"""
 
 from __future__ import annotations
 
@@ -16,55 +21,26 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unbag.bags import Bags, check_bag_target
-from unbag.decontamination import check_contrast, decontamination_weights
-from unbag.losses import LOSSES, ClassLoss, get_loss
+from unbag.decontamination import check_contrast
+from unbag.losses import LOSSES, ClassLoss
 from unbag.metrics import balanced_accuracy_score
 from unbag.model_selection import check_cv, cut_by_folds
 from unbag.models.search import Training, search
-from unbag.risk import resolve_class_prior
+from unbag.risk import Objective
 from unbag.solvers import FunctionSpace
 
 # Half decades from 1 to 1e-5: the paper's grid, twice as fine.
 DEFAULT_ALPHAS = tuple(float(10.0 ** (-k / 2)) for k in range(11))
 
 
-def _gives_probabilities(estimator: Any) -> bool:
-    loss = LOSSES.get(estimator.loss) if isinstance(estimator.loss, str) else estimator.loss
-    if loss is not None and not loss.gives_probabilities:
-        raise AttributeError(
-            f"loss={estimator.loss!r} gives scores but no probabilities; use loss='logistic'."
-        )
-    return True
-
-
-class BaseMCMClassifier(ClassifierMixin, BaseEstimator, ABC):
-    """Checks, weights and predictions; a model adds its function space and its scores."""
-
-    # the parameters that all models share
-    weights: Any
-    bag_model: Any
-    merge: Any
-    merge_size: Any
-    loss: Any
-    class_prior: Any
-    correction: Any
-    tol: Any
-    max_iter: Any
-    verbose: Any
+class BagClassifier(ClassifierMixin, BaseEstimator, ABC):
+    """Checks and predictions; a model adds its fit and its scores."""
 
     _accept_sparse: bool | str = False
 
     @abstractmethod
     def fit(self, X: Any, y: Any) -> Self:
         """Fit the model to instances and the proportions of their bags."""
-
-    @abstractmethod
-    def _make_space(self, X: Any, n_outputs: int) -> FunctionSpace:
-        """Function space over the training instances."""
-
-    @abstractmethod
-    def _store(self, theta: NDArray[Any], n_outputs: int) -> None:
-        """Keep what prediction needs of a solution."""
 
     @abstractmethod
     def _scores(self, X: Any) -> NDArray[Any]:
@@ -95,36 +71,6 @@ class BaseMCMClassifier(ClassifierMixin, BaseEstimator, ABC):
         self.classes_ = bags.classes
         return X, bags
 
-    def _training(self, bags: Bags) -> Training:
-        loss = get_loss(self.loss, bags.n_classes)
-        if not loss.trainable:
-            raise ValueError(f"loss={self.loss!r} measures a classifier but cannot train one.")
-        _check_positive(self.tol, "tol")
-        if not isinstance(self.max_iter, int | np.integer) or self.max_iter < 1:
-            raise ValueError(
-                f"max_iter must be a whole number of at least 1, not {self.max_iter!r}."
-            )
-        self._loss: ClassLoss = loss
-        self.class_prior_ = resolve_class_prior(self.class_prior, bags)
-        return Training(
-            loss=loss,
-            prior=self.class_prior_,
-            correction=self.correction,
-            make_weights=self._weights,
-            tol=self.tol,
-            max_iter=int(self.max_iter),
-            verbose=self.verbose,
-        )
-
-    def _weights(self, bags: Bags) -> NDArray[np.float64]:
-        return decontamination_weights(
-            bags,
-            method=self.weights,
-            bag_model=self.bag_model,
-            merge=self.merge,
-            merge_size=self.merge_size,
-        )
-
     def decision_function(self, X: Any) -> NDArray[Any]:
         """Scores of instances: positive for the second class, or one column per class."""
         check_is_fitted(self)
@@ -132,7 +78,7 @@ class BaseMCMClassifier(ClassifierMixin, BaseEstimator, ABC):
         return scores[0] if len(scores) == 1 else scores.T
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Class of each instance at the class prior of the training (balanced by default)."""
+        """Class of each instance: that of the largest score, or of the sign of a single one."""
         scores = self.decision_function(X)
         number = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
         return self.classes_[number]
@@ -142,6 +88,62 @@ class BaseMCMClassifier(ClassifierMixin, BaseEstimator, ABC):
         if getattr(getattr(y, "dtype", None), "names", None) is None:
             return float(super().score(X, y, sample_weight))
         return balanced_accuracy_score(y, self.decision_function(X))
+
+
+def _gives_probabilities(estimator: Any) -> bool:
+    loss = LOSSES.get(estimator.loss) if isinstance(estimator.loss, str) else estimator.loss
+    if loss is not None and not loss.gives_probabilities:
+        raise AttributeError(
+            f"loss={estimator.loss!r} gives scores but no probabilities; use loss='logistic'."
+        )
+    return True
+
+
+class ObjectiveClassifier(BagClassifier):
+    """A classifier that minimises an objective over a function space."""
+
+    loss: Any = "logistic"
+    tol: Any
+    max_iter: Any
+    verbose: Any
+
+    class_prior_: NDArray[np.float64]
+    _loss: ClassLoss
+
+    @abstractmethod
+    def _make_space(self, X: Any, n_outputs: int) -> FunctionSpace:
+        """Function space over the training instances."""
+
+    @abstractmethod
+    def _store(self, theta: NDArray[Any], n_outputs: int) -> None:
+        """Keep what prediction needs of a solution."""
+
+    @abstractmethod
+    def _prepare(self, bags: Bags) -> None:
+        """Check the settings, and set ``_loss`` and ``class_prior_``."""
+
+    @abstractmethod
+    def _weights(self, bags: Bags) -> NDArray[np.float64]:
+        """Table of weights, one row per bag, that the objective works with."""
+
+    @abstractmethod
+    def _objective(self, weights: NDArray[np.float64], bags: Bags, like: Any) -> Objective:
+        """Objective for one or several tables of weights."""
+
+    def _training(self, bags: Bags) -> Training:
+        check_positive(self.tol, "tol")
+        if not isinstance(self.max_iter, int | np.integer) or self.max_iter < 1:
+            raise ValueError(
+                f"max_iter must be a whole number of at least 1, not {self.max_iter!r}."
+            )
+        self._prepare(bags)
+        return Training(
+            make_weights=self._weights,
+            make_objective=self._objective,
+            tol=self.tol,
+            max_iter=int(self.max_iter),
+            verbose=self.verbose,
+        )
 
     @available_if(_gives_probabilities)
     def predict_proba(self, X: Any, class_prior: ArrayLike | None = None) -> NDArray[np.float64]:
@@ -167,7 +169,7 @@ class BaseMCMClassifier(ClassifierMixin, BaseEstimator, ABC):
         return weighted / weighted.sum(axis=1, keepdims=True)
 
 
-class FitMixin(BaseMCMClassifier):
+class FitMixin(ObjectiveClassifier):
     """Fitting for one given penalty."""
 
     alpha: Any
@@ -181,9 +183,9 @@ class FitMixin(BaseMCMClassifier):
         y : structured array from `unbag.bag_target`, or plain labels (pure bags)
         """
         X, bags = self._check_Xy(X, y)
-        _check_positive(self.alpha, "alpha")
+        check_positive(self.alpha, "alpha")
         training = self._training(bags)
-        n_outputs = training.loss.n_outputs(bags.n_classes)
+        n_outputs = self._loss.n_outputs(bags.n_classes)
         weights = training.make_weights(bags)
         solution = training.solve(
             self._make_space(X, n_outputs),
@@ -200,7 +202,7 @@ class FitMixin(BaseMCMClassifier):
         return self
 
 
-class SearchMixin(BaseMCMClassifier):
+class SearchMixin(ObjectiveClassifier):
     """Fitting with a search over penalties."""
 
     alphas: Any
@@ -216,10 +218,10 @@ class SearchMixin(BaseMCMClassifier):
         y : structured array from `unbag.bag_target`, or plain labels (pure bags)
         """
         X, bags = self._check_Xy(X, y)
-        penalties = _check_alphas(self.alphas)
+        penalties = check_alphas(self.alphas)
         training = self._training(bags)
         bags, held = cut_by_folds(bags, check_cv(self.cv, X, np.asarray(y)))
-        n_outputs = training.loss.n_outputs(bags.n_classes)
+        n_outputs = self._loss.n_outputs(bags.n_classes)
         space = self._make_space(X, n_outputs)
         found = search(space, bags, held, penalties, self.selection, training)
         self._store(np.asarray(found.solution.theta[found.best]), n_outputs)
@@ -240,12 +242,13 @@ def _held_out_scores(by_penalty: Any, best: int) -> NDArray[np.float64] | None:
     return scores[0] if len(scores) == 1 else scores.T
 
 
-def _check_positive(value: Any, name: str) -> None:
+def check_positive(value: Any, name: str) -> None:
+    """Refuse what is not a positive number."""
     if not isinstance(value, Real) or not 0 < float(value) < np.inf:
         raise ValueError(f"{name} must be a positive number, not {value!r}.")
 
 
-def _check_alphas(alphas: Any) -> NDArray[np.float64]:
+def check_alphas(alphas: Any) -> NDArray[np.float64]:
     """Penalties in falling order, so that of equals the strongest is chosen."""
     try:
         values = np.asarray(DEFAULT_ALPHAS if alphas is None else alphas, dtype=float)

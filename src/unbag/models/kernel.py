@@ -9,13 +9,14 @@ from numpy.typing import NDArray
 from sklearn.utils import Tags
 
 from unbag.kernels import check_kernel_memory, make_kernel
-from unbag.models.base import BaseMCMClassifier, FitMixin, SearchMixin
+from unbag.models.base import FitMixin, ObjectiveClassifier, SearchMixin
+from unbag.models.corrected import CorrectedRiskClassifier
 from unbag.solvers import FunctionSpace, KernelSpace
 
 _PRECISIONS = {"single": np.float32, "double": np.float64}
 
 
-class _KernelModel(BaseMCMClassifier):
+class KernelModel(ObjectiveClassifier):
     """f(x) = Σ_j α_j k(x, x_j) over the training instances."""
 
     kernel: Any
@@ -45,7 +46,7 @@ class _KernelModel(BaseMCMClassifier):
         return self._kernel.expand(X, self._instances, self.dual_coef_)
 
 
-class KernelMCMClassifier(_KernelModel, FitMixin):
+class KernelMCMClassifier(KernelModel, CorrectedRiskClassifier, FitMixin):
     r"""Kernel classifier trained from the class proportions of bags.
 
     Minimises the corrected risk plus a penalty over the RKHS of the kernel,
@@ -148,7 +149,7 @@ class KernelMCMClassifier(_KernelModel, FitMixin):
         self.verbose = verbose
 
 
-class KernelMCMClassifierCV(_KernelModel, SearchMixin):
+class KernelMCMClassifierCV(KernelModel, CorrectedRiskClassifier, SearchMixin):
     """`KernelMCMClassifier` that chooses its penalty from the bags.
 
     All penalties on all folds, and on all bags, are fitted together: one kernel matrix, one

@@ -6,11 +6,12 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from unbag.models.base import BaseMCMClassifier, FitMixin, SearchMixin
+from unbag.models.base import FitMixin, ObjectiveClassifier, SearchMixin
+from unbag.models.corrected import CorrectedRiskClassifier
 from unbag.solvers import FunctionSpace, LinearSpace
 
 
-class _LinearModel(BaseMCMClassifier):
+class LinearModel(ObjectiveClassifier):
     """f(x) = xᵀw + b."""
 
     fit_intercept: Any
@@ -30,7 +31,7 @@ class _LinearModel(BaseMCMClassifier):
         return (X @ self.coef_.T + self.intercept_).T
 
 
-class LinearMCMClassifier(_LinearModel, FitMixin):
+class LinearMCMClassifier(LinearModel, CorrectedRiskClassifier, FitMixin):
     """Linear classifier trained from the class proportions of bags.
 
     Minimises R(w, b) + α‖w‖² with R the corrected risk; the intercept is not penalised. On pure
@@ -96,7 +97,7 @@ class LinearMCMClassifier(_LinearModel, FitMixin):
         self.verbose = verbose
 
 
-class LinearMCMClassifierCV(_LinearModel, SearchMixin):
+class LinearMCMClassifierCV(LinearModel, CorrectedRiskClassifier, SearchMixin):
     """`LinearMCMClassifier` that chooses its penalty from the bags.
 
     Parameters

@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbag.bags import Bags
-from unbag.losses import ClassLoss
 from unbag.progress import column_progress
-from unbag.risk import CorrectedRisk, Correction
+from unbag.risk import Objective
 from unbag.solvers import FunctionSpace, Solution, minimise
 
 Selection = Literal["pooled", "folds"]
 WeightMaker = Callable[[Bags], NDArray[np.float64]]
+ObjectiveMaker = Callable[[NDArray[np.float64], Bags, Any], Objective]
 
 # Scores of one batch: more columns than this allows are solved one batch after the other.
 _BATCH_SCORES = 2**22
@@ -30,19 +30,23 @@ _BATCH_SCORES = 2**22
 
 @dataclass(frozen=True)
 class Training:
-    """All that a fit needs besides the data."""
+    """All that a fit needs besides the data.
 
-    loss: ClassLoss
-    prior: NDArray[np.float64]
-    correction: Correction
+    Attributes
+    ----------
+    make_weights : callable
+        From `Bags` to a table of weights, one row per bag. It raises a ValueError for bags that
+        cannot be learned from.
+    make_objective : callable
+        From one or several such tables, the bags and an array to be like, to the objective. A
+        bag of weight zero must count for nothing.
+    """
+
     make_weights: WeightMaker
+    make_objective: ObjectiveMaker
     tol: float
     max_iter: int
     verbose: int
-
-    def risk(self, weights: NDArray[np.float64], bags: Bags, like: Any = None) -> CorrectedRisk:
-        """Corrected risk for given weights."""
-        return CorrectedRisk(weights, bags, self.loss, self.prior, self.correction, like)
 
     def solve(
         self,
@@ -53,7 +57,7 @@ class Training:
         problem: NDArray[np.intp],
     ) -> Solution:
         """Minimise all columns, in batches of bounded memory."""
-        objective = self.risk(weights, bags, space.like)
+        objective = self.make_objective(weights, bags, space.like)
         size = max(1, _BATCH_SCORES // (bags.n_instances * objective.n_outputs))
         batches = [slice(i, i + size) for i in range(0, len(penalty), size)]
         with column_progress(len(penalty), self.verbose) as progress:
@@ -137,7 +141,7 @@ def search(
     )
     held_out = _gather_held_out(by_fold[1:], bags, held) if once else None
     if selection == "pooled":
-        risks = training.risk(weights[0], bags).value(
+        risks = training.make_objective(weights[0], bags, None).value(
             np.asarray(held_out, dtype=float), np.zeros(n_penalties, dtype=np.intp)
         )
         criterion = risks
@@ -198,8 +202,8 @@ def _risk_by_fold(
             without.append(number + 1)
             continue
         scores = np.asarray(by_fold[number][..., rows], dtype=float)
-        risk = training.risk(weights, part)
-        risks.append(risk.value(scores, np.zeros(len(scores), dtype=np.intp)))
+        objective = training.make_objective(weights, part, None)
+        risks.append(objective.value(scores, np.zeros(len(scores), dtype=np.intp)))
     if not risks:
         raise ValueError(
             "In no fold do the held-out bags differ in proportion, so that selection='folds' has "
