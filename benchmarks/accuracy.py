@@ -18,9 +18,9 @@ from joblib import Parallel, delayed
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 from tqdm import tqdm
 
-from machine import machine
 from unbag import KernelMCMClassifierCV
-from unbag.paper import PAPER_AUC, Setting, make_trial
+from unbag.paper import Setting, make_trial, published_auc
+from unbag.provenance import provenance
 
 KEY = ["dataset", "low", "high", "bag_size", "weights", "seed"]
 
@@ -42,7 +42,7 @@ def run(setting: Setting, weights: str, seed: int) -> dict:
         "alpha": model.alpha_,
         "converged": model.converged_,
         "seconds": round(seconds, 2),
-        **machine(),
+        **provenance(),
     }
 
 
@@ -52,7 +52,7 @@ def summary(rows: pd.DataFrame) -> str:
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     for (dataset, low, high, size, weights), part in rows.groupby(KEY[:-1]):
-        paper = PAPER_AUC[dataset, (low, high), size]
+        paper = published_auc(1, dataset, (low, high), size, "lmmcm").mean
         lines.append(
             f"| {dataset} | [{low:g}, {high:g}] | {size} | {weights} | "
             f"{part.auc.mean():.4f} ± {part.auc.std():.4f} | {paper:.4f} | "

@@ -14,8 +14,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from threadpoolctl import threadpool_limits
 
-from machine import machine_line
 from unbag import LinearMCMClassifier, bag_target
+from unbag.provenance import provenance_line
 
 ALPHA = 1e-4
 
@@ -51,7 +51,7 @@ def main():
     parser.add_argument("--correlated", action="store_true", help="a harder problem")
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
-    print(machine_line())
+    print(provenance_line())
     print(
         "| rows | unbag (s) | iterations | µs per row | LogisticRegression (s) | iterations |",
         end="",

@@ -14,10 +14,10 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 from threadpoolctl import threadpool_limits
 
-from machine import machine_line
 from textbook import ALPHAS, search
 from unbag import KernelMCMClassifierCV
 from unbag.paper import Setting, make_trial
+from unbag.provenance import provenance_line
 
 
 def compare(seeds, bag_size):
@@ -67,7 +67,7 @@ def main():
     parser.add_argument("--seeds", type=int, default=1, help="number of trials")
     parser.add_argument("--bag-size", type=int, default=128)
     options = parser.parse_args()
-    print(machine_line())
+    print(provenance_line())
     with threadpool_limits(1):
         if options.memory:
             peak_memory()

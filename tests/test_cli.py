@@ -45,7 +45,7 @@ def test_version_and_help():
     [
         ([], 2, "the following arguments are required"),
         (["demo", "--dataset", "iris"], 2, "invalid choice"),
-        (["demo", "--bag-size", "1"], 1, "--bag-size must lie between 2 and 1536"),
+        (["demo", "--bag-size", "1"], 1, "bag size must lie between 2 and 1536"),
         (["demo", "--proportions", "0.2", "1.5"], 1, "proportions"),
         (["demo", "-o", "nowhere/at/all.png"], 1, "does not exist"),
     ],

@@ -314,6 +314,8 @@ def test_check_cv_takes_splitters_lists_and_generators():
         ([([0, 1], [2, 3])], "cv must give at least two folds, not 1"),
         ([], "cv must give at least two folds, not 0"),
         (1, "n_splits must be a whole number of at least 2, not 1"),
+        ("five", "cv must be a whole number, a splitter or a list of splits, not 'five'"),
+        (None, "cv must be a whole number, a splitter or a list of splits, not None"),
         (5, "5 folds need as many bags, and there are 2"),
     ],
 )

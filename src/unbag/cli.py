@@ -7,12 +7,15 @@ import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from unbag import __version__
 
 _EXAMPLES = """examples:
   unbag demo                                  the paper's setting on the MAGIC data set
   unbag demo --dataset adult --bag-size 512   larger bags, other data
+  unbag reproduce --quick                     a small part of the paper's tables, in minutes
+  unbag reproduce --table 1 --methods lmmcm,invcal --datasets magic --jobs 2
 """
 
 
@@ -39,6 +42,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"unbag {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    _add_demo(commands)
+    _add_reproduce(commands)
+    return parser
+
+
+def _add_demo(commands: Any) -> None:
     demo = commands.add_parser(
         "demo",
         help="train from proportions on a shipped data set and compare with the hidden labels",
@@ -59,28 +68,48 @@ def _parser() -> argparse.ArgumentParser:
         "-o", "--output", type=Path, default=Path("unbag-demo.png"), help="picture to write"
     )
     demo.set_defaults(run=_demo)
-    return parser
+
+
+def _add_reproduce(commands: Any) -> None:
+    reproduce = commands.add_parser(
+        "reproduce",
+        help="re-run the paper's experiments and print ours beside theirs",
+        description="Finished trials are kept in the output folder and not run again.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    add = reproduce.add_argument
+    add("--table", default="1", help="1 (instances fixed), 2 (bags fixed) or 1,2")
+    add("--methods", default="lmmcm-paper,lmmcm,soft-label,labels", help="names, by commas")
+    add("--datasets", default="adult,magic", help="adult, magic or both")
+    add("--ranges", default="0-0.5,0.5-1", help="ranges of the proportions")
+    add("--bag-sizes", default="8,32,128,512", help="instances in each bag")
+    add("--trials", type=int, default=5, help="trials of each cell, seeds 0, 1, ...")
+    add("--bags", choices=["paper", "iid"], default="paper", help="iid: rows shuffled at random")
+    add("--standardize-all", action="store_true", help="standardise one-hot columns as well")
+    add("--quick", action="store_true", help="MAGIC, bags of 32 and 512, two trials")
+    add("--jobs", type=int, default=2, help="trials side by side")
+    add("-o", "--output", type=Path, default=Path("unbag-reproduce"), help="folder of the results")
+    reproduce.set_defaults(run=_reproduce)
+
+
+def _need(*modules: str) -> None:
+    """Say what to install if a module of the demo extra is missing."""
+    missing = [name for name in modules if find_spec(name) is None]
+    if missing:
+        raise ModuleNotFoundError(
+            f"this command needs {' and '.join(missing)}; install with: pip install 'unbag[demo]'"
+        )
 
 
 def _demo(options: argparse.Namespace) -> int:
-    missing = [name for name in ("pandas", "matplotlib") if find_spec(name) is None]
-    if missing:
-        raise ModuleNotFoundError(
-            f"the demo needs {' and '.join(missing)}; install with: pip install 'unbag[demo]'"
-        )
+    _need("pandas", "matplotlib")
     if not options.output.absolute().parent.is_dir():
         raise OSError(f"the folder of {str(options.output)!r} does not exist")
     from unbag.demo import draw_demo, run_demo
     from unbag.paper import Setting
-    from unbag.paper.trials import N_INSTANCES
 
-    if not 2 <= options.bag_size <= N_INSTANCES[options.dataset] // 4:
-        raise ValueError(
-            f"--bag-size must lie between 2 and {N_INSTANCES[options.dataset] // 4}, "
-            f"not be {options.bag_size}"
-        )
-    setting = Setting(options.dataset, tuple(options.proportions), options.bag_size)
-    low, high = setting.proportions
+    low, high = options.proportions
+    setting = Setting(options.dataset, (low, high), options.bag_size)
     print(
         f"{setting.dataset.upper()}: {setting.n_bags} bags of {setting.bag_size} instances, "
         f"proportions drawn from [{low:g}, {high:g}]."
@@ -96,6 +125,56 @@ def _demo(options: argparse.Namespace) -> int:
     draw_demo(result, options.output)
     print(f"\nPicture: {options.output}")
     return 0
+
+
+def _reproduce(options: argparse.Namespace) -> int:
+    _need("pandas", "matplotlib")
+    from tqdm import tqdm
+
+    from unbag.paper.runner import make_tasks, pack_rows, pending, read_rows, run_tasks
+    from unbag.paper.tables import comparisons, draw_figure, markdown_tables, rows_as_csv
+
+    quick = options.quick
+    tasks = make_tasks(
+        tables=_numbers(options.table, "--table"),
+        datasets=["magic"] if quick else options.datasets.split(","),
+        ranges=_ranges(options.ranges),
+        bag_sizes=[32, 512] if quick else _numbers(options.bag_sizes, "--bag-sizes"),
+        methods=options.methods.split(","),
+        trials=2 if quick else options.trials,
+        sampling=options.bags,
+        standardize_all=options.standardize_all,
+    )
+    left = pending(tasks, options.output)
+    if len(left) < len(tasks):
+        print(f"{len(tasks) - len(left)} of {len(tasks)} trials were done before.", file=sys.stderr)
+    runs = run_tasks(left, options.output, options.jobs)
+    for row in tqdm(runs, total=len(left), unit="trial", smoothing=0.1):
+        tqdm.write(f"{row['dataset']} {row['method']}: AUC {row['auc']:.4f}", file=sys.stderr)
+    pack_rows(options.output)
+    rows = read_rows(options.output)
+    report = "\n".join([markdown_tables(rows), *(f"- {s}" for s in comparisons(rows)), ""])
+    print(report)
+    (options.output / "tables.md").write_text(report, encoding="utf-8")
+    (options.output / "rows.csv").write_text(rows_as_csv(rows), encoding="utf-8")
+    draw_figure(rows, options.output / "auc.png")
+    print(f"Rows, tables and figure: {options.output}")
+    return 0
+
+
+def _numbers(text: str, option: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise ValueError(f"{option} takes whole numbers by commas, not {text!r}") from None
+
+
+def _ranges(text: str) -> list[tuple[float, float]]:
+    try:
+        pairs = [part.split("-") for part in text.split(",")]
+        return [(float(low), float(high)) for low, high in pairs]
+    except ValueError:
+        raise ValueError(f"--ranges takes ranges such as 0-0.5,0.5-1, not {text!r}") from None
 
 
 if __name__ == "__main__":

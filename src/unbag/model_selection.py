@@ -118,7 +118,7 @@ def check_cv(cv: Any, X: Any, y: Any) -> NDArray[np.bool_]:
     """Which rows each fold holds out, for an integer, a splitter or an iterable of splits."""
     if isinstance(cv, int | np.integer):
         cv = BagKFold(int(cv))
-    if not hasattr(cv, "split") and (isinstance(cv, str) or not isinstance(cv, Iterable)):
+    if isinstance(cv, str) or not (hasattr(cv, "split") or isinstance(cv, Iterable)):
         raise ValueError(f"cv must be a whole number, a splitter or a list of splits, not {cv!r}.")
     held = []
     for train, test in cv.split(X, y) if hasattr(cv, "split") else cv:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from unbag import check_bag_target
-from unbag.paper import PAPER_AUC, Setting, make_trial
+from unbag.paper import BAG_SIZES, Setting, make_trial, published_auc
 
 
 @pytest.mark.parametrize(("dataset", "low"), [("adult", 0.5), ("magic", 0.0)])
@@ -41,11 +41,47 @@ def test_the_same_seed_gives_the_same_trial_and_another_one_another():
     assert not np.array_equal(one.y, other.y)
 
 
-def test_all_sixteen_settings_have_a_published_figure():
-    assert len(PAPER_AUC) == 16
-    assert all(Setting(name, share, size).n_bags >= 12 for name, share, size in PAPER_AUC)
+@pytest.mark.parametrize("table", [1, 2])
+@pytest.mark.parametrize("dataset", ["adult", "magic"])
+@pytest.mark.parametrize("share", [(0.0, 0.5), (0.5, 1.0)])
+def test_every_setting_has_published_figures(table, dataset, share):
+    for size in BAG_SIZES:
+        assert Setting(dataset, share, size, table).n_bags >= 12
+        for method in ("lmmcm", "invcal", "alter-psvm"):
+            assert 0.5 < published_auc(table, dataset, share, size, method).mean < 0.9
+    assert published_auc(table, dataset, share, 64, "lmmcm") is None
+    assert published_auc(table, dataset, share, 8, "labels") is None
+
+
+def test_second_table_fixes_the_number_of_bags():
+    trial = make_trial(Setting("magic", (0.0, 0.5), 32, table=2), seed=0)
+    assert len(trial.y) == 12 * 32
+
+
+def test_shuffled_bags_are_close_to_the_class_shares():
+    trial = make_trial(Setting("adult", (0.0, 1.0), 512, sampling="iid"), seed=0)
+    assert np.abs(trial.y["proportion"] - 0.24).max() < 0.08
+
+
+def test_all_columns_standardised_on_request():
+    trial = make_trial(Setting("adult", (0.0, 0.5), 512, standardize_all=True), seed=0)
+    np.testing.assert_allclose(trial.X.std(axis=0).round(9), 1)
 
 
 def test_unknown_data_set():
     with pytest.raises(ValueError, match="dataset must be"):
         Setting("iris", (0, 1), 8)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"table": 3}, "table must be 1 or 2"),
+        ({"sampling": "random"}, "sampling must be"),
+        ({"proportions": (0.5, 0.5)}, "proportions must satisfy"),
+        ({"bag_size": 4000}, "bag size must lie between 2 and 2048"),
+    ],
+)
+def test_wrong_settings_are_named(change, message):
+    with pytest.raises(ValueError, match=message):
+        Setting(**{"dataset": "adult", "proportions": (0.0, 0.5), "bag_size": 8, **change})

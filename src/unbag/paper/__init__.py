@@ -1,5 +1,19 @@
-"""The experiments of the paper: their settings and the data of each trial."""
+"""The experiments of the paper: settings, trials, methods, and the runner behind `reproduce`."""
 
-from unbag.paper.trials import PAPER_AUC, Setting, Trial, make_trial
+from unbag.paper.methods import METHODS
+from unbag.paper.published import BAG_SIZES, published_auc
+from unbag.paper.runner import Task, make_tasks, read_rows, run_tasks
+from unbag.paper.trials import Setting, Trial, make_trial
 
-__all__ = ["PAPER_AUC", "Setting", "Trial", "make_trial"]
+__all__ = [
+    "BAG_SIZES",
+    "METHODS",
+    "Setting",
+    "Task",
+    "Trial",
+    "make_tasks",
+    "make_trial",
+    "published_auc",
+    "read_rows",
+    "run_tasks",
+]

@@ -1,7 +1,8 @@
 """Settings of the paper's experiments, and the data of a trial.
 
 Each experiment takes a data set, a range from which the proportions of bags are drawn uniformly
-and a bag size; the number of training instances is fixed (8,192 for Adult, 6,144 for MAGIC).
+and a bag size. In the first table the number of training instances is fixed (8,192 for Adult,
+6,144 for MAGIC), in the second the number of bags (16 and 12).
 """
 
 from __future__ import annotations
@@ -12,54 +13,62 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils import Bunch, check_random_state
 
-from unbag.datasets import load_adult, load_magic, make_bags
+from unbag.datasets import load_adult, load_magic, make_bags, shuffle_bags
 
-Dataset = Literal["adult", "magic"]
+Sampling = Literal["paper", "iid"]
 
 N_INSTANCES: dict[str, int] = {"adult": 8192, "magic": 6144}
-
-# Mean test AUC of LMMCM over five trials in the paper's first table.
-PAPER_AUC: dict[tuple[str, tuple[float, float], int], float] = {
-    ("adult", (0.0, 0.5), 8): 0.8728,
-    ("adult", (0.0, 0.5), 32): 0.8693,
-    ("adult", (0.0, 0.5), 128): 0.8669,
-    ("adult", (0.0, 0.5), 512): 0.8674,
-    ("adult", (0.5, 1.0), 8): 0.8584,
-    ("adult", (0.5, 1.0), 32): 0.8644,
-    ("adult", (0.5, 1.0), 128): 0.8601,
-    ("adult", (0.5, 1.0), 512): 0.8500,
-    ("magic", (0.0, 0.5), 8): 0.8909,
-    ("magic", (0.0, 0.5), 32): 0.8799,
-    ("magic", (0.0, 0.5), 128): 0.8753,
-    ("magic", (0.0, 0.5), 512): 0.8734,
-    ("magic", (0.5, 1.0), 8): 0.8911,
-    ("magic", (0.5, 1.0), 32): 0.8790,
-    ("magic", (0.5, 1.0), 128): 0.8684,
-    ("magic", (0.5, 1.0), 512): 0.8567,
-}
+N_BAGS: dict[str, int] = {"adult": 16, "magic": 12}
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One cell of the paper's first table."""
+    """One cell of the paper's tables.
 
-    dataset: Dataset
+    Attributes
+    ----------
+    dataset : {"adult", "magic"}
+    proportions : (low, high)
+        Range of the bags' true proportions; with ``sampling="iid"`` it has no effect.
+    bag_size : int
+    table : {1, 2}
+        Whether the number of instances or the number of bags is fixed.
+    sampling : {"paper", "iid"}
+        Bags of different mixtures, or rows shuffled at random as in most other papers.
+    standardize_all : bool
+        Whether one-hot columns are standardised as well, as the published code does.
+    """
+
+    dataset: str
     proportions: tuple[float, float]
     bag_size: int
+    table: int = 1
+    sampling: Sampling = "paper"
+    standardize_all: bool = False
 
     def __post_init__(self) -> None:
         if self.dataset not in N_INSTANCES:
             raise ValueError(f"dataset must be 'adult' or 'magic', not {self.dataset!r}.")
+        if self.table not in (1, 2):
+            raise ValueError(f"table must be 1 or 2, not {self.table!r}.")
+        if self.sampling not in ("paper", "iid"):
+            raise ValueError(f"sampling must be 'paper' or 'iid', not {self.sampling!r}.")
         low, high = self.proportions
         if not 0 <= low < high <= 1:
             raise ValueError(f"proportions must satisfy 0 <= low < high <= 1, not {low}, {high}.")
+        most = N_INSTANCES[self.dataset] // 4
+        if not 2 <= self.bag_size <= most:
+            raise ValueError(f"The bag size must lie between 2 and {most}, not be {self.bag_size}.")
 
     @property
     def n_bags(self) -> int:
-        """Number of bags that make up the fixed number of instances."""
+        """Number of bags."""
+        if self.table == 2:
+            return N_BAGS[self.dataset]
         return N_INSTANCES[self.dataset] // self.bag_size
 
 
@@ -83,21 +92,26 @@ def make_trial(setting: Setting, seed: int) -> Trial:
     """
     rng = check_random_state(seed)
     train, test = _split(setting.dataset, rng)
-    index, y = make_bags(
-        train.target,
-        setting.bag_size,
-        setting.proportions,
-        n_bags=setting.n_bags,
-        random_state=rng,
-    )
-    encoder = make_encoder(train)
+    if setting.sampling == "iid":
+        index, y = shuffle_bags(
+            train.target, setting.bag_size, n_bags=setting.n_bags, random_state=rng
+        )
+    else:
+        index, y = make_bags(
+            train.target,
+            setting.bag_size,
+            setting.proportions,
+            n_bags=setting.n_bags,
+            random_state=rng,
+        )
+    encoder = make_encoder(train, setting.standardize_all)
     X = encoder.fit_transform(train.frame.iloc[index])
     return Trial(X, y, train.target[index], encoder.transform(test.frame), test.target)
 
 
-def make_encoder(data: Bunch) -> ColumnTransformer:
+def make_encoder(data: Bunch, standardize_all: bool = False) -> Pipeline:
     """Standardise the numerical columns of a data set and one-hot encode the others."""
-    return ColumnTransformer(
+    columns = ColumnTransformer(
         [
             ("numerical", StandardScaler(), data.numerical),
             (
@@ -107,9 +121,10 @@ def make_encoder(data: Bunch) -> ColumnTransformer:
             ),
         ]
     )
+    return make_pipeline(columns, StandardScaler() if standardize_all else "passthrough")
 
 
-def _split(dataset: Dataset, rng: Any) -> tuple[Bunch, Bunch]:
+def _split(dataset: str, rng: Any) -> tuple[Bunch, Bunch]:
     if dataset == "adult":
         return load_adult("train"), load_adult("test")
     data = load_magic()

@@ -1,4 +1,4 @@
-"""Where a figure came from: printed with every result."""
+"""Where a figure came from: date, machine and versions, kept beside every result."""
 
 from __future__ import annotations
 
@@ -11,14 +11,26 @@ from pathlib import Path
 PACKAGES = ("unbag", "numpy", "scipy", "scikit-learn")
 
 
-def machine() -> dict[str, str]:
-    """Date, processor and versions."""
+def provenance() -> dict[str, str]:
+    """Date, processor and versions.
+
+    Examples
+    --------
+    >>> from unbag.provenance import provenance
+    >>> sorted(provenance())
+    ['date', 'machine', 'numpy', 'python', 'scikit-learn', 'scipy', 'unbag']
+    """
     return {
         "date": datetime.now(UTC).date().isoformat(),
         "machine": f"{_processor()}, {os.cpu_count()} cores",
         "python": platform.python_version(),
         **{name: version(name) for name in PACKAGES},
     }
+
+
+def provenance_line() -> str:
+    """Return the same as one line of text."""
+    return ", ".join(f"{name} {value}" for name, value in provenance().items())
 
 
 def _processor() -> str:
@@ -28,8 +40,3 @@ def _processor() -> str:
             if line.startswith("model name"):
                 return line.split(":", 1)[1].strip()
     return platform.processor() or platform.machine()
-
-
-def machine_line() -> str:
-    """Return the same as one line."""
-    return ", ".join(f"{name} {value}" for name, value in machine().items())

@@ -1,0 +1,36 @@
+"""Published competitors, one per file, behind the same interface."""
+
+from unbag.baselines.alternating_svm import (
+    AlternatingSVMClassifier,
+    AlternatingSVMClassifierCV,
+)
+from unbag.baselines.invcal import InvCalClassifier, InvCalClassifierCV
+from unbag.baselines.proportion_risk import (
+    LinearProportionRiskClassifier,
+    LinearProportionRiskClassifierCV,
+    ProportionRisk,
+    ProportionRiskClassifier,
+    ProportionRiskClassifierCV,
+)
+from unbag.baselines.soft_label import (
+    LinearSoftLabelClassifier,
+    LinearSoftLabelClassifierCV,
+    SoftLabelClassifier,
+    SoftLabelClassifierCV,
+)
+
+__all__ = [
+    "AlternatingSVMClassifier",
+    "AlternatingSVMClassifierCV",
+    "InvCalClassifier",
+    "InvCalClassifierCV",
+    "LinearProportionRiskClassifier",
+    "LinearProportionRiskClassifierCV",
+    "LinearSoftLabelClassifier",
+    "LinearSoftLabelClassifierCV",
+    "ProportionRisk",
+    "ProportionRiskClassifier",
+    "ProportionRiskClassifierCV",
+    "SoftLabelClassifier",
+    "SoftLabelClassifierCV",
+]

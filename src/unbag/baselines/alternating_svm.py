@@ -1,0 +1,486 @@
+"""Alternating support vector machines (alter-∝SVM): labels imputed bag by bag.
+
+F. X. Yu, D. Liu, S. Kumar, T. Jebara and S.-F. Chang (2013), "∝SVM for learning with label
+proportions", ICML. One of the two methods that the paper compares itself with.
+"""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any, Self
+
+import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags, check_random_state
+from tqdm import tqdm
+
+from unbag.bags import Bags
+from unbag.decontamination import check_contrast
+from unbag.kernels import Kernel, check_kernel_memory, make_kernel
+from unbag.model_selection import check_cv, cut_by_folds
+from unbag.models.base import BagClassifier, check_positive
+from unbag.solvers.alternating import (
+    MACHINE_BYTES,
+    Machines,
+    Schedule,
+    count_positives,
+    expected_positives,
+)
+
+# Bytes per entry of the kernel matrix itself.
+_MATRIX_BYTES = 8
+
+
+class AlternatingModel(BagClassifier):
+    """Checks, kernel and predictions; fitting once or for a whole grid comes on top."""
+
+    kernel: Any
+    degree: Any
+    coef0: Any
+    n_init: Any
+    random_state: Any
+    tol: Any
+    max_iter: Any
+    verbose: Any
+
+    @abstractmethod
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit the model."""
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        return tags
+
+    def _check_two_classes(self, X: Any, y: Any) -> tuple[Any, Bags]:
+        X, bags = self._check_Xy(X, y)
+        if bags.n_classes > 2:
+            raise ValueError(
+                f"Only binary classification is supported by {type(self).__name__}, and there "
+                f"are {bags.n_classes} classes; KernelMCMClassifier takes any number."
+            )
+        return X, bags
+
+    def _schedule(self) -> Schedule:
+        check_positive(self.tol, "tol")
+        for name in ("max_iter", "n_init"):
+            value = getattr(self, name)
+            if not isinstance(value, int | np.integer) or value < 1:
+                raise ValueError(f"{name} must be a whole number of at least 1, not {value!r}.")
+        seed = self.random_state
+        if not isinstance(seed, int | np.integer):
+            seed = check_random_state(seed).randint(2**31 - 1)
+        return Schedule(float(self.tol), int(self.max_iter), int(self.n_init), int(seed))
+
+    def _make_kernel(self, X: NDArray[Any], gamma: Any) -> Kernel:
+        return make_kernel(self.kernel, gamma, self.degree, self.coef0, X)
+
+    def _order(self, X: NDArray[Any], bags: Bags) -> NDArray[np.intp]:
+        """Order of rows that does not depend on the one they came in: by bag, then by feature."""
+        if self.kernel == "precomputed":
+            return np.arange(bags.n_instances)
+        return np.lexsort((*X.T[::-1], bags.index))
+
+    def _refit(
+        self, X: NDArray[Any], bags: Bags, kernel: Kernel, C: float, C_bag: float, plan: Schedule
+    ) -> None:
+        order = self._order(X, bags)
+        K = _matrix(kernel, X, order)
+        sorted_bags = replace(bags, index=bags.index[order])
+        end = plan.minimise(Machines(K), sorted_bags, C, C_bag, self.verbose)
+        coef, labels = np.zeros(len(order)), np.zeros(len(order), dtype=bool)
+        coef[order], labels[order] = end.machine.coef, end.labels
+        self._kernel = kernel
+        self.support_ = np.flatnonzero(coef)
+        self._instances = None if self.kernel == "precomputed" else X[self.support_]
+        self.dual_coef_ = coef[None, self.support_]
+        self.intercept_ = end.machine.intercept
+        self.labels_ = self.classes_[labels.astype(np.intp)]
+        self.objective_ = end.objectives[-1]
+        self.n_iter_ = end.n_iter
+        self.converged_ = end.converged
+
+    def _scores(self, X: NDArray[Any]) -> NDArray[Any]:
+        if self.kernel == "precomputed":
+            X = X[:, self.support_]
+        return self._kernel.expand(X, self._instances, self.dual_coef_) + self.intercept_
+
+
+def _matrix(kernel: Kernel, X: NDArray[Any], order: NDArray[np.intp]) -> NDArray[np.float64]:
+    if kernel.name == "precomputed":
+        return np.ascontiguousarray(X, dtype=np.float64)
+    return kernel.matrix(X[order], np.float64)
+
+
+def _warn_not_converged(n_failed: int, n_fits: int, max_iter: int) -> None:
+    if n_failed:
+        warnings.warn(
+            f"{n_failed} of {n_fits} fit(s) did not settle within max_iter={max_iter} "
+            "alternations; raise max_iter or tol.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+
+
+class AlternatingSVMClassifier(AlternatingModel):
+    r"""Support vector machine whose labels are imputed: alter-∝SVM.
+
+    Minimises over the classifier f = ⟨w, φ(x)⟩ + b and the unknown labels y
+
+        ½‖w‖² + C Σ_j hinge(y_j, f_j) + C_bag Σ_k n_k |p̃_k(y) − p_k|,
+
+    where p_k is the known proportion of bag k and p̃_k(y) that of the labels. It alternates
+    between a support vector machine for given labels and the best labels for given scores, both
+    exact; but the problem is not convex, and where it ends depends on the random labels it
+    starts from. C is annealed: C* goes from 1.5e-4·C up to C by factors of 1.5, each from where
+    the one before it ended. This is a published method to compare with [1]_;
+    `KernelMCMClassifier` needs no luck.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Weight of the hinge loss.
+    C_bag : float, default=10.0
+        Weight of the proportions, C_p in the paper. Once it exceeds C(1 + max|f|), every bag
+        gets the known number of positives, and a larger value changes nothing.
+    kernel : {"rbf", "linear", "poly", "precomputed"}, default="rbf"
+        Kernel; with "precomputed", X is the kernel matrix.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Width of "rbf" and factor of "poly": "scale" is 1/(d·Var(X)), "auto" 1/d.
+    degree, coef0 : int, default=3, and float, default=1.0
+        Of the polynomial kernel.
+    n_init : int, default=1
+        Number of random starts, of which the lowest objective is kept. Yu et al. took ten, the
+        paper one.
+    random_state : int, RandomState or None, default=0
+        Of the starts. The order of rows does not matter, except for a precomputed kernel.
+    tol : float, default=1e-2
+        Alternation at one C* ends when the objective moves by less.
+    max_iter : int, default=100
+        Alternations at one C* after which it is left, with a ConvergenceWarning at the last.
+    verbose : int, default=0
+        Whether to show a progress bar over the C* of each start.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (2,)
+    labels_ : ndarray of shape (n_instances,)
+        The imputed labels: the best ones for the final scores.
+    objective_ : float
+        What was minimised, at these labels and scores.
+    support_ : ndarray of shape (n_support,)
+        Rows of the support vectors. There are none if all labels came out equal: the score is
+        then constant, with the sign of that class.
+    dual_coef_ : ndarray of shape (1, n_support)
+    intercept_ : float
+    n_iter_ : int
+        Alternations at all C* together.
+    converged_ : bool
+        Whether the objective settled at C* = C.
+
+    Notes
+    -----
+    The authors' program starts from labels of which half are positive, whatever the proportions;
+    here every bag starts with the known number of positives. It also leaves LIBSVM's precision
+    at 1e-3 for all C*, which is coarser than the scores themselves while C* is small; here the
+    precision follows C*, which takes fewer alternations and ends in lower minima.
+
+    References
+    ----------
+    .. [1] F. X. Yu, D. Liu, S. Kumar, T. Jebara and S.-F. Chang (2013). ∝SVM for learning with
+       label proportions. ICML.
+
+    Examples
+    --------
+    >>> from unbag.baselines import AlternatingSVMClassifier
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> data = make_gaussian_bags(n_bags=30, bag_size=20, random_state=0)
+    >>> model = AlternatingSVMClassifier().fit(data.X, data.y)
+    >>> bool((model.predict(data.X) == data.labels).mean() > 0.8)
+    True
+    """
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        C_bag: float = 10.0,
+        *,
+        kernel: str = "rbf",
+        gamma: str | float = "scale",
+        degree: int = 3,
+        coef0: float = 1.0,
+        n_init: int = 1,
+        random_state: Any = 0,
+        tol: float = 1e-2,
+        max_iter: int = 100,
+        verbose: int = 0,
+    ) -> None:
+        self.C = C
+        self.C_bag = C_bag
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.n_init = n_init
+        self.random_state = random_state
+        self.tol = tol
+        self.max_iter = max_iter
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_instances, n_features)
+        y : structured array from `unbag.bag_target`, or plain labels (pure bags)
+        """
+        X, bags = self._check_two_classes(X, y)
+        check_positive(self.C, "C")
+        check_positive(self.C_bag, "C_bag")
+        plan = self._schedule()
+        kernel = self._make_kernel(X, self.gamma)
+        check_kernel_memory(bags.n_instances, _MATRIX_BYTES + MACHINE_BYTES)
+        self._refit(X, bags, kernel, float(self.C), float(self.C_bag), plan)
+        _warn_not_converged(int(not self.converged_), 1, self.max_iter)
+        return self
+
+
+class AlternatingSVMClassifierCV(AlternatingModel):
+    """`AlternatingSVMClassifier` that chooses C, C_bag and gamma from the bags.
+
+    The choice has the smallest error of the proportions of held-out bags,
+
+        Σ_k n_k |share of f > 0 in bag k − p_k| / Σ_k n_k
+
+    over the bags k of all folds, each with the f that did not see it. Of equal errors the
+    smallest gamma is taken, then the smallest C, then the smallest C_bag. The kernel matrix of
+    a gamma is shared by all folds, and fits that differ in C_bag alone share their machines for
+    as long as their labels agree.
+
+    Parameters
+    ----------
+    Cs : array-like, default=(0.1, 1, 10)
+    C_bags : array-like, default=(1, 10, 100)
+    gammas : array-like, default=(0.01, 0.1, 1)
+        What to choose from: the paper's grid. A gamma may also be "scale" or "auto". The kernels
+        "linear" and "precomputed" have none, and are tried once.
+    cv : int, splitter or iterable, default=5
+        An integer means that many folds of `unbag.BagKFold`. A fold that holds out part of a
+        bag is an error.
+    n_jobs : int, optional
+        Number of threads; each holds its fold's part of the kernel matrix.
+    kernel, degree, coef0, n_init, random_state, tol, max_iter, verbose
+        As in `AlternatingSVMClassifier`. All fits have the same source of random starts.
+
+    Attributes
+    ----------
+    C_, C_bag_, gamma_ : float
+        The chosen ones; gamma_ is 1 for a kernel without gamma.
+    Cs_, C_bags_, gammas_ : ndarray
+        What there was to choose from, in rising order.
+    bag_errors_ : ndarray of shape (n_gammas, n_Cs, n_C_bags)
+        The errors, in the order of ``gammas_``, ``Cs_`` and ``C_bags_``.
+    out_of_fold_scores_ : ndarray of shape (n_instances,)
+        Scores of each instance by the model that did not see its bag, for the chosen ones. None
+        if the folds do not hold out every bag exactly once.
+    labels_, objective_, support_, dual_coef_, intercept_, n_iter_, converged_
+        As in `AlternatingSVMClassifier`, of the fit to all bags.
+
+    Examples
+    --------
+    >>> from unbag.baselines import AlternatingSVMClassifierCV
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> data = make_gaussian_bags(n_bags=20, bag_size=10, random_state=0)
+    >>> model = AlternatingSVMClassifierCV([0.1, 1], [10], gammas=[0.1, 1]).fit(data.X, data.y)
+    >>> model.bag_errors_.shape
+    (2, 2, 1)
+    """
+
+    def __init__(
+        self,
+        Cs: Any = (0.1, 1, 10),
+        C_bags: Any = (1, 10, 100),
+        *,
+        gammas: Any = (0.01, 0.1, 1),
+        cv: Any = 5,
+        n_jobs: int | None = None,
+        kernel: str = "rbf",
+        degree: int = 3,
+        coef0: float = 1.0,
+        n_init: int = 1,
+        random_state: Any = 0,
+        tol: float = 1e-2,
+        max_iter: int = 100,
+        verbose: int = 0,
+    ) -> None:
+        self.Cs = Cs
+        self.C_bags = C_bags
+        self.gammas = gammas
+        self.cv = cv
+        self.n_jobs = n_jobs
+        self.kernel = kernel
+        self.degree = degree
+        self.coef0 = coef0
+        self.n_init = n_init
+        self.random_state = random_state
+        self.tol = tol
+        self.max_iter = max_iter
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit the whole grid on each fold, choose, and fit the choice on all bags.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_instances, n_features)
+        y : structured array from `unbag.bag_target`, or plain labels (pure bags)
+        """
+        X, bags = self._check_two_classes(X, y)
+        self.Cs_, self.C_bags_ = _check_list(self.Cs, "Cs"), _check_list(self.C_bags, "C_bags")
+        kernels = self._kernels(X)
+        self.gammas_ = np.array([kernel.gamma for kernel in kernels])
+        plan = self._schedule()
+        held_rows = check_cv(self.cv, X, np.asarray(y))
+        order = self._order(X, bags)
+        pieces, held = cut_by_folds(bags, held_rows)
+        folds = _make_folds(replace(pieces, index=pieces.index[order]), held)
+        part = _MATRIX_BYTES + MACHINE_BYTES
+        check_kernel_memory(bags.n_instances, _MATRIX_BYTES + part * effective_n_jobs(self.n_jobs))
+
+        tasks = self._search(kernels, X, order, folds, plan)
+        shape = (len(kernels), len(self.Cs_), len(folds), len(self.C_bags_))
+        results = np.empty(shape, dtype=object)
+        results.reshape(-1, shape[-1])[:] = tasks
+        off = np.vectorize(lambda fit: fit.off, otypes=[float])(results)
+        n_held = sum(len(fold.out_rows) for fold in folds)
+        self.bag_errors_ = off.sum(axis=2) / n_held
+        # sums of the same numbers may differ by rounding, which should not decide
+        best = np.unravel_index(np.round(self.bag_errors_, 12).argmin(), self.bag_errors_.shape)
+        kernel = kernels[best[0]]
+        self.gamma_ = kernel.gamma
+        self.C_, self.C_bag_ = float(self.Cs_[best[1]]), float(self.C_bags_[best[2]])
+        self.out_of_fold_scores_ = None
+        if (held.sum(axis=0) == 1).all():
+            self.out_of_fold_scores_ = np.empty(bags.n_instances)
+            for fold, fit in zip(folds, results[best[0], best[1], :, best[2]], strict=True):
+                self.out_of_fold_scores_[order[fold.out_rows]] = fit.scores
+        self._refit(X, bags, kernel, self.C_, self.C_bag_, plan)
+        n_failed = sum(not fit.converged for fit in results.flat) + (not self.converged_)
+        _warn_not_converged(n_failed, results.size + 1, self.max_iter)
+        return self
+
+    def _kernels(self, X: NDArray[Any]) -> list[Kernel]:
+        """One kernel for each gamma, in rising order."""
+        gammas = self.gammas if self.kernel in ("rbf", "poly") else [1.0]
+        if isinstance(gammas, str) or not np.iterable(gammas) or not list(gammas):
+            raise ValueError(f"gammas must be a list of numbers or names, not {gammas!r}.")
+        for gamma in gammas:
+            if not isinstance(gamma, str | Real):
+                raise ValueError(f"gamma must be 'scale', 'auto' or a number, not {gamma!r}.")
+        kernels = [self._make_kernel(X, gamma) for gamma in gammas]
+        return sorted(
+            {kernel.gamma: kernel for kernel in kernels}.values(), key=lambda kernel: kernel.gamma
+        )
+
+    def _search(
+        self,
+        kernels: list[Kernel],
+        X: NDArray[Any],
+        order: NDArray[np.intp],
+        folds: list[_Fold],
+        plan: Schedule,
+    ) -> list[list[_FoldFit]]:
+        """Fit the grid: by kernel, C and fold, a list over C_bags."""
+        grid = [(C, fold) for C in self.Cs_ for fold in folds]
+        found: list[list[_FoldFit]] = []
+        with tqdm(
+            total=len(kernels) * len(grid) * len(self.C_bags_),
+            desc="fitting",
+            unit="fit",
+            disable=not self.verbose,
+        ) as bar:
+            for kernel in kernels:
+                K = _matrix(kernel, X, order)
+                # the solver lets other threads run, which share the matrix
+                parallel = Parallel(self.n_jobs, require="sharedmem", return_as="generator")
+                jobs = (delayed(_fit_fold)(K, fold, C, self.C_bags_, plan) for C, fold in grid)
+                for fits in parallel(jobs):
+                    found.append(fits)
+                    bar.update(len(fits))
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Fold:
+    """Bags to train on and bags held out, with their rows."""
+
+    bags: Bags
+    rows: NDArray[np.intp]
+    out_bags: Bags
+    out_rows: NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class _FoldFit:
+    """Scores of held-out instances, and Σ n_k |predicted − given proportion| of their bags."""
+
+    scores: NDArray[np.float64]
+    off: float
+    converged: bool
+
+
+def _make_folds(bags: Bags, held: NDArray[np.bool_]) -> list[_Fold]:
+    folds = []
+    for number, out in enumerate(held):
+        fold = _Fold(*bags.take(~out), *bags.take(out))
+        try:
+            check_contrast(fold.bags)
+        except ValueError as error:
+            raise ValueError(
+                f"Fold {number + 1} of {len(held)} cannot be trained: {error} "
+                "Use fewer folds, or the estimator without CV."
+            ) from None
+        folds.append(fold)
+    return folds
+
+
+def _fit_fold(
+    K: NDArray[np.float64], fold: _Fold, C: float, C_bags: NDArray[np.float64], plan: Schedule
+) -> list[_FoldFit]:
+    """Fit all C_bags on one fold."""
+    machines = Machines(K[np.ix_(fold.rows, fold.rows)], remember=len(C_bags) > 1)
+    fits = []
+    for C_bag in C_bags:
+        end = plan.minimise(machines, fold.bags, float(C), float(C_bag))
+        coef = end.machine.coef
+        support = np.flatnonzero(coef)
+        scores = K[np.ix_(fold.out_rows, fold.rows[support])] @ coef[support]
+        scores += end.machine.intercept
+        predicted = count_positives(scores > 0, fold.out_bags)
+        off = float(np.abs(predicted - expected_positives(fold.out_bags)).sum())
+        fits.append(_FoldFit(scores, off, end.converged))
+    return fits
+
+
+def _check_list(values: Sequence[float], name: str) -> NDArray[np.float64]:
+    """Positive numbers in rising order."""
+    try:
+        numbers = np.asarray(values, dtype=float)
+    except (TypeError, ValueError):
+        numbers = np.empty(0)
+    if (
+        numbers.ndim != 1
+        or not len(numbers)
+        or not np.isfinite(numbers).all()
+        or numbers.min() <= 0
+    ):
+        raise ValueError(f"{name} must be a list of positive numbers, not {values!r}.")
+    return np.unique(numbers)

@@ -1,0 +1,498 @@
+"""Inverse calibration (InvCal): support vector regression on the bags.
+
+Rüping, *SVM classifier estimation from group probabilities*, ICML 2010. A score f is calibrated
+if 1/(1 + e^{−f}) is the chance of the positive class. InvCal turns this around: the mean score
+of a bag of proportion p_k should be near the log-odds
+
+    y_k = −log(1/p_k − 1),    up to    ε_k = ε/(p_k(1 − p_k)),
+
+which is what an error of ε in p_k amounts to. Proportions are kept within [1/T, 1 − 1/T], T being
+the number of instances. A bag is represented by the mean of its instances in the RKHS, so the
+kernel of two bags is the mean of the kernel over their instances.
+"""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags
+from tqdm import tqdm
+
+from unbag.bags import Bags
+from unbag.decontamination import check_contrast
+from unbag.kernels import Kernel, make_kernel
+from unbag.model_selection import check_cv, cut_by_folds
+from unbag.models.base import BagClassifier, check_positive
+from unbag.solvers.tube_regression import BagRegression, solve_bag_regression
+
+Floats = NDArray[np.float64]
+
+# Rows and columns of a block of the instance kernel.
+_BLOCK = 1024
+
+# Kernels that gamma makes a difference to.
+_WITH_GAMMA = ("rbf", "poly")
+
+
+def log_odds_targets(proportion: Floats, n_instances: int) -> tuple[Floats, Floats]:
+    """Targets y_k = −log(1/p_k − 1), and 1/(p_k(1 − p_k)), by which ε is widened.
+
+    Proportions are first brought into [1/T, 1 − 1/T], T being the number of instances.
+    """
+    p = np.clip(proportion, 1 / n_instances, 1 - 1 / n_instances)
+    return -np.log(1 / p - 1), 1 / (p * (1 - p))
+
+
+def mean_kernel(kernel: Kernel, X: Floats, bags: Bags) -> Iterator[tuple[NDArray[np.intp], Floats]]:
+    """Mean of the kernel from instances to bags, a block of instances after the other.
+
+    Yields rows of X, bag after bag, and their means, of shape (n_rows, n_bags). Of the instance
+    kernel, only one block is held at a time.
+    """
+    order = np.argsort(bags.index, kind="stable")
+    blocks = [order[start : start + _BLOCK] for start in range(0, len(order), _BLOCK)]
+    for rows in blocks:
+        sums = np.zeros((len(rows), bags.n_bags))
+        for columns in blocks:
+            if kernel.name == "precomputed":
+                block = kernel.block(X[np.ix_(rows, columns)], None, np.float64)
+            else:
+                block = kernel.block(X[rows], X[columns], np.float64)
+            present, starts = np.unique(bags.index[columns], return_index=True)
+            sums[:, present] += np.add.reduceat(block, starts, axis=1)
+        yield rows, sums / bags.sizes
+
+
+def bag_kernel(kernel: Kernel, X: Floats, bags: Bags) -> Floats:
+    """Mean of the kernel over all pairs of instances of two bags, for any two bags."""
+    K = np.zeros((bags.n_bags, bags.n_bags))
+    for rows, means in mean_kernel(kernel, X, bags):
+        present, starts = np.unique(bags.index[rows], return_index=True)
+        K[present] += np.add.reduceat(means, starts, axis=0)
+    K /= bags.sizes[:, None]
+    return (K + K.T) / 2
+
+
+class InvCalModel(BagClassifier):
+    """f(x) = Σ_k β_k · (mean of k(x, ·) over bag k) + b."""
+
+    kernel: Any
+    degree: Any
+    coef0: Any
+    tol: Any
+    max_iter: Any
+    verbose: Any
+
+    @abstractmethod
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit the model to instances and the proportions of their bags."""
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        return tags
+
+    def _check_Xy(self, X: Any, y: Any) -> tuple[Any, Bags]:
+        X, bags = super()._check_Xy(X, y)
+        if bags.n_classes != 2:
+            raise ValueError(
+                "Only binary classification is supported. The type of the target is multiclass: "
+                f"{type(self).__name__} is for two classes, and there are {bags.n_classes}."
+            )
+        check_positive(self.tol, "tol")
+        if not isinstance(self.max_iter, int | np.integer) or self.max_iter < 1:
+            raise ValueError(
+                f"max_iter must be a whole number of at least 1, not {self.max_iter!r}."
+            )
+        return X, bags
+
+    def _make_kernel(self, gamma: Any, X: Floats) -> Kernel:
+        return make_kernel(self.kernel, gamma, self.degree, self.coef0, X)
+
+    def _solve(
+        self, K: Floats, proportion: Floats, n_instances: int, C: Floats, epsilon: Floats
+    ) -> BagRegression:
+        if not np.isfinite(K).all():
+            raise ValueError("The kernel is too large for floating-point numbers; scale X.")
+        y, widening = log_odds_targets(proportion, n_instances)
+        tubes = epsilon[:, None] * widening
+        return solve_bag_regression(K, y, tubes, C, tol=self.tol, max_iter=int(self.max_iter))
+
+    def _store(self, fit: BagRegression, kernel: Kernel, X: Floats, bags: Bags) -> None:
+        """Keep a single solution and what prediction needs of it."""
+        self.dual_coef_ = fit.coef[0]
+        self.intercept_ = float(fit.intercept[0])
+        self.n_iter_ = int(max(1, fit.n_iter[0]))
+        self.converged_ = bool(fit.converged[0])
+        by_instance = (self.dual_coef_ / bags.sizes)[bags.index]
+        self._kernel = kernel
+        if kernel.name == "precomputed":
+            self._instances, self._coef = None, by_instance[None]
+        else:
+            support = np.flatnonzero(by_instance)
+            self._instances, self._coef = X[support], by_instance[None, support]
+        if not self.dual_coef_.any():
+            warnings.warn(
+                "Every bag lies within its tube, so that all instances get the same score; use a "
+                "smaller epsilon.",
+                UserWarning,
+                stacklevel=3,
+            )
+
+    def _scores(self, X: Floats) -> Floats:
+        return self._kernel.expand(X, self._instances, self._coef) + self.intercept_
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Chance of each class, with f(x) as log-odds of the second one."""
+        scores = self.decision_function(X)
+        return np.column_stack([expit(-scores), expit(scores)])
+
+
+class InvCalClassifier(InvCalModel):
+    """Inverse calibration: support vector regression from bags to the log-odds of proportions.
+
+    Finds a score f = ⟨w, φ(x)⟩ + b, whose mean over bag k, f̄_k, is near y_k = −log(1/p_k − 1):
+
+        min  ½‖w‖² + C Σ_k max(0, |f̄_k − y_k| − ε_k),    ε_k = ε/(p_k(1 − p_k)),
+
+    with the proportions p_k kept within [1/T, 1 − 1/T] for T instances (Rüping, *SVM classifier
+    estimation from group probabilities*, ICML 2010). Each bag counts the same, whatever its size.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Weight of each bag's error against the penalty, C_p in the paper of LMMCM.
+    epsilon : float, default=0.0
+        Error of a proportion that is not punished. Near 0 and 1 the tube is wide: for a pure bag
+        ε_k is about ε·T, so that even a small ε leaves pure bags without influence.
+    kernel : {"rbf", "linear", "poly", "precomputed"}, default="rbf"
+        Kernel of the instances; with "precomputed", X is their kernel matrix.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Width of "rbf" and factor of "poly": "scale" is 1/(d·Var(X)), "auto" 1/d.
+    degree, coef0 : int, default=3, and float, default=1.0
+        Of the polynomial kernel.
+    tol : float, default=1e-6
+        Converged when the optimality conditions hold up to this much, in log-odds.
+    max_iter : int, default=100
+        Iterations after which the fit is given up, with a ConvergenceWarning.
+    verbose : int, default=0
+        Whether to show a progress bar.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (2,)
+    dual_coef_ : ndarray of shape (n_bags,)
+        β: what each bag contributes to the score.
+    intercept_ : float
+        b; where it is not unique, the middle of its interval.
+    n_iter_ : int
+    converged_ : bool
+
+    Examples
+    --------
+    >>> from unbag.baselines import InvCalClassifier
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> data = make_gaussian_bags(n_bags=30, bag_size=50, random_state=0)
+    >>> model = InvCalClassifier().fit(data.X, data.y)
+    >>> bool((model.predict(data.X) == data.labels).mean() > 0.8)
+    True
+    """
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        epsilon: float = 0.0,
+        *,
+        kernel: str = "rbf",
+        gamma: str | float = "scale",
+        degree: int = 3,
+        coef0: float = 1.0,
+        tol: float = 1e-6,
+        max_iter: int = 100,
+        verbose: int = 0,
+    ) -> None:
+        self.C = C
+        self.epsilon = epsilon
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.tol = tol
+        self.max_iter = max_iter
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_instances, n_features)
+        y : structured array from `unbag.bag_target`, or plain labels (two pure bags)
+        """
+        X, bags = self._check_Xy(X, y)
+        check_positive(self.C, "C")
+        if not isinstance(self.epsilon, Real) or not 0 <= float(self.epsilon) < np.inf:
+            raise ValueError(f"epsilon must be a number of zero or more, not {self.epsilon!r}.")
+        C, epsilon = np.array([float(self.C)]), np.array([float(self.epsilon)])
+        kernel = self._make_kernel(self.gamma, X)
+        with tqdm(total=1, desc="fitting", unit="fit", disable=not self.verbose) as bar:
+            K = bag_kernel(kernel, X, bags)
+            fit = self._solve(K, bags.proportions[:, 1], bags.n_instances, C, epsilon)
+            bar.update()
+        self._store(fit, kernel, X, bags)
+        if not self.converged_:
+            _warn_not_converged(1, 1, self.max_iter)
+        return self
+
+
+class InvCalClassifierCV(InvCalModel):
+    """`InvCalClassifier` that chooses its parameters by the error on held-out bags.
+
+    The error of a bag is |predicted − given proportion|, where the predicted proportion is the
+    share of its instances with f(x) > 0; held-out bags count by their size, those of all folds
+    together. This is how the authors of ∝SVM (Yu et al., 2013) tune InvCal, and their grid is
+    the default.
+
+    For each kernel width, the kernel means are computed once and serve all folds and all pairs
+    of C and ε; the pairs are solved together.
+
+    Parameters
+    ----------
+    Cs : array-like, default=(0.1, 1, 10)
+        Values of C to choose from.
+    epsilons : array-like, default=(0, 0.01, 0.1)
+        Values of epsilon to choose from.
+    gammas : array-like, default=(0.01, 0.1, 1)
+        Values of gamma to choose from, numbers or "scale" and "auto"; of no effect for kernels
+        that have no gamma.
+    cv : int, splitter or iterable, default=5
+        An integer means that many folds of `unbag.BagKFold`. A fold that holds out part of a
+        bag is an error.
+    kernel, degree, coef0, tol, max_iter, verbose
+        As in `InvCalClassifier`.
+
+    Attributes
+    ----------
+    C_, epsilon_, gamma_ : float
+        The chosen parameters: those of the least error, of equals the smallest C, then the
+        largest epsilon, then the smallest gamma. ``gamma_`` is None for kernels without it.
+    Cs_, epsilons_, gammas_ : ndarray
+        All of them in that order: rising, falling and rising.
+    bag_errors_ : ndarray of shape (n_Cs, n_epsilons, n_gammas)
+        Mean error of the held-out bags.
+    out_of_fold_scores_ : ndarray of shape (n_instances,)
+        Scores of each instance by the model that did not see its bag, at the chosen parameters.
+        None if the folds do not hold out every bag exactly once.
+    classes_, dual_coef_, intercept_, n_iter_, converged_
+        Of the chosen model, as in `InvCalClassifier`.
+
+    Examples
+    --------
+    >>> from unbag.baselines import InvCalClassifierCV
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.metrics import roc_auc_score
+    >>> data = make_gaussian_bags(n_bags=30, bag_size=50, random_state=0)
+    >>> model = InvCalClassifierCV().fit(data.X, data.y)
+    >>> model.bag_errors_.shape
+    (3, 3, 3)
+    >>> bool(0.8 < roc_auc_score(data.y, model.out_of_fold_scores_) < 1.0)
+    True
+    """
+
+    def __init__(
+        self,
+        Cs: Any = (0.1, 1, 10),
+        epsilons: Any = (0, 0.01, 0.1),
+        *,
+        gammas: Any = (0.01, 0.1, 1),
+        cv: Any = 5,
+        kernel: str = "rbf",
+        degree: int = 3,
+        coef0: float = 1.0,
+        tol: float = 1e-6,
+        max_iter: int = 100,
+        verbose: int = 0,
+    ) -> None:
+        self.Cs = Cs
+        self.epsilons = epsilons
+        self.gammas = gammas
+        self.cv = cv
+        self.kernel = kernel
+        self.degree = degree
+        self.coef0 = coef0
+        self.tol = tol
+        self.max_iter = max_iter
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit the whole grid on each fold, choose, and fit the chosen model on all bags.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_instances, n_features)
+        y : structured array from `unbag.bag_target`, or plain labels (two pure bags)
+        """
+        X, bags = self._check_Xy(X, y)
+        Cs = _check_grid(self.Cs, "Cs", zero_is_fine=False)
+        epsilons = _check_grid(self.epsilons, "epsilons", zero_is_fine=True)[::-1]
+        kernels = self._make_kernels(X)
+        C, epsilon = (a.ravel() for a in np.meshgrid(Cs, epsilons, indexing="ij"))
+        folds = _Folds(bags, check_cv(self.cv, X, np.asarray(y)))
+        n_fits = len(kernels) * len(folds.held) * len(C) + 1
+        with tqdm(total=n_fits, desc="fitting", unit="fit", disable=not self.verbose) as bar:
+            tried = [self._try(kernel, X, folds, C, epsilon, bar) for kernel in kernels]
+            errors = np.stack([trial.errors for trial in tried], axis=1)
+            # errors that are equal but for rounding are equal
+            pair, width = np.unravel_index(np.argmin(errors.round(12)), errors.shape)
+            best, kernel = tried[width], kernels[width]
+            on_all = folds.training()
+            fit = self._solve(
+                on_all.kernel(best.piece_kernel),
+                on_all.proportion,
+                on_all.n_instances,
+                C[[pair]],
+                epsilon[[pair]],
+            )
+            bar.update()
+        self._store(fit, kernel, X, bags)
+        self.C_, self.epsilon_ = float(C[pair]), float(epsilon[pair])
+        self.Cs_, self.epsilons_ = Cs, epsilons
+        has_gamma = kernel.name in _WITH_GAMMA
+        self.gamma_ = kernel.gamma if has_gamma else None
+        self.gammas_ = np.array([k.gamma for k in kernels]) if has_gamma else None
+        self.bag_errors_ = errors.reshape(len(Cs), len(epsilons), len(kernels))
+        self.out_of_fold_scores_ = best.scores[pair] if folds.each_once else None
+        n_failed = sum(trial.n_failed for trial in tried) + (not self.converged_)
+        if n_failed:
+            _warn_not_converged(n_failed, n_fits, self.max_iter)
+        return self
+
+    def _make_kernels(self, X: Floats) -> list[Kernel]:
+        if self.kernel not in _WITH_GAMMA:
+            return [self._make_kernel(1.0, X)]
+        listed = isinstance(self.gammas, Iterable) and not isinstance(self.gammas, str)
+        gammas = list(self.gammas) if listed else []
+        if not gammas:
+            raise ValueError(f"gammas must be a list of widths, not {self.gammas!r}.")
+        kernels = {kernel.gamma: kernel for kernel in (self._make_kernel(g, X) for g in gammas)}
+        return [kernels[gamma] for gamma in sorted(kernels)]
+
+    def _try(
+        self, kernel: Kernel, X: Floats, folds: _Folds, C: Floats, epsilon: Floats, bar: tqdm
+    ) -> _Trial:
+        """Fit all pairs of C and ε on each fold, with one kernel."""
+        pieces = folds.pieces
+        to_pieces = np.empty((pieces.n_instances, pieces.n_bags))
+        for rows, means in mean_kernel(kernel, X, pieces):
+            to_pieces[rows] = means
+        between = pieces.means(to_pieces.T)
+        between = (between + between.T) / 2
+        errors, n_held = np.zeros(len(C)), 0
+        scores = np.empty((len(C), pieces.n_instances))
+        n_failed = 0
+        for out in folds.held:
+            training = folds.training(~out)
+            fit = self._solve(
+                training.kernel(between), training.proportion, training.n_instances, C, epsilon
+            )
+            n_failed += int((~fit.converged).sum())
+            part, rows = pieces.take(out)
+            found = fit.coef @ training.join(to_pieces[rows]).T + fit.intercept[:, None]
+            wrong = np.abs(part.means((found > 0).astype(float)) - part.proportions[:, 1])
+            errors += wrong @ part.sizes
+            n_held += len(rows)
+            scores[:, rows] = found
+            bar.update(len(C))
+        return _Trial(errors / n_held, scores, between, n_failed)
+
+
+@dataclass(frozen=True, eq=False)
+class _Trial:
+    """What cross-validation with one kernel found, for each pair of C and ε."""
+
+    errors: Floats
+    scores: Floats
+    piece_kernel: Floats
+    n_failed: int
+
+
+@dataclass(frozen=True, eq=False)
+class _TrainingBags:
+    """Bags to train on, each of one or several of the pieces that folds make of it."""
+
+    pieces: NDArray[np.intp]
+    weights: Floats
+    starts: NDArray[np.intp]
+    proportion: Floats
+    n_instances: int
+
+    def join(self, by_piece: Floats) -> Floats:
+        """Means over these bags from those over all pieces, along the last axis."""
+        return np.add.reduceat(by_piece[..., self.pieces] * self.weights, self.starts, axis=-1)
+
+    def kernel(self, of_pieces: Floats) -> Floats:
+        """Kernel of these bags from that of all pieces."""
+        return self.join(self.join(of_pieces).T)
+
+
+class _Folds:
+    """Which bags are held out; those of labelled rows are cut where folds cut them."""
+
+    def __init__(self, bags: Bags, held_rows: NDArray[np.bool_]) -> None:
+        self.pieces, self.held = cut_by_folds(bags, held_rows)
+        self.each_once = bool((self.held.sum(axis=0) == 1).all())
+        self._bag = np.empty(self.pieces.n_bags, dtype=np.intp)
+        self._bag[self.pieces.index] = bags.index
+        for number, out in enumerate(self.held):
+            try:
+                check_contrast(self.pieces.take(~out)[0])
+            except ValueError as error:
+                raise ValueError(
+                    f"Fold {number + 1} of {len(self.held)} cannot be trained: {error} "
+                    "Use fewer folds, or the estimator without CV."
+                ) from None
+
+    def training(self, kept: Any = slice(None)) -> _TrainingBags:
+        """Bags made of some pieces, by default of all; pieces of a bag follow each other."""
+        pieces = np.arange(self.pieces.n_bags)[kept]
+        sizes = self.pieces.sizes[pieces]
+        _, starts, code = np.unique(self._bag[pieces], return_index=True, return_inverse=True)
+        return _TrainingBags(
+            pieces=pieces,
+            weights=sizes / np.bincount(code, sizes)[code],
+            starts=starts,
+            proportion=self.pieces.proportions[pieces[starts], 1],
+            n_instances=int(sizes.sum()),
+        )
+
+
+def _check_grid(values: Any, name: str, *, zero_is_fine: bool) -> Floats:
+    """Numbers of a grid in rising order."""
+    try:
+        grid = np.asarray(values, dtype=float)
+    except (TypeError, ValueError):
+        grid = np.empty(0)
+    fine = grid.ndim == 1 and len(grid) > 0 and np.isfinite(grid).all()
+    if not fine or not ((grid >= 0) if zero_is_fine else (grid > 0)).all():
+        what = "numbers of zero or more" if zero_is_fine else "positive numbers"
+        raise ValueError(f"{name} must be a list of {what}, not {values!r}.")
+    return np.unique(grid)
+
+
+def _warn_not_converged(n_failed: int, n_fits: int, max_iter: int) -> None:
+    warnings.warn(
+        f"{n_failed} of {n_fits} fit(s) did not converge within max_iter={max_iter} iterations; "
+        "raise max_iter or tol, or scale the features.",
+        ConvergenceWarning,
+        stacklevel=3,
+    )

@@ -1,0 +1,267 @@
+"""Soft labels: every instance takes the proportions of its bag for its own.
+
+The logistic loss of instances whose labels are uncertain in this way,
+
+    (1/T) Σ_j Σ_c γ_{bag of j}[c] · ℓ_c(f(x_j)),
+
+is Σ_c π_c Σ_i W[i, c] · (mean of ℓ_c over bag i) with W[i, c] = n_i γ_i[c] / Σ_k n_k γ_k[c] and π
+the shares of the classes in all bags. So it has the form of the corrected risk, with weights that
+correct nothing, and π may be another prior.
+
+What such a classifier learns is E[γ | x], the mean proportion of the bags that an instance may
+come from. For two classes with densities p₊ and p₋ it rises with p₊/p₋ and equals the mean of γ
+where p₊ = p₋. So a flexible model ranks instances well, and under the balanced prior gets the
+sign of the score right, but its chances stay between the smallest and the largest proportion.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unbag.bags import Bags
+from unbag.decontamination import check_contrast
+from unbag.losses import get_loss
+from unbag.models.base import FitMixin, ObjectiveClassifier, SearchMixin
+from unbag.models.kernel import KernelModel
+from unbag.models.linear import LinearModel
+from unbag.risk import CorrectedRisk, resolve_class_prior
+
+
+class SoftLabelMixin(ObjectiveClassifier):
+    """A classifier that takes the proportions of bags for soft labels of their instances."""
+
+    class_prior: Any
+
+    def _prepare(self, bags: Bags) -> None:
+        self._loss = get_loss(self.loss, bags.n_classes)
+        self.class_prior_ = resolve_class_prior(self.class_prior, bags)
+
+    def _weights(self, bags: Bags) -> NDArray[np.float64]:
+        check_contrast(bags)
+        prior = resolve_class_prior(self.class_prior, bags)
+        return bags.sizes[:, None] * bags.proportions / (bags.sizes @ bags.proportions) * prior
+
+    def _objective(self, weights: NDArray[np.float64], bags: Bags, like: Any) -> CorrectedRisk:
+        # the weights say how much each class counts, since shares differ from fold to fold
+        once = np.ones(bags.n_classes)
+        return CorrectedRisk(weights, bags, self._loss, once, "none", like)
+
+
+class SoftLabelClassifier(KernelModel, SoftLabelMixin, FitMixin):
+    """Kernel logistic regression on the proportions of bags as soft labels.
+
+    Minimises, over the RKHS of the kernel,
+
+        Σ_c π_c · (Σ_j γ_{bag of j}[c] · ℓ_c(f(x_j))) / (Σ_j γ_{bag of j}[c]) + α‖f‖²
+
+    with ℓ the logistic loss and π the class prior. Chances of classes are those of the mixture
+    that an instance comes from, and so less extreme than those of the instance.
+
+    Parameters
+    ----------
+    alpha : float, default=1e-3
+        Strength of the penalty.
+    class_prior : {"balanced", "empirical"} or array-like, default="balanced"
+        How much each class counts. "empirical" counts all instances alike: the plain loss of
+        soft labels, under which few bags with mostly positives mean few positive predictions.
+    kernel, gamma, degree, coef0, precision, tol, max_iter, verbose
+        As in `unbag.KernelMCMClassifier`.
+
+    Attributes
+    ----------
+    class_prior_ : ndarray of shape (n_classes,)
+        The prior the model was trained for.
+    classes_, dual_coef_, n_iter_, converged_
+        As in `unbag.KernelMCMClassifier`.
+
+    Examples
+    --------
+    >>> from unbag.baselines import SoftLabelClassifier
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> data = make_gaussian_bags(n_bags=30, bag_size=50, random_state=0)
+    >>> model = SoftLabelClassifier().fit(data.X, data.y)
+    >>> bool((model.predict(data.X) == data.labels).mean() > 0.8)
+    True
+    """
+
+    def __init__(
+        self,
+        alpha: float = 1e-3,
+        *,
+        class_prior: Any = "balanced",
+        kernel: str = "rbf",
+        gamma: str | float = "scale",
+        degree: int = 3,
+        coef0: float = 1.0,
+        precision: str = "single",
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        verbose: int = 0,
+    ) -> None:
+        self.alpha = alpha
+        self.class_prior = class_prior
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.precision = precision
+        self.tol = tol
+        self.max_iter = max_iter
+        self.verbose = verbose
+
+
+class SoftLabelClassifierCV(KernelModel, SoftLabelMixin, SearchMixin):
+    """`SoftLabelClassifier` that chooses its penalty by the soft-label loss of bags held out.
+
+    Parameters
+    ----------
+    alphas, cv
+        As in `unbag.KernelMCMClassifierCV`.
+    selection : {"pooled", "folds"}, default="pooled"
+        Whether the loss of bags held out is taken over all of them together, or as the mean
+        over folds of that of each fold.
+    class_prior, kernel, gamma, degree, coef0, precision, tol, max_iter, verbose
+        As in `SoftLabelClassifier`.
+
+    Attributes
+    ----------
+    alpha_, alphas_, selection_risks_, out_of_fold_scores_
+        As in `unbag.KernelMCMClassifierCV`.
+
+    Examples
+    --------
+    >>> from unbag.baselines import SoftLabelClassifierCV
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> data = make_gaussian_bags(n_bags=30, bag_size=50, random_state=0)
+    >>> model = SoftLabelClassifierCV().fit(data.X, data.y)
+    >>> bool((model.predict(data.X) == data.labels).mean() > 0.8)
+    True
+    """
+
+    def __init__(
+        self,
+        alphas: Any = None,
+        *,
+        cv: Any = 5,
+        selection: str = "pooled",
+        class_prior: Any = "balanced",
+        kernel: str = "rbf",
+        gamma: str | float = "scale",
+        degree: int = 3,
+        coef0: float = 1.0,
+        precision: str = "single",
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        verbose: int = 0,
+    ) -> None:
+        self.alphas = alphas
+        self.cv = cv
+        self.selection = selection
+        self.class_prior = class_prior
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.precision = precision
+        self.tol = tol
+        self.max_iter = max_iter
+        self.verbose = verbose
+
+
+class LinearSoftLabelClassifier(LinearModel, SoftLabelMixin, FitMixin):
+    """Logistic regression on the proportions of bags as soft labels.
+
+    `SoftLabelClassifier` with f(x) = xᵀw + b, for many rows and for sparse X. The penalty α‖w‖²
+    leaves the intercept b free. On plain labels and with ``class_prior="empirical"``
+    this is ``LogisticRegression(C=1/(2αn))``.
+
+    Parameters
+    ----------
+    alpha, class_prior
+        As in `SoftLabelClassifier`.
+    fit_intercept, tol, max_iter, verbose
+        As in `unbag.LinearMCMClassifier`.
+
+    Attributes
+    ----------
+    class_prior_ : ndarray of shape (n_classes,)
+        The prior the model was trained for.
+    classes_, coef_, intercept_, n_iter_, converged_
+        As in `unbag.LinearMCMClassifier`.
+
+    Examples
+    --------
+    >>> from unbag.baselines import LinearSoftLabelClassifier
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> data = make_gaussian_bags(n_bags=30, bag_size=50, random_state=0)
+    >>> model = LinearSoftLabelClassifier().fit(data.X, data.y)
+    >>> bool((model.predict(data.X) == data.labels).mean() > 0.8)
+    True
+    """
+
+    def __init__(
+        self,
+        alpha: float = 1e-3,
+        *,
+        class_prior: Any = "balanced",
+        fit_intercept: bool = True,
+        tol: float = 1e-4,
+        max_iter: int = 1000,
+        verbose: int = 0,
+    ) -> None:
+        self.alpha = alpha
+        self.class_prior = class_prior
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_iter = max_iter
+        self.verbose = verbose
+
+
+class LinearSoftLabelClassifierCV(LinearModel, SoftLabelMixin, SearchMixin):
+    """`LinearSoftLabelClassifier` that chooses its penalty by the loss of bags held out.
+
+    Parameters
+    ----------
+    alphas, cv, selection
+        As in `SoftLabelClassifierCV`.
+    class_prior, fit_intercept, tol, max_iter, verbose
+        As in `LinearSoftLabelClassifier`.
+
+    Attributes
+    ----------
+    alpha_, alphas_, selection_risks_, out_of_fold_scores_
+        As in `unbag.KernelMCMClassifierCV`.
+
+    Examples
+    --------
+    >>> from unbag.baselines import LinearSoftLabelClassifierCV
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> data = make_gaussian_bags(n_bags=30, bag_size=50, random_state=0)
+    >>> model = LinearSoftLabelClassifierCV().fit(data.X, data.y)
+    >>> bool((model.predict(data.X) == data.labels).mean() > 0.8)
+    True
+    """
+
+    def __init__(
+        self,
+        alphas: Any = None,
+        *,
+        cv: Any = 5,
+        selection: str = "pooled",
+        class_prior: Any = "balanced",
+        fit_intercept: bool = True,
+        tol: float = 1e-4,
+        max_iter: int = 1000,
+        verbose: int = 0,
+    ) -> None:
+        self.alphas = alphas
+        self.cv = cv
+        self.selection = selection
+        self.class_prior = class_prior
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_iter = max_iter
+        self.verbose = verbose

@@ -1,0 +1,235 @@
+"""Tables and figure of the reproduced experiments, ours beside the paper's."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from io import StringIO
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.stats import wilcoxon
+
+from unbag.paper.methods import METHODS
+from unbag.paper.published import published_auc
+from unbag.paper.runner import Row
+
+# The paper's own method is the counterpart of both of ours.
+_PAPER_NAME = {
+    "lmmcm": "lmmcm",
+    "lmmcm-paper": "lmmcm",
+    "invcal": "invcal",
+    "alter-psvm": "alter-psvm",
+}
+
+
+class Cell(NamedTuple):
+    """One setting of the tables."""
+
+    table: int
+    dataset: str
+    standardize_all: bool
+    sampling: str
+    low: float
+    high: float
+    bag_size: int
+
+    @classmethod
+    def of(cls, row: Row) -> Cell:
+        """Return the setting of a trial."""
+        return cls(*(row[name] for name in cls._fields))
+
+    @property
+    def line(self) -> tuple[Any, ...]:
+        """All but the bag size: what stands in one line of a table."""
+        return self[:-1]
+
+
+class Summary(NamedTuple):
+    """AUC over the trials of one cell and method."""
+
+    mean: float
+    deviation: float
+    n_trials: int
+
+    def __str__(self) -> str:
+        spread = f" ± {self.deviation:.4f}" if self.n_trials > 1 else ""
+        return f"{self.mean:.4f}{spread}"
+
+
+Summaries = dict[tuple[Cell, str], Summary]
+
+
+def summarise(rows: Sequence[Row]) -> Summaries:
+    """Mean and deviation of the AUC for every cell and method."""
+    groups: dict[tuple[Cell, str], list[float]] = {}
+    for row in rows:
+        groups.setdefault((Cell.of(row), row["method"]), []).append(row["auc"])
+    return {
+        key: Summary(mean(values), stdev(values) if len(values) > 1 else 0.0, len(values))
+        for key, values in groups.items()
+    }
+
+
+def paper_summary(cell: Cell, method: str) -> Summary | None:
+    """Return the paper's figure for the same cell, where it has one."""
+    if cell.sampling != "paper" or method not in _PAPER_NAME:
+        return None
+    found = published_auc(
+        cell.table, cell.dataset, (cell.low, cell.high), cell.bag_size, _PAPER_NAME[method]
+    )
+    return None if found is None else Summary(found.mean, found.deviation, 5)
+
+
+def markdown_tables(rows: Sequence[Row]) -> str:
+    """Write tables in Markdown: one row per method, bag sizes in columns, the best in bold.
+
+    The best is sought among the methods that see no labels. Below each figure of ours that has a
+    counterpart stands the paper's, in brackets.
+    """
+    summaries = summarise(rows)
+    sizes = sorted({cell.bag_size for cell, _ in summaries})
+    parts = []
+    for line in sorted({cell.line for cell, _ in summaries}):
+        parts.append(f"### {_title(line)}\n")
+        parts.append("| method | trials | " + " | ".join(map(str, sizes)) + " |")
+        parts.append("| --- | --- | " + " | ".join("---" for _ in sizes) + " |")
+        cells = [Cell._make((*line, size)) for size in sizes]
+        best = {cell: _best(summaries, cell) for cell in cells}
+        for method in METHODS:
+            found = [summaries.get((cell, method)) for cell in cells]
+            if not any(found):
+                continue
+            counts = sorted({s.n_trials for s in found if s})
+            shown = [
+                _figure(s, cell, method, best[cell]) for s, cell in zip(found, cells, strict=True)
+            ]
+            trials = "-".join(str(count) for count in {counts[0]: 0, counts[-1]: 0})
+            parts.append(f"| {method} | {trials} | " + " | ".join(shown) + " |")
+        parts.append("")
+    return "\n".join(parts)
+
+
+def _title(line: tuple[Any, ...]) -> str:
+    table, dataset, standardize_all, sampling, low, high = line
+    fixed = "number of instances fixed" if table == 1 else "number of bags fixed"
+    share = "shuffled bags" if sampling == "iid" else f"proportions in [{low:g}, {high:g}]"
+    encoded = ", all columns standardised" if standardize_all else ""
+    return f"Table {table} ({fixed}): {dataset.upper()}, {share}{encoded}"
+
+
+def _best(summaries: Summaries, cell: Cell) -> str | None:
+    fair = {
+        name: summaries[cell, name].mean
+        for name, method in METHODS.items()
+        if not method.sees_labels and (cell, name) in summaries
+    }
+    return max(fair, key=lambda name: fair[name]) if fair else None
+
+
+def _figure(summary: Summary | None, cell: Cell, method: str, best: str | None) -> str:
+    if summary is None:
+        return ""
+    text = f"**{summary}**" if method == best else str(summary)
+    paper = paper_summary(cell, method)
+    return text if paper is None else f"{text} (paper {paper.mean:.4f})"
+
+
+def comparisons(rows: Sequence[Row], reference: str = "lmmcm") -> list[str]:
+    """Compare a method with every other and with the paper's figures, in sentences.
+
+    The test is Wilcoxon's signed-rank test over the cells' mean AUC, as in the paper.
+    """
+    summaries = summarise(rows)
+    ours = {cell: s.mean for (cell, name), s in summaries.items() if name == reference}
+    sentences = []
+    for method in METHODS:
+        theirs = {cell: s.mean for (cell, name), s in summaries.items() if name == method}
+        if method != reference:
+            sentences += _compare(ours, theirs, reference, method)
+    for counterpart in ("lmmcm", "invcal", "alter-psvm"):
+        reported = {c: paper_summary(c, counterpart) for c in ours}
+        figures = {c: s.mean for c, s in reported.items() if s is not None}
+        sentences += _compare(ours, figures, reference, f"the paper's {counterpart}")
+    return sentences
+
+
+def _compare(
+    ours: dict[Cell, float], theirs: dict[Cell, float], name: str, other: str
+) -> list[str]:
+    shared = sorted(set(ours) & set(theirs))
+    if not shared:
+        return []
+    gain = np.array([ours[cell] - theirs[cell] for cell in shared])
+    sentence = (
+        f"{name} against {other}: {gain.mean():+.4f} on average over {len(shared)} cell(s), at or "
+        f"above it in {int((gain >= 0).sum())}, at worst {gain.min():+.4f}"
+    )
+    if len(shared) >= 6 and gain.any():
+        sentence += f"; Wilcoxon signed-rank p = {wilcoxon(gain).pvalue:.2g}"
+    return [sentence + "."]
+
+
+def rows_as_csv(rows: Sequence[Row]) -> str:
+    """Write tidy rows as CSV, chosen settings written like ``alpha=0.001``."""
+    if not rows:
+        return ""
+    text = StringIO()
+    writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        chosen = ";".join(f"{name}={value:g}" for name, value in row["chosen"].items())
+        writer.writerow({**row, "chosen": chosen})
+    return text.getvalue()
+
+
+def draw_figure(rows: Sequence[Row], path: Path) -> None:
+    """AUC over bag size, a panel for each line of the tables; open markers are the paper's."""
+    from matplotlib.figure import Figure
+
+    summaries = summarise(rows)
+    lines = sorted({cell.line for cell, _ in summaries})
+    columns = min(len(lines), 4)
+    n_rows = -(-len(lines) // columns)
+    figure = Figure(figsize=(4.2 * columns, 3.6 * n_rows), layout="constrained")
+    grid = figure.subplots(n_rows, columns, squeeze=False, sharey="row")
+    for axes, line in zip(grid.flat, lines, strict=False):
+        _draw_panel(axes, line, summaries)
+    for axes in grid.flat[len(lines) :]:
+        axes.set_visible(False)
+    handles, labels = grid.flat[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
+    figure.savefig(path, dpi=130)
+
+
+def _draw_panel(axes: Any, line: tuple[Any, ...], summaries: Summaries) -> None:
+    for number, method in enumerate(METHODS):
+        cells = sorted(cell for cell, name in summaries if name == method and cell.line == line)
+        if not cells:
+            continue
+        color = f"C{number}"
+        sizes = [cell.bag_size for cell in cells]
+        found = [summaries[cell, method] for cell in cells]
+        axes.errorbar(
+            sizes,
+            [s.mean for s in found],
+            [s.deviation for s in found],
+            color=color,
+            marker="o",
+            capsize=2,
+            label=method,
+            linestyle="--" if METHODS[method].sees_labels else "-",
+        )
+        paper = {c.bag_size: paper_summary(c, method) for c in cells if method != "lmmcm-paper"}
+        points = {size: s.mean for size, s in paper.items() if s is not None}
+        axes.plot(
+            list(points), list(points.values()), "o", color=color, fillstyle="none", markersize=9
+        )
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(sorted({cell.bag_size for cell, _ in summaries}))
+    axes.xaxis.set_major_formatter("{x:.0f}")
+    axes.set_title(_title(line).replace(": ", "\n", 1), fontsize=9)
+    axes.set_xlabel("bag size")
+    axes.set_ylabel("test AUC")

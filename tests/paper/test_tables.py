@@ -1,0 +1,98 @@
+"""Tables: figures, bold and brackets in the right places."""
+
+import csv
+from io import StringIO
+
+import numpy as np
+import pytest
+from scipy.stats import wilcoxon
+
+from unbag.paper.published import published_auc
+from unbag.paper.tables import (
+    comparisons,
+    draw_figure,
+    markdown_tables,
+    rows_as_csv,
+    summarise,
+)
+
+SIZES = (8, 32, 128, 512)
+
+
+def row(method, auc, bag_size=8, seed=0, **change):
+    return {
+        "dataset": "magic",
+        "bag_size": bag_size,
+        "table": 1,
+        "sampling": "paper",
+        "standardize_all": False,
+        "low": 0.0,
+        "high": 0.5,
+        "n_bags": 768,
+        "method": method,
+        "seed": seed,
+        "auc": auc,
+        "ber": 0.2,
+        "chosen": {"alpha": 0.001},
+        "seconds": 1.0,
+        "date": "2026-01-01",
+        **change,
+    }
+
+
+def test_mean_and_deviation_over_trials():
+    rows = [row("lmmcm", auc, seed=seed) for seed, auc in enumerate([0.8, 0.9, 0.85])]
+    ((_, summary),) = summarise(rows).items()
+    assert summary.mean == pytest.approx(0.85)
+    assert summary.deviation == pytest.approx(np.std([0.8, 0.9, 0.85], ddof=1))
+    assert str(summary) == "0.8500 ± 0.0500"
+
+
+def test_the_best_method_without_labels_is_bold_and_the_paper_stands_beside():
+    rows = [row("lmmcm", 0.89), row("invcal", 0.88), row("labels", 0.92), row("lmmcm", 0.7, 32)]
+    text = markdown_tables(rows)
+    assert "### Table 1 (number of instances fixed): MAGIC, proportions in [0, 0.5]" in text
+    assert "| lmmcm | 1 | **0.8900** (paper 0.8909) | **0.7000** (paper 0.8799) |" in text
+    assert "| invcal | 1 | 0.8800 (paper 0.8918) |  |" in text
+    assert "| labels | 1 | 0.9200 |  |" in text
+
+
+def test_shuffled_bags_have_no_counterpart_in_the_paper():
+    text = markdown_tables([row("lmmcm", 0.89, sampling="iid", high=1.0)])
+    assert "shuffled bags" in text
+    assert "paper" not in text
+
+
+def test_comparison_is_wilcoxons_over_cells():
+    gains = [0.01, 0.02, -0.005, 0.03, 0.015, 0.001, 0.04, 0.012]
+    rows = []
+    for number, gain in enumerate(gains):
+        place = {"bag_size": SIZES[number % 4], "dataset": ["adult", "magic"][number // 4]}
+        rows += [row("lmmcm", 0.85 + gain, **place), row("invcal", 0.85, **place)]
+    sentence = next(s for s in comparisons(rows) if "against invcal" in s)
+    assert f"{np.mean(gains):+.4f} on average over 8 cell(s)" in sentence
+    assert "above it in 7, at worst -0.0050" in sentence
+    assert f"p = {wilcoxon(gains).pvalue:.2g}" in sentence
+    paper = next(s for s in comparisons(rows) if "the paper's lmmcm" in s)
+    reported = [
+        published_auc(1, d, (0.0, 0.5), n, "lmmcm").mean for d in ("adult", "magic") for n in SIZES
+    ]
+    assert f"{np.mean(np.array(gains) + 0.85 - reported):+.4f}" in paper
+
+
+def test_csv_has_a_line_for_every_trial():
+    rows = [row("lmmcm", 0.89), row("invcal", 0.88, chosen={"C": 1.0, "epsilon": 0.0})]
+    read = list(csv.DictReader(StringIO(rows_as_csv(rows))))
+    assert [r["chosen"] for r in read] == ["alpha=0.001", "C=1;epsilon=0"]
+    assert rows_as_csv([]) == ""
+
+
+def test_figure_has_a_panel_for_every_line(tmp_path):
+    rows = [
+        row(method, 0.8 + 0.01 * i, size, low=low, high=low + 0.5)
+        for i, method in enumerate(["lmmcm", "invcal", "labels"])
+        for size in SIZES
+        for low in (0.0, 0.5)
+    ]
+    draw_figure(rows, tmp_path / "auc.png")
+    assert (tmp_path / "auc.png").stat().st_size > 20_000
