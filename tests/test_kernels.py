@@ -178,7 +178,7 @@ def test_matrix_beyond_memory_is_refused_with_what_to_use_instead(monkeypatch):
     with pytest.raises(
         MemoryError,
         match=r"kernel matrix of 100,000 instances needs 80 GB and this machine has 16 GB; "
-        r"use LinearMCMClassifier instead, .*Nystroem",
+        r"use a linear model such as LinearMCMClassifier instead, .*Nystroem",
     ):
         check_kernel_memory(100_000, 8)
     with pytest.raises(MemoryError):

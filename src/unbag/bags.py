@@ -109,6 +109,11 @@ class Bags:
         )
         return pieces, first
 
+    def with_labelled_rows_apart(self) -> tuple[Bags, NDArray[np.intp]]:
+        """Make every labelled row a bag of its own; the bags, and the first row of each."""
+        rows = np.arange(self.n_instances)
+        return self.divide(np.where(self.labelled[self.index], rows, 0))
+
     def take(self, bags: NDArray[Any]) -> tuple[Bags, NDArray[np.intp]]:
         """Keep some whole bags: the `Bags` of those, and the rows that are left."""
         chosen = np.arange(self.n_bags)[bags]

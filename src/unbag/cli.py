@@ -87,6 +87,7 @@ def _add_reproduce(commands: Any) -> None:
     add("--bags", choices=["paper", "iid"], default="paper", help="iid: rows shuffled at random")
     add("--standardize-all", action="store_true", help="standardise one-hot columns as well")
     add("--quick", action="store_true", help="MAGIC, bags of 32 and 512, two trials")
+    add("--tables-only", action="store_true", help="run nothing, show what the folder holds")
     add("--jobs", type=int, default=2, help="trials side by side")
     add("-o", "--output", type=Path, default=Path("unbag-reproduce"), help="folder of the results")
     reproduce.set_defaults(run=_reproduce)
@@ -145,14 +146,16 @@ def _reproduce(options: argparse.Namespace) -> int:
         sampling=options.bags,
         standardize_all=options.standardize_all,
     )
-    left = pending(tasks, options.output)
-    if len(left) < len(tasks):
+    left = [] if options.tables_only else pending(tasks, options.output)
+    if not options.tables_only and len(left) < len(tasks):
         print(f"{len(tasks) - len(left)} of {len(tasks)} trials were done before.", file=sys.stderr)
     runs = run_tasks(left, options.output, options.jobs)
-    for row in tqdm(runs, total=len(left), unit="trial", smoothing=0.1):
+    for row in tqdm(runs, total=len(left), unit="trial", smoothing=0.1, disable=not left):
         tqdm.write(f"{row['dataset']} {row['method']}: AUC {row['auc']:.4f}", file=sys.stderr)
     pack_rows(options.output)
     rows = read_rows(options.output)
+    if not rows:
+        raise ValueError(f"{options.output} holds no finished trial")
     report = "\n".join([markdown_tables(rows), *(f"- {s}" for s in comparisons(rows)), ""])
     print(report)
     (options.output / "tables.md").write_text(report, encoding="utf-8")

@@ -100,8 +100,8 @@ def check_kernel_memory(n: int, itemsize: int) -> None:
     if total is not None and need > 0.8 * total:
         raise MemoryError(
             f"The kernel matrix of {n:,} instances needs {need / 1e9:,.0f} GB and this machine has "
-            f"{total / 1e9:,.0f} GB; use LinearMCMClassifier instead, alone or behind "
-            "sklearn.kernel_approximation.Nystroem."
+            f"{total / 1e9:,.0f} GB; use a linear model such as LinearMCMClassifier "
+            "instead, alone or behind sklearn.kernel_approximation.Nystroem."
         )
 
 

@@ -170,10 +170,7 @@ def _units(y: Any) -> Bags:
     if y is None:
         raise ValueError("Splitting whole bags needs y, made by unbag.bag_target.")
     bags = check_bag_target(y)
-    if not bags.labelled.any():
-        return bags
-    rows = np.arange(bags.n_instances)
-    return bags.divide(np.where(bags.labelled[bags.index], rows, 0))[0]
+    return bags.with_labelled_rows_apart()[0]
 
 
 def _by_proportion(bags: Bags) -> NDArray[np.intp]:

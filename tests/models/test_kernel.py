@@ -130,5 +130,5 @@ def test_wrong_settings_are_named(settings, message):
 
 def test_a_kernel_matrix_too_large_for_memory_is_refused_with_advice(monkeypatch):
     monkeypatch.setattr("unbag.kernels._physical_memory", lambda: 10**6)
-    with pytest.raises(MemoryError, match="use LinearMCMClassifier instead"):
+    with pytest.raises(MemoryError, match="use a linear model such as LinearMCMClassifier"):
         KernelMCMClassifier().fit(DATA.X, DATA.y)

@@ -106,8 +106,7 @@ class ProportionRisk:
         self.n_outputs = loss.n_outputs(bags.n_classes)
         like = np.empty(0) if like is None else like
         xp, where = array_namespace(like), device(like)
-        rows = np.where(bags.labelled[bags.index], np.arange(bags.n_instances), 0)
-        units, first = bags.divide(rows)
+        units, first = bags.with_labelled_rows_apart()
         whole = bags.index[first]
         by_size = np.argsort(units.sizes, kind="stable")
         table = (weights[None] if weights.ndim == 2 else weights)[:, :, 0]
