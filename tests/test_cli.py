@@ -61,3 +61,36 @@ def test_missing_extra_says_what_to_install(monkeypatch, capsys):
     monkeypatch.setattr("unbag.cli.find_spec", lambda name: None if name == "pandas" else name)
     assert main(["demo"]) == 1
     assert "pip install 'unbag[demo]'" in capsys.readouterr().err
+
+
+def test_reproduce_runs_what_is_missing_and_shows_tables(tmp_path):
+    small = ["--table", "2", "--datasets", "magic", "--ranges", "0-0.5", "--bag-sizes", "32"]
+    call = ["reproduce", *small, "--methods", "lmmcm,soft-label", "-o", str(tmp_path)]
+    first = run(*call, "--trials", "1")
+    assert first.returncode == 0, first.stderr
+    assert "2/2" in first.stderr
+    assert "MAGIC, proportions in [0, 0.5]" in first.stdout
+    assert "(paper 0.7852)" in first.stdout
+    second = run(*call, "--trials", "2", "--jobs", "1")
+    assert "2 of 4 trials were done before." in second.stderr
+    assert "2/2" in second.stderr
+    shown = run(*call, "--tables-only")
+    assert shown.stdout == second.stdout
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"rows", "rows.jsonl", "rows.csv", "tables.md", "auc.png"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--methods", "svm"], "There is no method 'svm'"),
+        (["--table", "one"], "--table takes whole numbers"),
+        (["--ranges", "0..1"], "--ranges takes ranges such as"),
+        (["--tables-only"], "holds no finished trial"),
+    ],
+)
+def test_mistakes_in_reproduce_get_one_sentence(arguments, message, tmp_path):
+    result = run("reproduce", *arguments, "-o", str(tmp_path))
+    assert result.returncode == 1
+    assert message in result.stderr
+    assert result.stdout == ""

@@ -188,6 +188,7 @@ def rows_as_csv(rows: Sequence[Row]) -> str:
 def draw_figure(rows: Sequence[Row], path: Path) -> None:
     """AUC over bag size, a panel for each line of the tables; open markers are the paper's."""
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
     summaries = summarise(rows)
     lines = sorted({cell.line for cell, _ in summaries})
@@ -200,6 +201,8 @@ def draw_figure(rows: Sequence[Row], path: Path) -> None:
     for axes in grid.flat[len(lines) :]:
         axes.set_visible(False)
     handles, labels = grid.flat[0].get_legend_handles_labels()
+    handles.append(Line2D([], [], color="0.4", marker="o", fillstyle="none", linestyle=""))
+    labels.append("the paper's")
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
     figure.savefig(path, dpi=130)
 
