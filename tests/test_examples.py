@@ -91,7 +91,6 @@ def test_corrected_risk_chooses_better_than_epr(fails):
 
 
 def test_picture_is_saved(tmp_path):
-    pytest.importorskip("matplotlib")
     done = run(
         EXAMPLES / "proportion_risk_fails.py",
         "--draws=1",

@@ -248,16 +248,15 @@ class Schedule:
     ) -> Alternation:
         """Alternate between machine and labels at a fixed C until the objective settles."""
         objectives: list[float] = []
-        for _ in range(self.max_iter):
+        while True:
             machine = machines.solve(labels, C, machine)
             before, labels = labels, impute_labels(machine.scores, bags, C, C_bag)
             objectives.append(objective(machine, labels, bags, C, C_bag))
             settled = len(objectives) > 1 and abs(objectives[-1] - objectives[-2]) < self.tol
             # with the same labels the next machine would be the same, too
-            if settled or np.array_equal(labels, before):
-                return Alternation(machine, labels, tuple(objectives), True, len(objectives))
-        assert machine is not None
-        return Alternation(machine, labels, tuple(objectives), False, len(objectives))
+            settled = settled or np.array_equal(labels, before)
+            if settled or len(objectives) == self.max_iter:
+                return Alternation(machine, labels, tuple(objectives), settled, len(objectives))
 
     def anneal(
         self,
