@@ -14,6 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
@@ -52,8 +53,33 @@ class BagClassifier(ClassifierMixin, BaseEstimator, ABC):
         return tags
 
     def _check_X(self, X: Any, *, reset: bool) -> Any:
-        return validate_data(
-            self, X, reset=reset, dtype=[np.float64, np.float32], accept_sparse=self._accept_sparse
+        X = validate_data(
+            self,
+            X,
+            reset=reset,
+            dtype=[np.float64, np.float32],
+            accept_sparse=self._accept_sparse,
+            ensure_all_finite=False,
+        )
+        self._check_finite(X)
+        return X
+
+    def _check_finite(self, X: Any) -> None:
+        sparse = bool(issparse(X))
+        values = X.data if sparse else X
+        # a finite sum is the rule, and much cheaper than looking at every entry
+        if np.isfinite(np.sum(values, dtype=np.float64)) or np.isfinite(values).all():
+            return
+        row, *rest = np.argwhere(~np.isfinite(values))[0]
+        if sparse:
+            table = X.tocoo()
+            row, rest = table.row[row], [table.col[row]]
+        column = rest[0]
+        names = getattr(self, "feature_names_in_", None)
+        name = int(column) if names is None else repr(str(names[column]))
+        raise ValueError(
+            f"X holds NaN or infinity, first in row {row}, column {name}; fill such values in or "
+            "leave these rows out before fitting."
         )
 
     def _check_Xy(self, X: Any, y: Any) -> tuple[Any, Bags]:
