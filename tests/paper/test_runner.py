@@ -1,7 +1,8 @@
 """The runner: every trial once, nothing lost, nothing half written."""
 
 import json
-from multiprocessing import get_context
+import subprocess
+import sys
 
 import pytest
 from distributed import Client, LocalCluster
@@ -62,18 +63,15 @@ def test_a_second_run_has_nothing_to_do_and_a_broken_one_goes_on(tmp_path):
     assert not list(tmp_path.glob("**/*.part"))
 
 
-def _run_all(folder):
-    list(run_tasks(small_tasks(trials=1), folder))
-
-
 def test_two_runs_on_one_folder_do_not_spoil_each_other(tmp_path):
-    context = get_context("spawn")
-    processes = [context.Process(target=_run_all, args=(tmp_path,)) for _ in range(2)]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join()
-        assert process.exitcode == 0
+    call = [sys.executable, "-m", "unbag.cli", "reproduce", "--table", "2", "--datasets", "magic"]
+    call += ["--ranges", "0-0.5", "--bag-sizes", "32", "--methods", "soft-label,lmmcm"]
+    call += ["--trials", "1", "--jobs", "1", "-o", str(tmp_path)]
+    runs = [
+        subprocess.Popen(call, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for _ in range(2)
+    ]
+    assert [run.wait() for run in runs] == [0, 0]
     rows = read_rows(tmp_path)
     assert sorted(row["method"] for row in rows) == ["lmmcm", "soft-label"]
 

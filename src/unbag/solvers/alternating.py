@@ -159,7 +159,7 @@ def impute_labels(
     --------
     >>> import numpy as np
     >>> from unbag import bag_target, check_bag_target
-    >>> from unbag.baselines.alternating_svm import impute_labels
+    >>> from unbag.solvers.alternating import impute_labels
     >>> bags = check_bag_target(bag_target([1, 1, 1, 2, 2, 2], np.repeat([1 / 3, 2 / 3], 3)))
     >>> impute_labels(np.array([-0.9, -0.2, -0.5, 0.3, -0.3, 0.1]), bags, C=1.0, C_bag=10.0)
     array([False,  True, False,  True, False,  True])

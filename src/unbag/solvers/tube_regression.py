@@ -93,7 +93,7 @@ def solve_bag_regression(
     Examples
     --------
     >>> import numpy as np
-    >>> from unbag.baselines.invcal import solve_bag_regression
+    >>> from unbag.solvers.tube_regression import solve_bag_regression
     >>> K, y = np.eye(2), np.array([-2.0, 2.0])
     >>> fit = solve_bag_regression(K, y, np.array([[0.5, 0.5]]), np.array([10.0]))
     >>> fit.coef.round(6)
