@@ -25,13 +25,7 @@ from unbag.decontamination import check_contrast
 from unbag.kernels import Kernel, check_kernel_memory, make_kernel
 from unbag.model_selection import check_cv, cut_by_folds
 from unbag.models.base import BagClassifier, check_positive
-from unbag.solvers.alternating import (
-    MACHINE_BYTES,
-    Machines,
-    Schedule,
-    count_positives,
-    expected_positives,
-)
+from unbag.solvers.alternating import Machines, Schedule, count_positives, expected_positives
 
 # Bytes per entry of the kernel matrix itself.
 _MATRIX_BYTES = 8
@@ -247,7 +241,7 @@ class AlternatingSVMClassifier(AlternatingModel):
         check_positive(self.C_bag, "C_bag")
         plan = self._schedule()
         kernel = self._make_kernel(X, self.gamma)
-        check_kernel_memory(bags.n_instances, _MATRIX_BYTES + MACHINE_BYTES)
+        check_kernel_memory(bags.n_instances, _MATRIX_BYTES)
         self._refit(X, bags, kernel, float(self.C), float(self.C_bag), plan)
         _warn_not_converged(int(not self.converged_), 1, self.max_iter)
         return self
@@ -352,8 +346,8 @@ class AlternatingSVMClassifierCV(AlternatingModel):
         order = self._order(X, bags)
         pieces, held = cut_by_folds(bags, held_rows)
         folds = _make_folds(replace(pieces, index=pieces.index[order]), held)
-        part = _MATRIX_BYTES + MACHINE_BYTES
-        check_kernel_memory(bags.n_instances, _MATRIX_BYTES + part * effective_n_jobs(self.n_jobs))
+        n_matrices = 1 + effective_n_jobs(self.n_jobs)
+        check_kernel_memory(bags.n_instances, _MATRIX_BYTES * n_matrices)
 
         tasks = self._search(kernels, X, order, folds, plan)
         shape = (len(kernels), len(self.Cs_), len(folds), len(self.C_bags_))
@@ -409,8 +403,8 @@ class AlternatingSVMClassifierCV(AlternatingModel):
         ) as bar:
             for kernel in kernels:
                 K = _matrix(kernel, X, order)
-                # the solver lets other threads run, which share the matrix
-                parallel = Parallel(self.n_jobs, require="sharedmem", return_as="generator")
+                # in processes: the solver's short steps would make threads wait for each other
+                parallel = Parallel(self.n_jobs, return_as="generator")
                 jobs = (delayed(_fit_fold)(K, fold, C, self.C_bags_, plan) for C, fold in grid)
                 for fits in parallel(jobs):
                     found.append(fits)

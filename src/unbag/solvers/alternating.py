@@ -19,50 +19,22 @@ from sklearn.utils import check_random_state
 from tqdm import tqdm
 
 from unbag.bags import Bags
+from unbag.solvers.support_vectors import Machine, train_machine
 
 # C* starts at this share of C, and grows by this factor.
 _ANNEALING_START = 1e-4
 _ANNEALING_FACTOR = 1.5
 
-# Bytes that a support vector machine keeps per entry of the kernel matrix.
-MACHINE_BYTES = 4
-
-
-@dataclass(frozen=True, eq=False)
-class Machine:
-    """A support vector machine f = Ka + b on the training instances.
-
-    Attributes
-    ----------
-    labels : ndarray of bool, shape (n_instances,)
-        What it was trained on.
-    C : float
-        Its weight of the hinge loss.
-    coef : ndarray of shape (n_instances,)
-        a: between 0 and C for positive instances, between −C and 0 for negative ones.
-    expansion : ndarray of shape (n_instances,)
-        Ka.
-    intercept : float
-        b, which is not penalised.
-    """
-
-    labels: NDArray[np.bool_]
-    C: float
-    coef: NDArray[np.float64]
-    expansion: NDArray[np.float64]
-    intercept: float
-
-    @property
-    def scores(self) -> NDArray[np.float64]:
-        """Scores of the training instances."""
-        return self.expansion + self.intercept
+# What LIBSVM may keep of the matrix; the early machines it is asked for need few rows.
+_CACHE_MEGABYTES = 200
 
 
 class Machines:
     """Support vector machines on one kernel matrix.
 
-    Minimises ½‖w‖² + C Σ_j hinge(y_j, f_j) for given labels. Labels of one class only have the
-    solution w = 0, f = b = ±1, which is returned without asking a solver.
+    Minimises ½‖w‖² + C Σ_j hinge(y_j, f_j) for given labels: the first one by LIBSVM, each other
+    from the one before it. Labels of one class only have the solution w = 0, f = b = ±1, which
+    is returned without asking a solver.
 
     Parameters
     ----------
@@ -86,7 +58,7 @@ class Machines:
         self.n_solved = 0
 
     def solve(self, labels: NDArray[np.bool_], C: float, near: Machine | None) -> Machine:
-        """Train a machine; ``near``, the one before it, may spare the work."""
+        """Train a machine, from ``near``, the one before it, if there is one."""
         if self._solved is None:
             return self._solve(labels, C, near)
         # the same predecessor too: then the answer is to the last bit what it would be alone
@@ -104,9 +76,13 @@ class Machines:
             if scaled is not None:
                 return scaled
         self.n_solved += 1
-        tol = self._tolerance(C)
-        megabytes = 1 + MACHINE_BYTES * len(labels) ** 2 / 1e6
-        svc = SVC(C=C, kernel="precomputed", tol=tol, cache_size=megabytes)
+        if near is None:
+            return self._solve_from_nothing(labels, C)
+        return train_machine(self._K, labels, C, self._tolerance(C), near)
+
+    def _solve_from_nothing(self, labels: NDArray[np.bool_], C: float) -> Machine:
+        """Train a machine by LIBSVM, which is faster unless there is a close one to start from."""
+        svc = SVC(C=C, kernel="precomputed", tol=self._tolerance(C), cache_size=_CACHE_MEGABYTES)
         with config_context(assume_finite=True, skip_parameter_validation=True):
             svc.fit(self._K, labels)
         coef = np.zeros(len(labels))
