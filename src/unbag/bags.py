@@ -42,6 +42,9 @@ class Bags:
     labelled : ndarray of bool, shape (n_bags,)
         Bags gathered from single rows of known label. They are pure and may be divided at will,
         since every part of them is just as pure.
+    noise : ndarray of shape (n_bags, n_classes, n_classes), optional
+        Covariance of the noise in each bag's proportions, whose rows sum to zero; None where
+        proportions are exact. Noisy proportions sum to one but may lie outside [0, 1].
     """
 
     index: NDArray[np.intp]
@@ -50,6 +53,7 @@ class Bags:
     proportions: NDArray[np.float64]
     classes: NDArray[Any]
     labelled: NDArray[np.bool_]
+    noise: NDArray[np.float64] | None = None
 
     @property
     def n_bags(self) -> int:
@@ -69,7 +73,16 @@ class Bags:
     @property
     def class_shares(self) -> NDArray[np.float64]:
         """Share of each class among all instances."""
-        return self.sizes @ self.proportions / self.sizes.sum()
+        shares = self.sizes @ self.proportions / self.sizes.sum()
+        return shares if self.noise is None else _clip(shares)
+
+    @property
+    def clipped_proportions(self) -> NDArray[np.float64]:
+        """Proportions inside [0, 1], for methods that cannot do with any others.
+
+        Clipping noisy proportions biases what is estimated from them; exact ones stay as they are.
+        """
+        return self.proportions if self.noise is None else _clip(self.proportions)
 
     def means(self, values: NDArray[Any]) -> NDArray[np.float64]:
         """Mean of ``values`` over each bag; the last axis runs over instances, then over bags."""
@@ -106,6 +119,7 @@ class Bags:
             proportions=self.proportions[whole],
             classes=self.classes,
             labelled=self.labelled[whole],
+            noise=None if self.noise is None else self.noise[whole],
         )
         return pieces, first
 
@@ -129,6 +143,7 @@ class Bags:
             proportions=self.proportions[chosen],
             classes=self.classes,
             labelled=self.labelled[chosen],
+            noise=None if self.noise is None else self.noise[chosen],
         )
         return kept, rows
 
@@ -151,7 +166,8 @@ def check_bag_target(y: Any) -> Bags:
     ids, first, codes = np.unique(y["bag"], return_index=True, return_inverse=True)
     shares = np.asarray(y["proportion"], dtype=float)
     check_constant(shares, shares[first], codes, ids, "proportion")
-    proportions = check_shares(shares[first], ids)
+    deviation = _read_noise(y, first, codes, ids)
+    proportions = check_shares(shares[first], ids, deviation)
     if proportions.ndim == 1:
         proportions = np.column_stack([1 - proportions, proportions])
     sizes = np.bincount(codes)
@@ -159,9 +175,26 @@ def check_bag_target(y: Any) -> Bags:
     _check_whole(sizes, y["size"][first], ids)
     classes = np.arange(proportions.shape[1])
     single = (y["size"][first] == 1) & (proportions.max(axis=1) == 1)
-    if not single.any():
-        return Bags(codes, ids, sizes, proportions, classes, np.zeros(len(ids), dtype=bool))
-    return _gather_labelled_rows(codes, ids, proportions, classes, single)
+    noise = None
+    if deviation is not None and deviation.any():
+        single &= is_exact(deviation)
+        noise = noise_covariance(deviation)
+    bags = Bags(codes, ids, sizes, proportions, classes, np.zeros(len(ids), dtype=bool), noise)
+    return _gather_labelled_rows(bags, single) if single.any() else bags
+
+
+def _read_noise(
+    y: Any, first: NDArray[np.intp], codes: NDArray[np.intp], ids: NDArray[Any]
+) -> NDArray[np.float64] | None:
+    """Read the standard deviation of the noise in each bag's proportions."""
+    if "noise" not in y.dtype.names:
+        return None
+    noise = np.asarray(y["noise"], dtype=float)
+    if noise.shape != y["proportion"].shape:
+        raise ValueError("The fields 'noise' and 'proportion' of the target differ in shape.")
+    check_constant(noise, noise[first], codes, ids, "noise")
+    check_noise(noise[first], ids)
+    return noise[first]
 
 
 def _bags_from_labels(y: Any) -> Bags:
@@ -179,28 +212,27 @@ def _bags_from_labels(y: Any) -> Bags:
     )
 
 
-def _gather_labelled_rows(
-    codes: NDArray[np.intp],
-    ids: NDArray[Any],
-    proportions: NDArray[np.float64],
-    classes: NDArray[Any],
-    single: NDArray[np.bool_],
-) -> Bags:
+def _gather_labelled_rows(bags: Bags, single: NDArray[np.bool_]) -> Bags:
     """Join all bags marked ``single`` into one bag per class, behind the others."""
     n_other = int((~single).sum())
-    present, place = np.unique(proportions[single].argmax(axis=1), return_inverse=True)
-    position = np.empty(len(ids), dtype=np.intp)
+    present, place = np.unique(bags.proportions[single].argmax(axis=1), return_inverse=True)
+    position = np.empty(bags.n_bags, dtype=np.intp)
     position[~single] = np.arange(n_other)
     position[single] = n_other + place
-    index = position[codes]
-    names = [f"rows labelled {classes[c]}" for c in present]
+    index = position[bags.index]
+    names = [f"rows labelled {bags.classes[c]}" for c in present]
+    noise = None
+    if bags.noise is not None:
+        none = np.zeros((len(present), bags.n_classes, bags.n_classes))
+        noise = np.concatenate([bags.noise[~single], none])
     return Bags(
         index=index,
-        ids=np.array([*ids[~single], *names], dtype=object),
+        ids=np.array([*bags.ids[~single], *names], dtype=object),
         sizes=np.bincount(index),
-        proportions=np.vstack([proportions[~single], np.eye(len(classes))[present]]),
-        classes=classes,
+        proportions=np.vstack([bags.proportions[~single], np.eye(bags.n_classes)[present]]),
+        classes=bags.classes,
         labelled=np.arange(n_other + len(present)) >= n_other,
+        noise=noise,
     )
 
 
@@ -209,8 +241,15 @@ def bag_name(bag_id: Any) -> str:
     return repr(bag_id.item() if isinstance(bag_id, np.generic) else bag_id)
 
 
-def check_shares(shares: NDArray[np.float64], ids: NDArray[Any]) -> NDArray[np.float64]:
-    """One valid share per bag, or one per bag and class."""
+def check_shares(
+    shares: NDArray[np.float64], ids: NDArray[Any], noise: NDArray[np.float64] | None = None
+) -> NDArray[np.float64]:
+    """One valid share per bag, or one per bag and class.
+
+    Noisy shares may lie outside [0, 1]. Those of several classes are made to sum to one by
+    spreading what is missing over the classes in proportion to the variance of their noise: the
+    linear unbiased estimate of least variance.
+    """
     if shares.ndim > 2 or (shares.ndim == 2 and shares.shape[1] < 2):
         raise ValueError(
             "proportion must be the share of the positive class, or one column per class "
@@ -220,7 +259,8 @@ def check_shares(shares: NDArray[np.float64], ids: NDArray[Any]) -> NDArray[np.f
     wrong = ~np.isfinite(rows).all(axis=1)
     if wrong.any():
         raise ValueError(f"The proportion of bag {bag_name(ids[wrong][0])} is not a finite number.")
-    wrong = ((rows < 0) | (rows > 1)).any(axis=1)
+    exact = np.ones(len(ids), dtype=bool) if noise is None else is_exact(noise)
+    wrong = ((rows < 0) | (rows > 1)).any(axis=1) & exact
     if wrong.any():
         bag = int(wrong.argmax())
         raise ValueError(
@@ -228,14 +268,55 @@ def check_shares(shares: NDArray[np.float64], ids: NDArray[Any]) -> NDArray[np.f
         )
     if shares.ndim == 2:
         total = shares.sum(axis=1)
-        wrong = np.abs(total - 1) > _SUM_TOLERANCE
+        wrong = (np.abs(total - 1) > _SUM_TOLERANCE) & exact
         if wrong.any():
             bag = int(wrong.argmax())
             raise ValueError(
                 f"The shares of bag {bag_name(ids[bag])} sum to {total[bag]:g}, not to 1."
             )
-        shares = shares / total[:, None]
+        if noise is None:
+            return shares / total[:, None]
+        weight = np.where(exact[:, None], shares, noise**2)
+        shares = shares + (1 - total)[:, None] * weight / weight.sum(axis=1, keepdims=True)
     return shares
+
+
+def check_noise(noise: NDArray[np.float64], ids: NDArray[Any]) -> None:
+    """Refuse what is no standard deviation."""
+    wrong = ~(np.isfinite(noise) & (noise >= 0)).reshape(len(ids), -1).all(axis=1)
+    if wrong.any():
+        raise ValueError(
+            f"The noise of bag {bag_name(ids[wrong][0])} is a standard deviation: it must be "
+            "finite and not negative."
+        )
+
+
+def is_exact(noise: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Mark the bags without any noise."""
+    exact: NDArray[np.bool_] = (noise.reshape(len(noise), -1) == 0).all(axis=1)
+    return exact
+
+
+def noise_covariance(noise: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Covariance V_i of the noise in the shares of each bag, from its standard deviations.
+
+    Two classes, one share known with standard deviation s: V = s² [[1, −1], [−1, 1]]. Several
+    classes, with independent noise of variances D = diag(s²) and shares then made to sum to one
+    as in `check_shares`: V = D − D11ᵀD/(1ᵀD1). Rows and columns of V sum to zero.
+    """
+    variance = noise**2
+    if noise.ndim == 1:
+        return variance[:, None, None] * np.array([[1.0, -1.0], [-1.0, 1.0]])
+    total = variance.sum(axis=1)
+    part = np.divide(variance, total[:, None], out=np.zeros_like(noise), where=total[:, None] > 0)
+    diagonal = variance[:, :, None] * np.eye(noise.shape[1])
+    return diagonal - variance[:, :, None] * part[:, None, :]
+
+
+def _clip(shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Leave out negative shares, and make the others sum to one."""
+    kept = np.clip(shares, 0, None)
+    return kept / kept.sum(axis=-1, keepdims=True)
 
 
 def check_constant(

@@ -8,7 +8,9 @@ so that for any function h, Σ_i W[i, c] · (mean of h over bag i) is an unbiase
 E[h(X) | class c]. This module is the only home of that algebra. There are two ways to make W:
 
 * from pairs of bags, the paper's way (`pair_weights`),
-* by least squares over all bags, for any number of classes (`least_squares_weights`).
+* by least squares over all bags, for any number of classes (`least_squares_weights`). Only this
+  way makes up for noise in the proportions, which would otherwise pull every estimate towards
+  chance.
 """
 
 from __future__ import annotations
@@ -85,10 +87,25 @@ def least_squares_weights(bags: Bags, bag_model: BagModel = "instances") -> NDAr
 
     G holds the proportions, N = diag(n_i) the number of independent draws in each bag (1 for
     every bag under the independent-bag model).
+
+    Noise of covariance V_i in the proportions adds Σ_i N_i V_i to the mean of GᵀNG and nothing
+    to that of GᵀNm, for m the means over bags. So it is taken off again (errors in variables):
+
+        W = N G (GᵀNG − Σ_i N_i f_i V_i)⁻¹,    N_i = 1/(1/n_i + 4v_i),    v_i = trace(V_i)/2.
+
+    These N_i are right for a function between 0 and 1, whose variance inside a class is at most
+    ¼: a mean over bag i then strays by ¼/n_i + v_i from what the noisy proportions expect. The
+    factor f_i, which goes to 1 with the number of bags, keeps the inverse from being too large on
+    average, see `_noise_to_take_off`.
     """
-    root = np.sqrt(bags.draws(bag_model))[:, None]
+    root = np.sqrt(_precision(bags, bag_model))[:, None]
     q, r = np.linalg.qr(root * bags.proportions)
-    return root * (q @ np.linalg.inv(r).T)
+    inverse = np.linalg.inv(r)
+    if bags.noise is None:
+        return root * (q @ inverse.T)
+    _check_beyond_noise(bags.noise, root, inverse)
+    noise = inverse.T @ _noise_to_take_off(bags.noise, root, q).sum(axis=0) @ inverse
+    return root * (q @ np.linalg.solve(np.eye(bags.n_classes) - noise, inverse.T))
 
 
 def pair_weights(
@@ -104,6 +121,12 @@ def pair_weights(
 
     As w ∝ Δ², nothing is divided by Δ.
     """
+    if bags.noise is not None:
+        # of two bags the one with the larger noise is the positive one more often
+        raise ValueError(
+            "weights='pairs' cannot make up for noise in the proportions, because it pairs bags by "
+            "them; use weights='least_squares'."
+        )
     if len(pairing) == 0:
         raise ValueError(
             "In no pair or block of bags do the two sides differ in proportion, so that pairs say "
@@ -129,6 +152,70 @@ def class_means(W: NDArray[np.float64], bags: Bags, values: NDArray[Any]) -> NDA
     return bags.means(values) @ W
 
 
+def moment_terms(bags: Bags) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """What each bag adds to the two sides of the least-squares problem, A θ = Σ_i n_i γ_i m_iᵀ.
+
+    Returns n_i γ_i γ_iᵀ, whose sum is A, of shape (n_bags, n_classes, n_classes), and n_i γ_i.
+    Of noisy proportions the noise is taken off, as in `least_squares_weights`.
+    """
+    precision = _precision(bags, "instances")[:, None]
+    instrument = precision * bags.proportions
+    normal = instrument[:, :, None] * bags.proportions[:, None, :]
+    if bags.noise is not None:
+        root = np.sqrt(precision)
+        q = np.linalg.qr(root * bags.proportions)[0]
+        normal = normal - _noise_to_take_off(bags.noise, root, q)
+    return normal, instrument
+
+
+def _precision(bags: Bags, bag_model: BagModel) -> NDArray[np.float64]:
+    """N_i = 1/(1/n_i + 4v_i): the draws in each bag, fewer where its proportions are noisy."""
+    draws = bags.draws(bag_model)
+    if bags.noise is None:
+        return draws
+    variance = np.trace(bags.noise, axis1=1, axis2=2) / 2
+    return draws / (1 + 4 * draws * variance)
+
+
+def _noise_to_take_off(
+    noise: NDArray[np.float64], root: NDArray[np.float64], q: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """N_i f_i V_i for every bag, with f_i = 1 − h_i (C + 1)/C, or 0 if that is negative.
+
+    The leverages h_i, the squared rows of q, sum to the number of classes C. To the order of
+    1/n_bags, what the noise in GᵀNG and in GᵀNm does to the product of the inverse of one with
+    the other is as if (C + 1)/n_bags of the noise were taken off too much (compare Fuller's
+    modified estimator in *Measurement Error Models*).
+    """
+    n_classes = q.shape[1]
+    leverage = np.sum(q**2, axis=1)
+    factor = np.maximum(1 - leverage * (n_classes + 1) / n_classes, 0)
+    return (root[:, 0] ** 2 * factor)[:, None, None] * noise
+
+
+def _check_beyond_noise(
+    noise: NDArray[np.float64], root: NDArray[np.float64], inverse: NDArray[np.float64]
+) -> None:
+    """Refuse proportions whose spread in some direction may well be noise and nothing else.
+
+    If x is the direction where noise has the largest part ρ in the spread, then ρ would be about
+    1 without any true spread, with standard error √(2 Σ_i (N_i xᵀV_i x)²) for Gaussian noise.
+    """
+    weighted = root[:, :, None] ** 2 * noise
+    parts, directions = np.linalg.eigh(inverse.T @ weighted.sum(axis=0) @ inverse)
+    direction = inverse @ directions[:, -1]
+    by_bag = np.einsum("a,iab,b->i", direction, weighted, direction)
+    if 1 - parts[-1] > np.sqrt(2 * np.sum(by_bag**2)):
+        return
+    # in units of a share: what the class at one end has more than that at the other
+    spread = 1 / (np.ptp(direction) * np.sqrt(np.sum(root**2)))
+    raise ValueError(
+        f"The proportions of the {len(noise)} bags vary (standard deviation {spread:.2g}) hardly "
+        f"more than noise alone would make them ({np.sqrt(parts[-1]) * spread:.2g}), so that the "
+        "classes cannot be told apart; use more or larger bags, or less noise."
+    )
+
+
 def _weights(
     bags: Bags, method: WeightMethod, bag_model: BagModel, pairing: Pairing | None
 ) -> NDArray[np.float64]:
@@ -145,7 +232,11 @@ def _weights(
 
 
 def check_contrast(bags: Bags) -> None:
-    """No method can learn from bags that are all alike."""
+    """No method can learn from bags that are all alike.
+
+    Whether noisy proportions differ by more than their noise depends on how bags are weighed, and
+    is checked by `least_squares_weights`.
+    """
     if bags.n_classes < 2:
         raise ValueError(
             f"There is only one class, {bags.classes[0]!r}: nothing can be told apart."

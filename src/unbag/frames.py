@@ -18,6 +18,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from unbag.bags import is_exact
 from unbag.targets import bag_target
 
 _INSTANCES = "instance table"
@@ -45,6 +46,7 @@ def bags_from_frame(
     proportion: str | Sequence[str] | None = None,
     positives: str | Sequence[str] | None = None,
     size: str | None = None,
+    noise: str | Sequence[str] | float | None = None,
     unmatched: Literal["error", "drop"] = "error",
 ) -> tuple[Any, NDArray[np.void]]:
     """Join a table of instances with a table of bags into `X` and `y`.
@@ -70,6 +72,9 @@ def bags_from_frame(
     size : str, optional
         Column of ``aggregates`` with the size of each bag, to be compared with the number of
         its rows in ``instances``.
+    noise : str, list of str or number, optional
+        Standard deviation of the noise in ``proportion`` or ``positives``: a column of
+        ``aggregates``, one column per class, or one number for all bags. See `bag_target`.
     unmatched : {"error", "drop"}, default="error"
         What to do with bags that are in one of the tables only: raise an error that names them,
         or leave them out.
@@ -107,7 +112,9 @@ def bags_from_frame(
     if len(columns) == 1 and not isinstance(proportion or positives, str):
         raise ValueError(f"{given} must be one column name, or a list of one name per class.")
     _check_columns(instance_table, keys, _INSTANCES)
-    _check_columns(bag_table, [*keys, *columns, *([] if size is None else [size])], _BAGS)
+    noise_columns = _noise_columns(noise, columns)
+    known = [*keys, *columns, *([] if size is None else [size]), *noise_columns]
+    _check_columns(bag_table, known, _BAGS)
     if len(instance_table.columns) == len(keys):
         raise ValueError(f"The {_INSTANCES} has no column besides its key, so there is no X.")
 
@@ -116,13 +123,26 @@ def bags_from_frame(
     if size is not None:
         _check_sizes(_numbers(bag_table, size)[match.bag_rows], match, size)
     values = np.column_stack([_numbers(bag_table, name)[match.bag_rows] for name in columns])
+    deviation = None
+    if noise_columns:
+        deviation = np.column_stack([_numbers(bag_table, name) for name in noise_columns])
+        deviation = np.broadcast_to(deviation[match.bag_rows], values.shape)
+    elif noise is not None:
+        deviation = np.full(values.shape, noise, dtype=float)
+    exact = np.ones(len(values), dtype=bool) if deviation is None else is_exact(deviation)
     if positives is not None:
-        _check_counts(values, match, columns)
+        _check_counts(values, match, columns, exact)
         values = values / match.sizes[:, None]
+        deviation = None if deviation is None else deviation / match.sizes[:, None]
     else:
-        _check_proportions(values, match, columns)
+        _check_proportions(values, match, columns, exact)
 
-    per_bag = bag_target(match.ids, values[:, 0] if len(columns) == 1 else values)
+    shape = (-1,) if len(columns) == 1 else values.shape
+    per_bag = bag_target(
+        match.ids,
+        values.reshape(shape),
+        noise=None if deviation is None else deviation.reshape(shape),
+    )
     y = per_bag[match.codes]
     y["size"] = match.sizes[match.codes]
     X = instance_table.drop(*keys)
@@ -317,6 +337,18 @@ def _as_names(names: Any, parameter: str) -> list[str]:
     return listed
 
 
+def _noise_columns(noise: Any, columns: list[str]) -> list[str]:
+    """Names of the columns that hold the noise; none if it is a number."""
+    if noise is None or isinstance(noise, numbers.Real):
+        return []
+    if not isinstance(noise, str) and len(noise) != len(columns):
+        raise ValueError(
+            f"noise must be a number, one column name, or a list of {len(columns)} for as many "
+            f"columns of proportions or counts, not {noise!r}."
+        )
+    return _as_names(noise, "noise")
+
+
 def _check_columns(frame: nw.DataFrame, names: Iterable[Any], table: str) -> None:
     # a pandas column may be named by anything
     present = [column for column in frame.columns if isinstance(column, str)]
@@ -385,9 +417,11 @@ def _check_sizes(stated: NDArray[np.float64], match: _Match, name: str) -> None:
         )
 
 
-def _check_counts(counts: NDArray[np.float64], match: _Match, names: list[str]) -> None:
+def _check_counts(
+    counts: NDArray[np.float64], match: _Match, names: list[str], exact: NDArray[np.bool_]
+) -> None:
     for name, column in zip(names, counts.T, strict=True):
-        wrong = ~np.isfinite(column) | (column < 0)
+        wrong = ~np.isfinite(column) | ((column < 0) & exact)
         if wrong.any():
             raise ValueError(
                 f"Column {name!r} of the {_BAGS} must hold counts; it does not for "
@@ -395,18 +429,20 @@ def _check_counts(counts: NDArray[np.float64], match: _Match, names: list[str]) 
             )
     total = counts.sum(axis=1)
     if len(names) == 1:
-        wrong = np.flatnonzero(total > match.sizes)
+        wrong = np.flatnonzero((total > match.sizes) & exact)
         problem = f"Column {names[0]!r} counts more positives than there are instance rows"
     else:
-        wrong = np.flatnonzero(total != match.sizes)
+        wrong = np.flatnonzero((total != match.sizes) & exact)
         problem = f"The counts {_quoted(names)} do not sum to the number of instance rows"
     if len(wrong):
         raise ValueError(f"{problem} for {_compared(wrong, total, match)}.")
 
 
-def _check_proportions(shares: NDArray[np.float64], match: _Match, names: list[str]) -> None:
+def _check_proportions(
+    shares: NDArray[np.float64], match: _Match, names: list[str], exact: NDArray[np.bool_]
+) -> None:
     for name, column in zip(names, shares.T, strict=True):
-        wrong = ~((column >= 0) & (column <= 1))
+        wrong = ~np.isfinite(column) | (((column < 0) | (column > 1)) & exact)
         if wrong.any():
             raise ValueError(
                 f"Column {name!r} of the {_BAGS} must hold proportions in [0, 1]; it does not for "

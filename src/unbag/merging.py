@@ -83,6 +83,12 @@ MERGERS: dict[str, Callable[[Bags, int | None], MergedBags]] = {
 
 def _blocks(bags: Bags, merge_size: int | None) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Bags to merge, and the block of each."""
+    if bags.noise is not None:
+        # the positive side would gather the bags whose noise is positive
+        raise ValueError(
+            "Noisy proportions cannot be merged, because bags are sorted by them; use merge=None, "
+            "which makes up for the noise."
+        )
     if bags.n_classes != 2:
         raise ValueError(f"Bags are merged for two classes only, and there are {bags.n_classes}.")
     small = np.flatnonzero(~bags.labelled)

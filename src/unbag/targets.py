@@ -7,12 +7,13 @@ with or without some known labels. `unbag.bags.check_bag_target` reads it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unbag.bags import bag_name, check_constant, check_shares
+from unbag.bags import bag_name, check_constant, check_noise, check_shares, is_exact
 
 
 def bag_target(
@@ -21,6 +22,7 @@ def bag_target(
     *,
     counts: Any = None,
     labels: ArrayLike | None = None,
+    noise: Any = None,
 ) -> NDArray[np.void]:
     """Make the target `y` that every estimator of this package is fitted to.
 
@@ -40,12 +42,21 @@ def bag_target(
         Known labels as class numbers 0, 1, ..., missing (None or NaN) where unknown. These rows
         leave their bag, whose proportion is then that of its other rows, and count as pure
         bags of one instance.
+    noise : number, array-like, mapping or Series, optional
+        Standard deviation of the noise that was added to the proportions or counts, for instance
+        to protect privacy: of the shares if ``proportion`` is given, of the counts if ``counts``
+        are (Laplace noise of scale b has √2·b). One number for all bags, or one per instance or
+        per bag in the same forms as ``proportion``. Noisy shares may lie outside [0, 1], and
+        must not be clipped, which would bias them. With one column per class, noise may be given
+        per class as well; it is taken to be independent between classes, and shares that do not
+        sum to one are corrected in proportion to the variance of their noise.
 
     Returns
     -------
     y : structured ndarray of shape (n_instances,)
         With the fields ``bag``, ``proportion`` and ``size`` (the rows of the whole bag, so that
-        a bag cut to pieces is noticed). Read the fields by name.
+        a bag cut to pieces is noticed), and ``noise`` (the standard deviation of the shares) if
+        it was given. Read the fields by name.
 
     Examples
     --------
@@ -55,6 +66,14 @@ def bag_target(
     array([0.5, 1. , 0.5])
     >>> bag_target([7, 7, 9, 9], counts={7: 1, 9: 2})["proportion"]
     array([0.5, 0.5, 1. , 1. ])
+
+    Counts published with Gaussian noise of standard deviation 0.5:
+
+    >>> y = bag_target([7, 7, 9, 9], counts={7: 0.6, 9: 2.2}, noise=0.5)
+    >>> y["proportion"]
+    array([0.3, 0.3, 1.1, 1.1])
+    >>> y["noise"]
+    array([0.25, 0.25, 0.25, 0.25])
     """
     known = _check_labels(labels)
     values = _as_ids(bag)
@@ -66,20 +85,36 @@ def bag_target(
     sizes = np.bincount(codes[codes >= 0], minlength=len(ids))
     if counts is None:
         shares = _per_bag(proportion, codes, ids, "proportion")
+        deviation = _noise_per_bag(noise, shares, codes, ids)
     else:
-        shares = _shares_from_counts(_per_bag(counts, codes, ids, "counts"), sizes, ids)
-    shares = check_shares(shares, ids)
+        numbers = _per_bag(counts, codes, ids, "counts")
+        deviation = _noise_per_bag(noise, numbers, codes, ids)
+        _check_counts(numbers, sizes, ids, deviation)
+        size = sizes.reshape(-1, *[1] * (numbers.ndim - 1))
+        shares = numbers / size
+        deviation = None if deviation is None else deviation / size
+    shares = check_shares(shares, ids, deviation)
     if known is not None:
-        return _with_labels(codes, ids, sizes, shares, known)
-    return _fill_target(ids[codes], shares[codes], sizes[codes])
+        return _with_labels(codes, ids, sizes, shares, known, deviation)
+    return _fill_target(
+        ids[codes], shares[codes], sizes[codes], None if deviation is None else deviation[codes]
+    )
 
 
 def _fill_target(
-    bag: NDArray[Any], proportion: NDArray[np.float64], size: NDArray[np.int64]
+    bag: NDArray[Any],
+    proportion: NDArray[np.float64],
+    size: NDArray[np.int64],
+    noise: NDArray[np.float64] | None,
 ) -> NDArray[np.void]:
-    fields = [("bag", bag.dtype), ("proportion", float, proportion.shape[1:]), ("size", np.int64)]
+    shape = proportion.shape[1:]
+    fields = [("bag", bag.dtype), ("proportion", float, shape), ("size", np.int64)]
+    if noise is not None:
+        fields.append(("noise", float, shape))
     y = np.empty(len(bag), dtype=fields)
     y["bag"], y["proportion"], y["size"] = bag, proportion, size
+    if noise is not None:
+        y["noise"] = noise
     return y
 
 
@@ -197,23 +232,47 @@ def _as_numbers(values: Any, what: str) -> NDArray[np.float64]:
         raise ValueError(f"The {what} values must be numbers: {error}.") from None
 
 
-def _shares_from_counts(
-    counts: NDArray[np.float64], sizes: NDArray[np.int64], ids: NDArray[Any]
-) -> NDArray[np.float64]:
-    total = counts if counts.ndim == 1 else counts.sum(axis=1)
-    wrong = ~np.isfinite(total) | (counts.reshape(len(ids), -1) < 0).any(axis=1)
-    if wrong.any():
+def _noise_per_bag(
+    noise: Any, values: NDArray[np.float64], codes: NDArray[np.intp], ids: NDArray[Any]
+) -> NDArray[np.float64] | None:
+    """Standard deviation of the noise in the values of each bag, in the shape of these."""
+    if noise is None:
+        return None
+    if isinstance(noise, Real):
+        deviation = np.full(len(ids), noise, dtype=float)
+    else:
+        deviation = _per_bag(noise, codes, ids, "noise")
+    check_noise(deviation, ids)
+    if deviation.ndim < values.ndim:
+        deviation = np.repeat(deviation[:, None], values.shape[1], axis=1)
+    if deviation.shape != values.shape:
         raise ValueError(
-            f"The counts of bag {bag_name(ids[wrong][0])} must be finite and not negative."
+            "noise must hold one number per bag, or one for each class that has a column; it is "
+            f"of shape {deviation.shape[1:]} where a bag's proportion or counts are of shape "
+            f"{values.shape[1:]}."
         )
-    wrong = total > sizes if counts.ndim == 1 else total != sizes
+    return deviation
+
+
+def _check_counts(
+    counts: NDArray[np.float64],
+    sizes: NDArray[np.int64],
+    ids: NDArray[Any],
+    noise: NDArray[np.float64] | None,
+) -> None:
+    total = counts if counts.ndim == 1 else counts.sum(axis=1)
+    exact = np.ones(len(ids), dtype=bool) if noise is None else is_exact(noise)
+    wrong = ~np.isfinite(total) | ((counts.reshape(len(ids), -1) < 0).any(axis=1) & exact)
+    if wrong.any():
+        unless = "finite and not negative" if exact[wrong][0] else "finite"
+        raise ValueError(f"The counts of bag {bag_name(ids[wrong][0])} must be {unless}.")
+    wrong = (total > sizes if counts.ndim == 1 else total != sizes) & exact
     if wrong.any():
         bag = int(wrong.argmax())
         positives = "positives" if counts.ndim == 1 else "counted instances"
         raise ValueError(
             f"Bag {bag_name(ids[bag])} has {total[bag]:g} {positives} but {sizes[bag]} instances."
         )
-    return counts / (sizes if counts.ndim == 1 else sizes[:, None])
 
 
 def _check_labels(labels: ArrayLike | None) -> NDArray[np.int64] | None:
@@ -243,8 +302,12 @@ def _with_labels(
     sizes: NDArray[np.int64],
     shares: NDArray[np.float64],
     known: NDArray[np.int64],
+    noise: NDArray[np.float64] | None,
 ) -> NDArray[np.void]:
-    """Take the rows of known label out of their bags, as pure bags of one row each."""
+    """Take the rows of known label out of their bags, as pure bags of one row each.
+
+    The noise in the number of instances stays what it was, and so grows as a share of the rest.
+    """
     n_classes = 2 if shares.ndim == 1 else shares.shape[1]
     if known.max() >= n_classes:
         raise ValueError(f"Label {known.max()} does not fit proportions of {n_classes} classes.")
@@ -258,15 +321,16 @@ def _with_labels(
     whole = np.round(held)
     held = np.where(np.abs(held - whole) < 1e-9 * sizes[:, None], whole, held)
     rest = held - taken
+    exact = np.ones(len(ids), dtype=bool) if noise is None else is_exact(noise)
     # a share rounded in print is off by less than half an instance
-    wrong = (rest < -0.5).any(axis=1)
+    wrong = (rest < -0.5).any(axis=1) & exact
     if wrong.any():
         bag = int(wrong.argmax())
         raise ValueError(
             f"The labels of bag {bag_name(ids[bag])} contradict its proportion: more rows of one "
             "class are labelled than it can hold."
         )
-    rest = np.clip(rest, 0, None)
+    rest[exact] = np.clip(rest[exact], 0, None)
     touched = (left < sizes) & (left > 0)
     per_class[touched] = rest[touched] / rest[touched].sum(axis=1, keepdims=True)
     proportion = np.eye(n_classes)[known]
@@ -275,7 +339,13 @@ def _with_labels(
         proportion = proportion[:, 1]
     size = np.ones(len(codes), dtype=np.int64)
     size[~labelled] = left[codes[~labelled]]
-    return _fill_target(_own_ids(codes, ids, labelled), proportion, size)
+    own_ids = _own_ids(codes, ids, labelled)
+    if noise is None:
+        return _fill_target(own_ids, proportion, size, None)
+    deviation = np.zeros_like(proportion)
+    growth = (sizes / np.maximum(left, 1)).reshape(-1, *[1] * (noise.ndim - 1))
+    deviation[~labelled] = (noise * growth)[codes[~labelled]]
+    return _fill_target(own_ids, proportion, size, deviation)
 
 
 def _own_ids(

@@ -247,7 +247,7 @@ class InvCalClassifier(InvCalModel):
         kernel = self._make_kernel(self.gamma, X)
         with tqdm(total=1, desc="fitting", unit="fit", disable=not self.verbose) as bar:
             K = bag_kernel(kernel, X, bags)
-            fit = self._solve(K, bags.proportions[:, 1], bags.n_instances, C, epsilon)
+            fit = self._solve(K, bags.clipped_proportions[:, 1], bags.n_instances, C, epsilon)
             bar.update()
         self._store(fit, kernel, X, bags)
         if not self.converged_:
@@ -408,7 +408,7 @@ class InvCalClassifierCV(InvCalModel):
             n_failed += int((~fit.converged).sum())
             part, rows = pieces.take(out)
             found = fit.coef @ training.join(to_pieces[rows]).T + fit.intercept[:, None]
-            wrong = np.abs(part.means((found > 0).astype(float)) - part.proportions[:, 1])
+            wrong = np.abs(part.means((found > 0).astype(float)) - part.clipped_proportions[:, 1])
             errors += wrong @ part.sizes
             n_held += len(rows)
             scores[:, rows] = found
@@ -471,7 +471,7 @@ class _Folds:
             pieces=pieces,
             weights=sizes / np.bincount(code, sizes)[code],
             starts=starts,
-            proportion=self.pieces.proportions[pieces[starts], 1],
+            proportion=self.pieces.clipped_proportions[pieces[starts], 1],
             n_instances=int(sizes.sum()),
         )
 

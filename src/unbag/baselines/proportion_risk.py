@@ -117,7 +117,7 @@ class ProportionRisk:
         self._back = xp.asarray(np.argsort(order), device=where)
         self._weights = xp.asarray(table[:, by_size], dtype=xp.float64, device=where)
         self._proportions = xp.asarray(
-            units.proportions[by_size].T[None], dtype=xp.float64, device=where
+            units.clipped_proportions[by_size].T[None], dtype=xp.float64, device=where
         )
         self._blocks = list(_equal_sizes(units.sizes[by_size]))
 

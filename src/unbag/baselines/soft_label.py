@@ -42,7 +42,8 @@ class SoftLabelMixin(ObjectiveClassifier):
     def _weights(self, bags: Bags) -> NDArray[np.float64]:
         check_contrast(bags)
         prior = resolve_class_prior(self.class_prior, bags)
-        return bags.sizes[:, None] * bags.proportions / (bags.sizes @ bags.proportions) * prior
+        expected = bags.sizes[:, None] * bags.clipped_proportions
+        return expected / expected.sum(axis=0) * prior
 
     def _objective(self, weights: NDArray[np.float64], bags: Bags, like: Any) -> CorrectedRisk:
         # the weights say how much each class counts, since shares differ from fold to fold

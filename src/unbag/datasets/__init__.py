@@ -1,10 +1,11 @@
 """Data to learn from: the paper's two data sets, bags drawn from labels, synthetic bags."""
 
-from unbag.datasets.bagging import make_bags, shuffle_bags
+from unbag.datasets.bagging import add_count_noise, make_bags, shuffle_bags
 from unbag.datasets.synthetic import gaussian_auc, gaussian_bayes_ber, make_gaussian_bags
 from unbag.datasets.uci import load_adult, load_magic
 
 __all__ = [
+    "add_count_noise",
     "gaussian_auc",
     "gaussian_bayes_ber",
     "load_adult",

@@ -2,12 +2,13 @@
 
 `make_bags` is the paper's sampling scheme (section "Experiments"): bags of different mixtures.
 `shuffle_bags` is what most other papers do: rows at random, so that all bags resemble each other
-the more the larger they are.
+the more the larger they are. `add_count_noise` makes their counts noisy, as privacy demands.
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+from numbers import Real
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.random import RandomState
@@ -15,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
+from unbag.bags import check_bag_target
 from unbag.targets import bag_target
 
 
@@ -158,6 +160,65 @@ def shuffle_bags(
         raise ValueError(f"These bags need {n_drawn} rows, but labels has only {len(codes)}.")
     index = rng.permutation(len(codes))[:n_drawn]
     return index, observed_target(sizes, count_classes(sizes, codes[index], len(classes)))
+
+
+def add_count_noise(
+    y: NDArray[np.void],
+    scale: float,
+    *,
+    distribution: Literal["laplace", "gaussian"] = "laplace",
+    random_state: Seed = None,
+) -> NDArray[np.void]:
+    """Add noise to the counts of every bag, as privacy systems do before they publish them.
+
+    Parameters
+    ----------
+    y : structured array from `unbag.bag_target`
+        With exact proportions. Rows of known label, which are bags of one row, stay exact.
+    scale : float
+        Parameter b of the Laplace distribution (1/ε for counts that are to be ε-differentially
+        private), or the standard deviation of the Gaussian one.
+    distribution : {"laplace", "gaussian"}
+        Of the noise. Several classes get independent noise.
+    random_state : int, RandomState or None
+        Makes the noise repeatable.
+
+    Returns
+    -------
+    y : structured ndarray of shape (n_instances,)
+        The same bags with noisy proportions, not clipped, and the field ``noise``.
+
+    Examples
+    --------
+    >>> from unbag import bag_target
+    >>> from unbag.datasets import add_count_noise
+    >>> y = bag_target([1] * 50 + [2] * 50, counts={1: 10, 2: 40})
+    >>> noisy = add_count_noise(y, scale=2, random_state=0)
+    >>> noisy["proportion"][[0, 50]].round(3)
+    array([0.204, 0.823])
+    >>> noisy["noise"][[0, 50]].round(3)
+    array([0.057, 0.057])
+    """
+    if distribution not in ("laplace", "gaussian"):
+        raise ValueError(f"distribution must be 'laplace' or 'gaussian', not {distribution!r}.")
+    if not isinstance(scale, Real) or not 0 <= float(scale) < np.inf:
+        raise ValueError(f"scale must be a number of zero or more, not {scale!r}.")
+    if getattr(getattr(y, "dtype", None), "names", None) is None:
+        raise ValueError("Plain labels have no counts; make the target with unbag.bag_target.")
+    check_bag_target(y)
+    if "noise" in y.dtype.names:
+        raise ValueError("The proportions of this target are noisy already.")
+    rng = check_random_state(random_state)
+    _, first, codes = np.unique(y["bag"], return_index=True, return_inverse=True)
+    shares, sizes = y["proportion"][first], y["size"][first]
+    draw = rng.laplace if distribution == "laplace" else rng.normal
+    noise = draw(scale=scale, size=shares.shape)
+    one_class = ((shares == 0) | (shares == 1)).reshape(len(first), -1).all(axis=1)
+    known = (sizes == 1) & one_class
+    noise[known] = 0
+    deviation = np.where(known, 0, scale * (np.sqrt(2) if distribution == "laplace" else 1))
+    counts = (shares.T * sizes).T + noise
+    return bag_target(y["bag"], counts=counts[codes], noise=deviation[codes])
 
 
 def check_sizes(
