@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from unbag import BagKFold, bag_target
+from unbag import BagKFold, LinearMCMClassifierCV, bag_target
 from unbag.datasets import make_gaussian_bags
 from unbag.scoring import SCORERS
 from unbag.testing import all_estimators
@@ -32,6 +32,14 @@ def test_scikit_learn_checks(estimator, check):
 
 def scores(model, X=BINARY.X):
     return model.decision_function(X)
+
+
+def with_tolerance(estimator):
+    """An estimator whose ``tol``, or that of the one inside it, can be set; and its name."""
+    model = estimator()
+    if "tol" in model.get_params():
+        return model, "tol"
+    return model.set_params(estimator=LinearMCMClassifierCV()), "estimator__tol"
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
@@ -53,8 +61,10 @@ class TestEveryEstimator:
         # in the same order, by which folds deal out bags of equal proportion
         names = np.array([f"bag {b:03}" for b in range(24)])[BINARY.y["bag"]]
         renamed = bag_target(names, BINARY.y["proportion"])
-        one = estimator(tol=1e-6).fit(BINARY.X, BINARY.y)
-        other = estimator(tol=1e-6).fit(BINARY.X[rows], renamed[rows])
+        model, tol = with_tolerance(estimator)
+        model.set_params(**{tol: 1e-6})
+        one = clone(model).fit(BINARY.X, BINARY.y)
+        other = clone(model).fit(BINARY.X[rows], renamed[rows])
         np.testing.assert_allclose(scores(one), scores(other), atol=2e-3)
 
     def test_clone_and_pickle(self, estimator):
@@ -63,12 +73,13 @@ class TestEveryEstimator:
         np.testing.assert_array_equal(scores(pickle.loads(pickle.dumps(model))), scores(model))
 
     def test_pipeline_grid_search_and_joblib(self, estimator):
-        pipeline = make_pipeline(StandardScaler(), estimator())
-        name = pipeline.steps[-1][0]
-        tol = pipeline.get_params()[f"{name}__tol"]
+        model, tol = with_tolerance(estimator)
+        pipeline = make_pipeline(StandardScaler(), model)
+        name = f"{pipeline.steps[-1][0]}__{tol}"
+        value = pipeline.get_params()[name]
         grid = GridSearchCV(
             pipeline,
-            {f"{name}__tol": [tol, tol / 2]},
+            {name: [value, value / 2]},
             cv=BagKFold(3),
             scoring=SCORERS["corrected_risk"],
             error_score="raise",

@@ -1,6 +1,7 @@
 """Learn to classify single instances from the class proportions of bags."""
 
 from unbag.bags import Bags, check_bag_target
+from unbag.calibration import BagCalibratedClassifier
 from unbag.frames import bags_from_frame
 from unbag.model_selection import BagKFold, BagShuffleSplit
 from unbag.models import (
@@ -14,6 +15,7 @@ from unbag.targets import bag_target
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "BagCalibratedClassifier",
     "BagKFold",
     "BagShuffleSplit",
     "Bags",

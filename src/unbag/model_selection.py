@@ -7,13 +7,16 @@ and spread their proportions over the folds. Rows of known label are dealt out o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
+from joblib import Parallel, delayed
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.model_selection import BaseCrossValidator
-from sklearn.utils import check_random_state
+from sklearn.utils import _safe_indexing, check_random_state
+from tqdm import tqdm
 
 from unbag.bags import Bags, bag_name, check_bag_target
 
@@ -163,6 +166,67 @@ def cut_by_folds(bags: Bags, held: NDArray[np.bool_]) -> tuple[Bags, NDArray[np.
             "with unbag.BagKFold or unbag.BagShuffleSplit."
         )
     return refined, held[:, first]
+
+
+def decision_scores(model: Any, X: Any) -> NDArray[np.float64]:
+    """Decision function of a fitted model, or the log-odds of its probabilities."""
+    if hasattr(model, "decision_function"):
+        return np.asarray(model.decision_function(X), dtype=float)
+    if not hasattr(model, "predict_proba"):
+        raise ValueError(
+            f"{type(model).__name__} gives neither a decision_function nor probabilities."
+        )
+    logs = np.log(np.clip(np.asarray(model.predict_proba(X), dtype=float), 1e-15, 1))
+    return logs[:, 1] - logs[:, 0] if logs.shape[1] == 2 else logs
+
+
+def out_of_fold_scores(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    cv: Any = 5,
+    score: Callable[[Any, Any], NDArray[np.float64]] = decision_scores,
+    n_jobs: int | None = None,
+    verbose: int = 0,
+) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+    """Score every bag by a clone of the estimator that was trained without it.
+
+    Parameters
+    ----------
+    score : callable
+        From a fitted model and instances to their scores.
+
+    Returns
+    -------
+    scores : ndarray of shape (n_instances,) or (n_instances, n_classes)
+    fold : ndarray of shape (n_instances,)
+        The fold that held each row out.
+    """
+    held = check_cv(cv, X, y)
+    cut_by_folds(check_bag_target(y), held)
+    if not (held.sum(axis=0) == 1).all():
+        raise ValueError("cv must hold out every bag exactly once, as unbag.BagKFold does.")
+    jobs = Parallel(n_jobs=n_jobs, return_as="generator")(
+        delayed(_fit_and_score)(estimator, X, y, out, score) for out in held
+    )
+    parts = list(tqdm(jobs, total=len(held), desc="folds", unit="fold", disable=not verbose))
+    scores = np.empty((len(y), *parts[0].shape[1:]))
+    for out, part in zip(held, parts, strict=True):
+        scores[out] = part
+    return scores, held.argmax(axis=0)
+
+
+def _fit_and_score(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    out: NDArray[np.bool_],
+    score: Callable[[Any, Any], NDArray[np.float64]],
+) -> NDArray[np.float64]:
+    train, test = np.flatnonzero(~out), np.flatnonzero(out)
+    model = clone(estimator).fit(_safe_indexing(X, train), y[train])
+    return score(model, _safe_indexing(X, test))
 
 
 def _units(y: Any) -> Bags:

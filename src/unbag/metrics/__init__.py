@@ -1,0 +1,62 @@
+"""Label-free evaluation: what the decontamination weights say about given scores.
+
+With W from all bags, Σ_i W[i, c] · (mean of h over bag i) estimates E[h(X) | class c]. For h a
+loss this is the corrected risk, for h = 1[f(x) > t] the rates of the ROC curve. The functions
+are called like their scikit-learn counterparts, with bags in the place of labels. Estimates are
+unbiased and so may fall outside [0, 1]; they are reported as they are.
+"""
+
+from unbag.metrics.curves import (
+    RocBand,
+    best_threshold,
+    precision_recall_curve,
+    roc_band,
+    roc_curve,
+)
+from unbag.metrics.evaluation import Evaluation, cross_val_evaluate, evaluate
+from unbag.metrics.measures import MEASURES
+from unbag.metrics.reliability import (
+    ReliabilityCurve,
+    brier_score,
+    calibration_error,
+    reliability_curve,
+)
+from unbag.metrics.scores import (
+    accuracy_score,
+    balanced_accuracy_score,
+    confusion_matrix,
+    corrected_risk,
+    cost_score,
+    f1_score,
+    precision_score,
+    recall_score,
+    roc_auc_score,
+)
+from unbag.metrics.uncertainty import Estimate, estimate
+
+__all__ = [
+    "MEASURES",
+    "Estimate",
+    "Evaluation",
+    "ReliabilityCurve",
+    "RocBand",
+    "accuracy_score",
+    "balanced_accuracy_score",
+    "best_threshold",
+    "brier_score",
+    "calibration_error",
+    "confusion_matrix",
+    "corrected_risk",
+    "cost_score",
+    "cross_val_evaluate",
+    "estimate",
+    "evaluate",
+    "f1_score",
+    "precision_recall_curve",
+    "precision_score",
+    "recall_score",
+    "reliability_curve",
+    "roc_auc_score",
+    "roc_band",
+    "roc_curve",
+]

@@ -1,0 +1,196 @@
+"""Curves over all thresholds: ROC with its band, precision and recall, the best threshold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import isotonic_regression
+
+from unbag.bags import BagModel
+from unbag.metrics.measures import CellTally, Floats, cell_shares, check_cost, score_cells
+from unbag.metrics.sample import Sample, make_sample
+from unbag.metrics.uncertainty import Estimate, Uncertainty
+from unbag.risk import resolve_class_prior
+
+
+def roc_curve(y: Any, scores: ArrayLike) -> tuple[Floats, Floats, Floats]:
+    """Estimate the ROC curve of the scores from bags alone.
+
+    Returns
+    -------
+    fpr, tpr : ndarray
+        Estimated rates of false and of true positives among scores at or above each threshold.
+        They need not rise steadily, because some weights are negative.
+    thresholds : ndarray
+        Decreasing, the first one infinite.
+    """
+    rates, thresholds = _rates(make_sample(y, scores, binary="The ROC curve"))
+    return rates[0], rates[1], thresholds
+
+
+def precision_recall_curve(
+    y: Any, scores: ArrayLike, *, class_prior: Any = "empirical"
+) -> tuple[Floats, Floats, Floats]:
+    """Estimate precision and recall at every threshold, where classes have given shares.
+
+    Returns
+    -------
+    precision, recall : ndarray
+        Of scores at or above each threshold, in rising order of thresholds, and (1, 0) at last,
+        as scikit-learn has it.
+    thresholds : ndarray
+        Rising.
+    """
+    sample = make_sample(y, scores, binary="The precision-recall curve")
+    (fpr, tpr), thresholds = _rates(sample)
+    negative, positive = resolve_class_prior(class_prior, sample.bags)
+    predicted = positive * tpr[1:] + negative * fpr[1:]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        precision = np.where(predicted == 0, np.nan, positive * tpr[1:] / predicted)
+    return np.append(precision[::-1], 1.0), np.append(tpr[:0:-1], 0.0), thresholds[:0:-1]
+
+
+@dataclass(frozen=True, eq=False)
+class RocBand:
+    """A label-free ROC curve with its band.
+
+    Attributes
+    ----------
+    fpr : ndarray of shape (n_points,)
+        Rates of false positives, from 0 to 1.
+    tpr : ndarray of shape (n_points,)
+        Estimated rate of true positives at each, rising steadily.
+    low, high : ndarray of shape (n_points,)
+        Limits of the rate of true positives, at each point by itself.
+    level : float
+    """
+
+    fpr: Floats
+    tpr: Floats
+    low: Floats
+    high: Floats
+    level: float
+
+
+def roc_band(
+    y: Any,
+    scores: ArrayLike,
+    *,
+    bag_model: BagModel = "bags",
+    level: float = 0.95,
+    n_draws: int = 1000,
+    n_points: int = 101,
+    random_state: Any = 0,
+) -> RocBand:
+    """Estimate the ROC curve with a band that holds each of its points with the given chance.
+
+    Parameters are those of `unbag.metrics.estimate`; ``n_points`` is the number of rates of false
+    positives at which the curve is given.
+    """
+    sample = make_sample(y, scores, binary="The ROC curve")
+    return make_roc_band(
+        sample, Uncertainty("bootstrap", bag_model, level, n_draws, random_state), n_points
+    )
+
+
+def make_roc_band(sample: Sample, uncertainty: Uncertainty, n_points: int = 101) -> RocBand:
+    """Estimate the ROC curve of a sample with its band."""
+    grid = np.linspace(0, 1, n_points)
+    (fpr, tpr), _ = _rates(sample)
+    curve = _at(grid, fpr, tpr)
+    sample = sample.with_labelled_rows_apart()
+    # from the highest scores down
+    shares = cell_shares(sample.bags, score_cells(-sample.scores))
+    draws = uncertainty.draw_class_means(sample, CellTally(shares, lambda means: means))
+    rates = np.cumsum(draws, axis=2)
+    rates = np.concatenate([np.zeros((*rates.shape[:2], 1)), rates], axis=2)
+    curves = np.stack([_at(grid, *pair) for pair in rates])
+    low, high = uncertainty.limits(curves, sample)
+    return RocBand(grid, curve, np.clip(low, 0, 1), np.clip(high, 0, 1), uncertainty.level)
+
+
+def best_threshold(
+    y: Any,
+    scores: ArrayLike,
+    *,
+    cost: Any = None,
+    class_prior: Any = "balanced",
+    bag_model: BagModel = "bags",
+    level: float = 0.95,
+    n_draws: int = 1000,
+    random_state: Any = 0,
+) -> Estimate:
+    """Find the threshold at which ``scores > threshold`` costs least, from bags alone.
+
+    Parameters
+    ----------
+    y : structured array from `unbag.bag_target`, or plain labels
+    scores : array-like of shape (n_instances,)
+    cost : (cost of a false positive, cost of a false negative), optional
+        By default both cost the same.
+    class_prior : {"balanced", "empirical"} or (negative, positive)
+        Shares of the classes where the classifier is used. The default, together with equal
+        costs, gives the threshold of the least balanced error.
+    bag_model, level, n_draws, random_state
+        Of the interval, a bootstrap; see `unbag.metrics.estimate`.
+
+    Returns
+    -------
+    threshold : Estimate
+        What it costs is told by ``estimate("cost", ..., threshold=threshold.value)``, on other
+        bags: on the same ones it looks a little better than it is.
+
+    Examples
+    --------
+    >>> from unbag import bag_target
+    >>> from unbag.metrics import best_threshold
+    >>> y = bag_target([1, 1, 1, 2, 2, 2], [0.0] * 3 + [2 / 3] * 3)
+    >>> best_threshold(y, [0.1, 0.2, 0.4, 0.15, 0.7, 0.9], bag_model="instances").value
+    0.55
+    """
+    sample = make_sample(y, scores, binary="A threshold")
+    prior = resolve_class_prior(class_prior, sample.bags)
+    table = check_cost(cost, sample.bags)
+    # what one more instance above the threshold adds, by class
+    charge = prior * (table[:, 1] - table[:, 0])
+    uncertainty = Uncertainty("bootstrap", bag_model, level, n_draws, random_state)
+    rates, thresholds = _rates(sample)
+    value = _between(thresholds)[int(np.argmin(charge @ rates))]
+    sample = sample.with_labelled_rows_apart()
+    cell = score_cells(-sample.scores)
+    lowest = np.full(int(cell.max()) + 1, np.inf)
+    np.minimum.at(lowest, cell, sample.scores)
+    tally = CellTally(cell_shares(sample.bags, cell), lambda means: means)
+    costs = np.cumsum(charge @ uncertainty.draw_class_means(sample, tally), axis=1)
+    costs = np.concatenate([np.zeros((len(costs), 1)), costs], axis=1)
+    draws = _between(np.append(np.inf, lowest))[np.argmin(costs, axis=1)]
+    low, high = uncertainty.limits(draws, sample)
+    error = float(np.std(draws, ddof=1))
+    return Estimate(float(value), error, float(low), float(high), level, bounded=False)
+
+
+def _between(thresholds: Floats) -> Floats:
+    """Thresholds halfway to the next lower score: what lies above them is the same."""
+    scores = thresholds[1:]
+    step = np.abs(scores).max() * 1e-3 + 1e-12
+    padded = np.concatenate([[scores[0] + step], scores, [scores[-1] - step]])
+    return (padded[1:] + padded[:-1]) / 2
+
+
+def _at(grid: Floats, fpr: Floats, tpr: Floats) -> Floats:
+    """TPR at given FPR, of the nearest curve that rises steadily from 0 to 1."""
+    x, y = (np.clip(isotonic_regression(rate).x, 0, 1) for rate in (fpr, tpr))
+    return np.interp(grid, x, y)
+
+
+def _rates(sample: Sample) -> tuple[Floats, Floats]:
+    """Estimated share of each class at or above every distinct score, from none to all."""
+    order = np.argsort(-sample.scores, kind="stable")
+    sums = np.cumsum(sample.by_row[:, order], axis=1)
+    ordered = sample.scores[order]
+    last_of_tie = np.append(ordered[1:] != ordered[:-1], True)
+    rates = np.hstack([np.zeros((2, 1)), sums[:, last_of_tie]])
+    return rates, np.append(np.inf, ordered[last_of_tie])

@@ -1,0 +1,397 @@
+"""What can be measured without labels: every measure is a function of class means.
+
+For any statistic h of an instance, W gives an estimate of E[h(X) | class c]. A measure takes some
+statistics, and is a function of their class means:
+
+| measure | statistics | function of their class means |
+| --- | --- | --- |
+| rates, accuracy, precision, cost | 1[predicted class = k] | of the confusion matrix |
+| risk | ℓ(f(x), k) | Σ_c π_c E[ℓ(f(X), c) | c] |
+| area under the ROC curve | 1[f(x) in cell k] | chance that a positive outranks a negative |
+
+Its *influence* φ_c(x), the derivative of the measure with respect to the distribution of class c
+at x, makes any of them a linear statistic, Σ_i Σ_c W[i, c] · (mean of φ_c over bag i), up to terms
+of second order. That is all that `unbag.metrics.uncertainty` needs for a standard error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unbag.bags import Bags
+from unbag.losses import get_loss
+from unbag.metrics.sample import Sample
+from unbag.risk import resolve_class_prior
+
+Floats = NDArray[np.float64]
+
+# Cells of scores in which resampled ROC curves are counted.
+_MAX_CELLS = 200
+
+
+class Tally(Protocol):
+    """Statistics of the instances, gathered by bag, and the function of their class means."""
+
+    @property
+    def bag_means(self) -> Floats:
+        """Mean of each statistic over each bag: shape (n_bags, n_statistics)."""
+        ...
+
+    def second_moments(self, weights: Floats) -> Floats:
+        """Σ_i weights_i · (mean of s sᵀ over bag i), for s the vector of statistics."""
+        ...
+
+    def value(self, means: Floats) -> Floats:
+        """Measure for class means of shape (..., n_classes, n_statistics)."""
+        ...
+
+
+class Measure(Protocol):
+    """One measure of how good scores are."""
+
+    def value(self, sample: Sample) -> float:
+        """Estimate it."""
+        ...
+
+    def influence(self, sample: Sample) -> Floats:
+        """φ_c(x) of every class and instance: shape (n_classes, n_instances)."""
+        ...
+
+    def tally(self, sample: Sample) -> Tally:
+        """Gather by bag what estimates from resampled bags need."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class ValueTally:
+    """Statistics that are numbers: their values, shape (n_statistics, n_instances)."""
+
+    bags: Bags
+    statistics: Floats
+    function: Callable[[Floats], Floats]
+
+    @property
+    def bag_means(self) -> Floats:
+        """Mean of each statistic over each bag."""
+        return self.bags.means(self.statistics).T
+
+    def second_moments(self, weights: Floats) -> Floats:
+        """Σ_i weights_i · (mean of s sᵀ over bag i)."""
+        by_row = (weights / self.bags.sizes)[self.bags.index]
+        return (self.statistics * by_row) @ self.statistics.T
+
+    def value(self, means: Floats) -> Floats:
+        """Measure for given class means."""
+        return self.function(means)
+
+
+@dataclass(frozen=True, eq=False)
+class CellTally:
+    """Statistics that say in which cell an instance lies; counted, so that many cells are cheap.
+
+    ``offset`` is what sharing a cell takes from the value, and is put back.
+    """
+
+    shares: Floats
+    function: Callable[[Floats], Floats]
+    offset: float = 0.0
+
+    @property
+    def bag_means(self) -> Floats:
+        """Share of each bag in each cell."""
+        return self.shares
+
+    def second_moments(self, weights: Floats) -> Floats:
+        """An instance lies in one cell only, so that products of two cells vanish."""
+        return np.diag(weights @ self.shares)
+
+    def value(self, means: Floats) -> Floats:
+        """Measure for given class means."""
+        return self.function(means) + self.offset
+
+
+class _ByClassMeans:
+    """A measure whose statistics are few numbers per instance."""
+
+    def value(self, sample: Sample) -> float:
+        statistics = self._statistics(sample)
+        return float(self._of_means(sample.class_means(statistics).T, sample.bags))
+
+    def influence(self, sample: Sample) -> Floats:
+        statistics = self._statistics(sample)
+        means = sample.class_means(statistics).T
+        return self._gradient(means, sample.bags) @ statistics
+
+    def tally(self, sample: Sample) -> ValueTally:
+        bags = sample.bags
+        return ValueTally(bags, self._statistics(sample), lambda means: self._of_means(means, bags))
+
+    def _statistics(self, sample: Sample) -> Floats:
+        raise NotImplementedError
+
+    def _of_means(self, means: Floats, bags: Bags) -> Any:
+        raise NotImplementedError
+
+    def _gradient(self, means: Floats, bags: Bags) -> Floats:
+        raise NotImplementedError
+
+
+def predicted_shares(sample: Sample, threshold: float) -> Floats:
+    """How far each instance is predicted to be of each class: (n_classes, n_instances).
+
+    A score equal to the threshold counts half for either class. With one column of scores per
+    class, the class with the largest score is predicted.
+    """
+    scores = sample.scores
+    if scores.ndim == 1:
+        above = (scores > threshold) + 0.5 * (scores == threshold)
+        return np.stack([1 - above, above])
+    return (scores.argmax(axis=1) == np.arange(scores.shape[1])[:, None]).astype(float)
+
+
+@dataclass(frozen=True)
+class _OfConfusion(_ByClassMeans):
+    """A measure that depends on the confusion matrix M[c, k] = P(predicted k | class c)."""
+
+    threshold: float = 0.0
+
+    def _statistics(self, sample: Sample) -> Floats:
+        return predicted_shares(sample, self.threshold)
+
+
+@dataclass(frozen=True)
+class Rate(_OfConfusion):
+    """P(predicted ``predicted`` | class ``actual``): one entry of the confusion matrix."""
+
+    actual: int = 1
+    predicted: int = 1
+
+    def _of_means(self, means: Floats, bags: Bags) -> Any:
+        return means[..., _class_number(self.actual, bags), _class_number(self.predicted, bags)]
+
+    def _gradient(self, means: Floats, bags: Bags) -> Floats:
+        slope = np.zeros_like(means)
+        slope[_class_number(self.actual, bags), _class_number(self.predicted, bags)] = 1.0
+        return slope
+
+
+@dataclass(frozen=True)
+class Cost(_OfConfusion):
+    """Σ_c π_c Σ_k cost[c, k] · P(predicted k | class c).
+
+    ``cost=None`` charges one for every error, so that a balanced prior gives the balanced error
+    rate; ``complement`` gives one minus it, the (balanced) accuracy.
+    """
+
+    class_prior: Any = "balanced"
+    cost: Any = field(default=None, hash=False)
+    complement: bool = False
+
+    def _charges(self, bags: Bags) -> Floats:
+        prior = resolve_class_prior(self.class_prior, bags)
+        return prior[:, None] * check_cost(self.cost, bags)
+
+    def _of_means(self, means: Floats, bags: Bags) -> Any:
+        charge = np.sum(self._charges(bags) * means, axis=(-2, -1))
+        return 1 - charge if self.complement else charge
+
+    def _gradient(self, means: Floats, bags: Bags) -> Floats:  # noqa: ARG002
+        return (-1.0 if self.complement else 1.0) * self._charges(bags)
+
+
+@dataclass(frozen=True)
+class Precision(_OfConfusion):
+    """P(class ``positive`` | predicted so), where classes have the shares ``class_prior``."""
+
+    class_prior: Any = "empirical"
+    positive: int = 1
+
+    def _joint(self, means: Floats, bags: Bags) -> tuple[Floats, Floats, Floats]:
+        prior = resolve_class_prior(self.class_prior, bags)
+        joint = prior * means[..., _class_number(self.positive, bags)]
+        return prior, joint[..., self.positive], joint.sum(axis=-1)
+
+    def _of_means(self, means: Floats, bags: Bags) -> Any:
+        _, hits, predicted = self._joint(means, bags)
+        return _ratio(hits, predicted)
+
+    def _gradient(self, means: Floats, bags: Bags) -> Floats:
+        prior, hits, predicted = self._joint(means, bags)
+        own = np.arange(len(prior)) == self.positive
+        slope = np.zeros_like(means)
+        slope[:, self.positive] = prior * (_ratio(own, predicted) - _ratio(hits, predicted**2))
+        return slope
+
+
+@dataclass(frozen=True)
+class F1(_OfConfusion):
+    """Harmonic mean of precision and recall, 2πM/(π + P(predicted)), at given class shares."""
+
+    class_prior: Any = "empirical"
+    positive: int = 1
+
+    def _parts(self, means: Floats, bags: Bags) -> tuple[Floats, Floats, Floats]:
+        prior = resolve_class_prior(self.class_prior, bags)
+        joint = prior * means[..., _class_number(self.positive, bags)]
+        return prior, 2 * joint[..., self.positive], prior[self.positive] + joint.sum(axis=-1)
+
+    def _of_means(self, means: Floats, bags: Bags) -> Any:
+        _, top, bottom = self._parts(means, bags)
+        return _ratio(top, bottom)
+
+    def _gradient(self, means: Floats, bags: Bags) -> Floats:
+        prior, top, bottom = self._parts(means, bags)
+        own = np.arange(len(prior)) == self.positive
+        slope = np.zeros_like(means)
+        slope[:, self.positive] = prior * (_ratio(2 * own, bottom) - _ratio(top, bottom**2))
+        return slope
+
+
+@dataclass(frozen=True)
+class Risk(_ByClassMeans):
+    """Σ_c π_c E[ℓ(f(X), c) | c]: the corrected risk of any loss."""
+
+    loss: Any = "logistic"
+    class_prior: Any = "balanced"
+
+    def _statistics(self, sample: Sample) -> Floats:
+        scores = sample.scores
+        columns = scores.T[None] if scores.ndim == 2 else scores[None, None]
+        losses, _ = get_loss(self.loss, sample.bags.n_classes).evaluate(columns)
+        return np.asarray(losses[0], dtype=float)
+
+    def _of_means(self, means: Floats, bags: Bags) -> Any:
+        prior = resolve_class_prior(self.class_prior, bags)
+        return np.diagonal(means, axis1=-2, axis2=-1) @ prior
+
+    def _gradient(self, means: Floats, bags: Bags) -> Floats:  # noqa: ARG002
+        return np.diag(resolve_class_prior(self.class_prior, bags))
+
+
+@dataclass(frozen=True)
+class Area:
+    """Area under the ROC curve: P(f(X₊) > f(X₋)) + ½ P(f(X₊) = f(X₋)).
+
+    With signed weights it is Σ W₊(x) W₋(z) (1[f(x) > f(z)] + ½ 1[f(x) = f(z)]) over all
+    instances, which sorting gives in O(n log n). Pairs inside a bag add what they are expected
+    to add, since each counts together with its mirror image: the estimate is unbiased.
+    """
+
+    def value(self, sample: Sample) -> float:
+        """Estimate it, with every distinct score in a cell of its own."""
+        negative, positive = self._class_cells(sample)[1]
+        return float(_area(np.stack([negative, positive])))
+
+    def influence(self, sample: Sample) -> Floats:
+        """φ₊(x) = P(f(X₋) below f(x)), φ₋(x) = P(f(X₊) above f(x)), ties counted half."""
+        cell, shares = self._class_cells(sample)
+        below = np.cumsum(shares, axis=1) - shares / 2
+        return np.stack([1 - below[1], below[0]])[:, cell]
+
+    def tally(self, sample: Sample) -> CellTally:
+        """Count bags in cells of scores that hold about equally many instances."""
+        cell = score_cells(sample.scores)
+        shares = cell_shares(sample.bags, cell)
+        # what pairs of one cell would add beyond one half each
+        offset = self.value(sample) - float(_area(sample.weights.T @ shares))
+        return CellTally(shares, _area, offset)
+
+    @staticmethod
+    def _class_cells(sample: Sample) -> tuple[NDArray[np.intp], Floats]:
+        """Cell of every instance, one per distinct score, and share of each class in each."""
+        n_classes = sample.bags.n_classes
+        if n_classes != 2:
+            raise ValueError(
+                f"The area under the ROC curve is for two classes and there are {n_classes}."
+            )
+        _, cell = np.unique(sample.scores, return_inverse=True)
+        shares = np.stack([np.bincount(cell, row) for row in sample.by_row])
+        return cell, shares.astype(float)
+
+
+def score_cells(scores: Floats, n_cells: int = _MAX_CELLS) -> NDArray[np.intp]:
+    """Number the instances by score, in at most ``n_cells`` cells of about equal content."""
+    ordered = np.sort(scores)
+    ends = np.unique(ordered[(np.arange(1, n_cells + 1) * len(ordered)) // n_cells - 1])
+    return np.searchsorted(ends, scores)
+
+
+def cell_shares(bags: Bags, cell: NDArray[np.intp]) -> Floats:
+    """Share of each bag's instances in each cell: shape (n_bags, n_cells)."""
+    n_cells = int(cell.max()) + 1
+    counts = np.bincount(bags.index * n_cells + cell, minlength=bags.n_bags * n_cells)
+    return counts.reshape(bags.n_bags, n_cells) / bags.sizes[:, None]
+
+
+def _area(shares: Floats) -> Floats:
+    """Area for shares (..., 2, n_cells) of negatives and positives in rising cells of scores."""
+    negative, positive = shares[..., 0, :], shares[..., 1, :]
+    return np.sum(positive * (np.cumsum(negative, axis=-1) - negative / 2), axis=-1)
+
+
+def _class_number(number: int, bags: Bags) -> int:
+    if not 0 <= number < bags.n_classes:
+        raise ValueError(
+            f"There is no class number {number}; they go from 0 to {bags.n_classes - 1}."
+        )
+    return number
+
+
+def _ratio(top: Any, bottom: Any) -> Any:
+    """Quotient; not a number where nothing is predicted positive."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(bottom == 0, np.nan, np.divide(top, bottom))
+
+
+def check_cost(cost: Any, bags: Bags) -> Floats:
+    """Charge of each prediction for each class: shape (n_classes, n_classes)."""
+    n = bags.n_classes
+    if cost is None:
+        return 1 - np.eye(n)
+    table = np.asarray(cost, dtype=float)
+    if n == 2 and table.shape == (2,):
+        false_positive, false_negative = table
+        table = np.array([[0, false_positive], [false_negative, 0]])
+    if table.shape != (n, n) or not np.isfinite(table).all():
+        raise ValueError(
+            "cost must be (cost of a false positive, cost of a false negative), or a table with "
+            f"one row per class and one column per prediction ({n} by {n})."
+        )
+    return table
+
+
+MEASURES: dict[str, Callable[..., Measure]] = {
+    "roc_auc": Area,
+    "balanced_accuracy": lambda **options: Cost(complement=True, **options),
+    "balanced_error": Cost,
+    "accuracy": lambda class_prior="empirical", **options: Cost(
+        class_prior=class_prior, complement=True, **options
+    ),
+    "cost": Cost,
+    "recall": Rate,
+    "true_positive_rate": Rate,
+    "false_positive_rate": lambda **options: Rate(actual=0, predicted=1, **options),
+    "precision": Precision,
+    "f1": F1,
+    "corrected_risk": Risk,
+}
+
+
+def get_measure(measure: str | Measure, options: dict[str, Any]) -> Measure:
+    """Look a measure up by name, with its options."""
+    if not isinstance(measure, str):
+        if options:
+            raise ValueError("Options go with the name of a measure, not with a measure itself.")
+        return measure
+    if measure not in MEASURES:
+        raise ValueError(f"There is no measure {measure!r}; there are {', '.join(MEASURES)}.")
+    try:
+        return MEASURES[measure](**options)
+    except TypeError:
+        names = ", ".join(map(repr, options))
+        raise ValueError(f"The measure {measure!r} does not take all of {names}.") from None

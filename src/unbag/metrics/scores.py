@@ -1,0 +1,134 @@
+"""Single numbers, called like their scikit-learn counterparts with bags in the place of labels.
+
+Each returns the plain estimate; `unbag.metrics.estimate` gives the same with an interval.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unbag.metrics.measures import F1, Area, Cost, Precision, Rate, Risk, predicted_shares
+from unbag.metrics.sample import make_sample
+
+
+def corrected_risk(
+    y: Any, scores: ArrayLike, *, loss: str = "logistic", class_prior: Any = "balanced"
+) -> float:
+    """Estimate the risk of scores from bags alone.
+
+    Parameters
+    ----------
+    y : structured array from `unbag.bag_target`, or plain labels
+    scores : array-like of shape (n_instances,) or (n_instances, n_classes)
+        Decision function of every instance.
+    loss : str
+        Name of the loss; ``"zero_one"`` gives the (balanced) error rate.
+    class_prior : {"balanced", "empirical"} or one number per class
+        How much each class counts.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unbag import bag_target
+    >>> from unbag.metrics import corrected_risk
+    >>> y = bag_target([1, 1, 2, 2], [0.5, 0.5, 1.0, 1.0])
+    >>> corrected_risk(y, np.array([-1.0, 1.0, 1.0, 1.0]), loss="zero_one")
+    0.0
+    """
+    return Risk(loss, class_prior).value(make_sample(y, scores))
+
+
+def confusion_matrix(y: Any, scores: ArrayLike, *, threshold: float = 0.0) -> NDArray[np.float64]:
+    """Estimate P(predicted k | class c) from bags alone: one row per class.
+
+    Like scikit-learn's with ``normalize="true"``. A score equal to the threshold counts half for
+    either class; with one column of scores per class, the class with the largest is predicted.
+    """
+    sample = make_sample(y, scores)
+    return sample.class_means(predicted_shares(sample, threshold)).T
+
+
+def balanced_accuracy_score(y: Any, scores: ArrayLike, *, threshold: float = 0.0) -> float:
+    """Estimate the balanced accuracy of ``scores > threshold`` from bags alone."""
+    return Cost(threshold, complement=True).value(make_sample(y, scores))
+
+
+def accuracy_score(
+    y: Any, scores: ArrayLike, *, threshold: float = 0.0, class_prior: Any = "empirical"
+) -> float:
+    """Estimate the accuracy of ``scores > threshold`` where classes have the given shares.
+
+    Parameters
+    ----------
+    class_prior : {"empirical", "balanced"} or one number per class
+        Shares of the classes where the classifier is used; ``"empirical"`` are those of all
+        given bags together.
+    """
+    return Cost(threshold, class_prior, complement=True).value(make_sample(y, scores))
+
+
+def cost_score(
+    y: Any,
+    scores: ArrayLike,
+    *,
+    cost: Any,
+    threshold: float = 0.0,
+    class_prior: Any = "empirical",
+) -> float:
+    """Estimate the mean cost of the decisions ``scores > threshold``.
+
+    Parameters
+    ----------
+    cost : (cost of a false positive, cost of a false negative) or table
+        Or one row per class and one column per prediction.
+    """
+    return Cost(threshold, class_prior, cost).value(make_sample(y, scores))
+
+
+def recall_score(y: Any, scores: ArrayLike, *, threshold: float = 0.0, positive: int = 1) -> float:
+    """Estimate the share of one class that is predicted as such: the true positive rate."""
+    return Rate(threshold, positive, positive).value(make_sample(y, scores))
+
+
+def precision_score(
+    y: Any,
+    scores: ArrayLike,
+    *,
+    threshold: float = 0.0,
+    class_prior: Any = "empirical",
+    positive: int = 1,
+) -> float:
+    """Estimate how many of those predicted positive are, at given shares of the classes.
+
+    Not a number if nothing is predicted positive.
+    """
+    return Precision(threshold, class_prior, positive).value(make_sample(y, scores))
+
+
+def f1_score(
+    y: Any,
+    scores: ArrayLike,
+    *,
+    threshold: float = 0.0,
+    class_prior: Any = "empirical",
+    positive: int = 1,
+) -> float:
+    """Estimate the harmonic mean of precision and recall, at given shares of the classes."""
+    return F1(threshold, class_prior, positive).value(make_sample(y, scores))
+
+
+def roc_auc_score(y: Any, scores: ArrayLike) -> float:
+    """Estimate the area under the ROC curve from bags alone, ties counted half.
+
+    Examples
+    --------
+    >>> from unbag import bag_target
+    >>> from unbag.metrics import roc_auc_score
+    >>> y = bag_target([1, 1, 2, 2], [0.0, 0.0, 0.5, 0.5])
+    >>> roc_auc_score(y, [0.1, 0.2, 0.15, 0.9])
+    1.0
+    """
+    return Area().value(make_sample(y, scores, binary="The area under the ROC curve"))
