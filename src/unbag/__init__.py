@@ -3,6 +3,7 @@
 from unbag.bags import Bags, check_bag_target
 from unbag.calibration import BagCalibratedClassifier
 from unbag.frames import bags_from_frame
+from unbag.information import bag_information
 from unbag.model_selection import BagKFold, BagShuffleSplit
 from unbag.models import (
     KernelMCMClassifier,
@@ -23,6 +24,7 @@ __all__ = [
     "KernelMCMClassifierCV",
     "LinearMCMClassifier",
     "LinearMCMClassifierCV",
+    "bag_information",
     "bag_target",
     "bags_from_frame",
     "check_bag_target",

@@ -98,7 +98,7 @@ def least_squares_weights(bags: Bags, bag_model: BagModel = "instances") -> NDAr
     factor f_i, which goes to 1 with the number of bags, keeps the inverse from being too large on
     average, see `_noise_to_take_off`.
     """
-    root = np.sqrt(_precision(bags, bag_model))[:, None]
+    root = np.sqrt(precision(bags, bag_model))[:, None]
     q, r = np.linalg.qr(root * bags.proportions)
     inverse = np.linalg.inv(r)
     if bags.noise is None:
@@ -158,17 +158,17 @@ def moment_terms(bags: Bags) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     Returns n_i γ_i γ_iᵀ, whose sum is A, of shape (n_bags, n_classes, n_classes), and n_i γ_i.
     Of noisy proportions the noise is taken off, as in `least_squares_weights`.
     """
-    precision = _precision(bags, "instances")[:, None]
-    instrument = precision * bags.proportions
+    draws = precision(bags, "instances")[:, None]
+    instrument = draws * bags.proportions
     normal = instrument[:, :, None] * bags.proportions[:, None, :]
     if bags.noise is not None:
-        root = np.sqrt(precision)
+        root = np.sqrt(draws)
         q = np.linalg.qr(root * bags.proportions)[0]
         normal = normal - _noise_to_take_off(bags.noise, root, q)
     return normal, instrument
 
 
-def _precision(bags: Bags, bag_model: BagModel) -> NDArray[np.float64]:
+def precision(bags: Bags, bag_model: BagModel) -> NDArray[np.float64]:
     """N_i = 1/(1/n_i + 4v_i): the draws in each bag, fewer where its proportions are noisy."""
     draws = bags.draws(bag_model)
     if bags.noise is None:
