@@ -10,6 +10,7 @@ from scipy import sparse, stats
 
 from unbag import bag_target
 from unbag.assumption import assumption_test
+from unbag.datasets import make_gaussian_bags
 
 REPEATS = 120
 SIZES = {
@@ -121,6 +122,79 @@ def test_drift_of_all_bags_is_seen(delta):
     assert assumption_test(x, y).p_value < 1e-3
 
 
+def drifting_bags(where, share, count):
+    """Zeros and ones: the bags of lowest or highest share, or every other one of the upper."""
+    rank = np.argsort(np.argsort(share))
+    if where == "low":
+        return (rank < count).astype(float)
+    if where == "high":
+        return (rank >= len(share) - count).astype(float)
+    return ((rank >= len(share) - 2 * count) & (rank % 2 == 0)).astype(float)
+
+
+@pytest.mark.parametrize("where", ["low", "high", "some of the upper"])
+@pytest.mark.parametrize("delta", [3, -3, 10, -10])
+@pytest.mark.parametrize(("n_bags", "size"), [(10, 50), (50, 8), (50, 50)])
+def test_gross_drift_is_seen_however_it_tilts_the_line(n_bags, size, delta, where):
+    for separation in (0, 1, 3):
+        rng = np.random.default_rng(n_bags)
+        bag, positive, y = make_target(rng, np.full(n_bags, size), high=0.7)
+        share = np.bincount(bag, positive[:, 0]) / size
+        shift = delta * drifting_bags(where, share, max(3, n_bags // 5))
+        x = rng.normal(size=len(bag)) + separation * positive[:, 0] + shift[bag]
+        assert assumption_test(x, y).reject
+
+
+@pytest.mark.parametrize("where", ["low", "high"])
+def test_drift_of_one_standard_deviation_is_seen(where):
+    seen = []
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        bag, positive, y = make_target(rng, np.full(50, 50), high=0.7)
+        shift = drifting_bags(where, np.bincount(bag, positive[:, 0]), 10)
+        x = rng.normal(size=len(bag)) + positive[:, 0] + shift[bag]
+        seen.append(assumption_test(x, y).reject)
+    assert np.mean(seen) >= 0.9
+
+
+def test_drift_that_leaves_classes_further_apart_than_values_in_bags_is_seen():
+    rng = np.random.default_rng(0)
+    rng.integers(2, 200, 10000)
+    sizes = rng.integers(20, 90, 10)
+    data = make_gaussian_bags(
+        n_bags=10, bag_size=sizes, n_features=2, separation=1.0, random_state=1
+    )
+    data.X[np.isin(data.y["bag"], (0, 1, 9))] += 3
+    found = assumption_test(data.X, data.y)
+    assert found.features["p_value"].max() < 1e-6
+    # standard errors of a bag's mean that the spread in the bag allows for
+    assert 3 < np.abs(found.bags["z"]).max() < 30
+
+
+def test_drift_along_the_line_is_seen_only_if_too_steep_for_a_mixture():
+    rng = np.random.default_rng(10)
+    bag, positive, y = make_target(rng, np.full(40, 100), low=0.3, high=0.6)
+    share = (np.bincount(bag, positive[:, 0]) / 100)[bag]
+    noise = rng.normal(size=len(bag))
+    like_a_class = assumption_test(noise + 0.5 * positive[:, 0] + 0.3 * share, y)
+    assert not like_a_class.reject
+    steep = assumption_test(noise + 0.5 * positive[:, 0] + 20 * share, y)
+    assert steep.reject
+    assert "more steeply" in steep.notes[0]
+
+
+def test_classes_far_apart_in_bags_of_mixed_sizes_raise_no_more_alarms():
+    # bags that are few but large and mixed make the column look more skewed than classes are
+    alarms = []
+    for seed in (105, 111, 133):
+        rng = np.random.default_rng(seed)
+        _, positive, y = make_target(rng, SIZES["mixed sizes"])
+        X = rng.normal(size=(len(positive), 60)) + 4 * positive
+        alarms.append(np.mean(assumption_test(X, y).features["p_value"] <= 0.05))
+    assert max(alarms) <= 0.05 + 3.3 * np.sqrt(0.05 * 0.95 / 60)
+    assert np.mean(alarms) <= 0.09
+
+
 def test_detectable_drift_is_detected_in_four_of_five_cases():
     rng = np.random.default_rng(5)
     bag, positive, y = make_target(rng, np.full(60, 40))
@@ -148,7 +222,7 @@ def test_order_of_rows_does_not_matter():
 def test_many_rows_are_ranked_by_quantiles_to_the_same_effect(monkeypatch):
     _, X, y = small()
     exact = assumption_test(X, y).features["p_value"]
-    monkeypatch.setattr("unbag.assumption._EXACT_RANKS", 300)
+    monkeypatch.setattr("unbag.lack_of_fit._EXACT_RANKS", 300)
     np.testing.assert_allclose(assumption_test(X, y).features["p_value"], exact, atol=0.05)
 
 

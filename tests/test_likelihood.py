@@ -1,4 +1,4 @@
-"""The count likelihood: its definition by enumeration, its gradient, its limits, its prior."""
+"""The count likelihood: its definition by enumeration, its gradient, its limits."""
 
 from itertools import combinations
 from math import comb, inf, log
@@ -11,7 +11,8 @@ from scipy.special import expit, logit
 from scipy.stats import betabinom, binom
 
 from unbag import bag_target, check_bag_target
-from unbag.likelihood import CountLikelihood, CountPrior, fit_count_prior
+from unbag.count_prior import CountPrior, fit_count_prior
+from unbag.likelihood import CountLikelihood
 
 ONE = np.zeros(1, dtype=np.intp)
 
@@ -281,17 +282,6 @@ def test_large_bags_against_many_digits(n, k, monkeypatch):
     np.testing.assert_allclose(n * gradient[0, 0, 0], slope, atol=1e-9)
 
 
-@pytest.mark.parametrize("prior", [*PRIORS, CountPrior(0.001, 0.01), CountPrior(0.5, 0.01)])
-@pytest.mark.parametrize("size", [1, 2, 9, 64, 500, 3000])
-def test_quadrature_is_exact_for_every_count(prior, size):
-    p, log_w = prior.nodes(size)
-    m = np.arange(size + 1)[:, None]
-    terms = np.exp(m * np.log(p) + (size - m) * np.log1p(-p) + log_w - prior.log_weight(m, size))
-    np.testing.assert_allclose(terms.sum(axis=1), 1, atol=1e-8)
-    assert len(p) <= max(size // 2 + 1, 1)
-    assert size < 500 or len(p) < 5 * np.sqrt(size) or not 0.1 < prior.concentration < 100
-
-
 # --- arrays -------------------------------------------------------------------------------------
 
 
@@ -349,67 +339,39 @@ def test_mistakes_are_named():
         CountLikelihood(np.ones(3, dtype=bool), bags)
     with pytest.raises(ValueError, match="holds out every bag"):
         CountLikelihood(np.array([[True, True], [False, False]]), bags)
-    with pytest.raises(ValueError, match="one count and one size"):
-        fit_count_prior([1, 2], [3])
-    with pytest.raises(ValueError, match="between 0 and its size"):
-        fit_count_prior([4], [3])
 
 
 # --- the prior ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("a", "b"), [(0.5, 0.5), (1, 3), (6, 2), (20, 60)])
-def test_fitted_prior_recovers_the_truth(a, b):
-    rng = np.random.default_rng(0)
-    sizes = rng.integers(5, 60, size=4000)
-    prior = fit_count_prior(rng.binomial(sizes, rng.beta(a, b, size=4000)), sizes)
-    assert prior.mean == pytest.approx(a / (a + b), rel=0.05)
-    assert prior.concentration == pytest.approx(a + b, rel=0.3)
+def test_prior_is_fitted_to_the_bags_and_not_to_labelled_rows():
+    """As many rows may have been labelled of one class as of the other, however rare it is."""
+    counts, sizes = [0, 1, 2, 0], [8, 8, 8, 8]
+    bags = make_bags(counts, sizes, labels=[0, 1] * 20)
+    included = np.ones((2, bags.n_bags), dtype=bool)
+    included[1, :2] = False
+    likelihood = CountLikelihood(included, bags)
+    kept = [counts[i] for i in range(4) if included[1, i]]
+    assert likelihood.priors == [fit_count_prior(counts, sizes), fit_count_prior(kept, [8] * 2)]
 
 
-def test_no_other_parameters_are_more_likely():
-    rng = np.random.default_rng(1)
-    sizes = rng.integers(1, 20, size=60)
-    counts = rng.binomial(sizes, rng.beta(2, 3, size=60))
-    prior = fit_count_prior(counts, sizes)
-
-    def fit(mean, c):
-        return betabinom.logpmf(counts, sizes, c * mean, c * (1 - mean)).sum()
-
-    best = fit(prior.mean, prior.concentration)
-    for mean in prior.mean * np.array([0.99, 1, 1.01]):
-        for c in prior.concentration * np.array([0.9, 0.99, 1, 1.01, 1.1]):
-            assert fit(mean, c) <= best + 1e-9
+def test_prior_of_labelled_rows_alone_is_that_of_their_labels():
+    bags = make_bags([4, 2], [8, 8], labels=[0, 1, 1, 1])
+    likelihood = CountLikelihood(bags.labelled, bags)
+    assert likelihood.priors == [CountPrior(0.75, inf)]
 
 
-def test_counts_of_shuffled_labels_are_nearly_binomial():
-    sizes = np.full(2000, 30)
-    prior = fit_count_prior(np.random.default_rng(0).binomial(30, 0.2, size=2000), sizes)
-    assert prior.mean == pytest.approx(0.2, rel=0.03)
-    assert prior.concentration > 500
+def test_prior_can_be_given():
+    bags, included, problem, scores = some_problem()
+    fitted = CountLikelihood(included[:1], bags)
+    given = CountLikelihood(included, bags, prior=fitted.priors[0])
+    assert given.priors == fitted.priors * 3
+    np.testing.assert_array_equal(
+        given.value(scores[:1], problem[:1]), fitted.value(scores[:1], problem[:1])
+    )
 
 
-@pytest.mark.parametrize(
-    ("counts", "sizes", "mean"),
-    [
-        ([3] * 9, [10] * 9, 0.3),
-        ([4], [16], 0.25),
-        ([0, 1, 1, 1], [1] * 4, 0.75),
-        ([0] * 5, [9] * 5, 0.5 / 46),
-        ([9] * 5, [9] * 5, 1 - 0.5 / 46),
-        ([1, 2, 2, 1, 2, 1], [3] * 6, 0.5),
-    ],
-)
-def test_counts_that_vary_little_are_binomial(counts, sizes, mean):
-    prior = fit_count_prior(counts, sizes)
-    assert prior.mean == pytest.approx(mean)
-    assert prior.concentration == inf
-
-
-def test_pure_bags_only_give_the_smallest_concentration():
-    prior = fit_count_prior([0, 8, 8, 0, 8], [8] * 5)
-    assert prior.mean == pytest.approx(0.6, abs=0.01)
-    assert 0 < prior.concentration < 0.1
+def test_pure_bags_leave_everything_finite():
     bags = make_bags([0, 8, 8, 0, 8], [8] * 5)
     value, gradient = CountLikelihood(np.ones(5, dtype=bool), bags).value_and_gradient(
         np.full((1, 1, 40), 50.0), ONE

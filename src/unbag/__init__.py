@@ -6,6 +6,7 @@ from unbag.frames import bags_from_frame
 from unbag.information import bag_information
 from unbag.model_selection import BagKFold, BagShuffleSplit
 from unbag.models import (
+    CountEMClassifier,
     KernelMCMClassifier,
     KernelMCMClassifierCV,
     LinearMCMClassifier,
@@ -20,6 +21,7 @@ __all__ = [
     "BagKFold",
     "BagShuffleSplit",
     "Bags",
+    "CountEMClassifier",
     "KernelMCMClassifier",
     "KernelMCMClassifierCV",
     "LinearMCMClassifier",

@@ -79,7 +79,9 @@ def _add_reproduce(commands: Any) -> None:
     )
     add = reproduce.add_argument
     add("--table", default="1", help="1 (instances fixed), 2 (bags fixed) or 1,2")
-    add("--methods", default="lmmcm-paper,lmmcm,soft-label,labels", help="names, by commas")
+    add(
+        "--methods", default="lmmcm-paper,lmmcm,combined,soft-label,labels", help="names, by commas"
+    )
     add("--datasets", default="adult,magic", help="adult, magic or both")
     add("--ranges", default="0-0.5,0.5-1", help="ranges of the proportions")
     add("--bag-sizes", default="8,32,128,512", help="instances in each bag")
@@ -89,6 +91,7 @@ def _add_reproduce(commands: Any) -> None:
     add("--quick", action="store_true", help="MAGIC, bags of 32 and 512, two trials")
     add("--tables-only", action="store_true", help="run nothing, show what the folder holds")
     add("--jobs", type=int, default=2, help="trials side by side")
+    add("--device", help="a device of torch for the methods that can use one, such as cuda")
     add("-o", "--output", type=Path, default=Path("unbag-reproduce"), help="folder of the results")
     reproduce.set_defaults(run=_reproduce)
 
@@ -149,7 +152,7 @@ def _reproduce(options: argparse.Namespace) -> int:
     left = [] if options.tables_only else pending(tasks, options.output)
     if not options.tables_only and len(left) < len(tasks):
         print(f"{len(tasks) - len(left)} of {len(tasks)} trials were done before.", file=sys.stderr)
-    runs = run_tasks(left, options.output, options.jobs)
+    runs = run_tasks(left, options.output, options.jobs, options.device)
     for row in tqdm(runs, total=len(left), unit="trial", smoothing=0.1, disable=not left):
         tqdm.write(f"{row['dataset']} {row['method']}: AUC {row['auc']:.4f}", file=sys.stderr)
     pack_rows(options.output)

@@ -6,7 +6,7 @@ that a bag of n holds k positives. Given its instances, a bag has the count k wi
     P(k | x_1, ..., x_n) = b_k e_k(r) / Σ_m b_m e_m(r),    b_k = π_k / (n choose k),
 
 where e_k is the elementary symmetric polynomial, the sum over all ways to choose the k positives.
-With a beta-binomial π of parameters a and b (see `fit_count_prior`), b_m = E[p^m (1 − p)^{n−m}]
+With a beta-binomial π of parameters a and b (see `unbag.count_prior`), b_m = E[p^m (1 − p)^{n−m}]
 for p ~ Beta(a, b), so that the sum needs no e_m at all:
 
     Σ_m b_m e_m(r) = E[Π_j (1 − p + p r_j)],
@@ -31,19 +31,11 @@ from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace, device, is_numpy_array
-from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import eigh_tridiagonal
-from scipy.optimize import minimize
-from scipy.special import betaln, expit, logit, logsumexp, psi, xlog1py, xlogy
+from numpy.typing import NDArray
 
 from unbag.bags import Bags
+from unbag.count_prior import CountPrior, fit_count_prior
 from unbag.losses import Array, to_host
-
-# Concentrations beyond the larger bound are the binomial; below the smaller one, nothing changes.
-_CONCENTRATIONS = (1e-2, 1e6)
-
-# Largest relative error of the sum over m, whatever the scores.
-_QUADRATURE_ERROR = 1e-10
 
 # The Cauchy integral leaves out what lies beyond a tail of e^−34.
 _TAIL = 34.0
@@ -57,155 +49,8 @@ _FEWEST_ROWS = 16
 # More than enough: halving the interval that often leaves nothing of it.
 _MOST_STEPS = 100
 
-# How much log-likelihood a beta-binomial must gain over the binomial.
-_WORTH_A_PARAMETER = 1e-3
-
 # Score of a row that only fills up a bag: e^f = 0, and no arithmetic makes it NaN.
 _NOBODY = -1e30
-
-
-@dataclass(frozen=True)
-class CountPrior:
-    """Beta-binomial distribution of the number of positives in a bag.
-
-    Attributes
-    ----------
-    mean : float
-        Chance that an instance is positive, strictly between 0 and 1.
-    concentration : float
-        a + b of the beta distribution of a bag's proportion; infinite if the labels of a bag are
-        independent, when the counts are binomial.
-    """
-
-    mean: float
-    concentration: float
-
-    def log_weight(self, counts: ArrayLike, sizes: ArrayLike) -> NDArray[np.float64]:
-        """Logarithm of b_k = π_k / (n choose k), the chance of one way to have the count k."""
-        k, n = np.asarray(counts, dtype=float), np.asarray(sizes, dtype=float)
-        if np.isinf(self.concentration):
-            return xlogy(k, self.mean) + xlog1py(n - k, -self.mean)
-        a, b = self.mean * self.concentration, (1 - self.mean) * self.concentration
-        return betaln(k + a, n - k + b) - betaln(a, b)
-
-    def nodes(self, size: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Nodes p and log-weights for E[Π_j (1 − p + p r_j)] over bags up to a size.
-
-        ⌈(n + 1)/2⌉ nodes are exact, and far fewer are nearly so for large n, some 4 √n. The
-        product is a mixture of p^m (1 − p)^{n−m} with weights e_m(r) ≥ 0, so that no scores can
-        have a larger relative error than the worst of these has; and their means are known.
-        """
-        if np.isinf(self.concentration):
-            return np.array([self.mean]), np.zeros(1)
-        exact = size // 2 + 1
-        m = np.unique(np.linspace(0, size, min(size, 2000) + 1).round())
-        expected = self.log_weight(m, size)
-        n_nodes = min(exact, int(np.ceil(2 * np.sqrt(size))))
-        while True:
-            p, log_weights = _gauss_jacobi(self.mean, self.concentration, n_nodes)
-            if n_nodes == exact:
-                return p, log_weights
-            terms = np.multiply.outer(m, np.log(p)) + np.multiply.outer(size - m, np.log1p(-p))
-            if np.abs(logsumexp(terms + log_weights, axis=1) - expected).max() < _QUADRATURE_ERROR:
-                return p, log_weights
-            n_nodes = min(exact, n_nodes + 1 + n_nodes // 8)
-
-
-def _gauss_jacobi(
-    mean: float, concentration: float, n_nodes: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Nodes and log-weights of Gauss quadrature for a beta distribution on [0, 1].
-
-    Nodes are the eigenvalues of the three-term recurrence; the weight at a node is the inverse
-    of the sum of squares of the orthonormal polynomials there, which is accurate however small.
-    """
-    s, a, b = concentration, mean * concentration, (1 - mean) * concentration
-    i = np.arange(1, n_nodes)
-    diagonal = np.full(n_nodes, mean)
-    diagonal[1:] = 0.5 + 0.5 * (a - b) * (s - 2) / ((2 * i + s - 2) * (2 * i + s))
-    off = np.empty(n_nodes - 1)
-    off[:1] = a * b / (s**2 * (s + 1))
-    i = i[1:]
-    off[1:] = i * (i + a - 1) * (i + b - 1) * (i + s - 2)
-    off[1:] /= (2 * i + s - 2) ** 2 * (2 * i + s - 1) * (2 * i + s - 3)
-    off = np.sqrt(off)
-    eigenvalues = eigh_tridiagonal(diagonal, off, eigvals_only=True)
-    p = np.clip(np.asarray(eigenvalues, dtype=np.float64), 1e-16, 1 - 1e-16)
-    before, now = np.zeros(n_nodes), np.ones(n_nodes)
-    log_total = np.zeros(n_nodes)
-    for j in range(n_nodes - 1):
-        after = ((p - diagonal[j]) * now - (off[j - 1] if j else 0.0) * before) / off[j]
-        # keep the sum of squares at one, and its logarithm
-        total = np.sqrt(1 + after**2)
-        before, now = now / total, after / total
-        log_total += 2 * np.log(total)
-    return p, -log_total
-
-
-def fit_count_prior(counts: ArrayLike, sizes: ArrayLike) -> CountPrior:
-    """Fit a beta-binomial distribution to the counts of bags, by maximum likelihood.
-
-    Parameters
-    ----------
-    counts : array-like of shape (n_bags,)
-        Number of positives in each bag.
-    sizes : array-like of shape (n_bags,)
-        Number of instances in each bag.
-
-    Returns
-    -------
-    prior : CountPrior
-        Of infinite concentration if the counts vary no more than independent labels would.
-        If all labels are equal, the mean is kept half an instance away from 0 and 1.
-
-    Examples
-    --------
-    >>> from unbag.likelihood import fit_count_prior
-    >>> prior = fit_count_prior([0, 1, 2, 6, 8, 7], [8, 8, 8, 8, 8, 8])
-    >>> round(prior.mean, 2), round(prior.concentration, 1)
-    (0.5, 1.0)
-    >>> fit_count_prior([4, 4, 4, 4], [8, 8, 8, 8])
-    CountPrior(mean=0.5, concentration=inf)
-    """
-    k, n = np.asarray(counts, dtype=float), np.asarray(sizes, dtype=float)
-    if k.ndim != 1 or k.shape != n.shape or len(k) == 0:
-        raise ValueError(f"Give one count and one size per bag, not shapes {k.shape}, {n.shape}.")
-    if not ((k >= 0) & (k <= n) & (n >= 1)).all():
-        raise ValueError("Every bag needs a size of 1 or more and a count between 0 and its size.")
-    pairs, times = np.unique(np.stack([k, n]), axis=1, return_counts=True)
-    k, n = pairs
-    total = float(times @ n)
-    edges = 0.5 / (total + 1), 1 - 0.5 / (total + 1)
-    mean = float(np.clip(times @ k / total, *edges))
-    binomial = CountPrior(mean, np.inf)
-    if mean in edges:
-        return binomial
-
-    def minus_log_likelihood(parameters: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        share, c = expit(parameters[0]), np.exp(parameters[1])
-        a, b = share * c, (1 - share) * c
-        value = -times @ (betaln(k + a, n - k + b) - betaln(a, b))
-        shared = psi(n + c) - psi(c)
-        by_a = times @ (psi(k + a) - psi(a) - shared)
-        by_b = times @ (psi(n - k + b) - psi(b) - shared)
-        slope = np.array([share * (1 - share) * c * (by_a - by_b), a * by_a + b * by_b])
-        return value / total, -slope / total
-
-    fits = [
-        minimize(
-            minus_log_likelihood,
-            [logit(mean), np.log(start)],
-            jac=True,
-            method="L-BFGS-B",
-            bounds=[tuple(logit(edges)), tuple(np.log(_CONCENTRATIONS))],
-            options={"maxiter": 500, "ftol": 1e-14, "gtol": 1e-9},
-        )
-        for start in (0.5, 5.0, 50.0)
-    ]
-    best = min(fits, key=lambda fit: fit.fun)
-    fitted = CountPrior(float(expit(best.x[0])), float(np.exp(best.x[1])))
-    gain = times @ (fitted.log_weight(k, n) - binomial.log_weight(k, n))
-    return fitted if gain > _WORTH_A_PARAMETER else binomial
 
 
 class CountLikelihood:
@@ -217,7 +62,9 @@ class CountLikelihood:
         dL/df_j = (1/T) (P(y_j = 1 | instances) − P(y_j = 1 | instances, k_i)).
 
     Each problem has its own `CountPrior`, fitted to the counts of the bags it includes. Rows of
-    known label count as bags of one instance. Scores are log-odds at equal class priors.
+    known label count as bags of one instance; since they are often chosen by their label, they
+    have no say in the prior unless there is nothing else. Scores are log-odds at equal class
+    priors.
 
     Parameters
     ----------
@@ -228,6 +75,11 @@ class CountLikelihood:
         rounded to the nearest count.
     like : array, optional
         Array whose namespace and device the scores will have.
+    offset : float, default=0.0
+        What scores have beyond the log-odds at equal priors: log(π₊/π₋) if they are the log-odds
+        at the priors π.
+    prior : CountPrior, optional
+        Distribution of the counts, for all problems, instead of a fitted one.
 
     Attributes
     ----------
@@ -250,7 +102,14 @@ class CountLikelihood:
 
     n_outputs = 1
 
-    def __init__(self, included: NDArray[np.bool_], bags: Bags, like: Array | None = None) -> None:
+    def __init__(
+        self,
+        included: NDArray[np.bool_],
+        bags: Bags,
+        like: Array | None = None,
+        offset: float = 0.0,
+        prior: CountPrior | None = None,
+    ) -> None:
         if bags.n_classes != 2:
             raise ValueError(
                 f"The count likelihood is for two classes and there are {bags.n_classes}."
@@ -263,12 +122,16 @@ class CountLikelihood:
             )
         if not table.any(axis=1).all():
             raise ValueError("A problem holds out every bag and leaves none to learn from.")
+        self._offset = offset
         like = np.empty(0) if like is None else like
         pieces, first = bags.with_labelled_rows_apart()
         table = table[:, bags.index[first]]
         sizes = pieces.sizes
         counts = np.clip(np.round(sizes * pieces.proportions[:, 1]), 0, sizes).astype(np.int64)
-        self.priors = [fit_count_prior(counts[row], sizes[row]) for row in table]
+        self.priors = [
+            _fit_prior(counts, sizes, row, pieces.labelled) if prior is None else prior
+            for row in table
+        ]
         self._weights: NDArray[np.float64] = table / (table @ sizes)[:, None]
         self._log_weights = np.stack([prior.log_weight(counts, sizes) for prior in self.priors])
         self._groups = _group_bags(pieces.index, counts, sizes)
@@ -310,6 +173,7 @@ class CountLikelihood:
         -------
         chances : array of shape (columns, 1, instances)
         """
+        scores = scores - self._offset
         found = [
             _over_chunks(scores, group, lambda f, part, _: _given_count(f, part)[1])
             for group in self._groups
@@ -321,6 +185,7 @@ class CountLikelihood:
         self, scores: Array, problem: NDArray[np.intp], gradient: bool
     ) -> tuple[NDArray[np.float64], Array]:
         xp = array_namespace(scores)
+        scores = scores - self._offset
         problem = np.zeros_like(problem) if len(self.priors) == 1 else problem
         value = np.zeros(len(problem))
         found = []
@@ -350,6 +215,18 @@ class CountLikelihood:
         xp = array_namespace(found[0])
         joined = xp.concat(found, axis=1)
         return xp.take(joined, self._slots, axis=1)[:, None, :]
+
+
+def _fit_prior(
+    counts: NDArray[np.int64],
+    sizes: NDArray[np.int64],
+    included: NDArray[np.bool_],
+    labelled: NDArray[np.bool_],
+) -> CountPrior:
+    """Fit the prior to bags whose labels are unknown, or to labelled rows where these are all."""
+    unknown = included & ~labelled
+    used = unknown if unknown.any() else included
+    return fit_count_prior(counts[used], sizes[used])
 
 
 @dataclass(frozen=True, eq=False)

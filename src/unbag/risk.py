@@ -16,7 +16,7 @@ weights. The non-negative correction replaces R_c by h(R_c), where h(R) is R fro
 
 from __future__ import annotations
 
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from array_api_compat import array_namespace, device
@@ -34,24 +34,6 @@ _BEND = 0.1
 
 # Weights of pure bags that should be zero are of this relative size at most.
 _ROUNDING = 1e-12
-
-
-class Objective(Protocol):
-    """What a solver minimises: a function of scores, for many columns at once.
-
-    A column is one fit. Several problems (say, the folds of a search) share the instances; each
-    column says which problem it belongs to.
-    """
-
-    n_outputs: int
-
-    def value(self, scores: Array, problem: NDArray[np.intp]) -> NDArray[np.float64]:
-        """Value per column for scores of shape (columns, outputs, instances)."""
-        ...
-
-    def value_and_gradient(self, scores: Array, problem: NDArray[np.intp]) -> tuple[Any, Array]:
-        """Value per column and gradient with respect to scores (columns, outputs, instances)."""
-        ...
 
 
 class CorrectedRisk:

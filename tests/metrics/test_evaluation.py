@@ -84,6 +84,21 @@ def test_frames_pipelines_and_sparse_matrices_can_be_evaluated():
     assert "5 folds" in str(piped)
 
 
+def test_folds_whose_models_differ_by_a_shift_do_not_spoil_the_curve():
+    """A model whose scores are all moved by where it was trained, ranked as well as before."""
+
+    class Moody(LinearMCMClassifier):
+        def decision_function(self, X):
+            return super().decision_function(X) + 1e3 * np.sin(1e3 * self.coef_[0, 0])
+
+    steady = cross_val_evaluate(LinearMCMClassifier(), DATA.X, DATA.y)
+    moody = cross_val_evaluate(Moody(), DATA.X, DATA.y)
+    assert moody["roc_auc"].value == pytest.approx(steady["roc_auc"].value, abs=1e-12)
+    np.testing.assert_allclose(moody.roc.tpr, steady.roc.tpr)
+    pooled = evaluate(DATA.y, moody.scores)["roc_auc"].value
+    assert pooled < steady["roc_auc"].value - 0.1
+
+
 def test_several_jobs_change_nothing():
     one = cross_val_evaluate(LinearMCMClassifier(), DATA.X, DATA.y)
     two = cross_val_evaluate(LinearMCMClassifier(), DATA.X, DATA.y, n_jobs=2)

@@ -21,7 +21,7 @@ def test_linear_kernel_equals_linear_model(n_classes, loss):
         n_bags=30, bag_size=20, n_features=3, n_classes=n_classes, random_state=0
     )
     kernel = KernelMCMClassifier(0.01, kernel="linear", precision="double", tol=1e-9, loss=loss)
-    linear = LinearMCMClassifier(0.01, fit_intercept=False, tol=1e-9, loss=loss)
+    linear = LinearMCMClassifier(0.01, objective="auto", fit_intercept=False, tol=1e-9, loss=loss)
     one, other = (m.fit(data.X, data.y).decision_function(data.X) for m in (kernel, linear))
     np.testing.assert_allclose(one, other, atol=1e-6)
 
@@ -60,7 +60,7 @@ def test_polynomial_kernel_of_degree_one_is_linear_with_a_penalised_intercept():
     kernel = KernelMCMClassifier(
         0.01, kernel="poly", degree=1, gamma=1.0, coef0=1.0, precision="double", tol=1e-9
     )
-    linear = LinearMCMClassifier(0.01, fit_intercept=False, tol=1e-9)
+    linear = LinearMCMClassifier(0.01, objective="auto", fit_intercept=False, tol=1e-9)
     with_one = np.column_stack([DATA.X, np.ones(len(DATA.X))])
     np.testing.assert_allclose(
         kernel.fit(DATA.X, DATA.y).decision_function(DATA.X),

@@ -11,16 +11,34 @@ from unbag import (
     LinearMCMClassifier,
     LinearMCMClassifierCV,
     bag_target,
+    check_bag_target,
 )
 from unbag.datasets import make_gaussian_bags
+from unbag.likelihood import CountLikelihood
 from unbag.metrics import corrected_risk
 
 DATA = make_gaussian_bags(n_bags=25, bag_size=20, n_features=3, random_state=0)
 ALPHAS = [1.0, 0.1, 0.01, 0.001]
 PAIRS_OF_MODELS = [
     (LinearMCMClassifierCV, LinearMCMClassifier, {}),
+    (LinearMCMClassifierCV, LinearMCMClassifier, {"objective": "combined"}),
+    (LinearMCMClassifierCV, LinearMCMClassifier, {"objective": "likelihood"}),
+    (
+        KernelMCMClassifierCV,
+        KernelMCMClassifier,
+        {"precision": "double", "objective": "corrected"},
+    ),
     (KernelMCMClassifierCV, KernelMCMClassifier, {"precision": "double"}),
 ]
+
+
+def criterion(model, y, scores):
+    """What a model's search goes by, from scratch."""
+    if model.objective_ != "likelihood":
+        return corrected_risk(y, scores)
+    bags = check_bag_target(y)
+    likelihood = CountLikelihood(np.ones(bags.n_bags, dtype=bool), bags)
+    return likelihood.value(scores[None, None], np.zeros(1, dtype=int))[0]
 
 
 @pytest.mark.parametrize(("search", "single", "settings"), PAIRS_OF_MODELS)
@@ -42,7 +60,7 @@ def test_batched_search_equals_fits_one_by_one(search, single, settings, weights
         model.decision_function(DATA.X), again.decision_function(DATA.X), atol=1e-6
     )
     if weights == "least_squares":
-        risks = [corrected_risk(DATA.y, scores) for scores in held_out]
+        risks = [criterion(model, DATA.y, scores) for scores in held_out]
         assert best == np.argmin(risks)
         np.testing.assert_allclose(model.selection_risks_, risks, atol=1e-6)
 
@@ -56,7 +74,7 @@ def test_selection_by_folds_is_the_mean_over_folds(search, single, settings):
     for fold, (train, test) in enumerate(BagKFold(5).split(DATA.X, DATA.y)):
         for number, alpha in enumerate(ALPHAS):
             part = single(alpha, **settings).fit(DATA.X[train], DATA.y[train])
-            risk = corrected_risk(DATA.y[test], part.decision_function(DATA.X[test]))
+            risk = criterion(model, DATA.y[test], part.decision_function(DATA.X[test]))
             assert model.selection_risks_[fold, number] == pytest.approx(risk, abs=1e-6)
     assert model.alpha_ == ALPHAS[model.selection_risks_.mean(axis=0).argmin()]
 

@@ -35,6 +35,7 @@ from unbag.losses import Array, ClassLoss, get_loss, to_host
 from unbag.models.base import FitMixin, ObjectiveClassifier, SearchMixin
 from unbag.models.kernel import KernelModel
 from unbag.models.linear import LinearModel
+from unbag.models.search import Problems
 
 # Half decades from 1e-2 to 1e-7: differences of means are small, and so must their penalty be.
 DEFAULT_ALPHAS = tuple(float(10.0 ** (-k / 2)) for k in range(4, 15))
@@ -204,8 +205,8 @@ class ProportionRiskMixin(ObjectiveClassifier):
         check_contrast(bags)
         return np.repeat((bags.sizes / bags.sizes.sum())[:, None], bags.n_classes, axis=1)
 
-    def _objective(self, weights: NDArray[np.float64], bags: Bags, like: Any) -> ProportionRisk:
-        return ProportionRisk(weights, bags, self._loss, self.divergence, like)
+    def _objective(self, problems: Problems, bags: Bags, like: Any) -> ProportionRisk:
+        return ProportionRisk(problems.weights, bags, self._loss, self.divergence, like)
 
 
 class ProportionRiskClassifier(KernelModel, ProportionRiskMixin, FitMixin):

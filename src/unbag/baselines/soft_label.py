@@ -27,6 +27,7 @@ from unbag.losses import get_loss
 from unbag.models.base import FitMixin, ObjectiveClassifier, SearchMixin
 from unbag.models.kernel import KernelModel
 from unbag.models.linear import LinearModel
+from unbag.models.search import Problems
 from unbag.risk import CorrectedRisk, resolve_class_prior
 
 
@@ -45,10 +46,10 @@ class SoftLabelMixin(ObjectiveClassifier):
         expected = bags.sizes[:, None] * bags.clipped_proportions
         return expected / expected.sum(axis=0) * prior
 
-    def _objective(self, weights: NDArray[np.float64], bags: Bags, like: Any) -> CorrectedRisk:
+    def _objective(self, problems: Problems, bags: Bags, like: Any) -> CorrectedRisk:
         # the weights say how much each class counts, since shares differ from fold to fold
         once = np.ones(bags.n_classes)
-        return CorrectedRisk(weights, bags, self._loss, once, "none", like)
+        return CorrectedRisk(problems.weights, bags, self._loss, once, "none", like)
 
 
 class SoftLabelClassifier(KernelModel, SoftLabelMixin, FitMixin):

@@ -13,7 +13,7 @@ from unbag.metrics.curves import RocBand, make_roc_band
 from unbag.metrics.measures import F1, Area, Cost, Measure, Precision, Rate
 from unbag.metrics.sample import Sample, make_sample
 from unbag.metrics.uncertainty import Estimate, IntervalMethod, Uncertainty
-from unbag.model_selection import out_of_fold_scores
+from unbag.model_selection import decision_scores, out_of_fold_scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,12 +121,22 @@ def evaluate(
     """
     uncertainty = Uncertainty(method, bag_model, level, n_draws, random_state)
     sample = make_sample(y, scores)
+    return _evaluate(sample, sample, threshold, class_prior, uncertainty)
+
+
+def _evaluate(
+    sample: Sample, ranks: Sample, threshold: float, class_prior: Any, uncertainty: Uncertainty
+) -> Evaluation:
+    """Evaluate decisions by scores, and the ROC curve by ``ranks``, which order as scores do."""
     measures = _measures(sample, threshold, class_prior)
-    estimates = {name: uncertainty.of(measure, sample) for name, measure in measures.items()}
+    estimates = {
+        name: uncertainty.of(measure, ranks if name == "roc_auc" else sample)
+        for name, measure in measures.items()
+    }
     two = sample.bags.n_classes == 2
     return Evaluation(
         estimates=estimates,
-        roc=make_roc_band(sample, replace(uncertainty, method="bootstrap")) if two else None,
+        roc=make_roc_band(ranks, replace(uncertainty, method="bootstrap")) if two else None,
         scores=sample.scores,
         fold=None,
         threshold=threshold,
@@ -173,7 +183,9 @@ def cross_val_evaluate(
     """Estimate from bags alone how good a classifier is on bags that it did not see.
 
     The estimator is fitted to all folds but one, and scores the bags of that one; the scores of
-    all folds together are evaluated. Models trained on all bags are, if anything, better.
+    all folds together are evaluated. A model trained on all bags is, if anything, better. For the
+    ROC curve instances of different folds are compared by their rank among the scores that
+    their own model gives to all instances, since models score on scales of their own.
 
     Parameters
     ----------
@@ -201,16 +213,39 @@ def cross_val_evaluate(
     >>> evaluation["roc_auc"].standard_error < 0.02
     True
     """
-    scores, fold = out_of_fold_scores(estimator, X, y, cv=cv, n_jobs=n_jobs, verbose=verbose)
-    evaluation = evaluate(
-        y,
-        scores,
-        threshold=threshold,
-        class_prior=class_prior,
-        method=method,
-        bag_model=bag_model,
-        level=level,
-        n_draws=n_draws,
-        random_state=random_state,
+    uncertainty = Uncertainty(method, bag_model, level, n_draws, random_state)
+    columns, fold = out_of_fold_scores(
+        estimator, X, y, cv=cv, score=_ScoreAndRank(X), n_jobs=n_jobs, verbose=verbose
     )
+    if columns.shape[1] > 2:
+        sample = ranks = make_sample(y, columns)
+    else:
+        sample, ranks = (make_sample(y, column) for column in columns.T)
+    evaluation = _evaluate(sample, ranks, threshold, class_prior, uncertainty)
     return replace(evaluation, fold=fold)
+
+
+@dataclass(frozen=True, eq=False)
+class _ScoreAndRank:
+    """Scores of held-out instances, and for two classes their rank among those of all.
+
+    Models of different folds score on scales of their own. The ROC curve of all folds together
+    compares instances by where their own model sees them among all instances.
+    """
+
+    X: Any
+
+    def __call__(self, model: Any, X: Any) -> NDArray[np.float64]:
+        scores = _one_column(decision_scores(model, X))
+        if scores.ndim == 2:
+            return scores
+        everyone = np.sort(_one_column(decision_scores(model, self.X)))
+        places = [np.searchsorted(everyone, scores, side) for side in ("left", "right")]
+        return np.column_stack([scores, np.mean(places, axis=0) / len(everyone)])
+
+
+def _one_column(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Scores of two classes as one number each, of more as they are."""
+    if scores.ndim == 1 or scores.shape[1] > 2:
+        return scores
+    return scores[:, 0] if scores.shape[1] == 1 else scores[:, 1] - scores[:, 0]

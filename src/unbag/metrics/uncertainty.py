@@ -8,7 +8,8 @@ bag i adds the mean of v_i, which the assumption expects to be γ_i · u_i, and
   Σ_i (1/n_i) (mean of v_i² over bag i − Σ_a γ_i[a] u_i[a]²): the shares of a bag are known, so
   that differences between classes add nothing;
 * when only bags are independent (IBM), it is that of what bags add beyond what is expected,
-  Σ_i (mean of v_i over bag i − γ_i · u_i)² / (1 − leverage_i), whatever happens inside a bag.
+  Σ_i (mean of v_i over bag i − γ_i · u_i)² / (1 − leverage_i)², whatever happens inside a bag;
+  the leverage tells how much of its own scatter a bag hides by drawing the plane towards it.
 
 The bootstrap does the same by drawing: whole bags with replacement under IBM, with W made anew
 for every draw; class means from their joint normal distribution, which many independent instances
@@ -216,7 +217,7 @@ def variance(influence: Floats, sample: Sample, bag_model: BagModel) -> float:
     leverage = np.sum(W * bags.proportions, axis=1)
     # a bag that alone fixes a class mean leaves nothing over to judge by
     spare = np.maximum(1 - leverage, 1e-6)
-    return float(np.sum((bags.means(added) - expected) ** 2 / spare))
+    return float(np.sum(((bags.means(added) - expected) / spare) ** 2))
 
 
 def _degrees_of_freedom(sample: Sample) -> int:
@@ -235,13 +236,19 @@ def _draw_bags(
     """Class means of bags drawn with replacement.
 
     With c_i the number of times that bag i is drawn, they are A⁻¹ Σ_i c_i n_i γ_i m_iᵀ for
-    A = Σ_i c_i n_i γ_i γ_iᵀ: one product of draws and bags for all draws together.
+    A = Σ_i c_i n_i γ_i γ_iᵀ: one product of draws and bags for all draws together. Where noise is
+    taken off the proportions, some draws would leave an A that is nearly singular, and
+    θ + A⁻¹ Σ_i c_i (n_i γ_i m_iᵀ − A_i θ) with the A of all bags is taken instead.
     """
     _degrees_of_freedom(sample)
     n_bags, n_classes = sample.bags.proportions.shape
     normal, instrument = moment_terms(sample.bags)
-    sides = (instrument[:, :, None] * bag_means[:, None, :]).reshape(n_bags, -1)
-    terms = np.hstack([normal.reshape(n_bags, -1), sides])
+    sides = instrument[:, :, None] * bag_means[:, None, :]
+    noisy = sample.bags.noise is not None
+    if noisy:
+        means = sample.weights.T @ bag_means
+        sides = np.linalg.solve(normal.sum(axis=0), sides - normal @ means) + means / n_bags
+    terms = np.hstack([normal.reshape(n_bags, -1), sides.reshape(n_bags, -1)])
     block = max(1, _BLOCK // n_bags)
     found: list[NDArray[Any]] = []
     n_found = 0
@@ -249,17 +256,20 @@ def _draw_bags(
         size = min(block, n_draws - n_found)
         times = rng.multinomial(n_bags, np.full(n_bags, 1 / n_bags), size).astype(float)
         sums = times @ terms
-        A = sums[:, : n_classes**2].reshape(size, n_classes, n_classes)
-        size_of = np.linalg.eigvalsh(A)
-        usable = size_of[:, 0] > size_of[:, -1] / _CONDITION_LIMIT
-        right = sums[usable, n_classes**2 :].reshape(-1, n_classes, bag_means.shape[1])
-        found.append(np.linalg.solve(A[usable], right))
-        n_found += len(right)
-        if usable.mean() < _LEAST_USABLE:
-            raise ValueError(
-                f"The {n_bags} bags are too few or too alike to be drawn with replacement; use "
-                "method='analytic' or bag_model='instances'."
-            )
+        right = sums[:, n_classes**2 :].reshape(size, n_classes, bag_means.shape[1])
+        if noisy:
+            found.append(right)
+        else:
+            A = sums[:, : n_classes**2].reshape(size, n_classes, n_classes)
+            size_of = np.linalg.eigvalsh(A)
+            usable = size_of[:, 0] > size_of[:, -1] / _CONDITION_LIMIT
+            if usable.mean() < _LEAST_USABLE:
+                raise ValueError(
+                    f"The {n_bags} bags are too few or too alike to be drawn with replacement; use "
+                    "method='analytic' or bag_model='instances'."
+                )
+            found.append(np.linalg.solve(A[usable], right[usable]))
+        n_found += len(found[-1])
     return np.concatenate(found)
 
 

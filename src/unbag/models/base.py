@@ -26,8 +26,8 @@ from unbag.decontamination import check_contrast
 from unbag.losses import LOSSES, ClassLoss
 from unbag.metrics import balanced_accuracy_score
 from unbag.model_selection import check_cv, cut_by_folds
-from unbag.models.search import Training, search
-from unbag.risk import Objective
+from unbag.models.search import Problems, Training, search
+from unbag.objectives import Objective
 from unbag.solvers import FunctionSpace
 
 # Half decades from 1 to 1e-5: the paper's grid, twice as fine.
@@ -153,8 +153,12 @@ class ObjectiveClassifier(BagClassifier):
         """Table of weights, one row per bag, that the objective works with."""
 
     @abstractmethod
-    def _objective(self, weights: NDArray[np.float64], bags: Bags, like: Any) -> Objective:
-        """Objective for one or several tables of weights."""
+    def _objective(self, problems: Problems, bags: Bags, like: Any) -> Objective:
+        """What is minimised."""
+
+    def _criterion(self, problems: Problems, bags: Bags, like: Any) -> Objective:
+        """What penalties are chosen by."""
+        return self._objective(problems, bags, like)
 
     def _training(self, bags: Bags) -> Training:
         check_positive(self.tol, "tol")
@@ -166,6 +170,7 @@ class ObjectiveClassifier(BagClassifier):
         return Training(
             make_weights=self._weights,
             make_objective=self._objective,
+            make_criterion=self._criterion,
             tol=self.tol,
             max_iter=int(self.max_iter),
             verbose=self.verbose,
@@ -212,15 +217,15 @@ class FitMixin(ObjectiveClassifier):
         check_positive(self.alpha, "alpha")
         training = self._training(bags)
         n_outputs = self._loss.n_outputs(bags.n_classes)
-        weights = training.make_weights(bags)
+        problems = training.whole(bags)
         solution = training.solve(
             self._make_space(X, n_outputs),
             bags,
-            weights,
+            problems,
             np.array([float(self.alpha)]),
             np.zeros(1, dtype=np.intp),
         )
-        self._store(np.asarray(solution.theta[0]), n_outputs)
+        self._store(solution.theta[0], n_outputs)
         self.n_iter_ = int(max(1, solution.n_iter[0]))
         self.converged_ = bool(solution.converged[0])
         if not self.converged_:
@@ -250,7 +255,7 @@ class SearchMixin(ObjectiveClassifier):
         n_outputs = self._loss.n_outputs(bags.n_classes)
         space = self._make_space(X, n_outputs)
         found = search(space, bags, held, penalties, self.selection, training)
-        self._store(np.asarray(found.solution.theta[found.best]), n_outputs)
+        self._store(found.solution.theta[found.best], n_outputs)
         self.alphas_, self.alpha_ = penalties, float(penalties[found.best])
         self.selection_risks_ = found.risks
         self.out_of_fold_scores_ = _held_out_scores(found.held_out_scores, found.best)

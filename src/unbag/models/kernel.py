@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace
 from numpy.typing import NDArray
 from sklearn.utils import Tags
 
+from unbag.arrays import on_device
 from unbag.kernels import check_kernel_memory, make_kernel
+from unbag.losses import to_host
 from unbag.models.base import FitMixin, ObjectiveClassifier, SearchMixin
 from unbag.models.corrected import CorrectedRiskClassifier
 from unbag.solvers import FunctionSpace, KernelSpace
@@ -24,6 +27,7 @@ class KernelModel(ObjectiveClassifier):
     degree: Any
     coef0: Any
     precision: Any
+    device: Any = None
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -37,24 +41,32 @@ class KernelModel(ObjectiveClassifier):
         self._kernel = make_kernel(self.kernel, self.gamma, self.degree, self.coef0, X)
         check_kernel_memory(X.shape[0], dtype.itemsize)
         self._instances = None if self.kernel == "precomputed" else X
-        return KernelSpace(self._kernel.matrix(X, dtype), n_outputs)
+        rows = on_device(X, self.device)
+        return KernelSpace(
+            self._kernel.matrix(rows, getattr(array_namespace(rows), dtype.name)), n_outputs
+        )
 
     def _store(self, theta: NDArray[Any], n_outputs: int) -> None:
         self.dual_coef_ = theta.astype(np.float64).reshape(n_outputs, -1)
 
     def _scores(self, X: NDArray[Any]) -> NDArray[Any]:
-        return self._kernel.expand(X, self._instances, self.dual_coef_)
+        X, instances, coef = (
+            on_device(rows, self.device) for rows in (X, self._instances, self.dual_coef_)
+        )
+        return to_host(self._kernel.expand(X, instances, coef))
 
 
 class KernelMCMClassifier(KernelModel, CorrectedRiskClassifier, FitMixin):
     r"""Kernel classifier trained from the class proportions of bags.
 
-    Minimises the corrected risk plus a penalty over the RKHS of the kernel,
+    Minimises over the RKHS of the kernel
 
-        R(f) + α‖f‖²,
+        R(f) + μL(f) + α‖f‖²,
 
-    where R is an unbiased estimate, from bags alone, of the risk that labels would give
-    (:mod:`unbag.risk`). The search starts at f = 0: the same data give the same model.
+    where R is the corrected risk, an unbiased estimate, from bags alone, of the risk that labels
+    would give (:mod:`unbag.risk`), and L the negative log-likelihood of the counts of the bags
+    per instance (:mod:`unbag.likelihood`), which tells more about small bags. The search starts
+    at f = 0: the same data give the same model.
 
     Parameters
     ----------
@@ -66,6 +78,11 @@ class KernelMCMClassifier(KernelModel, CorrectedRiskClassifier, FitMixin):
         Width of "rbf" and factor of "poly": "scale" is 1/(d·Var(X)) as in the paper, "auto" 1/d.
     degree, coef0 : int, default=3, and float, default=1.0
         Of the polynomial kernel.
+    objective : {"auto", "combined", "corrected", "likelihood"}, default="auto"
+        R + μL, R alone (the paper's) or L alone. "auto" is "combined" for two classes, exact
+        proportions and the logistic loss, otherwise "corrected", since L needs all of these.
+    likelihood_weight : "auto" or float, default="auto"
+        μ; by default the number of instances for each labelled row that their bags are worth.
     weights : {"least_squares", "pairs"}, default="least_squares"
         How bags are weighed: by least squares over all of them, or in the paper's pairs.
     bag_model : {"instances", "bags"}, default="instances"
@@ -84,6 +101,8 @@ class KernelMCMClassifier(KernelModel, CorrectedRiskClassifier, FitMixin):
     precision : {"single", "double"}, default="single"
         Of the kernel matrix in training and its products; sums, and all of prediction, are in
         double precision always.
+    device : str, optional
+        Where to compute: None for NumPy, else a device of torch such as "cuda" or "cpu".
     tol : float, default=1e-3
         Converged when the gradient's norm is below this share of that at f = 0.
     max_iter : int, default=1000
@@ -96,6 +115,8 @@ class KernelMCMClassifier(KernelModel, CorrectedRiskClassifier, FitMixin):
     classes_ : ndarray of shape (n_classes,)
     class_prior_ : ndarray of shape (n_classes,)
         The prior the model was trained for.
+    objective_ : str
+        What was minimised.
     dual_coef_ : ndarray of shape (n_outputs, n_instances)
         One row of coefficients for two classes, one per class for more.
     n_iter_ : int
@@ -119,6 +140,8 @@ class KernelMCMClassifier(KernelModel, CorrectedRiskClassifier, FitMixin):
         gamma: str | float = "scale",
         degree: int = 3,
         coef0: float = 1.0,
+        objective: str = "auto",
+        likelihood_weight: str | float = "auto",
         weights: str = "least_squares",
         bag_model: str = "instances",
         merge: str | None = None,
@@ -127,6 +150,7 @@ class KernelMCMClassifier(KernelModel, CorrectedRiskClassifier, FitMixin):
         class_prior: Any = "balanced",
         correction: str = "nonnegative",
         precision: str = "single",
+        device: str | None = None,
         tol: float = 1e-3,
         max_iter: int = 1000,
         verbose: int = 0,
@@ -136,6 +160,8 @@ class KernelMCMClassifier(KernelModel, CorrectedRiskClassifier, FitMixin):
         self.gamma = gamma
         self.degree = degree
         self.coef0 = coef0
+        self.objective = objective
+        self.likelihood_weight = likelihood_weight
         self.weights = weights
         self.bag_model = bag_model
         self.merge = merge
@@ -144,6 +170,7 @@ class KernelMCMClassifier(KernelModel, CorrectedRiskClassifier, FitMixin):
         self.class_prior = class_prior
         self.correction = correction
         self.precision = precision
+        self.device = device
         self.tol = tol
         self.max_iter = max_iter
         self.verbose = verbose
@@ -164,9 +191,10 @@ class KernelMCMClassifierCV(KernelModel, CorrectedRiskClassifier, SearchMixin):
         bag is an error.
     selection : {"pooled", "folds"}, default="pooled"
         "pooled" chooses by the corrected risk of all out-of-fold scores together, with the
-        weights of all bags; "folds" by its mean over folds, as the paper does.
-    kernel, gamma, degree, coef0, weights, bag_model, merge, merge_size, loss, class_prior, \
-correction, precision, tol, max_iter, verbose
+        weights of all bags; "folds" by its mean over folds, as the paper does. (For the objective
+        "likelihood" it is the likelihood instead.)
+    kernel, gamma, degree, coef0, objective, likelihood_weight, weights, bag_model, merge, \
+merge_size, loss, class_prior, correction, precision, device, tol, max_iter, verbose
         As in `KernelMCMClassifier`.
 
     Attributes
@@ -203,6 +231,8 @@ correction, precision, tol, max_iter, verbose
         gamma: str | float = "scale",
         degree: int = 3,
         coef0: float = 1.0,
+        objective: str = "auto",
+        likelihood_weight: str | float = "auto",
         weights: str = "least_squares",
         bag_model: str = "instances",
         merge: str | None = None,
@@ -211,6 +241,7 @@ correction, precision, tol, max_iter, verbose
         class_prior: Any = "balanced",
         correction: str = "nonnegative",
         precision: str = "single",
+        device: str | None = None,
         tol: float = 1e-3,
         max_iter: int = 1000,
         verbose: int = 0,
@@ -222,6 +253,8 @@ correction, precision, tol, max_iter, verbose
         self.gamma = gamma
         self.degree = degree
         self.coef0 = coef0
+        self.objective = objective
+        self.likelihood_weight = likelihood_weight
         self.weights = weights
         self.bag_model = bag_model
         self.merge = merge
@@ -230,6 +263,7 @@ correction, precision, tol, max_iter, verbose
         self.class_prior = class_prior
         self.correction = correction
         self.precision = precision
+        self.device = device
         self.tol = tol
         self.max_iter = max_iter
         self.verbose = verbose

@@ -34,8 +34,8 @@ class LinearModel(ObjectiveClassifier):
 class LinearMCMClassifier(LinearModel, CorrectedRiskClassifier, FitMixin):
     """Linear classifier trained from the class proportions of bags.
 
-    Minimises R(w, b) + α‖w‖² with R the corrected risk; the intercept is not penalised. On pure
-    bags this is ``LogisticRegression(class_weight="balanced", C=1/(2αn))``. X may be sparse.
+    Minimises R(w, b) + α‖w‖² with R the corrected risk; the intercept is not penalised. On labels
+    this is ``LogisticRegression(class_weight="balanced", C=1/(2αn))``. X may be sparse.
 
     Parameters
     ----------
@@ -43,7 +43,10 @@ class LinearMCMClassifier(LinearModel, CorrectedRiskClassifier, FitMixin):
         Strength of the penalty.
     fit_intercept : bool, default=True
         Whether to fit b.
-    weights, bag_model, merge, merge_size, loss, class_prior, correction, verbose
+    objective : {"corrected", "auto", "combined", "likelihood"}, default="corrected"
+        As in `KernelMCMClassifier`, whose default is "auto". The likelihood of counts takes many
+        times as long as a linear model does without it.
+    likelihood_weight, weights, bag_model, merge, merge_size, loss, class_prior, correction, verbose
         As in `KernelMCMClassifier`.
     tol : float, default=1e-4
         Converged when the gradient's norm is below this share of that at zero.
@@ -72,6 +75,8 @@ class LinearMCMClassifier(LinearModel, CorrectedRiskClassifier, FitMixin):
         alpha: float = 1e-3,
         *,
         fit_intercept: bool = True,
+        objective: str = "corrected",
+        likelihood_weight: str | float = "auto",
         weights: str = "least_squares",
         bag_model: str = "instances",
         merge: str | None = None,
@@ -85,6 +90,8 @@ class LinearMCMClassifier(LinearModel, CorrectedRiskClassifier, FitMixin):
     ) -> None:
         self.alpha = alpha
         self.fit_intercept = fit_intercept
+        self.objective = objective
+        self.likelihood_weight = likelihood_weight
         self.weights = weights
         self.bag_model = bag_model
         self.merge = merge
@@ -104,8 +111,8 @@ class LinearMCMClassifierCV(LinearModel, CorrectedRiskClassifier, SearchMixin):
     ----------
     alphas, cv, selection
         As in `KernelMCMClassifierCV`.
-    fit_intercept, weights, bag_model, merge, merge_size, loss, class_prior, correction, tol, \
-max_iter, verbose
+    fit_intercept, objective, likelihood_weight, weights, bag_model, merge, merge_size, loss, \
+class_prior, correction, tol, max_iter, verbose
         As in `LinearMCMClassifier`.
 
     Attributes
@@ -130,6 +137,8 @@ max_iter, verbose
         cv: Any = 5,
         selection: str = "pooled",
         fit_intercept: bool = True,
+        objective: str = "corrected",
+        likelihood_weight: str | float = "auto",
         weights: str = "least_squares",
         bag_model: str = "instances",
         merge: str | None = None,
@@ -145,6 +154,8 @@ max_iter, verbose
         self.cv = cv
         self.selection = selection
         self.fit_intercept = fit_intercept
+        self.objective = objective
+        self.likelihood_weight = likelihood_weight
         self.weights = weights
         self.bag_model = bag_model
         self.merge = merge

@@ -16,16 +16,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbag.bags import Bags
+from unbag.losses import to_host
+from unbag.objectives import Objective
 from unbag.progress import column_progress
-from unbag.risk import Objective
 from unbag.solvers import FunctionSpace, Solution, minimise
 
 Selection = Literal["pooled", "folds"]
 WeightMaker = Callable[[Bags], NDArray[np.float64]]
-ObjectiveMaker = Callable[[NDArray[np.float64], Bags, Any], Objective]
+ObjectiveMaker = Callable[["Problems", Bags, Any], Objective]
 
 # Scores of one batch: more columns than this allows are solved one batch after the other.
 _BATCH_SCORES = 2**22
+
+
+@dataclass(frozen=True, eq=False)
+class Problems:
+    """Several problems on the same bags, each of which may leave some of them out.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (n_problems, n_bags, n_classes)
+        Zero for bags that are left out.
+    included : ndarray of bool, shape (n_problems, n_bags)
+    """
+
+    weights: NDArray[np.float64]
+    included: NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -38,26 +54,33 @@ class Training:
         From `Bags` to a table of weights, one row per bag. It raises a ValueError for bags that
         cannot be learned from.
     make_objective : callable
-        From one or several such tables, the bags and an array to be like, to the objective. A
-        bag of weight zero must count for nothing.
+        From `Problems`, the bags and an array to be like, to the objective. A bag that a problem
+        leaves out must count for nothing.
+    make_criterion : callable
+        The same, to what penalties are chosen by on held-out bags.
     """
 
     make_weights: WeightMaker
     make_objective: ObjectiveMaker
+    make_criterion: ObjectiveMaker
     tol: float
     max_iter: int
     verbose: int
+
+    def whole(self, bags: Bags) -> Problems:
+        """One problem that takes all bags."""
+        return Problems(self.make_weights(bags)[None], np.ones((1, bags.n_bags), dtype=bool))
 
     def solve(
         self,
         space: FunctionSpace,
         bags: Bags,
-        weights: NDArray[np.float64],
+        problems: Problems,
         penalty: NDArray[np.float64],
         problem: NDArray[np.intp],
     ) -> Solution:
-        """Minimise all columns, in batches of bounded memory."""
-        objective = self.make_objective(weights, bags, space.like)
+        """Minimise all columns, in batches of bounded memory; the result is on the host."""
+        objective = self.make_objective(problems, bags, space.like)
         size = max(1, _BATCH_SCORES // (bags.n_instances * objective.n_outputs))
         batches = [slice(i, i + size) for i in range(0, len(penalty), size)]
         with column_progress(len(penalty), self.verbose) as progress:
@@ -73,7 +96,7 @@ class Training:
                 )
                 for batch in batches
             ]
-        return parts[0] if len(parts) == 1 else _join(parts)
+        return _join(parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,8 +139,8 @@ def search(
     held : ndarray of bool, shape (n_folds, n_bags)
         Bags that each fold holds out.
     selection : {"pooled", "folds"}
-        Whether the criterion is the corrected risk of all out-of-fold scores together, with the
-        weights of all bags, or the mean over folds of that of each fold's bags alone.
+        Whether the criterion is that of all out-of-fold scores together, with the weights of all
+        bags, or the mean over folds of that of each fold's bags alone.
     """
     if selection not in get_args(Selection):
         raise ValueError(f"selection must be 'pooled' or 'folds', not {selection!r}.")
@@ -128,20 +151,20 @@ def search(
             "unbag.BagKFold; with other splitters use selection='folds'."
         )
     n_folds, n_penalties = len(held), len(penalties)
-    weights = np.stack([training.make_weights(bags), *_fold_weights(bags, held, training)])
+    on_all = training.whole(bags)
+    folds = _fold_weights(bags, held, training)
+    problems = Problems(np.stack([*on_all.weights, *folds]), np.vstack([on_all.included, ~held]))
     solution = training.solve(
         space,
         bags,
-        weights,
+        problems,
         np.tile(penalties, n_folds + 1),
         np.repeat(np.arange(n_folds + 1), n_penalties),
     )
-    by_fold = np.asarray(solution.scores).reshape(
-        n_folds + 1, n_penalties, *solution.scores.shape[1:]
-    )
+    by_fold = solution.scores.reshape(n_folds + 1, n_penalties, *solution.scores.shape[1:])
     held_out = _gather_held_out(by_fold[1:], bags, held) if once else None
     if selection == "pooled":
-        risks = training.make_objective(weights[0], bags, None).value(
+        risks = training.make_criterion(on_all, bags, None).value(
             np.asarray(held_out, dtype=float), np.zeros(n_penalties, dtype=np.intp)
         )
         criterion = risks
@@ -150,7 +173,7 @@ def search(
         criterion = risks.mean(axis=0)
     if not np.isfinite(criterion).all():
         raise FloatingPointError("The selection criterion is not finite for every alpha.")
-    on_all = Solution(
+    of_all = Solution(
         solution.theta[:n_penalties],
         solution.scores[:n_penalties],
         solution.value[:n_penalties],
@@ -158,7 +181,7 @@ def search(
         solution.converged[:n_penalties],
     )
     failed = int((~solution.converged).sum())
-    return SearchResult(on_all, int(np.argmin(criterion)), risks, held_out, failed)
+    return SearchResult(of_all, int(np.argmin(criterion)), risks, held_out, failed)
 
 
 def _fold_weights(
@@ -192,18 +215,18 @@ def _gather_held_out(by_fold: Any, bags: Bags, held: NDArray[np.bool_]) -> Any:
 def _risk_by_fold(
     by_fold: Any, bags: Bags, held: NDArray[np.bool_], training: Training
 ) -> NDArray[np.float64]:
-    """Corrected risk of each fold's held-out bags, weighed among themselves."""
+    """Criterion of each fold's held-out bags, weighed among themselves."""
     risks, without = [], []
     for number, out in enumerate(held):
         part, rows = bags.take(out)
         try:
-            weights = training.make_weights(part)
+            alone = training.whole(part)
         except ValueError:
             without.append(number + 1)
             continue
         scores = np.asarray(by_fold[number][..., rows], dtype=float)
-        objective = training.make_objective(weights, part, None)
-        risks.append(objective.value(scores, np.zeros(len(scores), dtype=np.intp)))
+        criterion = training.make_criterion(alone, part, None)
+        risks.append(criterion.value(scores, np.zeros(len(scores), dtype=np.intp)))
     if not risks:
         raise ValueError(
             "In no fold do the held-out bags differ in proportion, so that selection='folds' has "
@@ -220,5 +243,8 @@ def _risk_by_fold(
 
 
 def _join(parts: list[Solution]) -> Solution:
+    """Bring all batches to the host, one behind the other."""
     fields = ("theta", "scores", "value", "n_iter", "converged")
-    return Solution(*(np.concatenate([getattr(p, name) for p in parts]) for name in fields))
+    return Solution(
+        *(np.concatenate([to_host(getattr(p, name)) for p in parts]) for name in fields)
+    )

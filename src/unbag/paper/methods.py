@@ -29,13 +29,24 @@ class Method:
 
 def _as_published() -> KernelMCMClassifierCV:
     return KernelMCMClassifierCV(
-        alphas=10.0 ** -np.arange(6), weights="pairs", correction="none", selection="folds"
+        alphas=10.0 ** -np.arange(6),
+        objective="corrected",
+        weights="pairs",
+        correction="none",
+        selection="folds",
     )
+
+
+def _corrected() -> KernelMCMClassifierCV:
+    return KernelMCMClassifierCV(objective="corrected")
 
 
 METHODS: dict[str, Method] = {
     "lmmcm-paper": Method(_as_published, ("alpha_",), "the paper's method, as published"),
-    "lmmcm": Method(KernelMCMClassifierCV, ("alpha_",), "ours, with its defaults"),
+    "lmmcm": Method(_corrected, ("alpha_",), "the corrected risk, with our defaults"),
+    "combined": Method(
+        KernelMCMClassifierCV, ("alpha_",), "corrected risk and likelihood of counts: the default"
+    ),
     "invcal": Method(
         InvCalClassifierCV, ("C_", "epsilon_", "gamma_"), "inverse calibration (Rüping 2010)"
     ),
@@ -44,7 +55,7 @@ METHODS: dict[str, Method] = {
     ),
     "epr": Method(ProportionRiskClassifierCV, ("alpha_",), "empirical proportion risk"),
     "soft-label": Method(
-        SoftLabelClassifierCV, ("alpha_",), "the bag's proportion as a soft label: the floor"
+        SoftLabelClassifierCV, ("alpha_",), "the bag's proportion as a soft label"
     ),
     "labels": Method(
         KernelMCMClassifierCV, ("alpha_",), "trained on the true labels: the ceiling", True

@@ -73,16 +73,20 @@ def make_tasks(
     ]
 
 
-def run_task(task: Task) -> Row:
+def run_task(task: Task, device: str | None = None) -> Row:
     """Fit one method to one trial, and score it with the labels that it did not see.
 
-    One thread each: trials run side by side, and their seconds are core-seconds.
+    One thread each: trials run side by side, and their seconds are core-seconds, unless they
+    are computed on a device of torch.
     """
     method = METHODS[task.method]
+    model = method.make()
+    if device is not None and "device" in model.get_params():
+        model.set_params(device=device)
     with threadpool_limits(1):
         trial = make_trial(task.setting, task.seed)
         start = time.perf_counter()
-        model = method.make().fit(trial.X, trial.labels if method.sees_labels else trial.y)
+        model = model.fit(trial.X, trial.labels if method.sees_labels else trial.y)
         seconds = time.perf_counter() - start
         scores = model.decision_function(trial.X_test)
     setting = asdict(task.setting)
@@ -99,21 +103,25 @@ def run_task(task: Task) -> Row:
         "ber": float(1 - balanced_accuracy_score(trial.labels_test, scores > 0)),
         "chosen": {name.rstrip("_"): float(getattr(model, name)) for name in method.chosen},
         "seconds": round(seconds, 3),
+        "device": getattr(model, "device", None),
         **provenance(),
     }
 
 
-def run_tasks(tasks: Iterable[Task], folder: Path, jobs: int = 1) -> Iterator[Row]:
+def run_tasks(
+    tasks: Iterable[Task], folder: Path, jobs: int = 1, device: str | None = None
+) -> Iterator[Row]:
     """Run what the folder does not hold yet, and yield each row when it is written.
 
     Trials go through joblib, so that ``joblib.parallel_config(backend="dask")`` sends them to a
-    cluster; rows are written here, by the process that started them.
+    cluster; rows are written here, by the process that started them. Methods that can compute on
+    a device of torch do so on ``device``.
     """
     rows = folder / "rows"
     rows.mkdir(parents=True, exist_ok=True)
     left = pending(tasks, folder)
     finished = Parallel(n_jobs=jobs, return_as="generator_unordered")(
-        delayed(run_task)(task) for task in left
+        delayed(run_task)(task, device) for task in left
     )
     for row in finished:
         _write(rows / f"{row['task']}.json", json.dumps(row, ensure_ascii=False) + "\n")

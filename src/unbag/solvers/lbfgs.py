@@ -18,7 +18,7 @@ from array_api_compat import array_namespace, device
 from numpy.typing import NDArray
 
 from unbag.losses import Array
-from unbag.risk import Objective
+from unbag.objectives import Objective
 from unbag.solvers.columns import Numbers, Rows, factor, inner, noise, put, take
 from unbag.solvers.history import History
 from unbag.solvers.line_search import Line

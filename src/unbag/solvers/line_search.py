@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbag.losses import Array
-from unbag.risk import Objective
+from unbag.objectives import Objective
 from unbag.solvers.columns import Numbers, Rows, factor, inner, noise, put, take
 
 _ARMIJO, _WOLFE = 1e-4, 0.9

@@ -1,0 +1,64 @@
+"""What a solver minimises: functions of scores, alone or summed."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from array_api_compat import array_namespace, device
+from numpy.typing import NDArray
+
+from unbag.losses import Array
+
+
+class Objective(Protocol):
+    """What a solver minimises: a function of scores, for many columns at once.
+
+    A column is one fit. Several problems (say, the folds of a search) share the instances; each
+    column says which problem it belongs to.
+    """
+
+    n_outputs: int
+
+    def value(self, scores: Array, problem: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Value per column for scores of shape (columns, outputs, instances)."""
+        ...
+
+    def value_and_gradient(self, scores: Array, problem: NDArray[np.intp]) -> tuple[Any, Array]:
+        """Value per column and gradient with respect to scores (columns, outputs, instances)."""
+        ...
+
+
+class WeightedSum:
+    """Σ_k factors[k] · objective_k, with factors of their own for every problem.
+
+    Parameters
+    ----------
+    objectives : list of Objective
+        Of the same number of outputs.
+    factors : ndarray of shape (n_objectives, n_problems)
+    """
+
+    def __init__(self, objectives: list[Objective], factors: NDArray[np.float64]) -> None:
+        self.n_outputs = objectives[0].n_outputs
+        self._objectives = objectives
+        self._factors = factors
+
+    def value(self, scores: Array, problem: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Sum of the values, per column."""
+        values = [objective.value(scores, problem) for objective in self._objectives]
+        return np.sum(self._factors[:, problem] * np.stack(values), axis=0)
+
+    def value_and_gradient(
+        self, scores: Array, problem: NDArray[np.intp]
+    ) -> tuple[NDArray[np.float64], Array]:
+        """Sum of the values and of the gradients, per column."""
+        xp = array_namespace(scores)
+        value, gradient = np.zeros(len(problem)), xp.zeros_like(scores)
+        for objective, factors in zip(self._objectives, self._factors, strict=True):
+            part, slope = objective.value_and_gradient(scores, problem)
+            factor = factors[problem]
+            value = value + factor * part
+            by_column = xp.asarray(factor[:, None, None], dtype=scores.dtype, device=device(scores))
+            gradient = gradient + by_column * xp.astype(slope, scores.dtype, copy=False)
+        return value, gradient
