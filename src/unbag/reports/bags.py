@@ -1,0 +1,164 @@
+"""The bags: how large they are, what they are mixed of, and how much each of them tells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, Self, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unbag.bags import Bags, check_bag_target
+from unbag.information import BagInformation, bag_information
+from unbag.reports.display import (
+    BLUE,
+    GREY,
+    ORANGE,
+    SOME,
+    Display,
+    add_legend,
+    counted,
+    finish,
+    make_axes,
+    make_frame,
+    percent,
+    shown,
+)
+
+BagsView = Literal["proportions", "sizes", "information"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BagsDisplay(Display):
+    """Sizes, proportions and information of the bags.
+
+    Attributes
+    ----------
+    bags : Bags
+        Sizes and proportions.
+    information : BagInformation
+        How much each bag tells.
+
+    Examples
+    --------
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.reports import BagsDisplay
+    >>> data = make_gaussian_bags(n_bags=20, bag_size=50, random_state=0)
+    >>> display = BagsDisplay.from_data(data.y)
+    >>> len(display.frame())
+    20
+    >>> axes = display.plot(view="information")
+    """
+
+    bags: Bags
+    information: BagInformation
+
+    @classmethod
+    def from_data(cls, y: Any) -> Self:
+        """Read the bags of a target made by `unbag.bag_target`, or of plain labels."""
+        return cls(check_bag_target(y), bag_information(y))
+
+    @property
+    def spread(self) -> NDArray[np.float64]:
+        """Standard deviation of the share of each class over the bags, by size."""
+        shares, sizes = self.bags.proportions, self.bags.sizes
+        centre = np.average(shares, axis=0, weights=sizes)
+        return np.sqrt(np.average((shares - centre) ** 2, axis=0, weights=sizes))
+
+    def bags_for(self, share: float) -> int:
+        """Count the bags, most informative first, that carry a share of all information."""
+        reached = np.cumsum(self.information.by_bag["share"])
+        return int(np.searchsorted(reached, share - 1e-9)) + 1
+
+    def frame(self) -> Any:
+        """One row per bag, the most informative first: name, size, proportions and share."""
+        return make_frame(self.information.by_bag)
+
+    def plot(self, ax: Any = None, *, view: BagsView = "proportions") -> Any:
+        """Draw one view of the bags and return its axes.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+        view : {"proportions", "sizes", "information"}
+            How the shares of classes are spread over bags, how large bags are, or how much of
+            the information the most informative bags carry.
+        """
+        if view not in get_args(BagsView):
+            names = ", ".join(map(repr, get_args(BagsView)))
+            raise ValueError(f"view must be one of {names}, not {view!r}.")
+        ax = make_axes(ax)
+        draw = {"proportions": self._proportions, "sizes": self._sizes}
+        draw.get(view, self._information)(ax)
+        return finish(ax)
+
+    def _proportions(self, ax: Any) -> None:
+        shares, classes = self.bags.proportions, self.bags.classes
+        if len(classes) == 2:
+            bins = np.linspace(min(0.0, shares.min()), max(1.0, shares.max()), 21)
+            ax.hist(shares[:, 1], bins=bins, color=BLUE)
+            ax.set_xlabel("share of positives in the bag")
+            _count_axis(ax)
+            return
+        rows = np.arange(len(classes))
+        low, first, middle, third, high = np.quantile(shares, [0, 0.25, 0.5, 0.75, 1], axis=0)
+        ax.hlines(rows, low, high, color=GREY, linewidth=1.2, label="all bags")
+        ax.hlines(rows, first, third, color=BLUE, linewidth=7, label="half of the bags")
+        ax.plot(middle, rows, "D", color=ORANGE, markersize=5, label="median")
+        ax.set_yticks(rows, [shown(name, 20) for name in classes], parse_math=False)
+        ax.set(xlabel="share of the class in the bag", ylabel="class", xlim=(-0.02, 1.02))
+        ax.set_ylim(len(classes) - 0.5, -0.5)
+        add_legend(ax, loc="lower right", bbox_to_anchor=(1, 1), ncols=3, borderaxespad=0)
+
+    def _sizes(self, ax: Any) -> None:
+        sizes = self.bags.sizes
+        low, high = sizes.min(), sizes.max()
+        if high > 30 * low:
+            ax.hist(sizes, bins=np.geomspace(low, high * 1.0001, 21), color=BLUE)
+            ax.set_xscale("log")
+            ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+            ax.xaxis.set_minor_formatter(lambda *_: "")
+        else:
+            n_bins = int(min(20, high - low + 1))
+            ax.hist(sizes, bins=np.linspace(low - 0.5, high + 0.5, n_bins + 1), color=BLUE)
+        ax.set_xlabel("instances in the bag")
+        _count_axis(ax)
+
+    def _information(self, ax: Any) -> None:
+        n = self.bags.n_bags
+        reached = 100 * np.append(0, np.cumsum(self.information.by_bag["share"]))
+        marker = "o" if n <= SOME / 4 else None
+        ax.plot(np.arange(n + 1), reached, color=BLUE, marker=marker, markersize=3)
+        ax.plot([0, n], [0, 100], color=GREY, linestyle=":", label="if all bags told the same")
+        ax.set(
+            xlabel="number of bags, the most informative first",
+            ylabel="% of the information",
+            ylim=(0, 102),
+            xlim=(0, n),
+        )
+        ax.xaxis.get_major_locator().set_params(integer=True)
+        add_legend(ax, loc="lower right")
+
+    def __str__(self) -> str:
+        sizes, shares = self.bags.sizes, self.bags.proportions
+        spread = ", ".join(
+            f"{shown(name)}: {shares[:, c].min():.3g} to {shares[:, c].max():.3g}"
+            for c, name in enumerate(self.bags.classes)
+        )
+        return "\n".join(
+            [
+                f"{counted(self.bags.n_bags, 'bag')} of {sizes.min()} to {sizes.max()} instances, "
+                f"{self.bags.n_instances:,} in all.",
+                f"Shares of the classes: {spread}.",
+                f"{counted(self.bags_for(0.5), 'bag')} ({percent(self._part())}) hold half of "
+                "the information.",
+            ]
+        )
+
+    def _part(self) -> float:
+        return self.bags_for(0.5) / self.bags.n_bags
+
+
+def _count_axis(ax: Any) -> None:
+    ax.set_ylabel("number of bags")
+    ax.yaxis.get_major_locator().set_params(integer=True)

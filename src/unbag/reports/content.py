@@ -1,0 +1,69 @@
+"""What a report is made of, before it becomes a page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from unbag.reports.display import FIGURE_SIZE, shown
+
+Kind = Literal["plain", "good", "note", "warning"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A sentence or two that say what the numbers mean."""
+
+    text: str
+    kind: Kind = "plain"
+
+
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """Something to draw, with a caption and a text for those who cannot see it."""
+
+    draw: Callable[[Any], Any]
+    caption: str
+    alt: str
+    size: tuple[float, float] = FIGURE_SIZE
+
+
+@dataclass(frozen=True)
+class Table:
+    """Numbers in rows; the first column names them."""
+
+    caption: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One number to be seen first."""
+
+    label: str
+    value: str
+    detail: str
+    kind: Kind = "plain"
+
+
+@dataclass(frozen=True, eq=False)
+class Section:
+    """One question about the fit, and its answer."""
+
+    key: str
+    title: str
+    findings: tuple[Finding, ...]
+    pictures: tuple[Picture, ...] = ()
+    tables: tuple[Table, ...] = ()
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Texts of the findings that are warnings."""
+        return tuple(finding.text for finding in self.findings if finding.kind == "warning")
+
+    def __str__(self) -> str:
+        marks = {"warning": "Warning: ", "note": "Note: "}
+        lines = [marks.get(f.kind, "") + shown(f.text) for f in self.findings]
+        return "\n".join([self.title, *(f"  {line}" for line in lines)])

@@ -1,0 +1,149 @@
+"""One HTML page that needs nothing else: no network, no fonts, no scripts.
+
+All text passes through `_text` or `_name`, which escape it; pictures are made by `draw_svg`.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from importlib.resources import files
+
+from unbag.reports.content import Finding, Picture, Section, Table, Tile
+from unbag.reports.display import counted, shown
+from unbag.reports.svg import draw_svg
+
+# Nothing is loaded and nothing is run, whatever a name in the data may say.
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'"
+_LABELS = {"warning": "Warning", "note": "Note", "good": "Good"}
+
+
+def make_page(
+    title: str,
+    facts: Sequence[tuple[str, str]],
+    tiles: Sequence[Tile],
+    sections: Sequence[Section],
+    model: str,
+    versions: str,
+) -> str:
+    """Put a report on a page."""
+    style = files("unbag.reports").joinpath("page.css").read_text(encoding="utf-8")
+    body = "\n".join(
+        [
+            _header(title, facts),
+            _tiles(tiles),
+            _overview(sections),
+            *(_section(section) for section in sections),
+            _origin(model, versions),
+        ]
+    )
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
+<meta name="color-scheme" content="light dark">
+<meta name="generator" content="unbag">
+<link rel="icon" href="data:,">
+<title>{_text(title)}</title>
+<style>
+{style}</style>
+</head>
+<body>
+<main>
+{body}
+</main>
+</body>
+</html>
+"""
+
+
+def _text(text: str) -> str:
+    return html.escape(shown(text))
+
+
+def _name(text: str) -> str:
+    """Text that may be of the user, whose direction of writing stays its own affair."""
+    return f"<bdi>{_text(text)}</bdi>"
+
+
+def _header(title: str, facts: Sequence[tuple[str, str]]) -> str:
+    entries = "".join(f"<div><dt>{_text(k)}</dt><dd>{_name(v)}</dd></div>" for k, v in facts)
+    return f'<header>\n<h1>{_name(title)}</h1>\n<dl class="facts">{entries}</dl>\n</header>'
+
+
+def _tiles(tiles: Sequence[Tile]) -> str:
+    boxes = "".join(
+        f'<li class="{tile.kind}"><span class="label">{_text(tile.label)}</span>'
+        f'<strong>{_text(tile.value)}</strong><span class="detail">{_text(tile.detail)}</span></li>'
+        for tile in tiles
+    )
+    return f'<ul class="tiles">{boxes}</ul>'
+
+
+def _overview(sections: Sequence[Section]) -> str:
+    """Links to all sections, with the number of warnings in each."""
+    links = []
+    for section in sections:
+        n = len(section.warnings)
+        mark = f' <span class="mark">{_text(counted(n, "warning"))}</span>' if n else ""
+        links.append(f'<li><a href="#{section.key}">{_text(section.title)}</a>{mark}</li>')
+    return f'<nav aria-label="Contents"><ul>{"".join(links)}</ul></nav>'
+
+
+def _section(section: Section) -> str:
+    words = "\n".join(map(_finding, section.findings))
+    pictures = "".join(
+        _picture(picture, f"{section.key}{k}") for k, picture in enumerate(section.pictures)
+    )
+    evidence = f'<div class="pictures">{pictures}</div>' if pictures else ""
+    tables = "".join(_table(table) for table in section.tables)
+    facts = f'<div class="tables">{tables}</div>' if tables else ""
+    # a single picture stands beside what is said about it, where there is room
+    one = len(section.pictures) == 1
+    body = (
+        f'<div class="beside"><div>{words}\n{facts}</div>\n{evidence}</div>'
+        if one
+        else f"{words}\n{evidence}\n{facts}"
+    )
+    return f'<section id="{section.key}">\n<h2>{_text(section.title)}</h2>\n{body}\n</section>'
+
+
+def _finding(finding: Finding) -> str:
+    if finding.kind == "plain":
+        return f"<p>{_text(finding.text)}</p>"
+    role = ' role="note"' if finding.kind == "warning" else ""
+    label = _LABELS[finding.kind]
+    return f'<p class="box {finding.kind}"{role}><b>{label}.</b> {_text(finding.text)}</p>'
+
+
+def _picture(picture: Picture, name: str) -> str:
+    svg = draw_svg(picture.draw, name=name, alt=picture.alt, size=picture.size)
+    return f"<figure>{svg}<figcaption>{_text(picture.caption)}</figcaption></figure>"
+
+
+def _table(table: Table) -> str:
+    head = "".join(f'<th scope="col">{_name(cell)}</th>' for cell in table.header)
+    rows = "".join(
+        f'<tr><th scope="row">{_name(row[0])}</th>'
+        + "".join(f"<td>{_name(cell)}</td>" for cell in row[1:])
+        + "</tr>"
+        for row in table.rows
+    )
+    caption = _text(table.caption)
+    return (
+        f'<div class="table"><p class="caption">{caption}</p>'
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{caption}">'
+        f'<table aria-label="{caption}"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
+        "</div></div>"
+    )
+
+
+def _origin(model: str, versions: str) -> str:
+    lines = "\n".join(_text(line) for line in model.split("\n"))
+    return (
+        '<footer id="origin">\n<h2>How this page was made</h2>\n'
+        f'<pre tabindex="0" aria-label="The model">{lines}</pre>\n'
+        f"<p>{_text(versions)}</p>\n</footer>"
+    )

@@ -1,0 +1,194 @@
+"""How good the classifier is, in words and numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from unbag import metrics
+from unbag.bags import Bags
+from unbag.metrics import Estimate, Evaluation
+from unbag.reports.content import Finding, Picture, Section, Table, Tile
+from unbag.reports.display import percent, shown, whole
+from unbag.reports.roc import RocDisplay
+
+_NAMES = {
+    "roc_auc": "Area under ROC (AUC)",
+    "balanced_accuracy": "Balanced accuracy",
+    "accuracy": "Accuracy",
+    "true_positive_rate": "Positives found (TPR)",
+    "false_positive_rate": "False alarms (FPR)",
+    "precision": "Alarms that are right (precision)",
+    "f1": "F1 score",
+}
+
+
+def performance_section(
+    evaluation: Evaluation, bags: Bags, roc: RocDisplay | None, labels: ArrayLike | None
+) -> Section:
+    """Answer how good the classifier is on bags that it did not see."""
+    findings = [Finding(_lead(evaluation, bags)), *_beyond_chance(evaluation, bags)]
+    findings += _clipped(evaluation)
+    pictures = []
+    if roc is not None:
+        caption = (
+            f"ROC curve of out-of-fold scores with its {100 * roc.band.level:g}% band, "
+            f"estimated {_source(bags)}."
+        )
+        rates = ", ".join(
+            f"{percent(np.interp(at, roc.band.fpr, roc.band.tpr))} at {percent(at)}"
+            for at in (0.1, 0.2, 0.5)
+        )
+        alt = f"ROC curve: rates of true positives are {rates} false positives."
+        pictures.append(Picture(roc.plot, caption, alt, size=(4.3, 4.1)))
+    return Section(
+        key="performance",
+        title="How good is the classifier?",
+        findings=tuple(findings),
+        pictures=tuple(pictures),
+        tables=(_table(evaluation, labels),),
+    )
+
+
+def performance_tiles(evaluation: Evaluation) -> list[Tile]:
+    """Give the one or two measures to be seen first."""
+    wanted = ("roc_auc", "balanced_accuracy")
+    names = {"roc_auc": "AUC", "balanced_accuracy": "balanced accuracy"}
+    return [
+        Tile(
+            names[name],
+            percent(_clip(evaluation[name].value), _digits(evaluation[name])),
+            _interval(evaluation[name]),
+        )
+        for name in wanted
+        if name in evaluation.estimates
+    ]
+
+
+def _lead(evaluation: Evaluation, bags: Bags) -> str:
+    source = _source(bags)
+    if "roc_auc" in evaluation.estimates:
+        auc = evaluation["roc_auc"]
+        return (
+            "The classifier ranks a random positive above a random negative in "
+            f"{percent(_clip(auc.value), _digits(auc))} of cases ({_interval(auc)}), estimated "
+            f"{source}. Every bag was scored by a model that had not seen it."
+        )
+    mean = evaluation["balanced_accuracy"]
+    worst = min(
+        (name for name in evaluation.estimates if name.startswith("recall of ")),
+        key=lambda name: evaluation[name].value,
+    )
+    return (
+        f"On average over the {bags.n_classes} classes, "
+        f"{percent(_clip(mean.value), _digits(mean))} of the instances of a class are recognised "
+        f"({_interval(mean)}), estimated {source}. Hardest is class "
+        f"{shown(worst.removeprefix('recall of '), 40)}, of which "
+        f"{percent(_clip(evaluation[worst].value), _digits(evaluation[worst]))} are found. Every "
+        "bag was scored by a model that had not seen it."
+    )
+
+
+def _source(bags: Bags) -> str:
+    return "from labels" if bags.labelled.all() else "from the proportions alone"
+
+
+def _beyond_chance(evaluation: Evaluation, bags: Bags) -> list[Finding]:
+    if "roc_auc" in evaluation.estimates:
+        chance, found = 0.5, evaluation["roc_auc"]
+    else:
+        chance, found = 1 / bags.n_classes, evaluation["balanced_accuracy"]
+    if found.high < chance:
+        text = (
+            "The classifier does worse than chance. Look whether the proportions are those of the "
+            "class they are taken for."
+        )
+    elif found.low <= chance:
+        text = (
+            f"The interval reaches down to {percent(chance)}, which is chance: these bags do not "
+            "show that the classifier is any better than guessing."
+        )
+    else:
+        return []
+    return [Finding(text, "warning")]
+
+
+def _clipped(evaluation: Evaluation) -> list[Finding]:
+    outside = {
+        name: e.value
+        for name, e in evaluation.estimates.items()
+        if e.bounded and not 0 <= e.value <= 1 and not np.isnan(e.value)
+    }
+    if not outside:
+        return []
+    listed = ", ".join(f"{_name(name)} {value:.3f}" for name, value in outside.items())
+    text = (
+        "Some estimates fall outside 0 to 1, as unbiased estimates may when bags are few or much "
+        f"alike, and are clipped in the table: {listed}. Trust the intervals more than the values."
+    )
+    return [Finding(text, "warning")]
+
+
+def _table(evaluation: Evaluation, labels: ArrayLike | None) -> Table:
+    level = next(iter(evaluation.estimates.values())).level
+    truth = {} if labels is None else _truth(evaluation, labels)
+    rows = []
+    for name, e in evaluation.estimates.items():
+        digits = _digits(e)
+        value, low, high = (percent(_clip(v), digits) for v in (e.value, e.low, e.high))
+        mark = "" if 0 <= e.value <= 1 or not e.bounded else " (clipped)"
+        row = [_name(name), value + mark, f"{low} to {high}", f"±{percent(e.standard_error, 1)}"]
+        if truth:
+            row.append(percent(truth[name], 1))
+        rows.append(tuple(row))
+    threshold = "" if evaluation.roc is None else f", threshold {evaluation.threshold:g}"
+    header = ("Measure", "Estimate", f"{100 * level:g}% interval", "Standard error")
+    return Table(
+        f"Estimates on bags held out ({whole(evaluation.n_instances)} instances){threshold}",
+        (*header, "With the labels") if truth else header,
+        tuple(rows),
+    )
+
+
+def _truth(evaluation: Evaluation, labels: ArrayLike) -> dict[str, float]:
+    """The same measures with labels."""
+    scores = evaluation.scores
+    at: dict[str, Any] = {"threshold": evaluation.threshold}
+    table = metrics.confusion_matrix(labels, scores, **at)
+    found: dict[str, Any] = {
+        "balanced_accuracy": metrics.balanced_accuracy_score(labels, scores, **at),
+        "accuracy": metrics.accuracy_score(labels, scores, **at),
+    }
+    if evaluation.roc is None:
+        names = [name for name in evaluation.estimates if name.startswith("recall of ")]
+        return found | dict(zip(names, np.diag(table), strict=True))
+    return found | {
+        "roc_auc": metrics.roc_auc_score(labels, scores),
+        "true_positive_rate": table[1, 1],
+        "false_positive_rate": table[0, 1],
+        "precision": metrics.precision_score(labels, scores, **at),
+        "f1": metrics.f1_score(labels, scores, **at),
+    }
+
+
+def _name(measure: str) -> str:
+    if measure.startswith("recall of "):
+        return f"Found of class {shown(measure.removeprefix('recall of '), 60)} (recall)"
+    return _NAMES.get(measure, measure.replace("_", " "))
+
+
+def _clip(value: float) -> float:
+    return float(np.clip(value, 0, 1))
+
+
+def _digits(found: Estimate) -> int:
+    """Tenths of a percent where the interval is narrow enough for them."""
+    return 1 if found.high - found.low < 0.04 else 0
+
+
+def _interval(found: Estimate) -> str:
+    digits = _digits(found)
+    low, high = (f"{100 * _clip(v):.{digits}f}" for v in (found.low, found.high))
+    return f"{100 * found.level:g}% interval {low} to {high}%"

@@ -1,0 +1,132 @@
+"""Whether predicted probabilities are what they say, from bags alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from unbag.bags import check_bag_target
+from unbag.metrics import reliability_curve
+from unbag.metrics.reliability import ReliabilityCurve
+from unbag.reports.display import (
+    CLASS_COLOURS,
+    GREY,
+    MARKERS,
+    Display,
+    add_legend,
+    finish,
+    make_axes,
+    make_frame,
+    shown,
+)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ReliabilityDisplay(Display):
+    """Predicted probabilities against estimated shares, in bins of similar probability.
+
+    Attributes
+    ----------
+    curves : dict of str to ReliabilityCurve
+        The curve of the positive class, or of each of several classes, by its name.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.reports import ReliabilityDisplay
+    >>> data = make_gaussian_bags(n_bags=40, bag_size=50, n_features=1, random_state=0)
+    >>> chance = 1 / (1 + np.exp(-2 * data.X[:, 0]))
+    >>> display = ReliabilityDisplay.from_data(data.y, chance, n_bins=5)
+    >>> list(display.frame().columns)
+    ['class', 'predicted', 'observed', 'standard_error', 'count']
+    """
+
+    curves: dict[str, ReliabilityCurve]
+
+    @classmethod
+    def from_data(cls, y: Any, probabilities: ArrayLike, **options: Any) -> Self:
+        """Compare probabilities with the bags, which the model should not have been trained on.
+
+        Parameters
+        ----------
+        y : structured array from `unbag.bag_target`, or plain labels
+        probabilities : array-like of shape (n_instances,) or (n_instances, n_classes)
+        **options
+            Of `unbag.metrics.reliability_curve`, such as ``n_bins``.
+        """
+        classes = check_bag_target(y).classes
+        wanted = classes[1:] if len(classes) == 2 else classes
+        curves = {
+            shown(name): reliability_curve(y, probabilities, pos_label=name, **options)
+            for name in wanted
+        }
+        return cls(curves)
+
+    @property
+    def agreeing(self) -> tuple[int, int]:
+        """Count the bins where predicted and observed agree within two standard errors, and all."""
+        found = [np.abs(c.observed - c.predicted) <= 2 * c.standard_error for c in self._known()]
+        return int(sum(f.sum() for f in found)), sum(map(len, found))
+
+    def _known(self) -> list[ReliabilityCurve]:
+        return [c for c in self.curves.values() if np.isfinite(c.standard_error).all()]
+
+    def frame(self) -> Any:
+        """One row per class and bin."""
+        fields = ("predicted", "observed", "standard_error", "count")
+        names = [np.repeat(name, len(c.predicted)) for name, c in self.curves.items()]
+        columns = {
+            field: np.concatenate([getattr(c, field) for c in self.curves.values()])
+            for field in fields
+        }
+        return make_frame({"class": np.concatenate(names), **columns})
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw observed shares over predicted probabilities and return the axes."""
+        ax = make_axes(ax)
+        ax.plot([0, 1], [0, 1], color=GREY, linestyle=":", label="as predicted", zorder=1)
+        two = len(self.curves) == 1
+        for k, (name, curve) in enumerate(self.curves.items()):
+            ax.errorbar(
+                curve.predicted,
+                curve.observed,
+                yerr=2 * np.nan_to_num(curve.standard_error),
+                color=CLASS_COLOURS[k % len(CLASS_COLOURS)],
+                marker=MARKERS[k % len(MARKERS)],
+                markersize=5,
+                linewidth=1.2,
+                elinewidth=1,
+                label="estimated, ±2 standard errors" if two else f"class {shown(name, 20)}",
+            )
+        ax.set(
+            xlabel="predicted probability",
+            ylabel="share that is of the class" if not two else "share that is positive",
+            xlim=(-0.02, 1.02),
+            ylim=self._limits(),
+        )
+        add_legend(ax, loc="upper left")
+        return finish(ax)
+
+    def _limits(self) -> tuple[float, float]:
+        """Room for all whiskers, but not for more than a half outside [0, 1]."""
+        ends = [
+            c.observed + sign * 2 * np.nan_to_num(c.standard_error)
+            for c in self.curves.values()
+            for sign in (-1, 1)
+        ]
+        together = np.concatenate(ends)
+        low, high = float(together.min()), float(together.max())
+        return max(min(-0.02, low - 0.02), -0.5), min(max(1.02, high + 0.02), 1.5)
+
+    def __str__(self) -> str:
+        lines = ["predicted  observed (standard error)"]
+        for name, curve in self.curves.items():
+            if len(self.curves) > 1:
+                lines.append(f"class {name}")
+            rows = zip(curve.predicted, curve.observed, curve.standard_error, strict=True)
+            lines += [f"{p:9.3f}  {o:8.3f} ({e:.3f})" for p, o, e in rows]
+        return "\n".join(lines)

@@ -1,0 +1,370 @@
+"""A fit, all that can be told about it from bags alone, and the page that tells it."""
+
+from __future__ import annotations
+
+import html
+import os
+import secrets
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import logsumexp
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
+
+from unbag.assumption import AssumptionTest, assumption_test
+from unbag.bags import BagModel, Bags, check_bag_target
+from unbag.calibration import fit_calibrator
+from unbag.information import BagInformation, bag_information
+from unbag.metrics import Evaluation, cross_val_evaluate
+from unbag.provenance import provenance
+from unbag.reports.assumption import AssumptionDisplay
+from unbag.reports.bags import BagsDisplay
+from unbag.reports.columns import Columns, read_columns
+from unbag.reports.content import Finding, Section, Tile
+from unbag.reports.display import Display, counted, shown, whole
+from unbag.reports.page import make_page
+from unbag.reports.pairing import PairingDisplay
+from unbag.reports.path import PathDisplay, searching_model
+from unbag.reports.performance import performance_section, performance_tiles
+from unbag.reports.reliability import ReliabilityDisplay
+from unbag.reports.roc import RocDisplay
+from unbag.reports.sections import (
+    assumption_section,
+    assumption_tile,
+    bags_section,
+    bags_tile,
+    class_names,
+    pairing_section,
+    path_section,
+    reliability_section,
+)
+from unbag.reports.svg import make_axes_available
+
+# Of more columns than this only the scores are tested, unless asked for.
+_MOST_COLUMNS = 500
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Report:
+    """What `fit_report` found; printing it shows the sentences.
+
+    Attributes
+    ----------
+    title : str
+    estimator : classifier
+        Fitted to all bags.
+    evaluation : Evaluation
+        How good it is on bags that it did not see.
+    information : BagInformation
+        What the bags are worth.
+    assumption : dict of str to AssumptionTest or str
+        Tests of the scores and of the columns of X, or why there is none.
+    displays : dict of str to display
+        The pictures, each with its ``plot()`` and ``frame()``.
+    sections : tuple of Section
+    """
+
+    title: str
+    estimator: Any
+    evaluation: Evaluation
+    information: BagInformation
+    assumption: dict[str, AssumptionTest | str]
+    displays: dict[str, Display]
+    sections: tuple[Section, ...]
+    _facts: tuple[tuple[str, str], ...]
+    _tiles: tuple[Tile, ...]
+    _versions: str
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Everything that the report warns of."""
+        return tuple(text for section in self.sections for text in section.warnings)
+
+    def to_html(self) -> str:
+        """Return one self-contained HTML page, without scripts and without links to elsewhere."""
+        return make_page(
+            self.title,
+            self._facts,
+            self._tiles,
+            self.sections,
+            repr(self.estimator),
+            self._versions,
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the page; a file of that name is replaced at once, or not at all."""
+        target = _check_path(path)
+        page = self.to_html()
+        part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+        try:
+            with part.open("x", encoding="utf-8") as file:
+                file.write(page)
+            part.replace(target)
+        finally:
+            part.unlink(missing_ok=True)
+        return target
+
+    def __str__(self) -> str:
+        return "\n\n".join([shown(self.title), *map(str, self.sections)])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        page = html.escape(self.to_html())
+        return (
+            f'<iframe srcdoc="{page}" sandbox title="{html.escape(shown(self.title))}" '
+            'style="width:100%;height:40rem;border:0"></iframe>'
+        )
+
+
+def fit_report(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    cv: Any = 5,
+    title: str | None = None,
+    path: str | os.PathLike[str] | None = None,
+    labels: ArrayLike | None = None,
+    feature_names: ArrayLike | None = None,
+    threshold: float = 0.0,
+    class_prior: Any = "empirical",
+    bag_model: BagModel = "bags",
+    level: float = 0.95,
+    n_draws: int = 1000,
+    random_state: Any = 0,
+    n_jobs: int | None = None,
+    verbose: int = 0,
+) -> Report:
+    """Fit a classifier, and report from bags alone how good it is and how far to trust that.
+
+    Parameters
+    ----------
+    estimator : classifier or pipeline
+        Fitted to all bags if it is not yet; a clone is, so that yours stays as it is.
+    X : array, sparse matrix or data frame with n_instances rows
+    y : structured array from `unbag.bag_target`, or plain labels
+    cv : int, splitter or iterable, default=5
+        Folds of whole bags for the evaluation; clones of the estimator are fitted to them.
+    title : str, optional
+    path : str or path, optional
+        Where to write the page.
+    labels : array-like of shape (n_instances,), optional
+        True labels, if they are known after all; shown for comparison and used for nothing else.
+    feature_names : sequence of str, optional
+        Names of the columns of X, if that is no data frame.
+    threshold, class_prior, bag_model, level, n_draws, random_state
+        Of the evaluation; see `unbag.metrics.evaluate`.
+    n_jobs : int, optional
+        Folds fitted at the same time.
+    verbose : int, default=0
+        Whether to show a progress bar.
+
+    Returns
+    -------
+    report : Report
+        Print it, or see ``report.to_html()``, ``report.save(path)`` and ``report.displays``.
+
+    Examples
+    --------
+    >>> from unbag import LinearMCMClassifier
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.reports import fit_report
+    >>> data = make_gaussian_bags(n_bags=40, bag_size=50, random_state=0)
+    >>> report = fit_report(LinearMCMClassifier(), data.X, data.y, title="Two clouds")
+    >>> report.warnings
+    ()
+    >>> report.to_html().startswith("<!DOCTYPE html>")
+    True
+    """
+    make_axes_available()
+    if path is not None:
+        _check_path(path)
+    bags = check_bag_target(y)
+    with warnings.catch_warnings():
+        # the page says so
+        warnings.simplefilter("ignore", UserWarning)
+        information = bag_information(y)
+    model = _fitted(estimator, X, y)
+    evaluation = cross_val_evaluate(
+        estimator,
+        X,
+        y,
+        cv=cv,
+        threshold=threshold,
+        class_prior=class_prior,
+        bag_model=bag_model,
+        level=level,
+        n_draws=n_draws,
+        random_state=random_state,
+        n_jobs=n_jobs,
+        verbose=verbose,
+    )
+    displays: dict[str, Display] = {}
+    roc = None
+    if evaluation.roc is not None:
+        displays["roc"] = roc = RocDisplay.from_evaluation(evaluation, labels)
+    displays["bags"] = shape = BagsDisplay(bags, information)
+    tests, shown_tests, notes = _test(X, y, bags, evaluation, feature_names)
+    displays |= {f"assumption, {d.feature}": d for d in shown_tests}
+    sections = [
+        _with_convergence(performance_section(evaluation, bags, roc, labels), model),
+        bags_section(shape),
+        assumption_section(tests, shown_tests, notes),
+    ]
+    reliability = _reliability(y, evaluation)
+    if not isinstance(reliability, str):
+        displays["reliability"] = reliability
+    sections.append(reliability_section(reliability))
+    inner = searching_model(model)
+    if inner is not None:
+        displays["path"] = search = PathDisplay.from_estimator(inner)
+        sections.append(path_section(search))
+    if bags.n_classes == 2 and bags.noise is None and not bags.labelled.all():
+        pairs = PairingDisplay.from_data(y)
+        displays["pairs"] = pairs
+        sections.append(pairing_section(pairs, information.pairing_share, _last(model)))
+    origin = provenance()
+    report = Report(
+        title=str(title) if title is not None else f"{type(_last(model)).__name__} from bags",
+        estimator=model,
+        evaluation=evaluation,
+        information=information,
+        assumption=tests,
+        displays=displays,
+        sections=tuple(sections),
+        _facts=_facts(bags, X, evaluation, model, origin),
+        _tiles=(*performance_tiles(evaluation), bags_tile(information), assumption_tile(tests)),
+        _versions=", ".join(f"{k} {v}" for k, v in origin.items() if k not in ("date", "machine"))
+        + f"; {origin['machine']}; {origin['date']}",
+    )
+    if path is not None:
+        report.save(path)
+    return report
+
+
+def _fitted(estimator: Any, X: Any, y: Any) -> Any:
+    try:
+        check_is_fitted(estimator)
+    except NotFittedError:
+        pass
+    else:
+        return estimator
+    return clone(estimator).fit(X, y)
+
+
+def _last(model: Any) -> Any:
+    steps = getattr(model, "steps", None)
+    return steps[-1][1] if steps else model
+
+
+def _check_path(path: str | os.PathLike[str]) -> Path:
+    target = Path(path)
+    if not target.absolute().parent.is_dir():
+        raise FileNotFoundError(f"The folder of {str(target)!r} does not exist.")
+    if target.is_dir():
+        raise IsADirectoryError(f"{str(target)!r} is a folder; give the name of a file in it.")
+    return target
+
+
+def _facts(
+    bags: Bags, X: Any, evaluation: Evaluation, model: Any, origin: dict[str, str]
+) -> tuple[tuple[str, str], ...]:
+    columns = np.shape(X)[1] if len(np.shape(X)) == 2 else None
+    n_bags = int((~bags.labelled).sum())
+    n_labelled = int(bags.sizes[bags.labelled].sum())
+    sizes = bags.sizes[~bags.labelled]
+    facts = [("Model", type(_last(model)).__name__)]
+    if n_bags:
+        size = "" if len(sizes) == 0 else f" of {whole(sizes.min())}"
+        size += "" if sizes.min() == sizes.max() else f" to {whole(sizes.max())}"
+        facts.append(("Bags", f"{counted(n_bags, 'bag')}{size} instances"))
+    facts.append(("Instances", whole(bags.n_instances)))
+    if n_labelled:
+        facts.append(("Of these with a label", whole(n_labelled)))
+    if columns is not None:
+        facts.append(("Columns", whole(columns)))
+    shares = ", ".join(
+        f"{shown(name, 24)}: {100 * share:.0f}%"
+        for name, share in zip(bags.classes[:6], bags.class_shares[:6], strict=True)
+    )
+    facts.append(("Classes", shares + (", …" if bags.n_classes > 6 else "")))
+    if evaluation.fold is not None:
+        facts.append(("Folds", whole(evaluation.fold.max() + 1)))
+    return (*facts, ("Date", origin["date"]))
+
+
+def _with_convergence(section: Section, model: Any) -> Section:
+    if getattr(_last(model), "converged_", True):
+        return section
+    text = "The fit did not converge; raise max_iter, or scale the columns."
+    findings = (*section.findings, Finding(text, "warning"))
+    return Section(section.key, section.title, findings, section.pictures, section.tables)
+
+
+def _test(
+    X: Any, y: Any, bags: Bags, evaluation: Evaluation, feature_names: ArrayLike | None
+) -> tuple[dict[str, AssumptionTest | str], list[AssumptionDisplay], list[str]]:
+    """Test the out-of-fold scores, compared within folds, and the columns of X."""
+    if bags.labelled.all():
+        text = "all rows have labels, so that no proportion enters."
+        return {"The rows": text}, [], []
+    names = ["score"] if evaluation.scores.ndim == 1 else class_names(bags)
+    scores = read_columns(evaluation.scores, names)
+    columns, notes = read_columns(X, feature_names), []
+    candidates: dict[str, tuple[Columns, Any]] = {"The scores": (scores, evaluation.fold)}
+    if columns.left_out:
+        listed = ", ".join(shown(name, 40) for name in columns.left_out[:5])
+        more = f" and {len(columns.left_out) - 5} more" if len(columns.left_out) > 5 else ""
+        notes.append(f"Not tested, since not numbers or not complete: {listed}{more}.")
+    if len(columns.names) > _MOST_COLUMNS:
+        text = f"The {whole(len(columns.names))} columns of X were not tested one by one; "
+        notes.append(text + "unbag.assumption.assumption_test does so.")
+    elif len(columns.names):
+        candidates["The columns of X"] = (columns, None)
+    tests: dict[str, AssumptionTest | str] = {}
+    displays = []
+    for what, (table, groups) in candidates.items():
+        try:
+            test = assumption_test(table.values, y, groups=groups, feature_names=table.names)
+        except ValueError as error:
+            tests[what] = str(error)
+            continue
+        tests[what] = test
+        displays.append(AssumptionDisplay.from_table(table, y, test, groups=groups))
+    return tests, displays, notes
+
+
+def _reliability(y: Any, evaluation: Evaluation) -> ReliabilityDisplay | str:
+    """Reliability of probabilities, each by a map fitted to the other folds; or why not."""
+    try:
+        return ReliabilityDisplay.from_data(y, cross_calibrated(y, evaluation))
+    except ValueError as error:
+        return str(error)
+
+
+def cross_calibrated(y: Any, evaluation: Evaluation) -> NDArray[np.float64]:
+    """Probabilities of every class: the scores of each fold by a map fitted to the other folds."""
+    if evaluation.fold is None:
+        raise ValueError("Only out-of-fold scores, from cross_val_evaluate, can be calibrated.")
+    scores = evaluation.scores
+    if scores.ndim == 2:
+        # how far each class is ahead of the others
+        others = [np.delete(scores, c, axis=1) for c in range(scores.shape[1])]
+        scores = scores - np.column_stack([logsumexp(rest, axis=1) for rest in others])
+    y = np.asarray(y)
+    n_classes = check_bag_target(y).n_classes
+    chances = np.empty((len(y), n_classes))
+    for k in range(int(evaluation.fold.max()) + 1):
+        out = evaluation.fold == k
+        train = check_bag_target(y[~out])
+        if train.n_classes != n_classes:
+            raise ValueError("Some class is missing in all folds but one.")
+        chances[out] = fit_calibrator(scores[~out], train).predict_proba(scores[out])
+    return chances

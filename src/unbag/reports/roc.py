@@ -1,0 +1,144 @@
+"""The ROC curve from bags alone, with its band."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unbag.metrics import Estimate, Evaluation, RocBand, evaluate
+from unbag.reports.display import (
+    BLUE,
+    GREY,
+    INK,
+    Display,
+    add_legend,
+    finish,
+    make_axes,
+    make_frame,
+)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RocDisplay(Display):
+    """A label-free ROC curve, and the true one where labels are known for comparison.
+
+    Attributes
+    ----------
+    band : RocBand
+    auc : Estimate
+    true_curve : (fpr, tpr) or None
+    true_auc : float or None
+
+    Examples
+    --------
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.reports import RocDisplay
+    >>> data = make_gaussian_bags(n_bags=40, bag_size=50, random_state=0)
+    >>> display = RocDisplay.from_data(data.y, data.X[:, 0], labels=data.labels)
+    >>> bool(abs(display.auc.value - display.true_auc) < 0.03)
+    True
+    """
+
+    band: RocBand
+    auc: Estimate
+    true_curve: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
+    true_auc: float | None = None
+
+    @classmethod
+    def from_evaluation(cls, evaluation: Evaluation, labels: ArrayLike | None = None) -> Self:
+        """Take the curve of an evaluation.
+
+        Parameters
+        ----------
+        evaluation : Evaluation
+            From `unbag.metrics.cross_val_evaluate` or `unbag.metrics.evaluate`.
+        labels : array-like of shape (n_instances,), optional
+            True labels, if they are known after all; they are drawn for comparison only.
+        """
+        if evaluation.roc is None:
+            raise ValueError("The ROC curve is for two classes, and this evaluation has more.")
+        if labels is None:
+            return cls(evaluation.roc, evaluation["roc_auc"])
+        from sklearn.metrics import roc_auc_score, roc_curve
+
+        truth = check_labels(labels, len(evaluation.scores))
+        fpr, tpr, _ = roc_curve(truth, evaluation.scores)
+        # a point for every row is more than any picture shows
+        grid = np.linspace(0, 1, 501)
+        curve = (grid, np.interp(grid, fpr, tpr)) if len(fpr) > len(grid) else (fpr, tpr)
+        auc = float(roc_auc_score(truth, evaluation.scores))
+        return cls(evaluation.roc, evaluation["roc_auc"], curve, auc)
+
+    @classmethod
+    def from_data(
+        cls, y: Any, scores: ArrayLike, *, labels: ArrayLike | None = None, **options: Any
+    ) -> Self:
+        """Evaluate scores of bags that the model was not trained on.
+
+        ``options`` are those of `unbag.metrics.evaluate`.
+        """
+        return cls.from_evaluation(evaluate(y, scores, **options), labels)
+
+    def frame(self) -> Any:
+        """One row per rate of false positives: the rate of true positives and its limits."""
+        band = self.band
+        columns = {"fpr": band.fpr, "tpr": band.tpr, "low": band.low, "high": band.high}
+        if self.true_curve is not None:
+            columns["true tpr"] = np.interp(band.fpr, *self.true_curve)
+        return make_frame(columns)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the curve with its band and return the axes."""
+        ax = make_axes(ax)
+        band = self.band
+        ax.fill_between(
+            band.fpr,
+            band.low,
+            band.high,
+            color=BLUE,
+            alpha=0.2,
+            linewidth=0,
+            label=f"{100 * band.level:g}% band, point by point",
+        )
+        auc = np.clip(self.auc.value, 0, 1)
+        ax.plot(band.fpr, band.tpr, color=BLUE, label=f"from proportions (AUC {auc:.3f})")
+        if self.true_curve is not None:
+            label = f"with the labels (AUC {self.true_auc:.3f})"
+            ax.plot(*self.true_curve, color=INK, linestyle="--", linewidth=1.2, label=label)
+        ax.plot([0, 1], [0, 1], color=GREY, linestyle=":", label="chance", zorder=1)
+        ax.set(
+            xlabel="false alarms among negatives (FPR)",
+            ylabel="found among positives (TPR)",
+            xlim=(-0.01, 1.01),
+            ylim=(-0.01, 1.01),
+            aspect="equal",
+        )
+        add_legend(ax, loc="lower right")
+        return finish(ax)
+
+    def __str__(self) -> str:
+        lines = [f"AUC {self.auc}, from proportions alone."]
+        if self.true_auc is not None:
+            lines.append(f"AUC {self.true_auc:.4f} with the labels.")
+        for at in (0.1, 0.2, 0.5):
+            k = int(np.argmin(np.abs(self.band.fpr - at)))
+            low, high = self.band.low[k], self.band.high[k]
+            lines.append(f"  TPR at FPR {at:g}: {self.band.tpr[k]:.3f} ({low:.3f} to {high:.3f})")
+        return "\n".join(lines)
+
+
+def check_labels(labels: ArrayLike, n_instances: int) -> NDArray[np.bool_]:
+    """Read labels of two classes as true for the second."""
+    values = np.asarray(labels)
+    if values.shape != (n_instances,):
+        raise ValueError(
+            f"labels must hold one label for each of the {n_instances} instances; its shape is "
+            f"{values.shape}."
+        )
+    names, codes = np.unique(values, return_inverse=True)
+    if len(names) != 2:
+        raise ValueError(f"labels must be of two classes, and there are {len(names)}.")
+    return codes == 1

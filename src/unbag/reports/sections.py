@@ -1,0 +1,317 @@
+"""The other questions that a report answers, one function each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from unbag.assumption import AssumptionTest
+from unbag.bags import Bags
+from unbag.information import BagInformation
+from unbag.reports.assumption import AssumptionDisplay
+from unbag.reports.bags import BagsDisplay
+from unbag.reports.content import Finding, Picture, Section, Table, Tile
+from unbag.reports.display import counted, percent, shown, whole
+from unbag.reports.pairing import PairingDisplay
+from unbag.reports.path import PathDisplay
+from unbag.reports.reliability import ReliabilityDisplay
+
+# Shares of a class that vary by less than this over bags leave little to learn from.
+_LITTLE_SPREAD = 0.05
+_FEW_BAGS = 10
+# Share of intervals of two standard errors, from few bags, that miss the truth.
+_MISSES = 0.07
+_RARE = 0.01
+_LISTED = 10
+
+
+def bags_section(display: BagsDisplay) -> Section:
+    """Tell what the bags are worth."""
+    information, bags = display.information, display.bags
+    findings = [Finding(information.summary), *_bag_warnings(display)]
+    if bags.noise is not None:
+        text = "The proportions are noisy; estimates and intervals allow for that."
+        findings.append(Finding(text, "note"))
+    low, high = bags.proportions[:, -1].min(), bags.proportions[:, -1].max()
+    pictures, tables = [], [_bag_table(information)]
+    if not bags.labelled.all():
+        what = "positives" if bags.n_classes == 2 else f"class {shown(bags.classes[-1], 40)}"
+        pictures.append(
+            Picture(
+                display.plot,
+                "How the proportions are spread over the bags. The further, the better.",
+                f"The share of {what} in a bag lies between {percent(low)} and {percent(high)}.",
+            )
+        )
+        if bags.sizes.min() < bags.sizes.max():
+            small, large = whole(bags.sizes.min()), whole(bags.sizes.max())
+            pictures.append(
+                Picture(
+                    lambda ax: display.plot(ax, view="sizes"),
+                    "How large the bags are.",
+                    f"Histogram: bags have between {small} and {large} instances.",
+                )
+            )
+        half = counted(display.bags_for(0.5), "bag")
+        pictures.append(
+            Picture(
+                lambda ax: display.plot(ax, view="information"),
+                f"How much the most informative bags tell: {half} of {whole(bags.n_bags)} "
+                "hold half of the information.",
+                f"Curve of the information held by the most informative bags: {half} hold half.",
+            )
+        )
+    if information.finer:
+        tables.append(_finer_table(information))
+    return Section(
+        "bags", "What are the bags worth?", tuple(findings), tuple(pictures), tuple(tables)
+    )
+
+
+def _bag_warnings(display: BagsDisplay) -> list[Finding]:
+    bags, found = display.bags, []
+    least = int(display.spread.argmin())
+    if display.spread[least] < _LITTLE_SPREAD:
+        name = "positives" if bags.n_classes == 2 else f"class {shown(bags.classes[least], 40)}"
+        text = (
+            f"The share of {name} hardly varies from bag to bag (standard deviation "
+            f"{display.spread[least]:.2g}). Bags tell classes apart by their differences; bags of "
+            "more different mixtures would help most."
+        )
+        found.append(Finding(text, "warning"))
+    if display.information.warning:
+        found.append(Finding(display.information.warning, "warning"))
+    if bags.n_bags < _FEW_BAGS and not bags.labelled.all():
+        text = f"There are only {counted(bags.n_bags, 'bag')}: intervals are rough."
+        found.append(Finding(text, "note"))
+    return found
+
+
+def bags_tile(information: BagInformation) -> Tile:
+    """Give the number of labelled rows that the bags are worth."""
+    return Tile(
+        "worth in labelled rows",
+        whole(information.labelled_rows),
+        f"{percent(information.share_of_labels)} of what all labels would give",
+    )
+
+
+def _bag_table(information: BagInformation) -> Table:
+    columns = information.by_bag
+    n = len(columns["bag"])
+    names = [name for name in columns if name not in ("bag", "size", "share")]
+    heads = [
+        "Share of positives"
+        if name == "proportion"
+        else f"Share of {shown(name.removeprefix('proportion of '), 40)}"
+        for name in names
+    ]
+    rows = [
+        (
+            shown(columns["bag"][k], 60),
+            whole(columns["size"][k]),
+            *(percent(columns[name][k], 1) for name in names),
+            percent(columns["share"][k], 1),
+        )
+        for k in range(min(n, _LISTED))
+    ]
+    which = f"The {_LISTED} most informative of {whole(n)} bags" if n > _LISTED else "The bags"
+    return Table(which, ("Bag", "Instances", *heads, "Information"), tuple(rows))
+
+
+def _finer_table(information: BagInformation) -> Table:
+    finer = information.finer
+    rows = tuple(
+        (
+            whole(finer["pieces"][k]),
+            whole(finer["n_bags"][k]),
+            f"{finer['mean_size'][k]:,.3g}" if finer["mean_size"][k] < 1000 else "over 1,000",
+            whole(finer["labelled_rows"][k]),
+            percent(finer["share_of_labels"][k]),
+        )
+        for k in range(len(finer["pieces"]))
+    )
+    return Table(
+        "What to expect if proportions were known for smaller bags: every bag cut at random",
+        ("Pieces of a bag", "Bags", "Mean size", "Worth in labelled rows", "Of all labels"),
+        rows,
+    )
+
+
+def assumption_section(
+    tests: dict[str, AssumptionTest | str], displays: list[AssumptionDisplay], notes: list[str]
+) -> Section:
+    """Tell whether instances of a class are alike in all bags, as far as can be seen.
+
+    ``tests`` holds for each thing that was tested the result, or why there is none.
+    """
+    findings = [
+        Finding(
+            "Everything here rests on one assumption: an instance of a class looks the same in "
+            "whatever bag it is. If so, the mean of any column over a bag follows its proportions."
+        )
+    ]
+    tables: list[Table] = []
+    for what, test in tests.items():
+        if isinstance(test, str):
+            findings.append(Finding(f"{what} could not be tested: {test}", "note"))
+            continue
+        if test.reject:
+            text = f"{what} speak against the assumption. {test.summary}"
+            if not tables:
+                text += (
+                    " Estimates on this page may be off by more than their intervals say; look at "
+                    "these bags and columns first."
+                )
+            findings.append(Finding(text, "warning"))
+            tables.append(_suspects(what, test))
+        else:
+            findings.append(Finding(f"{what}: {_lower(test.summary)}", "good"))
+        findings += [Finding(note, "note") for note in test.notes]
+    findings += [Finding(note, "note") for note in notes]
+    pictures = [
+        Picture(
+            display.plot,
+            f"Means of bags and what their proportions lead one to expect, for "
+            f"{shown(display.feature, 40)}.",
+            f"Bag means of {shown(display.feature, 40)} against the proportions, with the fitted "
+            f"line; {counted(int(display.suspicious.sum()), 'bag stands', 'bags stand')} out.",
+        )
+        for display in displays
+    ]
+    return Section(
+        "assumption",
+        "Does the assumption hold?",
+        tuple(findings),
+        tuple(pictures),
+        tuple(tables),
+    )
+
+
+def assumption_tile(tests: dict[str, AssumptionTest | str]) -> Tile:
+    """Give the finding of the tests in a word."""
+    found = [test for test in tests.values() if isinstance(test, AssumptionTest)]
+    if not found:
+        return Tile("the assumption", "not tested", "too few bags")
+    least = p_text(min(test.p_value for test in found))
+    if any(test.reject for test in found):
+        return Tile("the assumption", "rejected", least, "warning")
+    return Tile("the assumption", "no objection", f"{least} at the least", "good")
+
+
+def p_text(p: float) -> str:
+    """Write a p-value."""
+    return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
+
+
+def _suspects(what: str, test: AssumptionTest) -> Table:
+    table = test.bags
+    keep = np.flatnonzero(table["adjusted_p_value"] <= test.level)[:_LISTED]
+    if len(keep) == 0:
+        keep = np.arange(min(5, len(table["bag"])))
+    rows = tuple(
+        (
+            shown(table["bag"][k], 60),
+            whole(table["size"][k]),
+            shown(table["feature"][k], 60),
+            f"{table['z'][k]:+.1f}",
+            p_text(table["adjusted_p_value"][k]).removeprefix("p = ").removeprefix("p "),
+        )
+        for k in keep
+    )
+    header = ("Bag", "Instances", "Most in", "Standard errors off", "p, adjusted")
+    return Table(f"The bags that fit worst, by {_lower(what)}", header, rows)
+
+
+def _lower(sentence: str) -> str:
+    return sentence[:1].lower() + sentence[1:]
+
+
+def reliability_section(display: ReliabilityDisplay | str) -> Section:
+    """Tell whether calibrated probabilities can be taken at their word; a str says why not."""
+    if isinstance(display, str):
+        finding = Finding(f"Probabilities could not be calibrated: {display}", "note")
+        return Section("probabilities", "Are its probabilities right?", (finding,))
+    curve = next(iter(display.curves.values()))
+    top = int(np.argmax(curve.predicted))
+    what = "positive" if len(display.curves) == 1 else f"of class {next(iter(display.curves))}"
+    within = 2 * curve.standard_error[top]
+    margin = f" (give or take {100 * within:.2g} points)" if np.isfinite(within) else ""
+    observed = float(np.clip(curve.observed[top], 0, 1))
+    text = (
+        f"Of the instances with the highest calibrated probabilities, {percent(observed)} are "
+        f"estimated to be {what}{margin}; predicted are {percent(curve.predicted[top])}."
+    )
+    findings = [Finding(text)]
+    agree, n_bins = display.agreeing
+    if n_bins:
+        text = (
+            f"In {agree} of {n_bins} groups of similar probability, the predicted and the "
+            "estimated share agree within two standard errors."
+        )
+        # so many that miss would be rare if probabilities were right
+        rare = stats.binom.sf(n_bins - agree - 1, n_bins, _MISSES) < _RARE
+        findings.append(Finding(text, "warning" if rare else "good"))
+    text = (
+        "These are the scores of the folds, turned into probabilities by "
+        "a sigmoid fitted to the other folds, as BagCalibratedClassifier does."
+    )
+    findings.append(Finding(text, "note"))
+    picture = Picture(
+        display.plot,
+        "Predicted probabilities and the shares estimated from bags. Points on the dotted line "
+        "are as predicted.",
+        f"Reliability curve; at the top, {percent(curve.predicted[top])} predicted and "
+        f"{percent(observed)} observed.",
+    )
+    return Section("probabilities", "Are its probabilities right?", tuple(findings), (picture,))
+
+
+def path_section(display: PathDisplay) -> Section:
+    """Tell how the penalty was chosen."""
+    low, high = display.alphas.min(), display.alphas.max()
+    text = (
+        f"Of {counted(len(display.alphas), 'penalty', 'penalties')} from {low:.2g} to {high:.2g}, "
+        f"{display.alpha:.2g} had the least risk on bags held out, estimated without labels."
+    )
+    findings = [Finding(text)]
+    if display.edge:
+        text = (
+            f"It is the {display.edge} that was tried; a still "
+            f"{'stronger' if display.edge == 'strongest' else 'weaker'} one may do better "
+            "(parameter alphas)."
+        )
+        findings.append(Finding(text, "note"))
+    caption = "The risk by which the penalty is chosen. Towards the right models become simpler."
+    picture = Picture(display.plot, caption, f"Risk over penalties, least at {display.alpha:.2g}.")
+    return Section("penalty", "How was the penalty chosen?", tuple(findings), (picture,))
+
+
+def pairing_section(display: PairingDisplay, share: float | None, model: Any) -> Section:
+    """Tell how the bags pair up, and what pairing would cost."""
+    difference = display.high - display.low
+    text = (
+        f"The best pairing has {counted(len(difference), 'pair')} of bags, whose proportions "
+        f"differ by {difference.min():.2g} to {difference.max():.2g}, half of them by more than "
+        f"{np.median(difference):.2g}."
+    )
+    if share is not None:
+        text += f" Pairs keep {percent(share)} of the information that the bags hold."
+    if getattr(model, "weights", None) == "least_squares":
+        text += " This model does not pair bags: its least-squares weights use all of it."
+    elif getattr(model, "weights", None) == "pairs":
+        text += " This model was trained on pairs."
+    caption = "Which proportions are paired; far apart is good."
+    if len(difference) == 1:
+        caption = "The two bags of the only pair."
+    alt = f"Pairs of proportions; the median difference is {np.median(difference):.2g}."
+    picture = Picture(display.plot, caption, alt)
+    return Section("pairs", "How do the bags pair up?", (Finding(text),), (picture,))
+
+
+def class_names(bags: Bags) -> NDArray[Any]:
+    """Name the column of scores of each class."""
+    return np.array([f"score of class {shown(name)}" for name in bags.classes], dtype=str)

@@ -1,0 +1,279 @@
+"""Displays: their numbers, that they can be drawn with few and many bags, and their names."""
+
+import sys
+from dataclasses import FrozenInstanceError
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib._pylab_helpers import Gcf
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from sklearn.metrics import roc_auc_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from unbag import LinearMCMClassifier, LinearMCMClassifierCV, bag_target, check_bag_target
+from unbag.datasets import make_gaussian_bags
+from unbag.metrics import evaluate
+from unbag.reports import (
+    AssumptionDisplay,
+    BagsDisplay,
+    PairingDisplay,
+    PathDisplay,
+    ReliabilityDisplay,
+    RocDisplay,
+)
+from unbag.reports.display import shown
+from unbag.reports.svg import draw_svg
+
+DATA = make_gaussian_bags(n_bags=20, bag_size=40, n_features=1, random_state=0)
+SCORES = DATA.X[:, 0]
+CHANCE = 1 / (1 + np.exp(-2 * SCORES))
+ALPHAS = [0.001, 0.01, 0.1]
+
+
+def make_displays(data, *, draws=50):
+    scores = data.X[:, 0]
+    return {
+        "bags": BagsDisplay.from_data(data.y),
+        "pairing": PairingDisplay.from_data(data.y),
+        "roc": RocDisplay.from_data(data.y, scores, labels=data.labels, n_draws=draws),
+        "assumption": AssumptionDisplay.from_data(scores, data.y),
+        "reliability": ReliabilityDisplay.from_data(data.y, 1 / (1 + np.exp(-2 * scores))),
+    }
+
+
+DISPLAYS = {
+    **make_displays(DATA),
+    "path": PathDisplay.from_estimator(LinearMCMClassifierCV(ALPHAS).fit(DATA.X, DATA.y)),
+}
+
+
+@pytest.mark.parametrize("name", DISPLAYS)
+def test_a_display_draws_prints_and_gives_its_numbers(name):
+    display = DISPLAYS[name]
+    axes = display.plot()
+    assert isinstance(axes, Axes)
+    assert axes.get_xlabel()
+    FigureCanvasAgg(axes.figure).draw()
+    given = Figure().subplots()
+    assert display.plot(given) is given
+    frame = display.frame()
+    assert isinstance(frame, pd.DataFrame)
+    assert len(frame) > 0
+    assert str(display) == repr(display)
+    assert len(str(display)) < 1500
+    with pytest.raises(FrozenInstanceError):
+        display.anything = 1
+    # nothing global is touched
+    assert Gcf.get_all_fig_managers() == []
+
+
+def test_many_bags_stay_readable_and_small():
+    sizes = np.random.default_rng(0).integers(2, 12, 10_000)
+    many = make_gaussian_bags(bag_size=sizes, n_features=1, random_state=0)
+    for name, display in make_displays(many, draws=2).items():
+        svg = draw_svg(display.plot, name=name, alt="")
+        assert len(svg) < 150_000, name
+    bags = BagsDisplay.from_data(many.y)
+    for view in ("sizes", "information"):
+        assert len(draw_svg(partial(bags.plot, view=view), name=view, alt="")) < 250_000
+
+
+def test_without_matplotlib_it_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(ImportError, match=r"pip install unbag\[report\]"):
+        DISPLAYS["bags"].plot()
+
+
+def test_without_pandas_it_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match=r"pip install unbag\[report\]"):
+        DISPLAYS["bags"].frame()
+
+
+@pytest.mark.parametrize("name", ["$x_1$", "$\\frac{", "a&b", "<b>", "名前"])
+def test_names_are_drawn_as_they_are(name):
+    y = bag_target([name, "b", "c", "d"], [0.1, 0.9, 0.4, 0.6])
+    svg = draw_svg(PairingDisplay.from_data(y).plot, name="p", alt=name)
+    escaped = name.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    assert f"b – {escaped}<" in svg
+
+
+def test_columns_and_classes_are_no_formulas():
+    display = AssumptionDisplay.from_data(DATA.X, DATA.y, feature_names=["$y^2$"])
+    assert "mean rank of $y^2$, in %<" in draw_svg(display.plot, name="a", alt="")
+    labels = np.array(["$a$", "$b_1$", "c"])[np.arange(len(DATA.y)) % 3]
+    svg = draw_svg(BagsDisplay.from_data(labels).plot, name="b", alt="")
+    assert ">$b_1$<" in svg
+
+
+def test_shown_names_obey_nothing():
+    assert shown("a\u202eb\x00\n\u2028\ud800") == "a\\u202eb\\x00\\n\\u2028\\ud800"
+    assert shown("ünï 名前 סניף") == "ünï 名前 סניף"
+    assert shown(np.int64(3)) == "3"
+
+
+# --- bags -------------------------------------------------------------------------------------
+
+
+def test_bags_numbers():
+    display = DISPLAYS["bags"]
+    frame = display.frame()
+    assert frame["share"].sum() == pytest.approx(1)
+    assert display.bags_for(1.0) <= 20
+    reached = np.sort(frame["share"])[::-1].cumsum()
+    k = display.bags_for(0.5)
+    assert reached[k - 1] >= 0.5 - 1e-9 > reached[k - 2] - 2e-9
+    positive = np.repeat(display.bags.proportions[:, 1], display.bags.sizes)
+    assert display.spread == pytest.approx([positive.std()] * 2)
+
+
+def test_bags_of_three_classes_and_unknown_views():
+    data = make_gaussian_bags(n_bags=12, bag_size=20, n_classes=3, random_state=0)
+    display = BagsDisplay.from_data(data.y)
+    labels = [text.get_text() for text in display.plot().get_yticklabels()]
+    assert labels == ["0", "1", "2"]
+    with pytest.raises(ValueError, match="view must be one of 'proportions'"):
+        display.plot(view="colours")
+
+
+# --- pairing ----------------------------------------------------------------------------------
+
+
+def test_pairing_numbers_add_up_to_the_information():
+    display = DISPLAYS["pairing"]
+    frame = display.frame()
+    n = 2 / (1 / frame["size of positive"] + 1 / frame["size of negative"])
+    bags = check_bag_target(DATA.y)
+    expected = display.pairing.information(bags.proportions[:, 1], bags.sizes)
+    assert np.sum(n * frame["difference"] ** 2) == pytest.approx(expected)
+    assert (frame["difference"] > 0).all()
+
+
+def test_pairing_is_for_two_classes():
+    y = make_gaussian_bags(n_bags=6, n_classes=3, random_state=0).y
+    with pytest.raises(ValueError, match="two classes and there are 3"):
+        PairingDisplay.from_data(y)
+
+
+# --- path -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("selection", ["pooled", "folds"])
+def test_path_chooses_the_least_criterion(selection):
+    model = make_pipeline(StandardScaler(), LinearMCMClassifierCV(ALPHAS, selection=selection))
+    display = PathDisplay.from_estimator(model.fit(DATA.X, DATA.y))
+    frame = display.frame()
+    assert frame.loc[frame["criterion"].idxmin(), "chosen"]
+    assert frame["chosen"].sum() == 1
+    folds = [c for c in frame.columns if c.startswith("fold")]
+    assert len(folds) == (5 if selection == "folds" else 0)
+    display.plot()
+
+
+def test_path_says_where_the_choice_lies():
+    alphas, risks = np.array([1.0, 0.1, 0.01]), np.array([3.0, 2.0, 1.0])
+    assert PathDisplay(alphas, risks, 0.01).edge == "weakest"
+    assert PathDisplay(alphas, risks[::-1], 1.0).edge == "strongest"
+    assert PathDisplay(alphas, risks, 0.1).edge == ""
+
+
+def test_no_path_without_a_search():
+    with pytest.raises(ValueError, match="LinearMCMClassifier has no path"):
+        PathDisplay.from_estimator(LinearMCMClassifier().fit(DATA.X, DATA.y))
+
+
+# --- ROC --------------------------------------------------------------------------------------
+
+
+def test_with_labels_for_bags_both_curves_are_the_same():
+    display = RocDisplay.from_data(DATA.labels, SCORES, labels=DATA.labels, n_draws=20)
+    assert display.true_auc == pytest.approx(roc_auc_score(DATA.labels, SCORES))
+    assert display.auc.value == pytest.approx(display.true_auc)
+    frame = display.frame()
+    np.testing.assert_allclose(frame["tpr"], frame["true tpr"], atol=0.02)
+
+
+def test_roc_refuses_what_does_not_fit():
+    data = make_gaussian_bags(n_bags=9, bag_size=20, n_classes=3, random_state=0)
+    scores = np.column_stack([data.X, data.X[:, 0]])
+    with pytest.raises(ValueError, match="ROC curve is for two classes"):
+        RocDisplay.from_evaluation(evaluate(data.y, scores, n_draws=10))
+    with pytest.raises(ValueError, match="one label for each of the 800 instances"):
+        RocDisplay.from_data(DATA.y, SCORES, labels=[0, 1], n_draws=10)
+
+
+# --- assumption -------------------------------------------------------------------------------
+
+
+def test_the_line_is_that_of_weighted_least_squares():
+    display = DISPLAYS["assumption"]
+    sizes = check_bag_target(DATA.y).sizes
+    line = np.polynomial.Polynomial.fit(display.position, display.mean, 1, w=np.sqrt(sizes))
+    np.testing.assert_allclose(display.expected, line(display.position))
+
+
+def test_standard_errors_are_right_where_classes_are_alike():
+    rng = np.random.default_rng(0)
+    y = make_gaussian_bags(n_bags=400, bag_size=50, random_state=0).y
+    display = AssumptionDisplay.from_data(rng.normal(size=len(y)), y)
+    assert np.std(display.residual) == pytest.approx(1, abs=0.12)
+
+
+def test_a_shift_of_a_whole_fold_changes_nothing():
+    fold = DATA.y["bag"] % 2
+    one = AssumptionDisplay.from_data(SCORES, DATA.y, groups=fold)
+    other = AssumptionDisplay.from_data(SCORES + 100 * fold, DATA.y, groups=fold)
+    np.testing.assert_allclose(one.mean, other.mean)
+    assert not other.suspicious.any()
+
+
+def test_the_worst_column_and_bag_are_shown():
+    data = make_gaussian_bags(n_bags=40, bag_size=50, random_state=0)
+    X = pd.DataFrame({"still": data.X[:, 0], "moved": data.X[:, 1], "text": "a"})
+    X.loc[data.y["bag"] == 7, "moved"] += 1.5
+    display = AssumptionDisplay.from_data(X, data.y)
+    assert display.feature == "moved"
+    assert display.bag[display.suspicious].tolist() == [7]
+    texts = [text.get_text() for text in display.plot().texts]
+    assert texts == ["7"]
+    with pytest.raises(ValueError, match="no column 'height'"):
+        AssumptionDisplay.from_data(X, data.y, feature="height")
+
+
+def test_with_three_classes_means_are_drawn_over_what_is_expected():
+    data = make_gaussian_bags(n_bags=20, bag_size=30, n_classes=3, random_state=0)
+    display = AssumptionDisplay.from_data(data.X, data.y)
+    np.testing.assert_allclose(display.position, display.expected)
+    display.plot()
+
+
+# --- reliability ------------------------------------------------------------------------------
+
+
+def test_with_labels_reliability_counts():
+    display = ReliabilityDisplay.from_data(DATA.labels, CHANCE, n_bins=4)
+    place = np.searchsorted(np.quantile(CHANCE, [0.25, 0.5, 0.75]), CHANCE)
+    shares = [DATA.labels[place == k].mean() for k in range(4)]
+    np.testing.assert_allclose(display.frame()["observed"], shares)
+
+
+def test_reliability_counts_the_bins_that_agree():
+    share = DATA.labels.mean()
+    odds = np.exp(2 * SCORES) * share / (1 - share)
+    agree, n_bins = ReliabilityDisplay.from_data(DATA.y, odds / (1 + odds)).agreeing
+    assert n_bins == 10
+    assert agree >= 8
+    assert ReliabilityDisplay.from_data(DATA.y, 1 / (1 + odds)).agreeing[0] < 5
+
+
+def test_every_class_has_its_curve():
+    data = make_gaussian_bags(n_bags=20, bag_size=40, n_classes=3, random_state=0)
+    weights = np.exp(data.X @ data.means.T)
+    display = ReliabilityDisplay.from_data(data.y, weights / weights.sum(axis=1, keepdims=True))
+    assert list(display.curves) == ["0", "1", "2"]
+    assert len(display.plot().get_legend().get_texts()) == 4

@@ -1,0 +1,239 @@
+"""The whole report: what it says, that what it says is escaped, and how it is written."""
+
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_array
+from sklearn.base import clone
+from sklearn.metrics import balanced_accuracy_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from unbag import LinearMCMClassifier, LinearMCMClassifierCV, bag_target
+from unbag.datasets import make_gaussian_bags
+from unbag.reports import Report, fit_report
+
+DATA = make_gaussian_bags(n_bags=24, bag_size=40, random_state=0)
+MODEL = LinearMCMClassifier()
+
+
+class Page(HTMLParser):
+    """Gathers elements, ids and text of a page, and checks that tags are closed."""
+
+    VOID = frozenset(("meta", "link"))
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.tags, self.ids, self.links, self.outside = [], [], [], [], []
+        self.svgs, self.words = [], []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.handle_startendtag(tag, attrs)
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        values = dict(attrs)
+        self.tags.append(tag)
+        self.ids += [values["id"]] if "id" in values else []
+        self.links += [v[1:] for k, v in attrs if k.endswith("href") and v.startswith("#")]
+        self.links += [m for v in values.values() for m in re.findall(r"url\(#([^)]*)\)", v or "")]
+        self.outside += [v for k, v in attrs if k in ("src", "href") and v[0] != "#"]
+        self.svgs += [values] if tag == "svg" else []
+        assert not any(name.startswith("on") for name in values)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if "style" not in self.open:
+            self.words.append(data)
+
+
+@pytest.fixture(scope="module")
+def report():
+    return fit_report(LinearMCMClassifierCV([0.001, 0.01, 0.1]), DATA.X, DATA.y, labels=DATA.labels)
+
+
+def titles(report):
+    return [section.title for section in report.sections]
+
+
+def test_a_page_is_whole_and_needs_nothing_else(report):
+    text = report.to_html()
+    page = Page(text)
+    assert page.open == []
+    assert len(page.ids) == len(set(page.ids))
+    assert set(page.links) <= set(page.ids)
+    assert page.outside == ["data:,"]
+    assert "script" not in page.tags
+    assert "://" not in "".join(page.words)
+    assert all(svg["role"] == "img" and svg["aria-label"] for svg in page.svgs)
+    assert len(page.svgs) == 8
+    assert len(text) < 300_000
+    # the same report is the same page
+    assert report.to_html() == text
+
+
+def test_every_question_is_answered(report):
+    assert titles(report) == [
+        "How good is the classifier?",
+        "What are the bags worth?",
+        "Does the assumption hold?",
+        "Are its probabilities right?",
+        "How was the penalty chosen?",
+        "How do the bags pair up?",
+    ]
+    assert report.warnings == ()
+    words = str(report)
+    auc = report.evaluation["roc_auc"]
+    digits = 1 if auc.high - auc.low < 0.04 else 0
+    assert f"in {100 * auc.value:.{digits}f}% of cases" in words
+    assert "Nothing speaks against".lower() in words.lower()
+    assert set(report.displays) >= {"roc", "bags", "reliability", "path", "pairs"}
+
+
+def test_the_truth_stands_beside_the_estimates(report):
+    (table,) = report.sections[0].tables
+    truth = balanced_accuracy_score(DATA.labels, report.evaluation.scores > 0)
+    row = next(row for row in table.rows if row[0] == "Balanced accuracy")
+    assert row[-1] == f"{100 * truth:.1f}%"
+    assert table.header[-1] == "With the labels"
+
+
+def test_names_are_text_and_nothing_else(nasty_report):
+    text = nasty_report.to_html()
+    page = Page(text)
+    assert page.open == []
+    assert not {"script", "img"} & set(page.tags)
+    words = "".join(page.words)
+    assert "<script>alert(2)</script> & $t$ \\u2067" in words
+    assert "'<script>alert(1)</script>'" in words
+    assert "be\\x07ll\\nline" in words
+    assert not set("\u202e\x07\u2067") & set(text)
+    assert nasty_report.assumption["The columns of X"].reject
+    assert any("speak against the assumption" in text for text in nasty_report.warnings)
+
+
+def test_yours_stays_as_it_is_and_fitted_models_are_used():
+    mine = LinearMCMClassifier()
+    report = fit_report(mine, DATA.X, DATA.y, cv=2, n_draws=50)
+    assert not hasattr(mine, "coef_")
+    assert hasattr(report.estimator, "coef_")
+    fitted = clone(mine).fit(DATA.X, DATA.y)
+    assert fit_report(fitted, DATA.X, DATA.y, cv=2, n_draws=50).estimator is fitted
+
+
+def test_pages_are_written_at_once_or_not_at_all(report, tmp_path, monkeypatch):
+    monkeypatch.setattr(Report, "to_html", lambda _: "α page")
+    target = tmp_path / "page.html"
+    target.write_text("old")
+    assert report.save(target) == target
+    assert target.read_text(encoding="utf-8") == "α page"
+    target.write_text("old")
+    monkeypatch.setattr("pathlib.Path.replace", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        report.save(target)
+    assert target.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_path_that_cannot_be_is_refused_before_the_work(tmp_path):
+    with pytest.raises(FileNotFoundError, match="does not exist"):
+        fit_report(None, None, None, path=tmp_path / "nowhere" / "page.html")
+    with pytest.raises(IsADirectoryError, match="is a folder"):
+        fit_report(None, None, None, path=tmp_path)
+
+
+def test_a_path_is_written(tmp_path):
+    fit_report(MODEL, DATA.X, DATA.y, cv=2, n_draws=50, path=str(tmp_path / "page.html"))
+    assert (tmp_path / "page.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+
+
+def test_three_classes():
+    data = make_gaussian_bags(n_bags=24, bag_size=30, n_classes=3, random_state=0)
+    report = fit_report(MODEL, data.X, data.y, cv=3, n_draws=50, labels=data.labels)
+    assert "roc" not in report.displays
+    assert "How do the bags pair up?" not in titles(report)
+    names = [row[0] for row in report.sections[0].tables[0].rows]
+    assert names[-3:] == [f"Found of class {c} (recall)" for c in range(3)]
+    page = Page(report.to_html())
+    assert page.open == []
+    assert "On average over the 3 classes" in "".join(page.words)
+
+
+def test_plain_labels():
+    labels = np.array(["<no>", "$yes$"])[DATA.labels]
+    report = fit_report(MODEL, DATA.X, labels, cv=3, n_draws=50)
+    words = "".join(Page(report.to_html()).words)
+    assert "estimated from labels" in words
+    assert "All 960 rows are labelled" in words
+    assert "pairs" not in report.displays
+
+
+def test_frames_with_text_and_gaps_in_a_pipeline():
+    X = pd.DataFrame(DATA.X, columns=["a", "b"]).assign(words="w", gaps=[np.nan] + [0.0] * 959)
+    first = make_pipeline(_Keep(["a", "b"]), StandardScaler(), LinearMCMClassifierCV([0.01, 0.1]))
+    report = fit_report(first, X, DATA.y, cv=2, n_draws=50)
+    assert "path" in report.displays
+    assert "Not tested, since not numbers or not complete: words, gaps." in str(report)
+    assert list(report.assumption["The columns of X"].features["feature"]) == ["a", "b"]
+
+
+class _Keep(StandardScaler):
+    """Passes on some columns."""
+
+    def __init__(self, columns):
+        self.columns = columns
+
+    def fit(self, X, y=None):  # noqa: ARG002
+        self.n_features_in_ = X.shape[1]
+        return self
+
+    def transform(self, X):
+        return X[self.columns].to_numpy()
+
+
+def test_sparse_data():
+    report = fit_report(MODEL, csr_array(DATA.X), DATA.y, cv=2, n_draws=50)
+    assert not report.assumption["The columns of X"].reject
+
+
+def test_few_and_similar_bags_are_warned_of():
+    rng = np.random.default_rng(0)
+    data = make_gaussian_bags(n_bags=8, bag_size=60, proportions=(0.47, 0.53), random_state=2)
+    share = rng.permutation(np.linspace(0.48, 0.52, 8))
+    y = bag_target(data.y["bag"], share[data.y["bag"]])
+    report = fit_report(MODEL, rng.normal(size=data.X.shape), y, cv=4, n_draws=50)
+    words = " ".join(report.warnings)
+    assert "hardly varies from bag to bag" in words
+    assert "better than guessing" in words or "clipped" in words
+    assert "The scores could not be tested" in str(report)
+    assert Page(report.to_html()).open == []
+
+
+def test_noisy_proportions():
+    y = bag_target(DATA.y["bag"], DATA.y["proportion"], noise=0.02)
+    report = fit_report(MODEL, DATA.X, y, cv=2, n_draws=50)
+    assert "proportions are noisy" in str(report)
+    assert "pairs" not in report.displays
+
+
+def test_a_fit_that_did_not_converge_is_warned_of():
+    fitted = LinearMCMClassifier().fit(DATA.X, DATA.y)
+    fitted.converged_ = False
+    report = fit_report(fitted, DATA.X, DATA.y, cv=2, n_draws=50)
+    assert any("did not converge" in text for text in report.warnings)
+
+
+def test_notebooks_get_a_frame_of_its_own(report):
+    shown = report._repr_html_()
+    assert isinstance(report, Report)
+    assert shown.startswith("<iframe")
+    assert "<script" not in shown
+    assert Page(shown).tags == ["iframe"]
