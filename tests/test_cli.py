@@ -3,10 +3,13 @@
 import subprocess
 import sys
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from unbag import __version__
 from unbag.cli import main
+from unbag.datasets import make_gaussian_bags
 
 
 def run(*arguments, cwd=None):
@@ -31,6 +34,58 @@ def test_demo_prints_estimates_beside_the_truth_and_saves_a_picture(tmp_path):
     picture = (tmp_path / "unbag-demo.png").read_bytes()
     assert picture.startswith(b"\x89PNG")
     assert len(picture) > 20_000
+    page = (tmp_path / "unbag-demo.html").read_text(encoding="utf-8")
+    assert "MAGIC: a classifier from proportions" in page
+
+
+@pytest.fixture
+def tables(tmp_path):
+    """A table of people with a text column and gaps, and one of results."""
+    data = make_gaussian_bags(n_bags=12, bag_size=30, random_state=0)
+    people = pd.DataFrame(data.X, columns=["age", "income"])
+    people.loc[::7, "income"] = np.nan
+    people["colour"] = np.where(data.X[:, 0] > 0, "red", None)
+    people["district"] = data.y["bag"]
+    people["name"] = [f"person {i}" for i in range(len(people))]
+    counts = np.bincount(data.y["bag"], data.labels).astype(int)
+    results = pd.DataFrame({"district": range(12), "yes": counts, "share": counts / 30})
+    people.to_csv(tmp_path / "people.csv.gz", index=False)
+    results.to_parquet(tmp_path / "results.parquet")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "known", [["--positives", "yes"], ["--proportion", "share", "--noise", "0.01"]]
+)
+def test_report_from_two_tables(tables, known):
+    result = run(
+        *("report", "people.csv.gz", "results.parquet", "--bag", "district", *known),
+        *("--drop", "name", "--model", "linear", "--title", "Votes", "-o", "page.html"),
+        cwd=tables,
+    )
+    assert result.returncode == 0, result.stderr
+    assert "ranks a random positive above a random negative" in result.stdout
+    assert "Votes</h1>" in (tables / "page.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["people.txt", "results.parquet"], "no table that can be read"),
+        (["nobody.csv", "results.parquet"], "there is no file nobody.csv"),
+        (["people.csv.gz", "damaged.parquet"], "cannot be read as parquet"),
+        (["people.csv.gz", "results.parquet", "--drop", "nom"], "has no column 'nom' to drop"),
+        (["people.csv.gz", "results.parquet", "-o", "no/where.html"], "no/where.html"),
+    ],
+)
+def test_report_names_what_is_wrong(tables, arguments, message, monkeypatch, capsys):
+    (tables / "damaged.parquet").write_bytes(b"PAR1 and no more")
+    monkeypatch.chdir(tables)
+    code = main(["report", *arguments, "--bag", "district", "--positives", "yes"])
+    assert code == 1
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
 
 
 def test_version_and_help():

@@ -11,9 +11,13 @@ from typing import Any
 
 from unbag import __version__
 
+# Rows up to which `unbag report` takes a kernel model by itself.
+_MOST_FOR_KERNEL = 5000
+
 _EXAMPLES = """examples:
   unbag demo                                  the paper's setting on the MAGIC data set
   unbag demo --dataset adult --bag-size 512   larger bags, other data
+  unbag report people.csv results.csv --bag district --positives yes_votes
   unbag reproduce --quick                     a small part of the paper's tables, in minutes
   unbag reproduce --table 1 --methods lmmcm,invcal --datasets magic --jobs 2
 """
@@ -43,6 +47,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"unbag {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _add_demo(commands)
+    _add_report(commands)
     _add_reproduce(commands)
     return parser
 
@@ -67,7 +72,34 @@ def _add_demo(commands: Any) -> None:
     demo.add_argument(
         "-o", "--output", type=Path, default=Path("unbag-demo.png"), help="picture to write"
     )
+    demo.add_argument(
+        "--report", type=Path, default=Path("unbag-demo.html"), help="page that explains it"
+    )
     demo.set_defaults(run=_demo)
+
+
+def _add_report(commands: Any) -> None:
+    report = commands.add_parser(
+        "report",
+        help="train from two tables, and write a page on how good the classifier is",
+        description="Nothing but proportions is needed: every figure is estimated without labels.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    add = report.add_argument
+    add("instances", type=Path, help="one row per instance: .csv, .tsv, .parquet or .feather")
+    add("aggregates", type=Path, help="one row per bag")
+    add("--bag", required=True, help="column with the bag, in both tables; several by commas")
+    known = report.add_mutually_exclusive_group(required=True)
+    known.add_argument("--positives", help="column of the aggregates: number of positives")
+    known.add_argument("--proportion", help="column of the aggregates: share of positives")
+    add("--size", help="column of the aggregates with the size of each bag, to be checked")
+    add("--noise", help="standard deviation of the noise in the aggregates: column or number")
+    add("--drop", default="", help="columns of the instances that are no features, by commas")
+    add("--model", choices=["auto", "kernel", "linear"], default="auto", help="auto: by size")
+    add("--folds", type=int, default=5, help="folds of bags for the evaluation")
+    add("--title", help="heading of the page")
+    add("-o", "--output", type=Path, default=Path("unbag-report.html"), help="page to write")
+    report.set_defaults(run=_report)
 
 
 def _add_reproduce(commands: Any) -> None:
@@ -107,8 +139,9 @@ def _need(*modules: str) -> None:
 
 def _demo(options: argparse.Namespace) -> int:
     _need("pandas", "matplotlib")
-    if not options.output.absolute().parent.is_dir():
-        raise OSError(f"the folder of {str(options.output)!r} does not exist")
+    for path in (options.output, options.report):
+        if not path.absolute().parent.is_dir():
+            raise OSError(f"the folder of {str(path)!r} does not exist")
     from unbag.demo import draw_demo, run_demo
     from unbag.paper import Setting
 
@@ -127,8 +160,55 @@ def _demo(options: argparse.Namespace) -> int:
     for name, estimate, truth, new in result.table():
         print(f"{name:26}{estimate:17.3f}{truth:20.3f}{new:21.3f}")
     draw_demo(result, options.output)
-    print(f"\nPicture: {options.output}")
+    print(f"\nPicture: {options.output}", flush=True)
+    result.write_report(options.report)
+    print(f"Page:    {options.report}")
     return 0
+
+
+def _report(options: argparse.Namespace) -> int:
+    _need("pandas", "matplotlib")
+    from sklearn.pipeline import make_pipeline
+
+    from unbag import KernelMCMClassifierCV, LinearMCMClassifierCV, bags_from_frame
+    from unbag.reports import fit_report
+    from unbag.tables import make_features, read_table
+
+    instances, aggregates = read_table(options.instances), read_table(options.aggregates)
+    dropped = [name for name in options.drop.split(",") if name]
+    absent = [name for name in dropped if name not in instances.columns]
+    if absent:
+        raise ValueError(f"{options.instances} has no column {absent[0]!r} to drop")
+    X, y = bags_from_frame(
+        instances.drop(columns=dropped),
+        aggregates,
+        on=options.bag.split(","),
+        positives=options.positives,
+        proportion=options.proportion,
+        size=options.size,
+        noise=_number_or_name(options.noise),
+    )
+    kernel = options.model == "kernel" or (options.model == "auto" and len(X) <= _MOST_FOR_KERNEL)
+    model = KernelMCMClassifierCV() if kernel else LinearMCMClassifierCV()
+    report = fit_report(
+        make_pipeline(make_features(), model),
+        X,
+        y,
+        cv=options.folds,
+        title=options.title,
+        path=options.output,
+        verbose=1,
+    )
+    print(report)
+    print(f"\nPage: {options.output}")
+    return 0
+
+
+def _number_or_name(text: str | None) -> str | float | None:
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return text
 
 
 def _reproduce(options: argparse.Namespace) -> int:

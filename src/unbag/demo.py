@@ -13,7 +13,7 @@ from sklearn import metrics as with_labels
 
 from unbag import metrics
 from unbag.bags import Bags, check_bag_target
-from unbag.models import KernelMCMClassifierCV
+from unbag.models import KernelMCMClassifier, KernelMCMClassifierCV
 from unbag.paper import Setting, Trial, make_trial
 
 
@@ -21,6 +21,7 @@ from unbag.paper import Setting, Trial, make_trial
 class DemoResult:
     """All that the demonstration found out."""
 
+    dataset: str
     trial: Trial
     bags: Bags
     model: KernelMCMClassifierCV
@@ -46,6 +47,21 @@ class DemoResult:
             ),
         ]
 
+    def write_report(self, path: Path) -> None:
+        """Write the page that explains it; the model is trained again without each fold."""
+        from unbag.reports import fit_report
+
+        trial = self.trial
+        fit_report(
+            KernelMCMClassifier(self.model.alpha_),
+            trial.X,
+            trial.y,
+            labels=trial.labels,
+            title=f"{self.dataset.upper()}: a classifier from proportions",
+            path=path,
+            verbose=1,
+        )
+
 
 def run_demo(setting: Setting, seed: int = 0, verbose: int = 1) -> DemoResult:
     """Make bags, fit the kernel classifier with its search, and keep the truth for comparison."""
@@ -54,7 +70,7 @@ def run_demo(setting: Setting, seed: int = 0, verbose: int = 1) -> DemoResult:
     model = KernelMCMClassifierCV(verbose=verbose).fit(trial.X, trial.y)
     seconds = time.perf_counter() - start
     scores = np.asarray(model.out_of_fold_scores_)
-    return DemoResult(trial, check_bag_target(trial.y), model, scores, seconds)
+    return DemoResult(setting.dataset, trial, check_bag_target(trial.y), model, scores, seconds)
 
 
 def draw_demo(result: DemoResult, path: Path) -> None:
