@@ -65,7 +65,7 @@ def test_report_from_two_tables(tables, known):
     )
     assert result.returncode == 0, result.stderr
     assert "ranks a random positive above a random negative" in result.stdout
-    assert "Votes</h1>" in (tables / "page.html").read_text(encoding="utf-8")
+    assert "Votes</bdi></h1>" in (tables / "page.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
