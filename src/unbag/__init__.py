@@ -1,5 +1,6 @@
 """Learn to classify single instances from the class proportions of bags."""
 
+from unbag.assumption import assumption_test
 from unbag.bags import Bags, check_bag_target
 from unbag.calibration import BagCalibratedClassifier
 from unbag.frames import bags_from_frame
@@ -26,6 +27,7 @@ __all__ = [
     "KernelMCMClassifierCV",
     "LinearMCMClassifier",
     "LinearMCMClassifierCV",
+    "assumption_test",
     "bag_information",
     "bag_target",
     "bags_from_frame",
