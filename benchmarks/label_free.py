@@ -43,7 +43,8 @@ from unbag.datasets import (
     make_gaussian_bags,
 )
 from unbag.metrics import cross_val_evaluate, estimate, evaluate
-from unbag.model_selection import decision_scores, out_of_fold_scores
+from unbag.metrics.evaluation import ScoreAndRank
+from unbag.model_selection import out_of_fold_scores
 from unbag.paper.trials import N_INSTANCES, make_encoder
 from unbag.provenance import provenance_line
 
@@ -140,9 +141,16 @@ def scored_population(dataset: str, span: tuple[float, float]) -> tuple[Populati
 
 
 def estimates(
-    y: NDArray[np.void], scores: Floats, seed: int, intervals: list[tuple[str, str]] = INTERVALS
+    y: NDArray[np.void],
+    scores: Floats,
+    seed: int,
+    intervals: list[tuple[str, str]] = INTERVALS,
+    ranks: Floats | None = None,
 ) -> Found:
-    """Each measure by each way to make intervals: value, standard error, low, high."""
+    """Each measure by each way to make intervals: value, standard error, low, high.
+
+    The AUC is that of ``ranks``, if these are given.
+    """
     found: Found = {}
     for name, measure in MEASURES.items():
         found[name] = []
@@ -150,7 +158,7 @@ def estimates(
             e = estimate(
                 measure,
                 y,
-                scores,
+                ranks if ranks is not None and measure == "roc_auc" else scores,
                 method=method,  # type: ignore[arg-type]
                 bag_model=model,  # type: ignore[arg-type]
                 n_draws=N_DRAWS,
@@ -291,15 +299,19 @@ def draw_b(
     X = population.X[index]
     estimator = LinearMCMClassifier(objective="corrected")
     models: list[Any] = []
+    score_and_rank = ScoreAndRank(X)
 
     def keep(model: Any, rows: Any) -> Floats:
         models.append(model)
-        return decision_scores(model, rows)
+        return score_and_rank(model, rows)
 
-    scores, _ = out_of_fold_scores(estimator, X, y, score=keep)
+    columns, _ = out_of_fold_scores(estimator, X, y, score=keep)
+    scores, ranks = columns.T
+    found = estimates(y, scores, seed, ranks=ranks)
     if seed == 0:
-        same = cross_val_evaluate(estimator, X, y, n_draws=2).scores
-        assert np.array_equal(same, scores), "cross_val_evaluate does something else"
+        same = cross_val_evaluate(estimator, X, y, n_draws=2)
+        assert np.array_equal(same.scores, scores), "cross_val_evaluate does something else"
+        assert same["roc_auc"].value == found["AUC"][0][0], "its AUC is another one"
     of_folds = np.stack([m.decision_function(population.X) for m in models])
     each = [population.truth(s) for s in of_folds]
     together = Population(population.X, np.tile(population.labels, len(models)))
@@ -308,7 +320,7 @@ def draw_b(
         "folds, pooled": together.truth(of_folds.ravel()),
         "all bags": population.truth(estimator.fit(X, y).decision_function(population.X)),
     }
-    return estimates(y, scores, seed), truths
+    return found, truths
 
 
 def part_b(run: Run) -> list[str]:

@@ -23,7 +23,7 @@ def run(*arguments, cwd=None):
 
 
 def test_demo_prints_estimates_beside_the_truth_and_saves_a_picture(tmp_path):
-    result = run("demo", "--bag-size", "512", cwd=tmp_path)
+    result = run("demo", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     rows = [line.split() for line in result.stdout.splitlines()]
     auc = next(row for row in rows if row[:1] == ["area"])

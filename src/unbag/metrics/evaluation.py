@@ -215,7 +215,7 @@ def cross_val_evaluate(
     """
     uncertainty = Uncertainty(method, bag_model, level, n_draws, random_state)
     columns, fold = out_of_fold_scores(
-        estimator, X, y, cv=cv, score=_ScoreAndRank(X), n_jobs=n_jobs, verbose=verbose
+        estimator, X, y, cv=cv, score=ScoreAndRank(X), n_jobs=n_jobs, verbose=verbose
     )
     if columns.shape[1] > 2:
         sample = ranks = make_sample(y, columns)
@@ -226,7 +226,7 @@ def cross_val_evaluate(
 
 
 @dataclass(frozen=True, eq=False)
-class _ScoreAndRank:
+class ScoreAndRank:
     """Scores of held-out instances, and for two classes their rank among those of all.
 
     Models of different folds score on scales of their own. The ROC curve of all folds together
@@ -236,6 +236,7 @@ class _ScoreAndRank:
     X: Any
 
     def __call__(self, model: Any, X: Any) -> NDArray[np.float64]:
+        """Score and rank what a fold holds out: shape (n_instances, 2)."""
         scores = _one_column(decision_scores(model, X))
         if scores.ndim == 2:
             return scores

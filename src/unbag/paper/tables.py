@@ -16,8 +16,9 @@ from unbag.paper.methods import METHODS
 from unbag.paper.published import published_auc
 from unbag.paper.runner import Row
 
-# The paper's own method is the counterpart of both of ours.
+# The paper's own method is the counterpart of all of ours.
 _PAPER_NAME = {
+    "combined": "lmmcm",
     "lmmcm": "lmmcm",
     "lmmcm-paper": "lmmcm",
     "invcal": "invcal",
