@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from unbag import bag_target
-from unbag.datasets import gaussian_auc, make_gaussian_bags
+from unbag.datasets import add_count_noise, gaussian_auc, make_gaussian_bags
 from unbag.metrics import MEASURES, estimate
 
 RNG = np.random.default_rng(0)
@@ -163,3 +163,39 @@ def test_bags_too_alike_to_be_drawn_again_are_refused():
     y = bag_target(np.repeat(np.arange(31), 5), np.repeat(share, 5))
     with pytest.raises(ValueError, match="too few or too alike to be drawn with replacement"):
         estimate("roc_auc", y, np.arange(155.0))
+
+
+def test_noise_that_is_told_neither_biases_nor_is_forgotten_in_the_interval():
+    """Laplace noise on counts, 60 draws: left untold the AUC is too low by far."""
+    truth = gaussian_auc(2.0)
+    errors = {"told": [], "untold": []}
+    hits = []
+    for seed in range(60):
+        data = make_gaussian_bags(
+            n_bags=80, bag_size=60, proportions=(0.2, 0.7), n_features=1, random_state=seed
+        )
+        # another seed, or the noise would go along with the proportions
+        told = add_count_noise(data.y, 3.0, random_state=1000 + seed)
+        untold = bag_target(told["bag"], np.clip(told["proportion"], 0, 1))
+        found = {
+            name: estimate("roc_auc", y, data.X[:, 0], method="analytic")
+            for name, y in (("told", told), ("untold", untold))
+        }
+        for name in errors:
+            errors[name].append(found[name].value - truth)
+        hits.append(found["told"].low <= truth <= found["told"].high)
+    assert np.mean(errors["untold"]) < -0.03
+    # what is left is of the order of one over the number of bags
+    assert abs(np.mean(errors["told"])) < 0.2 * abs(np.mean(errors["untold"]))
+    assert 0.85 < np.mean(hits) <= 1
+
+
+def test_noise_hits_bags_whatever_the_bag_model():
+    data = make_gaussian_bags(n_bags=60, bag_size=30, n_features=1, random_state=0)
+    y = add_count_noise(data.y, 1.0, random_state=0)
+    for method in ("analytic", "bootstrap"):
+        one, other = (
+            estimate("roc_auc", y, data.X[:, 0], method=method, bag_model=model)
+            for model in ("bags", "instances")
+        )
+        assert one == other
