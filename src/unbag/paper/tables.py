@@ -84,6 +84,14 @@ def paper_summary(cell: Cell, method: str) -> Summary | None:
     return None if found is None else Summary(found.mean, found.deviation, 5)
 
 
+def _in_order(summaries: Summaries) -> list[tuple[Any, ...]]:
+    """Lines of the tables: as in the paper first, then variations of it."""
+    cells = {cell.line: cell for cell, _ in summaries}
+    return sorted(
+        cells, key=lambda line: (cells[line].standardize_all, cells[line].sampling == "iid", line)
+    )
+
+
 def markdown_tables(rows: Sequence[Row]) -> str:
     """Write tables in Markdown: one row per method, bag sizes in columns, the best in bold.
 
@@ -93,7 +101,7 @@ def markdown_tables(rows: Sequence[Row]) -> str:
     summaries = summarise(rows)
     sizes = sorted({cell.bag_size for cell, _ in summaries})
     parts = []
-    for line in sorted({cell.line for cell, _ in summaries}):
+    for line in _in_order(summaries):
         parts.append(f"### {_title(line)}\n")
         parts.append("| method | trials | " + " | ".join(map(str, sizes)) + " |")
         parts.append("| --- | --- | " + " | ".join("---" for _ in sizes) + " |")
@@ -192,7 +200,7 @@ def draw_figure(rows: Sequence[Row], path: Path) -> None:
     from matplotlib.lines import Line2D
 
     summaries = summarise(rows)
-    lines = sorted({cell.line for cell, _ in summaries})
+    lines = _in_order(summaries)
     columns = min(len(lines), 4)
     n_rows = -(-len(lines) // columns)
     figure = Figure(figsize=(4.2 * columns, 3.6 * n_rows), layout="constrained")
@@ -201,10 +209,19 @@ def draw_figure(rows: Sequence[Row], path: Path) -> None:
         _draw_panel(axes, line, summaries)
     for axes in grid.flat[len(lines) :]:
         axes.set_visible(False)
-    handles, labels = grid.flat[0].get_legend_handles_labels()
-    handles.append(Line2D([], [], color="0.4", marker="o", fillstyle="none", linestyle=""))
-    labels.append("the paper's")
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
+    shown = {}
+    for axes in grid.flat:
+        handles, names = axes.get_legend_handles_labels()
+        shown.update(zip(names, handles, strict=True))
+    legend = {name: shown[name] for name in METHODS if name in shown}
+    legend["the paper's"] = Line2D([], [], color="0.4", marker="o", fillstyle="none", linestyle="")
+    figure.legend(
+        legend.values(),
+        legend.keys(),
+        loc="outside lower center",
+        ncols=len(legend),
+        frameon=False,
+    )
     figure.savefig(path, dpi=130)
 
 
