@@ -1,4 +1,4 @@
-"""What holds for every estimator of the package."""
+"""What holds for every classifier of the package."""
 
 import pickle
 import warnings
@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pytest
 from joblib import Parallel, delayed
-from sklearn.base import clone
+from sklearn.base import ClassifierMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -18,7 +18,9 @@ from unbag.datasets import make_gaussian_bags
 from unbag.scoring import SCORERS
 from unbag.testing import all_estimators
 
-ESTIMATORS = [estimator for _, estimator in all_estimators()]
+ESTIMATORS = [
+    estimator for _, estimator in all_estimators() if issubclass(estimator, ClassifierMixin)
+]
 BINARY = make_gaussian_bags(n_bags=24, bag_size=15, n_features=3, random_state=0)
 
 

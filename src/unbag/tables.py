@@ -318,8 +318,8 @@ def _tidy(frame: Any) -> Any:
     """Give truth values with gaps, which pandas reads as objects, a type of their own."""
     import pandas as pd
 
-    mixed = frame.select_dtypes(object)
-    found = [n for n in mixed if pd.api.types.infer_dtype(mixed[n], skipna=True) == "boolean"]
+    mixed = [name for name, dtype in frame.dtypes.items() if dtype == np.dtype(object)]
+    found = [n for n in mixed if pd.api.types.infer_dtype(frame[n], skipna=True) == "boolean"]
     return frame.astype(dict.fromkeys(found, "boolean")) if found else frame
 
 
@@ -369,20 +369,18 @@ def _check_text(table: _Table) -> list[str]:
             try:
                 decoder.decode(block)
             except UnicodeDecodeError as error:
-                place = error.start - len(pending)
-                raise _not_text(table, block, place, offset, line) from None
+                start = offset - len(pending)
+                raise _not_text(table, pending + block, error.start, start, line) from None
             if (place := block.find(b"\0")) >= 0:
                 raise _not_text(table, block, place, offset, line)
             if not offset:
-                block_text, header = block.removeprefix(codecs.BOM_UTF8), _header(table)
-            else:
-                block_text = block
-            offset, line = offset + len(block), line + block.count(b"\n")
+                header = _header(table)
             if even:
-                rest += block_text
+                rest += block if offset else block.removeprefix(codecs.BOM_UTF8)
                 end = _even_rows(rest, separator, len(header))
                 rest = rest[end:]
                 even = end >= 0 and len(rest) < _LONGEST_ROW
+            offset, line = offset + len(block), line + block.count(b"\n")
         if decoder.getstate()[0]:
             raise _TableError(f"{table} ends within a character, on line {line}: it is cut short")
     if not header:
@@ -393,12 +391,11 @@ def _check_text(table: _Table) -> list[str]:
 
 
 def _not_text(table: _Table, block: bytes, place: int, offset: int, line: int) -> _TableError:
-    """Say where the first byte is that no UTF-8 text has; a negative place is a block before."""
-    byte = f"0x{block[place]:02x}" if place >= 0 else "an unfinished character"
-    line += block[: max(place, 0)].count(b"\n")
+    """Say where the first byte is that no UTF-8 text has."""
+    line += block.count(b"\n", 0, place)
     return _TableError(
-        f"{table} is not UTF-8 text: {byte} at byte {offset + place}, on line {line}; save it with "
-        "the encoding UTF-8"
+        f"{table} is not UTF-8 text: 0x{block[place]:02x} at byte {offset + place}, on line "
+        f"{line}; save it with the encoding UTF-8"
     )
 
 
@@ -406,9 +403,14 @@ def _header(table: _Table) -> list[str]:
     """Read the names of the columns as pandas does."""
     with table.text() as file:
         rows = csv.reader(file, delimiter=_SEPARATORS[table.format])
-        names = next((row for row in rows if "".join(row).strip() or len(row) > 1), [])
+        names = next((row for row in rows if not _is_blank(row)), [])
     _check_distinct(table, names)
     return [name or f"Unnamed: {i}" for i, name in enumerate(names)]
+
+
+def _is_blank(row: list[str]) -> bool:
+    """Whether pandas skips a line: it is empty, or of spaces only; an empty quote is a field."""
+    return not row or (len(row) == 1 and row[0] != "" and not row[0].strip(" \t"))
 
 
 def _even_rows(data: bytes, separator: int, n_fields: int) -> int:
@@ -443,8 +445,8 @@ def _look_closer(table: _Table, n_fields: int) -> None:
         rows = csv.reader(file, delimiter=_SEPARATORS[table.format])
         first = 1
         for row in rows:
-            last, blank = rows.line_num, len(row) < 2 and not "".join(row).strip()
-            if len(row) != n_fields and not blank:
+            last = rows.line_num
+            if len(row) != n_fields and not _is_blank(row):
                 where = f"line {first}" if last == first else f"the row on lines {first} to {last}"
                 hint = "" if last == first else " (is a quote left open?)"
                 raise _TableError(
@@ -476,7 +478,9 @@ def _open_arrow(table: _Table, stack: ExitStack) -> tuple[Any, Callable[..., Ite
         raise ValueError("the file is cut short or damaged at its end")
     file.seek(0)
     if table.format == "parquet":
-        parquet = stack.enter_context(_pyarrow("pyarrow.parquet").ParquetFile(file))
+        # With pre_buffer, what was read stays in memory to the end of the file.
+        opened = _pyarrow("pyarrow.parquet").ParquetFile(file, pre_buffer=False)
+        parquet = stack.enter_context(opened)
         return parquet.schema_arrow, lambda rows, names: parquet.iter_batches(rows, columns=names)
     if start.startswith(mark):
         reader = stack.enter_context(pa.ipc.open_file(file))
@@ -488,15 +492,22 @@ def _open_arrow(table: _Table, stack: ExitStack) -> tuple[Any, Callable[..., Ite
 
 def _arrow_names(table: _Table) -> list[str]:
     with ExitStack() as stack:
-        names = list(_open_arrow(table, stack)[0].names)
-    twice = (
-        [name for name in names if names.count(name) > 1] if len(set(names)) < len(names) else []
-    )
-    if twice:
-        raise _TableError(f"{table} has more than one column {twice[0]!r}")
+        names = [n for n in _open_arrow(table, stack)[0].names if not _is_row_label(n)]
     if not names:
         raise _TableError(f"{table} has no columns")
+    _check_distinct(table, names)
     return names
+
+
+def _is_row_label(name: str) -> bool:
+    """Whether pandas stored an index without a name here."""
+    return name.startswith("__index_level_") and name.endswith("__")
+
+
+def _check_distinct(table: _Table, names: list[str]) -> None:
+    twice = [name for name, count in Counter(names).items() if name and count > 1]
+    if twice:
+        raise _TableError(f"{table} has more than one column {twice[0]!r}")
 
 
 def _arrow_frames(

@@ -209,7 +209,7 @@ def draw_figure(rows: Sequence[Row], path: Path) -> None:
         _draw_panel(axes, line, summaries)
     for axes in grid.flat[len(lines) :]:
         axes.set_visible(False)
-    shown = {}
+    shown: dict[str, Any] = {}
     for axes in grid.flat:
         handles, names = axes.get_legend_handles_labels()
         shown.update(zip(names, handles, strict=True))
