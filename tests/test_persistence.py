@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import sklearn
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -24,6 +25,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassif
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.utils.fixes import parse_version
 
 from unbag import (
     BagCalibratedClassifier,
@@ -145,7 +147,13 @@ class TestRoundTrip:
             KernelMCMClassifier(kernel="poly"),
             BagCalibratedClassifier(LinearMCMClassifier(), method="isotonic"),
             make_pipeline(StandardScaler(), LinearMCMClassifierCV(cv=BagKFold(3))),
-            GridSearchCV(LinearMCMClassifier(), {"alpha": [0.1, 1.0]}, cv=BagKFold(3)),
+            pytest.param(
+                GridSearchCV(LinearMCMClassifier(), {"alpha": [0.1, 1.0]}, cv=BagKFold(3)),
+                marks=pytest.mark.skipif(
+                    parse_version(sklearn.__version__) < parse_version("1.7"),
+                    reason="older searches hold request objects that skops does not trust",
+                ),
+            ),
         ],
         ids=["linear", "kernel", "isotonic", "folds", "search"],
     )
@@ -157,7 +165,7 @@ class TestRoundTrip:
         pd = pytest.importorskip("pandas")
         rng = np.random.default_rng(0)
         n = len(BINARY.X)
-        table = as_table(BINARY.X)
+        table = as_table(BINARY.X).copy()
         table.loc[3, "a"] = np.nan
         table["object"] = pd.Series(rng.choice(["u", "v", None], n), dtype=object)
         table["flag"] = rng.random(n) > 0.5

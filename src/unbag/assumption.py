@@ -313,7 +313,7 @@ def _check_columns(
         shape, found, columns = frame.shape, [frame.name or "score"], iter([frame.to_numpy()])
     elif isinstance(frame, nw.DataFrame):
         shape, found = frame.shape, list(frame.columns)
-        columns = (column.to_numpy() for column in frame.iter_columns())
+        columns = (frame[name].to_numpy() for name in frame.columns)
     elif sparse.issparse(X):
         by_column = sparse.csc_array(given)
         shape = by_column.shape

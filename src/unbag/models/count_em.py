@@ -161,16 +161,15 @@ class CountEMClassifier(MetaEstimatorMixin, BagClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
+    # the inner classifier says no, if it cannot
+    _accept_sparse = "csr"
+
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         inner = get_tags(self._template()).input_tags
         tags.input_tags.sparse, tags.input_tags.allow_nan = inner.sparse, inner.allow_nan
         tags.classifier_tags.multi_class = False
         return tags
-
-    @property
-    def _accept_sparse(self) -> bool | str:  # type: ignore[override]
-        return "csr" if get_tags(self._template()).input_tags.sparse else False
 
     def _check_finite(self, X: Any) -> None:
         if not get_tags(self._template()).input_tags.allow_nan:

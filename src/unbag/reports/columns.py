@@ -65,7 +65,7 @@ def read_columns(X: Any, feature_names: ArrayLike | None = None) -> Columns:
 
 def _from_frame(frame: nw.DataFrame[Any]) -> Columns:
     kept, names, left_out = [], [], []
-    for column in frame.iter_columns():
+    for column in map(frame.get_column, frame.columns):
         numeric = column.dtype.is_numeric() or column.dtype == nw.Boolean
         values = np.asarray(column.to_numpy(), dtype=float) if numeric else np.array([np.nan])
         if np.isfinite(values).all():
