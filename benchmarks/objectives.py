@@ -105,6 +105,7 @@ def try_all(setting: Setting, seed: int, device: str | None) -> list[dict[str, A
                 "seed": seed,
                 "variant": name,
                 "seconds": round(seconds, 2),
+                "made": provenance_line(),
                 "auc": [float(roc_auc_score(trial.labels_test, s)) for s in scores],
                 "lik": counts.value(held_out, first).tolist(),
                 "risk": risk.value(held_out, first).tolist(),
@@ -128,7 +129,8 @@ def show(rows: list[dict[str, Any]]) -> str:
         for name, criterion in CRITERIA.items():
             chosen[group_of(row)][row["variant"], name].append(auc[criterion(row)[:11].argmin()])
     groups = sorted(chosen)
-    lines = ["# Objectives and criteria", "", __doc__ or "", provenance_line(), ""]
+    made = sorted({row.get("made", "on a machine that these rows do not name") for row in rows})
+    lines = ["# Objectives and criteria", "", __doc__ or "", "Rows made: " + "; ".join(made), ""]
     for variant in dict.fromkeys(row["variant"] for row in rows):
         here = [g for g in groups if (variant, "likelihood") in chosen[g]]
         lines += [
