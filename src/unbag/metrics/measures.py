@@ -16,6 +16,7 @@ of second order. That is all that `unbag.metrics.uncertainty` needs for a standa
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -115,7 +116,7 @@ class CellTally:
         return self.function(means) + self.offset
 
 
-class _ByClassMeans:
+class _ByClassMeans(ABC):
     """A measure whose statistics are few numbers per instance."""
 
     def value(self, sample: Sample) -> float:
@@ -131,14 +132,14 @@ class _ByClassMeans:
         bags = sample.bags
         return ValueTally(bags, self._statistics(sample), lambda means: self._of_means(means, bags))
 
-    def _statistics(self, sample: Sample) -> Floats:
-        raise NotImplementedError
+    @abstractmethod
+    def _statistics(self, sample: Sample) -> Floats: ...
 
-    def _of_means(self, means: Floats, bags: Bags) -> Any:
-        raise NotImplementedError
+    @abstractmethod
+    def _of_means(self, means: Floats, bags: Bags) -> Any: ...
 
-    def _gradient(self, means: Floats, bags: Bags) -> Floats:
-        raise NotImplementedError
+    @abstractmethod
+    def _gradient(self, means: Floats, bags: Bags) -> Floats: ...
 
 
 def predicted_shares(sample: Sample, threshold: float) -> Floats:
