@@ -1,0 +1,316 @@
+"""Weighted Rademacher complexities: how well a class of functions can follow random signs.
+
+For pairs of bags with coefficients c_i ≥ 0 the paper defines, with random signs ε = ±1,
+
+    R^I = E sup_f Σ_i c_i Σ_{σ=±} 1/(2n_i^σ) Σ_j ε_ij^σ f(X_ij^σ)    (independent instances),
+    R^B = E sup_f Σ_i c_i ε_i f(X_i)                                 (independent bags),
+
+where X_i is one instance, drawn from either bag of pair i with probability ½ each. Both have the
+form E sup_f Σ_k ε_k a_k f(x_k). On given data they are estimated by drawing signs (and X_i).
+
+Condition (SR): |f(x)| ≤ A, and E sup_f Σ_k ε_k a_k f(x_k) ≤ B √(Σ_k a_k²) for all a ≥ 0. It gives
+
+    R^I ≤ B √(Σ_i c_i² / (2n̄_i)),    R^B ≤ B √(Σ_i c_i²).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unbag.bags import Bags
+from unbag.bounds.generalization import SamplingModel, check_choice, check_constant
+from unbag.kernels import Kernel
+from unbag.pairing import Pairing
+
+Floats = NDArray[np.float64]
+
+# Numbers held at a time: 32 MB of them.
+_BLOCK = 1 << 22
+
+
+class FunctionClass(Protocol):
+    """What the bounds ask of a class of functions."""
+
+    def constants(self, X: NDArray[Any]) -> tuple[float, float]:
+        """(A, B) of condition (SR)."""
+
+    def suprema(self, X: NDArray[Any], signed: Floats) -> Floats:
+        """sup_f Σ_k u_k f(x_k) for every row u of ``signed``, or a value of larger mean."""
+
+    def rows(self, X: NDArray[Any], chosen: NDArray[np.intp]) -> NDArray[Any]:
+        """Some of the instances."""
+
+
+@dataclass(frozen=True)
+class RKHSBall:
+    """Functions of RKHS norm at most ``radius``.
+
+    By Cauchy and Schwarz the supremum has a closed form, and A = B = radius · max √k(x, x):
+
+        sup_f Σ_k u_k f(x_k) = radius · √(uᵀ K u),    K = (k(x_k, x_l)).
+
+    Parameters
+    ----------
+    kernel : Kernel
+        With a precomputed kernel, X is the kernel matrix.
+    radius : float
+    kernel_bound : float, optional
+        A bound of √k(x, x) on the whole space, 1 for the Gaussian kernel. Left out, the largest
+        value on the data stands for it: then A and B hold for these instances only.
+
+    Examples
+    --------
+    >>> from unbag.bounds import RKHSBall
+    >>> from unbag.kernels import Kernel
+    >>> RKHSBall(Kernel("linear"), radius=2.0).constants([[3.0, 4.0], [0.0, 1.0]])
+    (10.0, 10.0)
+    """
+
+    kernel: Kernel
+    radius: float = 1.0
+    kernel_bound: float | None = None
+
+    def __post_init__(self) -> None:
+        check_constant(self.radius, "radius")
+        if self.kernel_bound is not None:
+            check_constant(self.kernel_bound, "kernel_bound")
+
+    def constants(self, X: ArrayLike) -> tuple[float, float]:
+        """(A, B) of condition (SR): both are radius times the bound of the kernel."""
+        bound = self.kernel_bound
+        if bound is None:
+            bound = float(np.sqrt(np.max(self._diagonal(np.asarray(X, dtype=float)))))
+        return self.radius * bound, self.radius * bound
+
+    def suprema(self, X: NDArray[Any], signed: Floats) -> Floats:
+        """Give radius · √(uᵀKu) for every row u of ``signed``; K is made in blocks of rows."""
+        squares = np.zeros(len(signed))
+        step = max(1, _BLOCK // X.shape[0])
+        for start in range(0, X.shape[0], step):
+            part = slice(start, start + step)
+            block = self.kernel.block(X[part], X, np.float64)
+            squares += np.einsum("dk,dk->d", signed[:, part] @ block, signed)
+        return self.radius * np.sqrt(np.maximum(squares, 0.0))
+
+    def rows(self, X: NDArray[Any], chosen: NDArray[np.intp]) -> NDArray[Any]:
+        """Some of the instances; of a precomputed kernel, rows and columns."""
+        return X[np.ix_(chosen, chosen)] if self.kernel.name == "precomputed" else X[chosen]
+
+    def _diagonal(self, X: Floats) -> Floats:
+        if self.kernel.name == "precomputed":
+            return np.diagonal(X)
+        if self.kernel.name == "rbf":
+            return np.ones(len(X))
+        squares = np.sum(X**2, axis=1)
+        if self.kernel.name == "linear":
+            return squares
+        return (self.kernel.gamma * squares + self.kernel.coef0) ** self.kernel.degree
+
+
+@dataclass(frozen=True)
+class TwoLayerReLU:
+    """Networks f(x) = Σ_j v_j max(0, u_jᵀx) with |v_j| ≤ α_j and ‖u_j‖ ≤ β_j.
+
+    A = ⟨α, β⟩ max‖x‖, which some f attains (the paper's ‖α‖‖β‖ max‖x‖ is never smaller), and
+    B = 2⟨α, β⟩ max‖x‖. The supremum has no closed form, but by contraction
+
+        E sup_f Σ_k ε_k a_k f(x_k) ≤ 2⟨α, β⟩ E ‖Σ_k ε_k a_k x_k‖ ≤ B √(Σ_k a_k²).
+
+    Parameters
+    ----------
+    output_bounds, input_bounds : array-like of shape (n_hidden,)
+        α and β.
+    data_bound : float, optional
+        A bound of ‖x‖ on the whole space; left out, the largest norm in the data.
+
+    Examples
+    --------
+    >>> from unbag.bounds import TwoLayerReLU
+    >>> TwoLayerReLU([1.0, 2.0], [0.5, 0.5]).constants([[3.0, 4.0], [0.0, 1.0]])
+    (7.5, 15.0)
+    """
+
+    output_bounds: ArrayLike
+    input_bounds: ArrayLike
+    data_bound: float | None = None
+
+    def __post_init__(self) -> None:
+        alpha, beta = np.asarray(self.output_bounds), np.asarray(self.input_bounds)
+        if alpha.ndim != 1 or alpha.shape != beta.shape or not len(alpha):
+            raise ValueError(
+                "output_bounds and input_bounds must have one entry for each hidden unit, not the "
+                f"shapes {alpha.shape} and {beta.shape}."
+            )
+        if not (np.isfinite(alpha) & np.isfinite(beta) & (alpha >= 0) & (beta >= 0)).all():
+            raise ValueError("output_bounds and input_bounds must be finite and not negative.")
+        if self.data_bound is not None:
+            check_constant(self.data_bound, "data_bound")
+
+    @property
+    def scale(self) -> float:
+        """⟨α, β⟩."""
+        return float(np.dot(self.output_bounds, self.input_bounds))
+
+    def constants(self, X: ArrayLike) -> tuple[float, float]:
+        """(A, B) of condition (SR)."""
+        bound = self.data_bound
+        if bound is None:
+            bound = float(np.max(np.linalg.norm(np.asarray(X, dtype=float), axis=1)))
+        return self.scale * bound, 2 * self.scale * bound
+
+    def suprema(self, X: NDArray[Any], signed: Floats) -> Floats:
+        """2⟨α, β⟩‖Σ_k u_k x_k‖, whose mean over signs bounds that of the supremum."""
+        return 2 * self.scale * np.linalg.norm(signed @ X, axis=1)
+
+    def rows(self, X: NDArray[Any], chosen: NDArray[np.intp]) -> NDArray[Any]:
+        """Some of the instances."""
+        return X[chosen]
+
+
+@dataclass(frozen=True)
+class ComplexityEstimate:
+    """A Monte-Carlo estimate of a weighted Rademacher complexity on given data.
+
+    Attributes
+    ----------
+    value : float
+        Mean over the draws.
+    standard_error : float
+        Its Monte-Carlo standard error.
+    upper_bound : float
+        The bound by condition (SR), which needs no draws.
+    """
+
+    value: float
+    standard_error: float
+    upper_bound: float
+
+
+def rademacher_complexity(
+    functions: FunctionClass,
+    X: ArrayLike,
+    bags: Bags,
+    pairing: Pairing,
+    coefficients: ArrayLike,
+    model: SamplingModel = "IIM",
+    *,
+    n_draws: int = 1000,
+    random_state: Any = 0,
+) -> ComplexityEstimate:
+    """Estimate the complexity R^I ("IIM") or R^B ("IBM") of a class on given data.
+
+    Parameters
+    ----------
+    functions : RKHSBall or TwoLayerReLU
+    X : array-like of shape (n_instances, n_features)
+        The instances, in the order of ``bags.index``.
+    bags, pairing : Bags, Pairing
+    coefficients : array-like of shape (n_pairs,)
+        c_i ≥ 0; for the bounds c_i = w_i|ℓ|/s_i, see `GeneralizationBound.coefficients`.
+    model : {"IIM", "IBM"}
+    n_draws : int
+        Number of draws of random signs.
+    random_state : int, Generator or None
+
+    Returns
+    -------
+    ComplexityEstimate
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unbag import bag_target, check_bag_target
+    >>> from unbag.bounds import RKHSBall, rademacher_complexity
+    >>> from unbag.kernels import Kernel
+    >>> from unbag.pairing import pair_extremes
+    >>> bags = check_bag_target(bag_target([1, 1, 2, 2], [0.2, 0.2, 0.9, 0.9]))
+    >>> pairing = pair_extremes(bags.proportions[:, 1])
+    >>> X = np.array([[0.0], [1.0], [1.0], [2.0]])
+    >>> ball = RKHSBall(Kernel("rbf"))
+    >>> estimate = rademacher_complexity(ball, X, bags, pairing, [1.0])
+    >>> round(estimate.value, 2), round(estimate.upper_bound, 2)
+    (0.48, 0.5)
+    """
+    check_choice(model, get_args(SamplingModel), "model")
+    X = np.asarray(X, dtype=float)
+    if X.ndim != 2 or len(X) != bags.n_instances:
+        raise ValueError(
+            f"X must have one row for each of the {bags.n_instances} instances; its shape is "
+            f"{X.shape}."
+        )
+    c = np.asarray(coefficients, dtype=float)
+    if c.shape != (len(pairing),):
+        raise ValueError(f"There are {len(pairing)} pairs, but coefficients of shape {c.shape}.")
+    wrong = ~((c >= 0) & (c < np.inf))
+    if wrong.any():
+        first = int(wrong.argmax())
+        raise ValueError(f"c ≥ 0 fails: the coefficient is {c[first]:g} for pair {first}.")
+    if n_draws < 2:
+        raise ValueError(f"n_draws must be at least 2, not {n_draws}.")
+    rng = np.random.default_rng(random_state)
+    if model == "IIM":
+        draws = _instance_draws(functions, X, bags, pairing, c, n_draws, rng)
+        inverse = 1 / bags.sizes[pairing.positive] + 1 / bags.sizes[pairing.negative]
+        squares = np.sum(c**2 * inverse / 4)
+    else:
+        draws = _bag_draws(functions, X, bags, pairing, c, n_draws, rng)
+        squares = np.sum(c**2)
+    values = np.concatenate(list(draws))
+    return ComplexityEstimate(
+        value=float(values.mean()),
+        standard_error=float(values.std(ddof=1) / np.sqrt(n_draws)),
+        upper_bound=float(functions.constants(X)[1] * np.sqrt(squares)),
+    )
+
+
+def _instance_draws(
+    functions: FunctionClass,
+    X: Floats,
+    bags: Bags,
+    pairing: Pairing,
+    c: Floats,
+    n_draws: int,
+    rng: np.random.Generator,
+) -> Iterator[Floats]:
+    """Suprema for signs of all instances, in blocks of draws."""
+    per_bag = np.zeros(bags.n_bags)
+    per_bag[pairing.positive] = c / (2 * bags.sizes[pairing.positive])
+    per_bag[pairing.negative] = c / (2 * bags.sizes[pairing.negative])
+    paired = np.flatnonzero(per_bag[bags.index] > 0)
+    if not len(paired):
+        yield np.zeros(n_draws)
+        return
+    X, a = functions.rows(X, paired), per_bag[bags.index[paired]]
+    step = max(1, _BLOCK // len(paired))
+    for start in range(0, n_draws, step):
+        shape = (min(step, n_draws - start), len(paired))
+        yield functions.suprema(X, a * _signs(rng, shape))
+
+
+def _bag_draws(
+    functions: FunctionClass,
+    X: Floats,
+    bags: Bags,
+    pairing: Pairing,
+    c: Floats,
+    n_draws: int,
+    rng: np.random.Generator,
+) -> Iterator[Floats]:
+    """Suprema for one sign and one instance of each pair."""
+    members = np.argsort(bags.index, kind="stable")
+    start = np.cumsum(bags.sizes) - bags.sizes
+    for _ in range(n_draws):
+        bag = np.where(rng.random(len(c)) < 0.5, pairing.positive, pairing.negative)
+        chosen = members[start[bag] + rng.integers(bags.sizes[bag])]
+        signed = c * _signs(rng, (1, len(c)))
+        yield functions.suprema(functions.rows(X, chosen), signed)
+
+
+def _signs(rng: np.random.Generator, shape: tuple[int, int]) -> NDArray[np.int8]:
+    signs: NDArray[np.int8] = 2 * rng.integers(2, size=shape, dtype=np.int8) - 1
+    return signs

@@ -1,0 +1,326 @@
+"""How far the risk of merged bags can be from the true one: the paper's second theorem.
+
+2N small bags of n instances are merged, K at a time, into N/K pairs of big bags. Their proportions
+are observed, the true ones are not; Γ_i⁺ − Γ_i⁻ is the contrast that blockwise-pairwise merging
+makes in block i on average over the labels. Assume (LP): neighbouring true proportions differ by
+less than Δ with probability at most τ each, jointly at most τ^m for m such pairs. Let
+
+    0 < ε₀ < Δ(1 − τ),    0 < ε ≤ (Δ(1 − τ) − ε₀) / (1 + Δ).
+
+Then with probability at least 1 − δ − 2(N/K) e^{−2Kε²} all observed contrasts are at least
+Γ_i⁺ − Γ_i⁻ − ε ≥ ε₀, and for all f of the class at once
+
+    |Ẽ(f) − E(f)| ≤ D √(HM((Γ_i⁺ − Γ_i⁻ − ε)⁻²) / (N n)),    D = √2 B|ℓ| + A|ℓ| √log(2/δ),
+
+under (CIIM); under (CIBM) n → 1. Every scheme whose contrasts are never smaller than those of the
+blockwise-pairwise one ("dominates" it, as blockwise-max does) has the same bound.
+
+The paper prints larger right-hand sides (and defines Ẽ with 1/(2n) where 1/(2nK) is meant);
+``docs/bounds.md`` goes through the proof.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import exp, log, sqrt
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import gammaln
+
+from unbag.bounds.generalization import (
+    check_choice,
+    check_constant,
+    check_delta,
+    lipschitz_constant,
+    proved_factor,
+    stated_factor,
+)
+
+Floats = NDArray[np.float64]
+ConditionalModel = Literal["CIIM", "CIBM"]
+MergingScheme = Literal["blockwise_pairwise", "blockwise_max", "dominating"]
+
+
+@dataclass(frozen=True)
+class MergedBound:
+    """A bound on sup_f |Ẽ(f) − E(f)| for merged bags.
+
+    Attributes
+    ----------
+    value : float
+        The bound.
+    probability : float
+        1 − δ − 2(N/K) e^{−2Kε²}: it holds at least this often. At or below zero it says nothing.
+    stated : float
+        The right-hand side as printed in the paper: never smaller where it says something.
+    epsilon, epsilon0 : float
+        The ε and ε₀ in use.
+    largest_epsilon : float
+        The end of the range of ε for this ε₀.
+    """
+
+    value: float
+    probability: float
+    stated: float
+    epsilon: float
+    epsilon0: float
+    largest_epsilon: float
+
+
+def merged_bound(
+    n_pairs: int,
+    merge_size: int,
+    bag_size: int,
+    loss: Any,
+    A: float,
+    B: float,
+    delta: float,
+    epsilon: float,
+    *,
+    spread: float,
+    tau: float,
+    epsilon0: float | None = None,
+    contrasts: ArrayLike | None = None,
+    model: ConditionalModel = "CIIM",
+    scheme: MergingScheme = "blockwise_pairwise",
+) -> MergedBound:
+    """Bound the distance between the risk of merged bags and the true one.
+
+    Parameters
+    ----------
+    n_pairs : int
+        N, half the number of small bags.
+    merge_size : int
+        K, the number of small bags in a big one; N is a multiple of it.
+    bag_size : int
+        n, the number of instances in each small bag.
+    loss : str or Loss
+        A Lipschitz loss.
+    A, B : float
+        Constants of the class of functions: |f(x)| ≤ A, and B of the paper's condition (SR).
+    delta : float
+        The part of the failure probability that belongs to the instances.
+    epsilon : float
+        ε: how far observed contrasts may fall short of their mean.
+    spread, tau : float
+        Δ and τ of the condition (LP). For independent proportions of one distribution, τ is the
+        probability that two of them differ by less than Δ.
+    epsilon0 : float, optional
+        ε₀; by default the largest that allows this ε, Δ(1 − τ) − ε(1 + Δ).
+    contrasts : array-like of shape (n_pairs / merge_size,), optional
+        Γ_i⁺ − Γ_i⁻ of the blockwise-pairwise scheme, where the true proportions are known
+        (`expected_contrasts`). Left out, Γ_i⁺ − Γ_i⁻ − ε ≥ ε₀ takes their place.
+    model : {"CIIM", "CIBM"}
+        Whether instances are independent given the proportions, or only bags are.
+    scheme : {"blockwise_pairwise", "blockwise_max", "dominating"}
+        How bags are merged. The bound is the same for all; the paper prints another for the
+        schemes that dominate the first.
+
+    Returns
+    -------
+    MergedBound
+
+    Examples
+    --------
+    Proportions 0 or 1 with equal chance: Δ = 1, τ = ½.
+
+    >>> from unbag.bounds import merged_bound
+    >>> bound = merged_bound(
+    ...     20_000, 200, 8, "logistic", A=1.0, B=1.0, delta=0.05, epsilon=0.2, spread=1.0, tau=0.5
+    ... )
+    >>> round(bound.value, 3), round(bound.probability, 3), round(bound.epsilon0, 3)
+    (0.083, 0.95, 0.1)
+    """
+    check_choice(model, get_args(ConditionalModel), "model")
+    check_choice(scheme, get_args(MergingScheme), "scheme")
+    for name, value in (("n_pairs", n_pairs), ("merge_size", merge_size), ("bag_size", bag_size)):
+        _check_count(value, name)
+    if n_pairs % merge_size:
+        raise ValueError(
+            f"n_pairs must be a multiple of merge_size, and {n_pairs} is none of {merge_size}."
+        )
+    lipschitz = lipschitz_constant(loss)
+    check_constant(A, "A")
+    check_constant(B, "B")
+    check_delta(delta)
+    epsilon0, limit = _check_epsilons(epsilon, epsilon0, spread, tau)
+    blocks = n_pairs // merge_size
+    if contrasts is None:
+        harmonic = epsilon0**-2
+    else:
+        kept = _check_contrasts(contrasts, blocks, epsilon, epsilon0)
+        harmonic = float(1 / np.mean(kept**2))
+    draws = bag_size if model == "CIIM" else 1
+    printed = (2 if scheme == "blockwise_pairwise" else 1) * blocks * draws
+    return MergedBound(
+        value=proved_factor(A, B, lipschitz, delta) * sqrt(harmonic / (n_pairs * draws)),
+        probability=1 - delta - 2 * blocks * exp(-2 * merge_size * epsilon**2),
+        stated=stated_factor(A, B, lipschitz, delta) * sqrt(harmonic / printed),
+        epsilon=epsilon,
+        epsilon0=epsilon0,
+        largest_epsilon=limit,
+    )
+
+
+def largest_epsilon(spread: float, tau: float, epsilon0: float) -> float:
+    """(Δ(1 − τ) − ε₀) / (1 + Δ), the end of the admissible range of ε.
+
+    Examples
+    --------
+    >>> from unbag.bounds import largest_epsilon
+    >>> round(largest_epsilon(spread=0.5, tau=0.2, epsilon0=0.1), 6)
+    0.2
+    """
+    _check_condition(spread, tau)
+    if not 0 < epsilon0 < spread * (1 - tau):
+        raise ValueError(
+            f"0 < ε₀ < Δ(1 − τ) = {spread * (1 - tau):g} must hold, and ε₀ is {epsilon0:g}."
+        )
+    return (spread * (1 - tau) - epsilon0) / (1 + spread)
+
+
+def epsilon_for(failure: float, n_pairs: int, merge_size: int) -> float:
+    """Find the ε for which observed contrasts fall short with probability at most ``failure``.
+
+    It solves 2(N/K) e^{−2Kε²} = failure, and shrinks like √(log(N/K)/K).
+
+    Examples
+    --------
+    >>> from unbag.bounds import epsilon_for
+    >>> round(epsilon_for(0.05, n_pairs=20_000, merge_size=200), 4)
+    0.144
+    """
+    _check_count(n_pairs, "n_pairs")
+    _check_count(merge_size, "merge_size")
+    if not 0 < failure < 1:
+        raise ValueError(f"failure must lie strictly between 0 and 1, not be {failure}.")
+    ratio = 2 * n_pairs / (merge_size * failure)
+    if ratio <= 1:
+        raise ValueError(f"merge_size must be at most n_pairs = {n_pairs}, not {merge_size}.")
+    return sqrt(log(ratio) / (2 * merge_size))
+
+
+def expected_contrasts(
+    proportions: ArrayLike,
+    merge_size: int,
+    bag_size: int | None = None,
+    model: ConditionalModel = "CIIM",
+) -> Floats:
+    """Γ_i⁺ − Γ_i⁻ of the blockwise-pairwise scheme, from the true proportions.
+
+    It is the mean of E|γ̂_j − γ̂_{j+1}| over the K pairs of neighbours in block i. Under (CIIM)
+    labels are independent, and with the distribution function F_j of the number of positives
+
+        E|γ̂_j − γ̂_{j+1}| = (1/n) Σ_{t<n} F_j(t)(1 − F_{j+1}(t)) + F_{j+1}(t)(1 − F_j(t)).
+
+    Under (CIBM) labels may depend on each other, and |γ_j − γ_{j+1}| is a lower bound.
+
+    Parameters
+    ----------
+    proportions : array-like of shape (2 * n_pairs,)
+        True proportions of the small bags, in the order in which they are merged.
+    merge_size : int
+        K.
+    bag_size : int, optional
+        n; needed under (CIIM).
+    model : {"CIIM", "CIBM"}
+
+    Returns
+    -------
+    ndarray of shape (n_pairs / merge_size,)
+
+    Examples
+    --------
+    Bags of 8 at .45 and .55 look further apart than they are.
+
+    >>> from unbag.bounds import expected_contrasts
+    >>> expected_contrasts([0.45, 0.55], merge_size=1, bag_size=8).round(4)
+    array([0.2119])
+    """
+    check_choice(model, get_args(ConditionalModel), "model")
+    _check_count(merge_size, "merge_size")
+    gamma = np.asarray(proportions, dtype=float)
+    if gamma.ndim != 1 or not len(gamma) or len(gamma) % (2 * merge_size):
+        raise ValueError(
+            f"proportions must be a list whose length is a multiple of 2K = {2 * merge_size}; "
+            f"their shape is {gamma.shape}."
+        )
+    wrong = ~((gamma >= 0) & (gamma <= 1))
+    if wrong.any():
+        first = int(wrong.argmax())
+        raise ValueError(
+            f"Proportions must lie between 0 and 1; that of bag {first} is {gamma[first]:g}."
+        )
+    if model == "CIBM":
+        contrast = np.abs(gamma[::2] - gamma[1::2])
+    else:
+        contrast = _expected_difference(gamma, _check_count(bag_size, "bag_size"))
+    return contrast.reshape(-1, merge_size).mean(axis=1)
+
+
+def _expected_difference(gamma: Floats, n: int) -> Floats:
+    """E|γ̂_j − γ̂_{j+1}| for neighbours with independent binomial counts of n."""
+    # no smaller than this, so that 0 · log stays 0 at proportions 0 and 1
+    log_positive = np.log(np.maximum(gamma, 1e-300))
+    log_negative = np.log(np.maximum(1 - gamma, 1e-300))
+    choose = gammaln(n + 1) - gammaln(np.arange(n) + 1) - gammaln(n - np.arange(n) + 1)
+    below = np.zeros_like(gamma)
+    difference = np.zeros(len(gamma) // 2)
+    for t in range(n):
+        below += np.exp(choose[t] + t * log_positive + (n - t) * log_negative)
+        left, right = below[::2], below[1::2]
+        difference += left * (1 - right) + right * (1 - left)
+    return difference / n
+
+
+def _check_count(value: int | None, name: str) -> int:
+    if not isinstance(value, int | np.integer) or value < 1:
+        raise ValueError(f"{name} must be a whole number of at least 1, not {value!r}.")
+    return int(value)
+
+
+def _check_condition(spread: float, tau: float) -> None:
+    if not 0 < spread <= 1:
+        raise ValueError(f"0 < Δ ≤ 1 must hold for differences of proportions; Δ is {spread:g}.")
+    if not 0 <= tau < 1:
+        raise ValueError(f"0 ≤ τ < 1 must hold, else ε₀ has no range; τ is {tau:g}.")
+
+
+def _check_epsilons(
+    epsilon: float, epsilon0: float | None, spread: float, tau: float
+) -> tuple[float, float]:
+    """ε₀ and the end of the range of ε."""
+    _check_condition(spread, tau)
+    end = spread * (1 - tau) / (1 + spread)
+    if not epsilon > 0:
+        raise ValueError(f"ε > 0 must hold, and ε is {epsilon:g}.")
+    if epsilon0 is None:
+        if not epsilon < end:
+            raise ValueError(
+                f"ε < Δ(1 − τ)/(1 + Δ) = {end:g} must hold, else no ε₀ is left; ε is {epsilon:g}."
+            )
+        return spread * (1 - tau) - epsilon * (1 + spread), epsilon
+    limit = largest_epsilon(spread, tau, epsilon0)
+    # the end of the range belongs to it, and may have been rounded
+    if not epsilon <= limit * (1 + 1e-12):
+        raise ValueError(
+            f"ε ≤ (Δ(1 − τ) − ε₀)/(1 + Δ) = {limit:g} must hold, and ε is {epsilon:g}."
+        )
+    return epsilon0, limit
+
+
+def _check_contrasts(contrasts: ArrayLike, blocks: int, epsilon: float, epsilon0: float) -> Floats:
+    """Γ_i⁺ − Γ_i⁻ − ε, which must reach ε₀ in every block."""
+    contrast = np.asarray(contrasts, dtype=float)
+    if contrast.shape != (blocks,):
+        raise ValueError(f"There are {blocks} blocks, but contrasts of shape {contrast.shape}.")
+    wrong = ~((contrast - epsilon >= epsilon0 * (1 - 1e-12)) & (contrast <= 1))
+    if wrong.any():
+        first = int(wrong.argmax())
+        raise ValueError(
+            f"ε₀ + ε ≤ Γ⁺ − Γ⁻ ≤ 1 must hold, with ε₀ + ε = {epsilon0 + epsilon:g}; block {first} "
+            f"has {contrast[first]:g}."
+        )
+    return contrast - epsilon

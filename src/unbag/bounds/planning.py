@@ -1,0 +1,340 @@
+r"""How many bags it takes: precision of label-free measures, planned before there are any data.
+
+A measure of a classifier is, to first order, Σ_i Σ_c W[i, c] · (mean of φ_c over bag i) with φ its
+influence (see `unbag.metrics.uncertainty`). For L bags of n independent instances, W by least
+squares and S_a the covariance of φ = (φ₋, φ₊) inside class a, its variance is
+
+    V = (1/(L n)) Σ_a trace(S_a M⁻¹ T_a M⁻¹),    M = E[γγᵀ],    T_a = E[γ[a] γγᵀ],
+
+with γ = (1 − g, g) and g the observed proportion of a bag. So V falls as 1/L, and three moments of
+g say how many bags it takes. If a bag's labels are drawn with chance p, the count is binomial and
+
+    n(n−1)···(n−k+1) E[p^k] = E[(ng)(ng − 1)···(ng − k + 1)],    k = 1, 2, 3.
+
+Bags that are drawn may turn out to be much alike. For normal g with variance s², the mean of
+1/Σ(g − ḡ)² is 1/((L − 3)s²), so that L bags whose proportions are random count as L − 3.
+
+* Balanced accuracy b with equal error rates: φ₊ = ½·1[f > t] and φ₋ = ½ − φ₊ both vary by
+  b(1 − b)/4 in either class.
+* AUC: φ₊(x) = P(f(X₋) < f(x)) and φ₋(x) = P(f(X₊) > f(x)), for scores that are normal with the
+  same variance in both classes.
+
+Two instances of a bag whose φ are correlated by ρ leave a bag with n/(1 + (n − 1)ρ) independent
+draws: n for ρ = 0 (the paper's IIM), one for ρ = 1 (IBM at its worst).
+"""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import dataclass
+from math import ceil, sqrt
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
+from scipy.stats import binom
+
+Floats = NDArray[np.float64]
+Precision = Literal["standard_error", "half_width", "labelled_rows"]
+PlannedMeasure = Literal["balanced_accuracy", "roc_auc"]
+
+_NAMES = {"balanced_accuracy": "balanced accuracy", "roc_auc": "AUC"}
+# With fewer, nothing is left over to tell how much bags vary.
+_FEWEST_BAGS = 3
+# What chance takes if proportions are random.
+_LOST_BAGS = 3
+_WIDTH = 88
+
+
+def misordering_probability(
+    low: float, high: float, size_low: int, size_high: int | None = None, *, ties: float = 0.0
+) -> float:
+    """Chance that of two bags the one with the larger true proportion shows the smaller share.
+
+    Σ_k P(K₁ = k) P(K₂/n₂ < k/n₁) for independent binomial counts K₁, K₂ of positives.
+
+    Parameters
+    ----------
+    low, high : float
+        True proportions, ``low <= high``.
+    size_low, size_high : int
+        Sizes of the two bags; the same if only one is given.
+    ties : float in [0, 1], default=0
+        Which part of the chance of equal shares to add; ½ if ties are broken at random.
+
+    Returns
+    -------
+    probability : float
+
+    Examples
+    --------
+    The paper's example, where it is .26:
+
+    >>> from unbag.bounds import misordering_probability
+    >>> round(misordering_probability(0.45, 0.55, 8), 4)
+    0.2559
+    """
+    if not 0 <= low <= high <= 1:
+        raise ValueError(f"0 <= low <= high <= 1 fails: low is {low:g} and high is {high:g}.")
+    n_low, n_high = size_low, size_low if size_high is None else size_high
+    for n in (n_low, n_high):
+        _check_size(n, "size_low and size_high")
+    if not 0 <= ties <= 1:
+        raise ValueError(f"ties must lie between 0 and 1, not be {ties}.")
+    k = np.arange(n_low + 1)
+    chance = binom.pmf(k, n_low, low)
+    # in whole numbers, K₂ n₁ < k n₂ and K₂ n₁ = k n₂
+    below = binom.cdf((k * n_high - 1) // n_low, n_high, high)
+    equal = np.where(k * n_high % n_low == 0, binom.pmf(k * n_high // n_low, n_high, high), 0)
+    return float(chance @ (below + ties * equal))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BagPlan:
+    """What `required_bags` found; printing it says so in words.
+
+    Attributes
+    ----------
+    n_bags, bag_size, n_instances : int
+        The bags it takes.
+    measure : str
+    expected : float
+        The value that the measure was taken to have.
+    standard_error, half_width : float
+        Of the measure, from so many bags.
+    level : float
+        How often an interval of this half width holds the truth.
+    labelled_rows, share_of_labels, rows_for_difference : float
+        What the bags are worth, as `unbag.bag_information` counts it.
+    mean, spread : float
+        Mean and standard deviation of the observed proportions.
+    by_size : dict of arrays
+        For bags from a quarter to four times this size: ``bag_size``, and the ``n_bags`` and
+        ``n_instances`` that reach the same target.
+    """
+
+    n_bags: int
+    bag_size: int
+    n_instances: int
+    measure: str
+    expected: float
+    standard_error: float
+    half_width: float
+    level: float
+    labelled_rows: float
+    share_of_labels: float
+    rows_for_difference: float
+    mean: float
+    spread: float
+    by_size: dict[str, NDArray[np.int64]]
+
+    def __str__(self) -> str:
+        words = (
+            f"{self.n_bags:,} bags of {self.bag_size:,} instances ({self.n_instances:,} in all) "
+            f"give a label-free {_NAMES[self.measure]} a standard error of "
+            f"{self.standard_error:.2g} ({100 * self.level:g}% interval: ±{self.half_width:.2g}) "
+            f"if it is about {self.expected:g}. They are worth {self.labelled_rows:,.0f} labelled "
+            f"rows, {100 * self.share_of_labels:.2g}% of what all labels would give; their "
+            f"proportions vary by ±{self.spread:.2g} around {self.mean:.2g}."
+        )
+        columns = [[name, *(f"{n:,}" for n in cells)] for name, cells in self.by_size.items()]
+        padded = [[cell.rjust(max(map(len, column))) for cell in column] for column in columns]
+        rows = ["  ".join(row) for row in zip(*padded, strict=True)]
+        return "\n".join(
+            [textwrap.fill(words, _WIDTH), "", "As good with bags of other size:", *rows]
+        )
+
+    __repr__ = __str__
+
+
+def required_bags(
+    bag_size: int,
+    proportions: Any,
+    target: float,
+    *,
+    precision: Precision = "standard_error",
+    measure: PlannedMeasure = "balanced_accuracy",
+    expected: float = 0.5,
+    level: float = 0.95,
+    dependence: float = 0.0,
+) -> BagPlan:
+    """Tell how many bags of a size and spread it takes to know a classifier's quality that well.
+
+    Parameters
+    ----------
+    bag_size : int
+        Instances in every bag.
+    proportions : (low, high), frozen scipy.stats distribution or array-like
+        How the bags differ. Two numbers or a distribution say where true proportions come from,
+        as in `unbag.datasets.make_bags`: labels are drawn, so that observed proportions vary more.
+        Three or more numbers are observed proportions of bags such as there will be.
+    target : float
+        What is wanted, in the units of ``precision``.
+    precision : {"standard_error", "half_width", "labelled_rows"}
+        Standard error of the measure; half the width of its interval; or how many labelled rows
+        the bags should be worth for telling the classes apart, whatever the measure.
+    measure : {"balanced_accuracy", "roc_auc"}
+        What `unbag.metrics` is to estimate from the bags, for scores of a model that has not
+        seen them.
+    expected : float, default=0.5
+        About the value that it will have. Better classifiers take fewer bags, so that one half
+        is the cautious choice.
+    level : float, default=0.95
+        Of the interval.
+    dependence : float in [0, 1], default=0
+        Correlation ρ of the predictions for two instances of a bag, given their classes. At 1 a
+        bag counts once, however large, as for ``bag_model="bags"`` in `unbag.bag_information`.
+
+    Returns
+    -------
+    plan : BagPlan
+        With ``n_bags``, at least 3.
+
+    Examples
+    --------
+    >>> from unbag.bounds import required_bags
+    >>> required_bags(50, (0.1, 0.6), 0.02, expected=0.8)
+    84 bags of 50 instances (4,200 in all) give a label-free balanced accuracy a standard
+    error of 0.02 (95% interval: ±0.039) if it is about 0.8. They are worth 444 labelled
+    rows, 11% of what all labels would give; their proportions vary by ±0.16 around 0.35.
+    <BLANKLINE>
+    As good with bags of other size:
+    bag_size  n_bags  n_instances
+          12     222        2,664
+          25     141        3,525
+          50      84        4,200
+         100      47        4,700
+         200      26        5,200
+    """
+    _check_size(bag_size, "bag_size")
+    _check_inside("level", level, 0, 1)
+    if precision not in get_args(Precision):
+        raise ValueError(f"precision must be one of {get_args(Precision)}, not {precision!r}.")
+    if not 0 < target < np.inf:
+        raise ValueError(f"target must be a positive number, not {target}.")
+    if not 0 <= dependence <= 1:
+        raise ValueError(f"dependence must lie between 0 and 1, not be {dependence}.")
+    covariance = _influence_covariance(measure, expected)
+    quantile = float(ndtri((1 + level) / 2))
+    error = target / quantile if precision == "half_width" else target
+    lost = _LOST_BAGS if _are_random(proportions) else 0
+
+    def per_bag(n: int) -> tuple[Floats, float, float, int]:
+        """Moments of g; labelled rows and variance of the measure for one bag; bags needed."""
+        moments = _observed_moments(proportions, n)
+        draws = n / (1 + (n - 1) * dependence)
+        rows = draws * _spread(moments) ** 2 / float(moments[0] * (1 - moments[0]))
+        variance = _unit_variance(moments, covariance) / draws
+        needed = target / rows if precision == "labelled_rows" else variance / error**2
+        # a whole number must not be missed by rounding
+        return moments, rows, variance, max(ceil(needed * (1 - 1e-12)) + lost, _FEWEST_BAGS)
+
+    moments, rows, variance, n_bags = per_bag(bag_size)
+    deviation = sqrt(variance / (n_bags - lost))
+    labelled_rows = (n_bags - lost) * rows
+    sizes = np.unique([max(int(bag_size * factor), 1) for factor in (0.25, 0.5, 1, 2, 4)])
+    counts = np.array([per_bag(int(n))[3] for n in sizes])
+    return BagPlan(
+        n_bags=n_bags,
+        bag_size=bag_size,
+        n_instances=n_bags * bag_size,
+        measure=measure,
+        expected=expected,
+        standard_error=deviation,
+        half_width=quantile * deviation,
+        level=level,
+        labelled_rows=labelled_rows,
+        share_of_labels=labelled_rows / (n_bags * bag_size),
+        rows_for_difference=labelled_rows * float(moments[0] * (1 - moments[0])),
+        mean=float(moments[0]),
+        spread=_spread(moments),
+        by_size={"bag_size": sizes, "n_bags": counts, "n_instances": sizes * counts},
+    )
+
+
+def _influence_covariance(measure: str, expected: float) -> Floats:
+    """S_a for the negative and the positive class: shape (2, 2, 2)."""
+    _check_inside("expected", expected, 0, 1)
+    if measure == "balanced_accuracy":
+        return np.full((2, 1, 1), expected * (1 - expected) / 4) * [[1, -1], [-1, 1]]
+    if measure != "roc_auc":
+        raise ValueError(f"measure must be one of {get_args(PlannedMeasure)}, not {measure!r}.")
+    distance = sqrt(2) * float(ndtri(expected))
+    nodes, chance = np.polynomial.hermite_e.hermegauss(80)
+    x = np.stack([nodes, nodes + distance])
+    influence = np.stack([ndtr(distance - x), ndtr(x)])
+    chance = chance / chance.sum()
+    centred = influence - (influence @ chance)[..., None]
+    return np.einsum("cak,dak,k->acd", centred, centred, chance)
+
+
+def _unit_variance(moments: Floats, covariance: Floats) -> float:
+    """Σ_a trace(S_a M⁻¹ T_a M⁻¹), the variance times the number of independent draws."""
+    first, second, third = moments
+    M = np.array([[1 - 2 * first + second, first - second], [first - second, second]])
+    positive = np.array([[first - 2 * second + third, second - third], [second - third, third]])
+    inverse = np.linalg.inv(M)
+    return float(np.sum(covariance * (inverse @ np.stack([M - positive, positive]) @ inverse)))
+
+
+def _observed_moments(proportions: Any, n: int) -> Floats:
+    """E[g], E[g²] and E[g³] of the observed proportions of bags of n instances."""
+    if _are_random(proportions):
+        p1, p2, p3 = _true_moments(proportions)
+        # of the count: E[K²] = E[K(K−1)] + E[K], E[K³] = E[K(K−1)(K−2)] + 3E[K(K−1)] + E[K]
+        pairs, triples = n * (n - 1) * p2, n * (n - 1) * (n - 2) * p3
+        moments = np.array([p1, (pairs + n * p1) / n**2, (triples + 3 * pairs + n * p1) / n**3])
+    else:
+        g = np.asarray(proportions, dtype=float)
+        if g.ndim != 1 or len(g) < 3 or not ((g >= 0) & (g <= 1)).all():
+            raise ValueError(
+                "proportions must be (low, high), a frozen scipy.stats distribution, or three or "
+                "more observed proportions between 0 and 1."
+            )
+        moments = np.mean([g, g**2, g**3], axis=1)
+    if _spread(moments) < 1e-9:
+        raise ValueError(
+            "All bags would have the same proportion, and no number of those tells the classes "
+            "apart."
+        )
+    return moments
+
+
+def _are_random(proportions: Any) -> bool:
+    return hasattr(proportions, "rvs") or np.shape(proportions) == (2,)
+
+
+def _true_moments(proportions: Any) -> tuple[float, float, float]:
+    if not hasattr(proportions, "rvs"):
+        low, high = map(float, proportions)
+        if not 0 <= low <= high <= 1:
+            raise ValueError(
+                f"proportions must obey 0 <= low <= high <= 1, not ({low:g}, {high:g})."
+            )
+        second = (low**2 + low * high + high**2) / 3
+        return (low + high) / 2, second, (low + high) * (low**2 + high**2) / 4
+    if not hasattr(proportions, "support"):
+        raise ValueError("Plans are for two classes: proportions must be a distribution in [0, 1].")
+    lowest, highest = proportions.support()
+    if lowest < 0 or highest > 1:
+        raise ValueError(
+            f"The distribution of proportions reaches from {lowest:g} to {highest:g}; it must "
+            "stay inside [0, 1]."
+        )
+    first, second, third = (float(proportions.moment(k)) for k in (1, 2, 3))
+    return first, second, third
+
+
+def _spread(moments: Floats) -> float:
+    return sqrt(max(float(moments[1] - moments[0] ** 2), 0.0))
+
+
+def _check_size(size: Any, name: str) -> None:
+    if not isinstance(size, int | np.integer) or size < 1:
+        raise ValueError(f"{name} must be a whole number above 0, not {size!r}.")
+
+
+def _check_inside(name: str, value: float, low: float, high: float) -> None:
+    if not low < value < high:
+        raise ValueError(f"{name} must lie between {low} and {high}, not be {value}.")
