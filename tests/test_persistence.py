@@ -37,9 +37,9 @@ from unbag import (
 )
 from unbag import persistence as files
 from unbag.datasets import make_gaussian_bags
+from unbag.features import make_features
 from unbag.losses import LOSSES
 from unbag.persistence import TREES, describe_model, load_model, save_model
-from unbag.tables import make_features
 from unbag.testing import all_estimators
 
 sio = pytest.importorskip("skops.io")
@@ -222,7 +222,7 @@ class TestRoundTrip:
 
     def test_header_has_a_limit(self, tmp_path):
         with pytest.raises(ValueError, match="schema and metadata take"):
-            save_model(SMALL, tmp_path / "m.unbag", metadata={"a": "x" * 1_000_000})
+            save_model(SMALL, tmp_path / "m.unbag", metadata={"a": "x" * files.MAX_HEADER})
 
     def test_model_that_could_not_be_loaded_is_not_saved(self, tmp_path):
         model = make_pipeline(FunctionTransformer(lambda X: X), LinearMCMClassifier())
@@ -483,8 +483,8 @@ class TestForeignAndDamagedFiles:
             describe_model(tmp_path / "m.unbag")
 
     def test_absurd_sizes(self, intact, tmp_path, monkeypatch):
-        path = forge(tmp_path / "m.unbag", b"?", metadata={"a": "x" * 1_000_000})
-        with pytest.raises(ValueError, match=r"bytes for its header\.json; at most 1,000,000"):
+        path = forge(tmp_path / "m.unbag", b"?", metadata={"a": "x" * files.MAX_HEADER})
+        with pytest.raises(ValueError, match=r"bytes for its header\.json; at most 16,000,000"):
             describe_model(path)
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr("header.json", json.dumps({"zeros": "0" * 100_000}))

@@ -40,7 +40,7 @@ from unbag.provenance import PACKAGES
 FORMAT = "unbag model"
 FORMAT_VERSION = 1
 HEADER, PAYLOAD = "header.json", "model.skops"
-MAX_HEADER = 1_000_000
+MAX_HEADER = 16_000_000
 MAX_PAYLOAD = 16 * 1024**3
 
 # Types that skops leaves out because scikit-learn does not check the node numbers in them: those
@@ -56,13 +56,21 @@ _PARTS = {
     "numpy.dtype",
     "sklearn.compose._column_transformer.make_column_selector",
     "sklearn.metrics._scorer._PassthroughScorer",
-    "unbag.tables.category_columns",
-    "unbag.tables.number_columns",
+    "unbag.features.category_columns",
+    "unbag.features.number_columns",
 }
 
 # What a fitted model of this package is made of, and where such classes live.
 _FAMILIES = (BaseEstimator, BaseCrossValidator, ClassLoss, Kernel, Calibrator, SigmoidMap)
-_HOMES = ("baselines", "calibration", "kernels", "losses", "model_selection", "models", "tables")
+_HOMES = ("baselines", "calibration", "features", "kernels", "losses", "model_selection", "models")
+
+
+class UntrustedTypesError(ValueError):
+    """A model file holds types that are not trusted: their names are in ``types``."""
+
+    def __init__(self, message: str, types: list[str]) -> None:
+        super().__init__(message)
+        self.types = types
 
 
 @dataclass(frozen=True)
@@ -284,9 +292,10 @@ def _build(
         advice = (
             "A forged tree can crash the process, so if you know who made the file, and only then"
         )
-    raise ValueError(
+    raise UntrustedTypesError(
         f"{path} holds types that are not trusted: {', '.join(refused)}. {advice}, load it with "
-        f"trusted={refused}."
+        f"trusted={refused}.",
+        refused,
     )
 
 
@@ -378,6 +387,10 @@ def _open_archive(path: Path) -> Iterator[zipfile.ZipFile]:
 def _read_header(path: Path, archive: zipfile.ZipFile) -> dict[str, Any]:
     names = archive.namelist()
     if HEADER not in names:
+        with path.open("rb") as file:
+            if file.read(30 + len(HEADER)).endswith(HEADER.encode()):
+                # what was found is the end of the model inside, itself a ZIP archive
+                raise ValueError(f"{path} is damaged or cut short: its end is missing.")
         raise ValueError(f"{path} is a ZIP archive but no model file: it holds no {HEADER}.")
     text = _read_member(path, archive, HEADER, MAX_HEADER)
     try:

@@ -1,0 +1,66 @@
+"""``unbag evaluate``: how good a saved model is on new bags."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from unbag.cli.data import naming, read_bags, say_differences
+from unbag.cli.loading import add_model, class_names, open_model
+from unbag.cli.modelling import evaluation_record, with_class_names
+from unbag.cli.options import add_json, add_parser, add_seed, add_tables
+from unbag.cli.output import need, show, show_json
+from unbag.metrics import evaluate
+from unbag.model_selection import decision_scores
+
+_EXAMPLES = """examples:
+  unbag evaluate model.unbag may.parquet may-regions.csv --bag region --positives conversions
+  unbag evaluate model.unbag may.parquet may-regions.csv --bag region --proportion rate --json
+
+exit code: 0 done, 1 data or files at fault, 2 called wrongly, 130 interrupted
+"""
+
+
+def add_command(commands: Any) -> None:
+    """Add ``unbag evaluate``."""
+    parser = add_parser(
+        commands,
+        "evaluate",
+        "MODEL INSTANCES AGGREGATES --bag COLUMN\n"
+        "                      (--positives COLUMN | --proportion COLUMN) [options]",
+        help="estimate without labels how good a saved model is on new bags",
+        description="Estimate without labels how good a saved model is. The bags must be others "
+        "than those that the\nmodel was trained on: on its own bags a model looks better than it "
+        "is. (unbag fit estimates by\nitself how good its model is.)",
+        epilog=_EXAMPLES,
+    )
+    add_model(parser)
+    add_tables(parser, drop=False)
+    add_seed(parser)
+    add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Load, read, score, estimate."""
+    need("pandas", "skops", extra="files")
+
+    model, schema, found = open_model(options)
+    data = read_bags(options, schema)
+    say_differences(data.report)
+    names = class_names(found, model.classes_)
+    given = 2 if data.class_names is None else len(data.class_names)
+    if given != len(names):
+        raise ValueError(
+            f"the model in {options.model} tells {len(names)} classes apart, and "
+            f"{options.aggregates} was said to have {given}"
+        )
+    scores = decision_scores(model, data.X)
+    with naming(options):
+        evaluation = evaluate(data.y, scores, random_state=options.seed)
+    evaluation = with_class_names(evaluation, names if given > 2 else None)
+    if options.json:
+        show_json(evaluation_record(evaluation))
+    else:
+        show(str(evaluation))
+    return 0

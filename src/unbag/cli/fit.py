@@ -1,0 +1,119 @@
+"""``unbag fit``: from two tables to a model file."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from unbag.bags import check_bag_target
+from unbag.cli.data import BagData, read_bags
+from unbag.cli.modelling import evaluation_record, make_model, with_class_names
+from unbag.cli.options import add_fitting, add_json, add_parser, add_quiet, add_tables
+from unbag.cli.output import counted, need, plain, say, show, show_json
+from unbag.metrics import Evaluation, cross_val_evaluate
+from unbag.persistence import save_model
+from unbag.reports import fit_report
+
+_EXAMPLES = """examples:
+  unbag fit visits.parquet regions.csv --bag region --positives conversions -o model.unbag
+
+  the share instead of the number, with privacy noise; names and ids are no features:
+  unbag fit visits.csv.gz regions.csv --bag region,month --proportion rate --noise 0.02 \\
+      --drop name,visit_id --types postcode=category -o model.unbag --report page.html
+
+exit code: 0 done, 1 data or files at fault, 2 called wrongly, 130 interrupted
+"""
+
+
+def add_command(commands: Any) -> None:
+    """Add ``unbag fit``."""
+    parser = add_parser(
+        commands,
+        "fit",
+        "INSTANCES AGGREGATES --bag COLUMN (--positives COLUMN | --proportion COLUMN)\n"
+        "                 -o MODEL [options]",
+        help="train a model from two tables, and save it",
+        description="Train a model for single instances from two tables: one of instances, which "
+        "says what bag each\nis in, and one of bags, which says how many of each are positive. "
+        "Numbers are standardised,\neverything else is encoded one-hot, gaps are filled in. At "
+        "the end, how good the model is on bags\nthat it did not see is estimated, without any "
+        "label.",
+        epilog=_EXAMPLES,
+    )
+    add_tables(parser)
+    add_fitting(parser)
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="MODEL", help="model file to write"
+    )
+    parser.add_argument("--report", type=Path, metavar="PAGE", help="HTML page to write as well")
+    add_json(parser)
+    add_quiet(parser)
+    parser.set_defaults(run=run, parser=parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Read, fit, evaluate, save."""
+    if options.report is not None and not options.folds:
+        options.parser.error("--report needs --folds, since it tells how good the model is")
+    if options.folds == 1:
+        options.parser.error("argument --folds: one fold holds out everything; use 2 or more, or 0")
+    need("pandas", "skops", extra="files")
+    for path in (options.output, options.report):
+        if path is not None and not path.absolute().parent.is_dir():
+            raise OSError(f"the folder of {path} does not exist")
+    if options.report is not None:
+        need("matplotlib", extra="report")
+
+    data = read_bags(options, keep_names=options.report is not None)
+    n_rows, n_columns = data.X.shape
+    say(f"Read {counted(n_rows, 'instance')} with {counted(n_columns, 'column')}.")
+    pipeline = make_model(options, data)
+    pipeline.set_params(model__verbose=0 if options.quiet else 1).fit(data.X, data.y)
+    pipeline.set_params(model__verbose=0)
+    evaluation = None
+    if options.folds:
+        evaluation = with_class_names(_evaluate(pipeline, data, options), data.class_names)
+    record = {} if evaluation is None else evaluation_record(evaluation)
+    metadata = {
+        "model": type(pipeline[-1]).__name__,
+        "fitted_with": _told(options),
+        "n_instances": n_rows,
+        "n_bags": int(check_bag_target(data.y).n_bags),
+        "class_names": data.class_names,
+        "evaluation": record or None,
+    }
+    save_model(pipeline, options.output, schema=data.schema.to_dict(), metadata=plain(metadata))
+    say(f"Model: {options.output}")
+    if options.report is not None:
+        say(f"Page:  {options.report}")
+    if options.json:
+        show_json(
+            {"output": options.output, "columns": data.schema.to_dict()["columns"]} | metadata
+        )
+    elif evaluation is not None:
+        show(str(evaluation))
+    return 0
+
+
+def _evaluate(pipeline: Any, data: BagData, options: argparse.Namespace) -> Evaluation:
+    shared = {
+        "cv": options.folds,
+        "random_state": options.seed,
+        "verbose": 0 if options.quiet else 1,
+    }
+    try:
+        if options.report is None:
+            return cross_val_evaluate(pipeline, data.X, data.y, **shared)
+        return fit_report(pipeline, data.X, data.y, path=options.report, **shared).evaluation
+    except ValueError as error:
+        raise ValueError(
+            f"the model was fitted but cannot be evaluated in {options.folds} folds: {error} "
+            "(--folds 0 saves it without)"
+        ) from None
+
+
+def _told(options: argparse.Namespace) -> dict[str, Any]:
+    """What the model was fitted to and how, as it was asked for."""
+    names = "instances aggregates bag positives proportion size noise drop types unmatched"
+    return {name: getattr(options, name) for name in (*names.split(), "model", "folds", "seed")}

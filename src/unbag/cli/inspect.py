@@ -1,0 +1,202 @@
+"""``unbag inspect``: what bags are worth before any fit, or what a model file holds."""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from pathlib import Path
+from typing import Any
+
+from unbag.assumption import AssumptionTest, assumption_test
+from unbag.cli.data import BagData, join_options, naming, read_bags, read_tables
+from unbag.cli.options import add_columns, add_json, add_parser
+from unbag.cli.output import counted, need, records, say, show, show_json, table_lines
+from unbag.features import make_features
+from unbag.frames import find_contradictions
+from unbag.information import BagInformation, bag_information
+from unbag.persistence import describe_model
+
+_EXAMPLES = """examples:
+  unbag inspect visits.parquet regions.csv --bag region --positives conversions
+  unbag inspect visits.parquet regions.csv --bag region --positives conversions --json
+  unbag inspect model.unbag
+
+exit code: 0 done, 1 contradictions found, or data or files at fault, 2 called wrongly
+"""
+
+
+def add_command(commands: Any) -> None:
+    """Add ``unbag inspect``."""
+    parser = add_parser(
+        commands,
+        "inspect",
+        "INSTANCES AGGREGATES --bag COLUMN\n"
+        "                     (--positives COLUMN | --proportion COLUMN) [options]\n"
+        "       unbag inspect MODEL [--json]",
+        help="what two tables are worth before any fit, or what a model file holds",
+        description="Before any fit: where the two tables contradict each other, how many labels "
+        "the bags are worth,\nand whether the one assumption holds, that instances of a class "
+        "are alike in all bags. Of a model\nfile: what it was fitted to, and how good it was, "
+        "without loading the model.",
+        epilog=_EXAMPLES,
+    )
+    add = parser.add_argument
+    add("instances", metavar="INSTANCES|MODEL", type=Path, help="one row per instance; or a model")
+    add("aggregates", metavar="AGGREGATES", type=Path, nargs="?", help="one row per bag")
+    add_columns(parser, required=False)
+    add_json(parser)
+    parser.set_defaults(run=run, parser=parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Look at two tables, or at a model file."""
+    known = options.positives or options.proportion
+    if options.aggregates is None:
+        if options.bag or known:
+            options.parser.error("two tables are needed: INSTANCES and AGGREGATES")
+        return _inspect_model(options)
+    if not options.bag or not known:
+        options.parser.error("two tables need --bag, and --positives or --proportion")
+    need("pandas", extra="files")
+    return _inspect_tables(options)
+
+
+def _inspect_tables(options: argparse.Namespace) -> int:
+    instances, aggregates = read_tables(options)
+    with naming(options):
+        found = find_contradictions(
+            instances, aggregates, unmatched=options.unmatched, **join_options(options)
+        )
+    del instances, aggregates
+    if found:
+        if options.json:
+            show_json({"contradictions": [one._asdict() for one in found]})
+        else:
+            show("\n".join(table_lines(("bag", "problem", "column", "stated", "rows"), found)))
+        say(
+            f"unbag: {options.aggregates} contradicts {options.instances} in "
+            f"{counted(len(found), 'place')}"
+        )
+        return 1
+    data = read_bags(options)
+    with naming(options):
+        information, assumption = _look(data)
+    columns = data.schema.to_dict()["columns"]
+    if options.json:
+        show_json(
+            {
+                "n_instances": information.n_instances,
+                "n_bags": information.n_bags,
+                "columns": columns,
+                "contradictions": [],
+                "information": _information_record(information),
+                "assumption": _assumption_record(assumption),
+            }
+        )
+        return 0
+    lines = [
+        f"{counted(information.n_instances, 'instance')} in {counted(information.n_bags, 'bag')}; "
+        "the tables do not contradict each other.",
+        "",
+        *_column_lines(columns),
+        "",
+        str(information),
+        "",
+        "Are instances of a class alike in all bags?",
+        str(assumption),
+    ]
+    show("\n".join(lines))
+    return 0
+
+
+def _look(data: BagData) -> tuple[BagInformation, AssumptionTest | str]:
+    """What the bags are worth; and the test of the assumption, or why there is none."""
+    with warnings.catch_warnings():
+        # the information itself says so
+        warnings.simplefilter("ignore", UserWarning)
+        information = bag_information(data.y)
+    features = make_features()
+    X = features.fit_transform(data.X)
+    try:
+        names = features.get_feature_names_out()
+        return information, assumption_test(X, data.y, feature_names=names)
+    except ValueError as error:
+        return information, f"This cannot be tested: {error}"
+
+
+def _information_record(information: BagInformation) -> dict[str, Any]:
+    names = ("labelled_rows", "share_of_labels", "rows_for_difference", "pairing_share")
+    return {
+        **{name: getattr(information, name) for name in names},
+        "rows_per_class": dict(
+            zip(information.classes.tolist(), information.rows_per_class, strict=True)
+        ),
+        "summary": information.summary,
+        "warning": information.warning,
+        "by_bag": records(information.by_bag),
+        "finer": records(information.finer),
+    }
+
+
+def _assumption_record(test: AssumptionTest | str) -> dict[str, Any]:
+    if isinstance(test, str):
+        return {"p_value": None, "reject": None, "summary": test}
+    return {
+        "p_value": test.p_value,
+        "reject": test.reject,
+        "level": test.level,
+        "summary": test.summary,
+        "notes": test.notes,
+        "features": records(test.features),
+        "bags": records(test.bags),
+    }
+
+
+def _column_lines(columns: list[dict[str, Any]]) -> list[str]:
+    """One line per feature column: its kind, its categories, whether it has gaps."""
+    rows = []
+    for column in columns[:50]:
+        values = column["values"]
+        kinds = "many values" if column["kind"] == "category" else ""
+        if values is not None:
+            kinds = f"{counted(len(values), 'value')}"
+        gaps = "gaps" if column["missing"] else ""
+        rows.append((column["name"], column["kind"], kinds, gaps))
+    more = [f"and {counted(len(columns) - 50, 'more column')}"] if len(columns) > 50 else []
+    return [*table_lines(("column", "kind", "values", "gaps"), rows), *more]
+
+
+def _inspect_model(options: argparse.Namespace) -> int:
+    if "".join(options.instances.suffixes[:1]).lower() in (".csv", ".tsv", ".parquet", ".arrow"):
+        options.parser.error("a table of instances needs one of bags beside it: AGGREGATES")
+    about = describe_model(options.instances)
+    if options.json:
+        show_json(about)
+        return 0
+    metadata, schema = about["metadata"], about["schema"] or {}
+    written = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
+    lines = [f"{metadata.get('model', 'A model')}, written {about['created']} by {written}."]
+    if "n_instances" in metadata:
+        lines.append(
+            f"Fitted to {counted(metadata['n_instances'], 'instance')} in "
+            f"{counted(metadata['n_bags'], 'bag')}."
+        )
+    told = [
+        (name, ", ".join(value) if isinstance(value, list) else value)
+        for name, value in metadata.get("fitted_with", {}).items()
+        if value not in (None, [], {})
+    ]
+    lines += ["", *table_lines(("option", "value"), told)] if told else []
+    if schema.get("columns"):
+        lines += ["", f"Bags by: {', '.join(schema['keys']) or '-'}"]
+        lines += _column_lines(schema["columns"])
+    estimates = (metadata.get("evaluation") or {}).get("estimates", {})
+    if estimates:
+        rows = [
+            (name, *(f"{e[key]:.4f}" for key in ("value", "low", "high")))
+            for name, e in estimates.items()
+        ]
+        lines += ["", "Estimated without labels, on bags held out:"]
+        lines += table_lines(("measure", "estimate", "low", "high"), rows)
+    show("\n".join(lines))
+    return 0

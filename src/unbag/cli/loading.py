@@ -1,0 +1,50 @@
+"""Model files, as commands that use one open them."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from unbag.cli.options import by_commas
+from unbag.persistence import ModelFile, UntrustedTypesError, load_model
+from unbag.schema import Schema
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """Add the model file, and what to trust in it."""
+    parser.add_argument("model", metavar="MODEL", type=Path, help="model file, from unbag fit")
+    parser.add_argument(
+        "--trust",
+        type=by_commas,
+        default=[],
+        metavar="TYPE[,TYPE]",
+        help="types in the model file to trust beyond the usual, by their full names; only if you "
+        "know who made the file",
+    )
+
+
+def open_model(options: argparse.Namespace) -> tuple[Any, Schema, ModelFile]:
+    """Load a model, and the schema of its table."""
+    try:
+        found = load_model(options.model, trusted=options.trust)
+    except UntrustedTypesError as error:
+        names = ",".join(sorted({*options.trust, *error.types}))
+        raise ValueError(
+            f"{options.model} holds types that are not trusted, by which a forged file can do "
+            f"harm. If you know who made the file, and only then, use --trust {names}"
+        ) from None
+    if found.schema is None:
+        raise ValueError(
+            f"{options.model} does not say which columns its model takes; save models with "
+            "unbag fit, or with the schema of their table"
+        )
+    return found.model, Schema.from_dict(found.schema), found
+
+
+def class_names(found: ModelFile, classes: Any) -> list[Any]:
+    """What to call the classes of a model."""
+    names = found.metadata.get("class_names")
+    if isinstance(names, list) and len(names) == len(classes):
+        return list(map(str, names))
+    return list(classes.tolist())

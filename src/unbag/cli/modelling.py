@@ -1,0 +1,105 @@
+"""The model that `fit` and `report` train, and its evaluation in words and numbers."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline
+
+from unbag.bags import check_bag_target
+from unbag.cli.data import MANY_ROWS, BagData
+from unbag.cli.output import say
+from unbag.features import make_features
+from unbag.metrics import Evaluation
+from unbag.models import (
+    CountEMClassifier,
+    KernelMCMClassifierCV,
+    LinearMCMClassifier,
+    LinearMCMClassifierCV,
+)
+
+# Rows up to which "auto" takes a kernel model.
+MOST_FOR_KERNEL = 5000
+# A search for the penalty keeps the scores of 66 fits. Of many rows it is therefore made on some,
+# in no fewer bags than these.
+_BAGS_FOR_SEARCH = 20
+
+
+def make_model(options: argparse.Namespace, data: BagData) -> Pipeline:
+    """Features and the model that was asked for, not yet fitted."""
+    name = options.model
+    if name == "auto":
+        name = "kernel" if len(data.y) <= MOST_FOR_KERNEL else "linear"
+    n_bags = int(check_bag_target(data.y).n_bags)
+    if n_bags < 4:
+        raise ValueError(
+            f"a model needs four bags to choose its settings by, and there are {n_bags}"
+        )
+    # folds of its own, in which a model chooses its penalty or checks its steps
+    folds = min(5, n_bags // 2)
+    if name == "kernel":
+        model: Any = KernelMCMClassifierCV(cv=folds)
+    elif name == "linear":
+        model = _linear_model(data, folds, options.seed)
+    else:
+        model = _boosted_trees(folds, options.seed)
+    return Pipeline([("features", _features(data)), ("model", model)])
+
+
+def _features(data: BagData) -> Any:
+    """Features, of many rows in half the memory."""
+    return make_features("float64" if len(data.y) <= MANY_ROWS else "float32")
+
+
+def _linear_model(data: BagData, folds: int, seed: int) -> Any:
+    searching = LinearMCMClassifierCV(cv=folds)
+    if len(data.y) <= MANY_ROWS:
+        return searching
+    rows = _rows_of_some_bags(data.y, seed)
+    search = Pipeline([("features", _features(data)), ("model", searching)])
+    alpha = search.fit(data.X.iloc[rows], data.y[rows])[-1].alpha_
+    say(f"The penalty, {alpha:.2g}, was chosen on {len(rows):,} of {len(data.y):,} rows.")
+    return LinearMCMClassifier(alpha)
+
+
+def _rows_of_some_bags(y: NDArray[np.void], seed: int) -> NDArray[np.intp]:
+    """Rows of bags drawn at random, some 300,000 in all."""
+    bags = check_bag_target(y)
+    order = np.random.default_rng(seed).permutation(bags.n_bags)
+    n_fit = int(np.searchsorted(np.cumsum(bags.sizes[order]), MANY_ROWS, side="right"))
+    chosen = np.zeros(bags.n_bags, dtype=bool)
+    chosen[order[: max(n_fit, _BAGS_FOR_SEARCH)]] = True
+    return np.flatnonzero(chosen[bags.index])
+
+
+def _boosted_trees(folds: int, seed: int) -> CountEMClassifier:
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    # rows set aside would hold a row's positive copy and miss its negative one
+    trees = HistGradientBoostingClassifier(early_stopping=False)
+    return CountEMClassifier(trees, cross_fit=folds, random_state=seed)
+
+
+def with_class_names(evaluation: Evaluation, names: list[str] | None) -> Evaluation:
+    """Call classes by the columns that told of them, where there are more than two."""
+    if names is None:
+        return evaluation
+    new = {f"recall of {number}": f"recall of {name}" for number, name in enumerate(names)}
+    estimates = {new.get(key, key): value for key, value in evaluation.estimates.items()}
+    return replace(evaluation, estimates=estimates)
+
+
+def evaluation_record(evaluation: Evaluation) -> dict[str, Any]:
+    """The numbers of an evaluation, for JSON."""
+    fold = evaluation.fold
+    return {
+        "n_bags": evaluation.n_bags,
+        "n_instances": evaluation.n_instances,
+        "folds": None if fold is None else int(fold.max()) + 1,
+        "threshold": evaluation.threshold,
+        "estimates": {name: asdict(value) for name, value in evaluation.estimates.items()},
+    }

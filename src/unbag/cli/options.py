@@ -1,0 +1,198 @@
+"""What commands have in common: the options that say what two tables hold, and how to help."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn, get_args
+
+from unbag.cli.output import safe
+from unbag.schema import Kind
+
+MODELS = ("auto", "kernel", "linear", "boosted")
+
+
+class Help(argparse.RawDescriptionHelpFormatter):
+    """Keeps the lines of examples, and tells the defaults that say something."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        silent = action.default in (None, [], {}, argparse.SUPPRESS) or action.default is False
+        return action.help if silent else f"{action.help} (default: %(default)s)"
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        # the same in all versions of Python
+        if not action.option_strings or action.nargs == 0:
+            return super()._format_action_invocation(action)
+        value = self._format_args(action, self._get_default_metavar_for_optional(action))
+        return f"{', '.join(action.option_strings)} {value}"
+
+
+class Parser(argparse.ArgumentParser):
+    """Escapes what it repeats of a wrong call."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print usage and error, and exit with 2."""
+        super().error(safe(message, one_line=True))
+
+
+def add_parser(commands: Any, name: str, usage: str, **words: str) -> Parser:
+    """Add a command with a usage of its own and examples."""
+    parser: Parser = commands.add_parser(
+        name, usage=f"unbag {name} {usage}", formatter_class=Help, allow_abbrev=False, **words
+    )
+    return parser
+
+
+def add_tables(parser: argparse.ArgumentParser, *, drop: bool = True) -> None:
+    """Add the two tables, and the options that say what they hold."""
+    add = parser.add_argument
+    formats = ".csv, .tsv (also .gz, .bz2, .xz, .zst), .parquet, .arrow or .feather"
+    add("instances", metavar="INSTANCES", type=Path, help=f"one row per instance: {formats}")
+    add("aggregates", metavar="AGGREGATES", type=Path, help="one row per bag, likewise")
+    add_columns(parser, drop=drop)
+
+
+def add_columns(
+    parser: argparse.ArgumentParser, *, required: bool = True, drop: bool = True
+) -> None:
+    """Add the options that say what the columns of two tables hold."""
+    group = parser.add_argument_group("what the tables hold")
+    add = group.add_argument
+    names, column = "COLUMN[,COLUMN]", "COLUMN"
+    add(
+        "--bag",
+        type=by_commas,
+        required=required,
+        metavar=names,
+        help="column that names the bag, in both tables; several together name a bag",
+    )
+    known = group.add_mutually_exclusive_group(required=required)
+    known.add_argument(
+        "--positives",
+        type=by_commas,
+        metavar=names,
+        help="column of AGGREGATES: number of positives; or one column of counts for each class",
+    )
+    known.add_argument(
+        "--proportion",
+        type=by_commas,
+        metavar=names,
+        help="column of AGGREGATES: share of positives, 0 to 1; or one for each class",
+    )
+    add("--size", metavar=column, help="column of AGGREGATES with the size of each bag, to check")
+    add(
+        "--noise",
+        type=_number_or_name,
+        metavar="COLUMN|NUMBER",
+        help="standard deviation of the noise in --positives or --proportion",
+    )
+    if drop:
+        add(
+            "--drop",
+            type=by_commas,
+            default=[],
+            metavar=names,
+            help="columns of INSTANCES that are no features",
+        )
+    add(
+        "--types",
+        type=_types,
+        default={},
+        metavar="COLUMN=KIND[,...]",
+        help="kinds of columns, where not to be inferred: number, category, boolean or time; "
+        "a category is read as written, with leading zeros",
+    )
+    add(
+        "--unmatched",
+        choices=["error", "drop"],
+        default="error",
+        help="bags that are in one of the tables only: refuse them, or leave them out",
+    )
+
+
+def add_fitting(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a fit and its evaluation."""
+    group = parser.add_argument_group("model and evaluation")
+    group.add_argument(
+        "--model",
+        choices=MODELS,
+        default="auto",
+        help="auto: kernel up to 5,000 instances, else linear; boosted: gradient-boosted trees, "
+        "whose files are opened only with --trust",
+    )
+    group.add_argument(
+        "--folds",
+        type=whole_number(0),
+        default=5,
+        metavar="N",
+        help="folds of bags for the evaluation; 0: none",
+    )
+    add_seed(group)
+
+
+def add_seed(parser: Any) -> None:
+    """Add the seed."""
+    parser.add_argument(
+        "--seed", type=whole_number(0), default=0, metavar="N", help="seed of all that is random"
+    )
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Add a form of output for machines."""
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead")
+
+
+def add_quiet(parser: argparse.ArgumentParser) -> None:
+    """Add a way to have no progress bars."""
+    parser.add_argument("-q", "--quiet", action="store_true", help="show no progress")
+
+
+def by_commas(text: str) -> list[str]:
+    """Split names at commas."""
+    names = text.split(",")
+    if not all(names):
+        raise argparse.ArgumentTypeError(f"names by commas are needed, not {text!r}")
+    return names
+
+
+def whole_number(least: int) -> Callable[[str], int]:
+    """Make a type of argument: a whole number that is large enough."""
+
+    def read(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            number = least - 1
+        if number < least:
+            raise argparse.ArgumentTypeError(
+                f"a whole number of at least {least} is needed, not {text!r}"
+            )
+        return number
+
+    return read
+
+
+def one_or_all(names: list[str] | None) -> Any:
+    """One column as its name, several as a list, as `unbag.bags_from_frame` takes them."""
+    return names[0] if names is not None and len(names) == 1 else names
+
+
+def _number_or_name(text: str) -> str | float:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _types(text: str) -> dict[str, Kind]:
+    kinds: dict[str, Any] = {}
+    for part in by_commas(text):
+        name, found, kind = part.rpartition("=")
+        if not found or kind not in get_args(Kind):
+            raise argparse.ArgumentTypeError(
+                f"{part!r} is not of the form COLUMN=KIND, where KIND is one of "
+                f"{', '.join(get_args(Kind))}"
+            )
+        kinds[name] = kind
+    return kinds

@@ -1,0 +1,169 @@
+"""``unbag predict``: scores of new instances, for tables of any size."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+from tqdm import tqdm
+
+from unbag.cli.data import check_columns, say_differences
+from unbag.cli.loading import add_model, class_names, open_model
+from unbag.cli.options import add_json, add_parser, add_quiet, by_commas, whole_number
+from unbag.cli.output import counted, need, say, show_json
+from unbag.schema import SchemaReport
+from unbag.tables import column_names, read_chunks, write_table
+
+_EXAMPLES = """examples:
+  unbag predict model.unbag new.parquet -o scores.parquet
+  unbag predict model.unbag new.csv.gz -o scores.csv --keep visit_id,region
+  unbag predict model.unbag new.csv -o - | head       CSV on the terminal
+
+exit code: 0 done, 1 data or files at fault, 2 called wrongly, 130 interrupted
+"""
+
+
+def add_command(commands: Any) -> None:
+    """Add ``unbag predict``."""
+    parser = add_parser(
+        commands,
+        "predict",
+        "MODEL INSTANCES -o SCORES [options]",
+        help="classify the rows of a table",
+        description="Classify the rows of a table, chunk by chunk, so that it can be of any size. "
+        "Columns may come in\nany order and are checked against those of the training data. "
+        "Written are the columns that name\nthe bag, if there are any, and\n\n"
+        "  class        1 for positive, 0 for negative; of more than two classes, the name\n"
+        "  score        above 0 for positive; of more than two classes, one column each\n"
+        "  probability  of the positive class, if both classes were equally frequent; only where "
+        "the model\n               gives one; of more than two classes, one column each",
+        epilog=_EXAMPLES,
+    )
+    add_model(parser)
+    add = parser.add_argument
+    add("instances", metavar="INSTANCES", type=Path, help="table of instances, in any format")
+    add(
+        "-o",
+        "--output",
+        required=True,
+        metavar="SCORES",
+        help="table to write, in the format that its name says; - for CSV on stdout",
+    )
+    kept = parser.add_mutually_exclusive_group()
+    kept.add_argument(
+        "--keep",
+        type=by_commas,
+        default=[],
+        metavar="COLUMN[,COLUMN]",
+        help="columns of INSTANCES to write as well, such as an id",
+    )
+    kept.add_argument("--all-columns", action="store_true", help="write all columns as well")
+    add("--chunk-rows", type=whole_number(1), default=100_000, metavar="N", help="rows at a time")
+    add_json(parser)
+    add_quiet(parser)
+    parser.set_defaults(run=run, parser=parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Load, check, score and write chunk by chunk."""
+    if options.output == "-" and options.json:
+        options.parser.error("--json and '-o -' would both write to stdout")
+    need("pandas", "skops", extra="files")
+
+    model, schema, found = open_model(options)
+    present = column_names(options.instances)
+    check_columns(options.instances, present, schema.names, "that the model needs")
+    check_columns(options.instances, present, options.keep, "to keep")
+    keys = [name for name in schema.keys if name in present]
+    kept = present if options.all_columns else list(dict.fromkeys([*keys, *options.keep]))
+    scorer = _Scorer(model, class_names(found, model.classes_))
+    taken = [name for name in scorer.columns if name in kept]
+    if taken:
+        raise ValueError(
+            f"{options.instances} has a column {taken[0]!r} to keep, and the scores have one of "
+            "that name; rename it, or leave it out"
+        )
+    wanted = list(dict.fromkeys([*kept, *schema.names]))
+    chunks = read_chunks(
+        options.instances, rows=options.chunk_rows, columns=wanted, dtypes=schema.dtypes
+    )
+    reports: list[SchemaReport] = [SchemaReport()]
+    bar = tqdm(unit=" rows", unit_scale=True, disable=options.quiet)
+
+    def scored() -> Iterator[Any]:
+        for chunk in chunks:
+            X, report = schema.check(chunk)
+            reports[0] += report
+            yield chunk[kept].assign(**scorer.score(X))
+            bar.update(len(chunk))
+
+    with bar:
+        n_rows = _write(scored(), options.output)
+    say_differences(reports[0])
+    if options.output != "-":
+        say(f"{counted(n_rows, 'row')} written to {options.output}")
+    if options.json:
+        report = reports[0]
+        unseen = {
+            name: {"rows": count, "examples": report.examples[name]}
+            for name, count in report.unseen.items()
+        }
+        found_missing = dict(report.missing)
+        show_json(
+            {"output": options.output, "rows": n_rows, "unseen": unseen}
+            | {"missing": found_missing}
+        )
+    return 0
+
+
+class _Scorer:
+    """Class, score and probability of each row, as columns."""
+
+    def __init__(self, model: Any, names: list[Any]) -> None:
+        self._features: Any = None
+        self._model = model
+        if isinstance(model, Pipeline) and len(model) > 1:
+            # so that features are made once, and not for each of the three
+            self._features, self._model = model[:-1], model[-1]
+        self._names = names
+        self._has = {
+            "score": hasattr(self._model, "decision_function"),
+            "probability": hasattr(self._model, "predict_proba"),
+        }
+        self.columns = ["class"]
+        for what, has in self._has.items():
+            self.columns += self._columns(what) if has else []
+
+    def _columns(self, what: str) -> list[str]:
+        return [what] if len(self._names) == 2 else [f"{what}_{name}" for name in self._names]
+
+    def score(self, X: Any) -> dict[str, Any]:
+        X = X if self._features is None else self._features.transform(X)
+        places = np.searchsorted(self._model.classes_, self._model.predict(X))
+        found = {"class": np.array(self._names)[places]}
+        if self._has["score"]:
+            found |= self._split("score", self._model.decision_function(X))
+        if self._has["probability"]:
+            chances = self._model.predict_proba(X)
+            two = len(self._names) == 2
+            found |= self._split("probability", chances[:, 1] if two else chances)
+        return found
+
+    def _split(self, what: str, values: Any) -> dict[str, Any]:
+        columns = values.T if values.ndim == 2 else [values]
+        return dict(zip(self._columns(what), columns, strict=True))
+
+
+def _write(frames: Iterator[Any], output: str) -> int:
+    if output != "-":
+        return write_table(frames, output)
+    n_rows = 0
+    for frame in frames:
+        frame.to_csv(sys.stdout, index=False, header=not n_rows, lineterminator="\n")
+        n_rows += len(frame)
+    return n_rows

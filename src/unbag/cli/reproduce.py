@@ -1,0 +1,98 @@
+"""``unbag reproduce``: the paper's experiments, ours beside theirs."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from unbag.cli.options import add_parser
+from unbag.cli.output import need, say, show
+
+_EXAMPLES = """examples:
+  unbag reproduce --quick                     a small part of the paper's tables, in minutes
+  unbag reproduce --table 1 --methods lmmcm,invcal --datasets magic --jobs 2
+"""
+
+
+def add_command(commands: Any) -> None:
+    """Add ``unbag reproduce``."""
+    reproduce = add_parser(
+        commands,
+        "reproduce",
+        "[options]",
+        help="re-run the paper's experiments and print ours beside theirs",
+        description="Finished trials are kept in the output folder and not run again.",
+        epilog=_EXAMPLES,
+    )
+    add = reproduce.add_argument
+    add("--table", default="1", help="1 (instances fixed), 2 (bags fixed) or 1,2")
+    add(
+        "--methods", default="lmmcm-paper,lmmcm,combined,soft-label,labels", help="names, by commas"
+    )
+    add("--datasets", default="adult,magic", help="adult, magic or both")
+    add("--ranges", default="0-0.5,0.5-1", help="ranges of the proportions")
+    add("--bag-sizes", default="8,32,128,512", help="instances in each bag")
+    add("--trials", type=int, default=5, help="trials of each cell, seeds 0, 1, ...")
+    add("--bags", choices=["paper", "iid"], default="paper", help="iid: rows shuffled at random")
+    add("--standardize-all", action="store_true", help="standardise one-hot columns as well")
+    add("--quick", action="store_true", help="MAGIC, bags of 32 and 512, two trials")
+    add("--tables-only", action="store_true", help="run nothing, show what the folder holds")
+    add("--jobs", type=int, default=2, help="trials side by side")
+    add("--device", help="a device of torch for the methods that can use one, such as cuda")
+    add("-o", "--output", type=Path, default=Path("unbag-reproduce"), help="folder of the results")
+    reproduce.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run what is missing, and print the tables."""
+    need("pandas", "matplotlib", extra="demo")
+    from tqdm import tqdm
+
+    from unbag.paper.runner import make_tasks, pack_rows, pending, read_rows, run_tasks
+    from unbag.paper.tables import comparisons, draw_figure, markdown_tables, rows_as_csv
+
+    quick = options.quick
+    tasks = make_tasks(
+        tables=_numbers(options.table, "--table"),
+        datasets=["magic"] if quick else options.datasets.split(","),
+        ranges=_ranges(options.ranges),
+        bag_sizes=[32, 512] if quick else _numbers(options.bag_sizes, "--bag-sizes"),
+        methods=options.methods.split(","),
+        trials=2 if quick else options.trials,
+        sampling=options.bags,
+        standardize_all=options.standardize_all,
+    )
+    left = [] if options.tables_only else pending(tasks, options.output)
+    if not options.tables_only and len(left) < len(tasks):
+        say(f"{len(tasks) - len(left)} of {len(tasks)} trials were done before.")
+    runs = run_tasks(left, options.output, options.jobs, options.device)
+    for row in tqdm(runs, total=len(left), unit="trial", smoothing=0.1, disable=not left):
+        tqdm.write(f"{row['dataset']} {row['method']}: AUC {row['auc']:.4f}", file=sys.stderr)
+    pack_rows(options.output)
+    rows = read_rows(options.output)
+    if not rows:
+        raise ValueError(f"{options.output} holds no finished trial")
+    report = "\n".join([markdown_tables(rows), *(f"- {s}" for s in comparisons(rows)), ""])
+    print(report)
+    (options.output / "tables.md").write_text(report, encoding="utf-8")
+    (options.output / "rows.csv").write_text(rows_as_csv(rows), encoding="utf-8")
+    draw_figure(rows, options.output / "auc.png")
+    show(f"Rows, tables and figure: {options.output}")
+    return 0
+
+
+def _numbers(text: str, option: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise ValueError(f"{option} takes whole numbers by commas, not {text!r}") from None
+
+
+def _ranges(text: str) -> list[tuple[float, float]]:
+    try:
+        pairs = [part.split("-") for part in text.split(",")]
+        return [(float(low), float(high)) for low, high in pairs]
+    except ValueError:
+        raise ValueError(f"--ranges takes ranges such as 0-0.5,0.5-1, not {text!r}") from None

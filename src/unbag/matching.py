@@ -1,0 +1,211 @@
+"""Which rows of a table of instances belong to which row of a table of bags."""
+
+from __future__ import annotations
+
+import datetime as dt
+import numbers
+from collections import Counter
+from typing import Any, NamedTuple
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+
+INSTANCES = "instance table"
+BAGS = "bag table"
+
+# In this order: a bool is an integer to Python, and a datetime is a date.
+_KINDS: tuple[tuple[type, str], ...] = (
+    (bool, "booleans"),
+    (np.bool_, "booleans"),
+    (numbers.Integral, "integers"),
+    (float, "floats"),
+    (np.floating, "floats"),
+    (str, "text"),
+    (dt.datetime, "times"),
+    (dt.date, "dates"),
+)
+
+
+class Match(NamedTuple):
+    """The bags that are in both tables, and the ids of those that are not."""
+
+    codes: NDArray[np.intp]  # bag of each instance row that is kept, as a position in the next
+    ids: NDArray[Any]
+    sizes: NDArray[np.int64]
+    bag_rows: NDArray[np.intp]  # where each bag stands in the bag table
+    rows: NDArray[np.intp] | None  # instance rows that are kept; None for all
+    only_in_instances: dict[Any, int]  # with the number of their rows
+    only_in_bags: list[Any]
+
+
+def match_bags(instance_table: nw.DataFrame, bag_table: nw.DataFrame, keys: list[str]) -> Match:
+    """Find the row of the bag table that each row of the instance table belongs to."""
+    for name in keys:
+        _check_present(instance_table, name, INSTANCES)
+        _check_present(bag_table, name, BAGS)
+    codes, distinct = _number_keys(instance_table, keys)
+    here = [_values(distinct[name]) for name in distinct.columns]
+    there = [_values(bag_table[name]) for name in keys]
+    for position, name in enumerate(keys):
+        dtypes = (instance_table[name].dtype, bag_table[name].dtype)
+        here[position], there[position] = _align(here[position], there[position], name, dtypes)
+
+    bag_keys = list(zip(*there, strict=True))
+    place = dict(zip(bag_keys, range(len(bag_keys)), strict=True))
+    if len(place) < len(bag_keys):
+        _raise_repeated(bag_keys)
+    instance_keys = list(zip(*here, strict=True))
+    bag_row = np.fromiter((place.get(key, -1) for key in instance_keys), np.intp)[codes]
+
+    n_rows = np.bincount(codes, minlength=len(instance_keys)).tolist()
+    rows = np.flatnonzero(bag_row >= 0)
+    sizes = np.bincount(bag_row[rows], minlength=len(bag_keys))
+    used = np.flatnonzero(sizes)
+    position_of = np.full(len(bag_keys), -1)
+    position_of[used] = np.arange(len(used))
+    return Match(
+        codes=position_of[bag_row[rows]],
+        ids=_distinct_ids([bag_keys[i] for i in used.tolist()]),
+        sizes=sizes[used],
+        bag_rows=used,
+        rows=None if len(rows) == len(bag_row) else rows,
+        only_in_instances={
+            _id(key): n for key, n in zip(instance_keys, n_rows, strict=True) if key not in place
+        },
+        only_in_bags=[_id(bag_keys[i]) for i in np.flatnonzero(sizes == 0).tolist()],
+    )
+
+
+def _number_keys(table: nw.DataFrame, keys: list[str]) -> tuple[NDArray[np.intp], nw.DataFrame]:
+    """Number the distinct keys of a table 0, 1, ...; give each row's number and the keys."""
+    # own names, so that no key is called like one of the two numbers
+    renamed = table.select(*[nw.col(name).alias(f"key {i}") for i, name in enumerate(keys)])
+    try:
+        distinct = renamed.unique(maintain_order=True)
+        numbered = renamed.with_row_index("row").join(
+            distinct.with_row_index("number"), on=renamed.columns, how="left"
+        )
+    except Exception as error:
+        dtypes = " and ".join(str(table[name].dtype) for name in keys)
+        raise ValueError(
+            f"The key {quoted(keys)} of the {INSTANCES} holds {dtypes}, which cannot name a bag."
+        ) from error
+    # not every kind of frame keeps the order of rows in a join
+    codes = numbered.select("row", "number").sort("row")["number"].to_numpy()
+    return codes.astype(np.intp, copy=False), distinct
+
+
+def _values(column: nw.Series) -> list[Any]:
+    """List the values of a key column."""
+    if isinstance(column.dtype, nw.Datetime) and column.dtype.time_zone is None:
+        # many times faster than the time objects of pandas; those still serve for nanoseconds
+        times = column.to_numpy()
+        short = times.astype("datetime64[us]")
+        if (short == times).all():
+            return short.tolist()
+    return column.to_list()
+
+
+def _align(
+    here: list[Any], there: list[Any], name: str, dtypes: tuple[Any, Any]
+) -> tuple[list[Any], list[Any]]:
+    """Make sure that the key values of two tables can be equal, and write dates as dates."""
+    kinds = [_kind(values, name, table) for values, table in ((here, INSTANCES), (there, BAGS))]
+    # a table without a type for dates holds them as times at midnight
+    whole_days = [
+        kind == "dates" or (kind == "times" and all(map(_is_midnight, values)))
+        for kind, values in zip(kinds, (here, there), strict=True)
+    ]
+    if all(whole_days):
+        return [_day(v) for v in here], [_day(v) for v in there]
+    if kinds[0] != kinds[1]:
+        raise ValueError(
+            f"The key column {name!r} holds {kinds[0]} ({dtypes[0]}) in the {INSTANCES} but "
+            f"{kinds[1]} ({dtypes[1]}) in the {BAGS}, so that no bag can match; convert one of "
+            "them."
+        )
+    return here, there
+
+
+def _kind(values: list[Any], name: str, table: str) -> str:
+    kinds = {_kind_of_type(t) for t in set(map(type, values))}
+    if len(kinds) > 1:
+        raise ValueError(
+            f"The key column {name!r} of the {table} mixes {' and '.join(sorted(kinds))}; convert "
+            "it to one of them."
+        )
+    kind = kinds.pop()
+    if values[0].__hash__ is None:
+        raise ValueError(
+            f"The key column {name!r} of the {table} holds {kind}, which cannot name a bag."
+        )
+    if kind == "times":
+        zoned = {v.tzinfo is not None for v in values}
+        if zoned == {True}:
+            return "times with a time zone"
+    return kind
+
+
+def _kind_of_type(value_type: type) -> str:
+    for known, kind in _KINDS:
+        if issubclass(value_type, known):
+            return kind
+    return f"values of type {value_type.__name__}"
+
+
+def _is_midnight(value: dt.datetime) -> bool:
+    # compared as a whole, since nanoseconds are no part of time()
+    return bool(value == dt.datetime.combine(value.date(), dt.time()))
+
+
+def _day(value: dt.date) -> dt.date:
+    return value.date() if isinstance(value, dt.datetime) else value
+
+
+def _id(key: tuple[Any, ...]) -> int | str:
+    """Name a bag after its key."""
+    if len(key) > 1:
+        return " | ".join(map(str, key))
+    value = key[0]
+    if isinstance(value, numbers.Integral) and not isinstance(value, bool):
+        return int(value)
+    return str(value)
+
+
+def _distinct_ids(keys: list[tuple[Any, ...]]) -> NDArray[Any]:
+    ids: list[Any] = [_id(key) for key in keys]
+    if len(set(ids)) < len(ids):
+        twice = Counter(ids).most_common(1)[0][0]
+        raise ValueError(
+            f"Two different keys would both be written as bag {twice!r}; rename one of them."
+        )
+    if ids and isinstance(ids[0], int):
+        # NumPy would make floats of a list with small and very large integers
+        return np.array(ids, dtype=np.int64 if max(ids) < 2**63 else np.uint64)
+    return np.array(ids)
+
+
+def _check_present(frame: nw.DataFrame, name: str, table: str) -> None:
+    column = frame[name]
+    missing = column.is_null()
+    if column.dtype.is_float():
+        missing = missing | column.is_nan().fill_null(True)
+    if missing.any():
+        row = int(missing.to_numpy().astype(bool).argmax())
+        raise ValueError(f"Row {row} of the {table} has no value in the key column {name!r}.")
+
+
+def _raise_repeated(keys: list[tuple[Any, ...]]) -> None:
+    first: dict[tuple[Any, ...], int] = {}
+    for row, key in enumerate(keys):
+        if key in first:
+            raise ValueError(
+                f"Bag {_id(key)!r} appears twice in the {BAGS}, in rows {first[key]} and {row}."
+            )
+        first[key] = row
+
+
+def quoted(names: list[str], link: str = ", ") -> str:
+    """Names in quotes, one behind the other."""
+    return link.join(repr(name) for name in names)

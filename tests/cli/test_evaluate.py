@@ -1,0 +1,66 @@
+"""``unbag evaluate``: a saved model on bags that it did not see."""
+
+import json
+
+import numpy as np
+import pytest
+
+from unbag.frames import bags_from_frame
+from unbag.metrics import evaluate
+from unbag.persistence import load_model
+
+
+@pytest.fixture(scope="session")
+def halves(frames, folder):
+    """A model of half the regions, and the other half as files."""
+    from unbag.cli import main
+
+    visits, regions = frames
+    first = visits["region"].isin(regions["region"][::2])
+    visits[first].to_parquet(folder / "first.parquet")
+    visits[~first].to_parquet(folder / "second.parquet")
+    regions[::2].to_csv(folder / "first.csv", index=False)
+    regions[1::2].to_csv(folder / "second.csv", index=False)
+    known = ["--bag", "region", "--positives", "conversions", "--drop", "id", "-q"]
+    fit = ["fit", str(folder / "first.parquet"), str(folder / "first.csv"), *known]
+    assert main([*fit, "--model", "linear", "--folds", "0", "-o", str(folder / "half.unbag")]) == 0
+    return folder
+
+
+def test_on_new_bags(run, halves, frames):
+    known = ["--bag", "region", "--proportion", "rate"]
+    result = run("evaluate", "half.unbag", "second.parquet", "second.csv", *known, cwd=halves)
+    assert result.returncode == 0, result.stderr
+    visits, regions = frames
+    rows = visits["region"].isin(regions["region"][1::2])
+    X, y = bags_from_frame(visits[rows], regions[1::2], on="region", proportion="rate")
+    scores = load_model(halves / "half.unbag").model.decision_function(X)
+    assert result.stdout == f"{evaluate(y, scores)}\n"
+    assert result.stderr == ""
+
+
+def test_json(call, halves):
+    known = ["--bag", "region", "--positives", "conversions", "--json"]
+    tables = [halves / "second.parquet", halves / "second.csv"]
+    result = call("evaluate", halves / "half.unbag", *tables, *known)
+    found = json.loads(result.stdout)
+    assert (found["n_bags"], found["folds"]) == (12, None)
+    area = found["estimates"]["roc_auc"]
+    assert area["low"] < area["value"] < area["high"]
+    assert np.isfinite(area["standard_error"])
+
+
+def test_mistakes(call, halves):
+    model, table = halves / "half.unbag", halves / "second.parquet"
+    known = ["--bag", "region", "--positives", "conversions"]
+    result = call("evaluate", model, table, halves / "regions.csv", *known)
+    assert result.returncode == 1
+    assert "12 more" not in result.stderr
+    assert "a row in the bag table" in result.stderr
+    result = call("evaluate", model, halves / "regions.csv", halves / "second.csv", *known)
+    assert "that the model needs" in result.stderr
+    result = call("evaluate", halves / "second.csv", table, halves / "second.csv", *known)
+    assert "is no model file" in result.stderr
+    result = call("evaluate", model, table, halves / "regions.csv", *known, "--unmatched", "drop")
+    assert result.returncode == 0
+    assert "Left out: 12 bags of" in result.stderr

@@ -1,0 +1,199 @@
+"""``unbag fit``: from files to a model file, and every way in which files can be wrong."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from threadpoolctl import threadpool_limits
+
+from unbag.frames import bags_from_frame
+from unbag.metrics import cross_val_evaluate
+from unbag.persistence import load_model
+
+
+def test_from_files_to_a_model(run, folder, frames, known, tmp_path):
+    page, model = tmp_path / "page.html", tmp_path / "model.unbag"
+    result = run(
+        *("fit", "visits.csv.gz", "regions.csv", *known, "--size", "n", "--model", "linear"),
+        *("-o", model, "--report", page),
+        cwd=folder,
+    )
+    assert result.returncode == 0, result.stderr
+    # nothing but the evaluation on stdout
+    assert result.stdout.startswith("Estimated from the proportions of 24 bags (600 instances)")
+    assert "66/66" in result.stderr
+    assert "5/5" in result.stderr
+    assert "unbag" in page.read_text(encoding="utf-8")
+
+    # the same by hand, from data frames
+    found = load_model(model)
+    visits, regions = frames
+    X, y = bags_from_frame(
+        visits.drop(columns="id"), regions, on="region", positives="conversions", size="n"
+    )
+    evaluation = cross_val_evaluate(found.model, X, y)
+    assert result.stdout == f"{evaluation}\n"
+    kept = found.metadata["evaluation"]["estimates"]["roc_auc"]
+    assert kept["value"] == pytest.approx(evaluation["roc_auc"].value, abs=1e-9)
+    assert 0.5 < kept["low"] < kept["value"] < kept["high"]
+    assert found.metadata["n_bags"] == 24
+    assert found.metadata["fitted_with"]["positives"] == ["conversions"]
+    assert found.schema["keys"] == ["region"]
+    assert [c["kind"] for c in found.schema["columns"]] == ["number"] * 4 + ["category"]
+
+
+def test_json_is_all_there_is(call, folder, known, tmp_path):
+    arguments = ["fit", folder / "visits.parquet", folder / "regions.csv", *known, "--json", "-q"]
+    result = call(*arguments, "--model", "linear", "--folds", 3, "-o", tmp_path / "m.unbag")
+    assert result.returncode == 0, result.stderr
+    found = json.loads(result.stdout)
+    assert found["evaluation"]["folds"] == 3
+    assert found["n_instances"] == 600
+    assert len(found["columns"]) == 5
+
+
+def test_a_share_instead_of_counts_and_no_evaluation(call, folder, tmp_path):
+    known = ["--bag", "region", "--proportion", "rate", "--noise", "0.01", "--drop", "id"]
+    arguments = ["fit", folder / "visits.parquet", folder / "regions.csv", *known, "-q"]
+    result = call(*arguments, "--folds", 0, "--model", "linear", "-o", tmp_path / "m.unbag")
+    assert (result.returncode, result.stdout) == (0, "")
+    assert load_model(tmp_path / "m.unbag").metadata["evaluation"] is None
+
+
+def test_kinds_can_be_given(call, frames, tmp_path):
+    visits, regions = frames
+    visits = visits.assign(code=np.where(visits["id"] % 2, "007", "7"), region=1)
+    visits["region"] = [f"{i:03}" for i in visits["id"] % 24]
+    counts = regions.assign(region=[f"{i:03}" for i in range(24)])
+    visits.to_csv(tmp_path / "v.csv", index=False)
+    counts.to_csv(tmp_path / "r.csv", index=False)
+    arguments = ["fit", tmp_path / "v.csv", tmp_path / "r.csv", "--bag", "region", "-q"]
+    arguments += ["--positives", "conversions", "--drop", "id", "--folds", 0, "--model", "linear"]
+    kinds = "code=category,region=category"
+    result = call(*arguments, "--types", kinds, "-o", tmp_path / "m.unbag", "--json")
+    assert result.returncode == 0, result.stderr
+    columns = {column["name"]: column for column in json.loads(result.stdout)["columns"]}
+    assert columns["code"]["values"] == ["007", "7"]
+
+
+def test_boosted_trees_are_opened_only_on_request(call, folder, frames, known, tmp_path):
+    model, few = tmp_path / "m.unbag", tmp_path / "few.csv"
+    frames[1][::4].to_csv(few, index=False)
+    arguments = ["fit", folder / "visits.parquet", few, *known, "-q", "--unmatched", "drop"]
+    with threadpool_limits(1):
+        result = call(*arguments, "--model", "boosted", "--folds", 0, "-o", model)
+    assert result.returncode == 0, result.stderr
+    arguments = ["predict", model, folder / "visits.parquet", "-q", "-o", tmp_path / "s.csv"]
+    result = call(*arguments)
+    assert result.returncode == 1
+    assert "types that are not trusted" in result.stderr
+    trust = result.stderr.split("use ")[1].split()
+    assert call(*arguments, *trust).returncode == 0
+    assert len(pd.read_csv(tmp_path / "s.csv")) == 600
+
+
+def test_the_penalty_of_many_rows_is_chosen_on_some(call, folder, known, tmp_path, monkeypatch):
+    monkeypatch.setattr("unbag.cli.modelling.MANY_ROWS", 530)
+    monkeypatch.setattr("unbag.cli.data.MANY_ROWS", 530)
+    arguments = ["fit", folder / "visits.parquet", folder / "regions.csv", *known, "-q"]
+    result = call(*arguments, "--model", "linear", "-o", tmp_path / "m.unbag")
+    assert result.returncode == 0, result.stderr
+    assert "was chosen on 525 of 600 rows" in result.stderr
+    assert load_model(tmp_path / "m.unbag").metadata["model"] == "LinearMCMClassifier"
+
+
+@pytest.fixture
+def broken(frames, tmp_path, monkeypatch):
+    """Tables with one mistake each."""
+    monkeypatch.chdir(tmp_path)
+    visits, regions = frames
+    visits.to_csv("v.csv", index=False)
+    regions.to_csv("r.csv", index=False)
+    regions.assign(region=range(24)).to_csv("numbers.csv", index=False)
+    regions.drop(index=[3, 4]).to_csv("fewer.csv", index=False)
+    regions.assign(conversions=26).to_csv("more.csv", index=False)
+    regions.assign(n=[25] * 23 + [24]).to_csv("size.csv", index=False)
+    regions.assign(conversions=["many"] + [1] * 23).to_csv("words.csv", index=False)
+    regions.head(3).to_csv("three.csv", index=False)
+    regions[::6].to_csv("four.csv", index=False)
+    visits.assign(region=[None] + ["r00"] * 599).to_csv("nowhere.csv", index=False)
+    (tmp_path / "short.csv").write_text("region,conversions\nr00,3\nr01\n")
+    (tmp_path / "latin.csv").write_bytes(b"region,conversions\nr\xe9,3\n")
+    (tmp_path / "none.csv").write_text("region,conversions\n")
+    (tmp_path / "cut.parquet").write_bytes(b"PAR1 and no more")
+
+
+@pytest.mark.usefixtures("broken")
+@pytest.mark.parametrize(
+    ("tables", "options", "message"),
+    [
+        ("v.txt r.csv", "", "v.txt is no table that can be read"),
+        ("nobody.csv r.csv", "", "there is no file nobody.csv"),
+        ("v.csv cut.parquet", "", "cut.parquet cannot be read as parquet"),
+        ("v.csv short.csv", "", "short.csv: line 3 has 1 fields, and the header has 2"),
+        ("v.csv latin.csv", "", "latin.csv is not UTF-8 text: 0xe9 at byte 20, on line 2"),
+        ("v.csv none.csv", "", "none.csv has columns and no rows"),
+        ("v.csv r.csv", "--drop nom", "v.csv has no column 'nom' to drop"),
+        ("v.csv r.csv", "--size m", "bag table r.csv has no column 'm'; it has"),
+        ("v.csv r.csv", "--types m=number", "--types names the column 'm', which neither"),
+        (
+            "v.csv r.csv",
+            "--types device=number",
+            "v.csv cannot be read as csv: The column 'device'",
+        ),
+        ("v.csv r.csv", "-o no/where.unbag", "the folder of no/where.unbag does not exist"),
+        ("v.csv numbers.csv", "", "--types can make both a category"),
+        ("nowhere.csv r.csv", "", "Row 0 of the instance table nowhere.csv has no value"),
+        ("v.csv more.csv", "", "more positives than there are instance rows for bags 'r00' (26,"),
+        ("v.csv size.csv", "--size n", "contradicts the number of instance rows of bag 'r23' (24"),
+        ("v.csv words.csv", "", "Column 'conversions' of the bag table words.csv holds"),
+        ("v.csv fewer.csv", "", "have instances but no row in the bag table fewer.csv; correct "),
+        ("v.csv fewer.csv", "", "or use --unmatched drop"),
+        ("v.csv three.csv", "--unmatched drop", "needs four bags to choose its settings by"),
+        ("v.csv four.csv", "--unmatched drop", "--folds 0 saves it without"),
+    ],
+)
+def test_mistakes_get_one_sentence(tables, options, message, call):
+    base = "--bag region --positives conversions -o m.unbag --model linear -q"
+    result = call("fit", *tables.split(), *base.split(), *options.split())
+    assert (result.returncode, result.stdout) == (1, "")
+    error = result.stderr.splitlines()[-1]
+    assert error.startswith("unbag: ")
+    assert message in error
+
+
+@pytest.mark.usefixtures("broken")
+def test_what_is_left_out_is_counted(call):
+    base = "--bag region --positives conversions -o m.unbag --model linear -q --folds 0"
+    result = call("fit", "v.csv", "fewer.csv", *base.split(), "--unmatched", "drop")
+    assert result.returncode == 0, result.stderr
+    assert "Left out: 50 rows of v.csv, of 2 bags not in fewer.csv." in result.stderr
+    assert load_model("m.unbag").metadata["n_instances"] == 550
+
+
+def test_names_that_would_be_obeyed(call, frames, tmp_path, nasty):
+    visits, regions = frames
+    region = {"r00": nasty, "r01": f"{nasty}2"}
+    visits = visits.replace({"region": region}).rename(columns={"device": nasty})
+    visits.to_parquet(tmp_path / "v.parquet")
+    regions.replace({"region": region}).to_csv(tmp_path / "r.csv", index=False)
+    base = ["--bag", "region", "--positives", "conversions", "--drop", "id", "-q"]
+    tables = [tmp_path / "v.parquet", tmp_path / "r.csv"]
+    page, model = tmp_path / "page.html", tmp_path / "m.unbag"
+    fit = ["fit", *tables, *base, "--model", "linear", "-o", model, "--report", page]
+    visits.assign(**{nasty: nasty}).to_csv(tmp_path / "new.csv", index=False)
+    for arguments in (
+        fit,
+        ["inspect", *tables, *base[:-1]],
+        ["inspect", *tables, *base[:-1], "--json"],
+        ["inspect", model],
+        ["predict", model, tmp_path / "new.csv", "-o", tmp_path / "s.csv", "-q"],
+        ["predict", model, tables[1], "-o", tmp_path / "s.csv", "-q"],
+        ["predict", model, tmp_path / "new.csv", "--keep", f"{nasty}3", "-o", tmp_path / "s.csv"],
+    ):
+        result = call(*arguments)
+        assert "\x1b" not in result.stdout + result.stderr
+    text = page.read_text(encoding="utf-8")
+    assert "<script>" not in text
+    assert "\x1b" not in text

@@ -1,0 +1,153 @@
+"""What all commands share: help, version, exit codes, and what goes where."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from unbag import __version__
+from unbag.cli import output
+from unbag.cli.output import safe
+
+GOLDEN = Path(__file__).parent / "golden"
+COMMANDS = ["", "inspect", "fit", "predict", "evaluate", "report", "demo", "reproduce"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help(command, call, monkeypatch):
+    """Run with UNBAG_WRITE_GOLDEN=1 to accept new texts, and read the difference."""
+    monkeypatch.setenv("COLUMNS", "100")
+    result = call(*filter(None, [command]), "--help")
+    assert result.returncode == 0
+    path = GOLDEN / f"{command or 'unbag'}.txt"
+    if os.environ.get("UNBAG_WRITE_GOLDEN"):
+        path.write_text(result.stdout, encoding="utf-8")
+    assert result.stdout == path.read_text(encoding="utf-8")
+    assert "examples:" in result.stdout
+
+
+def test_version(run):
+    assert run("--version").stdout.strip() == f"unbag {__version__}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "the following arguments are required: COMMAND"),
+        (["sell"], "invalid choice: 'sell'"),
+        (["demo", "--dataset", "iris"], "invalid choice: 'iris'"),
+        (["fit", "a.csv", "b.csv", "-o", "m"], "required: --bag"),
+        (
+            ["fit", "a.csv", "b.csv", "--bag", "a", "-o", "m"],
+            "--positives --proportion is required",
+        ),
+        (["fit", "a", "b", "--bag", "a,,b", "--positives", "k", "-o", "m"], "names by commas"),
+        (
+            ["fit", "--folds", "1", "a", "b", "--bag", "a", "--positives", "k", "-o", "m"],
+            "one fold",
+        ),
+        (["fit", "--folds", "-1", "a", "b"], "a whole number of at least 0 is needed, not '-1'"),
+        (["fit", "--types", "a=text", "a", "b"], "'a=text' is not of the form COLUMN=KIND"),
+        (
+            [
+                "fit",
+                "a",
+                "b",
+                "--bag",
+                "a",
+                "--positives",
+                "k",
+                "-om",
+                "--folds",
+                "0",
+                "--report",
+                "p",
+            ],
+            "--report needs --folds",
+        ),
+        (["report", "a", "b", "--bag", "a", "--positives", "k", "--folds", "0"], "at least 2"),
+        (["predict", "m", "new.csv"], "required: -o/--output"),
+        (["predict", "m", "new.csv", "-o", "-", "--json"], "would both write to stdout"),
+        (["predict", "m", "new.csv", "-o", "s", "--chunk-rows", "0"], "at least 1 is needed"),
+        (["inspect", "a.csv", "b.csv"], "two tables need --bag, and --positives or --proportion"),
+        (["inspect", "a.csv", "--bag", "a"], "two tables are needed"),
+        (["inspect", "a.csv"], "a table of instances needs one of bags beside it"),
+        (["demo", "\x1b[31mred"], r"unrecognized arguments: \x1b[31mred"),
+    ],
+)
+def test_wrong_calls(arguments, message, call):
+    result = call(*arguments)
+    assert result.returncode == 2
+    assert message in result.stderr
+    assert "\x1b" not in result.stderr
+    assert result.stdout == ""
+
+
+def test_names_cannot_command_the_terminal():
+    assert safe("a\x1b[2Jb\tc\u202ed\x9b") == r"a\x1b[2Jb\tc\u202ed\x9b"
+    assert safe("two\nlines") == "two\nlines"
+    assert safe("two\nlines", one_line=True) == r"two\nlines"
+
+
+def test_json_holds_what_python_cannot_write(capsys):
+    table = {"a": np.array([1.5, np.nan]), "b": np.array(["x", "\x1b"])}
+    output.show_json({"rows": output.records(table), "path": Path("p"), "n": np.int64(3)})
+    found = json.loads(capsys.readouterr().out)
+    rows = [{"a": 1.5, "b": "x"}, {"a": None, "b": "\x1b"}]
+    assert found == {"rows": rows, "path": "p", "n": 3}
+
+
+def test_warnings_and_errors_are_one_line_each(call, monkeypatch, recwarn):
+    def run_demo(*_, **__):
+        import warnings
+
+        warnings.warn("watch\x1b out", UserWarning, stacklevel=1)
+        raise OSError(28, "No space left on device", "page\x1b.html")
+
+    monkeypatch.setattr("unbag.demo.run_demo", run_demo)
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        result = call("demo")
+    assert result.returncode == 1
+    assert result.stderr.splitlines() == [
+        r"unbag: warning: watch\x1b out",
+        r"unbag: page\x1b.html: No space left on device",
+    ]
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+def test_interrupted_or_out_of_memory(error, call, monkeypatch):
+    def run_demo(*_, **__):
+        raise error
+
+    monkeypatch.setattr("unbag.demo.run_demo", run_demo)
+    result = call("demo")
+    assert result.returncode == (130 if error is KeyboardInterrupt else 1)
+    assert result.stderr.count("\n") == 1
+
+
+def test_missing_extra_says_what_to_install(call, monkeypatch):
+    monkeypatch.setattr(output, "find_spec", lambda name: None if name == "pandas" else name)
+    result = call("demo")
+    assert result.returncode == 1
+    assert "needs pandas; install with: pip install 'unbag[demo]'" in result.stderr
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGPIPE"), reason="there are no broken pipes here")
+def test_a_reader_that_leaves_early(folder):
+    call = [sys.executable, "-m", "unbag.cli", "predict", "model.unbag", "visits.parquet"]
+    call += ["-o", "-", "--chunk-rows", "5", "-q"]
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "cwd": folder}
+    with subprocess.Popen(call, **options) as process:
+        process.stdout.close()
+        error = process.stderr.read()
+    assert error == b""
+    assert process.returncode == 1

@@ -1,0 +1,168 @@
+"""``unbag predict``: streaming equals what the model says in memory."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from unbag.datasets import make_gaussian_bags
+from unbag.models import LinearMCMClassifier
+from unbag.persistence import load_model, save_model
+from unbag.schema import make_schema
+from unbag.tables import read_table
+
+
+def test_streaming_equals_memory(run, folder, frames, tmp_path):
+    scores = tmp_path / "scores.parquet"
+    arguments = ["predict", folder / "model.unbag", folder / "visits.csv.gz", "-o", scores]
+    result = run(*arguments, "--keep", "id", "--chunk-rows", "7")
+    assert (result.returncode, result.stdout) == (0, ""), result.stderr
+    assert "600 rows written" in result.stderr
+    found, visits = read_table(scores), frames[0]
+    assert list(found) == ["region", "id", "class", "score", "probability"]
+    assert found[["region", "id"]].equals(visits[["region", "id"]].astype(found.dtypes[:2]))
+    model = load_model(folder / "model.unbag").model
+    np.testing.assert_array_equal(found["class"], model.predict(visits))
+    np.testing.assert_allclose(found["score"], model.decision_function(visits), atol=1e-12)
+    np.testing.assert_allclose(found["probability"], model.predict_proba(visits)[:, 1], atol=1e-12)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv.gz", ".feather"])
+def test_any_format_and_any_order(call, folder, frames, tmp_path, suffix):
+    visits = frames[0]
+    shuffled = visits[list(visits)[::-1]].drop(columns="region").assign(more=1)
+    new = tmp_path / "new.parquet"
+    shuffled.to_parquet(new)
+    out = tmp_path / f"s{suffix}"
+    result = call("predict", folder / "model.unbag", new, "-o", out, "--all-columns", "-q")
+    assert result.returncode == 0, result.stderr
+    found = read_table(out)
+    assert list(found) == [*shuffled, "class", "score", "probability"]
+    score = load_model(folder / "model.unbag").model.decision_function(visits)
+    np.testing.assert_allclose(found["score"], score, atol=1e-12)
+
+
+def test_csv_on_stdout(call, folder):
+    arguments = ["predict", folder / "model.unbag", folder / "visits.parquet", "-o", "-", "-q"]
+    whole = call(*arguments)
+    assert whole.returncode == 0
+    assert whole.stdout == call(*arguments, "--chunk-rows", 100).stdout
+    assert whole.stdout.startswith("region,class,score,probability\nr00,")
+    assert whole.stdout.count("\n") == 601
+
+
+def test_unseen_categories_are_counted(call, folder, frames, tmp_path):
+    visits = frames[0].copy()
+    visits.loc[:9, "device"] = "watch"
+    visits.loc[595:, "device"] = "fridge"
+    visits.loc[3:4, list(visits)[1]] = np.nan
+    visits.to_parquet(tmp_path / "new.parquet")
+    arguments = ["predict", folder / "model.unbag", tmp_path / "new.parquet", "-q", "--json"]
+    result = call(*arguments, "--chunk-rows", 100, "-o", tmp_path / "s.csv")
+    assert result.returncode == 0, result.stderr
+    assert "'device': 15 rows of categories that were not in the training" in result.stderr
+    found = json.loads(result.stdout)
+    assert found["unseen"] == {"device": {"rows": 15, "examples": ["watch", "fridge"]}}
+    assert found["missing"] == {list(visits)[1]: 2}
+    assert found["rows"] == 600
+
+
+def test_failures_leave_the_old_file(call, folder, frames, tmp_path):
+    visits = frames[0]
+    name = list(visits)[1]
+    out, new = tmp_path / "s.csv", tmp_path / "new.csv"
+    out.write_text("old")
+    odd = visits.astype({name: object})
+    odd.loc[500, name] = "big"
+    arguments = ["predict", folder / "model.unbag", new, "-o", out, "-q", "--chunk-rows", "50"]
+    for table, message in [
+        (visits.drop(columns=[name, "device"]), f"new.csv has no column {name!r}, 'device' that"),
+        (odd, f"The column {name!r} should hold numbers, but the row with index 500 holds 'big'"),
+        (visits.head(0), "new.csv has columns and no rows"),
+    ]:
+        table.to_csv(new, index=False)
+        result = call(*arguments)
+        assert result.returncode == 1
+        assert message in result.stderr
+        assert str(new) in result.stderr
+        assert str(out) not in result.stderr
+    visits.assign(score=1).to_csv(new, index=False)
+    assert "the scores have one of that name" in call(*arguments, "--keep", "score").stderr
+    assert "has no column 'x' to keep" in call(*arguments, "--keep", "x").stderr
+    (tmp_path / "m.unbag").write_bytes((folder / "model.unbag").read_bytes()[:-100])
+    arguments[1] = tmp_path / "m.unbag"
+    assert "is damaged or cut short" in call(*arguments).stderr
+    assert out.read_text() == "old"
+    assert {path.name for path in tmp_path.iterdir()} == {"s.csv", "new.csv", "m.unbag"}
+
+
+def test_more_than_two_classes(call, tmp_path):
+    rng = np.random.default_rng(0)
+    shares = rng.dirichlet(np.ones(3), 20)
+    bag = np.repeat(np.arange(20), 40)
+    label = np.array([rng.choice(3, p=shares[b]) for b in bag])
+    X = rng.normal(size=(800, 2)) + 2 * np.array([[0, 0], [2, 0], [0, 2]])[label]
+    counts = np.array([np.bincount(label[bag == b], minlength=3) for b in range(20)])
+    people = pd.DataFrame(X, columns=["x", "y"]).assign(ward=bag)
+    people.to_csv(tmp_path / "p.csv", index=False)
+    results = pd.DataFrame(counts, columns=["left", "centre", "right"]).assign(ward=range(20))
+    results.to_csv(tmp_path / "r.csv", index=False)
+    known = ["--bag", "ward", "--positives", "left,centre,right"]
+    tables, model = [tmp_path / "p.csv", tmp_path / "r.csv"], tmp_path / "m.unbag"
+    result = call("fit", *tables, *known, "-q", "--model", "linear", "-o", model)
+    assert result.returncode == 0, result.stderr
+    assert "recall of centre" in result.stdout
+    result = call("predict", model, tables[0], "-o", tmp_path / "s.csv", "-q")
+    assert result.returncode == 0, result.stderr
+    found = pd.read_csv(tmp_path / "s.csv")
+    assert list(found)[1:3] == ["class", "score_left"]
+    names = np.array(["left", "centre", "right"])
+    assert (found["class"] == names[label]).mean() > 0.8
+    np.testing.assert_allclose(found.filter(like="probability_").sum(axis=1), 1)
+    assert "recall of right" in call("evaluate", model, *tables, *known).stdout
+    result = call("evaluate", model, *tables, "--bag", "ward", "--positives", "left")
+    assert "tells 3 classes apart, and" in result.stderr
+
+
+def test_models_of_other_origin(call, tmp_path):
+    data = make_gaussian_bags(random_state=0)
+    frame = pd.DataFrame(data.X, columns=["a", "b"])
+    frame.to_csv(tmp_path / "new.csv", index=False)
+    model = LinearMCMClassifier(loss="hinge").fit(frame, data.y)
+    path, out = tmp_path / "m.unbag", tmp_path / "s.csv"
+    save_model(model, path, schema=make_schema(frame).to_dict())
+    assert call("predict", path, tmp_path / "new.csv", "-o", out, "-q").returncode == 0
+    assert list(pd.read_csv(out)) == ["class", "score"]
+    save_model(model, path)
+    assert "does not say which columns" in call("predict", path, frame, "-o", out).stderr
+
+
+MEMORY = """
+import resource, sys
+from unbag.cli import main
+assert main(["predict", *sys.argv[1:], "--chunk-rows", "10000", "-q"]) == 0
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss has other units elsewhere")
+def test_memory_does_not_grow_with_the_rows(folder, frames, tmp_path):
+    peaks = []
+    for copies in (20, 500):
+        new = tmp_path / f"{copies}.parquet"
+        pd.concat([frames[0]] * copies).to_parquet(new, row_group_size=10_000)
+        call = [
+            sys.executable,
+            "-c",
+            MEMORY,
+            folder / "model.unbag",
+            new,
+            "-o",
+            tmp_path / "s.arrow",
+        ]
+        peaks.append(float(subprocess.run(call, check=True, capture_output=True).stdout))
+    # 288,000 more rows would be some 80 MB as frames, features and scores
+    assert peaks[1] - peaks[0] < 25

@@ -1,0 +1,36 @@
+"""``unbag reproduce``: finished trials are kept and shown."""
+
+import pytest
+
+
+def test_what_is_missing_is_run_and_tables_are_shown(run, tmp_path):
+    small = ["--table", "2", "--datasets", "magic", "--ranges", "0-0.5", "--bag-sizes", "32"]
+    call = ["reproduce", *small, "--methods", "lmmcm,soft-label", "-o", str(tmp_path)]
+    first = run(*call, "--trials", "1")
+    assert first.returncode == 0, first.stderr
+    assert "2/2" in first.stderr
+    assert "MAGIC, proportions in [0, 0.5]" in first.stdout
+    assert "(paper 0.7852)" in first.stdout
+    second = run(*call, "--trials", "2", "--jobs", "1")
+    assert "2 of 4 trials were done before." in second.stderr
+    assert "2/2" in second.stderr
+    shown = run(*call, "--tables-only")
+    assert shown.stdout == second.stdout
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"rows", "rows.jsonl", "rows.csv", "tables.md", "auc.png"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--methods", "svm"], "There is no method 'svm'"),
+        (["--table", "one"], "--table takes whole numbers"),
+        (["--ranges", "0..1"], "--ranges takes ranges such as"),
+        (["--tables-only"], "holds no finished trial"),
+    ],
+)
+def test_mistakes_get_one_sentence(arguments, message, call, tmp_path):
+    result = call("reproduce", *arguments, "-o", tmp_path)
+    assert result.returncode == 1
+    assert message in result.stderr
+    assert result.stdout == ""
