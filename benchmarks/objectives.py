@@ -88,9 +88,9 @@ def try_all(setting: Setting, seed: int, device: str | None) -> list[dict[str, A
         bags, held = cut_by_folds(bags, check_cv(5, X, trial.y))
         found = search(model._make_space(X, 1), bags, held, ALPHAS, "pooled", training)
         seconds = time.perf_counter() - start
-        theta = found.solution.theta.astype(float)
+        theta = found.fits.theta.astype(float)
         scores = model._kernel.expand(trial.X_test, X, theta)
-        held_out = np.asarray(found.held_out_scores, dtype=float)
+        held_out = np.stack([found.held_out.of_penalty(p) for p in range(len(ALPHAS))])
         first = np.zeros(len(ALPHAS), dtype=np.intp)
         weights = metrics.sample.make_sample(trial.y, trial.labels).weights
         risk = CorrectedRisk(weights, bags, get_loss("logistic", 2), np.array([0.5, 0.5]))

@@ -7,7 +7,7 @@ from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kerne
 from sklearn.svm import SVC
 
 from unbag import kernels
-from unbag.kernels import KERNELS, Kernel, check_kernel_memory, make_kernel
+from unbag.kernels import KERNELS, Kernel, Waves, check_kernel_memory, make_kernel, memory_of
 
 GAMMA, DEGREE, COEF0 = 0.3, 3, 0.7
 
@@ -177,8 +177,8 @@ def test_matrix_beyond_memory_is_refused_with_what_to_use_instead(monkeypatch):
     check_kernel_memory(56_000, 4)
     with pytest.raises(
         MemoryError,
-        match=r"kernel matrix of 100,000 instances needs 80 GB and this machine has 16 GB; "
-        r"use a linear model such as LinearMCMClassifier instead, .*Nystroem",
+        match=r"kernel matrix of 100,000 instances would take 80 GB and this machine has 16 GB; "
+        r"use KernelMCMClassifier\(approximation='nystroem'\), or a linear model such as Linear",
     ):
         check_kernel_memory(100_000, 8)
     with pytest.raises(MemoryError):
@@ -197,3 +197,42 @@ def test_unknown_memory_refuses_nothing(monkeypatch):
 def test_no_machine_holds_the_matrix_of_a_hundred_million_instances():
     with pytest.raises(MemoryError):
         check_kernel_memory(10**8, 4)
+
+
+def test_memory_is_that_of_the_device(monkeypatch):
+    monkeypatch.setattr(kernels, "_physical_memory", lambda: 16 * 10**9)
+    assert memory_of(None) == memory_of(np.empty(0)) == (16 * 10**9, False)
+    torch = pytest.importorskip("torch")
+    assert memory_of(torch.empty(0)) == (16 * 10**9, False)
+
+    class Elsewhere:
+        type = "cuda"
+
+    class OnGPU:
+        device = Elsewhere()
+
+    class Namespace:
+        class cuda:  # noqa: N801
+            @staticmethod
+            def get_device_properties(_):
+                return type("Properties", (), {"total_memory": 80 * 10**9})
+
+    monkeypatch.setattr(kernels, "is_torch_array", lambda array: isinstance(array, OnGPU))
+    monkeypatch.setattr(kernels, "array_namespace", lambda _: Namespace)
+    assert memory_of(OnGPU()) == (80 * 10**9, True)
+    with pytest.raises(MemoryError, match="would take 160 GB and this GPU has 80 GB"):
+        check_kernel_memory(200_000, 4, OnGPU())
+
+
+@pytest.mark.parametrize("n", [1, 8, 21])
+def test_waves_are_cosines_and_sines(monkeypatch, n):
+    monkeypatch.setattr(kernels, "_BLOCK", 8)
+    X, frequencies = instances(n), instances(6, seed=1)
+    waves, angle = Waves("rbf", GAMMA), instances(n) @ instances(6, seed=1).T
+    exact = np.hstack([np.cos(angle), np.sin(angle)]) / np.sqrt(6)
+    np.testing.assert_allclose(waves.block(X, frequencies, np.float64), exact, atol=1e-14)
+    assert waves.block(X, frequencies, np.float32).dtype == np.float32
+    coef = np.random.default_rng(2).normal(size=(3, 12))
+    np.testing.assert_allclose(waves.expand(X, frequencies, coef), coef @ exact.T, atol=1e-12)
+    strict = [array_api_strict.asarray(a) for a in (X, frequencies, coef)]
+    np.testing.assert_allclose(np.asarray(waves.expand(*strict)), coef @ exact.T, atol=1e-12)

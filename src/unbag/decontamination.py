@@ -177,6 +177,29 @@ def precision(bags: Bags, bag_model: BagModel) -> NDArray[np.float64]:
     return draws / (1 + 4 * draws * variance)
 
 
+def pooled_shares(
+    bags: Bags, bag_model: BagModel, included: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    """Shares q = Gᵀv of the classes in all bags together, where v_i = N_i / Σ_j N_j.
+
+    With the weights W of `least_squares_weights`, Wq = v: at these class priors, every bag has a
+    positive weight in the risk, and under the independent-instance model every instance the same.
+
+    Parameters
+    ----------
+    included : ndarray of bool, shape (n_problems, n_bags)
+        The bags that each problem takes.
+
+    Returns
+    -------
+    shares : ndarray of shape (n_problems, n_classes)
+    """
+    parts = included * precision(bags, bag_model)
+    shares = parts @ bags.proportions / parts.sum(axis=1, keepdims=True)
+    # noisy proportions of a rare class may have a negative mean
+    return shares if bags.noise is None else np.clip(shares, 1e-6, 1.0)
+
+
 def _noise_to_take_off(
     noise: NDArray[np.float64], root: NDArray[np.float64], q: NDArray[np.float64]
 ) -> NDArray[np.float64]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, device
+from array_api_compat import array_namespace, device, is_torch_array
 from numpy.typing import NDArray
 
 from unbag.losses import Array
@@ -56,7 +56,7 @@ class Kernel:
         n = X.shape[0]
         X = xp.astype(X, xp.float64, copy=False)
         K = xp.empty((n, n), dtype=dtype, device=device(X))
-        blocks = _blocks(n)
+        blocks = row_blocks(n)
         for i, rows in enumerate(blocks):
             for columns in blocks[i:]:
                 part = self.block(X[rows, :], X[columns, :], dtype)
@@ -68,11 +68,23 @@ class Kernel:
     def expand(self, X: Array, Z: Array, coef: Array) -> Array:
         """Σ_j coef[., j] k(x, z_j) for every row x of X: shape (columns, rows of X)."""
         xp = array_namespace(X)
-        parts = [coef @ self.block(X[rows, :], Z, coef.dtype).T for rows in _blocks(X.shape[0])]
+        parts = [coef @ self.block(X[rows, :], Z, coef.dtype).T for rows in row_blocks(X.shape[0])]
         return xp.concat(parts, axis=1)
 
 
-def _blocks(n: int) -> list[slice]:
+class Waves(Kernel):
+    """b(x, ω) = (cos ωᵀx, sin ωᵀx)/√m for m frequencies ω: waves in place of k(x, z)."""
+
+    def block(self, X: Array, Z: Array, dtype: Any) -> Array:
+        """All cosines, then all sines: shape (rows of X, 2m)."""
+        xp = array_namespace(X)
+        angle = xp.astype(X, xp.float64, copy=False) @ Z.T
+        waves = xp.concat([xp.cos(angle), xp.sin(angle)], axis=1) / Z.shape[0] ** 0.5
+        return xp.astype(waves, dtype, copy=False)
+
+
+def row_blocks(n: int) -> list[slice]:
+    """Cut n rows into blocks that are computed one after the other."""
     return [slice(i, min(i + _BLOCK, n)) for i in range(0, n, _BLOCK)]
 
 
@@ -94,15 +106,41 @@ def make_kernel(
     return Kernel(name, float(gamma), degree, coef0)
 
 
-def check_kernel_memory(n: int, itemsize: int) -> None:
-    """Refuse a kernel matrix that this machine cannot hold, before trying."""
-    need, total = n * n * itemsize, _physical_memory()
+def check_kernel_memory(n: int, itemsize: int, like: Array | None = None) -> None:
+    """Refuse a kernel matrix that the machine, or the device of ``like``, cannot hold."""
+    _check_memory(
+        n * n * itemsize,
+        f"The kernel matrix of {n:,} instances",
+        "use KernelMCMClassifier(approximation='nystroem')",
+        like,
+    )
+
+
+def check_feature_memory(n: int, m: int, itemsize: int, like: Array | None = None) -> None:
+    """Refuse features that the machine, or the device of ``like``, cannot hold."""
+    _check_memory(
+        n * m * itemsize,
+        f"The {m:,} features of {n:,} instances",
+        "use a smaller n_components",
+        like,
+    )
+
+
+def _check_memory(need: int, what: str, advice: str, like: Array | None) -> None:
+    total, on_gpu = memory_of(like)
     if total is not None and need > 0.8 * total:
         raise MemoryError(
-            f"The kernel matrix of {n:,} instances needs {need / 1e9:,.0f} GB and this machine has "
-            f"{total / 1e9:,.0f} GB; use a linear model such as LinearMCMClassifier "
-            "instead, alone or behind sklearn.kernel_approximation.Nystroem."
+            f"{what} would take {need / 1e9:,.0f} GB and this {'GPU' if on_gpu else 'machine'} has "
+            f"{total / 1e9:,.0f} GB; {advice}, or a linear model such as LinearMCMClassifier."
         )
+
+
+def memory_of(like: Array | None) -> tuple[int | None, bool]:
+    """Bytes of memory where an array lives (None if unknown), and whether that is a GPU."""
+    if is_torch_array(like) and like.device.type == "cuda":
+        cuda = array_namespace(like).cuda
+        return cuda.get_device_properties(like.device).total_memory, True
+    return _physical_memory(), False
 
 
 def _physical_memory() -> int | None:

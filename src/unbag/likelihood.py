@@ -75,9 +75,6 @@ class CountLikelihood:
         rounded to the nearest count.
     like : array, optional
         Array whose namespace and device the scores will have.
-    offset : float, default=0.0
-        What scores have beyond the log-odds at equal priors: log(π₊/π₋) if they are the log-odds
-        at the priors π.
     prior : CountPrior, optional
         Distribution of the counts, for all problems, instead of a fitted one.
 
@@ -107,7 +104,6 @@ class CountLikelihood:
         included: NDArray[np.bool_],
         bags: Bags,
         like: Array | None = None,
-        offset: float = 0.0,
         prior: CountPrior | None = None,
     ) -> None:
         if bags.n_classes != 2:
@@ -122,7 +118,6 @@ class CountLikelihood:
             )
         if not table.any(axis=1).all():
             raise ValueError("A problem holds out every bag and leaves none to learn from.")
-        self._offset = offset
         like = np.empty(0) if like is None else like
         pieces, first = bags.with_labelled_rows_apart()
         table = table[:, bags.index[first]]
@@ -173,7 +168,6 @@ class CountLikelihood:
         -------
         chances : array of shape (columns, 1, instances)
         """
-        scores = scores - self._offset
         found = [
             _over_chunks(scores, group, lambda f, part, _: _given_count(f, part)[1])
             for group in self._groups
@@ -185,7 +179,6 @@ class CountLikelihood:
         self, scores: Array, problem: NDArray[np.intp], gradient: bool
     ) -> tuple[NDArray[np.float64], Array]:
         xp = array_namespace(scores)
-        scores = scores - self._offset
         problem = np.zeros_like(problem) if len(self.priors) == 1 else problem
         value = np.zeros(len(problem))
         found = []

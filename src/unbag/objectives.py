@@ -1,4 +1,4 @@
-"""What a solver minimises: functions of scores, alone or summed."""
+"""What a solver minimises: functions of scores, alone, shifted or summed."""
 
 from __future__ import annotations
 
@@ -27,6 +27,39 @@ class Objective(Protocol):
     def value_and_gradient(self, scores: Array, problem: NDArray[np.intp]) -> tuple[Any, Array]:
         """Value per column and gradient with respect to scores (columns, outputs, instances)."""
         ...
+
+
+class Shifted:
+    """An objective of f + offset, with offsets of their own for every problem.
+
+    Log-odds at one class prior and at another differ by a constant, so that an objective which
+    wants the one can be given the other.
+
+    Parameters
+    ----------
+    objective : Objective
+    offsets : ndarray of shape (n_problems, n_outputs)
+    """
+
+    def __init__(self, objective: Objective, offsets: NDArray[np.float64]) -> None:
+        self.n_outputs = objective.n_outputs
+        self._objective = objective
+        self._offsets = offsets
+
+    def value(self, scores: Array, problem: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Value at the shifted scores, per column."""
+        return self._objective.value(self._shift(scores, problem), problem)
+
+    def value_and_gradient(
+        self, scores: Array, problem: NDArray[np.intp]
+    ) -> tuple[NDArray[np.float64], Array]:
+        """Value and gradient at the shifted scores, per column."""
+        return self._objective.value_and_gradient(self._shift(scores, problem), problem)
+
+    def _shift(self, scores: Array, problem: NDArray[np.intp]) -> Array:
+        xp = array_namespace(scores)
+        chosen = self._offsets[problem][:, :, None]
+        return scores + xp.asarray(chosen, dtype=scores.dtype, device=device(scores))
 
 
 class WeightedSum:

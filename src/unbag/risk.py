@@ -47,7 +47,7 @@ class CorrectedRisk:
         Who is in which bag.
     loss : ClassLoss
         The loss in score space.
-    prior : ndarray of shape (n_classes,)
+    prior : ndarray of shape (n_classes,) or (n_problems, n_classes)
         π, how much the risk on each class counts; see `resolve_class_prior`.
     correction : {"nonnegative", "none"}
         Whether to bend class risks away from negative values.
@@ -69,11 +69,12 @@ class CorrectedRisk:
         table = weights[None] if weights.ndim == 2 else weights
         like = np.empty(0) if like is None else like
         xp = array_namespace(like)
-        per_instance = np.swapaxes(table / bags.sizes[:, None], 1, 2)[:, :, bags.index]
         self.n_outputs = loss.n_outputs(bags.n_classes)
-        self._weights = xp.asarray(per_instance, dtype=like.dtype, device=device(like))
+        per_bag = np.swapaxes(table / bags.sizes[:, None], 1, 2)
+        self._weights = xp.asarray(per_bag, dtype=like.dtype, device=device(like))
+        self._index = xp.asarray(bags.index, device=device(like))
         self._loss = loss
-        self._prior = prior
+        self._prior = np.broadcast_to(prior, (len(table), bags.n_classes))
         # A class without negative weights has a risk that cannot turn negative by itself.
         self._bent: NDArray[np.bool_] = np.logical_and(
             (table < -_ROUNDING * np.abs(table).max(axis=1, keepdims=True)).any(axis=1),
@@ -89,7 +90,7 @@ class CorrectedRisk:
         """Corrected risk per column."""
         risks = self.class_risks(scores, problem)
         bent, _ = _bend(risks, self._bent[problem])
-        return bent @ self._prior
+        return np.sum(bent * self._prior[problem], axis=1)
 
     def value_and_gradient(
         self, scores: Array, problem: NDArray[np.intp]
@@ -99,15 +100,16 @@ class CorrectedRisk:
         losses, pull_back = self._loss.evaluate(scores)
         weights = self._weights_of(problem)
         bent, slope = _bend(self._risks(losses, weights), self._bent[problem])
-        factor = xp.asarray(slope * self._prior, dtype=scores.dtype, device=device(scores))
-        return bent @ self._prior, pull_back(weights * factor[:, :, None])
+        prior = self._prior[problem]
+        factor = xp.asarray(slope * prior, dtype=scores.dtype, device=device(scores))
+        return np.sum(bent * prior, axis=1), pull_back(weights * factor[:, :, None])
 
     def _weights_of(self, problem: NDArray[np.intp]) -> Array:
-        if self._weights.shape[0] == 1:
-            return self._weights
-        xp = array_namespace(self._weights)
-        chosen = xp.asarray(problem, device=device(self._weights))
-        return xp.take(self._weights, chosen, axis=0)
+        """Weights (columns, classes, instances), or of one column if all are the same."""
+        xp, table = array_namespace(self._weights), self._weights
+        if table.shape[0] > 1:
+            table = xp.take(table, xp.asarray(problem, device=device(table)), axis=0)
+        return xp.take(table, self._index, axis=2)
 
     @staticmethod
     def _risks(losses: Array, weights: Array) -> NDArray[np.float64]:

@@ -21,26 +21,38 @@ def test_linear_kernel_equals_linear_model(n_classes, loss):
         n_bags=30, bag_size=20, n_features=3, n_classes=n_classes, random_state=0
     )
     kernel = KernelMCMClassifier(0.01, kernel="linear", precision="double", tol=1e-9, loss=loss)
-    linear = LinearMCMClassifier(0.01, objective="auto", fit_intercept=False, tol=1e-9, loss=loss)
+    linear = LinearMCMClassifier(
+        0.01,
+        objective="auto",
+        training_prior="auto",
+        fit_intercept=False,
+        tol=1e-9,
+        loss=loss,
+    )
     one, other = (m.fit(data.X, data.y).decision_function(data.X) for m in (kernel, linear))
     np.testing.assert_allclose(one, other, atol=1e-6)
 
 
 @pytest.mark.parametrize("dataset", ["magic", "adult"])
 @pytest.mark.parametrize("alpha", [1e-2, 1e-3, 1e-4])
-def test_single_precision_scores_are_within_a_thousandth(dataset, alpha):
+@pytest.mark.parametrize(
+    # with the likelihood the minimum is so flat that rounding ends the search a little earlier
+    ("objective", "within"),
+    [("corrected", 1e-3), ("combined", 5e-3)],
+)
+def test_single_precision_scores_are_close(dataset, alpha, objective, within):
     trial = make_trial(Setting(dataset, (0.0, 0.5), 128), seed=0)
     bags = trial.y["bag"] < 12
     X, y = trial.X[bags], trial.y[bags]
     single, double = (
-        KernelMCMClassifier(alpha, precision=precision, tol=1e-5).fit(X, y)
+        KernelMCMClassifier(alpha, objective=objective, precision=precision, tol=1e-5).fit(X, y)
         for precision in ("single", "double")
     )
     assert single.converged_
     assert double.converged_
     X_test = trial.X_test[:500]
     np.testing.assert_allclose(
-        single.decision_function(X_test), double.decision_function(X_test), atol=1e-3
+        single.decision_function(X_test), double.decision_function(X_test), atol=within
     )
 
 
@@ -60,7 +72,9 @@ def test_polynomial_kernel_of_degree_one_is_linear_with_a_penalised_intercept():
     kernel = KernelMCMClassifier(
         0.01, kernel="poly", degree=1, gamma=1.0, coef0=1.0, precision="double", tol=1e-9
     )
-    linear = LinearMCMClassifier(0.01, objective="auto", fit_intercept=False, tol=1e-9)
+    linear = LinearMCMClassifier(
+        0.01, objective="auto", training_prior="auto", fit_intercept=False, tol=1e-9
+    )
     with_one = np.column_stack([DATA.X, np.ones(len(DATA.X))])
     np.testing.assert_allclose(
         kernel.fit(DATA.X, DATA.y).decision_function(DATA.X),
@@ -130,5 +144,5 @@ def test_wrong_settings_are_named(settings, message):
 
 def test_a_kernel_matrix_too_large_for_memory_is_refused_with_advice(monkeypatch):
     monkeypatch.setattr("unbag.kernels._physical_memory", lambda: 10**6)
-    with pytest.raises(MemoryError, match="use a linear model such as LinearMCMClassifier"):
-        KernelMCMClassifier().fit(DATA.X, DATA.y)
+    with pytest.raises(MemoryError, match="approximation='nystroem'"):
+        KernelMCMClassifier(approximation=None).fit(DATA.X, DATA.y)

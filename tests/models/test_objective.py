@@ -1,11 +1,15 @@
 """What models minimise: the choice of objective, and what it must agree with."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 
 from unbag import KernelMCMClassifier, KernelMCMClassifierCV, LinearMCMClassifier, bag_target
 from unbag.bags import check_bag_target
 from unbag.datasets import add_count_noise, make_gaussian_bags
+from unbag.decontamination import decontamination_weights, pooled_shares, precision
 from unbag.information import bag_information
 from unbag.likelihood import CountLikelihood
 
@@ -31,14 +35,35 @@ def test_counts_are_used_where_they_can_be(y, settings, expected):
     assert model.objective_ == expected
 
 
-def test_three_classes_have_the_corrected_risk():
-    assert KernelMCMClassifier().fit(THREE.X, THREE.y).objective_ == "corrected"
+@pytest.mark.parametrize(("size", "expected"), [(8, "combined"), (200, "corrected")])
+def test_counts_are_used_where_they_vary_little_more_than_coin_tosses(size, expected):
+    data = make_gaussian_bags(n_bags=30, bag_size=size, random_state=1)
+    shares = data.y["proportion"][::size]
+    dispersion = (
+        size * np.mean((shares - shares.mean()) ** 2) / (shares.mean() * (1 - shares.mean()))
+    )
+    assert (dispersion <= 10) == (expected == "combined")
+    assert KernelMCMClassifier().fit(data.X, data.y).objective_ == expected
+
+
+def test_three_classes_have_counts_too():
+    """Shuffled bags of three rings: the counts say more than the proportions."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(900, 2))
+    labels = np.searchsorted([1.0, 2.6], (X**2).sum(axis=1))
+    bag = np.repeat(np.arange(100), 5)
+    shares = np.stack([np.bincount(bag, labels[:500] == c) / 5 for c in range(3)], axis=1)
+    y = bag_target(bag, shares[bag])
+    correct = {}
+    for objective in ("auto", "corrected"):
+        model = KernelMCMClassifierCV(objective=objective).fit(X[:500], y)
+        correct[model.objective_] = np.mean(model.predict(X[500:]) == labels[500:])
+    assert correct["combined"] > correct["corrected"] + 0.01
 
 
 @pytest.mark.parametrize(
     ("X", "y", "settings", "sentence"),
     [
-        (THREE.X, THREE.y, {}, "for two classes while there are 3; use objective='corrected'"),
         (DATA.X, DATA.y, {"loss": "huber"}, "loss='huber' does not estimate odds"),
         (DATA.X, DATA.labels, {}, "there are labels only"),
         (DATA.X, DATA.y, {"bag_model": "bags"}, "instances that depend on each other"),
@@ -55,6 +80,9 @@ def test_counts_that_cannot_be_used_are_refused(X, y, settings, sentence, object
     ("settings", "sentence"),
     [
         ({"objective": "loss"}, "objective must be one of 'auto', 'combined'"),
+        ({"training_prior": "mine"}, "training_prior must be one of 'auto', 'pooled', 'same'"),
+        ({"training_prior": "pooled", "loss": "hinge"}, "loss must be 'logistic'"),
+        ({"training_prior": "pooled", "class_prior": (0, 1)}, "class_prior positive"),
         ({"likelihood_weight": 0}, "likelihood_weight must be a positive number"),
         ({"likelihood_weight": "much"}, "likelihood_weight must be a positive number"),
     ],
@@ -154,3 +182,65 @@ def test_unknown_device_is_refused():
     pytest.importorskip("torch")
     with pytest.raises(ValueError, match="device='abacus' cannot be used here"):
         KernelMCMClassifier(device="abacus").fit(DATA.X, DATA.y)
+
+
+@pytest.mark.parametrize(
+    ("y", "settings", "expected"),
+    [
+        (DATA.y, {}, "pooled"),
+        (DATA.labels, {}, "same"),
+        (DATA.y, {"weights": "pairs"}, "same"),
+        (DATA.y, {"loss": "squared"}, "same"),
+        (DATA.y, {"training_prior": "same"}, "same"),
+        (DATA.labels, {"training_prior": "pooled"}, "pooled"),
+    ],
+)
+def test_pooled_shares_are_trained_at_where_they_help(y, settings, expected):
+    assert KernelMCMClassifier(**settings).fit(DATA.X, y).training_prior_ == expected
+
+
+@pytest.mark.parametrize("bag_model", ["instances", "bags"])
+@pytest.mark.parametrize("noise", [None, 0.05])
+@pytest.mark.parametrize("data", [DATA, THREE], ids=["two", "three"])
+def test_every_bag_has_a_positive_weight_at_the_pooled_shares(data, noise, bag_model):
+    """W q = v: what makes the risk convex there."""
+    bags = check_bag_target(data.y)
+    if noise is not None:
+        covariance = noise**2 * (np.eye(bags.n_classes) - 1 / bags.n_classes)
+        bags = replace(bags, noise=np.broadcast_to(covariance, (bags.n_bags, *covariance.shape)))
+    included = np.arange(bags.n_bags)[None] % np.array([[1000], [3]]) != 1
+    for row, shares in zip(included, pooled_shares(bags, bag_model, included), strict=True):
+        part, _ = bags.take(row)
+        W = decontamination_weights(part, bag_model=bag_model)
+        draws = precision(part, bag_model)
+        np.testing.assert_allclose(W @ shares, draws / draws.sum(), rtol=1e-9)
+
+
+def test_pooled_risk_is_logistic_regression_on_stretched_shares():
+    """At the pooled shares an instance has the soft label q + μ(γ − q), which may leave [0, 1]."""
+    model = LinearMCMClassifier(1e-2, training_prior="pooled", correction="none", tol=1e-9)
+    model.fit(DATA.X, DATA.y)
+    share = DATA.y["proportion"]
+    mean = share.mean()
+    stretched = mean + mean * (1 - mean) / share.var() * (share - mean)
+
+    def loss(theta):
+        f = DATA.X @ theta[:-1] + theta[-1]
+        return np.mean(np.logaddexp(0, f) - stretched * f) + 1e-2 * np.sum(theta[:-1] ** 2)
+
+    best = minimize(loss, np.zeros(DATA.X.shape[1] + 1), tol=1e-12).x
+    np.testing.assert_allclose(model.coef_[0], best[:-1], atol=1e-4)
+    # moved from the pooled shares to equal ones
+    np.testing.assert_allclose(model.intercept_[0], best[-1] - np.log(mean / (1 - mean)), atol=1e-4)
+
+
+@pytest.mark.parametrize("data", [DATA, THREE], ids=["two", "three"])
+def test_at_the_pooled_shares_both_training_priors_are_the_same(data):
+    shares = check_bag_target(data.y).class_shares
+    scores = [
+        LinearMCMClassifier(1e-3, class_prior=shares, training_prior=prior, tol=1e-9)
+        .fit(data.X, data.y)
+        .decision_function(data.X)
+        for prior in ("pooled", "same")
+    ]
+    np.testing.assert_allclose(scores[0], scores[1], atol=1e-6)

@@ -34,9 +34,12 @@ PAIRS_OF_MODELS = [
 
 def criterion(model, y, scores):
     """What a model's search goes by, from scratch."""
-    if model.objective_ != "likelihood":
-        return corrected_risk(y, scores)
     bags = check_bag_target(y)
+    if model.objective_ != "likelihood":
+        if model.training_prior_ == "same":
+            return corrected_risk(y, scores)
+        shares = bags.sizes @ bags.proportions / bags.n_instances
+        return corrected_risk(y, scores + np.log(shares[1] / shares[0]), class_prior=shares)
     likelihood = CountLikelihood(np.ones(bags.n_bags, dtype=bool), bags)
     return likelihood.value(scores[None, None], np.zeros(1, dtype=int))[0]
 

@@ -118,3 +118,21 @@ def test_single_precision_stays_single(form):
     assert space.like.dtype == np.float32
     assert scores_of(space, theta).dtype == np.float32
     assert space.gradient(draw(2, 1, N).astype(np.float32)).dtype == np.float32
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_gradient_in_blocks_equals_the_whole(monkeypatch, intercept):
+    pull = draw(5, 1, N)
+    whole = LinearSpace(X, 1, intercept).gradient(pull)
+    monkeypatch.setattr("unbag.solvers.spaces._BLOCK", 5)
+    np.testing.assert_allclose(LinearSpace(X, 1, intercept).gradient(pull), whole, rtol=1e-12)
+
+
+def test_blocks_in_single_precision_are_summed_in_double(monkeypatch):
+    monkeypatch.setattr("unbag.solvers.spaces._BLOCK", 1)
+    ones = np.ones((5, 1), dtype=np.float32)
+    # 2²⁴ + 1 is not a number of single precision, and 2²⁴ + 4 is
+    pull = np.array([2**24, 1, 1, 1, 1], dtype=np.float32)[None, None]
+    gradient = LinearSpace(ones, 1, fit_intercept=True).gradient(pull)
+    assert gradient.dtype == np.float32
+    np.testing.assert_array_equal(gradient, [[2**24 + 4, 2**24 + 4]])

@@ -218,16 +218,16 @@ class FitMixin(ObjectiveClassifier):
         training = self._training(bags)
         n_outputs = self._loss.n_outputs(bags.n_classes)
         problems = training.whole(bags)
-        solution = training.solve(
+        fits = training.solve(
             self._make_space(X, n_outputs),
             bags,
             problems,
             np.array([float(self.alpha)]),
             np.zeros(1, dtype=np.intp),
         )
-        self._store(solution.theta[0], n_outputs)
-        self.n_iter_ = int(max(1, solution.n_iter[0]))
-        self.converged_ = bool(solution.converged[0])
+        self._store(fits.theta[0], n_outputs)
+        self.n_iter_ = int(max(1, fits.n_iter[0]))
+        self.converged_ = bool(fits.converged[0])
         if not self.converged_:
             _warn_not_converged(1, 1, self.max_iter)
         return self
@@ -255,22 +255,18 @@ class SearchMixin(ObjectiveClassifier):
         n_outputs = self._loss.n_outputs(bags.n_classes)
         space = self._make_space(X, n_outputs)
         found = search(space, bags, held, penalties, self.selection, training)
-        self._store(found.solution.theta[found.best], n_outputs)
+        self._store(found.fits.theta[found.best], n_outputs)
         self.alphas_, self.alpha_ = penalties, float(penalties[found.best])
         self.selection_risks_ = found.risks
-        self.out_of_fold_scores_ = _held_out_scores(found.held_out_scores, found.best)
-        self.n_iter_ = int(max(1, found.solution.n_iter[found.best]))
-        self.converged_ = bool(found.solution.converged[found.best])
+        self.out_of_fold_scores_ = None
+        if found.held_out.once:
+            scores = found.held_out.of_penalty(found.best)
+            self.out_of_fold_scores_ = scores[0] if n_outputs == 1 else scores.T
+        self.n_iter_ = int(max(1, found.fits.n_iter[found.best]))
+        self.converged_ = bool(found.fits.converged[found.best])
         if found.n_failed:
             _warn_not_converged(found.n_failed, (len(held) + 1) * len(penalties), self.max_iter)
         return self
-
-
-def _held_out_scores(by_penalty: Any, best: int) -> NDArray[np.float64] | None:
-    if by_penalty is None:
-        return None
-    scores = np.asarray(by_penalty[best], dtype=float)
-    return scores[0] if len(scores) == 1 else scores.T
 
 
 def check_positive(value: Any, name: str) -> None:

@@ -6,7 +6,15 @@ rows that the bags are worth and L of all instances, so that together
 
     R + μL,    μ = (instances) / (labelled rows that the bags are worth),
 
-weighs each by how much it knows.
+weighs each by how much it knows. How much L can add to R depends on the overdispersion of the
+counts, their variance over that of coin tosses: n·Var(γ)/(q(1 − q)) for bags of n with proportions
+γ around q. Where it is large, bags differ by what they are, and R uses all of that; what a count
+says beyond it is of the size of the tosses.
+
+With the logistic loss, R is minimised at the pooled shares q of the classes and the scores are
+moved from there to the class prior asked for, by the difference of the log-odds. At q the weights
+of all instances in Σ_c q_c R_c are 1/N: R is convex, log-sum-exp less a linear function of the
+scores, while at other priors the curvature of some bags is negative.
 """
 
 from __future__ import annotations
@@ -17,15 +25,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbag.bags import Bags
-from unbag.decontamination import decontamination_weights
+from unbag.decontamination import decontamination_weights, pooled_shares
 from unbag.likelihood import CountLikelihood
 from unbag.losses import get_loss
 from unbag.models.base import ObjectiveClassifier, check_positive
 from unbag.models.search import Problems
-from unbag.objectives import Objective, WeightedSum
+from unbag.multiclass_likelihood import OneAgainstRestLikelihood
+from unbag.objectives import Objective, Shifted, WeightedSum
 from unbag.risk import CorrectedRisk, resolve_class_prior
 
 ObjectiveName = Literal["auto", "combined", "corrected", "likelihood"]
+TrainingPrior = Literal["auto", "pooled", "same"]
+
+# Above this overdispersion of the counts their likelihood was no gain: docs/beyond-the-paper.md.
+_MOST_OVERDISPERSED = 10.0
 
 
 class CorrectedRiskClassifier(ObjectiveClassifier):
@@ -39,21 +52,23 @@ class CorrectedRiskClassifier(ObjectiveClassifier):
     merge_size: Any
     loss: Any
     class_prior: Any
+    training_prior: Any = "auto"
     correction: Any
 
     def _prepare(self, bags: Bags) -> None:
-        if self.objective not in get_args(ObjectiveName):
-            names = ", ".join(map(repr, get_args(ObjectiveName)))
-            raise ValueError(f"objective must be one of {names}, not {self.objective!r}.")
+        _check_name(self.objective, "objective", get_args(ObjectiveName))
+        _check_name(self.training_prior, "training_prior", get_args(TrainingPrior))
         if self.likelihood_weight != "auto":
             check_positive(self.likelihood_weight, "likelihood_weight")
         self._loss = get_loss(self.loss, bags.n_classes)
         if not self._loss.trainable:
             raise ValueError(f"loss={self.loss!r} measures a classifier but cannot train one.")
         self.class_prior_ = resolve_class_prior(self.class_prior, bags)
+        self.training_prior_ = self._resolve_training_prior(bags)
         obstacle = self._why_no_counts(bags)
         if self.objective == "auto":
-            self.objective_ = "combined" if obstacle is None else "corrected"
+            useful = obstacle is None and _overdispersion(bags) <= _MOST_OVERDISPERSED
+            self.objective_ = "combined" if useful else "corrected"
         elif self.objective != "corrected" and obstacle is not None:
             raise ValueError(
                 f"objective={self.objective!r} uses the counts of bags, and {obstacle}; use "
@@ -62,10 +77,21 @@ class CorrectedRiskClassifier(ObjectiveClassifier):
         else:
             self.objective_ = self.objective
 
+    def _resolve_training_prior(self, bags: Bags) -> str:
+        movable = self._loss.name == "logistic" and (self.class_prior_ > 0).all()
+        if self.training_prior == "pooled" and not movable:
+            raise ValueError(
+                "training_prior='pooled' moves scores by log-odds, for which loss must be "
+                "'logistic' and class_prior positive for every class; use training_prior='same'."
+            )
+        if self.training_prior != "auto":
+            return str(self.training_prior)
+        # with labels alone, or weights of pairs, pooled shares make nothing convex
+        pooled = movable and self.weights == "least_squares" and not bags.labelled.all()
+        return "pooled" if pooled else "same"
+
     def _why_no_counts(self, bags: Bags) -> str | None:
         """Say what keeps the likelihood of counts from being used, if anything."""
-        if bags.n_classes != 2:
-            return f"their likelihood is for two classes while there are {bags.n_classes}"
         if self._loss.name != "logistic":
             return f"loss={self.loss!r} does not estimate odds, which it needs"
         if bags.noise is not None:
@@ -103,21 +129,49 @@ class CorrectedRiskClassifier(ObjectiveClassifier):
         # of few bags the counts say less about held-out scores than all their instances do
         return self._risk(problems, bags, like)
 
-    def _risk(self, problems: Problems, bags: Bags, like: Any) -> CorrectedRisk:
-        return CorrectedRisk(
-            problems.weights, bags, self._loss, self.class_prior_, self.correction, like
-        )
+    def _risk(self, problems: Problems, bags: Bags, like: Any) -> Objective:
+        prior = self.class_prior_
+        if self.training_prior_ == "pooled":
+            prior = pooled_shares(bags, self.bag_model, problems.included)
+        risk = CorrectedRisk(problems.weights, bags, self._loss, prior, self.correction, like)
+        return self._at_prior(risk, prior) if self.training_prior_ == "pooled" else risk
 
-    def _likelihood(self, problems: Problems, bags: Bags, like: Any) -> CountLikelihood:
-        # scores are the odds at the class prior, of which the likelihood wants those at equal ones
-        negative, positive = self.class_prior_
-        return CountLikelihood(problems.included, bags, like, offset=np.log(positive / negative))
+    def _likelihood(self, problems: Problems, bags: Bags, like: Any) -> Objective:
+        make = CountLikelihood if bags.n_classes == 2 else OneAgainstRestLikelihood
+        equal = np.full((len(problems.included), bags.n_classes), 1 / bags.n_classes)
+        return self._at_prior(make(problems.included, bags, like), equal)
+
+    def _at_prior(self, objective: Objective, prior: NDArray[np.float64]) -> Objective:
+        """Give an objective of the log-odds at a prior, for every problem, those at ours."""
+        offset = np.log(prior) - np.log(self.class_prior_)
+        if objective.n_outputs == 1:
+            offset = offset[:, 1:] - offset[:, :1]
+        return Shifted(objective, offset)
 
     def _likelihood_weight(self, bags: Bags, included: NDArray[np.bool_]) -> float:
         """μ: by default one over the share of what labels would tell that proportions do."""
         if self.likelihood_weight != "auto":
             return float(self.likelihood_weight)
-        sizes, positive = bags.sizes[included], bags.clipped_proportions[included, 1]
-        mean = np.average(positive, weights=sizes)
-        spread = np.average((positive - mean) ** 2, weights=sizes)
-        return float(mean * (1 - mean) / spread)
+        sizes, shares = bags.sizes[included], bags.clipped_proportions[included]
+        return float(1 / np.average(_contrast(sizes, shares), weights=sizes))
+
+
+def _check_name(value: Any, parameter: str, names: tuple[str, ...]) -> None:
+    if value not in names:
+        raise ValueError(
+            f"{parameter} must be one of {', '.join(map(repr, names))}, not {value!r}."
+        )
+
+
+def _overdispersion(bags: Bags) -> float:
+    """Variance of the counts of bags without labels, over that of coin tosses (Pearson's)."""
+    sizes, shares = bags.sizes[~bags.labelled], bags.clipped_proportions[~bags.labelled]
+    return float(np.mean(sizes * _contrast(sizes, shares)))
+
+
+def _contrast(sizes: NDArray[np.int64], shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Σ_c (γ_c − q_c)²/q_c/(C − 1) for every bag: (γ − q)²/(q(1 − q)) for two classes."""
+    mean = np.average(shares, axis=0, weights=sizes)
+    present = mean > 0
+    square = (shares - mean)[:, present] ** 2 / mean[present]
+    return square.sum(axis=1) / (shares.shape[1] - 1)

@@ -10,17 +10,21 @@ from numpy.typing import NDArray
 from sklearn.utils import Tags
 
 from unbag.arrays import on_device
+from unbag.kernel_features import KernelFeatures, choose_approximation, make_features
 from unbag.kernels import check_kernel_memory, make_kernel
 from unbag.losses import to_host
 from unbag.models.base import FitMixin, ObjectiveClassifier, SearchMixin
 from unbag.models.corrected import CorrectedRiskClassifier
-from unbag.solvers import FunctionSpace, KernelSpace
+from unbag.solvers import FunctionSpace, KernelSpace, LinearSpace
 
 _PRECISIONS = {"single": np.float32, "double": np.float64}
 
 
 class KernelModel(ObjectiveClassifier):
-    """f(x) = Σ_j α_j k(x, x_j) over the training instances."""
+    """f(x) = Σ_j α_j k(x, x_j) over the training instances, or an approximation with fewer terms.
+
+    An approximation is trained as a linear model on features (`unbag.kernel_features`).
+    """
 
     kernel: Any
     gamma: Any
@@ -28,6 +32,12 @@ class KernelModel(ObjectiveClassifier):
     coef0: Any
     precision: Any
     device: Any = None
+    approximation: Any = None
+    n_components: Any = None
+    random_state: Any = None
+
+    # what theta are coefficients of, while a fit is under way
+    _features: KernelFeatures | None
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -38,21 +48,35 @@ class KernelModel(ObjectiveClassifier):
         if self.precision not in _PRECISIONS:
             raise ValueError(f"precision must be 'single' or 'double', not {self.precision!r}.")
         dtype = np.dtype(_PRECISIONS[self.precision])
-        self._kernel = make_kernel(self.kernel, self.gamma, self.degree, self.coef0, X)
-        check_kernel_memory(X.shape[0], dtype.itemsize)
-        self._instances = None if self.kernel == "precomputed" else X
-        rows = on_device(X, self.device)
-        return KernelSpace(
-            self._kernel.matrix(rows, getattr(array_namespace(rows), dtype.name)), n_outputs
+        kernel = make_kernel(self.kernel, self.gamma, self.degree, self.coef0, X)
+        n, there = X.shape[0], on_device(X[:0], self.device)
+        self.approximation_ = choose_approximation(
+            self.approximation, self.kernel, n, dtype.itemsize, there
         )
+        if self.approximation_ is None:
+            check_kernel_memory(n, dtype.itemsize, there)
+            self._features, self._kernel = None, kernel
+            self._instances = None if self.kernel == "precomputed" else X
+            rows = on_device(X, self.device)
+            return KernelSpace(
+                kernel.matrix(rows, getattr(array_namespace(rows), dtype.name)), n_outputs
+            )
+        features = make_features(
+            self.approximation_, kernel, X, self.n_components, self.random_state
+        )
+        self._features, self._kernel, self._instances = features, features.basis, features.points
+        return LinearSpace(features.matrix(X, dtype, self.device), n_outputs, fit_intercept=False)
 
     def _store(self, theta: NDArray[Any], n_outputs: int) -> None:
-        self.dual_coef_ = theta.astype(np.float64).reshape(n_outputs, -1)
+        coef = theta.astype(np.float64).reshape(n_outputs, -1)
+        self.dual_coef_ = coef if self._features is None else self._features.coefficients(coef)
+        del self._features
 
     def _scores(self, X: NDArray[Any]) -> NDArray[Any]:
-        X, instances, coef = (
-            on_device(rows, self.device) for rows in (X, self._instances, self.dual_coef_)
-        )
+        instances = self._instances
+        if instances is not None:
+            instances = on_device(instances, self.device)
+        X, coef = on_device(X, self.device), on_device(self.dual_coef_, self.device)
         return to_host(self._kernel.expand(X, instances, coef))
 
 
@@ -79,8 +103,10 @@ class KernelMCMClassifier(KernelModel, CorrectedRiskClassifier, FitMixin):
     degree, coef0 : int, default=3, and float, default=1.0
         Of the polynomial kernel.
     objective : {"auto", "combined", "corrected", "likelihood"}, default="auto"
-        R + μL, R alone (the paper's) or L alone. "auto" is "combined" for two classes, exact
-        proportions and the logistic loss, otherwise "corrected", since L needs all of these.
+        R + μL, R alone (the paper's) or L alone. "auto" is "combined" if the counts vary at most
+        ten times as much as coin tosses would, for two classes, exact proportions and the logistic
+        loss; otherwise "corrected", since L needs these and says little beyond R in large bags of
+        very different proportions.
     likelihood_weight : "auto" or float, default="auto"
         μ; by default the number of instances for each labelled row that their bags are worth.
     weights : {"least_squares", "pairs"}, default="least_squares"
@@ -96,11 +122,27 @@ class KernelMCMClassifier(KernelModel, CorrectedRiskClassifier, FitMixin):
         A name in `unbag.losses.LOSSES`.
     class_prior : {"balanced", "empirical"} or array-like, default="balanced"
         How much each class counts: equally (balanced error), by its share (accuracy), or given.
+    training_prior : {"auto", "pooled", "same"}, default="auto"
+        Class shares at which R is minimised: those of all bags together, from which scores are
+        then moved to ``class_prior`` by the log-odds, or ``class_prior`` itself. "pooled" makes R
+        convex, is faster and was more accurate; "auto" takes it for the logistic loss and the
+        weights of least squares, unless there are labels only.
     correction : {"nonnegative", "none"}, default="nonnegative"
         Whether class risks are kept from turning negative, which is how flexible models overfit.
+    approximation : {"auto", "nystroem", "fourier"} or None, default="auto"
+        None computes the whole kernel matrix, with time and memory that grow with the square of
+        the number of instances. "nystroem" takes the functions that some instances span,
+        landmarks chosen by k-means++, and "fourier" random waves (for "rbf" only, and less
+        accurate): time and memory are linear. "auto" is None while the matrix takes at most a
+        quarter of the memory and, but on a GPU, at most 1.6 GB (20,000 instances in single
+        precision); then "nystroem".
+    n_components : int, default=1000
+        Number of landmarks or of random features. Not used by the exact kernel.
+    random_state : int, RandomState or None, default=0
+        Draws landmarks or waves; the default draws the same for the same data.
     precision : {"single", "double"}, default="single"
-        Of the kernel matrix in training and its products; sums, and all of prediction, are in
-        double precision always.
+        Of the kernel matrix or features in training and their products; sums, and all of
+        prediction, are in double precision always.
     device : str, optional
         Where to compute: None for NumPy, else a device of torch such as "cuda" or "cpu".
     tol : float, default=1e-3
@@ -117,8 +159,11 @@ class KernelMCMClassifier(KernelModel, CorrectedRiskClassifier, FitMixin):
         The prior the model was trained for.
     objective_ : str
         What was minimised.
-    dual_coef_ : ndarray of shape (n_outputs, n_instances)
-        One row of coefficients for two classes, one per class for more.
+    approximation_ : {"nystroem", "fourier"} or None
+        What was used.
+    dual_coef_ : ndarray of shape (n_outputs, n_instances) or (n_outputs, n_components)
+        One row of coefficients for two classes, one per class for more; of the instances, the
+        landmarks, or the waves.
     n_iter_ : int
     converged_ : bool
 
@@ -148,7 +193,11 @@ class KernelMCMClassifier(KernelModel, CorrectedRiskClassifier, FitMixin):
         merge_size: int | None = None,
         loss: str = "logistic",
         class_prior: Any = "balanced",
+        training_prior: str = "auto",
         correction: str = "nonnegative",
+        approximation: str | None = "auto",
+        n_components: int = 1000,
+        random_state: Any = 0,
         precision: str = "single",
         device: str | None = None,
         tol: float = 1e-3,
@@ -168,7 +217,11 @@ class KernelMCMClassifier(KernelModel, CorrectedRiskClassifier, FitMixin):
         self.merge_size = merge_size
         self.loss = loss
         self.class_prior = class_prior
+        self.training_prior = training_prior
         self.correction = correction
+        self.approximation = approximation
+        self.n_components = n_components
+        self.random_state = random_state
         self.precision = precision
         self.device = device
         self.tol = tol
@@ -179,8 +232,8 @@ class KernelMCMClassifier(KernelModel, CorrectedRiskClassifier, FitMixin):
 class KernelMCMClassifierCV(KernelModel, CorrectedRiskClassifier, SearchMixin):
     """`KernelMCMClassifier` that chooses its penalty from the bags.
 
-    All penalties on all folds, and on all bags, are fitted together: one kernel matrix, one
-    product per iteration for all of them.
+    All penalties on all folds, and on all bags, are fitted together: one kernel matrix (or one
+    table of features), one product per iteration for all of them.
 
     Parameters
     ----------
@@ -194,7 +247,8 @@ class KernelMCMClassifierCV(KernelModel, CorrectedRiskClassifier, SearchMixin):
         weights of all bags; "folds" by its mean over folds, as the paper does. (For the objective
         "likelihood" it is the likelihood instead.)
     kernel, gamma, degree, coef0, objective, likelihood_weight, weights, bag_model, merge, \
-merge_size, loss, class_prior, correction, precision, device, tol, max_iter, verbose
+merge_size, loss, class_prior, training_prior, correction, approximation, n_components, \
+random_state, precision, device, tol, max_iter, verbose
         As in `KernelMCMClassifier`.
 
     Attributes
@@ -208,6 +262,8 @@ merge_size, loss, class_prior, correction, precision, device, tol, max_iter, ver
     out_of_fold_scores_ : ndarray of shape (n_instances,) or (n_instances, n_classes)
         Scores of each instance by the model that did not see its bag, at the chosen penalty.
         None if the folds do not hold out every bag exactly once.
+    approximation_, dual_coef_, classes_, class_prior_, objective_, n_iter_, converged_
+        As in `KernelMCMClassifier`.
 
     Examples
     --------
@@ -239,7 +295,11 @@ merge_size, loss, class_prior, correction, precision, device, tol, max_iter, ver
         merge_size: int | None = None,
         loss: str = "logistic",
         class_prior: Any = "balanced",
+        training_prior: str = "auto",
         correction: str = "nonnegative",
+        approximation: str | None = "auto",
+        n_components: int = 1000,
+        random_state: Any = 0,
         precision: str = "single",
         device: str | None = None,
         tol: float = 1e-3,
@@ -261,7 +321,11 @@ merge_size, loss, class_prior, correction, precision, device, tol, max_iter, ver
         self.merge_size = merge_size
         self.loss = loss
         self.class_prior = class_prior
+        self.training_prior = training_prior
         self.correction = correction
+        self.approximation = approximation
+        self.n_components = n_components
+        self.random_state = random_state
         self.precision = precision
         self.device = device
         self.tol = tol

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
+from unbag.arrays import on_device
 from unbag.models.base import FitMixin, ObjectiveClassifier, SearchMixin
 from unbag.models.corrected import CorrectedRiskClassifier
 from unbag.solvers import FunctionSpace, LinearSpace
@@ -15,11 +17,17 @@ class LinearModel(ObjectiveClassifier):
     """f(x) = xᵀw + b."""
 
     fit_intercept: Any
+    device: Any = None
 
     _accept_sparse = "csr"
 
     def _make_space(self, X: Any, n_outputs: int) -> FunctionSpace:
-        return LinearSpace(X, n_outputs, bool(self.fit_intercept))
+        if self.device is not None and issparse(X):
+            raise ValueError(
+                f"device={self.device!r} takes dense X only; use device=None for sparse X, or "
+                "X.toarray()."
+            )
+        return LinearSpace(on_device(X, self.device), n_outputs, bool(self.fit_intercept))
 
     def _store(self, theta: NDArray[Any], n_outputs: int) -> None:
         rows = theta.reshape(n_outputs, -1)
@@ -28,6 +36,7 @@ class LinearModel(ObjectiveClassifier):
         self.intercept_ = rows[:, d] if self.fit_intercept else rows[:, 0] * 0
 
     def _scores(self, X: Any) -> NDArray[Any]:
+        # one product with few columns: to bring X to a device would take longer
         return (X @ self.coef_.T + self.intercept_).T
 
 
@@ -35,7 +44,8 @@ class LinearMCMClassifier(LinearModel, CorrectedRiskClassifier, FitMixin):
     """Linear classifier trained from the class proportions of bags.
 
     Minimises R(w, b) + α‖w‖² with R the corrected risk; the intercept is not penalised. On labels
-    this is ``LogisticRegression(class_weight="balanced", C=1/(2αn))``. X may be sparse.
+    this is ``LogisticRegression(class_weight="balanced", C=1/(2αn))``. X may be sparse, and may be
+    in single precision, which saves time and memory; sums are in double precision always.
 
     Parameters
     ----------
@@ -48,6 +58,12 @@ class LinearMCMClassifier(LinearModel, CorrectedRiskClassifier, FitMixin):
         times as long as a linear model does without it.
     likelihood_weight, weights, bag_model, merge, merge_size, loss, class_prior, correction, verbose
         As in `KernelMCMClassifier`.
+    training_prior : {"same", "auto", "pooled"}, default="same"
+        As in `KernelMCMClassifier`, whose default is "auto". A linear function that is best at
+        the pooled shares need not be best at ``class_prior`` as well, wherever it is moved.
+    device : str, optional
+        Where to train: None for NumPy, else a device of torch such as "cuda" or "cpu", which X,
+        then dense, must fit. Predictions are always made by NumPy.
     tol : float, default=1e-4
         Converged when the gradient's norm is below this share of that at zero.
     max_iter : int, default=1000
@@ -83,7 +99,9 @@ class LinearMCMClassifier(LinearModel, CorrectedRiskClassifier, FitMixin):
         merge_size: int | None = None,
         loss: str = "logistic",
         class_prior: Any = "balanced",
+        training_prior: str = "same",
         correction: str = "nonnegative",
+        device: str | None = None,
         tol: float = 1e-4,
         max_iter: int = 1000,
         verbose: int = 0,
@@ -98,7 +116,9 @@ class LinearMCMClassifier(LinearModel, CorrectedRiskClassifier, FitMixin):
         self.merge_size = merge_size
         self.loss = loss
         self.class_prior = class_prior
+        self.training_prior = training_prior
         self.correction = correction
+        self.device = device
         self.tol = tol
         self.max_iter = max_iter
         self.verbose = verbose
@@ -112,7 +132,7 @@ class LinearMCMClassifierCV(LinearModel, CorrectedRiskClassifier, SearchMixin):
     alphas, cv, selection
         As in `KernelMCMClassifierCV`.
     fit_intercept, objective, likelihood_weight, weights, bag_model, merge, merge_size, loss, \
-class_prior, correction, tol, max_iter, verbose
+class_prior, training_prior, correction, device, tol, max_iter, verbose
         As in `LinearMCMClassifier`.
 
     Attributes
@@ -145,7 +165,9 @@ class_prior, correction, tol, max_iter, verbose
         merge_size: int | None = None,
         loss: str = "logistic",
         class_prior: Any = "balanced",
+        training_prior: str = "same",
         correction: str = "nonnegative",
+        device: str | None = None,
         tol: float = 1e-4,
         max_iter: int = 1000,
         verbose: int = 0,
@@ -162,7 +184,9 @@ class_prior, correction, tol, max_iter, verbose
         self.merge_size = merge_size
         self.loss = loss
         self.class_prior = class_prior
+        self.training_prior = training_prior
         self.correction = correction
+        self.device = device
         self.tol = tol
         self.max_iter = max_iter
         self.verbose = verbose

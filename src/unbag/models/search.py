@@ -16,14 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbag.bags import Bags
-from unbag.losses import to_host
+from unbag.losses import Array, to_host
 from unbag.objectives import Objective
 from unbag.progress import column_progress
-from unbag.solvers import FunctionSpace, Solution, minimise
+from unbag.solvers import FunctionSpace, minimise
 
 Selection = Literal["pooled", "folds"]
 WeightMaker = Callable[[Bags], NDArray[np.float64]]
 ObjectiveMaker = Callable[["Problems", Bags, Any], Objective]
+ScoreKeeper = Callable[[slice, Array], None]
 
 # Scores of one batch: more columns than this allows are solved one batch after the other.
 _BATCH_SCORES = 2**22
@@ -42,6 +43,22 @@ class Problems:
 
     weights: NDArray[np.float64]
     included: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Fits:
+    """What is kept of solved columns.
+
+    Attributes
+    ----------
+    theta : ndarray of shape (columns, coefficients)
+    n_iter : ndarray of int, shape (columns,)
+    converged : ndarray of bool, shape (columns,)
+    """
+
+    theta: NDArray[Any]
+    n_iter: NDArray[np.int64]
+    converged: NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -78,14 +95,20 @@ class Training:
         problems: Problems,
         penalty: NDArray[np.float64],
         problem: NDArray[np.intp],
-    ) -> Solution:
-        """Minimise all columns, in batches of bounded memory; the result is on the host."""
+        keep_scores: ScoreKeeper | None = None,
+    ) -> Fits:
+        """Minimise all columns, in batches of bounded memory; the result is on the host.
+
+        Scores of all instances are too many to keep for all columns: ``keep_scores`` is called
+        after each batch, with its columns and their scores, to take what it needs.
+        """
         objective = self.make_objective(problems, bags, space.like)
         size = max(1, _BATCH_SCORES // (bags.n_instances * objective.n_outputs))
-        batches = [slice(i, i + size) for i in range(0, len(penalty), size)]
+        parts = []
         with column_progress(len(penalty), self.verbose) as progress:
-            parts = [
-                minimise(
+            for start in range(0, len(penalty), size):
+                batch = slice(start, min(start + size, len(penalty)))
+                part = minimise(
                     objective,
                     space,
                     penalty[batch],
@@ -94,9 +117,10 @@ class Training:
                     max_iter=self.max_iter,
                     callback=progress.of_batch(len(penalty[batch])),
                 )
-                for batch in batches
-            ]
-        return _join(parts)
+                if keep_scores is not None:
+                    keep_scores(batch, part.scores)
+                parts.append((to_host(part.theta), part.n_iter, part.converged))
+        return Fits(*(np.concatenate(rows) for rows in zip(*parts, strict=True)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,22 +129,22 @@ class SearchResult:
 
     Attributes
     ----------
-    solution : Solution
-        Fits on all bags, one column per penalty.
+    fits : Fits
+        On all bags, one column per penalty.
     best : int
         The chosen column.
     risks : ndarray of shape (n_penalties,) or (n_folds, n_penalties)
         The criterion, pooled or by fold.
-    held_out_scores : array of shape (n_penalties, n_outputs, n_instances) or None
-        Out-of-fold scores, if every bag is held out exactly once.
+    held_out : HeldOut
+        Scores of held-out bags.
     n_failed : int
         Columns that did not converge.
     """
 
-    solution: Solution
+    fits: Fits
     best: int
     risks: NDArray[np.float64]
-    held_out_scores: Any
+    held_out: HeldOut
     n_failed: int
 
 
@@ -144,44 +168,77 @@ def search(
     """
     if selection not in get_args(Selection):
         raise ValueError(f"selection must be 'pooled' or 'folds', not {selection!r}.")
-    once = bool((held.sum(axis=0) == 1).all())
-    if selection == "pooled" and not once:
+    held_out = HeldOut(bags, held, len(penalties))
+    if selection == "pooled" and not held_out.once:
         raise ValueError(
             "selection='pooled' needs a cv that holds out every bag exactly once, such as "
             "unbag.BagKFold; with other splitters use selection='folds'."
         )
-    n_folds, n_penalties = len(held), len(penalties)
     on_all = training.whole(bags)
     folds = _fold_weights(bags, held, training)
     problems = Problems(np.stack([*on_all.weights, *folds]), np.vstack([on_all.included, ~held]))
-    solution = training.solve(
+    # fits of the same penalty, which need about the same number of iterations, come together
+    n_problems = len(held) + 1
+    fits = training.solve(
         space,
         bags,
         problems,
-        np.tile(penalties, n_folds + 1),
-        np.repeat(np.arange(n_folds + 1), n_penalties),
+        np.repeat(penalties, n_problems),
+        np.tile(np.arange(n_problems), len(penalties)),
+        held_out.keep,
     )
-    by_fold = solution.scores.reshape(n_folds + 1, n_penalties, *solution.scores.shape[1:])
-    held_out = _gather_held_out(by_fold[1:], bags, held) if once else None
     if selection == "pooled":
-        risks = training.make_criterion(on_all, bags, None).value(
-            np.asarray(held_out, dtype=float), np.zeros(n_penalties, dtype=np.intp)
-        )
-        criterion = risks
+        risks = criterion = _pooled_risks(held_out, bags, on_all, training)
     else:
-        risks = _risk_by_fold(by_fold[1:], bags, held, training)
+        risks = _risk_by_fold(held_out, bags, held, training)
         criterion = risks.mean(axis=0)
     if not np.isfinite(criterion).all():
         raise FloatingPointError("The selection criterion is not finite for every alpha.")
-    of_all = Solution(
-        solution.theta[:n_penalties],
-        solution.scores[:n_penalties],
-        solution.value[:n_penalties],
-        solution.n_iter[:n_penalties],
-        solution.converged[:n_penalties],
-    )
-    failed = int((~solution.converged).sum())
+    every = slice(None, None, n_problems)
+    of_all = Fits(fits.theta[every], fits.n_iter[every], fits.converged[every])
+    failed = int((~fits.converged).sum())
     return SearchResult(of_all, int(np.argmin(criterion)), risks, held_out, failed)
+
+
+class HeldOut:
+    """Scores of the bags that each fold holds out, for every penalty.
+
+    Columns run over the penalties and, for each, over the fit on all bags and those of the folds.
+    """
+
+    def __init__(self, bags: Bags, held: NDArray[np.bool_], n_penalties: int) -> None:
+        self.once = bool((held.sum(axis=0) == 1).all())
+        self.n_penalties = n_penalties
+        self._rows = [np.flatnonzero(out[bags.index]) for out in held]
+        self._scores: list[list[Any]] = [[None] * n_penalties for _ in held]
+
+    def keep(self, columns: slice, scores: Array) -> None:
+        """Take what is held out from the scores (columns, outputs, instances) of a batch."""
+        for number, fit in zip(range(columns.start, columns.stop), scores, strict=True):
+            penalty, problem = divmod(number, len(self._rows) + 1)
+            if problem > 0:
+                rows = fit[:, self._rows[problem - 1]]
+                self._scores[problem - 1][penalty] = to_host(rows)
+
+    def of_fold(self, fold: int) -> NDArray[np.float64]:
+        """Scores of the instances that a fold holds out: (penalties, outputs, held out)."""
+        return np.stack(self._scores[fold]).astype(float)
+
+    def of_penalty(self, penalty: int) -> NDArray[np.float64]:
+        """Scores of all instances (outputs, instances), if every bag is held out once."""
+        parts = [scores[penalty] for scores in self._scores]
+        order = np.argsort(np.concatenate(self._rows))
+        return np.concatenate(parts, axis=1)[:, order].astype(float)
+
+
+def _pooled_risks(
+    held_out: HeldOut, bags: Bags, on_all: Problems, training: Training
+) -> NDArray[np.float64]:
+    """Criterion of all out-of-fold scores together, one penalty at a time."""
+    criterion, problem = training.make_criterion(on_all, bags, None), np.zeros(1, dtype=np.intp)
+    n_penalties = held_out.n_penalties
+    values = [criterion.value(held_out.of_penalty(p)[None], problem) for p in range(n_penalties)]
+    return np.concatenate(values)
 
 
 def _fold_weights(
@@ -202,29 +259,19 @@ def _fold_weights(
     return tables
 
 
-def _gather_held_out(by_fold: Any, bags: Bags, held: NDArray[np.bool_]) -> Any:
-    """Scores of every instance by the fold that did not see its bag."""
-    fold = held.argmax(axis=0)[bags.index]
-    gathered = np.empty_like(by_fold[0])
-    for number in range(len(held)):
-        rows = np.flatnonzero(fold == number)
-        gathered[..., rows] = by_fold[number][..., rows]
-    return gathered
-
-
 def _risk_by_fold(
-    by_fold: Any, bags: Bags, held: NDArray[np.bool_], training: Training
+    held_out: HeldOut, bags: Bags, held: NDArray[np.bool_], training: Training
 ) -> NDArray[np.float64]:
     """Criterion of each fold's held-out bags, weighed among themselves."""
     risks, without = [], []
     for number, out in enumerate(held):
-        part, rows = bags.take(out)
+        part, _ = bags.take(out)
         try:
             alone = training.whole(part)
         except ValueError:
             without.append(number + 1)
             continue
-        scores = np.asarray(by_fold[number][..., rows], dtype=float)
+        scores = held_out.of_fold(number)
         criterion = training.make_criterion(alone, part, None)
         risks.append(criterion.value(scores, np.zeros(len(scores), dtype=np.intp)))
     if not risks:
@@ -240,11 +287,3 @@ def _risk_by_fold(
             stacklevel=2,
         )
     return np.stack(risks)
-
-
-def _join(parts: list[Solution]) -> Solution:
-    """Bring all batches to the host, one behind the other."""
-    fields = ("theta", "scores", "value", "n_iter", "converged")
-    return Solution(
-        *(np.concatenate([to_host(getattr(p, name)) for p in parts]) for name in fields)
-    )

@@ -45,7 +45,9 @@ METHODS: dict[str, Method] = {
     "lmmcm-paper": Method(_as_published, ("alpha_",), "the paper's method, as published"),
     "lmmcm": Method(_corrected, ("alpha_",), "the corrected risk, with our defaults"),
     "combined": Method(
-        KernelMCMClassifierCV, ("alpha_",), "corrected risk and likelihood of counts: the default"
+        KernelMCMClassifierCV,
+        ("alpha_",),
+        "corrected risk, and the likelihood of counts where bags are small: the default",
     ),
     "invcal": Method(
         InvCalClassifierCV, ("C_", "epsilon_", "gamma_"), "inverse calibration (Rüping 2010)"

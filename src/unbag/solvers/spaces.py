@@ -15,6 +15,9 @@ from scipy.sparse import issparse
 
 from unbag.losses import Array
 
+# Rows whose products are summed in the precision of the data; over blocks of them, in double.
+_BLOCK = 2**16
+
 
 class FunctionSpace(Protocol):
     """What the solver needs to know of a model."""
@@ -75,7 +78,8 @@ class KernelSpace:
 class LinearSpace:
     """f = Xw + b with the plain inner product; the intercept b is not penalised.
 
-    X may be a sparse matrix of SciPy.
+    X may be a sparse matrix of SciPy. The gradient Xᵀφ' is a sum over all rows, and is taken in
+    double precision over blocks of them, so that single precision does for many rows too.
     """
 
     self_dual = True
@@ -83,6 +87,10 @@ class LinearSpace:
     def __init__(self, X: Any, n_outputs: int, fit_intercept: bool) -> None:
         self._X = X
         self._n, self._d = X.shape
+        # a slice of a sparse matrix would be a copy, so that it is one block
+        size = self._n if issparse(X) else _BLOCK
+        rows = [slice(i, min(i + size, self._n)) for i in range(0, self._n, size)]
+        self._blocks = [(r, X if len(rows) == 1 else X[r, :]) for r in rows]
         self._outputs = n_outputs
         self._intercept = fit_intercept
         self.n_coefficients = n_outputs * (self._d + fit_intercept)
@@ -94,8 +102,7 @@ class LinearSpace:
     def scores(self, theta: Array, image: Array) -> Array:  # noqa: ARG002, D102
         xp = array_namespace(theta)
         rows = xp.reshape(theta, (-1, self._d + self._intercept))
-        # (X Wᵀ)ᵀ: this order serves sparse matrices as well
-        product = (self._X @ rows[:, : self._d].T).T
+        product = rows[:, : self._d] @ self._X.T
         if self._intercept:
             product = product + rows[:, self._d :]
         return xp.reshape(product, (-1, self._outputs, self._n))
@@ -103,9 +110,14 @@ class LinearSpace:
     def gradient(self, score_gradient: Array) -> Array:  # noqa: D102
         xp = array_namespace(score_gradient)
         rows = xp.reshape(score_gradient, (-1, self._n))
-        slope = (self._X.T @ rows.T).T
+        parts = (rows[:, here] @ block for here, block in self._blocks)
+        slope = xp.astype(next(parts), xp.float64)
+        for part in parts:
+            slope += part
         if self._intercept:
-            slope = xp.concat([slope, xp.sum(rows, axis=1, keepdims=True)], axis=1)
+            total = xp.sum(rows, axis=1, keepdims=True, dtype=xp.float64)
+            slope = xp.concat([slope, total], axis=1)
+        slope = xp.astype(slope, rows.dtype, copy=False)
         return xp.reshape(slope, (-1, self.n_coefficients))
 
     def penalised(self, theta: Array) -> Array:  # noqa: D102

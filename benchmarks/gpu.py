@@ -1,0 +1,168 @@
+"""Searches on a GPU: all of the paper's first table, and the exact kernel of many rows.
+
+    python benchmarks/gpu.py table1 --device cuda      # 80 searches, one after the other
+    python benchmarks/gpu.py large --device cuda       # n = 100,000, the whole kernel matrix
+    python benchmarks/gpu.py agree --device cuda       # scores against those of NumPy
+
+Seconds are those of `fit`: the rows to the device, the kernel matrix, the search over 5 folds and
+11 penalties, the model back. A product with the kernel matrix takes 2n² operations a column and
+reads 4n² bytes; what is reached is counted from all products of the searches.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import roc_auc_score
+
+from unbag import KernelMCMClassifierCV
+from unbag.datasets import make_gaussian_bags
+from unbag.paper import Setting, make_trial
+from unbag.provenance import provenance_line
+from unbag.solvers import KernelSpace
+
+SETTINGS = [
+    Setting(dataset, span, size)
+    for dataset in ("adult", "magic")
+    for span in ((0.0, 0.5), (0.5, 1.0))
+    for size in (8, 32, 128, 512)
+]
+
+
+class Products:
+    """Counts the products with a kernel matrix."""
+
+    def __init__(self) -> None:
+        self.calls, self.operations, self.bytes = 0, 0, 0
+
+    def add(self, n: int, columns: int, itemsize: int) -> None:
+        """Count one product of an n × n matrix with some columns."""
+        self.calls += 1
+        self.operations += 2 * n * n * columns
+        self.bytes += itemsize * (n * n + 2 * n * columns)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.calls:,} products, {self.operations / 1e12:.2f} Tflop, "
+            f"{self.bytes / 1e12:.2f} TB"
+        )
+
+
+@contextmanager
+def counted() -> Iterator[Products]:
+    """Count the products of all searches inside."""
+    products, plain = Products(), KernelSpace.dual
+
+    def dual(self: KernelSpace, theta: Any) -> Any:
+        n = self.like.shape[0]
+        products.add(n, theta.shape[0] * theta.shape[1] // n, self.like.dtype.itemsize)
+        return plain(self, theta)
+
+    KernelSpace.dual = dual  # type: ignore[method-assign]
+    try:
+        yield products
+    finally:
+        KernelSpace.dual = plain  # type: ignore[method-assign]
+
+
+def timed_fit(model: KernelMCMClassifierCV, X: Any, y: Any) -> float:
+    start = time.perf_counter()
+    model.fit(X, y)
+    return time.perf_counter() - start
+
+
+def table1(device: str | None, objective: str, seeds: int) -> None:
+    warm_up(device)
+    total, seconds, aucs = Products(), [], []
+    for setting in SETTINGS:
+        for seed in range(seeds):
+            trial = make_trial(setting, seed)
+            model = KernelMCMClassifierCV(objective=objective, device=device)
+            with counted() as products:
+                seconds.append(timed_fit(model, trial.X, trial.y))
+            for name, value in vars(products).items():
+                setattr(total, name, getattr(total, name) + value)
+            aucs.append(roc_auc_score(trial.labels_test, model.decision_function(trial.X_test)))
+    spent = sum(seconds)
+    print(f"{len(seconds)} searches ({objective}) in {spent:.1f} s, mean AUC {np.mean(aucs):.4f}")
+    print(f"slowest {max(seconds):.2f} s, fastest {min(seconds):.2f} s; {total}")
+    print(f"reached: {total.operations / spent / 1e12:.1f} Tflop/s, ", end="")
+    print(f"{total.bytes / spent / 1e12:.2f} TB/s of kernel matrix and columns", flush=True)
+
+
+def large(device: str | None, n: int) -> None:
+    warm_up(device)
+    data = make_gaussian_bags(
+        n_bags=n // 100, bag_size=100, n_features=20, separation=2.0, random_state=0
+    )
+    model = KernelMCMClassifierCV(objective="corrected", approximation=None, device=device)
+    with counted() as products:
+        seconds = timed_fit(model, data.X, data.y)
+    print(f"exact kernel, n = {n:,}: {seconds:.1f} s; {products}")
+    print(f"reached: {products.operations / seconds / 1e12:.1f} Tflop/s")
+    start = time.perf_counter()
+    auc = roc_auc_score(data.labels[:20000], model.decision_function(data.X[:20000]))
+    print(f"20,000 predictions in {time.perf_counter() - start:.1f} s, AUC {auc:.4f}")
+    if device is not None and device.startswith("cuda"):
+        import torch
+
+        print(f"peak memory on the device: {torch.cuda.max_memory_allocated() / 1e9:.1f} GB")
+    start = time.perf_counter()
+    by_landmarks = KernelMCMClassifierCV(
+        objective="corrected", approximation="nystroem", device=device
+    ).fit(data.X, data.y)
+    spent = time.perf_counter() - start
+    auc = roc_auc_score(data.labels[:20000], by_landmarks.decision_function(data.X[:20000]))
+    print(f"Nyström, 1,000 landmarks: {spent:.1f} s, AUC {auc:.4f}", flush=True)
+
+
+def agree(device: str | None) -> None:
+    for dataset in ("adult", "magic"):
+        trial = make_trial(Setting(dataset, (0.0, 0.5), 32), 100)
+        for objective in ("corrected", "combined"):
+            here, there = (
+                KernelMCMClassifierCV(objective=objective, device=name, tol=1e-5)
+                for name in (None, device)
+            )
+            times = [timed_fit(model, trial.X, trial.y) for model in (here, there)]
+            scores = [model.decision_function(trial.X_test) for model in (here, there)]
+            apart = np.abs(scores[0] - scores[1]).max()
+            print(
+                f"{dataset}, {objective}: {times[0]:.1f} s by NumPy, {times[1]:.1f} s on {device}; "
+                f"same penalty: {here.alpha_ == there.alpha_}; "
+                f"scores from {scores[0].min():.1f} to {scores[0].max():.1f} differ by at most "
+                f"{apart:.1e}",
+                flush=True,
+            )
+
+
+def warm_up(device: str | None) -> None:
+    """The first call on a device loads libraries."""
+    data = make_gaussian_bags(random_state=0)
+    KernelMCMClassifierCV(device=device).fit(data.X, data.y)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=["table1", "large", "agree"])
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--objective", default="corrected")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--rows", type=int, default=100_000)
+    options = parser.parse_args()
+    print(provenance_line(), flush=True)
+    if options.what == "table1":
+        table1(options.device, options.objective, options.seeds)
+    elif options.what == "large":
+        large(options.device, options.rows)
+    else:
+        agree(options.device)
+
+
+if __name__ == "__main__":
+    main()
