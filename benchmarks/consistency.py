@@ -8,7 +8,7 @@ K = ⌈√N⌉), under independent instances (CIIM) as well as under dependent o
 
 Classes are Gaussian in the plane, so that a linear model can be best and the error of any is known.
 It is trained by the logistic loss without further correction, with a penalty that goes to 0 slowly
-enough, as the theorem asks. Writes Markdown.
+enough, as the theorem asks. Writes Markdown, and draws the errors that it or an earlier run wrote.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import argparse
 import sys
 import time
 import warnings
-from math import exp, sqrt
+from math import ceil, exp, log, sqrt
 from pathlib import Path
 from typing import Any
 
@@ -136,16 +136,17 @@ def with_interval(values: NDArray[np.float64]) -> str:
     return f"{1e4 * values.mean():.2f} ± {1e4 * reach:.2f}"
 
 
-def least_pairs() -> int:
-    """N from which 2(N/K) exp(−2Kε²) ≤ .05, for K = √N and the largest ε that is allowed.
+def least_pairs() -> tuple[int, int]:
+    """N from which 2(N/K) exp(−2Kε²) ≤ .05, for K = √N and for K = N.
 
     Neighbours differ by Δ = HIGH − LOW with chance 1 − τ = ½, independently: condition (LP) holds.
+    ε is the largest that is allowed.
     """
     epsilon = (HIGH - LOW) / 2 / (1 + HIGH - LOW)
     K = 1
     while 2 * K * exp(-2 * K * epsilon**2) > 0.05:
         K += 1
-    return K**2
+    return K**2, ceil(log(40) / (2 * epsilon**2))
 
 
 def table(header: list[str], rows: list[list[str]]) -> list[str]:
@@ -177,18 +178,47 @@ def model_table(model: str, n_pairs: list[int], repeats: int) -> list[str]:
     return ["", f"## {model}", "", *table(["N", "K", "misordered", *METHODS], rows)]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
-    )
-    parser.add_argument("--repeats", type=int, default=60, help="draws for each number of pairs")
-    parser.add_argument("--largest", type=int, default=7, help="up to 4 to this power pairs")
-    parser.add_argument("--output", type=Path, default=None, help="Markdown file to write")
-    arguments = parser.parse_args()
-    repeats, largest = arguments.repeats, arguments.largest
+def read_tables(text: str) -> dict[str, NDArray[np.float64]]:
+    """Numbers of each model's table: a row has N, then mean and reach for every method."""
+    rows: dict[str, list[list[float]]] = {}
+    for line in text.splitlines():
+        if line.startswith("## "):
+            model = line.removeprefix("## ")
+        cells = [cell.replace(",", "") for cell in line.strip("| ").split(" | ")]
+        if cells[0].isdigit():
+            pairs = [float(x) for cell in cells[3:] for x in cell.split(" ± ")]
+            rows.setdefault(model, []).append([float(cells[0]), *pairs])
+    return {model: np.array(of_model) for model, of_model in rows.items()}
+
+
+def save_figure(text: str, path: Path) -> None:
+    """Excess error against N, one panel for each model, with 95% intervals."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 4.2), layout="constrained")
+    panels = figure.subplots(1, len(MODELS), sharey=True)
+    for panel, (model, rows) in zip(panels, read_tables(text).items(), strict=True):
+        N = rows[:, 0]
+        for k, (name, marker) in enumerate(zip(METHODS, "osv^D", strict=True)):
+            mean, reach = rows[:, 1 + 2 * k] / 1e4, rows[:, 2 + 2 * k] / 1e4
+            dashes = "--" if name.startswith("blockwise") else "-"
+            panel.errorbar(
+                N * 1.03 ** (k - 2), mean, reach, label=name, marker=marker, ms=4, lw=1.2, ls=dashes
+            )
+        panel.plot(N, 0.08 / N, color="0.5", lw=1, ls=":", label="slope of 1/N")
+        panel.set(xscale="log", yscale="log", title=model, xlabel="N, half the number of bags")
+        panel.grid(alpha=0.3)
+    panels[0].set_ylabel("balanced error − Bayes error")
+    panels[0].legend(frameon=False, fontsize=8)
+    figure.savefig(path, dpi=110)
+
+
+def report(repeats: int, largest: int) -> str:
+    """Run everything, and write it up."""
     begin = time.perf_counter()
     n_pairs = [4**power for power in range(2, largest + 1)]
     tables = [line for model in MODELS for line in model_table(model, n_pairs, repeats)]
+    merged, unmerged = least_pairs()
     exact, bayes = misordering_probability(LOW, HIGH, BAG_SIZE), gaussian_bayes_ber(SEPARATION)
     words = f"""# Consistency with bags of fixed size
 
@@ -209,12 +239,38 @@ an estimate: given the labels, it is the exact mixture of the instances in the b
 corrected risk is unbiased whichever bag of a pair is called positive. So consistency does not need
 merging, which costs precision, as merged bags differ less than small ones do. The theorem merges
 because its proof asks for some contrast in every pair; its probability 1 − δ − 2(N/K)exp(−2Kε²)
-says something from about N = {least_pairs():,} on in this example."""
-    text = "\n".join([words, *tables]) + "\n"
+is 1 − δ − .05 from N = {merged:,} on in this example. Without merging it is enough that pairs
+differ on average, which has the probability 1 − 2exp(−2Nε²): .95 from N = {unmerged:,} on.
+
+![Excess error against N](consistency.png)
+
+The picture: `python benchmarks/consistency.py --read results/consistency.md --figure \
+results/consistency.png`"""
+    return "\n".join([words, *tables]) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
+    parser.add_argument("--repeats", type=int, default=60, help="draws for each number of pairs")
+    parser.add_argument("--largest", type=int, default=7, help="up to 4 to this power pairs")
+    parser.add_argument("--output", type=Path, default=None, help="Markdown file to write")
+    parser.add_argument("--figure", type=Path, default=None, help="picture to write")
+    parser.add_argument("--read", type=Path, default=None, help="draw what this file says; no runs")
+    arguments = parser.parse_args()
+    if arguments.read is not None:
+        if arguments.figure is None:
+            parser.error("--read needs --figure")
+        save_figure(arguments.read.read_text(), arguments.figure)
+        return
+    text = report(arguments.repeats, arguments.largest)
     if arguments.output is None:
         print(text)
     else:
         arguments.output.write_text(text)
+    if arguments.figure is not None:
+        save_figure(text, arguments.figure)
 
 
 if __name__ == "__main__":

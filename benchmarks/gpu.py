@@ -1,6 +1,7 @@
 """Searches on a GPU: all of the paper's first table, and the exact kernel of many rows.
 
     python benchmarks/gpu.py table1 --device cuda      # 80 searches, one after the other
+    python benchmarks/gpu.py table1 --jobs 4           # the same, four processes at a time
     python benchmarks/gpu.py large --device cuda       # n = 100,000, the whole kernel matrix
     python benchmarks/gpu.py agree --device cuda       # scores against those of NumPy
 
@@ -18,6 +19,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from joblib import Parallel, delayed
 from sklearn.metrics import roc_auc_score
 
 from unbag import KernelMCMClassifierCV
@@ -95,6 +97,22 @@ def table1(device: str | None, objective: str, seeds: int) -> None:
     print(f"{total.bytes / spent / 1e12:.2f} TB/s of kernel matrix and columns", flush=True)
 
 
+def table1_side_by_side(device: str | None, objective: str, seeds: int, jobs: int) -> None:
+    """The time of all searches, the data made and the processes started before."""
+    trials = [make_trial(setting, seed) for setting in SETTINGS for seed in range(seeds)]
+    with Parallel(n_jobs=jobs) as parallel:
+        parallel(delayed(warm_up)(device) for _ in range(4 * jobs))
+        start = time.perf_counter()
+        parallel(
+            delayed(timed_fit)(
+                KernelMCMClassifierCV(objective=objective, device=device), trial.X, trial.y
+            )
+            for trial in trials
+        )
+        spent = time.perf_counter() - start
+    print(f"{len(trials)} searches ({objective}), {jobs} at a time, in {spent:.1f} s", flush=True)
+
+
 def large(device: str | None, n: int) -> None:
     warm_up(device)
     data = make_gaussian_bags(
@@ -153,10 +171,13 @@ def main() -> None:
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--objective", default="corrected")
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--rows", type=int, default=100_000)
     options = parser.parse_args()
     print(provenance_line(), flush=True)
-    if options.what == "table1":
+    if options.what == "table1" and options.jobs > 1:
+        table1_side_by_side(options.device, options.objective, options.seeds, options.jobs)
+    elif options.what == "table1":
         table1(options.device, options.objective, options.seeds)
     elif options.what == "large":
         large(options.device, options.rows)

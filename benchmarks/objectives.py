@@ -1,11 +1,12 @@
-"""What to minimise and how to choose the penalty: trials of seeds that no table uses.
+"""What to minimise, at which class shares and with which kernel: paired differences of test AUC.
 
-    python benchmarks/objectives.py run --device cuda --seeds 100-104 -o rows.jsonl
+    python benchmarks/objectives.py run --device cuda --seeds 100-103 -o rows.jsonl
     python benchmarks/objectives.py show rows.jsonl -o results/objectives.md
 
-`run` fits every objective for every penalty and keeps, for each penalty, the test AUC and what
-several criteria say of the out-of-fold scores. `show` compares the criteria: labels score the
-choices, and make none.
+Trials have seeds that no table of the reproduction uses. Every variant chooses its penalty by its
+own corrected risk of out-of-fold scores; labels score the choices, and make none. A table shows
+the mean over trials of the test AUC of a variant less that of another on the same trial, with its
+standard error and the number of trials.
 """
 
 from __future__ import annotations
@@ -20,23 +21,32 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from unbag import KernelMCMClassifierCV, metrics
-from unbag.baselines import SoftLabelClassifierCV
-from unbag.likelihood import CountLikelihood
-from unbag.losses import get_loss
-from unbag.model_selection import check_cv, cut_by_folds
-from unbag.models.search import search
+from unbag import KernelMCMClassifierCV
+from unbag.bags import check_bag_target
 from unbag.paper.trials import Setting, make_trial
 from unbag.provenance import provenance_line
-from unbag.risk import CorrectedRisk
 
-ALPHAS = 10.0 ** (-np.arange(13) / 2)
-RANGES = ((0.0, 0.5), (0.5, 1.0))
-CRITERIA = {
-    "corrected risk": lambda row: np.array(row["risk"]),
-    "likelihood": lambda row: np.array(row["lik"]),
-    "label-free AUC": lambda row: -np.array(row["free"]),
-    "in hindsight": lambda row: -np.array(row["auc"]),
+# Settings of the classifier, by name; "mu" multiplies the usual weight of the likelihood, and
+# "width" the usual gamma.
+VARIANTS: dict[str, dict[str, Any]] = {
+    "R, equal shares": {"objective": "corrected", "training_prior": "same"},
+    "R": {"objective": "corrected"},
+    "R + μL, equal shares": {"objective": "combined", "training_prior": "same"},
+    "R + μL": {"objective": "combined"},
+    "R + 0.3 μL": {"objective": "combined", "mu": 0.3},
+    "R + 0.1 μL": {"objective": "combined", "mu": 0.1},
+    "auto": {},
+    "auto, γ/2": {"width": 0.5},
+    "auto, γ/4": {"width": 0.25},
+    "auto, 2μ": {"mu": 2.0},
+    "auto, γ/2, 2μ": {"width": 0.5, "mu": 2.0},
+}
+
+# What is compared with what.
+COMPARISONS = {
+    "R, equal shares": ["R", "R + μL, equal shares", "R + μL"],
+    "R": ["R + μL", "R + 0.3 μL", "R + 0.1 μL"],
+    "auto": ["auto, γ/2", "auto, γ/4", "auto, 2μ", "auto, γ/2, 2μ"],
 }
 
 
@@ -47,7 +57,7 @@ def settings() -> list[Setting]:
         Setting(dataset, span, size, table)
         for table in (1, 2)
         for dataset in ("magic", "adult")
-        for span in RANGES
+        for span in ((0.0, 0.5), (0.5, 1.0))
         for size in sizes[table]
     ]
     shuffled = [
@@ -58,43 +68,29 @@ def settings() -> list[Setting]:
     return found + shuffled
 
 
-def models(device: str | None) -> dict[str, Any]:
-    """Objectives by name; μ is the weight of the likelihood."""
-    kernel = {"device": device}
-    soft = SoftLabelClassifierCV()
-    soft.device = device
-    return {
-        "corrected": KernelMCMClassifierCV(objective="corrected", **kernel),
-        "likelihood": KernelMCMClassifierCV(objective="likelihood", **kernel),
-        "combined-auto": KernelMCMClassifierCV(objective="combined", **kernel),
-        **{
-            f"combined-{mu:g}": KernelMCMClassifierCV(
-                objective="combined", likelihood_weight=mu, **kernel
-            )
-            for mu in (3.0, 10.0, 30.0, 100.0)
-        },
-        "soft-None": soft,
-    }
+def make_model(X: Any, y: Any, device: str | None, options: dict[str, Any]) -> Any:
+    """Turn a variant into a classifier for some data."""
+    options = dict(options)
+    mu, width = options.pop("mu", None), options.pop("width", 1.0)
+    gamma = width / (X.shape[1] * X.var())
+    model = KernelMCMClassifierCV(gamma=gamma, device=device, **options)
+    if mu is not None:
+        bags = check_bag_target(y)
+        usual = model._likelihood_weight(bags, np.ones(bags.n_bags, dtype=bool))
+        model.set_params(likelihood_weight=mu * usual)
+    return model
 
 
 def try_all(setting: Setting, seed: int, device: str | None) -> list[dict[str, Any]]:
-    """One row for each objective: what every penalty gives on a trial."""
+    """One row for each variant."""
     trial = make_trial(setting, seed)
     rows = []
-    for name, model in models(device).items():
+    for name, options in VARIANTS.items():
+        model = make_model(trial.X, trial.y, device, options)
         start = time.perf_counter()
-        X, bags = model._check_Xy(trial.X, trial.y)
-        training = model._training(bags)
-        bags, held = cut_by_folds(bags, check_cv(5, X, trial.y))
-        found = search(model._make_space(X, 1), bags, held, ALPHAS, "pooled", training)
+        model.fit(trial.X, trial.y)
         seconds = time.perf_counter() - start
-        theta = found.fits.theta.astype(float)
-        scores = model._kernel.expand(trial.X_test, X, theta)
-        held_out = np.stack([found.held_out.of_penalty(p) for p in range(len(ALPHAS))])
-        first = np.zeros(len(ALPHAS), dtype=np.intp)
-        weights = metrics.sample.make_sample(trial.y, trial.labels).weights
-        risk = CorrectedRisk(weights, bags, get_loss("logistic", 2), np.array([0.5, 0.5]))
-        counts = CountLikelihood(np.ones(bags.n_bags, dtype=bool), bags)
+        auc = roc_auc_score(trial.labels_test, model.decision_function(trial.X_test))
         rows.append(
             {
                 "table": setting.table,
@@ -104,15 +100,17 @@ def try_all(setting: Setting, seed: int, device: str | None) -> list[dict[str, A
                 "size": setting.bag_size,
                 "seed": seed,
                 "variant": name,
+                "auc": float(auc),
                 "seconds": round(seconds, 2),
                 "made": provenance_line(),
-                "auc": [float(roc_auc_score(trial.labels_test, s)) for s in scores],
-                "lik": counts.value(held_out, first).tolist(),
-                "risk": risk.value(held_out, first).tolist(),
-                "free": [metrics.roc_auc_score(trial.y, s[0]) for s in held_out],
             }
         )
     return rows
+
+
+def trial_of(row: dict[str, Any]) -> tuple[Any, ...]:
+    """What makes two rows comparable."""
+    return tuple(row[name] for name in ("table", "dataset", "low", "sampling", "size", "seed"))
 
 
 def group_of(row: dict[str, Any]) -> tuple[str, int]:
@@ -122,33 +120,29 @@ def group_of(row: dict[str, Any]) -> tuple[str, int]:
 
 
 def show(rows: list[dict[str, Any]]) -> str:
-    """Tables of mean test AUC, by objective and by criterion."""
-    chosen: dict[Any, dict[Any, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for row in rows:
-        auc = np.array(row["auc"])[:11]
-        for name, criterion in CRITERIA.items():
-            chosen[group_of(row)][row["variant"], name].append(auc[criterion(row)[:11].argmin()])
-    groups = sorted(chosen)
-    made = sorted({row.get("made", "on a machine that these rows do not name") for row in rows})
-    lines = ["# Objectives and criteria", "", __doc__ or "", "Rows made: " + "; ".join(made), ""]
-    for variant in dict.fromkeys(row["variant"] for row in rows):
-        here = [g for g in groups if (variant, "likelihood") in chosen[g]]
-        lines += [
-            f"## {variant}",
-            "",
-            "| penalty chosen by | "
-            + " | ".join(
-                f"{kind}, {size} ({len(chosen[kind, size][variant, 'likelihood'])})"
-                for kind, size in here
-            )
-            + " |",
-            "| --- |" + " --- |" * len(here),
-        ]
-        for name in CRITERIA:
-            means = [np.mean(chosen[g][variant, name]) for g in here]
-            lines.append(f"| {name} | " + " | ".join(f"{m:.4f}" for m in means) + " |")
+    """Tables of paired differences."""
+    found = {(trial_of(row), row["variant"]): row for row in rows}
+    lines = []
+    for base, others in COMPARISONS.items():
+        lines += [f"## Test AUC less that of: {base}", ""]
+        groups = sorted({group_of(row) for row in rows if row["variant"] == base})
+        lines += ["| | " + " | ".join(f"{kind}, {size}" for kind, size in groups) + " |"]
+        lines += ["| --- |" + " --- |" * len(groups)]
+        for other in others:
+            gains: dict[Any, list[float]] = defaultdict(list)
+            for (trial, variant), row in found.items():
+                if variant == base and (trial, other) in found:
+                    gains[group_of(row)].append(found[trial, other]["auc"] - row["auc"])
+            lines.append(f"| {other} | " + " | ".join(cell(gains[g]) for g in groups) + " |")
         lines.append("")
     return "\n".join(lines)
+
+
+def cell(gains: list[float]) -> str:
+    """Mean, standard error and number."""
+    if len(gains) < 2:
+        return ""
+    return f"{np.mean(gains):+.4f} ± {np.std(gains, ddof=1) / len(gains) ** 0.5:.4f} ({len(gains)})"
 
 
 def main() -> None:
@@ -157,7 +151,7 @@ def main() -> None:
     commands = parser.add_subparsers(required=True, dest="command")
     run = commands.add_parser("run")
     run.add_argument("--device")
-    run.add_argument("--seeds", default="100-104")
+    run.add_argument("--seeds", default="100-103")
     run.add_argument("-o", "--output", type=Path, required=True)
     tables = commands.add_parser("show")
     tables.add_argument("rows", type=Path, nargs="+")
@@ -165,7 +159,9 @@ def main() -> None:
     options = parser.parse_args()
     if options.command == "show":
         rows = [json.loads(line) for path in options.rows for line in path.open()]
-        text = show(rows)
+        made = sorted({row["made"] for row in rows if "made" in row})
+        head = ["# Objectives, class shares and kernels", "", __doc__ or "", *made, ""]
+        text = "\n".join(head) + "\n" + show(rows)
         print(text)
         if options.output:
             options.output.write_text(text, encoding="utf-8")

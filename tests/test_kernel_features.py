@@ -152,13 +152,13 @@ class TestEveryApproximation:
 
     def test_features_beyond_memory_are_refused_with_what_to_do(self, approximation, monkeypatch):
         features = self.features(approximation)
-        monkeypatch.setattr(kernels, "_physical_memory", lambda: 10**4)
+        monkeypatch.setattr(kernels, "physical_memory", lambda: 10**4)
         with pytest.raises(MemoryError, match=r"features of 90 instances .* smaller n_components"):
             features.matrix(instances(90), DOUBLE)
 
 
 def test_landmarks_beyond_memory_are_refused_before_they_are_compared(monkeypatch):
-    monkeypatch.setattr(kernels, "_physical_memory", lambda: 10**4)
+    monkeypatch.setattr(kernels, "physical_memory", lambda: 10**4)
     with pytest.raises(MemoryError, match="use a smaller n_components"):
         make_features("nystroem", KERNELS["rbf"], instances(50), 40)
 
@@ -168,7 +168,7 @@ def chosen(n, itemsize=4, approximation="auto", kernel="rbf"):
 
 
 def test_auto_is_exact_up_to_twenty_thousand_instances(monkeypatch):
-    monkeypatch.setattr(kernels, "_physical_memory", lambda: 10**12)
+    monkeypatch.setattr(kernels, "physical_memory", lambda: 10**12)
     assert chosen(20_000) is None
     assert chosen(20_001) == "nystroem"
     assert chosen(14_142, itemsize=8) is None
@@ -179,7 +179,7 @@ def test_auto_is_exact_up_to_twenty_thousand_instances(monkeypatch):
 
 
 def test_auto_leaves_most_of_a_small_memory_free(monkeypatch):
-    monkeypatch.setattr(kernels, "_physical_memory", lambda: 16 * 10**8)
+    monkeypatch.setattr(kernels, "physical_memory", lambda: 16 * 10**8)
     assert chosen(10_000) is None
     assert chosen(10_001) == "nystroem"
 
@@ -191,7 +191,7 @@ def test_auto_uses_the_memory_of_a_gpu(monkeypatch):
 
 
 def test_auto_without_knowledge_of_the_memory(monkeypatch):
-    monkeypatch.setattr(kernels, "_physical_memory", lambda: None)
+    monkeypatch.setattr(kernels, "physical_memory", lambda: None)
     assert chosen(20_000) is None
     assert chosen(20_001) == "nystroem"
 

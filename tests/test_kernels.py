@@ -158,7 +158,7 @@ def test_gamma_of_constant_data_is_that_of_a_support_vector_machine():
     ("name", "gamma", "sentence"),
     [
         ("gauss", 1.0, "kernel must be one of 'rbf', 'linear', 'poly', 'precomputed', not 'gauss'"),
-        ("rbf", "wide", "gamma must be 'scale', 'auto' or a number, not 'wide'"),
+        ("rbf", "narrow", "gamma must be 'wide', 'scale', 'auto' or a number, not 'narrow'"),
         ("rbf", 0.0, "gamma must be positive and finite, not 0.0"),
         ("rbf", -1.0, "gamma must be positive and finite, not -1.0"),
         ("poly", np.inf, "gamma must be positive and finite, not inf"),
@@ -172,7 +172,7 @@ def test_settings_that_are_refused(name, gamma, sentence):
 
 
 def test_matrix_beyond_memory_is_refused_with_what_to_use_instead(monkeypatch):
-    monkeypatch.setattr(kernels, "_physical_memory", lambda: 16 * 10**9)
+    monkeypatch.setattr(kernels, "physical_memory", lambda: 16 * 10**9)
     check_kernel_memory(40_000, 8)  # 12.8 GB, exactly the share that is allowed
     check_kernel_memory(56_000, 4)
     with pytest.raises(
@@ -190,7 +190,7 @@ def test_unknown_memory_refuses_nothing(monkeypatch):
         raise ValueError(name)
 
     monkeypatch.setattr(kernels.os, "sysconf", silent, raising=False)
-    assert kernels._physical_memory() is None
+    assert kernels.physical_memory() is None
     check_kernel_memory(10**9, 8)
 
 
@@ -200,7 +200,7 @@ def test_no_machine_holds_the_matrix_of_a_hundred_million_instances():
 
 
 def test_memory_is_that_of_the_device(monkeypatch):
-    monkeypatch.setattr(kernels, "_physical_memory", lambda: 16 * 10**9)
+    monkeypatch.setattr(kernels, "physical_memory", lambda: 16 * 10**9)
     assert memory_of(None) == memory_of(np.empty(0)) == (16 * 10**9, False)
     torch = pytest.importorskip("torch")
     assert memory_of(torch.empty(0)) == (16 * 10**9, False)

@@ -91,16 +91,21 @@ def row_blocks(n: int) -> list[slice]:
 def make_kernel(
     name: str, gamma: str | float, degree: int, coef0: float, X: NDArray[Any]
 ) -> Kernel:
-    """Check the settings of a kernel and fix γ: ``"scale"`` is 1/(d·Var(X)), as in the paper."""
+    """Check the settings of a kernel and fix γ.
+
+    ``"scale"`` is 1/(d·Var(X)), as in the paper, and ``"wide"`` half of it, which for standardised
+    columns is one over the mean squared distance of two rows.
+    """
     if name not in KERNELS:
         raise ValueError(f"kernel must be one of {', '.join(map(repr, KERNELS))}, not {name!r}.")
     if name == "precomputed" and X.shape[0] != X.shape[1]:
         raise ValueError(f"A precomputed kernel matrix must be square; its shape is {X.shape}.")
     if isinstance(gamma, str):
-        if gamma not in ("scale", "auto"):
-            raise ValueError(f"gamma must be 'scale', 'auto' or a number, not {gamma!r}.")
-        variance = float(X.var()) if gamma == "scale" and name in ("rbf", "poly") else 1.0
-        gamma = 1 / (X.shape[1] * variance) if variance > 0 else 1.0
+        if gamma not in ("wide", "scale", "auto"):
+            raise ValueError(f"gamma must be 'wide', 'scale', 'auto' or a number, not {gamma!r}.")
+        variance = float(X.var()) if gamma != "auto" and name in ("rbf", "poly") else 1.0
+        scale = 1 / (X.shape[1] * variance) if variance > 0 else 1.0
+        gamma = scale / 2 if gamma == "wide" else scale
     if not gamma > 0 or not np.isfinite(gamma):
         raise ValueError(f"gamma must be positive and finite, not {gamma!r}.")
     return Kernel(name, float(gamma), degree, coef0)
@@ -140,10 +145,10 @@ def memory_of(like: Array | None) -> tuple[int | None, bool]:
     if is_torch_array(like) and like.device.type == "cuda":
         cuda = array_namespace(like).cuda
         return cuda.get_device_properties(like.device).total_memory, True
-    return _physical_memory(), False
+    return physical_memory(), False
 
 
-def _physical_memory() -> int | None:
+def physical_memory() -> int | None:
     """Bytes of memory, or None where the system does not tell."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -64,7 +64,7 @@ class BagKFold(BaseCrossValidator):
         y: Any = None,
         groups: Any = None,  # noqa: ARG002
     ) -> Iterator[NDArray[np.bool_]]:
-        fold = _deal(_units(y), self.n_splits, self.shuffle, self.random_state)
+        fold = deal_folds(_units(y), self.n_splits, self.shuffle, self.random_state)
         for number in range(self.n_splits):
             yield fold == number
 
@@ -245,7 +245,7 @@ def _by_proportion(bags: Bags) -> NDArray[np.intp]:
     return np.lexsort((bags.sizes, np.round(centred @ direction, 12)))
 
 
-def _deal(bags: Bags, n_splits: int, shuffle: bool, random_state: Any) -> NDArray[np.intp]:
+def deal_folds(bags: Bags, n_splits: int, shuffle: bool, random_state: Any) -> NDArray[np.intp]:
     """Fold of every instance."""
     if not isinstance(n_splits, int | np.integer) or n_splits < 2:
         raise ValueError(f"n_splits must be a whole number of at least 2, not {n_splits!r}.")

@@ -43,22 +43,22 @@ class Shifted:
 
     def __init__(self, objective: Objective, offsets: NDArray[np.float64]) -> None:
         self.n_outputs = objective.n_outputs
-        self._objective = objective
-        self._offsets = offsets
+        self.objective = objective
+        self.offsets = offsets
 
     def value(self, scores: Array, problem: NDArray[np.intp]) -> NDArray[np.float64]:
         """Value at the shifted scores, per column."""
-        return self._objective.value(self._shift(scores, problem), problem)
+        return self.objective.value(self._shift(scores, problem), problem)
 
     def value_and_gradient(
         self, scores: Array, problem: NDArray[np.intp]
     ) -> tuple[NDArray[np.float64], Array]:
         """Value and gradient at the shifted scores, per column."""
-        return self._objective.value_and_gradient(self._shift(scores, problem), problem)
+        return self.objective.value_and_gradient(self._shift(scores, problem), problem)
 
     def _shift(self, scores: Array, problem: NDArray[np.intp]) -> Array:
         xp = array_namespace(scores)
-        chosen = self._offsets[problem][:, :, None]
+        chosen = self.offsets[problem][:, :, None]
         return scores + xp.asarray(chosen, dtype=scores.dtype, device=device(scores))
 
 

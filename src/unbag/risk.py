@@ -69,7 +69,7 @@ class CorrectedRisk:
         table = weights[None] if weights.ndim == 2 else weights
         like = np.empty(0) if like is None else like
         xp = array_namespace(like)
-        self.n_outputs = loss.n_outputs(bags.n_classes)
+        self.n_outputs, self.n_problems = loss.n_outputs(bags.n_classes), len(table)
         per_bag = np.swapaxes(table / bags.sizes[:, None], 1, 2)
         self._weights = xp.asarray(per_bag, dtype=like.dtype, device=device(like))
         self._index = xp.asarray(bags.index, device=device(like))
@@ -84,13 +84,19 @@ class CorrectedRisk:
     def class_risks(self, scores: Array, problem: NDArray[np.intp]) -> NDArray[np.float64]:
         """R_c for every column and class, before any correction: shape (columns, classes)."""
         losses, _ = self._loss.evaluate(scores)
-        return self._risks(losses, self._weights_of(problem))
+        return self._risks(losses, self.weights_of(problem))
+
+    def combine(
+        self, risks: NDArray[np.float64], problem: NDArray[np.intp]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Σ_c π_c h(R_c) of given class risks per column, and its derivatives by them."""
+        bent, slope = _bend(risks, self._bent[problem])
+        prior = self._prior[problem]
+        return np.sum(bent * prior, axis=1), slope * prior
 
     def value(self, scores: Array, problem: NDArray[np.intp]) -> NDArray[np.float64]:
         """Corrected risk per column."""
-        risks = self.class_risks(scores, problem)
-        bent, _ = _bend(risks, self._bent[problem])
-        return np.sum(bent * self._prior[problem], axis=1)
+        return self.combine(self.class_risks(scores, problem), problem)[0]
 
     def value_and_gradient(
         self, scores: Array, problem: NDArray[np.intp]
@@ -98,13 +104,12 @@ class CorrectedRisk:
         """Corrected risk per column and its gradient with respect to the scores."""
         xp = array_namespace(scores)
         losses, pull_back = self._loss.evaluate(scores)
-        weights = self._weights_of(problem)
-        bent, slope = _bend(self._risks(losses, weights), self._bent[problem])
-        prior = self._prior[problem]
-        factor = xp.asarray(slope * prior, dtype=scores.dtype, device=device(scores))
-        return np.sum(bent * prior, axis=1), pull_back(weights * factor[:, :, None])
+        weights = self.weights_of(problem)
+        value, slope = self.combine(self._risks(losses, weights), problem)
+        factor = xp.asarray(slope, dtype=scores.dtype, device=device(scores))
+        return value, pull_back(weights * factor[:, :, None])
 
-    def _weights_of(self, problem: NDArray[np.intp]) -> Array:
+    def weights_of(self, problem: NDArray[np.intp]) -> Array:
         """Weights (columns, classes, instances), or of one column if all are the same."""
         xp, table = array_namespace(self._weights), self._weights
         if table.shape[0] > 1:

@@ -161,7 +161,7 @@ def test_risk_is_the_weighted_mean_of_the_unbiased_losses_written_out():
 def test_weights_are_those_of_the_bound():
     models = MultiMCM([0.1, 0.4], [0.2, 0.3], sizes_plus=[100, 10], sizes_minus=[100, 30])
     np.testing.assert_allclose(models.weights[1] / models.weights[0], 15 * 0.09 / (100 * 0.49))
-    bound = generalization_bound(models.arrays, "logistic", A=1.0, B=1.0, delta=0.05)
+    bound = generalization_bound(models, "logistic", A=1.0, B=1.0, delta=0.05)
     np.testing.assert_allclose(bound.optimal_weights, models.weights)
     assert bound.with_uniform_weights > bound.value
     uniform = MultiMCM([0.1, 0.4], [0.2, 0.3], weights="uniform")
@@ -185,10 +185,14 @@ def test_estimated_risk_is_unbiased_under_every_model(model):
         assert_mean(risk, expected)
 
 
-@pytest.mark.parametrize("model", ["CIIM", "CIBM", "CIBM'"])
+@every_model
 @pytest.mark.parametrize("merge", [blockwise_pairwise, blockwise_max])
 def test_merged_risk_with_observed_proportions_is_unbiased(model, merge):
-    """Ẽ, with the sums of large bags divided by 2nK (by 2n it would be K times as large)."""
+    """Ẽ, with the sums of large bags divided by 2nK (by 2n it would be K times as large).
+
+    IIM and IBM say nothing about labels; those drawn here are such that each instance comes from
+    its class given all labels of the bag, which is what it takes.
+    """
     n_draws, n_blocks, K, n = 1500, 2, 4, 3
     rng = np.random.RandomState(0)
     gamma = rng.uniform(0.3, 0.6, 2 * K * n_blocks * n_draws)
@@ -319,13 +323,14 @@ def test_targets_hold_observed_or_true_proportions():
         (lambda: unbiased_loss("cubic", 0.1, 0.1), "loss must be one of 'logistic'"),
         (lambda: unbiased_loss(SoftmaxLoss(), 0.1, 0.1), "losses of two classes"),
         (lambda: unbiased_loss("hinge", 0.1, 0.1)(0.0, 0), "sign must be 1"),
-        (lambda: sample_bags([0.5], 3, [1.0], [0.0], model="iid"), 'one of "IIM"'),
+        (lambda: sample_bags([0.5], 3, [1.0], [0.0], model="iid"), "one of 'IIM'"),
         (lambda: sample_bags([0.5], 3, [1.0], [0.0], dependence=0.1), "independent under"),
         (
             lambda: sample_bags([0.5], 3, [1.0], [0.0], model="IBM", dependence=2),
             "between 0 and 1",
         ),
-        (lambda: sample_bags([1.5], 3, [1.0], [0.0]), "between 0 and 1"),
+        (lambda: sample_bags([0, 1.5], 3, [1.0], [0.0]), "0 ≤ γ ≤ 1 fails.*1.5 for bag 1"),
+        (lambda: sample_bags([[0.5]], 3, [1.0], [0.0]), "one number for each bag"),
         (lambda: sample_bags([0.5], [3, 4], [1.0], [0.0]), "sizes must be whole numbers"),
         (lambda: sample_bags([0.5], 3, [], [0.0]), "positives must hold at least one row"),
         (lambda: sample_bags([0.5], 3, np.eye(2), [0.0]), "the same features"),

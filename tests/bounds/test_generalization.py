@@ -100,7 +100,8 @@ def test_a_hundred_thousand_pairs_take_less_than_a_second():
     kappa = rng.random((2, 100_000)) * 0.49
     sizes = rng.integers(1, 1000, (100_000, 2))
     start = perf_counter()
-    generalization_bound((*kappa, sizes), **CONSTANTS)
+    for model in MODELS:
+        generalization_bound((*kappa, sizes), **CONSTANTS, model=model)
     assert perf_counter() - start < 1
 
 
@@ -189,6 +190,20 @@ def test_step_printed_for_independent_bags_is_too_small():
     A, delta, n_pairs = 50.0, 0.01, 1000
     printed = (1 + A) * np.sqrt(np.log(2 / delta) / 2) / np.sqrt(n_pairs)
     assert chance_beyond(n_pairs, printed / A) > 1.5 * delta
+
+
+def test_figures_of_the_page_on_sharpness():
+    pairs = np.zeros(100), np.zeros(100), np.full(100, 5)
+    for model, n_units, expected in (("IIM", 500, 0.0072), ("IBM", 100, 0.0057)):
+        bound = generalization_bound(pairs, LINEAR, A=1.0, B=0.0, delta=0.05, model=model)
+        assert chance_beyond(n_units, bound.value) == pytest.approx(expected, abs=5e-5)
+        assert chance_beyond(n_units, 0.73 * bound.value) < 0.05
+        assert chance_beyond(n_units, 0.71 * bound.value) > 0.05
+    distances = suprema("IIM", LOSSES["logistic"], 5000, np.random.default_rng(0))
+    bound = generalization_bound((*KAPPA, SIZES), "logistic", A=1.0, B=1.0, delta=0.2)
+    assert bound.value == pytest.approx(0.60, abs=0.005)
+    assert np.quantile(distances, 0.8) == pytest.approx(0.07, abs=0.005)
+    assert distances.max() < bound.value
 
 
 VALUES = np.linspace(-1, 1, 5)

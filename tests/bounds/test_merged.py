@@ -1,5 +1,6 @@
 """The second theorem: merged bags, their unbiased risk, their contrasts and their bound."""
 
+from time import perf_counter
 from types import SimpleNamespace
 
 import numpy as np
@@ -265,6 +266,17 @@ def test_printed_bound_is_never_smaller_where_it_says_something(model, scheme):
     assert informative > 50
 
 
+def test_a_hundred_thousand_pairs_take_less_than_a_second():
+    gamma = np.random.default_rng(0).choice([0.0, 1.0], 200_000)
+    start = perf_counter()
+    contrasts = expected_contrasts(gamma, merge_size=500, bag_size=8)
+    bound = merged_bound(
+        100_000, 500, 8, "logistic", 1.0, 1.0, 0.05, 0.1, spread=1.0, tau=0.5, contrasts=contrasts
+    )
+    assert perf_counter() - start < 1
+    assert bound.probability > 0.9
+
+
 def test_epsilon_for_a_chance_of_failure():
     epsilon = epsilon_for(0.05, 20_000, 200)
     assert 2 * 100 * np.exp(-2 * 200 * epsilon**2) == pytest.approx(0.05)
@@ -300,7 +312,7 @@ def test_mistakes_are_named(change, message):
 def test_mistakes_in_proportions_are_named():
     with pytest.raises(ValueError, match="multiple of 2K = 4"):
         expected_contrasts([0.1, 0.2], 2, 8)
-    with pytest.raises(ValueError, match=r"that of bag 1 is 1\.2"):
+    with pytest.raises(ValueError, match=r"0 ≤ γ ≤ 1 fails: the proportion is 1\.2 for bag 1"):
         expected_contrasts([0.1, 1.2], 1, 8)
     with pytest.raises(ValueError, match="bag_size must be a whole number"):
         expected_contrasts([0.1, 0.2], 1)

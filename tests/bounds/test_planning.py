@@ -1,5 +1,6 @@
 """Plans against what bags turn out to be worth, and against the metrics they are made for."""
 
+import sys
 import warnings
 
 import numpy as np
@@ -194,6 +195,16 @@ def test_more_spread_size_and_quality_take_fewer_bags():
     assert bags(10, [0, 0, 1, 1], 10, precision="labelled_rows") == 3
 
 
+def test_plan_gives_its_table_as_a_frame(monkeypatch):
+    plan = required_bags(20, (0.2, 0.8), 0.02)
+    frame = plan.frame()
+    assert list(frame) == ["bag_size", "n_bags", "n_instances"]
+    assert frame.set_index("bag_size").loc[20, "n_bags"] == plan.n_bags
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match="by_size"):
+        plan.frame()
+
+
 def test_plan_says_it_in_words():
     text = str(required_bags(1000, (0.2, 0.8), 0.01, measure="roc_auc", expected=0.9))
     assert "bags of 1,000 instances" in text.replace("\n", " ")
@@ -218,8 +229,8 @@ def test_plan_says_it_in_words():
         (lambda: required_bags(5, (0, 1), np.nan), "target must be a positive number"),
         (lambda: required_bags(5, (0, 1), 0.1, precision="variance"), "precision must be one of"),
         (lambda: required_bags(5, (0, 1), 0.1, measure="f1"), "measure must be one of"),
-        (lambda: required_bags(5, (0, 1), 0.1, expected=1), "expected must lie between 0 and 1"),
-        (lambda: required_bags(5, (0, 1), 0.1, level=95), "level must lie between 0 and 1"),
+        (lambda: required_bags(5, (0, 1), 0.1, expected=1), "expected must lie strictly between 0"),
+        (lambda: required_bags(5, (0, 1), 0.1, level=95), "level must lie strictly between 0"),
         (lambda: required_bags(5, (0, 1), 0.1, dependence=-1), "dependence must lie"),
         (lambda: misordering_probability(0.6, 0.5, 8), "low <= high <= 1 fails"),
         (lambda: misordering_probability(0.4, 0.5, 8, 0), "whole number above 0, not 0"),

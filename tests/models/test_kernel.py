@@ -143,6 +143,6 @@ def test_wrong_settings_are_named(settings, message):
 
 
 def test_a_kernel_matrix_too_large_for_memory_is_refused_with_advice(monkeypatch):
-    monkeypatch.setattr("unbag.kernels._physical_memory", lambda: 10**6)
+    monkeypatch.setattr("unbag.kernels.physical_memory", lambda: 10**6)
     with pytest.raises(MemoryError, match="approximation='nystroem'"):
         KernelMCMClassifier(approximation=None).fit(DATA.X, DATA.y)

@@ -23,11 +23,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unbag.bags import Bags
-from unbag.bounds.generalization import SamplingModel, check_choice, check_constant
+from unbag.bounds.checks import Floats, check_choice, check_coefficients, check_constant
+from unbag.bounds.sampling import PairModel
 from unbag.kernels import Kernel
 from unbag.pairing import Pairing
-
-Floats = NDArray[np.float64]
 
 # Numbers held at a time: 32 MB of them.
 _BLOCK = 1 << 22
@@ -197,7 +196,7 @@ def rademacher_complexity(
     bags: Bags,
     pairing: Pairing,
     coefficients: ArrayLike,
-    model: SamplingModel = "IIM",
+    model: PairModel = "IIM",
     *,
     n_draws: int = 1000,
     random_state: Any = 0,
@@ -236,20 +235,14 @@ def rademacher_complexity(
     >>> round(estimate.value, 2), round(estimate.upper_bound, 2)
     (0.48, 0.5)
     """
-    check_choice(model, get_args(SamplingModel), "model")
+    check_choice(model, get_args(PairModel), "model")
     X = np.asarray(X, dtype=float)
     if X.ndim != 2 or len(X) != bags.n_instances:
         raise ValueError(
             f"X must have one row for each of the {bags.n_instances} instances; its shape is "
             f"{X.shape}."
         )
-    c = np.asarray(coefficients, dtype=float)
-    if c.shape != (len(pairing),):
-        raise ValueError(f"There are {len(pairing)} pairs, but coefficients of shape {c.shape}.")
-    wrong = ~((c >= 0) & (c < np.inf))
-    if wrong.any():
-        first = int(wrong.argmax())
-        raise ValueError(f"c ≥ 0 fails: the coefficient is {c[first]:g} for pair {first}.")
+    c = check_coefficients(coefficients, len(pairing))
     if n_draws < 2:
         raise ValueError(f"n_draws must be at least 2, not {n_draws}.")
     rng = np.random.default_rng(random_state)

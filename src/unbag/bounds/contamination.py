@@ -29,31 +29,19 @@ import numpy as np
 from numpy.random import RandomState
 from numpy.typing import ArrayLike, NDArray
 
+from unbag.bounds.checks import (
+    Floats,
+    check_choice,
+    check_contamination,
+    check_sizes,
+    check_weights,
+    find_loss,
+)
 from unbag.bounds.sampling import BagSample, SamplingModel, Source, sample_bags
-from unbag.losses import Loss, get_loss
+from unbag.losses import Loss
 from unbag.pairing import Pairing
 
-Floats = NDArray[np.float64]
 PairWeights = Literal["IIM", "IBM", "uniform"]
-
-# Weights that were divided by their sum rarely sum to exactly one.
-_SUM_TOLERANCE = 1e-9
-
-
-def check_contamination(kappa_plus: ArrayLike, kappa_minus: ArrayLike) -> tuple[Floats, Floats]:
-    """Two arrays of one shape with κ⁺, κ⁻ ≥ 0 and κ⁺ + κ⁻ < 1, or a sentence on what fails."""
-    plus, minus = np.broadcast_arrays(
-        np.asarray(kappa_plus, dtype=float), np.asarray(kappa_minus, dtype=float)
-    )
-    # written so that NaN fails too
-    for name, kappa in (("κ⁺", plus), ("κ⁻", minus)):
-        wrong = ~(kappa >= 0)
-        if wrong.any():
-            raise ValueError(f"{name} ≥ 0 fails: {name} is {_first(kappa, wrong)}.")
-    wrong = ~(plus + minus < 1)
-    if wrong.any():
-        raise ValueError(f"κ⁺ + κ⁻ < 1 fails: the sum is {_first(plus + minus, wrong)}.")
-    return plus, minus
 
 
 def unbiased_coefficients(kappa_plus: ArrayLike, kappa_minus: ArrayLike) -> Floats:
@@ -168,9 +156,9 @@ class MultiMCM:
                 "kappa_plus and kappa_minus must be one-dimensional, one number for each pair."
             )
         self.kappa_plus, self.kappa_minus = plus, minus
-        self.sizes_plus = _check_sizes(sizes_plus, len(plus), "sizes_plus")
-        self.sizes_minus = _check_sizes(sizes_minus, len(plus), "sizes_minus")
-        self.weights = self._check_weights(weights)
+        self.sizes_plus = check_sizes(sizes_plus, len(plus), "sizes_plus", of="pair")
+        self.sizes_minus = check_sizes(sizes_minus, len(plus), "sizes_minus", of="pair")
+        self.weights = self._find_weights(weights)
 
     @classmethod
     def from_pairs(
@@ -238,12 +226,6 @@ class MultiMCM:
         """Size of all positive bags, then of all negative ones."""
         return np.concatenate([self.sizes_plus, self.sizes_minus])
 
-    @property
-    def arrays(self) -> tuple[Floats, Floats, NDArray[np.int64], Floats]:
-        """κ⁺, κ⁻, sizes (two columns) and weights, as `generalization_bound` takes them."""
-        sizes = np.column_stack([self.sizes_plus, self.sizes_minus])
-        return self.kappa_plus, self.kappa_minus, sizes, self.weights
-
     def sample(
         self,
         positives: Source,
@@ -294,52 +276,13 @@ class MultiMCM:
         coefficients = unbiased_coefficients(self.kappa_plus, self.kappa_minus)
         return 0.5 * np.sum(coefficients * means, axis=(1, 2))
 
-    def _check_weights(self, weights: Any) -> Floats:
+    def _find_weights(self, weights: Any) -> Floats:
         if isinstance(weights, str):
             choices = {
                 "IIM": self.harmonic_sizes * self.contrast**2,
                 "IBM": self.contrast**2,
                 "uniform": np.ones(self.n_pairs),
             }
-            if weights not in choices:
-                raise ValueError(
-                    f"weights must be 'IIM', 'IBM', 'uniform' or one number for each pair, "
-                    f"not {weights!r}."
-                )
+            check_choice(weights, tuple(choices), "weights")
             return choices[weights] / choices[weights].sum()
-        w = np.asarray(weights, dtype=float)
-        if w.shape != (self.n_pairs,):
-            raise ValueError(
-                f"weights must have one number for each of the {self.n_pairs} pairs, "
-                f"not the shape {w.shape}."
-            )
-        wrong = ~(w >= 0)
-        if wrong.any():
-            raise ValueError(f"w ≥ 0 fails: the weight is {_first(w, wrong)}.")
-        if not abs(w.sum() - 1) <= _SUM_TOLERANCE:
-            raise ValueError(f"Σ w = 1 fails: the weights sum to {w.sum():g}.")
-        return w
-
-
-def find_loss(loss: str | Loss) -> Loss:
-    """Look a two-class loss up by its name."""
-    found = get_loss(loss)
-    if not isinstance(found, Loss):
-        raise ValueError("Contamination models are for losses of two classes.")
-    return found
-
-
-def _first(values: Floats, wrong: NDArray[np.bool_]) -> str:
-    """Write the first wrong value, and which pair it is of."""
-    position = int(wrong.argmax())
-    where = f" for pair {position}" if wrong.ndim else ""
-    return f"{values.ravel()[position]:g}{where}"
-
-
-def _check_sizes(sizes: ArrayLike, n_pairs: int, name: str) -> NDArray[np.int64]:
-    n = np.asarray(sizes)
-    if n.dtype.kind not in "iu" or n.shape not in ((), (n_pairs,)) or not (n > 0).all():
-        raise ValueError(
-            f"{name} must be whole numbers above 0, one for all pairs or one for each."
-        )
-    return np.broadcast_to(n, n_pairs).astype(np.int64)
+        return check_weights(weights, self.n_pairs)

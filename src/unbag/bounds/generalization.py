@@ -21,15 +21,20 @@ from math import log, sqrt
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from unbag.bags import BagModel, Bags
+from unbag.bounds.checks import (
+    Floats,
+    check_choice,
+    check_constant,
+    check_inside,
+    check_weights,
+    lipschitz_constant,
+)
 from unbag.bounds.contamination import MultiMCM
-from unbag.losses import get_loss
+from unbag.bounds.sampling import PairModel
 from unbag.pairing import Pairing
-
-Floats = NDArray[np.float64]
-SamplingModel = Literal["IIM", "IBM"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +74,7 @@ def generalization_bound(
     A: float,
     B: float | None,
     delta: float,
-    model: SamplingModel = "IIM",
+    model: PairModel = "IIM",
     *,
     bags: Bags | None = None,
     weights: ArrayLike | Literal["optimal", "uniform"] | None = None,
@@ -123,11 +128,11 @@ def generalization_bound(
     >>> bound.optimal_weights.round(3)
     array([0.845, 0.155])
     """
-    check_choice(model, get_args(SamplingModel), "model")
+    check_choice(model, get_args(PairModel), "model")
     contrast, draws, w = _read_pairs(pairs, bags, weights, model)
     lipschitz = lipschitz_constant(loss)
     check_constant(A, "A")
-    check_delta(delta)
+    check_inside(delta, "delta")
 
     information = draws * contrast**2
     best = information / information.sum()
@@ -163,37 +168,6 @@ def stated_factor(A: float, B: float, lipschitz: float, delta: float) -> float:
     return 2 * B * lipschitz + (1 + A * lipschitz) * sqrt(log(2 / delta))
 
 
-def lipschitz_constant(loss: Any) -> float:
-    """|ℓ| of a loss, which must be finite."""
-    loss = get_loss(loss) if isinstance(loss, str) else loss
-    constant = getattr(loss, "lipschitz", None)
-    if constant is None:
-        raise ValueError("loss must be a name or an object with the attribute lipschitz.")
-    if not 0 < constant < np.inf:
-        name = getattr(loss, "name", type(loss).__name__)
-        raise ValueError(f"The bounds need a Lipschitz loss, and loss={name!r} is not Lipschitz.")
-    return float(constant)
-
-
-def check_choice(value: Any, choices: tuple[str, ...], name: str) -> None:
-    """Refuse what is none of the choices."""
-    if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, not {value!r}.")
-
-
-def check_constant(value: float | None, name: str) -> float:
-    """Refuse what is no finite number of at least zero."""
-    if value is None or not 0 <= value < np.inf:
-        raise ValueError(f"{name} must be a finite number of at least 0, not {value}.")
-    return value
-
-
-def check_delta(delta: float) -> None:
-    """Refuse what is no probability of failure."""
-    if not 0 < delta < 1:
-        raise ValueError(f"delta must lie strictly between 0 and 1, not be {delta}.")
-
-
 def _read_pairs(
     pairs: Any, bags: Bags | None, weights: Any, model: str
 ) -> tuple[Floats, Floats, Floats | None]:
@@ -216,11 +190,9 @@ def _read_pairs(
         draws = pairs.harmonic_sizes if model == "IIM" else np.ones(pairs.n_pairs)
     if isinstance(weights, str):
         check_choice(weights, ("optimal", "uniform"), "weights")
-    if weights is None or (isinstance(weights, str) and weights == "optimal"):
-        return pairs.contrast, draws, None
-    # checks given weights as well
-    weighted = MultiMCM(pairs.kappa_plus, pairs.kappa_minus, weights=weights)
-    return pairs.contrast, draws, weighted.weights
+        weights = np.full(len(draws), 1 / len(draws)) if weights == "uniform" else None
+    w = None if weights is None else check_weights(weights, len(draws))
+    return pairs.contrast, draws, w
 
 
 def _models_of_arrays(kappa_plus: Any, kappa_minus: Any, sizes: Any) -> MultiMCM:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unbag.bounds.contamination import Floats, check_contamination, find_loss
+from unbag.bounds.checks import Floats, check_contamination, find_loss
 from unbag.losses import Loss
 
 # Scores at which ℓ₊ + ℓ₋ is looked at: dense around 0, and far out.

@@ -26,20 +26,21 @@ from math import exp, log, sqrt
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import gammaln
 
-from unbag.bounds.generalization import (
+from unbag.bounds.checks import (
+    Floats,
     check_choice,
     check_constant,
-    check_delta,
+    check_count,
+    check_inside,
+    check_proportions,
     lipschitz_constant,
-    proved_factor,
-    stated_factor,
 )
+from unbag.bounds.generalization import proved_factor, stated_factor
+from unbag.bounds.sampling import ConditionalModel
 
-Floats = NDArray[np.float64]
-ConditionalModel = Literal["CIIM", "CIBM"]
 MergingScheme = Literal["blockwise_pairwise", "blockwise_max", "dominating"]
 
 
@@ -136,7 +137,7 @@ def merged_bound(
     check_choice(model, get_args(ConditionalModel), "model")
     check_choice(scheme, get_args(MergingScheme), "scheme")
     for name, value in (("n_pairs", n_pairs), ("merge_size", merge_size), ("bag_size", bag_size)):
-        _check_count(value, name)
+        check_count(value, name)
     if n_pairs % merge_size:
         raise ValueError(
             f"n_pairs must be a multiple of merge_size, and {n_pairs} is none of {merge_size}."
@@ -144,7 +145,7 @@ def merged_bound(
     lipschitz = lipschitz_constant(loss)
     check_constant(A, "A")
     check_constant(B, "B")
-    check_delta(delta)
+    check_inside(delta, "delta")
     epsilon0, limit = _check_epsilons(epsilon, epsilon0, spread, tau)
     blocks = n_pairs // merge_size
     if contrasts is None:
@@ -192,10 +193,9 @@ def epsilon_for(failure: float, n_pairs: int, merge_size: int) -> float:
     >>> round(epsilon_for(0.05, n_pairs=20_000, merge_size=200), 4)
     0.144
     """
-    _check_count(n_pairs, "n_pairs")
-    _check_count(merge_size, "merge_size")
-    if not 0 < failure < 1:
-        raise ValueError(f"failure must lie strictly between 0 and 1, not be {failure}.")
+    check_count(n_pairs, "n_pairs")
+    check_count(merge_size, "merge_size")
+    check_inside(failure, "failure")
     ratio = 2 * n_pairs / (merge_size * failure)
     if ratio <= 1:
         raise ValueError(f"merge_size must be at most n_pairs = {n_pairs}, not {merge_size}.")
@@ -240,23 +240,17 @@ def expected_contrasts(
     array([0.2119])
     """
     check_choice(model, get_args(ConditionalModel), "model")
-    _check_count(merge_size, "merge_size")
-    gamma = np.asarray(proportions, dtype=float)
-    if gamma.ndim != 1 or not len(gamma) or len(gamma) % (2 * merge_size):
+    check_count(merge_size, "merge_size")
+    gamma = check_proportions(proportions)
+    if not len(gamma) or len(gamma) % (2 * merge_size):
         raise ValueError(
-            f"proportions must be a list whose length is a multiple of 2K = {2 * merge_size}; "
-            f"their shape is {gamma.shape}."
-        )
-    wrong = ~((gamma >= 0) & (gamma <= 1))
-    if wrong.any():
-        first = int(wrong.argmax())
-        raise ValueError(
-            f"Proportions must lie between 0 and 1; that of bag {first} is {gamma[first]:g}."
+            f"The number of bags must be a multiple of 2K = {2 * merge_size}, and {len(gamma)} "
+            "is none."
         )
     if model == "CIBM":
         contrast = np.abs(gamma[::2] - gamma[1::2])
     else:
-        contrast = _expected_difference(gamma, _check_count(bag_size, "bag_size"))
+        contrast = _expected_difference(gamma, check_count(bag_size, "bag_size"))
     return contrast.reshape(-1, merge_size).mean(axis=1)
 
 
@@ -273,12 +267,6 @@ def _expected_difference(gamma: Floats, n: int) -> Floats:
         left, right = below[::2], below[1::2]
         difference += left * (1 - right) + right * (1 - left)
     return difference / n
-
-
-def _check_count(value: int | None, name: str) -> int:
-    if not isinstance(value, int | np.integer) or value < 1:
-        raise ValueError(f"{name} must be a whole number of at least 1, not {value!r}.")
-    return int(value)
 
 
 def _check_condition(spread: float, tau: float) -> None:

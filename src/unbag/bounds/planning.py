@@ -35,7 +35,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 from scipy.stats import binom
 
-Floats = NDArray[np.float64]
+from unbag.bounds.checks import Floats, check_choice, check_count, check_inside, check_share
+
 Precision = Literal["standard_error", "half_width", "labelled_rows"]
 PlannedMeasure = Literal["balanced_accuracy", "roc_auc"]
 
@@ -79,9 +80,8 @@ def misordering_probability(
         raise ValueError(f"0 <= low <= high <= 1 fails: low is {low:g} and high is {high:g}.")
     n_low, n_high = size_low, size_low if size_high is None else size_high
     for n in (n_low, n_high):
-        _check_size(n, "size_low and size_high")
-    if not 0 <= ties <= 1:
-        raise ValueError(f"ties must lie between 0 and 1, not be {ties}.")
+        check_count(n, "size_low and size_high")
+    check_share(ties, "ties")
     k = np.arange(n_low + 1)
     chance = binom.pmf(k, n_low, low)
     # in whole numbers, K₂ n₁ < k n₂ and K₂ n₁ = k n₂
@@ -92,7 +92,7 @@ def misordering_probability(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BagPlan:
-    """What `required_bags` found; printing it says so in words.
+    """What `required_bags` found; printing it says so in words, `frame` gives the table.
 
     Attributes
     ----------
@@ -128,6 +128,17 @@ class BagPlan:
     mean: float
     spread: float
     by_size: dict[str, NDArray[np.int64]]
+
+    def frame(self) -> Any:
+        """Give the table of bag sizes as a pandas DataFrame."""
+        try:
+            import pandas as pd
+        except ImportError:
+            raise ImportError(
+                "frame() needs pandas (pip install pandas); the attribute `by_size` holds the same "
+                "table as arrays."
+            ) from None
+        return pd.DataFrame(self.by_size)
 
     def __str__(self) -> str:
         words = (
@@ -207,14 +218,12 @@ def required_bags(
          100      47        4,700
          200      26        5,200
     """
-    _check_size(bag_size, "bag_size")
-    _check_inside("level", level, 0, 1)
-    if precision not in get_args(Precision):
-        raise ValueError(f"precision must be one of {get_args(Precision)}, not {precision!r}.")
+    check_count(bag_size, "bag_size")
+    check_inside(level, "level")
+    check_choice(precision, get_args(Precision), "precision")
     if not 0 < target < np.inf:
         raise ValueError(f"target must be a positive number, not {target}.")
-    if not 0 <= dependence <= 1:
-        raise ValueError(f"dependence must lie between 0 and 1, not be {dependence}.")
+    check_share(dependence, "dependence")
     covariance = _influence_covariance(measure, expected)
     quantile = float(ndtri((1 + level) / 2))
     error = target / quantile if precision == "half_width" else target
@@ -255,11 +264,10 @@ def required_bags(
 
 def _influence_covariance(measure: str, expected: float) -> Floats:
     """S_a for the negative and the positive class: shape (2, 2, 2)."""
-    _check_inside("expected", expected, 0, 1)
+    check_choice(measure, get_args(PlannedMeasure), "measure")
+    check_inside(expected, "expected")
     if measure == "balanced_accuracy":
         return np.full((2, 1, 1), expected * (1 - expected) / 4) * [[1, -1], [-1, 1]]
-    if measure != "roc_auc":
-        raise ValueError(f"measure must be one of {get_args(PlannedMeasure)}, not {measure!r}.")
     distance = sqrt(2) * float(ndtri(expected))
     nodes, chance = np.polynomial.hermite_e.hermegauss(80)
     x = np.stack([nodes, nodes + distance])
@@ -328,13 +336,3 @@ def _true_moments(proportions: Any) -> tuple[float, float, float]:
 
 def _spread(moments: Floats) -> float:
     return sqrt(max(float(moments[1] - moments[0] ** 2), 0.0))
-
-
-def _check_size(size: Any, name: str) -> None:
-    if not isinstance(size, int | np.integer) or size < 1:
-        raise ValueError(f"{name} must be a whole number above 0, not {size!r}.")
-
-
-def _check_inside(name: str, value: float, low: float, high: float) -> None:
-    if not low < value < high:
-        raise ValueError(f"{name} must lie between {low} and {high}, not be {value}.")

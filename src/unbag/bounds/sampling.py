@@ -29,11 +29,15 @@ from numpy.random import RandomState
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
+from unbag.bounds.checks import Floats, check_choice, check_proportions, check_share, check_sizes
 from unbag.targets import bag_target
 
+# The first theorem is for known proportions, the second for observed ones; bags can be drawn
+# under all five models.
+PairModel = Literal["IIM", "IBM"]
+ConditionalModel = Literal["CIIM", "CIBM"]
 SamplingModel = Literal["IIM", "IBM", "CIIM", "CIBM", "CIBM'"]
 Source = ArrayLike | Callable[[int, RandomState], Any]
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,12 +129,8 @@ def sample_bags(
     >>> sample.observed_proportions
     array([0. , 0.6])
     """
-    gamma = np.atleast_1d(np.asarray(proportions, dtype=float))
-    if gamma.ndim != 1 or not ((gamma >= 0) & (gamma <= 1)).all():
-        raise ValueError("proportions must be numbers between 0 and 1, one for each bag.")
-    n = np.asarray(sizes)
-    if n.dtype.kind not in "iu" or n.shape not in ((), gamma.shape) or not (n > 0).all():
-        raise ValueError("sizes must be whole numbers above 0, one for all bags or one for each.")
+    gamma = check_proportions(proportions)
+    n = check_sizes(sizes, len(gamma), "sizes", of="bag")
     rng = check_random_state(random_state)
     copies = sqrt(_check_dependence(model, dependence))
     bag = np.repeat(np.arange(len(gamma)), n)
@@ -154,17 +154,12 @@ def sample_bags(
 
 
 def _check_dependence(model: str, dependence: float | None) -> float:
-    if model not in get_args(SamplingModel):
-        names = ", ".join(f'"{name}"' for name in get_args(SamplingModel))
-        raise ValueError(f"model must be one of {names}, not {model!r}.")
+    check_choice(model, get_args(SamplingModel), "model")
     if model in ("IIM", "CIIM"):
         if dependence is not None:
             raise ValueError(f"Instances are independent under model={model!r}: no dependence.")
         return 0.0
-    r = 0.5 if dependence is None else dependence
-    if not 0 <= r <= 1:
-        raise ValueError(f"dependence must lie between 0 and 1, not be {dependence}.")
-    return r
+    return check_share(0.5 if dependence is None else dependence, "dependence")
 
 
 def _draw(

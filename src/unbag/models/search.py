@@ -175,7 +175,7 @@ def search(
             "unbag.BagKFold; with other splitters use selection='folds'."
         )
     on_all = training.whole(bags)
-    folds = _fold_weights(bags, held, training)
+    folds = fold_weights(bags, held, training)
     problems = Problems(np.stack([*on_all.weights, *folds]), np.vstack([on_all.included, ~held]))
     # fits of the same penalty, which need about the same number of iterations, come together
     n_problems = len(held) + 1
@@ -241,7 +241,7 @@ def _pooled_risks(
     return np.concatenate(values)
 
 
-def _fold_weights(
+def fold_weights(
     bags: Bags, held: NDArray[np.bool_], training: Training
 ) -> list[NDArray[np.float64]]:
     """Weights of the bags that each fold trains on, zero for those it holds out."""

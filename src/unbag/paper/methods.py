@@ -30,6 +30,7 @@ class Method:
 def _as_published() -> KernelMCMClassifierCV:
     return KernelMCMClassifierCV(
         alphas=10.0 ** -np.arange(6),
+        gamma="scale",
         objective="corrected",
         weights="pairs",
         correction="none",

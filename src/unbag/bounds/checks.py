@@ -1,0 +1,132 @@
+"""The conditions of the theorems: each is checked here, and what fails is named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unbag.losses import Loss, get_loss
+
+Floats = NDArray[np.float64]
+
+# Weights that were divided by their sum rarely sum to exactly one.
+_SUM_TOLERANCE = 1e-9
+
+
+def check_contamination(kappa_plus: ArrayLike, kappa_minus: ArrayLike) -> tuple[Floats, Floats]:
+    """Two arrays of one shape with κ⁺, κ⁻ ≥ 0 and κ⁺ + κ⁻ < 1."""
+    plus, minus = np.broadcast_arrays(
+        np.asarray(kappa_plus, dtype=float), np.asarray(kappa_minus, dtype=float)
+    )
+    for name, kappa in (("κ⁺", plus), ("κ⁻", minus)):
+        _refuse(~(kappa >= 0), kappa, f"{name} ≥ 0 fails: {name} is")
+    _refuse(~(plus + minus < 1), plus + minus, "κ⁺ + κ⁻ < 1 fails: the sum is")
+    return plus, minus
+
+
+def check_weights(weights: ArrayLike, n_pairs: int) -> Floats:
+    """One weight for each pair, on the simplex: w ≥ 0 and Σ w = 1."""
+    w = np.asarray(weights, dtype=float)
+    if w.shape != (n_pairs,):
+        raise ValueError(
+            f"weights must have one number for each of the {n_pairs} pairs, "
+            f"not the shape {w.shape}."
+        )
+    _refuse(~(w >= 0), w, "w ≥ 0 fails: the weight is")
+    if not abs(w.sum() - 1) <= _SUM_TOLERANCE:
+        raise ValueError(f"Σ w = 1 fails: the weights sum to {w.sum():g}.")
+    return w
+
+
+def check_coefficients(coefficients: ArrayLike, n_pairs: int) -> Floats:
+    """One finite coefficient c ≥ 0 for each pair."""
+    c = np.asarray(coefficients, dtype=float)
+    if c.shape != (n_pairs,):
+        raise ValueError(f"There are {n_pairs} pairs, but coefficients of shape {c.shape}.")
+    _refuse(~((c >= 0) & (c < np.inf)), c, "c ≥ 0 fails: the coefficient is")
+    return c
+
+
+def check_proportions(proportions: ArrayLike) -> Floats:
+    """One number between 0 and 1 for each bag."""
+    gamma = np.atleast_1d(np.asarray(proportions, dtype=float))
+    if gamma.ndim != 1:
+        raise ValueError(
+            f"proportions must be one number for each bag, not an array of shape {gamma.shape}."
+        )
+    _refuse(~((gamma >= 0) & (gamma <= 1)), gamma, "0 ≤ γ ≤ 1 fails: the proportion is", of="bag")
+    return gamma
+
+
+def check_sizes(sizes: ArrayLike, n: int, name: str, of: str) -> NDArray[np.int64]:
+    """Whole numbers above 0, one for all or one for each."""
+    found = np.asarray(sizes)
+    if found.dtype.kind not in "iu" or found.shape not in ((), (n,)) or not (found > 0).all():
+        raise ValueError(
+            f"{name} must be whole numbers above 0, one for all {of}s or one for each."
+        )
+    return np.broadcast_to(found, n).astype(np.int64)
+
+
+def check_count(value: Any, name: str) -> int:
+    """A whole number above 0."""
+    if not isinstance(value, int | np.integer) or value < 1:
+        raise ValueError(f"{name} must be a whole number above 0, not {value!r}.")
+    return int(value)
+
+
+def check_choice(value: Any, choices: tuple[str, ...], name: str) -> None:
+    """One of the choices."""
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, not {value!r}.")
+
+
+def check_constant(value: float | None, name: str) -> float:
+    """A finite number of at least 0."""
+    if value is None or not 0 <= value < np.inf:
+        raise ValueError(f"{name} must be a finite number of at least 0, not {value}.")
+    return value
+
+
+def check_inside(value: float, name: str) -> float:
+    """A number strictly between 0 and 1."""
+    if not 0 < value < 1:
+        raise ValueError(f"{name} must lie strictly between 0 and 1, not be {value}.")
+    return value
+
+
+def check_share(value: float, name: str) -> float:
+    """A number between 0 and 1, either end included."""
+    if not 0 <= value <= 1:
+        raise ValueError(f"{name} must lie between 0 and 1, not be {value}.")
+    return value
+
+
+def find_loss(loss: str | Loss) -> Loss:
+    """Look a two-class loss up by its name."""
+    found = get_loss(loss)
+    if not isinstance(found, Loss):
+        raise ValueError("Contamination models are for losses of two classes.")
+    return found
+
+
+def lipschitz_constant(loss: Any) -> float:
+    """|ℓ| of a loss, which must be finite."""
+    loss = get_loss(loss) if isinstance(loss, str) else loss
+    constant = getattr(loss, "lipschitz", None)
+    if constant is None:
+        raise ValueError("loss must be a name or an object with the attribute lipschitz.")
+    if not 0 < constant < np.inf:
+        name = getattr(loss, "name", type(loss).__name__)
+        raise ValueError(f"The bounds need a Lipschitz loss, and loss={name!r} is not Lipschitz.")
+    return float(constant)
+
+
+def _refuse(wrong: NDArray[np.bool_], values: Floats, words: str, of: str = "pair") -> None:
+    """Name the first wrong value, and which pair or bag it is of; NaN should count as wrong."""
+    if wrong.any():
+        first = int(wrong.argmax())
+        where = f" for {of} {first}" if wrong.ndim else ""
+        raise ValueError(f"{words} {values.ravel()[first]:g}{where}.")

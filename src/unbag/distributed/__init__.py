@@ -1,0 +1,11 @@
+"""Large data in Dask collections: the same classifiers, trained where the instances are.
+
+The driver sees one entry per bag and no instance; workers sum what instances add to losses and
+gradients, and the sums are all that travels.
+"""
+
+from unbag.distributed.classifier import DistributedClassifier
+from unbag.distributed.frames import bags_from_frame
+from unbag.distributed.metrics import evaluate
+
+__all__ = ["DistributedClassifier", "bags_from_frame", "evaluate"]

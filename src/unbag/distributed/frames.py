@@ -1,0 +1,129 @@
+"""From a Dask data frame of instances and a small table of bags to X and y."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unbag.distributed.partitions import array_of, is_frame, partitions_of, share
+from unbag.frames import _as_names, _read
+
+_ROWS = "number of rows"
+
+
+def bags_from_frame(
+    instances: Any,
+    aggregates: Any,
+    *,
+    on: str | Sequence[str],
+    proportion: str | Sequence[str] | None = None,
+    positives: str | Sequence[str] | None = None,
+    size: str | None = None,
+    noise: str | Sequence[str] | float | None = None,
+    unmatched: Literal["error", "drop"] = "error",
+) -> tuple[Any, Any]:
+    """Join a Dask data frame of instances with a table of bags into `X` and `y`.
+
+    One pass over the key columns counts the rows of each bag; X and y stay lazy.
+
+    Parameters
+    ----------
+    instances : Dask data frame
+        One row per instance, with its features and the key of its bag, such as
+        ``dask.dataframe.read_parquet(directory)`` gives.
+    aggregates : data frame
+        One row per bag, with its key and what is known about its classes: in memory, of any kind
+        that `unbag.bags_from_frame` takes.
+    on, proportion, positives, size, noise, unmatched
+        As in `unbag.bags_from_frame`.
+
+    Returns
+    -------
+    X : Dask data frame
+        The instances without the key columns.
+    y : Dask array
+        The target, in partitions of the same rows.
+
+    Examples
+    --------
+    >>> import dask.dataframe as dd
+    >>> import pandas as pd
+    >>> from unbag.distributed import bags_from_frame
+    >>> people = pd.DataFrame({"district": ["north", "south", "north"], "age": [31, 64, 47]})
+    >>> results = pd.DataFrame({"district": ["south", "north"], "yes": [1.0, 0.5]})
+    >>> X, y = bags_from_frame(
+    ...     dd.from_pandas(people, npartitions=2), results, on="district", proportion="yes"
+    ... )
+    >>> y.compute()["proportion"].tolist()
+    [0.5, 1.0, 0.5]
+    """
+    if unmatched not in ("error", "drop"):
+        raise ValueError(f"unmatched must be 'error' or 'drop', not {unmatched!r}.")
+    if not is_frame(instances):
+        raise TypeError(
+            f"instances must be a Dask data frame, not {type(instances).__name__}; "
+            "unbag.bags_from_frame takes tables in memory."
+        )
+    keys = _as_names(on, "on")
+    missing = [name for name in keys if name not in instances.columns]
+    if missing:
+        raise ValueError(f"The instance table has no column {missing[0]!r}.")
+    partitions = partitions_of(instances[keys])
+    counts = partitions.reduce(_count_keys, _join_counts)
+    tables = _read(
+        counts,
+        aggregates,
+        on=on,
+        proportion=proportion,
+        positives=positives,
+        size=size,
+        noise=noise,
+    )
+    match = tables.match
+    known = counts if match.rows is None else counts.iloc[match.rows]
+    sizes = np.bincount(match.codes, known[_ROWS], len(match.ids)).astype(np.int64)
+    tables = replace(tables, match=match._replace(sizes=sizes))
+    for check in tables.checks(unmatched):
+        check()
+    target = tables.target(number_bags=False)
+    keyed = known[keys].assign(**{_ROWS: np.arange(len(known))})
+    table = share((keyed, target))
+    y = array_of(partitions.map(_look_up, table), target[:0])
+    X = instances
+    if match.rows is not None:
+        X = X.map_partitions(_leave_unknown_out, keyed, meta=X._meta)
+    return X.drop(columns=keys), y
+
+
+def _count_keys(keys: Any) -> Any:
+    counts = keys.groupby(list(keys.columns), dropna=False, observed=True, sort=False).size()
+    return counts.rename(_ROWS).reset_index()
+
+
+def _join_counts(parts: list[Any]) -> Any:
+    import pandas as pd
+
+    together = pd.concat(parts, ignore_index=True)
+    keys = [name for name in together.columns if name != _ROWS]
+    grouped = together.groupby(keys, dropna=False, observed=True, sort=False)[_ROWS].sum()
+    return grouped.reset_index()
+
+
+def _entries(keys: Any, keyed: Any) -> NDArray[np.float64]:
+    """Row of each key in the table of keys, NaN where it is not there."""
+    names = [name for name in keyed.columns if name != _ROWS]
+    return keys[names].merge(keyed, on=names, how="left")[_ROWS].to_numpy(dtype=float)
+
+
+def _look_up(keys: Any, table: tuple[Any, NDArray[np.void]]) -> NDArray[np.void]:
+    keyed, target = table
+    entries = _entries(keys, keyed)
+    return target[entries[~np.isnan(entries)].astype(np.intp)]
+
+
+def _leave_unknown_out(rows: Any, keyed: Any) -> Any:
+    return rows[~np.isnan(_entries(rows, keyed))]

@@ -1,0 +1,150 @@
+"""What a worker holds of the instances, and what the driver may ask about them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unbag.distributed.partitions import Partitions
+from unbag.distributed.table import BagSummary, BagTable, merge_summaries, summarise_target
+
+CheckX = Callable[[Any], NDArray[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Description:
+    """What one pass over the data tells the driver.
+
+    Attributes
+    ----------
+    bags : BagSummary
+    n_rows : tuple of int
+        Of each partition.
+    n_bytes : int
+        What the features take in memory.
+    mean, spread : float
+        Of all entries of X together: their mean, and the sum of squares around it.
+    n_entries : int
+    """
+
+    bags: BagSummary
+    n_rows: tuple[int, ...]
+    n_bytes: int
+    mean: float
+    spread: float
+    n_entries: int
+
+
+def describe(X: Any, y: Any, check: CheckX) -> Description:
+    """Describe one partition, and refuse it if it cannot be learned from."""
+    if len(X) != len(y):
+        raise ValueError(f"X has {len(X)} rows but y has {len(y)}: inconsistent lengths.")
+    bags = summarise_target(y)
+    if len(X) == 0:
+        return Description(bags, (0,), 0, 0.0, 0.0, 0)
+    X = check(X)
+    mean = float(X.mean(dtype=np.float64))
+    spread = float(np.sum((X - mean) ** 2, dtype=np.float64))
+    return Description(bags, (len(X),), X.nbytes, mean, spread, X.size)
+
+
+def join_descriptions(parts: list[Description]) -> Description:
+    """Describe partitions that follow each other.
+
+    Squares around the common mean are those around each mean, and those of the means around it.
+    """
+    entries = np.array([part.n_entries for part in parts])
+    means = np.array([part.mean for part in parts])
+    mean = float(entries @ means / max(int(entries.sum()), 1))
+    return Description(
+        bags=merge_summaries([part.bags for part in parts]),
+        n_rows=tuple(n for part in parts for n in part.n_rows),
+        n_bytes=sum(part.n_bytes for part in parts),
+        mean=mean,
+        spread=sum(part.spread for part in parts) + float(entries @ (means - mean) ** 2),
+        n_entries=int(entries.sum()),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Instances:
+    """The checked instances of one partition.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n_instances, n_features)
+    entry : ndarray of shape (n_instances,)
+        The entry of each instance's bag in the table of bags.
+    """
+
+    X: NDArray[Any]
+    entry: NDArray[np.intp]
+
+    def __sizeof__(self) -> int:
+        # what Dask goes by when it weighs moving this to another worker
+        return self.X.nbytes + self.entry.nbytes
+
+    def blocks(self, size: int) -> Iterator[tuple[NDArray[Any], NDArray[np.intp]]]:
+        """Cut X and the entries into blocks of rows."""
+        for start in range(0, len(self.entry), size):
+            yield self.X[start : start + size], self.entry[start : start + size]
+
+
+def read_instances(X: Any, y: Any, check: CheckX, table: BagTable) -> list[Instances]:
+    """Check the instances of one partition, and look their bags up."""
+    return [Instances(check(X), table.find(y["bag"]))] if len(X) else []
+
+
+def join_instances(parts: list[list[Instances]]) -> list[Instances]:
+    """Gather the instances of several partitions.
+
+    What came from another worker may lie at odd addresses, where products are slow, and is moved.
+    """
+    return [
+        Instances(np.require(instances.X, requirements="A"), instances.entry)
+        for part in parts
+        for instances in part
+    ]
+
+
+class RemoteRows:
+    """X as an array whose rows stay where they are until they are asked for.
+
+    It has what is needed to draw the features of a kernel: the shape, the variance of all entries
+    and some rows.
+    """
+
+    def __init__(self, data: Partitions, check: CheckX, description: Description, d: int) -> None:
+        self._data = data
+        self._check = check
+        self._description = description
+        self.shape = (sum(description.n_rows), d)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def var(self) -> float:
+        """Variance of all entries."""
+        return self._description.spread / self._description.n_entries
+
+    def __getitem__(self, rows: NDArray[np.intp]) -> NDArray[Any]:
+        order = np.argsort(rows, kind="stable")
+        ends = np.cumsum(self._description.n_rows)
+        own = np.split(rows[order], np.searchsorted(rows[order], ends)[:-1])
+        starts = ends - self._description.n_rows
+        wanted = [part - start for part, start in zip(own, starts, strict=True)]
+        found = self._data.along(wanted).gather(_take_rows, self._check)
+        taken = np.empty((len(rows), self.shape[1]), dtype=np.result_type(*found))
+        taken[order] = np.concatenate(found)
+        return taken
+
+
+def _take_rows(X: Any, y: Any, rows: NDArray[np.intp], check: CheckX) -> NDArray[Any]:  # noqa: ARG001
+    """Bring some rows of a partition."""
+    if len(rows) == 0:
+        return np.empty((0, X.shape[1]), dtype=np.float32)
+    return check(X)[rows]

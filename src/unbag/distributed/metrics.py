@@ -1,0 +1,327 @@
+"""Label-free evaluation of scores that are spread over partitions.
+
+Partitions count, bag by bag, how many instances lie in which cell of scores and on which side of
+the threshold. All measures and their errors come from these counts by the functions of
+`unbag.metrics`. Only the area under the ROC curve would need every score: it is taken from class
+sums in up to 65,536 fine cells of about equal content, within which scores count as tied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unbag.bags import BagModel
+from unbag.distributed.partitions import is_dask, partitions_of, share
+from unbag.distributed.table import BagTable, make_table, merge_summaries, summarise_target
+from unbag.metrics.curves import RocBand, _at
+from unbag.metrics.evaluation import Evaluation, _measures
+from unbag.metrics.measures import CellTally, Measure, Tally, _area, predicted_shares
+from unbag.metrics.sample import Sample
+from unbag.metrics.uncertainty import Uncertainty
+
+Floats = NDArray[np.float64]
+
+_FINE_CELLS = 2**16
+_COARSE_CELLS = 200
+
+# Numbers in the table of coarse cells of all bags; many bags get fewer cells.
+_TABLE = 2**25
+
+
+def evaluate(
+    y: Any,
+    scores: Any,
+    *,
+    threshold: float = 0.0,
+    class_prior: Any = "empirical",
+    bag_model: BagModel = "bags",
+    level: float = 0.95,
+    n_draws: int = 1000,
+    random_state: Any = 0,
+) -> Evaluation:
+    """Estimate from bags alone how good given scores are, for Dask collections.
+
+    What `unbag.metrics.evaluate` gives, with intervals by the bootstrap. Counts are exact, and so
+    are all measures but the area under the ROC curve, which is that of scores rounded to 65,536
+    cells; it is exact as well for no more instances than that in any partition and all together.
+
+    Parameters
+    ----------
+    y : Dask array
+        The target, as `DistributedClassifier` takes it; bags that the model was not trained on.
+    scores : Dask array of shape (n_instances,) or (n_instances, n_classes)
+        Such as ``model.decision_function(X)``. It is computed twice, so that scores which take
+        long should be persisted.
+    threshold, class_prior, bag_model, level, n_draws, random_state
+        As in `unbag.metrics.evaluate`.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.distributed import evaluate
+    >>> data = make_gaussian_bags(n_bags=40, bag_size=50, n_features=1, random_state=0)
+    >>> y, scores = da.from_array(data.y, chunks=700), da.from_array(data.X[:, 0], chunks=700)
+    >>> evaluation = evaluate(y, scores)
+    >>> round(evaluation["roc_auc"].value, 1)
+    0.9
+    """
+    uncertainty = Uncertainty("bootstrap", bag_model, level, n_draws, random_state)
+    if not is_dask(scores):
+        raise ValueError(
+            f"scores must be a Dask array, not {type(scores).__name__}; unbag.metrics.evaluate "
+            "takes arrays in memory."
+        )
+    table = make_table(partitions_of(y).reduce(summarise_target, merge_summaries))
+    n_bags, n_instances = table.bags.n_bags, table.n_instances
+    table = table.with_labelled_rows_apart()
+    bags = replace(table.bags, labelled=np.zeros(table.bags.n_bags, dtype=bool))
+    sample = Sample(bags, np.empty(0))
+    two = bags.n_classes == 2
+    both = partitions_of(scores, y)
+    cells = Cells.none()
+    if two:
+        cells = Cells.of(both.reduce(sample_scores, join_samples), bags.n_bags)
+    by_row = (sample.weights / bags.sizes[:, None]).T
+    ruler = Ruler(table, by_row, cells, float(threshold))
+    tables = both.reduce(count, join_counts, share(ruler)).tables(bags.sizes, bags.n_classes)
+    measures = {
+        name: _FromTables.of_confusion(measure, tables, sample)
+        for name, measure in _measures(sample, threshold, class_prior).items()
+        if name != "roc_auc"
+    }
+    if two:
+        measures = {"roc_auc": _FromTables.of_area(tables, sample), **measures}
+    return Evaluation(
+        estimates={name: uncertainty.of(measure, sample) for name, measure in measures.items()},
+        roc=_roc_band(tables, sample, uncertainty) if two else None,
+        scores=scores,
+        fold=None,
+        threshold=threshold,
+        n_bags=n_bags,
+        n_instances=n_instances,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreSample:
+    """Scores in rising order, each standing for ``weight`` instances up to it."""
+
+    values: Floats
+    weight: Floats
+
+
+def sample_scores(scores: Any, y: Any) -> ScoreSample:  # noqa: ARG001
+    """Some scores of a partition at equal steps, the largest among them."""
+    values, times = np.unique(_one_column(scores, 2), return_counts=True)
+    return _thin(ScoreSample(values, times.astype(float)))
+
+
+def join_samples(parts: list[ScoreSample]) -> ScoreSample:
+    """Sample the scores of several partitions."""
+    values, index = np.unique(np.concatenate([p.values for p in parts]), return_inverse=True)
+    weight = _sums(index, np.concatenate([p.weight for p in parts]), len(values))
+    return _thin(ScoreSample(values, weight))
+
+
+def _thin(sample: ScoreSample) -> ScoreSample:
+    """Keep at most so many scores that all cells get about the same weight."""
+    if len(sample.values) <= _FINE_CELLS:
+        return sample
+    ends = _ends(sample, _FINE_CELLS)
+    return ScoreSample(sample.values[ends], np.diff(np.cumsum(sample.weight)[ends], prepend=0.0))
+
+
+def _ends(sample: ScoreSample, n_cells: int) -> NDArray[np.intp]:
+    """Positions of the last scores of at most ``n_cells`` cells of about equal weight."""
+    below = np.cumsum(sample.weight)
+    wanted = np.floor(np.arange(1, n_cells + 1) * below[-1] / n_cells)
+    return np.unique(np.minimum(np.searchsorted(below, wanted), len(below) - 1))
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Fine cells, by their largest score, and the coarse cell that each belongs to."""
+
+    largest: Floats
+    coarse: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, sample: ScoreSample, n_bags: int) -> Cells:
+        """Cut where a sample of the scores says."""
+        n_coarse = int(np.clip(_TABLE // n_bags, 20, _COARSE_CELLS))
+        ends = _ends(sample, n_coarse)
+        return cls(sample.values, np.searchsorted(ends, np.arange(len(sample.values))))
+
+    @classmethod
+    def none(cls) -> Cells:
+        """No cells, for more than two classes."""
+        return cls(np.empty(0), np.empty(0, dtype=np.intp))
+
+    @property
+    def n_coarse(self) -> int:
+        """Number of coarse cells."""
+        return int(self.coarse[-1]) + 1 if len(self.coarse) else 0
+
+
+@dataclass(frozen=True, eq=False)
+class Ruler:
+    """All that a partition needs for counting; ``by_row`` is W[i, c]/n_i, by class and bag."""
+
+    table: BagTable
+    by_row: Floats
+    cells: Cells
+    threshold: float
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """What partitions count.
+
+    Attributes
+    ----------
+    bags : ndarray of shape (n_bags,)
+        The bags that occur here.
+    by_bag : ndarray of shape (n_bags, n_coarse + n_classes + n_classes²)
+        Number of instances in each coarse cell, of each prediction, and of each pair of them.
+    by_class : ndarray of shape (n_classes, n_fine)
+        Weight of each class in each fine cell.
+    """
+
+    bags: NDArray[np.intp]
+    by_bag: Floats
+    by_class: Floats
+
+    def tables(self, sizes: NDArray[np.int64], n_classes: int) -> Tables:
+        """Give means over bags, of which every one has been seen."""
+        means = self.by_bag / sizes[self.bags, None]
+        n_coarse = means.shape[1] - n_classes - n_classes**2
+        shares, predicted, pairs = np.split(means, [n_coarse, n_coarse + n_classes], axis=1)
+        return Tables(shares, predicted, pairs.reshape(-1, n_classes, n_classes), self.by_class)
+
+
+def count(scores: Any, y: Any, ruler: Ruler) -> Counts:
+    """Count the instances of one partition."""
+    n_classes = len(ruler.by_row)
+    values = _one_column(scores, n_classes)
+    if len(values) != len(y):
+        raise ValueError(f"There are {len(y)} instances but {len(values)} scores.")
+    bag = ruler.table.bags.index[ruler.table.find(y["bag"])]
+    predicted = predicted_shares(Sample(ruler.table.bags, values), ruler.threshold)
+    pairs = (predicted[:, None] * predicted).reshape(n_classes**2, -1)
+    bags, place = np.unique(bag, return_inverse=True)
+    n, n_coarse, n_fine = len(bags), ruler.cells.n_coarse, len(ruler.cells.largest)
+    sums = [_sums(place, row, n) for row in (*predicted, *pairs)]
+    in_cells, by_class = np.empty((n, 0)), np.empty((n_classes, 0))
+    if n_fine:
+        fine = np.minimum(np.searchsorted(ruler.cells.largest, values), n_fine - 1)
+        coarse = place * n_coarse + ruler.cells.coarse[fine]
+        in_cells = _sums(coarse, None, n * n_coarse).reshape(n, n_coarse)
+        by_class = np.stack([_sums(fine, row[bag], n_fine) for row in ruler.by_row])
+    return Counts(bags, np.column_stack([in_cells, *sums]), by_class)
+
+
+def _sums(group: NDArray[np.intp], values: Floats | None, n: int) -> Floats:
+    """Sum of the values, or number, of each of n groups."""
+    return np.bincount(group, values, n).astype(float)
+
+
+def join_counts(parts: list[Counts]) -> Counts:
+    """Add what partitions counted; a bag may be in several of them."""
+    bags, place = np.unique(np.concatenate([p.bags for p in parts]), return_inverse=True)
+    total = np.zeros((len(bags), parts[0].by_bag.shape[1]))
+    ends = np.cumsum([len(p.bags) for p in parts])[:-1]
+    for part, here in zip(parts, np.split(place, ends), strict=True):
+        total[here] += part.by_bag
+    return Counts(bags, total, np.sum([p.by_class for p in parts], axis=0))
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """Means over bags: shares of coarse cells, of predictions and of pairs of predictions."""
+
+    shares: Floats
+    predicted: Floats
+    pairs: Floats
+    by_class: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class MomentTally:
+    """Statistics known by their means and second moments in each bag."""
+
+    bag_means: Floats
+    moments: Floats
+    function: Callable[[Floats], Floats]
+
+    def second_moments(self, weights: Floats) -> Floats:
+        """Σ_i weights_i · (mean of s sᵀ over bag i)."""
+        return np.tensordot(weights, self.moments, axes=1)
+
+    def value(self, means: Floats) -> Floats:
+        """Measure for given class means."""
+        return self.function(means)
+
+
+@dataclass(frozen=True, eq=False)
+class _FromTables:
+    """A measure that was tallied in partitions."""
+
+    estimated: float
+    tallied: Tally
+
+    @classmethod
+    def of_confusion(cls, measure: Measure, tables: Tables, sample: Sample) -> _FromTables:
+        def function(means: Floats) -> Any:
+            return measure._of_means(means, sample.bags)  # type: ignore[attr-defined]
+
+        tally = MomentTally(tables.predicted, tables.pairs, function)
+        return cls(float(function(sample.weights.T @ tables.predicted)), tally)
+
+    @classmethod
+    def of_area(cls, tables: Tables, sample: Sample) -> _FromTables:
+        value = float(_area(tables.by_class))
+        offset = value - float(_area(sample.weights.T @ tables.shares))
+        return cls(value, CellTally(tables.shares, _area, offset))
+
+    def value(self, sample: Sample) -> float:  # noqa: ARG002
+        return self.estimated
+
+    def tally(self, sample: Sample) -> Tally:  # noqa: ARG002
+        return self.tallied
+
+    def influence(self, sample: Sample) -> Floats:
+        raise NotImplementedError("Intervals from partitions are by the bootstrap.")
+
+
+def _roc_band(tables: Tables, sample: Sample, uncertainty: Uncertainty) -> RocBand:
+    """ROC curve from fine cells, and its band from coarse ones, from the highest scores down."""
+    grid = np.linspace(0, 1, 101)
+
+    def from_none(shares: Floats) -> Floats:
+        rates = np.cumsum(shares[..., ::-1], axis=-1)
+        return np.concatenate([np.zeros((*rates.shape[:-1], 1)), rates], axis=-1)
+
+    tally = CellTally(tables.shares, lambda means: means)
+    draws = from_none(uncertainty.draw_class_means(sample, tally))
+    low, high = uncertainty.limits(np.stack([_at(grid, *pair) for pair in draws]), sample)
+    curve = _at(grid, *from_none(tables.by_class))
+    return RocBand(grid, curve, np.clip(low, 0, 1), np.clip(high, 0, 1), uncertainty.level)
+
+
+def _one_column(scores: Any, n_classes: int) -> Floats:
+    """Scores of two classes as one number each, of more as one per class."""
+    values = np.asarray(scores, dtype=float)
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    wanted = 1 if values.ndim == 1 else values.shape[1]
+    if values.ndim > 2 or (wanted != n_classes and not (wanted == 1 and n_classes == 2)):
+        raise ValueError(f"{n_classes} classes do not go with scores of shape {values.shape}.")
+    if not np.isfinite(values).all():
+        raise ValueError("Scores must be finite numbers.")
+    return values[:, 1] - values[:, 0] if values.ndim == 2 and n_classes == 2 else values

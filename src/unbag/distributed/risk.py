@@ -1,0 +1,203 @@
+"""The corrected risk of instances that are spread over partitions.
+
+The risk on class c is a sum over instances, R_c(f) = Σ_x w_c(x) ℓ_c(f(x)) with w_c(x) = W[i, c]/n_i
+for x in bag i, and f = Σ_j c_j b_j is linear in its coefficients. So each partition gives
+
+    R_c    and    ∇R_c = Σ_x w_c(x) ℓ_c'(f(x)) b(x),
+
+for all columns at once, and all that is left to the driver are their sums: the value Σ_c π_c h(R_c)
+with the non-negative correction h, and the gradient Σ_c π_c h'(R_c) ∇R_c.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unbag.distributed.instances import Instances
+from unbag.distributed.partitions import Partitions, share
+from unbag.kernels import Kernel
+from unbag.losses import ClassLoss
+from unbag.objectives import Objective, Shifted
+from unbag.risk import CorrectedRisk
+
+Floats = NDArray[np.float64]
+
+# Scores, and values of basis functions, of rows that are worked on together. Dask sets up its
+# workers to give memory back to the system at once, so that arrays of 64 kB or more, which come
+# with fresh pages every time, took three times as long.
+_BLOCK_SCORES = 2**12
+_BLOCK_VALUES = 2**19
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """What scores are made of, f = Σ_j c_j b_j, and the loss of a score.
+
+    Attributes
+    ----------
+    loss : ClassLoss
+    kernel : Kernel or None
+        b_j(x) = k(x, z_j), or waves; None stands for the features themselves.
+    points : ndarray of shape (n_points, n_features) or None
+        The z_j.
+    intercept : bool
+        Whether a constant is added, as the last function.
+    """
+
+    loss: ClassLoss
+    kernel: Kernel | None = None
+    points: NDArray[Any] | None = None
+    intercept: bool = False
+
+    def values(self, X: NDArray[Any]) -> Floats:
+        """b_j(x) for every row: shape (n_rows, n_functions), without the intercept."""
+        # what came from another worker may lie at odd addresses, where products are slow
+        X = np.require(X, np.float64, "A")
+        return X if self.kernel is None else self.kernel.block(X, self.points, np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class RowWeights:
+    """What each instance weighs in several problems, by the entry of its bag.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (n_problems, n_classes, n_entries)
+    offsets : ndarray of shape (n_problems, n_outputs)
+        What is added to scores.
+    """
+
+    weights: Floats
+    offsets: Floats
+
+    def __sizeof__(self) -> int:
+        return self.weights.nbytes + self.offsets.nbytes
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """Functions to be evaluated: their coefficients (columns, outputs, functions) and problems."""
+
+    coefficients: Floats
+    problem: NDArray[np.intp]
+    gradient: bool
+
+
+def partial_risks(
+    group: list[Instances], model: Model, table: RowWeights, request: Request
+) -> tuple[Floats, Floats]:
+    """R_c and ∇R_c of some partitions: (columns, classes), (columns, classes, outputs, functions).
+
+    A gradient that was not requested has no entries.
+    """
+    coef, problem = request.coefficients, request.problem
+    columns, outputs, n_functions = coef.shape
+    n_classes = table.weights.shape[1]
+    slopes = coef[..., :-1] if model.intercept else coef
+    constant = table.offsets[problem] + (coef[..., -1] if model.intercept else 0.0)
+    risks = np.zeros((columns, n_classes))
+    gradient = np.zeros((columns, n_classes, outputs, n_functions * request.gradient))
+    ones = np.eye(n_classes)[:, None, :, None]
+    n_values = max(slopes.shape[-1], 1)
+    size = max(64, min(_BLOCK_SCORES // (columns * outputs), _BLOCK_VALUES // n_values))
+    for X, entry in (block for instances in group for block in instances.blocks(size)):
+        values = model.values(X)
+        scores = (slopes.reshape(columns * outputs, -1) @ values.T).reshape(columns, outputs, -1)
+        scores += constant[:, :, None]
+        losses, pull_back = model.loss.evaluate(scores)
+        weights = np.take(table.weights, entry, axis=2)
+        if len(weights) > 1:
+            weights = weights[problem]
+        risks += np.sum(weights * losses, axis=2)
+        if not request.gradient:
+            continue
+        for c in range(n_classes):
+            pull = (weights[:, c, None, :] * pull_back(ones[c])).reshape(columns * outputs, -1)
+            gradient[:, c, :, :n_values] += (pull @ values).reshape(slopes.shape)
+            if model.intercept:
+                gradient[:, c, :, -1] += pull.sum(axis=1).reshape(columns, outputs)
+    return risks, gradient
+
+
+def add(parts: list[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
+    """Sum what partitions give."""
+    risks, gradients = zip(*parts, strict=True)
+    return np.sum(risks, axis=0), np.sum(gradients, axis=0)
+
+
+class DistributedData:
+    """Instances in partitions, and a model whose functions of them are evaluated.
+
+    Parameters
+    ----------
+    instances : Partitions
+        Of lists of `Instances`.
+    model : Model
+    n_outputs : int
+    transform : ndarray of shape (n_functions, n_coefficients), optional
+        T, if what is searched and penalised are coefficients w with c = Tw.
+    """
+
+    def __init__(
+        self, instances: Partitions, model: Model, n_outputs: int, transform: Floats | None = None
+    ) -> None:
+        self.n_outputs = n_outputs
+        self._instances = instances
+        self._model = share(model)
+        self._transform = transform
+
+    def sums(
+        self, table: Any, theta: Floats, problem: NDArray[np.intp], *, gradient: bool
+    ) -> tuple[Floats, Floats]:
+        """R_c, and if asked for ∇R_c with respect to θ: (columns, classes, coefficients)."""
+        T = self._transform
+        coef = theta.reshape(len(theta), self.n_outputs, -1)
+        request = Request(coef if T is None else coef @ T.T, problem, gradient)
+        risks, slope = self._instances.reduce(partial_risks, add, self._model, table, request)
+        if T is not None and gradient:
+            slope = slope @ T
+        return risks, slope.reshape(*risks.shape, slope.shape[2] * slope.shape[3])
+
+
+class DistributedRisk:
+    """The corrected risk as a function of coefficients θ, of shape (columns, 1, coefficients).
+
+    Parameters
+    ----------
+    risk : Objective
+        The same risk over the table of bags: a `CorrectedRisk`, which may be shifted.
+    data : DistributedData
+    """
+
+    n_outputs = 1
+
+    def __init__(self, risk: Objective, data: DistributedData) -> None:
+        self._risk, table = read_risk(risk, data.n_outputs)
+        self._table = share(table)
+        self._data = data
+
+    def value(self, theta: Floats, problem: NDArray[np.intp]) -> Floats:
+        """Corrected risk per column."""
+        risks, _ = self._data.sums(self._table, theta[:, 0], problem, gradient=False)
+        return self._risk.combine(risks, problem)[0]
+
+    def value_and_gradient(self, theta: Floats, problem: NDArray[np.intp]) -> tuple[Floats, Floats]:
+        """Corrected risk per column and its gradient with respect to the coefficients."""
+        risks, gradient = self._data.sums(self._table, theta[:, 0], problem, gradient=True)
+        value, slope = self._risk.combine(risks, problem)
+        return value, slope[:, None, :] @ gradient
+
+
+def read_risk(objective: Objective, n_outputs: int) -> tuple[CorrectedRisk, RowWeights]:
+    """Take a risk over the table of bags apart: what the driver keeps, and what workers need."""
+    offsets, risk = np.zeros((1, n_outputs)), objective
+    if isinstance(objective, Shifted):
+        offsets, risk = objective.offsets, objective.objective
+    if not isinstance(risk, CorrectedRisk):
+        raise TypeError(f"{type(risk).__name__} is no sum over single instances.")
+    weights = risk.weights_of(np.arange(risk.n_problems))
+    return risk, RowWeights(weights, np.broadcast_to(offsets, (len(weights), n_outputs)))

@@ -1,0 +1,199 @@
+"""A cluster of separate processes: workers that die, are slow or come late, and tight memory."""
+
+import os
+import signal
+import time
+from functools import partial
+from pathlib import Path
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from dask.distributed import Client, LocalCluster
+
+import unbag.distributed.risk as risk
+from unbag import LinearMCMClassifier, LinearMCMClassifierCV, bag_target
+from unbag.datasets import make_gaussian_bags
+from unbag.distributed import DistributedClassifier, evaluate
+
+MEMORY = 600_000_000
+DATA = make_gaussian_bags(n_bags=24, bag_size=25, n_features=3, random_state=0)
+ORDER = np.random.default_rng(0).permutation(len(DATA.y))
+X, y = DATA.X[ORDER], DATA.y[ORDER]
+N_PARTITIONS = 6
+ROWS = len(y) // N_PARTITIONS
+ESTIMATOR = LinearMCMClassifier(tol=1e-8)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    options = {"threads_per_worker": 1, "dashboard_address": None, "memory_limit": MEMORY}
+    with LocalCluster(n_workers=2, **options) as cluster, Client(cluster):
+        yield cluster
+
+
+@pytest.fixture
+def client(cluster):
+    client = Client.current()
+    cluster.scale(2)
+    client.wait_for_workers(2, timeout=60)
+    return client
+
+
+def wait_until(holds, what):
+    end = time.monotonic() + 60
+    while not holds():
+        if time.monotonic() > end:
+            raise TimeoutError(f"Waited in vain until {what}.")
+        time.sleep(0.01)
+
+
+def read(number, folder, happening, block):
+    """Read a partition, note it down in a folder, and let something happen before."""
+    time_read = sum(1 for _ in Path(folder).glob(f"{number}-*"))
+    (Path(folder) / f"{number}-{time_read}-{os.getpid()}").touch()
+    happening(number, time_read, Path(folder))
+    return block
+
+
+def nothing(number, time_read, folder):
+    pass
+
+
+def dies(number, time_read, folder):  # noqa: ARG001
+    if number == 2 and time_read == 4:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def is_slow(number, time_read, folder):
+    if number == 0:
+        others = range(1, N_PARTITIONS)
+        wait_until(
+            lambda: all(any(folder.glob(f"{n}-{time_read}-*")) for n in others),
+            "all other partitions were read as often",
+        )
+
+
+def collections(folder, happening=nothing):
+    task = dask.delayed(read)
+    blocks = [
+        task(n, str(folder), happening, X[n * ROWS : (n + 1) * ROWS]) for n in range(N_PARTITIONS)
+    ]
+    parts = [da.from_delayed(block, (ROWS, X.shape[1]), dtype=float) for block in blocks]
+    return da.concatenate(parts), da.from_array(y, chunks=ROWS)
+
+
+def assert_same(model):
+    expected = ESTIMATOR.fit(X, y)
+    np.testing.assert_allclose(model.to_local().coef_, expected.coef_, atol=1e-6)
+    np.testing.assert_allclose(model.to_local().intercept_, expected.intercept_, atol=1e-6)
+
+
+def readers(folder):
+    return {int(path.name.split("-")[2]) for path in Path(folder).iterdir()}
+
+
+def happens_in_mid_fit(monkeypatch, action):
+    """Act once, here on the driver, between two evaluations."""
+    evaluate_risk = risk.DistributedRisk.value_and_gradient
+    calls = []
+
+    def counted(self, theta, problem):
+        calls.append(1)
+        if len(calls) == 4:
+            action()
+        return evaluate_risk(self, theta, problem)
+
+    monkeypatch.setattr(risk.DistributedRisk, "value_and_gradient", counted)
+    return calls
+
+
+@pytest.mark.usefixtures("client")
+class TestTheFitEndsWithTheSameModel:
+    def test_without_incidents(self, tmp_path):
+        parts = collections(tmp_path)
+        model = DistributedClassifier(ESTIMATOR, persist=True).fit(*parts)
+        assert_same(model)
+        # to describe them, and to keep them
+        assert len(list(tmp_path.iterdir())) == 2 * N_PARTITIONS
+        scores = model.decision_function(parts[0])
+        found = evaluate(parts[1], scores)["balanced_accuracy"].value
+        assert found == pytest.approx(ESTIMATOR.fit(X, y).score(X, y), abs=1e-9)
+
+    def test_a_search(self, tmp_path):
+        estimator = LinearMCMClassifierCV(alphas=[1e-1, 1e-3], cv=3, tol=1e-8)
+        model = DistributedClassifier(estimator).fit(*collections(tmp_path)).to_local()
+        np.testing.assert_allclose(model.coef_, estimator.fit(X, y).coef_, atol=1e-6)
+
+    def test_a_worker_dies_while_it_reads(self, tmp_path):
+        model = DistributedClassifier(ESTIMATOR, persist=False).fit(*collections(tmp_path, dies))
+        assert_same(model)
+        assert any(tmp_path.glob("2-5-*"))  # read again
+
+    def test_a_worker_dies_with_what_it_keeps(self, client, tmp_path, monkeypatch):
+        victim = min(client.run(os.getpid).values())
+        calls = happens_in_mid_fit(monkeypatch, partial(os.kill, victim, signal.SIGKILL))
+        model = DistributedClassifier(ESTIMATOR, persist=True).fit(*collections(tmp_path))
+        assert_same(model)
+        assert len(calls) > 4
+        assert victim in readers(tmp_path)
+        assert len(list(tmp_path.iterdir())) > 2 * N_PARTITIONS
+
+    def test_a_slow_worker(self, tmp_path):
+        model = DistributedClassifier(ESTIMATOR, persist=False).fit(*collections(tmp_path, is_slow))
+        assert_same(model)
+
+    def test_a_worker_that_joins_late(self, cluster, client, tmp_path, monkeypatch):
+        before = set(client.run(os.getpid).values())
+
+        def join():
+            cluster.scale(3)
+            client.wait_for_workers(3, timeout=60)
+
+        happens_in_mid_fit(monkeypatch, join)
+        model = DistributedClassifier(ESTIMATOR, persist=False).fit(*collections(tmp_path))
+        assert_same(model)
+        assert readers(tmp_path) - before  # it took its part
+
+
+COPIES = 25
+
+
+def many_rows(block):
+    return np.tile(block, (COPIES, 1))
+
+
+@pytest.mark.usefixtures("client")
+def test_more_data_than_the_memory_of_a_worker():
+    # copies of the same rows give the same model; their bags span all partitions
+    d = 200
+    base, n_partitions = np.random.default_rng(0).normal(size=(600, d)) + X[:, :1], 26
+    rows = 600 * COPIES
+    block = dask.delayed(base)
+    parts = [
+        da.from_delayed(dask.delayed(many_rows)(block), (rows, d), dtype=float)
+        for _ in range(n_partitions)
+    ]
+    one = bag_target(y["bag"], y["proportion"])
+    one["size"] *= COPIES * n_partitions
+    target = dask.delayed(one)
+    targets = [
+        da.from_delayed(dask.delayed(np.tile)(target, COPIES), (rows,), dtype=one.dtype)
+        for _ in range(n_partitions)
+    ]
+    large = da.concatenate(parts)
+    assert large.nbytes > MEMORY
+    estimator = LinearMCMClassifier(1.0, tol=1e-2)
+    model = DistributedClassifier(estimator).fit(large, da.concatenate(targets)).to_local()
+    expected = estimator.fit(base, y)
+    np.testing.assert_allclose(model.coef_, expected.coef_, atol=1e-6)
+
+
+@pytest.mark.usefixtures("client")
+def test_an_error_names_its_partition():
+    wrong = X.copy()
+    wrong[3 * ROWS + 5, 1] = np.nan
+    parts = da.from_array(wrong, chunks=(ROWS, -1)), da.from_array(y, chunks=ROWS)
+    with pytest.raises(ValueError, match=r"^Partition 3: X holds NaN.* row 5, column 1"):
+        DistributedClassifier(ESTIMATOR).fit(*parts)

@@ -1,0 +1,92 @@
+"""Directories of Parquet files, out of core, without a cluster."""
+
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+
+import unbag
+from unbag import LinearMCMClassifier, LinearMCMClassifierCV
+from unbag.datasets import make_gaussian_bags
+from unbag.distributed import DistributedClassifier, bags_from_frame, evaluate
+
+DATA = make_gaussian_bags(n_bags=12, bag_size=20, n_features=2, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def tables():
+    people = pd.DataFrame(DATA.X, columns=["age", "income"])
+    people["region"] = np.where(DATA.y["bag"] < 6, "north", "south")
+    people["year"] = 2020 + DATA.y["bag"] % 6
+    results = people.assign(share=DATA.y["proportion"], yes=DATA.labels)
+    results = results.groupby(["region", "year"], as_index=False).agg(
+        share=("share", "first"), yes=("yes", "sum"), n=("yes", "size")
+    )
+    return people.sample(frac=1, random_state=0, ignore_index=True), results
+
+
+@pytest.fixture(scope="module")
+def parquet(tables, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("people")
+    for number, part in enumerate(np.array_split(np.arange(240), 4)):
+        tables[0].iloc[part].to_parquet(folder / f"part-{number}.parquet")
+    return folder
+
+
+KEY = ["region", "year"]
+
+
+@pytest.mark.parametrize(
+    "known", [{"proportion": "share"}, {"positives": "yes", "size": "n"}, {"positives": "yes"}]
+)
+def test_the_same_as_tables_in_memory(tables, parquet, known):
+    X, y = bags_from_frame(dd.read_parquet(parquet), tables[1], on=KEY, **known)
+    X_local, y_local = unbag.bags_from_frame(*tables, on=KEY, **known)
+    pd.testing.assert_frame_equal(X.compute().reset_index(drop=True), X_local, check_dtype=False)
+    np.testing.assert_array_equal(y.compute(), y_local)
+
+
+def test_fit_and_evaluate_out_of_core(tables, parquet):
+    X, y = bags_from_frame(dd.read_parquet(parquet), tables[1], on=KEY, proportion="share")
+    estimator = LinearMCMClassifierCV(alphas=[1e-2, 1e-3], cv=3, tol=1e-8)
+    model = DistributedClassifier(estimator, persist=False).fit(X, y)
+    local = estimator.fit(*unbag.bags_from_frame(*tables, on=KEY, proportion="share"))
+    np.testing.assert_allclose(model.to_local().coef_, local.coef_, atol=1e-6)
+    found = evaluate(y, model.decision_function(X))
+    X_local, y_local = unbag.bags_from_frame(*tables, on=KEY, proportion="share")
+    expected = unbag.metrics.evaluate(y_local, local.decision_function(X_local))
+    assert found["roc_auc"].value == pytest.approx(expected["roc_auc"].value, abs=1e-9)
+
+
+def test_bags_of_one_table_only(tables, parquet):
+    frame = dd.read_parquet(parquet)
+    with pytest.raises(ValueError, match="pass unmatched='drop'"):
+        bags_from_frame(frame, tables[1].iloc[2:], on=KEY, proportion="share")
+    X, y = bags_from_frame(frame, tables[1].iloc[2:], on=KEY, proportion="share", unmatched="drop")
+    local = unbag.bags_from_frame(
+        tables[0], tables[1].iloc[2:], on=KEY, proportion="share", unmatched="drop"
+    )
+    estimator = LinearMCMClassifier(tol=1e-8)
+    model = DistributedClassifier(estimator).fit(X, y).to_local()
+    np.testing.assert_allclose(model.coef_, estimator.fit(*local).coef_, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"on": "county"}, "has no column 'county'"),
+        ({"proportion": "shares"}, "did you mean 'share'"),
+        ({"positives": "yes"}, "either proportion or positives"),
+        ({"proportion": None, "positives": "yes", "size": "share"}, "bag"),
+        ({"unmatched": "keep"}, "unmatched must be"),
+    ],
+)
+def test_mistakes(tables, parquet, change, message):
+    options = {"on": KEY, "proportion": "share", **change}
+    with pytest.raises(ValueError, match=message):
+        bags_from_frame(dd.read_parquet(parquet), tables[1], **options)
+
+
+def test_a_table_in_memory_is_no_dask_frame(tables):
+    with pytest.raises(TypeError, match="takes tables in memory"):
+        bags_from_frame(*tables, on=KEY, proportion="share")
