@@ -82,10 +82,11 @@ def read_bags(
 
 def _in_types(X: Any, schema: Schema) -> Any:
     """Bring a table into the types of its own schema, without a copy of what has them already."""
+    dtypes, present = schema.dtypes, dict(X.dtypes)
     other = {
         column.name: convert(X[column.name], column.kind)
         for column in schema.columns
-        if str(X[column.name].dtype) != schema.dtypes[column.name]
+        if str(present[column.name]) != dtypes[column.name]
     }
     return X.assign(**other) if other else X
 

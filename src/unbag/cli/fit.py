@@ -10,7 +10,7 @@ from unbag.bags import check_bag_target
 from unbag.cli.data import BagData, read_bags
 from unbag.cli.modelling import evaluation_record, make_model, with_class_names
 from unbag.cli.options import add_fitting, add_json, add_parser, add_quiet, add_tables
-from unbag.cli.output import counted, need, plain, say, show, show_json
+from unbag.cli.output import counted, need, plain, say, show, show_json, writing
 from unbag.metrics import Evaluation, cross_val_evaluate
 from unbag.persistence import save_model
 from unbag.reports import fit_report
@@ -105,7 +105,8 @@ def _evaluate(pipeline: Any, data: BagData, options: argparse.Namespace) -> Eval
     try:
         if options.report is None:
             return cross_val_evaluate(pipeline, data.X, data.y, **shared)
-        return fit_report(pipeline, data.X, data.y, path=options.report, **shared).evaluation
+        with writing(options.report):
+            return fit_report(pipeline, data.X, data.y, path=options.report, **shared).evaluation
     except ValueError as error:
         raise ValueError(
             f"the model was fitted but cannot be evaluated in {options.folds} folds: {error} "

@@ -24,8 +24,8 @@ from unbag.models import (
 
 # Rows up to which "auto" takes a kernel model.
 MOST_FOR_KERNEL = 5000
-# A search for the penalty keeps the scores of 66 fits. Of many rows it is therefore made on some,
-# in no fewer bags than these.
+# A search for the penalty is 66 fits, and as many again in every fold of the evaluation. Of many
+# rows it is therefore made on some, in no fewer bags than these.
 _BAGS_FOR_SEARCH = 20
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -84,6 +86,17 @@ def need(*modules: str, extra: str) -> None:
             f"this command needs {' and '.join(missing)}; install with: "
             f"pip install 'unbag[{extra}]'"
         )
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Name the file in an error of the system, which names a draft of it or nothing."""
+    try:
+        yield
+    except OSError as error:
+        if error.strerror is None:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 def _cell(value: Any) -> str:

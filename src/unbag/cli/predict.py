@@ -15,9 +15,10 @@ from tqdm import tqdm
 from unbag.cli.data import check_columns, say_differences
 from unbag.cli.loading import add_model, class_names, open_model
 from unbag.cli.options import add_json, add_parser, add_quiet, by_commas, whole_number
-from unbag.cli.output import counted, need, say, show_json
+from unbag.cli.output import counted, need, safe, say, show_json
 from unbag.schema import SchemaReport
 from unbag.tables import column_names, read_chunks, write_table
+from unbag.tables.writing import as_text
 
 _EXAMPLES = """examples:
   unbag predict model.unbag new.parquet -o scores.parquet
@@ -164,6 +165,12 @@ def _write(frames: Iterator[Any], output: str) -> int:
         return write_table(frames, output)
     n_rows = 0
     for frame in frames:
-        frame.to_csv(sys.stdout, index=False, header=not n_rows, lineterminator="\n")
+        text = as_text(frame, header=not n_rows)
+        sys.stdout.write(safe(text) if _on_terminal() else text)
         n_rows += len(frame)
     return n_rows
+
+
+def _on_terminal() -> bool:
+    """Whether names are shown, which must not be obeyed; a pipe or file gets them as they are."""
+    return sys.stdout.isatty()

@@ -9,7 +9,7 @@ from typing import Any
 from unbag.cli.data import read_bags
 from unbag.cli.modelling import make_model
 from unbag.cli.options import add_fitting, add_parser, add_quiet, add_tables
-from unbag.cli.output import need, show
+from unbag.cli.output import need, show, writing
 from unbag.reports import fit_report
 
 _EXAMPLES = """examples:
@@ -53,15 +53,16 @@ def run(options: argparse.Namespace) -> int:
         raise OSError(f"the folder of {options.output} does not exist")
 
     data = read_bags(options)
-    report = fit_report(
-        make_model(options, data),
-        data.X,
-        data.y,
-        cv=options.folds,
-        title=options.title,
-        path=options.output,
-        random_state=options.seed,
-        verbose=0 if options.quiet else 1,
-    )
+    with writing(options.output):
+        report = fit_report(
+            make_model(options, data),
+            data.X,
+            data.y,
+            cv=options.folds,
+            title=options.title,
+            path=options.output,
+            random_state=options.seed,
+            verbose=0 if options.quiet else 1,
+        )
     show(f"{report}\n\nPage: {options.output}")
     return 0

@@ -87,10 +87,11 @@ def named(table: TableFile, done: str = "read") -> Iterator[None]:
         yield
     except TableError:
         raise
-    except (ValueError, OSError, *damaged, *clumsy) as error:
+    except (ValueError, OSError, MemoryError, *damaged, *clumsy) as error:
         words = str(error).strip() or type(error).__name__
         reason = "".join(c if c.isprintable() else repr(c)[1:-1] for c in words.splitlines()[0])
-        told = OSError if isinstance(error, OSError) else ValueError
+        kept = (OSError, MemoryError)
+        told = next((kind for kind in kept if isinstance(error, kind)), ValueError)
         what = f"{table.format}{table.compression}"
         raise told(f"{table} cannot be {done} as {what}: {reason}") from None
 

@@ -141,7 +141,8 @@ def _check(table: TableFile, columns: Sequence[str] | None) -> list[str]:
     present = check_text(table) if table.format in SEPARATORS else arrow_names(table)
     if isinstance(columns, str):
         raise TableError(f"columns must be a list of columns, such as [{columns!r}].")
-    absent = [name for name in columns or () if name not in set(present)]
+    known = set(present)
+    absent = [name for name in columns or () if name not in known]
     if absent:
         raise TableError(f"{table} has no column {shown_value(absent[0])}")
     return present if columns is None else list(dict.fromkeys(columns))

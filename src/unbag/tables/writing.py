@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import bz2
+import csv
 import gzip
 import lzma
+import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
@@ -45,6 +47,8 @@ def write_table(frames: Iterable[Any], path: str | Path) -> int:
         with named(table, "written"):
             with draft.open("xb") as file:
                 n_rows = _write(_apart(frames), table, file)
+            with draft.open("r+b") as file:  # again, since some writers close it
+                os.fsync(file.fileno())
             draft.replace(table.path)
     except BaseException as error:
         draft.unlink(missing_ok=True)
@@ -89,6 +93,16 @@ def _write(frames: Iterable[Any], table: TableFile, file: IO[bytes]) -> int:
     return n_rows
 
 
+def as_text(frame: Any, separator: str = ",", header: bool = True) -> str:
+    """Write a frame as the lines of a text table."""
+    options = {"sep": separator, "index": False, "header": header, "lineterminator": "\n"}
+    text: str = frame.to_csv(None, **options)
+    if "\r" in text:
+        # not quoted by itself before Python 3.13, and read as the end of a line
+        text = frame.to_csv(None, **options, quoting=csv.QUOTE_NONNUMERIC)
+    return text
+
+
 def _writer(
     table: TableFile, file: IO[bytes], first: Any, stack: ExitStack
 ) -> Callable[[Any], None]:
@@ -103,10 +117,7 @@ def _writer(
         separator, header = SEPARATORS[table.format], [True]
 
         def add_text(frame: Any) -> None:
-            text = frame.to_csv(
-                None, sep=separator, index=False, header=header[0], lineterminator="\n"
-            )
-            stream.write(text.encode())
+            stream.write(as_text(frame, separator, header[0]).encode())
             header[0] = False
 
         return add_text

@@ -1,0 +1,99 @@
+"""The tutorial does what it says: its commands run, and print what the page shows.
+
+Below each block of commands the page may show what they print. ``...`` stands for anything left
+out, and numbers may differ in what rounding and other versions of libraries change.
+"""
+
+import contextlib
+import importlib.util
+import io
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from threadpoolctl import threadpool_limits
+
+from unbag.cli import main
+
+ROOT = Path(__file__).parent.parent
+PAGE = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
+NUMBER = r"-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?"
+
+
+def blocks():
+    return re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL)
+
+
+def differences(shown, printed):
+    """Where the page shows another text or, by more than rounding, other numbers."""
+    shown, printed = (" ".join(text.split()) for text in (shown, printed))
+    pattern = re.escape(re.sub(NUMBER, "\0", shown)).replace("\0", f"({NUMBER})")
+    found = re.fullmatch(pattern.replace(re.escape("..."), ".*?"), printed)
+    if found is None:
+        return [printed]
+    pairs = zip(re.findall(NUMBER, shown), found.groups(), strict=True)
+    values = [[float(text.replace(",", "")) for text in pair] for pair in pairs]
+    return [pair for pair in values if pair[0] != pytest.approx(pair[1], rel=0.01, abs=0.005)]
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed", "same"),
+    [
+        ("auc 0.852 of 60", "auc  0.8524\nof 60", True),
+        ("auc 0.86", "auc 0.85", False),
+        ("auc 0.86\n...\n", "auc 0.86 and 3 lines\nmore", True),
+        ("...\nauc 0.86", "more\nauc 0.86", True),
+        ("auc 0.86", "auc 0.86\nmore", False),
+        ("7,200 rows", "7,300 rows", False),
+        ("-1.63", "1.63", False),
+        ("R000,81,24.52", "R000,81,24.62", True),
+        ("R000,81,24.52", "R000,81,25.52", False),
+    ],
+)
+def test_what_counts_as_the_same(shown, printed, same):
+    assert (differences(shown, printed) == []) is same
+
+
+def run_command(monkeypatch, program, *arguments):
+    """Do what a line of the page says."""
+    if program == "cd":
+        monkeypatch.chdir(*arguments)
+    elif program == "head":
+        print(*Path(arguments[1]).read_text().splitlines()[: -int(arguments[0])], sep="\n")
+    elif program == "python":
+        spec = importlib.util.spec_from_file_location("example", ROOT / arguments[0])
+        example = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(example)
+        example.main([])
+    else:
+        assert program == "unbag"
+        remarks = io.StringIO()
+        with contextlib.redirect_stderr(remarks):
+            code = main(list(arguments))
+        # what is wrong is part of the page; progress and remarks are not
+        print(remarks.getvalue() if code else "", end="")
+
+
+def test_the_page_shows_what_comes_out(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    names, done, printed, n_shown = {}, [], io.StringIO(), 0
+    for language, block in blocks():
+        if language == "text":
+            assert differences(block, printed.getvalue()) == []
+            n_shown += 1
+            continue
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed), threadpool_limits(1):
+            if language == "python":
+                exec(block, names)
+                continue
+            for line in map(shlex.split, block.replace("\\\n", "").splitlines()):
+                run_command(monkeypatch, *line)
+                done.append(line)
+    assert n_shown == 7
+    assert [line[1] for line in done if line[0] == "unbag"] == [
+        *("inspect", "inspect", "fit", "predict", "evaluate", "inspect")
+    ]
+    assert (tmp_path / "conversions" / "page.html").exists()
