@@ -181,7 +181,8 @@ def add_count_noise(
     distribution : {"laplace", "gaussian"}
         Of the noise. Several classes get independent noise.
     random_state : int, RandomState or None
-        Makes the noise repeatable.
+        Makes the noise repeatable. Do not give the seed that made the bags: the same random
+        numbers would make their shares, and noise that depends on the shares is another thing.
 
     Returns
     -------
