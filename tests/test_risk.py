@@ -560,3 +560,21 @@ def test_corrected_risk_of_three_classes_averages_to_the_true_risk():
     assert (np.abs(average - truth) < 4 * error).all()
     biased, _ = mean_and_error(np.array(plain))
     assert (np.abs(biased - truth) > 10 * error).any()
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_blocks_of_instances_change_nothing(monkeypatch, n_classes):
+    rng = np.random.default_rng(0)
+    bag, labels = rng.integers(20, size=501), rng.integers(n_classes, size=501)
+    counts = {b: np.bincount(labels[bag == b], minlength=n_classes) for b in range(20)}
+    bags = check_bag_target(bag_target(bag, counts=counts))
+    W = decontamination_weights(bags)
+    prior = np.full(n_classes, 1 / n_classes)
+    risk = CorrectedRisk(np.stack([W, W / 2]), bags, get_loss("logistic", n_classes), prior)
+    scores = rng.normal(size=(4, risk.n_outputs, 501))
+    problem = np.array([0, 1, 1, 0])
+    whole = risk.value_and_gradient(scores, problem)
+    monkeypatch.setattr("unbag.risk._BLOCK_SCORES", 100)
+    blocks = risk.value_and_gradient(scores, problem)
+    np.testing.assert_allclose(blocks[0], whole[0], rtol=1e-12)
+    np.testing.assert_allclose(blocks[1], whole[1], rtol=1e-12, atol=1e-16)

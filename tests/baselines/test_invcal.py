@@ -361,7 +361,7 @@ class TestInvCalClassifierCV:
             ({"gammas": 0.1}, "gammas must be a list of widths, not 0.1"),
             ({"gammas": None}, "gammas must be a list of widths, not None"),
             ({"gammas": []}, "gammas must be a list of widths"),
-            ({"gammas": [0.1, "wide"]}, "gamma must be 'scale', 'auto' or a number"),
+            ({"gammas": [0.1, "narrow"]}, "gamma must be 'wide', 'scale', 'auto' or a number"),
             ({"cv": 1}, "at least 2"),
             ({"kernel": "sigmoid"}, "kernel must be one of"),
         ],

@@ -28,7 +28,7 @@ ESTIMATOR = LinearMCMClassifier(tol=1e-8)
 
 @pytest.fixture(scope="module")
 def cluster():
-    options = {"threads_per_worker": 1, "dashboard_address": None, "memory_limit": MEMORY}
+    options = {"threads_per_worker": 1, "dashboard_address": ":0", "memory_limit": MEMORY}
     with LocalCluster(n_workers=2, **options) as cluster, Client(cluster):
         yield cluster
 

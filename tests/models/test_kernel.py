@@ -130,7 +130,7 @@ def test_nonnegative_correction_keeps_class_risks_up():
     ("settings", "message"),
     [
         ({"kernel": "gauss"}, "kernel must be one of"),
-        ({"gamma": "wide"}, "gamma must be"),
+        ({"gamma": "narrow"}, "gamma must be"),
         ({"gamma": -1.0}, "gamma must be positive"),
         ({"precision": "half"}, "precision must be"),
         ({"kernel": "precomputed"}, "must be square"),

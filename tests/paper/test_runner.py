@@ -5,9 +5,9 @@ import subprocess
 import sys
 
 import pytest
-from distributed import Client, LocalCluster
 from joblib import parallel_config
 
+from distributed import Client, LocalCluster
 from unbag.paper import METHODS, Setting, Task, make_tasks, read_rows, run_tasks
 from unbag.paper.runner import pack_rows, pending, run_task
 
@@ -123,7 +123,7 @@ def test_wrong_tasks_are_named(change, message):
 def test_a_dask_cluster_takes_the_trials_over(tmp_path):
     tasks = small_tasks(trials=1)
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
         Client(cluster),
         parallel_config(backend="dask"),
     ):

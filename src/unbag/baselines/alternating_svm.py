@@ -378,7 +378,9 @@ class AlternatingSVMClassifierCV(AlternatingModel):
             raise ValueError(f"gammas must be a list of numbers or names, not {gammas!r}.")
         for gamma in gammas:
             if not isinstance(gamma, str | Real):
-                raise ValueError(f"gamma must be 'scale', 'auto' or a number, not {gamma!r}.")
+                raise ValueError(
+                    f"gamma must be 'wide', 'scale', 'auto' or a number, not {gamma!r}."
+                )
         kernels = [self._make_kernel(X, gamma) for gamma in gammas]
         return sorted(
             {kernel.gamma: kernel for kernel in kernels}.values(), key=lambda kernel: kernel.gamma

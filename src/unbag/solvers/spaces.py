@@ -104,7 +104,7 @@ class LinearSpace:
         rows = xp.reshape(theta, (-1, self._d + self._intercept))
         product = rows[:, : self._d] @ self._X.T
         if self._intercept:
-            product = product + rows[:, self._d :]
+            product += rows[:, self._d :]
         return xp.reshape(product, (-1, self._outputs, self._n))
 
     def gradient(self, score_gradient: Array) -> Array:  # noqa: D102
