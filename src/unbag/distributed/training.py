@@ -12,15 +12,15 @@ from sklearn.base import clone
 from unbag.distributed.instances import RemoteRows
 from unbag.distributed.partitions import Partitions
 from unbag.distributed.risk import DistributedData, DistributedRisk, Model
-from unbag.distributed.search import fold_problems, selection_risks
+from unbag.distributed.search import selection_risks
 from unbag.distributed.table import BagTable
 from unbag.kernel_features import choose_approximation, make_features
 from unbag.kernels import make_kernel
-from unbag.models.base import SearchMixin, _warn_not_converged, check_alphas, check_positive
+from unbag.models.base import SearchMixin, check_alphas, check_positive, warn_not_converged
 from unbag.models.corrected import CorrectedRiskClassifier
 from unbag.models.kernel import KernelModel
 from unbag.models.linear import LinearMCMClassifier, LinearModel
-from unbag.models.search import Problems, Training
+from unbag.models.search import Problems, Training, fold_problems
 from unbag.progress import column_progress
 from unbag.solvers import Solution, minimise
 from unbag.solvers.parameters import ParameterSpace
@@ -146,7 +146,7 @@ class DistributedFit:
             )
         failed = int((~solution.converged).sum())
         if failed:
-            _warn_not_converged(failed, n_columns, training.max_iter)
+            warn_not_converged(failed, n_columns, training.max_iter)
         return solution
 
     def _store(self, solution: Solution, column: int) -> None:

@@ -229,7 +229,7 @@ class FitMixin(ObjectiveClassifier):
         self.n_iter_ = int(max(1, fits.n_iter[0]))
         self.converged_ = bool(fits.converged[0])
         if not self.converged_:
-            _warn_not_converged(1, 1, self.max_iter)
+            warn_not_converged(1, 1, self.max_iter)
         return self
 
 
@@ -265,7 +265,7 @@ class SearchMixin(ObjectiveClassifier):
         self.n_iter_ = int(max(1, found.fits.n_iter[found.best]))
         self.converged_ = bool(found.fits.converged[found.best])
         if found.n_failed:
-            _warn_not_converged(found.n_failed, (len(held) + 1) * len(penalties), self.max_iter)
+            warn_not_converged(found.n_failed, (len(held) + 1) * len(penalties), self.max_iter)
         return self
 
 
@@ -286,7 +286,8 @@ def check_alphas(alphas: Any) -> NDArray[np.float64]:
     return np.unique(values)[::-1]
 
 
-def _warn_not_converged(n_failed: int, n_fits: int, max_iter: int) -> None:
+def warn_not_converged(n_failed: int, n_fits: int, max_iter: int) -> None:
+    """Say that fits were given up."""
     warnings.warn(
         f"{n_failed} of {n_fits} fit(s) did not converge within max_iter={max_iter} iterations; "
         "raise max_iter, or scale the features.",

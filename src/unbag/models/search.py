@@ -166,17 +166,14 @@ def search(
         Whether the criterion is that of all out-of-fold scores together, with the weights of all
         bags, or the mean over folds of that of each fold's bags alone.
     """
-    if selection not in get_args(Selection):
-        raise ValueError(f"selection must be 'pooled' or 'folds', not {selection!r}.")
+    check_selection(selection)
     held_out = HeldOut(bags, held, len(penalties))
     if selection == "pooled" and not held_out.once:
         raise ValueError(
             "selection='pooled' needs a cv that holds out every bag exactly once, such as "
             "unbag.BagKFold; with other splitters use selection='folds'."
         )
-    on_all = training.whole(bags)
-    folds = fold_weights(bags, held, training)
-    problems = Problems(np.stack([*on_all.weights, *folds]), np.vstack([on_all.included, ~held]))
+    problems = fold_problems(bags, held, training)
     # fits of the same penalty, which need about the same number of iterations, come together
     n_problems = len(held) + 1
     fits = training.solve(
@@ -188,7 +185,7 @@ def search(
         held_out.keep,
     )
     if selection == "pooled":
-        risks = criterion = _pooled_risks(held_out, bags, on_all, training)
+        risks = criterion = _pooled_risks(held_out, bags, training)
     else:
         risks = _risk_by_fold(held_out, bags, held, training)
         criterion = risks.mean(axis=0)
@@ -231,21 +228,25 @@ class HeldOut:
         return np.concatenate(parts, axis=1)[:, order].astype(float)
 
 
-def _pooled_risks(
-    held_out: HeldOut, bags: Bags, on_all: Problems, training: Training
-) -> NDArray[np.float64]:
+def _pooled_risks(held_out: HeldOut, bags: Bags, training: Training) -> NDArray[np.float64]:
     """Criterion of all out-of-fold scores together, one penalty at a time."""
-    criterion, problem = training.make_criterion(on_all, bags, None), np.zeros(1, dtype=np.intp)
+    criterion = training.make_criterion(training.whole(bags), bags, None)
+    problem = np.zeros(1, dtype=np.intp)
     n_penalties = held_out.n_penalties
     values = [criterion.value(held_out.of_penalty(p)[None], problem) for p in range(n_penalties)]
     return np.concatenate(values)
 
 
-def fold_weights(
-    bags: Bags, held: NDArray[np.bool_], training: Training
-) -> list[NDArray[np.float64]]:
-    """Weights of the bags that each fold trains on, zero for those it holds out."""
-    tables = []
+def check_selection(selection: Any) -> None:
+    """Refuse an unknown way to choose."""
+    if selection not in get_args(Selection):
+        raise ValueError(f"selection must be 'pooled' or 'folds', not {selection!r}.")
+
+
+def fold_problems(bags: Bags, held: NDArray[np.bool_], training: Training) -> Problems:
+    """Pose the problem of all bags, then for every fold that of the bags it trains on."""
+    on_all = training.whole(bags)
+    tables = [*on_all.weights]
     for number, out in enumerate(held):
         table = np.zeros((bags.n_bags, bags.n_classes))
         try:
@@ -256,29 +257,30 @@ def fold_weights(
                 "Use fewer folds, or the estimator without CV."
             ) from None
         tables.append(table)
-    return tables
+    return Problems(np.stack(tables), np.vstack([on_all.included, ~held]))
 
 
-def _risk_by_fold(
-    held_out: HeldOut, bags: Bags, held: NDArray[np.bool_], training: Training
-) -> NDArray[np.float64]:
-    """Criterion of each fold's held-out bags, weighed among themselves."""
-    risks, without = [], []
+def fold_criteria(
+    bags: Bags, held: NDArray[np.bool_], training: Training
+) -> dict[int, tuple[Objective, NDArray[np.intp]]]:
+    """Criterion of each fold's held-out bags, weighed among themselves, and their instances.
+
+    Folds whose bags are all alike have none; that is said.
+    """
+    found: dict[int, tuple[Objective, NDArray[np.intp]]] = {}
     for number, out in enumerate(held):
-        part, _ = bags.take(out)
+        part, rows = bags.take(out)
         try:
             alone = training.whole(part)
         except ValueError:
-            without.append(number + 1)
             continue
-        scores = held_out.of_fold(number)
-        criterion = training.make_criterion(alone, part, None)
-        risks.append(criterion.value(scores, np.zeros(len(scores), dtype=np.intp)))
-    if not risks:
+        found[number] = training.make_criterion(alone, part, None), rows
+    if not found:
         raise ValueError(
             "In no fold do the held-out bags differ in proportion, so that selection='folds' has "
             "nothing to go by; use selection='pooled' or fewer folds."
         )
+    without = [number + 1 for number in range(len(held)) if number not in found]
     if without:
         warnings.warn(
             f"The held-out bags of fold(s) {without} all have the same proportion and say nothing "
@@ -286,4 +288,14 @@ def _risk_by_fold(
             UserWarning,
             stacklevel=2,
         )
+    return found
+
+
+def _risk_by_fold(
+    held_out: HeldOut, bags: Bags, held: NDArray[np.bool_], training: Training
+) -> NDArray[np.float64]:
+    risks = []
+    for number, (criterion, _) in fold_criteria(bags, held, training).items():
+        scores = held_out.of_fold(number)
+        risks.append(criterion.value(scores, np.zeros(len(scores), dtype=np.intp)))
     return np.stack(risks)
