@@ -17,6 +17,11 @@ from unbag import LinearMCMClassifier, LinearMCMClassifierCV, bag_target
 from unbag.datasets import make_gaussian_bags
 from unbag.distributed import DistributedClassifier, evaluate
 
+pytestmark = pytest.mark.skipif(
+    "UNBAG_CLUSTER" not in os.environ,
+    reason="starts a cluster of processes; set UNBAG_CLUSTER=1 to run it",
+)
+
 MEMORY = 600_000_000
 DATA = make_gaussian_bags(n_bags=24, bag_size=25, n_features=3, random_state=0)
 ORDER = np.random.default_rng(0).permutation(len(DATA.y))
