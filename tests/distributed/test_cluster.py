@@ -17,10 +17,8 @@ from unbag import LinearMCMClassifier, LinearMCMClassifierCV, bag_target
 from unbag.datasets import make_gaussian_bags
 from unbag.distributed import DistributedClassifier, evaluate
 
-pytestmark = pytest.mark.skipif(
-    "UNBAG_CLUSTER" not in os.environ,
-    reason="starts a cluster of processes; set UNBAG_CLUSTER=1 to run it",
-)
+# one cluster, not one in every parallel test process
+pytestmark = pytest.mark.xdist_group("cluster")
 
 MEMORY = 600_000_000
 DATA = make_gaussian_bags(n_bags=24, bag_size=25, n_features=3, random_state=0)
@@ -34,8 +32,15 @@ ESTIMATOR = LinearMCMClassifier(tol=1e-8)
 @pytest.fixture(scope="module")
 def cluster():
     options = {"threads_per_worker": 1, "dashboard_address": ":0", "memory_limit": MEMORY}
-    with LocalCluster(n_workers=2, **options) as cluster, Client(cluster):
-        yield cluster
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        # a cluster without workers would wait for some forever
+        dask.config.set({"distributed.scheduler.no-workers-timeout": "60s"}),
+    ):
+        # workers import this file for what it defines, by the name that pytest gave it
+        patch.syspath_prepend(Path(__file__).parents[__name__.count(".")])
+        with LocalCluster(n_workers=2, **options) as cluster, Client(cluster):
+            yield cluster
 
 
 @pytest.fixture
