@@ -3,6 +3,7 @@
     python benchmarks/gpu.py table1 --device cuda      # 80 searches, one after the other
     python benchmarks/gpu.py table1 --jobs 4           # the same, four processes at a time
     python benchmarks/gpu.py large --device cuda       # n = 100,000, the whole kernel matrix
+    python benchmarks/gpu.py linear --device cuda      # n = 10,000,000, the linear model
     python benchmarks/gpu.py agree --device cuda       # scores against those of NumPy
 
 Seconds are those of `fit`: the rows to the device, the kernel matrix, the search over 5 folds and
@@ -22,7 +23,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.metrics import roc_auc_score
 
-from unbag import KernelMCMClassifierCV
+from unbag import KernelMCMClassifierCV, LinearMCMClassifier, LinearMCMClassifierCV
 from unbag.datasets import make_gaussian_bags
 from unbag.paper import Setting, make_trial
 from unbag.provenance import provenance_line
@@ -72,7 +73,7 @@ def counted() -> Iterator[Products]:
         KernelSpace.dual = plain  # type: ignore[method-assign]
 
 
-def timed_fit(model: KernelMCMClassifierCV, X: Any, y: Any) -> float:
+def timed_fit(model: Any, X: Any, y: Any) -> float:
     start = time.perf_counter()
     model.fit(X, y)
     return time.perf_counter() - start
@@ -126,10 +127,7 @@ def large(device: str | None, n: int) -> None:
     start = time.perf_counter()
     auc = roc_auc_score(data.labels[:20000], model.decision_function(data.X[:20000]))
     print(f"20,000 predictions in {time.perf_counter() - start:.1f} s, AUC {auc:.4f}")
-    if device is not None and device.startswith("cuda"):
-        import torch
-
-        print(f"peak memory on the device: {torch.cuda.max_memory_allocated() / 1e9:.1f} GB")
+    print_peak(device)
     start = time.perf_counter()
     by_landmarks = KernelMCMClassifierCV(
         objective="corrected", approximation="nystroem", device=device
@@ -137,6 +135,31 @@ def large(device: str | None, n: int) -> None:
     spent = time.perf_counter() - start
     auc = roc_auc_score(data.labels[:20000], by_landmarks.decision_function(data.X[:20000]))
     print(f"Nyström, 1,000 landmarks: {spent:.1f} s, AUC {auc:.4f}", flush=True)
+
+
+def linear(device: str | None, n: int) -> None:
+    warm_up(device)
+    data = make_gaussian_bags(
+        n_bags=n // 100, bag_size=100, n_features=20, separation=2.0, random_state=0
+    )
+    X = data.X.astype(np.float32)
+    for model in (LinearMCMClassifier(device=device), LinearMCMClassifierCV(device=device)):
+        seconds = timed_fit(model, X, data.y)
+        print(f"{type(model).__name__}, {n:,} x 20: {seconds:.1f} s, {model.n_iter_} iterations")
+        print_peak(device)
+    here = LinearMCMClassifier()
+    seconds = timed_fit(here, X, data.y)
+    there = LinearMCMClassifier(device=device).fit(X, data.y)
+    apart = np.abs(here.decision_function(X[:20000]) - there.decision_function(X[:20000])).max()
+    print(f"NumPy: {seconds:.1f} s; scores differ by at most {apart:.1e}", flush=True)
+
+
+def print_peak(device: str | None) -> None:
+    if device is not None and device.startswith("cuda"):
+        import torch
+
+        peak = torch.cuda.max_memory_allocated() / 1e9
+        print(f"peak memory on the device: {peak:.1f} GB", flush=True)
 
 
 def agree(device: str | None) -> None:
@@ -167,12 +190,12 @@ def warm_up(device: str | None) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["table1", "large", "agree"])
+    parser.add_argument("what", choices=["table1", "large", "linear", "agree"])
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--objective", default="corrected")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--rows", type=int)
     options = parser.parse_args()
     print(provenance_line(), flush=True)
     if options.what == "table1" and options.jobs > 1:
@@ -180,7 +203,9 @@ def main() -> None:
     elif options.what == "table1":
         table1(options.device, options.objective, options.seeds)
     elif options.what == "large":
-        large(options.device, options.rows)
+        large(options.device, options.rows or 100_000)
+    elif options.what == "linear":
+        linear(options.device, options.rows or 10_000_000)
     else:
         agree(options.device)
 

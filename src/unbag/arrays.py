@@ -1,10 +1,20 @@
-"""Where computations run: NumPy by default, torch on a named device."""
+"""The small layer under all that runs on more than one kind of array: NumPy by default, or torch.
+
+Computations are written once, in the array API. Small numbers, one or a few per fit, live in NumPy
+always; what is here moves them there and back, since on a GPU it is such moves that take the time.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from unbag.losses import Array
+import numpy as np
+from array_api_compat import array_namespace, device, is_torch_array
+from numpy.typing import NDArray
+
+# Array of any namespace of the array API (NumPy, torch, ...).
+Array = Any
 
 
 def on_device(array: Any, device: str | None) -> Array:
@@ -22,3 +32,67 @@ def on_device(array: Any, device: str | None) -> Array:
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
         raise ValueError(f"device={device!r} cannot be used here: {reason}") from None
+
+
+def to_host(array: Array) -> NDArray[Any]:
+    """Bring an array of any namespace and device to NumPy."""
+    return array.cpu().numpy() if is_torch_array(array) else np.asarray(array)
+
+
+def beside(numbers: NDArray[Any], like: Array) -> Array:
+    """Bring NumPy numbers to where another array lives, in its type."""
+    if is_torch_array(like):
+        return _send(numbers, like, like.dtype)
+    return array_namespace(like).asarray(numbers, dtype=like.dtype, device=device(like))
+
+
+def index_beside(index: NDArray[np.intp], like: Array) -> Array:
+    """Bring an index to where the array that it is for lives."""
+    if is_torch_array(like):
+        return _send(index, like)
+    return array_namespace(like).asarray(index, device=device(like))
+
+
+def _send(array: NDArray[Any], like: Array, dtype: Any = None) -> Array:
+    """Send a NumPy array on its way to a device of torch, without waiting for its arrival."""
+    import torch
+
+    # in the type it shall have there: to change it on the way takes another step on the device
+    return torch.asarray(array, dtype=dtype).to(like.device, non_blocking=True)
+
+
+class Latest:
+    """What was last made for an array: a solver asks for the same columns again and again.
+
+    Parameters
+    ----------
+    make : callable
+        From an array, which nobody may write to afterwards, and anything else.
+    """
+
+    def __init__(self, make: Callable[..., Any]) -> None:
+        self._make = make
+        self._made_for: Any = None
+
+    def __call__(self, key: NDArray[Any], *others: Any) -> Any:
+        """Make it, unless the very same array was given last time."""
+        if key is not self._made_for:
+            self._made_for, self._made = key, self._make(key, *others)
+        return self._made
+
+
+def take(array: Array, index: Array, axis: int) -> Array:
+    """Take elements along an axis, by an index that lives where the array does."""
+    if is_torch_array(array):
+        # the array API's way looks for negative indices first, in four more steps
+        return array.index_select(axis, index)
+    return array_namespace(array).take(array, index, axis=axis)
+
+
+def put(array: Array, rows: NDArray[np.intp], values: Array) -> None:
+    """Write some elements of the first axis in place."""
+    if is_torch_array(array):
+        array.index_copy_(0, index_beside(rows, array), values)
+        return
+    for here, there in enumerate(rows.tolist()):
+        array[there, ...] = values[here, ...]

@@ -32,9 +32,8 @@ from sklearn.cluster import kmeans_plusplus
 from sklearn.utils import check_random_state
 from sklearn.utils.random import sample_without_replacement
 
-from unbag.arrays import on_device
+from unbag.arrays import Array, on_device
 from unbag.kernels import Kernel, Waves, check_feature_memory, memory_of, row_blocks
-from unbag.losses import Array
 
 Approximation = Literal["nystroem", "fourier"]
 

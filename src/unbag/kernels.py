@@ -10,7 +10,7 @@ import numpy as np
 from array_api_compat import array_namespace, device, is_torch_array
 from numpy.typing import NDArray
 
-from unbag.losses import Array
+from unbag.arrays import Array
 
 KERNELS = ("rbf", "linear", "poly", "precomputed")
 

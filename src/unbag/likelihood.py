@@ -33,9 +33,9 @@ import numpy as np
 from array_api_compat import array_namespace, device, is_numpy_array
 from numpy.typing import NDArray
 
+from unbag.arrays import Array, beside, take, to_host
 from unbag.bags import Bags
 from unbag.count_prior import CountPrior, fit_count_prior
-from unbag.losses import Array, to_host
 
 # The Cauchy integral leaves out what lies beyond a tail of e^−34.
 _TAIL = 34.0
@@ -178,7 +178,6 @@ class CountLikelihood:
     def _evaluate(
         self, scores: Array, problem: NDArray[np.intp], gradient: bool
     ) -> tuple[NDArray[np.float64], Array]:
-        xp = array_namespace(scores)
         problem = np.zeros_like(problem) if len(self.priors) == 1 else problem
         value = np.zeros(len(problem))
         found = []
@@ -187,18 +186,14 @@ class CountLikelihood:
             def evaluate(f: Array, part: _Group, columns: slice, nodes: Any = nodes) -> Array:
                 chosen = np.ix_(problem[columns], part.bags)
                 weights, log_weights = self._weights[chosen], self._log_weights[chosen]
-                p, log_w = (
-                    xp.asarray(_per_row(t[problem[columns]].T, part), device=device(f))
-                    for t in nodes
-                )
+                p, log_w = (beside(_per_row(t[problem[columns]].T, part), f) for t in nodes)
                 log_all, chance = _whatever_the_count(f, part, p, log_w, gradient)
                 log_one, chance_given = _given_count(f, part, gradient)
                 losses = to_host(log_all - log_one).reshape(weights.shape) - log_weights
                 value[columns] += np.sum(weights * losses, axis=1)
                 if not gradient:
                     return f
-                row_weights = xp.asarray(weights.reshape(-1), device=device(f))
-                return (chance - chance_given) * row_weights
+                return (chance - chance_given) * beside(weights.reshape(-1), f)
 
             found.append(_over_chunks(scores, group, evaluate))
         return value, self._in_order(found) if gradient else None
@@ -207,7 +202,7 @@ class CountLikelihood:
         """Join what was found for the groups, in the order of the instances."""
         xp = array_namespace(found[0])
         joined = xp.concat(found, axis=1)
-        return xp.take(joined, self._slots, axis=1)[:, None, :]
+        return take(joined, self._slots, axis=1)[:, None, :]
 
 
 def _fit_prior(
@@ -318,7 +313,7 @@ def _over_chunks(
         blocks = []
         for c in range(0, n_columns, column_step):
             columns = slice(c, min(c + column_step, n_columns))
-            f = xp.astype(xp.take(scores[columns, 0, :], rows, axis=1), xp.float64)
+            f = xp.astype(take(scores[columns, 0, :], rows, axis=1), xp.float64)
             f = xp.where(real, f, xp.asarray(_NOBODY, dtype=xp.float64, device=device(f)))
             f = xp.permute_dims(xp.reshape(f, shape), (2, 0, 1))
             result = work(xp.reshape(f, (n_slots, -1)), part, columns)
@@ -347,9 +342,8 @@ def _whatever_the_count(
     are 1 and r_j divided by the larger of both; a row that only fills up has the factor 1.
     """
     xp = array_namespace(f)
-    small = xp.exp(-xp.abs(f))
-    one = xp.ones_like(small)
-    x, y = xp.where(f > 0, small, one), xp.where(f > 0, one, small)
+    positive = 0.5 * (f + xp.abs(f))
+    x, y = xp.exp(-positive), xp.exp(f - positive)
     sizes = np.tile(part.sizes.astype(float), f.shape[1] // len(part.bags))
     # the product of sixteen factors neither underflows nor overflows
     n_products = -(-f.shape[0] // 16)
@@ -363,11 +357,11 @@ def _whatever_the_count(
         factors = odds[block, ...] * y
         factors += x
         logs.append(xp.sum(xp.log(xp.prod(factors, axis=2)), axis=1))
-    total = log_w + xp.log1p(-p) * xp.asarray(sizes, device=device(f)) + xp.concat(logs, axis=0)
+    total = log_w + xp.log1p(-p) * beside(sizes, f) + xp.concat(logs, axis=0)
     largest = xp.max(total, axis=0)
     powers = xp.exp(total - largest)
     scale = xp.sum(powers, axis=0)
-    log_sum = xp.sum(xp.clip(f, min=0.0), axis=0) + largest + xp.log(scale)
+    log_sum = xp.sum(positive, axis=0) + largest + xp.log(scale)
     chances = xp.zeros_like(y)
     if posterior:
         weights = (powers / scale)[:, None, None, :] * odds
@@ -390,10 +384,11 @@ def _given_count(f: Array, part: _Group, posterior: bool = True) -> tuple[Array,
         return xp.sum(xp.where(chosen, f, nothing), axis=0), xp.astype(chosen, xp.float64)
     tilt = _saddle_point(f, k)
     tilted, k = f + tilt, xp.astype(k, xp.float64)
-    small = xp.exp(-xp.abs(tilted))
-    q = xp.where(tilted >= 0, xp.ones_like(small), small) / (1.0 + small)
+    size = xp.abs(tilted)
+    positive, small = 0.5 * (tilted + size), xp.exp(-size)
+    q = xp.exp(tilted - positive) / (1.0 + small)
     doubled = 2.0 * small / (1.0 + small) ** 2  # 2 q (1 − q), without cancellation
-    log_scale = xp.sum(xp.clip(tilted, min=0.0) + xp.log1p(small), axis=0) - k * tilt
+    log_scale = xp.sum(positive + xp.log1p(small), axis=0) - k * tilt
     # the sum over M roots of unity holds the counts k, k ± M, ... of the tilted bag
     spread = float(xp.max(xp.sum(doubled, axis=0))) / 2
     tail = _TAIL / 3 + np.sqrt(_TAIL**2 / 9 + 2 * _TAIL * spread)
@@ -402,7 +397,7 @@ def _given_count(f: Array, part: _Group, posterior: bool = True) -> tuple[Array,
     n_roots = 2 * n_pairs + 1
     # the root 1 first, then one of every conjugate pair
     angles = 2 * np.pi / n_roots * np.arange(1, n_pairs + 1)[:, None]
-    angles = xp.asarray(angles, device=device(f))
+    angles = beside(angles, f)
     cos, sin = xp.cos(angles), xp.sin(angles)
     chance, chances = xp.ones_like(tilt), xp.ones_like(f)
     # two factors at a time: (1 + q w)(1 + q' w) = 1 + (q + q') w + q q' w²
@@ -440,18 +435,18 @@ def _saddle_point(f: Array, k: Array) -> Array:
     n, n_rows = f.shape
     ordered = xp.reshape(xp.sort(f, axis=0, descending=True), (-1,))
     below = k * n_rows + xp.arange(n_rows, dtype=k.dtype, device=device(f))
-    last_in, first_out = xp.take(ordered, below - n_rows), xp.take(ordered, below)
+    last_in, first_out = take(ordered, below - n_rows, 0), take(ordered, below, 0)
     # with k + 1 chances above n/(n + 1), or n − k + 1 below 1/(n + 1), the mean is beyond k
     low, high = -last_in - log(n), -first_out + log(n)
     tilt = -0.5 * (last_in + first_out)
     target = xp.astype(k, xp.float64)
     for _ in range(_MOST_STEPS):
         tilted = f + tilt
-        small = xp.exp(-xp.abs(tilted))
+        size = xp.abs(tilted)
+        small = xp.exp(-size)
         upper = 1.0 / (1.0 + small)
-        lower = small * upper
-        gap = target - xp.sum(xp.where(tilted >= 0, upper, lower), axis=0)
-        variance = xp.sum(upper * lower, axis=0)
+        gap = target - xp.sum(xp.exp(0.5 * (tilted - size)) * upper, axis=0)
+        variance = xp.sum(small * upper**2, axis=0)
         if bool(xp.all(gap**2 <= 0.04 * variance + 1e-4)):
             break
         low, high = xp.where(gap > 0, tilt, low), xp.where(gap > 0, high, tilt)

@@ -14,19 +14,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from math import inf, log
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import numpy as np
-from array_api_compat import array_namespace, is_torch_array, to_device
-from numpy.typing import NDArray
+from array_api_compat import array_namespace
 
-# Array of any namespace of the array API (NumPy, torch, ...).
-Array = Any
-
-
-def to_host(array: Array) -> NDArray[Any]:
-    """Bring an array of any namespace and device to NumPy."""
-    return np.asarray(to_device(array, "cpu") if is_torch_array(array) else array)
+from unbag.arrays import Array
 
 
 class ClassLoss(ABC):
@@ -141,6 +133,15 @@ class Loss(ClassLoss):
         return kappa_plus == kappa_minus == 0
 
 
+def sigmoid(scores: Array) -> Array:
+    """1/(1 + e^−t), without overflow: e^min(t, 0) / (1 + e^−|t|)."""
+    xp = array_namespace(scores)
+    size = xp.abs(scores)
+    # the exponential of a minimum is faster than a choice between two numbers, which processors
+    # cannot foresee
+    return xp.exp(0.5 * (scores - size)) / (1.0 + xp.exp(-size))
+
+
 class LogisticLoss(Loss):
     """φ(t) = log(1 + e^{−t}), φ'(t) = −1/(1 + e^t)."""
 
@@ -161,22 +162,20 @@ class LogisticLoss(Loss):
     def evaluate(self, scores: Array) -> tuple[Array, Callable[[Array], Array]]:
         """Both sides from one exponential, since ℓ₋(t) = ℓ₊(t) + t and ℓ₋' = ℓ₊' + 1."""
         xp = array_namespace(scores)
-        small = xp.exp(-xp.abs(scores))
-        positive = xp.clip(scores, min=0.0)
-        shared = xp.log1p(small)
-        losses = xp.concat([shared + positive, shared + (positive - scores)], axis=1)
+        size = xp.abs(scores)
+        positive, small = 0.5 * (scores + size), xp.exp(-size)
+        negative, shared = positive - scores, xp.log1p(small)
+        losses = xp.concat([shared + positive, shared + negative], axis=1)
 
         def pull_back(weights: Array) -> Array:
-            chance = xp.where(scores >= 0, 1.0, small) / (1.0 + small)
+            chance = xp.exp(-negative) / (1.0 + small)
             total = weights[:, 0:1, :] + weights[:, 1:2, :]
             return total * chance - weights[:, 1:2, :]
 
         return losses, pull_back
 
     def probability(self, scores: Array) -> Array:  # noqa: D102
-        xp = array_namespace(scores)
-        small = xp.exp(-xp.abs(scores))
-        return xp.where(scores >= 0, 1.0, small) / (1.0 + small)
+        return sigmoid(scores)
 
 
 class SquaredLoss(Loss):
@@ -247,9 +246,7 @@ class SigmoidLoss(Loss):
     symmetric = True
 
     def value(self, margin: Array) -> Array:  # noqa: D102
-        xp = array_namespace(margin)
-        small = xp.exp(-xp.abs(margin))
-        return xp.where(margin >= 0, small, 1.0) / (1.0 + small)
+        return sigmoid(-margin)
 
     def derivative(self, margin: Array) -> Array:  # noqa: D102
         xp = array_namespace(margin)

@@ -39,10 +39,10 @@ import numpy as np
 from array_api_compat import array_namespace, device
 from numpy.typing import NDArray
 
+from unbag.arrays import Array
 from unbag.bags import Bags
 from unbag.count_prior import CountPrior
 from unbag.likelihood import CountLikelihood
-from unbag.losses import Array
 
 
 class OneAgainstRestLikelihood:

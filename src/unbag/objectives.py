@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 import numpy as np
-from array_api_compat import array_namespace, device
+from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
-from unbag.losses import Array
+from unbag.arrays import Array, Latest, beside
 
 
 class Objective(Protocol):
@@ -45,6 +45,7 @@ class Shifted:
         self.n_outputs = objective.n_outputs
         self.objective = objective
         self.offsets = offsets
+        self._chosen = Latest(lambda problem, like: beside(offsets[problem][:, :, None], like))
 
     def value(self, scores: Array, problem: NDArray[np.intp]) -> NDArray[np.float64]:
         """Value at the shifted scores, per column."""
@@ -57,9 +58,7 @@ class Shifted:
         return self.objective.value_and_gradient(self._shift(scores, problem), problem)
 
     def _shift(self, scores: Array, problem: NDArray[np.intp]) -> Array:
-        xp = array_namespace(scores)
-        chosen = self.offsets[problem][:, :, None]
-        return scores + xp.asarray(chosen, dtype=scores.dtype, device=device(scores))
+        return scores + self._chosen(problem, scores)
 
 
 class WeightedSum:
@@ -92,6 +91,6 @@ class WeightedSum:
             part, slope = objective.value_and_gradient(scores, problem)
             factor = factors[problem]
             value = value + factor * part
-            by_column = xp.asarray(factor[:, None, None], dtype=scores.dtype, device=device(scores))
-            gradient = gradient + by_column * xp.astype(slope, scores.dtype, copy=False)
+            slope = xp.astype(slope, scores.dtype, copy=False)
+            gradient = gradient + beside(factor[:, None, None], scores) * slope
         return value, gradient

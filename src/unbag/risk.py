@@ -20,11 +20,12 @@ from collections.abc import Callable
 from typing import Any, Literal, get_args
 
 import numpy as np
-from array_api_compat import array_namespace, device, is_numpy_array
+from array_api_compat import array_namespace, is_numpy_array
 from numpy.typing import NDArray
 
+from unbag.arrays import Array, Latest, beside, index_beside, take, to_host
 from unbag.bags import Bags
-from unbag.losses import Array, ClassLoss, to_host
+from unbag.losses import ClassLoss
 
 Correction = Literal["nonnegative", "none"]
 ClassPrior = Literal["balanced", "empirical"] | NDArray[Any] | list[float] | tuple[float, ...]
@@ -73,11 +74,11 @@ class CorrectedRisk:
             raise ValueError(f"correction must be 'nonnegative' or 'none', not {correction!r}.")
         table = weights[None] if weights.ndim == 2 else weights
         like = np.empty(0) if like is None else like
-        xp = array_namespace(like)
         self.n_outputs, self.n_problems = loss.n_outputs(bags.n_classes), len(table)
         per_bag = np.swapaxes(table / bags.sizes[:, None], 1, 2)
-        self._weights = xp.asarray(per_bag, dtype=like.dtype, device=device(like))
-        self._index = xp.asarray(bags.index, device=device(like))
+        self._weights = beside(per_bag, like)
+        self._index = index_beside(bags.index, like)
+        self._table_of = Latest(self._choose)
         self._loss = loss
         self._prior = np.broadcast_to(prior, (len(table), bags.n_classes))
         # A class without negative weights has a risk that cannot turn negative by itself.
@@ -109,19 +110,20 @@ class CorrectedRisk:
         xp = array_namespace(scores)
         risks, blocks = self._pass(scores, problem)
         value, slope = self.combine(risks, problem)
-        factor = xp.asarray(slope, dtype=scores.dtype, device=device(scores))[:, :, None]
+        factor = beside(slope[:, :, None], scores)
         parts = [pull_back(weights * factor) for weights, pull_back in blocks]
         return value, parts[0] if len(parts) == 1 else xp.concat(parts, axis=2)
 
     def weights_of(self, problem: NDArray[np.intp]) -> Array:
         """Weights (columns, classes, instances), or of one column if all are the same."""
-        return array_namespace(self._weights).take(self._table_of(problem), self._index, axis=2)
+        return take(self._table_of(problem), self._index, axis=2)
 
-    def _table_of(self, problem: NDArray[np.intp]) -> Array:
-        xp, table = array_namespace(self._weights), self._weights
+    def _choose(self, problem: NDArray[np.intp]) -> Array:
+        """Weights of the bags (columns, classes, bags), or of one column if all are the same."""
+        table = self._weights
         if table.shape[0] == 1:
             return table
-        return xp.take(table, xp.asarray(problem, device=device(table)), axis=0)
+        return take(table, index_beside(problem, table), axis=0)
 
     def _pass(
         self, scores: Array, problem: NDArray[np.intp]
@@ -134,7 +136,7 @@ class CorrectedRisk:
         for start in range(0, n, size):
             here = slice(start, min(start + size, n))
             losses, pull_back = self._loss.evaluate(scores[:, :, here])
-            weights = xp.take(table, self._index[here], axis=2)
+            weights = take(table, self._index[here], axis=2)
             risks += to_host(xp.sum(losses * weights, axis=-1, dtype=xp.float64))
             blocks.append((weights, pull_back))
         return risks, blocks

@@ -29,9 +29,10 @@ import numpy as np
 from array_api_compat import array_namespace, device
 from numpy.typing import NDArray
 
+from unbag.arrays import Array, index_beside, take, to_host
 from unbag.bags import Bags
 from unbag.decontamination import check_contrast
-from unbag.losses import Array, ClassLoss, get_loss, to_host
+from unbag.losses import ClassLoss, get_loss
 from unbag.models.base import FitMixin, ObjectiveClassifier, SearchMixin
 from unbag.models.kernel import KernelModel
 from unbag.models.linear import LinearModel
@@ -131,9 +132,8 @@ class ProportionRisk:
     ) -> tuple[NDArray[np.float64], Array]:
         """Empirical proportion risk per column and its gradient with respect to the scores."""
         xp = array_namespace(scores)
-        ordered = xp.take(scores, self._order, axis=2)
-        chosen = xp.asarray(problem, device=device(scores))
-        weights = xp.take(self._weights, chosen, axis=0)
+        ordered = take(scores, self._order, axis=2)
+        weights = take(self._weights, index_beside(problem, scores), axis=0)
         total, gradients = np.zeros(scores.shape[0]), []
         for block in self._blocks:
             value, gradient = self._of_block(
@@ -144,7 +144,7 @@ class ProportionRisk:
             )
             total += value
             gradients.append(gradient)
-        return total, xp.take(xp.concat(gradients, axis=2), self._back, axis=2)
+        return total, take(xp.concat(gradients, axis=2), self._back, axis=2)
 
     def _of_block(
         self, scores: Array, weights: Array, proportions: Array, size: int

@@ -9,10 +9,9 @@ from array_api_compat import array_namespace
 from numpy.typing import NDArray
 from sklearn.utils import Tags
 
-from unbag.arrays import on_device
+from unbag.arrays import on_device, to_host
 from unbag.kernel_features import KernelFeatures, choose_approximation, make_features
 from unbag.kernels import check_kernel_memory, make_kernel
-from unbag.losses import to_host
 from unbag.models.base import FitMixin, ObjectiveClassifier, SearchMixin
 from unbag.models.corrected import CorrectedRiskClassifier
 from unbag.solvers import FunctionSpace, KernelSpace, LinearSpace

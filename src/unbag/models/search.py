@@ -15,8 +15,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from unbag.arrays import Array, index_beside, take, to_host
 from unbag.bags import Bags
-from unbag.losses import Array, to_host
 from unbag.objectives import Objective
 from unbag.progress import column_progress
 from unbag.solvers import FunctionSpace, minimise
@@ -207,15 +207,19 @@ class HeldOut:
         self.once = bool((held.sum(axis=0) == 1).all())
         self.n_penalties = n_penalties
         self._rows = [np.flatnonzero(out[bags.index]) for out in held]
+        self._order = np.argsort(np.concatenate(self._rows)) if self.once else None
         self._scores: list[list[Any]] = [[None] * n_penalties for _ in held]
 
     def keep(self, columns: slice, scores: Array) -> None:
         """Take what is held out from the scores (columns, outputs, instances) of a batch."""
-        for number, fit in zip(range(columns.start, columns.stop), scores, strict=True):
-            penalty, problem = divmod(number, len(self._rows) + 1)
-            if problem > 0:
-                rows = fit[:, self._rows[problem - 1]]
-                self._scores[problem - 1][penalty] = to_host(rows)
+        penalty, problem = np.divmod(np.arange(columns.start, columns.stop), len(self._rows) + 1)
+        for fold, rows in enumerate(self._rows):
+            own = np.flatnonzero(problem == fold + 1)
+            if len(own):
+                found = take(scores, index_beside(own, scores), axis=0)
+                found = to_host(take(found, index_beside(rows, scores), axis=2))
+                for which, part in zip(penalty[own], found, strict=True):
+                    self._scores[fold][which] = part
 
     def of_fold(self, fold: int) -> NDArray[np.float64]:
         """Scores of the instances that a fold holds out: (penalties, outputs, held out)."""
@@ -224,8 +228,7 @@ class HeldOut:
     def of_penalty(self, penalty: int) -> NDArray[np.float64]:
         """Scores of all instances (outputs, instances), if every bag is held out once."""
         parts = [scores[penalty] for scores in self._scores]
-        order = np.argsort(np.concatenate(self._rows))
-        return np.concatenate(parts, axis=1)[:, order].astype(float)
+        return np.concatenate(parts, axis=1)[:, self._order].astype(float)
 
 
 def _pooled_risks(held_out: HeldOut, bags: Bags, training: Training) -> NDArray[np.float64]:

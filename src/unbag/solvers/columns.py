@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from array_api_compat import array_namespace, device
+from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
-from unbag.losses import Array, to_host
+from unbag.arrays import Array, beside, index_beside, take, to_host
 
 Numbers = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -14,30 +14,30 @@ Rows = NDArray[np.intp]
 
 def inner(u: Array, v: Array) -> Numbers:
     """Σ u·v per column, summed in double precision."""
+    return to_host(_sum_of_products(u, v))
+
+
+def inners(*pairs: tuple[Array, Array]) -> Numbers:
+    """Σ u·v per column for several pairs, brought here together: shape (pairs, columns)."""
+    return to_host(array_namespace(pairs[0][0]).stack([_sum_of_products(u, v) for u, v in pairs]))
+
+
+def _sum_of_products(u: Array, v: Array) -> Array:
     xp = array_namespace(u)
     product = xp.reshape(u * v, (u.shape[0], -1))
-    return to_host(xp.sum(product, axis=1, dtype=xp.float64))
+    return xp.sum(product, axis=1, dtype=xp.float64)
 
 
-def take(array: Array, rows: Rows) -> Array:
+def select(array: Array, rows: Rows) -> Array:
     """Some of the columns; all of them without a copy."""
-    xp = array_namespace(array)
     if len(rows) == array.shape[0]:
         return array
-    return xp.take(array, xp.asarray(rows, device=device(array)), axis=0)
-
-
-def put(array: Array, rows: Rows, values: Array) -> None:
-    """Write some of the columns in place."""
-    for here, there in enumerate(rows.tolist()):
-        array[there, ...] = values[here, ...]
+    return take(array, index_beside(rows, array), axis=0)
 
 
 def factor(numbers: Numbers, like: Array) -> Array:
     """One number per column, shaped to multiply an array of columns."""
-    xp = array_namespace(like)
-    shape = (len(numbers),) + (1,) * (like.ndim - 1)
-    return xp.asarray(numbers.reshape(shape), dtype=like.dtype, device=device(like))
+    return beside(numbers.reshape((-1,) + (1,) * (like.ndim - 1)), like)
 
 
 def noise(values: Numbers, like: Array) -> Numbers:

@@ -17,8 +17,8 @@ import numpy as np
 from array_api_compat import array_namespace, device
 from numpy.typing import NDArray
 
-from unbag.losses import Array, to_host
-from unbag.solvers.columns import Numbers, Rows, factor, take
+from unbag.arrays import Array, beside, to_host
+from unbag.solvers.columns import Numbers, Rows, select
 
 
 @dataclass
@@ -67,11 +67,11 @@ class History:
 
     def keep(self, rows: Rows) -> Self:
         """Go on with some of the columns."""
-        vectors = take(self.vectors, rows)
+        vectors = select(self.vectors, rows)
         return replace(
             self,
             vectors=vectors,
-            images=vectors if self.self_dual else take(self.images, rows),
+            images=vectors if self.self_dual else select(self.images, rows),
             sy=self.sy[rows],
             yy=self.yy[rows],
             sg=self.sg[rows],
@@ -88,11 +88,10 @@ class History:
         if self.used == 0:
             return -gradient, -gradient_image
         a, c, scale = self._coefficients()
-        xp = array_namespace(gradient)
         # −Hg = −scale·g + Σ scale·a_i y_i − Σ c_i s_i
-        weights = np.concatenate([-c, scale[:, None] * a], axis=1)[:, None, :]
-        weights = xp.asarray(weights, dtype=gradient.dtype, device=device(gradient))
-        shrink = factor(scale, gradient)
+        numbers = np.concatenate([-c, scale[:, None] * a, scale[:, None]], axis=1)
+        sent = beside(numbers[:, None, :], gradient)
+        weights, shrink = sent[:, :, :-1], sent[:, 0, -1:]
         direction = (weights @ self.vectors)[:, 0, :] - shrink * gradient
         if self.self_dual:
             return direction, direction
@@ -105,18 +104,18 @@ class History:
         curvature = np.einsum("nii->ni", self.sy)
         # a pair whose curvature rounding has spoilt is passed over
         usable = curvature > 0
-        safe = np.where(usable, curvature, 1.0)
+        inverse = np.where(usable, 1 / np.where(usable, curvature, 1.0), 0.0)
         a, c = np.zeros((n, memory)), np.zeros((n, memory))
+        start, newer = inverse * self.sg, inverse[:, :, None] * self.sy
         for i in newest_first:
-            rest = self.sg[:, i] - np.einsum("nj,nj->n", a, self.sy[:, i, :])
-            a[:, i] = np.where(usable[:, i], rest / safe[:, i], 0)
+            a[:, i] = start[:, i] - np.einsum("nj,nj->n", a, newer[:, i, :])
         square = self.yy[:, newest, newest]
         good = usable[:, newest] & (square > 0)
         scale = np.where(good, curvature[:, newest] / np.where(good, square, 1.0), 1.0)
+        along = self.yg - np.einsum("nj,nij->ni", a, self.yy)
+        start, older = a - inverse * scale[:, None] * along, inverse[:, None, :] * self.sy
         for i in reversed(newest_first):
-            along = self.yg[:, i] - np.einsum("nj,nj->n", a, self.yy[:, i, :])
-            rest = scale * along + np.einsum("nj,nj->n", c, self.sy[:, :, i])
-            c[:, i] = np.where(usable[:, i], a[:, i] - rest / safe[:, i], 0)
+            c[:, i] = start[:, i] - np.einsum("nj,nj->n", c, older[:, :, i])
         return a, c, scale
 
     def add(

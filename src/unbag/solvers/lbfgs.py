@@ -17,9 +17,9 @@ import numpy as np
 from array_api_compat import array_namespace, device
 from numpy.typing import NDArray
 
-from unbag.losses import Array
+from unbag.arrays import Array, put
 from unbag.objectives import Objective
-from unbag.solvers.columns import Numbers, Rows, factor, inner, noise, put, take
+from unbag.solvers.columns import Numbers, Rows, factor, inner, inners, noise, select
 from unbag.solvers.history import History
 from unbag.solvers.line_search import Line
 from unbag.solvers.spaces import FunctionSpace
@@ -122,8 +122,8 @@ def _store(
 ) -> None:
     """Write the columns that leave to where they belong."""
     here, there = np.flatnonzero(done), columns.number[done]
-    put(solution.theta, there, take(columns.theta, here))
-    put(solution.scores, there, take(columns.scores, here))
+    put(solution.theta, there, select(columns.theta, here))
+    put(solution.scores, there, select(columns.scores, here))
     solution.value[there] = columns.value[here]
     solution.n_iter[there] = iteration
     solution.converged[there] = converged[here]
@@ -193,14 +193,17 @@ class _Columns:
 
     def keep(self, rows: Rows) -> Self:
         """Go on with some of the columns."""
-        kept = {name: take(value, rows) for name, value in vars(self).items() if name != "history"}
+        own = {name: value for name, value in vars(self).items() if name != "history"}
+        kept = {name: select(value, rows) for name, value in own.items()}
         return replace(self, **kept, history=self.history.keep(rows))
 
     def step(self, objective: Objective, space: FunctionSpace) -> None:
         """One iteration of L-BFGS."""
         direction, direction_image = self.history.direction(self.gradient, self.gradient_image)
-        slope = inner(direction, self.gradient_image)
         inside = space.penalised(direction)
+        slope, linear, quadratic = inners(
+            (direction, self.gradient_image), (inside, self.image), (inside, direction_image)
+        )
         line = Line(
             objective=objective,
             problem=self.problem,
@@ -209,7 +212,7 @@ class _Columns:
             direction=space.scores(direction, direction_image),
             value=self.value,
             slope=slope,
-            norm=(self.squared_norm, inner(inside, self.image), inner(inside, direction_image)),
+            norm=(self.squared_norm, linear, quadratic),
         )
         end = line.search()
         failed = (end.length == 0) & ~end.ill_posed
@@ -219,10 +222,7 @@ class _Columns:
         self.lowest = np.minimum(self.lowest, end.value)
         invisible = _VISIBLE * noise(end.value, end.scores)
         self.idle = np.where(progress <= invisible, self.idle + 1, 0)
-        length = factor(end.length, direction)
-        xp = array_namespace(direction)
-        # not 0 · direction, which is NaN if a direction that leads nowhere is not finite
-        moved = tuple(xp.where(length > 0, length * d, 0.0) for d in (direction, direction_image))
+        moved = _move(end.length, direction, direction_image)
         self.theta = self.theta + moved[0]
         self.image = self.theta if space.self_dual else self.image + moved[1]
         self.value, self.scores, self.squared_norm = end.value, end.scores, end.squared_norm
@@ -230,13 +230,25 @@ class _Columns:
         pull = factor(2 * self.penalty, self.theta) * space.penalised(self.theta)
         self.gradient = space.gradient(end.score_gradient) + pull
         self.gradient_image = space.dual(self.gradient)
-        self.gradient_square = inner(self.gradient, self.gradient_image)
+        self.gradient_square, cross = inners(
+            (self.gradient, self.gradient_image), (old, self.gradient_image)
+        )
         self.history.add(
             step=moved,
             change=(self.gradient - old, self.gradient_image - old_image),
             gradient_image=self.gradient_image,
             step_slopes=(end.length * slope, end.length * end.slope),
-            squares=(old_square, inner(old, self.gradient_image), self.gradient_square),
+            squares=(old_square, cross, self.gradient_square),
         )
         if failed.any():
             self.history.forget(failed)
+
+
+def _move(length: Numbers, *directions: Array) -> tuple[Array, ...]:
+    """Steps of some length along each, where no length is no step even if d is not finite."""
+    step = factor(length, directions[0])
+    moved = tuple(step * d for d in directions)
+    if (length > 0).all():
+        return moved
+    xp = array_namespace(step)
+    return tuple(xp.where(step > 0, m, xp.zeros_like(m)) for m in moved)

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from unbag.losses import Array
+from unbag.arrays import Array, put
 from unbag.objectives import Objective
-from unbag.solvers.columns import Numbers, Rows, factor, inner, noise, put, take
+from unbag.solvers.columns import Numbers, Rows, factor, inner, noise, select
 
 _ARMIJO, _WOLFE = 1e-4, 0.9
 _MOST_TRIALS = 40
@@ -89,9 +89,10 @@ class Line:
         return point
 
     def _at(self, rows: Rows, length: Numbers) -> Point:
-        along = take(self.direction, rows)
-        scores = take(self.scores, rows) + factor(length, along) * along
-        value, score_gradient = self.objective.value_and_gradient(scores, self.problem[rows])
+        along = select(self.direction, rows)
+        scores = select(self.scores, rows) + factor(length, along) * along
+        problem = select(self.problem, rows)
+        value, score_gradient = self.objective.value_and_gradient(scores, problem)
         square, linear, quadratic = (part[rows] for part in self.norm)
         penalty = self.penalty[rows]
         norm = square + 2 * length * linear + length**2 * quadratic

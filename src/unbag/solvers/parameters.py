@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from unbag.losses import Array
+from unbag.arrays import Array
 
 
 class ParameterSpace:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from array_api_compat import array_namespace
 from scipy.sparse import issparse
 
-from unbag.losses import Array
+from unbag.arrays import Array
 
 # Rows whose products are summed in the precision of the data; over blocks of them, in double.
 _BLOCK = 2**16

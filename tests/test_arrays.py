@@ -1,0 +1,71 @@
+"""The layer under NumPy and torch: the same answers from every kind of array."""
+
+import array_api_strict
+import numpy as np
+import pytest
+import torch
+
+from unbag.arrays import Latest, beside, index_beside, on_device, put, take, to_host
+from unbag.losses import sigmoid
+
+KINDS = {
+    "numpy": np.asarray,
+    "torch": lambda array: torch.from_numpy(np.array(array)),
+    "strict": array_api_strict.asarray,
+}
+
+
+@pytest.fixture(params=list(KINDS))
+def like(request):
+    """An array (3, 2, 4) of some kind, in single precision."""
+    return KINDS[request.param](np.arange(24, dtype=np.float32).reshape(3, 2, 4))
+
+
+def test_numbers_travel_in_the_type_of_the_array(like):
+    sent = beside(np.array([[1.5], [2.5]]), like)
+    assert sent.dtype == like.dtype
+    np.testing.assert_array_equal(to_host(sent), [[1.5], [2.5]])
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_take(like, axis):
+    index = np.array([1, 0, 1])
+    found = to_host(take(like, index_beside(index, like), axis))
+    np.testing.assert_array_equal(found, np.take(to_host(like), index, axis))
+
+
+def test_put_writes_in_place(like):
+    expected = to_host(like).copy()
+    expected[[2, 0]] = expected[[0, 1]] + 100
+    values = beside(to_host(like)[[0, 1]] + 100, like)
+    put(like, np.array([2, 0]), values)
+    np.testing.assert_array_equal(to_host(like), expected)
+
+
+def test_latest_is_made_again_for_another_array_only():
+    made = []
+    latest = Latest(lambda key, factor: made.append(key) or key * factor)
+    one, equal = np.ones(3), np.ones(3)
+    for key in (one, one, equal, equal, one):
+        np.testing.assert_array_equal(latest(key, 2), 2 * key)
+    assert [id(key) for key in made] == [id(one), id(equal), id(one)]
+
+
+def test_no_device_leaves_an_array_alone():
+    array = np.ones(3)
+    assert on_device(array, None) is array
+
+
+def test_an_unknown_device_is_refused():
+    with pytest.raises(ValueError, match=r"^device='nowhere' cannot be used here"):
+        on_device(np.ones(3), "nowhere")
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sigmoid_neither_overflows_nor_loses_small_chances(dtype):
+    scores = np.array([-1e4, -80, -1, 0, 1, 80, 1e4], dtype=dtype)
+    expected = [0, np.exp(-80), 1 / (1 + np.e), 0.5, 1 / (1 + np.exp(-1)), 1, 1]
+    with np.errstate(over="raise", invalid="raise"):
+        found = sigmoid(scores)
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found, expected, rtol=1e-5 if dtype == np.float32 else 1e-13)
