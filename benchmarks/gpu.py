@@ -162,19 +162,22 @@ def print_peak(device: str | None) -> None:
         print(f"peak memory on the device: {peak:.1f} GB", flush=True)
 
 
-def agree(device: str | None) -> None:
+def agree(device: str | None, precision: str) -> None:
     for dataset in ("adult", "magic"):
         trial = make_trial(Setting(dataset, (0.0, 0.5), 32), 100)
         for objective in ("corrected", "combined"):
             here, there = (
-                KernelMCMClassifierCV(objective=objective, device=name, tol=1e-5)
+                KernelMCMClassifierCV(
+                    objective=objective, device=name, precision=precision, tol=1e-5
+                )
                 for name in (None, device)
             )
             times = [timed_fit(model, trial.X, trial.y) for model in (here, there)]
             scores = [model.decision_function(trial.X_test) for model in (here, there)]
             apart = np.abs(scores[0] - scores[1]).max()
             print(
-                f"{dataset}, {objective}: {times[0]:.1f} s by NumPy, {times[1]:.1f} s on {device}; "
+                f"{dataset}, {objective}, {precision} precision: "
+                f"{times[0]:.1f} s by NumPy, {times[1]:.1f} s on {device}; "
                 f"same penalty: {here.alpha_ == there.alpha_}; "
                 f"scores from {scores[0].min():.1f} to {scores[0].max():.1f} differ by at most "
                 f"{apart:.1e}",
@@ -193,6 +196,7 @@ def main() -> None:
     parser.add_argument("what", choices=["table1", "large", "linear", "agree"])
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--objective", default="corrected")
+    parser.add_argument("--precision", default="single", choices=["single", "double"])
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--rows", type=int)
@@ -207,7 +211,7 @@ def main() -> None:
     elif options.what == "linear":
         linear(options.device, options.rows or 10_000_000)
     else:
-        agree(options.device)
+        agree(options.device, options.precision)
 
 
 if __name__ == "__main__":

@@ -166,13 +166,13 @@ def check_bag_target(y: Any) -> Bags:
     ids, first, codes = np.unique(y["bag"], return_index=True, return_inverse=True)
     shares = np.asarray(y["proportion"], dtype=float)
     check_constant(shares, shares[first], codes, ids, "proportion")
-    deviation = _read_noise(y, first, codes, ids)
+    deviation = read_noise(y, first, codes, ids)
     proportions = check_shares(shares[first], ids, deviation)
     if proportions.ndim == 1:
         proportions = np.column_stack([1 - proportions, proportions])
     sizes = np.bincount(codes)
     check_constant(y["size"].astype(float), y["size"][first].astype(float), codes, ids, "size")
-    _check_whole(sizes, y["size"][first], ids)
+    check_whole(sizes, y["size"][first], ids)
     classes = np.arange(proportions.shape[1])
     single = (y["size"][first] == 1) & (proportions.max(axis=1) == 1)
     noise = None
@@ -180,10 +180,10 @@ def check_bag_target(y: Any) -> Bags:
         single &= is_exact(deviation)
         noise = noise_covariance(deviation)
     bags = Bags(codes, ids, sizes, proportions, classes, np.zeros(len(ids), dtype=bool), noise)
-    return _gather_labelled_rows(bags, single) if single.any() else bags
+    return gather_labelled_rows(bags, single) if single.any() else bags
 
 
-def _read_noise(
+def read_noise(
     y: Any, first: NDArray[np.intp], codes: NDArray[np.intp], ids: NDArray[Any]
 ) -> NDArray[np.float64] | None:
     """Read the standard deviation of the noise in each bag's proportions."""
@@ -212,7 +212,7 @@ def _bags_from_labels(y: Any) -> Bags:
     )
 
 
-def _gather_labelled_rows(bags: Bags, single: NDArray[np.bool_]) -> Bags:
+def gather_labelled_rows(bags: Bags, single: NDArray[np.bool_]) -> Bags:
     """Join all bags marked ``single`` into one bag per class, behind the others."""
     n_other = int((~single).sum())
     present, place = np.unique(bags.proportions[single].argmax(axis=1), return_inverse=True)
@@ -337,7 +337,8 @@ def check_constant(
         )
 
 
-def _check_whole(rows: NDArray[np.int64], size: NDArray[np.int64], ids: NDArray[Any]) -> None:
+def check_whole(rows: NDArray[np.int64], size: NDArray[np.int64], ids: NDArray[Any]) -> None:
+    """Refuse bags of which some rows are missing."""
     # a bag drawn several times by a bootstrap is still whole
     cut = rows % size != 0
     if cut.any():

@@ -129,7 +129,7 @@ def join_bags(
     """
     if unmatched not in ("error", "drop"):
         raise ValueError(f"unmatched must be 'error' or 'drop', not {unmatched!r}.")
-    tables = _read(instances, aggregates, **options)
+    tables = match_tables(instances, aggregates, **options)
     match = tables.match
     for check in tables.checks(unmatched):
         check()
@@ -172,7 +172,7 @@ def find_contradictions(
     Contradiction(bag='south', problem='more positives than rows', column='yes', stated=2.0, rows=1)
     """
     found: list[Contradiction] = []
-    for check in _read(instances, aggregates, **options).checks(unmatched):
+    for check in match_tables(instances, aggregates, **options).checks(unmatched):
         try:
             check()
         except ContradictionError as error:
@@ -221,7 +221,7 @@ class _Tables:
         return y
 
 
-def _read(
+def match_tables(
     instances: Any,
     aggregates: Any,
     *,
@@ -231,13 +231,14 @@ def _read(
     size: str | None = None,
     noise: Any = None,
 ) -> _Tables:
+    """Read both tables and match their keys, without a look at whether they agree."""
     if (proportion is None) == (positives is None):
         raise ValueError("Give either proportion or positives, and not both.")
     instance_table = _as_table(instances, "instances", INSTANCES)
     bag_table = _as_table(aggregates, "aggregates", BAGS)
-    keys = _as_names(on, "on")
+    keys = as_column_names(on, "on")
     given = "proportion" if positives is None else "positives"
-    columns = _as_names(proportion if positives is None else positives, given)
+    columns = as_column_names(proportion if positives is None else positives, given)
     if len(columns) == 1 and not isinstance(proportion or positives, str):
         raise ValueError(f"{given} must be one column name, or a list of one name per class.")
     _check_columns(instance_table, keys, INSTANCES)
@@ -286,7 +287,8 @@ def _as_table(data: Any, parameter: str, table: str) -> nw.DataFrame:
     return frame
 
 
-def _as_names(names: Any, parameter: str) -> list[str]:
+def as_column_names(names: Any, parameter: str) -> list[str]:
+    """Read one column name, or several that differ, as a list."""
     listed = [names] if isinstance(names, str) else names
     if (
         not isinstance(listed, Iterable)
@@ -309,7 +311,7 @@ def _noise_columns(noise: Any, columns: list[str]) -> list[str]:
             f"noise must be a number, one column name, or a list of {len(columns)} for as many "
             f"columns of proportions or counts, not {noise!r}."
         )
-    return _as_names(noise, "noise")
+    return as_column_names(noise, "noise")
 
 
 def _check_columns(frame: nw.DataFrame, names: Iterable[Any], table: str) -> None:

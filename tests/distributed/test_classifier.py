@@ -87,6 +87,11 @@ class TestEqualToTheLocalModel:
     def test_any_partitioning(self, rows):
         assert_same_model(fitted(LINEAR, rows=rows), LINEAR.fit(X, y))
 
+    @pytest.mark.parametrize("rows", [480, 7])
+    def test_rows_bag_by_bag(self, rows):
+        order = np.argsort(y["bag"], kind="stable")
+        assert_same_model(fitted(LINEAR, X[order], y[order], rows), LINEAR.fit(X, y))
+
     def test_landmarks_are_those_of_the_local_model(self):
         estimator = KernelMCMClassifier(approximation="nystroem", **KERNEL)
         np.testing.assert_array_equal(fitted(estimator)._instances, estimator.fit(X, y)._instances)
@@ -126,6 +131,14 @@ class TestEqualToTheLocalModel:
         model = DistributedClassifier(LINEAR).fit(*chunked)
         assert_same_model(model.to_local(), LINEAR.fit(X, y))
         assert model.predict(chunked[0]).compute().shape == (480,)
+
+    def test_the_variance_of_a_kernel_with_empty_partitions(self):
+        # so many that some are joined with no other
+        rows = (0,) * 9 + (480,)
+        chunked = da.from_array(X, chunks=(rows, -1)), da.from_array(y, chunks=(rows,))
+        estimator = KernelMCMClassifier(approximation="nystroem", **KERNEL)
+        model = DistributedClassifier(estimator).fit(*chunked).to_local()
+        assert_same_model(model, estimator.fit(X, y))
 
     @pytest.mark.parametrize("persist", [True, False, "auto"])
     def test_kept_or_read_anew(self, persist):
@@ -220,11 +233,13 @@ class TestMistakes:
         with pytest.raises(ValueError, match=message):
             DistributedClassifier(LINEAR).fit(*change(*partitioned(X, y)))
 
-    def test_other_proportions_in_another_partition(self):
-        wrong = y.copy()
-        wrong["proportion"][-1] = 0.123
-        with pytest.raises(ValueError, match=rf"not the same .* of bag {wrong['bag'][-1]}\."):
-            fitted(LINEAR, y=wrong)
+    @pytest.mark.parametrize("wrong", [y, np.sort(y)], ids=["scattered", "bag by bag"])
+    @pytest.mark.parametrize("rows", [100, 480], ids=["several partitions", "one partition"])
+    def test_other_proportions_in_the_same_bag(self, wrong, rows):
+        wrong = wrong.copy()
+        wrong["proportion"][-10] = 0.123
+        with pytest.raises(ValueError, match=rf"not the same .* of bag {wrong['bag'][-10]}\."):
+            fitted(LINEAR, y=wrong, rows=rows)
 
     def test_a_partition_that_cannot_be_read_is_named(self):
         def read(block, block_info=None):

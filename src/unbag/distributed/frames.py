@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbag.distributed.partitions import array_of, is_frame, partitions_of, share
-from unbag.frames import _as_names, _read
+from unbag.frames import as_column_names, match_tables
 
 _ROWS = "number of rows"
 
@@ -68,13 +68,13 @@ def bags_from_frame(
             f"instances must be a Dask data frame, not {type(instances).__name__}; "
             "unbag.bags_from_frame takes tables in memory."
         )
-    keys = _as_names(on, "on")
+    keys = as_column_names(on, "on")
     missing = [name for name in keys if name not in instances.columns]
     if missing:
         raise ValueError(f"The instance table has no column {missing[0]!r}.")
     partitions = partitions_of(instances[keys])
     counts = partitions.reduce(_count_keys, _join_counts)
-    tables = _read(
+    tables = match_tables(
         counts,
         aggregates,
         on=on,

@@ -26,17 +26,11 @@ class Description:
         Of each partition.
     n_bytes : int
         What the features take in memory.
-    mean, spread : float
-        Of all entries of X together: their mean, and the sum of squares around it.
-    n_entries : int
     """
 
     bags: BagSummary
     n_rows: tuple[int, ...]
     n_bytes: int
-    mean: float
-    spread: float
-    n_entries: int
 
 
 def describe(X: Any, y: Any, check: CheckX) -> Description:
@@ -44,29 +38,15 @@ def describe(X: Any, y: Any, check: CheckX) -> Description:
     if len(X) != len(y):
         raise ValueError(f"X has {len(X)} rows but y has {len(y)}: inconsistent lengths.")
     bags = summarise_target(y)
-    if len(X) == 0:
-        return Description(bags, (0,), 0, 0.0, 0.0, 0)
-    X = check(X)
-    mean = float(X.mean(dtype=np.float64))
-    spread = float(np.sum((X - mean) ** 2, dtype=np.float64))
-    return Description(bags, (len(X),), X.nbytes, mean, spread, X.size)
+    return Description(bags, (len(X),), check(X).nbytes if len(X) else 0)
 
 
 def join_descriptions(parts: list[Description]) -> Description:
-    """Describe partitions that follow each other.
-
-    Squares around the common mean are those around each mean, and those of the means around it.
-    """
-    entries = np.array([part.n_entries for part in parts])
-    means = np.array([part.mean for part in parts])
-    mean = float(entries @ means / max(int(entries.sum()), 1))
+    """Describe partitions that follow each other."""
     return Description(
         bags=merge_summaries([part.bags for part in parts]),
         n_rows=tuple(n for part in parts for n in part.n_rows),
         n_bytes=sum(part.n_bytes for part in parts),
-        mean=mean,
-        spread=sum(part.spread for part in parts) + float(entries @ (means - mean) ** 2),
-        n_entries=int(entries.sum()),
     )
 
 
@@ -128,8 +108,9 @@ class RemoteRows:
         return self.shape[0]
 
     def var(self) -> float:
-        """Variance of all entries."""
-        return self._description.spread / self._description.n_entries
+        """Variance of all entries, in a pass of its own."""
+        moments: Moments = self._data.reduce(take_moments, join_moments, self._check)
+        return moments.squares / moments.n_entries
 
     def __getitem__(self, rows: NDArray[np.intp]) -> NDArray[Any]:
         order = np.argsort(rows, kind="stable")
@@ -141,6 +122,33 @@ class RemoteRows:
         taken = np.empty((len(rows), self.shape[1]), dtype=np.result_type(*found))
         taken[order] = np.concatenate(found)
         return taken
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Of all entries of some rows: their number, their mean, the sum of squares around it."""
+
+    n_entries: int
+    mean: float
+    squares: float
+
+
+def take_moments(X: Any, y: Any, check: CheckX) -> Moments:  # noqa: ARG001
+    """Moments of one partition."""
+    if len(X) == 0:
+        return Moments(0, 0.0, 0.0)
+    X = check(X)
+    variance = float(X.var(dtype=np.float64))
+    return Moments(X.size, float(X.mean(dtype=np.float64)), variance * X.size)
+
+
+def join_moments(parts: list[Moments]) -> Moments:
+    """Squares around the common mean: those around each mean, and those of the means around it."""
+    entries = np.array([part.n_entries for part in parts])
+    means = np.array([part.mean for part in parts])
+    mean = float(entries @ means / max(int(entries.sum()), 1))
+    within = sum(part.squares for part in parts)
+    return Moments(int(entries.sum()), mean, within + float(entries @ (means - mean) ** 2))
 
 
 def _take_rows(X: Any, y: Any, rows: NDArray[np.intp], check: CheckX) -> NDArray[Any]:  # noqa: ARG001

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from unbag.bags import BagModel
 from unbag.distributed.partitions import is_dask, partitions_of, share
 from unbag.distributed.table import BagTable, make_table, merge_summaries, summarise_target
-from unbag.metrics.curves import RocBand, _at
+from unbag.metrics.curves import RocBand, tpr_at
 from unbag.metrics.evaluation import Evaluation, _measures
-from unbag.metrics.measures import CellTally, Measure, Tally, _area, predicted_shares
+from unbag.metrics.measures import CellTally, Measure, Tally, area_under_roc, predicted_shares
 from unbag.metrics.sample import Sample
 from unbag.metrics.uncertainty import Uncertainty
 
@@ -285,9 +285,9 @@ class _FromTables:
 
     @classmethod
     def of_area(cls, tables: Tables, sample: Sample) -> _FromTables:
-        value = float(_area(tables.by_class))
-        offset = value - float(_area(sample.weights.T @ tables.shares))
-        return cls(value, CellTally(tables.shares, _area, offset))
+        value = float(area_under_roc(tables.by_class))
+        offset = value - float(area_under_roc(sample.weights.T @ tables.shares))
+        return cls(value, CellTally(tables.shares, area_under_roc, offset))
 
     def value(self, sample: Sample) -> float:  # noqa: ARG002
         return self.estimated
@@ -309,8 +309,8 @@ def _roc_band(tables: Tables, sample: Sample, uncertainty: Uncertainty) -> RocBa
 
     tally = CellTally(tables.shares, lambda means: means)
     draws = from_none(uncertainty.draw_class_means(sample, tally))
-    low, high = uncertainty.limits(np.stack([_at(grid, *pair) for pair in draws]), sample)
-    curve = _at(grid, *from_none(tables.by_class))
+    low, high = uncertainty.limits(np.stack([tpr_at(grid, *pair) for pair in draws]), sample)
+    curve = tpr_at(grid, *from_none(tables.by_class))
     return RocBand(grid, curve, np.clip(low, 0, 1), np.clip(high, 0, 1), uncertainty.level)
 
 

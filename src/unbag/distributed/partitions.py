@@ -113,7 +113,7 @@ class Partitions:
         self, function: Callable[..., Any], shared: tuple[Any, ...]
     ) -> tuple[list[Any], dict[Any, Any]]:
         """One task for each partition: their keys, and the graph."""
-        from dask._task_spec import Task
+        from dask.task_spec import Task
 
         graph = dict(self._graph)
         for item in shared:
@@ -136,7 +136,7 @@ class Partitions:
         self, function: Callable[..., Any], join: Callable[[list[Any]], Any], *shared: Any
     ) -> Any:
         """Apply a function to each partition, and join the results in a tree."""
-        from dask._task_spec import Task, TaskRef
+        from dask.task_spec import Task, TaskRef
 
         level, graph = self._apply(function, tuple(_one_key(item) for item in shared))
         while len(level) > 1:
@@ -162,7 +162,7 @@ class Partitions:
         Every task takes the scheduler some time, so that a pass over data which are kept anyway
         should have few of them.
         """
-        from dask._task_spec import Task
+        from dask.task_spec import Task
 
         n_groups = min(len(self), _GROUPS_PER_THREAD * n_threads())
         ends = np.linspace(0, len(self), n_groups + 1).astype(int).tolist()
@@ -214,7 +214,7 @@ def _graph_of(item: Any) -> Any:
 
 def _reference(item: Any) -> Any:
     """Refer to a Delayed by its key; anything else is taken as it is."""
-    from dask._task_spec import TaskRef
+    from dask.task_spec import TaskRef
 
     return TaskRef(item.key) if hasattr(item, "__dask_graph__") else item
 

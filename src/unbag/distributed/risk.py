@@ -11,6 +11,7 @@ with the non-negative correction h, and the gradient Σ_c π_c h'(R_c) ∇R_c.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,11 +27,14 @@ from unbag.risk import CorrectedRisk
 
 Floats = NDArray[np.float64]
 
-# Scores, and values of basis functions, of rows that are worked on together. Dask sets up its
-# workers to give memory back to the system at once, so that arrays of 64 kB or more, which come
-# with fresh pages every time, took three times as long.
-_BLOCK_SCORES = 2**12
+# Losses, and values of basis functions, of rows that are worked on together. Less than 2**14: in a
+# worker of Dask, arrays of 128 kB or more come with fresh pages every time, which takes longer than
+# to fill them.
+_BLOCK_LOSSES = 12_000
 _BLOCK_VALUES = 2**19
+
+# Arrays of so many losses that a pass makes room for; 16 were too few in some fits.
+_BLOCK_ARRAYS = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,8 +107,8 @@ def partial_risks(
     gradient = np.zeros((columns, n_classes, outputs, n_functions * request.gradient))
     ones = np.eye(n_classes)[:, None, :, None]
     n_values = max(slopes.shape[-1], 1)
-    size = max(64, min(_BLOCK_SCORES // (columns * outputs), _BLOCK_VALUES // n_values))
-    for X, entry in (block for instances in group for block in instances.blocks(size)):
+    size = max(64, min(_BLOCK_LOSSES // (columns * n_classes), _BLOCK_VALUES // n_values))
+    for X, entry in _blocks(group, size):
         values = model.values(X)
         scores = (slopes.reshape(columns * outputs, -1) @ values.T).reshape(columns, outputs, -1)
         scores += constant[:, :, None]
@@ -112,7 +116,7 @@ def partial_risks(
         weights = np.take(table.weights, entry, axis=2)
         if len(weights) > 1:
             weights = weights[problem]
-        risks += np.sum(weights * losses, axis=2)
+        risks += np.vecdot(weights, losses)
         if not request.gradient:
             continue
         for c in range(n_classes):
@@ -121,6 +125,19 @@ def partial_risks(
             if model.intercept:
                 gradient[:, c, :, -1] += pull.sum(axis=1).reshape(columns, outputs)
     return risks, gradient
+
+
+def _blocks(group: list[Instances], size: int) -> Iterator[tuple[NDArray[Any], NDArray[np.intp]]]:
+    """Cut X and the entries of some partitions into blocks of rows.
+
+    In a worker of Dask free memory at the end of a heap goes back to the system at once, so that
+    blocks often began with fresh pages: half the time of a pass or more. Memory that is free below
+    an array in use stays; this makes some, and holds the array.
+    """
+    end = [np.empty(_BLOCK_LOSSES) for _ in range(_BLOCK_ARRAYS)][-1]
+    for instances in group:
+        yield from instances.blocks(size)
+    del end
 
 
 def add(parts: list[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:

@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from unbag.bags import (
     Bags,
-    _check_whole,
-    _gather_labelled_rows,
-    _read_noise,
     check_constant,
     check_shares,
+    check_whole,
+    gather_labelled_rows,
     is_exact,
     noise_covariance,
+    read_noise,
 )
 from unbag.model_selection import BagKFold, cut_by_folds, deal_folds
 
@@ -57,7 +57,9 @@ def summarise_target(y: Any) -> BagSummary:
         )
     if y.ndim != 1:
         raise ValueError(f"The target must have one dimension, not shape {y.shape}.")
-    return _group(np.asarray(y), np.ones(len(y), dtype=np.int64), np.arange(len(y)))
+    y = np.asarray(y)
+    first, rows = _runs(y)
+    return _group(y[first], rows, first)
 
 
 def merge_summaries(parts: list[BagSummary]) -> BagSummary:
@@ -68,6 +70,17 @@ def merge_summaries(parts: list[BagSummary]) -> BagSummary:
         np.concatenate([part.rows for part in parts]),
         np.concatenate([part.first + n for part, n in zip(parts, before, strict=True)]),
     )
+
+
+def _runs(values: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+    """Where runs of equal values begin, and their lengths.
+
+    Rows of a bag often follow each other, and then only one of them has to be looked up or sorted.
+    """
+    begins = np.ones(len(values), dtype=bool)
+    begins[1:] = values[1:] != values[:-1]
+    first = np.flatnonzero(begins)
+    return first, np.diff(first, append=len(values))
 
 
 def _group(y: NDArray[np.void], rows: NDArray[np.int64], first: NDArray[np.int64]) -> BagSummary:
@@ -108,7 +121,8 @@ class BagTable:
 
     def find(self, bag: NDArray[Any]) -> NDArray[np.intp]:
         """Entry of each bag id."""
-        return self.position[np.searchsorted(self.ids, bag)]
+        first, rows = _runs(bag)
+        return np.repeat(self.position[np.searchsorted(self.ids, bag[first])], rows)
 
     def with_bags(self, bags: Bags) -> BagTable:
         """Take other bags of the same entries, and count their instances."""
@@ -139,11 +153,11 @@ def make_table(summary: BagSummary) -> BagTable:
     if len(y) == 0:
         raise ValueError("The target has no rows.")
     ids = y["bag"]
-    deviation = _read_noise(y, np.arange(len(y)), np.arange(len(y)), ids)
+    deviation = read_noise(y, np.arange(len(y)), np.arange(len(y)), ids)
     proportions = check_shares(np.asarray(y["proportion"], dtype=float), ids, deviation)
     if proportions.ndim == 1:
         proportions = np.column_stack([1 - proportions, proportions])
-    _check_whole(rows, y["size"], ids)
+    check_whole(rows, y["size"], ids)
     single = (y["size"] == 1) & (proportions.max(axis=1) == 1)
     noise = None
     if deviation is not None and deviation.any():
@@ -163,4 +177,4 @@ def make_table(summary: BagSummary) -> BagTable:
     table = BagTable(bags, rows[order], ids, np.argsort(order))
     if not single.any():
         return table
-    return table.with_bags(_gather_labelled_rows(bags, single[order]))
+    return table.with_bags(gather_labelled_rows(bags, single[order]))

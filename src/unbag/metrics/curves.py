@@ -100,14 +100,14 @@ def make_roc_band(sample: Sample, uncertainty: Uncertainty, n_points: int = 101)
     """Estimate the ROC curve of a sample with its band."""
     grid = np.linspace(0, 1, n_points)
     (fpr, tpr), _ = _rates(sample)
-    curve = _at(grid, fpr, tpr)
+    curve = tpr_at(grid, fpr, tpr)
     sample = sample.with_labelled_rows_apart()
     # from the highest scores down
     shares = cell_shares(sample.bags, score_cells(-sample.scores))
     draws = uncertainty.draw_class_means(sample, CellTally(shares, lambda means: means))
     rates = np.cumsum(draws, axis=2)
     rates = np.concatenate([np.zeros((*rates.shape[:2], 1)), rates], axis=2)
-    curves = np.stack([_at(grid, *pair) for pair in rates])
+    curves = np.stack([tpr_at(grid, *pair) for pair in rates])
     low, high = uncertainty.limits(curves, sample)
     return RocBand(grid, curve, np.clip(low, 0, 1), np.clip(high, 0, 1), uncertainty.level)
 
@@ -180,7 +180,7 @@ def _between(thresholds: Floats) -> Floats:
     return (padded[1:] + padded[:-1]) / 2
 
 
-def _at(grid: Floats, fpr: Floats, tpr: Floats) -> Floats:
+def tpr_at(grid: Floats, fpr: Floats, tpr: Floats) -> Floats:
     """TPR at given FPR, of the nearest curve that rises steadily from 0 to 1."""
     x, y = (np.clip(isotonic_regression(rate).x, 0, 1) for rate in (fpr, tpr))
     return np.interp(grid, x, y)

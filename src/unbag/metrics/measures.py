@@ -286,7 +286,7 @@ class Area:
     def value(self, sample: Sample) -> float:
         """Estimate it, with every distinct score in a cell of its own."""
         negative, positive = self._class_cells(sample)[1]
-        return float(_area(np.stack([negative, positive])))
+        return float(area_under_roc(np.stack([negative, positive])))
 
     def influence(self, sample: Sample) -> Floats:
         """φ₊(x) = P(f(X₋) below f(x)), φ₋(x) = P(f(X₊) above f(x)), ties counted half."""
@@ -299,8 +299,8 @@ class Area:
         cell = score_cells(sample.scores)
         shares = cell_shares(sample.bags, cell)
         # what pairs of one cell would add beyond one half each
-        offset = self.value(sample) - float(_area(sample.weights.T @ shares))
-        return CellTally(shares, _area, offset)
+        offset = self.value(sample) - float(area_under_roc(sample.weights.T @ shares))
+        return CellTally(shares, area_under_roc, offset)
 
     @staticmethod
     def _class_cells(sample: Sample) -> tuple[NDArray[np.intp], Floats]:
@@ -329,7 +329,7 @@ def cell_shares(bags: Bags, cell: NDArray[np.intp]) -> Floats:
     return counts.reshape(bags.n_bags, n_cells) / bags.sizes[:, None]
 
 
-def _area(shares: Floats) -> Floats:
+def area_under_roc(shares: Floats) -> Floats:
     """Area for shares (..., 2, n_cells) of negatives and positives in rising cells of scores."""
     negative, positive = shares[..., 0, :], shares[..., 1, :]
     return np.sum(positive * (np.cumsum(negative, axis=-1) - negative / 2), axis=-1)
