@@ -106,13 +106,13 @@ def test_derivative_at_a_kink_lies_between_the_slopes_of_both_sides(name, kink):
     assert min(left, right) <= loss.derivative(t) <= max(left, right)
 
 
-# --- what evaluate returns ----------------------------------------------------------------------
+# --- losses and pull_back -------------------------------------------------------------------------
 
 
 @all_losses
-def test_evaluate_gives_the_loss_against_each_class(loss):
+def test_losses_against_each_class(loss):
     scores = columns_of_scores()
-    losses, _ = loss.evaluate(scores)
+    losses = loss.losses(scores)
     assert losses.shape == (3, 2, 40)
     np.testing.assert_allclose(losses[:, 0], loss.value(-scores[:, 0]), rtol=1e-12)
     np.testing.assert_allclose(losses[:, 1], loss.value(scores[:, 0]), rtol=1e-12)
@@ -121,12 +121,15 @@ def test_evaluate_gives_the_loss_against_each_class(loss):
 @all_losses
 def test_pull_back_is_the_derivative_of_each_side(loss):
     scores = columns_of_scores()
-    _, pull_back = loss.evaluate(scores)
     negative, positive = np.zeros((2, 3, 2, 40))
     negative[:, 0] = positive[:, 1] = 1
-    assert pull_back(positive).shape == scores.shape
-    np.testing.assert_allclose(pull_back(positive), loss.derivative(scores), atol=1e-15)
-    np.testing.assert_allclose(pull_back(negative), -loss.derivative(-scores), atol=1e-15)
+    assert loss.pull_back(scores, positive).shape == scores.shape
+    np.testing.assert_allclose(
+        loss.pull_back(scores, positive), loss.derivative(scores), atol=1e-15
+    )
+    np.testing.assert_allclose(
+        loss.pull_back(scores, negative), -loss.derivative(-scores), atol=1e-15
+    )
 
 
 @pytest.mark.parametrize(
@@ -139,9 +142,9 @@ def test_pull_back_is_the_finite_difference_of_weighted_losses(loss, n_classes):
     weights = np.random.default_rng(1).normal(size=(2, n_classes, 7))
 
     def total(f):
-        return np.sum(weights * loss.evaluate(f)[0])
+        return np.sum(weights * loss.losses(f))
 
-    gradient = loss.evaluate(scores)[1](weights)
+    gradient = loss.pull_back(scores, weights)
     np.testing.assert_allclose(gradient, gradient_by_differences(total, scores), atol=3e-8)
 
 
@@ -149,12 +152,12 @@ def test_pull_back_is_the_finite_difference_of_weighted_losses(loss, n_classes):
 def test_columns_do_not_see_each_other_and_share_one_row_of_weights(loss):
     scores = columns_of_scores(4, loss.n_outputs(2), 9)
     weights = np.random.default_rng(2).normal(size=(1, 2, 9))
-    losses, pull_back = loss.evaluate(scores)
-    together = pull_back(weights)
+    losses, together = loss.losses(scores), loss.pull_back(scores, weights)
     for k in range(4):
-        alone, pull_alone = loss.evaluate(scores[k : k + 1])
+        own = scores[k : k + 1]
+        alone = loss.losses(own)
         np.testing.assert_array_equal(losses[k : k + 1], alone)
-        np.testing.assert_array_equal(together[k : k + 1], pull_alone(weights))
+        np.testing.assert_array_equal(together[k : k + 1], loss.pull_back(own, weights))
 
 
 # --- constants and flags ------------------------------------------------------------------------
@@ -173,7 +176,7 @@ def test_lipschitz_constant_holds_and_is_the_smallest(loss):
 
 @all_losses
 def test_at_zero_is_the_loss_of_a_score_of_zero(loss):
-    losses, _ = loss.evaluate(np.zeros((1, 1, 1)))
+    losses = loss.losses(np.zeros((1, 1, 1)))
     np.testing.assert_allclose(losses.ravel(), loss.at_zero, rtol=1e-15)
 
 
@@ -262,7 +265,7 @@ def test_softmax_probability_is_the_chance_for_which_the_scores_are_stationary()
     chance = loss.probability(scores)
     np.testing.assert_allclose(chance.sum(axis=1), 1, rtol=1e-14)
     assert (chance > 0).all()
-    np.testing.assert_allclose(loss.evaluate(scores)[1](chance), 0, atol=1e-15)
+    np.testing.assert_allclose(loss.pull_back(scores, chance), 0, atol=1e-15)
 
 
 # --- extremes -----------------------------------------------------------------------------------
@@ -296,9 +299,9 @@ def test_exponentials_keep_all_their_digits_however_small_or_large(compute, trut
 
 
 @both_types
-def test_logistic_evaluate_keeps_all_digits_of_losses(dtype):
+def test_logistic_keeps_all_digits_of_losses(dtype):
     t = np.array(PRECISE, dtype=dtype)
-    losses, _ = LOSSES["logistic"].evaluate(t[None, None])
+    losses = LOSSES["logistic"].losses(t[None, None])
     limits = np.finfo(dtype)
     for side, row in ((-1, losses[0, 0]), (1, losses[0, 1])):
         truth = exact(lambda x, side=side: mpmath.log1p(mpmath.exp(-side * x)), t)
@@ -332,7 +335,7 @@ def exact_softmax(scores):
 )
 def test_softmax_is_right_to_the_rounding_of_its_scores(scores, dtype):
     scores = np.array(scores, dtype=dtype)
-    losses, pull_back = SoftmaxLoss().evaluate(scores[None, :, None])
+    losses = SoftmaxLoss().losses(scores[None, :, None])
     truth, chances = exact_softmax(scores)
     eps = np.finfo(dtype).eps
     size = max(1.0, float(np.abs(scores).max()))
@@ -341,7 +344,10 @@ def test_softmax_is_right_to_the_rounding_of_its_scores(scores, dtype):
         weights = np.zeros((1, 3, 1), dtype=dtype)
         weights[0, c] = 1
         np.testing.assert_allclose(
-            pull_back(weights)[0, :, 0], chances - np.eye(3)[c], rtol=8 * eps, atol=8 * eps
+            SoftmaxLoss().pull_back(scores[None, :, None], weights)[0, :, 0],
+            chances - np.eye(3)[c],
+            rtol=8 * eps,
+            atol=8 * eps,
         )
 
 
@@ -350,8 +356,8 @@ def test_softmax_is_right_to_the_rounding_of_its_scores(scores, dtype):
 def test_softmax_does_not_change_when_all_scores_are_shifted(shift, dtype):
     # sums of small multiples of 1/8 and the shift are exact in both types
     scores = np.random.default_rng(0).integers(-40, 41, size=(2, 3, 50)).astype(dtype) / 8
-    losses, _ = SoftmaxLoss().evaluate(scores)
-    shifted, _ = SoftmaxLoss().evaluate(scores + dtype(shift))
+    losses = SoftmaxLoss().losses(scores)
+    shifted = SoftmaxLoss().losses(scores + dtype(shift))
     eps = np.finfo(dtype).eps
     np.testing.assert_allclose(shifted, losses, rtol=8 * eps, atol=8 * eps)
 
@@ -361,13 +367,15 @@ def test_softmax_of_two_classes_is_the_logistic_loss_of_the_difference(dtype):
     rng = np.random.default_rng(3)
     scores = rng.normal(scale=4, size=(2, 2, 60)).astype(dtype)
     weights = rng.normal(size=(2, 2, 60)).astype(dtype)
-    softmax, pull_softmax = SoftmaxLoss().evaluate(scores)
-    logistic, pull_logistic = LOSSES["logistic"].evaluate(scores[:, 1:] - scores[:, :1])
+    margin = scores[:, 1:] - scores[:, :1]
+    softmax, logistic = SoftmaxLoss().losses(scores), LOSSES["logistic"].losses(margin)
     eps = np.finfo(dtype).eps
     np.testing.assert_allclose(softmax, logistic, rtol=50 * eps, atol=50 * eps)
-    slope = pull_logistic(weights)
+    slope = LOSSES["logistic"].pull_back(margin, weights)
     np.testing.assert_allclose(
-        pull_softmax(weights), np.concatenate([-slope, slope], axis=1), atol=50 * eps
+        SoftmaxLoss().pull_back(scores, weights),
+        np.concatenate([-slope, slope], axis=1),
+        atol=50 * eps,
     )
 
 
@@ -377,8 +385,8 @@ def test_huge_scores_give_finite_losses_and_gradients(loss, dtype):
     row = np.array([-1e4, -1.0, 0.0, 1.0, 1e4], dtype=dtype)
     n_outputs = loss.n_outputs(2)
     scores = np.stack(np.meshgrid(*[row] * n_outputs)).reshape(1, n_outputs, -1)
-    losses, pull_back = loss.evaluate(scores)
-    gradient = pull_back(np.ones_like(losses))
+    losses = loss.losses(scores)
+    gradient = loss.pull_back(scores, np.ones_like(losses))
     assert np.isfinite(losses).all()
     assert np.isfinite(gradient).all()
     assert (losses >= 0).all()
@@ -403,9 +411,9 @@ def test_huge_scores_on_the_right_side_cost_nothing_more(loss, dtype):
 @pytest.mark.parametrize("loss", [*LOSSES.values(), SoftmaxLoss()], ids=[*LOSSES, "softmax"])
 def test_the_type_of_the_scores_is_kept(loss, dtype):
     scores = columns_of_scores(2, loss.n_outputs(2), 5).astype(dtype)
-    losses, pull_back = loss.evaluate(scores)
+    losses = loss.losses(scores)
     assert losses.dtype == dtype
-    assert pull_back(np.ones((2, 2, 5), dtype=dtype)).dtype == dtype
+    assert loss.pull_back(scores, np.ones((2, 2, 5), dtype=dtype)).dtype == dtype
     if loss.gives_probabilities:
         assert loss.probability(scores).dtype == dtype
     if isinstance(loss, Loss):

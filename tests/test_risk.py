@@ -42,7 +42,7 @@ def bent(risk):
 
 def naive_class_risk(W, bags, loss, scores, c):
     """R_c as a loop over bags; ``scores`` are those of one column."""
-    losses, _ = loss.evaluate(scores[None])
+    losses = loss.losses(scores[None])
     total = 0.0
     for i in range(bags.n_bags):
         total += W[i, c] * np.mean(losses[0, c, bags.index == i])
@@ -554,7 +554,7 @@ def test_corrected_risk_of_three_classes_averages_to_the_true_risk():
         plain.append(CorrectedRisk(W, bags, loss, prior, "none").class_risks(scores, problem)[0])
     labels = np.repeat(np.arange(3), 100_000)
     X = draw.means[labels] + rng.normal(size=(len(labels), 2))
-    losses = loss.evaluate((score @ X.T)[None])[0][0]
+    losses = loss.losses((score @ X.T)[None])[0]
     truth = np.array([losses[c, labels == c].mean() for c in range(3)])
     average, error = mean_and_error(np.array(corrected))
     assert (np.abs(average - truth) < 4 * error).all()

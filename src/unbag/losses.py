@@ -4,18 +4,18 @@ All two-class losses here are functions of the margin: with a score f(x) = t,
 
     ℓ₊(t) = φ(t),    ℓ₋(t) = φ(−t).
 
-`SoftmaxLoss` is the logistic loss for any number of classes. Every loss answers the same call,
-`evaluate(scores)`: the loss against each class, and a function that pulls weights on these
-losses back to a gradient with respect to the scores. That is all the corrected risk needs.
+`SoftmaxLoss` is the logistic loss for any number of classes. Every loss answers the same two calls:
+`losses(scores)` against each class, and `pull_back(scores, weights)`, which turns weights on these
+losses into a gradient with respect to the scores. That is all the corrected risk needs.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from math import inf, log
 from typing import ClassVar
 
+import numpy as np
 from array_api_compat import array_namespace
 
 from unbag.arrays import Array
@@ -36,19 +36,12 @@ class ClassLoss(ABC):
         """Count the scores that each instance needs."""
 
     @abstractmethod
-    def evaluate(self, scores: Array) -> tuple[Array, Callable[[Array], Array]]:
-        """Losses against every class, and the map from weights on them to the score gradient.
+    def losses(self, scores: Array) -> Array:
+        """Losses against every class."""
 
-        Parameters
-        ----------
-        scores : array of shape (columns, outputs, instances)
-
-        Returns
-        -------
-        losses : array of shape (columns, classes, instances)
-        pull_back : callable
-            ``pull_back(u)`` is the gradient of Σ_c u_c ℓ_c with respect to the scores.
-        """
+    @abstractmethod
+    def pull_back(self, scores: Array, weights: Array) -> Array:
+        """Gradient of Σ_c u_c ℓ_c with respect to the scores, for weights u like the losses."""
 
     @abstractmethod
     def class_probabilities(self, decision: Array) -> Array:
@@ -94,15 +87,12 @@ class Loss(ClassLoss):
             )
         return 1
 
-    def evaluate(self, scores: Array) -> tuple[Array, Callable[[Array], Array]]:  # noqa: D102
-        xp = array_namespace(scores)
-        losses = xp.concat([self.value(-scores), self.value(scores)], axis=1)
+    def losses(self, scores: Array) -> Array:  # noqa: D102
+        return array_namespace(scores).concat([self.value(-scores), self.value(scores)], axis=1)
 
-        def pull_back(weights: Array) -> Array:
-            against, towards = self.derivative(-scores), self.derivative(scores)
-            return weights[:, 1:2, :] * towards - weights[:, 0:1, :] * against
-
-        return losses, pull_back
+    def pull_back(self, scores: Array, weights: Array) -> Array:  # noqa: D102
+        against, towards = self.derivative(-scores), self.derivative(scores)
+        return weights[:, 1:2, :] * towards - weights[:, 0:1, :] * against
 
     def probability(self, scores: Array) -> Array:
         """Chance of the positive class that a score stands for."""
@@ -134,12 +124,9 @@ class Loss(ClassLoss):
 
 
 def sigmoid(scores: Array) -> Array:
-    """1/(1 + e^−t), without overflow: e^min(t, 0) / (1 + e^−|t|)."""
-    xp = array_namespace(scores)
-    size = xp.abs(scores)
-    # the exponential of a minimum is faster than a choice between two numbers, which processors
-    # cannot foresee
-    return xp.exp(0.5 * (scores - size)) / (1.0 + xp.exp(-size))
+    """1/(1 + e^−t); an e^−t that overflows is right, since its inverse is 0."""
+    with np.errstate(over="ignore"):
+        return 1.0 / (1.0 + array_namespace(scores).exp(-scores))
 
 
 class LogisticLoss(Loss):
@@ -159,20 +146,17 @@ class LogisticLoss(Loss):
     def derivative(self, margin: Array) -> Array:  # noqa: D102
         return -self.probability(-margin)
 
-    def evaluate(self, scores: Array) -> tuple[Array, Callable[[Array], Array]]:
-        """Both sides from one exponential, since ℓ₋(t) = ℓ₊(t) + t and ℓ₋' = ℓ₊' + 1."""
+    def losses(self, scores: Array) -> Array:
+        """Both sides from one exponential, since ℓ₋(t) = ℓ₊(t) + t."""
         xp = array_namespace(scores)
         size = xp.abs(scores)
-        positive, small = 0.5 * (scores + size), xp.exp(-size)
-        negative, shared = positive - scores, xp.log1p(small)
-        losses = xp.concat([shared + positive, shared + negative], axis=1)
+        shared, positive = xp.log1p(xp.exp(-size)), 0.5 * (scores + size)
+        return xp.concat([shared + positive, shared + (positive - scores)], axis=1)
 
-        def pull_back(weights: Array) -> Array:
-            chance = xp.exp(-negative) / (1.0 + small)
-            total = weights[:, 0:1, :] + weights[:, 1:2, :]
-            return total * chance - weights[:, 1:2, :]
-
-        return losses, pull_back
+    def pull_back(self, scores: Array, weights: Array) -> Array:
+        """Both sides from one chance, since ℓ₋' = ℓ₊' + 1."""
+        total = weights[:, 0:1, :] + weights[:, 1:2, :]
+        return total * sigmoid(scores) - weights[:, 1:2, :]
 
     def probability(self, scores: Array) -> Array:  # noqa: D102
         return sigmoid(scores)
@@ -297,17 +281,15 @@ class SoftmaxLoss(ClassLoss):
     def n_outputs(self, n_classes: int) -> int:  # noqa: D102
         return n_classes
 
-    def evaluate(self, scores: Array) -> tuple[Array, Callable[[Array], Array]]:  # noqa: D102
+    def losses(self, scores: Array) -> Array:  # noqa: D102
         xp = array_namespace(scores)
         largest = xp.max(scores, axis=1, keepdims=True)
-        powers = xp.exp(scores - largest)
-        total = xp.sum(powers, axis=1, keepdims=True)
-        losses = (largest - scores) + xp.log(total)
+        total = xp.sum(xp.exp(scores - largest), axis=1, keepdims=True)
+        return (largest - scores) + xp.log(total)
 
-        def pull_back(weights: Array) -> Array:
-            return xp.sum(weights, axis=1, keepdims=True) * (powers / total) - weights
-
-        return losses, pull_back
+    def pull_back(self, scores: Array, weights: Array) -> Array:  # noqa: D102
+        total = array_namespace(scores).sum(weights, axis=1, keepdims=True)
+        return total * self.probability(scores) - weights
 
     def probability(self, scores: Array) -> Array:
         """Softmax of the scores."""

@@ -16,7 +16,6 @@ weights. The non-negative correction replaces R_c by h(R_c), where h(R) is R fro
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -89,7 +88,12 @@ class CorrectedRisk:
 
     def class_risks(self, scores: Array, problem: NDArray[np.intp]) -> NDArray[np.float64]:
         """R_c for every column and class, before any correction: shape (columns, classes)."""
-        return self._pass(scores, problem)[0]
+        xp, table = array_namespace(scores), self._table_of(problem)
+        risks = np.zeros((scores.shape[0], table.shape[1]))
+        for here in _blocks(scores):
+            weighed = self._loss.losses(scores[:, :, here]) * self._weights_in(here, table)
+            risks += to_host(xp.sum(weighed, axis=-1, dtype=xp.float64))
+        return risks
 
     def combine(
         self, risks: NDArray[np.float64], problem: NDArray[np.intp]
@@ -107,12 +111,14 @@ class CorrectedRisk:
         self, scores: Array, problem: NDArray[np.intp]
     ) -> tuple[NDArray[np.float64], Array]:
         """Corrected risk per column and its gradient with respect to the scores."""
-        xp = array_namespace(scores)
-        risks, blocks = self._pass(scores, problem)
-        value, slope = self.combine(risks, problem)
-        factor = beside(slope[:, :, None], scores)
-        parts = [pull_back(weights * factor) for weights, pull_back in blocks]
-        return value, parts[0] if len(parts) == 1 else xp.concat(parts, axis=2)
+        value, slope = self.combine(self.class_risks(scores, problem), problem)
+        table = self._table_of(problem) * beside(slope[:, :, None], scores)
+        gradient = array_namespace(scores).empty_like(scores)
+        # from the scores again: what the losses had in common would not stay in the cache
+        for here in _blocks(scores):
+            weights = self._weights_in(here, table)
+            gradient[:, :, here] = self._loss.pull_back(scores[:, :, here], weights)
+        return value, gradient
 
     def weights_of(self, problem: NDArray[np.intp]) -> Array:
         """Weights (columns, classes, instances), or of one column if all are the same."""
@@ -125,21 +131,16 @@ class CorrectedRisk:
             return table
         return take(table, index_beside(problem, table), axis=0)
 
-    def _pass(
-        self, scores: Array, problem: NDArray[np.intp]
-    ) -> tuple[NDArray[np.float64], list[tuple[Array, Callable[[Array], Array]]]]:
-        """Class risks; and, block by block of instances, weights and their way to the gradient."""
-        xp, (columns, outputs, n) = array_namespace(scores), scores.shape
-        size = max(1, _BLOCK_SCORES // (columns * outputs)) if is_numpy_array(scores) else n
-        table = self._table_of(problem)
-        risks, blocks = np.zeros((columns, table.shape[1])), []
-        for start in range(0, n, size):
-            here = slice(start, min(start + size, n))
-            losses, pull_back = self._loss.evaluate(scores[:, :, here])
-            weights = take(table, self._index[here], axis=2)
-            risks += to_host(xp.sum(losses * weights, axis=-1, dtype=xp.float64))
-            blocks.append((weights, pull_back))
-        return risks, blocks
+    def _weights_in(self, here: slice, table: Array) -> Array:
+        """Weights of some instances, from those of the bags."""
+        return take(table, self._index[here], axis=2)
+
+
+def _blocks(scores: Array) -> list[slice]:
+    """Instances to be worked on together."""
+    columns, outputs, n = scores.shape
+    size = max(1, _BLOCK_SCORES // (columns * outputs)) if is_numpy_array(scores) else n
+    return [slice(start, min(start + size, n)) for start in range(0, n, size)]
 
 
 def _bend(

@@ -151,7 +151,7 @@ class ProportionRisk:
     ) -> tuple[NDArray[np.float64], Array]:
         """Give the part of value and gradient that bags of one size contribute."""
         xp = array_namespace(scores)
-        losses, pull_back = self._loss.evaluate(scores)
+        losses = self._loss.losses(scores)
         logs = xp.reshape(-losses, (*losses.shape[:2], -1, size))
         largest = xp.max(logs, axis=3, keepdims=True)
         chances = xp.exp(logs - largest)
@@ -161,7 +161,7 @@ class ProportionRisk:
         pull = -weights[:, None, :] * slope / (size * mean)
         pulled = chances * xp.astype(pull, scores.dtype)[:, :, :, None]
         value = to_host(xp.sum(weights * divergence, axis=1))
-        return value, pull_back(xp.reshape(pulled, losses.shape))
+        return value, self._loss.pull_back(scores, xp.reshape(pulled, losses.shape))
 
 
 @dataclass(frozen=True)

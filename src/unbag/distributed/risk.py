@@ -112,7 +112,7 @@ def partial_risks(
         values = model.values(X)
         scores = (slopes.reshape(columns * outputs, -1) @ values.T).reshape(columns, outputs, -1)
         scores += constant[:, :, None]
-        losses, pull_back = model.loss.evaluate(scores)
+        losses = model.loss.losses(scores)
         weights = np.take(table.weights, entry, axis=2)
         if len(weights) > 1:
             weights = weights[problem]
@@ -120,7 +120,8 @@ def partial_risks(
         if not request.gradient:
             continue
         for c in range(n_classes):
-            pull = (weights[:, c, None, :] * pull_back(ones[c])).reshape(columns * outputs, -1)
+            slope = model.loss.pull_back(scores, ones[c])
+            pull = (weights[:, c, None, :] * slope).reshape(columns * outputs, -1)
             gradient[:, c, :, :n_values] += (pull @ values).reshape(slopes.shape)
             if model.intercept:
                 gradient[:, c, :, -1] += pull.sum(axis=1).reshape(columns, outputs)

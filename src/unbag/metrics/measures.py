@@ -263,7 +263,7 @@ class Risk(_ByClassMeans):
     def _statistics(self, sample: Sample) -> Floats:
         scores = sample.scores
         columns = scores.T[None] if scores.ndim == 2 else scores[None, None]
-        losses, _ = get_loss(self.loss, sample.bags.n_classes).evaluate(columns)
+        losses = get_loss(self.loss, sample.bags.n_classes).losses(columns)
         return np.asarray(losses[0], dtype=float)
 
     def _of_means(self, means: Floats, bags: Bags) -> Any:

@@ -90,7 +90,8 @@ class Line:
 
     def _at(self, rows: Rows, length: Numbers) -> Point:
         along = select(self.direction, rows)
-        scores = select(self.scores, rows) + factor(length, along) * along
+        scores = factor(length, along) * along
+        scores += select(self.scores, rows)
         problem = select(self.problem, rows)
         value, score_gradient = self.objective.value_and_gradient(scores, problem)
         square, linear, quadratic = (part[rows] for part in self.norm)
