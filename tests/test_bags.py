@@ -571,6 +571,7 @@ ERRORS = {
         lambda: check_bag_target(TWO[:0]),
         r"^The target must have one dimension and some rows, not shape \(0,\).$",
     ),
+    "no labels": (lambda: check_bag_target([]), "^The target has no rows.$"),
     "column of a target": (
         lambda: check_bag_target(TWO[:, None]),
         r"^The target must have one dimension and some rows, not shape \(3, 1\).$",

@@ -199,6 +199,8 @@ def read_noise(
 
 def _bags_from_labels(y: Any) -> Bags:
     y = column_or_1d(y, warn=True)
+    if len(y) == 0:
+        raise ValueError("The target has no rows.")
     assert_all_finite(y, input_name="y")
     check_classification_targets(y)
     classes, index = np.unique(y, return_inverse=True)

@@ -181,7 +181,7 @@ def find_contradictions(
 
 
 @dataclass(frozen=True, eq=False)
-class _Tables:
+class MatchedTables:
     """Both tables, read and matched, but not yet checked against each other."""
 
     instances: nw.DataFrame  # without its key
@@ -194,6 +194,7 @@ class _Tables:
     size: tuple[str, NDArray[np.float64]] | None
 
     def checks(self, unmatched: str) -> Iterator[Callable[[], None]]:
+        """Checks of one table against the other, each of which raises what it finds."""
         match, deviation = self.match, self.deviation
         yield lambda: check_matched(match, unmatched, self.keys)
         if not len(match.ids):
@@ -206,6 +207,7 @@ class _Tables:
         yield lambda: check(self.values, match, self.columns, exact)
 
     def target(self, number_bags: bool) -> NDArray[np.void]:
+        """Target of every instance, its bag named by a number or by its key."""
         match, values, deviation = self.match, self.values, self.deviation
         if self.are_counts:
             values = values / match.sizes[:, None]
@@ -230,7 +232,7 @@ def match_tables(
     positives: Any = None,
     size: str | None = None,
     noise: Any = None,
-) -> _Tables:
+) -> MatchedTables:
     """Read both tables and match their keys, without a look at whether they agree."""
     if (proportion is None) == (positives is None):
         raise ValueError("Give either proportion or positives, and not both.")
@@ -258,7 +260,7 @@ def match_tables(
         deviation = np.broadcast_to(read(noise_columns), values.shape)
     elif noise is not None:
         deviation = np.full(values.shape, noise, dtype=float)
-    return _Tables(
+    return MatchedTables(
         instance_table.drop(*keys),
         match,
         keys,
