@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from math import inf, log
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, device
 
 from unbag.arrays import Array
 
@@ -42,6 +42,10 @@ class ClassLoss(ABC):
     @abstractmethod
     def pull_back(self, scores: Array, weights: Array) -> Array:
         """Gradient of Σ_c u_c ℓ_c with respect to the scores, for weights u like the losses."""
+
+    @abstractmethod
+    def slopes(self, scores: Array) -> Array:
+        """Derivatives of every loss by every score: (columns, classes, outputs, instances)."""
 
     @abstractmethod
     def class_probabilities(self, decision: Array) -> Array:
@@ -94,6 +98,10 @@ class Loss(ClassLoss):
         against, towards = self.derivative(-scores), self.derivative(scores)
         return weights[:, 1:2, :] * towards - weights[:, 0:1, :] * against
 
+    def slopes(self, scores: Array) -> Array:  # noqa: D102
+        both = [-self.derivative(-scores), self.derivative(scores)]
+        return array_namespace(scores).stack(both, axis=1)
+
     def probability(self, scores: Array) -> Array:
         """Chance of the positive class that a score stands for."""
         del scores
@@ -123,10 +131,10 @@ class Loss(ClassLoss):
         return kappa_plus == kappa_minus == 0
 
 
-def sigmoid(scores: Array) -> Array:
-    """1/(1 + e^−t); an e^−t that overflows is right, since its inverse is 0."""
+def sigmoid(scores: Array, numerator: Any = 1.0) -> Array:
+    """1/(1 + e^−t), times a numerator; an e^−t that overflows is right, since its inverse is 0."""
     with np.errstate(over="ignore"):
-        return 1.0 / (1.0 + array_namespace(scores).exp(-scores))
+        return numerator / (1.0 + array_namespace(scores).exp(-scores))
 
 
 class LogisticLoss(Loss):
@@ -156,7 +164,11 @@ class LogisticLoss(Loss):
     def pull_back(self, scores: Array, weights: Array) -> Array:
         """Both sides from one chance, since ℓ₋' = ℓ₊' + 1."""
         total = weights[:, 0:1, :] + weights[:, 1:2, :]
-        return total * sigmoid(scores) - weights[:, 1:2, :]
+        return sigmoid(scores, total) - weights[:, 1:2, :]
+
+    def slopes(self, scores: Array) -> Array:  # noqa: D102
+        chance = sigmoid(scores)
+        return array_namespace(scores).stack([chance, chance - 1.0], axis=1)
 
     def probability(self, scores: Array) -> Array:  # noqa: D102
         return sigmoid(scores)
@@ -290,6 +302,11 @@ class SoftmaxLoss(ClassLoss):
     def pull_back(self, scores: Array, weights: Array) -> Array:  # noqa: D102
         total = array_namespace(scores).sum(weights, axis=1, keepdims=True)
         return total * self.probability(scores) - weights
+
+    def slopes(self, scores: Array) -> Array:  # noqa: D102
+        xp, n_classes = array_namespace(scores), scores.shape[1]
+        own = xp.eye(n_classes, dtype=scores.dtype, device=device(scores))
+        return self.probability(scores)[:, None, :, :] - own[None, :, :, None]
 
     def probability(self, scores: Array) -> Array:
         """Softmax of the scores."""

@@ -113,11 +113,17 @@ class CorrectedRisk:
         """Corrected risk per column and its gradient with respect to the scores."""
         value, slope = self.combine(self.class_risks(scores, problem), problem)
         table = self._table_of(problem) * beside(slope[:, :, None], scores)
-        gradient = array_namespace(scores).empty_like(scores)
         # from the scores again: what the losses had in common would not stay in the cache
-        for here in _blocks(scores):
-            weights = self._weights_in(here, table)
-            gradient[:, :, here] = self._loss.pull_back(scores[:, :, here], weights)
+        blocks = _blocks(scores)
+        parts = (
+            self._loss.pull_back(scores[:, :, here], self._weights_in(here, table))
+            for here in blocks
+        )
+        if len(blocks) == 1:
+            return value, next(parts)
+        gradient = array_namespace(scores).empty_like(scores)
+        for here, part in zip(blocks, parts, strict=True):
+            gradient[:, :, here] = part
         return value, gradient
 
     def weights_of(self, problem: NDArray[np.intp]) -> Array:

@@ -10,13 +10,14 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
-from dask.distributed import Client, LocalCluster
+from dask.distributed import Client, LocalCluster, wait
 
 import unbag.distributed.risk as risk
 from unbag import LinearMCMClassifier, LinearMCMClassifierCV, bag_target
 from unbag.datasets import make_gaussian_bags
 from unbag.distributed import DistributedClassifier, evaluate
 from unbag.distributed.instances import Instances
+from unbag.distributed.partitions import partitions_of
 from unbag.losses import LogisticLoss
 
 # one cluster, not one in every parallel test process
@@ -178,6 +179,19 @@ class TestTheFitEndsWithTheSameModel:
         model = DistributedClassifier(ESTIMATOR, persist=False).fit(*collections(tmp_path))
         assert_same(model)
         assert readers(tmp_path) - before  # it took its part
+
+
+def test_rows_that_workers_have_stay_there(client):
+    rows = da.from_array(np.arange(60.0).reshape(30, 2), chunks=(1, -1)).persist()
+    wait(rows)
+    parts = partitions_of(rows)
+    holder = [client.who_has()[key] for key in parts.origins]
+    assert len(set(holder)) == 2
+    groups = parts.grouped(np.concatenate)
+    assert all(len({holder[number] for number in group}) == 1 for group in groups.members)
+    found = dask.compute(*[item for (item,) in groups.items])
+    for one, group in zip(found, groups.members, strict=True):
+        np.testing.assert_array_equal(one, np.arange(60.0).reshape(30, 2)[group])
 
 
 COPIES = 25

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from types import ModuleType
@@ -90,19 +90,22 @@ class Partitions:
     ----------
     items : list of tuples
         For each partition, what it holds of each collection, as a Delayed.
-    members : list of range, optional
+    origins : list of keys, optional
+        What each partition is made of, in the words of the scheduler.
+    members : list of lists of int, optional
         The partitions that each item stands for, if these are groups of several.
     """
 
     items: list[tuple[Any, ...]]
-    members: list[range] | None = None
+    origins: list[Any] | None = None
+    members: list[list[int]] | None = None
 
     def __len__(self) -> int:
         return len(self.items)
 
     def _name(self, number: int) -> str:
-        own = range(number, number + 1) if self.members is None else self.members[number]
-        return f"Partition {own[0]}" + (f" to {own[-1]}" if len(own) > 1 else "")
+        own = [number] if self.members is None else self.members[number]
+        return f"Partition {own[0]}" + (f" or another of {len(own)}" if len(own) > 1 else "")
 
     @cached_property
     def _graph(self) -> dict[Any, Any]:
@@ -130,7 +133,7 @@ class Partitions:
     def map(self, function: Callable[..., Any], *shared: Any) -> Partitions:
         """Apply a function to each partition, on a worker and not before it is asked for."""
         keys, graph = self._apply(function, shared)
-        return Partitions([(_as_delayed(key, graph),) for key in keys], self.members)
+        return replace(self, items=[(_as_delayed(key, graph),) for key in keys])
 
     def reduce(
         self, function: Callable[..., Any], join: Callable[[list[Any]], Any], *shared: Any
@@ -154,25 +157,24 @@ class Partitions:
     def along(self, values: Sequence[Any]) -> Partitions:
         """Give each partition something of its own to walk through with it."""
         along = [(*item, own) for item, own in zip(self.items, values, strict=True)]
-        return Partitions(along, self.members)
+        return replace(self, items=along)
 
     def grouped(self, join: Callable[[list[Any]], Any]) -> Partitions:
-        """Join neighbours into a few groups for each thread of a worker.
+        """Join partitions into a few groups for each thread of a worker.
 
         Every task takes the scheduler some time, so that a pass over data which are kept anyway
-        should have few of them.
+        should have few of them. Partitions that a worker has already stay there; of others,
+        neighbours come together.
         """
         from dask.task_spec import Task
 
-        n_groups = min(len(self), _GROUPS_PER_THREAD * n_threads())
-        ends = np.linspace(0, len(self), n_groups + 1).astype(int).tolist()
-        members = [range(*pair) for pair in pairwise(ends)]
+        members = _group(_holders(self.origins or [None] * len(self)))
         name, graph = f"group-{uuid4().hex}", dict(self._graph)
-        keys = [(name, number) for number in range(n_groups)]
+        keys = [(name, number) for number in range(len(members))]
         for key, group in zip(keys, members, strict=True):
             own = (_reference(self.items[number][0]) for number in group)
             graph[key] = Task(key, _join, join, *own)
-        return Partitions([(_as_delayed(key, graph),) for key in keys], members)
+        return Partitions([(_as_delayed(key, graph),) for key in keys], members=members)
 
     def keep(self) -> Partitions:
         """Compute the partitions and keep them on the workers."""
@@ -181,7 +183,7 @@ class Partitions:
             # a table of many bags is a large graph, sent once
             warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
             kept = iter(load_dask().persist(*flat))
-        return Partitions([tuple(next(kept) for _ in item) for item in self.items], self.members)
+        return replace(self, items=[tuple(next(kept) for _ in item) for item in self.items])
 
     def _compute(self, keys: list[Any], graph: dict[Any, Any]) -> tuple[Any, ...]:
         try:
@@ -239,7 +241,7 @@ def partitions_of(*collections: Any) -> Partitions:
         raise ValueError(
             f"The collections have {counts} partitions; they must be cut at the same rows."
         )
-    return Partitions(list(zip(*lists, strict=True)))
+    return Partitions(list(zip(*lists, strict=True)), [block.key for block in lists[0]])
 
 
 def _align(collections: Sequence[Any]) -> list[Any]:
@@ -271,14 +273,38 @@ def _delayed_blocks(data: Any) -> list[Any]:
     return list(data.to_delayed()) if is_frame(data) else list(data.to_delayed().ravel())
 
 
-def _workers() -> list[dict[str, Any]] | None:
-    """What the scheduler knows of its workers; None without a cluster."""
+def _client() -> Any:
+    """Client of a cluster, or None."""
     from dask.base import get_scheduler
 
-    client: Any = getattr(get_scheduler(), "__self__", None)
-    if not hasattr(client, "scheduler_info"):
-        return None
-    return list(client.scheduler_info(n_workers=-1)["workers"].values())
+    client = getattr(get_scheduler(), "__self__", None)
+    return client if hasattr(client, "scheduler_info") else None
+
+
+def _workers() -> list[dict[str, Any]] | None:
+    """What the scheduler knows of its workers; None without a cluster."""
+    client = _client()
+    return client and list(client.scheduler_info(n_workers=-1)["workers"].values())
+
+
+def _holders(keys: list[Any]) -> list[str]:
+    """Worker that has each of some results in memory; nobody ("") if none has."""
+    client = _client()
+    if client is None:
+        return [""] * len(keys)
+    known = client.who_has()
+    return [min(known.get(key, ()), default="") for key in keys]
+
+
+def _group(holders: list[str]) -> list[list[int]]:
+    """Some partitions of the same holder for each group, as many for one as for another."""
+    size = max(1.0, len(holders) / (_GROUPS_PER_THREAD * n_threads()))
+    groups = []
+    for holder in sorted(set(holders)):
+        own = [number for number, name in enumerate(holders) if name == holder]
+        ends = np.linspace(0, len(own), round(len(own) / size) or 1, endpoint=False).astype(int)
+        groups += [own[start:end] for start, end in pairwise([*ends.tolist(), len(own)])]
+    return groups
 
 
 def n_threads() -> int:

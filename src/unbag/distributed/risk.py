@@ -105,7 +105,6 @@ def partial_risks(
     constant = table.offsets[problem] + (coef[..., -1] if model.intercept else 0.0)
     risks = np.zeros((columns, n_classes))
     gradient = np.zeros((columns, n_classes, outputs, n_functions * request.gradient))
-    ones = np.eye(n_classes)[:, None, :, None]
     n_values = max(slopes.shape[-1], 1)
     size = max(64, min(_BLOCK_LOSSES // (columns * n_classes), _BLOCK_VALUES // n_values))
     for X, entry in _blocks(group, size):
@@ -119,12 +118,11 @@ def partial_risks(
         risks += np.vecdot(weights, losses)
         if not request.gradient:
             continue
-        for c in range(n_classes):
-            slope = model.loss.pull_back(scores, ones[c])
-            pull = (weights[:, c, None, :] * slope).reshape(columns * outputs, -1)
-            gradient[:, c, :, :n_values] += (pull @ values).reshape(slopes.shape)
-            if model.intercept:
-                gradient[:, c, :, -1] += pull.sum(axis=1).reshape(columns, outputs)
+        pull = weights[:, :, None, :] * model.loss.slopes(scores)
+        product = pull.reshape(-1, len(X)) @ values
+        gradient[..., :n_values] += product.reshape(columns, n_classes, outputs, -1)
+        if model.intercept:
+            gradient[..., -1] += pull.sum(axis=-1)
     return risks, gradient
 
 
