@@ -1,5 +1,7 @@
 """Training on Dask collections gives the model of the same rows in memory."""
 
+import pickle
+
 import dask.array as da
 import dask.dataframe as dd
 import numpy as np
@@ -19,6 +21,7 @@ from unbag import (
 )
 from unbag.datasets import make_gaussian_bags
 from unbag.distributed import DistributedClassifier
+from unbag.distributed.risk import RowWeights
 from unbag.persistence import load_model, save_model
 
 pytestmark = pytest.mark.usefixtures("in_this_thread")
@@ -260,3 +263,22 @@ class TestMistakes:
     def test_no_convergence_is_told(self):
         with pytest.warns(ConvergenceWarning, match="1 of 1 fit"):
             fitted(LinearMCMClassifier(max_iter=1))
+
+
+def test_weights_that_have_travelled_lie_at_even_addresses():
+    table = RowWeights(np.ones((1, 2, 5)), np.zeros((1, 1)))
+    # as a message of Dask may bring them
+    room = np.empty(200, dtype=np.uint8)
+    start = 1 + (-room.ctypes.data) % 8
+    buffers = []
+    body = pickle.dumps(table, protocol=5, buffer_callback=buffers.append)
+    odd = []
+    for buffer in buffers:
+        raw = buffer.raw()
+        room[start : start + len(raw)] = np.frombuffer(raw, np.uint8)
+        odd.append(room[start : start + len(raw)])
+        start += 8 * -(-len(raw) // 8)
+    arrived = pickle.loads(body, buffers=odd)
+    assert not np.frombuffer(odd[0], float).flags.aligned
+    assert arrived.weights.flags.aligned
+    np.testing.assert_array_equal(arrived.weights, table.weights)

@@ -85,7 +85,7 @@ def join_instances(parts: list[list[Instances]]) -> list[Instances]:
     What came from another worker may lie at odd addresses, where products are slow, and is moved.
     """
     return [
-        Instances(np.require(instances.X, requirements="A"), instances.entry)
+        Instances(*(np.require(a, requirements="A") for a in (instances.X, instances.entry)))
         for part in parts
         for instances in part
     ]

@@ -81,6 +81,10 @@ class RowWeights:
     def __sizeof__(self) -> int:
         return self.weights.nbytes + self.offsets.nbytes
 
+    def __setstate__(self, state: dict[str, Floats]) -> None:
+        # what has travelled lies at odd addresses, where every access would copy all of it first
+        vars(self).update({name: np.require(a, requirements="A") for name, a in state.items()})
+
 
 @dataclass(frozen=True, eq=False)
 class Request:
