@@ -32,13 +32,14 @@ from scipy.special import ndtri
 
 from unbag.provenance import provenance_line
 
+ROW_SECONDS = 40e-9
 FAN_INS = (2, 8, 64)
 MACHINES = (10, 100, 1_000, 10_000, 100_000)
 STRAGGLING = 0.2
 
 # Tasks of a pass for each machine of 16 threads in Dask, and seconds of the one scheduler for each.
-# A pass took 31 ms longer with 96 more entries in its graph (results/distributed.md), which are not
-# even run: the least that a task can take.
+# A pass takes .1 ms longer for every entry in its graph that is not even run
+# (results/distributed.md): a task that is run is taken to need three times as much.
 TASKS_PER_MACHINE, TASK_SECONDS = 4 * 16, 3e-4
 
 
@@ -171,12 +172,12 @@ def _grid() -> list[int]:
 def internet_scale(n_columns: int, straggling: float = 0.0) -> Cluster:
     """10¹¹ rows × 20 in two classes, 16 cores a machine, so many fits side by side.
 
-    A core takes 55 ns for a row of one fit (results/distributed.md), of several as much for each.
+    A core takes 40 ns for a row of one fit (results/distributed.md), of several as much for each.
     """
     n_features, n_classes = 20, 2
     return Cluster(
         n_rows=1e11,
-        row_seconds=55e-9 * n_columns / 16,
+        row_seconds=ROW_SECONDS * n_columns / 16,
         sum_bytes=8 * n_columns * n_classes * (n_features + 2),
         coefficient_bytes=8 * n_columns * (n_features + 1),
         straggling=straggling,
@@ -245,10 +246,11 @@ results/aggregation_tree.png`:
 {provenance_line()}
 
 10¹¹ rows × 20 columns in two classes, on machines of 16 cores. Measured
-([distributed.md](distributed.md)): 55 ns a row and core; {1e3 * TASK_SECONDS:.1f} ms for an entry
-in the graph of a pass in Dask, taken as the least that its scheduler needs for a task. Assumed, not
-measured: {1e6 * one.latency:.0f} µs of latency, {8e-9 * one.bandwidth:.0f} Gbit/s,
-{1e6 * one.handling:.0f} µs to handle a message, {1e3 * one.driver_seconds:.0f} ms for the driver,
+([distributed.md](distributed.md)): {1e9 * ROW_SECONDS:.0f} ns a row and core. Assumed, not
+measured: {1e3 * TASK_SECONDS:.1f} ms of Dask's scheduler for a task (an entry in the graph of a
+pass that is not run takes .1 ms), {1e6 * one.latency:.0f} µs of latency,
+{8e-9 * one.bandwidth:.0f} Gbit/s, {1e6 * one.handling:.0f} µs to handle a message,
+{1e3 * one.driver_seconds:.0f} ms for the driver,
 cores that do not slow each other down. Seconds of one pass, simulated, with those of the formula in
 brackets; *one scheduler* is Dask's way, a process that hands out {TASKS_PER_MACHINE} tasks a
 machine.

@@ -3,7 +3,7 @@
     python benchmarks/scaling.py rows              # 10⁴ to 10⁷ rows × 20, bags of 100
     python benchmarks/scaling.py bags              # 4·10⁶ rows in 10² to 10⁶ bags
     python benchmarks/scaling.py search            # 5 folds and 11 penalties at 10⁶ rows
-    python benchmarks/scaling.py search --rows 10000000 --max-iter 1    # memory of a larger one
+    python benchmarks/scaling.py search --rows 10000000                 # takes five minutes
 
 Every line is measured in processes of its own, one after the other and each with one thread. Times
 are processor seconds, which a busy machine changes least. Memory is the peak of the resident set

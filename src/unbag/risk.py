@@ -112,11 +112,11 @@ class CorrectedRisk:
     ) -> tuple[NDArray[np.float64], Array]:
         """Corrected risk per column and its gradient with respect to the scores."""
         value, slope = self.combine(self.class_risks(scores, problem), problem)
-        table = self._table_of(problem) * beside(slope[:, :, None], scores)
+        table, factor = self._table_of(problem), beside(slope[:, :, None], scores)
         # from the scores again: what the losses had in common would not stay in the cache
         blocks = _blocks(scores)
         parts = (
-            self._loss.pull_back(scores[:, :, here], self._weights_in(here, table))
+            self._loss.pull_back(scores[:, :, here], self._weights_in(here, table) * factor)
             for here in blocks
         )
         if len(blocks) == 1:

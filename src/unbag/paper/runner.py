@@ -17,7 +17,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, parallel_config
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 from threadpoolctl import threadpool_limits
 
@@ -83,7 +83,7 @@ def run_task(task: Task, device: str | None = None) -> Row:
     model = method.make()
     if device is not None and "device" in model.get_params():
         model.set_params(device=device)
-    with threadpool_limits(1):
+    with threadpool_limits(1), parallel_config("sequential"):
         trial = make_trial(task.setting, task.seed)
         start = time.perf_counter()
         model = model.fit(trial.X, trial.labels if method.sees_labels else trial.y)
