@@ -1,8 +1,9 @@
 """Dask collections as numbered partitions: what runs on each, and how results come back.
 
 The only module that imports Dask. Every computation is one graph: a task for each partition, and
-a tree of sums above them, in the order of the partitions, so that the result does not depend on
-which worker is the faster one, or is lost and replaced.
+a tree of sums above them, in an order that is fixed before, so that the result does not depend on
+which worker is the faster one, or is lost and replaced. Where rows lie before a fit decides what is
+summed first, and so about its last digits.
 """
 
 from __future__ import annotations
