@@ -5,7 +5,17 @@ import numpy as np
 import pytest
 import torch
 
-from unbag.arrays import Latest, beside, index_beside, on_device, put, take, to_host
+from unbag.arrays import (
+    Latest,
+    beside,
+    index_beside,
+    on_device,
+    put,
+    stacked_product,
+    take,
+    to_host,
+    untracked,
+)
 from unbag.losses import sigmoid
 
 KINDS = {
@@ -32,6 +42,20 @@ def test_take(like, axis):
     index = np.array([1, 0, 1])
     found = to_host(take(like, index_beside(index, like), axis))
     np.testing.assert_array_equal(found, np.take(to_host(like), index, axis))
+
+
+def test_stacked_product(like):
+    here = to_host(like)
+    turned = beside(here.transpose(0, 2, 1), like)
+    np.testing.assert_array_equal(
+        to_host(stacked_product(like, turned)), here @ here.transpose(0, 2, 1)
+    )
+
+
+def test_nothing_is_recorded_where_untracked(like):
+    with untracked(like):
+        assert torch.is_inference_mode_enabled() == isinstance(like, torch.Tensor)
+    assert not torch.is_inference_mode_enabled()
 
 
 def test_put_writes_in_place(like):

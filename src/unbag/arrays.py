@@ -7,6 +7,7 @@ always; what is here moves them there and back, since on a GPU it is such moves 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,15 @@ from numpy.typing import NDArray
 
 # Array of any namespace of the array API (NumPy, torch, ...).
 Array = Any
+
+
+def untracked(like: Array) -> AbstractContextManager[Any]:
+    """Where torch keeps no record for derivatives: then the host is done with a step sooner."""
+    if not is_torch_array(like):
+        return nullcontext()
+    import torch
+
+    return torch.inference_mode()
 
 
 def on_device(array: Any, device: str | None) -> Array:
@@ -87,6 +97,12 @@ def take(array: Array, index: Array, axis: int) -> Array:
         # the array API's way looks for negative indices first, in four more steps
         return array.index_select(axis, index)
     return array_namespace(array).take(array, index, axis=axis)
+
+
+def stacked_product(a: Array, b: Array) -> Array:
+    """Products a @ b of stacked matrices, with as many of the one as of the other."""
+    # the array API's way comes to the same, after looking whether one of them is to be repeated
+    return a.bmm(b) if is_torch_array(a) else a @ b
 
 
 def put(array: Array, rows: NDArray[np.intp], values: Array) -> None:

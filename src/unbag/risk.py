@@ -37,6 +37,8 @@ _BEND = 0.1
 # ten million come with fresh memory every time, which took a sixth of a fit.
 _BLOCK_SCORES = 2**17
 
+_ALL = slice(None)
+
 # Weights of pure bags that should be zero are of this relative size at most.
 _ROUNDING = 1e-12
 
@@ -77,7 +79,8 @@ class CorrectedRisk:
         per_bag = np.swapaxes(table / bags.sizes[:, None], 1, 2)
         self._weights = beside(per_bag, like)
         self._index = index_beside(bags.index, like)
-        self._table_of = Latest(self._choose)
+        self._choose, self._spread = Latest(_choose), Latest(_spread)
+        self._of_columns = Latest(lambda problem, *tables: [table[problem] for table in tables])
         self._loss = loss
         self._prior = np.broadcast_to(prior, (len(table), bags.n_classes))
         # A class without negative weights has a risk that cannot turn negative by itself.
@@ -88,10 +91,10 @@ class CorrectedRisk:
 
     def class_risks(self, scores: Array, problem: NDArray[np.intp]) -> NDArray[np.float64]:
         """R_c for every column and class, before any correction: shape (columns, classes)."""
-        xp, table = array_namespace(scores), self._table_of(problem)
-        risks = np.zeros((scores.shape[0], table.shape[1]))
+        xp = array_namespace(scores)
+        risks = np.zeros((scores.shape[0], self._weights.shape[1]))
         for here in _blocks(scores):
-            weighed = self._loss.losses(scores[:, :, here]) * self._weights_in(here, table)
+            weighed = self._loss.losses(_part(scores, here)) * self._weights_in(here, problem)
             risks += to_host(xp.sum(weighed, axis=-1, dtype=xp.float64))
         return risks
 
@@ -99,8 +102,8 @@ class CorrectedRisk:
         self, risks: NDArray[np.float64], problem: NDArray[np.intp]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Σ_c π_c h(R_c) of given class risks per column, and its derivatives by them."""
-        bent, slope = _bend(risks, self._bent[problem])
-        prior = self._prior[problem]
+        where, prior = self._of_columns(problem, self._bent, self._prior)
+        bent, slope = _bend(risks, where)
         return np.sum(bent * prior, axis=1), slope * prior
 
     def value(self, scores: Array, problem: NDArray[np.intp]) -> NDArray[np.float64]:
@@ -112,11 +115,11 @@ class CorrectedRisk:
     ) -> tuple[NDArray[np.float64], Array]:
         """Corrected risk per column and its gradient with respect to the scores."""
         value, slope = self.combine(self.class_risks(scores, problem), problem)
-        table, factor = self._table_of(problem), beside(slope[:, :, None], scores)
+        factor = beside(slope[:, :, None], scores)
         # from the scores again: what the losses had in common would not stay in the cache
         blocks = _blocks(scores)
         parts = (
-            self._loss.pull_back(scores[:, :, here], self._weights_in(here, table) * factor)
+            self._loss.pull_back(_part(scores, here), self._weights_in(here, problem) * factor)
             for here in blocks
         )
         if len(blocks) == 1:
@@ -128,25 +131,37 @@ class CorrectedRisk:
 
     def weights_of(self, problem: NDArray[np.intp]) -> Array:
         """Weights (columns, classes, instances), or of one column if all are the same."""
-        return take(self._table_of(problem), self._index, axis=2)
+        return self._weights_in(_ALL, problem)
 
-    def _choose(self, problem: NDArray[np.intp]) -> Array:
-        """Weights of the bags (columns, classes, bags), or of one column if all are the same."""
-        table = self._weights
-        if table.shape[0] == 1:
-            return table
-        return take(table, index_beside(problem, table), axis=0)
+    def _weights_in(self, here: slice, problem: NDArray[np.intp]) -> Array:
+        """Weights of some instances, from those of the bags; of all, they are kept."""
+        table = self._choose(problem, self._weights)
+        if here == _ALL:
+            return self._spread(table, self._index)
+        return _spread(table, self._index[here])
 
-    def _weights_in(self, here: slice, table: Array) -> Array:
-        """Weights of some instances, from those of the bags."""
-        return take(table, self._index[here], axis=2)
+
+def _choose(problem: NDArray[np.intp], table: Array) -> Array:
+    """Weights of the bags (columns, classes, bags), or of one column if all are the same."""
+    return table if table.shape[0] == 1 else take(table, index_beside(problem, table), axis=0)
+
+
+def _spread(table: Array, index: Array) -> Array:
+    """Weights of instances from those of their bags."""
+    return take(table, index, axis=2)
 
 
 def _blocks(scores: Array) -> list[slice]:
     """Instances to be worked on together."""
     columns, outputs, n = scores.shape
-    size = max(1, _BLOCK_SCORES // (columns * outputs)) if is_numpy_array(scores) else n
+    size = max(1, _BLOCK_SCORES // (columns * outputs))
+    if n <= size or not is_numpy_array(scores):
+        return [_ALL]
     return [slice(start, min(start + size, n)) for start in range(0, n, size)]
+
+
+def _part(scores: Array, here: slice) -> Array:
+    return scores if here == _ALL else scores[:, :, here]
 
 
 def _bend(

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from unbag.solvers.columns import selection
 from unbag.solvers.history import History
 
 D = 7
@@ -33,13 +34,23 @@ class Walk:
         self.memory, self.self_dual, self.dtype = memory, self_dual, dtype
         self.gradient = self.rng.normal(size=(n_columns, D)).astype(dtype)
         self.pairs = [[] for _ in range(n_columns)]
-        self.history = History.empty(self.gradient * 0, memory, self_dual)
+        self.history = History.start(self.with_dual(self.gradient), memory)
 
     def inner(self, u, v):
         return float(u.astype(float) @ self.gram @ v.astype(float))
 
     def image(self, vectors):
         return vectors if self.self_dual else vectors @ self.gram.astype(self.dtype)
+
+    def with_dual(self, vectors):
+        both = [vectors] if self.self_dual else [vectors, self.image(vectors)]
+        return np.stack(both, axis=1)
+
+    def direction(self, at_rest=()):
+        """−Hg and its dual."""
+        resting = np.isin(np.arange(len(self.gradient)), at_rest)
+        found = self.history.direction(resting)
+        return found[:, 0], found[:, -1]
 
     def step(self, bent=None):
         """A step along which the slope rises, except in column ``bent``, where it falls."""
@@ -55,30 +66,21 @@ class Walk:
         change = new - old
         rows = range(len(old))
         self.history.add(
-            step=(step, self.image(step)),
-            change=(change, self.image(change)),
-            gradient_image=self.image(new),
-            step_slopes=(
-                np.array([self.inner(step[i], old[i]) for i in rows]),
-                np.array([self.inner(step[i], new[i]) for i in rows]),
-            ),
-            squares=(
-                np.array([self.inner(old[i], old[i]) for i in rows]),
-                np.array([self.inner(old[i], new[i]) for i in rows]),
-                np.array([self.inner(new[i], new[i]) for i in rows]),
-            ),
+            self.with_dual(step),
+            self.with_dual(new),
+            tuple(np.array([self.inner(step[i], g[i]) for i in rows]) for g in (old, new)),
         )
         self.gradient = new
         for i in rows:
             self.pairs[i].append((step[i], change[i]))
 
     def keep(self, rows):
-        self.history = self.history.keep(np.array(rows))
+        self.history = self.history.keep(selection(np.array(rows), self.gradient))
         self.gradient = self.gradient[rows]
         self.pairs = [self.pairs[i] for i in rows]
 
     def check(self, tolerance=1e-9):
-        direction, image = self.history.direction(self.gradient, self.image(self.gradient))
+        direction, image = self.direction()
         expected = np.stack(
             [
                 two_loops(
@@ -102,7 +104,7 @@ SELF_DUAL = pytest.mark.parametrize("self_dual", [True, False], ids=["self-dual"
 @SELF_DUAL
 def test_without_memory_the_direction_is_steepest_descent(self_dual):
     walk = Walk(n_columns=3, memory=4, self_dual=self_dual)
-    direction, image = walk.history.direction(walk.gradient, walk.image(walk.gradient))
+    direction, image = walk.direction()
     np.testing.assert_array_equal(direction, -walk.gradient)
     np.testing.assert_array_equal(image, -walk.image(walk.gradient))
 
@@ -126,7 +128,6 @@ def test_columns_that_are_kept_go_on_as_if_nothing_had_happened(self_dual, befor
     for _ in range(before):
         walk.step()
     walk.keep([0, 2, 3])
-    assert walk.history.self_dual == self_dual
     walk.check()
     for _ in range(3):
         walk.step()
@@ -142,9 +143,9 @@ def test_columns_do_not_depend_on_each_other(self_dual):
     together = Walk(n_columns=3, memory=3, self_dual=self_dual)
     for _ in range(5):
         together.step()
-    direction, _ = together.history.direction(together.gradient, together.image(together.gradient))
+    direction, _ = together.direction()
     together.keep([1])
-    alone, _ = together.history.direction(together.gradient, together.image(together.gradient))
+    alone, _ = together.direction()
     np.testing.assert_allclose(alone[0], direction[1], rtol=1e-12)
 
 
@@ -161,11 +162,44 @@ def test_pair_of_negative_curvature_is_passed_over_in_its_column_only(self_dual)
 
 
 @SELF_DUAL
+def test_columns_at_rest_have_no_direction_and_the_others_the_same(self_dual):
+    walk = Walk(n_columns=4, memory=3, self_dual=self_dual)
+    for _ in range(5):
+        everyone = walk.direction()
+        for vectors, before in zip(walk.direction(at_rest=[1, 2]), everyone, strict=True):
+            np.testing.assert_array_equal(vectors[[1, 2]], 0)
+            np.testing.assert_array_equal(vectors[[0, 3]], before[[0, 3]])
+        walk.step()
+
+
+@SELF_DUAL
+def test_columns_that_forget_start_with_steepest_descent_and_learn_again(self_dual):
+    walk = Walk(n_columns=3, memory=4, self_dual=self_dual)
+    for _ in range(6):
+        walk.step()
+    walk.history.forget(np.array([False, True, False]))
+    walk.pairs[1] = []
+    walk.check()
+    for _ in range(6):
+        walk.step()
+        walk.check()
+
+
+@SELF_DUAL
+def test_square_is_that_of_the_current_gradient(self_dual):
+    walk = Walk(n_columns=3, memory=2, self_dual=self_dual)
+    for _ in range(4):
+        expected = [walk.inner(g, g) for g in walk.gradient]
+        np.testing.assert_allclose(walk.history.square, expected, rtol=1e-12)
+        walk.step()
+
+
+@SELF_DUAL
 def test_direction_descends(self_dual):
     walk = Walk(n_columns=6, memory=5, self_dual=self_dual)
     for number in range(10):
         walk.step(bent=number % 6)
-        direction, _ = walk.history.direction(walk.gradient, walk.image(walk.gradient))
+        direction, _ = walk.direction()
         slopes = [walk.inner(d, g) for d, g in zip(direction, walk.gradient, strict=True)]
         assert max(slopes) < 0
 
@@ -174,16 +208,9 @@ def test_direction_descends(self_dual):
 def test_a_column_that_did_not_move_keeps_a_finite_direction_of_descent(self_dual):
     walk = Walk(n_columns=2, memory=3, self_dual=self_dual)
     walk.step()
-    nothing, square = np.zeros_like(walk.gradient), np.zeros(2)
-    square[:] = [walk.inner(g, g) for g in walk.gradient]
-    walk.history.add(
-        step=(nothing, nothing),
-        change=(nothing, nothing),
-        gradient_image=walk.image(walk.gradient),
-        step_slopes=(np.zeros(2), np.zeros(2)),
-        squares=(square, square, square),
-    )
-    direction, _ = walk.history.direction(walk.gradient, walk.image(walk.gradient))
+    nothing, gradient = np.zeros_like(walk.gradient), walk.with_dual(walk.gradient)
+    walk.history.add(walk.with_dual(nothing), gradient, (np.zeros(2), np.zeros(2)))
+    direction, _ = walk.direction()
     slopes = [walk.inner(d, g) for d, g in zip(direction, walk.gradient, strict=True)]
     assert np.isfinite(direction).all()
     assert max(slopes) < 0
@@ -194,6 +221,6 @@ def test_single_precision_is_close_to_the_textbook_in_double(self_dual):
     walk = Walk(n_columns=3, memory=4, self_dual=self_dual, dtype=np.float32)
     for _ in range(3):
         walk.step()
-        direction, _ = walk.history.direction(walk.gradient, walk.image(walk.gradient))
+        direction, _ = walk.direction()
         assert direction.dtype == np.float32
         walk.check(tolerance=1e-3)

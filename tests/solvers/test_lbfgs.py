@@ -3,6 +3,7 @@
 import array_api_strict
 import numpy as np
 import pytest
+import torch
 from scipy.optimize import minimize
 from scipy.sparse import csr_matrix
 from sklearn.linear_model import LogisticRegression
@@ -206,6 +207,24 @@ def test_columns_solved_together_equal_columns_solved_one_by_one(make_space):
         assert alone.value[0] == pytest.approx(together.value[i], rel=1e-9)
         np.testing.assert_allclose(alone.scores[0], together.scores[i], atol=1e-5)
         np.testing.assert_allclose(alone.theta[0], together.theta[i], atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["kernel", "linear with intercept"])
+def test_columns_that_have_ended_stay_as_they_are_until_they_leave(monkeypatch, name):
+    X = torch.asarray(DATA.X)
+    space = KernelSpace(torch.asarray(gram(X)), 1) if name == "kernel" else LinearSpace(X, 1, True)
+    objective = risk_of(DATA, like=space.like, held_out=[1, 2, 3])
+    penalty, problem = np.tile([1.0, 1e-2, 1e-4], 4), np.repeat(np.arange(4), 3)
+
+    def solve(leaving):
+        monkeypatch.setattr("unbag.solvers.lbfgs._LEAVING_ON_DEVICE", leaving)
+        return minimise(objective, space, penalty, problem, tol=1e-5)
+
+    at_once, all_together = solve(1e-9), solve(1.0)
+    np.testing.assert_allclose(all_together.n_iter, at_once.n_iter, atol=2)
+    np.testing.assert_array_equal(all_together.converged, at_once.converged)
+    np.testing.assert_allclose(all_together.value, at_once.value, rtol=1e-9)
+    np.testing.assert_allclose(all_together.scores, at_once.scores, atol=1e-5)
 
 
 @ALL_SPACES

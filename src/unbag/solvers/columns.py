@@ -2,42 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, is_numpy_array
 from numpy.typing import NDArray
 
-from unbag.arrays import Array, beside, index_beside, take, to_host
+from unbag.arrays import Array, beside, index_beside, stacked_product, take
 
 Numbers = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
 
-def inner(u: Array, v: Array) -> Numbers:
-    """Σ u·v per column, summed in double precision."""
-    return to_host(_sum_of_products(u, v))
-
-
-def inners(*pairs: tuple[Array, Array]) -> Numbers:
-    """Σ u·v per column for several pairs, brought here together: shape (pairs, columns)."""
-    return to_host(array_namespace(pairs[0][0]).stack([_sum_of_products(u, v) for u, v in pairs]))
-
-
-def _sum_of_products(u: Array, v: Array) -> Array:
+def inner(u: Array, v: Array) -> Array:
+    """Σ u·v per column, summed in double precision, where the columns are."""
     xp = array_namespace(u)
-    product = xp.reshape(u * v, (u.shape[0], -1))
-    return xp.sum(product, axis=1, dtype=xp.float64)
+    return xp.sum(xp.reshape(u * v, (u.shape[0], -1)), axis=1, dtype=xp.float64)
 
 
-def select(array: Array, rows: Rows) -> Array:
-    """Some of the columns; all of them without a copy."""
-    if len(rows) == array.shape[0]:
-        return array
-    return take(array, index_beside(rows, array), axis=0)
+def inners(several: list[Array], v: Array) -> Array:
+    """Σ u·v per column for several u, in the precision they have: shape (columns, several)."""
+    return stacked_product(array_namespace(v).stack(several, axis=1), v[:, :, None])[:, :, 0]
+
+
+def selection(rows: Rows, like: Array) -> Callable[[Array], Array]:
+    """How to take some of the columns of any array, here or there; their index is sent once."""
+    index = index_beside(rows, like)
+    return lambda array: take(array, rows if is_numpy_array(array) else index, axis=0)
 
 
 def factor(numbers: Numbers, like: Array) -> Array:
     """One number per column, shaped to multiply an array of columns."""
     return beside(numbers.reshape((-1,) + (1,) * (like.ndim - 1)), like)
+
+
+def stretch(length: Numbers, direction: Array) -> Array:
+    """Steps of some length, where no length is no step even if the direction is not finite."""
+    if (length == 1).all():
+        return direction
+    xp, step = array_namespace(direction), factor(length, direction)
+    moved = step * direction
+    return moved if (length > 0).all() else xp.where(step > 0, moved, xp.zeros_like(moved))
 
 
 def noise(values: Numbers, like: Array) -> Numbers:

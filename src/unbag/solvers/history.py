@@ -1,156 +1,168 @@
 """The memory of L-BFGS, for many columns at once.
 
 The direction −Hg of L-BFGS is a combination of the gradient g, the past steps s and the past
-changes y of the gradient, and its coefficients depend on inner products only. These are kept as
-small Gram matrices. With y = g_new − g_old, the products ⟨s_i, y⟩ and ⟨y_i, y⟩ of a new y are
-differences of ⟨s_i, g⟩ and ⟨y_i, g⟩, which are needed anyway. So an iteration reads the long
-vectors three times, however many there are: for the inner products with g, to combine the
-direction, and to combine its dual.
+changes y of the gradient, and its coefficients depend on inner products only. With the triangle
+R_ij = ⟨s_i, y_j⟩, s_i not newer than y_j, its diagonal D and Y_ij = ⟨y_i, y_j⟩, the two-loop
+recursion comes to
+
+    −Hg = −γg + Σ γa_i y_i − Σ c_i s_i,    a = R⁻¹⟨s, g⟩,    c = R⁻ᵀ(Da − γ(⟨y, g⟩ − Ya))
+
+(Byrd, Nocedal and Schnabel 1994), where R⁻¹ grows by a column with every pair. With
+y = g_new − g_old, the products ⟨s_i, y⟩ and ⟨y_i, y⟩ of a new y are differences of ⟨s_i, g⟩ and
+⟨y_i, g⟩, which are needed anyway. So an iteration reads the long vectors twice, however many there
+are: for the inner products with g, and to combine the direction and its dual.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
 from typing import Self
 
 import numpy as np
 from array_api_compat import array_namespace, device
 from numpy.typing import NDArray
 
-from unbag.arrays import Array, beside, to_host
-from unbag.solvers.columns import Numbers, Rows, select
+from unbag.arrays import Array, beside, stacked_product, to_host
+from unbag.solvers.columns import Numbers, inner
 
 
 @dataclass
 class History:
-    """Steps s and gradient changes y with their duals, and the inner products between them.
+    """The gradient g, steps s and gradient changes y, and the inner products between them.
+
+    A vector comes with its dual: an array of shape (columns, 2, coefficients), or (columns, 1,
+    coefficients) if it is its own dual.
 
     Attributes
     ----------
-    vectors, images : arrays of shape (columns, 2·memory, coefficients)
-        All s, then all y, in a ring; and their duals (the same array if the space is self-dual).
-    sy, yy : ndarrays of shape (columns, memory, memory)
-        ⟨s_i, y_j⟩, valid wherever s_i is not newer than y_j, and ⟨y_i, y_j⟩.
-    sg, yg : ndarrays of shape (columns, memory)
+    vectors : array of shape (columns, 1 + 2·memory, 1 or 2, coefficients)
+        g, then s and y by turns, in a ring of pairs.
+    inverse, yy : ndarrays of shape (columns, memory, memory)
+        R⁻¹, zero where a pair is passed over, and ⟨y_i, y_j⟩.
+    curvature : ndarray of shape (columns, memory)
+        ⟨s_i, y_i⟩.
+    sg, yg : ndarrays of shape (columns, used)
         ⟨s_i, g⟩ and ⟨y_i, g⟩ with the current gradient.
-    used, slot : int
-        How many slots of the ring are filled, and which comes next.
+    square : ndarray of shape (columns,)
+        ⟨g, g⟩.
+    slot : int
+        Which pair of the ring comes next.
     """
 
     vectors: Array
-    images: Array
-    sy: Numbers
+    inverse: Numbers
     yy: Numbers
+    curvature: Numbers
     sg: Numbers
     yg: Numbers
-    used: int = 0
+    square: Numbers
     slot: int = 0
 
     @classmethod
-    def empty(cls, theta: Array, memory: int, self_dual: bool) -> Self:
-        """Start without any memory."""
-        xp, (n, d) = array_namespace(theta), theta.shape
-        vectors = xp.zeros((n, 2 * memory, d), dtype=theta.dtype, device=device(theta))
+    def start(cls, gradient: Array, memory: int) -> Self:
+        """Start with a gradient and without any memory."""
+        xp, (n, duals, d) = array_namespace(gradient), gradient.shape
+        shape = (n, 1 + 2 * memory, duals, d)
+        vectors = xp.zeros(shape, dtype=gradient.dtype, device=device(gradient))
+        vectors[:, 0, :, :] = gradient
         return cls(
             vectors=vectors,
-            images=vectors if self_dual else xp.zeros_like(vectors),
-            sy=np.zeros((n, memory, memory)),
+            inverse=np.zeros((n, memory, memory)),
             yy=np.zeros((n, memory, memory)),
-            sg=np.zeros((n, memory)),
-            yg=np.zeros((n, memory)),
+            curvature=np.zeros((n, memory)),
+            sg=np.zeros((n, 0)),
+            yg=np.zeros((n, 0)),
+            square=to_host(inner(gradient[:, 0, :], gradient[:, -1, :])),
         )
 
     @property
-    def self_dual(self) -> bool:
-        """Whether vectors are their own duals."""
-        return self.images is self.vectors
+    def used(self) -> int:
+        """How many pairs of the ring are filled."""
+        return self.sg.shape[1]
 
-    def keep(self, rows: Rows) -> Self:
-        """Go on with some of the columns."""
-        vectors = select(self.vectors, rows)
-        return replace(
-            self,
-            vectors=vectors,
-            images=vectors if self.self_dual else select(self.images, rows),
-            sy=self.sy[rows],
-            yy=self.yy[rows],
-            sg=self.sg[rows],
-            yg=self.yg[rows],
-        )
+    @property
+    def gradient(self) -> Array:
+        """The current gradient, without its dual."""
+        return self.vectors[:, 0, 0, :]
+
+    def keep(self, select: Callable[[Array], Array]) -> Self:
+        """Go on with some of the columns, given what takes them from an array."""
+        arrays = [field.name for field in fields(self) if field.name != "slot"]
+        return replace(self, **{name: select(getattr(self, name)) for name in arrays})
 
     def forget(self, columns: NDArray[np.bool_]) -> None:
         """Start some columns afresh, with the direction of steepest descent."""
-        for products in (self.sy, self.yy, self.sg, self.yg):
+        for products in (self.inverse, self.yy, self.curvature):
             products[columns] = 0
 
-    def direction(self, gradient: Array, gradient_image: Array) -> tuple[Array, Array]:
-        """−Hg and its dual, by the two-loop recursion on coefficients."""
-        if self.used == 0:
-            return -gradient, -gradient_image
+    def direction(self, at_rest: NDArray[np.bool_]) -> Array:
+        """−Hg with its dual, and zero for columns at rest."""
+        xp, (n, _, duals, d) = array_namespace(self.vectors), self.vectors.shape
         a, c, scale = self._coefficients()
-        # −Hg = −scale·g + Σ scale·a_i y_i − Σ c_i s_i
-        numbers = np.concatenate([-c, scale[:, None] * a, scale[:, None]], axis=1)
-        sent = beside(numbers[:, None, :], gradient)
-        weights, shrink = sent[:, :, :-1], sent[:, 0, -1:]
-        direction = (weights @ self.vectors)[:, 0, :] - shrink * gradient
-        if self.self_dual:
-            return direction, direction
-        return direction, (weights @ self.images)[:, 0, :] - shrink * gradient_image
+        numbers = np.empty((n, 1 + 2 * self.used))
+        numbers[:, :1], numbers[:, 1::2], numbers[:, 2::2] = -scale, -c, scale * a
+        numbers[at_rest] = 0
+        filled = xp.reshape(self._filled(self.used), (n, -1, duals * d))
+        weights = beside(numbers[:, None, :], self.vectors)
+        return xp.reshape(stacked_product(weights, filled), (n, duals, d))
+
+    def _filled(self, used: int) -> Array:
+        return self.vectors[:, : 1 + 2 * used, :, :]
 
     def _coefficients(self) -> tuple[Numbers, Numbers, Numbers]:
-        n, memory = self.sg.shape
-        newest_first = [(self.slot - 1 - i) % memory for i in range(self.used)]
-        newest = newest_first[0]
-        curvature = np.einsum("nii->ni", self.sy)
-        # a pair whose curvature rounding has spoilt is passed over
-        usable = curvature > 0
-        inverse = np.where(usable, 1 / np.where(usable, curvature, 1.0), 0.0)
-        a, c = np.zeros((n, memory)), np.zeros((n, memory))
-        start, newer = inverse * self.sg, inverse[:, :, None] * self.sy
-        for i in newest_first:
-            a[:, i] = start[:, i] - np.einsum("nj,nj->n", a, newer[:, i, :])
-        square = self.yy[:, newest, newest]
-        good = usable[:, newest] & (square > 0)
-        scale = np.where(good, curvature[:, newest] / np.where(good, square, 1.0), 1.0)
-        along = self.yg - np.einsum("nj,nij->ni", a, self.yy)
-        start, older = a - inverse * scale[:, None] * along, inverse[:, None, :] * self.sy
-        for i in reversed(newest_first):
-            c[:, i] = start[:, i] - np.einsum("nj,nj->n", c, older[:, :, i])
+        used, newest = self.used, self.slot - 1
+        rise, square = self.curvature[:, newest], self.yy[:, newest, newest]
+        good = (rise > 0) & (square > 0)
+        scale = np.where(good, rise / np.where(good, square, 1.0), 1.0)[:, None]
+        inverse = self.inverse[:, :used, :used]
+        a = _times(inverse, self.sg)
+        along = self.yg - _times(self.yy[:, :used, :used], a)
+        c = _times(inverse.swapaxes(1, 2), self.curvature[:, :used] * a - scale * along)
         return a, c, scale
 
-    def add(
-        self,
-        step: tuple[Array, Array],
-        change: tuple[Array, Array],
-        gradient_image: Array,
-        step_slopes: tuple[Numbers, Numbers],
-        squares: tuple[Numbers, Numbers, Numbers],
-    ) -> None:
+    def add(self, step: Array, gradient: Array, step_slopes: tuple[Numbers, Numbers]) -> None:
         """Take up a step, and bring all inner products up to the new gradient.
 
         Parameters
         ----------
-        step, change : pairs of arrays
-            s and y, each with its dual.
-        gradient_image : array
-            Dual of the new gradient.
+        step, gradient : arrays
+            s and the new g, each with its dual.
         step_slopes : pair of ndarrays
             ⟨s, g⟩ with the old and the new gradient.
-        squares : triple of ndarrays
-            ⟨g, g⟩ of old with old, old with new and new with new.
         """
-        k, m = self.slot, self.sg.shape[1]
-        self.vectors[:, k, :], self.vectors[:, m + k, :] = step[0], change[0]
-        if not self.self_dual:
-            self.images[:, k, :], self.images[:, m + k, :] = step[1], change[1]
-        old_square, cross, new_square = squares
-        sg_old, yg_old = self.sg, self.yg
-        sg_old[:, k], yg_old[:, k] = step_slopes[0], cross - old_square
-        products = (self.vectors @ gradient_image[:, :, None])[:, :, 0]
-        products = to_host(products).astype(np.float64)
-        self.sg, self.yg = products[:, :m], products[:, m:]
-        self.sg[:, k], self.yg[:, k] = step_slopes[1], new_square - cross
-        self.sy[:, :, k] = self.sg - sg_old
-        self.yy[:, :, k] = self.yg - yg_old
-        self.yy[:, k, :] = self.yy[:, :, k]
-        self.slot, self.used = (k + 1) % m, min(self.used + 1, m)
+        xp, k, memory = array_namespace(step), self.slot, self.yy.shape[1]
+        used, known = min(self.used + 1, memory), self.used
+        change = gradient - self.vectors[:, 0, :, :]
+        self.vectors[:, 0, :, :] = gradient
+        self.vectors[:, 1 + 2 * k, :, :] = step
+        self.vectors[:, 2 + 2 * k, :, :] = change
+        products = stacked_product(self._filled(used)[:, :, 0, :], gradient[:, -1, :, None])
+        # as a difference of products with g it would be lost where g has hardly changed
+        change_square = stacked_product(change[:, :1, :], change[:, -1, :, None])
+        numbers = to_host(xp.concat([products, change_square], axis=1))[:, :, 0].astype(np.float64)
+        sg, yg = numbers[:, 1:-1:2], numbers[:, 2:-1:2]
+        sg[:, k] = step_slopes[1]
+        sy, yy = sg.copy(), yg.copy()
+        sy[:, :known] -= self.sg
+        yy[:, :known] -= self.yg
+        sy[:, k], yy[:, k] = step_slopes[1] - step_slopes[0], numbers[:, -1]
+        self.square, self.sg, self.yg, self.slot = numbers[:, 0], sg, yg, (k + 1) % memory
+        self.yy[:, :used, k], self.yy[:, k, :used] = yy, yy
+        self._replace(k, sy)
+
+    def _replace(self, k: int, sy: Numbers) -> None:
+        """Let a new column of R take the place of an old pair."""
+        # a pair whose curvature rounding has spoilt is passed over
+        usable = sy[:, k] > 0
+        rise = np.where(usable, sy[:, k], 1.0)
+        self.curvature[:, k] = np.where(usable, rise, 0.0)
+        inverse = self.inverse[:, : self.used, : self.used]
+        inverse[:, k, :], inverse[:, :, k] = 0, 0
+        column = _times(inverse, sy)
+        column[:, k] = -1
+        inverse[:, :, k] = np.where(usable[:, None], column / -rise[:, None], 0.0)
+
+
+def _times(matrices: Numbers, vectors: Numbers) -> Numbers:
+    return (matrices @ vectors[:, :, None])[:, :, 0]

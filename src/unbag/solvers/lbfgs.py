@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
-from array_api_compat import array_namespace, device
+from array_api_compat import array_namespace, device, is_torch_array
 from numpy.typing import NDArray
 
-from unbag.arrays import Array, put
+from unbag.arrays import Array, put, untracked
 from unbag.objectives import Objective
-from unbag.solvers.columns import Numbers, Rows, factor, inner, inners, noise, select
+from unbag.solvers.columns import Numbers, Rows, factor, inners, noise, selection, stretch
 from unbag.solvers.history import History
 from unbag.solvers.line_search import Line
 from unbag.solvers.spaces import FunctionSpace
@@ -28,6 +28,12 @@ from unbag.solvers.spaces import FunctionSpace
 # of many scores, so that progress shows below the resolution of a single one.
 _PATIENCE = 5
 _VISIBLE = 0.01
+
+# How many steps are remembered. On a device of torch it is the number of operations that takes the
+# time, not their size: so it is more there, for fewer iterations, and columns that have ended come
+# along at rest until they are a quarter of all.
+_MEMORY, _MEMORY_ON_DEVICE = 20, 40
+_LEAVING_ON_DEVICE = 0.25
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +65,7 @@ def minimise(
     *,
     tol: float = 1e-4,
     max_iter: int = 1000,
-    memory: int = 20,
+    memory: int | None = None,
     callback: Callable[[int, int], None] | None = None,
 ) -> Solution:
     """Minimise the penalised objective from zero, for all columns together.
@@ -78,27 +84,35 @@ def minimise(
         (at a kink, or at the end of the precision).
     max_iter : int
         Iterations after which a column is given up.
-    memory : int
-        Steps that L-BFGS remembers.
+    memory : int, optional
+        Steps that L-BFGS remembers, by default 20, or 40 on a device of torch.
     callback : callable, optional
         Called after each iteration with its number and the number of columns left.
     """
-    columns = _Columns.at_zero(objective, space, penalty, problem, memory)
-    solution = _empty_solution(columns)
-    start = columns.gradient_norm()
-    for iteration in range(max_iter + 1):
-        share = columns.gradient_norm() / np.where(start > 0, start, 1)
-        converged = (share <= tol) | (columns.idle >= _PATIENCE)
-        converged |= columns.stuck
-        done = converged | columns.ill_posed | (iteration == max_iter)
-        if done.any():
-            _store(solution, columns, done, converged, iteration)
-            if done.all():
-                break
-            columns, start = columns.keep(np.flatnonzero(~done)), start[~done]
-        columns.step(objective, space)
-        if callback is not None:
-            callback(iteration + 1, len(columns.number))
+    on_device = is_torch_array(space.like)
+    if memory is None:
+        memory = _MEMORY_ON_DEVICE if on_device else _MEMORY
+    leaving = _LEAVING_ON_DEVICE if on_device else 0.0
+    with untracked(space.like):
+        columns = _Columns.at_zero(objective, space, penalty, problem, memory)
+        solution = _empty_solution(columns)
+        for iteration in range(max_iter + 1):
+            converged = columns.converged(tol)
+            ending = converged | columns.ill_posed | (iteration == max_iter)
+            ending &= ~columns.ended
+            columns.ended |= ending
+            number = columns.number[ending]
+            solution.n_iter[number], solution.converged[number] = iteration, converged[ending]
+            # what is not finite cannot rest: zero times it is not zero
+            share = 1.0 if columns.ill_posed.any() else columns.ended.mean()
+            if share > 0 and share >= leaving:
+                _store(solution, columns)
+                if columns.ended.all():
+                    break
+                columns = columns.keep(np.flatnonzero(~columns.ended))
+            columns.step(objective, space)
+            if callback is not None:
+                callback(iteration + 1, int((~columns.ended).sum()))
     return solution
 
 
@@ -113,42 +127,34 @@ def _empty_solution(columns: _Columns) -> Solution:
     )
 
 
-def _store(
-    solution: Solution,
-    columns: _Columns,
-    done: NDArray[np.bool_],
-    converged: NDArray[np.bool_],
-    iteration: int,
-) -> None:
+def _store(solution: Solution, columns: _Columns) -> None:
     """Write the columns that leave to where they belong."""
-    here, there = np.flatnonzero(done), columns.number[done]
-    put(solution.theta, there, select(columns.theta, here))
-    put(solution.scores, there, select(columns.scores, here))
+    here, there = np.flatnonzero(columns.ended), columns.number[columns.ended]
+    select = selection(here, columns.theta)
+    put(solution.theta, there, select(columns.theta))
+    put(solution.scores, there, select(columns.scores))
     solution.value[there] = columns.value[here]
-    solution.n_iter[there] = iteration
-    solution.converged[there] = converged[here]
 
 
 @dataclass
 class _Columns:
-    """The state of all columns that are still on their way."""
+    """The state of all columns that are still on their way, and of some that have ended."""
 
     number: Rows
     penalty: Numbers
     problem: Rows
+    pull: Array
     theta: Array
-    image: Array
     scores: Array
     value: Numbers
     squared_norm: Numbers
-    gradient: Array
-    gradient_image: Array
-    gradient_square: Numbers
+    first_square: Numbers
     lowest: Numbers
     idle: NDArray[np.int64]
     afresh: NDArray[np.bool_]
     stuck: NDArray[np.bool_]
     ill_posed: NDArray[np.bool_]
+    ended: NDArray[np.bool_]
     history: History
 
     @classmethod
@@ -163,56 +169,54 @@ class _Columns:
         xp, n = array_namespace(space.like), len(penalty)
         like = space.like
         theta = xp.zeros((n, space.n_coefficients), dtype=like.dtype, device=device(like))
-        image = theta if space.self_dual else xp.zeros_like(theta)
-        scores = space.scores(theta, image)
+        scores = space.scores(theta, theta if space.self_dual else xp.zeros_like(theta))
         value, score_gradient = objective.value_and_gradient(scores, problem)
-        gradient = space.gradient(score_gradient)
-        gradient_image = space.dual(gradient)
+        history = History.start(_with_dual(space.gradient(score_gradient), space), memory)
         return cls(
             number=np.arange(n),
             penalty=penalty,
             problem=problem,
+            pull=factor(2 * penalty, theta),
             theta=theta,
-            image=image,
             scores=scores,
             value=value,
             squared_norm=np.zeros(n),
-            gradient=gradient,
-            gradient_image=gradient_image,
-            gradient_square=inner(gradient, gradient_image),
+            first_square=history.square,
             lowest=value,
             idle=np.zeros(n, dtype=np.int64),
             afresh=np.ones(n, dtype=bool),
             stuck=np.zeros(n, dtype=bool),
             ill_posed=np.zeros(n, dtype=bool),
-            history=History.empty(theta, memory, space.self_dual),
+            ended=np.zeros(n, dtype=bool),
+            history=history,
         )
 
-    def gradient_norm(self) -> Numbers:
-        return np.sqrt(np.maximum(self.gradient_square, 0))
+    def converged(self, tol: float) -> NDArray[np.bool_]:
+        flat = self.history.square <= tol**2 * self.first_square
+        return flat | (self.idle >= _PATIENCE) | self.stuck
 
     def keep(self, rows: Rows) -> Self:
         """Go on with some of the columns."""
+        select = selection(rows, self.theta)
         own = {name: value for name, value in vars(self).items() if name != "history"}
-        kept = {name: select(value, rows) for name, value in own.items()}
-        return replace(self, **kept, history=self.history.keep(rows))
+        kept = {name: select(value) for name, value in own.items()}
+        return replace(self, **kept, history=self.history.keep(select))
 
     def step(self, objective: Objective, space: FunctionSpace) -> None:
         """One iteration of L-BFGS."""
-        direction, direction_image = self.history.direction(self.gradient, self.gradient_image)
-        inside = space.penalised(direction)
-        slope, linear, quadratic = inners(
-            (direction, self.gradient_image), (inside, self.image), (inside, direction_image)
-        )
+        direction = self.history.direction(at_rest=self.ended)
+        along, image = direction[:, 0, :], direction[:, -1, :]
+        # ⟨d, g⟩, ⟨d, Pθ⟩ and ⟨d, Pd⟩
+        others = [self.history.gradient, space.penalised(self.theta), space.penalised(along)]
         line = Line(
             objective=objective,
             problem=self.problem,
             penalty=self.penalty,
             scores=self.scores,
-            direction=space.scores(direction, direction_image),
+            direction=space.scores(along, image),
             value=self.value,
-            slope=slope,
-            norm=(self.squared_norm, linear, quadratic),
+            squared_norm=self.squared_norm,
+            products=inners(others, image),
         )
         end = line.search()
         failed = (end.length == 0) & ~end.ill_posed
@@ -222,33 +226,18 @@ class _Columns:
         self.lowest = np.minimum(self.lowest, end.value)
         invisible = _VISIBLE * noise(end.value, end.scores)
         self.idle = np.where(progress <= invisible, self.idle + 1, 0)
-        moved = _move(end.length, direction, direction_image)
-        self.theta = self.theta + moved[0]
-        self.image = self.theta if space.self_dual else self.image + moved[1]
         self.value, self.scores, self.squared_norm = end.value, end.scores, end.squared_norm
-        old, old_image, old_square = self.gradient, self.gradient_image, self.gradient_square
-        pull = factor(2 * self.penalty, self.theta) * space.penalised(self.theta)
-        self.gradient = space.gradient(end.score_gradient) + pull
-        self.gradient_image = space.dual(self.gradient)
-        self.gradient_square, cross = inners(
-            (self.gradient, self.gradient_image), (old, self.gradient_image)
-        )
-        self.history.add(
-            step=moved,
-            change=(self.gradient - old, self.gradient_image - old_image),
-            gradient_image=self.gradient_image,
-            step_slopes=(end.length * slope, end.length * end.slope),
-            squares=(old_square, cross, self.gradient_square),
-        )
+        step = stretch(end.length, direction)
+        self.theta = self.theta + step[:, 0, :]
+        gradient = space.gradient(end.score_gradient) + self.pull * space.penalised(self.theta)
+        slopes = end.length * line.slope, end.length * end.slope
+        self.history.add(step, _with_dual(gradient, space), slopes)
         if failed.any():
             self.history.forget(failed)
 
 
-def _move(length: Numbers, *directions: Array) -> tuple[Array, ...]:
-    """Steps of some length along each, where no length is no step even if d is not finite."""
-    step = factor(length, directions[0])
-    moved = tuple(step * d for d in directions)
-    if (length > 0).all():
-        return moved
-    xp = array_namespace(step)
-    return tuple(xp.where(step > 0, m, xp.zeros_like(m)) for m in moved)
+def _with_dual(vectors: Array, space: FunctionSpace) -> Array:
+    """Vectors, and their duals if these are something else: (columns, 1 or 2, coefficients)."""
+    if space.self_dual:
+        return vectors[:, None, :]
+    return array_namespace(vectors).stack([vectors, space.dual(vectors)], axis=1)

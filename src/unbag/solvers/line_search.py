@@ -1,23 +1,32 @@
 """A line search for many columns at once.
 
 Scores are linear in the coefficients and the penalty is quadratic, so that trying a step costs
-elementwise work only, no product with the space's operator. Doubling and bisection for the weak
-Wolfe conditions is simple, ends always, and copes with kinks.
+elementwise work only, no product with the space's operator. Steps that satisfy the weak Wolfe
+conditions are bracketed: that ends always, and copes with kinks.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Self
 
 import numpy as np
+from array_api_compat import is_torch_array
 from numpy.typing import NDArray
 
-from unbag.arrays import Array, put
+from unbag.arrays import Array, put, to_host
 from unbag.objectives import Objective
-from unbag.solvers.columns import Numbers, Rows, factor, inner, noise, select
+from unbag.solvers.columns import Numbers, Rows, inner, noise, selection, stretch
 
 _ARMIJO, _WOLFE = 1e-4, 0.9
 _MOST_TRIALS = 40
+
+# The first trials go by the slopes: to where they would cross zero, if that leaves at least a tenth
+# of what is between two steps on either side, or else ten times as far, since a step is too short
+# only if the slope there is still nine tenths of that at the start. Later ones halve and double.
+_BOLD_TRIALS = 3
+_LEAST_SHARE = 0.1
 
 
 @dataclass
@@ -37,7 +46,7 @@ class Point:
     ill_posed: NDArray[np.bool_]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Line:
     """The penalised objective along one direction per column.
 
@@ -47,10 +56,10 @@ class Line:
         What is minimised, and the problem and λ of each column.
     scores, direction : arrays of shape (columns, outputs, instances)
         Scores at the start, and how they change along the direction.
-    value, slope : ndarrays of shape (columns,)
-        Objective and directional derivative at the start.
-    norm : triple of ndarrays
-        ⟨θ, Pθ⟩, ⟨d, Pθ⟩ and ⟨d, Pd⟩ for the penalty.
+    value, squared_norm : ndarrays of shape (columns,)
+        Objective and ⟨θ, Pθ⟩ at the start.
+    products : array of shape (columns, 3)
+        Directional derivative at the start, ⟨d, Pθ⟩ and ⟨d, Pd⟩, where the scores are.
     """
 
     objective: Objective
@@ -59,66 +68,92 @@ class Line:
     scores: Array
     direction: Array
     value: Numbers
-    slope: Numbers
-    norm: tuple[Numbers, Numbers, Numbers]
+    squared_norm: Numbers
+    products: Array
+
+    @cached_property
+    def _products(self) -> Numbers:
+        # waits for the device, which should have the first trial to work on by then
+        return to_host(self.products).astype(np.float64)
+
+    @property
+    def slope(self) -> Numbers:
+        """Directional derivative at the start."""
+        return self._products[:, 0]
 
     def search(self) -> Point:
         """Find steps that satisfy the weak Wolfe conditions."""
-        n = len(self.slope)
-        length, low, high = np.ones(n), np.zeros(n), np.full(n, np.inf)
-        left = np.arange(n)
-        point = self._at(left, length)
-        trial = point
-        for _ in range(_MOST_TRIALS):
-            fell = self._fell_enough(left, trial)
-            flattened = trial.slope >= _WOLFE * self.slope[left]
-            high[left[~fell]] = length[left[~fell]]
-            short = left[fell & ~flattened]
-            low[short] = length[short]
-            left = left[~(fell & flattened)]
+        n = len(self.problem)
+        left, length = np.arange(n), np.ones(n)
+        point = self._at(length)
+        # lengths and slopes of steps that are too short and too long
+        short, long = np.stack([np.zeros(n), self.slope]), np.full((2, n), np.inf)
+        for number in range(_MOST_TRIALS):
+            fell, flattened = self._fell_enough(point), point.slope >= _WOLFE * self.slope
+            left = left[~(fell & flattened)[left]]
             if len(left) == 0:
                 return point
-            middle = (low[left] + high[left]) / 2
-            length[left] = np.where(np.isinf(middle), 2 * length[left], middle)
-            trial = self._at(left, length[left])
-            self._update(point, left, trial)
+            here = np.stack([point.length, point.slope])
+            short, long = np.where(fell, here, short), np.where(fell, long, here)
+            length[left] = _between(short, long, bold=number < _BOLD_TRIALS)[left]
+            point = self._moved(point, left, length)
         # the longest step that went down far enough, where there is one
-        point.ill_posed[left] = np.isinf(high[left]) | ~np.isfinite(trial.value)
-        last = np.where(point.ill_posed[left], 0.0, low[left])
-        self._update(point, left, self._at(left, last))
+        ill_posed = (np.isinf(long[0]) | ~np.isfinite(point.value))[left]
+        length[left] = np.where(ill_posed, 0.0, short[0, left])
+        point = self._moved(point, left, length)
+        point.ill_posed[left] = ill_posed
         return point
 
-    def _at(self, rows: Rows, length: Numbers) -> Point:
-        along = select(self.direction, rows)
-        scores = factor(length, along) * along
-        scores += select(self.scores, rows)
-        problem = select(self.problem, rows)
-        value, score_gradient = self.objective.value_and_gradient(scores, problem)
-        square, linear, quadratic = (part[rows] for part in self.norm)
-        penalty = self.penalty[rows]
-        norm = square + 2 * length * linear + length**2 * quadratic
-        slope = inner(score_gradient, along) + 2 * penalty * (linear + length * quadratic)
+    def _moved(self, point: Point, rows: Rows, length: Numbers) -> Point:
+        """The point, after some columns were given another length."""
+        if is_torch_array(self.scores):
+            # all of them again takes fewer steps of a device than to single some out
+            return self._at(length)
+        some = self._of(rows)._at(length[rows])
+        for name in ("length", "value", "slope", "squared_norm"):
+            getattr(point, name)[rows] = getattr(some, name)
+        put(point.scores, rows, some.scores)
+        put(point.score_gradient, rows, some.score_gradient)
+        return point
+
+    def _of(self, rows: Rows) -> Self:
+        """The lines of some columns; all of them without a copy."""
+        if len(rows) == len(self.problem):
+            return self
+        select = selection(rows, self.scores)
+        names = ("problem", "penalty", "scores", "direction", "value", "squared_norm")
+        chosen = {name: select(getattr(self, name)) for name in names}
+        return replace(self, **chosen, products=self._products[rows])
+
+    def _at(self, length: Numbers) -> Point:
+        scores = self.scores + stretch(length, self.direction)
+        value, score_gradient = self.objective.value_and_gradient(scores, self.problem)
+        slope = to_host(inner(score_gradient, self.direction))
+        _, linear, quadratic = self._products.T
+        norm = self.squared_norm + 2 * length * linear + length**2 * quadratic
         return Point(
             length=length.copy(),
-            value=value + penalty * norm,
-            slope=slope,
+            value=value + self.penalty * norm,
+            slope=slope + 2 * self.penalty * (linear + length * quadratic),
             squared_norm=norm,
             scores=scores,
             score_gradient=score_gradient,
-            ill_posed=np.zeros(len(rows), dtype=bool),
+            ill_posed=np.zeros(len(length), dtype=bool),
         )
 
-    @staticmethod
-    def _update(point: Point, rows: Rows, trial: Point) -> None:
-        for name in ("length", "value", "slope", "squared_norm"):
-            getattr(point, name)[rows] = getattr(trial, name)
-        put(point.scores, rows, trial.scores)
-        put(point.score_gradient, rows, trial.score_gradient)
-
-    def _fell_enough(self, rows: Rows, trial: Point) -> NDArray[np.bool_]:
+    def _fell_enough(self, trial: Point) -> NDArray[np.bool_]:
         """Sufficient decrease, judged by slopes where values differ by rounding only."""
-        start, steep = self.value[rows], self.slope[rows]
-        armijo = trial.value <= start + _ARMIJO * trial.length * steep
-        close = trial.value <= start + noise(start, self.scores)
-        close &= trial.slope <= (2 * _ARMIJO - 1) * steep
+        armijo = trial.value <= self.value + _ARMIJO * trial.length * self.slope
+        close = trial.value <= self.value + noise(self.value, self.scores)
+        close &= trial.slope <= (2 * _ARMIJO - 1) * self.slope
         return np.isfinite(trial.value) & (armijo | close)
+
+
+def _between(short: Numbers, long: Numbers, *, bold: bool) -> Numbers:
+    """Lengths to try next, given lengths and slopes of steps too short and too long."""
+    (low, falls), (high, rises) = short, long
+    crosses = (falls < 0) & (rises > 0) & bold
+    share = np.where(crosses, falls / np.where(crosses, falls - rises, 1.0), 0.5)
+    share = np.clip(share, _LEAST_SHARE, 1 - _LEAST_SHARE)
+    further = low / _LEAST_SHARE if bold else 2 * low
+    return np.where(np.isinf(high), further, low + share * (high - low))

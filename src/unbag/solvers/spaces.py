@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+import numpy as np
 from array_api_compat import array_namespace
 from scipy.sparse import issparse
 
-from unbag.arrays import Array
+from unbag.arrays import Array, beside
 
 # Rows whose products are summed in the precision of the data; over blocks of them, in double.
 _BLOCK = 2**16
@@ -95,6 +96,9 @@ class LinearSpace:
         self._intercept = fit_intercept
         self.n_coefficients = n_outputs * (self._d + fit_intercept)
         self.like: Array = getattr(X, "data", X) if issparse(X) else X
+        penalised = np.ones((n_outputs, self._d + fit_intercept))
+        penalised[:, self._d :] = 0
+        self._penalised = beside(penalised.reshape(-1), self.like)
 
     def dual(self, theta: Array) -> Array:  # noqa: D102
         return theta
@@ -121,9 +125,4 @@ class LinearSpace:
         return xp.reshape(slope, (-1, self.n_coefficients))
 
     def penalised(self, theta: Array) -> Array:  # noqa: D102
-        if not self._intercept:
-            return theta
-        xp = array_namespace(theta)
-        rows = xp.reshape(theta, (-1, self._d + 1))
-        free = xp.concat([rows[:, : self._d], xp.zeros_like(rows[:, self._d :])], axis=1)
-        return xp.reshape(free, theta.shape)
+        return theta * self._penalised if self._intercept else theta
