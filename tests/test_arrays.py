@@ -7,7 +7,9 @@ import torch
 
 from unbag.arrays import (
     Latest,
+    Segments,
     beside,
+    beside_in_double,
     index_beside,
     on_device,
     put,
@@ -35,6 +37,46 @@ def test_numbers_travel_in_the_type_of_the_array(like):
     sent = beside(np.array([[1.5], [2.5]]), like)
     assert sent.dtype == like.dtype
     np.testing.assert_array_equal(to_host(sent), [[1.5], [2.5]])
+
+
+def test_numbers_travel_in_double_precision_if_asked(like):
+    numbers = np.array([[1 / 3], [2.5]])
+    sent = beside_in_double(numbers, like)
+    assert type(sent) is type(like)
+    np.testing.assert_array_equal(to_host(sent), numbers)
+
+
+SEGMENTS = [[1], [3], [1, 1, 1], [2, 5, 1, 4], [1, 7, 1]]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("sizes", SEGMENTS)
+@pytest.mark.parametrize("before", [(), (3,), (3, 2)])
+def test_segments_are_summed_and_spread(kind, dtype, sizes, before):
+    sizes, rng = np.array(sizes), np.random.default_rng(0)
+    values = rng.normal(size=(*before, sizes.sum())).astype(dtype)
+    totals = rng.normal(size=(*before, len(sizes))).astype(dtype)
+    there, theirs = KINDS[kind](values), KINDS[kind](totals)
+    segments = Segments(sizes, there)
+    found, spread = segments.sum(there), segments.spread(theirs)
+    assert found.dtype == there.dtype
+    assert spread.dtype == there.dtype
+    ends = np.cumsum(sizes)
+    parts = np.split(values.astype(float), ends[:-1], axis=-1)
+    expected = np.stack([part.sum(axis=-1) for part in parts], axis=-1)
+    np.testing.assert_allclose(to_host(found), expected, rtol=1e-5, atol=1e-6)
+    repeated = [totals[..., [i] * size] for i, size in enumerate(sizes)]
+    np.testing.assert_array_equal(to_host(spread), np.concatenate(repeated, axis=-1))
+
+
+def test_sums_over_segments_do_not_write_to_the_values(like):
+    values = to_host(like).copy()
+    segments = Segments(np.array([1, 3]), like)
+    segments.sum(like)
+    spread = segments.spread(like[..., :2])
+    spread *= 2
+    np.testing.assert_array_equal(to_host(like), values)
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])

@@ -191,7 +191,7 @@ def test_exchange_beyond_the_number_of_cells(family):
 
 
 def test_exchange_work_per_bag_does_not_grow(monkeypatch):
-    """Near-linear: the pairs looked at, for each bag, are no more for many bags than for few."""
+    """Near-linear: ten times as many bags take at most half as many pairs more for each of them."""
     looked_at = 0
     exchange = exchange_module.Pairs._exchange
 
@@ -209,7 +209,7 @@ def test_exchange_work_per_bag_does_not_grow(monkeypatch):
         check_pairing(pairing, proportions)
         assert len(pairing) == n_bags // 2
         per_bag.append(looked_at / n_bags)
-    assert all(more_bags <= 1.1 * fewer for fewer, more_bags in pairwise(per_bag))
+    assert all(more_bags <= 1.5 * fewer for fewer, more_bags in pairwise(per_bag))
 
 
 @methods

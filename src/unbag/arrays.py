@@ -56,6 +56,13 @@ def beside(numbers: NDArray[Any], like: Array) -> Array:
     return array_namespace(like).asarray(numbers, dtype=like.dtype, device=device(like))
 
 
+def beside_in_double(numbers: NDArray[np.float64], like: Array) -> Array:
+    """Bring NumPy numbers to where another array lives, in double precision."""
+    if is_torch_array(like):
+        return _send(numbers, like)
+    return array_namespace(like).asarray(numbers, device=device(like))
+
+
 def index_beside(index: NDArray[np.intp], like: Array) -> Array:
     """Bring an index to where the array that it is for lives."""
     if is_torch_array(like):
@@ -112,3 +119,49 @@ def put(array: Array, rows: NDArray[np.intp], values: Array) -> None:
         return
     for here, there in enumerate(rows.tolist()):
         array[there, ...] = values[here, ...]
+
+
+class Segments:
+    """Neighbours on the last axis that belong together, such as the rows of a bag.
+
+    Parameters
+    ----------
+    sizes : ndarray of int, shape (n_segments,)
+        How many there are of each; at least one.
+    like : array
+        Array whose namespace and device the values will have.
+    """
+
+    def __init__(self, sizes: NDArray[np.int64], like: Array) -> None:
+        self._sizes = index_beside(sizes, like)
+        self._starts = np.cumsum(sizes) - sizes
+        self._length = int(sizes.sum())
+        # on a GPU, a table is summed many times as fast as segments are
+        self._equal = int(sizes[0]) if (sizes == sizes[0]).all() else 0
+        self._index = np.repeat(np.arange(len(sizes)), sizes)
+
+    def sum(self, values: Array) -> Array:
+        """Sum over each segment."""
+        if isinstance(values, np.ndarray):
+            return np.add.reduceat(values, self._starts, axis=-1)
+        xp = array_namespace(values)
+        if is_torch_array(values) and self._equal:
+            return values.reshape(*values.shape[:-1], -1, self._equal).sum(-1)
+        if is_torch_array(values):
+            lengths = xp.broadcast_to(self._sizes, (*values.shape[:-1], len(self._starts)))
+            return xp.segment_reduce(
+                values, "sum", lengths=lengths.contiguous(), axis=values.ndim - 1, unsafe=True
+            )
+        own = self._index[:, None] == np.arange(len(self._starts))
+        return values @ xp.asarray(own.astype(float), dtype=values.dtype, device=device(values))
+
+    def spread(self, values: Array) -> Array:
+        """Repeat one value of each segment for all who belong to it."""
+        if isinstance(values, np.ndarray):
+            return np.repeat(values, self._sizes, axis=-1)
+        xp = array_namespace(values)
+        if is_torch_array(values) and self._equal:
+            return values[..., None].expand(*values.shape, self._equal).flatten(-2).clone()
+        if is_torch_array(values):
+            return values.repeat_interleave(self._sizes, dim=-1, output_size=self._length)
+        return xp.take(values, xp.asarray(self._index, device=device(values)), axis=-1)

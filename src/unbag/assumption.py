@@ -1,4 +1,4 @@
-"""A test of the one assumption: given its class, an instance is distributed alike in every bag.
+"""A test of an assumption: given its class, an instance is distributed alike in every bag.
 
 The statistics of one column are in `unbag.lack_of_fit`; here columns and groups of bags are
 checked, p-values of all columns and bags adjusted to each other, and the finding put into words.
@@ -91,9 +91,10 @@ def assumption_test(
 ) -> AssumptionTest:
     """Test whether instances of a class are distributed alike in all bags.
 
-    Everything this package does rests on that. Each column of ``X`` is a witness: if the means of
-    bags do not follow the proportions, instances of one class differ from bag to bag. The
-    converse does not hold; a drift that leaves all tested means in place goes unseen.
+    Estimates without labels and the corrected risk rest on that. Each column of ``X`` is a
+    witness: if the means of bags do not follow the proportions, instances of one class differ from
+    bag to bag. The converse does not hold; a drift that leaves all tested means in place goes
+    unseen.
 
     Parameters
     ----------

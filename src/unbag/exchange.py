@@ -171,11 +171,13 @@ class Pairs:
         if outer is None:
             order = rng.permutation(len(chosen))
         else:
-            order = np.argsort(self._key(outer, chosen))
+            order = np.argsort(self._key(outer, chosen), kind="stable")
         used = len(order) // (2 * half) * 2 * half
         begin = rng.integers(len(order) - used + 1)
         blocks = chosen[order[begin : begin + used]].reshape(-1, 2 * half)
-        blocks = np.take_along_axis(blocks, np.argsort(self._key(inner, blocks), axis=1), axis=1)
+        blocks = np.take_along_axis(
+            blocks, np.argsort(self._key(inner, blocks), axis=1, kind="stable"), axis=1
+        )
         if arrangement == "mirror":
             return blocks[:, :half].ravel(), blocks[:, : half - 1 : -1].ravel()
         if arrangement == "halves":

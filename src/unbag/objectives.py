@@ -1,11 +1,10 @@
-"""What a solver minimises: functions of scores, alone, shifted or summed."""
+"""What a solver minimises: functions of scores, alone or shifted."""
 
 from __future__ import annotations
 
 from typing import Any, Protocol
 
 import numpy as np
-from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
 from unbag.arrays import Array, Latest, beside
@@ -59,38 +58,3 @@ class Shifted:
 
     def _shift(self, scores: Array, problem: NDArray[np.intp]) -> Array:
         return scores + self._chosen(problem, scores)
-
-
-class WeightedSum:
-    """Σ_k factors[k] · objective_k, with factors of their own for every problem.
-
-    Parameters
-    ----------
-    objectives : list of Objective
-        Of the same number of outputs.
-    factors : ndarray of shape (n_objectives, n_problems)
-    """
-
-    def __init__(self, objectives: list[Objective], factors: NDArray[np.float64]) -> None:
-        self.n_outputs = objectives[0].n_outputs
-        self._objectives = objectives
-        self._factors = factors
-
-    def value(self, scores: Array, problem: NDArray[np.intp]) -> NDArray[np.float64]:
-        """Sum of the values, per column."""
-        values = [objective.value(scores, problem) for objective in self._objectives]
-        return np.sum(self._factors[:, problem] * np.stack(values), axis=0)
-
-    def value_and_gradient(
-        self, scores: Array, problem: NDArray[np.intp]
-    ) -> tuple[NDArray[np.float64], Array]:
-        """Sum of the values and of the gradients, per column."""
-        xp = array_namespace(scores)
-        value, gradient = np.zeros(len(problem)), xp.zeros_like(scores)
-        for objective, factors in zip(self._objectives, self._factors, strict=True):
-            part, slope = objective.value_and_gradient(scores, problem)
-            factor = factors[problem]
-            value = value + factor * part
-            slope = xp.astype(slope, scores.dtype, copy=False)
-            gradient = gradient + beside(factor[:, None, None], scores) * slope
-        return value, gradient

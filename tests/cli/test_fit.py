@@ -24,6 +24,7 @@ def test_from_files_to_a_model(run, folder, frames, known, tmp_path):
     assert result.stdout.startswith("Estimated from the proportions of 24 bags (600 instances)")
     assert "66/66" in result.stderr
     assert "5/5" in result.stderr
+    assert "\nTrained on the likelihood of the counts; features explain how bags" in result.stderr
     assert "unbag" in page.read_text(encoding="utf-8")
 
     # the same by hand, from data frames
@@ -49,6 +50,9 @@ def test_json_is_all_there_is(call, folder, known, tmp_path):
     assert result.returncode == 0, result.stderr
     found = json.loads(result.stdout)
     assert found["evaluation"]["folds"] == 3
+    assert found["training"]["objective"] == "likelihood"
+    assert found["training"]["bag_effect"] == 0
+    assert found["training"]["bag_effect_interval"][0] == 0
     assert found["n_instances"] == 600
     assert len(found["columns"]) == 5
 
@@ -59,6 +63,19 @@ def test_a_share_instead_of_counts_and_no_evaluation(call, folder, tmp_path):
     result = call(*arguments, "--folds", 0, "--model", "linear", "-o", tmp_path / "m.unbag")
     assert (result.returncode, result.stdout) == (0, "")
     assert load_model(tmp_path / "m.unbag").metadata["evaluation"] is None
+
+
+def test_shares_that_no_labels_can_give_have_a_likelihood_of_their_own(call, folder, tmp_path):
+    shares = pd.read_csv(folder / "regions.csv")
+    shares.assign(rate=0.6 * shares["rate"] + 0.016).to_csv(tmp_path / "r.csv", index=False)
+    known = ["--bag", "region", "--proportion", "rate", "--drop", "id"]
+    arguments = ["fit", folder / "visits.parquet", tmp_path / "r.csv", *known, "-q"]
+    result = call(*arguments, "--folds", 0, "--model", "linear", "-o", tmp_path / "m.unbag")
+    assert result.returncode == 0, result.stderr
+    said = "Trained on the likelihood of rows whose labels were drawn from the shares.\n"
+    assert said in result.stderr
+    training = load_model(tmp_path / "m.unbag").metadata["training"]
+    assert (training["objective"], training["bag_effect"]) == ("forward", None)
 
 
 def test_kinds_can_be_given(call, frames, tmp_path):

@@ -2,12 +2,34 @@
 
 import json
 
+import numpy as np
 import pandas as pd
 import pytest
 
+from unbag import LinearMCMClassifierCV, check_bag_target
+from unbag.bag_effects import effect_of_scores
+from unbag.features import make_features
 from unbag.frames import bags_from_frame
 from unbag.information import bag_information
 from unbag.persistence import describe_model
+
+BY_SHOP = ("--bag", "shop", "--positives", "buyers")
+
+
+def write_shops(folder, *, n_bags=80, size=60, effect=0.0, seed=0):
+    """Customers of shops: in who comes there shops differ, and by an effect on the log-odds."""
+    rng = np.random.default_rng(seed)
+    shop = np.repeat(np.arange(n_bags), size)
+    age = rng.normal(size=len(shop)) + rng.normal(size=n_bags)[shop]
+    odds = np.exp(1.5 * age - 0.5 + effect * rng.normal(size=n_bags)[shop])
+    buys = rng.uniform(size=len(shop)) < odds / (1 + odds)
+    people = pd.DataFrame({"shop": shop, "age": age, "other": rng.normal(size=len(shop))})
+    people.to_csv(folder / "people.csv", index=False)
+    counts = np.bincount(shop, buys).astype(int)
+    pd.DataFrame({"shop": range(n_bags), "buyers": counts}).to_csv(
+        folder / "shops.csv", index=False
+    )
+    return folder / "people.csv", folder / "shops.csv"
 
 
 def test_tables(run, folder, frames, known):
@@ -19,6 +41,8 @@ def test_tables(run, folder, frames, known):
     assert "600 instances in 24 bags" in result.stdout
     assert "device" in result.stdout
     assert "the assumption" in result.stdout
+    assert "What do features leave unexplained between bags?\nFeatures explain" in result.stdout
+    assert "did not see: 600 instances in 24 bags.)" in result.stdout
 
 
 def test_tables_as_json(call, folder, frames, known):
@@ -30,6 +54,67 @@ def test_tables_as_json(call, folder, frames, known):
     assert found["contradictions"] == []
     assert 0 <= found["assumption"]["p_value"] <= 1
     assert "device_phone" in {row["feature"] for row in found["assumption"]["features"]}
+
+
+def test_effects_of_bags_are_those_of_a_linear_model(call, tmp_path):
+    tables = write_shops(tmp_path, effect=0.8)
+    result = call("inspect", *tables, *BY_SHOP, "--json")
+    assert result.returncode == 0, result.stderr
+    found = json.loads(result.stdout)["bag_effect"]
+    X, y = bags_from_frame(*map(pd.read_csv, tables), on="shop", positives="buyers")
+    model = LinearMCMClassifierCV(bag_effect=0).fit(make_features().fit_transform(X), y)
+    effect = effect_of_scores(check_bag_target(y), model.out_of_fold_scores_, model.class_prior_)
+    assert found["variance"] == pytest.approx(effect.variance, rel=1e-6)
+    assert [found["low"], found["high"]] == pytest.approx([effect.low, effect.high], rel=1e-6)
+    assert found["summary"] == str(effect)
+    assert found["present"]
+    shown = " ".join(call("inspect", *tables, *BY_SHOP).stdout.split())
+    assert f"between bags? Features leave a spread of ±{effect.spread:.1f} points" in shown
+
+
+@pytest.mark.parametrize("world", ["odds", "looks"])
+def test_a_hint_in_which_way_bags_differ(world, call, folder, known, tmp_path):
+    tables = write_shops(tmp_path), BY_SHOP
+    if world == "looks":
+        tables = (folder / "visits.parquet", folder / "regions.csv"), known
+    words = {
+        "odds": "A hint, no proof: bags differ in who is in them",
+        "looks": "A hint, no proof: bags differ in how many of each class they hold",
+    }
+    (instances, aggregates), told = tables
+    result = call("inspect", instances, aggregates, *told, "--json")
+    found = json.loads(result.stdout)["bag_effect"]
+    assert found["world"] == world
+    assert not found["present"]
+    assert words[world] in found["hint"]
+    assert ("come out too high" in found["hint"]) == (world == "odds")
+    assert found["slope"] == pytest.approx(
+        {"odds": 1, "looks": found["slope_of_looks"]}[world], abs=0.25
+    )
+
+
+def test_of_many_rows_some_whole_bags_are_looked_at(call, tmp_path, monkeypatch):
+    tables = write_shops(tmp_path)
+    monkeypatch.setattr("unbag.cli.inspect._ROWS_FOR_EFFECT", 1850)
+    first, second = (call("inspect", *tables, *BY_SHOP).stdout for _ in range(2))
+    said = "did not see: 1,800 instances in 30 bags drawn at random, of 4,800 instances in all.)"
+    assert said in " ".join(first.split())
+    assert first == second
+    monkeypatch.setattr("unbag.cli.inspect._MOST_ROWS", 1700)
+    assert "Bags are too large for a quick look" in call("inspect", *tables, *BY_SHOP).stdout
+
+
+def test_effects_that_cannot_be_told_are_explained(call, tmp_path):
+    tables = write_shops(tmp_path, n_bags=10)
+    counts = pd.DataFrame({"shop": range(10), "buyers": [20] * 9 + [40]})
+    counts.to_csv(tmp_path / "shops.csv", index=False)
+    result = call("inspect", *tables, *BY_SHOP, "--json")
+    assert result.returncode == 0, result.stderr
+    found = json.loads(result.stdout)["bag_effect"]
+    assert found["variance"] is None
+    # without the only bag that differs
+    assert found["summary"].startswith("This cannot be told: Fold ")
+    assert found["summary"] in " ".join(call("inspect", *tables, *BY_SHOP).stdout.split())
 
 
 def test_contradictions_are_all_listed(call, frames, folder, known, tmp_path, nasty):
@@ -66,6 +151,7 @@ def test_bags_that_are_worth_little(call, frames, tmp_path):
     result = call("inspect", tmp_path / "v.parquet", tmp_path / "r.csv", *known)
     assert result.returncode == 0, result.stderr
     assert "This cannot be tested" in result.stdout
+    assert "This takes at least 5 bags, and there are 2." in result.stdout
 
 
 def test_model(run, folder):
@@ -73,6 +159,7 @@ def test_model(run, folder):
     assert result.returncode == 0, result.stderr
     for words in ("LinearMCMClassifierCV, written", "600 instances in 24 bags", "roc_auc"):
         assert words in result.stdout
+    assert "Trained on the likelihood of the counts; features explain how bags" in result.stdout
     assert result.stderr == ""
 
 

@@ -119,7 +119,8 @@ class TestEqualToTheLocalModel:
         many = rng.normal(size=(600, 2)) + 2 * np.eye(3)[labels][:, :2]
         target = bag_target(bag, counts=counts[bag])
         rows = rng.permutation(600)
-        for estimator in (LINEAR, SEARCH):
+        search = LinearMCMClassifierCV([1e-1, 1e-2], cv=3, objective="corrected", tol=1e-8)
+        for estimator in (LINEAR, search):
             local = estimator.fit(many[rows], target[rows])
             assert_same_model(fitted(estimator, many[rows], target[rows]), local, many)
 
@@ -200,7 +201,7 @@ class TestMistakes:
         ("estimator", "message"),
         [
             (CountEMClassifier(), "not CountEMClassifier"),
-            (LinearMCMClassifier(objective="combined"), "use objective='corrected'"),
+            (LinearMCMClassifier(objective="combined"), "objective must be one of 'auto'"),
             (LinearMCMClassifier(device="cpu"), "use device=None"),
             (KernelMCMClassifier(approximation=None), "use approximation='nystroem'"),
             (KernelMCMClassifier(kernel="precomputed"), "whole kernel matrix"),

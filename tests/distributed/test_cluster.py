@@ -29,7 +29,8 @@ ORDER = np.random.default_rng(0).permutation(len(DATA.y))
 X, y = DATA.X[ORDER], DATA.y[ORDER]
 N_PARTITIONS = 6
 ROWS = len(y) // N_PARTITIONS
-ESTIMATOR = LinearMCMClassifier(tol=1e-8)
+ESTIMATOR = LinearMCMClassifier(tol=1e-8, objective="corrected")
+COUNTS = LinearMCMClassifier(alpha=0.1, tol=1e-6, bag_effect=0)
 
 
 @pytest.fixture(scope="module")
@@ -135,8 +136,16 @@ class TestTheFitEndsWithTheSameModel:
         found = evaluate(parts[1], scores)["balanced_accuracy"].value
         assert found == pytest.approx(ESTIMATOR.fit(X, y).score(X, y), abs=1e-9)
 
+    def test_counts_of_bags_in_pieces(self, tmp_path):
+        model = DistributedClassifier(COUNTS, persist=True).fit(*collections(tmp_path)).to_local()
+        expected = COUNTS.fit(X, y)
+        np.testing.assert_allclose(model.coef_, expected.coef_, atol=1e-6)
+        np.testing.assert_allclose(model.intercept_, expected.intercept_, atol=1e-6)
+
     def test_a_search(self, tmp_path):
-        estimator = LinearMCMClassifierCV(alphas=[1e-1, 1e-3], cv=3, tol=1e-8)
+        estimator = LinearMCMClassifierCV(
+            alphas=[1e-1, 1e-3], cv=3, tol=1e-8, objective="corrected"
+        )
         model = DistributedClassifier(estimator).fit(*collections(tmp_path)).to_local()
         np.testing.assert_allclose(model.coef_, estimator.fit(X, y).coef_, atol=1e-6)
 
@@ -222,7 +231,7 @@ def test_more_data_than_the_memory_of_a_worker():
     ]
     large = da.concatenate(parts)
     assert large.nbytes > MEMORY
-    estimator = LinearMCMClassifier(1.0, tol=1e-2)
+    estimator = LinearMCMClassifier(1.0, tol=1e-2, objective="corrected")
     model = DistributedClassifier(estimator).fit(large, da.concatenate(targets)).to_local()
     expected = estimator.fit(base, y)
     np.testing.assert_allclose(model.coef_, expected.coef_, atol=1e-6)

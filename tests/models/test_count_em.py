@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
-from scipy.special import expit, logit
+from scipy.special import expit, logit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.exceptions import ConvergenceWarning
@@ -16,11 +16,11 @@ from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
 from unbag import BagKFold, CountEMClassifier, bag_target, check_bag_target
-from unbag.count_prior import CountPrior
-from unbag.datasets import add_count_noise, make_bags, make_gaussian_bags, shuffle_bags
+from unbag.datasets import make_bags, make_gaussian_bags, shuffle_bags
 from unbag.likelihood import CountLikelihood
 
 BINARY = make_gaussian_bags(n_bags=24, bag_size=10, n_features=3, random_state=0)
+THREE = make_gaussian_bags(n_bags=40, bag_size=6, n_classes=3, random_state=0)
 EXACT = LogisticRegression(C=1e6, tol=1e-8, max_iter=1000)
 FOREST = RandomForestClassifier(15, min_samples_leaf=3)
 # few bins, since scikit-learn takes its time to find many in weighted rows
@@ -87,6 +87,18 @@ def test_pure_bags_give_the_inner_classifier_itself(estimator):
     assert set(CountEMClassifier(estimator).fit(X, names).predict(X)) == {"no", "yes"}
 
 
+def test_pure_bags_of_three_classes_give_the_inner_classifier_itself():
+    X, labels = THREE.X, THREE.labels
+    inner = LogisticRegression().fit(X, labels, sample_weight=np.ones(len(X)))
+    chance, shares = inner.predict_proba(X), np.bincount(labels) / len(labels)
+    for y in (labels, bag_target(labels, np.eye(3)[labels])):
+        model = CountEMClassifier().fit(X, y)
+        assert model.n_iter_ == 1
+        np.testing.assert_allclose(model.estimator_.predict_proba(X), chance, atol=1e-12)
+        np.testing.assert_allclose(model.predict_proba(X, shares), chance, atol=1e-6)
+        np.testing.assert_array_equal(model.label_posteriors_, np.eye(3)[labels])
+
+
 @pytest.mark.parametrize("sampling", ["shuffled", "mixed"])
 def test_every_step_increases_the_likelihood(sampling):
     X, y, _ = make_data(sampling)
@@ -124,15 +136,48 @@ def test_densities_of_the_classes_integrate_to_one():
 def test_ends_where_the_gradient_of_the_likelihood_vanishes():
     X, y, _ = make_data("mixed")
     model = CountEMClassifier(EXACT, cross_fit=None, tol=1e-10, max_iter=2000).fit(X, y)
-    bags = check_bag_target(y)
-    prior = CountPrior(model.class_shares_[1], np.inf)
-    likelihood = CountLikelihood(np.ones(bags.n_bags, dtype=bool), bags, prior=prior)
-
-    def slope(scores):
-        return likelihood.value_and_gradient(scores[None, None], np.zeros(1, dtype=int))[1][0, 0]
-
-    at_end, at_start = slope(model.decision_function(X)), slope(np.zeros(len(X)))
+    slope = slope_of_likelihood(y)
+    at_shares = model.decision_function(X) + logit(model.class_shares_[1])
+    at_end, at_start = slope(at_shares[None]), slope(np.zeros((1, len(X))))
     assert np.abs(at_end @ X).max() < 1e-3 * np.abs(at_start @ X).max()
+    assert abs(at_end.sum()) < 1e-6
+
+
+def slope_of_likelihood(y, **settings):
+    """Gradient of the count likelihood by scores (outputs, instances) at the pooled shares."""
+    bags = check_bag_target(y)
+    likelihood = CountLikelihood(np.ones(bags.n_bags, dtype=bool), bags, **settings)
+    zero = np.zeros(1, dtype=int)
+    return lambda scores: likelihood.value_and_gradient(scores[None], zero)[1][0]
+
+
+@pytest.mark.parametrize("bag_effect", [0.0, 0.05])
+def test_three_classes_end_where_the_gradient_vanishes(bag_effect):
+    X, y = THREE.X, THREE.y
+    model = CountEMClassifier(
+        EXACT, cross_fit=None, bag_effect=bag_effect, tol=1e-9, max_iter=2000
+    ).fit(X, y)
+    slope = slope_of_likelihood(y, bag_effect=bag_effect)
+    at_shares = model.decision_function(X).T + np.log(model.class_shares_)[:, None]
+    at_end, at_start = slope(at_shares), slope(np.zeros((3, len(X))))
+    # nearly, as chances by the saddle point are brought into [0, 1]
+    assert np.abs(at_end @ X).max() < 0.02 * np.abs(at_start @ X).max()
+    assert model.bag_effect_ == bag_effect
+    # and says which class is which, nearly as well as labels would
+    by_labels = CountEMClassifier(EXACT).fit(X, THREE.labels)
+    gain = (model.predict(X) == THREE.labels).mean() - (by_labels.predict(X) == THREE.labels).mean()
+    assert gain > -0.03
+
+
+def test_several_classes_have_scores_and_posteriors_of_their_own():
+    model = CountEMClassifier().fit(THREE.X, THREE.y)
+    scores = model.decision_function(THREE.X)
+    assert scores.shape == model.label_posteriors_.shape == (240, 3)
+    np.testing.assert_allclose(model.predict_proba(THREE.X), softmax(scores, axis=1))
+    np.testing.assert_allclose(model.label_posteriors_.sum(axis=1), 1, rtol=1e-12)
+    assert (model.predict(THREE.X) == THREE.labels).mean() > 0.75
+    with pytest.raises(ValueError, match="one share for each of the 3 classes"):
+        model.predict_proba(THREE.X, [1, 2])
 
 
 def test_shares_are_rounded_to_counts():
@@ -161,6 +206,41 @@ def test_finds_the_ratio_of_the_densities_whatever_the_proportions(labelled):
     at_0, at_1 = model.decision_function(np.array([[0.0], [1.0]]))
     assert at_0 == pytest.approx(0, abs=0.2)
     assert at_1 - at_0 == pytest.approx(2, abs=0.4)
+
+
+def test_noisy_counts_are_weighed_by_their_noise():
+    """Rows keep their odds 2x, and bags differ in who is in them; counts are off by ±2."""
+    rng = np.random.default_rng(0)
+    x = 0.7 * rng.normal(size=(400, 1)) + rng.normal(size=(400, 10))
+    counts = (rng.uniform(size=x.shape) < expit(2 * x - 1)).sum(axis=1)
+    bag = np.repeat(np.arange(400), 10)
+    noisy = counts + 2 * rng.normal(size=400)
+    y = bag_target(bag, counts=noisy[bag], noise=2.0)
+    assert (y["proportion"] < 0).any()
+    X = x.reshape(-1, 1)
+    told = CountEMClassifier(EXACT, cross_fit=None, tol=1e-6, max_iter=500).fit(X, y)
+    assert told.estimator_.coef_[0, 0] == pytest.approx(2, abs=0.25)
+    assert told.estimator_.intercept_[0] == pytest.approx(-1, abs=0.25)
+    untold = bag_target(bag, counts=np.clip(np.round(noisy), 0, 10)[bag])
+    untold = CountEMClassifier(EXACT, cross_fit=None).fit(X, untold)
+    assert abs(untold.estimator_.coef_[0, 0] - 2) > 0.5
+
+
+def test_effects_of_bags_are_found_by_cross_fitting():
+    """Bags whose odds differ by more than their rows; none where classes keep their look."""
+    rng = np.random.default_rng(0)
+    x = 0.7 * rng.normal(size=(60, 1)) + rng.normal(size=(60, 50))
+    counts = (rng.uniform(size=x.shape) < expit(x + 0.7 * rng.normal(size=(60, 1)))).sum(axis=1)
+    bag = np.repeat(np.arange(60), 50)
+    X, y = x.reshape(-1, 1), bag_target(bag, counts=counts[bag])
+    model = CountEMClassifier(EXACT, cross_fit=3, tol=1e-5).fit(X, y)
+    assert model.bag_effect_ == pytest.approx(0.7**2 * 0.18**2 / 0.25, rel=0.5)
+    without = CountEMClassifier(EXACT, cross_fit=3, bag_effect=0).fit(X, y)
+    assert without.bag_effect_ == 0
+    # slopes that are too flat come nearer to the truth
+    assert without.estimator_.coef_[0, 0] + 0.1 < model.estimator_.coef_[0, 0] < 1.3
+    assert CountEMClassifier(bag_effect="auto", cross_fit=None).fit(X, y).bag_effect_ == 0
+    assert CountEMClassifier().fit(BINARY.X, BINARY.y).bag_effect_ == 0
 
 
 @pytest.mark.parametrize("estimator", [FOREST, BOOSTED])
@@ -282,6 +362,7 @@ def test_probabilities_at_another_prior():
         ({"max_iter": 0}, "max_iter must be"),
         ({"cross_fit": 25}, "25 folds need as many bags"),
         ({"cross_fit": "three"}, "cv must be"),
+        ({"bag_effect": "none"}, "bag_effect must be 'auto' or a variance"),
     ],
 )
 def test_wrong_settings_are_named(settings, message):
@@ -291,17 +372,12 @@ def test_wrong_settings_are_named(settings, message):
 
 def test_wrong_data_are_named():
     X, y = BINARY.X, BINARY.y
-    three = make_gaussian_bags(n_bags=20, bag_size=5, n_classes=3, random_state=0)
-    with pytest.raises(ValueError, match="is for two classes and there are 3"):
-        CountEMClassifier().fit(three.X, three.y)
-    with pytest.raises(ValueError, match="exact counts of bags, and these proportions are noisy"):
-        CountEMClassifier().fit(X, add_count_noise(y, 0.5, random_state=0))
     rare = bag_target(y["bag"], np.where(y["bag"] == 0, 0.02, 0.01))
     with pytest.raises(ValueError, match="whole instances, no bag has any of class 1;"):
         CountEMClassifier().fit(X, rare)
     bag = np.repeat([0, 1, 2], 4)
     few = bag_target(bag, np.where(bag == 2, 0.5, 0.0))
-    with pytest.raises(ValueError, match="only one class left; use fewer folds"):
+    with pytest.raises(ValueError, match="one fold a class has no instance left; use fewer folds"):
         CountEMClassifier(cross_fit=3).fit(X[:12], few)
     rows = np.arange(len(y))
     overlapping = [(rows[rows >= 10 * k], rows[rows < 10 * k]) for k in (5, 10)]

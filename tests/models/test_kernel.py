@@ -23,9 +23,9 @@ def test_linear_kernel_equals_linear_model(n_classes, loss):
     kernel = KernelMCMClassifier(0.01, kernel="linear", precision="double", tol=1e-9, loss=loss)
     linear = LinearMCMClassifier(
         0.01,
-        objective="auto",
         training_prior="auto",
-        fit_intercept=False,
+        # kernels have an intercept where a likelihood is maximised
+        fit_intercept=loss == "logistic",
         tol=1e-9,
         loss=loss,
     )
@@ -38,7 +38,7 @@ def test_linear_kernel_equals_linear_model(n_classes, loss):
 @pytest.mark.parametrize(
     # with the likelihood the minimum is so flat that rounding ends the search a little earlier
     ("objective", "within"),
-    [("corrected", 1e-3), ("combined", 5e-3)],
+    [("corrected", 1e-3), ("likelihood", 5e-3), ("forward", 5e-3)],
 )
 def test_single_precision_scores_are_close(dataset, alpha, objective, within):
     trial = make_trial(Setting(dataset, (0.0, 0.5), 128), seed=0)
@@ -69,12 +69,11 @@ def test_precomputed_kernel_equals_its_name():
 
 
 def test_polynomial_kernel_of_degree_one_is_linear_with_a_penalised_intercept():
+    settings = {"alpha": 0.01, "objective": "corrected", "training_prior": "auto", "tol": 1e-9}
     kernel = KernelMCMClassifier(
-        0.01, kernel="poly", degree=1, gamma=1.0, coef0=1.0, precision="double", tol=1e-9
+        kernel="poly", degree=1, gamma=1.0, coef0=1.0, precision="double", **settings
     )
-    linear = LinearMCMClassifier(
-        0.01, objective="auto", training_prior="auto", fit_intercept=False, tol=1e-9
-    )
+    linear = LinearMCMClassifier(fit_intercept=False, **settings)
     with_one = np.column_stack([DATA.X, np.ones(len(DATA.X))])
     np.testing.assert_allclose(
         kernel.fit(DATA.X, DATA.y).decision_function(DATA.X),
@@ -119,7 +118,8 @@ def test_nonnegative_correction_keeps_class_risks_up():
     risk = CorrectedRisk(W, bags, get_loss("logistic"), np.array([0.5, 0.5]), "none")
     lowest = {}
     for correction in ("nonnegative", "none"):
-        model = KernelMCMClassifier(1e-5, correction=correction).fit(DATA.X, DATA.y)
+        model = KernelMCMClassifier(1e-5, objective="corrected", correction=correction)
+        model.fit(DATA.X, DATA.y)
         scores = model.decision_function(DATA.X)[None, None]
         lowest[correction] = risk.class_risks(scores, np.zeros(1, dtype=int)).min()
     assert lowest["none"] < -0.2

@@ -40,8 +40,9 @@ def test_pure_bags_equal_balanced_logistic_regression(weights, n_classes, fit_in
     if weights == "pairs" and n_classes > 2:
         return  # refused; see the tests of the weights
     X, y = labelled(n_classes)
-    ours = LinearMCMClassifier(ALPHA, tol=1e-10, fit_intercept=fit_intercept, weights=weights)
-    ours.fit(X, y)
+    ours = LinearMCMClassifier(
+        ALPHA, objective="corrected", tol=1e-10, fit_intercept=fit_intercept, weights=weights
+    ).fit(X, y)
     theirs = logistic_regression(X, y, class_weight="balanced", fit_intercept=fit_intercept)
     np.testing.assert_allclose(
         centred(ours.decision_function(X)), centred(theirs.decision_function(X)), atol=1e-6
@@ -52,10 +53,27 @@ def test_pure_bags_equal_balanced_logistic_regression(weights, n_classes, fit_in
         np.testing.assert_allclose(ours.intercept_, theirs.intercept_, atol=1e-6)
 
 
-def test_empirical_prior_equals_plain_logistic_regression():
+@pytest.mark.parametrize("objective", ["likelihood", "corrected"])
+def test_empirical_prior_equals_plain_logistic_regression(objective):
     X, y = labelled(2)
-    ours = LinearMCMClassifier(ALPHA, tol=1e-10, class_prior="empirical").fit(X, y)
-    np.testing.assert_allclose(ours.coef_, logistic_regression(X, y).coef_, atol=1e-6)
+    ours = LinearMCMClassifier(ALPHA, objective=objective, tol=1e-10, class_prior="empirical")
+    np.testing.assert_allclose(ours.fit(X, y).coef_, logistic_regression(X, y).coef_, atol=1e-6)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_likelihood_of_labels_is_plain_logistic_regression_moved_to_equal_priors(n_classes):
+    X, y = labelled(n_classes)
+    ours = LinearMCMClassifier(ALPHA, tol=1e-10).fit(X, y)
+    assert ours.objective_ == "likelihood"
+    theirs = logistic_regression(X, y)
+    shares = np.bincount(y) / len(y)
+    np.testing.assert_allclose(
+        ours.predict_proba(X, class_prior=shares), theirs.predict_proba(X), atol=1e-6
+    )
+    even = theirs.predict_proba(X) / shares
+    np.testing.assert_allclose(
+        ours.predict_proba(X), even / even.sum(axis=1, keepdims=True), atol=1e-6
+    )
 
 
 def test_labels_as_a_target_equal_plain_labels():

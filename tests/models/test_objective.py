@@ -5,170 +5,337 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.optimize import minimize
+from scipy.special import expit, logit
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
 
-from unbag import KernelMCMClassifier, KernelMCMClassifierCV, LinearMCMClassifier, bag_target
+from unbag import (
+    CountEMClassifier,
+    KernelMCMClassifier,
+    KernelMCMClassifierCV,
+    LinearMCMClassifier,
+    LinearMCMClassifierCV,
+    bag_target,
+)
 from unbag.bags import check_bag_target
 from unbag.datasets import add_count_noise, make_gaussian_bags
 from unbag.decontamination import decontamination_weights, pooled_shares, precision
-from unbag.information import bag_information
 from unbag.likelihood import CountLikelihood
 
 DATA = make_gaussian_bags(n_bags=40, bag_size=8, random_state=0)
 THREE = make_gaussian_bags(n_bags=40, bag_size=8, n_classes=3, random_state=0)
-ZERO = np.zeros(1, dtype=int)
+ONE = np.zeros(1, dtype=int)
+MODELS = [KernelMCMClassifier, KernelMCMClassifierCV, LinearMCMClassifier, LinearMCMClassifierCV]
+both = pytest.mark.parametrize("data", [DATA, THREE], ids=["two", "three"])
+
+# shares that no counts have in bags of eight
+DRAWN = bag_target(DATA.y["bag"], np.where(DATA.y["bag"] % 2, 0.3, 0.55))
+SPARE = {"alpha": 1e-8, "tol": 1e-8}
+
+
+# --- the choice ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("y", "settings", "expected"),
     [
-        (DATA.y, {}, "combined"),
-        (DATA.labels, {}, "corrected"),
+        (DATA.y, {}, "likelihood"),
+        (THREE.y, {}, "likelihood"),
+        (DATA.labels, {}, "likelihood"),
+        (add_count_noise(DATA.y, 0.3, random_state=0), {}, "likelihood"),
+        (DRAWN, {}, "forward"),
+        (DRAWN, {"loss": "squared"}, "corrected"),
         (DATA.y, {"loss": "squared"}, "corrected"),
-        (DATA.y, {"bag_model": "bags"}, "corrected"),
-        (add_count_noise(DATA.y, 0.3, random_state=0), {}, "corrected"),
-        (DATA.y, {"weights": "pairs"}, "combined"),
         (DATA.y, {"class_prior": (0, 1)}, "corrected"),
+        (DATA.y, {"bag_model": "bags"}, "corrected"),
+        (DATA.y, {"weights": "pairs"}, "corrected"),
+        (DATA.y, {"merge": "blockwise_pairwise"}, "corrected"),
+        (DATA.y, {"objective": "forward"}, "forward"),
+        (DATA.y, {"objective": "corrected"}, "corrected"),
+        (DATA.y, {"objective": "likelihood", "bag_model": "bags"}, "likelihood"),
     ],
 )
-def test_counts_are_used_where_they_can_be(y, settings, expected):
-    model = KernelMCMClassifier(**settings).fit(DATA.X, y)
-    assert model.objective_ == expected
+def test_likelihood_is_used_unless_something_else_is_asked_for(y, settings, expected):
+    for model in (LinearMCMClassifier(**settings), KernelMCMClassifier(**settings)):
+        assert model.fit(DATA.X, y).objective_ == expected
 
 
-@pytest.mark.parametrize(("size", "expected"), [(8, "combined"), (200, "corrected")])
-def test_counts_are_used_where_they_vary_little_more_than_coin_tosses(size, expected):
-    data = make_gaussian_bags(n_bags=30, bag_size=size, random_state=1)
-    shares = data.y["proportion"][::size]
-    dispersion = (
-        size * np.mean((shares - shares.mean()) ** 2) / (shares.mean() * (1 - shares.mean()))
-    )
-    assert (dispersion <= 10) == (expected == "combined")
-    assert KernelMCMClassifier().fit(data.X, data.y).objective_ == expected
-
-
-def test_three_classes_have_counts_too():
-    """Shuffled bags of three rings: the counts say more than the proportions."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(900, 2))
-    labels = np.searchsorted([1.0, 2.6], (X**2).sum(axis=1))
-    bag = np.repeat(np.arange(100), 5)
-    shares = np.stack([np.bincount(bag, labels[:500] == c) / 5 for c in range(3)], axis=1)
-    y = bag_target(bag, shares[bag])
-    correct = {}
-    for objective in ("auto", "corrected"):
-        model = KernelMCMClassifierCV(objective=objective).fit(X[:500], y)
-        correct[model.objective_] = np.mean(model.predict(X[500:]) == labels[500:])
-    assert correct["combined"] > correct["corrected"] + 0.01
-
-
-@pytest.mark.parametrize(
-    ("X", "y", "settings", "sentence"),
-    [
-        (DATA.X, DATA.y, {"loss": "huber"}, "loss='huber' does not estimate odds"),
-        (DATA.X, DATA.labels, {}, "there are labels only"),
-        (DATA.X, DATA.y, {"bag_model": "bags"}, "instances that depend on each other"),
-        (DATA.X, add_count_noise(DATA.y, 0.3, random_state=0), {}, "not known exactly"),
-    ],
-)
-@pytest.mark.parametrize("objective", ["combined", "likelihood"])
-def test_counts_that_cannot_be_used_are_refused(X, y, settings, sentence, objective):
-    with pytest.raises(ValueError, match=sentence):
-        KernelMCMClassifier(objective=objective, **settings).fit(X, y)
-
-
+@pytest.mark.parametrize("make", MODELS)
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"objective": "loss"}, "objective must be one of 'auto', 'combined'"),
+        (
+            {"objective": "combined"},
+            "objective must be one of 'auto', 'likelihood', 'forward', 'corrected', not 'combined'",
+        ),
+        (
+            {"objective": "likelihood", "loss": "huber"},
+            "objective='likelihood' is a likelihood, and loss='huber' does not estimate odds, "
+            "which it needs; use objective='corrected'",
+        ),
+        (
+            {"objective": "forward", "class_prior": (0, 1)},
+            "objective='forward' is a likelihood, and class_prior leaves a class out",
+        ),
+        ({"bag_effect": -0.1}, "bag_effect must be 'auto' or a variance"),
+        ({"bag_effect": np.nan}, "bag_effect must be 'auto' or a variance"),
+        ({"bag_effect": "some"}, "bag_effect must be 'auto' or a variance, .* not 'some'"),
         ({"training_prior": "mine"}, "training_prior must be one of 'auto', 'pooled', 'same'"),
         ({"training_prior": "pooled", "loss": "hinge"}, "loss must be 'logistic'"),
         ({"training_prior": "pooled", "class_prior": (0, 1)}, "class_prior positive"),
-        ({"likelihood_weight": 0}, "likelihood_weight must be a positive number"),
-        ({"likelihood_weight": "much"}, "likelihood_weight must be a positive number"),
     ],
 )
-def test_settings_that_are_refused(settings, sentence):
+def test_settings_that_are_refused(make, settings, sentence):
     with pytest.raises(ValueError, match=sentence):
-        KernelMCMClassifier(**settings).fit(DATA.X, DATA.y)
+        make(**settings).fit(DATA.X, DATA.y)
 
 
-def test_likelihood_counts_for_the_instances_beyond_what_bags_are_worth():
-    """The default μ is one over the share of labels that `bag_information` gives."""
-    automatic = KernelMCMClassifier(1e-3, tol=1e-8).fit(DATA.X, DATA.y)
-    share = bag_information(DATA.y).share_of_labels
-    given = KernelMCMClassifier(1e-3, likelihood_weight=1 / share, tol=1e-8).fit(DATA.X, DATA.y)
-    np.testing.assert_allclose(automatic.dual_coef_, given.dual_coef_, atol=1e-6)
+def test_counts_that_no_labels_give_are_refused():
+    with pytest.raises(ValueError, match=r"which no labels can give\. If labels were drawn"):
+        LinearMCMClassifier(objective="likelihood").fit(DATA.X, DRAWN)
 
 
-def test_extreme_weights_lead_to_either_part():
-    def scores(**settings):
-        model = LinearMCMClassifier(1e-3, tol=1e-9, **settings).fit(DATA.X, DATA.y)
-        return model.decision_function(DATA.X)
+# --- what it must agree with --------------------------------------------------------------------
 
-    little = scores(objective="combined", likelihood_weight=1e-9)
-    np.testing.assert_allclose(little, scores(objective="corrected"), atol=1e-4)
-    alpha = 1e-3
-    much = LinearMCMClassifier(
-        alpha * 1e6, objective="combined", likelihood_weight=1e6, tol=1e-9
+
+@pytest.mark.parametrize("objective", ["likelihood", "forward"])
+@pytest.mark.parametrize("kind", ["labels", "pure bags"])
+def test_pure_bags_are_logistic_regression(kind, objective):
+    y = DATA.labels if kind == "labels" else bag_target(DATA.labels, DATA.labels.astype(float))
+    model = LinearMCMClassifier(
+        objective=objective, class_prior="empirical", bag_effect=0, **SPARE
+    ).fit(DATA.X, y)
+    # without a penalty
+    direct = LogisticRegression(C=np.inf, tol=1e-10).fit(DATA.X, DATA.labels)
+    # to the forward likelihood no bag is quite without a class
+    atol = 1e-4 if objective == "likelihood" else 5e-3
+    np.testing.assert_allclose(model.coef_, direct.coef_, atol=atol)
+    np.testing.assert_allclose(model.intercept_, direct.intercept_, atol=atol)
+
+
+@both
+@pytest.mark.parametrize("objective", ["likelihood", "forward"])
+def test_a_linear_kernel_is_the_linear_model(data, objective):
+    linear = LinearMCMClassifier(1e-2, objective=objective, tol=1e-9).fit(data.X, data.y)
+    kernel = KernelMCMClassifier(
+        1e-2, kernel="linear", objective=objective, precision="double", tol=1e-9
+    ).fit(data.X, data.y)
+    np.testing.assert_allclose(
+        kernel.decision_function(data.X), linear.decision_function(data.X), atol=1e-5
+    )
+    np.testing.assert_allclose(kernel.intercept_, linear.intercept_, atol=1e-5)
+
+
+@both
+@pytest.mark.parametrize(
+    "model",
+    [
+        LinearMCMClassifier(1e-3, bag_effect=0, tol=1e-9),
+        KernelMCMClassifier(1e-3, bag_effect=0, tol=1e-9, precision="double"),
+        KernelMCMClassifier(
+            1e-3,
+            bag_effect=0,
+            tol=1e-9,
+            precision="double",
+            approximation="nystroem",
+            n_components=30,
+        ),
+    ],
+    ids=["linear", "kernel", "nystroem"],
+)
+def test_mean_chances_at_the_pooled_shares_are_these_shares(model, data):
+    """So that they are chances of densities, as the likelihood of rows needs; see its module."""
+    q = check_bag_target(data.y).class_shares
+    chances = model.fit(data.X, data.y).predict_proba(data.X, class_prior=q)
+    assert chances.std(axis=0).min() > 0.1
+    np.testing.assert_allclose(chances.mean(axis=0), q, atol=1e-6)
+
+
+def test_em_ends_where_the_likelihood_is_largest():
+    linear = LinearMCMClassifier(bag_effect=0, **SPARE).fit(DATA.X, DATA.y)
+    em = CountEMClassifier(
+        LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000),
+        cross_fit=None,
+        tol=1e-11,
+        max_iter=5000,
     ).fit(DATA.X, DATA.y)
     np.testing.assert_allclose(
-        much.decision_function(DATA.X), scores(objective="likelihood"), atol=1e-3
+        em.decision_function(DATA.X), linear.decision_function(DATA.X), atol=1e-3
     )
-
-
-def test_another_class_prior_shifts_the_likelihoods_scores():
-    """The same function at other priors: the intercept moves by their log-odds."""
-    balanced = LinearMCMClassifier(1e-6, objective="likelihood", tol=1e-9).fit(DATA.X, DATA.y)
-    rare = LinearMCMClassifier(1e-6, objective="likelihood", class_prior=(0.9, 0.1), tol=1e-9).fit(
-        DATA.X, DATA.y
-    )
-    np.testing.assert_allclose(rare.coef_, balanced.coef_, atol=1e-5)
-    np.testing.assert_allclose(rare.intercept_ - balanced.intercept_, np.log(0.1 / 0.9), atol=1e-5)
 
 
 def test_likelihood_is_what_its_model_maximises():
     bags = check_bag_target(DATA.y)
     likelihood = CountLikelihood(np.ones(bags.n_bags, dtype=bool), bags)
 
-    def value(model):
+    def value(objective):
+        model = LinearMCMClassifier(
+            objective=objective, class_prior="empirical", bag_effect=0, **SPARE
+        )
         scores = model.fit(DATA.X, DATA.y).decision_function(DATA.X)
-        return likelihood.value(scores[None, None], ZERO)[0]
+        return likelihood.value(scores[None, None], ONE)[0]
 
-    best = value(LinearMCMClassifier(1e-8, objective="likelihood"))
-    assert best < value(LinearMCMClassifier(1e-8, objective="combined"))
-    assert best < value(LinearMCMClassifier(1e-8))
+    assert value("likelihood") < min(value("forward"), value("corrected")) - 1e-4
 
 
-def test_counts_of_small_bags_make_better_classifiers():
-    """Rings that only kernels tell apart, in shuffled bags of 5, means of five draws."""
-    from sklearn.metrics import roc_auc_score
+@both
+@pytest.mark.parametrize("objective", ["likelihood", "forward"])
+def test_another_class_prior_shifts_the_scores(data, objective):
+    """The same function at other priors: intercepts move by their log-odds."""
+    prior = np.array([0.7, 0.1, 0.2])[: len(data.means)]
+    prior /= prior.sum()
+    balanced, other = (
+        LinearMCMClassifier(objective=objective, class_prior=given, **SPARE).fit(data.X, data.y)
+        for given in ("balanced", prior)
+    )
+    np.testing.assert_allclose(other.coef_, balanced.coef_, atol=1e-4)
+    moved = other.intercept_ - balanced.intercept_
+    if len(prior) == 2:
+        np.testing.assert_allclose(moved, logit(prior[1]), atol=1e-4)
+    else:
+        np.testing.assert_allclose(moved - moved[0], np.log(prior / prior[0]), atol=1e-3)
 
-    gains = []
-    for seed in range(5):
+
+# --- what it finds ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("n_bags", "size", "draw"),
+    [
+        (60, 32, lambda rng, n: rng.choice([0, 0.4], size=n)),
+        (200, 8, lambda rng, n: rng.choice([0.1, 0.9], size=n)),
+        (250, 8, lambda rng, n: rng.uniform(0, 0.5, size=n)),
+        (500, 4, lambda _, n: np.full(n, 0.4)),
+    ],
+    ids=["none or some", "few or most", "any up to half", "shuffled"],
+)
+def test_slopes_are_right_on_average_whatever_the_shares(n_bags, size, draw):
+    """Gaussians at ±0.75 have the log-odds 1.5 x; the second feature says nothing."""
+    slopes = []
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        labels = rng.uniform(size=(n_bags, size)) < draw(rng, n_bags)[:, None]
+        X = rng.normal(size=(n_bags * size, 2))
+        X[:, 0] += 0.75 * (2 * labels.reshape(-1) - 1)
+        bag = np.repeat(np.arange(n_bags), size)
+        model = LinearMCMClassifier(1e-8, bag_effect=0, tol=1e-6)
+        model.fit(X, bag_target(bag, counts=labels.sum(axis=1)[bag]))
+        slopes.append(model.coef_[0] / [1.5, 1.0])
+    error = np.std(slopes, axis=0, ddof=1) / np.sqrt(len(slopes))
+    assert error.max() < 0.05
+    assert (np.abs(np.mean(slopes, axis=0) - [1, 0]) < 2.5 * error).all()
+
+
+def test_slopes_of_three_classes_are_nearly_right():
+    """Their saddle point is of the first order: slopes were off by 3% in bags of 6."""
+    slopes = []
+    for seed in range(8):
+        data = make_gaussian_bags(n_bags=200, bag_size=6, n_classes=3, random_state=seed)
+        model = LinearMCMClassifier(1e-8, bag_effect=0, tol=1e-5).fit(data.X, data.y)
+        # log-odds of Gaussians of variance one go with their means
+        truth = data.means - data.means.mean(axis=0)
+        slopes.append(np.sum(model.coef_ * truth) / np.sum(truth**2))
+    assert np.mean(slopes) == pytest.approx(1, abs=0.08)
+
+
+def votes(seed, effect=0.5, n_bags=60, size=200):
+    """Rows whose odds go with x, in bags with an effect of their own on these odds."""
+    rng = np.random.default_rng(seed)
+    x = 0.5 * rng.normal(size=(n_bags, 1)) + rng.normal(size=(n_bags, size))
+    p = expit(x - 0.5 + effect * rng.normal(size=(n_bags, 1)))
+    counts = (rng.uniform(size=p.shape) < p).sum(axis=1)
+    bag = np.repeat(np.arange(n_bags), size)
+    return x.reshape(-1, 1), bag_target(bag, counts=counts[bag])
+
+
+def test_effects_of_bags_are_found_and_improve_slopes():
+    slopes = {"auto": [], 0: []}
+    for seed in range(6):
+        X, y = votes(seed)
+        for setting, found in slopes.items():
+            model = LinearMCMClassifier(1e-8, bag_effect=setting, tol=1e-6).fit(X, y)
+            found.append(model.coef_[0, 0])
+            if setting == "auto":
+                # 0.5² in log-odds is about this in shares
+                low, high = model.bag_effect_interval_
+                assert 0 < low < model.bag_effect_ < high
+                assert model.bag_effect_ == pytest.approx(0.04, abs=0.03)
+            else:
+                assert model.bag_effect_ == 0
+                assert np.isnan(model.bag_effect_interval_).all()
+    off = {setting: np.sqrt(np.mean((np.array(s) - 1) ** 2)) for setting, s in slopes.items()}
+    assert off["auto"] < 0.75 * off[0]
+    assert np.mean(slopes["auto"]) == pytest.approx(1, abs=0.15)
+
+
+@pytest.mark.parametrize("make", MODELS)
+def test_every_model_finds_effects_where_there_are_any(make):
+    X, y = votes(0, effect=1.0, n_bags=40, size=40)
+    few = {"alphas": (1e-2, 1e-4), "cv": 3} if make.__name__.endswith("CV") else {}
+    model = make(**few).fit(X, y)
+    assert 0 < model.bag_effect_interval_[0] < model.bag_effect_
+    given = make(bag_effect=model.bag_effect_, **few).fit(X, y)
+    np.testing.assert_allclose(given.decision_function(X), model.decision_function(X), atol=0.02)
+    without = make(bag_effect=0, **few).fit(X, y)
+    assert np.abs(without.decision_function(X) - model.decision_function(X)).max() > 0.05
+
+
+@pytest.mark.parametrize("make", MODELS)
+def test_no_model_finds_effects_where_classes_keep_their_look(make):
+    data = make_gaussian_bags(n_bags=40, bag_size=30, random_state=1)
+    model = make().fit(data.X, data.y)
+    assert model.objective_ == "likelihood"
+    assert model.bag_effect_ == 0
+    low, high = model.bag_effect_interval_
+    assert low == 0 < high < 0.1
+
+
+@pytest.mark.parametrize("objective", ["forward", "corrected"])
+def test_other_objectives_look_for_no_effect(objective):
+    X, y = votes(0, n_bags=20, size=50)
+    model = LinearMCMClassifierCV(objective=objective).fit(X, y)
+    assert model.bag_effect_ == 0
+    assert np.isnan(model.bag_effect_interval_).all()
+
+
+@pytest.mark.parametrize(("n_classes", "n_draws"), [(2, 4), (3, 2)])
+def test_counts_of_small_bags_make_better_classifiers(n_classes, n_draws):
+    """Rings that only kernels tell apart, in shuffled bags of 5, means of several draws."""
+    radii, gains = ([1.4], [1.0, 2.6])[n_classes - 2], []
+    for seed in range(n_draws):
         rng = np.random.default_rng(seed)
         X = rng.normal(size=(800, 2))
-        labels = ((X**2).sum(axis=1) > 1.4).astype(int)
+        labels = np.searchsorted(radii, (X**2).sum(axis=1))
         bag = np.repeat(np.arange(80), 5)
-        share = np.bincount(bag, labels[:400]) / 5
-        y = bag_target(bag, share[bag])
-        auc = [
-            roc_auc_score(
-                labels[400:],
-                KernelMCMClassifierCV(objective=objective)
-                .fit(X[:400], y)
-                .decision_function(X[400:]),
+        shares = np.stack([np.bincount(bag, labels[:400] == c) / 5 for c in range(n_classes)])
+        y = bag_target(bag, shares.T[bag] if n_classes > 2 else shares[1, bag])
+        found = []
+        for objective in ("corrected", "likelihood"):
+            model = KernelMCMClassifierCV((1e-2, 1e-3, 1e-4), cv=3, objective=objective)
+            model.fit(X[:400], y)
+            found.append(
+                roc_auc_score(
+                    labels[400:],
+                    model.predict_proba(X[400:])[:, 1 if n_classes == 2 else slice(None)],
+                    multi_class="ovr",
+                )
             )
-            for objective in ("corrected", "combined")
-        ]
-        gains.append(auc[1] - auc[0])
+        gains.append(found[1] - found[0])
     assert np.mean(gains) > 0.005
 
 
-@pytest.mark.parametrize("objective", ["corrected", "combined"])
+# --- devices ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("objective", ["corrected", "likelihood", "forward"])
 def test_torch_on_the_processor_gives_the_same(objective):
     pytest.importorskip("torch")
-    here = KernelMCMClassifierCV(objective=objective, precision="double", tol=1e-6)
-    there = KernelMCMClassifierCV(objective=objective, precision="double", tol=1e-6, device="cpu")
+    here, there = (
+        KernelMCMClassifierCV(
+            (1e-2, 1e-4), cv=3, objective=objective, precision="double", tol=1e-6, device=device
+        )
+        for device in (None, "cpu")
+    )
     here.fit(DATA.X, DATA.y)
     there.fit(DATA.X, DATA.y)
     assert here.alpha_ == there.alpha_
@@ -184,6 +351,9 @@ def test_unknown_device_is_refused():
         KernelMCMClassifier(device="abacus").fit(DATA.X, DATA.y)
 
 
+# --- the corrected risk at the pooled shares ----------------------------------------------------
+
+
 @pytest.mark.parametrize(
     ("y", "settings", "expected"),
     [
@@ -196,12 +366,13 @@ def test_unknown_device_is_refused():
     ],
 )
 def test_pooled_shares_are_trained_at_where_they_help(y, settings, expected):
-    assert KernelMCMClassifier(**settings).fit(DATA.X, y).training_prior_ == expected
+    model = KernelMCMClassifier(objective="corrected", **settings)
+    assert model.fit(DATA.X, y).training_prior_ == expected
 
 
 @pytest.mark.parametrize("bag_model", ["instances", "bags"])
 @pytest.mark.parametrize("noise", [None, 0.05])
-@pytest.mark.parametrize("data", [DATA, THREE], ids=["two", "three"])
+@both
 def test_every_bag_has_a_positive_weight_at_the_pooled_shares(data, noise, bag_model):
     """W q = v: what makes the risk convex there."""
     bags = check_bag_target(data.y)
@@ -218,7 +389,9 @@ def test_every_bag_has_a_positive_weight_at_the_pooled_shares(data, noise, bag_m
 
 def test_pooled_risk_is_logistic_regression_on_stretched_shares():
     """At the pooled shares an instance has the soft label q + μ(γ − q), which may leave [0, 1]."""
-    model = LinearMCMClassifier(1e-2, training_prior="pooled", correction="none", tol=1e-9)
+    model = LinearMCMClassifier(
+        1e-2, objective="corrected", training_prior="pooled", correction="none", tol=1e-9
+    )
     model.fit(DATA.X, DATA.y)
     share = DATA.y["proportion"]
     mean = share.mean()
@@ -234,11 +407,13 @@ def test_pooled_risk_is_logistic_regression_on_stretched_shares():
     np.testing.assert_allclose(model.intercept_[0], best[-1] - np.log(mean / (1 - mean)), atol=1e-4)
 
 
-@pytest.mark.parametrize("data", [DATA, THREE], ids=["two", "three"])
+@both
 def test_at_the_pooled_shares_both_training_priors_are_the_same(data):
     shares = check_bag_target(data.y).class_shares
     scores = [
-        LinearMCMClassifier(1e-3, class_prior=shares, training_prior=prior, tol=1e-9)
+        LinearMCMClassifier(
+            1e-3, objective="corrected", class_prior=shares, training_prior=prior, tol=1e-9
+        )
         .fit(data.X, data.y)
         .decision_function(data.X)
         for prior in ("pooled", "same")

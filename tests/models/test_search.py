@@ -14,42 +14,50 @@ from unbag import (
     check_bag_target,
 )
 from unbag.datasets import make_gaussian_bags
+from unbag.decontamination import decontamination_weights
+from unbag.forward import ForwardLikelihood
 from unbag.likelihood import CountLikelihood
+from unbag.losses import get_loss
 from unbag.metrics import corrected_risk
+from unbag.models.search import choose
+from unbag.risk import CorrectedRisk
 
 DATA = make_gaussian_bags(n_bags=25, bag_size=20, n_features=3, random_state=0)
 ALPHAS = [1.0, 0.1, 0.01, 0.001]
+EXACT_KERNEL = {"precision": "double", "gamma": 0.3}  # "scale" would differ from fold to fold
 PAIRS_OF_MODELS = [
     (LinearMCMClassifierCV, LinearMCMClassifier, {}),
-    (LinearMCMClassifierCV, LinearMCMClassifier, {"objective": "combined"}),
-    (LinearMCMClassifierCV, LinearMCMClassifier, {"objective": "likelihood"}),
-    (
-        KernelMCMClassifierCV,
-        KernelMCMClassifier,
-        {"precision": "double", "objective": "corrected"},
-    ),
-    (KernelMCMClassifierCV, KernelMCMClassifier, {"precision": "double"}),
+    (LinearMCMClassifierCV, LinearMCMClassifier, {"objective": "forward"}),
+    (LinearMCMClassifierCV, LinearMCMClassifier, {"objective": "corrected"}),
+    (KernelMCMClassifierCV, KernelMCMClassifier, EXACT_KERNEL),
+    (KernelMCMClassifierCV, KernelMCMClassifier, {**EXACT_KERNEL, "objective": "corrected"}),
 ]
 
 
-def criterion(model, y, scores):
+def criteria(model, y, scores):
     """What a model's search goes by, from scratch."""
     bags = check_bag_target(y)
-    if model.objective_ != "likelihood":
+    shares = bags.sizes @ bags.proportions / bags.n_instances
+    at_shares = scores + np.log(shares[1] / shares[0])
+    if model.objective_ == "corrected":
         if model.training_prior_ == "same":
-            return corrected_risk(y, scores)
-        shares = bags.sizes @ bags.proportions / bags.n_instances
-        return corrected_risk(y, scores + np.log(shares[1] / shares[0]), class_prior=shares)
-    likelihood = CountLikelihood(np.ones(bags.n_bags, dtype=bool), bags)
-    return likelihood.value(scores[None, None], np.zeros(1, dtype=int))[0]
+            return [corrected_risk(y, scores)]
+        return [corrected_risk(y, at_shares, class_prior=shares)]
+    included, zero = np.ones(bags.n_bags, dtype=bool), np.zeros(1, dtype=int)
+    used = [CountLikelihood, ForwardLikelihood][model.objective_ == "forward" :]
+    return [kind(included, bags).value(at_shares[None, None], zero)[0] for kind in used]
+
+
+def best_of(risks):
+    """Number of the penalty (the columns) of which fewest others are better, over all criteria."""
+    better = [[sum(other < own for other in line) for own in line] for line in risks]
+    return int(np.argmin(np.sum(better, axis=0)))
 
 
 @pytest.mark.parametrize(("search", "single", "settings"), PAIRS_OF_MODELS)
 @pytest.mark.parametrize("weights", ["least_squares", "pairs"])
 def test_batched_search_equals_fits_one_by_one(search, single, settings, weights):
-    settings = {**settings, "weights": weights, "tol": 1e-9}
-    if search is KernelMCMClassifierCV:
-        settings["gamma"] = 0.3  # "scale" would differ from fold to fold
+    settings = {**settings, "weights": weights, "bag_effect": 0, "tol": 1e-9}
     model = search(ALPHAS, **settings).fit(DATA.X, DATA.y)
     held_out = np.empty((len(ALPHAS), len(DATA.y)))
     for train, test in BagKFold(5).split(DATA.X, DATA.y):
@@ -63,23 +71,63 @@ def test_batched_search_equals_fits_one_by_one(search, single, settings, weights
         model.decision_function(DATA.X), again.decision_function(DATA.X), atol=1e-6
     )
     if weights == "least_squares":
-        risks = [criterion(model, DATA.y, scores) for scores in held_out]
-        assert best == np.argmin(risks)
-        np.testing.assert_allclose(model.selection_risks_, risks, atol=1e-6)
+        risks = np.transpose([criteria(model, DATA.y, scores) for scores in held_out])
+        assert best == best_of(risks)
+        np.testing.assert_allclose(model.selection_risks_, np.squeeze(risks), atol=1e-6)
 
 
 @pytest.mark.parametrize(("search", "single", "settings"), PAIRS_OF_MODELS)
 def test_selection_by_folds_is_the_mean_over_folds(search, single, settings):
-    if search is KernelMCMClassifierCV:
-        settings = {**settings, "gamma": 0.3}
-    settings = {**settings, "tol": 1e-9, "correction": "none"}
+    settings = {**settings, "tol": 1e-9, "correction": "none", "bag_effect": 0}
     model = search(ALPHAS, selection="folds", **settings).fit(DATA.X, DATA.y)
-    for fold, (train, test) in enumerate(BagKFold(5).split(DATA.X, DATA.y)):
-        for number, alpha in enumerate(ALPHAS):
-            part = single(alpha, **settings).fit(DATA.X[train], DATA.y[train])
-            risk = criterion(model, DATA.y[test], part.decision_function(DATA.X[test]))
-            assert model.selection_risks_[fold, number] == pytest.approx(risk, abs=1e-6)
-    assert model.alpha_ == ALPHAS[model.selection_risks_.mean(axis=0).argmin()]
+    risks = []
+    for train, test in BagKFold(5).split(DATA.X, DATA.y):
+        fits = [single(alpha, **settings).fit(DATA.X[train], DATA.y[train]) for alpha in ALPHAS]
+        found = [criteria(model, DATA.y[test], m.decision_function(DATA.X[test])) for m in fits]
+        risks.append(np.transpose(found))
+    risks = np.swapaxes(risks, 0, 1)
+    np.testing.assert_allclose(model.selection_risks_, np.squeeze(risks), atol=1e-6)
+    assert model.alpha_ == ALPHAS[best_of(risks.mean(axis=1))]
+
+
+@pytest.mark.parametrize(
+    ("risks", "best"),
+    [
+        ([[3.0, 1.0, 2.0]], 1),
+        ([[1.0, 1.0, 2.0]], 0),
+        # third and first, second and third, first and second
+        ([[3.0, 2.0, 1.0], [1.0, 3.0, 2.0]], 2),
+        # first and second, second and first: the stronger one
+        ([[1.0, 2.0, 3.0], [2.0, 1.0, 3.0]], 0),
+        # by the means over two folds, (2, 1.5) and (2, 3)
+        ([[[3.0, 1.0], [1.0, 2.0]], [[2.0, 3.0], [2.0, 3.0]]], 0),
+        ([[[3.0, 1.0], [1.0, 2.0]]], 1),
+    ],
+)
+def test_criteria_choose_by_the_sum_of_their_ranks(risks, best):
+    assert choose(np.array(risks)) == best
+
+
+def test_a_criterion_that_is_not_finite_is_said():
+    with pytest.raises(FloatingPointError, match="not finite for every alpha"):
+        choose(np.array([[1.0, np.nan]]))
+
+
+def test_pooled_selection_keeps_class_risks_from_turning_negative():
+    """Even where the fit does not, as it would choose what fits the noise of its weights best."""
+    data = make_gaussian_bags(n_bags=20, bag_size=10, n_features=3, random_state=4)
+    settings = {"objective": "corrected", "training_prior": "same", "correction": "none"}
+    model = KernelMCMClassifierCV([1e-4], **settings).fit(data.X, data.y)
+    bags = check_bag_target(data.y)
+    W, even = decontamination_weights(bags), np.array([0.5, 0.5])
+    free, bounded = (
+        CorrectedRisk(W, bags, get_loss("logistic"), even, correction).value(
+            model.out_of_fold_scores_[None, None], np.zeros(1, dtype=int)
+        )[0]
+        for correction in ("none", "nonnegative")
+    )
+    assert model.selection_risks_[0] == pytest.approx(bounded, rel=1e-9)
+    assert free < bounded - 1e-3
 
 
 def test_a_fold_of_equal_proportions_is_said_and_left_out_for_every_alpha():
@@ -91,7 +139,8 @@ def test_a_fold_of_equal_proportions_is_said_and_left_out_for_every_alpha():
     splits = [(np.flatnonzero(~np.isin(bag, f)), np.flatnonzero(np.isin(bag, f))) for f in fold]
     with pytest.warns(UserWarning, match=r"fold\(s\) \[1\]"):
         model = LinearMCMClassifierCV(cv=splits, selection="folds").fit(X, y)
-    assert model.selection_risks_.shape == (4, 11)
+    # by the count and the forward likelihood
+    assert model.selection_risks_.shape == (2, 4, 11)
     pooled = LinearMCMClassifierCV(cv=splits).fit(X, y)
     assert np.isfinite(pooled.selection_risks_).all()
 

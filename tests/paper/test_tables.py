@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import wilcoxon
 
+from unbag.paper import make_tasks
 from unbag.paper.published import published_auc
 from unbag.paper.tables import (
     comparisons,
@@ -55,6 +56,16 @@ def test_the_best_method_without_labels_is_bold_and_the_paper_stands_beside():
     assert "| lmmcm | 1 | **0.8900** (paper 0.8909) | **0.7000** (paper 0.8799) |" in text
     assert "| invcal | 1 | 0.8800 (paper 0.8918) |  |" in text
     assert "| labels | 1 | 0.9200 |  |" in text
+
+
+def test_trials_of_a_method_that_is_no_more_are_still_shown(tmp_path):
+    rows = [row("lmmcm", 0.89), row("combined", 0.9), row("labels", 0.92)]
+    text = markdown_tables(rows)
+    assert "| combined | 1 | **0.9000** (paper 0.8909) |" in text
+    assert any(s.startswith("lmmcm against combined: -0.0100") for s in comparisons(rows))
+    draw_figure(rows, tmp_path / "auc.png")
+    with pytest.raises(ValueError, match="There is no method 'combined'; the methods are"):
+        make_tasks(methods=["combined"])
 
 
 def test_shuffled_bags_have_no_counterpart_in_the_paper():

@@ -163,16 +163,23 @@ def test_pairing_is_for_two_classes():
 # --- path -------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("objective", ["likelihood", "corrected"])
 @pytest.mark.parametrize("selection", ["pooled", "folds"])
-def test_path_chooses_the_least_criterion(selection):
-    model = make_pipeline(StandardScaler(), LinearMCMClassifierCV(ALPHAS, selection=selection))
+def test_path_chooses_the_least_criterion(selection, objective):
+    search = LinearMCMClassifierCV(ALPHAS, selection=selection, objective=objective)
+    model = make_pipeline(StandardScaler(), search)
     display = PathDisplay.from_estimator(model.fit(DATA.X, DATA.y))
     frame = display.frame()
     assert frame.loc[frame["criterion"].idxmin(), "chosen"]
     assert frame["chosen"].sum() == 1
     folds = [c for c in frame.columns if c.startswith("fold")]
-    assert len(folds) == (5 if selection == "folds" else 0)
-    display.plot()
+    by_fold = selection == "folds" and objective == "corrected"
+    assert len(folds) == (5 if by_fold else 0)
+    named = [c for c in frame.columns if c.startswith("the likelihood of")]
+    assert len(named) == (2 if objective == "likelihood" else 0)
+    lines = {line.get_label() for line in display.plot().get_lines()}
+    assert set(named) <= lines
+    assert ("single folds" in lines) == by_fold
 
 
 def test_path_says_where_the_choice_lies():

@@ -106,6 +106,62 @@ def test_the_truth_stands_beside_the_estimates(report):
     assert table.header[-1] == "With the labels"
 
 
+# --- effects of bags ----------------------------------------------------------------------------
+
+
+def findings(report, key):
+    return next(section for section in report.sections if section.key == key).findings
+
+
+def shops(effect, n_bags=60, size=60):
+    """Rows that keep their odds, up to an effect of their bag on the log-odds."""
+    rng = np.random.default_rng(0)
+    bag = np.repeat(np.arange(n_bags), size)
+    X = rng.normal(size=(len(bag), 2)) + rng.normal(size=(n_bags, 2))[bag]
+    odds = np.exp(1.5 * X[:, 0] + effect * rng.normal(size=n_bags)[bag])
+    labels = rng.uniform(size=len(bag)) < odds / (1 + odds)
+    return X, bag_target(bag, counts=np.bincount(bag, labels)[bag])
+
+
+def test_effects_of_bags_are_told_beside_the_assumption():
+    X, y = shops(effect=1.0)
+    report = fit_report(LinearMCMClassifierCV([0.001, 0.01]), X, y, cv=3, n_draws=50)
+    assert report.estimator.bag_effect_ > 0
+    told = [f for f in findings(report, "assumption") if "likelihood of the counts" in f.text]
+    assert [f.kind for f in told] == ["note"]
+    spread = 100 * np.sqrt(report.estimator.bag_effect_ * 0.25)
+    assert f"leave a spread of ±{spread:.1f} points between bags unexplained" in told[0].text
+    assert "points between bags unexplained" in "".join(Page(report.to_html()).words)
+
+
+def test_bags_that_differ_in_who_is_in_them_are_noticed(report):
+    X, y = shops(effect=0.0)
+    other = fit_report(LinearMCMClassifier(), X, y, cv=3, n_draws=50)
+    for one, words, kind in (
+        (other, "bags differ in who is in them (rows", "note"),
+        (report, "bags differ in how many of each class they hold (a class", "plain"),
+    ):
+        told = findings(one, "assumption")
+        assert "Features explain how bags differ, up to chance" in str(one)
+        assert [f.kind for f in told if words in f.text] == [kind]
+    assert "come out too high" in str(other)
+    assert "come out too high" not in str(report)
+
+
+def test_models_without_a_likelihood_tell_nothing_of_effects():
+    corrected = LinearMCMClassifierCV([0.01, 0.1], objective="corrected")
+    report = fit_report(corrected, DATA.X, DATA.y, cv=2, n_draws=50)
+    assert "effect" not in str(report)
+    assert "unexplained" not in str(report)
+    assert "had the least risk on bags held out" in str(report)
+    assert "least-squares weights use all" in str(report)
+
+
+def test_the_penalty_of_a_likelihood_is_chosen_by_two(report):
+    assert "by the likelihood of counts and the likelihood of rows together" in str(report)
+    assert "its likelihood uses all of it" in str(report)
+
+
 def test_names_are_text_and_nothing_else(nasty_report):
     text = nasty_report.to_html()
     page = Page(text)

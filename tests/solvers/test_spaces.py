@@ -13,7 +13,12 @@ X = RNG.normal(size=(N, D)) * (RNG.uniform(size=(N, D)) < 0.6)
 K = rbf_kernel(RNG.normal(size=(N, 2)))
 
 FORMS = {"dense": np.asarray, "csr": csr_matrix, "csc": csc_matrix, "csr array": csr_array}
-SPACES = {"kernel": lambda outputs: KernelSpace(K, outputs)} | {
+SPACES = {
+    f"kernel, {'with' if intercept else 'no'} intercept": (
+        lambda outputs, intercept=intercept: KernelSpace(K, outputs, intercept)
+    )
+    for intercept in (False, True)
+} | {
     f"linear, {form}, {'with' if intercept else 'no'} intercept": (
         lambda outputs, make=make, intercept=intercept: LinearSpace(make(X), outputs, intercept)
     )
@@ -88,6 +93,37 @@ def test_kernel_penalty_is_the_norm_of_the_function():
     alpha = theta.reshape(2, N)
     norm = sum(a @ K @ a for a in alpha)
     assert inner(space, space.penalised(theta), theta)[0] == pytest.approx(norm, rel=1e-12)
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_kernel_scores_and_penalty_with_intercept(outputs):
+    space = KernelSpace(K, outputs, fit_intercept=True)
+    assert space.n_coefficients == outputs * (N + 1)
+    alpha, b = draw(2, outputs, N + 1)[..., :N], draw(2, outputs, N + 1)[..., N:]
+    theta = np.concatenate([alpha, b], axis=2).reshape(2, -1)
+    expected = np.einsum("ij,coj->coi", K, alpha) + b
+    np.testing.assert_allclose(scores_of(space, theta), expected, rtol=1e-12)
+    penalty = inner(space, space.penalised(theta), theta)
+    norm = np.einsum("coi,ij,coj->c", alpha, K, alpha)
+    np.testing.assert_allclose(penalty, norm, rtol=1e-12)
+
+
+def test_kernel_gradient_of_the_intercept_is_summed_in_double():
+    ones = np.ones((5, 5), dtype=np.float32)
+    # 2²⁴ + 1 is not a number of single precision, and 2²⁴ + 4 is
+    pull = np.array([2**24, 1, 1, 1, 1], dtype=np.float32)[None, None]
+    gradient = KernelSpace(ones, 1, fit_intercept=True).gradient(pull)
+    assert gradient.dtype == np.float32
+    np.testing.assert_array_equal(gradient[0, -1], 2**24 + 4)
+    np.testing.assert_array_equal(gradient[:, :5], pull[0])
+
+
+def test_kernel_in_single_precision_stays_single():
+    space = KernelSpace(K.astype(np.float32), 2, fit_intercept=True)
+    theta = draw(3, space.n_coefficients).astype(np.float32)
+    assert scores_of(space, theta).dtype == np.float32
+    assert space.gradient(draw(3, 2, N).astype(np.float32)).dtype == np.float32
+    assert space.penalised(theta).dtype == np.float32
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -8,9 +8,14 @@ from typing import Any
 
 from unbag.bags import check_bag_target
 from unbag.cli.data import BagData, read_bags
-from unbag.cli.modelling import evaluation_record, make_model, with_class_names
+from unbag.cli.modelling import (
+    evaluation_record,
+    make_model,
+    training_record,
+    with_class_names,
+)
 from unbag.cli.options import add_fitting, add_json, add_parser, add_quiet, add_tables
-from unbag.cli.output import counted, need, plain, say, show, show_json, writing
+from unbag.cli.output import counted, need, plain, say, sentence, show, show_json, writing
 from unbag.metrics import Evaluation, cross_val_evaluate
 from unbag.persistence import save_model
 from unbag.reports import fit_report
@@ -71,6 +76,8 @@ def run(options: argparse.Namespace) -> int:
     pipeline = make_model(options, data)
     pipeline.set_params(model__verbose=0 if options.quiet else 1).fit(data.X, data.y)
     pipeline.set_params(model__verbose=0)
+    training = training_record(pipeline[-1], data.y)
+    say(sentence(training["summary"]))
     evaluation = None
     if options.folds:
         evaluation = with_class_names(_evaluate(pipeline, data, options), data.class_names)
@@ -81,6 +88,7 @@ def run(options: argparse.Namespace) -> int:
         "n_instances": n_rows,
         "n_bags": int(check_bag_target(data.y).n_bags),
         "class_names": data.class_names,
+        "training": training,
         "evaluation": record or None,
     }
     save_model(pipeline, options.output, schema=data.schema.to_dict(), metadata=plain(metadata))

@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 import argparse
+import textwrap
 import warnings
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from unbag.assumption import AssumptionTest, assumption_test
+from unbag.bag_effects import FEWEST_BAGS, BagEffect, effect_of_scores
+from unbag.bags import check_bag_target
 from unbag.cli.data import BagData, join_options, naming, read_bags, read_tables
+from unbag.cli.modelling import rows_of_some_bags
 from unbag.cli.options import add_columns, add_json, add_parser
-from unbag.cli.output import counted, need, records, say, show, show_json, table_lines
+from unbag.cli.output import counted, need, records, say, sentence, show, show_json, table_lines
 from unbag.features import make_features
 from unbag.frames import find_contradictions
 from unbag.information import BagInformation, bag_information
+from unbag.models import LinearMCMClassifierCV
 from unbag.persistence import describe_model
+
+_WIDTH = 88
+
+# Rows on which effects of bags are looked for, and beyond which a quick look is none: bags stay
+# whole, so that some large ones may have more rows than wanted.
+_ROWS_FOR_EFFECT = 20_000
+_MOST_ROWS = 200_000
+_SEED = 0
 
 _EXAMPLES = """examples:
   unbag inspect visits.parquet regions.csv --bag region --positives conversions
@@ -35,9 +51,9 @@ def add_command(commands: Any) -> None:
         "       unbag inspect MODEL [--json]",
         help="what two tables are worth before any fit, or what a model file holds",
         description="Before any fit: where the two tables contradict each other, how many labels "
-        "the bags are worth,\nand whether the one assumption holds, that instances of a class "
-        "are alike in all bags. Of a model\nfile: what it was fitted to, and how good it was, "
-        "without loading the model.",
+        "the bags are worth,\nwhether instances of a class are alike in all bags, as label-free "
+        "estimates assume, and what\nfeatures leave unexplained between bags. Of a model file: "
+        "what it was fitted to, and how good it\nwas, without loading the model.",
         epilog=_EXAMPLES,
     )
     add = parser.add_argument
@@ -80,7 +96,7 @@ def _inspect_tables(options: argparse.Namespace) -> int:
         return 1
     data = read_bags(options)
     with naming(options):
-        information, assumption = _look(data)
+        information, assumption, effect = _look(data)
     columns = data.schema.to_dict()["columns"]
     if options.json:
         show_json(
@@ -91,6 +107,7 @@ def _inspect_tables(options: argparse.Namespace) -> int:
                 "contradictions": [],
                 "information": _information_record(information),
                 "assumption": _assumption_record(assumption),
+                "bag_effect": effect.record(),
             }
         )
         return 0
@@ -104,24 +121,76 @@ def _inspect_tables(options: argparse.Namespace) -> int:
         "",
         "Are instances of a class alike in all bags?",
         str(assumption),
+        "",
+        "What do features leave unexplained between bags?",
+        *(textwrap.fill(text, _WIDTH) for text in effect.sentences()),
     ]
     show("\n".join(lines))
     return 0
 
 
-def _look(data: BagData) -> tuple[BagInformation, AssumptionTest | str]:
-    """What the bags are worth; and the test of the assumption, or why there is none."""
+def _look(data: BagData) -> tuple[BagInformation, AssumptionTest | str, _Unexplained]:
+    """What the bags are worth; the test of the assumption, or why there is none; bag effects."""
     with warnings.catch_warnings():
         # the information itself says so
         warnings.simplefilter("ignore", UserWarning)
         information = bag_information(data.y)
     features = make_features()
     X = features.fit_transform(data.X)
+    assumption: AssumptionTest | str
     try:
         names = features.get_feature_names_out()
-        return information, assumption_test(X, data.y, feature_names=names)
+        assumption = assumption_test(X, data.y, feature_names=names)
     except ValueError as error:
-        return information, f"This cannot be tested: {error}"
+        assumption = f"This cannot be tested: {error}"
+    return information, assumption, _look_for_effect(X, data.y)
+
+
+@dataclass(frozen=True)
+class _Unexplained:
+    """Bag effects, and how they were found; or why they were not."""
+
+    effect: BagEffect | None
+    note: str
+
+    def sentences(self) -> list[str]:
+        if self.effect is None:
+            return [self.note]
+        return [sentence(str(self.effect)), self.effect.hint, self.note]
+
+    def record(self) -> dict[str, Any]:
+        if self.effect is None:
+            return {"variance": None, "summary": self.note}
+        names = ("spread", "present", "world", "hint")
+        found = {name: getattr(self.effect, name) for name in names}
+        return {**asdict(self.effect), **found, "summary": str(self.effect), "note": self.note}
+
+
+def _look_for_effect(X: Any, y: Any) -> _Unexplained:
+    """Fit a linear model to some bags, and compare it with those that it did not see."""
+    rows = rows_of_some_bags(y, _ROWS_FOR_EFFECT, _SEED)
+    bags = check_bag_target(y[rows])
+    n_bags = int((~bags.labelled).sum())
+    if n_bags < FEWEST_BAGS:
+        few = f"This takes at least {FEWEST_BAGS} bags, and there are {n_bags}."
+        return _Unexplained(None, few)
+    if len(rows) > _MOST_ROWS:
+        return _Unexplained(None, "Bags are too large for a quick look; 'unbag fit' tells.")
+    # effects are looked for, not trained with
+    model = LinearMCMClassifierCV(cv=min(5, bags.n_bags // 2), bag_effect=0)
+    try:
+        with warnings.catch_warnings():
+            # a quick look need not be exact
+            warnings.simplefilter("ignore", UserWarning)
+            model.fit(X[rows], y[rows])
+    except (ValueError, ArithmeticError) as error:
+        return _Unexplained(None, f"This cannot be told: {error}")
+    scores = np.asarray(model.out_of_fold_scores_)
+    some = f"{counted(len(rows), 'instance')} in {counted(n_bags, 'bag')}"
+    if len(rows) < len(y):
+        some = f"{some} drawn at random, of {len(y):,} instances in all"
+    note = f"(From a linear model, checked on bags that it did not see: {some}.)"
+    return _Unexplained(effect_of_scores(bags, scores, model.class_prior_), note)
 
 
 def _information_record(information: BagInformation) -> dict[str, Any]:
@@ -181,6 +250,8 @@ def _inspect_model(options: argparse.Namespace) -> int:
             f"Fitted to {counted(metadata['n_instances'], 'instance')} in "
             f"{counted(metadata['n_bags'], 'bag')}."
         )
+    if metadata.get("training"):
+        lines.append(sentence(metadata["training"]["summary"]))
     told = [
         (name, ", ".join(value) if isinstance(value, list) else value)
         for name, value in metadata.get("fitted_with", {}).items()

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
+from unbag.bag_effects import describe_effect
 from unbag.bags import check_bag_target
 from unbag.cli.data import MANY_ROWS, BagData
 from unbag.cli.output import say
@@ -24,9 +25,15 @@ from unbag.models import (
 
 # Rows up to which "auto" takes a kernel model.
 MOST_FOR_KERNEL = 5000
+# What models minimise, in words.
+_OBJECTIVES = {
+    "likelihood": "the likelihood of the counts",
+    "forward": "the likelihood of rows whose labels were drawn from the shares",
+    "corrected": "the corrected risk",
+}
 # A search for the penalty is 66 fits, and as many again in every fold of the evaluation. Of many
 # rows it is therefore made on some, in no fewer bags than these.
-_BAGS_FOR_SEARCH = 20
+_FEWEST_BAGS = 20
 
 
 def make_model(options: argparse.Namespace, data: BagData) -> Pipeline:
@@ -59,20 +66,20 @@ def _linear_model(data: BagData, folds: int, seed: int) -> Any:
     searching = LinearMCMClassifierCV(cv=folds)
     if len(data.y) <= MANY_ROWS:
         return searching
-    rows = _rows_of_some_bags(data.y, seed)
+    rows = rows_of_some_bags(data.y, MANY_ROWS, seed)
     search = Pipeline([("features", _features(data)), ("model", searching)])
     alpha = search.fit(data.X.iloc[rows], data.y[rows])[-1].alpha_
     say(f"The penalty, {alpha:.2g}, was chosen on {len(rows):,} of {len(data.y):,} rows.")
     return LinearMCMClassifier(alpha)
 
 
-def _rows_of_some_bags(y: NDArray[np.void], seed: int) -> NDArray[np.intp]:
-    """Rows of bags drawn at random, some 300,000 in all."""
+def rows_of_some_bags(y: NDArray[np.void], most: int, seed: int) -> NDArray[np.intp]:
+    """Rows of whole bags drawn at random: at most so many, unless that leaves too few bags."""
     bags = check_bag_target(y)
     order = np.random.default_rng(seed).permutation(bags.n_bags)
-    n_fit = int(np.searchsorted(np.cumsum(bags.sizes[order]), MANY_ROWS, side="right"))
+    n_fit = int(np.searchsorted(np.cumsum(bags.sizes[order]), most, side="right"))
     chosen = np.zeros(bags.n_bags, dtype=bool)
-    chosen[order[: max(n_fit, _BAGS_FOR_SEARCH)]] = True
+    chosen[order[: max(n_fit, _FEWEST_BAGS)]] = True
     return np.flatnonzero(chosen[bags.index])
 
 
@@ -82,6 +89,19 @@ def _boosted_trees(folds: int, seed: int) -> CountEMClassifier:
     # rows set aside would hold a row's positive copy and miss its negative one
     trees = HistGradientBoostingClassifier(early_stopping=False)
     return CountEMClassifier(trees, cross_fit=folds, random_state=seed)
+
+
+def training_record(model: Any, y: NDArray[np.void]) -> dict[str, Any]:
+    """What a fitted model minimised and what it found of bag effects, in numbers and words."""
+    objective = getattr(model, "objective_", "likelihood")
+    effect = describe_effect(model, check_bag_target(y))
+    summary = f"trained on {_OBJECTIVES[objective]}"
+    return {
+        "objective": objective,
+        "bag_effect": getattr(model, "bag_effect_", None) if effect else None,
+        "bag_effect_interval": getattr(model, "bag_effect_interval_", None) if effect else None,
+        "summary": f"{summary}; {effect}" if effect else summary,
+    }
 
 
 def with_class_names(evaluation: Evaluation, names: list[str] | None) -> Evaluation:

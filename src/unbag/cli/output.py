@@ -78,6 +78,11 @@ def counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'s' * (number != 1)}"
 
 
+def sentence(text: str) -> str:
+    """Write a remark as a sentence of its own."""
+    return f"{text[:1].upper()}{text[1:]}."
+
+
 def need(*modules: str, extra: str) -> None:
     """Say what to install if a module is missing."""
     missing = [name for name in modules if find_spec(name) is None]

@@ -29,7 +29,9 @@ def add_command(commands: Any) -> None:
     add = reproduce.add_argument
     add("--table", default="1", help="1 (instances fixed), 2 (bags fixed) or 1,2")
     add(
-        "--methods", default="lmmcm-paper,lmmcm,combined,soft-label,labels", help="names, by commas"
+        "--methods",
+        default="lmmcm-paper,lmmcm,likelihood,soft-label,labels",
+        help="names, by commas",
     )
     add("--datasets", default="adult,magic", help="adult, magic or both")
     add("--ranges", default="0-0.5,0.5-1", help="ranges of the proportions")

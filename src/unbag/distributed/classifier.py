@@ -49,9 +49,8 @@ class DistributedClassifier:
     ----------
     estimator : classifier, optional
         `unbag.LinearMCMClassifier` (the default), `unbag.KernelMCMClassifier` or their CV forms.
-        What is minimised is the corrected risk: ``objective="auto"`` stands for it. Kernels are
-        approximated: ``approximation="auto"`` stands for "nystroem". ``cv`` is a whole number or a
-        `unbag.BagKFold`.
+        Kernels are approximated: ``approximation="auto"`` stands for "nystroem". ``cv`` is a whole
+        number or a `unbag.BagKFold`.
     persist : {"auto", True, False}, default="auto"
         Whether workers keep the instances in memory, or read them anew in every pass. "auto" keeps
         them if they take at most 40% of the memory of all workers.
@@ -104,11 +103,12 @@ class DistributedClassifier:
         estimator.classes_ = table.bags.classes
         training = estimator._training(table.bags)
         instances = collections.map(read_instances, check, share(table))
-        if should_keep(self.persist, description.n_bytes):
+        kept = should_keep(self.persist, description.n_bytes)
+        if kept:
             instances = instances.grouped(join_instances).keep()
         rows = RemoteRows(collections, check, description, estimator.n_features_in_)
         n_outputs = estimator._loss.n_outputs(table.bags.n_classes)
-        data, space = make_data(estimator, instances, rows, n_outputs)
+        data, space = make_data(estimator, instances, rows, n_outputs, kept)
         DistributedFit(estimator, data, space, table, training).run()
         self.estimator_ = estimator
         return self

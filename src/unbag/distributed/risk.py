@@ -95,6 +95,34 @@ class Request:
     gradient: bool
 
 
+class Scorer:
+    """Scores of rows, and gradients with respect to coefficients from those by scores."""
+
+    def __init__(self, model: Model, offsets: Floats, request: Request) -> None:
+        coef = request.coefficients
+        self._model = model
+        self._shape = coef.shape
+        self._slopes = coef[..., :-1] if model.intercept else coef
+        constant = offsets[request.problem] + (coef[..., -1] if model.intercept else 0.0)
+        self._constant = constant[:, :, None]
+        self.gradient = np.zeros(coef.shape)
+
+    def scores(self, X: NDArray[Any]) -> tuple[Floats, Floats]:
+        """Scores (columns, outputs, rows), and the values of the functions they are made of."""
+        values = self._model.values(X)
+        columns, outputs, _ = self._shape
+        flat = self._slopes.reshape(columns * outputs, -1) @ values.T
+        return flat.reshape(columns, outputs, -1) + self._constant, values
+
+    def add(self, slopes: Floats, values: Floats) -> None:
+        """Add what some rows give to the gradient."""
+        columns, outputs, _ = self._shape
+        product = slopes.reshape(columns * outputs, -1) @ values
+        self.gradient[..., : values.shape[1]] += product.reshape(columns, outputs, -1)
+        if self._model.intercept:
+            self.gradient[..., -1] += slopes.sum(axis=-1)
+
+
 def partial_risks(
     group: list[Instances], model: Model, table: RowWeights, request: Request
 ) -> tuple[Floats, Floats]:
@@ -149,6 +177,11 @@ def add(parts: list[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
     return np.sum(risks, axis=0), np.sum(gradients, axis=0)
 
 
+def add_tables(parts: list[list[Any]]) -> list[Any]:
+    """Sum what partitions give, table by table."""
+    return [sum(tables[1:], tables[0]) for tables in zip(*parts, strict=True)]
+
+
 class DistributedData:
     """Instances in partitions, and a model whose functions of them are evaluated.
 
@@ -160,27 +193,52 @@ class DistributedData:
     n_outputs : int
     transform : ndarray of shape (n_functions, n_coefficients), optional
         T, if what is searched and penalised are coefficients w with c = Tw.
+    kept : bool
+        Whether workers keep the instances between passes.
+
+    Attributes
+    ----------
+    model : Delayed
+        The model, where the workers are.
     """
 
     def __init__(
-        self, instances: Partitions, model: Model, n_outputs: int, transform: Floats | None = None
+        self,
+        instances: Partitions,
+        model: Model,
+        n_outputs: int,
+        transform: Floats | None = None,
+        kept: bool = True,
     ) -> None:
+        self.instances = instances
         self.n_outputs = n_outputs
-        self._instances = instances
-        self._model = share(model)
+        self.model = share(model)
+        self.kept = kept
         self._transform = transform
+
+    def request(self, theta: Floats, problem: NDArray[np.intp], gradient: bool) -> Request:
+        """Ask for functions of coefficients θ (columns, coefficients)."""
+        coef = theta.reshape(len(theta), self.n_outputs, -1)
+        T = self._transform
+        return Request(coef if T is None else coef @ T.T, problem, gradient)
+
+    def by_coefficients(self, gradient: Floats) -> Floats:
+        """Turn a gradient (..., outputs, functions) into one by θ: (..., coefficients)."""
+        slope = gradient if self._transform is None else gradient @ self._transform
+        return slope.reshape(*slope.shape[:-2], slope.shape[-2] * slope.shape[-1])
+
+    def reduce(self, function: Any, *shared: Any) -> list[Any]:
+        """One pass over the data, whose tables are summed."""
+        found: list[Any] = self.instances.reduce(function, add_tables, self.model, *shared)
+        return found
 
     def sums(
         self, table: Any, theta: Floats, problem: NDArray[np.intp], *, gradient: bool
     ) -> tuple[Floats, Floats]:
         """R_c, and if asked for ∇R_c with respect to θ: (columns, classes, coefficients)."""
-        T = self._transform
-        coef = theta.reshape(len(theta), self.n_outputs, -1)
-        request = Request(coef if T is None else coef @ T.T, problem, gradient)
-        risks, slope = self._instances.reduce(partial_risks, add, self._model, table, request)
-        if T is not None and gradient:
-            slope = slope @ T
-        return risks, slope.reshape(*risks.shape, slope.shape[2] * slope.shape[3])
+        request = self.request(theta, problem, gradient)
+        risks, slope = self.instances.reduce(partial_risks, add, self.model, table, request)
+        return risks, self.by_coefficients(slope) if gradient else slope.reshape(*risks.shape, 0)
 
 
 class DistributedRisk:

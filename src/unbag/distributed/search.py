@@ -31,7 +31,7 @@ def selection_risks(
     """
     check_selection(selection)
     if selection == "pooled":
-        whole = training.make_criterion(training.whole(bags), bags, None)
+        (whole,) = training.make_criteria(training.whole(bags), bags, None)
         risk, table = read_risk(whole, data.n_outputs)
         out = held[:, bags.index]
         pooled = RowWeights(
@@ -43,15 +43,13 @@ def selection_risks(
         shape = (len(held), bags.n_classes, len(bags.index))
         alone = RowWeights(np.zeros(shape), np.zeros((len(held), data.n_outputs)))
         of_fold = {}
-        for number, (criterion, entries) in fold_criteria(bags, held, training).items():
+        for number, ((criterion,), entries) in fold_criteria(bags, held, training).items():
             of_fold[number], table = read_risk(criterion, data.n_outputs)
             alone.weights[number][:, entries] = table.weights[0]
             alone.offsets[number] = table.offsets[0]
         by_class = _class_risks(theta, alone, data)
         first = np.zeros(by_class.shape[1], dtype=np.intp)
         risks = np.stack([risk.combine(by_class[k], first)[0] for k, risk in of_fold.items()])
-    if not np.isfinite(risks).all():
-        raise FloatingPointError("The selection criterion is not finite for every alpha.")
     return risks
 
 

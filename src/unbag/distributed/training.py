@@ -7,8 +7,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import block_diag
 from sklearn.base import clone
 
+from unbag.bag_effects import effect_of_means
+from unbag.bags import Bags
+from unbag.distributed.counts import make_count_table
+from unbag.distributed.forward import held_out_chances, make_forward_table
 from unbag.distributed.instances import RemoteRows
 from unbag.distributed.partitions import Partitions
 from unbag.distributed.risk import DistributedData, DistributedRisk, Model
@@ -16,11 +21,25 @@ from unbag.distributed.search import selection_risks
 from unbag.distributed.table import BagTable
 from unbag.kernel_features import choose_approximation, make_features
 from unbag.kernels import make_kernel
-from unbag.models.base import SearchMixin, check_alphas, check_positive, warn_not_converged
+from unbag.models.base import (
+    EFFECT_FOLDS,
+    SearchMixin,
+    check_alphas,
+    check_positive,
+    warn_not_converged,
+)
 from unbag.models.corrected import CorrectedRiskClassifier
 from unbag.models.kernel import KernelModel
 from unbag.models.linear import LinearMCMClassifier, LinearModel
-from unbag.models.search import Problems, Training, fold_problems
+from unbag.models.search import (
+    Problems,
+    Selection,
+    Training,
+    check_selection,
+    choose,
+    fold_problems,
+    telling_folds,
+)
 from unbag.progress import column_progress
 from unbag.solvers import Solution, minimise
 from unbag.solvers.parameters import ParameterSpace
@@ -38,17 +57,11 @@ def check_distributable(estimator: Any) -> Any:
             f"forms, not {type(estimator).__name__}."
         )
     estimator = clone(estimator)
-    if estimator.objective not in ("auto", "corrected"):
-        raise ValueError(
-            f"objective={estimator.objective!r} needs all instances of a bag in one place; on Dask "
-            "collections use objective='corrected'."
-        )
     if estimator.device is not None:
         raise ValueError(
             f"device={estimator.device!r} is for data in memory; on Dask collections use "
             "device=None."
         )
-    estimator.objective = "corrected"
     if isinstance(estimator, KernelModel):
         if estimator.kernel == "precomputed" or estimator.approximation is None:
             raise ValueError(
@@ -61,7 +74,7 @@ def check_distributable(estimator: Any) -> Any:
 
 
 def make_data(
-    estimator: Any, instances: Partitions, rows: RemoteRows, n_outputs: int
+    estimator: Any, instances: Partitions, rows: RemoteRows, n_outputs: int, kept: bool
 ) -> tuple[DistributedData, ParameterSpace]:
     """Make what an estimator's functions are evaluated by, and the space they are searched in."""
     loss = estimator._loss
@@ -69,7 +82,8 @@ def make_data(
         intercept, d = bool(estimator.fit_intercept), rows.shape[1]
         model = Model(loss, intercept=intercept)
         penalised = np.tile(np.arange(d + intercept) < d, n_outputs)
-        return DistributedData(instances, model, n_outputs), ParameterSpace(penalised)
+        data = DistributedData(instances, model, n_outputs, kept=kept)
+        return data, ParameterSpace(penalised)
     estimator.approximation_ = choose_approximation(
         estimator.approximation, estimator.kernel, len(rows), 8, np.empty(0)
     )
@@ -81,9 +95,14 @@ def make_data(
     )
     estimator._features = features
     estimator._kernel, estimator._instances = features.basis, features.points
-    model = Model(loss, features.basis, features.points)
-    data = DistributedData(instances, model, n_outputs, features.transform)
-    return data, ParameterSpace(np.ones(n_outputs * features.n_features, dtype=bool))
+    free, m = estimator._free_intercept, features.n_features
+    transform = features.transform
+    if free and transform is not None:
+        # the intercept is a function of its own
+        transform = block_diag(transform, np.ones((1, 1)))
+    model = Model(loss, features.basis, features.points, intercept=free)
+    data = DistributedData(instances, model, n_outputs, transform, kept)
+    return data, ParameterSpace(np.tile(np.arange(m + free) < m, n_outputs))
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,39 +123,113 @@ class DistributedFit:
             self._fit_one()
 
     def _fit_one(self) -> None:
-        estimator = self.estimator
+        estimator, bags = self.estimator, self.table.bags
         check_positive(estimator.alpha, "alpha")
-        problems = self.training.whole(self.table.bags)
-        solution = self._solve(self.table, problems, np.array([float(estimator.alpha)]))
+        penalties = np.array([float(estimator.alpha)])
+        problems = self.training.whole(bags)
+        solution = self._solve(self.table, problems, penalties)
+        # scores of rows that the model saw only raise the suspicion
+        if self._finds_bag_effect(bags, np.ones((1, bags.n_bags), dtype=bool), solution.theta):
+            estimator.bag_effect_ = 0.0
+            table, held = self.table.fold(min(EFFECT_FOLDS, bags.n_bags))
+            of_folds = self._solve(table, self._of_folds(table, held), penalties).theta[1:]
+            if self._finds_bag_effect(table.bags, held, of_folds):
+                solution = self._solve(self.table, problems, penalties)
         self._store(solution, 0)
 
     def _search(self) -> None:
         """Fit for all penalties, on all bags and on each fold, and choose."""
-        estimator, training = self.estimator, self.training
+        estimator = self.estimator
         penalties = check_alphas(estimator.alphas)
         table, held = self.table.fold(estimator.cv)
-        problems = fold_problems(table.bags, held, training)
-        solution = self._solve(table, problems, penalties)
-        of_folds = solution.theta[len(penalties) :]
-        risks = selection_risks(
-            of_folds, estimator.selection, table.bags, held, self.data, training
-        )
-        best = int(np.argmin(risks if risks.ndim == 1 else risks.mean(axis=0)))
+        solution, risks = self._search_once(table, held, penalties)
+        of_folds = solution.theta.reshape(len(held) + 1, len(penalties), -1)[1:]
+        if self._finds_bag_effect(table.bags, held, of_folds[:, choose(risks)]):
+            solution, risks = self._search_once(table, held, penalties)
+        best = choose(risks)
         estimator.alphas_, estimator.alpha_ = penalties, float(penalties[best])
-        estimator.selection_risks_, estimator.out_of_fold_scores_ = risks, None
+        estimator.selection_risks_ = risks if len(risks) > 1 else risks[0]
+        estimator.out_of_fold_scores_ = None
         self._store(solution, best)
+
+    def _search_once(
+        self, table: BagTable, held: NDArray[np.bool_], penalties: NDArray[np.float64]
+    ) -> tuple[Solution, NDArray[np.float64]]:
+        solution = self._solve(table, self._of_folds(table, held), penalties)
+        of_folds, selection = solution.theta[len(penalties) :], self.estimator.selection
+        if self.estimator.objective_ != "corrected":
+            return solution, self._likelihoods(of_folds, selection, table, held)
+        risks = selection_risks(of_folds, selection, table.bags, held, self.data, self.training)
+        return solution, risks[None]
+
+    def _of_folds(self, table: BagTable, held: NDArray[np.bool_]) -> Problems:
+        return fold_problems(table.bags, held, self.training)
+
+    def _likelihoods(
+        self,
+        theta: NDArray[np.float64],
+        selection: Selection,
+        table: BagTable,
+        held: NDArray[np.bool_],
+    ) -> NDArray[np.float64]:
+        """Likelihoods of held-out bags, pooled or by fold, for each criterion."""
+        check_selection(selection)
+        bags, folds = table.bags, np.arange(len(held))
+        if selection == "folds":
+            folds = np.array(list(telling_folds(bags, held, self.training)))
+            alone = [self._tables(table, out[None]) for out in held]
+        else:
+            whole = self._tables(table, np.ones((1, bags.n_bags), dtype=bool))
+            alone = [[part.of(out[bags.index]) for part in whole] for out in held]
+        problem = np.repeat(np.arange(len(held)), len(theta) // len(held))
+        found = []
+        for tables in zip(*alone, strict=True):
+            objective = tables[0].join(tables).on(self.data)
+            values = objective.value(theta[:, None, :], problem).reshape(len(held), -1)[folds]
+            found.append(values if selection == "folds" else values.sum(axis=0))
+        return np.stack(found)
+
+    def _tables(self, table: BagTable, included: NDArray[np.bool_]) -> list[Any]:
+        """What workers need for each likelihood, of the counts first if that is minimised."""
+        estimator, bags = self.estimator, table.bags
+        offsets = estimator._offsets(estimator._shares(included, bags))
+        forward = make_forward_table(included, bags, offsets)
+        if estimator.objective_ == "forward":
+            return [forward]
+        effect = estimator.bag_effect_
+        return [make_count_table(bags, table.rows, included, offsets, effect), forward]
+
+    def _finds_bag_effect(
+        self, bags: Bags, held: NDArray[np.bool_], theta: NDArray[np.float64]
+    ) -> bool:
+        """Whether bags show effects, scored by one model for each fold."""
+        estimator = self.estimator
+        if not estimator._wants_bag_effect:
+            return False
+        shares = estimator._shares(np.ones((1, bags.n_bags), dtype=bool), bags)
+        offsets = np.repeat(estimator._offsets(shares), len(held), axis=0)
+        fold = held.argmax(axis=0)[bags.index]
+        means, variances = held_out_chances(theta, bags, fold, offsets, self.data)
+        found: bool = estimator._takes_bag_effect(effect_of_means(bags, means, variances))
+        return found
+
+    def _objective(self, table: BagTable, problems: Problems) -> Any:
+        """What is minimised, as a function of coefficients."""
+        estimator, bags = self.estimator, table.bags
+        if estimator.objective_ == "corrected":
+            return DistributedRisk(self.training.make_objective(problems, bags, None), self.data)
+        return self._tables(table, problems.included)[0].on(self.data)
 
     def _solve(
         self, table: BagTable, problems: Problems, penalties: NDArray[np.float64]
     ) -> Solution:
-        """Minimise every penalty on every problem: each evaluation is one pass over the data."""
+        """Minimise every penalty on every problem: each evaluation is a pass over the data."""
         training = self.training
         n_problems, n_penalties = len(problems.weights), len(penalties)
         n_columns = n_problems * n_penalties
-        risk = training.make_objective(problems, table.bags, None)
         with column_progress(n_columns, training.verbose) as progress:
             solution = minimise(
-                DistributedRisk(risk, self.data),
+                self._objective(table, problems),
                 self.space,
                 np.tile(penalties, n_problems),
                 np.repeat(np.arange(n_problems), n_penalties),

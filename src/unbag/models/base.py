@@ -21,14 +21,18 @@ from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from unbag.arrays import to_host
 from unbag.bags import Bags, check_bag_target
 from unbag.decontamination import check_contrast
 from unbag.losses import LOSSES, ClassLoss
 from unbag.metrics import balanced_accuracy_score
 from unbag.model_selection import check_cv, cut_by_folds
-from unbag.models.search import Problems, Training, search
+from unbag.models.search import Fits, Problems, Training, search
 from unbag.objectives import Objective
 from unbag.solvers import FunctionSpace
+
+# Folds in which effects of bags are looked for by a fit without a search.
+EFFECT_FOLDS = 5
 
 # Half decades from 1 to 1e-5: the paper's grid, twice as fine.
 DEFAULT_ALPHAS = tuple(float(10.0 ** (-k / 2)) for k in range(11))
@@ -136,6 +140,11 @@ class ObjectiveClassifier(BagClassifier):
     class_prior_: NDArray[np.float64]
     _loss: ClassLoss
 
+    @property
+    def _free_intercept(self) -> bool:
+        """Whether kernel functions get a constant that nothing penalises."""
+        return False
+
     @abstractmethod
     def _make_space(self, X: Any, n_outputs: int) -> FunctionSpace:
         """Function space over the training instances."""
@@ -156,9 +165,13 @@ class ObjectiveClassifier(BagClassifier):
     def _objective(self, problems: Problems, bags: Bags, like: Any) -> Objective:
         """What is minimised."""
 
-    def _criterion(self, problems: Problems, bags: Bags, like: Any) -> Objective:
+    def _criteria(self, problems: Problems, bags: Bags, like: Any) -> list[Objective]:
         """What penalties are chosen by."""
-        return self._objective(problems, bags, like)
+        return [self._objective(problems, bags, like)]
+
+    def _finds_bag_effect(self, bags: Bags, scores: NDArray[np.float64]) -> bool:  # noqa: ARG002
+        """Whether scores (outputs, instances) show effects of bags, to be minimised with."""
+        return False
 
     def _training(self, bags: Bags) -> Training:
         check_positive(self.tol, "tol")
@@ -170,7 +183,7 @@ class ObjectiveClassifier(BagClassifier):
         return Training(
             make_weights=self._weights,
             make_objective=self._objective,
-            make_criterion=self._criterion,
+            make_criteria=self._criteria,
             tol=self.tol,
             max_iter=int(self.max_iter),
             verbose=self.verbose,
@@ -217,20 +230,37 @@ class FitMixin(ObjectiveClassifier):
         check_positive(self.alpha, "alpha")
         training = self._training(bags)
         n_outputs = self._loss.n_outputs(bags.n_classes)
-        problems = training.whole(bags)
-        fits = training.solve(
-            self._make_space(X, n_outputs),
-            bags,
-            problems,
-            np.array([float(self.alpha)]),
-            np.zeros(1, dtype=np.intp),
-        )
+        space = self._make_space(X, n_outputs)
+        fits, scores = self._fit_once(space, bags, training)
+        if self._finds_bag_effect(bags, scores):
+            # scores of rows that the model saw only raise the suspicion
+            folds = min(EFFECT_FOLDS, bags.n_bags)
+            cut, held = cut_by_folds(bags, check_cv(folds, X, np.asarray(y)))
+            self.bag_effect_ = 0.0
+            found = search(space, cut, held, np.array([float(self.alpha)]), "pooled", training)
+            if self._finds_bag_effect(cut, found.held_out.of_penalty(0)):
+                fits, _ = self._fit_once(space, bags, training)
         self._store(fits.theta[0], n_outputs)
         self.n_iter_ = int(max(1, fits.n_iter[0]))
         self.converged_ = bool(fits.converged[0])
         if not self.converged_:
             warn_not_converged(1, 1, self.max_iter)
         return self
+
+    def _fit_once(
+        self, space: FunctionSpace, bags: Bags, training: Training
+    ) -> tuple[Fits, NDArray[np.float64]]:
+        """Minimise, and give the scores (outputs, instances) as well."""
+        kept: list[NDArray[Any]] = []
+        fits = training.solve(
+            space,
+            bags,
+            training.whole(bags),
+            np.array([float(self.alpha)]),
+            np.zeros(1, dtype=np.intp),
+            lambda _, scores: kept.append(to_host(scores)[0]),
+        )
+        return fits, kept[0].astype(float)
 
 
 class SearchMixin(ObjectiveClassifier):
@@ -255,15 +285,19 @@ class SearchMixin(ObjectiveClassifier):
         n_outputs = self._loss.n_outputs(bags.n_classes)
         space = self._make_space(X, n_outputs)
         found = search(space, bags, held, penalties, self.selection, training)
-        self._store(found.fits.theta[found.best], n_outputs)
-        self.alphas_, self.alpha_ = penalties, float(penalties[found.best])
-        self.selection_risks_ = found.risks
+        once = found.held_out.once
+        if once and self._finds_bag_effect(bags, found.held_out.of_penalty(found.best)):
+            found = search(space, bags, held, penalties, self.selection, training)
+        best = found.best
+        self._store(found.fits.theta[best], n_outputs)
+        self.alphas_, self.alpha_ = penalties, float(penalties[best])
+        self.selection_risks_ = found.risks if len(found.risks) > 1 else found.risks[0]
         self.out_of_fold_scores_ = None
-        if found.held_out.once:
-            scores = found.held_out.of_penalty(found.best)
+        if once:
+            scores = found.held_out.of_penalty(best)
             self.out_of_fold_scores_ = scores[0] if n_outputs == 1 else scores.T
-        self.n_iter_ = int(max(1, found.fits.n_iter[found.best]))
-        self.converged_ = bool(found.fits.converged[found.best])
+        self.n_iter_ = int(max(1, found.fits.n_iter[best]))
+        self.converged_ = bool(found.fits.converged[best])
         if found.n_failed:
             warn_not_converged(found.n_failed, (len(held) + 1) * len(penalties), self.max_iter)
         return self

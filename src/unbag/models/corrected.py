@@ -1,51 +1,52 @@
-"""What models learn from bags: the corrected risk, the likelihood of counts, or both.
+"""What models learn from bags: the likelihood of counts or of single rows, or the corrected risk.
 
-The corrected risk R uses the proportion of a bag as a moment, the count likelihood L also which
-instances can be the positive ones. Both are log losses per instance, R as if of the labelled
-rows that the bags are worth and L of all instances, so that together
+The likelihood of the counts (`unbag.likelihood`) holds both where classes keep their look and where
+rows keep their odds, the forward likelihood (`unbag.forward`) where labels were drawn from known
+shares, and the corrected risk (`unbag.risk`) is the paper's method.
 
-    R + μL,    μ = (instances) / (labelled rows that the bags are worth),
-
-weighs each by how much it knows. How much L can add to R depends on the overdispersion of the
-counts, their variance over that of coin tosses: n·Var(γ)/(q(1 − q)) for bags of n with proportions
-γ around q. Where it is large, bags differ by what they are, and R uses all of that; what a count
-says beyond it is of the size of the tosses.
-
-With the logistic loss, R is minimised at the pooled shares q of the classes and the scores are
-moved from there to the class prior asked for, by the difference of the log-odds. At q the weights
-of all instances in Σ_c q_c R_c are 1/N: R is convex, log-sum-exp less a linear function of the
-scores, while at other priors the curvature of some bags is negative.
+Likelihoods are of the log-odds at the shares of the classes in all bags together, so that scores
+are moved from there to the class prior asked for, by the difference of the log-odds. The corrected
+risk is minimised there as well with the logistic loss: at these shares the weights of all instances
+in Σ_c q_c R_c are 1/N, and R is convex but for the bend of its correction, log-sum-exp less a
+linear function of the scores, while at other priors the curvature of some bags is negative.
 """
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unbag.bags import Bags
-from unbag.decontamination import decontamination_weights, pooled_shares
-from unbag.likelihood import CountLikelihood
+from unbag.bag_effects import BagEffect, effect_of_scores
+from unbag.bags import BagModel, Bags
+from unbag.decontamination import (
+    WeightMethod,
+    check_contrast,
+    decontamination_weights,
+    pooled_shares,
+)
+from unbag.forward import ForwardLikelihood
+from unbag.likelihood import CountLikelihood, impossible_counts
 from unbag.losses import get_loss
-from unbag.models.base import ObjectiveClassifier, check_positive
+from unbag.models.base import ObjectiveClassifier
 from unbag.models.search import Problems
-from unbag.multiclass_likelihood import OneAgainstRestLikelihood
-from unbag.objectives import Objective, Shifted, WeightedSum
-from unbag.risk import CorrectedRisk, resolve_class_prior
+from unbag.objectives import Objective, Shifted
+from unbag.risk import CorrectedRisk, Correction, resolve_class_prior
 
-ObjectiveName = Literal["auto", "combined", "corrected", "likelihood"]
+ObjectiveName = Literal["auto", "likelihood", "forward", "corrected"]
 TrainingPrior = Literal["auto", "pooled", "same"]
 
-# Above this overdispersion of the counts their likelihood was no gain: docs/beyond-the-paper.md.
-_MOST_OVERDISPERSED = 10.0
+# Shares of classes that the bags of a fold do not hold at all.
+_LEAST_SHARE = 1e-9
 
 
 class CorrectedRiskClassifier(ObjectiveClassifier):
-    """A classifier that minimises the corrected risk, the count likelihood, or both."""
+    """A classifier that minimises a likelihood of bags or the corrected risk."""
 
     objective: Any
-    likelihood_weight: Any
+    bag_effect: Any
     weights: Any
     bag_model: Any
     merge: Any
@@ -54,28 +55,42 @@ class CorrectedRiskClassifier(ObjectiveClassifier):
     class_prior: Any
     training_prior: Any = "auto"
     correction: Any
+    selection: Any = "pooled"
+
+    bag_effect_: float
+    bag_effect_interval_: NDArray[np.float64]
 
     def _prepare(self, bags: Bags) -> None:
         _check_name(self.objective, "objective", get_args(ObjectiveName))
         _check_name(self.training_prior, "training_prior", get_args(TrainingPrior))
-        if self.likelihood_weight != "auto":
-            check_positive(self.likelihood_weight, "likelihood_weight")
+        # a likelihood does without these, but a slip of the pen in them is still one
+        _check_name(self.weights, "weights", get_args(WeightMethod))
+        _check_name(self.bag_model, "bag_model", get_args(BagModel))
+        _check_name(self.correction, "correction", get_args(Correction))
         self._loss = get_loss(self.loss, bags.n_classes)
         if not self._loss.trainable:
             raise ValueError(f"loss={self.loss!r} measures a classifier but cannot train one.")
         self.class_prior_ = resolve_class_prior(self.class_prior, bags)
         self.training_prior_ = self._resolve_training_prior(bags)
-        obstacle = self._why_no_counts(bags)
+        self.objective_ = self._resolve_objective(bags)
+        given = check_effect(self.bag_effect)
+        self.bag_effect_ = 0.0 if given is None else given
+        self.bag_effect_interval_ = np.full(2, np.nan)
+
+    def _resolve_objective(self, bags: Bags) -> str:
+        obstacle = self._why_no_likelihood()
         if self.objective == "auto":
-            useful = obstacle is None and _overdispersion(bags) <= _MOST_OVERDISPERSED
-            self.objective_ = "combined" if useful else "corrected"
-        elif self.objective != "corrected" and obstacle is not None:
+            asked_for = self.weights == "pairs" or self.merge is not None
+            if obstacle or asked_for or self.bag_model == "bags":
+                return "corrected"
+            # labels that no counts describe were drawn from the shares
+            return "forward" if impossible_counts(bags).any() else "likelihood"
+        if self.objective != "corrected" and obstacle:
             raise ValueError(
-                f"objective={self.objective!r} uses the counts of bags, and {obstacle}; use "
+                f"objective={self.objective!r} is a likelihood, and {obstacle}; use "
                 "objective='corrected'."
             )
-        else:
-            self.objective_ = self.objective
+        return str(self.objective)
 
     def _resolve_training_prior(self, bags: Bags) -> str:
         movable = self._loss.name == "logistic" and (self.class_prior_ > 0).all()
@@ -90,21 +105,22 @@ class CorrectedRiskClassifier(ObjectiveClassifier):
         pooled = movable and self.weights == "least_squares" and not bags.labelled.all()
         return "pooled" if pooled else "same"
 
-    def _why_no_counts(self, bags: Bags) -> str | None:
-        """Say what keeps the likelihood of counts from being used, if anything."""
+    def _why_no_likelihood(self) -> str | None:
+        """Say what keeps likelihoods from being used, if anything."""
         if self._loss.name != "logistic":
             return f"loss={self.loss!r} does not estimate odds, which it needs"
-        if bags.noise is not None:
-            return "these are not known exactly"
-        if self.bag_model == "bags":
-            return "bag_model='bags' allows instances that depend on each other"
-        if bags.labelled.all():
-            return "there are labels only"
         if (self.class_prior_ == 0).any():
             return "class_prior leaves a class out"
         return None
 
+    @property
+    def _free_intercept(self) -> bool:
+        return self.objective_ != "corrected"
+
     def _weights(self, bags: Bags) -> NDArray[np.float64]:
+        if self.objective_ != "corrected":
+            check_contrast(bags)
+            return np.zeros((bags.n_bags, bags.n_classes))
         return decontamination_weights(
             bags,
             method=self.weights,
@@ -114,46 +130,67 @@ class CorrectedRiskClassifier(ObjectiveClassifier):
         )
 
     def _objective(self, problems: Problems, bags: Bags, like: Any) -> Objective:
-        if self.objective_ == "likelihood":
-            return self._likelihood(problems, bags, like)
-        risk = self._risk(problems, bags, like)
         if self.objective_ == "corrected":
-            return risk
-        likelihood = self._likelihood(problems, bags, like)
-        factor = np.array([self._likelihood_weight(bags, row) for row in problems.included])
-        return WeightedSum([risk, likelihood], np.stack([np.ones_like(factor), factor]))
+            return self._risk(problems, bags, like, self.correction)
+        if self.objective_ == "forward":
+            return self._forward(problems, bags, like)
+        likelihood = CountLikelihood(problems.included, bags, like, self.bag_effect_)
+        return self._at_pooled_shares(likelihood, problems, bags)
 
-    def _criterion(self, problems: Problems, bags: Bags, like: Any) -> Objective:
-        if self.objective_ == "likelihood":
-            return self._likelihood(problems, bags, like)
-        # of few bags the counts say less about held-out scores than all their instances do
-        return self._risk(problems, bags, like)
+    def _criteria(self, problems: Problems, bags: Bags, like: Any) -> list[Objective]:
+        if self.objective_ == "corrected" and self.selection == "pooled":
+            # without a bound below, the risk would choose what fits the noise of its weights best
+            return [self._risk(problems, bags, like, "nonnegative")]
+        objective = self._objective(problems, bags, like)
+        if self.objective_ != "likelihood":
+            return [objective]
+        # each errs in its own way: what both rank high was best (results/selection.md)
+        return [objective, self._forward(problems, bags, like)]
 
-    def _risk(self, problems: Problems, bags: Bags, like: Any) -> Objective:
+    def _risk(self, problems: Problems, bags: Bags, like: Any, correction: Correction) -> Objective:
         prior = self.class_prior_
         if self.training_prior_ == "pooled":
             prior = pooled_shares(bags, self.bag_model, problems.included)
-        risk = CorrectedRisk(problems.weights, bags, self._loss, prior, self.correction, like)
+        risk = CorrectedRisk(problems.weights, bags, self._loss, prior, correction, like)
         return self._at_prior(risk, prior) if self.training_prior_ == "pooled" else risk
 
-    def _likelihood(self, problems: Problems, bags: Bags, like: Any) -> Objective:
-        make = CountLikelihood if bags.n_classes == 2 else OneAgainstRestLikelihood
-        equal = np.full((len(problems.included), bags.n_classes), 1 / bags.n_classes)
-        return self._at_prior(make(problems.included, bags, like), equal)
+    def _forward(self, problems: Problems, bags: Bags, like: Any) -> Objective:
+        forward = ForwardLikelihood(problems.included, bags, like)
+        return self._at_pooled_shares(forward, problems, bags)
+
+    def _at_pooled_shares(self, objective: Objective, problems: Problems, bags: Bags) -> Objective:
+        return self._at_prior(objective, self._shares(problems.included, bags))
+
+    @staticmethod
+    def _shares(included: NDArray[np.bool_], bags: Bags) -> NDArray[np.float64]:
+        """Shares of the classes in the bags of every problem."""
+        return np.maximum(pooled_shares(bags, "instances", included), _LEAST_SHARE)
 
     def _at_prior(self, objective: Objective, prior: NDArray[np.float64]) -> Objective:
         """Give an objective of the log-odds at a prior, for every problem, those at ours."""
-        offset = np.log(prior) - np.log(self.class_prior_)
-        if objective.n_outputs == 1:
-            offset = offset[:, 1:] - offset[:, :1]
-        return Shifted(objective, offset)
+        return Shifted(objective, self._offsets(prior))
 
-    def _likelihood_weight(self, bags: Bags, included: NDArray[np.bool_]) -> float:
-        """μ: by default one over the share of what labels would tell that proportions do."""
-        if self.likelihood_weight != "auto":
-            return float(self.likelihood_weight)
-        sizes, shares = bags.sizes[included], bags.clipped_proportions[included]
-        return float(1 / np.average(_contrast(sizes, shares), weights=sizes))
+    def _offsets(self, prior: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What is to be added to scores to have them at a prior, for every problem."""
+        offset = np.log(prior) - np.log(self.class_prior_)
+        return offset[:, 1:] - offset[:, :1] if offset.shape[1] == 2 else offset
+
+    def _finds_bag_effect(self, bags: Bags, scores: NDArray[np.float64]) -> bool:
+        if not self._wants_bag_effect:
+            return False
+        by_row = scores[0] if len(scores) == 1 else scores.T
+        return self._takes_bag_effect(effect_of_scores(bags, by_row, self.class_prior_))
+
+    @property
+    def _wants_bag_effect(self) -> bool:
+        """Whether effects of bags are to be looked for."""
+        return bool(self.bag_effect == "auto" and self.objective_ == "likelihood")
+
+    def _takes_bag_effect(self, found: BagEffect) -> bool:
+        """Go on with effects that were found, if there are any beyond doubt."""
+        self.bag_effect_interval_ = np.array([found.low, found.high])
+        self.bag_effect_ = found.variance if found.present else 0.0
+        return found.present
 
 
 def _check_name(value: Any, parameter: str, names: tuple[str, ...]) -> None:
@@ -163,15 +200,13 @@ def _check_name(value: Any, parameter: str, names: tuple[str, ...]) -> None:
         )
 
 
-def _overdispersion(bags: Bags) -> float:
-    """Variance of the counts of bags without labels, over that of coin tosses (Pearson's)."""
-    sizes, shares = bags.sizes[~bags.labelled], bags.clipped_proportions[~bags.labelled]
-    return float(np.mean(sizes * _contrast(sizes, shares)))
-
-
-def _contrast(sizes: NDArray[np.int64], shares: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Σ_c (γ_c − q_c)²/q_c/(C − 1) for every bag: (γ − q)²/(q(1 − q)) for two classes."""
-    mean = np.average(shares, axis=0, weights=sizes)
-    present = mean > 0
-    square = (shares - mean)[:, present] ** 2 / mean[present]
-    return square.sum(axis=1) / (shares.shape[1] - 1)
+def check_effect(bag_effect: Any) -> float | None:
+    """Variance of bag effects, or None for one that is to be estimated."""
+    if isinstance(bag_effect, str) and bag_effect == "auto":
+        return None
+    if not isinstance(bag_effect, Real) or not 0 <= float(bag_effect) < np.inf:
+        raise ValueError(
+            "bag_effect must be 'auto' or a variance, which is finite and not negative, not "
+            f"{bag_effect!r}."
+        )
+    return float(bag_effect)

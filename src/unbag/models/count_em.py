@@ -1,40 +1,28 @@
 """Expectation–maximisation: any classifier that takes weighted labels can learn from counts.
 
-Given the number k_i of positives in bag i, its instances are k_i draws from the positive class
-and n_i − k_i from the negative one, in unknown order. With g₊ and g₋ the densities of the classes,
-r = g₊/g₋ and e_k the elementary symmetric polynomial, the instances of all bags have the
-likelihood
+Given the counts k_b of bag b, its instances are so many draws from each class, in unknown order.
+EM takes labels for missing. With g_c the density of class c:
 
-    Π_i P(x_i1, ..., x_in | k_i) = Π_i e_k(r(x_i1), ..., r(x_in)) Π_j g₋(x_ij) / (n_i choose k_i).
+E-step: q_jc = P(y_j = c | instances and counts of its bag), see `unbag.likelihood`.
 
-It conditions on the counts, so that it does not matter where they come from: bags may have any
-proportions, and labelled rows may have been chosen by their label. EM takes labels for missing:
+M-step: maximise Σ_j Σ_c q_jc log g_c(x_j). Let N_c = Σ_b k_bc be the number of instances of class c
+    in all bags, N = Σ_c N_c, and write the densities as
 
-E-step: q_j = P(y_j = 1 | instances and count of its bag), which depends on r alone.
+        g_c = (N/N_c) p_c m,
 
-M-step: maximise Σ_j q_j log g₊(x_j) + (1 − q_j) log g₋(x_j). Let N₊ = Σ_i k_i be the number of
-    positives in all bags, N₋ that of negatives, T = N₊ + N₋, and write the densities as
+    where m is the density of all instances together and p_c(x) = P(y = c | x) among them. The sum
+    falls apart into Σ_j Σ_c q_jc log p_c(x_j), which is *logistic regression on each instance as
+    one of every class, of weight q_jc*, and Σ_j log m(x_j), largest for that of the data. The
+    densities integrate to one, as they must, if p_c(x_j) has the mean N_c/N; and after logistic
+    regression with a free intercept it has, because Σ_j q_jc = Σ_b k_bc = N_c in every E-step.
+    (That a model of P(y | x) may be fitted to a sample whose numbers of all classes were fixed is a
+    result of Anderson, and of Prentice and Pyke, for case-control studies.)
 
-        g₊ = (T/N₊) p m,    g₋ = (T/N₋) (1 − p) m,
+So no bag needs an offset or a weight of its own, and what EM increases is the likelihood of the
+counts at the pooled shares of the classes. It conditions on the counts, so that bags may have any
+proportions, and labelled rows may have been chosen by their label.
 
-    where m is the density of all instances together and p(x) = P(y = 1 | x) among them. The sum
-    falls apart into Σ_j q_j log p(x_j) + (1 − q_j) log(1 − p(x_j)), which is *logistic regression
-    on each instance as a positive of weight q_j and a negative of weight 1 − q_j*, and
-    Σ_j log m(x_j), largest for the distribution of the data. The densities integrate to one, as
-    they must, if p(x_j) has the mean N₊/T; and after logistic regression with a free intercept
-    it has, because Σ_j q_j = Σ_i k_i = N₊ in every E-step. (That a model of P(y | x) may be fitted
-    to a sample whose numbers of both classes were fixed is a result of Anderson, and of Prentice
-    and Pyke, for case-control studies.)
-
-So no bag needs an offset or a weight of its own. With the densities put in, the likelihood is
-
-    Π_i Pr(B_i = k_i) · constant,    B_i a sum of independent Bernoulli draws of chances p(x_ij),
-
-and this is what EM increases: the likelihood of the counts as if labels were independent at the
-pooled shares of the classes. If they are so, as in bags of shuffled rows, it is the likelihood of
-the counts itself.
-
-Scores are log-odds at equal class priors, f = log p/(1 − p) − log N₊/N₋ = log r.
+Scores are log-odds at equal class priors, log p_c − log N_c up to a constant.
 """
 
 from __future__ import annotations
@@ -45,7 +33,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit, logit
+from scipy.special import softmax
 from sklearn.base import MetaEstimatorMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
@@ -53,11 +41,12 @@ from sklearn.utils import Tags, check_random_state, get_tags
 from sklearn.utils.validation import has_fit_parameter
 from tqdm import tqdm
 
+from unbag.bag_effects import estimate_bag_effect
 from unbag.bags import Bags, bag_name
-from unbag.count_prior import CountPrior
-from unbag.likelihood import CountLikelihood
+from unbag.likelihood import CountLikelihood, label_posteriors
 from unbag.model_selection import check_cv, cut_by_folds
 from unbag.models.base import BagClassifier, check_positive
+from unbag.models.corrected import check_effect
 
 # The only problem of a likelihood.
 _FIRST = np.zeros(1, dtype=np.intp)
@@ -69,25 +58,23 @@ _SMALLEST_CHANCE = 1e-9
 class CountEMClassifier(MetaEstimatorMixin, BagClassifier):
     """Train any classifier that takes ``sample_weight`` from the counts of bags.
 
-    Expectation–maximisation. The first model is fitted to soft labels: every instance is a
-    positive of weight γ and a negative of weight 1 − γ, with γ the proportion of its bag. Then the
-    chance that an instance is positive, given the model's scores and *the count of its bag*,
-    takes the place of γ, and so on. For logistic regression without penalty this is exact EM:
-    each step increases
+    Expectation–maximisation. The first model is fitted to soft labels: every instance is one of
+    every class, weighed by the proportions of its bag. Then the chance of each class, given the
+    model's scores and *the counts of the bag*, takes the place of the proportion, and so on. For
+    logistic regression without penalty this is exact EM: each step increases
 
-        log L = Σ_i log Pr(B_i = k_i),    B_i a sum of Bernoulli draws of chances p(x_ij),
+        log L = Σ_b log Pr(K_b = k_b),    K_b a sum of draws with the class chances p(x_bj),
 
-    where p is the model's chance at the shares of the classes in all bags together and k_i the
-    count of bag i. Up to a constant, log L is the log-likelihood of the instances given the
-    counts, whatever proportions the bags have. For other learners it is what steps usually
-    increase; the fit ends when they no longer do, and keeps the best. Proportions that do not give
-    whole counts are rounded to the nearest.
+    where p are the model's chances at the shares of the classes in all bags together and k_b the
+    counts of bag b: the likelihood that linear and kernel models maximise. For other learners it is
+    what steps usually increase; the fit ends when they no longer do, and keeps the best. Counts
+    may be noisy, and there may be any number of classes.
 
     Parameters
     ----------
     estimator : classifier, default=None
         Anything with ``predict_proba`` whose ``fit`` takes ``sample_weight``; by default
-        ``LogisticRegression()``. It is fitted to the classes 0 and 1. What prepares the features
+        ``LogisticRegression()``. It is fitted to the classes 0, 1, ... What prepares the features
         belongs in a pipeline around this classifier.
     cross_fit : int, splitter, iterable of splits or None, default=5
         Folds of whole bags. Each bag is scored by a model that was trained on the others, as a
@@ -95,6 +82,10 @@ class CountEMClassifier(MetaEstimatorMixin, BagClassifier):
         opinion again; log L is then that of bags held out. An integer stands for
         `unbag.BagKFold`. With None every step is one fit, and bags are scored by the model that
         was trained on them: for learners that cannot overfit.
+    bag_effect : {"auto"} or float, default="auto"
+        Variance of what bags differ by beyond their rows, as in `unbag.LinearMCMClassifier`. "auto"
+        estimates it from bags held out by ``cross_fit``, and climbs once more if there is any; it
+        is 0 without ``cross_fit``.
     max_iter : int, default=100
         Most steps.
     tol : float, default=1e-3
@@ -110,17 +101,20 @@ class CountEMClassifier(MetaEstimatorMixin, BagClassifier):
     ----------
     estimator_ : classifier
         The inner classifier, fitted to all bags. Its chances are those at ``class_shares_``.
-    class_shares_ : ndarray of shape (2,)
+    class_shares_ : ndarray of shape (n_classes,)
         Shares of the classes among all training instances.
     log_likelihood_path_ : ndarray of shape (n_iter_,)
         log L per instance after each step; its largest entry belongs to ``estimator_``.
-    label_posteriors_ : ndarray of shape (n_instances,)
-        Weights of the instances as positives to which ``estimator_`` was fitted.
+    label_posteriors_ : ndarray of shape (n_instances,) or (n_instances, n_classes)
+        Weights of the instances as positives, or as members of every class, to which
+        ``estimator_`` was fitted.
+    bag_effect_ : float
+        The variance that was used.
     n_iter_ : int
         Number of steps.
     converged_ : bool
         Whether the fit ended before ``max_iter``.
-    classes_ : ndarray of shape (2,)
+    classes_ : ndarray of shape (n_classes,)
 
     Notes
     -----
@@ -149,6 +143,7 @@ class CountEMClassifier(MetaEstimatorMixin, BagClassifier):
         estimator: Any = None,
         *,
         cross_fit: Any = 5,
+        bag_effect: Any = "auto",
         max_iter: int = 100,
         tol: float = 1e-3,
         random_state: Any = None,
@@ -156,6 +151,7 @@ class CountEMClassifier(MetaEstimatorMixin, BagClassifier):
     ) -> None:
         self.estimator = estimator
         self.cross_fit = cross_fit
+        self.bag_effect = bag_effect
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
@@ -168,7 +164,6 @@ class CountEMClassifier(MetaEstimatorMixin, BagClassifier):
         tags = super().__sklearn_tags__()
         inner = get_tags(self._template()).input_tags
         tags.input_tags.sparse, tags.input_tags.allow_nan = inner.sparse, inner.allow_nan
-        tags.classifier_tags.multi_class = False
         return tags
 
     def _check_finite(self, X: Any) -> None:
@@ -190,16 +185,22 @@ class CountEMClassifier(MetaEstimatorMixin, BagClassifier):
             raise ValueError(
                 f"max_iter must be a whole number of at least 1, not {self.max_iter!r}."
             )
-        learner = _Learner(self._seeded_template())
+        given = check_effect(self.bag_effect)
+        learner = _Learner(self._seeded_template(), bags.class_shares)
         self.class_shares_ = bags.class_shares
         labels_known = bool((bags.proportions.max(axis=1) == 1).all())
         held = None
         if self.cross_fit is not None and not labels_known:
             held = _check_folds(self.cross_fit, X, np.asarray(y), bags)
-        # independent labels at the pooled shares: the likelihood that EM increases
-        pooled = CountPrior(float(bags.class_shares[1]), np.inf)
-        likelihood = CountLikelihood(np.ones(bags.n_bags, dtype=bool), bags, prior=pooled)
-        self._climb(X, bags, learner, likelihood, held, 1 if labels_known else int(self.max_iter))
+        max_iter = 1 if labels_known else int(self.max_iter)
+        self.bag_effect_ = 0.0 if given is None else given
+        start = bags.clipped_proportions[bags.index]
+        scores = self._climb(X, bags, learner, held, max_iter, start)
+        if given is None and held is not None:
+            effect = estimate_bag_effect(bags, softmax(scores, axis=0))
+            if effect.present:
+                self.bag_effect_ = effect.variance
+                self._climb(X, bags, learner, held, max_iter, self._given_counts(scores, bags))
         self.converged_ |= labels_known
         if not self.converged_:
             warnings.warn(
@@ -215,14 +216,16 @@ class CountEMClassifier(MetaEstimatorMixin, BagClassifier):
         X: Any,
         bags: Bags,
         learner: _Learner,
-        likelihood: CountLikelihood,
         held: NDArray[np.bool_] | None,
         max_iter: int,
-    ) -> None:
-        """Take steps while they lead upwards, and keep the best."""
-        chances = bags.proportions[bags.index, 1]
+        chances: NDArray[np.float64],
+    ) -> NDArray[np.float64]:
+        """Take steps while they lead upwards, and keep the best; give its scores."""
+        likelihood = CountLikelihood(
+            np.ones(bags.n_bags, dtype=bool), bags, bag_effect=self.bag_effect_
+        )
         path: list[float] = []
-        best = -np.inf
+        best, best_scores, best_chances = -np.inf, chances.T, chances
         self.converged_ = False
         with tqdm(total=max_iter, desc="EM", unit="step", disable=not self.verbose) as bar:
             while len(path) < max_iter and not self.converged_:
@@ -231,18 +234,28 @@ class CountEMClassifier(MetaEstimatorMixin, BagClassifier):
                     scores = learner.scores(model, X, chances)
                 else:
                     model, scores = None, learner.held_out_scores(X, chances, held)
-                reached = -float(likelihood.value(scores[None, None], _FIRST)[0])
+                reached = -float(likelihood.value(_outputs(scores)[None], _FIRST)[0])
                 path.append(reached)
                 self.converged_ = bool(reached - best < self.tol * abs(reached))
                 if reached > best:
-                    best, self.estimator_, self.label_posteriors_ = reached, model, chances
-                chances = likelihood.label_posteriors(scores[None, None])[0, 0]
+                    best, self.estimator_ = reached, model
+                    best_scores, best_chances = scores, chances
+                chances = self._given_counts(scores, bags)
                 bar.set_postfix(log_likelihood=f"{reached:.5f}", refresh=False)
                 bar.update()
         if self.estimator_ is None:
-            self.estimator_ = learner.fit(X, self.label_posteriors_)
+            self.estimator_ = learner.fit(X, best_chances)
+        self.label_posteriors_ = best_chances if bags.n_classes > 2 else best_chances[:, 1]
         self.log_likelihood_path_ = np.array(path)
         self.n_iter_ = len(path)
+        return best_scores
+
+    def _given_counts(self, scores: NDArray[np.float64], bags: Bags) -> NDArray[np.float64]:
+        """E-step: chances of the classes of every instance (instances, classes)."""
+        chances = label_posteriors(_outputs(scores)[None], bags, self.bag_effect_)[0]
+        if len(chances) == 1:
+            chances = np.concatenate([1 - chances, chances])
+        return np.ascontiguousarray(chances.T)
 
     def _template(self) -> Any:
         return LogisticRegression() if self.estimator is None else self.estimator
@@ -269,8 +282,8 @@ class CountEMClassifier(MetaEstimatorMixin, BagClassifier):
         return template
 
     def _scores(self, X: Any) -> NDArray[np.float64]:
-        negative, positive = self.class_shares_
-        return (_log_odds(self.estimator_, X) - np.log(positive / negative))[None]
+        scores = _log_chances(self.estimator_, X, len(self.classes_))
+        return _outputs(scores - np.log(self.class_shares_)[:, None])
 
     def predict_proba(self, X: Any, class_prior: ArrayLike | None = None) -> NDArray[np.float64]:
         """Chance of each class.
@@ -278,74 +291,83 @@ class CountEMClassifier(MetaEstimatorMixin, BagClassifier):
         Parameters
         ----------
         X : array-like of shape (n_instances, n_features)
-        class_prior : array-like of shape (2,), optional
+        class_prior : array-like of shape (n_classes,), optional
             Shares of the classes where the model is used; by default equal ones, for which the
             scores are log-odds.
         """
-        positive = expit(self.decision_function(X))
-        chance = np.column_stack([1 - positive, positive])
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            scores = np.column_stack([np.zeros_like(scores), scores])
+        chance = softmax(scores, axis=1)
         if class_prior is None:
             return chance
         wanted = np.asarray(class_prior, dtype=float)
-        if wanted.shape != (2,) or not (wanted >= 0).all() or wanted.sum() <= 0:
-            raise ValueError("class_prior must hold one share for each of the 2 classes.")
+        n_classes = len(self.classes_)
+        if wanted.shape != (n_classes,) or not (wanted >= 0).all() or wanted.sum() <= 0:
+            raise ValueError(
+                f"class_prior must hold one share for each of the {n_classes} classes."
+            )
         weighted = chance * wanted
         return weighted / weighted.sum(axis=1, keepdims=True)
 
 
 @dataclass(frozen=True)
 class _Learner:
-    """The inner classifier, fitted to chances of labels."""
+    """The inner classifier, fitted to chances of labels, and the shares that scores are for."""
 
     template: Any
+    shares: NDArray[np.float64]
 
     def fit(self, X: Any, chances: NDArray[np.float64]) -> Any:
-        """M-step: fit to every instance as a positive and a negative, weighted by the chances."""
-        weights = np.column_stack([1 - chances, chances]).reshape(-1)
+        """M-step: fit to every instance as one of every class, weighed by its chances."""
+        weights = chances.reshape(-1)
         # a copy of weight zero is left out, so that known labels are fitted as they are
         copies = np.flatnonzero(weights > 0)
-        rows, labels = copies // 2, copies % 2
+        rows, labels = np.divmod(copies, chances.shape[1])
         return clone(self.template).fit(X[rows], labels, sample_weight=weights[copies])
 
     def scores(self, model: Any, X: Any, chances: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Log-odds at equal priors from a model fitted to labels of these chances."""
-        return _log_odds(model, X) - logit(chances.mean())
+        """Scores (classes, instances) at the shares; the model was fitted to these chances."""
+        moved = np.log(self.shares) - np.log(chances.mean(axis=0))
+        return _log_chances(model, X, len(self.shares)) + moved[:, None]
 
     def held_out_scores(
         self, X: Any, chances: NDArray[np.float64], held: NDArray[np.bool_]
     ) -> NDArray[np.float64]:
         """Scores of every bag by a model trained without it."""
-        scores = np.empty(len(chances))
+        scores = np.empty(chances.T.shape)
         for out in held:
             kept = chances[~out]
-            scores[out] = self.scores(self.fit(X[~out], kept), X[out], kept)
+            scores[:, out] = self.scores(self.fit(X[~out], kept), X[out], kept)
         return scores
 
 
-def _log_odds(model: Any, X: Any) -> NDArray[np.float64]:
-    positive = np.asarray(model.predict_proba(X), dtype=float)[:, 1]
-    return logit(np.clip(positive, _SMALLEST_CHANCE, 1 - _SMALLEST_CHANCE))
+def _outputs(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Scores (outputs, instances): the log-odds of two classes, or those of every class."""
+    return scores if len(scores) > 2 else scores[1:] - scores[:1]
+
+
+def _log_chances(model: Any, X: Any, n_classes: int) -> NDArray[np.float64]:
+    """Logarithms of class chances: (classes, instances)."""
+    found = np.asarray(model.predict_proba(X), dtype=float)
+    chances = np.zeros((len(found), n_classes))
+    chances[:, np.asarray(model.classes_)] = found
+    return np.log(np.clip(chances, _SMALLEST_CHANCE, 1 - _SMALLEST_CHANCE)).T
 
 
 def _with_whole_counts(bags: Bags) -> Bags:
-    """Round the proportions to those of whole counts, which there must be."""
-    if bags.n_classes != 2:
-        raise ValueError(
-            "Only binary classification is supported. The type of the target is multiclass: "
-            f"CountEMClassifier is for two classes and there are {bags.n_classes}."
-        )
+    """Round exact proportions to those of whole counts, so that all classes are left."""
+    rounded = np.round(bags.sizes[:, None] * bags.proportions)
+    exact = rounded.sum(axis=1) == bags.sizes
     if bags.noise is not None:
-        raise ValueError(
-            "CountEMClassifier needs the exact counts of bags, and these proportions are noisy; "
-            "use a model of the corrected risk, such as LinearMCMClassifierCV."
-        )
-    positive = np.round(bags.sizes * bags.proportions[:, 1]) / bags.sizes
-    whole = replace(bags, proportions=np.column_stack([1 - positive, positive]))
-    if whole.class_shares.max() == 1:
+        exact &= ~bags.noise.any(axis=(1, 2))
+    proportions = np.where(exact[:, None], rounded / bags.sizes[:, None], bags.proportions)
+    whole = replace(bags, proportions=proportions)
+    if whole.class_shares.min() <= 0:
         missing = bags.classes[int(whole.class_shares.argmin())]
         raise ValueError(
             f"Rounded to whole instances, no bag has any of class {bag_name(missing)}; use a model "
-            "of the corrected risk, such as LinearMCMClassifierCV."
+            "of the corrected risk, such as LinearMCMClassifierCV(objective='corrected')."
         )
     return whole
 
@@ -356,11 +378,11 @@ def _check_folds(cross_fit: Any, X: Any, y: Any, bags: Bags) -> NDArray[np.bool_
     _, held_bags = cut_by_folds(bags, held)
     if not (held_bags.sum(axis=0) == 1).all():
         raise ValueError("cross_fit must hold out every bag exactly once, as unbag.BagKFold does.")
-    positive = bags.proportions[bags.index, 1]
+    shares = bags.clipped_proportions[bags.index]
     for out in held:
-        if not 0 < positive[~out].mean() < 1:
+        if shares[~out].mean(axis=0).min() <= 0:
             raise ValueError(
-                "Without the bags of one fold there is only one class left; use fewer folds for "
+                "Without the bags of one fold a class has no instance left; use fewer folds for "
                 "cross_fit, or None."
             )
     return held

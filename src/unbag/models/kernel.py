@@ -1,4 +1,4 @@
-"""Kernel classifiers trained on the corrected risk: the paper's method, batched."""
+"""Kernel classifiers trained from bags, batched."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ _PRECISIONS = {"single": np.float32, "double": np.float64}
 
 
 class KernelModel(ObjectiveClassifier):
-    """f(x) = Σ_j α_j k(x, x_j) over the training instances, or an approximation with fewer terms.
+    """f(x) = Σ_j α_j k(x, x_j) + b over the training instances, or an approximation of fewer terms.
 
-    An approximation is trained as a linear model on features (`unbag.kernel_features`).
+    b is zero unless it is free. An approximation is trained as a linear model on features
+    (`unbag.kernel_features`).
     """
 
     kernel: Any
@@ -57,17 +58,20 @@ class KernelModel(ObjectiveClassifier):
             self._features, self._kernel = None, kernel
             self._instances = None if self.kernel == "precomputed" else X
             rows = on_device(X, self.device)
-            return KernelSpace(
-                kernel.matrix(rows, getattr(array_namespace(rows), dtype.name)), n_outputs
-            )
+            K = kernel.matrix(rows, getattr(array_namespace(rows), dtype.name))
+            return KernelSpace(K, n_outputs, self._free_intercept)
         features = make_features(
             self.approximation_, kernel, X, self.n_components, self.random_state
         )
         self._features, self._kernel, self._instances = features, features.basis, features.points
-        return LinearSpace(features.matrix(X, dtype, self.device), n_outputs, fit_intercept=False)
+        matrix = features.matrix(X, dtype, self.device)
+        return LinearSpace(matrix, n_outputs, self._free_intercept)
 
     def _store(self, theta: NDArray[Any], n_outputs: int) -> None:
         coef = theta.astype(np.float64).reshape(n_outputs, -1)
+        self.intercept_ = np.zeros(n_outputs)
+        if self._free_intercept:
+            coef, self.intercept_ = coef[:, :-1], coef[:, -1]
         self.dual_coef_ = coef if self._features is None else self._features.coefficients(coef)
         del self._features
 
@@ -76,20 +80,21 @@ class KernelModel(ObjectiveClassifier):
         if instances is not None:
             instances = on_device(instances, self.device)
         X, coef = on_device(X, self.device), on_device(self.dual_coef_, self.device)
-        return to_host(self._kernel.expand(X, instances, coef))
+        return to_host(self._kernel.expand(X, instances, coef)) + self.intercept_[:, None]
 
 
 class KernelMCMClassifier(KernelModel, CorrectedRiskClassifier, FitMixin):
     r"""Kernel classifier trained from the class proportions of bags.
 
-    Minimises over the RKHS of the kernel
+    Minimises over functions f = g + b, with g in the RKHS of the kernel and b a constant,
 
-        R(f) + μL(f) + α‖f‖²,
+        G(f) + α‖g‖²,
 
-    where R is the corrected risk, an unbiased estimate, from bags alone, of the risk that labels
-    would give (:mod:`unbag.risk`), and L the negative log-likelihood of the counts of the bags
-    per instance (:mod:`unbag.likelihood`), which tells more about small bags. The search starts
-    at f = 0: the same data give the same model.
+    where G is the negative log-likelihood of the counts of the bags per instance
+    (:mod:`unbag.likelihood`). It is right where classes keep their look, so that bags differ in
+    how many of each class they hold, and where rows keep their odds, so that bags differ in who
+    is in them; what bags differ by beyond that is a variance, ``bag_effect``. Other objectives
+    take its place on request. The search starts at f = 0: the same data give the same model.
 
     Parameters
     ----------
@@ -102,33 +107,42 @@ class KernelMCMClassifier(KernelModel, CorrectedRiskClassifier, FitMixin):
         of that, which was more accurate (docs/beyond-the-paper.md), and "auto" 1/d.
     degree, coef0 : int, default=3, and float, default=1.0
         Of the polynomial kernel.
-    objective : {"auto", "combined", "corrected", "likelihood"}, default="auto"
-        R + μL, R alone (the paper's) or L alone. "auto" is "combined" if the counts vary at most
-        ten times as much as coin tosses would, for two classes, exact proportions and the logistic
-        loss; otherwise "corrected", since L needs these and says little beyond R in large bags of
-        very different proportions.
-    likelihood_weight : "auto" or float, default="auto"
-        μ; by default the number of instances for each labelled row that their bags are worth.
+    objective : {"auto", "likelihood", "forward", "corrected"}, default="auto"
+        What is minimised. "likelihood": that of the counts, G. "forward": that of single rows
+        whose labels were drawn with the shares of their bags as chances (:mod:`unbag.forward`).
+        "corrected": the paper's risk R, from bags alone an unbiased estimate of the risk that
+        labels would give (:mod:`unbag.risk`). The last two rest on classes that keep their look.
+        "auto" is "likelihood", but "forward" if shares are not those of whole counts, and
+        "corrected" for what only that can do: other losses, a class prior of zero,
+        ``weights="pairs"``, ``merge`` and ``bag_model="bags"``.
+    bag_effect : "auto" or float, default="auto"
+        Variance τ² of what the shares of bags differ by beyond their rows, in units of q(1 − q)
+        with q the share of a class in all bags; for the objective "likelihood". "auto" estimates
+        it from bags held out, and fits again with it if it is there beyond doubt
+        (:mod:`unbag.bag_effects`). 0 takes it that there is none.
     weights : {"least_squares", "pairs"}, default="least_squares"
-        How bags are weighed: by least squares over all of them, or in the paper's pairs.
+        How R weighs bags: by least squares over all of them, or in the paper's pairs.
     bag_model : {"instances", "bags"}, default="instances"
-        Whether instances of a bag are independent (a large bag tells more) or may depend on
+        Of R: whether instances of a bag are independent (a large bag tells more) or may depend on
         each other (each bag counts the same).
     merge : {None, "blockwise_pairwise", "blockwise_max"}, default=None
-        Whether small bags are merged into large ones first.
+        Of R: whether small bags are merged into large ones first.
     merge_size : int, optional
         How many bags make a large one.
     loss : str, default="logistic"
-        A name in `unbag.losses.LOSSES`.
+        A name in `unbag.losses.LOSSES`; likelihoods are for "logistic" only.
     class_prior : {"balanced", "empirical"} or array-like, default="balanced"
         How much each class counts: equally (balanced error), by its share (accuracy), or given.
     training_prior : {"auto", "pooled", "same"}, default="auto"
         Class shares at which R is minimised: those of all bags together, from which scores are
         then moved to ``class_prior`` by the log-odds, or ``class_prior`` itself. "pooled" makes R
         convex, is faster and was more accurate; "auto" takes it for the logistic loss and the
-        weights of least squares, unless there are labels only.
-    correction : {"nonnegative", "none"}, default="nonnegative"
-        Whether class risks are kept from turning negative, which is how flexible models overfit.
+        weights of least squares, unless there are labels only. Likelihoods are those of the
+        log-odds at the pooled shares in any case.
+    correction : {"none", "nonnegative"}, default="none"
+        Of R: whether class risks are kept from turning negative, which no mean of losses can be.
+        That can leave one class without predictions, for no gain (results/correction.md); where a
+        search compares penalties, pooled risks are kept so always.
     approximation : {"auto", "nystroem", "fourier"} or None, default="auto"
         None computes the whole kernel matrix, with time and memory that grow with the square of
         the number of instances. "nystroem" takes the functions that some instances span,
@@ -157,13 +171,19 @@ class KernelMCMClassifier(KernelModel, CorrectedRiskClassifier, FitMixin):
     classes_ : ndarray of shape (n_classes,)
     class_prior_ : ndarray of shape (n_classes,)
         The prior the model was trained for.
-    objective_ : str
+    objective_ : {"likelihood", "forward", "corrected"}
         What was minimised.
+    bag_effect_ : float
+        The variance of bag effects that was used.
+    bag_effect_interval_ : ndarray of shape (2,)
+        95% interval of the estimate; NaN if there was none.
     approximation_ : {"nystroem", "fourier"} or None
         What was used.
     dual_coef_ : ndarray of shape (n_outputs, n_instances) or (n_outputs, n_components)
         One row of coefficients for two classes, one per class for more; of the instances, the
         landmarks, or the waves.
+    intercept_ : ndarray of shape (n_outputs,)
+        b; zero for the objective "corrected", which takes g alone.
     n_iter_ : int
     converged_ : bool
 
@@ -186,7 +206,7 @@ class KernelMCMClassifier(KernelModel, CorrectedRiskClassifier, FitMixin):
         degree: int = 3,
         coef0: float = 1.0,
         objective: str = "auto",
-        likelihood_weight: str | float = "auto",
+        bag_effect: str | float = "auto",
         weights: str = "least_squares",
         bag_model: str = "instances",
         merge: str | None = None,
@@ -194,7 +214,7 @@ class KernelMCMClassifier(KernelModel, CorrectedRiskClassifier, FitMixin):
         loss: str = "logistic",
         class_prior: Any = "balanced",
         training_prior: str = "auto",
-        correction: str = "nonnegative",
+        correction: str = "none",
         approximation: str | None = "auto",
         n_components: int = 1000,
         random_state: Any = 0,
@@ -210,7 +230,7 @@ class KernelMCMClassifier(KernelModel, CorrectedRiskClassifier, FitMixin):
         self.degree = degree
         self.coef0 = coef0
         self.objective = objective
-        self.likelihood_weight = likelihood_weight
+        self.bag_effect = bag_effect
         self.weights = weights
         self.bag_model = bag_model
         self.merge = merge
@@ -243,10 +263,10 @@ class KernelMCMClassifierCV(KernelModel, CorrectedRiskClassifier, SearchMixin):
         An integer means that many folds of `unbag.BagKFold`. A fold that holds out part of a
         bag is an error.
     selection : {"pooled", "folds"}, default="pooled"
-        "pooled" chooses by the corrected risk of all out-of-fold scores together, with the
-        weights of all bags; "folds" by its mean over folds, as the paper does. (For the objective
-        "likelihood" it is the likelihood instead.)
-    kernel, gamma, degree, coef0, objective, likelihood_weight, weights, bag_model, merge, \
+        "pooled" chooses by what the objective is for all out-of-fold scores together; "folds" by
+        its mean over folds, as the paper does. For the objective "likelihood" there are two
+        criteria, itself and the forward likelihood, and the sum of their ranks decides.
+    kernel, gamma, degree, coef0, objective, bag_effect, weights, bag_model, merge, \
 merge_size, loss, class_prior, training_prior, correction, approximation, n_components, \
 random_state, precision, device, tol, max_iter, verbose
         As in `KernelMCMClassifier`.
@@ -258,11 +278,12 @@ random_state, precision, device, tol, max_iter, verbose
     alphas_ : ndarray of shape (n_alphas,)
         All of them, in falling order.
     selection_risks_ : ndarray of shape (n_alphas,) or (n_folds, n_alphas)
-        The criterion that was minimised.
+        The criterion by which it was chosen; of two criteria, both, along a first axis.
     out_of_fold_scores_ : ndarray of shape (n_instances,) or (n_instances, n_classes)
         Scores of each instance by the model that did not see its bag, at the chosen penalty.
         None if the folds do not hold out every bag exactly once.
-    approximation_, dual_coef_, classes_, class_prior_, objective_, n_iter_, converged_
+    approximation_, dual_coef_, intercept_, classes_, class_prior_, objective_, bag_effect_, \
+bag_effect_interval_, n_iter_, converged_
         As in `KernelMCMClassifier`.
 
     Examples
@@ -288,7 +309,7 @@ random_state, precision, device, tol, max_iter, verbose
         degree: int = 3,
         coef0: float = 1.0,
         objective: str = "auto",
-        likelihood_weight: str | float = "auto",
+        bag_effect: str | float = "auto",
         weights: str = "least_squares",
         bag_model: str = "instances",
         merge: str | None = None,
@@ -296,7 +317,7 @@ random_state, precision, device, tol, max_iter, verbose
         loss: str = "logistic",
         class_prior: Any = "balanced",
         training_prior: str = "auto",
-        correction: str = "nonnegative",
+        correction: str = "none",
         approximation: str | None = "auto",
         n_components: int = 1000,
         random_state: Any = 0,
@@ -314,7 +335,7 @@ random_state, precision, device, tol, max_iter, verbose
         self.degree = degree
         self.coef0 = coef0
         self.objective = objective
-        self.likelihood_weight = likelihood_weight
+        self.bag_effect = bag_effect
         self.weights = weights
         self.bag_model = bag_model
         self.merge = merge

@@ -1,4 +1,4 @@
-"""Linear classifiers trained on the corrected risk, for many rows."""
+"""Linear classifiers trained from bags, for many rows."""
 
 from __future__ import annotations
 
@@ -43,24 +43,26 @@ class LinearModel(ObjectiveClassifier):
 class LinearMCMClassifier(LinearModel, CorrectedRiskClassifier, FitMixin):
     """Linear classifier trained from the class proportions of bags.
 
-    Minimises R(w, b) + α‖w‖² with R the corrected risk; the intercept is not penalised. On labels
-    this is ``LogisticRegression(class_weight="balanced", C=1/(2αn))``. X may be sparse, and may be
-    in single precision, which saves time and memory; sums are in double precision always.
+    Minimises G(w, b) + α‖w‖², with G the negative log-likelihood of the counts of the bags per
+    instance (:mod:`unbag.likelihood`) or another objective; the intercept is not penalised. On
+    labels this is ``LogisticRegression(C=1/(2αn))``, its intercept moved to ``class_prior``. X may
+    be sparse, and may be in single precision, which saves time and memory; sums are in double
+    precision always.
 
     Parameters
     ----------
     alpha : float, default=1e-3
         Strength of the penalty.
     fit_intercept : bool, default=True
-        Whether to fit b.
-    objective : {"corrected", "auto", "combined", "likelihood"}, default="corrected"
-        As in `KernelMCMClassifier`, whose default is "auto". The likelihood of counts takes many
-        times as long as a linear model does without it.
-    likelihood_weight, weights, bag_model, merge, merge_size, loss, class_prior, correction, verbose
+        Whether to fit b, without which likelihoods are not what they should be.
+    objective : {"auto", "likelihood", "forward", "corrected"}, default="auto"
+        As in `KernelMCMClassifier`. With "corrected", on labels, the model is
+        ``LogisticRegression(class_weight="balanced", C=1/(2αn))``.
+    bag_effect, weights, bag_model, merge, merge_size, loss, class_prior, correction, verbose
         As in `KernelMCMClassifier`.
     training_prior : {"same", "auto", "pooled"}, default="same"
-        As in `KernelMCMClassifier`, whose default is "auto". A linear function that is best at
-        the pooled shares need not be best at ``class_prior`` as well, wherever it is moved.
+        As in `KernelMCMClassifier`, whose default is "auto". A linear function that is best for R
+        at the pooled shares need not be best at ``class_prior`` as well, wherever it is moved.
     device : str, optional
         Where to train: None for NumPy, else a device of torch such as "cuda" or "cpu", which X,
         then dense, must fit. Predictions are always made by NumPy.
@@ -73,7 +75,7 @@ class LinearMCMClassifier(LinearModel, CorrectedRiskClassifier, FitMixin):
     ----------
     coef_ : ndarray of shape (n_outputs, n_features)
     intercept_ : ndarray of shape (n_outputs,)
-    classes_, class_prior_, n_iter_, converged_
+    classes_, class_prior_, objective_, bag_effect_, bag_effect_interval_, n_iter_, converged_
         As in `KernelMCMClassifier`.
 
     Examples
@@ -91,8 +93,8 @@ class LinearMCMClassifier(LinearModel, CorrectedRiskClassifier, FitMixin):
         alpha: float = 1e-3,
         *,
         fit_intercept: bool = True,
-        objective: str = "corrected",
-        likelihood_weight: str | float = "auto",
+        objective: str = "auto",
+        bag_effect: str | float = "auto",
         weights: str = "least_squares",
         bag_model: str = "instances",
         merge: str | None = None,
@@ -100,7 +102,7 @@ class LinearMCMClassifier(LinearModel, CorrectedRiskClassifier, FitMixin):
         loss: str = "logistic",
         class_prior: Any = "balanced",
         training_prior: str = "same",
-        correction: str = "nonnegative",
+        correction: str = "none",
         device: str | None = None,
         tol: float = 1e-4,
         max_iter: int = 1000,
@@ -109,7 +111,7 @@ class LinearMCMClassifier(LinearModel, CorrectedRiskClassifier, FitMixin):
         self.alpha = alpha
         self.fit_intercept = fit_intercept
         self.objective = objective
-        self.likelihood_weight = likelihood_weight
+        self.bag_effect = bag_effect
         self.weights = weights
         self.bag_model = bag_model
         self.merge = merge
@@ -131,7 +133,7 @@ class LinearMCMClassifierCV(LinearModel, CorrectedRiskClassifier, SearchMixin):
     ----------
     alphas, cv, selection
         As in `KernelMCMClassifierCV`.
-    fit_intercept, objective, likelihood_weight, weights, bag_model, merge, merge_size, loss, \
+    fit_intercept, objective, bag_effect, weights, bag_model, merge, merge_size, loss, \
 class_prior, training_prior, correction, device, tol, max_iter, verbose
         As in `LinearMCMClassifier`.
 
@@ -139,6 +141,9 @@ class_prior, training_prior, correction, device, tol, max_iter, verbose
     ----------
     alpha_, alphas_, selection_risks_, out_of_fold_scores_
         As in `KernelMCMClassifierCV`.
+    coef_, intercept_, classes_, class_prior_, objective_, bag_effect_, bag_effect_interval_, \
+n_iter_, converged_
+        As in `LinearMCMClassifier`.
 
     Examples
     --------
@@ -157,8 +162,8 @@ class_prior, training_prior, correction, device, tol, max_iter, verbose
         cv: Any = 5,
         selection: str = "pooled",
         fit_intercept: bool = True,
-        objective: str = "corrected",
-        likelihood_weight: str | float = "auto",
+        objective: str = "auto",
+        bag_effect: str | float = "auto",
         weights: str = "least_squares",
         bag_model: str = "instances",
         merge: str | None = None,
@@ -166,7 +171,7 @@ class_prior, training_prior, correction, device, tol, max_iter, verbose
         loss: str = "logistic",
         class_prior: Any = "balanced",
         training_prior: str = "same",
-        correction: str = "nonnegative",
+        correction: str = "none",
         device: str | None = None,
         tol: float = 1e-4,
         max_iter: int = 1000,
@@ -177,7 +182,7 @@ class_prior, training_prior, correction, device, tol, max_iter, verbose
         self.selection = selection
         self.fit_intercept = fit_intercept
         self.objective = objective
-        self.likelihood_weight = likelihood_weight
+        self.bag_effect = bag_effect
         self.weights = weights
         self.bag_model = bag_model
         self.merge = merge

@@ -14,6 +14,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import rankdata
 
 from unbag.arrays import Array, index_beside, take, to_host
 from unbag.bags import Bags
@@ -24,6 +25,7 @@ from unbag.solvers import FunctionSpace, minimise
 Selection = Literal["pooled", "folds"]
 WeightMaker = Callable[[Bags], NDArray[np.float64]]
 ObjectiveMaker = Callable[["Problems", Bags, Any], Objective]
+CriteriaMaker = Callable[["Problems", Bags, Any], list[Objective]]
 ScoreKeeper = Callable[[slice, Array], None]
 
 # Scores of one batch: more columns than this allows are solved one batch after the other.
@@ -73,13 +75,14 @@ class Training:
     make_objective : callable
         From `Problems`, the bags and an array to be like, to the objective. A bag that a problem
         leaves out must count for nothing.
-    make_criterion : callable
-        The same, to what penalties are chosen by on held-out bags.
+    make_criteria : callable
+        The same, to what penalties are chosen by on held-out bags. Of several criteria, the sum of
+        ranks decides.
     """
 
     make_weights: WeightMaker
     make_objective: ObjectiveMaker
-    make_criterion: ObjectiveMaker
+    make_criteria: CriteriaMaker
     tol: float
     max_iter: int
     verbose: int
@@ -133,8 +136,8 @@ class SearchResult:
         On all bags, one column per penalty.
     best : int
         The chosen column.
-    risks : ndarray of shape (n_penalties,) or (n_folds, n_penalties)
-        The criterion, pooled or by fold.
+    risks : ndarray of shape (n_criteria, n_penalties) or (n_criteria, n_folds, n_penalties)
+        The criteria, pooled or by fold.
     held_out : HeldOut
         Scores of held-out bags.
     n_failed : int
@@ -163,7 +166,7 @@ def search(
     held : ndarray of bool, shape (n_folds, n_bags)
         Bags that each fold holds out.
     selection : {"pooled", "folds"}
-        Whether the criterion is that of all out-of-fold scores together, with the weights of all
+        Whether a criterion is that of all out-of-fold scores together, with the weights of all
         bags, or the mean over folds of that of each fold's bags alone.
     """
     check_selection(selection)
@@ -185,16 +188,26 @@ def search(
         held_out.keep,
     )
     if selection == "pooled":
-        risks = criterion = _pooled_risks(held_out, bags, training)
+        risks = _pooled_risks(held_out, bags, training)
     else:
         risks = _risk_by_fold(held_out, bags, held, training)
-        criterion = risks.mean(axis=0)
-    if not np.isfinite(criterion).all():
-        raise FloatingPointError("The selection criterion is not finite for every alpha.")
     every = slice(None, None, n_problems)
     of_all = Fits(fits.theta[every], fits.n_iter[every], fits.converged[every])
     failed = int((~fits.converged).sum())
-    return SearchResult(of_all, int(np.argmin(criterion)), risks, held_out, failed)
+    return SearchResult(of_all, choose(risks), risks, held_out, failed)
+
+
+def choose(risks: NDArray[np.float64]) -> int:
+    """Choose the penalty that criteria rank best together, and of equals the strongest.
+
+    Parameters
+    ----------
+    risks : ndarray of shape (n_criteria, n_penalties) or (n_criteria, n_folds, n_penalties)
+    """
+    criteria = risks if risks.ndim == 2 else risks.mean(axis=1)
+    if not np.isfinite(criteria).all():
+        raise FloatingPointError("The selection criterion is not finite for every alpha.")
+    return int(np.argmin(rankdata(criteria, method="min", axis=1).sum(axis=0)))
 
 
 class HeldOut:
@@ -232,12 +245,14 @@ class HeldOut:
 
 
 def _pooled_risks(held_out: HeldOut, bags: Bags, training: Training) -> NDArray[np.float64]:
-    """Criterion of all out-of-fold scores together, one penalty at a time."""
-    criterion = training.make_criterion(training.whole(bags), bags, None)
+    """Criteria of all out-of-fold scores together, one penalty at a time."""
+    criteria = training.make_criteria(training.whole(bags), bags, None)
     problem = np.zeros(1, dtype=np.intp)
-    n_penalties = held_out.n_penalties
-    values = [criterion.value(held_out.of_penalty(p)[None], problem) for p in range(n_penalties)]
-    return np.concatenate(values)
+    values = []
+    for penalty in range(held_out.n_penalties):
+        scores = held_out.of_penalty(penalty)[None]
+        values.append([float(criterion.value(scores, problem)[0]) for criterion in criteria])
+    return np.array(values).T
 
 
 def check_selection(selection: Any) -> None:
@@ -263,21 +278,17 @@ def fold_problems(bags: Bags, held: NDArray[np.bool_], training: Training) -> Pr
     return Problems(np.stack(tables), np.vstack([on_all.included, ~held]))
 
 
-def fold_criteria(
-    bags: Bags, held: NDArray[np.bool_], training: Training
-) -> dict[int, tuple[Objective, NDArray[np.intp]]]:
-    """Criterion of each fold's held-out bags, weighed among themselves, and their instances.
+def telling_folds(bags: Bags, held: NDArray[np.bool_], training: Training) -> dict[int, Problems]:
+    """Folds whose held-out bags differ, each with the problem of these bags alone.
 
-    Folds whose bags are all alike have none; that is said.
+    Those whose bags are all alike say nothing about a penalty; that is said.
     """
-    found: dict[int, tuple[Objective, NDArray[np.intp]]] = {}
+    found: dict[int, Problems] = {}
     for number, out in enumerate(held):
-        part, rows = bags.take(out)
         try:
-            alone = training.whole(part)
+            found[number] = training.whole(bags.take(out)[0])
         except ValueError:
             continue
-        found[number] = training.make_criterion(alone, part, None), rows
     if not found:
         raise ValueError(
             "In no fold do the held-out bags differ in proportion, so that selection='folds' has "
@@ -294,11 +305,23 @@ def fold_criteria(
     return found
 
 
+def fold_criteria(
+    bags: Bags, held: NDArray[np.bool_], training: Training
+) -> dict[int, tuple[list[Objective], NDArray[np.intp]]]:
+    """Criteria of each fold's held-out bags, weighed among themselves, and their instances."""
+    found = {}
+    for number, alone in telling_folds(bags, held, training).items():
+        part, rows = bags.take(held[number])
+        found[number] = training.make_criteria(alone, part, None), rows
+    return found
+
+
 def _risk_by_fold(
     held_out: HeldOut, bags: Bags, held: NDArray[np.bool_], training: Training
 ) -> NDArray[np.float64]:
     risks = []
-    for number, (criterion, _) in fold_criteria(bags, held, training).items():
+    for number, (criteria, _) in fold_criteria(bags, held, training).items():
         scores = held_out.of_fold(number)
-        risks.append(criterion.value(scores, np.zeros(len(scores), dtype=np.intp)))
-    return np.stack(risks)
+        problem = np.zeros(len(scores), dtype=np.intp)
+        risks.append([criterion.value(scores, problem) for criterion in criteria])
+    return np.swapaxes(np.array(risks), 0, 1)

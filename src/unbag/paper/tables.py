@@ -12,18 +12,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import wilcoxon
 
-from unbag.paper.methods import METHODS
+from unbag.paper.methods import FORMER_METHODS, METHODS
 from unbag.paper.published import published_auc
 from unbag.paper.runner import Row
 
 # The paper's own method is the counterpart of all of ours.
 _PAPER_NAME = {
+    "likelihood": "lmmcm",
     "combined": "lmmcm",
     "lmmcm": "lmmcm",
     "lmmcm-paper": "lmmcm",
     "invcal": "invcal",
     "alter-psvm": "alter-psvm",
 }
+_SHOWN = (*METHODS, *FORMER_METHODS)
+_SEE_LABELS = tuple(name for name, method in METHODS.items() if method.sees_labels)
 
 
 class Cell(NamedTuple):
@@ -107,7 +110,7 @@ def markdown_tables(rows: Sequence[Row]) -> str:
         parts.append("| --- | --- | " + " | ".join("---" for _ in sizes) + " |")
         cells = [Cell._make((*line, size)) for size in sizes]
         best = {cell: _best(summaries, cell) for cell in cells}
-        for method in METHODS:
+        for method in _SHOWN:
             found = [summaries.get((cell, method)) for cell in cells]
             if not any(found):
                 continue
@@ -132,8 +135,8 @@ def _title(line: tuple[Any, ...]) -> str:
 def _best(summaries: Summaries, cell: Cell) -> str | None:
     fair = {
         name: summaries[cell, name].mean
-        for name, method in METHODS.items()
-        if not method.sees_labels and (cell, name) in summaries
+        for name in _SHOWN
+        if name not in _SEE_LABELS and (cell, name) in summaries
     }
     return max(fair, key=lambda name: fair[name]) if fair else None
 
@@ -154,7 +157,7 @@ def comparisons(rows: Sequence[Row], reference: str = "lmmcm") -> list[str]:
     summaries = summarise(rows)
     ours = {cell: s.mean for (cell, name), s in summaries.items() if name == reference}
     sentences = []
-    for method in METHODS:
+    for method in _SHOWN:
         theirs = {cell: s.mean for (cell, name), s in summaries.items() if name == method}
         if method != reference:
             sentences += _compare(ours, theirs, reference, method)
@@ -213,7 +216,7 @@ def draw_figure(rows: Sequence[Row], path: Path) -> None:
     for axes in grid.flat:
         handles, names = axes.get_legend_handles_labels()
         shown.update(zip(names, handles, strict=True))
-    legend = {name: shown[name] for name in METHODS if name in shown}
+    legend = {name: shown[name] for name in _SHOWN if name in shown}
     legend["the paper's"] = Line2D([], [], color="0.4", marker="o", fillstyle="none", linestyle="")
     figure.legend(
         legend.values(),
@@ -226,7 +229,7 @@ def draw_figure(rows: Sequence[Row], path: Path) -> None:
 
 
 def _draw_panel(axes: Any, line: tuple[Any, ...], summaries: Summaries) -> None:
-    for number, method in enumerate(METHODS):
+    for number, method in enumerate(_SHOWN):
         cells = sorted(cell for cell, name in summaries if name == method and cell.line == line)
         if not cells:
             continue
@@ -241,7 +244,7 @@ def _draw_panel(axes: Any, line: tuple[Any, ...], summaries: Summaries) -> None:
             marker="o",
             capsize=2,
             label=method,
-            linestyle="--" if METHODS[method].sees_labels else "-",
+            linestyle="--" if method in _SEE_LABELS else "-",
         )
         paper = {c.bag_size: paper_summary(c, method) for c in cells if method != "lmmcm-paper"}
         points = {size: s.mean for size, s in paper.items() if s is not None}

@@ -1,4 +1,4 @@
-"""Whether bag means follow the proportions, which is what everything rests on."""
+"""Whether bag means follow the proportions, which is what estimates rest on."""
 
 from __future__ import annotations
 

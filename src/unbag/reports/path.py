@@ -7,10 +7,13 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import rankdata
 
 from unbag.reports.display import (
     BLUE,
     FAINT,
+    GREEN,
+    MARKERS,
     ORANGE,
     Display,
     add_legend,
@@ -18,6 +21,9 @@ from unbag.reports.display import (
     make_axes,
     make_frame,
 )
+
+# By what penalties are chosen where the likelihood of counts is minimised, in this order.
+_OF_LIKELIHOODS = ("the likelihood of counts", "the likelihood of rows")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -29,9 +35,12 @@ class PathDisplay(Display):
     alphas : ndarray of shape (n_alphas,)
         Penalties, the strongest first.
     risks : ndarray of shape (n_alphas,) or (n_folds, n_alphas)
-        Corrected risk on bags that were held out: of all folds together, or of each fold.
+        Risk on bags that were held out: of all folds together, or of each fold. Of several
+        criteria there is one such table each, along the first axis.
     alpha : float
-        The chosen one, where the (mean) risk is least.
+        The chosen one, where the (mean) risk is least, or the sum of the ranks by several.
+    criteria : tuple of str
+        What several criteria are called; empty for one.
 
     Examples
     --------
@@ -48,6 +57,7 @@ class PathDisplay(Display):
     alphas: NDArray[np.float64]
     risks: NDArray[np.float64]
     alpha: float
+    criteria: tuple[str, ...] = ()
 
     @classmethod
     def from_estimator(cls, estimator: Any) -> Self:
@@ -58,14 +68,35 @@ class PathDisplay(Display):
                 f"{type(estimator).__name__} has no path: it is not fitted, or it does not choose "
                 "its penalty among several, as KernelMCMClassifierCV does."
             )
+        risks = np.asarray(model.selection_risks_)
+        several = risks.ndim > (2 if getattr(model, "selection", None) == "folds" else 1)
         return cls(
-            np.asarray(model.alphas_), np.asarray(model.selection_risks_), float(model.alpha_)
+            np.asarray(model.alphas_),
+            risks,
+            float(model.alpha_),
+            _OF_LIKELIHOODS if several else (),
         )
+
+    @property
+    def by_criterion(self) -> dict[str, NDArray[np.float64]]:
+        """Every criterion over the penalties, by its name; the mean if there are folds."""
+        tables = self.risks if self.criteria else self.risks[None]
+        names = self.criteria or ("risk",)
+        means = (table if table.ndim == 1 else table.mean(axis=0) for table in tables)
+        return dict(zip(names, means, strict=True))
 
     @property
     def criterion(self) -> NDArray[np.float64]:
         """The number by which the penalty is chosen."""
-        return self.risks if self.risks.ndim == 1 else self.risks.mean(axis=0)
+        found = list(self.by_criterion.values())
+        ranks = rankdata(found, method="min", axis=1)
+        return found[0] if len(found) == 1 else ranks.sum(axis=0).astype(float)
+
+    @property
+    def _by_fold(self) -> NDArray[np.float64]:
+        """The only criterion by fold, if it is known; several are too many to show."""
+        shown = not self.criteria and self.risks.ndim == 2
+        return self.risks if shown else np.empty((0, len(self.alphas)))
 
     @property
     def edge(self) -> str:
@@ -75,34 +106,40 @@ class PathDisplay(Display):
         return "strongest" if self.alpha == self.alphas.max() else "weakest"
 
     def frame(self) -> Any:
-        """One row per penalty: the criterion, that of each fold if known, and the choice."""
-        by_fold = self.risks if self.risks.ndim == 2 else self.risks[:0]
-        folds = {f"fold {k + 1}": row for k, row in enumerate(by_fold)}
-        columns = {"alpha": self.alphas, "criterion": self.criterion, **folds}
+        """One row per penalty: the criterion, what it is made of if known, and the choice."""
+        parts = {f"fold {k + 1}": row for k, row in enumerate(self._by_fold)}
+        parts |= self.by_criterion if self.criteria else {}
+        columns = {"alpha": self.alphas, "criterion": self.criterion, **parts}
         return make_frame({**columns, "chosen": self.alphas == self.alpha})
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the criterion over the penalties and return the axes."""
+        """Draw the criterion over the penalties and return the axes.
+
+        Several criteria are drawn from the best of each, 0, to the worst, 1.
+        """
         ax = make_axes(ax)
-        if self.risks.ndim == 2:
-            for k, row in enumerate(self.risks):
-                label = "single folds" if k == 0 else None
-                ax.plot(self.alphas, row, color=FAINT, linewidth=1, zorder=1, label=label)
-        ax.plot(self.alphas, self.criterion, color=BLUE, marker="o", markersize=4)
-        best = self.criterion[np.argmin(np.abs(self.alphas - self.alpha))]
+        for k, row in enumerate(self._by_fold):
+            label = "single folds" if k == 0 else None
+            ax.plot(self.alphas, row, color=FAINT, linewidth=1, zorder=1, label=label)
+        chosen = int(np.argmin(np.abs(self.alphas - self.alpha)))
+        mark = {"color": ORANGE, "markersize": 8, "label": f"chosen: {self.alpha:.2g}"}
         ax.axvline(self.alpha, color=ORANGE, linestyle="--", linewidth=1)
-        ax.plot(
-            [self.alpha],
-            [best],
-            "D",
-            color=ORANGE,
-            markersize=8,
-            label=f"chosen: {self.alpha:.2g}",
-        )
+        lines = zip(self.by_criterion.items(), (BLUE, GREEN), MARKERS, strict=False)
+        for (name, values), colour, marker in lines:
+            label = None
+            if self.criteria:
+                values, label = (values - values.min()) / (np.ptp(values) or 1.0), name
+            ax.plot(self.alphas, values, color=colour, marker=marker, markersize=4, label=label)
+            ax.plot([self.alpha], [values[chosen]], "D", **mark)
+            mark["label"] = None
         ax.set_xscale("log")
         ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
         ax.xaxis.set_minor_formatter(lambda *_: "")
-        ax.set(xlabel="penalty α (right: simpler model)", ylabel="risk on held-out bags")
+        worst = "on held-out bags (best: 0, worst: 1)"
+        ax.set(
+            xlabel="penalty α (right: simpler model)",
+            ylabel=worst if self.criteria else "risk on held-out bags",
+        )
         add_legend(ax)
         return finish(ax)
 
@@ -110,7 +147,7 @@ class PathDisplay(Display):
         lines = [f"Penalty {self.alpha:.3g} chosen among {len(self.alphas)}."]
         for alpha, risk in zip(self.alphas, self.criterion, strict=True):
             mark = "  <- chosen" if alpha == self.alpha else ""
-            lines.append(f"  {alpha:10.3g}  {risk:.5f}{mark}")
+            lines.append(f"  {alpha:10.3g}  {risk:.5g}{mark}")
         return "\n".join(lines)
 
 

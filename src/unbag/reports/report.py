@@ -40,6 +40,7 @@ from unbag.reports.sections import (
     bags_section,
     bags_tile,
     class_names,
+    effect_findings,
     pairing_section,
     path_section,
     reliability_section,
@@ -216,7 +217,9 @@ def fit_report(
     sections = [
         _with_convergence(performance_section(evaluation, bags, roc, labels), model),
         bags_section(shape),
-        assumption_section(tests, shown_tests, notes),
+        assumption_section(
+            tests, shown_tests, notes, effect_findings(_last(model), bags, evaluation)
+        ),
     ]
     reliability = _reliability(y, evaluation)
     if not isinstance(reliability, str):

@@ -9,8 +9,10 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from unbag.assumption import AssumptionTest
+from unbag.bag_effects import describe_effect, effect_of_scores
 from unbag.bags import Bags
 from unbag.information import BagInformation
+from unbag.metrics import Evaluation
 from unbag.reports.assumption import AssumptionDisplay
 from unbag.reports.bags import BagsDisplay
 from unbag.reports.content import Finding, Picture, Section, Table, Tile
@@ -142,16 +144,21 @@ def _finer_table(information: BagInformation) -> Table:
 
 
 def assumption_section(
-    tests: dict[str, AssumptionTest | str], displays: list[AssumptionDisplay], notes: list[str]
+    tests: dict[str, AssumptionTest | str],
+    displays: list[AssumptionDisplay],
+    notes: list[str],
+    effects: list[Finding],
 ) -> Section:
     """Tell whether instances of a class are alike in all bags, as far as can be seen.
 
-    ``tests`` holds for each thing that was tested the result, or why there is none.
+    ``tests`` holds for each thing that was tested the result, or why there is none, and
+    ``effects`` what is known of bag effects.
     """
     findings = [
         Finding(
-            "Everything here rests on one assumption: an instance of a class looks the same in "
-            "whatever bag it is. If so, the mean of any column over a bag follows its proportions."
+            "The estimates on this page rest on one assumption: an instance of a class looks the "
+            "same in whatever bag it is. If so, the mean of any column over a bag follows its "
+            "proportions."
         )
     ]
     tables: list[Table] = []
@@ -172,6 +179,7 @@ def assumption_section(
             findings.append(Finding(f"{what}: {_lower(test.summary)}", "good"))
         findings += [Finding(note, "note") for note in test.notes]
     findings += [Finding(note, "note") for note in notes]
+    findings += effects
     pictures = [
         Picture(
             display.plot,
@@ -189,6 +197,27 @@ def assumption_section(
         tuple(pictures),
         tuple(tables),
     )
+
+
+def effect_findings(model: Any, bags: Bags, evaluation: Evaluation) -> list[Finding]:
+    """Tell what the features leave unexplained between bags, and what kind of bags they are.
+
+    ``model`` was trained on the likelihood of counts; of others nothing is known.
+    """
+    effect = None if bags.labelled.all() else describe_effect(model, bags)
+    if effect is None:
+        return []
+    text = (
+        "The model was trained on the likelihood of the counts, which does not need that "
+        "assumption: it is right as well if rows that look the same have the same odds in all "
+        f"bags. {effect[:1].upper()}{effect[1:]}."
+    )
+    findings = [Finding(text, "note" if model.bag_effect_ > 0 else "plain")]
+    prior = getattr(model, "class_prior_", np.full(bags.n_classes, 1 / bags.n_classes))
+    found = effect_of_scores(bags, evaluation.scores, prior)
+    if found.world is not None:
+        findings.append(Finding(found.hint, "note" if found.world == "odds" else "plain"))
+    return findings
 
 
 def assumption_tile(tests: dict[str, AssumptionTest | str]) -> Tile:
@@ -273,9 +302,12 @@ def reliability_section(display: ReliabilityDisplay | str) -> Section:
 def path_section(display: PathDisplay) -> Section:
     """Tell how the penalty was chosen."""
     low, high = display.alphas.min(), display.alphas.max()
+    best = "had the least risk on bags held out, estimated without labels"
+    if display.criteria:
+        best = f"was best on bags held out, by {' and '.join(display.criteria)} together"
     text = (
         f"Of {counted(len(display.alphas), 'penalty', 'penalties')} from {low:.2g} to {high:.2g}, "
-        f"{display.alpha:.2g} had the least risk on bags held out, estimated without labels."
+        f"{display.alpha:.2g} {best}."
     )
     findings = [Finding(text)]
     if display.edge:
@@ -285,8 +317,9 @@ def path_section(display: PathDisplay) -> Section:
             "(parameter alphas)."
         )
         findings.append(Finding(text, "note"))
-    caption = "The risk by which the penalty is chosen. Towards the right models become simpler."
-    picture = Picture(display.plot, caption, f"Risk over penalties, least at {display.alpha:.2g}.")
+    what = "What the penalty is chosen by" if display.criteria else "The risk on bags held out"
+    caption = f"{what}. Towards the right models become simpler."
+    picture = Picture(display.plot, caption, f"{what}, best at {display.alpha:.2g}.")
     return Section("penalty", "How was the penalty chosen?", tuple(findings), (picture,))
 
 
@@ -300,7 +333,9 @@ def pairing_section(display: PairingDisplay, share: float | None, model: Any) ->
     )
     if share is not None:
         text += f" Pairs keep {percent(share)} of the information that the bags hold."
-    if getattr(model, "weights", None) == "least_squares":
+    if getattr(model, "objective_", "corrected") != "corrected":
+        text += " This model does not pair bags: its likelihood uses all of it."
+    elif getattr(model, "weights", None) == "least_squares":
         text += " This model does not pair bags: its least-squares weights use all of it."
     elif getattr(model, "weights", None) == "pairs":
         text += " This model was trained on pairs."

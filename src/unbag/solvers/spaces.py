@@ -45,35 +45,50 @@ class FunctionSpace(Protocol):
 
 
 class KernelSpace:
-    """f = Σ_j α_j k(·, x_j) with the inner product of the RKHS, ⟨u, v⟩ = uᵀ K v.
+    """f = Σ_j α_j k(·, x_j) + b with the inner product of the RKHS, ⟨u, v⟩ = uᵀ K v + u_b v_b.
 
-    The scores are K α, which is the dual itself, and the gradient of φ(f) is Σ_j φ'_j k(·, x_j):
-    its coefficients are φ' with no factor K. So an iteration needs one product with K.
+    The scores are K α + b, which is the dual itself but for b, and the gradient of φ(f) is
+    Σ_j φ'_j k(·, x_j) and, in b, Σ_j φ'_j: its coefficients are φ' with no factor K. So an
+    iteration needs one product with K. The intercept b is not penalised, and may be left out.
     """
 
     self_dual = False
 
-    def __init__(self, K: Array, n_outputs: int) -> None:
+    def __init__(self, K: Array, n_outputs: int, fit_intercept: bool = False) -> None:
         self.like = K
         self._n = K.shape[0]
+        self._width = self._n + fit_intercept
         self._outputs = n_outputs
-        self.n_coefficients = n_outputs * self._n
+        self._intercept = fit_intercept
+        self.n_coefficients = n_outputs * self._width
+        self._penalised = _all_but_intercepts(self._n, n_outputs, fit_intercept, K)
 
     def dual(self, theta: Array) -> Array:  # noqa: D102
         xp = array_namespace(theta)
-        rows = xp.reshape(theta, (-1, self._n))
+        rows = xp.reshape(theta, (-1, self._width))
         # K is symmetric, so that rows @ K is K @ columns
-        return xp.reshape(rows @ self.like, theta.shape)
+        product = rows[:, : self._n] @ self.like
+        if self._intercept:
+            product = xp.concat([product, rows[:, self._n :]], axis=1)
+        return xp.reshape(product, theta.shape)
 
     def scores(self, theta: Array, image: Array) -> Array:  # noqa: ARG002, D102
-        return array_namespace(image).reshape(image, (-1, self._outputs, self._n))
+        xp = array_namespace(image)
+        if not self._intercept:
+            return xp.reshape(image, (-1, self._outputs, self._n))
+        rows = xp.reshape(image, (-1, self._outputs, self._width))
+        return rows[:, :, : self._n] + rows[:, :, self._n :]
 
     def gradient(self, score_gradient: Array) -> Array:  # noqa: D102
         xp = array_namespace(score_gradient)
+        if self._intercept:
+            total = xp.sum(score_gradient, axis=2, keepdims=True, dtype=xp.float64)
+            total = xp.astype(total, score_gradient.dtype, copy=False)
+            score_gradient = xp.concat([score_gradient, total], axis=2)
         return xp.reshape(score_gradient, (-1, self.n_coefficients))
 
     def penalised(self, theta: Array) -> Array:  # noqa: D102
-        return theta
+        return theta * self._penalised if self._intercept else theta
 
 
 class LinearSpace:
@@ -96,9 +111,7 @@ class LinearSpace:
         self._intercept = fit_intercept
         self.n_coefficients = n_outputs * (self._d + fit_intercept)
         self.like: Array = getattr(X, "data", X) if issparse(X) else X
-        penalised = np.ones((n_outputs, self._d + fit_intercept))
-        penalised[:, self._d :] = 0
-        self._penalised = beside(penalised.reshape(-1), self.like)
+        self._penalised = _all_but_intercepts(self._d, n_outputs, fit_intercept, self.like)
 
     def dual(self, theta: Array) -> Array:  # noqa: D102
         return theta
@@ -126,3 +139,10 @@ class LinearSpace:
 
     def penalised(self, theta: Array) -> Array:  # noqa: D102
         return theta * self._penalised if self._intercept else theta
+
+
+def _all_but_intercepts(n: int, n_outputs: int, fit_intercept: bool, like: Array) -> Array:
+    """1 for the coefficients that the penalty sees, 0 for the last of every output."""
+    penalised = np.ones((n_outputs, n + fit_intercept))
+    penalised[:, n:] = 0
+    return beside(penalised.reshape(-1), like)
