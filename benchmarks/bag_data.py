@@ -136,6 +136,16 @@ def load_natural(task: str) -> tuple[Features, Labels, NDArray[Any]]:
     bag : ndarray of shape (n_rows,)
         The bag of each row.
     """
+    features, labels, bag = natural_frame(task)
+    if task in ("votes", "demographics"):
+        # answers on scales of a few steps: an unknown one is one more answer
+        scales = features.columns.difference(_VOTES_AS_NUMBERS)
+        features = features.astype(dict.fromkeys(scales, str))
+    return encode(features), labels, bag
+
+
+def natural_frame(task: str) -> tuple[pd.DataFrame, Labels, NDArray[Any]]:
+    """Load the same with its columns as they are: features, labels and bags."""
     _check_name(task, NATURAL)
     source = {"demographics": "votes"}.get(task, task.split("-")[0])
     frame = pd.read_csv(_find(f"natural/{source}.csv.xz"))
@@ -157,10 +167,7 @@ def load_natural(task: str) -> tuple[Features, Labels, NDArray[Any]]:
         features = frame.drop(columns=["state", "votetrump"])
         if task == "demographics":
             features = features.drop(columns=list(_ATTITUDES))
-        # answers on scales of a few steps: an unknown one is one more answer
-        scales = features.columns.difference(_VOTES_AS_NUMBERS)
-        features = features.astype(dict.fromkeys(scales, str))
-    return encode(features), labels.to_numpy(dtype=np.int64), bag
+    return features, labels.to_numpy(dtype=np.int64), np.asarray(bag)
 
 
 def load_landscape(name: str) -> tuple[Features, Labels, NDArray[np.int64]]:

@@ -86,6 +86,7 @@ def excess_error(data: Any, model: str, **options: Any) -> float:
     n_pairs = len(data.true_proportions) // 2
     classifier = LinearMCMClassifier(
         0.05 * n_pairs**-0.25,
+        objective="corrected",
         bag_model=bag_model_of(model),
         correction="none",
         **options,

@@ -175,7 +175,7 @@ def print_peak(device: str | None) -> None:
 def agree(device: str | None, precision: str) -> None:
     for dataset in ("adult", "magic"):
         trial = make_trial(Setting(dataset, (0.0, 0.5), 32), 100)
-        for objective in ("corrected", "combined"):
+        for objective in ("corrected", "likelihood"):
             here, there = (
                 KernelMCMClassifierCV(
                     objective=objective, device=name, precision=precision, tol=1e-5
