@@ -66,7 +66,7 @@ def fit_odds(rng: Any, kind: str, size: int) -> float:
 
 
 def slope(x: Any, y: Any, bag_effect: Any) -> float:
-    model = LinearMCMClassifier(alpha=1e-9, bag_effect=bag_effect, tol=1e-6)
+    model = LinearMCMClassifier(alpha=1e-9, objective="likelihood", bag_effect=bag_effect, tol=1e-6)
     return float(model.fit(x[:, None], y).coef_[0, 0])
 
 

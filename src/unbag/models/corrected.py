@@ -81,7 +81,9 @@ class CorrectedRiskClassifier(ObjectiveClassifier):
         obstacle = self._why_no_likelihood()
         if self.objective == "auto":
             asked_for = self.weights == "pairs" or self.merge is not None
-            if obstacle or asked_for or self.bag_model == "bags":
+            # where classes keep their look, noise weighs counts by how often bags have them, which
+            # the likelihood does not know: docs/likelihood.md
+            if obstacle or asked_for or self.bag_model == "bags" or bags.noise is not None:
                 return "corrected"
             # labels that no counts describe were drawn from the shares
             return "forward" if impossible_counts(bags).any() else "likelihood"

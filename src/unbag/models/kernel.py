@@ -113,7 +113,8 @@ class KernelMCMClassifier(KernelModel, CorrectedRiskClassifier, FitMixin):
         "corrected": the paper's risk R, from bags alone an unbiased estimate of the risk that
         labels would give (:mod:`unbag.risk`). The last two rest on classes that keep their look.
         "auto" is "likelihood", but "forward" if shares are not those of whole counts, and
-        "corrected" for what only that can do: other losses, a class prior of zero,
+        "corrected" for noisy shares (the likelihood takes noise too, but then only where rows keep
+        their odds) and for what only that can do: other losses, a class prior of zero,
         ``weights="pairs"``, ``merge`` and ``bag_model="bags"``.
     bag_effect : "auto" or float, default="auto"
         Variance τ² of what the shares of bags differ by beyond their rows, in units of q(1 − q)
