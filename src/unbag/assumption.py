@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from unbag._text import listing, p_text
 from unbag.bags import SAME_PROPORTION, Bags, bag_name, check_bag_target
 from unbag.decontamination import check_contrast
 from unbag.lack_of_fit import LackOfFit, Moments, Plane
@@ -58,6 +59,28 @@ class AssumptionTest:
     bags: dict[str, NDArray[Any]]
     summary: str
     notes: tuple[str, ...]
+
+    @property
+    def worst_feature(self) -> str:
+        """The column that speaks most against the assumption: in its means, or by one bag."""
+        p, first = self.features["adjusted_p_value"], self.bags["adjusted_p_value"]
+        if len(first) and first[0] < np.nanmin(p):
+            return str(self.bags["feature"][0])
+        return str(self.features["feature"][int(np.nanargmin(self.features["p_value"]))])
+
+    @property
+    def brief(self) -> str:
+        """The finding in half a sentence."""
+        off = self.features["adjusted_p_value"] <= self.level
+        if not self.reject:
+            return f"bag means follow the proportions ({p_text(self.p_value)} at the least)"
+        if not off.any():
+            return f"means of single bags do not follow the proportions ({p_text(self.p_value)})"
+        worst = np.argsort(self.features["p_value"], kind="stable")[: off.sum()]
+        names = listing(self.features["feature"][worst], 3)
+        tested = np.isfinite(self.features["p_value"]).sum()
+        which = "" if tested == 1 else f" of {off.sum()} of {tested} ({names})"
+        return f"bag means{which} do not follow the proportions, {p_text(self.p_value)}"
 
     def frame(self, table: Literal["features", "bags"] = "features") -> Any:
         """Give one of the two tables as a pandas DataFrame."""
@@ -161,7 +184,7 @@ def assumption_test(
     if len(skipped) == len(names):
         raise ValueError("Every column is constant, so that there is nothing to test.")
     if skipped:
-        notes.append(f"Constant and left out: {_listing(skipped)}.")
+        notes.append(f"Constant and left out: {listing(skipped)}.")
     return tables.result(names, bags, level, notes)
 
 
@@ -222,7 +245,7 @@ class _Tables:
         if steep.any():
             notes.append(
                 "Bag means follow the proportions more steeply than values within bags are apart, "
-                f"which a mixture of classes cannot do: {_listing(list(names[steep]))}."
+                f"which a mixture of classes cannot do: {listing(list(names[steep]))}."
             )
         smallest = min(np.nanmin(features["adjusted_p_value"]), np.nanmin(adjusted))
         return AssumptionTest(
@@ -278,7 +301,7 @@ def _planes(bags: Bags, groups: ArrayLike | None) -> tuple[Bags, list[Plane], li
             "more than one row in some of them; nothing can be tested."
         )
     if silent:
-        notes.append(f"Groups of too few or too similar bags say nothing: {_listing(silent)}.")
+        notes.append(f"Groups of too few or too similar bags say nothing: {listing(silent)}.")
     return bags, planes, notes
 
 
@@ -352,33 +375,24 @@ def _summary(features: dict[str, Any], bags: dict[str, Any], level: float) -> st
     p = features["adjusted_p_value"]
     off = np.argsort(np.where(tested, p, np.inf), kind="stable")[: np.sum(p[tested] <= level)]
     standing = bags["bag"][bags["adjusted_p_value"] <= level]
-    worst = [f"{features['feature'][j]} ({_p_text(p[j])})" for j in off]
+    worst = [f"{features['feature'][j]} ({p_text(p[j])})" for j in off]
     if len(off) == 0 and len(standing) == 0:
         drift = np.median(features["detectable_drift"][tested])
         return (
-            f"Nothing speaks against the assumption ({_p_text(np.min(p[tested]))} at the least): "
+            f"Nothing speaks against the assumption ({p_text(np.min(p[tested]))} at the least): "
             f"bag means follow the proportions. Drifts of typically more than about {drift:.2g} "
             "standard deviations in all bags would have been seen."
         )
     sentence = (
         f"The bag means of {len(off)} of {tested.sum()} features do not follow the proportions: "
-        f"{_listing(worst)}."
+        f"{listing(worst)}."
         if len(off)
         else "As a whole the bag means follow the proportions, but single bags do not."
     )
     if len(standing) == 0:
         return sentence + " No single bag stands out."
-    named = _listing([bag_name(bag) for bag in standing])
+    named = listing([bag_name(bag) for bag in standing])
     return sentence + f" Bags that stand out, the worst first: {named}."
-
-
-def _p_text(p: float) -> str:
-    return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
-
-
-def _listing(names: list[str]) -> str:
-    more = len(names) - _LISTED
-    return ", ".join(names[:_LISTED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _table(columns: dict[str, NDArray[Any]], rows: NDArray[np.intp]) -> list[str]:

@@ -84,6 +84,8 @@ class BagEffect:
         Standard error of β.
     slope_of_looks : float
         β*, what β would be about if classes kept their look.
+    free_slope : float
+        β without the bound of 1: less where chances promise more than held-out bags keep.
     """
 
     variance: float
@@ -93,6 +95,7 @@ class BagEffect:
     share: float
     slope_error: float = np.inf
     slope_of_looks: float = np.nan
+    free_slope: float = np.nan
 
     @property
     def present(self) -> bool:
@@ -261,7 +264,8 @@ def effect_of_means(
     error = few * np.sqrt(weights**4 @ (excess - variance) ** 2) / (weights @ weights)
     low, high = variance - _NORMAL_95 * error, variance + _NORMAL_95 * error
     square = (explained**2).sum(axis=1)
-    pulls = (apart * explained).sum(axis=1) - slope * square
+    free_slope = float(weights @ (apart * explained).sum(axis=1) / max(along, _ROUNDING))
+    pulls = (apart * explained).sum(axis=1) - free_slope * square
     slope_error = few * np.sqrt(weights**2 @ pulls**2) / max(weights @ square, _ROUNDING)
     # how well chances tell classes apart
     told = 1 - float(np.average(chance * sizes, weights=sizes))
@@ -275,4 +279,5 @@ def effect_of_means(
         share=focus,
         slope_error=float(slope_error),
         slope_of_looks=float(between / around) if told > 0 and around > 0 else np.nan,
+        free_slope=free_slope,
     )

@@ -34,8 +34,14 @@ def test_on_new_bags(run, halves, frames):
     visits, regions = frames
     rows = visits["region"].isin(regions["region"][1::2])
     X, y = bags_from_frame(visits[rows], regions[1::2], on="region", proportion="rate")
-    scores = load_model(halves / "half.unbag").model.decision_function(X)
-    assert result.stdout == f"{evaluate(y, scores)}\n"
+    model = load_model(halves / "half.unbag").model
+    expected = evaluate(
+        y,
+        model.decision_function(X),
+        X=model[:-1].transform(X),
+        probabilities=model.predict_proba(X),
+    )
+    assert result.stdout == f"{expected}\n"
     assert result.stderr == ""
 
 
@@ -45,6 +51,8 @@ def test_json(call, halves):
     result = call("evaluate", halves / "half.unbag", *tables, *known)
     found = json.loads(result.stdout)
     assert (found["n_bags"], found["folds"]) == (12, None)
+    assert found["verdict"]["name"] in ("supported", "doubtful", "refuted")
+    assert set(found["worlds"]) == {"looks", "odds", "any"}
     area = found["estimates"]["roc_auc"]
     assert area["low"] < area["value"] < area["high"]
     assert np.isfinite(area["standard_error"])

@@ -65,7 +65,7 @@ def test_evaluation_holds_what_single_estimates_give():
     )
     assert found.roc.tpr[-1] == pytest.approx(1.0)
     table = found.frame()
-    assert list(table.columns) == ["value", "standard_error", "low", "high"]
+    assert list(table.columns) == ["value", "standard_error", "low", "high", "basis"]
     assert table.loc["roc_auc", "value"] == found["roc_auc"].value
     text = str(found)
     assert "30 bags (900 instances) without labels" in text

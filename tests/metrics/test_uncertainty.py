@@ -6,7 +6,7 @@ from scipy import stats
 
 from unbag import bag_target
 from unbag.datasets import add_count_noise, gaussian_auc, make_gaussian_bags
-from unbag.metrics import MEASURES, estimate
+from unbag.metrics import MEASURES, Estimate, estimate
 
 RNG = np.random.default_rng(0)
 LABELS = (RNG.uniform(size=600) < 0.4).astype(int)
@@ -127,14 +127,11 @@ def test_same_seed_same_interval():
     assert first != other
 
 
-def test_display_is_clipped_and_the_number_is_not():
-    y = bag_target(np.repeat([1, 2, 3], 2), np.repeat([0.4, 0.5, 0.6], 2))
-    found = estimate(
-        "roc_auc", y, [0.0, 0.1, 0.2, 0.3, 0.8, 0.9], method="analytic", bag_model="instances"
-    )
-    assert found.value > 1
-    assert str(found).startswith("1.0000 (")
-    assert "inf" not in str(found)
+def test_impossible_numbers_are_shown_as_they_are_and_limits_cut_to_what_is_possible():
+    assert str(Estimate(1.02, 0.04, 0.94, 1.1, 0.95)) == "1.0200 (0.9400 to 1.0000)"
+    # nothing of this is possible, so that nothing may look sure
+    assert str(Estimate(1.23, 0.04, 1.14, 1.32, 0.95)) == "1.2300 (1.1400 to 1.3200)"
+    assert str(Estimate(2.5, 1, 0.5, 4.5, 0.95, bounded=False)) == "2.5000 (0.5000 to 4.5000)"
 
 
 @pytest.mark.parametrize(

@@ -56,8 +56,15 @@ def run(options: argparse.Namespace) -> int:
             f"{options.aggregates} was said to have {given}"
         )
     scores = decision_scores(model, data.X)
+    chances = model.predict_proba(data.X) if hasattr(model, "predict_proba") else None
     with naming(options):
-        evaluation = evaluate(data.y, scores, random_state=options.seed)
+        evaluation = evaluate(
+            data.y,
+            scores,
+            X=model[:-1].transform(data.X),
+            probabilities=chances,
+            random_state=options.seed,
+        )
     evaluation = with_class_names(evaluation, names if given > 2 else None)
     if options.json:
         show_json(evaluation_record(evaluation))

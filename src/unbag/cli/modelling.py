@@ -15,7 +15,7 @@ from unbag.bags import check_bag_target
 from unbag.cli.data import MANY_ROWS, BagData
 from unbag.cli.output import say
 from unbag.features import make_features
-from unbag.metrics import Evaluation
+from unbag.metrics import Estimate, Evaluation
 from unbag.models import (
     CountEMClassifier,
     KernelMCMClassifierCV,
@@ -109,8 +109,12 @@ def with_class_names(evaluation: Evaluation, names: list[str] | None) -> Evaluat
     if names is None:
         return evaluation
     new = {f"recall of {number}": f"recall of {name}" for number, name in enumerate(names)}
-    estimates = {new.get(key, key): value for key, value in evaluation.estimates.items()}
-    return replace(evaluation, estimates=estimates)
+
+    def named(found: dict[str, Estimate]) -> dict[str, Estimate]:
+        return {new.get(key, key): value for key, value in found.items()}
+
+    worlds = {world: named(found) for world, found in evaluation.worlds.items()}
+    return replace(evaluation, estimates=named(evaluation.estimates), worlds=worlds)
 
 
 def evaluation_record(evaluation: Evaluation) -> dict[str, Any]:
@@ -121,5 +125,12 @@ def evaluation_record(evaluation: Evaluation) -> dict[str, Any]:
         "n_instances": evaluation.n_instances,
         "folds": None if fold is None else int(fold.max()) + 1,
         "threshold": evaluation.threshold,
-        "estimates": {name: asdict(value) for name, value in evaluation.estimates.items()},
+        "verdict": asdict(evaluation.verdict),
+        "estimates": _numbers(evaluation.estimates),
+        "worlds": {world: _numbers(found) for world, found in evaluation.worlds.items()},
     }
+
+
+def _numbers(estimates: dict[str, Estimate]) -> dict[str, Any]:
+    # the verdict is the same for all of them, and stands above
+    return {name: asdict(replace(value, verdict=None)) for name, value in estimates.items()}

@@ -14,20 +14,27 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import check_random_state
 
 from unbag.bags import BagModel
-from unbag.distributed.partitions import is_dask, partitions_of, share
+from unbag.distributed.partitions import Partitions, is_dask, partitions_of, share
 from unbag.distributed.table import BagTable, make_table, merge_summaries, summarise_target
-from unbag.metrics.curves import RocBand, tpr_at
-from unbag.metrics.evaluation import Evaluation, _measures
+from unbag.metrics import evaluation as local
+from unbag.metrics.curves import RocBand, span_bands, tpr_at
+from unbag.metrics.evaluation import Evaluation, what_to_measure, what_to_say
 from unbag.metrics.measures import CellTally, Measure, Tally, area_under_roc, predicted_shares
 from unbag.metrics.sample import Sample
 from unbag.metrics.uncertainty import Uncertainty
+from unbag.metrics.verdict import judge
 
 Floats = NDArray[np.float64]
 
 _FINE_CELLS = 2**16
 _COARSE_CELLS = 200
+
+# Rows that the verdict goes by, of no fewer bags than these.
+_JUDGED_ROWS = 200_000
+_JUDGED_BAGS = 50
 
 # Numbers in the table of coarse cells of all bags; many bags get fewer cells.
 _TABLE = 2**25
@@ -46,7 +53,9 @@ def evaluate(
 ) -> Evaluation:
     """Estimate from bags alone how good given scores are, for Dask collections.
 
-    What `unbag.metrics.evaluate` gives, with intervals by the bootstrap. Counts are exact, and so
+    What `unbag.metrics.evaluate` gives, with intervals by the bootstrap. The verdict, and what is
+    said in the place of estimates that it refutes, are those of up to 200,000 rows, of whole bags
+    drawn at random. Counts are exact, and so
     are all measures but the area under the ROC curve, which is that of scores rounded to 65,536
     cells; it is exact as well for no more instances than that in any partition and all together.
 
@@ -92,20 +101,64 @@ def evaluate(
     tables = both.reduce(count, join_counts, share(ruler)).tables(bags.sizes, bags.n_classes)
     measures = {
         name: _FromTables.of_confusion(measure, tables, sample)
-        for name, measure in _measures(sample, threshold, class_prior).items()
+        for name, measure in what_to_measure(sample, threshold, class_prior).items()
         if name != "roc_auc"
     }
     if two:
         measures = {"roc_auc": _FromTables.of_area(tables, sample), **measures}
+    looks = {name: uncertainty.of(measure, sample) for name, measure in measures.items()}
+    some = local.evaluate(
+        *_rows_of_some_bags(both, table, check_random_state(random_state)),
+        threshold=threshold,
+        class_prior=class_prior,
+        bag_model=bag_model,
+        level=level,
+        n_draws=n_draws,
+        random_state=random_state,
+    )
+    verdict = some.verdict
+    if some.witnesses:
+        verdict = judge(looks, some.tests, some.effect)
+    worlds = some.worlds | {"looks": looks}
+    roc = _roc_band(tables, sample, uncertainty) if two else None
+    if verdict.name != "supported" and roc is not None and some.roc is not None:
+        roc = some.roc if verdict.name == "refuted" else span_bands(roc, some.roc)
     return Evaluation(
-        estimates={name: uncertainty.of(measure, sample) for name, measure in measures.items()},
-        roc=_roc_band(tables, sample, uncertainty) if two else None,
+        verdict=verdict,
+        estimates=what_to_say(verdict, worlds),
+        worlds=worlds,
+        roc=roc,
         scores=scores,
         fold=None,
         threshold=threshold,
         n_bags=n_bags,
         n_instances=n_instances,
+        witnesses=some.witnesses,
+        effect=some.effect,
     )
+
+
+def _rows_of_some_bags(
+    both: Partitions, table: BagTable, rng: np.random.RandomState
+) -> tuple[NDArray[np.void], Floats]:
+    """Target and scores of whole bags drawn at random, for what needs rows: the verdict."""
+    sizes = table.bags.sizes
+    order = rng.permutation(len(sizes))
+    n_fit = int(np.searchsorted(np.cumsum(sizes[order]), _JUDGED_ROWS, side="right"))
+    chosen = np.zeros(len(sizes), dtype=bool)
+    chosen[order[: max(n_fit, _JUDGED_BAGS)]] = True
+    parts = both.gather(pick_rows, share((table, chosen)))
+    targets, scores = zip(*parts, strict=True)
+    return np.concatenate(targets), np.concatenate(scores)
+
+
+def pick_rows(
+    scores: Any, y: Any, wanted: tuple[BagTable, NDArray[np.bool_]]
+) -> tuple[NDArray[np.void], Floats]:
+    """Rows of one partition that belong to chosen bags."""
+    table, chosen = wanted
+    here = chosen[table.bags.index[table.find(y["bag"])]]
+    return np.asarray(y)[here], _one_column(scores, table.bags.n_classes)[here]
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ from unbag.metrics.curves import (
     roc_band,
     roc_curve,
 )
-from unbag.metrics.evaluation import Evaluation, cross_val_evaluate, evaluate
+from unbag.metrics.evaluation import Evaluation, cross_val_evaluate, estimate, evaluate
 from unbag.metrics.measures import MEASURES
 from unbag.metrics.reliability import (
     ReliabilityCurve,
@@ -21,6 +21,7 @@ from unbag.metrics.reliability import (
     calibration_error,
     reliability_curve,
 )
+from unbag.metrics.results import Estimate, Verdict
 from unbag.metrics.scores import (
     accuracy_score,
     balanced_accuracy_score,
@@ -32,7 +33,6 @@ from unbag.metrics.scores import (
     recall_score,
     roc_auc_score,
 )
-from unbag.metrics.uncertainty import Estimate, estimate
 
 __all__ = [
     "MEASURES",
@@ -40,6 +40,7 @@ __all__ = [
     "Evaluation",
     "ReliabilityCurve",
     "RocBand",
+    "Verdict",
     "accuracy_score",
     "balanced_accuracy_score",
     "best_threshold",

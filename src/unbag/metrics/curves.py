@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,8 +11,10 @@ from scipy.optimize import isotonic_regression
 
 from unbag.bags import BagModel
 from unbag.metrics.measures import CellTally, Floats, cell_shares, check_cost, score_cells
+from unbag.metrics.results import Estimate
 from unbag.metrics.sample import Sample, make_sample
-from unbag.metrics.uncertainty import Estimate, Uncertainty
+from unbag.metrics.uncertainty import Uncertainty
+from unbag.metrics.worlds import Kappas, SoftSample
 from unbag.risk import resolve_class_prior
 
 
@@ -110,6 +112,21 @@ def make_roc_band(sample: Sample, uncertainty: Uncertainty, n_points: int = 101)
     curves = np.stack([tpr_at(grid, *pair) for pair in rates])
     low, high = uncertainty.limits(curves, sample)
     return RocBand(grid, curve, np.clip(low, 0, 1), np.clip(high, 0, 1), uncertainty.level)
+
+
+def soft_roc_band(sample: Sample, kappas: Kappas, *, level: float) -> RocBand:
+    """Give the ROC curve for a range of κ (`unbag.metrics.worlds`), with what lies between."""
+    grid = np.linspace(0, 1, 101)
+    curves = []
+    for chances in kappas.chances:
+        (fpr, tpr), _ = _rates(SoftSample(sample.bags, sample.scores, chances))
+        curves.append(tpr_at(grid, fpr, tpr))
+    return RocBand(grid, curves[1], np.min(curves, axis=0), np.max(curves, axis=0), level)
+
+
+def span_bands(one: RocBand, other: RocBand) -> RocBand:
+    """Widen a band by another one."""
+    return replace(one, low=np.minimum(one.low, other.low), high=np.maximum(one.high, other.high))
 
 
 def best_threshold(

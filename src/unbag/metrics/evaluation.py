@@ -1,19 +1,40 @@
-"""Everything about a classifier at once, from bags that it did not see."""
+"""Everything about a classifier at once, from bags that it did not see.
+
+First a verdict on what estimates without labels assume (`unbag.metrics.verdict`), then what can be
+said: estimates by the weights W where that is borne out, and else ranges that need less
+(`unbag.metrics.worlds`).
+"""
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unbag.bags import BagModel
-from unbag.metrics.curves import RocBand, make_roc_band
-from unbag.metrics.measures import F1, Area, Cost, Measure, Precision, Rate
+from unbag.assumption import AssumptionTest
+from unbag.bag_effects import BagEffect
+from unbag.bags import BagModel, check_bag_target
+from unbag.metrics.curves import RocBand, make_roc_band, soft_roc_band, span_bands
+from unbag.metrics.measures import F1, Area, Cost, Precision, Rate, RowMeasure, get_measure
+from unbag.metrics.results import Basis, Estimate, Verdict
 from unbag.metrics.sample import Sample, make_sample
-from unbag.metrics.uncertainty import Estimate, IntervalMethod, Uncertainty
+from unbag.metrics.uncertainty import IntervalMethod, Uncertainty
+from unbag.metrics.verdict import judge, labels_verdict
+from unbag.metrics.witnesses import Witness, hear_columns, hear_features, hear_scores
+from unbag.metrics.worlds import STRAY, Kappas, Promise
 from unbag.model_selection import decision_scores, out_of_fold_scores
+
+# What estimates rest on, in words.
+_BASES = {
+    "looks": "if a class looks the same in all bags",
+    "odds": "if rows that look the same have the same odds in all bags",
+    "any": f"if scores tell rows of a bag apart between {STRAY:g} times worse and {STRAY:g} times "
+    "better than bags suggest",
+}
+_WIDTH = 96
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,8 +43,16 @@ class Evaluation:
 
     Attributes
     ----------
+    verdict : Verdict
+        Whether the bags bear out what estimates without labels assume.
     estimates : dict of str to Estimate
-        Each measure with its interval.
+        What can be said of each measure: by the weights W where the verdict is "supported", a
+        range that needs no such assumption where it is "refuted", and what spans both where it is
+        "doubtful".
+    worlds : dict of str to dict of str to Estimate
+        The same as each kind of bags would have it: "looks", if classes look the same in all
+        bags; "odds", if rows of the same look have the same odds in all of them; "any", with room
+        for effects of bags that go along with scores.
     roc : RocBand or None
         The ROC curve with its band, for two classes.
     scores : ndarray
@@ -32,15 +61,23 @@ class Evaluation:
         The fold that each row was held out in.
     threshold : float
     n_bags, n_instances : int
+    witnesses : tuple of Witness
+        Tests of the assumption, on scores and on features.
+    effect : BagEffect or None
+        How the shares of held-out bags follow what the scores promise.
     """
 
+    verdict: Verdict
     estimates: dict[str, Estimate]
+    worlds: dict[str, dict[str, Estimate]]
     roc: RocBand | None
     scores: NDArray[np.float64]
     fold: NDArray[np.intp] | None
     threshold: float
     n_bags: int
     n_instances: int
+    witnesses: tuple[Witness, ...] = ()
+    effect: BagEffect | None = None
 
     def __getitem__(self, measure: str) -> Estimate:
         if measure not in self.estimates:
@@ -48,11 +85,16 @@ class Evaluation:
             raise KeyError(f"There is no {measure!r} here; there are {known}.")
         return self.estimates[measure]
 
+    @property
+    def tests(self) -> dict[str, AssumptionTest | str]:
+        """Tests of the assumption by what was tested, or why there is none."""
+        return {witness.what: witness.test for witness in self.witnesses}
+
     def frame(self) -> Any:
         """One row per measure, as a pandas DataFrame."""
         import pandas as pd
 
-        columns = ("value", "standard_error", "low", "high")
+        columns = ("value", "standard_error", "low", "high", "basis")
         rows = {name: [getattr(e, c) for c in columns] for name, e in self.estimates.items()}
         return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
 
@@ -65,21 +107,111 @@ class Evaluation:
             else f", in {self.fold.max() + 1} folds, each scored by a model that did not see it"
         )
         lines = [
+            str(self.verdict),
+            "",
             f"Estimated from the proportions of {self.n_bags} bags "
             f"({self.n_instances} instances) without labels{folds}.",
+            *self._basis_lines(),
             f"{'':{width}}  estimate  {100 * level:g}% interval",
         ]
         for name, e in self.estimates.items():
-            value, low, high = np.clip([e.value, e.low, e.high], 0, 1)
-            note = "" if 0 <= e.value <= 1 else f"  (clipped; the estimate is {e.value:.4f})"
-            lines.append(f"{name:{width}}  {value:8.4f}  {low:.4f} to {high:.4f}{note}")
+            low, high = e.shown_limits
+            lines.append(f"{name:{width}}  {e.value:8.4f}  {low:.4f} to {high:.4f}")
         return "\n".join(lines)
+
+    def _basis_lines(self) -> list[str]:
+        basis = next(iter(self.estimates.values())).basis
+        if basis == "any":
+            return textwrap.wrap(f"What holds {_BASES['any']}:", _WIDTH)
+        if basis == "both":
+            text = f"What holds either {_BASES['looks']}, or {_BASES['any']}:"
+            return textwrap.wrap(text, _WIDTH)
+        return []
+
+
+def estimate(
+    measure: str | RowMeasure,
+    y: Any,
+    scores: ArrayLike,
+    *,
+    method: IntervalMethod = "bootstrap",
+    bag_model: BagModel = "bags",
+    level: float = 0.95,
+    n_draws: int = 1000,
+    random_state: Any = 0,
+    **options: Any,
+) -> Estimate:
+    """Estimate a measure of given scores from bags alone, with an interval.
+
+    What it rests on is checked, as far as scores alone can tell; `evaluate` with ``X`` sees more.
+
+    Parameters
+    ----------
+    measure : str
+        ``"roc_auc"``, ``"balanced_accuracy"``, ``"balanced_error"``, ``"accuracy"``, ``"cost"``,
+        ``"recall"``, ``"true_positive_rate"``, ``"false_positive_rate"``, ``"precision"``,
+        ``"f1"`` or ``"corrected_risk"``.
+    y : structured array from `unbag.bag_target`, or plain labels
+    scores : array-like of shape (n_instances,) or (n_instances, n_classes)
+        Decision function, by a model that did not see these bags; see `cross_val_evaluate`.
+    method : {"bootstrap", "analytic"}
+        Draw bags anew, or compute the variance by a formula.
+    bag_model : {"bags", "instances"}
+        What is independent. Under ``"bags"`` instances of a bag may depend on each other in any
+        way, and bags may stray from the assumption at random. ``"instances"`` trusts that
+        instances are drawn one by one: the better choice with few bags. Noisy proportions
+        always go by ``"bags"``, since noise hits a bag as a whole.
+    level : float, default=0.95
+        How often the interval should hold the truth.
+    n_draws : int, default=1000
+        Draws of the bootstrap.
+    random_state : int, RandomState or None, default=0
+        Of the bootstrap.
+    **options
+        Of the measure: ``threshold`` (default 0), ``class_prior``, ``cost``, ``loss``,
+        ``positive``.
+
+    Returns
+    -------
+    estimate : Estimate
+        With ``value``, ``standard_error``, ``low``, ``high``, and the ``verdict`` on what it
+        assumes. Where that is refuted, value and limits are those of a range that needs less
+        (`Evaluation`).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.metrics import estimate
+    >>> data = make_gaussian_bags(n_bags=40, bag_size=50, n_features=1, random_state=0)
+    >>> auc = estimate("roc_auc", data.y, data.X[:, 0])
+    >>> bool(auc.low < auc.value < auc.high)
+    True
+    """
+    uncertainty = Uncertainty(method, bag_model, level, n_draws, random_state)
+    sample = make_sample(y, scores)
+    chosen = get_measure(measure, options)
+    bounded = measure not in ("cost", "corrected_risk")
+    looks = uncertainty.of(chosen, sample, bounded=bounded)
+    if sample.bags.labelled.all():
+        return replace(looks, basis="labels", verdict=labels_verdict())
+    promise = Promise(sample.bags, sample.scores)
+    witness = hear_scores(y, sample.scores)
+    verdict = judge({str(measure): looks}, {witness.what: witness.test}, promise.effect)
+    if verdict.name == "supported":
+        return replace(looks, verdict=verdict)
+    bootstrap = replace(uncertainty, method="bootstrap")
+    wide = Kappas.whatever_the_bags(promise).estimate(chosen, sample, bootstrap, bounded=bounded)
+    worlds = {"looks": {"it": looks}, "any": {"it": replace(wide, basis="any")}}
+    return what_to_say(verdict, worlds)["it"]
 
 
 def evaluate(
     y: Any,
     scores: ArrayLike,
     *,
+    X: Any = None,
+    probabilities: ArrayLike | None = None,
     threshold: float = 0.0,
     class_prior: Any = "empirical",
     method: IntervalMethod = "bootstrap",
@@ -98,6 +230,11 @@ def evaluate(
     y : structured array from `unbag.bag_target`, or plain labels
     scores : array-like of shape (n_instances,) or (n_instances, n_classes)
         Decision function of every instance.
+    X : array, sparse matrix or data frame, optional
+        Features of the instances. Their bag means are the sharpest test of what estimates assume.
+    probabilities : array-like of shape (n_instances,) or (n_instances, n_classes), optional
+        What the model takes the chances of the classes to be. Without them scores are taken for
+        log-odds, as decision functions of models trained by a logistic loss are.
     threshold : float, default=0.0
         Above it the positive class is predicted.
     class_prior : {"empirical", "balanced"} or one number per class
@@ -121,33 +258,149 @@ def evaluate(
     """
     uncertainty = Uncertainty(method, bag_model, level, n_draws, random_state)
     sample = make_sample(y, scores)
-    return _evaluate(sample, sample, threshold, class_prior, uncertainty)
+    log_odds = sample.scores if probabilities is None else _log_odds(probabilities)
+    witnesses = [hear_scores(y, sample.scores)]
+    if X is not None:
+        witnesses.append(hear_columns(y, X))
+    rows = ScoredRows(sample, sample, Promise(sample.bags, log_odds), tuple(witnesses))
+    return evaluate_rows(rows, threshold, class_prior, uncertainty)
 
 
-def _evaluate(
-    sample: Sample, ranks: Sample, threshold: float, class_prior: Any, uncertainty: Uncertainty
+@dataclass(frozen=True, eq=False)
+class ScoredRows:
+    """What an evaluation goes by.
+
+    Attributes
+    ----------
+    sample, ranks : Sample
+        Scores that decide, and those that the ROC curve is of, which order as scores do.
+    promise : Promise
+        Log-odds of the same rows.
+    witnesses : tuple of Witness
+    """
+
+    sample: Sample
+    ranks: Sample
+    promise: Promise
+    witnesses: tuple[Witness, ...]
+
+    @classmethod
+    def held_out(
+        cls, y: Any, columns: NDArray[np.float64], fold: NDArray[np.intp], features: Witness
+    ) -> Self:
+        """Take what `HeldOut` says of the rows of all folds, and what features say."""
+        n_classes = check_bag_target(y).n_classes
+        if n_classes > 2:
+            scores, log_odds = columns[:, :n_classes], columns[:, n_classes:]
+            sample = ranks = make_sample(y, scores)
+            about_scores = hear_scores(y, scores, fold)
+        else:
+            scores, places, log_odds = columns.T
+            sample, ranks = make_sample(y, scores), make_sample(y, places)
+            # ranks can be compared between folds
+            about_scores = hear_scores(y, places)
+        scaled = bool(np.isfinite(log_odds).all())
+        promise = Promise(sample.bags, log_odds if scaled else sample.scores, scaled)
+        return cls(sample, ranks, promise, (about_scores, features))
+
+    def of(self, measure: str) -> Sample:
+        """Scores that a measure is of."""
+        return self.ranks if measure == "roc_auc" else self.sample
+
+
+def evaluate_rows(
+    rows: ScoredRows, threshold: float, class_prior: Any, uncertainty: Uncertainty
 ) -> Evaluation:
-    """Evaluate decisions by scores, and the ROC curve by ``ranks``, which order as scores do."""
-    measures = _measures(sample, threshold, class_prior)
-    estimates = {
-        name: uncertainty.of(measure, ranks if name == "roc_auc" else sample)
-        for name, measure in measures.items()
-    }
+    """Judge what the rows bear out, and say what follows."""
+    sample = rows.sample
+    measures = what_to_measure(sample, threshold, class_prior)
+    looks = {name: uncertainty.of(one, rows.of(name)) for name, one in measures.items()}
     two = sample.bags.n_classes == 2
-    return Evaluation(
-        estimates=estimates,
-        roc=make_roc_band(ranks, replace(uncertainty, method="bootstrap")) if two else None,
+    bootstrap = replace(uncertainty, method="bootstrap")
+    evaluation = Evaluation(
+        verdict=labels_verdict(),
+        estimates=looks,
+        worlds={"looks": looks},
+        roc=make_roc_band(rows.ranks, bootstrap) if two else None,
         scores=sample.scores,
         fold=None,
         threshold=threshold,
         n_bags=sample.bags.n_bags,
         n_instances=sample.bags.n_instances,
     )
+    if sample.bags.labelled.all():
+        said = {name: replace(one, basis="labels") for name, one in looks.items()}
+        return replace(evaluation, estimates=what_to_say(evaluation.verdict, {"looks": said}))
+    effect = rows.promise.effect if rows.promise.scaled else None
+    verdict = judge(looks, {one.what: one.test for one in rows.witnesses}, effect)
+    likely = Kappas.if_odds_hold(rows.promise)
+    wide = Kappas.whatever_the_bags(rows.promise)
+    worlds = {
+        "looks": looks,
+        "odds": _estimate(rows, measures, likely, "odds", bootstrap),
+        "any": _estimate(rows, measures, wide, "any", bootstrap),
+    }
+    roc = evaluation.roc
+    if verdict.name != "supported" and roc is not None:
+        soft = soft_roc_band(rows.ranks, wide, level=uncertainty.level)
+        roc = soft if verdict.name == "refuted" else span_bands(roc, soft)
+    return replace(
+        evaluation,
+        verdict=verdict,
+        estimates=what_to_say(verdict, worlds),
+        worlds=worlds,
+        roc=roc,
+        witnesses=rows.witnesses,
+        effect=effect,
+    )
 
 
-def _measures(sample: Sample, threshold: float, class_prior: Any) -> dict[str, Measure]:
+def _estimate(
+    rows: ScoredRows,
+    measures: dict[str, RowMeasure],
+    kappas: Kappas,
+    basis: Basis,
+    uncertainty: Uncertainty,
+) -> dict[str, Estimate]:
+    return {
+        name: replace(kappas.estimate(measure, rows.of(name), uncertainty), basis=basis)
+        for name, measure in measures.items()
+    }
+
+
+def what_to_say(verdict: Verdict, worlds: dict[str, dict[str, Estimate]]) -> dict[str, Estimate]:
+    """Choose, by the verdict, what is said of each measure."""
+    if verdict.name == "supported":
+        said = worlds["looks"]
+    elif verdict.name == "refuted":
+        said = worlds["any"]
+    else:
+        said = {name: _span(one, worlds["any"][name]) for name, one in worlds["looks"].items()}
+    return {name: replace(one, verdict=verdict) for name, one in said.items()}
+
+
+def _span(looks: Estimate, other: Estimate) -> Estimate:
+    """What holds whichever of two estimates is right."""
+    low, high = min(looks.low, other.low), max(looks.high, other.high)
+    possible = 0 <= looks.value <= 1 or not looks.bounded
+    value = looks.value if possible else other.value
+    error = looks.standard_error if possible else other.standard_error
+    return Estimate(value, error, low, high, looks.level, looks.bounded, "both")
+
+
+def _log_odds(probabilities: ArrayLike) -> NDArray[np.float64]:
+    """Log-odds of two classes, or logarithms of the probabilities of several."""
+    chances = np.clip(np.asarray(probabilities, dtype=float), 1e-15, 1 - 1e-15)
+    if chances.ndim == 1:
+        return np.log(chances) - np.log1p(-chances)
+    logs = np.log(chances)
+    return logs[:, 1] - logs[:, 0] if logs.shape[1] == 2 else logs
+
+
+def what_to_measure(sample: Sample, threshold: float, class_prior: Any) -> dict[str, RowMeasure]:
+    """Measures by name."""
     classes = sample.bags.classes
-    found: dict[str, Measure] = {
+    found: dict[str, RowMeasure] = {
         "balanced_accuracy": Cost(threshold, complement=True),
         "accuracy": Cost(threshold, class_prior, complement=True),
     }
@@ -170,6 +423,7 @@ def cross_val_evaluate(
     y: Any,
     *,
     cv: Any = 5,
+    feature_names: ArrayLike | None = None,
     threshold: float = 0.0,
     class_prior: Any = "empirical",
     method: IntervalMethod = "bootstrap",
@@ -196,6 +450,9 @@ def cross_val_evaluate(
     y : structured array from `unbag.bag_target`, or plain labels
     cv : int, splitter or iterable, default=5
         Folds of whole bags, each bag held out once; a number stands for `unbag.BagKFold`.
+    feature_names : sequence of str, optional
+        Names of what the model sees, for the test of the assumption; by default those of the data
+        frame or of the steps before it.
     threshold, class_prior, method, bag_model, level, n_draws, random_state
         See `evaluate`.
     n_jobs : int, optional
@@ -215,19 +472,16 @@ def cross_val_evaluate(
     """
     uncertainty = Uncertainty(method, bag_model, level, n_draws, random_state)
     columns, fold = out_of_fold_scores(
-        estimator, X, y, cv=cv, score=ScoreAndRank(X), n_jobs=n_jobs, verbose=verbose
+        estimator, X, y, cv=cv, score=HeldOut(X), n_jobs=n_jobs, verbose=verbose
     )
-    if columns.shape[1] > 2:
-        sample = ranks = make_sample(y, columns)
-    else:
-        sample, ranks = (make_sample(y, column) for column in columns.T)
-    evaluation = _evaluate(sample, ranks, threshold, class_prior, uncertainty)
-    return replace(evaluation, fold=fold)
+    about_features = hear_features(y, X, estimator, feature_names)
+    rows = ScoredRows.held_out(y, columns, fold, about_features)
+    return replace(evaluate_rows(rows, threshold, class_prior, uncertainty), fold=fold)
 
 
 @dataclass(frozen=True, eq=False)
-class ScoreAndRank:
-    """Scores of held-out instances, and for two classes their rank among those of all.
+class HeldOut:
+    """Scores of held-out instances, their rank among those of all, and their log-odds.
 
     Models of different folds score on scales of their own. The ROC curve of all folds together
     compares instances by where their own model sees them among all instances.
@@ -236,13 +490,22 @@ class ScoreAndRank:
     X: Any
 
     def __call__(self, model: Any, X: Any) -> NDArray[np.float64]:
-        """Score and rank what a fold holds out: shape (n_instances, 2)."""
+        """Score what a fold holds out.
+
+        Three columns for two classes: score, rank and log-odds. For several classes a column of
+        scores for each, then one of log-odds for each. Log-odds of a model without probabilities
+        are not a number.
+        """
         scores = _one_column(decision_scores(model, X))
+        if hasattr(model, "predict_proba"):
+            log_odds = _log_odds(model.predict_proba(X))
+        else:
+            log_odds = np.full_like(scores, np.nan)
         if scores.ndim == 2:
-            return scores
+            return np.hstack([scores, log_odds])
         everyone = np.sort(_one_column(decision_scores(model, self.X)))
         places = [np.searchsorted(everyone, scores, side) for side in ("left", "right")]
-        return np.column_stack([scores, np.mean(places, axis=0) / len(everyone)])
+        return np.column_stack([scores, np.mean(places, axis=0) / len(everyone), log_odds])
 
 
 def _one_column(scores: NDArray[np.float64]) -> NDArray[np.float64]:

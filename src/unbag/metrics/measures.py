@@ -52,6 +52,14 @@ class Tally(Protocol):
         ...
 
 
+class RowTally(Tally, Protocol):
+    """The same with the rows at hand."""
+
+    def sums(self, weights: Floats) -> Floats:
+        """Σ_j weights_j · s_j over the rows j of each bag: shape (n_bags, n_statistics)."""
+        ...
+
+
 class Measure(Protocol):
     """One measure of how good scores are."""
 
@@ -64,6 +72,14 @@ class Measure(Protocol):
         ...
 
     def tally(self, sample: Sample) -> Tally:
+        """Gather by bag what estimates from resampled bags need."""
+        ...
+
+
+class RowMeasure(Measure, Protocol):
+    """One that has the rows at hand."""
+
+    def tally(self, sample: Sample) -> RowTally:
         """Gather by bag what estimates from resampled bags need."""
         ...
 
@@ -86,6 +102,10 @@ class ValueTally:
         by_row = (weights / self.bags.sizes)[self.bags.index]
         return (self.statistics * by_row) @ self.statistics.T
 
+    def sums(self, weights: Floats) -> Floats:
+        """Σ_j weights_j · s_j over the rows j of each bag."""
+        return (self.bags.means(self.statistics * weights) * self.bags.sizes).T
+
     def value(self, means: Floats) -> Floats:
         """Measure for given class means."""
         return self.function(means)
@@ -95,12 +115,14 @@ class ValueTally:
 class CellTally:
     """Statistics that say in which cell an instance lies; counted, so that many cells are cheap.
 
-    ``offset`` is what sharing a cell takes from the value, and is put back.
+    ``offset`` is what sharing a cell takes from the value, and is put back; ``place`` is the cell
+    of every bag that each row lies in, counted through, where rows are at hand.
     """
 
     shares: Floats
     function: Callable[[Floats], Floats]
     offset: float = 0.0
+    place: NDArray[np.intp] | None = None
 
     @property
     def bag_means(self) -> Floats:
@@ -110,6 +132,13 @@ class CellTally:
     def second_moments(self, weights: Floats) -> Floats:
         """An instance lies in one cell only, so that products of two cells vanish."""
         return np.diag(weights @ self.shares)
+
+    def sums(self, weights: Floats) -> Floats:
+        """Sum of the weights of the rows of each bag in each cell."""
+        if self.place is None:
+            raise ValueError("Rows are not at hand.")
+        counts: Floats = np.bincount(self.place, weights, self.shares.size).astype(float)
+        return counts.reshape(self.shares.shape)
 
     def value(self, means: Floats) -> Floats:
         """Measure for given class means."""
@@ -298,9 +327,11 @@ class Area:
         """Count bags in cells of scores that hold about equally many instances."""
         cell = score_cells(sample.scores)
         shares = cell_shares(sample.bags, cell)
+        by_class = [np.bincount(cell, row) for row in sample.by_row]
         # what pairs of one cell would add beyond one half each
-        offset = self.value(sample) - float(area_under_roc(sample.weights.T @ shares))
-        return CellTally(shares, area_under_roc, offset)
+        offset = self.value(sample) - float(area_under_roc(np.stack(by_class)))
+        place = sample.bags.index * shares.shape[1] + cell
+        return CellTally(shares, area_under_roc, offset, place)
 
     @staticmethod
     def _class_cells(sample: Sample) -> tuple[NDArray[np.intp], Floats]:
@@ -366,7 +397,7 @@ def check_cost(cost: Any, bags: Bags) -> Floats:
     return table
 
 
-MEASURES: dict[str, Callable[..., Measure]] = {
+MEASURES: dict[str, Callable[..., RowMeasure]] = {
     "roc_auc": Area,
     "balanced_accuracy": lambda **options: Cost(complement=True, **options),
     "balanced_error": Cost,
@@ -383,7 +414,7 @@ MEASURES: dict[str, Callable[..., Measure]] = {
 }
 
 
-def get_measure(measure: str | Measure, options: dict[str, Any]) -> Measure:
+def get_measure(measure: str | RowMeasure, options: dict[str, Any]) -> RowMeasure:
     """Look a measure up by name, with its options."""
     if not isinstance(measure, str):
         if options:

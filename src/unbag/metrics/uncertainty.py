@@ -22,14 +22,15 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import stats
 from sklearn.utils import check_random_state
 
 from unbag.bags import BagModel
 from unbag.decontamination import moment_terms
-from unbag.metrics.measures import Floats, Measure, Tally, get_measure
-from unbag.metrics.sample import Sample, make_sample
+from unbag.metrics.measures import Floats, Measure, Tally
+from unbag.metrics.results import Estimate
+from unbag.metrics.sample import Sample
 
 IntervalMethod = Literal["bootstrap", "analytic"]
 
@@ -43,93 +44,8 @@ _BLOCK = 2**23
 
 
 @dataclass(frozen=True)
-class Estimate:
-    """An estimate, how far it may be off, and between which limits the truth lies.
-
-    Estimates are unbiased and so may lie outside [0, 1]; they are kept as they are, and
-    ``str`` clips them for display where ``bounded``.
-    """
-
-    value: float
-    standard_error: float
-    low: float
-    high: float
-    level: float
-    bounded: bool = True
-
-    def __str__(self) -> str:
-        value, low, high = (
-            np.clip([self.value, self.low, self.high], 0, 1)
-            if self.bounded
-            else (self.value, self.low, self.high)
-        )
-        return f"{value:.4f} ({low:.4f} to {high:.4f})"
-
-
-def estimate(
-    measure: str | Measure,
-    y: Any,
-    scores: ArrayLike,
-    *,
-    method: IntervalMethod = "bootstrap",
-    bag_model: BagModel = "bags",
-    level: float = 0.95,
-    n_draws: int = 1000,
-    random_state: Any = 0,
-    **options: Any,
-) -> Estimate:
-    """Estimate a measure of given scores from bags alone, with an interval.
-
-    Parameters
-    ----------
-    measure : str
-        ``"roc_auc"``, ``"balanced_accuracy"``, ``"balanced_error"``, ``"accuracy"``, ``"cost"``,
-        ``"recall"``, ``"true_positive_rate"``, ``"false_positive_rate"``, ``"precision"``,
-        ``"f1"`` or ``"corrected_risk"``.
-    y : structured array from `unbag.bag_target`, or plain labels
-    scores : array-like of shape (n_instances,) or (n_instances, n_classes)
-        Decision function, by a model that did not see these bags; see `cross_val_evaluate`.
-    method : {"bootstrap", "analytic"}
-        Draw bags anew, or compute the variance by a formula.
-    bag_model : {"bags", "instances"}
-        What is independent. Under ``"bags"`` instances of a bag may depend on each other in any
-        way, and bags may stray from the assumption at random. ``"instances"`` trusts that
-        instances are drawn one by one: the better choice with few bags. Noisy proportions
-        always go by ``"bags"``, since noise hits a bag as a whole.
-    level : float, default=0.95
-        How often the interval should hold the truth.
-    n_draws : int, default=1000
-        Draws of the bootstrap.
-    random_state : int, RandomState or None, default=0
-        Of the bootstrap.
-    **options
-        Of the measure: ``threshold`` (default 0), ``class_prior``, ``cost``, ``loss``,
-        ``positive``.
-
-    Returns
-    -------
-    estimate : Estimate
-        With ``value``, ``standard_error``, ``low`` and ``high``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from unbag.datasets import make_gaussian_bags
-    >>> from unbag.metrics import estimate
-    >>> data = make_gaussian_bags(n_bags=40, bag_size=50, n_features=1, random_state=0)
-    >>> auc = estimate("roc_auc", data.y, data.X[:, 0])
-    >>> bool(auc.low < auc.value < auc.high)
-    True
-    """
-    sample = make_sample(y, scores)
-    chosen = get_measure(measure, options)
-    uncertainty = Uncertainty(method, bag_model, level, n_draws, random_state)
-    return uncertainty.of(chosen, sample, bounded=measure not in ("cost", "corrected_risk"))
-
-
-@dataclass(frozen=True)
 class Uncertainty:
-    """How intervals are made; see `estimate`."""
+    """How intervals are made; see `unbag.metrics.estimate`."""
 
     method: IntervalMethod = "bootstrap"
     bag_model: BagModel = "bags"
@@ -184,6 +100,21 @@ class Uncertainty:
         n_bags, n_classes = sample.bags.proportions.shape
         draws = _draw_bags(sample, bag_means, self.n_draws, rng)
         return means + np.sqrt(n_bags / max(n_bags - n_classes, 1)) * (draws - means)
+
+    def draw_totals(self, parts: Floats, sample: Sample) -> Floats:
+        """Totals that other bags might have given, of what each bag adds: (n_draws, ...).
+
+        Bags are drawn with replacement, with the degrees of freedom made up for as in
+        `draw_class_means`.
+        """
+        rng = check_random_state(self.random_state)
+        n_bags = len(parts)
+        spare = n_bags / max(n_bags - sample.bags.n_classes, 1)
+        flat = parts.reshape(n_bags, -1)
+        total = flat.sum(axis=0)
+        times = rng.multinomial(n_bags, np.full(n_bags, 1 / n_bags), self.n_draws)
+        draws = total + np.sqrt(spare) * (times @ flat - total)
+        return draws.reshape(self.n_draws, *parts.shape[1:])
 
     def _model(self, sample: Sample) -> BagModel:
         """Noise in its proportions hits a bag as a whole, so that bags are what is drawn."""

@@ -11,7 +11,7 @@ from scipy.stats import rankdata
 
 from unbag.assumption import AssumptionTest, assumption_test
 from unbag.bags import Bags, check_bag_target
-from unbag.reports.columns import Columns, read_columns
+from unbag.numeric_columns import Columns, read_columns
 from unbag.reports.display import (
     BLUE,
     GREY,
@@ -119,7 +119,7 @@ class AssumptionDisplay(Display):
         feature: str | None = None,
     ) -> Self:
         """Show a column of those that were tested; see `from_data`."""
-        name = worst_feature(test) if feature is None else feature
+        name = test.worst_feature if feature is None else feature
         values, bags = columns.column(name), check_bag_target(y)
         fold = np.zeros(bags.n_instances) if groups is None else np.asarray(groups)
         codes = np.unique(fold, return_inverse=True)[1]
@@ -249,15 +249,6 @@ def _among(ids: NDArray[Any], some: NDArray[Any]) -> NDArray[np.bool_]:
     """Mark the ids that are among some; ids of mixed types need not sort."""
     names = set(some.tolist())
     return np.array([name in names for name in ids.tolist()], dtype=bool)
-
-
-def worst_feature(test: AssumptionTest) -> str:
-    """Name the column that speaks most against the assumption: in its means, or by one bag."""
-    p, names = test.features["adjusted_p_value"], test.features["feature"]
-    first = test.bags["adjusted_p_value"]
-    if len(first) and first[0] < np.nanmin(p):
-        return str(test.bags["feature"][0])
-    return str(names[int(np.nanargmin(test.features["p_value"]))])
 
 
 def _fit(mean: Array, spread: Array, bags: Bags, group: NDArray[np.intp]) -> tuple[Array, Array]:

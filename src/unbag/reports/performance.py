@@ -13,16 +13,7 @@ from unbag.metrics import Estimate, Evaluation
 from unbag.reports.content import Finding, Picture, Section, Table, Tile
 from unbag.reports.display import percent, shown, whole
 from unbag.reports.roc import RocDisplay
-
-_NAMES = {
-    "roc_auc": "Area under ROC (AUC)",
-    "balanced_accuracy": "Balanced accuracy",
-    "accuracy": "Accuracy",
-    "true_positive_rate": "Positives found (TPR)",
-    "false_positive_rate": "False alarms (FPR)",
-    "precision": "Alarms that are right (precision)",
-    "f1": "F1 score",
-}
+from unbag.reports.wording import digits_of, interval_text, measure_name
 
 
 def performance_section(
@@ -30,7 +21,7 @@ def performance_section(
 ) -> Section:
     """Answer how good the classifier is on bags that it did not see."""
     findings = [Finding(_lead(evaluation, bags)), *_beyond_chance(evaluation, bags)]
-    findings += _clipped(evaluation)
+    findings += _impossible(evaluation)
     pictures = []
     if roc is not None:
         caption = (
@@ -54,27 +45,36 @@ def performance_section(
 
 def performance_tiles(evaluation: Evaluation) -> list[Tile]:
     """Give the one or two measures to be seen first."""
-    wanted = ("roc_auc", "balanced_accuracy")
     names = {"roc_auc": "AUC", "balanced_accuracy": "balanced accuracy"}
     return [
-        Tile(
-            names[name],
-            percent(_clip(evaluation[name].value), _digits(evaluation[name])),
-            _interval(evaluation[name]),
-        )
-        for name in wanted
+        _tile(label, evaluation[name])
+        for name, label in names.items()
         if name in evaluation.estimates
     ]
 
 
+def _tile(label: str, found: Estimate) -> Tile:
+    if found.basis == "any":
+        promised = f"{percent(found.value)} if scores keep their word"
+        return Tile(label, interval_text(found), promised)
+    return Tile(label, percent(found.value, digits_of(found)), _interval(found))
+
+
 def _lead(evaluation: Evaluation, bags: Bags) -> str:
     source = _source(bags)
+    held_out = "Every bag was scored by a model that had not seen it."
     if "roc_auc" in evaluation.estimates:
         auc = evaluation["roc_auc"]
+        if auc.basis == "any":
+            return (
+                "The classifier ranks a random positive above a random negative in "
+                f"{interval_text(auc)} of cases: more cannot be told {source}. If its log-odds "
+                f"hold inside bags it is {percent(auc.value, digits_of(auc))}. {held_out}"
+            )
         return (
             "The classifier ranks a random positive above a random negative in "
-            f"{percent(_clip(auc.value), _digits(auc))} of cases ({_interval(auc)}), estimated "
-            f"{source}. Every bag was scored by a model that had not seen it."
+            f"{percent(auc.value, digits_of(auc))} of cases ({_interval(auc)}), estimated "
+            f"{source}. {held_out}"
         )
     mean = evaluation["balanced_accuracy"]
     worst = min(
@@ -83,11 +83,10 @@ def _lead(evaluation: Evaluation, bags: Bags) -> str:
     )
     return (
         f"On average over the {bags.n_classes} classes, "
-        f"{percent(_clip(mean.value), _digits(mean))} of the instances of a class are recognised "
+        f"{percent(mean.value, digits_of(mean))} of the instances of a class are recognised "
         f"({_interval(mean)}), estimated {source}. Hardest is class "
         f"{shown(worst.removeprefix('recall of '), 40)}, of which "
-        f"{percent(_clip(evaluation[worst].value), _digits(evaluation[worst]))} are found. Every "
-        "bag was scored by a model that had not seen it."
+        f"{percent(evaluation[worst].value, digits_of(evaluation[worst]))} are found. {held_out}"
     )
 
 
@@ -115,7 +114,7 @@ def _beyond_chance(evaluation: Evaluation, bags: Bags) -> list[Finding]:
     return [Finding(text, "warning")]
 
 
-def _clipped(evaluation: Evaluation) -> list[Finding]:
+def _impossible(evaluation: Evaluation) -> list[Finding]:
     outside = {
         name: e.value
         for name, e in evaluation.estimates.items()
@@ -123,10 +122,10 @@ def _clipped(evaluation: Evaluation) -> list[Finding]:
     }
     if not outside:
         return []
-    listed = ", ".join(f"{_name(name)} {value:.3f}" for name, value in outside.items())
+    listed = ", ".join(f"{measure_name(name)} {value:.3f}" for name, value in outside.items())
     text = (
         "Some estimates fall outside 0 to 1, as unbiased estimates may when bags are few or much "
-        f"alike, and are clipped in the table: {listed}. Trust the intervals more than the values."
+        f"alike: {listed}. Trust the intervals more than the values."
     )
     return [Finding(text, "warning")]
 
@@ -136,10 +135,13 @@ def _table(evaluation: Evaluation, labels: ArrayLike | None) -> Table:
     truth = {} if labels is None else _truth(evaluation, labels)
     rows = []
     for name, e in evaluation.estimates.items():
-        digits = _digits(e)
-        value, low, high = (percent(_clip(v), digits) for v in (e.value, e.low, e.high))
-        mark = "" if 0 <= e.value <= 1 or not e.bounded else " (clipped)"
-        row = [_name(name), value + mark, f"{low} to {high}", f"±{percent(e.standard_error, 1)}"]
+        value = percent(e.value, digits_of(e))
+        row = [
+            measure_name(name),
+            value,
+            interval_text(e),
+            f"±{percent(e.standard_error, 1)}",
+        ]
         if truth:
             row.append(percent(truth[name], 1))
         rows.append(tuple(row))
@@ -173,22 +175,5 @@ def _truth(evaluation: Evaluation, labels: ArrayLike) -> dict[str, float]:
     }
 
 
-def _name(measure: str) -> str:
-    if measure.startswith("recall of "):
-        return f"Found of class {shown(measure.removeprefix('recall of '), 60)} (recall)"
-    return _NAMES.get(measure, measure.replace("_", " "))
-
-
-def _clip(value: float) -> float:
-    return float(np.clip(value, 0, 1))
-
-
-def _digits(found: Estimate) -> int:
-    """Tenths of a percent where the interval is narrow enough for them."""
-    return 1 if found.high - found.low < 0.04 else 0
-
-
 def _interval(found: Estimate) -> str:
-    digits = _digits(found)
-    low, high = (f"{100 * _clip(v):.{digits}f}" for v in (found.low, found.high))
-    return f"{100 * found.level:g}% interval {low} to {high}%"
+    return f"{100 * found.level:g}% interval {interval_text(found)}"

@@ -17,7 +17,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from unbag.assumption import AssumptionTest, assumption_test
+from unbag.assumption import AssumptionTest
 from unbag.bags import BagModel, Bags, check_bag_target
 from unbag.calibration import fit_calibrator
 from unbag.information import BagInformation, bag_information
@@ -25,7 +25,6 @@ from unbag.metrics import Evaluation, cross_val_evaluate
 from unbag.provenance import provenance
 from unbag.reports.assumption import AssumptionDisplay
 from unbag.reports.bags import BagsDisplay
-from unbag.reports.columns import Columns, read_columns
 from unbag.reports.content import Finding, Section, Tile
 from unbag.reports.display import Display, counted, shown, whole
 from unbag.reports.page import make_page
@@ -36,19 +35,15 @@ from unbag.reports.reliability import ReliabilityDisplay
 from unbag.reports.roc import RocDisplay
 from unbag.reports.sections import (
     assumption_section,
-    assumption_tile,
     bags_section,
     bags_tile,
-    class_names,
     effect_findings,
     pairing_section,
     path_section,
     reliability_section,
 )
 from unbag.reports.svg import make_axes_available
-
-# Of more columns than this only the scores are tested, unless asked for.
-_MOST_COLUMNS = 500
+from unbag.reports.verdict import verdict_section, verdict_tile
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -198,6 +193,7 @@ def fit_report(
         X,
         y,
         cv=cv,
+        feature_names=feature_names,
         threshold=threshold,
         class_prior=class_prior,
         bag_model=bag_model,
@@ -212,14 +208,13 @@ def fit_report(
     if evaluation.roc is not None:
         displays["roc"] = roc = RocDisplay.from_evaluation(evaluation, labels)
     displays["bags"] = shape = BagsDisplay(bags, information)
-    tests, shown_tests, notes = _test(X, y, bags, evaluation, feature_names)
+    shown_tests = _show_witnesses(y, evaluation)
     displays |= {f"assumption, {d.feature}": d for d in shown_tests}
     sections = [
+        verdict_section(evaluation),
         _with_convergence(performance_section(evaluation, bags, roc, labels), model),
         bags_section(shape),
-        assumption_section(
-            tests, shown_tests, notes, effect_findings(_last(model), bags, evaluation)
-        ),
+        assumption_section(evaluation, shown_tests, effect_findings(_last(model), bags)),
     ]
     reliability = _reliability(y, evaluation)
     if not isinstance(reliability, str):
@@ -239,11 +234,15 @@ def fit_report(
         estimator=model,
         evaluation=evaluation,
         information=information,
-        assumption=tests,
+        assumption=evaluation.tests,
         displays=displays,
         sections=tuple(sections),
         _facts=_facts(bags, X, evaluation, model, origin),
-        _tiles=(*performance_tiles(evaluation), bags_tile(information), assumption_tile(tests)),
+        _tiles=(
+            verdict_tile(evaluation),
+            *performance_tiles(evaluation),
+            bags_tile(information),
+        ),
         _versions=", ".join(f"{k} {v}" for k, v in origin.items() if k not in ("date", "machine"))
         + f"; {origin['machine']}; {origin['date']}",
     )
@@ -311,37 +310,13 @@ def _with_convergence(section: Section, model: Any) -> Section:
     return Section(section.key, section.title, findings, section.pictures, section.tables)
 
 
-def _test(
-    X: Any, y: Any, bags: Bags, evaluation: Evaluation, feature_names: ArrayLike | None
-) -> tuple[dict[str, AssumptionTest | str], list[AssumptionDisplay], list[str]]:
-    """Test the out-of-fold scores, compared within folds, and the columns of X."""
-    if bags.labelled.all():
-        text = "all rows have labels, so that no proportion enters."
-        return {"The rows": text}, [], []
-    names = ["score"] if evaluation.scores.ndim == 1 else class_names(bags)
-    scores = read_columns(evaluation.scores, names)
-    columns, notes = read_columns(X, feature_names), []
-    candidates: dict[str, tuple[Columns, Any]] = {"The scores": (scores, evaluation.fold)}
-    if columns.left_out:
-        listed = ", ".join(shown(name, 40) for name in columns.left_out[:5])
-        more = f" and {len(columns.left_out) - 5} more" if len(columns.left_out) > 5 else ""
-        notes.append(f"Not tested, since not numbers or not complete: {listed}{more}.")
-    if len(columns.names) > _MOST_COLUMNS:
-        text = f"The {whole(len(columns.names))} columns of X were not tested one by one; "
-        notes.append(text + "unbag.assumption.assumption_test does so.")
-    elif len(columns.names):
-        candidates["The columns of X"] = (columns, None)
-    tests: dict[str, AssumptionTest | str] = {}
-    displays = []
-    for what, (table, groups) in candidates.items():
-        try:
-            test = assumption_test(table.values, y, groups=groups, feature_names=table.names)
-        except ValueError as error:
-            tests[what] = str(error)
-            continue
-        tests[what] = test
-        displays.append(AssumptionDisplay.from_table(table, y, test, groups=groups))
-    return tests, displays, notes
+def _show_witnesses(y: Any, evaluation: Evaluation) -> list[AssumptionDisplay]:
+    """Show for each test the column that speaks most against the assumption."""
+    return [
+        AssumptionDisplay.from_table(witness.loudest, y, witness.test, groups=witness.groups)
+        for witness in evaluation.witnesses
+        if witness.loudest is not None and not isinstance(witness.test, str)
+    ]
 
 
 def _reliability(y: Any, evaluation: Evaluation) -> ReliabilityDisplay | str:

@@ -101,10 +101,14 @@ class RocDisplay(Display):
             color=BLUE,
             alpha=0.2,
             linewidth=0,
-            label=f"{100 * band.level:g}% band, point by point",
+            label="range that bags allow, within reason"
+            if self.auc.basis == "any"
+            else f"{100 * band.level:g}% band, point by point",
         )
-        auc = np.clip(self.auc.value, 0, 1)
-        ax.plot(band.fpr, band.tpr, color=BLUE, label=f"from proportions (AUC {auc:.3f})")
+        label = f"from proportions (AUC {self.auc.value:.3f})"
+        if self.auc.basis == "any":
+            label = f"if scores keep their word (AUC {self.auc.value:.3f})"
+        ax.plot(band.fpr, band.tpr, color=BLUE, label=label)
         if self.true_curve is not None:
             label = f"with the labels (AUC {self.true_auc:.3f})"
             ax.plot(*self.true_curve, color=INK, linestyle="--", linewidth=1.2, label=label)

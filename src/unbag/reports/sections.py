@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
+from unbag._text import p_text
 from unbag.assumption import AssumptionTest
-from unbag.bag_effects import describe_effect, effect_of_scores
+from unbag.bag_effects import describe_effect
 from unbag.bags import Bags
 from unbag.information import BagInformation
 from unbag.metrics import Evaluation
 from unbag.reports.assumption import AssumptionDisplay
 from unbag.reports.bags import BagsDisplay
-from unbag.reports.content import Finding, Picture, Section, Table, Tile
+from unbag.reports.content import Finding, Kind, Picture, Section, Table, Tile
 from unbag.reports.display import counted, percent, shown, whole
 from unbag.reports.pairing import PairingDisplay
 from unbag.reports.path import PathDisplay
@@ -144,41 +144,38 @@ def _finer_table(information: BagInformation) -> Table:
 
 
 def assumption_section(
-    tests: dict[str, AssumptionTest | str],
-    displays: list[AssumptionDisplay],
-    notes: list[str],
-    effects: list[Finding],
+    evaluation: Evaluation, displays: list[AssumptionDisplay], effects: list[Finding]
 ) -> Section:
     """Tell whether instances of a class are alike in all bags, as far as can be seen.
 
-    ``tests`` holds for each thing that was tested the result, or why there is none, and
-    ``effects`` what is known of bag effects.
+    ``effects`` is what is known of bag effects.
     """
     findings = [
         Finding(
-            "The estimates on this page rest on one assumption: an instance of a class looks the "
+            "Estimates from proportions rest on one assumption: an instance of a class looks the "
             "same in whatever bag it is. If so, the mean of any column over a bag follows its "
             "proportions."
         )
     ]
     tables: list[Table] = []
-    for what, test in tests.items():
+    for witness in evaluation.witnesses:
+        what, test = witness.what, witness.test
         if isinstance(test, str):
             findings.append(Finding(f"{what} could not be tested: {test}", "note"))
             continue
         if test.reject:
             text = f"{what} speak against the assumption. {test.summary}"
             if not tables:
-                text += (
-                    " Estimates on this page may be off by more than their intervals say; look at "
-                    "these bags and columns first."
-                )
+                text += " Look at these bags and columns first."
             findings.append(Finding(text, "warning"))
             tables.append(_suspects(what, test))
         else:
             findings.append(Finding(f"{what}: {_lower(test.summary)}", "good"))
         findings += [Finding(note, "note") for note in test.notes]
-    findings += [Finding(note, "note") for note in notes]
+    findings += [Finding(note, "note") for one in evaluation.witnesses for note in one.notes]
+    if evaluation.effect is not None and evaluation.effect.world is not None:
+        kind: Kind = "note" if evaluation.effect.world == "odds" else "plain"
+        findings.append(Finding(evaluation.effect.hint, kind))
     findings += effects
     pictures = [
         Picture(
@@ -199,8 +196,8 @@ def assumption_section(
     )
 
 
-def effect_findings(model: Any, bags: Bags, evaluation: Evaluation) -> list[Finding]:
-    """Tell what the features leave unexplained between bags, and what kind of bags they are.
+def effect_findings(model: Any, bags: Bags) -> list[Finding]:
+    """Tell what the features leave unexplained between bags.
 
     ``model`` was trained on the likelihood of counts; of others nothing is known.
     """
@@ -212,28 +209,7 @@ def effect_findings(model: Any, bags: Bags, evaluation: Evaluation) -> list[Find
         "assumption: it is right as well if rows that look the same have the same odds in all "
         f"bags. {effect[:1].upper()}{effect[1:]}."
     )
-    findings = [Finding(text, "note" if model.bag_effect_ > 0 else "plain")]
-    prior = getattr(model, "class_prior_", np.full(bags.n_classes, 1 / bags.n_classes))
-    found = effect_of_scores(bags, evaluation.scores, prior)
-    if found.world is not None:
-        findings.append(Finding(found.hint, "note" if found.world == "odds" else "plain"))
-    return findings
-
-
-def assumption_tile(tests: dict[str, AssumptionTest | str]) -> Tile:
-    """Give the finding of the tests in a word."""
-    found = [test for test in tests.values() if isinstance(test, AssumptionTest)]
-    if not found:
-        return Tile("the assumption", "not tested", "too few bags")
-    least = p_text(min(test.p_value for test in found))
-    if any(test.reject for test in found):
-        return Tile("the assumption", "rejected", least, "warning")
-    return Tile("the assumption", "no objection", f"{least} at the least", "good")
-
-
-def p_text(p: float) -> str:
-    """Write a p-value."""
-    return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
+    return [Finding(text, "note" if model.bag_effect_ > 0 else "plain")]
 
 
 def _suspects(what: str, test: AssumptionTest) -> Table:
@@ -345,8 +321,3 @@ def pairing_section(display: PairingDisplay, share: float | None, model: Any) ->
     alt = f"Pairs of proportions; the median difference is {np.median(difference):.2g}."
     picture = Picture(display.plot, caption, alt)
     return Section("pairs", "How do the bags pair up?", (Finding(text),), (picture,))
-
-
-def class_names(bags: Bags) -> NDArray[Any]:
-    """Name the column of scores of each class."""
-    return np.array([f"score of class {shown(name)}" for name in bags.classes], dtype=str)

@@ -10,8 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from unbag.reports.display import shown
-
 
 @dataclass(frozen=True, eq=False)
 class Columns:
@@ -33,7 +31,7 @@ class Columns:
         """Values of one column."""
         place = np.flatnonzero(self.names == name)
         if len(place) == 0:
-            known = ", ".join(shown(n) for n in self.names[:5])
+            known = ", ".join(map(str, self.names[:5]))
             raise ValueError(f"There is no column {name!r}; there are {known} ...")
         found: Any = self.values[:, [int(place[0])]]
         dense = found if isinstance(found, np.ndarray) else found.toarray()

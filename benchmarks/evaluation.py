@@ -1,0 +1,276 @@
+"""Does what an evaluation says hold? Verdicts and intervals against the truth, in all worlds.
+
+    python benchmarks/fetch.py
+    python benchmarks/evaluation.py score --group natural,landscape
+    python benchmarks/evaluation.py run -o results/evaluation/rows.jsonl
+    python benchmarks/evaluation.py show results/evaluation/rows.jsonl > results/evaluation.md
+
+Groups of bag sets:
+
+- ``natural``: states, days, neighbourhoods; ``naive``, ``simple``, ``intermediate`` and ``hard``:
+  the bags of Franco et al. by what they depend on. 16,000 and 8,000 rows, of which three quarters
+  train. Their scores take long, and are kept by ``score``.
+- ``looks``, ``odds``, ``effects``, ``correlated``: simulated. Classes keep their look; rows keep
+  their odds; so, but for an effect of the bag on the log-odds, of several sizes and independent of
+  its rows; so, but for an effect that goes along with the bag's mean score, which no count shows.
+
+A linear model is trained and evaluated as `cross_val_evaluate` does. The truth is the AUC and the
+balanced accuracy of the model trained on all bags, on other rows: those left out of the real sets,
+and 20,000 of 400 new bags of the simulated ones. Labels are used for nothing else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+from scipy.stats import binomtest
+from sklearn.metrics import balanced_accuracy_score, roc_auc_score
+from tqdm import tqdm
+
+from bag_data import (
+    LANDSCAPE,
+    NATURAL,
+    count_target,
+    data_folder,
+    load_landscape,
+    load_natural,
+)
+from unbag import LinearMCMClassifierCV
+from unbag.metrics.evaluation import HeldOut, ScoredRows, evaluate_rows
+from unbag.metrics.uncertainty import Uncertainty
+from unbag.metrics.witnesses import hear_columns
+from unbag.model_selection import out_of_fold_scores
+from unbag.provenance import provenance_line
+
+ROWS = {"natural": 16_000, "landscape": 8_000}
+WORLDS = ("looks", "odds", "effects", "correlated")
+_MEASURES = ("roc_auc", "balanced_accuracy")
+_N_FEATURES = 5
+_SPANS = ((0.0, 0.5), (0.2, 0.8), (0.5, 1.0), (0.05, 0.35))
+
+Set = dict[str, Any]
+
+
+def score(X: Any, labels: Any, bag: Any, X_test: Any, labels_test: Any, alphas: Any = None) -> Set:
+    """Held-out scores of the rows, and what the model of all bags is truly worth."""
+    y = count_target(bag, labels)
+    n_bags = len(np.unique(bag))
+    model = LinearMCMClassifierCV(cv=min(5, n_bags // 2))
+    if alphas is not None:
+        model.set_params(alphas=alphas)
+    columns, fold = out_of_fold_scores(model, X, y, cv=min(5, n_bags), score=HeldOut(X))
+    final = model.fit(X, y).decision_function(X_test)
+    return {
+        "columns": columns,
+        "fold": fold,
+        "bag": np.unique(bag, return_inverse=True)[1],
+        "label": labels,
+        "X": X.astype(np.float32),
+        "roc_auc": roc_auc_score(labels_test, final),
+        "balanced_accuracy": balanced_accuracy_score(labels_test, final > 0),
+    }
+
+
+def score_real(kind: str, name: str) -> Set:
+    """Score a real set, three quarters of its rows to train and the others to test."""
+    X, labels, bag = (load_natural if kind == "natural" else load_landscape)(name)
+    rows = np.random.default_rng(0).permutation(len(labels))[: ROWS[kind]]
+    test, train = np.split(rows, [len(rows) // 4])
+    return score(X[train], labels[train], bag[train], X[test], labels[test])
+
+
+def simulate(world: str, seed: int) -> Set:
+    """Draw a set of bags at random: how many, how large, how different, how hard to tell."""
+    rng = np.random.default_rng([seed, WORLDS.index(world)])
+    n_bags, size = int(rng.choice([12, 20, 40, 80])), int(rng.choice([20, 50, 100, 300]))
+    size = min(size, 12_000 // n_bags)
+    sizes = np.full(n_bags, size)
+    if rng.random() < 0.5:
+        sizes = np.maximum(5, rng.poisson(size * rng.gamma(4, 0.25, n_bags)))
+    slope = rng.normal(size=_N_FEATURES)
+    slope *= rng.choice([0.7, 1.5, 2.5]) / np.linalg.norm(slope)
+    setting = {
+        "span": _SPANS[rng.integers(len(_SPANS))],
+        "between": rng.choice([0.3, 0.6, 1.0]),
+        "intercept": rng.choice([-1.0, -0.5, 0.0]),
+        "effect": {"effects": rng.choice([0.1, 0.3, 0.6]), "correlated": 0.3}.get(world, 0.0),
+        "along": rng.choice([-0.5, 0.5, 1.0]) if world == "correlated" else 0.0,
+    }
+    drawn = [_draw(world, rng, n, slope, setting) for n in (sizes, np.full(400, 50))]
+    (X, labels, bag), (X_test, labels_test, _) = drawn
+    return score(X, labels, bag, X_test, labels_test, (1e-1, 1e-2, 1e-3, 1e-4))
+
+
+def _draw(
+    world: str, rng: np.random.Generator, sizes: Any, slope: Any, setting: dict[str, Any]
+) -> tuple[Any, NDArray[np.int64], NDArray[np.intp]]:
+    bag = np.repeat(np.arange(len(sizes)), sizes)
+    noise = rng.normal(size=(len(bag), _N_FEATURES))
+    if world == "looks":
+        share = rng.uniform(*setting["span"], size=len(sizes))
+        labels = rng.random(len(bag)) < share[bag]
+        return noise + np.outer(labels - 0.5, slope), labels.astype(np.int64), bag
+    shift = rng.normal(size=(len(sizes), _N_FEATURES)) * setting["between"]
+    effect = setting["effect"] * rng.normal(size=len(sizes)) + setting["along"] * (shift @ slope)
+    X = noise + shift[bag]
+    labels = rng.random(len(bag)) < expit(X @ slope + setting["intercept"] + effect[bag])
+    return X, labels.astype(np.int64), bag
+
+
+def judge(found: Set) -> dict[str, Any]:
+    """What an evaluation says of a set, beside the truth."""
+    y = count_target(found["bag"], found["label"])
+    rows = ScoredRows.held_out(y, found["columns"], found["fold"], hear_columns(y, found["X"]))
+    said = evaluate_rows(rows, 0.0, "empirical", Uncertainty())
+    row: dict[str, Any] = {
+        "verdict": said.verdict.name,
+        "world": None if said.effect is None else said.effect.world,
+        "n_bags": said.n_bags,
+        "n_rows": said.n_instances,
+    }
+    for name in _MEASURES:
+        low, high = said[name].shown_limits
+        before = said.worlds["looks"][name]
+        row[name] = {
+            "truth": float(found[name]),
+            "value": said[name].value,
+            "low": low,
+            "high": high,
+            "looks": [before.value, before.low, before.high],
+            "odds": [getattr(said.worlds["odds"][name], k) for k in ("value", "low", "high")],
+        }
+    return row
+
+
+def kept(kind: str, name: str) -> Path:
+    """Where the scores of a real set are kept."""
+    return data_folder() / "scores" / f"{kind}-{name}.npz"
+
+
+def real_sets(groups: list[str]) -> Iterator[tuple[str, str]]:
+    """Kinds and names of the real sets of some groups."""
+    yield from (("natural", name) for name in NATURAL if "natural" in groups)
+    for name in LANDSCAPE:
+        if "landscape" in groups or name.split("-")[0] in groups:
+            yield "landscape", name
+
+
+def run(options: argparse.Namespace) -> None:
+    """Write a row for every set that has none yet."""
+    done = set()
+    if options.output.exists():
+        rows = map(json.loads, options.output.read_text().splitlines())
+        done = {(row["group"], str(row["set"])) for row in rows}
+    jobs = [(kind, name) for kind, name in real_sets(options.group)]
+    jobs += [(w, str(s)) for w in WORLDS if w in options.group for s in range(options.repeats)]
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    origin = {"command": "python " + " ".join(sys.argv), "made": provenance_line()}
+    with options.output.open("a") as file:
+        for kind, name in tqdm(jobs):
+            group = name.split("-")[0] if kind == "landscape" else kind
+            if (group, name) in done:
+                continue
+            try:
+                found = (
+                    simulate(kind, int(name)) if kind in WORLDS else dict(np.load(kept(kind, name)))
+                )
+                row = judge(found)
+            except ValueError as error:
+                # nothing was said, so that nothing was wrong; counted apart
+                row = {"refused": str(error)}
+            file.write(json.dumps({"group": group, "set": name, **row, **origin}) + "\n")
+            file.flush()
+
+
+def show(options: argparse.Namespace) -> None:
+    """Print the page."""
+    rows = [json.loads(line) for line in options.rows.read_text().splitlines()]
+    groups = list(dict.fromkeys(row["group"] for row in rows))
+    print(f"# {__doc__.splitlines()[0]}\n")
+    print(f"`{rows[-1]['command']}`\n\n{rows[-1]['made']}\n")
+    print("\n".join(__doc__.splitlines()[7:]).strip() + "\n")
+    for name in _MEASURES:
+        print(f"## {name}\n")
+        print(
+            "| bags | sets | truth held (95% interval) | mean width | before: held | before: width "
+            "| supported | doubtful | refuted | supported, and truth outside |\n"
+            "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
+        )
+        for group in groups:
+            print(_line(group, [r for r in rows if r["group"] == group and name in r], name))
+        print()
+    refused = [row for row in rows if "refused" in row]
+    print(f"{len(refused)} sets were refused: too few bags of different shares to be evaluated.\n")
+    print("## Real bags, one by one\n")
+    print("| bags | n | verdict | world | AUC | said | if looks are the same | if odds are |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+    for row in rows:
+        if row["group"] == "natural" and "roc_auc" in row:
+            found = row["roc_auc"]
+            said = f"{found['value']:.3f} ({found['low']:.3f} to {found['high']:.3f})"
+            looks, odds = (
+                f"{v:.3f} ({low:.3f} to {high:.3f})"
+                for v, low, high in (found["looks"], found["odds"])
+            )
+            about = [row["set"], row["n_bags"], row["verdict"], row["world"] or "unsure"]
+            print(f"| {' | '.join(map(str, about))} | {found['truth']:.3f} | ", end="")
+            print(f"{said} | {looks} | {odds} |")
+
+
+def _line(group: str, rows: list[dict[str, Any]], name: str) -> str:
+    found = [row[name] for row in rows]
+    held = np.array([f["low"] <= f["truth"] <= f["high"] for f in found])
+    looks = np.array([f["looks"] for f in found])
+    before = [low <= f["truth"] <= high for f, (_, low, high) in zip(found, looks, strict=True)]
+    verdict = np.array([row["verdict"] for row in rows])
+    spread = np.diff(np.clip(looks[:, 1:], 0, 1))
+    interval = binomtest(int(held.sum()), len(held)).proportion_ci(method="wilson")
+    shares = " | ".join(
+        f"{np.mean(verdict == v):.2f}" for v in ("supported", "doubtful", "refuted")
+    )
+    wrong = np.mean((verdict == "supported") & ~held)
+    limits = f"({interval.low:.3f} to {interval.high:.3f})"
+    return (
+        f"| {group} | {len(rows)} | {held.mean():.3f} {limits} | "
+        f"{np.mean([f['high'] - f['low'] for f in found]):.3f} | {np.mean(before):.3f} | "
+        f"{spread.mean():.3f} | {shares} | {wrong:.3f} |"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    commands = parser.add_subparsers(required=True)
+    scoring = commands.add_parser("score")
+    scoring.add_argument("--group", type=lambda s: s.split(","), default=["natural", "landscape"])
+    scoring.set_defaults(do=_score_all)
+    running = commands.add_parser("run")
+    everything = ["natural", "landscape", *WORLDS]
+    running.add_argument("--group", type=lambda s: s.split(","), default=everything)
+    running.add_argument("--repeats", type=int, default=200)
+    running.add_argument("-o", "--output", type=Path, required=True)
+    running.set_defaults(do=run)
+    showing = commands.add_parser("show")
+    showing.add_argument("rows", type=Path)
+    showing.set_defaults(do=show)
+    options = parser.parse_args()
+    options.do(options)
+
+
+def _score_all(options: argparse.Namespace) -> None:
+    for kind, name in tqdm(list(real_sets(options.group))):
+        path = kept(kind, name)
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            np.savez_compressed(path, **score_real(kind, name))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""What is said about a classifier: a verdict, and numbers that know what they rest on."""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import dataclass
+from typing import Literal
+
+VerdictName = Literal["supported", "doubtful", "refuted"]
+Basis = Literal["looks", "odds", "any", "both", "labels"]
+
+# Letters in a line.
+_WIDTH = 96
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether bags bear out what estimates without labels assume.
+
+    Attributes
+    ----------
+    name : {"supported", "doubtful", "refuted"}
+    reasons : tuple of str
+        What speaks for that, in sentences.
+    advice : tuple of str
+        What would help.
+    """
+
+    name: VerdictName
+    reasons: tuple[str, ...]
+    advice: tuple[str, ...]
+
+    @property
+    def lead(self) -> str:
+        """The verdict in a sentence."""
+        return _LEADS[self.name]
+
+    def __str__(self) -> str:
+        lines = [self.lead, *(f"- {text}" for text in (*self.reasons, *self.advice))]
+        return "\n".join(textwrap.fill(line, _WIDTH, subsequent_indent="  ") for line in lines)
+
+
+_LEADS = {
+    "supported": "Supported: nothing in these bags speaks against what the estimates assume.",
+    "doubtful": "Doubtful: these bags may not be what estimates without labels assume.",
+    "refuted": "Refuted: these bags are not what estimates without labels assume.",
+}
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """An estimate, how far it may be off, and between which limits the truth lies.
+
+    Estimates by weights are unbiased and so may lie outside [0, 1]; they are kept and shown as
+    they are. Only limits are cut to what is possible, where they hold any of it.
+
+    Attributes
+    ----------
+    value, standard_error, low, high : float
+    level : float
+        How often the interval should hold the truth.
+    bounded : bool
+        Whether the measure lies between 0 and 1.
+    basis : {"looks", "odds", "any", "both", "labels"}
+        What it rests on: classes that look the same in all bags; rows that have the same odds in
+        all bags; next to nothing; the first and the third, whichever is right; labels.
+    verdict : Verdict or None
+        What speaks for and against it.
+    """
+
+    value: float
+    standard_error: float
+    low: float
+    high: float
+    level: float
+    bounded: bool = True
+    basis: Basis = "looks"
+    verdict: Verdict | None = None
+
+    @property
+    def shown_limits(self) -> tuple[float, float]:
+        """Limits, cut to what is possible unless nothing would be left."""
+        if not self.bounded or self.low > 1 or self.high < 0:
+            return self.low, self.high
+        return max(self.low, 0.0), min(self.high, 1.0)
+
+    def __str__(self) -> str:
+        low, high = self.shown_limits
+        return f"{self.value:.4f} ({low:.4f} to {high:.4f})"

@@ -1,0 +1,124 @@
+"""Tests of what estimates without labels assume, on scores and on what the model sees."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+
+from unbag._text import listing
+from unbag.assumption import AssumptionTest, assumption_test
+from unbag.bags import check_bag_target
+from unbag.numeric_columns import Columns, read_columns
+
+# Of more columns than this only the scores are tested.
+MOST_COLUMNS = 500
+
+# Numbers of the columns that are tested; of more rows some bags are taken.
+_MOST_NUMBERS = 2**26
+
+
+@dataclass(frozen=True, eq=False)
+class Witness:
+    """What one kind of column says about the assumption.
+
+    Attributes
+    ----------
+    what : str
+        Such as "The scores".
+    test : AssumptionTest or str
+        Or why there is none.
+    loudest : Columns or None
+        The column that speaks most against the assumption, for a picture.
+    groups : ndarray or None
+        Groups within which bags were compared.
+    notes : tuple of str
+        What was left out.
+    """
+
+    what: str
+    test: AssumptionTest | str
+    loudest: Columns | None = None
+    groups: NDArray[np.intp] | None = None
+    notes: tuple[str, ...] = ()
+
+
+def hear_scores(
+    y: Any, scores: NDArray[np.float64], groups: NDArray[np.intp] | None = None
+) -> Witness:
+    """Test scores; of several classes, each column of them."""
+    classes = check_bag_target(y).classes
+    names = ["score"] if scores.ndim == 1 else [f"score of class {name}" for name in classes]
+    return _hear("The scores", y, read_columns(scores, names), groups)
+
+
+def hear_columns(
+    y: Any, X: Any, feature_names: ArrayLike | None = None, what: str = "The columns of X"
+) -> Witness:
+    """Test the columns of X that are numbers without gaps."""
+    columns = read_columns(X, feature_names)
+    notes = []
+    if columns.left_out:
+        listed = listing(columns.left_out)
+        notes.append(f"Not tested, since not numbers or not complete: {listed}.")
+    n_columns = len(columns.names)
+    if n_columns == 0:
+        return Witness(what, "none of them holds numbers without gaps.", notes=(*notes,))
+    if n_columns > MOST_COLUMNS:
+        text = f"there are {n_columns:,}; unbag.assumption_test looks at them one by one."
+        return Witness(what, text, notes=(*notes,))
+    return _hear(what, y, columns, None, notes)
+
+
+def hear_features(
+    y: Any, X: Any, estimator: Any, feature_names: ArrayLike | None = None
+) -> Witness:
+    """Test what a model sees: X itself, or what the steps of a pipeline before it make of X."""
+    if len(getattr(estimator, "steps", ())) < 2:
+        return hear_columns(y, X, feature_names)
+    before = clone(estimator[:-1])
+    seen = before.fit(X, y).transform(X)
+    if feature_names is None:
+        # steps that know no names are called by the numbers of their columns
+        with suppress(AttributeError, ValueError):
+            feature_names = before.get_feature_names_out()
+    return hear_columns(y, seen, feature_names, "The features")
+
+
+def _hear(
+    what: str,
+    y: Any,
+    columns: Columns,
+    groups: NDArray[np.intp] | None,
+    notes: list[str] | None = None,
+) -> Witness:
+    notes = notes or []
+    rows = _some_rows(y, len(columns.names))
+    values, some = columns.values, groups
+    if rows is not None:
+        notes.append(f"Tested on {len(rows):,} rows of some of the bags.")
+        values, y = values[rows], y[rows]
+        some = None if groups is None else groups[rows]
+    try:
+        test = assumption_test(values, y, groups=some, feature_names=columns.names)
+    except ValueError as error:
+        return Witness(what, str(error), notes=tuple(notes))
+    name = test.worst_feature
+    loudest = Columns(columns.column(name)[:, None], np.array([name]))
+    return Witness(what, test, loudest, groups, tuple(notes))
+
+
+def _some_rows(y: Any, n_columns: int) -> NDArray[np.intp] | None:
+    """Rows of whole bags that are tested, if all would take too long."""
+    bags = check_bag_target(y)
+    most = _MOST_NUMBERS // n_columns
+    if bags.n_instances <= most:
+        return None
+    order = np.random.default_rng(0).permutation(bags.n_bags)
+    chosen = np.zeros(bags.n_bags, dtype=bool)
+    chosen[order[: max(20, int(np.searchsorted(np.cumsum(bags.sizes[order]), most)))]] = True
+    return np.flatnonzero(chosen[bags.index])

@@ -1,0 +1,217 @@
+"""What can be said whatever makes bags differ: chances of rows that agree with their bag's counts.
+
+Let f be the log-odds that a model gives to rows. If what bags do to the odds of their rows is
+left open, P(class c | row, bag b) ∝ exp(κ f_c + u_bc), the counts of a bag fix its effect u_b for
+every κ: the chances over a bag must add up to its counts. So counts alone cannot tell κ, how much
+of the log-odds holds among rows of one bag, and every measure is a function of it:
+
+- κ = 0: inside a bag scores say nothing, and what they are good for is to tell bags apart;
+- κ = 1: the model keeps what it promises. If it was trained by the likelihood of the counts this
+  is right, up to errors of training, where classes keep their look (then u_b = log γ_b/q) and
+  where rows keep their odds (u_b = 0);
+- κ → ∞: the positives of a bag are its highest scores, the best that the counts allow.
+
+If rows keep their odds, held-out bags tell κ: it is the slope β of their shares on their mean
+chances (`unbag.bag_effects`). Where effects of bags go along with their scores it is not, and no
+count will tell. So the range that is given reaches from a third (`STRAY`) of the smaller of 1 and
+the lower limit of β to three times the larger of 1 and its upper limit; where even the sign of β
+is unsure, κ may be negative. Over real bags (votes by state, flights by day, stops by
+neighbourhood) the true κ lay between .55 and 1.9 (results/evaluation.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from unbag.bag_effects import BagEffect, estimate_bag_effect
+from unbag.bags import Bags
+from unbag.likelihood import label_posteriors
+from unbag.metrics.measures import Floats, RowMeasure
+from unbag.metrics.results import Estimate
+from unbag.metrics.sample import Sample
+from unbag.metrics.uncertainty import Uncertainty
+
+# By which factor log-odds may hold better or worse inside bags than between them.
+STRAY = 3.0
+
+# κ from which on rows are as good as sorted by their scores.
+SORTED = 64.0
+
+# Half the width of a 95% interval of the slope, in standard errors.
+_NORMAL_95 = 1.959964
+
+# The common offset of log-odds settles within a few steps of Newton's.
+_STEPS = 50
+_SETTLED = 1e-10
+
+
+@dataclass(frozen=True, eq=False)
+class Promise:
+    """Log-odds that a model gives to rows of bags that it did not see.
+
+    Attributes
+    ----------
+    bags : Bags
+    log_odds : ndarray of shape (n_instances,) or (n_instances, n_classes)
+        One column for two classes. Up to a constant, which the shares of the classes fix.
+    scaled : bool
+        Whether they are log-odds in fact, and not scores of an unknown scale.
+    """
+
+    bags: Bags
+    log_odds: Floats
+    scaled: bool = True
+
+    @cached_property
+    def at_pooled_shares(self) -> Floats:
+        """Log-odds moved so that mean chances are the shares of the classes: (outputs, rows)."""
+        table = self.log_odds[None] if self.log_odds.ndim == 1 else self.log_odds.T
+        return table + _offset(table, self.bags.class_shares)[:, None]
+
+    @cached_property
+    def effect(self) -> BagEffect:
+        """How shares of bags follow what the log-odds promise, and what is left beyond that."""
+        return estimate_bag_effect(self.bags, _chances(self.at_pooled_shares))
+
+    @property
+    def slopes(self) -> tuple[float, float]:
+        """Limits of β, from held-out bags."""
+        slope, margin = self.effect.free_slope, _NORMAL_95 * self.effect.slope_error
+        if not self.scaled or not np.isfinite(slope + margin):
+            return -np.inf, np.inf
+        return slope - margin, slope + margin
+
+    def chances(self, kappas: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Chances of the classes given the counts, for each κ: (n_kappas, n_classes, n_rows)."""
+        scores = kappas[:, None, None] * self.at_pooled_shares
+        found = label_posteriors(scores, self.bags)
+        return np.concatenate([1 - found, found], axis=1) if len(scores[0]) == 1 else found
+
+
+def _chances(table: Floats) -> Floats:
+    """Chances of all classes (n_classes, n_rows) from log-odds (outputs, n_rows)."""
+    if len(table) == 1:
+        table = np.concatenate([np.zeros_like(table), table])
+    return np.exp(table - logsumexp(table, axis=0))
+
+
+def _offset(table: Floats, shares: Floats) -> Floats:
+    """What is to be added to log-odds for their mean chances to be the shares."""
+    shares = np.clip(shares, 1e-6, None)
+    if len(table) == 1:
+        return _two_class_offset(table[0], shares[1] / shares.sum())
+    offset = np.log(shares) - np.log(_chances(table).mean(axis=1) + 1e-300)
+    for _ in range(_STEPS):
+        # rows and shares scaled in turn
+        step = np.log(shares) - np.log(_chances(table + offset[:, None]).mean(axis=1) + 1e-300)
+        offset = offset + step
+        if np.abs(step).max() < _SETTLED:
+            break
+    return offset
+
+
+def _two_class_offset(scores: Floats, share: float) -> Floats:
+    # the mean of chances rises with the offset: halving the interval cannot fail
+    reach = np.abs(scores).max() + 40.0
+    low, high = -reach, reach
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        mean = _chances(scores[None] + middle)[1].mean()
+        low, high = (middle, high) if mean < share else (low, middle)
+    return np.array([(low + high) / 2])
+
+
+@dataclass(frozen=True, eq=False)
+class SoftSample(Sample):
+    """Scored rows with chances of their classes in the place of the weights W.
+
+    Attributes
+    ----------
+    chances : ndarray of shape (n_classes, n_instances)
+    """
+
+    chances: Floats
+
+    @cached_property
+    def by_row(self) -> Floats:
+        """Share of a row in its class: shape (n_classes, n_instances)."""
+        total = self.chances.sum(axis=1, keepdims=True)
+        return self.chances / np.maximum(total, np.finfo(float).tiny)
+
+    def class_means(self, values: Floats) -> Floats:
+        """Means of the classes; the last axis runs over instances, then over classes."""
+        return values @ self.by_row.T
+
+
+@dataclass(frozen=True, eq=False)
+class Kappas:
+    """A range of κ, with the chances at its lower end, at what is likely, and at its upper end.
+
+    Attributes
+    ----------
+    low, centre, high : float
+    chances : ndarray of shape (3, n_classes, n_instances)
+    """
+
+    low: float
+    centre: float
+    high: float
+    chances: Floats
+
+    @classmethod
+    def if_odds_hold(cls, promise: Promise) -> Self:
+        """κ as held-out bags tell it, if rows keep their odds."""
+        low, high = promise.slopes
+        centre = promise.effect.free_slope if np.isfinite(high) else 1.0
+        return cls._of(promise, low, centre, high)
+
+    @classmethod
+    def whatever_the_bags(cls, promise: Promise) -> Self:
+        """κ with room for effects of bags that go along with their scores."""
+        low, high = promise.slopes
+        low = min(low, 1.0) / STRAY if low > 0 else low * STRAY
+        return cls._of(promise, low, 1.0, max(high, 1.0) * STRAY)
+
+    @classmethod
+    def _of(cls, promise: Promise, *kappas: float) -> Self:
+        low, centre, high = np.clip(kappas, -SORTED, SORTED)
+        return cls(low, centre, high, promise.chances(np.array([low, centre, high])))
+
+    def estimate(
+        self, measure: RowMeasure, sample: Sample, uncertainty: Uncertainty, *, bounded: bool = True
+    ) -> Estimate:
+        """Estimate a measure of the rows whose promise it was.
+
+        The value is that at the centre; the limits are those of intervals, with bags drawn with
+        replacement, at any of the three.
+        """
+        found = [_with_chances(measure, sample, row, uncertainty) for row in self.chances]
+        values, errors, lows, highs = np.array(found).T
+        low, high = float(np.nanmin(lows)), float(np.nanmax(highs))
+        if bounded:
+            low, high = max(low, 0.0), min(high, 1.0)
+        return Estimate(float(values[1]), float(errors[1]), low, high, uncertainty.level, bounded)
+
+
+def _with_chances(
+    measure: RowMeasure, sample: Sample, chances: Floats, uncertainty: Uncertainty
+) -> tuple[float, float, float, float]:
+    """Value, standard error and limits for given chances, with bags drawn with replacement."""
+    soft = SoftSample(sample.bags, sample.scores, chances)
+    value = measure.value(soft)
+    tally = measure.tally(soft)
+    # (n_bags, n_classes, n_statistics), and how much of each class a bag holds
+    sums = np.stack([tally.sums(row) for row in chances], axis=1)
+    mass = sample.bags.means(chances).T * sample.bags.sizes[:, None]
+    draws = uncertainty.draw_totals(np.concatenate([sums, mass[:, :, None]], axis=2), sample)
+    means = draws[..., :-1] / np.maximum(draws[..., -1:], np.finfo(float).tiny)
+    spread = tally.value(means)
+    spread = spread + (value - np.nanmean(spread))
+    low, high = uncertainty.limits(spread, sample)
+    return value, float(np.nanstd(spread, ddof=1)), float(low), float(high)

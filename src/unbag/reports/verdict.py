@@ -1,0 +1,68 @@
+"""Whether the figures of a page can be believed: what a reader should see first."""
+
+from __future__ import annotations
+
+from unbag.metrics import Estimate, Evaluation
+from unbag.reports.content import Finding, Kind, Section, Table, Tile
+from unbag.reports.display import percent
+from unbag.reports.wording import interval_text, measure_name
+
+_KINDS: dict[str, Kind] = {"supported": "good", "doubtful": "note", "refuted": "warning"}
+
+_TOLD = {
+    "supported": "nothing speaks against it",
+    "doubtful": "figures span both cases",
+    "refuted": "figures are wide ranges",
+}
+
+# Measures that are compared between the kinds of bags.
+_COMPARED = ("roc_auc", "balanced_accuracy", "accuracy")
+
+
+def verdict_section(evaluation: Evaluation) -> Section:
+    """Tell whether bags bear out what estimates without labels assume, and what follows."""
+    verdict = evaluation.verdict
+    findings = [Finding(f"{verdict.lead} {_consequence(evaluation)}", _KINDS[verdict.name])]
+    findings += [Finding(text) for text in verdict.reasons]
+    findings += [Finding(text, "note") for text in verdict.advice]
+    tables = (_table(evaluation),) if len(evaluation.worlds) > 1 else ()
+    return Section("verdict", "Can the figures be believed?", tuple(findings), tables=tables)
+
+
+def verdict_tile(evaluation: Evaluation) -> Tile:
+    """Give the verdict in a word."""
+    name = evaluation.verdict.name
+    return Tile("the assumption is", name, _TOLD[name], _KINDS[name])
+
+
+def _consequence(evaluation: Evaluation) -> str:
+    if evaluation.verdict.name == "supported":
+        return ""
+    if evaluation.verdict.name == "refuted":
+        return (
+            "So the figures below are ranges that hold if scores tell rows of a bag apart up to "
+            "three times better or worse than bags suggest."
+        )
+    return "So the intervals below are wide enough for the case that the assumption is wrong."
+
+
+def _table(evaluation: Evaluation) -> Table:
+    worlds = evaluation.worlds
+    rows = tuple(
+        (measure_name(name), *(_cell(worlds[world][name]) for world in ("looks", "odds", "any")))
+        for name in _COMPARED
+        if name in worlds["looks"]
+    )
+    header = (
+        "Measure",
+        "If a class looks the same in all bags",
+        "If rows of the same look have the same odds",
+        "Whatever the bags are, within reason",
+    )
+    return Table("What the figures would be, by what makes bags differ", header, rows)
+
+
+def _cell(found: Estimate) -> str:
+    impossible = found.bounded and not 0 <= found.value <= 1
+    value = f"{percent(found.value, 0)}{' (impossible)' if impossible else ''}"
+    return f"{value}, {interval_text(found)}"
