@@ -11,12 +11,12 @@ of the log-odds holds among rows of one bag, and every measure is a function of 
   where rows keep their odds (u_b = 0);
 - κ → ∞: the positives of a bag are its highest scores, the best that the counts allow.
 
-If rows keep their odds, held-out bags tell κ: it is the slope β of their shares on their mean
-chances (`unbag.bag_effects`). Where effects of bags go along with their scores it is not, and no
-count will tell. So the range that is given reaches from a third (`STRAY`) of the smaller of 1 and
-the lower limit of β to three times the larger of 1 and its upper limit; where even the sign of β
-is unsure, κ may be negative. Over real bags (votes by state, flights by day, stops by
-neighbourhood) the true κ lay between .55 and 1.9 (results/evaluation.md).
+If rows keep their odds, held-out bags tell κ (`unbag.metrics.odds_curve`): shares of bags follow
+mean chances, with a slope β (`unbag.bag_effects`) of 1 if κ is 1. Where effects of bags go along
+with their scores that is not so, and no count will tell. So the range that is given reaches from a
+third (`STRAY`) of the smaller of 1 and the lower limit of β to three times the larger of 1 and its
+upper limit; where even the sign of β is unsure, κ may be negative. Over real bags (votes by state,
+flights by day, stops by neighbourhood) the true κ lay between .55 and 1.9.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from unbag.bag_effects import BagEffect, estimate_bag_effect
 from unbag.bags import Bags
 from unbag.likelihood import label_posteriors
 from unbag.metrics.measures import Floats, RowMeasure
+from unbag.metrics.odds_curve import OddsCurve, fit_odds_curve
 from unbag.metrics.results import Estimate
 from unbag.metrics.sample import Sample
 from unbag.metrics.uncertainty import Uncertainty
@@ -78,6 +79,14 @@ class Promise:
     def effect(self) -> BagEffect:
         """How shares of bags follow what the log-odds promise, and what is left beyond that."""
         return estimate_bag_effect(self.bags, _chances(self.at_pooled_shares))
+
+    @cached_property
+    def curve(self) -> OddsCurve:
+        """The curve of the shares of the classes over the log-odds, fitted to bags."""
+        table = self.at_pooled_shares
+        if len(table) == 1:
+            table = np.concatenate([np.zeros_like(table), table])
+        return fit_odds_curve(self.bags, table)
 
     @property
     def slopes(self) -> tuple[float, float]:
@@ -167,9 +176,9 @@ class Kappas:
     @classmethod
     def if_odds_hold(cls, promise: Promise) -> Self:
         """κ as held-out bags tell it, if rows keep their odds."""
-        low, high = promise.slopes
-        centre = promise.effect.free_slope if np.isfinite(high) else 1.0
-        return cls._of(promise, low, centre, high)
+        curve = promise.curve
+        margin = _NORMAL_95 * curve.error
+        return cls._of(promise, curve.slope - margin, curve.slope, curve.slope + margin)
 
     @classmethod
     def whatever_the_bags(cls, promise: Promise) -> Self:
