@@ -115,6 +115,14 @@ class BagEffect:
         return "looks" if self.slope - margin > line else None
 
     @property
+    def leans_to_looks(self) -> bool:
+        """Whether to go by classes that keep their look: unless rows seem to keep their odds.
+
+        They seem to if β lies below √β* by a standard error.
+        """
+        return not self.slope + self.slope_error < np.sqrt(self.slope_of_looks)
+
+    @property
     def hint(self) -> str:
         """The same in words."""
         if not np.isfinite(self.slope_error) or not np.isfinite(self.slope_of_looks):

@@ -70,8 +70,10 @@ def test_same_model_as_in_memory(X, y, effect, mixed):
 @pytest.mark.parametrize("data", [TWO, SMALL, THREE], ids=["large", "small", "three classes"])
 def test_noisy_counts(data):
     y = add_count_noise(data.y, 0.7, random_state=0)
-    estimator = LinearMCMClassifier(alpha=1e-2, objective="likelihood", tol=1e-9)
-    assert_same(*fit_both(estimator, data.X, y, 45, True))
+    estimator = LinearMCMClassifier(alpha=1e-2, tol=1e-9)
+    distributed, local, X = fit_both(estimator, data.X, y, 45, True)
+    assert_same(distributed, local, X)
+    assert distributed.looks_ == local.looks_ == 1
 
 
 @pytest.mark.parametrize("selection", ["pooled", "folds"])

@@ -42,7 +42,7 @@ SPARE = {"alpha": 1e-8, "tol": 1e-8}
         (DATA.y, {}, "likelihood"),
         (THREE.y, {}, "likelihood"),
         (DATA.labels, {}, "likelihood"),
-        (add_count_noise(DATA.y, 0.3, random_state=0), {}, "corrected"),
+        (add_count_noise(DATA.y, 0.3, random_state=0), {}, "likelihood"),
         (DRAWN, {}, "forward"),
         (DRAWN, {"loss": "squared"}, "corrected"),
         (DATA.y, {"loss": "squared"}, "corrected"),

@@ -26,7 +26,7 @@ from unbag.bags import Bags
 from unbag.distributed.instances import Instances
 from unbag.distributed.partitions import share
 from unbag.distributed.risk import DistributedData, Model, Request, Scorer, add_tables
-from unbag.likelihood import EXACT_SIZE, check_counts, count_covariance
+from unbag.likelihood import EXACT_SIZE, check_counts, what_counts_tell
 from unbag.saddle_point import (
     LARGEST_SCORE,
     ClassTiltSearch,
@@ -122,14 +122,16 @@ def make_count_table(
     included: NDArray[np.bool_],
     offsets: Floats,
     bag_effect: float,
+    looks: float = 0.0,
 ) -> CountTable:
     """Read a table of bags, whose index runs over entries with so many rows each."""
     check_counts(bags)
     weights = included / (included @ bags.sizes)[:, None]
-    covariance = count_covariance(bags, bag_effect) / bags.sizes[:, None, None].astype(float) ** 2
+    told, covariance = what_counts_tell(bags, bag_effect, looks)
+    covariance = covariance / bags.sizes[:, None, None].astype(float) ** 2
     return CountTable(
         sizes=rows,
-        proportions=bags.proportions[bags.index],
+        proportions=told.proportions[bags.index],
         covariance=covariance[bags.index] * rows[:, None, None].astype(float) ** 2,
         weights=weights[:, bags.index],
         offsets=offsets,
