@@ -249,7 +249,11 @@ def effect_of_means(
         return BagEffect(0.0, 0.0, np.inf, 1.0, focus)
     scale = np.sqrt(q * (len(q) - 1))
     # as if all classes had variance one
-    apart, explained = (shares - q) / scale, (means[used] - q) / scale
+    centre = q
+    if bags.noise is not None:
+        # of noisy counts alone, the mean of chances is known less well than q
+        centre = sizes @ means[used] / sizes.sum()
+    apart, explained = (shares - q) / scale, (means[used] - centre) / scale
     chance = (variances[used] / scale**2).sum(axis=1) / sizes
     noise = np.zeros(len(sizes))
     if bags.noise is not None:
