@@ -1,7 +1,8 @@
 """Whether the likelihood of counts finds the true slope: linear models in both worlds, simulated.
 
     python benchmarks/slopes.py run --repeats 200 -o results/slopes/rows.jsonl
-    python benchmarks/slopes.py show results/slopes/rows.jsonl -o results/slopes.md
+    python benchmarks/slopes.py run --worlds classes -o results/slopes/classes.jsonl
+    python benchmarks/slopes.py show results/slopes/{rows,classes}.jsonl -o results/slopes.md
     python benchmarks/slopes.py run-noise --repeats 24 -o results/slopes/noise.jsonl
     python benchmarks/slopes.py show-noise results/slopes/noise.jsonl -o results/slopes-noise.md
 
@@ -70,6 +71,26 @@ def fit_odds(rng: Any, kind: str, size: int) -> float:
         counts = counts + rng.laplace(scale=noise / np.sqrt(2), size=n_bags)
     y = bag_target(bag, counts=counts[bag], noise=noise or None)
     return slope(x, y, "auto")
+
+
+CLASS_SHARES: dict[str, Any] = {
+    "three classes, any shares": lambda rng, n: rng.dirichlet([1.0, 1.0, 1.0], n),
+    "three classes, shuffled": lambda rng, n: np.full((n, 3), 1 / 3),  # noqa: ARG005
+}
+
+
+def fit_classes(rng: Any, shares: str, size: int) -> float:
+    """Three classes around the corners of a triangle: 1 is the mean of the true coefficients."""
+    bag = np.repeat(np.arange(max(N_ROWS // size, FEWEST_BAGS)), size)
+    chance = CLASS_SHARES[shares](rng, bag[-1] + 1)[bag]
+    labels = (rng.random((len(bag), 1)) > np.cumsum(chance, axis=1)[:, :2]).sum(axis=1)
+    angle = 2 * np.pi * np.arange(3) / 3
+    corners = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    X = rng.normal(size=(len(bag), 2)) + corners[labels]
+    counts = np.stack([np.bincount(bag, labels == c) for c in range(3)], axis=1)
+    model = LinearMCMClassifier(alpha=1e-9, objective="likelihood", bag_effect=0, tol=1e-6)
+    found = model.fit(X, bag_target(bag, counts=counts[bag])).coef_
+    return float((found * corners).sum() / 3)
 
 
 def slope(x: Any, y: Any, bag_effect: Any) -> float:
@@ -170,7 +191,7 @@ def show_noise(options: argparse.Namespace) -> None:
 
 
 def run_one(world: str, kind: str, size: int, repeats: int) -> dict[str, Any]:
-    fit = fit_looks if world == "looks" else fit_odds
+    fit = {"looks": fit_looks, "odds": fit_odds, "classes": fit_classes}[world]
     rngs = [np.random.default_rng([1000 + seed, size]) for seed in range(repeats)]
     return {
         "world": world,
@@ -186,6 +207,8 @@ def run(options: argparse.Namespace) -> None:
     options.output.parent.mkdir(parents=True, exist_ok=True)
     tasks = [("looks", kind, size) for kind in SHARES for size in (2, 8, 32, 128)]
     tasks += [("odds", kind, size) for kind in ODDS for size in (8, 32, 128)]
+    tasks += [("classes", kind, size) for kind in CLASS_SHARES for size in (4, 8, 16, 24)]
+    tasks = [task for task in tasks if task[0] in options.worlds]
     jobs = (delayed(run_one)(*task, options.repeats) for task in tasks)
     with options.output.open("w") as file:
         for row in Parallel(options.jobs, return_as="generator")(jobs):
@@ -197,7 +220,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def show(options: argparse.Namespace) -> None:
-    rows = [json.loads(line) for line in options.rows.read_text().splitlines()]
+    rows = [json.loads(line) for path in options.rows for line in path.read_text().splitlines()]
     lines = [
         "# Slopes that the likelihood of counts finds, for a true 1",
         "",
@@ -209,7 +232,8 @@ def show(options: argparse.Namespace) -> None:
         "",
     ]
     sizes = sorted({row["size"] for row in rows})
-    lines += ["| | " + " | ".join(f"bags of {n}" for n in sizes) + " |", "| --- " * 5 + "|"]
+    lines += ["| | " + " | ".join(f"bags of {n}" for n in sizes) + " |"]
+    lines += ["| --- " * (len(sizes) + 1) + "|"]
     table: dict[str, dict[int, str]] = defaultdict(dict)
     within = []
     for row in rows:
@@ -232,10 +256,11 @@ def main() -> None:
     runner = commands.add_parser("run")
     runner.add_argument("--repeats", type=int, default=200)
     runner.add_argument("--jobs", type=int, default=1)
+    runner.add_argument("--worlds", nargs="+", default=["looks", "odds", "classes"])
     runner.add_argument("-o", "--output", type=Path, required=True)
     runner.set_defaults(call=run)
     shower = commands.add_parser("show")
-    shower.add_argument("rows", type=Path)
+    shower.add_argument("rows", type=Path, nargs="+")
     shower.add_argument("-o", "--output", type=Path, required=True)
     shower.set_defaults(call=show)
     runner = commands.add_parser("run-noise")

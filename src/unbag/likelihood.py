@@ -23,8 +23,9 @@ Where counts carry noise of a known covariance, or bags an effect that the rows 
 count may be off by as much: S = noise + n²τ²(diag q − qqᵀ), with τ² the `bag_effect`. Where classes
 keep their look, a noisy bag has another target and another S: `unbag.noisy_counts`.
 
-How it is computed: `unbag.count_sums` (exactly) for bags of two classes and at most 16 rows,
-`unbag.saddle_point` for all others, at a cost that is linear in the number of rows.
+How it is computed: `unbag.count_sums` (exactly) for bags of two or three classes and at most 16 rows
+and of four and at most 6, `unbag.saddle_point` for all others, at a cost that is linear in the
+number of rows.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class CountLikelihood:
         τ², the variance of what bags differ by beyond their rows, as a share of q(1 − q).
     exact_size : int, default=16
         Bags of two classes and at most so many rows are summed exactly, which takes a time that
-        grows with the square of the size.
+        grows with the square of the size; those of three and four as well, if they are small.
     looks : float, default=0
         How far classes keep their look, from 0 (rows keep their odds) to 1. It makes a difference
         for noisy counts only: see `unbag.noisy_counts`.
