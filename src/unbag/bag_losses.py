@@ -1,8 +1,8 @@
 """Losses −log Pr(K = k) of bags that are treated together, each kind by the method that suits it.
 
 `PureBags` and `PureClasses` have one class and need no sum, `SmallBags` and `SmallClasses` are
-summed exactly,
-`LargeBags` and those of `SeveralClasses` go by the saddle point. All of them answer `evaluate`.
+summed exactly, `LargeBags` and those of `SeveralClasses` go by the saddle point. All of them answer
+`evaluate`.
 """
 
 from __future__ import annotations

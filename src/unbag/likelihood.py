@@ -23,8 +23,8 @@ Where counts carry noise of a known covariance, or bags an effect that the rows 
 count may be off by as much: S = noise + n²τ²(diag q − qqᵀ), with τ² the `bag_effect`. Where classes
 keep their look, a noisy bag has another target and another S: `unbag.noisy_counts`.
 
-How it is computed: `unbag.count_sums` (exactly) for bags of two or three classes and at most 16 rows
-and of four and at most 6, `unbag.saddle_point` for all others, at a cost that is linear in the
+How it is computed: `unbag.count_sums` (exactly) for bags of two or three classes and at most 16
+rows and of four and at most 6, `unbag.saddle_point` for all others, at a cost that is linear in the
 number of rows.
 """
 

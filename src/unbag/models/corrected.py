@@ -63,7 +63,6 @@ class CorrectedRiskClassifier(ObjectiveClassifier):
     def _prepare(self, bags: Bags) -> None:
         _check_name(self.objective, "objective", get_args(ObjectiveName))
         _check_name(self.training_prior, "training_prior", get_args(TrainingPrior))
-        # a likelihood does without these, but a slip of the pen in them is still one
         _check_name(self.weights, "weights", get_args(WeightMethod))
         _check_name(self.bag_model, "bag_model", get_args(BagModel))
         _check_name(self.correction, "correction", get_args(Correction))
@@ -83,9 +82,9 @@ class CorrectedRiskClassifier(ObjectiveClassifier):
 
     def _resolve_objective(self, bags: Bags) -> str:
         obstacle = self._why_no_likelihood()
+        of_the_risk = self._settings_of_the_risk()
         if self.objective == "auto":
-            asked_for = self.weights == "pairs" or self.merge is not None
-            if obstacle or asked_for or self.bag_model == "bags":
+            if obstacle or of_the_risk:
                 return "corrected"
             # labels that no counts describe were drawn from the shares
             return "forward" if impossible_counts(bags).any() else "likelihood"
@@ -93,6 +92,11 @@ class CorrectedRiskClassifier(ObjectiveClassifier):
             raise ValueError(
                 f"objective={self.objective!r} is a likelihood, and {obstacle}; use "
                 "objective='corrected'."
+            )
+        if self.objective != "corrected" and of_the_risk:
+            raise ValueError(
+                f"objective={self.objective!r} makes no use of {of_the_risk}, which belongs to "
+                "the corrected risk; leave it out, or use objective='corrected'."
             )
         return str(self.objective)
 
@@ -108,6 +112,14 @@ class CorrectedRiskClassifier(ObjectiveClassifier):
         # with labels alone, or weights of pairs, pooled shares make nothing convex
         pooled = movable and self.weights == "least_squares" and not bags.labelled.all()
         return "pooled" if pooled else "same"
+
+    def _settings_of_the_risk(self) -> str | None:
+        """Name the first setting that only the corrected risk has a use for."""
+        if self.weights == "pairs":
+            return "weights='pairs'"
+        if self.merge is not None:
+            return f"merge={self.merge!r}"
+        return "bag_model='bags'" if self.bag_model == "bags" else None
 
     def _why_no_likelihood(self) -> str | None:
         """Say what keeps likelihoods from being used, if anything."""
