@@ -4,7 +4,7 @@
     python benchmarks/slopes.py run --worlds classes -o results/slopes/classes.jsonl
     python benchmarks/slopes.py show results/slopes/{rows,classes}.jsonl -o results/slopes.md
     python benchmarks/slopes.py run-noise --repeats 24 -o results/slopes/noise.jsonl
-    python benchmarks/slopes.py show-noise results/slopes/noise.jsonl -o results/slopes-noise.md
+    python benchmarks/slopes.py show-noise results/slopes/noise*.jsonl -o results/slopes-noise.md
 
 The log-odds of a row are x plus a constant: the slope is 1. "looks": classes keep their look, x is
 normal around ±½ given the class, and bags differ in how many positives they draw. "odds": rows keep
@@ -111,7 +111,8 @@ def make_noisy(rng: Any, kind: str, size: int, ratio: float) -> tuple[Any, Any, 
         labels = rng.random(len(bag)) < SHARES[kind](rng, n_bags)[bag]
         X[:, 0] += labels - 0.5
     else:
-        X[:, 0] += rng.normal(size=n_bags)[bag]
+        # if but one column differed between bags, bags alone would tell which it is that counts
+        X += rng.normal(size=(n_bags, 10))[bag]
         labels = rng.random(len(bag)) < 1 / (1 + np.exp(0.5 - X[:, 0]))
     share = labels.mean()
     deviation = ratio * np.sqrt(size * share * (1 - share))
@@ -148,8 +149,7 @@ def run_noisy(kind: str, size: int, ratio: float, repeats: int) -> dict[str, Any
 
 def run_noise(options: argparse.Namespace) -> None:
     options.output.parent.mkdir(parents=True, exist_ok=True)
-    kinds = (*NOISY_SHARES, "rows keep their odds")
-    tasks = [(kind, n, ratio) for kind in kinds for n in (16, 64, 128) for ratio in RATIOS]
+    tasks = [(kind, n, ratio) for kind in options.kinds for n in (16, 64, 128) for ratio in RATIOS]
     jobs = (delayed(run_noisy)(*task, options.repeats) for task in tasks)
     with options.output.open("w") as file:
         for row in Parallel(options.jobs, return_as="generator")(jobs):
@@ -158,7 +158,7 @@ def run_noise(options: argparse.Namespace) -> None:
 
 
 def show_noise(options: argparse.Namespace) -> None:
-    rows = [json.loads(line) for line in options.rows.read_text().splitlines()]
+    rows = [json.loads(line) for path in options.rows for line in path.read_text().splitlines()]
     lines = [
         "# Noisy counts: slopes for a true 1, and ranking",
         "",
@@ -267,9 +267,11 @@ def main() -> None:
     runner.add_argument("--repeats", type=int, default=24)
     runner.add_argument("--jobs", type=int, default=1)
     runner.add_argument("-o", "--output", type=Path, required=True)
+    kinds = [*NOISY_SHARES, "rows keep their odds"]
+    runner.add_argument("--kinds", nargs="+", choices=kinds, default=kinds)
     runner.set_defaults(call=run_noise)
     shower = commands.add_parser("show-noise")
-    shower.add_argument("rows", type=Path)
+    shower.add_argument("rows", type=Path, nargs="+")
     shower.add_argument("-o", "--output", type=Path, required=True)
     shower.set_defaults(call=show_noise)
     options = parser.parse_args()
