@@ -9,6 +9,7 @@ from scipy.special import expit, logit, softmax
 from unbag import bag_target, check_bag_target
 from unbag.arrays import to_host
 from unbag.forward import ForwardLikelihood
+from unbag.noisy_counts import shrunken_shares
 
 ONE = np.zeros(1, dtype=np.intp)
 KINDS = {"torch": torch.from_numpy, "strict": array_api_strict.asarray}
@@ -158,20 +159,16 @@ def test_extreme_scores_stay_finite(n_classes):
         assert value.max() < -np.log(1e-6) + 1e-3
 
 
-def test_noisy_shares_are_brought_into_range():
+def test_noisy_shares_are_shrunken_to_what_is_to_be_expected():
     noisy = check_bag_target(bag_target(np.repeat([0, 1], 4), np.repeat([-0.2, 1.1], 4), noise=0.1))
-    clipped = check_bag_target(bag_target(np.repeat([0, 1], 4), np.repeat([0.0, 1.0], 4)))
+    shares = shrunken_shares(noisy)
+    assert (shares > 0).all()
     scores = np.random.default_rng(0).normal(size=(1, 1, 8))
-    values, slopes = zip(
-        *(
-            ForwardLikelihood(np.ones(2, dtype=bool), bags).value_and_gradient(scores, ONE)
-            for bags in (noisy, clipped)
-        ),
-        strict=True,
-    )
-    # the pooled share is that of the noisy ones, 0.45; the chances given the bag are the same
-    assert values[0] != values[1]
-    np.testing.assert_allclose(slopes[0], slopes[1], atol=1e-6)
+    both = np.ones(2, dtype=bool)
+    slopes = ForwardLikelihood(both, noisy).value_and_gradient(scores, ONE)[1][0, 0]
+    # the pooled share is that of the noisy ones
+    odds = np.exp(scores[0, 0]) * (shares[:, 1] / shares[:, 0])[noisy.index] * 0.55 / 0.45
+    np.testing.assert_allclose(8 * slopes, expit(scores[0, 0]) - odds / (1 + odds), atol=1e-6)
 
 
 # --- arrays -------------------------------------------------------------------------------------

@@ -105,11 +105,26 @@ def test_three_classes_are_near_to_an_enumeration(n, spread, off, off_chance):
         f = spread * rng.normal(size=(3, n))
         counts = np.bincount(rng.integers(3, size=n), minlength=3)
         bags = make_bags(counts)
-        expected, posterior, _ = enumerated(f, counts)
-        value = all_of(bags).value(f[None], ONE)
+        expected, posterior, p = enumerated(f, counts)
+        value, gradient = all_of(bags, exact_size=0).value_and_gradient(f[None], ONE)
         np.testing.assert_allclose(n * value[0], expected, atol=off)
+        np.testing.assert_allclose(n * gradient[0], p - posterior, atol=off_chance)
+
+
+@pytest.mark.parametrize("spread", [0, 0.3, 3, 30])
+@pytest.mark.parametrize(("n_classes", "n"), [(3, 2), (3, 4), (3, 7), (4, 3), (4, 6)])
+def test_small_bags_of_several_classes_are_those_of_an_enumeration(n_classes, n, spread):
+    for seed in range(10):
+        rng = np.random.default_rng([n, seed])
+        f = spread * rng.normal(size=(n_classes, n))
+        counts = np.bincount(rng.integers(n_classes, size=n), minlength=n_classes)
+        bags = make_bags(counts)
+        expected, posterior, p = enumerated(f, counts)
+        value, gradient = all_of(bags).value_and_gradient(f[None], ONE)
+        np.testing.assert_allclose(n * value[0], expected, rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(n * gradient[0], p - posterior, atol=1e-9)
         chances = label_posteriors(f[None], bags)[0]
-        np.testing.assert_allclose(chances, posterior, atol=off_chance)
+        np.testing.assert_allclose(chances, posterior, atol=1e-9)
         np.testing.assert_allclose(chances.sum(axis=0), 1, rtol=1e-12)
 
 

@@ -118,6 +118,14 @@ class BagEffect:
         return "looks" if self.slope - margin > line else None
 
     @property
+    def leans_to_looks(self) -> bool:
+        """Whether to go by classes that keep their look: unless rows seem to keep their odds.
+
+        They seem to if β lies below √β* by a standard error.
+        """
+        return not self.slope + self.slope_error < np.sqrt(self.slope_of_looks)
+
+    @property
     def hint(self) -> str:
         """The same in words."""
         if not np.isfinite(self.slope_error) or not np.isfinite(self.slope_of_looks):
@@ -244,7 +252,11 @@ def effect_of_means(
         return BagEffect(0.0, 0.0, np.inf, 1.0, focus)
     scale = np.sqrt(q * (len(q) - 1))
     # as if all classes had variance one
-    apart, explained = (shares - q) / scale, (means[used] - q) / scale
+    centre = q
+    if bags.noise is not None:
+        # of noisy counts alone, the mean of chances is known less well than q
+        centre = sizes @ means[used] / sizes.sum()
+    apart, explained = (shares - q) / scale, (means[used] - centre) / scale
     chance = (variances[used] / scale**2).sum(axis=1) / sizes
     noise = np.zeros(len(sizes))
     if bags.noise is not None:

@@ -1,7 +1,8 @@
 """Losses −log Pr(K = k) of bags that are treated together, each kind by the method that suits it.
 
-`PureBags` and `PureClasses` have one class and need no sum, `SmallBags` are summed exactly,
-`LargeBags` and those of `SeveralClasses` go by the saddle point. All of them answer `evaluate`.
+`PureBags` and `PureClasses` have one class and need no sum, `SmallBags` and `SmallClasses` are
+summed exactly, `LargeBags` and those of `SeveralClasses` go by the saddle point. All of them answer
+`evaluate`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from array_api_compat import array_namespace, is_numpy_array
+from array_api_compat import array_namespace, device, is_numpy_array
 from numpy.typing import NDArray
 
 from unbag.arrays import (
@@ -24,8 +25,14 @@ from unbag.arrays import (
     to_host,
 )
 from unbag.bags import Bags
-from unbag.count_sums import weighed_counts
-from unbag.saddle_point import LARGEST_SCORE, several_class_loss, softmax, two_class_loss
+from unbag.count_sums import largest_exact_bag, turned_roots, weighed_counts
+from unbag.saddle_point import (
+    LARGEST_SCORE,
+    exact_class_loss,
+    several_class_loss,
+    softmax,
+    two_class_loss,
+)
 
 # Scores that are worked on together: temporary arrays should stay in the cache of a processor, or
 # fill a GPU.
@@ -65,6 +72,8 @@ class BagLosses(ABC):
 
     # whether bags must be of the same size to be treated together
     same_size: ClassVar[bool] = False
+    # numbers that are worked on for each score
+    bulk: ClassVar[int] = 1
 
     def __init__(self, table: BagTable, like: Array) -> None:
         self.rows = table.rows
@@ -76,7 +85,7 @@ class BagLosses(ABC):
         self._segments = Segments(table.sizes, like)
         self._weights = beside_in_double(table.weights, like)
         self._weights_of = Latest(self._choose)
-        self._step = max(1, (_CACHE if is_numpy_array(like) else _CARD) // n)
+        self._step = max(1, _scores_together(like, self.bulk) // n)
 
     @abstractmethod
     def loss(self, f: Array, largest: float, gradient: bool) -> tuple[Array, Any]:
@@ -294,6 +303,49 @@ class SeveralClasses(BagLosses):
         return losses, take(slopes, self._back, axis=2)
 
 
+class SmallClasses(BagLosses):
+    """Bags of more than two classes, summed exactly."""
+
+    same_size = True
+    bulk = 32
+
+    def __init__(self, table: BagTable, like: Array) -> None:
+        super().__init__(table, like)
+        self._shape = len(table.sizes), int(table.sizes[0])
+        self._k = beside_in_double(np.round(table.counts), like)
+        self._S = beside_in_double(table.covariance, like)
+        roots, turn = turned_roots(table.counts, self._shape[1])
+        xp = array_namespace(self._k)
+        place = device(self._k)
+        self._roots = xp.asarray(roots, device=place)
+        self._turn = xp.asarray(turn, device=place)
+
+    def loss(self, f: Array, largest: float, gradient: bool) -> tuple[Array, Any]:  # noqa: ARG002, D102
+        xp = array_namespace(f)
+        columns, outputs, _ = f.shape
+        lines = xp.reshape(f, (columns, outputs, *self._shape))
+        lines = xp.permute_dims(lines, (0, 2, 1, 3))
+        losses, slopes = exact_class_loss(
+            lines, self._k, self._S, self._roots, self._turn, gradient
+        )
+        if not gradient:
+            return losses, None
+        return losses, xp.reshape(xp.permute_dims(slopes, (0, 2, 1, 3)), (columns, outputs, -1))
+
+
+def classes_summable(
+    sizes: NDArray[np.int64],
+    counts: NDArray[np.float64],
+    covariance: NDArray[np.float64],
+    exact_size: int,
+) -> NDArray[np.bool_]:
+    """Mark small bags of several classes, with counts that are known and whole."""
+    small = sizes <= min(largest_exact_bag(counts.shape[1]), exact_size)
+    whole = np.round(counts).sum(axis=1) == sizes
+    found: NDArray[np.bool_] = small & whole & ~covariance.any(axis=(1, 2))
+    return found
+
+
 def _softplus(f: Array) -> Array:
     xp = array_namespace(f)
     size = xp.abs(f)
@@ -367,12 +419,12 @@ def _make_parts(
     sizes, counts = bags.sizes, bags.sizes[:, None] * bags.proportions
     kinds, kind = _choose_kinds(bags, counts, covariance, exact_size)
     order, start = np.argsort(bags.index, kind="stable"), np.cumsum(sizes) - sizes
-    limit = _CACHE if is_numpy_array(like) else _CARD
     found = []
     for members in _groups(kinds, kind, sizes, covariance):
         if kinds[kind[members[0]]] is SmallBags:
             # those that need about as many states come together
             members = members[np.argsort(counts[members].min(axis=1), kind="stable")]
+        limit = _scores_together(like, kinds[kind[members[0]]].bulk)
         chunk = (np.cumsum(sizes[members]) - 1) // limit
         for own in np.split(members, np.flatnonzero(np.diff(chunk)) + 1):
             table = BagTable(
@@ -384,6 +436,10 @@ def _make_parts(
             )
             found.append(kinds[kind[own[0]]](table, like))
     return found
+
+
+def _scores_together(like: Array, bulk: int) -> int:
+    return max(1, (_CACHE if is_numpy_array(like) else _CARD) // bulk)
 
 
 def _ranges(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -399,7 +455,9 @@ def _choose_kinds(
     pure = bags.proportions.max(axis=1) == 1
     known = ~covariance.any(axis=(1, 2))
     if bags.n_classes > 2:
-        return [PureClasses, SeveralClasses], np.where(pure & known, 0, 1)
+        small = classes_summable(bags.sizes, counts, covariance, exact_size)
+        kind = np.where(pure & known, 0, np.where(small, 2, 1))
+        return [PureClasses, SeveralClasses, SmallClasses], kind
     small = bags.sizes <= exact_size
     pure = (pure | (small & (np.round(counts).min(axis=1) == 0))) & known
     return [PureBags, SmallBags, LargeBags], np.where(pure, 0, np.where(small, 1, 2))

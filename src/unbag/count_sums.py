@@ -11,15 +11,34 @@ from F_0 = (1, 0, ...) and G_n, the weight of each count: one for the count that
 the others, or its density where that is known up to some noise. Then Σ_m G_n[m] Pr(K = m) = G_0[0],
 and row j is positive with the posterior chance p_j Σ_s F_j[s] G_{j+1}[s + 1] / G_0[0]. Nothing is
 subtracted, so that all of it is exact to rounding.
+
+**Several classes.** States would be many. But once the scores of a bag are tilted (see
+`unbag.saddle_point`), so that its count is the mean of the draws with chances q_j, that count is a
+likely one, and its chance a sum without cancellation over roots of unity,
+
+    Pr(K = k) = R⁻¹ Σ_z φ(z) Π_c z_c^{−k_c},    φ(z) = Π_j Σ_c q_jc z_c,
+
+where z_c runs over the M-th roots of unity, M > n, for all classes but the last, whose z is 1. Of
+conjugate terms one is enough. M is prime, so that no factor of φ vanishes where chances are shares
+of whole counts.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from array_api_compat import array_namespace
+from numpy.typing import NDArray
 
 from unbag.arrays import Array
+
+# Bags of several classes are summed exactly if that takes at most so many roots.
+_MOST_ROOTS = 200
+
+_PRIMES = (5, 7, 11, 13, 17, 19)
+
+_TINY = 1e-30
 
 
 def weighed_counts(f: Array, final: Array, gradient: bool = True) -> tuple[Array, Any]:
@@ -67,3 +86,41 @@ def weighed_counts(f: Array, final: Array, gradient: bool = True) -> tuple[Array
             upper[1:, ...] += p[j, ...] * before[:-1, ...]
             before = upper
     return mean, p * (xp.stack(chances) / mean - 1.0)
+
+
+def largest_exact_bag(n_classes: int) -> int:
+    """Rows that a bag of several classes may have to be summed exactly."""
+    fitting = [M for M in _PRIMES if (M + 1) // 2 * M ** (n_classes - 2) <= _MOST_ROOTS]
+    return max(fitting) - 1 if fitting else 0
+
+
+def class_roots(n_classes: int, size: int) -> tuple[NDArray[np.intp], int]:
+    """Exponents of the roots z (roots, classes) for bags of a size, and M."""
+    M = next(prime for prime in _PRIMES if prime > size)
+    sides = [np.arange((M + 1) // 2), *[np.arange(M)] * (n_classes - 2), np.zeros(1, dtype=int)]
+    return np.stack(np.meshgrid(*sides, indexing="ij"), axis=-1).reshape(-1, n_classes), M
+
+
+def turned_roots(
+    k: NDArray[np.float64], size: int
+) -> tuple[NDArray[np.complex128], NDArray[np.complex128]]:
+    """Roots z (roots, classes), and Π_c z_c^{−k_c} over their number (bags, roots).
+
+    A root whose conjugate is left out counts twice.
+    """
+    exponents, M = class_roots(k.shape[1], size)
+    turn = np.exp(-2j * np.pi / M * (np.round(k) @ exponents.T))
+    twice = np.where(exponents[:, 0] > 0, 2.0, 1.0) / M ** (k.shape[1] - 1)
+    return np.exp(2j * np.pi / M * exponents), turn * twice
+
+
+def factors_at(q: Array, roots: Array) -> Array:
+    """Σ_c q_jc z_c for chances q (..., classes, rows) and all roots: (..., roots, rows)."""
+    xp = array_namespace(q)
+    return roots @ xp.astype(q, roots.dtype) + _TINY
+
+
+def posteriors_at(q: Array, factors: Array, roots: Array, weights: Array) -> Array:
+    """Chances of classes given the count, from the shares of roots in its chance (..., roots)."""
+    xp = array_namespace(q)
+    return q * xp.real(xp.matrix_transpose(roots) @ (weights[..., None] / factors))

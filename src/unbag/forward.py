@@ -22,6 +22,7 @@ from unbag.arrays import Array, Latest, beside, index_beside, take, to_host
 from unbag.bags import Bags
 from unbag.decontamination import pooled_shares
 from unbag.likelihood import check_included
+from unbag.noisy_counts import shrunken_shares
 
 # Least that a share is taken to be, of that in all bags: a class that a bag does not hold is a
 # question of rounding for someone, and should not decide on its own.
@@ -45,7 +46,7 @@ class ForwardLikelihood:
     included : ndarray of bool, shape (n_bags,) or (n_problems, n_bags)
         The bags that each problem learns from; the others are held out and count for nothing.
     bags : Bags
-        Who is in which bag. Noisy shares are brought into [0, 1].
+        Who is in which bag. Noisy shares are shrunken to what is to be expected.
     like : array, optional
         Array whose namespace, type and device the scores will have.
 
@@ -119,7 +120,7 @@ def forward_tables(
     table = check_included(included, bags)
     q = pooled_shares(bags, "instances", table)
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = bags.clipped_proportions.T / q[:, :, None]
+        ratio = shrunken_shares(bags).T / q[:, :, None]
     ratio = np.maximum(np.where(q[:, :, None] > 0, ratio, 1.0), _LEAST_RATIO)
     weight = table / (table @ bags.sizes)[:, None]
     return ratio, weight[:, None, :]

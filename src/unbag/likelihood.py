@@ -20,10 +20,12 @@ is what there is to minimise, in two worlds:
   of G has this property by itself, as the gradient p_j − P(class of j | counts) then sums to zero.
 
 Where counts carry noise of a known covariance, or bags an effect that the rows do not explain, the
-count may be off by as much: S = noise + n²τ²(diag q − qqᵀ), with τ² the `bag_effect`.
+count may be off by as much: S = noise + n²τ²(diag q − qqᵀ), with τ² the `bag_effect`. Where classes
+keep their look, a noisy bag has another target and another S: `unbag.noisy_counts`.
 
-How it is computed: `unbag.count_sums` (exactly) for bags of two classes and at most 16 rows,
-`unbag.saddle_point` for all others, at a cost that is linear in the number of rows.
+How it is computed: `unbag.count_sums` (exactly) for bags of two or three classes and at most 16
+rows and of four and at most 6, `unbag.saddle_point` for all others, at a cost that is linear in the
+number of rows.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ from unbag.arrays import Array, to_host
 from unbag.bag_losses import WeighedBags
 from unbag.bags import Bags, bag_name
 from unbag.losses import SoftmaxLoss
+from unbag.noisy_counts import allow_for_looks
 
 # Bags of two classes and at most so many rows are summed exactly: docs/likelihood.md.
 EXACT_SIZE = 16
@@ -68,7 +71,10 @@ class CountLikelihood:
         τ², the variance of what bags differ by beyond their rows, as a share of q(1 − q).
     exact_size : int, default=16
         Bags of two classes and at most so many rows are summed exactly, which takes a time that
-        grows with the square of the size.
+        grows with the square of the size; those of three and four as well, if they are small.
+    looks : float, default=0
+        How far classes keep their look, from 0 (rows keep their odds) to 1. It makes a difference
+        for noisy counts only: see `unbag.noisy_counts`.
 
     Examples
     --------
@@ -91,6 +97,7 @@ class CountLikelihood:
         like: Array | None = None,
         bag_effect: float = 0.0,
         exact_size: int = EXACT_SIZE,
+        looks: float = 0.0,
     ) -> None:
         table = check_included(included, bags)
         pieces, first = bags.with_labelled_rows_apart()
@@ -98,8 +105,8 @@ class CountLikelihood:
         like = np.empty(0) if like is None else like
         self.n_outputs = 1 if bags.n_classes == 2 else bags.n_classes
         weights = (table / (table @ bags.sizes)[:, None])[:, bags.index[first]]
-        covariance = count_covariance(pieces, bag_effect)
-        self._bags = WeighedBags(pieces, weights, covariance, exact_size, like)
+        told, covariance = what_counts_tell(pieces, bag_effect, looks)
+        self._bags = WeighedBags(told, weights, covariance, exact_size, like)
 
     def value(self, scores: Array, problem: NDArray[np.intp]) -> NDArray[np.float64]:
         """Mean negative log-likelihood per column."""
@@ -113,7 +120,9 @@ class CountLikelihood:
         return to_host(value), gradient
 
 
-def label_posteriors(scores: Array, bags: Bags, bag_effect: float = 0.0) -> Array:
+def label_posteriors(
+    scores: Array, bags: Bags, bag_effect: float = 0.0, looks: float = 0.0
+) -> Array:
     """Chance of each class of every instance, given the rows and the counts of its bag.
 
     By dG/df_j, which is the chance whatever the counts, less the same given the counts.
@@ -123,7 +132,7 @@ def label_posteriors(scores: Array, bags: Bags, bag_effect: float = 0.0) -> Arra
     scores : array of shape (columns, outputs, instances)
         At the shares of the classes in all bags together.
     bags : Bags
-    bag_effect : float, default=0
+    bag_effect, looks : float, default=0
         As in `CountLikelihood`.
 
     Returns
@@ -134,7 +143,8 @@ def label_posteriors(scores: Array, bags: Bags, bag_effect: float = 0.0) -> Arra
     xp = array_namespace(scores)
     pieces, _ = bags.with_labelled_rows_apart()
     each = np.ones((1, pieces.n_bags))
-    weighed = WeighedBags(pieces, each, count_covariance(pieces, bag_effect), EXACT_SIZE, scores)
+    told, covariance = what_counts_tell(pieces, bag_effect, looks)
+    weighed = WeighedBags(told, each, covariance, EXACT_SIZE, scores)
     slopes = weighed.evaluate(scores, np.zeros(scores.shape[0], dtype=np.intp), gradient=True)[1]
     if scores.shape[1] == 1:
         small = xp.exp(-xp.abs(scores))
@@ -181,8 +191,13 @@ def impossible_counts(bags: Bags) -> NDArray[np.bool_]:
     return wrong if bags.noise is None else wrong & ~bags.noise.any(axis=(1, 2))
 
 
-def count_covariance(bags: Bags, bag_effect: float) -> NDArray[np.float64]:
-    """S of every bag: noise in its counts, and n²τ²(diag q − qqᵀ), but for rows of known label."""
+def what_counts_tell(
+    bags: Bags, bag_effect: float, looks: float
+) -> tuple[Bags, NDArray[np.float64]]:
+    """Bags with the counts to aim at, and S of each: noise, and n²τ²(diag q − qqᵀ).
+
+    Rows of known label have no effect.
+    """
     if not 0 <= bag_effect < np.inf:
         raise ValueError(
             f"bag_effect is a variance, which must be finite and not negative: {bag_effect!r}."
@@ -190,7 +205,7 @@ def count_covariance(bags: Bags, bag_effect: float) -> NDArray[np.float64]:
     q = bags.class_shares
     effect = bag_effect * (np.diag(q) - np.outer(q, q))
     S = np.where(bags.labelled[:, None, None], 0.0, effect)
-    if bags.noise is not None:
-        S = S + bags.noise
-    scaled: NDArray[np.float64] = S * bags.sizes[:, None, None].astype(float) ** 2
-    return scaled
+    told = allow_for_looks(bags, looks)
+    if told.noise is not None:
+        S = S + told.noise
+    return told, S * bags.sizes[:, None, None].astype(float) ** 2

@@ -32,7 +32,7 @@ average in bags of 32, .0003 in bags of 128); the first order alone, ½ log(1 + 
 
 **Several classes.** The first order, h = ½ log det(I + aV), with a = 2π m^{−1/(m−1)} for the m
 classes that the bag has, by which it is the same as above for two. Classes of count zero are left
-out.
+out. In small bags whose counts are known, h is summed exactly at the tilt (`unbag.count_sums`).
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ from typing import Any, NamedTuple, Self
 from array_api_compat import array_namespace, device
 
 from unbag.arrays import Array, Segments
+from unbag.count_sums import factors_at, posteriors_at
 
 # The tilt is found when a Newton step is shorter: what is left of it is taken to second order, so
 # that chances are exact to its cube.
@@ -276,6 +277,34 @@ def several_class_loss(
     bent = real * bend(q, H)
     moving = search.settle(array_namespace(f).sum(bent, axis=-1))
     return value + h, real * (start - q - pull_back(q, moving[..., None])) + bent
+
+
+def exact_class_loss(
+    f: Array, k: Array, S: Array, roots: Array, turn: Array, gradient: bool = True
+) -> tuple[Array, Any]:
+    """The same exactly, for small bags of equal size whose counts are known.
+
+    Parameters
+    ----------
+    f, k, S
+        As in `several_class_loss`; S is zero.
+    roots, turn : arrays of shape (roots, classes) and (bags, roots)
+        From `unbag.count_sums.turned_roots`.
+    """
+    xp = array_namespace(f)
+    present, real = classes_present(k, S), xp.ones_like(f[0, :, :1, :])
+    lse, start = softmax(f)
+    search = ClassTiltSearch(k, S, present, f.shape[0])
+    while not search.done:
+        own, q = tilted_classes(f, real, search.trial, present)
+        search.look(own, *class_moments(q, real))
+    factors = factors_at(q, roots)
+    shares = turn * xp.prod(factors, axis=-1)
+    chance = xp.sum(xp.real(shares), axis=-1)
+    value = search.level(xp.sum(lse, axis=-1)) - xp.log(chance)
+    if not gradient:
+        return value, None
+    return value, start - posteriors_at(q, factors, roots, shares / chance[..., None])
 
 
 def classes_present(k: Array, S: Array) -> Array:

@@ -23,6 +23,8 @@ pytestmark = pytest.mark.usefixtures("in_this_thread")
 TWO = make_gaussian_bags(n_bags=24, bag_size=20, n_features=3, random_state=0)
 SMALL = make_gaussian_bags(n_bags=60, bag_size=6, n_features=3, random_state=1)
 THREE = make_gaussian_bags(n_bags=16, bag_size=12, n_features=3, n_classes=3, random_state=0)
+LARGE_THREE = make_gaussian_bags(n_bags=9, bag_size=20, n_features=3, n_classes=3, random_state=0)
+FIVE = make_gaussian_bags(n_bags=16, bag_size=12, n_features=4, n_classes=5, random_state=0)
 
 
 def unequal():
@@ -59,8 +61,15 @@ def assert_same(distributed, local, X):
 @pytest.mark.parametrize("effect", [0, 0.05])
 @pytest.mark.parametrize(
     ("X", "y"),
-    [(TWO.X, TWO.y), (SMALL.X, SMALL.y), unequal(), (THREE.X, THREE.y)],
-    ids=["large", "small", "unequal", "three classes"],
+    [
+        (TWO.X, TWO.y),
+        (SMALL.X, SMALL.y),
+        unequal(),
+        (THREE.X, THREE.y),
+        (LARGE_THREE.X, LARGE_THREE.y),
+        (FIVE.X, FIVE.y),
+    ],
+    ids=["large", "small", "unequal", "three classes", "large of three", "five classes"],
 )
 def test_same_model_as_in_memory(X, y, effect, mixed):
     estimator = LinearMCMClassifier(alpha=1e-2, bag_effect=effect, tol=1e-9)
@@ -70,8 +79,10 @@ def test_same_model_as_in_memory(X, y, effect, mixed):
 @pytest.mark.parametrize("data", [TWO, SMALL, THREE], ids=["large", "small", "three classes"])
 def test_noisy_counts(data):
     y = add_count_noise(data.y, 0.7, random_state=0)
-    estimator = LinearMCMClassifier(alpha=1e-2, objective="likelihood", tol=1e-9)
-    assert_same(*fit_both(estimator, data.X, y, 45, True))
+    estimator = LinearMCMClassifier(alpha=1e-2, tol=1e-9)
+    distributed, local, X = fit_both(estimator, data.X, y, 45, True)
+    assert_same(distributed, local, X)
+    assert distributed.looks_ == local.looks_ == 1
 
 
 @pytest.mark.parametrize("selection", ["pooled", "folds"])

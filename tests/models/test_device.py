@@ -48,6 +48,21 @@ def test_linear_search_in_torch_equals_numpy(n_classes, dtype):
         np.testing.assert_allclose(getattr(there, name), getattr(here, name), atol=WITHIN[dtype])
 
 
+@pytest.mark.parametrize("size", [8, 20])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_default_fit_in_single_precision_gives_the_scores_of_double(n_classes, size):
+    data = make_gaussian_bags(
+        n_bags=40, bag_size=size, n_features=4, n_classes=n_classes, random_state=1
+    )
+    double = LinearMCMClassifierCV().fit(data.X, data.y)
+    single = LinearMCMClassifierCV(device="cpu").fit(data.X.astype(np.float32), data.y)
+    assert single.alpha_ == double.alpha_
+    expected = double.decision_function(data.X)
+    found = single.decision_function(data.X.astype(np.float32))
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, expected, atol=0.01 * np.abs(expected).max())
+
+
 @pytest.mark.parametrize("estimator", [LinearMCMClassifier, LinearMCMClassifierCV])
 def test_sparse_data_are_refused_on_a_device(estimator):
     with pytest.raises(ValueError, match="device='cpu' takes dense X only; use device=None for"):

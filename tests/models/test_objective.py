@@ -42,7 +42,7 @@ SPARE = {"alpha": 1e-8, "tol": 1e-8}
         (DATA.y, {}, "likelihood"),
         (THREE.y, {}, "likelihood"),
         (DATA.labels, {}, "likelihood"),
-        (add_count_noise(DATA.y, 0.3, random_state=0), {}, "corrected"),
+        (add_count_noise(DATA.y, 0.3, random_state=0), {}, "likelihood"),
         (DRAWN, {}, "forward"),
         (DRAWN, {"loss": "squared"}, "corrected"),
         (DATA.y, {"loss": "squared"}, "corrected"),
@@ -52,7 +52,6 @@ SPARE = {"alpha": 1e-8, "tol": 1e-8}
         (DATA.y, {"merge": "blockwise_pairwise"}, "corrected"),
         (DATA.y, {"objective": "forward"}, "forward"),
         (DATA.y, {"objective": "corrected"}, "corrected"),
-        (DATA.y, {"objective": "likelihood", "bag_model": "bags"}, "likelihood"),
     ],
 )
 def test_likelihood_is_used_unless_something_else_is_asked_for(y, settings, expected):
@@ -83,6 +82,13 @@ def test_likelihood_is_used_unless_something_else_is_asked_for(y, settings, expe
         ({"training_prior": "mine"}, "training_prior must be one of 'auto', 'pooled', 'same'"),
         ({"training_prior": "pooled", "loss": "hinge"}, "loss must be 'logistic'"),
         ({"training_prior": "pooled", "class_prior": (0, 1)}, "class_prior positive"),
+        (
+            {"objective": "likelihood", "weights": "pairs"},
+            "objective='likelihood' makes no use of weights='pairs', which belongs to the "
+            "corrected risk; leave it out, or use objective='corrected'",
+        ),
+        ({"objective": "forward", "merge": "blockwise_max"}, "no use of merge='blockwise_max'"),
+        ({"objective": "forward", "bag_model": "bags"}, "no use of bag_model='bags'"),
     ],
 )
 def test_settings_that_are_refused(make, settings, sentence):

@@ -176,9 +176,8 @@ def _look_for_effect(X: Any, y: Any) -> _Unexplained:
         return _Unexplained(None, few)
     if len(rows) > _MOST_ROWS:
         return _Unexplained(None, "Bags are too large for a quick look; 'unbag fit' tells.")
-    # effects are looked for, not trained with; chances that hold in either world tell of noise, too
-    objective = "auto" if bags.noise is None else "likelihood"
-    model = LinearMCMClassifierCV(objective=objective, cv=min(5, bags.n_bags // 2), bag_effect=0)
+    # effects are looked for, not trained with
+    model = LinearMCMClassifierCV(cv=min(5, bags.n_bags // 2), bag_effect=0)
     try:
         with warnings.catch_warnings():
             # a quick look need not be exact

@@ -8,7 +8,8 @@ tilt until the tilt is found, and then sends what turns a score into a gradient.
 Small bags are summed exactly in memory. For one in pieces, let φ(z) = Π_j (1 − q_j + q_j z) be the
 generating function of its tilted rows. Its logarithm adds up over pieces, and at M > n roots of
 unity it gives the chance of every count s, (1/M) Σ_z z^{−s} φ(z): the same numbers, up to rounding,
-without cancellation because the tilted rows have the right mean.
+without cancellation because the tilted rows have the right mean. Small bags of several classes are
+summed over roots in memory, too.
 """
 
 from __future__ import annotations
@@ -21,12 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbag.arrays import Segments
-from unbag.bag_losses import WeighedBags, count_weights
+from unbag.bag_losses import WeighedBags, classes_summable, count_weights
 from unbag.bags import Bags
+from unbag.count_sums import factors_at, largest_exact_bag, posteriors_at, turned_roots
 from unbag.distributed.instances import Instances
 from unbag.distributed.partitions import share
 from unbag.distributed.risk import DistributedData, Model, Request, Scorer, add_tables
-from unbag.likelihood import EXACT_SIZE, check_counts, count_covariance
+from unbag.likelihood import EXACT_SIZE, check_counts, what_counts_tell
 from unbag.saddle_point import (
     LARGEST_SCORE,
     ClassTiltSearch,
@@ -122,14 +124,16 @@ def make_count_table(
     included: NDArray[np.bool_],
     offsets: Floats,
     bag_effect: float,
+    looks: float = 0.0,
 ) -> CountTable:
     """Read a table of bags, whose index runs over entries with so many rows each."""
     check_counts(bags)
     weights = included / (included @ bags.sizes)[:, None]
-    covariance = count_covariance(bags, bag_effect) / bags.sizes[:, None, None].astype(float) ** 2
+    told, covariance = what_counts_tell(bags, bag_effect, looks)
+    covariance = covariance / bags.sizes[:, None, None].astype(float) ** 2
     return CountTable(
         sizes=rows,
-        proportions=bags.proportions[bags.index],
+        proportions=told.proportions[bags.index],
         covariance=covariance[bags.index] * rows[:, None, None].astype(float) ** 2,
         weights=weights[:, bags.index],
         offsets=offsets,
@@ -344,6 +348,8 @@ def several_class_sums(
 ) -> list[Floats]:
     """Sums over pieces at a tilt: lse before and after, mean, covariance; with H, of what bends."""
     columns, n_bags, C = spanning.tilt.shape
+    roots = _class_roots(C)
+    functions = np.zeros((columns, spanning.small.max(initial=-1) + 1, len(roots)), complex)
     before, own = np.zeros((columns, n_bags)), np.zeros((columns, n_bags))
     mean, covariance = np.zeros((columns, n_bags, C)), np.zeros((columns, n_bags, C, C))
     bent = np.zeros((columns, n_bags, C))
@@ -363,7 +369,9 @@ def several_class_sums(
             covariance[:, here] += moments[1]
             if H is not None:
                 bent[:, here] += bend(q, H[:, here]).sum(axis=-1)
-    return [before, own, mean, covariance, bent]
+            if (small := spanning.small[spot]) >= 0:
+                functions[:, small] += np.log(factors_at(q, roots)).sum(axis=-1)[:, 0]
+    return [before, own, mean, covariance, bent, functions]
 
 
 def several_class_gradient(
@@ -374,6 +382,7 @@ def several_class_gradient(
     spanning: Spanning,
     H: Floats,
     moving: Floats,
+    turned: NDArray[np.complex128],
 ) -> list[Floats]:
     """Gradient of the losses of bags in pieces."""
     scorer = Scorer(model, table.offsets, request)
@@ -387,10 +396,25 @@ def several_class_gradient(
             real = np.ones((1, 1, f.shape[-1]))
             _, p = tilted_classes(f, real, np.zeros((columns, 1, C)), np.ones((1, C)))
             _, q = tilted_classes(f, real, spanning.tilt[:, here], present[b : b + 1])
-            own = p - q - pull_back(q, moving[:, here, :, None]) + bend(q, H[:, here])
+            if (small := spanning.small[spot]) >= 0:
+                roots, share = _class_roots(C), turned[:, small, None]
+                own = p - posteriors_at(q, factors_at(q, roots), roots, share)
+            else:
+                own = p - q - pull_back(q, moving[:, here, :, None]) + bend(q, H[:, here])
             slopes[:, :, rows] = own[:, 0] * weights[:, pieces.entries[b], None, None]
         scorer.add(slopes, values)
     return [scorer.gradient]
+
+
+def _class_roots(n_classes: int) -> NDArray[np.complex128]:
+    """Roots for small bags; none if no bag of so many classes is summed exactly."""
+    if not largest_exact_bag(n_classes):
+        return np.zeros((0, n_classes), dtype=complex)
+    return turned_roots(np.zeros((1, n_classes)), _exact_size(n_classes))[0]
+
+
+def _exact_size(n_classes: int) -> int:
+    return min(EXACT_SIZE, largest_exact_bag(n_classes))
 
 
 def _present(table: CountTable, entries: NDArray[np.intp]) -> Floats:
@@ -425,7 +449,10 @@ class DistributedCounts:
         self._n = sizes.astype(float)
         self._k = sizes[:, None] * table.proportions[self._entries]
         self._S = table.covariance[self._entries]
-        small = sizes <= (EXACT_SIZE if data.n_outputs == 1 else 0)
+        small = sizes <= EXACT_SIZE
+        if data.n_outputs > 1:
+            small = classes_summable(sizes, self._k, self._S, EXACT_SIZE)
+            self._k[small] = np.round(self._k[small])
         self._small = np.where(small, np.cumsum(small) - 1, -1)
         self._final = count_weights(self._k[small, 1], self._S[small, 1, 1], EXACT_SIZE)
         self._start: tuple[bytes, Floats] | None = None
@@ -495,16 +522,22 @@ class DistributedCounts:
         search = ClassTiltSearch(self._k, self._S, present, len(request.problem))
         while not search.done:
             spanning = Spanning(self._entries, search.trial, self._small)
-            before, own, mean, covariance, _ = self._pass(
+            before, own, mean, covariance, _, functions = self._pass(
                 several_class_sums, request, spanning, None
             )
             search.look(own, mean, covariance)
         spanning = Spanning(self._entries, search.tilt, self._small)
         h, H = class_miss(search.V, present)
+        small = self._small >= 0
+        turned = np.exp(functions)
+        if small.any():
+            turned *= turned_roots(self._k[small], _exact_size(self._k.shape[1]))[1]
+        total = np.sum(turned.real, axis=-1)
+        h[:, small] = -np.log(total)
         losses = search.level(before) + h
         if not request.gradient:
             return losses, 0.0
-        *_, bent = self._pass(several_class_sums, request, spanning, H)
-        moving = search.settle(bent)
-        (slope,) = self._pass(several_class_gradient, request, spanning, H, moving)
+        *_, bent, _ = self._pass(several_class_sums, request, spanning, H)
+        moving, turned = search.settle(bent), turned / total[:, :, None]
+        (slope,) = self._pass(several_class_gradient, request, spanning, H, moving, turned)
         return losses, slope

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.linalg import block_diag
 from sklearn.base import clone
 
-from unbag.bag_effects import effect_of_means
+from unbag.bag_effects import BagEffect, effect_of_means
 from unbag.bags import Bags
 from unbag.distributed.counts import make_count_table
 from unbag.distributed.forward import held_out_chances, make_forward_table
@@ -128,14 +128,25 @@ class DistributedFit:
         penalties = np.array([float(estimator.alpha)])
         problems = self.training.whole(bags)
         solution = self._solve(self.table, problems, penalties)
+        everyone = np.ones((1, bags.n_bags), dtype=bool)
         # scores of rows that the model saw only raise the suspicion
-        if self._finds_bag_effect(bags, np.ones((1, bags.n_bags), dtype=bool), solution.theta):
-            estimator.bag_effect_ = 0.0
-            table, held = self.table.fold(min(EFFECT_FOLDS, bags.n_bags))
-            of_folds = self._solve(table, self._of_folds(table, held), penalties).theta[1:]
-            if self._finds_bag_effect(table.bags, held, of_folds):
-                solution = self._solve(self.table, problems, penalties)
+        doubtful = estimator._wants_looks or self._finds_bag_effect(bags, everyone, solution.theta)
+        if doubtful and self._learns_from_folds(penalties):
+            solution = self._solve(self.table, problems, penalties)
         self._store(solution, 0)
+
+    def _learns_from_folds(self, penalties: NDArray[np.float64]) -> bool:
+        """Whether bags held out show what the fit should have known."""
+        estimator = self.estimator
+        table, held = self.table.fold(min(EFFECT_FOLDS, self.table.bags.n_bags))
+        problems = self._of_folds(table, held)
+        if estimator._wants_bag_effect:
+            estimator.bag_effect_ = 0.0
+        of_folds = self._solve(table, problems, penalties).theta[1:]
+        looks = self._finds_looks(table.bags, held, of_folds)
+        if looks and estimator._wants_bag_effect:
+            of_folds = self._solve(table, problems, penalties).theta[1:]
+        return self._finds_bag_effect(table.bags, held, of_folds) or looks
 
     def _search(self) -> None:
         """Fit for all penalties, on all bags and on each fold, and choose."""
@@ -143,9 +154,10 @@ class DistributedFit:
         penalties = check_alphas(estimator.alphas)
         table, held = self.table.fold(estimator.cv)
         solution, risks = self._search_once(table, held, penalties)
-        of_folds = solution.theta.reshape(len(held) + 1, len(penalties), -1)[1:]
-        if self._finds_bag_effect(table.bags, held, of_folds[:, choose(risks)]):
-            solution, risks = self._search_once(table, held, penalties)
+        for finds in (self._finds_looks, self._finds_bag_effect):
+            of_folds = solution.theta.reshape(len(held) + 1, len(penalties), -1)[1:]
+            if finds(table.bags, held, of_folds[:, choose(risks)]):
+                solution, risks = self._search_once(table, held, penalties)
         best = choose(risks)
         estimator.alphas_, estimator.alpha_ = penalties, float(penalties[best])
         estimator.selection_risks_ = risks if len(risks) > 1 else risks[0]
@@ -196,22 +208,33 @@ class DistributedFit:
         forward = make_forward_table(included, bags, offsets)
         if estimator.objective_ == "forward":
             return [forward]
-        effect = estimator.bag_effect_
-        return [make_count_table(bags, table.rows, included, offsets, effect), forward]
+        known = estimator.bag_effect_, estimator.looks_
+        return [make_count_table(bags, table.rows, included, offsets, *known), forward]
+
+    def _finds_looks(self, bags: Bags, held: NDArray[np.bool_], theta: NDArray[np.float64]) -> bool:
+        """Whether classes keep their look, by one model for each fold."""
+        estimator = self.estimator
+        return bool(
+            estimator._wants_looks and estimator._takes_looks(self._effect(bags, held, theta))
+        )
 
     def _finds_bag_effect(
         self, bags: Bags, held: NDArray[np.bool_], theta: NDArray[np.float64]
     ) -> bool:
         """Whether bags show effects, scored by one model for each fold."""
         estimator = self.estimator
-        if not estimator._wants_bag_effect:
-            return False
+        return bool(
+            estimator._wants_bag_effect
+            and estimator._takes_bag_effect(self._effect(bags, held, theta))
+        )
+
+    def _effect(self, bags: Bags, held: NDArray[np.bool_], theta: NDArray[np.float64]) -> BagEffect:
+        estimator = self.estimator
         shares = estimator._shares(np.ones((1, bags.n_bags), dtype=bool), bags)
         offsets = np.repeat(estimator._offsets(shares), len(held), axis=0)
         fold = held.argmax(axis=0)[bags.index]
         means, variances = held_out_chances(theta, bags, fold, offsets, self.data)
-        found: bool = estimator._takes_bag_effect(effect_of_means(bags, means, variances))
-        return found
+        return effect_of_means(bags, means, variances)
 
     def _objective(self, table: BagTable, problems: Problems) -> Any:
         """What is minimised, as a function of coefficients."""

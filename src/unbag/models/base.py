@@ -137,6 +137,10 @@ class ObjectiveClassifier(BagClassifier):
     max_iter: Any
     verbose: Any
 
+    # whether it is yet to be found what keeps the same over bags, classes' look or rows' odds
+    _wants_looks: bool = False
+
+    bag_effect_: float
     class_prior_: NDArray[np.float64]
     _loss: ClassLoss
 
@@ -168,6 +172,15 @@ class ObjectiveClassifier(BagClassifier):
     def _criteria(self, problems: Problems, bags: Bags, like: Any) -> list[Objective]:
         """What penalties are chosen by."""
         return [self._objective(problems, bags, like)]
+
+    def _finds_looks(self, bags: Bags, scores: NDArray[np.float64] | None) -> bool:  # noqa: ARG002
+        """Whether held-out scores (outputs, instances) say that it is the look of classes."""
+        return False
+
+    @property
+    def _wants_bag_effect(self) -> bool:
+        """Whether effects of bags are to be looked for."""
+        return False
 
     def _finds_bag_effect(self, bags: Bags, scores: NDArray[np.float64]) -> bool:  # noqa: ARG002
         """Whether scores (outputs, instances) show effects of bags, to be minimised with."""
@@ -232,13 +245,11 @@ class FitMixin(ObjectiveClassifier):
         n_outputs = self._loss.n_outputs(bags.n_classes)
         space = self._make_space(X, n_outputs)
         fits, scores = self._fit_once(space, bags, training)
-        if self._finds_bag_effect(bags, scores):
-            # scores of rows that the model saw only raise the suspicion
+        # scores of rows that the model saw only raise the suspicion
+        if self._wants_looks or self._finds_bag_effect(bags, scores):
             folds = min(EFFECT_FOLDS, bags.n_bags)
             cut, held = cut_by_folds(bags, check_cv(folds, X, np.asarray(y)))
-            self.bag_effect_ = 0.0
-            found = search(space, cut, held, np.array([float(self.alpha)]), "pooled", training)
-            if self._finds_bag_effect(cut, found.held_out.of_penalty(0)):
+            if self._learns_from_folds(space, cut, held, training):
                 fits, _ = self._fit_once(space, bags, training)
         self._store(fits.theta[0], n_outputs)
         self.n_iter_ = int(max(1, fits.n_iter[0]))
@@ -246,6 +257,23 @@ class FitMixin(ObjectiveClassifier):
         if not self.converged_:
             warn_not_converged(1, 1, self.max_iter)
         return self
+
+    def _learns_from_folds(
+        self, space: FunctionSpace, bags: Bags, held: NDArray[np.bool_], training: Training
+    ) -> bool:
+        """Whether bags held out show what the fit should have known."""
+
+        def score() -> NDArray[np.float64]:
+            found = search(space, bags, held, np.array([float(self.alpha)]), "pooled", training)
+            return found.held_out.of_penalty(0)
+
+        if self._wants_bag_effect:
+            self.bag_effect_ = 0.0
+        scores = score()
+        looks = self._finds_looks(bags, scores)
+        if looks and self._wants_bag_effect:
+            scores = score()
+        return self._finds_bag_effect(bags, scores) or looks
 
     def _fit_once(
         self, space: FunctionSpace, bags: Bags, training: Training
@@ -286,6 +314,9 @@ class SearchMixin(ObjectiveClassifier):
         space = self._make_space(X, n_outputs)
         found = search(space, bags, held, penalties, self.selection, training)
         once = found.held_out.once
+        scores = found.held_out.of_penalty(found.best) if once else None
+        if self._finds_looks(bags, scores):
+            found = search(space, bags, held, penalties, self.selection, training)
         if once and self._finds_bag_effect(bags, found.held_out.of_penalty(found.best)):
             found = search(space, bags, held, penalties, self.selection, training)
         best = found.best

@@ -19,7 +19,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from unbag.bag_effects import BagEffect, effect_of_scores
+from unbag.bag_effects import FEWEST_BAGS, BagEffect, effect_of_scores
 from unbag.bags import BagModel, Bags
 from unbag.decontamination import (
     WeightMethod,
@@ -57,13 +57,12 @@ class CorrectedRiskClassifier(ObjectiveClassifier):
     correction: Any
     selection: Any = "pooled"
 
-    bag_effect_: float
+    looks_: float
     bag_effect_interval_: NDArray[np.float64]
 
     def _prepare(self, bags: Bags) -> None:
         _check_name(self.objective, "objective", get_args(ObjectiveName))
         _check_name(self.training_prior, "training_prior", get_args(TrainingPrior))
-        # a likelihood does without these, but a slip of the pen in them is still one
         _check_name(self.weights, "weights", get_args(WeightMethod))
         _check_name(self.bag_model, "bag_model", get_args(BagModel))
         _check_name(self.correction, "correction", get_args(Correction))
@@ -76,14 +75,16 @@ class CorrectedRiskClassifier(ObjectiveClassifier):
         given = check_effect(self.bag_effect)
         self.bag_effect_ = 0.0 if given is None else given
         self.bag_effect_interval_ = np.full(2, np.nan)
+        self._wants_looks = self.objective_ == "likelihood" and bags.noise is not None
+        self.looks_ = 0.0
+        if self._wants_looks and (~bags.labelled).sum() < FEWEST_BAGS:
+            self._takes_looks(None)
 
     def _resolve_objective(self, bags: Bags) -> str:
         obstacle = self._why_no_likelihood()
+        of_the_risk = self._settings_of_the_risk()
         if self.objective == "auto":
-            asked_for = self.weights == "pairs" or self.merge is not None
-            # where classes keep their look, noise weighs counts by how often bags have them, which
-            # the likelihood does not know: docs/likelihood.md
-            if obstacle or asked_for or self.bag_model == "bags" or bags.noise is not None:
+            if obstacle or of_the_risk:
                 return "corrected"
             # labels that no counts describe were drawn from the shares
             return "forward" if impossible_counts(bags).any() else "likelihood"
@@ -91,6 +92,11 @@ class CorrectedRiskClassifier(ObjectiveClassifier):
             raise ValueError(
                 f"objective={self.objective!r} is a likelihood, and {obstacle}; use "
                 "objective='corrected'."
+            )
+        if self.objective != "corrected" and of_the_risk:
+            raise ValueError(
+                f"objective={self.objective!r} makes no use of {of_the_risk}, which belongs to "
+                "the corrected risk; leave it out, or use objective='corrected'."
             )
         return str(self.objective)
 
@@ -106,6 +112,14 @@ class CorrectedRiskClassifier(ObjectiveClassifier):
         # with labels alone, or weights of pairs, pooled shares make nothing convex
         pooled = movable and self.weights == "least_squares" and not bags.labelled.all()
         return "pooled" if pooled else "same"
+
+    def _settings_of_the_risk(self) -> str | None:
+        """Name the first setting that only the corrected risk has a use for."""
+        if self.weights == "pairs":
+            return "weights='pairs'"
+        if self.merge is not None:
+            return f"merge={self.merge!r}"
+        return "bag_model='bags'" if self.bag_model == "bags" else None
 
     def _why_no_likelihood(self) -> str | None:
         """Say what keeps likelihoods from being used, if anything."""
@@ -136,7 +150,9 @@ class CorrectedRiskClassifier(ObjectiveClassifier):
             return self._risk(problems, bags, like, self.correction)
         if self.objective_ == "forward":
             return self._forward(problems, bags, like)
-        likelihood = CountLikelihood(problems.included, bags, like, self.bag_effect_)
+        likelihood = CountLikelihood(
+            problems.included, bags, like, self.bag_effect_, looks=self.looks_
+        )
         return self._at_pooled_shares(likelihood, problems, bags)
 
     def _criteria(self, problems: Problems, bags: Bags, like: Any) -> list[Objective]:
@@ -177,15 +193,26 @@ class CorrectedRiskClassifier(ObjectiveClassifier):
         offset = np.log(prior) - np.log(self.class_prior_)
         return offset[:, 1:] - offset[:, :1] if offset.shape[1] == 2 else offset
 
-    def _finds_bag_effect(self, bags: Bags, scores: NDArray[np.float64]) -> bool:
-        if not self._wants_bag_effect:
+    def _finds_looks(self, bags: Bags, scores: NDArray[np.float64] | None) -> bool:
+        if not self._wants_looks:
             return False
+        return self._takes_looks(None if scores is None else self._effect(bags, scores))
+
+    def _takes_looks(self, found: BagEffect | None) -> bool:
+        """Go on with classes that keep their look, unless rows seem to keep their odds."""
+        self._wants_looks = False
+        self.looks_ = 1.0 if found is None or found.leans_to_looks else 0.0
+        return self.looks_ > 0
+
+    def _finds_bag_effect(self, bags: Bags, scores: NDArray[np.float64]) -> bool:
+        return self._wants_bag_effect and self._takes_bag_effect(self._effect(bags, scores))
+
+    def _effect(self, bags: Bags, scores: NDArray[np.float64]) -> BagEffect:
         by_row = scores[0] if len(scores) == 1 else scores.T
-        return self._takes_bag_effect(effect_of_scores(bags, by_row, self.class_prior_))
+        return effect_of_scores(bags, by_row, self.class_prior_)
 
     @property
     def _wants_bag_effect(self) -> bool:
-        """Whether effects of bags are to be looked for."""
         return bool(self.bag_effect == "auto" and self.objective_ == "likelihood")
 
     def _takes_bag_effect(self, found: BagEffect) -> bool:

@@ -110,6 +110,8 @@ class CountEMClassifier(MetaEstimatorMixin, BagClassifier):
         ``estimator_`` was fitted.
     bag_effect_ : float
         The variance that was used.
+    looks_ : float
+        1 if the likelihood of noisy counts is that of classes that keep their look, 0 otherwise.
     n_iter_ : int
         Number of steps.
     converged_ : bool
@@ -194,8 +196,14 @@ class CountEMClassifier(MetaEstimatorMixin, BagClassifier):
             held = _check_folds(self.cross_fit, X, np.asarray(y), bags)
         max_iter = 1 if labels_known else int(self.max_iter)
         self.bag_effect_ = 0.0 if given is None else given
+        self.looks_ = 0.0
         start = bags.clipped_proportions[bags.index]
         scores = self._climb(X, bags, learner, held, max_iter, start)
+        noisy = bags.noise is not None
+        if noisy and estimate_bag_effect(bags, softmax(scores, axis=0)).leans_to_looks:
+            self.looks_ = 1.0
+            start = self._given_counts(scores, bags)
+            scores = self._climb(X, bags, learner, held, max_iter, start)
         if given is None and held is not None:
             effect = estimate_bag_effect(bags, softmax(scores, axis=0))
             if effect.present:
@@ -222,7 +230,7 @@ class CountEMClassifier(MetaEstimatorMixin, BagClassifier):
     ) -> NDArray[np.float64]:
         """Take steps while they lead upwards, and keep the best; give its scores."""
         likelihood = CountLikelihood(
-            np.ones(bags.n_bags, dtype=bool), bags, bag_effect=self.bag_effect_
+            np.ones(bags.n_bags, dtype=bool), bags, bag_effect=self.bag_effect_, looks=self.looks_
         )
         path: list[float] = []
         best, best_scores, best_chances = -np.inf, chances.T, chances
@@ -252,7 +260,7 @@ class CountEMClassifier(MetaEstimatorMixin, BagClassifier):
 
     def _given_counts(self, scores: NDArray[np.float64], bags: Bags) -> NDArray[np.float64]:
         """E-step: chances of the classes of every instance (instances, classes)."""
-        chances = label_posteriors(_outputs(scores)[None], bags, self.bag_effect_)[0]
+        chances = label_posteriors(_outputs(scores)[None], bags, self.bag_effect_, self.looks_)[0]
         if len(chances) == 1:
             chances = np.concatenate([1 - chances, chances])
         return np.ascontiguousarray(chances.T)

@@ -113,8 +113,7 @@ class KernelMCMClassifier(KernelModel, CorrectedRiskClassifier, FitMixin):
         "corrected": the paper's risk R, from bags alone an unbiased estimate of the risk that
         labels would give (:mod:`unbag.risk`). The last two rest on classes that keep their look.
         "auto" is "likelihood", but "forward" if shares are not those of whole counts, and
-        "corrected" for noisy shares (the likelihood takes noise too, but then only where rows keep
-        their odds) and for what only that can do: other losses, a class prior of zero,
+        "corrected" for what only that can do: other losses, a class prior of zero,
         ``weights="pairs"``, ``merge`` and ``bag_model="bags"``.
     bag_effect : "auto" or float, default="auto"
         Variance τ² of what the shares of bags differ by beyond their rows, in units of q(1 − q)
@@ -178,6 +177,8 @@ class KernelMCMClassifier(KernelModel, CorrectedRiskClassifier, FitMixin):
         The variance of bag effects that was used.
     bag_effect_interval_ : ndarray of shape (2,)
         95% interval of the estimate; NaN if there was none.
+    looks_ : float
+        1 if the likelihood of noisy counts is that of classes that keep their look, 0 otherwise.
     approximation_ : {"nystroem", "fourier"} or None
         What was used.
     dual_coef_ : ndarray of shape (n_outputs, n_instances) or (n_outputs, n_components)
@@ -284,7 +285,7 @@ random_state, precision, device, tol, max_iter, verbose
         Scores of each instance by the model that did not see its bag, at the chosen penalty.
         None if the folds do not hold out every bag exactly once.
     approximation_, dual_coef_, intercept_, classes_, class_prior_, objective_, bag_effect_, \
-bag_effect_interval_, n_iter_, converged_
+bag_effect_interval_, looks_, n_iter_, converged_
         As in `KernelMCMClassifier`.
 
     Examples

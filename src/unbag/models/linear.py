@@ -75,7 +75,8 @@ class LinearMCMClassifier(LinearModel, CorrectedRiskClassifier, FitMixin):
     ----------
     coef_ : ndarray of shape (n_outputs, n_features)
     intercept_ : ndarray of shape (n_outputs,)
-    classes_, class_prior_, objective_, bag_effect_, bag_effect_interval_, n_iter_, converged_
+    classes_, class_prior_, objective_, bag_effect_, bag_effect_interval_, looks_, n_iter_, \
+converged_
         As in `KernelMCMClassifier`.
 
     Examples
@@ -142,7 +143,7 @@ class_prior, training_prior, correction, device, tol, max_iter, verbose
     alpha_, alphas_, selection_risks_, out_of_fold_scores_
         As in `KernelMCMClassifierCV`.
     coef_, intercept_, classes_, class_prior_, objective_, bag_effect_, bag_effect_interval_, \
-n_iter_, converged_
+looks_, n_iter_, converged_
         As in `LinearMCMClassifier`.
 
     Examples
