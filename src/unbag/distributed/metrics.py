@@ -278,7 +278,7 @@ class _FromTables:
     @classmethod
     def of_confusion(cls, measure: Measure, tables: Tables, sample: Sample) -> _FromTables:
         def function(means: Floats) -> Any:
-            return measure._of_means(means, sample.bags)  # type: ignore[attr-defined]
+            return measure.of_means(means, sample.bags)  # type: ignore[attr-defined]
 
         tally = MomentTally(tables.predicted, tables.pairs, function)
         return cls(float(function(sample.weights.T @ tables.predicted)), tally)

@@ -15,6 +15,7 @@ from unbag.metrics.curves import (
 )
 from unbag.metrics.evaluation import Evaluation, cross_val_evaluate, evaluate
 from unbag.metrics.measures import MEASURES
+from unbag.metrics.possible import PossibleValues, possible_values
 from unbag.metrics.reliability import (
     ReliabilityCurve,
     brier_score,
@@ -38,6 +39,7 @@ __all__ = [
     "MEASURES",
     "Estimate",
     "Evaluation",
+    "PossibleValues",
     "ReliabilityCurve",
     "RocBand",
     "accuracy_score",
@@ -52,6 +54,7 @@ __all__ = [
     "estimate",
     "evaluate",
     "f1_score",
+    "possible_values",
     "precision_recall_curve",
     "precision_score",
     "recall_score",
