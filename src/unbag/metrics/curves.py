@@ -11,11 +11,12 @@ from scipy.optimize import isotonic_regression
 
 from unbag.bags import BagModel
 from unbag.metrics.measures import CellTally, Floats, cell_shares, check_cost, score_cells
-from unbag.metrics.sample import Sample, make_sample
+from unbag.metrics.sample import Sample, make_sample, refuse_sample_weight
 from unbag.metrics.uncertainty import Estimate, Uncertainty
 from unbag.risk import resolve_class_prior
 
 
+@refuse_sample_weight
 def roc_curve(y: Any, scores: ArrayLike) -> tuple[Floats, Floats, Floats]:
     """Estimate the ROC curve of the scores from bags alone.
 
@@ -31,6 +32,7 @@ def roc_curve(y: Any, scores: ArrayLike) -> tuple[Floats, Floats, Floats]:
     return rates[0], rates[1], thresholds
 
 
+@refuse_sample_weight
 def precision_recall_curve(
     y: Any, scores: ArrayLike, *, class_prior: Any = "empirical"
 ) -> tuple[Floats, Floats, Floats]:
@@ -75,6 +77,7 @@ class RocBand:
     level: float
 
 
+@refuse_sample_weight
 def roc_band(
     y: Any,
     scores: ArrayLike,
@@ -112,6 +115,7 @@ def make_roc_band(sample: Sample, uncertainty: Uncertainty, n_points: int = 101)
     return RocBand(grid, curve, np.clip(low, 0, 1), np.clip(high, 0, 1), uncertainty.level)
 
 
+@refuse_sample_weight
 def best_threshold(
     y: Any,
     scores: ArrayLike,
@@ -188,6 +192,7 @@ def tpr_at(grid: Floats, fpr: Floats, tpr: Floats) -> Floats:
 
 def _rates(sample: Sample) -> tuple[Floats, Floats]:
     """Estimated share of each class at or above every distinct score, from none to all."""
+    sample.check_order()
     order = np.argsort(-sample.scores, kind="stable")
     sums = np.cumsum(sample.by_row[:, order], axis=1)
     ordered = sample.scores[order]

@@ -46,7 +46,7 @@ from unbag.metrics.measures import (
     get_measure,
 )
 from unbag.metrics.possible import in_these_rows, possible_values_of
-from unbag.metrics.sample import Sample, make_sample
+from unbag.metrics.sample import Sample, make_sample, refuse_sample_weight
 from unbag.metrics.uncertainty import Estimate
 from unbag.targets import read_labels
 
@@ -146,6 +146,7 @@ def estimate_with_labels(
     return from_draw(chosen, sample, drawn, fit_guesses(sample, drawn), level, bounded)
 
 
+@refuse_sample_weight
 def evaluate_with_labels(
     y: Any,
     scores: ArrayLike,

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from unbag.bags import Bags
 from unbag.losses import get_loss
-from unbag.metrics.sample import Sample
+from unbag.metrics.sample import Sample, check_no_sample_weight
 from unbag.risk import resolve_class_prior
 
 Floats = NDArray[np.float64]
@@ -156,6 +156,7 @@ def predicted_shares(sample: Sample, threshold: float) -> Floats:
     """
     scores = sample.scores
     if scores.ndim == 1:
+        sample.check_threshold(threshold)
         above = (scores > threshold) + 0.5 * (scores == threshold)
         return np.stack([1 - above, above])
     return (scores.argmax(axis=1) == np.arange(scores.shape[1])[:, None]).astype(float)
@@ -277,6 +278,7 @@ class Risk(ByClassMeans):
 
     def statistics(self, sample: Sample) -> Floats:
         """Loss of an instance, were it of each class."""
+        sample.check_scale()
         scores = sample.scores
         columns = scores.T[None] if scores.ndim == 2 else scores[None, None]
         losses = get_loss(self.loss, sample.bags.n_classes).losses(columns)
@@ -328,6 +330,7 @@ class Area:
             raise ValueError(
                 f"The area under the ROC curve is for two classes and there are {n_classes}."
             )
+        sample.check_order()
         _, cell = np.unique(sample.scores, return_inverse=True)
         shares = np.stack([np.bincount(cell, row) for row in sample.by_row])
         return cell, shares.astype(float)
@@ -403,6 +406,7 @@ MEASURES: dict[str, Callable[..., Measure]] = {
 
 def get_measure(measure: str | Measure, options: dict[str, Any]) -> Measure:
     """Look a measure up by name, with its options."""
+    check_no_sample_weight(options)
     if not isinstance(measure, str):
         if options:
             raise ValueError("Options go with the name of a measure, not with a measure itself.")

@@ -43,7 +43,7 @@ from unbag.metrics.measures import (
     check_cost,
     get_measure,
 )
-from unbag.metrics.sample import Sample, make_sample
+from unbag.metrics.sample import Sample, check_no_sample_weight, make_sample
 from unbag.risk import resolve_class_prior
 
 # Counts as near to whole numbers as this, per row of the bag, are whole.
@@ -113,6 +113,7 @@ def possible_values(
     """
     if not 0 < level < 1:
         raise ValueError(f"level must lie between 0 and 1, not be {level!r}.")
+    check_no_sample_weight(options)
     chosen = Brier(**options) if measure == "brier" else get_measure(measure, options)
     return possible_values_of(chosen, make_sample(y, scores), level)
 
@@ -137,6 +138,7 @@ class RankArea(ByClassMeans):
 
     def statistics(self, sample: Sample) -> Floats:
         """Mid-rank of each row, by the number of rows."""
+        sample.check_order()
         if sample.bags.n_classes != 2:
             Area().value(sample)
         return stats.rankdata(sample.scores)[None] / sample.bags.n_instances
