@@ -22,7 +22,7 @@ import numpy as np
 from bag_data import NATURAL, count_target, load_natural
 from unbag import LinearMCMClassifierCV
 from unbag.metrics import possible_values, rows_to_label
-from unbag.metrics.labelled import draw_of, fit_guesses, from_draw
+from unbag.metrics.labelled import Candidates, draw_of, fit_guesses, from_draw
 from unbag.metrics.measures import get_measure
 from unbag.metrics.sample import make_sample
 from unbag.model_selection import out_of_fold_scores
@@ -57,6 +57,7 @@ def run_one(task: str, repeats: int) -> list[dict[str, Any]]:
     y, scores, labels = scored(task)
     sample, measures = make_sample(y, scores), {name: get_measure(name, {}) for name in MEASURES}
     truth = {name: m.value(make_sample(labels, scores)) for name, m in measures.items()}
+    candidates = list(Candidates(sample, sample.bags))
     found = []
     for plan in ("at random", "rows_to_label"):
         estimates: dict[str, list[Any]] = {name: [] for name in measures}
@@ -65,7 +66,7 @@ def run_one(task: str, repeats: int) -> list[dict[str, Any]]:
             known = np.full(len(labels), np.nan)
             known[rows] = labels[rows]
             drawn = draw_of(sample, known, weights)
-            guesses = fit_guesses(sample, drawn)
+            guesses = fit_guesses(drawn, candidates)
             for name, measure in measures.items():
                 estimates[name].append(from_draw(measure, sample, drawn, guesses))
         for name, many in estimates.items():

@@ -18,6 +18,7 @@ from unbag.metrics import (
     roc_auc_score,
 )
 from unbag.metrics.labelled import (
+    Candidates,
     Draw,
     Guess,
     Guesses,
@@ -186,7 +187,7 @@ def test_noise_in_the_counts_widens_the_interval():
             np.full(200, 6.0),
             sample.bags,
         )
-        guesses = fit_guesses(sample, drawn)
+        guesses = fit_guesses(drawn, Candidates(sample, sample.bags))
         found.append(_with_bags(get_measure("recall", {}), sample, drawn, guesses))
     assert 0 < found[0][2] < 1e-6 < found[1][2]
     value, added, more = found[1]
@@ -207,7 +208,12 @@ def test_limits_lie_where_labels_can_be():
     y, scores, labels = world(n_bags=10)
     sample = make_sample(y, labels + 0.01 * scores)
     drawn = draw(sample, labels, np.arange(0, 300, 10))
-    found = from_draw(get_measure("roc_auc", {}), sample, drawn, fit_guesses(sample, drawn))
+    found = from_draw(
+        get_measure("roc_auc", {}),
+        sample,
+        drawn,
+        fit_guesses(drawn, Candidates(sample, sample.bags)),
+    )
     assert found.high <= 1
     assert found.value <= 1
 

@@ -25,6 +25,7 @@ transformation of Student's t.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -143,7 +144,8 @@ def estimate_with_labels(
     drawn = draw_of(sample, labels, weights)
     chosen = get_measure(measure, options)
     bounded = measure not in ("cost", "corrected_risk")
-    return from_draw(chosen, sample, drawn, fit_guesses(sample, drawn), level, bounded)
+    guesses = fit_guesses(drawn, Candidates(sample, drawn.bags))
+    return from_draw(chosen, sample, drawn, guesses, level, bounded)
 
 
 @refuse_sample_weight
@@ -175,7 +177,7 @@ def evaluate_with_labels(
     """
     sample = make_sample(y, scores)
     drawn = draw_of(sample, labels, weights)
-    guesses = fit_guesses(sample, drawn)
+    guesses = fit_guesses(drawn, Candidates(sample, drawn.bags))
     estimates = {
         name: from_draw(measure, sample, drawn, guesses, level)
         for name, measure in _usual_measures(sample.bags, threshold, class_prior).items()
@@ -350,23 +352,44 @@ class Guesses(NamedTuple):
     folds: list[Guess]
 
 
-def fit_guesses(sample: Sample, drawn: Draw) -> Guesses:
+class Candidates(Sequence[Floats]):
+    """Guesses by scores, or their ranks, stretched in many ways; each made when asked for."""
+
+    def __init__(self, sample: Sample, bags: Bags) -> None:
+        self._bags = bags
+        scores = sample.scores
+        columns = scores[None] if scores.ndim == 1 else scores.T
+        middle, spread = np.median(columns), np.subtract(*np.quantile(columns, [0.75, 0.25]))
+        spread = spread if spread > 0 else max(float(columns.std()), 1e-300)
+        self._forms = [1.35 * (columns - middle) / spread]
+        if scores.ndim == 1:
+            place = (stats.rankdata(scores) - 0.5) / len(scores)
+            self._forms.append(np.log(place / (1 - place))[None] / 1.8)
+
+    def __len__(self) -> int:
+        return len(self._forms) * len(_STRETCHES)
+
+    def __getitem__(self, number: Any) -> Any:
+        if number >= len(self):
+            raise IndexError(number)
+        form, stretch = divmod(number, len(_STRETCHES))
+        return guess_labels(_STRETCHES[stretch] * self._forms[form], self._bags)
+
+
+def fit_guesses(drawn: Draw, candidates: Sequence[Floats]) -> Guesses:
     """Choose the guesses under which labels are likeliest, from all of them and in folds."""
-    columns = list(_log_odds(sample.scores))
     each = np.arange(len(drawn.rows))
-    likelihood = np.empty((len(columns), len(each)))
-    for number, column in enumerate(columns):
-        chance = guess_labels(column, drawn.bags)[:, drawn.rows][drawn.labels, each]
+    likelihood = np.empty((len(candidates), len(each)))
+    for number, guess in enumerate(candidates):
+        chance = guess[:, drawn.rows][drawn.labels, each]
         likelihood[number] = drawn.weights * np.log(np.maximum(chance, 1e-9))
     fold = each % _N_FOLDS
     without = np.stack([np.sum(likelihood, axis=1, where=fold != f) for f in range(_N_FOLDS)])
     best = without.argmax(axis=1)[fold]
-    chosen = likelihood.sum(axis=1).argmax()
-    found = {
-        number: guess_labels(columns[number], drawn.bags) for number in {chosen, *best.tolist()}
-    }
+    chosen = int(likelihood.sum(axis=1).argmax())
+    found = {number: candidates[number] for number in {chosen, *best.tolist()}}
     return Guesses(
-        found[chosen], [Guess(found[number], best == number) for number in np.unique(best)]
+        found[chosen], [Guess(found[number], best == number) for number in np.unique(best).tolist()]
     )
 
 
@@ -399,20 +422,6 @@ def _compare(chances: Floats, statistics: Floats, drawn: Draw) -> tuple[Floats, 
     surprise = (drawn.of_class - chances[:, rows]) / bags.class_shares[:, None]
     apart = statistics[:, rows] - centres[:, :, bags.index[rows]]
     return means, centres, surprise[:, None] * apart
-
-
-def _log_odds(scores: Floats) -> Any:
-    """Scores and their ranks, stretched in many ways: each a candidate for log-odds."""
-    columns = scores[None] if scores.ndim == 1 else scores.T
-    middle, spread = np.median(columns), np.subtract(*np.quantile(columns, [0.75, 0.25]))
-    spread = spread if spread > 0 else max(float(columns.std()), 1e-300)
-    forms = [1.35 * (columns - middle) / spread]
-    if scores.ndim == 1:
-        place = (stats.rankdata(scores) - 0.5) / len(scores)
-        forms.append(np.log(place / (1 - place))[None] / 1.8)
-    for form in forms:
-        for stretch in _STRETCHES:
-            yield stretch * form
 
 
 def guess_labels(log_odds: Floats, bags: Bags) -> Floats:
