@@ -75,7 +75,8 @@ class Sample:
             raise ValueError(
                 "All scores lie between 0 and 1, as probabilities do, and the threshold is 0, so "
                 "that all would be predicted positive; give model.decision_function(X), or "
-                "threshold=0.5 for probabilities."
+                "threshold=0.5 for probabilities. (Two columns, one for each class, are never "
+                "taken for probabilities.)"
             )
 
     def check_scale(self) -> None:
@@ -83,7 +84,8 @@ class Sample:
         if self.kind != "scores":
             raise ValueError(
                 f"All scores look like {self.kind}, and a loss is one of decision values; give "
-                "model.decision_function(X), or see brier_score for probabilities."
+                "model.decision_function(X), or see brier_score for probabilities. (Two columns, "
+                "one for each class, are never taken for them.)"
             )
 
 
