@@ -63,7 +63,7 @@ _N_FOLDS = 10
 _WIDEST = 1.05
 
 # The whole skewness of a sample overcorrects; with this much of it 95% intervals from 200 labels
-# held the truth in 94 to 96% of draws on six sets of real bags (results/labelled.md).
+# held the area in 93.5 to 98% of 200 draws on six sets of real bags (results/labelled.md).
 _TRUSTED_SKEWNESS = 0.85
 
 
