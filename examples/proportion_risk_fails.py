@@ -80,7 +80,8 @@ def fit_by_epr(x: Curve, y: Any, power: int) -> float:
 
 def fit_by_corrected_risk(x: Curve, y: Any) -> float:
     """Threshold of least balanced error, as estimated from the same bags."""
-    return best(np.array([corrected_risk(y, x - t, loss="zero_one") for t in GRID]))
+    columns = (np.column_stack([t - x, x - t]) for t in GRID)
+    return best(np.array([corrected_risk(y, scores, loss="zero_one") for scores in columns]))
 
 
 def best(risks: Curve) -> float:

@@ -112,6 +112,7 @@ class JoinedBags(NamedTuple):
     y: NDArray[np.void]
     only_in_instances: dict[Any, int]  # bags without a row in the bag table: number of their rows
     only_in_bags: list[Any]  # bags without instances
+    rows: NDArray[np.intp] | None = None  # of the instance table, where some were left out
 
 
 def join_bags(
@@ -137,7 +138,11 @@ def join_bags(
     if match.rows is not None:
         X = X[match.rows]
     return JoinedBags(
-        X.to_native(), tables.target(number_bags), match.only_in_instances, match.only_in_bags
+        X.to_native(),
+        tables.target(number_bags),
+        match.only_in_instances,
+        match.only_in_bags,
+        match.rows,
     )
 
 

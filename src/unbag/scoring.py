@@ -10,24 +10,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from unbag import metrics
+from unbag.metrics.measures import Area, Cost, Measure, Risk
+from unbag.metrics.sample import make_sample
 
 Scorer = Callable[[Any, Any, Any], float]
 
 
 def corrected_risk_scorer(estimator: Any, X: Any, y: Any) -> float:
     """Score by the corrected logistic risk with balanced classes, negated."""
-    return -metrics.corrected_risk(y, estimator.decision_function(X))
+    return -_value(Risk(), estimator, X, y)
 
 
 def balanced_accuracy_scorer(estimator: Any, X: Any, y: Any) -> float:
     """Score by the label-free balanced accuracy."""
-    return metrics.balanced_accuracy_score(y, estimator.decision_function(X))
+    return _value(Cost(complement=True), estimator, X, y)
 
 
 def roc_auc_scorer(estimator: Any, X: Any, y: Any) -> float:
     """Score by the label-free area under the ROC curve (two classes)."""
-    return metrics.roc_auc_score(y, estimator.decision_function(X))
+    return _value(Area(), estimator, X, y)
+
+
+def _value(measure: Measure, estimator: Any, X: Any, y: Any) -> float:
+    return measure.value(make_sample(y, estimator.decision_function(X), trusted=True))
 
 
 SCORERS: dict[str, Scorer] = {

@@ -75,7 +75,7 @@ def bag_target(
     >>> y["noise"]
     array([0.25, 0.25, 0.25, 0.25])
     """
-    known = _check_labels(labels)
+    known = None if labels is None else read_labels(labels)
     values = _as_ids(bag)
     if known is not None and len(known) != len(values):
         raise ValueError(f"There are {len(values)} bag ids but {len(known)} labels.")
@@ -275,10 +275,8 @@ def _check_counts(
         )
 
 
-def _check_labels(labels: ArrayLike | None) -> NDArray[np.int64] | None:
-    """Class numbers, −1 where the label is missing."""
-    if labels is None:
-        return None
+def read_labels(labels: ArrayLike) -> NDArray[np.int64]:
+    """Read class numbers, −1 where the label is missing."""
     values = np.asarray(labels)
     if values.ndim != 1:
         raise ValueError(f"labels must hold one entry per instance; the shape is {values.shape}.")

@@ -15,10 +15,10 @@ from unbag.cli import output
 from unbag.cli.output import safe
 
 GOLDEN = Path(__file__).parent / "golden"
-COMMANDS = ["", "inspect", "fit", "predict", "evaluate", "report", "demo", "reproduce"]
+COMMANDS = ["inspect", "fit", "predict", "evaluate", "label-plan", "report", "demo", "reproduce"]
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", ["", *COMMANDS])
 def test_help(command, call, monkeypatch):
     """Run with UNBAG_WRITE_GOLDEN=1 to accept new texts, and read the difference."""
     monkeypatch.setenv("COLUMNS", "100")

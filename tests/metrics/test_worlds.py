@@ -51,7 +51,7 @@ def test_chances_of_three_classes_add_up_as_well():
 
 def test_certain_chances_give_what_labels_give():
     sample = make_sample(Y, X[:, 0])
-    soft = SoftSample(BAGS, X[:, 0], np.stack([1 - LABELS, LABELS]).astype(float))
+    soft = SoftSample(BAGS, X[:, 0], chances=np.stack([1 - LABELS, LABELS]).astype(float))
     assert Area().value(soft) == pytest.approx(roc_auc_score(LABELS, X[:, 0]))
     truth = balanced_accuracy_score(LABELS, X[:, 0] > 0)
     assert Cost(complement=True).value(soft) == pytest.approx(truth)
@@ -65,13 +65,13 @@ def test_the_most_that_counts_allow_is_reached_by_sorting():
     counts = np.round(BAGS.sizes * BAGS.proportions[:, 1]).astype(int)
     best = place >= (60 - counts)[BAGS.index]
     chances = Promise(BAGS, 1.5 * X[:, 0]).chances(np.array([SORTED]))[0]
-    soft = SoftSample(BAGS, X[:, 0], chances)
+    soft = SoftSample(BAGS, X[:, 0], chances=chances)
     assert Area().value(soft) == pytest.approx(roc_auc_score(best, X[:, 0]), abs=0.002)
 
 
 def test_measures_rise_with_kappa():
     promise = Promise(BAGS, 1.5 * X[:, 0])
-    areas = [Area().value(SoftSample(BAGS, X[:, 0], c)) for c in promise.chances(KAPPAS)]
+    areas = [Area().value(SoftSample(BAGS, X[:, 0], chances=c)) for c in promise.chances(KAPPAS)]
     assert (np.diff(areas) > 0).all()
 
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from unbag import __version__
-from unbag.cli import demo, evaluate, fit, inspect, predict, report, reproduce
+from unbag.cli import demo, evaluate, fit, inspect, label_plan, predict, report, reproduce
 from unbag.cli.options import Help, Parser
 from unbag.cli.output import safe, say
 
@@ -58,7 +58,7 @@ def _parser() -> Parser:
     )
     parser.add_argument("--version", action="version", version=f"unbag {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for command in (inspect, fit, predict, evaluate, report, demo, reproduce):
+    for command in (inspect, fit, predict, evaluate, label_plan, report, demo, reproduce):
         command.add_command(commands)
     return parser
 

@@ -37,6 +37,8 @@ class BagData:
         How the table differs from a schema that was given.
     class_names : list of str or None
         For more than two classes, the columns that told of them.
+    rows : ndarray of int or None
+        Position of each row in the instance table, where some were left out.
     """
 
     X: Any
@@ -44,6 +46,7 @@ class BagData:
     schema: Schema
     report: SchemaReport
     class_names: list[str] | None
+    rows: NDArray[np.intp] | None = None
 
 
 def read_bags(
@@ -77,7 +80,8 @@ def read_bags(
         else:
             X, report = schema.check(joined.X)
     columns = options.positives or options.proportion
-    return BagData(X, joined.y, schema, report, columns if len(columns) > 1 else None)
+    names = columns if len(columns) > 1 else None
+    return BagData(X, joined.y, schema, report, names, joined.rows)
 
 
 def _in_types(X: Any, schema: Schema) -> Any:

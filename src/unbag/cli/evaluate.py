@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from unbag.cli.data import naming, read_bags, say_differences
+from unbag.cli.labels import read_row_labels
 from unbag.cli.loading import add_model, class_names, open_model
 from unbag.cli.modelling import evaluation_record, with_class_names
 from unbag.cli.options import add_json, add_parser, add_seed, add_tables
 from unbag.cli.output import need, show, show_json
-from unbag.metrics import evaluate
+from unbag.metrics import evaluate, evaluate_with_labels
 from unbag.model_selection import decision_scores
 
 _EXAMPLES = """examples:
   unbag evaluate model.unbag may.parquet may-regions.csv --bag region --positives conversions
   unbag evaluate model.unbag may.parquet may-regions.csv --bag region --proportion rate --json
+  unbag evaluate model.unbag may.parquet may-regions.csv --bag region --positives conversions \\
+                 --labels to-label.csv                  some rows labelled: see unbag label-plan
 
 exit code: 0 done, 1 data or files at fault, 2 called wrongly, 130 interrupted
 """
@@ -31,14 +38,32 @@ def add_command(commands: Any) -> None:
         help="estimate without labels how good a saved model is on new bags",
         description="Estimate without labels how good a saved model is. The bags must be others "
         "than those that the\nmodel was trained on: on its own bags a model looks better than it "
-        "is. (unbag fit estimates by\nitself how good its model is.)",
+        "is. (unbag fit estimates by\nitself how good its model is.) With labels of some "
+        "rows, drawn at random, estimates hold whatever the\nbags are like.",
         epilog=_EXAMPLES,
     )
     add_model(parser)
     add_tables(parser, drop=False)
+    add_labels(parser)
     add_seed(parser)
     add_json(parser)
     parser.set_defaults(run=run)
+
+
+def add_labels(parser: argparse.ArgumentParser) -> None:
+    """Add a table of labels."""
+    parser.add_argument(
+        "--labels",
+        type=Path,
+        metavar="TABLE",
+        help="labels of some rows, drawn at random: a filled-in table of unbag label-plan, or any "
+        "with columns row (1 for the first row of INSTANCES) and label",
+    )
+    parser.add_argument(
+        "--row-key",
+        metavar="COLUMN",
+        help="column that names the rows, in INSTANCES and --labels, in the place of row",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -56,18 +81,32 @@ def run(options: argparse.Namespace) -> int:
             f"{options.aggregates} was said to have {given}"
         )
     scores = decision_scores(model, data.X)
+    # one column for each class, which nobody takes for probabilities
+    columns = np.column_stack([-scores, scores]) / 2 if scores.ndim == 1 else scores
+    named = names if given > 2 else None
+    if options.labels is not None:
+        labels, weights = read_row_labels(options, data, names)
+        with naming(options):
+            labelled = evaluate_with_labels(data.y, columns, labels, weights=weights)
+        labelled = with_class_names(labelled, named)
+        _show(options, str(labelled), asdict(labelled))
+        return 0
     chances = model.predict_proba(data.X) if hasattr(model, "predict_proba") else None
     with naming(options):
         evaluation = evaluate(
             data.y,
-            scores,
+            columns,
             X=model[:-1].transform(data.X),
             probabilities=chances,
             random_state=options.seed,
         )
-    evaluation = with_class_names(evaluation, names if given > 2 else None)
-    if options.json:
-        show_json(evaluation_record(evaluation))
-    else:
-        show(str(evaluation))
+    evaluation = with_class_names(evaluation, named)
+    _show(options, str(evaluation), evaluation_record(evaluation))
     return 0
+
+
+def _show(options: argparse.Namespace, text: str, record: dict[str, Any]) -> None:
+    if options.json:
+        show_json(record)
+    else:
+        show(text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from unbag.bags import check_bag_target
 from unbag.cli.data import MANY_ROWS, BagData
 from unbag.cli.output import say
 from unbag.features import make_features
-from unbag.metrics import Estimate, Evaluation
+from unbag.metrics import Estimate, Evaluation, LabelledEvaluation
 from unbag.models import (
     CountEMClassifier,
     KernelMCMClassifierCV,
@@ -25,6 +25,7 @@ from unbag.models import (
 
 # Rows up to which "auto" takes a kernel model.
 MOST_FOR_KERNEL = 5000
+_Evaluated = TypeVar("_Evaluated", Evaluation, LabelledEvaluation)
 # What models minimise, in words.
 _OBJECTIVES = {
     "likelihood": "the likelihood of the counts",
@@ -104,17 +105,20 @@ def training_record(model: Any, y: NDArray[np.void]) -> dict[str, Any]:
     }
 
 
-def with_class_names(evaluation: Evaluation, names: list[str] | None) -> Evaluation:
+def with_class_names(evaluation: _Evaluated, names: list[str] | None) -> _Evaluated:
     """Call classes by the columns that told of them, where there are more than two."""
     if names is None:
         return evaluation
     new = {f"recall of {number}": f"recall of {name}" for number, name in enumerate(names)}
 
-    def named(found: dict[str, Estimate]) -> dict[str, Estimate]:
+    def named(found: dict[str, Any]) -> dict[str, Any]:
         return {new.get(key, key): value for key, value in found.items()}
 
-    worlds = {world: named(found) for world, found in evaluation.worlds.items()}
-    return replace(evaluation, estimates=named(evaluation.estimates), worlds=worlds)
+    evaluation = replace(evaluation, estimates=named(evaluation.estimates))
+    if isinstance(evaluation, Evaluation):
+        worlds = {world: named(found) for world, found in evaluation.worlds.items()}
+        evaluation = replace(evaluation, worlds=worlds)
+    return evaluation
 
 
 def evaluation_record(evaluation: Evaluation) -> dict[str, Any]:

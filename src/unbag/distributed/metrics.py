@@ -21,8 +21,15 @@ from unbag.distributed.partitions import Partitions, is_dask, partitions_of, sha
 from unbag.distributed.table import BagTable, make_table, merge_summaries, summarise_target
 from unbag.metrics import evaluation as local
 from unbag.metrics.curves import RocBand, span_bands, tpr_at
-from unbag.metrics.evaluation import Evaluation, what_to_measure, what_to_say
-from unbag.metrics.measures import CellTally, Measure, Tally, area_under_roc, predicted_shares
+from unbag.metrics.evaluation import Evaluation, what_to_say
+from unbag.metrics.measures import (
+    CellTally,
+    Measure,
+    Tally,
+    area_under_roc,
+    predicted_shares,
+    usual_measures,
+)
 from unbag.metrics.sample import Sample
 from unbag.metrics.uncertainty import Uncertainty
 from unbag.metrics.verdict import judge
@@ -101,7 +108,7 @@ def evaluate(
     tables = both.reduce(count, join_counts, share(ruler)).tables(bags.sizes, bags.n_classes)
     measures = {
         name: _FromTables.of_confusion(measure, tables, sample)
-        for name, measure in what_to_measure(sample, threshold, class_prior).items()
+        for name, measure in usual_measures(sample.bags, threshold, class_prior).items()
         if name != "roc_auc"
     }
     if two:
@@ -331,7 +338,7 @@ class _FromTables:
     @classmethod
     def of_confusion(cls, measure: Measure, tables: Tables, sample: Sample) -> _FromTables:
         def function(means: Floats) -> Any:
-            return measure._of_means(means, sample.bags)  # type: ignore[attr-defined]
+            return measure.of_means(means, sample.bags)  # type: ignore[attr-defined]
 
         tally = MomentTally(tables.predicted, tables.pairs, function)
         return cls(float(function(sample.weights.T @ tables.predicted)), tally)

@@ -14,7 +14,15 @@ from unbag.metrics.curves import (
     roc_curve,
 )
 from unbag.metrics.evaluation import Evaluation, cross_val_evaluate, estimate, evaluate
+from unbag.metrics.label_plan import labels_needed, rows_to_label
+from unbag.metrics.labelled import (
+    LabelledEstimate,
+    LabelledEvaluation,
+    estimate_with_labels,
+    evaluate_with_labels,
+)
 from unbag.metrics.measures import MEASURES
+from unbag.metrics.possible import PossibleValues, possible_values
 from unbag.metrics.reliability import (
     ReliabilityCurve,
     brier_score,
@@ -38,6 +46,9 @@ __all__ = [
     "MEASURES",
     "Estimate",
     "Evaluation",
+    "LabelledEstimate",
+    "LabelledEvaluation",
+    "PossibleValues",
     "ReliabilityCurve",
     "RocBand",
     "Verdict",
@@ -51,8 +62,12 @@ __all__ = [
     "cost_score",
     "cross_val_evaluate",
     "estimate",
+    "estimate_with_labels",
     "evaluate",
+    "evaluate_with_labels",
     "f1_score",
+    "labels_needed",
+    "possible_values",
     "precision_recall_curve",
     "precision_score",
     "recall_score",
@@ -60,4 +75,5 @@ __all__ = [
     "roc_auc_score",
     "roc_band",
     "roc_curve",
+    "rows_to_label",
 ]

@@ -12,12 +12,13 @@ from scipy.optimize import isotonic_regression
 from unbag.bags import BagModel
 from unbag.metrics.measures import CellTally, Floats, cell_shares, check_cost, score_cells
 from unbag.metrics.results import Estimate
-from unbag.metrics.sample import Sample, make_sample
+from unbag.metrics.sample import Sample, make_sample, refuse_sample_weight
 from unbag.metrics.uncertainty import Uncertainty
 from unbag.metrics.worlds import Kappas, SoftSample
 from unbag.risk import resolve_class_prior
 
 
+@refuse_sample_weight
 def roc_curve(y: Any, scores: ArrayLike) -> tuple[Floats, Floats, Floats]:
     """Estimate the ROC curve of the scores from bags alone.
 
@@ -33,6 +34,7 @@ def roc_curve(y: Any, scores: ArrayLike) -> tuple[Floats, Floats, Floats]:
     return rates[0], rates[1], thresholds
 
 
+@refuse_sample_weight
 def precision_recall_curve(
     y: Any, scores: ArrayLike, *, class_prior: Any = "empirical"
 ) -> tuple[Floats, Floats, Floats]:
@@ -77,6 +79,7 @@ class RocBand:
     level: float
 
 
+@refuse_sample_weight
 def roc_band(
     y: Any,
     scores: ArrayLike,
@@ -119,7 +122,7 @@ def soft_roc_band(sample: Sample, kappas: Kappas, *, level: float) -> RocBand:
     grid = np.linspace(0, 1, 101)
     curves = []
     for chances in kappas.chances:
-        (fpr, tpr), _ = _rates(SoftSample(sample.bags, sample.scores, chances))
+        (fpr, tpr), _ = _rates(SoftSample(sample.bags, sample.scores, chances=chances))
         curves.append(tpr_at(grid, fpr, tpr))
     return RocBand(grid, curves[1], np.min(curves, axis=0), np.max(curves, axis=0), level)
 
@@ -129,6 +132,7 @@ def span_bands(one: RocBand, other: RocBand) -> RocBand:
     return replace(one, low=np.minimum(one.low, other.low), high=np.maximum(one.high, other.high))
 
 
+@refuse_sample_weight
 def best_threshold(
     y: Any,
     scores: ArrayLike,
@@ -205,6 +209,7 @@ def tpr_at(grid: Floats, fpr: Floats, tpr: Floats) -> Floats:
 
 def _rates(sample: Sample) -> tuple[Floats, Floats]:
     """Estimated share of each class at or above every distinct score, from none to all."""
+    sample.check_order()
     order = np.argsort(-sample.scores, kind="stable")
     sums = np.cumsum(sample.by_row[:, order], axis=1)
     ordered = sample.scores[order]

@@ -8,7 +8,7 @@ said: estimates by the weights W where that is borne out, and else ranges that n
 from __future__ import annotations
 
 import textwrap
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -18,9 +18,11 @@ from unbag.assumption import AssumptionTest
 from unbag.bag_effects import BagEffect
 from unbag.bags import BagModel, check_bag_target
 from unbag.metrics.curves import RocBand, make_roc_band, soft_roc_band, span_bands
-from unbag.metrics.measures import F1, Area, Cost, Precision, Rate, RowMeasure, get_measure
+from unbag.metrics.labelled import enough_labels, estimates_from_labels
+from unbag.metrics.measures import RowMeasure, get_measure, usual_measures
+from unbag.metrics.possible import PossibleValues, possible_values_of
 from unbag.metrics.results import Basis, Estimate, Verdict
-from unbag.metrics.sample import Sample, make_sample
+from unbag.metrics.sample import Sample, make_sample, refuse_sample_weight
 from unbag.metrics.uncertainty import IntervalMethod, Uncertainty
 from unbag.metrics.verdict import judge, labels_verdict
 from unbag.metrics.witnesses import Witness, hear_columns, hear_features, hear_scores
@@ -48,11 +50,11 @@ class Evaluation:
     estimates : dict of str to Estimate
         What can be said of each measure: by the weights W where the verdict is "supported", a
         range that needs no such assumption where it is "refuted", and what spans both where it is
-        "doubtful".
+        "doubtful"; from labels, where there are some and the verdict is not "supported".
     worlds : dict of str to dict of str to Estimate
         The same as each kind of bags would have it: "looks", if classes look the same in all
         bags; "odds", if rows of the same look have the same odds in all of them; "any", with room
-        for effects of bags that go along with scores.
+        for effects of bags that go along with scores; "labels", from rows of known label.
     roc : RocBand or None
         The ROC curve with its band, for two classes.
     scores : ndarray
@@ -65,6 +67,9 @@ class Evaluation:
         Tests of the assumption, on scores and on features.
     effect : BagEffect or None
         How the shares of held-out bags follow what the scores promise.
+    possible : dict of str to PossibleValues
+        What each measure of these very rows can be at all, over all labels that agree with the
+        counts.
     """
 
     verdict: Verdict
@@ -78,6 +83,7 @@ class Evaluation:
     n_instances: int
     witnesses: tuple[Witness, ...] = ()
     effect: BagEffect | None = None
+    possible: dict[str, PossibleValues] = field(default_factory=dict)
 
     def __getitem__(self, measure: str) -> Estimate:
         if measure not in self.estimates:
@@ -121,6 +127,8 @@ class Evaluation:
 
     def _basis_lines(self) -> list[str]:
         basis = next(iter(self.estimates.values())).basis
+        if basis == "labels" and len(self.worlds) > 1:
+            return ["From the rows of known label, which hold whatever the bags are:"]
         if basis == "any":
             return textwrap.wrap(f"What holds {_BASES['any']}:", _WIDTH)
         if basis == "both":
@@ -129,6 +137,7 @@ class Evaluation:
         return []
 
 
+@refuse_sample_weight
 def estimate(
     measure: str | RowMeasure,
     y: Any,
@@ -206,6 +215,7 @@ def estimate(
     return what_to_say(verdict, worlds)["it"]
 
 
+@refuse_sample_weight
 def evaluate(
     y: Any,
     scores: ArrayLike,
@@ -292,11 +302,11 @@ class ScoredRows:
         n_classes = check_bag_target(y).n_classes
         if n_classes > 2:
             scores, log_odds = columns[:, :n_classes], columns[:, n_classes:]
-            sample = ranks = make_sample(y, scores)
+            sample = ranks = make_sample(y, scores, trusted=True)
             about_scores = hear_scores(y, scores, fold)
         else:
             scores, places, log_odds = columns.T
-            sample, ranks = make_sample(y, scores), make_sample(y, places)
+            sample, ranks = (make_sample(y, one, trusted=True) for one in (scores, places))
             # ranks can be compared between folds
             about_scores = hear_scores(y, places)
         scaled = bool(np.isfinite(log_odds).all())
@@ -313,7 +323,7 @@ def evaluate_rows(
 ) -> Evaluation:
     """Judge what the rows bear out, and say what follows."""
     sample = rows.sample
-    measures = what_to_measure(sample, threshold, class_prior)
+    measures = usual_measures(sample.bags, threshold, class_prior)
     looks = {name: uncertainty.of(one, rows.of(name)) for name, one in measures.items()}
     two = sample.bags.n_classes == 2
     bootstrap = replace(uncertainty, method="bootstrap")
@@ -340,6 +350,10 @@ def evaluate_rows(
         "odds": _estimate(rows, measures, likely, "odds", bootstrap),
         "any": _estimate(rows, measures, wide, "any", bootstrap),
     }
+    if enough_labels(sample.bags):
+        worlds["labels"] = estimates_from_labels(
+            {name: (one, rows.of(name)) for name, one in measures.items()}, uncertainty.level
+        )
     roc = evaluation.roc
     if verdict.name != "supported" and roc is not None:
         soft = soft_roc_band(rows.ranks, wide, level=uncertainty.level)
@@ -352,6 +366,10 @@ def evaluate_rows(
         roc=roc,
         witnesses=rows.witnesses,
         effect=effect,
+        possible={
+            name: possible_values_of(one, rows.of(name), uncertainty.level)
+            for name, one in measures.items()
+        },
     )
 
 
@@ -372,6 +390,8 @@ def what_to_say(verdict: Verdict, worlds: dict[str, dict[str, Estimate]]) -> dic
     """Choose, by the verdict, what is said of each measure."""
     if verdict.name == "supported":
         said = worlds["looks"]
+    elif "labels" in worlds:
+        said = worlds["labels"]
     elif verdict.name == "refuted":
         said = worlds["any"]
     else:
@@ -397,26 +417,7 @@ def _log_odds(probabilities: ArrayLike) -> NDArray[np.float64]:
     return logs[:, 1] - logs[:, 0] if logs.shape[1] == 2 else logs
 
 
-def what_to_measure(sample: Sample, threshold: float, class_prior: Any) -> dict[str, RowMeasure]:
-    """Measures by name."""
-    classes = sample.bags.classes
-    found: dict[str, RowMeasure] = {
-        "balanced_accuracy": Cost(threshold, complement=True),
-        "accuracy": Cost(threshold, class_prior, complement=True),
-    }
-    if len(classes) > 2:
-        recalls = {f"recall of {name}": Rate(threshold, c, c) for c, name in enumerate(classes)}
-        return {**found, **recalls}
-    return {
-        "roc_auc": Area(),
-        **found,
-        "true_positive_rate": Rate(threshold, 1, 1),
-        "false_positive_rate": Rate(threshold, 0, 1),
-        "precision": Precision(threshold, class_prior),
-        "f1": F1(threshold, class_prior),
-    }
-
-
+@refuse_sample_weight
 def cross_val_evaluate(
     estimator: Any,
     X: Any,

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from unbag.bags import Bags
 from unbag.losses import get_loss
-from unbag.metrics.sample import Sample
+from unbag.metrics.sample import Sample, check_no_sample_weight
 from unbag.risk import resolve_class_prior
 
 Floats = NDArray[np.float64]
@@ -145,30 +145,36 @@ class CellTally:
         return self.function(means) + self.offset
 
 
-class _ByClassMeans(ABC):
+class ByClassMeans(ABC):
     """A measure whose statistics are few numbers per instance."""
 
     def value(self, sample: Sample) -> float:
-        statistics = self._statistics(sample)
-        return float(self._of_means(sample.class_means(statistics).T, sample.bags))
+        """Estimate it."""
+        statistics = self.statistics(sample)
+        return float(self.of_means(sample.class_means(statistics).T, sample.bags))
 
     def influence(self, sample: Sample) -> Floats:
-        statistics = self._statistics(sample)
+        """φ_c(x): the slopes in the class means, times the statistics."""
+        statistics = self.statistics(sample)
         means = sample.class_means(statistics).T
-        return self._gradient(means, sample.bags) @ statistics
+        return self.gradient(means, sample.bags) @ statistics
 
     def tally(self, sample: Sample) -> ValueTally:
+        """Gather the statistics by bag."""
         bags = sample.bags
-        return ValueTally(bags, self._statistics(sample), lambda means: self._of_means(means, bags))
+        return ValueTally(bags, self.statistics(sample), lambda means: self.of_means(means, bags))
 
     @abstractmethod
-    def _statistics(self, sample: Sample) -> Floats: ...
+    def statistics(self, sample: Sample) -> Floats:
+        """Numbers of every instance: shape (n_statistics, n_instances)."""
 
     @abstractmethod
-    def _of_means(self, means: Floats, bags: Bags) -> Any: ...
+    def of_means(self, means: Floats, bags: Bags) -> Any:
+        """Measure for class means of shape (..., n_classes, n_statistics)."""
 
     @abstractmethod
-    def _gradient(self, means: Floats, bags: Bags) -> Floats: ...
+    def gradient(self, means: Floats, bags: Bags) -> Floats:
+        """Slope of the measure in each class mean: shape (n_classes, n_statistics)."""
 
 
 def predicted_shares(sample: Sample, threshold: float) -> Floats:
@@ -179,39 +185,43 @@ def predicted_shares(sample: Sample, threshold: float) -> Floats:
     """
     scores = sample.scores
     if scores.ndim == 1:
+        sample.check_threshold(threshold)
         above = (scores > threshold) + 0.5 * (scores == threshold)
         return np.stack([1 - above, above])
     return (scores.argmax(axis=1) == np.arange(scores.shape[1])[:, None]).astype(float)
 
 
 @dataclass(frozen=True)
-class _OfConfusion(_ByClassMeans):
+class OfConfusion(ByClassMeans):
     """A measure that depends on the confusion matrix M[c, k] = P(predicted k | class c)."""
 
     threshold: float = 0.0
 
-    def _statistics(self, sample: Sample) -> Floats:
+    def statistics(self, sample: Sample) -> Floats:
+        """How far an instance is predicted to be of each class."""
         return predicted_shares(sample, self.threshold)
 
 
 @dataclass(frozen=True)
-class Rate(_OfConfusion):
+class Rate(OfConfusion):
     """P(predicted ``predicted`` | class ``actual``): one entry of the confusion matrix."""
 
     actual: int = 1
     predicted: int = 1
 
-    def _of_means(self, means: Floats, bags: Bags) -> Any:
+    def of_means(self, means: Floats, bags: Bags) -> Any:
+        """Measure for given class means."""
         return means[..., _class_number(self.actual, bags), _class_number(self.predicted, bags)]
 
-    def _gradient(self, means: Floats, bags: Bags) -> Floats:
+    def gradient(self, means: Floats, bags: Bags) -> Floats:
+        """Slope in each class mean."""
         slope = np.zeros_like(means)
         slope[_class_number(self.actual, bags), _class_number(self.predicted, bags)] = 1.0
         return slope
 
 
 @dataclass(frozen=True)
-class Cost(_OfConfusion):
+class Cost(OfConfusion):
     """Σ_c π_c Σ_k cost[c, k] · P(predicted k | class c).
 
     ``cost=None`` charges one for every error, so that a balanced prior gives the balanced error
@@ -226,16 +236,18 @@ class Cost(_OfConfusion):
         prior = resolve_class_prior(self.class_prior, bags)
         return prior[:, None] * check_cost(self.cost, bags)
 
-    def _of_means(self, means: Floats, bags: Bags) -> Any:
+    def of_means(self, means: Floats, bags: Bags) -> Any:
+        """Measure for given class means."""
         charge = np.sum(self._charges(bags) * means, axis=(-2, -1))
         return 1 - charge if self.complement else charge
 
-    def _gradient(self, means: Floats, bags: Bags) -> Floats:  # noqa: ARG002
+    def gradient(self, means: Floats, bags: Bags) -> Floats:  # noqa: ARG002
+        """Slope in each class mean."""
         return (-1.0 if self.complement else 1.0) * self._charges(bags)
 
 
 @dataclass(frozen=True)
-class Precision(_OfConfusion):
+class Precision(OfConfusion):
     """P(class ``positive`` | predicted so), where classes have the shares ``class_prior``."""
 
     class_prior: Any = "empirical"
@@ -246,11 +258,13 @@ class Precision(_OfConfusion):
         joint = prior * means[..., _class_number(self.positive, bags)]
         return prior, joint[..., self.positive], joint.sum(axis=-1)
 
-    def _of_means(self, means: Floats, bags: Bags) -> Any:
+    def of_means(self, means: Floats, bags: Bags) -> Any:
+        """Measure for given class means."""
         _, hits, predicted = self._joint(means, bags)
         return _ratio(hits, predicted)
 
-    def _gradient(self, means: Floats, bags: Bags) -> Floats:
+    def gradient(self, means: Floats, bags: Bags) -> Floats:
+        """Slope in each class mean."""
         prior, hits, predicted = self._joint(means, bags)
         own = np.arange(len(prior)) == self.positive
         slope = np.zeros_like(means)
@@ -259,7 +273,7 @@ class Precision(_OfConfusion):
 
 
 @dataclass(frozen=True)
-class F1(_OfConfusion):
+class F1(OfConfusion):
     """Harmonic mean of precision and recall, 2πM/(π + P(predicted)), at given class shares."""
 
     class_prior: Any = "empirical"
@@ -270,11 +284,13 @@ class F1(_OfConfusion):
         joint = prior * means[..., _class_number(self.positive, bags)]
         return prior, 2 * joint[..., self.positive], prior[self.positive] + joint.sum(axis=-1)
 
-    def _of_means(self, means: Floats, bags: Bags) -> Any:
+    def of_means(self, means: Floats, bags: Bags) -> Any:
+        """Measure for given class means."""
         _, top, bottom = self._parts(means, bags)
         return _ratio(top, bottom)
 
-    def _gradient(self, means: Floats, bags: Bags) -> Floats:
+    def gradient(self, means: Floats, bags: Bags) -> Floats:
+        """Slope in each class mean."""
         prior, top, bottom = self._parts(means, bags)
         own = np.arange(len(prior)) == self.positive
         slope = np.zeros_like(means)
@@ -283,23 +299,27 @@ class F1(_OfConfusion):
 
 
 @dataclass(frozen=True)
-class Risk(_ByClassMeans):
+class Risk(ByClassMeans):
     """Σ_c π_c E[ℓ(f(X), c) | c]: the corrected risk of any loss."""
 
     loss: Any = "logistic"
     class_prior: Any = "balanced"
 
-    def _statistics(self, sample: Sample) -> Floats:
+    def statistics(self, sample: Sample) -> Floats:
+        """Loss of an instance, were it of each class."""
+        sample.check_scale()
         scores = sample.scores
         columns = scores.T[None] if scores.ndim == 2 else scores[None, None]
         losses = get_loss(self.loss, sample.bags.n_classes).losses(columns)
         return np.asarray(losses[0], dtype=float)
 
-    def _of_means(self, means: Floats, bags: Bags) -> Any:
+    def of_means(self, means: Floats, bags: Bags) -> Any:
+        """Measure for given class means."""
         prior = resolve_class_prior(self.class_prior, bags)
         return np.diagonal(means, axis1=-2, axis2=-1) @ prior
 
-    def _gradient(self, means: Floats, bags: Bags) -> Floats:  # noqa: ARG002
+    def gradient(self, means: Floats, bags: Bags) -> Floats:  # noqa: ARG002
+        """Slope in each class mean."""
         return np.diag(resolve_class_prior(self.class_prior, bags))
 
 
@@ -341,6 +361,7 @@ class Area:
             raise ValueError(
                 f"The area under the ROC curve is for two classes and there are {n_classes}."
             )
+        sample.check_order()
         _, cell = np.unique(sample.scores, return_inverse=True)
         shares = np.stack([np.bincount(cell, row) for row in sample.by_row])
         return cell, shares.astype(float)
@@ -414,8 +435,28 @@ MEASURES: dict[str, Callable[..., RowMeasure]] = {
 }
 
 
+def usual_measures(bags: Bags, threshold: float, class_prior: Any) -> dict[str, RowMeasure]:
+    """What evaluations look at, by name."""
+    found: dict[str, RowMeasure] = {
+        "balanced_accuracy": Cost(threshold, complement=True),
+        "accuracy": Cost(threshold, class_prior, complement=True),
+    }
+    if bags.n_classes > 2:
+        recalls = {f"recall of {c}": Rate(threshold, i, i) for i, c in enumerate(bags.classes)}
+        return {**found, **recalls}
+    return {
+        "roc_auc": Area(),
+        **found,
+        "true_positive_rate": Rate(threshold, 1, 1),
+        "false_positive_rate": Rate(threshold, 0, 1),
+        "precision": Precision(threshold, class_prior),
+        "f1": F1(threshold, class_prior),
+    }
+
+
 def get_measure(measure: str | RowMeasure, options: dict[str, Any]) -> RowMeasure:
     """Look a measure up by name, with its options."""
+    check_no_sample_weight(options)
     if not isinstance(measure, str):
         if options:
             raise ValueError("Options go with the name of a measure, not with a measure itself.")

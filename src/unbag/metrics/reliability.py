@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from unbag.bags import Bags, check_bag_target
 from unbag.decontamination import decontamination_weights
+from unbag.metrics.sample import refuse_sample_weight
 from unbag.risk import resolve_class_prior
 
 BinStrategy = Literal["quantile", "uniform"]
@@ -51,6 +52,7 @@ class ReliabilityCurve:
     share: NDArray[np.float64]
 
 
+@refuse_sample_weight
 def reliability_curve(
     y: Any,
     probabilities: ArrayLike,
@@ -123,6 +125,7 @@ def reliability_curve(
     return ReliabilityCurve(predicted, observed, error, count, share)
 
 
+@refuse_sample_weight
 def calibration_error(
     y: Any,
     probabilities: ArrayLike,
@@ -175,6 +178,7 @@ def calibration_error(
     return float(curve.share @ squared)
 
 
+@refuse_sample_weight
 def brier_score(y: Any, probabilities: ArrayLike, *, class_prior: Any = "empirical") -> float:
     """Estimate the Brier score of predicted probabilities from bags alone.
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property, wraps
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unbag.bags import Bags, check_bag_target
 from unbag.decontamination import decontamination_weights
+
+ScoreKind = Literal["scores", "probabilities", "predictions"]
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,10 +26,13 @@ class Sample:
     bags : Bags
     scores : ndarray of shape (n_instances,) or (n_instances, n_classes)
         One column if there are two classes, else one per class.
+    kind : {"scores", "probabilities", "predictions"}
+        What the scores look like.
     """
 
     bags: Bags
     scores: NDArray[np.float64]
+    kind: ScoreKind = "scores"
 
     @cached_property
     def weights(self) -> NDArray[np.float64]:
@@ -45,10 +52,46 @@ class Sample:
         """Count every row of known label as an independent draw, whatever the bag model."""
         if not self.bags.labelled.any():
             return self
-        return Sample(self.bags.with_labelled_rows_apart()[0], self.scores)
+        return replace(self, bags=self.bags.with_labelled_rows_apart()[0])
+
+    def check_order(self) -> None:
+        """Refuse predicted classes, which put no order between rows."""
+        if self.kind == "predictions":
+            raise ValueError(
+                "All scores are class labels, as model.predict(X) gives them, and labels rank no "
+                "rows; give model.decision_function(X)."
+            )
+
+    def check_threshold(self, threshold: float) -> None:
+        """Refuse predicted classes and probabilities that a threshold does not divide."""
+        if self.kind == "predictions" and not self.scores.min() < threshold < self.scores.max():
+            middle = (self.scores.min() + self.scores.max()) / 2
+            raise ValueError(
+                "All scores are class labels, as model.predict(X) gives them, and the threshold "
+                f"{threshold:g} is not between them; give model.decision_function(X), or "
+                f"threshold={middle:g}."
+            )
+        if self.kind == "probabilities" and threshold == 0:
+            raise ValueError(
+                "All scores lie between 0 and 1, as probabilities do, and the threshold is 0, so "
+                "that all would be predicted positive; give model.decision_function(X), or "
+                "threshold=0.5 for probabilities. (Two columns, one for each class, are never "
+                "taken for probabilities.)"
+            )
+
+    def check_scale(self) -> None:
+        """Refuse what a loss would not understand."""
+        if self.kind != "scores":
+            raise ValueError(
+                f"All scores look like {self.kind}, and a loss is one of decision values; give "
+                "model.decision_function(X), or see brier_score for probabilities. (Two columns, "
+                "one for each class, are never taken for them.)"
+            )
 
 
-def make_sample(y: Any, scores: ArrayLike, *, binary: str | None = None) -> Sample:
+def make_sample(
+    y: Any, scores: ArrayLike, *, binary: str | None = None, trusted: bool = False
+) -> Sample:
     """Check scores against the bags they belong to.
 
     Parameters
@@ -57,9 +100,12 @@ def make_sample(y: Any, scores: ArrayLike, *, binary: str | None = None) -> Samp
     scores : array-like of shape (n_instances,) or (n_instances, n_classes)
     binary : str, optional
         What it is for, if that makes sense for two classes only.
+    trusted : bool, default=False
+        Whether scores are known to be those of a decision function, even if they look like
+        probabilities, as those of a model that hardly tells rows apart may.
     """
     bags = check_bag_target(y)
-    values = np.asarray(scores, dtype=float)
+    values = _as_numbers(scores)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.ndim not in (1, 2) or len(values) != bags.n_instances:
@@ -71,8 +117,49 @@ def make_sample(y: Any, scores: ArrayLike, *, binary: str | None = None) -> Samp
     what = "A single column of scores" if values.ndim == 1 else binary
     if what is not None and bags.n_classes != 2:
         raise ValueError(f"{what} is for two classes and there are {bags.n_classes}.")
+    kind: ScoreKind = "scores" if trusted or values.ndim == 2 else _kind(values, bags.classes)
     if values.ndim == 2 and bags.n_classes == 2:
         values = values[:, 1] - values[:, 0]
     if not np.isfinite(values).all():
         raise ValueError("Scores must be finite numbers.")
-    return Sample(bags, values)
+    return Sample(bags, values, kind)
+
+
+def _as_numbers(scores: ArrayLike) -> NDArray[np.float64]:
+    try:
+        return np.asarray(scores, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(
+            "Scores must be numbers; give model.decision_function(X), not model.predict(X)."
+        ) from None
+
+
+def _kind(values: NDArray[np.float64], classes: NDArray[Any]) -> ScoreKind:
+    """Tell predicted classes and probabilities from scores; a constant may be anything."""
+    if len(values) == 0 or values.min() == values.max():
+        return "scores"
+    # classes named by text have the numbers 0, 1, ... as well
+    labels = classes if classes.dtype.kind in "biuf" else np.arange(len(classes))
+    if np.isin(values, labels.astype(float)).all():
+        return "predictions"
+    return "probabilities" if values.min() >= 0 and values.max() <= 1 else "scores"
+
+
+def refuse_sample_weight(function: _Function) -> _Function:
+    """Say what to do instead of weighing rows."""
+
+    @wraps(function)
+    def checked(*arguments: Any, **options: Any) -> Any:
+        check_no_sample_weight(options)
+        return function(*arguments, **options)
+
+    return checked  # type: ignore[return-value]
+
+
+def check_no_sample_weight(options: dict[str, Any]) -> None:
+    """Refuse ``sample_weight``, and take it off if it is None."""
+    if options.pop("sample_weight", None) is not None:
+        raise ValueError(
+            "sample_weight cannot be used: bags tell of all their rows together. Where classes "
+            "are more or less common than here, say so by class_prior=(negative, positive)."
+        )

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unbag.metrics.measures import F1, Area, Cost, Precision, Rate, Risk, predicted_shares
-from unbag.metrics.sample import make_sample
+from unbag.metrics.sample import make_sample, refuse_sample_weight
 
 
+@refuse_sample_weight
 def corrected_risk(
     y: Any, scores: ArrayLike, *, loss: str = "logistic", class_prior: Any = "balanced"
 ) -> float:
@@ -41,6 +42,7 @@ def corrected_risk(
     return Risk(loss, class_prior).value(make_sample(y, scores))
 
 
+@refuse_sample_weight
 def confusion_matrix(y: Any, scores: ArrayLike, *, threshold: float = 0.0) -> NDArray[np.float64]:
     """Estimate P(predicted k | class c) from bags alone: one row per class.
 
@@ -51,11 +53,13 @@ def confusion_matrix(y: Any, scores: ArrayLike, *, threshold: float = 0.0) -> ND
     return sample.class_means(predicted_shares(sample, threshold)).T
 
 
+@refuse_sample_weight
 def balanced_accuracy_score(y: Any, scores: ArrayLike, *, threshold: float = 0.0) -> float:
     """Estimate the balanced accuracy of ``scores > threshold`` from bags alone."""
     return Cost(threshold, complement=True).value(make_sample(y, scores))
 
 
+@refuse_sample_weight
 def accuracy_score(
     y: Any, scores: ArrayLike, *, threshold: float = 0.0, class_prior: Any = "empirical"
 ) -> float:
@@ -70,6 +74,7 @@ def accuracy_score(
     return Cost(threshold, class_prior, complement=True).value(make_sample(y, scores))
 
 
+@refuse_sample_weight
 def cost_score(
     y: Any,
     scores: ArrayLike,
@@ -88,11 +93,13 @@ def cost_score(
     return Cost(threshold, class_prior, cost).value(make_sample(y, scores))
 
 
+@refuse_sample_weight
 def recall_score(y: Any, scores: ArrayLike, *, threshold: float = 0.0, positive: int = 1) -> float:
     """Estimate the share of one class that is predicted as such: the true positive rate."""
     return Rate(threshold, positive, positive).value(make_sample(y, scores))
 
 
+@refuse_sample_weight
 def precision_score(
     y: Any,
     scores: ArrayLike,
@@ -108,6 +115,7 @@ def precision_score(
     return Precision(threshold, class_prior, positive).value(make_sample(y, scores))
 
 
+@refuse_sample_weight
 def f1_score(
     y: Any,
     scores: ArrayLike,
@@ -120,6 +128,7 @@ def f1_score(
     return F1(threshold, class_prior, positive).value(make_sample(y, scores))
 
 
+@refuse_sample_weight
 def roc_auc_score(y: Any, scores: ArrayLike) -> float:
     """Estimate the area under the ROC curve from bags alone, ties counted half.
 

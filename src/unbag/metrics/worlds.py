@@ -21,7 +21,7 @@ flights by day, stops by neighbourhood) the true κ lay between .55 and 1.9.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Self
 
@@ -145,7 +145,7 @@ class SoftSample(Sample):
     chances : ndarray of shape (n_classes, n_instances)
     """
 
-    chances: Floats
+    chances: Floats = field(kw_only=True)
 
     @cached_property
     def by_row(self) -> Floats:
@@ -212,7 +212,7 @@ def _with_chances(
     measure: RowMeasure, sample: Sample, chances: Floats, uncertainty: Uncertainty
 ) -> tuple[float, float, float, float]:
     """Value, standard error and limits for given chances, with bags drawn with replacement."""
-    soft = SoftSample(sample.bags, sample.scores, chances)
+    soft = SoftSample(sample.bags, sample.scores, chances=chances)
     value = measure.value(soft)
     tally = measure.tally(soft)
     # (n_bags, n_classes, n_statistics), and how much of each class a bag holds

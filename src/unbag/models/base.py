@@ -25,7 +25,8 @@ from unbag.arrays import to_host
 from unbag.bags import Bags, check_bag_target
 from unbag.decontamination import check_contrast
 from unbag.losses import LOSSES, ClassLoss
-from unbag.metrics import balanced_accuracy_score
+from unbag.metrics.measures import Cost
+from unbag.metrics.sample import make_sample
 from unbag.model_selection import check_cv, cut_by_folds
 from unbag.models.search import Fits, Problems, Training, search
 from unbag.objectives import Objective
@@ -117,7 +118,8 @@ class BagClassifier(ClassifierMixin, BaseEstimator, ABC):
         """Balanced accuracy estimated from bags alone; on plain labels, the accuracy."""
         if getattr(getattr(y, "dtype", None), "names", None) is None:
             return float(super().score(X, y, sample_weight))
-        return balanced_accuracy_score(y, self.decision_function(X))
+        sample = make_sample(y, self.decision_function(X), trusted=True)
+        return Cost(complement=True).value(sample)
 
 
 def _gives_probabilities(estimator: Any) -> bool:

@@ -1,0 +1,96 @@
+"""``unbag label-plan``: which rows to label, as a file to fill in."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from unbag.cli.data import check_columns, naming, read_bags, say_differences
+from unbag.cli.labels import LABEL, ROW, WEIGHT
+from unbag.cli.loading import add_model, class_names, open_model
+from unbag.cli.options import add_parser, add_seed, add_tables, by_commas, whole_number
+from unbag.cli.output import counted, need, say
+from unbag.metrics import rows_to_label
+from unbag.model_selection import decision_scores
+from unbag.tables import column_names, read_table, write_table
+
+_EXAMPLES = """examples:
+  unbag label-plan model.unbag may.csv regions.csv --bag region --positives yes -o to-label.csv
+  unbag evaluate   model.unbag may.csv regions.csv --bag region --positives yes \\
+                   --labels to-label.csv
+
+exit code: 0 done, 1 data or files at fault, 2 called wrongly, 130 interrupted
+"""
+
+
+def add_command(commands: Any) -> None:
+    """Add ``unbag label-plan``."""
+    parser = add_parser(
+        commands,
+        "label-plan",
+        "MODEL INSTANCES AGGREGATES --bag COLUMN\n"
+        "                        (--positives COLUMN | --proportion COLUMN) -o TABLE [options]",
+        help="choose some rows whose labels tell how good a model is",
+        description="Choose rows of new bags whose labels would tell most about how good a model "
+        "is, and write them as a\ntable to fill in: the column 'label' is empty. 'row' counts the "
+        "rows of INSTANCES from 1; 'weight'\nsays how many rows each stands for and must stay as "
+        "it is. unbag evaluate --labels takes the table.",
+        epilog=_EXAMPLES,
+    )
+    add_model(parser)
+    add_tables(parser, drop=False)
+    add = parser.add_argument
+    add(
+        "--rows",
+        type=whole_number(1),
+        default=200,
+        metavar="N",
+        help="how many rows to label",
+    )
+    add(
+        "--keep",
+        type=by_commas,
+        default=[],
+        metavar="COLUMN[,COLUMN]",
+        help="columns of INSTANCES to write as well, such as an id",
+    )
+    add("-o", "--output", required=True, type=Path, metavar="TABLE", help="table to write")
+    add_seed(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Load, read, score, choose, write."""
+    need("pandas", "skops", extra="files")
+
+    model, schema, found = open_model(options)
+    present = column_names(options.instances)
+    check_columns(options.instances, present, options.keep, "to keep")
+    taken = [name for name in (ROW, WEIGHT, LABEL) if name in (*options.bag, *options.keep)]
+    if taken:
+        raise ValueError(
+            f"{options.instances} has a column {taken[0]!r} to keep, and the table has one of that "
+            "name; rename it, or leave it out"
+        )
+    data = read_bags(options, schema)
+    say_differences(data.report)
+    n = min(options.rows, len(data.y))
+    with naming(options):
+        places, weights = rows_to_label(
+            n, data.y, decision_scores(model, data.X), random_state=options.seed
+        )
+    rows = places if data.rows is None else data.rows[places]
+    kept = list(dict.fromkeys([*options.bag, *options.keep]))
+    table = read_table(options.instances, columns=kept).iloc[rows].reset_index(drop=True)
+    table.insert(0, ROW, rows + 1)
+    table = table.assign(**{WEIGHT: weights, LABEL: np.full(n, "", dtype=object)})
+    write_table([table], options.output)
+    names = ", ".join(map(str, class_names(found, model.classes_)))
+    say(
+        f"{counted(n, 'row')} written to {options.output}: fill in column {LABEL!r} ({names}), "
+        f"then use unbag evaluate --labels {options.output}"
+    )
+    return 0

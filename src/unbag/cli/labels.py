@@ -1,0 +1,117 @@
+"""Labels of some rows, as commands read them from a table."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unbag.cli.data import BagData, check_columns
+from unbag.tables import column_names, read_table
+
+# Columns of the file that `unbag label-plan` writes.
+ROW, WEIGHT, LABEL = "row", "weight", "label"
+
+
+def read_row_labels(
+    options: argparse.Namespace, data: BagData, names: Sequence[Any]
+) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+    """Class number of every row of the data, NaN where unknown, and weights if there are any.
+
+    Parameters
+    ----------
+    options : Namespace
+        With ``labels``, ``row_key`` and ``instances``.
+    data : BagData
+    names : sequence
+        What the classes are called.
+    """
+    path, key = options.labels, options.row_key or ROW
+    present = column_names(path)
+    check_columns(path, present, [key, LABEL], "to read labels by")
+    table = read_table(
+        path, dtypes={LABEL: "category", **({key: "category"} if key != ROW else {})}
+    )
+    given = table[LABEL].notna().to_numpy() & (table[LABEL].astype(str) != "").to_numpy()
+    if not given.any():
+        raise ValueError(f"{path} has no label filled in: column {LABEL!r} is empty")
+    table = table[given]
+    rows = _row_numbers(table, path) if key == ROW else _rows_by_key(table, key, options)
+    places = _places(rows, data, path)
+    labels, weights = np.full((2, len(data.y)), np.nan)
+    labels[places] = _class_numbers(table[LABEL], names, path)
+    if WEIGHT not in present:
+        return labels, None
+    weights[places] = _weights(table[WEIGHT], path)
+    return labels, weights
+
+
+def _row_numbers(table: Any, path: Path) -> NDArray[np.intp]:
+    """Positions from numbers that count rows from 1."""
+    numbers = table[ROW].to_numpy()
+    if numbers.dtype.kind not in "iu":
+        raise ValueError(f"{path}: column {ROW!r} must hold row numbers, 1 for the first row")
+    found: NDArray[np.intp] = numbers.astype(np.intp) - 1
+    return found
+
+
+def _rows_by_key(table: Any, key: str, options: argparse.Namespace) -> NDArray[np.intp]:
+    """Positions of the rows of the instance table that have the same key."""
+    check_columns(options.instances, column_names(options.instances), [key], "to find rows by")
+    known = read_table(options.instances, columns=[key], dtypes={key: "category"})[key].astype(str)
+    where = {text: row for row, text in enumerate(known)}
+    if len(where) < len(known):
+        raise ValueError(f"{options.instances}: column {key!r} names some rows twice")
+    absent = [text for text in table[key].astype(str) if text not in where]
+    if absent:
+        raise ValueError(
+            f"{options.labels} has a label for {key} {absent[0]!r}, which is no row of "
+            f"{options.instances}"
+        )
+    return np.array([where[text] for text in table[key].astype(str)])
+
+
+def _places(rows: NDArray[np.intp], data: BagData, path: Path) -> NDArray[np.intp]:
+    """Positions in the data of rows of the instance table."""
+    if len(np.unique(rows)) < len(rows):
+        values, times = np.unique(rows, return_counts=True)
+        raise ValueError(f"{path} has two labels for row {values[times > 1][0] + 1}")
+    kept = np.arange(len(data.y)) if data.rows is None else data.rows
+    places = np.minimum(np.searchsorted(kept, rows), len(kept) - 1)
+    wrong = kept[places] != rows
+    if wrong.any():
+        raise ValueError(
+            f"{path} has a label for row {rows[wrong][0] + 1}, which is not among the rows of the "
+            "instance table that have a bag"
+        )
+    return places
+
+
+def _class_numbers(labels: Any, names: Sequence[Any], path: Path) -> NDArray[np.float64]:
+    """Class numbers of labels that are class names."""
+    numbers = {str(name): number for number, name in enumerate(names)}
+    found = []
+    for text in labels.astype(str):
+        # a column of whole numbers and gaps may be written with decimals
+        plain = text.removesuffix(".0")
+        if text not in numbers and plain not in numbers:
+            raise ValueError(
+                f"{path} has the label {text!r}, which is no class: there are {', '.join(numbers)}"
+            )
+        found.append(numbers[text if text in numbers else plain])
+    return np.array(found, dtype=float)
+
+
+def _weights(column: Any, path: Path) -> NDArray[np.float64]:
+    try:
+        values = column.to_numpy(dtype=float)
+    except (TypeError, ValueError):
+        values = np.array([np.nan])
+    if not (np.isfinite(values) & (values > 0)).all():
+        raise ValueError(f"{path}: column {WEIGHT!r} must hold a positive number for each label")
+    found: NDArray[np.float64] = values
+    return found
