@@ -159,7 +159,7 @@ def show(options: argparse.Namespace) -> None:
         *dict.fromkeys(f"`{row['command']}`: {row['made']}" for row in rows),
         "",
         "Variance of the slope times the number of rows, by formula and (in brackets) over fits,",
-        f"whose standard error is {error:.0%} of it. d is how far the classes are apart, D how many",
+        f"whose standard error is {error:.0%} of it. d: how far the classes are apart. D: how many",
         "times as much as coin tosses counts vary. Last, what the bags are worth in labels: by",
         "`bag_information`, D/n, and for the slope by R and by G.",
         "",

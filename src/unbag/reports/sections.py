@@ -156,9 +156,10 @@ def assumption_section(
     """
     findings = [
         Finding(
-            "The estimates on this page rest on one assumption: an instance of a class looks the "
-            "same in whatever bag it is. If so, the mean of any column over a bag follows its "
-            "proportions."
+            "The estimates on this page rest on an assumption that bags often break: an instance "
+            "of a class looks the same in whatever bag it is. If so, the mean of any column over a "
+            "bag follows its proportions. Instances are taken to be independent besides, given "
+            "their classes."
         )
     ]
     tables: list[Table] = []
