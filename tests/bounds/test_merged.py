@@ -175,7 +175,7 @@ def test_contrast_of_blockwise_max_seldom_falls_short(K, n):
 
 def test_own_contrasts_of_blockwise_max_bound_sharper():
     """Bags of 8 at .45 or .55: the bound is .284/.204 times smaller, but for ε."""
-    K, n_pairs, n = 4000, 40_000, 8
+    K, n_pairs, n = 4000, 4000, 8
     gamma = np.random.default_rng(0).choice([0.45, 0.55], 2 * n_pairs)
     found = {}
     for scheme in ("blockwise_pairwise", "blockwise_max"):
