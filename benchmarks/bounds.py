@@ -17,9 +17,9 @@ import argparse
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -51,8 +51,7 @@ NETWORKS = TwoLayerReLU([1.0], [1.0], data_bound=1.0)
 DELTA = 0.2
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(NamedTuple):
     """How far the risk was off in every draw, and the bound of that draw."""
 
     promised: float
