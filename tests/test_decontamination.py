@@ -163,6 +163,18 @@ def test_pairs_never_have_less_variance_than_least_squares(bag_model, bags):
     assert (pairs >= least * (1 - 1e-9)).all()
 
 
+def test_pairs_can_have_less_variance_where_classes_vary_differently():
+    """True positive rate of a classifier with rates .99 and .5: Σ W²/n is not its variance."""
+    shares = (np.arange(400) + 0.5) / 400
+    bags = check_bag_target(bag_target(np.arange(400), shares))
+    inside = shares * 0.99 * 0.01 + (1 - shares) * 0.25
+    rates = [
+        np.sum(decontamination_weights(bags, method=method) ** 2 * inside[:, None], axis=0)
+        for method in ("pairs", "least_squares")
+    ]
+    np.testing.assert_allclose(rates[0] / rates[1], [1.39, 0.685], atol=0.005)
+
+
 @both_models
 def test_least_squares_is_the_formula_of_weighted_regression(bag_model):
     bags = make_bags([[3, 1, 2], [0, 5, 1], [7, 0, 1], [2, 2, 9], [1, 1, 0]], labels=[0, 2, 2])

@@ -286,7 +286,7 @@ def test_weights_solve_the_sum_of_what_bags_add(bags):
 
 
 def test_the_formula_of_errors_in_variables():
-    """W = N G (GᵀNG − Σ N f V)⁻¹ as a loop over bags."""
+    """W = N G (GᵀNG − Σ N f V)⁻¹ as a loop over bags, f = 1 − 3/2 · leverage − 2ρ."""
     shares = np.array([0.1, 0.3, 0.5, 0.7, 0.9, 1.05, 0.2])
     noise = np.array([0.05, 0.1, 0.02, 0.05, 0.0, 0.1, 0.08])
     bag = np.repeat(np.arange(7), [10, 20, 30, 10, 40, 50, 25])
@@ -295,9 +295,12 @@ def test_the_formula_of_errors_in_variables():
     N = [1 / (1 / n + 4 * s**2) for n, s in zip(bags.sizes, noise, strict=True)]
     A = sum(n * np.outer(g, g) for n, g in zip(N, G, strict=True))
     M = A.copy()
+    apart = np.array([-1, 1])
+    without = A - sum(n * s**2 for n, s in zip(N, noise, strict=True)) * np.outer(apart, apart)
     for n, g, s in zip(N, G, noise, strict=True):
         leverage = n * g @ np.linalg.inv(A) @ g
-        factor = max(1 - 1.5 * leverage, 0)
+        ratio = n * s**2 * apart @ np.linalg.inv(without) @ apart
+        factor = max(1 - 1.5 * leverage - 2 * ratio, 0)
         M -= n * factor * s**2 * np.array([[1, -1], [-1, 1]])
     expected = np.diag(N) @ G @ np.linalg.inv(M)
     np.testing.assert_allclose(decontamination_weights(bags), expected, atol=1e-10)
@@ -385,6 +388,55 @@ def test_laplace_noise_pulls_estimates_to_chance_unless_it_is_known():
     assert (bias[0, 1:] < -0.08).all()
     assert (np.abs(bias[1]) < 3 * standard_error[1]).all()
     assert (np.abs(bias[1]) < 0.01).all()
+
+
+def slope_bias(taken_off, rho, distribution, n_bags=40, draws=40_000):
+    """n_bags times the relative bias of a slope, if so much of the noise of n_bags is left on."""
+    rng = np.random.default_rng(0)
+    x = np.linspace(-1, 1, n_bags) * np.sqrt(3 * (n_bags - 1) / (n_bags + 1))
+    noise = rng.normal(size=(draws, n_bags)) if distribution == "gaussian" else (
+        rng.laplace(scale=np.sqrt(0.5), size=(draws, n_bags))
+    )  # fmt: skip
+    seen = x + np.sqrt(rho) * noise
+    centred = seen - seen.mean(axis=1, keepdims=True)
+    slopes = centred @ x / (np.sum(centred**2, axis=1) - (n_bags - taken_off) * rho)
+    return n_bags * (slopes.mean() - 1), n_bags * slopes.std() / np.sqrt(draws)
+
+
+@pytest.mark.parametrize(("distribution", "kurtosis"), [("gaussian", 0), ("laplace", 3)])
+def test_bias_of_errors_in_variables_is_known(distribution, kurtosis):
+    """n·bias is 3ρ + (2 + κ)ρ², and what has to be left on 3 + (2 + κ)ρ: the proof on the page."""
+    rho = 0.25
+    for left_on, expected in (
+        (0, 3 * rho + (2 + kurtosis) * rho**2),
+        (3, (2 + kurtosis) * rho**2),
+        (3 + (2 + kurtosis) * rho, 0.0),
+    ):
+        bias, error = slope_bias(left_on, rho, distribution)
+        # and terms of order 1/n_bags, which are some 3ρ²
+        assert bias == pytest.approx(expected, abs=3 * error + 0.1)
+
+
+@pytest.mark.parametrize(("distribution", "expected"), [("gaussian", 0.0), ("laplace", 3.0)])
+def test_our_weights_leave_only_what_kurtosis_makes(distribution, expected):
+    """ρ = ½ and 60 bags of 50: 3ρ²/n for Laplace noise, next to nothing for Gaussian."""
+    rng = np.random.default_rng(0)
+    rho, n_bags, draws = 0.5, 60, 3000
+    shares = 0.4 + 0.1 * np.linspace(-1, 1, n_bags) * np.sqrt(3 * (n_bags - 1) / (n_bags + 1))
+    scale = 0.1 * np.sqrt(rho)
+    base = check_bag_target(bag_target(np.arange(n_bags), shares, noise=np.full(n_bags, scale)))
+    base = replace(base, sizes=np.full(n_bags, 50))
+    slopes = []
+    for _ in range(draws):
+        noise = rng.normal(size=n_bags) if distribution == "gaussian" else (
+            rng.laplace(scale=np.sqrt(0.5), size=n_bags)
+        )  # fmt: skip
+        seen = shares + scale * noise
+        W = decontamination_weights(replace(base, proportions=np.column_stack([1 - seen, seen])))
+        means = shares @ W
+        slopes.append(means[1] - means[0])
+    bias, error = n_bags * (np.mean(slopes) - 1), n_bags * np.std(slopes) / np.sqrt(draws)
+    assert bias == pytest.approx(expected * rho**2, abs=3 * error + 0.2)
 
 
 def test_three_classes_with_noise_of_unequal_size():

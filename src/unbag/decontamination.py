@@ -83,10 +83,12 @@ def decontamination_weights(
 
 
 def least_squares_weights(bags: Bags, bag_model: BagModel = "instances") -> NDArray[np.float64]:
-    """W = N G (Gᵀ N G)⁻¹, the unbiased linear weights of least variance Σ W²/n.
+    """W = N G (Gᵀ N G)⁻¹, the unbiased linear weights of least Σ W²/n.
 
     G holds the proportions, N = diag(n_i) the number of independent draws in each bag (1 for
-    every bag under the independent-bag model).
+    every bag under the independent-bag model). Given the labels, Σ W²/n is the variance of the
+    class means of a function that varies alike inside all classes. Of one that does not, another
+    table may have less.
 
     Noise of covariance V_i in the proportions adds Σ_i N_i V_i to the mean of GᵀNG and nothing
     to that of GᵀNm, for m the means over bags. So it is taken off again (errors in variables):
@@ -104,7 +106,7 @@ def least_squares_weights(bags: Bags, bag_model: BagModel = "instances") -> NDAr
     if bags.noise is None:
         return root * (q @ inverse.T)
     _check_beyond_noise(bags.noise, root, inverse)
-    noise = inverse.T @ _noise_to_take_off(bags.noise, root, q).sum(axis=0) @ inverse
+    noise = inverse.T @ _noise_to_take_off(bags.noise, root, q, inverse).sum(axis=0) @ inverse
     return root * (q @ np.linalg.solve(np.eye(bags.n_classes) - noise, inverse.T))
 
 
@@ -163,8 +165,8 @@ def moment_terms(bags: Bags) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     normal = instrument[:, :, None] * bags.proportions[:, None, :]
     if bags.noise is not None:
         root = np.sqrt(draws)
-        q = np.linalg.qr(root * bags.proportions)[0]
-        normal = normal - _noise_to_take_off(bags.noise, root, q)
+        q, r = np.linalg.qr(root * bags.proportions)
+        normal = normal - _noise_to_take_off(bags.noise, root, q, np.linalg.inv(r))
     return normal, instrument
 
 
@@ -200,20 +202,64 @@ def pooled_shares(
     return shares if bags.noise is None else np.clip(shares, 1e-6, 1.0)
 
 
-def _noise_to_take_off(
-    noise: NDArray[np.float64], root: NDArray[np.float64], q: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """N_i f_i V_i for every bag, with f_i = 1 − h_i (C + 1)/C, or 0 if that is negative.
+def convex_priors(W: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Shares of the second of two classes between which the corrected risk is convex.
 
-    The leverages h_i, the squared rows of q, sum to the number of classes C. To the order of
-    1/n_bags, what the noise in GᵀNG and in GᵀNm does to the product of the inverse of one with
-    the other is as if (C + 1)/n_bags of the noise were taken off too much (compare Fuller's
-    modified estimator in *Measurement Error Models*).
+    Let the loss bend alike against both classes, as the logistic loss does. The losses of a row of
+    bag i then have (Wπ)_i times that bend, so that at the class prior π the risk is a convex
+    function of the scores if and only if Wπ ≥ 0. For pairs of bags this is γ⁻ ≤ π₊ ≤ γ⁺ in every
+    pair, which the median share obeys if extremes are paired.
+
+    Parameters
+    ----------
+    W : ndarray of shape (..., n_bags, 2)
+
+    Returns
+    -------
+    ends : ndarray of shape (..., 2)
+        The least and the largest such share. If the first is the larger one, there is none.
+
+    Examples
+    --------
+    >>> from unbag import bag_target, check_bag_target
+    >>> from unbag.decontamination import convex_priors, decontamination_weights
+    >>> bags = check_bag_target(bag_target([1, 2, 3, 4], [0.1, 0.3, 0.4, 0.9]))
+    >>> convex_priors(decontamination_weights(bags, method="pairs")).round(6)
+    array([0.3, 0.4])
+    """
+    first, second = W[..., 0], W[..., 1]
+    # (1 − s) first + s second ≥ 0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        crossing = first / (first - second)
+    low = np.where(second > first, crossing, 0.0).max(axis=-1)
+    high = np.where(second < first, crossing, 1.0).min(axis=-1)
+    return np.stack([np.clip(low, 0, 1), np.clip(high, 0, 1)], axis=-1)
+
+
+def _noise_to_take_off(
+    noise: NDArray[np.float64],
+    root: NDArray[np.float64],
+    q: NDArray[np.float64],
+    inverse: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """N_i f_i V_i for every bag, f_i = 1 − h_i (C + 1)/C − ρ_i C/(C − 1), or 0 if that is negative.
+
+    With A what GᵀNG would be without noise, let h_i be the leverages, which sum to the number of
+    classes C, and ρ_i = N_i trace(A⁻¹V_i) the same of the noise. What noise in GᵀNG and in GᵀNm
+    does to the product of the inverse of one with the other is, up to order 1/n_bags², as if
+    Σ_i (1 − f_i) N_i V_i were taken off too much, for Gaussian noise, bags that are alike and V_i
+    that keep the shape of A (as they do for two classes). ``docs/how-it-works.md`` has the proof;
+    compare Fuller's modified estimator in *Measurement Error Models*.
     """
     n_classes = q.shape[1]
+    weighted = root[:, :, None] ** 2 * noise
+    of_noise = inverse.T @ weighted @ inverse
+    # GᵀNG is the identity in these coordinates; what is beyond noise stays above rounding
+    without = np.eye(n_classes) - of_noise.sum(axis=0)
+    ratio = np.trace(np.linalg.solve(without, of_noise), axis1=1, axis2=2)
     leverage = np.sum(q**2, axis=1)
-    factor = np.maximum(1 - leverage * (n_classes + 1) / n_classes, 0)
-    return (root[:, 0] ** 2 * factor)[:, None, None] * noise
+    factor = 1 - leverage * (n_classes + 1) / n_classes - ratio * n_classes / (n_classes - 1)
+    return np.maximum(factor, 0)[:, None, None] * weighted
 
 
 def _check_beyond_noise(

@@ -6,8 +6,9 @@ weights W estimate its mean over class c, with draws N_i in bag i, up to a varia
     σ² S[c, c],    S = Σ_i W[i]ᵀ W[i] / N_i,
 
 where m labelled rows of that class would leave σ²/m. So the bags are worth 1/S[c, c] labelled
-rows of class c. Without noise S = (GᵀNG)⁻¹ for the matrix G of proportions, and pure bags are
-worth the number of their rows.
+rows of class c, *for its mean* and a statistic that varies alike in all classes. For the slope of a
+linear model they can be worth less (``docs/likelihood.md``). Without noise S = (GᵀNG)⁻¹ for the
+matrix G of proportions, and pure bags are worth the number of their rows.
 
 What a classifier needs are the differences between classes. With π the shares of the C classes
 among all n instances, the error in them is
@@ -143,6 +144,7 @@ class BagInformation:
 def bag_information(y: Any, *, bag_model: BagModel = "instances") -> BagInformation:
     """Tell how many labelled rows the bags are worth, which of them, and what finer ones would be.
 
+    Counted is what gives class means as precisely, of a statistic that varies alike in all classes.
     Needs no features: what counts is how much the proportions differ between bags, and how many
     instances these hold. Look at it before you train anything, or ask for more data.
 

@@ -12,7 +12,7 @@ losses into a gradient with respect to the scores. That is all the corrected ris
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from math import inf, log
+from math import inf, log, sqrt
 from typing import Any, ClassVar
 
 import numpy as np
@@ -291,10 +291,14 @@ class ZeroOneLoss(Loss):
 
 
 class SoftmaxLoss(ClassLoss):
-    """ℓ_c(f) = log Σ_k e^{f_k} − f_c: the logistic loss for any number of classes."""
+    """ℓ_c(f) = log Σ_k e^{f_k} − f_c: the logistic loss for any number of classes.
+
+    Its gradient is softmax f − e_c, of Euclidean norm below √2: that is its Lipschitz constant.
+    """
 
     name = "logistic"
     gives_probabilities = True
+    lipschitz = sqrt(2)
 
     def n_outputs(self, n_classes: int) -> int:  # noqa: D102
         return n_classes

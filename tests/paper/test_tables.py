@@ -81,7 +81,7 @@ def test_comparison_is_wilcoxons_over_cells():
         place = {"bag_size": SIZES[number % 4], "dataset": ["adult", "magic"][number // 4]}
         rows += [row("lmmcm", 0.85 + gain, **place), row("invcal", 0.85, **place)]
     sentence = next(s for s in comparisons(rows) if "against invcal" in s)
-    assert f"{np.mean(gains):+.4f} on average over 8 cell(s)" in sentence
+    assert f"{np.mean(gains):+.4f} on average over 8 setting(s)" in sentence
     assert "above it in 7, at worst -0.0050" in sentence
     assert f"p = {wilcoxon(gains).pvalue:.2g}" in sentence
     paper = next(s for s in comparisons(rows) if "the paper's lmmcm" in s)
@@ -89,6 +89,23 @@ def test_comparison_is_wilcoxons_over_cells():
         published_auc(1, d, (0.0, 0.5), n, "lmmcm").mean for d in ("adult", "magic") for n in SIZES
     ]
     assert f"{np.mean(np.array(gains) + 0.85 - reported):+.4f}" in paper
+
+
+def test_settings_that_both_tables_have_count_once():
+    """Adult has 16 bags of 512 in either table, so that 32 cells are 28 settings."""
+    rows = []
+    for number in range(32):
+        table, rest = number % 2 + 1, number // 2
+        place = {"dataset": ["adult", "magic"][rest % 2], "low": [0.0, 0.5][rest // 2 % 2]}
+        place |= {"high": place["low"] + 0.5, "table": table, "bag_size": SIZES[rest // 4]}
+        gain = 0.01 * (number + 1)
+        rows += [row("lmmcm", 0.5 + gain, **place), row("invcal", 0.5, **place)]
+    sentence = next(s for s in comparisons(rows) if "against invcal" in s)
+    assert "over 28 setting(s), at or above it in 28" in sentence
+    alone = [0.01 * (n + 1) for n in range(24)]
+    both = [0.01 * (n + 1.5) for n in range(24, 32, 2)]
+    assert f"{np.mean(alone + both):+.4f} on average" in sentence
+    assert f"p = {wilcoxon(alone + both).pvalue:.2g}" in sentence
 
 
 def test_csv_has_a_line_for_every_trial():

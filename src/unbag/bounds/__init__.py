@@ -21,20 +21,29 @@ from unbag.bounds.merged import (
     largest_epsilon,
     merged_bound,
 )
+from unbag.bounds.neighbours import NeighbourCondition, neighbour_condition
 from unbag.bounds.planning import BagPlan, misordering_probability, required_bags
 from unbag.bounds.sampling import BagSample, sample_bags
+from unbag.bounds.surrogate import calibration_function, excess_error, moved_error
+from unbag.bounds.tables import BoundPlan, TableBound, bags_for_bound, table_bound
 
 __all__ = [
     "BagPlan",
     "BagSample",
+    "BoundPlan",
     "ComplexityEstimate",
     "GeneralizationBound",
     "MergedBound",
     "MultiMCM",
+    "NeighbourCondition",
     "RKHSBall",
+    "TableBound",
     "TwoLayerReLU",
+    "bags_for_bound",
+    "calibration_function",
     "convexity_condition",
     "epsilon_for",
+    "excess_error",
     "expected_contrasts",
     "generalization_bound",
     "immunity_constants",
@@ -42,10 +51,13 @@ __all__ = [
     "largest_epsilon",
     "merged_bound",
     "misordering_probability",
+    "moved_error",
+    "neighbour_condition",
     "rademacher_complexity",
     "required_bags",
     "sample_bags",
     "symmetry_constant",
+    "table_bound",
     "unbiased_coefficients",
     "unbiased_loss",
 ]

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import sqrt
 from typing import Any, Protocol, get_args
 
 import numpy as np
@@ -59,8 +60,9 @@ class RKHSBall:
         With a precomputed kernel, X is the kernel matrix.
     radius : float
     kernel_bound : float, optional
-        A bound of √k(x, x) on the whole space, 1 for the Gaussian kernel. Left out, the largest
-        value on the data stands for it: then A and B hold for these instances only.
+        A bound of √k(x, x) on the whole space. It is 1 for the Gaussian kernel, where A and B do
+        not depend on the data. For others, if it is left out, the largest value on the data stands
+        for it: then A and B hold for these instances only.
 
     Examples
     --------
@@ -68,6 +70,8 @@ class RKHSBall:
     >>> from unbag.kernels import Kernel
     >>> RKHSBall(Kernel("linear"), radius=2.0).constants([[3.0, 4.0], [0.0, 1.0]])
     (10.0, 10.0)
+    >>> RKHSBall(Kernel("rbf", gamma=0.5), radius=2.0).constants()
+    (2.0, 2.0)
     """
 
     kernel: Kernel
@@ -79,12 +83,14 @@ class RKHSBall:
         if self.kernel_bound is not None:
             check_constant(self.kernel_bound, "kernel_bound")
 
-    def constants(self, X: ArrayLike) -> tuple[float, float]:
-        """(A, B) of condition (SR): both are radius times the bound of the kernel."""
-        bound = self.kernel_bound
-        if bound is None:
-            bound = float(np.sqrt(np.max(self._diagonal(np.asarray(X, dtype=float)))))
-        return self.radius * bound, self.radius * bound
+    def constants(self, X: ArrayLike | None = None, n_outputs: int = 1) -> tuple[float, float]:
+        """(A, B) of condition (SR): both are radius times the bound of the kernel.
+
+        With several scores, of squared norms that sum to radius² at most, A bounds the Euclidean
+        norm of all of them and B is √n_outputs times as large.
+        """
+        bound = self.radius * self._bound(X)
+        return bound, bound * sqrt(n_outputs)
 
     def suprema(self, X: NDArray[Any], signed: Floats) -> Floats:
         """Give radius · √(uᵀKu) for every row u of ``signed``; K is made in blocks of rows."""
@@ -100,11 +106,22 @@ class RKHSBall:
         """Some of the instances; of a precomputed kernel, rows and columns."""
         return X[np.ix_(chosen, chosen)] if self.kernel.name == "precomputed" else X[chosen]
 
+    def _bound(self, X: ArrayLike | None) -> float:
+        """Bound √k(x, x)."""
+        if self.kernel_bound is not None:
+            return self.kernel_bound
+        if self.kernel.name == "rbf":
+            return 1.0
+        if X is None:
+            raise ValueError(
+                f"The {self.kernel.name} kernel has no bound of its own: give kernel_bound, or the "
+                "data."
+            )
+        return float(np.sqrt(np.max(self._diagonal(np.asarray(X, dtype=float)))))
+
     def _diagonal(self, X: Floats) -> Floats:
         if self.kernel.name == "precomputed":
             return np.diagonal(X)
-        if self.kernel.name == "rbf":
-            return np.ones(len(X))
         squares = np.sum(X**2, axis=1)
         if self.kernel.name == "linear":
             return squares

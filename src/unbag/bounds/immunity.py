@@ -101,8 +101,9 @@ def convexity_condition(
     """Whether the unbiased loss ℓ^κ is convex, pair by pair.
 
     The paper asks for κ⁺, κ⁻ < ½; at ½ one side of ℓ^κ is a straight line, which is convex too.
-    Where all pairs meet the condition, Ê_w is a convex function of the scores. Where some do not,
-    it need not be one, although the risk that it estimates is.
+    Where all pairs meet the condition, which says γ⁻ ≤ ½ ≤ γ⁺, Ê_w is a convex function of the
+    scores. Where some do not, it is none, although the risk that it estimates is; at other class
+    priors it may be one (`unbag.decontamination.convex_priors`).
 
     Parameters
     ----------

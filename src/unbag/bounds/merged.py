@@ -15,12 +15,18 @@ Then with probability at least 1 − δ − 2(N/K) e^{−2Kε²} all observed co
 under (CIIM); under (CIBM) n → 1. Every scheme whose contrasts are never smaller than those of the
 blockwise-pairwise one ("dominates" it, as blockwise-max does) has the same bound.
 
+Blockwise-max has one with its own, larger contrasts as well, which the paper conjectures. One of
+the 2K shares of a block moves the contrast by at most 1/K, so that by McDiarmid's inequality it
+falls short of its mean by ε with probability e^{−Kε²} at most: the probability of the bound is
+1 − δ − (N/K)(e^{−2Kε²} + e^{−Kε²}).
+
 The paper prints larger right-hand sides (and defines Ẽ with 1/(2n) where 1/(2nK) is meant);
 ``docs/bounds.md`` goes through the proof.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import exp, log, sqrt
 from typing import Any, Literal, get_args
@@ -53,7 +59,8 @@ class MergedBound:
     value : float
         The bound.
     probability : float
-        1 − δ − 2(N/K) e^{−2Kε²}: it holds at least this often. At or below zero it says nothing.
+        1 − δ − 2(N/K) e^{−2Kε²}, or 1 − δ − (N/K)(e^{−2Kε²} + e^{−Kε²}) with contrasts of
+        blockwise-max: it holds at least this often. At or below zero it says nothing.
     stated : float
         The right-hand side as printed in the paper: never smaller where it says something.
     epsilon, epsilon0 : float
@@ -111,13 +118,14 @@ def merged_bound(
     epsilon0 : float, optional
         ε₀; by default the largest that allows this ε, Δ(1 − τ) − ε(1 + Δ).
     contrasts : array-like of shape (n_pairs / merge_size,), optional
-        Γ_i⁺ − Γ_i⁻ of the blockwise-pairwise scheme, where the true proportions are known
-        (`expected_contrasts`). Left out, Γ_i⁺ − Γ_i⁻ − ε ≥ ε₀ takes their place.
+        Γ_i⁺ − Γ_i⁻ where the true proportions are known (`expected_contrasts`): those of
+        blockwise-max for that scheme, else those of blockwise-pairwise. Left out,
+        Γ_i⁺ − Γ_i⁻ − ε ≥ ε₀ takes their place.
     model : {"CIIM", "CIBM"}
         Whether instances are independent given the proportions, or only bags are.
     scheme : {"blockwise_pairwise", "blockwise_max", "dominating"}
-        How bags are merged. The bound is the same for all; the paper prints another for the
-        schemes that dominate the first.
+        How bags are merged. Without contrasts the bound is the same for all; the paper prints
+        another for the schemes that dominate the first.
 
     Returns
     -------
@@ -154,10 +162,12 @@ def merged_bound(
         kept = _check_contrasts(contrasts, blocks, epsilon, epsilon0)
         harmonic = float(1 / np.mean(kept**2))
     draws = bag_size if model == "CIIM" else 1
+    own_contrasts = scheme == "blockwise_max" and contrasts is not None
+    failure = blocks * _failure(epsilon, merge_size, own_contrasts)
     printed = (2 if scheme == "blockwise_pairwise" else 1) * blocks * draws
     return MergedBound(
         value=proved_factor(A, B, lipschitz, delta) * sqrt(harmonic / (n_pairs * draws)),
-        probability=1 - delta - 2 * blocks * exp(-2 * merge_size * epsilon**2),
+        probability=1 - delta - failure,
         stated=stated_factor(A, B, lipschitz, delta) * sqrt(harmonic / printed),
         epsilon=epsilon,
         epsilon0=epsilon0,
@@ -182,10 +192,16 @@ def largest_epsilon(spread: float, tau: float, epsilon0: float) -> float:
     return (spread * (1 - tau) - epsilon0) / (1 + spread)
 
 
-def epsilon_for(failure: float, n_pairs: int, merge_size: int) -> float:
+def epsilon_for(
+    failure: float,
+    n_pairs: int,
+    merge_size: int,
+    scheme: MergingScheme = "blockwise_pairwise",
+) -> float:
     """Find the ε for which observed contrasts fall short with probability at most ``failure``.
 
-    It solves 2(N/K) e^{−2Kε²} = failure, and shrinks like √(log(N/K)/K).
+    It solves 2(N/K) e^{−2Kε²} = failure or, for contrasts of blockwise-max,
+    (N/K)(e^{−2Kε²} + e^{−Kε²}) = failure, and shrinks like √(log(N/K)/K).
 
     Examples
     --------
@@ -196,10 +212,19 @@ def epsilon_for(failure: float, n_pairs: int, merge_size: int) -> float:
     check_count(n_pairs, "n_pairs")
     check_count(merge_size, "merge_size")
     check_inside(failure, "failure")
-    ratio = 2 * n_pairs / (merge_size * failure)
-    if ratio <= 1:
+    check_choice(scheme, get_args(MergingScheme), "scheme")
+    if n_pairs < merge_size:
         raise ValueError(f"merge_size must be at most n_pairs = {n_pairs}, not {merge_size}.")
-    return sqrt(log(ratio) / (2 * merge_size))
+    each = failure * merge_size / n_pairs
+    # e^{−Kε²}, which is √(each/2) or solves x² + x = each
+    one = (sqrt(1 + 4 * each) - 1) / 2 if scheme == "blockwise_max" else sqrt(each / 2)
+    return sqrt(-log(one) / merge_size)
+
+
+def _failure(epsilon: float, merge_size: int, own_contrasts: bool) -> float:
+    """Chance that (LP) or the labels leave the contrast of one block short by ε."""
+    one = exp(-merge_size * epsilon**2)
+    return one**2 + (one if own_contrasts else one**2)
 
 
 def expected_contrasts(
@@ -207,15 +232,24 @@ def expected_contrasts(
     merge_size: int,
     bag_size: int | None = None,
     model: ConditionalModel = "CIIM",
+    scheme: MergingScheme = "blockwise_pairwise",
 ) -> Floats:
-    """Γ_i⁺ − Γ_i⁻ of the blockwise-pairwise scheme, from the true proportions.
+    """Γ_i⁺ − Γ_i⁻ of the blockwise-pairwise or blockwise-max scheme, from the true proportions.
 
-    It is the mean of E|γ̂_j − γ̂_{j+1}| over the K pairs of neighbours in block i. Under (CIIM)
-    labels are independent, and with the distribution function F_j of the number of positives
+    Of blockwise-pairwise it is the mean of E|γ̂_j − γ̂_{j+1}| over the K pairs of neighbours in
+    block i. Under (CIIM) labels are independent, and with the distribution function F_j of the
+    number of positives
 
         E|γ̂_j − γ̂_{j+1}| = (1/n) Σ_{t<n} F_j(t)(1 − F_{j+1}(t)) + F_{j+1}(t)(1 − F_j(t)).
 
-    Under (CIBM) labels may depend on each other, and |γ_j − γ_{j+1}| is a lower bound.
+    Of blockwise-max, let C_t be how many of the 2K bags have more than t positives, a sum of
+    independent draws with the chances 1 − F_j(t). The larger half has min(C_t, K) of them and the
+    smaller half the others, so that
+
+        Γ_i⁺ − Γ_i⁻ = (1/n) Σ_{t<n} (1 − E|C_t − K|/K).
+
+    Under (CIBM) labels may depend on each other. The contrast is a convex function of the shares,
+    so that the contrast of the true proportions is a lower bound.
 
     Parameters
     ----------
@@ -226,6 +260,7 @@ def expected_contrasts(
     bag_size : int, optional
         n; needed under (CIIM).
     model : {"CIIM", "CIBM"}
+    scheme : {"blockwise_pairwise", "blockwise_max"}
 
     Returns
     -------
@@ -238,8 +273,12 @@ def expected_contrasts(
     >>> from unbag.bounds import expected_contrasts
     >>> expected_contrasts([0.45, 0.55], merge_size=1, bag_size=8).round(4)
     array([0.2119])
+    >>> many = [0.45, 0.55] * 50
+    >>> expected_contrasts(many, 50, 8, scheme="blockwise_max").round(4)
+    array([0.2843])
     """
     check_choice(model, get_args(ConditionalModel), "model")
+    check_choice(scheme, ("blockwise_pairwise", "blockwise_max"), "scheme")
     check_count(merge_size, "merge_size")
     gamma = check_proportions(proportions)
     if not len(gamma) or len(gamma) % (2 * merge_size):
@@ -247,26 +286,48 @@ def expected_contrasts(
             f"The number of bags must be a multiple of 2K = {2 * merge_size}, and {len(gamma)} "
             "is none."
         )
+    by_max = scheme == "blockwise_max"
     if model == "CIBM":
-        contrast = np.abs(gamma[::2] - gamma[1::2])
-    else:
-        contrast = _expected_difference(gamma, check_count(bag_size, "bag_size"))
-    return contrast.reshape(-1, merge_size).mean(axis=1)
+        blocks = gamma.reshape(-1, 2 * merge_size)
+        if by_max:
+            ordered = np.sort(blocks, axis=1)
+            return (ordered[:, merge_size:] - ordered[:, :merge_size]).mean(axis=1)
+        return np.abs(blocks[:, ::2] - blocks[:, 1::2]).mean(axis=1)
+    n = check_count(bag_size, "bag_size")
+    contrast = np.zeros(len(gamma) // (2 * merge_size))
+    for below in _below(gamma, n):
+        blocks = below.reshape(-1, 2 * merge_size)
+        if by_max:
+            contrast += 1 - _mean_distance(1 - blocks) / merge_size
+        else:
+            left, right = blocks[:, ::2], blocks[:, 1::2]
+            contrast += (left * (1 - right) + right * (1 - left)).mean(axis=1)
+    return contrast / n
 
 
-def _expected_difference(gamma: Floats, n: int) -> Floats:
-    """E|γ̂_j − γ̂_{j+1}| for neighbours with independent binomial counts of n."""
+def _below(gamma: Floats, n: int) -> Iterator[Floats]:
+    """F_j(t), the chance of at most t positives among n, for t = 0, ..., n − 1."""
     # no smaller than this, so that 0 · log stays 0 at proportions 0 and 1
     log_positive = np.log(np.maximum(gamma, 1e-300))
     log_negative = np.log(np.maximum(1 - gamma, 1e-300))
     choose = gammaln(n + 1) - gammaln(np.arange(n) + 1) - gammaln(n - np.arange(n) + 1)
     below = np.zeros_like(gamma)
-    difference = np.zeros(len(gamma) // 2)
     for t in range(n):
-        below += np.exp(choose[t] + t * log_positive + (n - t) * log_negative)
-        left, right = below[::2], below[1::2]
-        difference += left * (1 - right) + right * (1 - left)
-    return difference / n
+        below = below + np.exp(choose[t] + t * log_positive + (n - t) * log_negative)
+        yield np.minimum(below, 1.0)
+
+
+def _mean_distance(chances: Floats) -> Floats:
+    """E|C − K| for C the sum of 2K independent draws, for every row of 2K chances."""
+    n_blocks, many = chances.shape
+    count = np.zeros((n_blocks, many + 1))
+    count[:, 0] = 1.0
+    for j in range(many):
+        chance = chances[:, j, None]
+        raised = count[:, : j + 1] * chance
+        count[:, : j + 1] -= raised
+        count[:, 1 : j + 2] += raised
+    return count @ np.abs(np.arange(many + 1) - many // 2)
 
 
 def _check_condition(spread: float, tau: float) -> None:

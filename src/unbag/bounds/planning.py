@@ -42,10 +42,14 @@ PlannedMeasure = Literal["balanced_accuracy", "roc_auc"]
 
 _NAMES = {"balanced_accuracy": "balanced accuracy", "roc_auc": "AUC"}
 # With fewer, nothing is left over to tell how much bags vary.
-_FEWEST_BAGS = 3
+FEWEST_BAGS = 3
 # What chance takes if proportions are random.
 _LOST_BAGS = 3
 _WIDTH = 88
+# Quantiles that stand for a distribution of true proportions, and the largest bags whose labels
+# still spread the observed ones by more than the quantiles lie apart.
+_QUANTILES = 256
+_LABELS_MATTER = 4096
 
 
 def misordering_probability(
@@ -227,7 +231,7 @@ def required_bags(
     covariance = _influence_covariance(measure, expected)
     quantile = float(ndtri((1 + level) / 2))
     error = target / quantile if precision == "half_width" else target
-    lost = _LOST_BAGS if _are_random(proportions) else 0
+    lost = lost_bags(proportions)
 
     def per_bag(n: int) -> tuple[Floats, float, float, int]:
         """Moments of g; labelled rows and variance of the measure for one bag; bags needed."""
@@ -237,7 +241,7 @@ def required_bags(
         variance = _unit_variance(moments, covariance) / draws
         needed = target / rows if precision == "labelled_rows" else variance / error**2
         # a whole number must not be missed by rounding
-        return moments, rows, variance, max(ceil(needed * (1 - 1e-12)) + lost, _FEWEST_BAGS)
+        return moments, rows, variance, max(ceil(needed * (1 - 1e-12)) + lost, FEWEST_BAGS)
 
     moments, rows, variance, n_bags = per_bag(bag_size)
     deviation = sqrt(variance / (n_bags - lost))
@@ -284,6 +288,32 @@ def _unit_variance(moments: Floats, covariance: Floats) -> float:
     positive = np.array([[first - 2 * second + third, second - third], [second - third, third]])
     inverse = np.linalg.inv(M)
     return float(np.sum(covariance * (inverse @ np.stack([M - positive, positive]) @ inverse)))
+
+
+def share_distribution(proportions: Any, n: int) -> tuple[Floats, Floats]:
+    """Observed proportions of bags of n instances, and the chance of each.
+
+    Of random proportions, 256 quantiles stand for the distribution, and the count is binomial.
+    """
+    _observed_moments(proportions, n)  # refuses what is no description of bags
+    if not _are_random(proportions):
+        g = np.asarray(proportions, dtype=float)
+        return g, np.full(len(g), 1 / len(g))
+    at = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
+    if hasattr(proportions, "rvs"):
+        true = np.asarray(proportions.ppf(at), dtype=float)
+    else:
+        low, high = proportions
+        true = low + at * (high - low)
+    if n > _LABELS_MATTER:
+        return true, np.full(_QUANTILES, 1 / _QUANTILES)
+    counts = np.arange(n + 1)
+    return counts / n, np.mean(binom.pmf(counts, n, true[:, None]), axis=0)
+
+
+def lost_bags(proportions: Any) -> int:
+    """How many bags chance takes: some if proportions are random, none if they are given."""
+    return _LOST_BAGS if _are_random(proportions) else 0
 
 
 def _observed_moments(proportions: Any, n: int) -> Floats:

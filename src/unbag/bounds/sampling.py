@@ -1,6 +1,10 @@
 """Draw bags under each of the paper's five models of how instances may depend on each other.
 
-Bag i has a true proportion γ_i. Given these, bags are independent in every model. Inside a bag:
+Bag i has a true proportion γ_i. Given these, bags are independent in every model, labels and
+instances together: what happens in one bag says nothing about another, nor about any two others.
+That is more than the paper prints, which asks that an instance of one bag and one of another be
+independent and says nothing of labels of different bags; but its proofs need it, and fail without
+(``docs/bounds.md``). Inside a bag:
 
 * IIM, the independent instance model: all instances are drawn one by one from the mixture
   γ_i P₊ + (1 − γ_i) P₋.

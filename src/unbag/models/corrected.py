@@ -6,9 +6,11 @@ shares, and the corrected risk (`unbag.risk`) is the paper's method.
 
 Likelihoods are of the log-odds at the shares of the classes in all bags together, so that scores
 are moved from there to the class prior asked for, by the difference of the log-odds. The corrected
-risk is minimised there as well with the logistic loss: at these shares the weights of all instances
-in Σ_c q_c R_c are 1/N, and R is convex but for the bend of its correction, log-sum-exp less a
-linear function of the scores, while at other priors the curvature of some bags is negative.
+risk is minimised there as well with the logistic loss and the weights of least squares: at these
+shares the weights of all instances in Σ_c q_c R_c are 1/N, and R is convex, log-sum-exp less a
+linear function of the scores. At other priors the curvature of some bags is negative. For weights
+of pairs it is the median share that makes R convex (`unbag.decontamination.convex_priors`). With
+the non-negative correction R is convex nowhere.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from unbag.bags import BagModel, Bags
 from unbag.decontamination import (
     WeightMethod,
     check_contrast,
+    convex_priors,
     decontamination_weights,
     pooled_shares,
 )
@@ -36,7 +39,7 @@ from unbag.objectives import Objective, Shifted
 from unbag.risk import CorrectedRisk, Correction, resolve_class_prior
 
 ObjectiveName = Literal["auto", "likelihood", "forward", "corrected"]
-TrainingPrior = Literal["auto", "pooled", "same"]
+TrainingPrior = Literal["auto", "pooled", "same", "convex"]
 
 # Shares of classes that the bags of a fold do not hold at all.
 _LEAST_SHARE = 1e-9
@@ -102,14 +105,20 @@ class CorrectedRiskClassifier(ObjectiveClassifier):
 
     def _resolve_training_prior(self, bags: Bags) -> str:
         movable = self._loss.name == "logistic" and (self.class_prior_ > 0).all()
-        if self.training_prior == "pooled" and not movable:
+        if self.training_prior in ("pooled", "convex") and not movable:
             raise ValueError(
-                "training_prior='pooled' moves scores by log-odds, for which loss must be "
-                "'logistic' and class_prior positive for every class; use training_prior='same'."
+                f"training_prior={self.training_prior!r} moves scores by log-odds, for which loss "
+                "must be 'logistic' and class_prior positive for every class; use "
+                "training_prior='same'."
+            )
+        if self.training_prior == "convex" and bags.n_classes != 2:
+            raise ValueError(
+                f"training_prior='convex' is for two classes and there are {bags.n_classes}; use "
+                "training_prior='pooled'."
             )
         if self.training_prior != "auto":
             return str(self.training_prior)
-        # with labels alone, or weights of pairs, pooled shares make nothing convex
+        # labels alone make R convex at any prior, and pairs stay as the paper has them
         pooled = movable and self.weights == "least_squares" and not bags.labelled.all()
         return "pooled" if pooled else "same"
 
@@ -169,8 +178,11 @@ class CorrectedRiskClassifier(ObjectiveClassifier):
         prior = self.class_prior_
         if self.training_prior_ == "pooled":
             prior = pooled_shares(bags, self.bag_model, problems.included)
+        elif self.training_prior_ == "convex":
+            share = convex_priors(problems.weights).mean(axis=-1)
+            prior = np.clip(np.column_stack([1 - share, share]), _LEAST_SHARE, 1)
         risk = CorrectedRisk(problems.weights, bags, self._loss, prior, correction, like)
-        return self._at_prior(risk, prior) if self.training_prior_ == "pooled" else risk
+        return risk if self.training_prior_ == "same" else self._at_prior(risk, prior)
 
     def _forward(self, problems: Problems, bags: Bags, like: Any) -> Objective:
         forward = ForwardLikelihood(problems.included, bags, like)

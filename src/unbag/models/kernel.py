@@ -133,12 +133,13 @@ class KernelMCMClassifier(KernelModel, CorrectedRiskClassifier, FitMixin):
         A name in `unbag.losses.LOSSES`; likelihoods are for "logistic" only.
     class_prior : {"balanced", "empirical"} or array-like, default="balanced"
         How much each class counts: equally (balanced error), by its share (accuracy), or given.
-    training_prior : {"auto", "pooled", "same"}, default="auto"
+    training_prior : {"auto", "pooled", "same", "convex"}, default="auto"
         Class shares at which R is minimised: those of all bags together, from which scores are
         then moved to ``class_prior`` by the log-odds, or ``class_prior`` itself. "pooled" makes R
-        convex, is faster and was more accurate; "auto" takes it for the logistic loss and the
-        weights of least squares, unless there are labels only. Likelihoods are those of the
-        log-odds at the pooled shares in any case.
+        convex for the weights of least squares (without correction), is faster and was more
+        accurate; "auto" takes it for them and the logistic loss, unless there are labels only.
+        "convex" is the middle of the shares at which R is convex: for pairs of extremes, the
+        median share. Likelihoods are those of the log-odds at the pooled shares in any case.
     correction : {"none", "nonnegative"}, default="none"
         Of R: whether class risks are kept from turning negative, which no mean of losses can be.
         That can leave one class without predictions, for no gain (results/correction.md); where a

@@ -60,7 +60,7 @@ class LinearMCMClassifier(LinearModel, CorrectedRiskClassifier, FitMixin):
         ``LogisticRegression(class_weight="balanced", C=1/(2αn))``.
     bag_effect, weights, bag_model, merge, merge_size, loss, class_prior, correction, verbose
         As in `KernelMCMClassifier`.
-    training_prior : {"same", "auto", "pooled"}, default="same"
+    training_prior : {"same", "auto", "pooled", "convex"}, default="same"
         As in `KernelMCMClassifier`, whose default is "auto". A linear function that is best for R
         at the pooled shares need not be best at ``class_prior`` as well, wherever it is moved.
     device : str, optional

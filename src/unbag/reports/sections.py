@@ -152,9 +152,10 @@ def assumption_section(
     """
     findings = [
         Finding(
-            "Estimates from proportions rest on one assumption: an instance of a class looks the "
-            "same in whatever bag it is. If so, the mean of any column over a bag follows its "
-            "proportions."
+            "Estimates from proportions rest on an assumption that bags often break: an instance "
+            "of a class looks the same in whatever bag it is. If so, the mean of any column over a "
+            "bag follows its proportions. Instances are taken to be independent besides, given "
+            "their classes."
         )
     ]
     tables: list[Table] = []
