@@ -44,10 +44,11 @@ from bag_data import (
     load_natural,
 )
 from unbag import LinearMCMClassifierCV
-from unbag.metrics.evaluation import HeldOut, ScoredRows, evaluate_rows
+from unbag.metrics.evaluation import evaluate_rows
+from unbag.metrics.held_out import FoldScores, HeldOut, ScoredRows
 from unbag.metrics.uncertainty import Uncertainty
 from unbag.metrics.witnesses import hear_columns
-from unbag.model_selection import out_of_fold_scores
+from unbag.model_selection import look_at_folds
 from unbag.provenance import provenance_line
 
 ROWS = {"natural": 16_000, "landscape": 8_000}
@@ -66,10 +67,14 @@ def score(X: Any, labels: Any, bag: Any, X_test: Any, labels_test: Any, alphas: 
     model = LinearMCMClassifierCV(cv=min(5, n_bags // 2))
     if alphas is not None:
         model.set_params(alphas=alphas)
-    columns, fold = out_of_fold_scores(model, X, y, cv=min(5, n_bags), score=HeldOut(X))
+    folds, fold = look_at_folds(model, X, y, HeldOut(X), cv=min(5, n_bags))
+    columns = np.empty((len(fold), folds[0].columns.shape[1]))
+    for number, found in enumerate(folds):
+        columns[fold == number] = found.columns
     final = model.fit(X, y).decision_function(X_test)
     return {
         "columns": columns,
+        "common": np.stack([found.common for found in folds]),
         "fold": fold,
         "bag": np.unique(bag, return_inverse=True)[1],
         "label": labels,
@@ -128,7 +133,12 @@ def _draw(
 def judge(found: Set) -> dict[str, Any]:
     """What an evaluation says of a set, beside the truth."""
     y = count_target(found["bag"], found["label"])
-    rows = ScoredRows.held_out(y, found["columns"], found["fold"], hear_columns(y, found["X"]))
+    fold = found["fold"]
+    folds = [
+        FoldScores(found["columns"][fold == number], common)
+        for number, common in enumerate(found["common"])
+    ]
+    rows = ScoredRows.held_out(y, folds, fold, hear_columns(y, found["X"]))
     said = evaluate_rows(rows, 0.0, "empirical", Uncertainty())
     row: dict[str, Any] = {
         "verdict": said.verdict.name,

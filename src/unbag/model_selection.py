@@ -203,30 +203,54 @@ def out_of_fold_scores(
     fold : ndarray of shape (n_instances,)
         The fold that held each row out.
     """
+    parts, fold = look_at_folds(estimator, X, y, score, cv=cv, n_jobs=n_jobs, verbose=verbose)
+    scores = np.empty((len(y), *parts[0].shape[1:]))
+    for number, part in enumerate(parts):
+        scores[fold == number] = part
+    return scores, fold
+
+
+def look_at_folds(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    look: Callable[[Any, Any], Any],
+    *,
+    cv: Any = 5,
+    n_jobs: int | None = None,
+    verbose: int = 0,
+) -> tuple[list[Any], NDArray[np.intp]]:
+    """Look at every fold with a clone of the estimator that was trained on the others.
+
+    Parameters
+    ----------
+    look : callable
+        From a fitted model and the instances that it did not see to anything.
+
+    Returns
+    -------
+    found : list
+        One for each fold.
+    fold : ndarray of shape (n_instances,)
+        The fold that held each row out.
+    """
     held = check_cv(cv, X, y)
     cut_by_folds(check_bag_target(y), held)
     if not (held.sum(axis=0) == 1).all():
         raise ValueError("cv must hold out every bag exactly once, as unbag.BagKFold does.")
     jobs = Parallel(n_jobs=n_jobs, return_as="generator")(
-        delayed(_fit_and_score)(estimator, X, y, out, score) for out in held
+        delayed(_fit_and_look)(estimator, X, y, out, look) for out in held
     )
-    parts = list(tqdm(jobs, total=len(held), desc="folds", unit="fold", disable=not verbose))
-    scores = np.empty((len(y), *parts[0].shape[1:]))
-    for out, part in zip(held, parts, strict=True):
-        scores[out] = part
-    return scores, held.argmax(axis=0)
+    found = list(tqdm(jobs, total=len(held), desc="folds", unit="fold", disable=not verbose))
+    return found, held.argmax(axis=0)
 
 
-def _fit_and_score(
-    estimator: Any,
-    X: Any,
-    y: Any,
-    out: NDArray[np.bool_],
-    score: Callable[[Any, Any], NDArray[np.float64]],
-) -> NDArray[np.float64]:
+def _fit_and_look(
+    estimator: Any, X: Any, y: Any, out: NDArray[np.bool_], look: Callable[[Any, Any], Any]
+) -> Any:
     train, test = np.flatnonzero(~out), np.flatnonzero(out)
     model = clone(estimator).fit(_safe_indexing(X, train), y[train])
-    return score(model, _safe_indexing(X, test))
+    return look(model, _safe_indexing(X, test))
 
 
 def _units(y: Any) -> Bags:

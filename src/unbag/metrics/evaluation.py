@@ -9,25 +9,26 @@ from __future__ import annotations
 
 import textwrap
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unbag.assumption import AssumptionTest
 from unbag.bag_effects import BagEffect
-from unbag.bags import BagModel, check_bag_target
+from unbag.bags import BagModel
 from unbag.metrics.curves import RocBand, make_roc_band, soft_roc_band, span_bands
+from unbag.metrics.held_out import HeldOut, ScoredRows, log_odds_of
 from unbag.metrics.labelled import enough_labels, estimates_from_labels
 from unbag.metrics.measures import RowMeasure, get_measure, usual_measures
 from unbag.metrics.possible import PossibleValues, possible_values_of
 from unbag.metrics.results import Basis, Estimate, Verdict
-from unbag.metrics.sample import Sample, make_sample, refuse_sample_weight
+from unbag.metrics.sample import make_sample, refuse_sample_weight
 from unbag.metrics.uncertainty import IntervalMethod, Uncertainty
 from unbag.metrics.verdict import judge, labels_verdict
 from unbag.metrics.witnesses import Witness, hear_columns, hear_features, hear_scores
 from unbag.metrics.worlds import STRAY, Kappas, Promise
-from unbag.model_selection import decision_scores, out_of_fold_scores
+from unbag.model_selection import look_at_folds
 
 # What estimates rest on, in words.
 _BASES = {
@@ -268,54 +269,12 @@ def evaluate(
     """
     uncertainty = Uncertainty(method, bag_model, level, n_draws, random_state)
     sample = make_sample(y, scores)
-    log_odds = sample.scores if probabilities is None else _log_odds(probabilities)
+    log_odds = sample.scores if probabilities is None else log_odds_of(probabilities)
     witnesses = [hear_scores(y, sample.scores)]
     if X is not None:
         witnesses.append(hear_columns(y, X))
     rows = ScoredRows(sample, sample, Promise(sample.bags, log_odds), tuple(witnesses))
     return evaluate_rows(rows, threshold, class_prior, uncertainty)
-
-
-@dataclass(frozen=True, eq=False)
-class ScoredRows:
-    """What an evaluation goes by.
-
-    Attributes
-    ----------
-    sample, ranks : Sample
-        Scores that decide, and those that the ROC curve is of, which order as scores do.
-    promise : Promise
-        Log-odds of the same rows.
-    witnesses : tuple of Witness
-    """
-
-    sample: Sample
-    ranks: Sample
-    promise: Promise
-    witnesses: tuple[Witness, ...]
-
-    @classmethod
-    def held_out(
-        cls, y: Any, columns: NDArray[np.float64], fold: NDArray[np.intp], features: Witness
-    ) -> Self:
-        """Take what `HeldOut` says of the rows of all folds, and what features say."""
-        n_classes = check_bag_target(y).n_classes
-        if n_classes > 2:
-            scores, log_odds = columns[:, :n_classes], columns[:, n_classes:]
-            sample = ranks = make_sample(y, scores, trusted=True)
-            about_scores = hear_scores(y, scores, fold)
-        else:
-            scores, places, log_odds = columns.T
-            sample, ranks = (make_sample(y, one, trusted=True) for one in (scores, places))
-            # ranks can be compared between folds
-            about_scores = hear_scores(y, places)
-        scaled = bool(np.isfinite(log_odds).all())
-        promise = Promise(sample.bags, log_odds if scaled else sample.scores, scaled)
-        return cls(sample, ranks, promise, (about_scores, features))
-
-    def of(self, measure: str) -> Sample:
-        """Scores that a measure is of."""
-        return self.ranks if measure == "roc_auc" else self.sample
 
 
 def evaluate_rows(
@@ -324,7 +283,10 @@ def evaluate_rows(
     """Judge what the rows bear out, and say what follows."""
     sample = rows.sample
     measures = usual_measures(sample.bags, threshold, class_prior)
-    looks = {name: uncertainty.of(one, rows.of(name)) for name, one in measures.items()}
+    looks = {
+        name: uncertainty.of(one, rows.of(name)).widened(rows.more_spread)
+        for name, one in measures.items()
+    }
     two = sample.bags.n_classes == 2
     bootstrap = replace(uncertainty, method="bootstrap")
     evaluation = Evaluation(
@@ -408,15 +370,6 @@ def _span(looks: Estimate, other: Estimate) -> Estimate:
     return Estimate(value, error, low, high, looks.level, looks.bounded, "both")
 
 
-def _log_odds(probabilities: ArrayLike) -> NDArray[np.float64]:
-    """Log-odds of two classes, or logarithms of the probabilities of several."""
-    chances = np.clip(np.asarray(probabilities, dtype=float), 1e-15, 1 - 1e-15)
-    if chances.ndim == 1:
-        return np.log(chances) - np.log1p(-chances)
-    logs = np.log(chances)
-    return logs[:, 1] - logs[:, 0] if logs.shape[1] == 2 else logs
-
-
 @refuse_sample_weight
 def cross_val_evaluate(
     estimator: Any,
@@ -472,45 +425,7 @@ def cross_val_evaluate(
     True
     """
     uncertainty = Uncertainty(method, bag_model, level, n_draws, random_state)
-    columns, fold = out_of_fold_scores(
-        estimator, X, y, cv=cv, score=HeldOut(X), n_jobs=n_jobs, verbose=verbose
-    )
+    folds, fold = look_at_folds(estimator, X, y, HeldOut(X), cv=cv, n_jobs=n_jobs, verbose=verbose)
     about_features = hear_features(y, X, estimator, feature_names)
-    rows = ScoredRows.held_out(y, columns, fold, about_features)
+    rows = ScoredRows.held_out(y, folds, fold, about_features)
     return replace(evaluate_rows(rows, threshold, class_prior, uncertainty), fold=fold)
-
-
-@dataclass(frozen=True, eq=False)
-class HeldOut:
-    """Scores of held-out instances, their rank among those of all, and their log-odds.
-
-    Models of different folds score on scales of their own. The ROC curve of all folds together
-    compares instances by where their own model sees them among all instances.
-    """
-
-    X: Any
-
-    def __call__(self, model: Any, X: Any) -> NDArray[np.float64]:
-        """Score what a fold holds out.
-
-        Three columns for two classes: score, rank and log-odds. For several classes a column of
-        scores for each, then one of log-odds for each. Log-odds of a model without probabilities
-        are not a number.
-        """
-        scores = _one_column(decision_scores(model, X))
-        if hasattr(model, "predict_proba"):
-            log_odds = _log_odds(model.predict_proba(X))
-        else:
-            log_odds = np.full_like(scores, np.nan)
-        if scores.ndim == 2:
-            return np.hstack([scores, log_odds])
-        everyone = np.sort(_one_column(decision_scores(model, self.X)))
-        places = [np.searchsorted(everyone, scores, side) for side in ("left", "right")]
-        return np.column_stack([scores, np.mean(places, axis=0) / len(everyone), log_odds])
-
-
-def _one_column(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Scores of two classes as one number each, of more as they are."""
-    if scores.ndim == 1 or scores.shape[1] > 2:
-        return scores
-    return scores[:, 0] if scores.shape[1] == 1 else scores[:, 1] - scores[:, 0]

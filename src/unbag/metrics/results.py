@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import textwrap
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Literal, Self
 
 VerdictName = Literal["supported", "doubtful", "refuted"]
 Basis = Literal["looks", "odds", "any", "both", "labels"]
@@ -76,6 +76,11 @@ class Estimate:
     bounded: bool = True
     basis: Basis = "looks"
     verdict: Verdict | None = None
+
+    def widened(self, factor: float) -> Self:
+        """Give the same with its error, and its limits, further from the value by a factor."""
+        low, high = (self.value + factor * (limit - self.value) for limit in (self.low, self.high))
+        return replace(self, standard_error=factor * self.standard_error, low=low, high=high)
 
     @property
     def shown_limits(self) -> tuple[float, float]:

@@ -1,0 +1,151 @@
+r"""Rows as models saw them that were trained without their bags, and how steady these models are.
+
+A bag is scored by a model that did not see it, but not by one that is independent of the other
+bags: what one model learned from bag j it says of bag i, and what another learned from bag i it
+says of bag j. Where scores are all noise these two are the same product, and what bags add to an
+estimate is correlated in pairs: its variance is twice what bags seem to show. Where they are all
+signal, nothing of the kind happens. In between the variance is 1 + u times as large, with u the
+share of noise in scores. Models of two of K folds have K − 2 of K − 1 parts of their bags in common,
+so that their noise is correlated by (K − 2)/(K − 1) and their scores by 1 − u/(K − 1): that tells u.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import _safe_indexing
+
+from unbag.bags import check_bag_target
+from unbag.metrics.sample import Sample, make_sample
+from unbag.metrics.witnesses import Witness, hear_scores
+from unbag.metrics.worlds import Promise
+from unbag.model_selection import decision_scores
+
+# Rows by which models of different folds are compared.
+_COMMON_ROWS = 2000
+
+
+class FoldScores(NamedTuple):
+    """What the model of one fold says.
+
+    Three columns for two classes: score, rank and log-odds. For several classes a column of scores
+    for each, then one of log-odds for each. Log-odds of a model without probabilities are not a
+    number.
+    """
+
+    columns: NDArray[np.float64]  # of the rows held out
+    common: NDArray[np.float64]  # scores of rows that all folds are compared by
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Scores held-out instances, and ranks them among all.
+
+    Models of different folds score on scales of their own. The ROC curve of all folds together
+    compares instances by where their own model sees them among all instances.
+    """
+
+    X: Any
+
+    def __call__(self, model: Any, X: Any) -> FoldScores:
+        """Score what a fold holds out, by the model of the others."""
+        scores = _one_column(decision_scores(model, X))
+        if hasattr(model, "predict_proba"):
+            log_odds = log_odds_of(model.predict_proba(X))
+        else:
+            log_odds = np.full_like(scores, np.nan)
+        if scores.ndim == 2:
+            some = _safe_indexing(self.X, self._common_rows())
+            return FoldScores(np.hstack([scores, log_odds]), decision_scores(model, some))
+        everyone = _one_column(decision_scores(model, self.X))
+        common, everyone = everyone[self._common_rows()], np.sort(everyone)
+        places = [np.searchsorted(everyone, scores, side) for side in ("left", "right")]
+        rank = np.mean(places, axis=0) / len(everyone)
+        return FoldScores(np.column_stack([scores, rank, log_odds]), common)
+
+    def _common_rows(self) -> NDArray[np.intp]:
+        n = self.X.shape[0] if hasattr(self.X, "shape") else len(self.X)
+        return np.random.default_rng(0).permutation(n)[:_COMMON_ROWS]
+
+
+def spread_by_training(common: list[NDArray[np.float64]]) -> float:
+    """By which factor estimates spread more than bags show, from scores of the same rows."""
+    centred = [each - each.mean(axis=0) for each in common]
+    norms = [float(np.linalg.norm(each)) for each in centred]
+    if min(norms) == 0:
+        return float(np.sqrt(2))
+    alike = [
+        np.sum(centred[one] * centred[other]) / (norms[one] * norms[other])
+        for one, other in combinations(range(len(common)), 2)
+    ]
+    noise = np.clip((1 - np.mean(alike)) * (len(common) - 1), 0, 1)
+    return float(np.sqrt(1 + noise))
+
+
+def log_odds_of(probabilities: ArrayLike) -> NDArray[np.float64]:
+    """Log-odds of two classes, or logarithms of the probabilities of several."""
+    chances = np.clip(np.asarray(probabilities, dtype=float), 1e-15, 1 - 1e-15)
+    if chances.ndim == 1:
+        return np.log(chances) - np.log1p(-chances)
+    logs = np.log(chances)
+    return logs[:, 1] - logs[:, 0] if logs.shape[1] == 2 else logs
+
+
+def _one_column(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Scores of two classes as one number each, of more as they are."""
+    if scores.ndim == 1 or scores.shape[1] > 2:
+        return scores
+    return scores[:, 0] if scores.shape[1] == 1 else scores[:, 1] - scores[:, 0]
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredRows:
+    """What an evaluation goes by.
+
+    Attributes
+    ----------
+    sample, ranks : Sample
+        Scores that decide, and those that the ROC curve is of, which order as scores do.
+    promise : Promise
+        Log-odds of the same rows.
+    witnesses : tuple of Witness
+    more_spread : float
+        By which factor estimates spread more than bags show, since training is uncertain, too.
+    """
+
+    sample: Sample
+    ranks: Sample
+    promise: Promise
+    witnesses: tuple[Witness, ...]
+    more_spread: float = 1.0
+
+    @classmethod
+    def held_out(
+        cls, y: Any, folds: list[FoldScores], fold: NDArray[np.intp], features: Witness
+    ) -> Self:
+        """Take what `HeldOut` says of all folds, and what features say."""
+        columns = np.empty((len(fold), folds[0].columns.shape[1]))
+        for number, found in enumerate(folds):
+            columns[fold == number] = found.columns
+        n_classes = check_bag_target(y).n_classes
+        if n_classes > 2:
+            scores, log_odds = columns[:, :n_classes], columns[:, n_classes:]
+            sample = ranks = make_sample(y, scores, trusted=True)
+            about_scores = hear_scores(y, scores, fold)
+        else:
+            scores, places, log_odds = columns.T
+            sample, ranks = (make_sample(y, one, trusted=True) for one in (scores, places))
+            # ranks can be compared between folds
+            about_scores = hear_scores(y, places)
+        scaled = bool(np.isfinite(log_odds).all())
+        promise = Promise(sample.bags, log_odds if scaled else sample.scores, scaled)
+        factor = spread_by_training([found.common for found in folds])
+        return cls(sample, ranks, promise, (about_scores, features), factor)
+
+    def of(self, measure: str) -> Sample:
+        """Scores that a measure is of."""
+        return self.ranks if measure == "roc_auc" else self.sample
