@@ -5,8 +5,9 @@ bags: what one model learned from bag j it says of bag i, and what another learn
 says of bag j. Where scores are all noise these two are the same product, and what bags add to an
 estimate is correlated in pairs: its variance is twice what bags seem to show. Where they are all
 signal, nothing of the kind happens. In between the variance is 1 + u times as large, with u the
-share of noise in scores. Models of two of K folds have K − 2 of K − 1 parts of their bags in common,
-so that their noise is correlated by (K − 2)/(K − 1) and their scores by 1 − u/(K − 1): that tells u.
+share of noise in scores. Models of two of K folds have K − 2 of K − 1 parts of their bags in
+common, so that their noise is correlated by (K − 2)/(K − 1) and their scores by 1 − u/(K − 1): that
+tells u.
 """
 
 from __future__ import annotations
