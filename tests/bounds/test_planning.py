@@ -12,6 +12,9 @@ from unbag import bag_information, bag_target
 from unbag.bounds import misordering_probability, required_bags
 from unbag.datasets import gaussian_auc, make_gaussian_bags
 from unbag.metrics import balanced_accuracy_score, estimate, roc_auc_score
+from unbag.metrics.measures import Area
+from unbag.metrics.sample import make_sample
+from unbag.metrics.uncertainty import Uncertainty
 
 # --- bags in the wrong order --------------------------------------------------------------------
 
@@ -174,9 +177,28 @@ def test_dependent_instances_take_more_bags():
 def test_half_width_is_that_of_the_interval():
     narrow = required_bags(30, (0, 1), 0.05, precision="half_width", level=0.9)
     assert narrow.half_width <= 0.05
-    assert narrow.half_width == pytest.approx(1.6449 * narrow.standard_error, rel=1e-4)
-    same = required_bags(30, (0, 1), 0.05 / stats.norm.ppf(0.95))
-    assert same.n_bags == narrow.n_bags
+    spare = narrow.n_bags - 2
+    reach = stats.t.ppf(0.95, spare) * np.sqrt(narrow.n_bags / spare)
+    assert narrow.half_width == pytest.approx(reach * narrow.standard_error)
+    # one bag fewer would not do
+    before = narrow.standard_error * np.sqrt((narrow.n_bags - 3) / (narrow.n_bags - 4))
+    assert stats.t.ppf(0.95, spare - 1) * np.sqrt((spare + 1) / (spare - 1)) * before > 0.05
+
+
+@pytest.mark.parametrize(("size", "span", "target"), [(100, (0.1, 0.9), 0.06), (50, (0, 0.5), 0.1)])
+def test_users_get_the_interval_that_was_planned(size, span, target):
+    plan = required_bags(
+        size, span, target, precision="half_width", measure="roc_auc", expected=0.92
+    )
+    assert plan.n_bags >= 10
+    widths = []
+    for seed in range(30):
+        data = make_gaussian_bags(
+            n_bags=plan.n_bags, bag_size=size, n_features=1, proportions=span, random_state=seed
+        )
+        found = Uncertainty(n_draws=300).of(Area(), make_sample(data.y, data.X[:, 0]))
+        widths.append((found.high - found.low) / 2)
+    assert np.mean(widths) == pytest.approx(plan.half_width, rel=0.2)
 
 
 def test_more_spread_size_and_quality_take_fewer_bags():

@@ -32,7 +32,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtr, ndtri, stdtrit
 from scipy.stats import binom
 
 from unbag.bounds.checks import Floats, check_choice, check_count, check_inside, check_share
@@ -43,6 +43,8 @@ PlannedMeasure = Literal["balanced_accuracy", "roc_auc"]
 _NAMES = {"balanced_accuracy": "balanced accuracy", "roc_auc": "AUC"}
 # With fewer, nothing is left over to tell how much bags vary.
 FEWEST_BAGS = 3
+# Bags drawn with replacement from fewer say little of how estimates vary.
+_FEWEST_FOR_INTERVALS = 10
 # What chance takes if proportions are random.
 _LOST_BAGS = 3
 _WIDTH = 88
@@ -187,8 +189,9 @@ def required_bags(
     target : float
         What is wanted, in the units of ``precision``.
     precision : {"standard_error", "half_width", "labelled_rows"}
-        Standard error of the measure; half the width of its interval; or how many labelled rows
-        the bags should be worth for telling the classes apart, whatever the measure.
+        Standard error of the measure; half the width of the interval that `unbag.metrics.estimate`
+        will give, which takes ten bags or more; or how many labelled rows the bags should be
+        worth for telling the classes apart, whatever the measure.
     measure : {"balanced_accuracy", "roc_auc"}
         What `unbag.metrics` is to estimate from the bags, for scores of a model that has not
         seen them.
@@ -211,7 +214,7 @@ def required_bags(
     >>> from unbag.bounds import required_bags
     >>> required_bags(50, (0.1, 0.6), 0.02, expected=0.8)
     84 bags of 50 instances (4,200 in all) give a label-free balanced accuracy a standard
-    error of 0.02 (95% interval: ±0.039) if it is about 0.8. They are worth 444 labelled
+    error of 0.02 (95% interval: ±0.04) if it is about 0.8. They are worth 444 labelled
     rows, 11% of what all labels would give; their proportions vary by ±0.16 around 0.35.
     <BLANKLINE>
     As good with bags of other size:
@@ -229,9 +232,12 @@ def required_bags(
         raise ValueError(f"target must be a positive number, not {target}.")
     check_share(dependence, "dependence")
     covariance = _influence_covariance(measure, expected)
-    quantile = float(ndtri((1 + level) / 2))
-    error = target / quantile if precision == "half_width" else target
+    # what the normal distribution takes is a lower limit of what Student's does
+    error = target / float(ndtri((1 + level) / 2)) if precision == "half_width" else target
     lost = lost_bags(proportions)
+
+    def half_width(variance: float, n_bags: int) -> float:
+        return _reach(n_bags, level) * sqrt(variance / (n_bags - lost))
 
     def per_bag(n: int) -> tuple[Floats, float, float, int]:
         """Moments of g; labelled rows and variance of the measure for one bag; bags needed."""
@@ -241,7 +247,12 @@ def required_bags(
         variance = _unit_variance(moments, covariance) / draws
         needed = target / rows if precision == "labelled_rows" else variance / error**2
         # a whole number must not be missed by rounding
-        return moments, rows, variance, max(ceil(needed * (1 - 1e-12)) + lost, FEWEST_BAGS)
+        n_bags = max(ceil(needed * (1 - 1e-12)) + lost, FEWEST_BAGS)
+        if precision == "half_width":
+            n_bags = max(n_bags, _FEWEST_FOR_INTERVALS)
+            while half_width(variance, n_bags) > target:
+                n_bags += 1
+        return moments, rows, variance, n_bags
 
     moments, rows, variance, n_bags = per_bag(bag_size)
     deviation = sqrt(variance / (n_bags - lost))
@@ -255,7 +266,7 @@ def required_bags(
         measure=measure,
         expected=expected,
         standard_error=deviation,
-        half_width=quantile * deviation,
+        half_width=half_width(variance, n_bags),
         level=level,
         labelled_rows=labelled_rows,
         share_of_labels=labelled_rows / (n_bags * bag_size),
@@ -264,6 +275,16 @@ def required_bags(
         spread=_spread(moments),
         by_size={"bag_size": sizes, "n_bags": counts, "n_instances": sizes * counts},
     )
+
+
+def _reach(n_bags: int, level: float) -> float:
+    """Half the width of intervals that users get, in standard errors.
+
+    That of Student's distribution with two degrees of freedom taken, and what makes up for those
+    (`unbag.metrics.uncertainty`).
+    """
+    spare = max(n_bags - 2, 1)
+    return float(stdtrit(spare, (1 + level) / 2)) * sqrt(n_bags / spare)
 
 
 def _influence_covariance(measure: str, expected: float) -> Floats:

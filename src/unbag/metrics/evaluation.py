@@ -169,7 +169,7 @@ def estimate(
     bag_model : {"bags", "instances"}
         What is independent. Under ``"bags"`` instances of a bag may depend on each other in any
         way, and bags may stray from the assumption at random. ``"instances"`` trusts that
-        instances are drawn one by one: the better choice with few bags. Noisy proportions
+        instances are drawn one by one, and is too narrow if they are not. Noisy proportions
         always go by ``"bags"``, since noise hits a bag as a whole.
     level : float, default=0.95
         How often the interval should hold the truth.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from unbag.metrics import Estimate, Evaluation
 from unbag.reports.content import Finding, Kind, Section, Table, Tile
 from unbag.reports.display import percent
-from unbag.reports.wording import interval_text, measure_name
+from unbag.reports.wording import digits_of, interval_text, measure_name
 
 _KINDS: dict[str, Kind] = {"supported": "good", "doubtful": "note", "refuted": "warning"}
 
@@ -64,5 +64,5 @@ def _table(evaluation: Evaluation) -> Table:
 
 def _cell(found: Estimate) -> str:
     impossible = found.bounded and not 0 <= found.value <= 1
-    value = f"{percent(found.value, 0)}{' (impossible)' if impossible else ''}"
-    return f"{value}, {interval_text(found)}"
+    mark = " (impossible)" if impossible else ""
+    return f"{percent(found.value, digits_of(found))}{mark}, {interval_text(found)}"
