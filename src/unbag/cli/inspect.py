@@ -122,8 +122,7 @@ def _inspect_tables(options: argparse.Namespace) -> int:
         "Are instances of a class alike in all bags?",
         str(assumption),
         "",
-        "What do features leave unexplained between bags?",
-        *(textwrap.fill(text, _WIDTH) for text in effect.sentences()),
+        *effect.lines(),
     ]
     show("\n".join(lines))
     return 0
@@ -153,10 +152,19 @@ class _Unexplained:
     effect: BagEffect | None
     note: str
 
-    def sentences(self) -> list[str]:
+    def lines(self) -> list[str]:
+        """Two questions with their answers, or the first one with why there is none."""
+        first = "What do features leave unexplained between bags?"
         if self.effect is None:
-            return [self.note]
-        return [sentence(str(self.effect)), self.effect.hint, self.note]
+            return [first, textwrap.fill(self.note, _WIDTH)]
+        return [
+            first,
+            textwrap.fill(sentence(str(self.effect)), _WIDTH),
+            "",
+            "Do bags differ in how many of each class they hold, or in who is in them?",
+            textwrap.fill(self.effect.hint, _WIDTH),
+            textwrap.fill(self.note, _WIDTH),
+        ]
 
     def record(self) -> dict[str, Any]:
         if self.effect is None:
