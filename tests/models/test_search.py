@@ -19,6 +19,7 @@ from unbag.forward import ForwardLikelihood
 from unbag.likelihood import CountLikelihood
 from unbag.losses import get_loss
 from unbag.metrics import corrected_risk
+from unbag.metrics.sample import as_columns
 from unbag.models.search import choose
 from unbag.risk import CorrectedRisk
 
@@ -41,8 +42,8 @@ def criteria(model, y, scores):
     at_shares = scores + np.log(shares[1] / shares[0])
     if model.objective_ == "corrected":
         if model.training_prior_ == "same":
-            return [corrected_risk(y, scores)]
-        return [corrected_risk(y, at_shares, class_prior=shares)]
+            return [corrected_risk(y, as_columns(scores))]
+        return [corrected_risk(y, as_columns(at_shares), class_prior=shares)]
     included, zero = np.ones(bags.n_bags, dtype=bool), np.zeros(1, dtype=int)
     used = [CountLikelihood, ForwardLikelihood][model.objective_ == "forward" :]
     return [kind(included, bags).value(at_shares[None, None], zero)[0] for kind in used]

@@ -7,8 +7,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from unbag.cli.data import naming, read_bags, say_differences
 from unbag.cli.labels import read_row_labels
 from unbag.cli.loading import add_model, class_names, open_model
@@ -16,6 +14,7 @@ from unbag.cli.modelling import evaluation_record, with_class_names
 from unbag.cli.options import add_json, add_parser, add_seed, add_tables
 from unbag.cli.output import need, show, show_json
 from unbag.metrics import evaluate, evaluate_with_labels
+from unbag.metrics.sample import as_columns
 from unbag.model_selection import decision_scores
 
 _EXAMPLES = """examples:
@@ -80,9 +79,7 @@ def run(options: argparse.Namespace) -> int:
             f"the model in {options.model} tells {len(names)} classes apart, and "
             f"{options.aggregates} was said to have {given}"
         )
-    scores = decision_scores(model, data.X)
-    # one column for each class, which nobody takes for probabilities
-    columns = np.column_stack([-scores, scores]) / 2 if scores.ndim == 1 else scores
+    columns = as_columns(decision_scores(model, data.X))
     named = names if given > 2 else None
     if options.labels is not None:
         labels, weights = read_row_labels(options, data, names)

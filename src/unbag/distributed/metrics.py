@@ -30,7 +30,7 @@ from unbag.metrics.measures import (
     predicted_shares,
     usual_measures,
 )
-from unbag.metrics.sample import Sample
+from unbag.metrics.sample import Sample, as_columns
 from unbag.metrics.uncertainty import Uncertainty
 from unbag.metrics.verdict import judge
 
@@ -156,7 +156,7 @@ def _rows_of_some_bags(
     chosen[order[: max(n_fit, _JUDGED_BAGS)]] = True
     parts = both.gather(pick_rows, share((table, chosen)))
     targets, scores = zip(*parts, strict=True)
-    return np.concatenate(targets), np.concatenate(scores)
+    return np.concatenate(targets), as_columns(np.concatenate(scores))
 
 
 def pick_rows(

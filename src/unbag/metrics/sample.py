@@ -125,6 +125,11 @@ def make_sample(
     return Sample(bags, values, kind)
 
 
+def as_columns(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Scores of two classes as a column for each, which nobody takes for probabilities."""
+    return np.column_stack([-scores, scores]) / 2 if scores.ndim == 1 else scores
+
+
 def _as_numbers(scores: ArrayLike) -> NDArray[np.float64]:
     try:
         return np.asarray(scores, dtype=float)

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from unbag import metrics
 from unbag.bags import Bags
 from unbag.metrics import Estimate, Evaluation
+from unbag.metrics.sample import as_columns
 from unbag.reports.content import Finding, Picture, Section, Table, Tile
 from unbag.reports.display import percent, shown, whole
 from unbag.reports.roc import RocDisplay
@@ -156,7 +157,7 @@ def _table(evaluation: Evaluation, labels: ArrayLike | None) -> Table:
 
 def _truth(evaluation: Evaluation, labels: ArrayLike) -> dict[str, float]:
     """The same measures with labels."""
-    scores = evaluation.scores
+    scores = as_columns(evaluation.scores)
     at: dict[str, Any] = {"threshold": evaluation.threshold}
     table = metrics.confusion_matrix(labels, scores, **at)
     found: dict[str, Any] = {
