@@ -30,7 +30,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from unbag.provenance import provenance_line
+from unbag._provenance import provenance_line
 
 ROW_SECONDS = 40e-9
 FAN_INS = (2, 8, 64)

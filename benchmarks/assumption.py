@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest
 
 from unbag import bag_target
-from unbag.assumption import assumption_test
+from unbag._provenance import provenance_line
 from unbag.datasets import load_adult, load_magic, make_bags
+from unbag.diagnostics.assumption import assumption_test
 from unbag.paper.trials import N_INSTANCES, make_encoder
-from unbag.provenance import provenance_line
 
 Draw = Callable[[int], tuple[NDArray[np.float64], NDArray[np.void], NDArray[np.float64]]]
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from unbag import LinearMCMClassifier, bag_target
-from unbag.provenance import provenance_line
+from unbag._provenance import provenance_line
 
 N_BAGS = 120
 SIZES = {"all bags of 64": (64, 64), "bags of 16 and 512": (16, 512)}

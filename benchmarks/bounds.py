@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from unbag import bag_target, check_bag_target
+from unbag._provenance import provenance_line
 from unbag.bounds import (
     RKHSBall,
     TwoLayerReLU,
@@ -37,11 +38,10 @@ from unbag.bounds import (
     rademacher_complexity,
     table_bound,
 )
-from unbag.decontamination import decontamination_weights
-from unbag.kernels import Kernel
-from unbag.losses import LOSSES, get_loss
-from unbag.pairing import pair_bags
-from unbag.provenance import provenance_line
+from unbag.kernels.matrices import Kernel
+from unbag.objectives.losses import LOSSES, get_loss
+from unbag.weights.decontamination import decontamination_weights
+from unbag.weights.pairing import pair_bags
 
 VALUES = np.linspace(-1, 1, 5)
 # how often each class has each value

@@ -29,12 +29,12 @@ from scipy.stats import t as student
 from sklearn.exceptions import ConvergenceWarning
 
 from unbag import LinearMCMClassifier, check_bag_target
-from unbag.bags import BagModel
+from unbag._provenance import provenance_line
+from unbag.bags.bags import BagModel
 from unbag.bounds import misordering_probability
 from unbag.datasets import gaussian_bayes_ber, make_gaussian_bags
-from unbag.decontamination import decontamination_weights
-from unbag.merging import default_merge_size
-from unbag.provenance import provenance_line
+from unbag.weights.decontamination import decontamination_weights
+from unbag.weights.merging import default_merge_size
 
 BAG_SIZE = 8
 LOW, HIGH = 0.45, 0.55

@@ -42,7 +42,7 @@ from bag_data import (
     split_bags,
 )
 from unbag import KernelMCMClassifierCV, LinearMCMClassifierCV
-from unbag.provenance import provenance_line
+from unbag._provenance import provenance_line
 
 SEED = 0
 ROWS = {"landscape": 6_000, "natural": 12_000, "table": 3_072}

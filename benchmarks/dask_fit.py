@@ -18,9 +18,9 @@ from dask.distributed import Client, LocalCluster, wait
 from threadpoolctl import threadpool_limits
 
 from unbag import LinearMCMClassifier, bag_target
+from unbag._provenance import provenance_line
 from unbag.distributed import DistributedClassifier
 from unbag.distributed.risk import DistributedRisk
-from unbag.provenance import provenance_line
 
 BAG_SIZE, N_FEATURES = 100, 20
 

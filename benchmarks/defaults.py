@@ -26,8 +26,8 @@ from joblib import Parallel, delayed
 from sklearn.metrics import roc_auc_score
 
 from unbag import KernelMCMClassifierCV
+from unbag._provenance import provenance_line
 from unbag.paper.trials import Setting, make_trial
-from unbag.provenance import provenance_line
 
 Row = dict[str, Any]
 

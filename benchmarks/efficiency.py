@@ -22,7 +22,7 @@ import numpy as np
 from scipy.stats import binom, norm
 
 from unbag import LinearMCMClassifier, bag_target
-from unbag.provenance import provenance_line
+from unbag._provenance import provenance_line
 
 METHODS = ("G", "F", "R", "labels")
 OBJECTIVES = {"G": "likelihood", "F": "forward", "R": "corrected", "labels": "corrected"}

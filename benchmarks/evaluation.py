@@ -45,12 +45,12 @@ from bag_data import (
     load_natural,
 )
 from unbag import LinearMCMClassifierCV
+from unbag._provenance import provenance_line
 from unbag.metrics.evaluation import evaluate_rows
 from unbag.metrics.held_out import FoldScores, HeldOut, ScoredRows
 from unbag.metrics.uncertainty import Uncertainty
 from unbag.metrics.witnesses import hear_columns
-from unbag.model_selection import look_at_folds
-from unbag.provenance import provenance_line
+from unbag.model_selection.out_of_fold import look_at_folds
 
 ROWS = {"natural": 16_000, "landscape": 8_000}
 WORLDS = ("looks", "odds", "effects", "correlated")

@@ -30,9 +30,9 @@ from unbag import (
     LinearMCMClassifier,
     LinearMCMClassifierCV,
 )
+from unbag._provenance import provenance_line
 from unbag.datasets import make_gaussian_bags
 from unbag.paper import Setting, make_trial
-from unbag.provenance import provenance_line
 from unbag.solvers import KernelSpace
 
 SETTINGS = [

@@ -33,6 +33,7 @@ from sklearn.metrics import roc_auc_score
 from threadpoolctl import threadpool_limits
 
 from unbag import LinearMCMClassifier, bag_target
+from unbag._provenance import provenance_line
 from unbag.datasets import (
     add_count_noise,
     gaussian_auc,
@@ -44,9 +45,8 @@ from unbag.datasets import (
 )
 from unbag.metrics import cross_val_evaluate, estimate, evaluate
 from unbag.metrics.evaluation import ScoreAndRank
-from unbag.model_selection import out_of_fold_scores
+from unbag.model_selection.out_of_fold import out_of_fold_scores
 from unbag.paper.trials import N_INSTANCES, make_encoder
-from unbag.provenance import provenance_line
 
 Floats = NDArray[np.float64]
 Found = dict[str, list[list[float]]]

@@ -21,12 +21,12 @@ import numpy as np
 
 from bag_data import NATURAL, count_target, load_natural
 from unbag import LinearMCMClassifierCV
+from unbag._provenance import provenance_line
 from unbag.metrics import possible_values, rows_to_label
 from unbag.metrics.labelled import Candidates, draw_of, fit_guesses, from_draw
 from unbag.metrics.measures import get_measure
 from unbag.metrics.sample import make_sample
-from unbag.model_selection import out_of_fold_scores
-from unbag.provenance import provenance_line
+from unbag.model_selection.out_of_fold import out_of_fold_scores
 
 N_ROWS, N_LABELS = 12_000, 200
 MEASURES = ("roc_auc", "balanced_accuracy")

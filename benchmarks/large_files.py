@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from unbag.provenance import provenance_line
+from unbag._provenance import provenance_line
 
 BAG_SIZE, CHUNK = 1000, 100_000
 

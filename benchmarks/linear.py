@@ -15,7 +15,7 @@ from sklearn.metrics import roc_auc_score
 from threadpoolctl import threadpool_limits
 
 from unbag import LinearMCMClassifier, bag_target
-from unbag.provenance import provenance_line
+from unbag._provenance import provenance_line
 
 ALPHA = 1e-4
 

@@ -4,9 +4,9 @@
     python benchmarks/natural.py -o results/natural/rows.jsonl
 
 Three quarters of the rows of every bag train, the others test; labels of these score, and choose
-nothing. Features are what `unbag.features` makes of the columns: numbers standardised, everything
-else one-hot. A row is one model: the default, the default without effects of bags, the corrected
-risk, and, as a ceiling, logistic regression on the labels.
+nothing. Features are what `unbag.tabular.features` makes of the columns: numbers standardised,
+everything else one-hot. A row is one model: the default, the default without effects of bags, the
+corrected risk, and, as a ceiling, logistic regression on the labels.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from sklearn.metrics import roc_auc_score
 
 from bag_data import count_target, natural_frame
 from unbag import LinearMCMClassifierCV
-from unbag.features import make_features
-from unbag.provenance import provenance_line
+from unbag._provenance import provenance_line
+from unbag.tabular.features import make_features
 
 TASKS = ("votes", "demographics", "flights", "stops")
 METHODS: dict[str, Any] = {

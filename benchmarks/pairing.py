@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from unbag.pairing import Pairing, pair_exchange, pair_matching
+from unbag.weights.pairing import Pairing, pair_exchange, pair_matching
 
 Bags = tuple[NDArray[np.float64], NDArray[np.float64]]
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from unbag import bag_target, check_bag_target
-from unbag.likelihood import CountLikelihood
-from unbag.provenance import provenance_line
+from unbag._provenance import provenance_line
+from unbag.objectives.count_likelihood import CountLikelihood
 
 SIZES = (2, 4, 8, 16, 32, 64, 128)
 N_BAGS = 400

@@ -30,7 +30,7 @@ from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.metrics import roc_auc_score
 
 from unbag import LinearMCMClassifier, LinearMCMClassifierCV, bag_target, check_bag_target
-from unbag.provenance import provenance_line
+from unbag._provenance import provenance_line
 
 ALPHA, N_FEATURES, BLOCK = 1e-3, 20, 2**16
 

@@ -16,8 +16,8 @@ from threadpoolctl import threadpool_limits
 
 from textbook import ALPHAS, search
 from unbag import KernelMCMClassifierCV
+from unbag._provenance import provenance_line
 from unbag.paper import Setting, make_trial
-from unbag.provenance import provenance_line
 
 
 def compare(seeds, bag_size):

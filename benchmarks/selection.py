@@ -26,12 +26,12 @@ from sklearn.metrics import roc_auc_score
 
 from bag_data import TABLES, draw_bags, load_table
 from unbag import KernelMCMClassifierCV, LinearMCMClassifierCV, metrics
-from unbag.decontamination import decontamination_weights
-from unbag.losses import get_loss
-from unbag.model_selection import check_cv, cut_by_folds
+from unbag._provenance import provenance_line
+from unbag.model_selection.splitters import check_cv, cut_by_folds
 from unbag.models.search import search
-from unbag.provenance import provenance_line
-from unbag.risk import CorrectedRisk
+from unbag.objectives.corrected_risk import CorrectedRisk
+from unbag.objectives.losses import get_loss
+from unbag.weights.decontamination import decontamination_weights
 
 ALPHAS = 10.0 ** -np.arange(0, 6.5, 0.5)
 KINDS, SIZES, N_ROWS = ("low", "shuffled", "clustered"), (8, 32, 128), 3072

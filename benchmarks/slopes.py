@@ -30,7 +30,7 @@ from joblib import Parallel, delayed
 from sklearn.metrics import roc_auc_score
 
 from unbag import LinearMCMClassifier, bag_target
-from unbag.provenance import provenance_line
+from unbag._provenance import provenance_line
 
 N_ROWS, FEWEST_BAGS = 4096, 64
 

@@ -13,7 +13,7 @@ from scipy.special import expit
 from sklearn.metrics.pairwise import rbf_kernel
 
 from unbag import BagKFold, check_bag_target
-from unbag.decontamination import decontamination_weights
+from unbag.weights.decontamination import decontamination_weights
 
 ALPHAS = 10.0 ** -np.arange(6)
 

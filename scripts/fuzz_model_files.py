@@ -28,7 +28,7 @@ import atheris
 with atheris.instrument_imports(include=["unbag", "skops"]):
     import skops.io  # noqa: F401
 
-    from unbag.persistence import load_model, save_model
+    from unbag.tabular.persistence import load_model, save_model
 
 from unbag import LinearMCMClassifier
 from unbag.datasets import make_gaussian_bags

@@ -27,9 +27,9 @@ class Item(NamedTuple):
 B = "unbag.bounds."
 
 ITEMS = (
-    Item("1", "notation: loss, |ℓ|, |ℓ|₀, balanced error", ("unbag.losses:Loss",), (
-        "test_losses.py:test_lipschitz_constant_holds_and_is_the_smallest",
-        "test_losses.py:test_at_zero_is_the_loss_of_a_score_of_zero",
+    Item("1", "notation: loss, |ℓ|, |ℓ|₀, balanced error", ("unbag.objectives.losses:Loss",), (
+        "objectives/test_losses.py:test_lipschitz_constant_holds_and_is_the_smallest",
+        "objectives/test_losses.py:test_at_zero_is_the_loss_of_a_score_of_zero",
     )),
     Item("2", "(IIM)", (B + "sampling:sample_bags",), (
         "bounds/test_contamination.py:"
@@ -52,9 +52,9 @@ ITEMS = (
         "bounds/test_contamination.py:test_estimated_risk_is_unbiased_under_every_model",
     )),
     Item("2.2", "Ê_w over several models", (
-        B + "contamination:MultiMCM.pair_risks", "unbag.decontamination:pair_weights",
+        B + "contamination:MultiMCM.pair_risks", "unbag.weights.decontamination:pair_weights",
     ), (
-        "test_decontamination.py:test_pair_weights_give_the_risk_of_the_paper",
+        "weights/test_decontamination.py:test_pair_weights_give_the_risk_of_the_paper",
     )),
     Item("2.2", "Definition 3, complexity R^I", (B + "complexity:rademacher_complexity",), (
         "bounds/test_complexity.py:test_estimate_agrees_with_all_signs_and_stays_below_its_bound",
@@ -114,14 +114,14 @@ ITEMS = (
         "bounds/test_planning.py:test_the_papers_example",
         "bounds/test_consistency.py:test_bags_are_misordered_as_often_as_computed",
     )),
-    Item("3.2", "blockwise-pairwise merging", ("unbag.merging:blockwise_pairwise",), (
-        "test_merging.py:test_pairwise_puts_the_larger_of_every_two_neighbours_on_one_side",
+    Item("3.2", "blockwise-pairwise merging", ("unbag.weights.merging:blockwise_pairwise",), (
+        "weights/test_merging.py:test_pairwise_puts_the_larger_of_every_two_neighbours_on_one_side",
     )),
-    Item("3.2", "blockwise-max merging", ("unbag.merging:blockwise_max",), (
-        "test_merging.py:test_max_puts_the_half_with_the_largest_proportions_on_one_side",
-        "test_merging.py:test_max_dominates_pairwise_in_every_block",
+    Item("3.2", "blockwise-max merging", ("unbag.weights.merging:blockwise_max",), (
+        "weights/test_merging.py:test_max_puts_the_half_with_the_largest_proportions_on_one_side",
+        "weights/test_merging.py:test_max_dominates_pairwise_in_every_block",
     )),
-    Item("3.2", "Ẽ of merged bags", ("unbag.decontamination:decontamination_weights",), (
+    Item("3.2", "Ẽ of merged bags", ("unbag.weights.decontamination:decontamination_weights",), (
         "bounds/test_merged.py:test_risk_is_unbiased_given_the_labels",
     )),
     Item("3.2", "(LP)", (B + "neighbours:neighbour_condition",), (
@@ -140,9 +140,9 @@ ITEMS = (
         "paper/test_trials.py:test_a_trial_has_the_size_and_proportions_of_the_paper",
     )),
     Item("4", "kernel width 1/(d Var X), penalties by 5 folds", (
-        "unbag.kernels:Kernel", "unbag.models.kernel:KernelMCMClassifierCV",
+        "unbag.kernels.matrices:Kernel", "unbag.models.kernel:KernelMCMClassifierCV",
     ), (
-        "test_kernels.py:test_gamma_is_that_of_a_support_vector_machine",
+        "kernels/test_matrices.py:test_gamma_is_that_of_a_support_vector_machine",
         "models/test_search.py:test_selection_by_folds_is_the_mean_over_folds",
     )),
     Item("4", "InvCal", ("unbag.baselines.invcal:InvCalClassifier",), (
@@ -162,9 +162,9 @@ ITEMS = (
         "paper/test_trials.py:test_second_table_fixes_the_number_of_bags",
     )),
     Item("5", "several classes, future work", (
-        "unbag.decontamination:least_squares_weights", B + "tables:table_bound",
+        "unbag.weights.decontamination:least_squares_weights", B + "tables:table_bound",
     ), (
-        "test_risk.py:test_corrected_risk_of_three_classes_averages_to_the_true_risk",
+        "objectives/test_corrected_risk.py:test_corrected_risk_of_three_classes_averages_to_the_true_risk",
         "bounds/test_tables.py:test_variation_by_a_loop",
     )),
     Item("A", "failure of the proportion risk", (
@@ -193,7 +193,7 @@ ITEMS = (
         "bounds/test_merged.py:test_contrast_of_the_true_proportions_is_a_lower_bound",
     )),
     Item("B.4", "Lemma, Ẽ unbiased given the labels", (
-        "unbag.decontamination:decontamination_weights",
+        "unbag.weights.decontamination:decontamination_weights",
     ), (
         "bounds/test_merged.py:test_risk_is_unbiased_given_the_labels",
         "bounds/test_merged.py:test_risk_is_unbiased_when_instances_depend_on_each_other",
@@ -207,7 +207,7 @@ ITEMS = (
     Item("D", "Proposition, convexity of ℓ^κ", (B + "immunity:convexity_condition",), (
         "bounds/test_immunity.py:test_convexity_condition_is_what_second_differences_say",
     )),
-    Item("D", "convexity of Ê_w, open question", ("unbag.decontamination:convex_priors",), (
+    Item("D", "convexity of Ê_w, open question", ("unbag.weights.decontamination:convex_priors",), (
         "bounds/test_convexity.py:test_risk_is_convex_between_the_ends_and_nowhere_else",
         "bounds/test_convexity.py:test_how_often_extreme_pairs_are_convex",
     )),
@@ -215,15 +215,15 @@ ITEMS = (
         "bounds/test_contamination.py:"
         "test_single_instances_come_from_the_mixture_and_from_their_class",
     )),
-    Item("F", "matching as an integer program", ("unbag.pairing:pair_matching",), (
-        "test_pairing.py:test_matching_equals_exhaustive_search",
+    Item("F", "matching as an integer program", ("unbag.weights.pairing:pair_matching",), (
+        "weights/test_pairing.py:test_matching_equals_exhaustive_search",
     )),
-    Item("F", "Proposition, extremes", ("unbag.pairing:pair_extremes",), (
-        "test_pairing.py:test_extremes_is_the_best_matching_of_equal_sizes",
+    Item("F", "Proposition, extremes", ("unbag.weights.pairing:pair_extremes",), (
+        "weights/test_pairing.py:test_extremes_is_the_best_matching_of_equal_sizes",
     )),
     Item("G", "Theorem, schemes that dominate", (B + "merged:merged_bound",), (
         "bounds/test_merged.py:test_bound_holds_as_often_as_it_says",
-        "test_merging.py:test_max_has_the_better_of_both_splits_for_bags_of_any_size",
+        "weights/test_merging.py:test_max_has_the_better_of_both_splits_for_bags_of_any_size",
     )),
     Item("G", "conjecture on blockwise-max", (
         B + "merged:expected_contrasts", B + "merged:merged_bound",

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from unbag.arrays import (
+from unbag._arrays import (
     Latest,
     Segments,
     beside,
@@ -18,7 +18,7 @@ from unbag.arrays import (
     to_host,
     untracked,
 )
-from unbag.losses import sigmoid
+from unbag.objectives.losses import sigmoid
 
 KINDS = {
     "numpy": np.asarray,

@@ -15,7 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from unbag import BagKFold, LinearMCMClassifierCV, bag_target
 from unbag.datasets import make_gaussian_bags
-from unbag.scoring import SCORERS
+from unbag.metrics.scorers import SCORERS
 from unbag.testing import all_estimators
 
 ESTIMATORS = [

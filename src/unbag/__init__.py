@@ -1,11 +1,11 @@
 """Learn to classify single instances from the class proportions of bags."""
 
-from unbag.assumption import assumption_test
-from unbag.bags import Bags, check_bag_target
-from unbag.calibration import BagCalibratedClassifier
-from unbag.frames import bags_from_frame
-from unbag.information import bag_information
-from unbag.model_selection import BagKFold, BagShuffleSplit
+from unbag.bags.bags import Bags, check_bag_target
+from unbag.bags.frames import bags_from_frame
+from unbag.bags.targets import bag_target
+from unbag.diagnostics.assumption import assumption_test
+from unbag.diagnostics.information import bag_information
+from unbag.model_selection.splitters import BagKFold, BagShuffleSplit
 from unbag.models import (
     CountEMClassifier,
     KernelMCMClassifier,
@@ -13,7 +13,7 @@ from unbag.models import (
     LinearMCMClassifier,
     LinearMCMClassifierCV,
 )
-from unbag.targets import bag_target
+from unbag.models.calibrated import BagCalibratedClassifier
 
 __version__ = "0.1.0.dev0"
 

@@ -13,9 +13,7 @@ from sklearn.svm import SVC
 
 from unbag import BagKFold, BagShuffleSplit, bag_target, check_bag_target
 from unbag.baselines import AlternatingSVMClassifier, AlternatingSVMClassifierCV
-from unbag.datasets import make_gaussian_bags
-from unbag.paper import Setting, make_trial
-from unbag.solvers.alternating import (
+from unbag.baselines.alternating import (
     Machines,
     Schedule,
     annealing,
@@ -23,6 +21,8 @@ from unbag.solvers.alternating import (
     objective,
     start_labels,
 )
+from unbag.datasets import make_gaussian_bags
+from unbag.paper import Setting, make_trial
 
 DATA = make_gaussian_bags(n_bags=20, bag_size=10, n_features=3, random_state=0)
 BAGS = check_bag_target(DATA.y)
@@ -237,7 +237,7 @@ class TestKernels:
         assert (model.predict(DATA.X) == DATA.labels).mean() > 0.8
 
     def test_too_large_a_matrix_is_refused_first(self, monkeypatch):
-        monkeypatch.setattr("unbag.kernels.physical_memory", lambda: 1000)
+        monkeypatch.setattr("unbag.kernels.matrices.physical_memory", lambda: 1000)
         for model in (AlternatingSVMClassifier(), AlternatingSVMClassifierCV()):
             with pytest.raises(MemoryError, match="kernel matrix"):
                 model.fit(DATA.X, DATA.y)

@@ -13,12 +13,11 @@ from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 from sklearn.svm import SVR
 
 from unbag import BagKFold, BagShuffleSplit, bag_target, check_bag_target
-from unbag.baselines import InvCalClassifier, InvCalClassifierCV, invcal
+from unbag.baselines import InvCalClassifier, InvCalClassifierCV, invcal, tube_regression
 from unbag.baselines.invcal import bag_kernel, log_odds_targets, mean_kernel
+from unbag.baselines.tube_regression import solve_bag_regression
 from unbag.datasets import make_gaussian_bags
-from unbag.kernels import Kernel
-from unbag.solvers import tube_regression
-from unbag.solvers.tube_regression import solve_bag_regression
+from unbag.kernels.matrices import Kernel
 
 SIZES = np.tile([5, 9, 14], 8)
 DATA = make_gaussian_bags(bag_size=SIZES, n_features=3, random_state=0)

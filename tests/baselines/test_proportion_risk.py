@@ -17,7 +17,7 @@ from unbag.baselines import (
 )
 from unbag.baselines.proportion_risk import DIVERGENCES
 from unbag.datasets import make_gaussian_bags
-from unbag.losses import LogisticLoss, SoftmaxLoss, get_loss
+from unbag.objectives.losses import LogisticLoss, SoftmaxLoss, get_loss
 
 every_divergence = pytest.mark.parametrize("divergence", DIVERGENCES)
 two_or_three = pytest.mark.parametrize("n_classes", [2, 3])

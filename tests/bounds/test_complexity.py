@@ -8,8 +8,8 @@ from scipy.optimize import minimize
 
 from unbag import bag_target, check_bag_target
 from unbag.bounds import RKHSBall, TwoLayerReLU, complexity, rademacher_complexity
-from unbag.kernels import Kernel
-from unbag.pairing import Pairing, pair_extremes
+from unbag.kernels.matrices import Kernel
+from unbag.weights.pairing import Pairing, pair_extremes
 
 KERNELS = [Kernel("rbf", gamma=0.7), Kernel("linear"), Kernel("poly", gamma=0.5, degree=2)]
 CLASSES = [*(RKHSBall(kernel, radius=1.5) for kernel in KERNELS), TwoLayerReLU([1, 0.5], [2, 1])]

@@ -17,9 +17,9 @@ from unbag.bounds import (
     sample_bags,
     unbiased_loss,
 )
-from unbag.losses import LOSSES
-from unbag.merging import blockwise_max, blockwise_pairwise
-from unbag.pairing import pair_extremes
+from unbag.objectives.losses import LOSSES
+from unbag.weights.merging import blockwise_max, blockwise_pairwise
+from unbag.weights.pairing import pair_extremes
 
 ROOT = Path(__file__).parents[2]
 BENCHMARK = ROOT / "benchmarks" / "consistency.py"

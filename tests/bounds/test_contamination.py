@@ -15,11 +15,11 @@ from unbag.bounds import (
     unbiased_loss,
 )
 from unbag.bounds.generalization import generalization_bound
-from unbag.decontamination import decontamination_weights
-from unbag.losses import LOSSES, SoftmaxLoss
-from unbag.merging import blockwise_max, blockwise_pairwise
-from unbag.pairing import pair_bags
-from unbag.risk import CorrectedRisk
+from unbag.objectives.corrected_risk import CorrectedRisk
+from unbag.objectives.losses import LOSSES, SoftmaxLoss
+from unbag.weights.decontamination import decontamination_weights
+from unbag.weights.merging import blockwise_max, blockwise_pairwise
+from unbag.weights.pairing import pair_bags
 
 MODELS = ["IIM", "IBM", "CIIM", "CIBM", "CIBM'"]
 KAPPAS = [(0.0, 0.0), (0.3, 0.0), (0.1, 0.35), (0.7, 0.1), (0.45, 0.45)]

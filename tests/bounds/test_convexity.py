@@ -5,10 +5,10 @@ import pytest
 
 from unbag import KernelMCMClassifier, LinearMCMClassifier, bag_target, check_bag_target
 from unbag.datasets import make_gaussian_bags
-from unbag.decontamination import convex_priors, decontamination_weights, pooled_shares
-from unbag.likelihood import CountLikelihood
-from unbag.losses import LOSSES
-from unbag.risk import CorrectedRisk
+from unbag.objectives.corrected_risk import CorrectedRisk
+from unbag.objectives.count_likelihood import CountLikelihood
+from unbag.objectives.losses import LOSSES
+from unbag.weights.decontamination import convex_priors, decontamination_weights, pooled_shares
 
 FIRST = np.zeros(1, dtype=np.intp)
 

@@ -16,9 +16,9 @@ from unbag.bounds import (
     rademacher_complexity,
     unbiased_coefficients,
 )
-from unbag.kernels import Kernel
-from unbag.losses import LOSSES
-from unbag.pairing import Pairing, pair_extremes, pair_matching
+from unbag.kernels.matrices import Kernel
+from unbag.objectives.losses import LOSSES
+from unbag.weights.pairing import Pairing, pair_extremes, pair_matching
 
 MODELS = ["IIM", "IBM"]
 KAPPA = (np.array([0.1, 0.35, 0.0, 0.5]), np.array([0.2, 0.3, 0.05, 0.4]))

@@ -12,7 +12,7 @@ from unbag.bounds import (
     symmetry_constant,
     unbiased_loss,
 )
-from unbag.losses import LOSSES, SquaredLoss
+from unbag.objectives.losses import LOSSES, SquaredLoss
 
 every_loss = pytest.mark.parametrize("loss", LOSSES)
 SYMMETRIC = ["sigmoid", "ramp", "zero_one"]

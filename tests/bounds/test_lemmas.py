@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from unbag.losses import LOSSES, SoftmaxLoss
+from unbag.objectives.losses import LOSSES, SoftmaxLoss
 
 
 def mean_supremum(values):

@@ -17,9 +17,9 @@ from unbag.bounds import (
     merged_bound,
     unbiased_coefficients,
 )
-from unbag.decontamination import decontamination_weights
-from unbag.losses import LOSSES
-from unbag.merging import MERGERS
+from unbag.objectives.losses import LOSSES
+from unbag.weights.decontamination import decontamination_weights
+from unbag.weights.merging import MERGERS
 
 BASE = {
     "n_pairs": 400,

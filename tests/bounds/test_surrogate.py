@@ -5,7 +5,7 @@ import pytest
 from scipy.special import xlogy
 
 from unbag.bounds import calibration_function, excess_error, moved_error
-from unbag.losses import LOSSES, SquaredLoss
+from unbag.objectives.losses import LOSSES, SquaredLoss
 
 THETA = np.linspace(0, 1, 21)
 CLOSED = {

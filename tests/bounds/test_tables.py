@@ -16,11 +16,11 @@ from unbag.bounds import (
     table_bound,
 )
 from unbag.bounds.tables import table_factor
-from unbag.decontamination import decontamination_weights
-from unbag.kernels import Kernel
-from unbag.losses import SoftmaxLoss
-from unbag.merging import MERGERS
-from unbag.pairing import pair_bags
+from unbag.kernels.matrices import Kernel
+from unbag.objectives.losses import SoftmaxLoss
+from unbag.weights.decontamination import decontamination_weights
+from unbag.weights.merging import MERGERS
+from unbag.weights.pairing import pair_bags
 
 CONSTANTS = {"loss": "logistic", "A": 1.5, "B": 2.0, "delta": 0.1}
 

@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from unbag.frames import bags_from_frame
+from unbag.bags.frames import bags_from_frame
 from unbag.metrics import evaluate
-from unbag.persistence import load_model
+from unbag.tabular.persistence import load_model
 
 
 @pytest.fixture(scope="session")

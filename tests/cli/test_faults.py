@@ -17,10 +17,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from unbag import persistence
 from unbag.cli import main, predict
-from unbag.persistence import load_model
-from unbag.tables import read_table
+from unbag.tabular import persistence, read_table
+from unbag.tabular.persistence import load_model
 
 on_posix = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 SCRIPT = "\x1b[31m<script>alert(1)<"

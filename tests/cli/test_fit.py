@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 from threadpoolctl import threadpool_limits
 
-from unbag.frames import bags_from_frame
+from unbag.bags.frames import bags_from_frame
 from unbag.metrics import cross_val_evaluate
-from unbag.persistence import load_model
+from unbag.tabular.persistence import load_model
 
 
 def test_from_files_to_a_model(run, folder, frames, known, tmp_path):

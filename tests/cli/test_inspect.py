@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 
 from unbag import LinearMCMClassifierCV, check_bag_target
-from unbag.bag_effects import effect_of_scores
-from unbag.features import make_features
-from unbag.frames import bags_from_frame
-from unbag.information import bag_information
-from unbag.persistence import describe_model
+from unbag.bags.frames import bags_from_frame
+from unbag.diagnostics.bag_effects import effect_of_scores
+from unbag.diagnostics.information import bag_information
+from unbag.tabular.features import make_features
+from unbag.tabular.persistence import describe_model
 
 BY_SHOP = ("--bag", "shop", "--positives", "buyers")
 

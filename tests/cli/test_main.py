@@ -109,7 +109,7 @@ def test_warnings_and_errors_are_one_line_each(call, monkeypatch, recwarn):
         warnings.warn("watch\x1b out", UserWarning, stacklevel=1)
         raise OSError(28, "No space left on device", "page\x1b.html")
 
-    monkeypatch.setattr("unbag.demo.run_demo", run_demo)
+    monkeypatch.setattr("unbag.paper.demo.run_demo", run_demo)
     import warnings
 
     with warnings.catch_warnings():
@@ -128,7 +128,7 @@ def test_interrupted_or_out_of_memory(error, call, monkeypatch):
     def run_demo(*_, **__):
         raise error
 
-    monkeypatch.setattr("unbag.demo.run_demo", run_demo)
+    monkeypatch.setattr("unbag.paper.demo.run_demo", run_demo)
     result = call("demo")
     assert result.returncode == (130 if error is KeyboardInterrupt else 1)
     assert result.stderr.count("\n") == 1

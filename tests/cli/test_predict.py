@@ -10,9 +10,9 @@ import pytest
 
 from unbag.datasets import make_gaussian_bags
 from unbag.models import LinearMCMClassifier
-from unbag.persistence import load_model, save_model
-from unbag.schema import make_schema
-from unbag.tables import read_table
+from unbag.tabular import read_table
+from unbag.tabular.persistence import load_model, save_model
+from unbag.tabular.schema import make_schema
 
 
 def test_streaming_equals_memory(run, folder, frames, tmp_path):

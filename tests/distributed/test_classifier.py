@@ -22,7 +22,7 @@ from unbag import (
 from unbag.datasets import make_gaussian_bags
 from unbag.distributed import DistributedClassifier
 from unbag.distributed.risk import RowWeights
-from unbag.persistence import load_model, save_model
+from unbag.tabular.persistence import load_model, save_model
 
 pytestmark = pytest.mark.usefixtures("in_this_thread")
 

@@ -18,7 +18,7 @@ from unbag.datasets import make_gaussian_bags
 from unbag.distributed import DistributedClassifier, evaluate
 from unbag.distributed.instances import Instances
 from unbag.distributed.partitions import partitions_of
-from unbag.losses import LogisticLoss
+from unbag.objectives.losses import LogisticLoss
 
 # one cluster, not one in every parallel test process
 pytestmark = pytest.mark.xdist_group("cluster")

@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from unbag import BagKFold, BagShuffleSplit, LinearMCMClassifier, bag_target
 from unbag.datasets import make_gaussian_bags
 from unbag.metrics import cross_val_evaluate, estimate, evaluate
-from unbag.model_selection import out_of_fold_scores
+from unbag.model_selection.out_of_fold import out_of_fold_scores
 
 DATA = make_gaussian_bags(n_bags=30, bag_size=30, n_features=1, random_state=0)
 

@@ -6,7 +6,7 @@ import pytest
 from unbag import LinearMCMClassifier, metrics
 from unbag.datasets import make_gaussian_bags
 from unbag.metrics.sample import make_sample
-from unbag.scoring import SCORERS
+from unbag.metrics.scorers import SCORERS
 
 DATA = make_gaussian_bags(12, 20, n_features=1, random_state=0)
 SCORES = DATA.X[:, 0]

@@ -7,9 +7,9 @@ from sklearn import metrics as sk
 from sklearn.calibration import calibration_curve
 
 from unbag import bag_target, check_bag_target
-from unbag.calibration import unbiased_labels
 from unbag.datasets import make_gaussian_bags
 from unbag.metrics import brier_score, calibration_error, reliability_curve
+from unbag.models.calibrated import unbiased_labels
 
 BINARY = make_gaussian_bags(n_bags=60, bag_size=50, random_state=0)
 THREE = make_gaussian_bags(n_bags=60, bag_size=50, n_classes=3, random_state=0)

@@ -10,8 +10,8 @@ from sklearn.utils.class_weight import compute_sample_weight
 
 from unbag import bag_target, check_bag_target
 from unbag.datasets import gaussian_auc, gaussian_bayes_ber, make_gaussian_bags
-from unbag.decontamination import decontamination_weights
 from unbag.metrics import balanced_accuracy_score, corrected_risk, roc_auc_score, roc_curve
+from unbag.weights.decontamination import decontamination_weights
 
 RNG = np.random.default_rng(0)
 LABELS = (RNG.uniform(size=120) < 0.3).astype(int)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from unbag import assumption_test
-from unbag.bag_effects import BagEffect
 from unbag.datasets import make_gaussian_bags
+from unbag.diagnostics.bag_effects import BagEffect
 from unbag.metrics import Estimate
 from unbag.metrics.verdict import judge
 

@@ -146,7 +146,7 @@ class TestEveryApproximation:
         assert np.abs(one.decision_function(NEW) - other.decision_function(NEW)).max() > 1e-3
 
     def test_saved_and_loaded(self, approximation, tmp_path):
-        from unbag.persistence import load_model, save_model
+        from unbag.tabular.persistence import load_model, save_model
 
         pytest.importorskip("skops")
         model = KernelMCMClassifier(approximation=approximation, n_components=20)
@@ -169,14 +169,14 @@ class TestEveryApproximation:
 def test_auto_turns_to_landmarks_when_the_matrix_is_large(monkeypatch):
     exact = KernelMCMClassifier().fit(DATA.X, DATA.y)
     assert exact.approximation_ is None
-    monkeypatch.setattr("unbag.kernel_features._COMFORTABLE_BYTES", 599**2 * 4)
+    monkeypatch.setattr("unbag.kernels.approximations._COMFORTABLE_BYTES", 599**2 * 4)
     landmarks = KernelMCMClassifier(n_components=30).fit(DATA.X, DATA.y)
     assert landmarks.approximation_ == "nystroem"
     assert landmarks.dual_coef_.shape == (1, 30)
 
 
 def test_auto_leaves_a_precomputed_kernel_as_it_is(monkeypatch):
-    monkeypatch.setattr("unbag.kernel_features._COMFORTABLE_BYTES", 0)
+    monkeypatch.setattr("unbag.kernels.approximations._COMFORTABLE_BYTES", 0)
     model = KernelMCMClassifier(kernel="precomputed").fit(DATA.X @ DATA.X.T, DATA.y)
     assert model.approximation_ is None
 
@@ -189,7 +189,7 @@ def test_refitting_forgets_the_approximation():
 
 
 def test_kernel_models_without_the_setting_are_exact(monkeypatch):
-    monkeypatch.setattr("unbag.kernel_features._COMFORTABLE_BYTES", 0)
+    monkeypatch.setattr("unbag.kernels.approximations._COMFORTABLE_BYTES", 0)
     assert SoftLabelClassifier().fit(DATA.X, DATA.y).dual_coef_.shape == (1, len(DATA.X))
 
 

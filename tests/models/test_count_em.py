@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from unbag import BagKFold, CountEMClassifier, bag_target, check_bag_target
 from unbag.datasets import make_bags, make_gaussian_bags, shuffle_bags
-from unbag.likelihood import CountLikelihood
+from unbag.objectives.count_likelihood import CountLikelihood
 
 BINARY = make_gaussian_bags(n_bags=24, bag_size=10, n_features=3, random_state=0)
 THREE = make_gaussian_bags(n_bags=40, bag_size=6, n_classes=3, random_state=0)

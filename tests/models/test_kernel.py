@@ -109,9 +109,9 @@ def test_all_losses_learn(loss):
 
 def test_nonnegative_correction_keeps_class_risks_up():
     from unbag import check_bag_target
-    from unbag.decontamination import decontamination_weights
-    from unbag.losses import get_loss
-    from unbag.risk import CorrectedRisk
+    from unbag.objectives.corrected_risk import CorrectedRisk
+    from unbag.objectives.losses import get_loss
+    from unbag.weights.decontamination import decontamination_weights
 
     bags = check_bag_target(DATA.y)
     W = decontamination_weights(bags)
@@ -143,6 +143,6 @@ def test_wrong_settings_are_named(settings, message):
 
 
 def test_a_kernel_matrix_too_large_for_memory_is_refused_with_advice(monkeypatch):
-    monkeypatch.setattr("unbag.kernels.physical_memory", lambda: 10**6)
+    monkeypatch.setattr("unbag.kernels.matrices.physical_memory", lambda: 10**6)
     with pytest.raises(MemoryError, match="approximation='nystroem'"):
         KernelMCMClassifier(approximation=None).fit(DATA.X, DATA.y)

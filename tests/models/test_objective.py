@@ -17,10 +17,10 @@ from unbag import (
     LinearMCMClassifierCV,
     bag_target,
 )
-from unbag.bags import check_bag_target
+from unbag.bags.bags import check_bag_target
 from unbag.datasets import add_count_noise, make_gaussian_bags
-from unbag.decontamination import decontamination_weights, pooled_shares, precision
-from unbag.likelihood import CountLikelihood
+from unbag.objectives.count_likelihood import CountLikelihood
+from unbag.weights.decontamination import decontamination_weights, pooled_shares, precision
 
 DATA = make_gaussian_bags(n_bags=40, bag_size=8, random_state=0)
 THREE = make_gaussian_bags(n_bags=40, bag_size=8, n_classes=3, random_state=0)

@@ -14,14 +14,14 @@ from unbag import (
     check_bag_target,
 )
 from unbag.datasets import make_gaussian_bags
-from unbag.decontamination import decontamination_weights
-from unbag.forward import ForwardLikelihood
-from unbag.likelihood import CountLikelihood
-from unbag.losses import get_loss
 from unbag.metrics import corrected_risk
 from unbag.metrics.sample import as_columns
 from unbag.models.search import choose
-from unbag.risk import CorrectedRisk
+from unbag.objectives.corrected_risk import CorrectedRisk
+from unbag.objectives.count_likelihood import CountLikelihood
+from unbag.objectives.forward import ForwardLikelihood
+from unbag.objectives.losses import get_loss
+from unbag.weights.decontamination import decontamination_weights
 
 DATA = make_gaussian_bags(n_bags=25, bag_size=20, n_features=3, random_state=0)
 ALPHAS = [1.0, 0.1, 0.01, 0.001]

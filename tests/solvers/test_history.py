@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from unbag.solvers.columns import selection
+from unbag.solvers.batches import selection
 from unbag.solvers.history import History
 
 D = 7

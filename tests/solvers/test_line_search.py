@@ -8,8 +8,8 @@ import pytest
 import torch
 from array_api_compat import array_namespace
 
-from unbag.arrays import to_host
-from unbag.solvers.columns import noise
+from unbag._arrays import to_host
+from unbag.solvers.batches import noise
 from unbag.solvers.line_search import Line
 
 ARMIJO, WOLFE = 1e-4, 0.9

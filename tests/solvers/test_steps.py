@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 from sklearn.metrics.pairwise import rbf_kernel
 
-from unbag import arrays, check_bag_target
+from unbag import _arrays as arrays
+from unbag import check_bag_target
 from unbag.datasets import make_gaussian_bags
-from unbag.decontamination import decontamination_weights
-from unbag.losses import get_loss
-from unbag.objectives import Shifted
-from unbag.risk import CorrectedRisk
+from unbag.objectives.base import Shifted
+from unbag.objectives.corrected_risk import CorrectedRisk
+from unbag.objectives.losses import get_loss
 from unbag.solvers import KernelSpace, minimise
+from unbag.weights.decontamination import decontamination_weights
 
 torch = pytest.importorskip("torch")
 modes = pytest.importorskip("torch.utils._python_dispatch")

@@ -20,12 +20,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from tqdm import tqdm
 
-from unbag.bags import Bags
-from unbag.decontamination import check_contrast
-from unbag.kernels import Kernel, check_kernel_memory, make_kernel
-from unbag.model_selection import check_cv, cut_by_folds
+from unbag.bags.bags import Bags
+from unbag.baselines.alternating import Machines, Schedule, count_positives, expected_positives
+from unbag.kernels.matrices import Kernel, check_kernel_memory, make_kernel
+from unbag.model_selection.splitters import check_cv, cut_by_folds
 from unbag.models.base import BagClassifier, check_positive
-from unbag.solvers.alternating import Machines, Schedule, count_positives, expected_positives
+from unbag.weights.decontamination import check_contrast
 
 # Bytes per entry of the kernel matrix itself.
 _MATRIX_BYTES = 8

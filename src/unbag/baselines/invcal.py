@@ -27,12 +27,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from tqdm import tqdm
 
-from unbag.bags import Bags
-from unbag.decontamination import check_contrast
-from unbag.kernels import Kernel, make_kernel
-from unbag.model_selection import check_cv, cut_by_folds
+from unbag.bags.bags import Bags
+from unbag.baselines.tube_regression import BagRegression, solve_bag_regression
+from unbag.kernels.matrices import Kernel, make_kernel
+from unbag.model_selection.splitters import check_cv, cut_by_folds
 from unbag.models.base import BagClassifier, check_positive
-from unbag.solvers.tube_regression import BagRegression, solve_bag_regression
+from unbag.weights.decontamination import check_contrast
 
 Floats = NDArray[np.float64]
 

@@ -29,14 +29,14 @@ import numpy as np
 from array_api_compat import array_namespace, device
 from numpy.typing import NDArray
 
-from unbag.arrays import Array, index_beside, take, to_host
-from unbag.bags import Bags
-from unbag.decontamination import check_contrast
-from unbag.losses import ClassLoss, get_loss
+from unbag._arrays import Array, index_beside, take, to_host
+from unbag.bags.bags import Bags
 from unbag.models.base import FitMixin, ObjectiveClassifier, SearchMixin
 from unbag.models.kernel import KernelModel
 from unbag.models.linear import LinearModel
 from unbag.models.search import Problems
+from unbag.objectives.losses import ClassLoss, get_loss
+from unbag.weights.decontamination import check_contrast
 
 # Half decades from 1e-2 to 1e-7: differences of means are small, and so must their penalty be.
 DEFAULT_ALPHAS = tuple(float(10.0 ** (-k / 2)) for k in range(4, 15))

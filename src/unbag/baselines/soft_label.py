@@ -21,14 +21,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unbag.bags import Bags
-from unbag.decontamination import check_contrast
-from unbag.losses import get_loss
+from unbag.bags.bags import Bags
 from unbag.models.base import FitMixin, ObjectiveClassifier, SearchMixin
 from unbag.models.kernel import KernelModel
 from unbag.models.linear import LinearModel
 from unbag.models.search import Problems
-from unbag.risk import CorrectedRisk, resolve_class_prior
+from unbag.objectives.corrected_risk import CorrectedRisk, resolve_class_prior
+from unbag.objectives.losses import get_loss
+from unbag.weights.decontamination import check_contrast
 
 
 class SoftLabelMixin(ObjectiveClassifier):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unbag.losses import Loss, get_loss
+from unbag.objectives.losses import Loss, get_loss
 
 Floats = NDArray[np.float64]
 

@@ -23,11 +23,11 @@ from typing import Any, Protocol, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unbag.bags import Bags
+from unbag.bags.bags import Bags
 from unbag.bounds.checks import Floats, check_choice, check_coefficients, check_constant
 from unbag.bounds.sampling import PairModel
-from unbag.kernels import Kernel
-from unbag.pairing import Pairing
+from unbag.kernels.matrices import Kernel
+from unbag.weights.pairing import Pairing
 
 # Numbers held at a time: 32 MB of them.
 _BLOCK = 1 << 22
@@ -67,7 +67,7 @@ class RKHSBall:
     Examples
     --------
     >>> from unbag.bounds import RKHSBall
-    >>> from unbag.kernels import Kernel
+    >>> from unbag.kernels.matrices import Kernel
     >>> RKHSBall(Kernel("linear"), radius=2.0).constants([[3.0, 4.0], [0.0, 1.0]])
     (10.0, 10.0)
     >>> RKHSBall(Kernel("rbf", gamma=0.5), radius=2.0).constants()
@@ -242,8 +242,8 @@ def rademacher_complexity(
     >>> import numpy as np
     >>> from unbag import bag_target, check_bag_target
     >>> from unbag.bounds import RKHSBall, rademacher_complexity
-    >>> from unbag.kernels import Kernel
-    >>> from unbag.pairing import pair_extremes
+    >>> from unbag.kernels.matrices import Kernel
+    >>> from unbag.weights.pairing import pair_extremes
     >>> bags = check_bag_target(bag_target([1, 1, 2, 2], [0.2, 0.2, 0.9, 0.9]))
     >>> pairing = pair_extremes(bags.proportions[:, 1])
     >>> X = np.array([[0.0], [1.0], [1.0], [2.0]])

@@ -38,8 +38,8 @@ from unbag.bounds.checks import (
     find_loss,
 )
 from unbag.bounds.sampling import BagSample, SamplingModel, Source, sample_bags
-from unbag.losses import Loss
-from unbag.pairing import Pairing
+from unbag.objectives.losses import Loss
+from unbag.weights.pairing import Pairing
 
 PairWeights = Literal["IIM", "IBM", "uniform"]
 
@@ -76,7 +76,7 @@ def unbiased_loss(
     Parameters
     ----------
     loss : str or Loss
-        ℓ, by its name in `unbag.losses.LOSSES` or itself.
+        ℓ, by its name in `unbag.objectives.losses.LOSSES` or itself.
     kappa_plus, kappa_minus : float or array-like
         Contaminations, with κ⁺ + κ⁻ < 1.
 
@@ -174,7 +174,8 @@ class MultiMCM:
         Parameters
         ----------
         pairing : Pairing
-            Which bags make a pair, as `unbag.pairing.pair_bags` or a merging scheme found it.
+            Which bags make a pair, as `unbag.weights.pairing.pair_bags` or a merging scheme found
+            it.
         proportions : array-like of shape (n_bags,)
             Proportion of the positive class in each bag.
         sizes : int or array-like of shape (n_bags,)
@@ -185,7 +186,7 @@ class MultiMCM:
         Examples
         --------
         >>> from unbag.bounds import MultiMCM
-        >>> from unbag.pairing import pair_bags
+        >>> from unbag.weights.pairing import pair_bags
         >>> proportions = [0.3, 0.9, 0.2, 0.5]
         >>> pairs = MultiMCM.from_pairs(pair_bags(proportions), proportions, sizes=10)
         >>> pairs.kappa_plus.round(2), pairs.kappa_minus

@@ -23,7 +23,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unbag.bags import BagModel, Bags
+from unbag.bags.bags import BagModel, Bags
 from unbag.bounds.checks import (
     Floats,
     check_choice,
@@ -34,7 +34,7 @@ from unbag.bounds.checks import (
 )
 from unbag.bounds.contamination import MultiMCM
 from unbag.bounds.sampling import PairModel
-from unbag.pairing import Pairing
+from unbag.weights.pairing import Pairing
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unbag.bounds.checks import Floats, check_contamination, find_loss
-from unbag.losses import Loss
+from unbag.objectives.losses import Loss
 
 # Scores at which ℓ₊ + ℓ₋ is looked at: dense around 0, and far out.
 _GRID = np.concatenate([[0.0], np.geomspace(1e-3, 1e3, 601)])
@@ -51,7 +51,7 @@ def is_symmetric(loss: str | Loss) -> bool:
     Examples
     --------
     >>> from unbag.bounds import is_symmetric
-    >>> from unbag.losses import LOSSES
+    >>> from unbag.objectives.losses import LOSSES
     >>> [name for name in LOSSES if is_symmetric(name)]
     ['sigmoid', 'ramp', 'zero_one']
     """
@@ -103,7 +103,7 @@ def convexity_condition(
     The paper asks for κ⁺, κ⁻ < ½; at ½ one side of ℓ^κ is a straight line, which is convex too.
     Where all pairs meet the condition, which says γ⁻ ≤ ½ ≤ γ⁺, Ê_w is a convex function of the
     scores. Where some do not, it is none, although the risk that it estimates is; at other class
-    priors it may be one (`unbag.decontamination.convex_priors`).
+    priors it may be one (`unbag.weights.decontamination.convex_priors`).
 
     Parameters
     ----------

@@ -33,8 +33,8 @@ from numpy.random import RandomState
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
+from unbag.bags.targets import bag_target
 from unbag.bounds.checks import Floats, check_choice, check_proportions, check_share, check_sizes
-from unbag.targets import bag_target
 
 # The first theorem is for known proportions, the second for observed ones; bags can be drawn
 # under all five models.

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unbag.bounds.checks import Floats, check_constant, find_loss
-from unbag.losses import Loss
+from unbag.objectives.losses import Loss
 
 # Margins among which the least risk is looked for, with ±1, where some losses have a kink. A least
 # risk that comes out too large makes ψ smaller, which is safe; and at 0, where wrong signs do best,

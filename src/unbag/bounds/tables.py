@@ -28,7 +28,7 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unbag.bags import Bags
+from unbag.bags.bags import Bags
 from unbag.bounds.checks import (
     Floats,
     check_choice,
@@ -39,8 +39,8 @@ from unbag.bounds.checks import (
 )
 from unbag.bounds.planning import FEWEST_BAGS, lost_bags, share_distribution
 from unbag.bounds.sampling import PairModel
-from unbag.losses import get_loss
-from unbag.risk import ClassPrior, resolve_class_prior
+from unbag.objectives.corrected_risk import ClassPrior, resolve_class_prior
+from unbag.objectives.losses import get_loss
 
 # How far WᵀG may be from the identity by rounding.
 _UNBIASED = 1e-6
@@ -84,7 +84,7 @@ def table_bound(
     Parameters
     ----------
     W : array-like of shape (n_bags, n_classes)
-        An unbiased table, such as `unbag.decontamination.decontamination_weights` gives.
+        An unbiased table, such as `unbag.weights.decontamination.decontamination_weights` gives.
     bags : Bags
         With exact proportions.
     loss : str or ClassLoss
@@ -108,7 +108,7 @@ def table_bound(
     >>> import numpy as np
     >>> from unbag import bag_target, check_bag_target
     >>> from unbag.bounds import table_bound
-    >>> from unbag.decontamination import decontamination_weights
+    >>> from unbag.weights.decontamination import decontamination_weights
     >>> bag = np.repeat(np.arange(100), 50)
     >>> bags = check_bag_target(bag_target(bag, np.linspace(0, 0.5, 100)[bag]))
     >>> W = decontamination_weights(bags)

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from unbag.bags.frames import join_bags
+from unbag.bags.joining import BAGS, INSTANCES
 from unbag.cli.options import one_or_all
 from unbag.cli.output import counted, say
-from unbag.frames import join_bags
-from unbag.matching import BAGS, INSTANCES
-from unbag.schema import Column, Kind, Schema, SchemaReport, convert, make_schema
-from unbag.tables import column_names, read_table
+from unbag.tabular import column_names, read_table
+from unbag.tabular.schema import Column, Kind, Schema, SchemaReport, convert, make_schema
 
 # Beyond so many rows memory is saved.
 MANY_ROWS = 300_000

@@ -50,8 +50,8 @@ def run(options: argparse.Namespace) -> int:
     for path in (options.output, options.report):
         if not path.absolute().parent.is_dir():
             raise OSError(f"the folder of {str(path)!r} does not exist")
-    from unbag.demo import draw_demo, run_demo
     from unbag.paper import Setting
+    from unbag.paper.demo import draw_demo, run_demo
 
     low, high = options.proportions
     setting = Setting(options.dataset, (low, high), options.bag_size)

@@ -15,7 +15,7 @@ from unbag.cli.options import add_json, add_parser, add_seed, add_tables
 from unbag.cli.output import need, show, show_json
 from unbag.metrics import evaluate, evaluate_with_labels
 from unbag.metrics.sample import as_columns
-from unbag.model_selection import decision_scores
+from unbag.model_selection.out_of_fold import decision_scores
 
 _EXAMPLES = """examples:
   unbag evaluate model.unbag may.parquet may-regions.csv --bag region --positives conversions

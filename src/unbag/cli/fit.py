@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from unbag.bags import check_bag_target
+from unbag.bags.bags import check_bag_target
 from unbag.cli.data import BagData, read_bags
 from unbag.cli.modelling import (
     evaluation_record,
@@ -17,8 +17,8 @@ from unbag.cli.modelling import (
 from unbag.cli.options import add_fitting, add_json, add_parser, add_quiet, add_tables
 from unbag.cli.output import counted, need, plain, say, sentence, show, show_json, writing
 from unbag.metrics import Evaluation, cross_val_evaluate
-from unbag.persistence import save_model
 from unbag.reports import fit_report
+from unbag.tabular.persistence import save_model
 
 _EXAMPLES = """examples:
   unbag fit visits.parquet regions.csv --bag region --positives conversions -o model.unbag

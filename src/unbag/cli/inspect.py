@@ -11,18 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from unbag.assumption import AssumptionTest, assumption_test
-from unbag.bag_effects import FEWEST_BAGS, BagEffect, effect_of_scores
-from unbag.bags import check_bag_target
+from unbag.bags.bags import check_bag_target
+from unbag.bags.frames import find_contradictions
 from unbag.cli.data import BagData, join_options, naming, read_bags, read_tables
 from unbag.cli.modelling import rows_of_some_bags
 from unbag.cli.options import add_columns, add_json, add_parser
 from unbag.cli.output import counted, need, records, say, sentence, show, show_json, table_lines
-from unbag.features import make_features
-from unbag.frames import find_contradictions
-from unbag.information import BagInformation, bag_information
+from unbag.diagnostics.assumption import AssumptionTest, assumption_test
+from unbag.diagnostics.bag_effects import FEWEST_BAGS, BagEffect, effect_of_scores
+from unbag.diagnostics.information import BagInformation, bag_information
 from unbag.models import LinearMCMClassifierCV
-from unbag.persistence import describe_model
+from unbag.tabular.features import make_features
+from unbag.tabular.persistence import describe_model
 
 _WIDTH = 88
 

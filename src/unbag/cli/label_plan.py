@@ -14,8 +14,8 @@ from unbag.cli.loading import add_model, class_names, open_model
 from unbag.cli.options import add_parser, add_seed, add_tables, by_commas, whole_number
 from unbag.cli.output import counted, need, say
 from unbag.metrics import rows_to_label
-from unbag.model_selection import decision_scores
-from unbag.tables import column_names, read_table, write_table
+from unbag.model_selection.out_of_fold import decision_scores
+from unbag.tabular import column_names, read_table, write_table
 
 _EXAMPLES = """examples:
   unbag label-plan model.unbag may.csv regions.csv --bag region --positives yes -o to-label.csv

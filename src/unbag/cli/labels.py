@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbag.cli.data import BagData, check_columns
-from unbag.tables import column_names, read_table
+from unbag.tabular import column_names, read_table
 
 # Columns of the file that `unbag label-plan` writes.
 ROW, WEIGHT, LABEL = "row", "weight", "label"

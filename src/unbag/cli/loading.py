@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from unbag.cli.options import by_commas
-from unbag.persistence import ModelFile, UntrustedTypesError, load_model
-from unbag.schema import Schema
+from unbag.tabular.persistence import ModelFile, UntrustedTypesError, load_model
+from unbag.tabular.schema import Schema
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:

@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
-from unbag.bag_effects import describe_effect
-from unbag.bags import check_bag_target
+from unbag.bags.bags import check_bag_target
 from unbag.cli.data import MANY_ROWS, BagData
 from unbag.cli.output import say
-from unbag.features import make_features
+from unbag.diagnostics.bag_effects import describe_effect
 from unbag.metrics import Estimate, Evaluation, LabelledEvaluation
 from unbag.models import (
     CountEMClassifier,
@@ -22,6 +21,7 @@ from unbag.models import (
     LinearMCMClassifier,
     LinearMCMClassifierCV,
 )
+from unbag.tabular.features import make_features
 
 # Rows up to which "auto" takes a kernel model.
 MOST_FOR_KERNEL = 5000

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NoReturn, get_args
 
 from unbag.cli.output import safe
-from unbag.schema import Kind
+from unbag.tabular.schema import Kind
 
 MODELS = ("auto", "kernel", "linear", "boosted")
 

@@ -16,9 +16,9 @@ from unbag.cli.data import check_columns, say_differences
 from unbag.cli.loading import add_model, class_names, open_model
 from unbag.cli.options import add_json, add_parser, add_quiet, by_commas, whole_number
 from unbag.cli.output import counted, need, safe, say, show_json
-from unbag.schema import SchemaReport
-from unbag.tables import column_names, read_chunks, write_table
-from unbag.tables.writing import as_text
+from unbag.tabular import column_names, read_chunks, write_table
+from unbag.tabular.schema import SchemaReport
+from unbag.tabular.writing import as_text
 
 _EXAMPLES = """examples:
   unbag predict model.unbag new.parquet -o scores.parquet

@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
-from unbag.bags import check_bag_target
-from unbag.targets import bag_target
+from unbag.bags.bags import check_bag_target
+from unbag.bags.targets import bag_target
 
 
 @runtime_checkable

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 
-from unbag.decontamination import check_contrast
 from unbag.distributed.instances import (
     RemoteRows,
     describe,
@@ -29,6 +28,7 @@ from unbag.distributed.partitions import (
 )
 from unbag.distributed.table import make_table
 from unbag.distributed.training import DistributedFit, check_distributable, make_data
+from unbag.weights.decontamination import check_contrast
 
 
 class DistributedClassifier:

@@ -21,15 +21,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unbag.arrays import Segments
-from unbag.bag_losses import WeighedBags, classes_summable, count_weights
-from unbag.bags import Bags
-from unbag.count_sums import factors_at, largest_exact_bag, posteriors_at, turned_roots
+from unbag._arrays import Segments
+from unbag.bags.bags import Bags
 from unbag.distributed.instances import Instances
 from unbag.distributed.partitions import share
 from unbag.distributed.risk import DistributedData, Model, Request, Scorer, add_tables
-from unbag.likelihood import EXACT_SIZE, check_counts, what_counts_tell
-from unbag.saddle_point import (
+from unbag.objectives.bag_losses import WeighedBags, classes_summable, count_weights
+from unbag.objectives.count_likelihood import EXACT_SIZE, check_counts, what_counts_tell
+from unbag.objectives.count_sums import factors_at, largest_exact_bag, posteriors_at, turned_roots
+from unbag.objectives.saddle_point import (
     LARGEST_SCORE,
     ClassTiltSearch,
     Pull,

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unbag.bags import Bags
+from unbag.bags.bags import Bags
 from unbag.distributed.instances import Instances
 from unbag.distributed.partitions import share
 from unbag.distributed.risk import DistributedData, Floats, Model, Request, Scorer
-from unbag.forward import forward_losses, forward_tables
+from unbag.objectives.forward import forward_losses, forward_tables
 
 # Scores of rows that are worked on together; less than 2**14, see `unbag.distributed.risk`.
 _BLOCK_SCORES = 12_000

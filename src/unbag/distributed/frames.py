@@ -9,8 +9,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from unbag.bags.frames import as_column_names, match_tables
 from unbag.distributed.partitions import array_of, is_frame, partitions_of, share
-from unbag.frames import as_column_names, match_tables
 
 _ROWS = "number of rows"
 

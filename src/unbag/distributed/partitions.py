@@ -20,7 +20,7 @@ from uuid import uuid4
 
 import numpy as np
 
-from unbag.kernels import physical_memory
+from unbag.kernels.matrices import physical_memory
 
 # Results that one task joins.
 _FAN_IN = 8

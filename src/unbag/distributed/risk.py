@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from unbag.distributed.instances import Instances
 from unbag.distributed.partitions import Partitions, share
-from unbag.kernels import Kernel
-from unbag.losses import ClassLoss
-from unbag.objectives import Objective, Shifted
-from unbag.risk import CorrectedRisk
+from unbag.kernels.matrices import Kernel
+from unbag.objectives.base import Objective, Shifted
+from unbag.objectives.corrected_risk import CorrectedRisk
+from unbag.objectives.losses import ClassLoss
 
 Floats = NDArray[np.float64]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from unbag.bags import Bags
+from unbag.bags.bags import Bags
 from unbag.distributed.partitions import share
 from unbag.distributed.risk import DistributedData, Floats, RowWeights, read_risk
 from unbag.models.search import Selection, Training, check_selection, fold_criteria

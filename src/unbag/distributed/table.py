@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unbag.bags import (
+from unbag.bags.bags import (
     Bags,
     check_constant,
     check_shares,
@@ -24,7 +24,7 @@ from unbag.bags import (
     noise_covariance,
     read_noise,
 )
-from unbag.model_selection import BagKFold, cut_by_folds, deal_folds
+from unbag.model_selection.splitters import BagKFold, cut_by_folds, deal_folds
 
 
 @dataclass(frozen=True, eq=False)

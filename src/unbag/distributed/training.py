@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from scipy.linalg import block_diag
 from sklearn.base import clone
 
-from unbag.bag_effects import BagEffect, effect_of_means
-from unbag.bags import Bags
+from unbag._progress import column_progress
+from unbag.bags.bags import Bags
+from unbag.diagnostics.bag_effects import BagEffect, effect_of_means
 from unbag.distributed.counts import make_count_table
 from unbag.distributed.forward import held_out_chances, make_forward_table
 from unbag.distributed.instances import RemoteRows
@@ -19,8 +20,8 @@ from unbag.distributed.partitions import Partitions
 from unbag.distributed.risk import DistributedData, DistributedRisk, Model
 from unbag.distributed.search import selection_risks
 from unbag.distributed.table import BagTable
-from unbag.kernel_features import choose_approximation, make_features
-from unbag.kernels import make_kernel
+from unbag.kernels.approximations import choose_approximation, make_kernel_features
+from unbag.kernels.matrices import make_kernel
 from unbag.models.base import (
     EFFECT_FOLDS,
     SearchMixin,
@@ -40,7 +41,6 @@ from unbag.models.search import (
     fold_problems,
     telling_folds,
 )
-from unbag.progress import column_progress
 from unbag.solvers import Solution, minimise
 from unbag.solvers.parameters import ParameterSpace
 
@@ -90,7 +90,7 @@ def make_data(
     # these see of X its shape, its variance and the landmarks, which is all that rows gives
     X: Any = rows
     kernel = make_kernel(estimator.kernel, estimator.gamma, estimator.degree, estimator.coef0, X)
-    features = make_features(
+    features = make_kernel_features(
         estimator.approximation_, kernel, X, estimator.n_components, estimator.random_state
     )
     estimator._features = features

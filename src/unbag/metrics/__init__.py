@@ -30,6 +30,7 @@ from unbag.metrics.reliability import (
     reliability_curve,
 )
 from unbag.metrics.results import Estimate, Verdict
+from unbag.metrics.scorers import SCORERS
 from unbag.metrics.scores import (
     accuracy_score,
     balanced_accuracy_score,
@@ -44,6 +45,7 @@ from unbag.metrics.scores import (
 
 __all__ = [
     "MEASURES",
+    "SCORERS",
     "Estimate",
     "Evaluation",
     "LabelledEstimate",

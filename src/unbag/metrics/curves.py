@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import isotonic_regression
 
-from unbag.bags import BagModel
+from unbag.bags.bags import BagModel
 from unbag.metrics.measures import CellTally, Floats, cell_shares, check_cost, score_cells
 from unbag.metrics.results import Estimate
 from unbag.metrics.sample import Sample, make_sample, refuse_sample_weight
 from unbag.metrics.uncertainty import Uncertainty
 from unbag.metrics.worlds import Kappas, SoftSample
-from unbag.risk import resolve_class_prior
+from unbag.objectives.corrected_risk import resolve_class_prior
 
 
 @refuse_sample_weight

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unbag.assumption import AssumptionTest
-from unbag.bag_effects import BagEffect
-from unbag.bags import BagModel
+from unbag.bags.bags import BagModel
+from unbag.diagnostics.assumption import AssumptionTest
+from unbag.diagnostics.bag_effects import BagEffect
 from unbag.metrics.curves import RocBand, make_roc_band, soft_roc_band, span_bands
 from unbag.metrics.held_out import HeldOut, ScoredRows, log_odds_of
 from unbag.metrics.labelled import enough_labels, estimates_from_labels
@@ -28,7 +28,7 @@ from unbag.metrics.uncertainty import IntervalMethod, Uncertainty
 from unbag.metrics.verdict import judge, labels_verdict
 from unbag.metrics.witnesses import Witness, hear_columns, hear_features, hear_scores
 from unbag.metrics.worlds import STRAY, Kappas, Promise
-from unbag.model_selection import look_at_folds
+from unbag.model_selection.out_of_fold import look_at_folds
 
 # What estimates rest on, in words.
 _BASES = {

@@ -20,11 +20,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import _safe_indexing
 
-from unbag.bags import check_bag_target
+from unbag.bags.bags import check_bag_target
 from unbag.metrics.sample import Sample, make_sample
 from unbag.metrics.witnesses import Witness, hear_scores
 from unbag.metrics.worlds import Promise
-from unbag.model_selection import decision_scores
+from unbag.model_selection.out_of_fold import decision_scores
 
 # Rows by which models of different folds are compared.
 _COMMON_ROWS = 2000

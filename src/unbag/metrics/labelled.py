@@ -12,11 +12,11 @@ calls it the difference estimator, machine learning prediction-powered inference
 guesses, the smaller the differences y − p, of which alone there is a sample. c_b is the mean of h
 over the bag weighed by p(1 − p), which is best if the guesses are right.
 
-Guesses are the chances of the labels given scores and counts (`unbag.likelihood`), with scores
-stretched by a number that is chosen by the labels. For the standard error it is chosen in ten
-folds, so that no row has a say in the guess that it is compared with. Every measure is a function
-of class means of such sums (`unbag.metrics.possible.in_these_rows`), and the number of rows of each
-class is known.
+Guesses are the chances of the labels given scores and counts (`unbag.objectives.count_likelihood`),
+with scores stretched by a number that is chosen by the labels. For the standard error it is chosen
+in ten folds, so that no row has a say in the guess that it is compared with. Every measure is a
+function of class means of such sums (`unbag.metrics.possible.in_these_rows`), and the number of
+rows of each class is known.
 
 Differences are skewed, since a few rows are not at all what they look like, and a sample without
 such a row looks too good and too sure. Intervals are therefore those of Hall's cubic
@@ -34,8 +34,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from unbag.bags import Bags
-from unbag.likelihood import label_posteriors
+from unbag.bags.bags import Bags
+from unbag.bags.targets import read_labels
 from unbag.metrics.measures import (
     Floats,
     Measure,
@@ -46,7 +46,7 @@ from unbag.metrics.measures import (
 from unbag.metrics.possible import in_these_rows, possible_values_of
 from unbag.metrics.results import Estimate
 from unbag.metrics.sample import Sample, make_sample, refuse_sample_weight
-from unbag.targets import read_labels
+from unbag.objectives.count_likelihood import label_posteriors
 
 # Labels of each class without which nothing can be told.
 FEWEST_LABELS = 5

@@ -24,10 +24,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from unbag.bags import Bags
-from unbag.losses import get_loss
+from unbag.bags.bags import Bags
 from unbag.metrics.sample import Sample, check_no_sample_weight
-from unbag.risk import resolve_class_prior
+from unbag.objectives.corrected_risk import resolve_class_prior
+from unbag.objectives.losses import get_loss
 
 Floats = NDArray[np.float64]
 

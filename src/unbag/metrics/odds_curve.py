@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from unbag.bags import Bags
+from unbag.bags.bags import Bags
 
 Floats = NDArray[np.float64]
 

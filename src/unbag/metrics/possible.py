@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from unbag.bags import Bags
+from unbag.bags.bags import Bags
 from unbag.metrics.measures import (
     F1,
     Area,
@@ -45,7 +45,7 @@ from unbag.metrics.measures import (
     get_measure,
 )
 from unbag.metrics.sample import Sample, check_no_sample_weight, make_sample
-from unbag.risk import resolve_class_prior
+from unbag.objectives.corrected_risk import resolve_class_prior
 
 # Counts as near to whole numbers as this, per row of the bag, are whole.
 _WHOLE = 1e-6

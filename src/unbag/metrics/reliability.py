@@ -13,10 +13,10 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unbag.bags import Bags, check_bag_target
-from unbag.decontamination import decontamination_weights
+from unbag.bags.bags import Bags, check_bag_target
 from unbag.metrics.sample import refuse_sample_weight
-from unbag.risk import resolve_class_prior
+from unbag.objectives.corrected_risk import resolve_class_prior
+from unbag.weights.decontamination import decontamination_weights
 
 BinStrategy = Literal["quantile", "uniform"]
 

@@ -10,8 +10,8 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unbag.bags import Bags, check_bag_target
-from unbag.decontamination import decontamination_weights
+from unbag.bags.bags import Bags, check_bag_target
+from unbag.weights.decontamination import decontamination_weights
 
 ScoreKind = Literal["scores", "probabilities", "predictions"]
 _Function = TypeVar("_Function", bound=Callable[..., Any])

@@ -26,11 +26,11 @@ from numpy.typing import NDArray
 from scipy import stats
 from sklearn.utils import check_random_state
 
-from unbag.bags import BagModel
-from unbag.decontamination import moment_terms
+from unbag.bags.bags import BagModel
 from unbag.metrics.measures import Floats, Measure, Tally
 from unbag.metrics.results import Estimate
 from unbag.metrics.sample import Sample
+from unbag.weights.decontamination import moment_terms
 
 IntervalMethod = Literal["bootstrap", "analytic"]
 

@@ -2,11 +2,11 @@
 
 Estimates by the weights W hold where classes keep their look. Four witnesses say whether they do:
 
-- the scores: do their bag means follow the proportions (`unbag.assumption`)?
+- the scores: do their bag means follow the proportions (`unbag.diagnostics.assumption`)?
 - the features: do theirs?
 - the estimates: do they leave what is possible by more than their error?
 - the promise: do shares of held-out bags follow mean chances as they would if classes kept their
-  look, or as if rows kept their odds (`unbag.bag_effects`)?
+  look, or as if rows kept their odds (`unbag.diagnostics.bag_effects`)?
 
 The last one knows which of the worlds it is, the others only that it is not the first. Rows of a
 bag that are alike for reasons of their own (one household, one shift) make bag means scatter and
@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from unbag.assumption import AssumptionTest
-from unbag.bag_effects import BagEffect
+from unbag.diagnostics.assumption import AssumptionTest
+from unbag.diagnostics.bag_effects import BagEffect
 from unbag.metrics.results import Estimate, Verdict, VerdictName
 
 # P-values below which tests raise a doubt, below which they do so against a clear hint that

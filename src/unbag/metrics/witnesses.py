@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
 from unbag._text import listing
-from unbag.assumption import AssumptionTest, assumption_test
-from unbag.bags import check_bag_target
-from unbag.numeric_columns import Columns, read_columns
+from unbag.bags.bags import check_bag_target
+from unbag.diagnostics.assumption import AssumptionTest, assumption_test
+from unbag.diagnostics.numeric_columns import Columns, read_columns
 
 # Of more columns than this only the scores are tested.
 MOST_COLUMNS = 500

@@ -12,11 +12,11 @@ of the log-odds holds among rows of one bag, and every measure is a function of 
 - κ → ∞: the positives of a bag are its highest scores, the best that the counts allow.
 
 If rows keep their odds, held-out bags tell κ (`unbag.metrics.odds_curve`): shares of bags follow
-mean chances, with a slope β (`unbag.bag_effects`) of 1 if κ is 1. Where effects of bags go along
-with their scores that is not so, and no count will tell. So the range that is given reaches from a
-third (`STRAY`) of the smaller of 1 and the lower limit of β to three times the larger of 1 and its
-upper limit; where even the sign of β is unsure, κ may be negative. Over real bags (votes by state,
-flights by day, stops by neighbourhood) the true κ lay between .55 and 1.9.
+mean chances, with a slope β (`unbag.diagnostics.bag_effects`) of 1 if κ is 1. Where effects of bags
+go along with their scores that is not so, and no count will tell. So the range that is given
+reaches from a third (`STRAY`) of the smaller of 1 and the lower limit of β to three times the
+larger of 1 and its upper limit; where even the sign of β is unsure, κ may be negative. Over real
+bags (votes by state, flights by day, stops by neighbourhood) the true κ lay between .55 and 1.9.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from unbag.bag_effects import BagEffect, estimate_bag_effect
-from unbag.bags import Bags
-from unbag.likelihood import label_posteriors
+from unbag.bags.bags import Bags
+from unbag.diagnostics.bag_effects import BagEffect, estimate_bag_effect
 from unbag.metrics.measures import Floats, RowMeasure
 from unbag.metrics.odds_curve import OddsCurve, fit_odds_curve
 from unbag.metrics.results import Estimate
 from unbag.metrics.sample import Sample
 from unbag.metrics.uncertainty import Uncertainty
+from unbag.objectives.count_likelihood import label_posteriors
 
 # By which factor log-odds may hold better or worse inside bags than between them.
 STRAY = 3.0

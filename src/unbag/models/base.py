@@ -21,16 +21,16 @@ from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from unbag.arrays import to_host
-from unbag.bags import Bags, check_bag_target
-from unbag.decontamination import check_contrast
-from unbag.losses import LOSSES, ClassLoss
+from unbag._arrays import to_host
+from unbag.bags.bags import Bags, check_bag_target
 from unbag.metrics.measures import Cost
 from unbag.metrics.sample import make_sample
-from unbag.model_selection import check_cv, cut_by_folds
+from unbag.model_selection.splitters import check_cv, cut_by_folds
 from unbag.models.search import Fits, Problems, Training, search
-from unbag.objectives import Objective
+from unbag.objectives.base import Objective
+from unbag.objectives.losses import LOSSES, ClassLoss
 from unbag.solvers import FunctionSpace
+from unbag.weights.decontamination import check_contrast
 
 # Folds in which effects of bags are looked for by a fit without a search.
 EFFECT_FOLDS = 5

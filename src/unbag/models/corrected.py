@@ -1,16 +1,17 @@
 """What models learn from bags: the likelihood of counts or of single rows, or the corrected risk.
 
-The likelihood of the counts (`unbag.likelihood`) holds both where classes keep their look and where
-rows keep their odds, the forward likelihood (`unbag.forward`) where labels were drawn from known
-shares, and the corrected risk (`unbag.risk`) is the paper's method.
+The likelihood of the counts (`unbag.objectives.count_likelihood`) holds both where classes keep
+their look and where rows keep their odds, the forward likelihood (`unbag.objectives.forward`) where
+labels were drawn from known shares, and the corrected risk (`unbag.objectives.corrected_risk`) is
+the paper's method.
 
 Likelihoods are of the log-odds at the shares of the classes in all bags together, so that scores
 are moved from there to the class prior asked for, by the difference of the log-odds. The corrected
 risk is minimised there as well with the logistic loss and the weights of least squares: at these
 shares the weights of all instances in Σ_c q_c R_c are 1/N, and R is convex, log-sum-exp less a
 linear function of the scores. At other priors the curvature of some bags is negative. For weights
-of pairs it is the median share that makes R convex (`unbag.decontamination.convex_priors`). With
-the non-negative correction R is convex nowhere.
+of pairs it is the median share that makes R convex (`unbag.weights.decontamination.convex_priors`).
+With the non-negative correction R is convex nowhere.
 """
 
 from __future__ import annotations
@@ -21,22 +22,22 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from unbag.bag_effects import FEWEST_BAGS, BagEffect, effect_of_scores
-from unbag.bags import BagModel, Bags
-from unbag.decontamination import (
+from unbag.bags.bags import BagModel, Bags
+from unbag.diagnostics.bag_effects import FEWEST_BAGS, BagEffect, effect_of_scores
+from unbag.models.base import ObjectiveClassifier
+from unbag.models.search import Problems
+from unbag.objectives.base import Objective, Shifted
+from unbag.objectives.corrected_risk import CorrectedRisk, Correction, resolve_class_prior
+from unbag.objectives.count_likelihood import CountLikelihood, impossible_counts
+from unbag.objectives.forward import ForwardLikelihood
+from unbag.objectives.losses import get_loss
+from unbag.weights.decontamination import (
     WeightMethod,
     check_contrast,
     convex_priors,
     decontamination_weights,
     pooled_shares,
 )
-from unbag.forward import ForwardLikelihood
-from unbag.likelihood import CountLikelihood, impossible_counts
-from unbag.losses import get_loss
-from unbag.models.base import ObjectiveClassifier
-from unbag.models.search import Problems
-from unbag.objectives import Objective, Shifted
-from unbag.risk import CorrectedRisk, Correction, resolve_class_prior
 
 ObjectiveName = Literal["auto", "likelihood", "forward", "corrected"]
 TrainingPrior = Literal["auto", "pooled", "same", "convex"]

@@ -3,7 +3,8 @@
 Given the counts k_b of bag b, its instances are so many draws from each class, in unknown order.
 EM takes labels for missing. With g_c the density of class c:
 
-E-step: q_jc = P(y_j = c | instances and counts of its bag), see `unbag.likelihood`.
+E-step: q_jc = P(y_j = c | instances and counts of its bag), see
+`unbag.objectives.count_likelihood`.
 
 M-step: maximise Σ_j Σ_c q_jc log g_c(x_j). Let N_c = Σ_b k_bc be the number of instances of class c
     in all bags, N = Σ_c N_c, and write the densities as
@@ -41,12 +42,12 @@ from sklearn.utils import Tags, check_random_state, get_tags
 from sklearn.utils.validation import has_fit_parameter
 from tqdm import tqdm
 
-from unbag.bag_effects import estimate_bag_effect
-from unbag.bags import Bags, bag_name
-from unbag.likelihood import CountLikelihood, label_posteriors
-from unbag.model_selection import check_cv, cut_by_folds
+from unbag.bags.bags import Bags, bag_name
+from unbag.diagnostics.bag_effects import estimate_bag_effect
+from unbag.model_selection.splitters import check_cv, cut_by_folds
 from unbag.models.base import BagClassifier, check_positive
 from unbag.models.corrected import check_effect
+from unbag.objectives.count_likelihood import CountLikelihood, label_posteriors
 
 # The only problem of a likelihood.
 _FIRST = np.zeros(1, dtype=np.intp)

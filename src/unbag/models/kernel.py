@@ -9,9 +9,9 @@ from array_api_compat import array_namespace
 from numpy.typing import NDArray
 from sklearn.utils import Tags
 
-from unbag.arrays import on_device, to_host
-from unbag.kernel_features import KernelFeatures, choose_approximation, make_features
-from unbag.kernels import check_kernel_memory, make_kernel
+from unbag._arrays import on_device, to_host
+from unbag.kernels.approximations import KernelFeatures, choose_approximation, make_kernel_features
+from unbag.kernels.matrices import check_kernel_memory, make_kernel
 from unbag.models.base import FitMixin, ObjectiveClassifier, SearchMixin
 from unbag.models.corrected import CorrectedRiskClassifier
 from unbag.solvers import FunctionSpace, KernelSpace, LinearSpace
@@ -23,7 +23,7 @@ class KernelModel(ObjectiveClassifier):
     """f(x) = Σ_j α_j k(x, x_j) + b over the training instances, or an approximation of fewer terms.
 
     b is zero unless it is free. An approximation is trained as a linear model on features
-    (`unbag.kernel_features`).
+    (`unbag.kernels.approximations`).
     """
 
     kernel: Any
@@ -60,7 +60,7 @@ class KernelModel(ObjectiveClassifier):
             rows = on_device(X, self.device)
             K = kernel.matrix(rows, getattr(array_namespace(rows), dtype.name))
             return KernelSpace(K, n_outputs, self._free_intercept)
-        features = make_features(
+        features = make_kernel_features(
             self.approximation_, kernel, X, self.n_components, self.random_state
         )
         self._features, self._kernel, self._instances = features, features.basis, features.points
@@ -91,10 +91,11 @@ class KernelMCMClassifier(KernelModel, CorrectedRiskClassifier, FitMixin):
         G(f) + α‖g‖²,
 
     where G is the negative log-likelihood of the counts of the bags per instance
-    (:mod:`unbag.likelihood`). It is right where classes keep their look, so that bags differ in
-    how many of each class they hold, and where rows keep their odds, so that bags differ in who
-    is in them; what bags differ by beyond that is a variance, ``bag_effect``. Other objectives
-    take its place on request. The search starts at f = 0: the same data give the same model.
+    (:mod:`unbag.objectives.count_likelihood`). It is right where classes keep their look, so that
+    bags differ in how many of each class they hold, and where rows keep their odds, so that bags
+    differ in who is in them; what bags differ by beyond that is a variance, ``bag_effect``. Other
+    objectives take its place on request. The search starts at f = 0: the same data give the same
+    model.
 
     Parameters
     ----------
@@ -109,9 +110,10 @@ class KernelMCMClassifier(KernelModel, CorrectedRiskClassifier, FitMixin):
         Of the polynomial kernel.
     objective : {"auto", "likelihood", "forward", "corrected"}, default="auto"
         What is minimised. "likelihood": that of the counts, G. "forward": that of single rows
-        whose labels were drawn with the shares of their bags as chances (:mod:`unbag.forward`).
-        "corrected": the paper's risk R, from bags alone an unbiased estimate of the risk that
-        labels would give (:mod:`unbag.risk`). The last two rest on classes that keep their look.
+        whose labels were drawn with the shares of their bags as chances
+        (:mod:`unbag.objectives.forward`). "corrected": the paper's risk R, from bags alone an
+        unbiased estimate of the risk that labels would give
+        (:mod:`unbag.objectives.corrected_risk`). The last two rest on classes that keep their look.
         "auto" is "likelihood", but "forward" if shares are not those of whole counts, and
         "corrected" for what only that can do: other losses, a class prior of zero,
         ``weights="pairs"``, ``merge`` and ``bag_model="bags"``.
@@ -119,7 +121,7 @@ class KernelMCMClassifier(KernelModel, CorrectedRiskClassifier, FitMixin):
         Variance τ² of what the shares of bags differ by beyond their rows, in units of q(1 − q)
         with q the share of a class in all bags; for the objective "likelihood". "auto" estimates
         it from bags held out, and fits again with it if it is there beyond doubt
-        (:mod:`unbag.bag_effects`). 0 takes it that there is none.
+        (:mod:`unbag.diagnostics.bag_effects`). 0 takes it that there is none.
     weights : {"least_squares", "pairs"}, default="least_squares"
         How R weighs bags: by least squares over all of them, or in the paper's pairs.
     bag_model : {"instances", "bags"}, default="instances"
@@ -130,7 +132,7 @@ class KernelMCMClassifier(KernelModel, CorrectedRiskClassifier, FitMixin):
     merge_size : int, optional
         How many bags make a large one.
     loss : str, default="logistic"
-        A name in `unbag.losses.LOSSES`; likelihoods are for "logistic" only.
+        A name in `unbag.objectives.losses.LOSSES`; likelihoods are for "logistic" only.
     class_prior : {"balanced", "empirical"} or array-like, default="balanced"
         How much each class counts: equally (balanced error), by its share (accuracy), or given.
     training_prior : {"auto", "pooled", "same", "convex"}, default="auto"

@@ -7,7 +7,7 @@ from typing import Any
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from unbag.arrays import on_device
+from unbag._arrays import on_device
 from unbag.models.base import FitMixin, ObjectiveClassifier, SearchMixin
 from unbag.models.corrected import CorrectedRiskClassifier
 from unbag.solvers import FunctionSpace, LinearSpace
@@ -44,10 +44,10 @@ class LinearMCMClassifier(LinearModel, CorrectedRiskClassifier, FitMixin):
     """Linear classifier trained from the class proportions of bags.
 
     Minimises G(w, b) + α‖w‖², with G the negative log-likelihood of the counts of the bags per
-    instance (:mod:`unbag.likelihood`) or another objective; the intercept is not penalised. On
-    labels this is ``LogisticRegression(C=1/(2αn))``, its intercept moved to ``class_prior``. X may
-    be sparse, and may be in single precision, which saves time and memory; sums are in double
-    precision always.
+    instance (:mod:`unbag.objectives.count_likelihood`) or another objective; the intercept is not
+    penalised. On labels this is ``LogisticRegression(C=1/(2αn))``, its intercept moved to
+    ``class_prior``. X may be sparse, and may be in single precision, which saves time and memory;
+    sums are in double precision always.
 
     Parameters
     ----------

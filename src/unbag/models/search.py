@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from unbag.arrays import Array, index_beside, take, to_host
-from unbag.bags import Bags
-from unbag.objectives import Objective
-from unbag.progress import column_progress
+from unbag._arrays import Array, index_beside, take, to_host
+from unbag._progress import column_progress
+from unbag.bags.bags import Bags
+from unbag.objectives.base import Objective
 from unbag.solvers import FunctionSpace, minimise
 
 Selection = Literal["pooled", "folds"]

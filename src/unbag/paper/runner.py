@@ -21,9 +21,9 @@ from joblib import Parallel, delayed, parallel_config
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 from threadpoolctl import threadpool_limits
 
+from unbag._provenance import provenance
 from unbag.paper.methods import METHODS
 from unbag.paper.trials import Sampling, Setting, make_trial
-from unbag.provenance import provenance
 
 Row = dict[str, Any]
 

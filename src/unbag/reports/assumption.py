@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 
-from unbag.assumption import AssumptionTest, assumption_test
-from unbag.bags import Bags, check_bag_target
-from unbag.numeric_columns import Columns, read_columns
+from unbag.bags.bags import Bags, check_bag_target
+from unbag.diagnostics.assumption import AssumptionTest, assumption_test
+from unbag.diagnostics.numeric_columns import Columns, read_columns
 from unbag.reports.display import (
     BLUE,
     GREY,

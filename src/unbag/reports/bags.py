@@ -8,8 +8,8 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from unbag.bags import Bags, check_bag_target
-from unbag.information import BagInformation, bag_information
+from unbag.bags.bags import Bags, check_bag_target
+from unbag.diagnostics.information import BagInformation, bag_information
 from unbag.reports.display import (
     BLUE,
     GREY,

@@ -8,8 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from unbag.bags import Bags, check_bag_target
-from unbag.pairing import Pairing, pair_bags
+from unbag.bags.bags import Bags, check_bag_target
 from unbag.reports.display import (
     BLUE,
     FEW,
@@ -24,6 +23,7 @@ from unbag.reports.display import (
     make_frame,
     shown,
 )
+from unbag.weights.pairing import Pairing, pair_bags
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unbag import metrics
-from unbag.bags import Bags
+from unbag.bags.bags import Bags
 from unbag.metrics import Estimate, Evaluation
 from unbag.metrics.sample import as_columns
 from unbag.reports.content import Finding, Picture, Section, Table, Tile

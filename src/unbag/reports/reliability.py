@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unbag.bags import check_bag_target
+from unbag.bags.bags import check_bag_target
 from unbag.metrics import reliability_curve
 from unbag.metrics.reliability import ReliabilityCurve
 from unbag.reports.display import (

@@ -17,12 +17,12 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from unbag.assumption import AssumptionTest
-from unbag.bags import BagModel, Bags, check_bag_target
-from unbag.calibration import fit_calibrator
-from unbag.information import BagInformation, bag_information
+from unbag._provenance import provenance
+from unbag.bags.bags import BagModel, Bags, check_bag_target
+from unbag.diagnostics.assumption import AssumptionTest
+from unbag.diagnostics.information import BagInformation, bag_information
 from unbag.metrics import Evaluation, cross_val_evaluate
-from unbag.provenance import provenance
+from unbag.models.calibrated import fit_calibrator
 from unbag.reports.assumption import AssumptionDisplay
 from unbag.reports.bags import BagsDisplay
 from unbag.reports.content import Finding, Section, Tile

@@ -8,10 +8,10 @@ import numpy as np
 from scipy import stats
 
 from unbag._text import p_text
-from unbag.assumption import AssumptionTest
-from unbag.bag_effects import describe_effect
-from unbag.bags import Bags
-from unbag.information import BagInformation
+from unbag.bags.bags import Bags
+from unbag.diagnostics.assumption import AssumptionTest
+from unbag.diagnostics.bag_effects import describe_effect
+from unbag.diagnostics.information import BagInformation
 from unbag.metrics import Evaluation
 from unbag.reports.assumption import AssumptionDisplay
 from unbag.reports.bags import BagsDisplay

@@ -23,8 +23,8 @@ import numpy as np
 from array_api_compat import array_namespace, device
 from numpy.typing import NDArray
 
-from unbag.arrays import Array, beside, stacked_product, to_host
-from unbag.solvers.columns import Numbers, inner
+from unbag._arrays import Array, beside, stacked_product, to_host
+from unbag.solvers.batches import Numbers, inner
 
 
 @dataclass

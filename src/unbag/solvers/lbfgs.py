@@ -17,9 +17,9 @@ import numpy as np
 from array_api_compat import array_namespace, device, is_torch_array
 from numpy.typing import NDArray
 
-from unbag.arrays import Array, put, untracked
-from unbag.objectives import Objective
-from unbag.solvers.columns import Numbers, Rows, factor, inners, noise, selection, stretch
+from unbag._arrays import Array, put, untracked
+from unbag.objectives.base import Objective
+from unbag.solvers.batches import Numbers, Rows, factor, inners, noise, selection, stretch
 from unbag.solvers.history import History
 from unbag.solvers.line_search import Line
 from unbag.solvers.spaces import FunctionSpace

@@ -15,9 +15,9 @@ import numpy as np
 from array_api_compat import is_torch_array
 from numpy.typing import NDArray
 
-from unbag.arrays import Array, put, to_host
-from unbag.objectives import Objective
-from unbag.solvers.columns import Numbers, Rows, inner, noise, selection, stretch
+from unbag._arrays import Array, put, to_host
+from unbag.objectives.base import Objective
+from unbag.solvers.batches import Numbers, Rows, inner, noise, selection, stretch
 
 _ARMIJO, _WOLFE = 1e-4, 0.9
 _MOST_TRIALS = 40

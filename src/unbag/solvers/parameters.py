@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from unbag.arrays import Array
+from unbag._arrays import Array
 
 
 class ParameterSpace:

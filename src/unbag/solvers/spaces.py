@@ -14,7 +14,7 @@ import numpy as np
 from array_api_compat import array_namespace
 from scipy.sparse import issparse
 
-from unbag.arrays import Array, beside
+from unbag._arrays import Array, beside
 
 # Rows whose products are summed in the precision of the data; over blocks of them, in double.
 _BLOCK = 2**16

@@ -1,0 +1,42 @@
+"""Where a figure came from: date, machine and versions, kept beside every result."""
+
+from __future__ import annotations
+
+import os
+import platform
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+PACKAGES = ("unbag", "numpy", "scipy", "scikit-learn")
+
+
+def provenance() -> dict[str, str]:
+    """Date, processor and versions.
+
+    Examples
+    --------
+    >>> from unbag._provenance import provenance
+    >>> sorted(provenance())
+    ['date', 'machine', 'numpy', 'python', 'scikit-learn', 'scipy', 'unbag']
+    """
+    return {
+        "date": datetime.now(UTC).date().isoformat(),
+        "machine": f"{_processor()}, {os.cpu_count()} cores",
+        "python": platform.python_version(),
+        **{name: version(name) for name in PACKAGES},
+    }
+
+
+def provenance_line() -> str:
+    """Return the same as one line of text."""
+    return ", ".join(f"{name} {value}" for name, value in provenance().items())
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        for line in info.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()

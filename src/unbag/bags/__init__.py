@@ -1,0 +1,7 @@
+"""The user's data as a target: bags, what is known of them, and what contradicts itself."""
+
+from unbag.bags.bags import Bags, check_bag_target
+from unbag.bags.frames import bags_from_frame, find_contradictions
+from unbag.bags.targets import bag_target
+
+__all__ = ["Bags", "bag_target", "bags_from_frame", "check_bag_target", "find_contradictions"]

@@ -1,0 +1,351 @@
+"""From two tables, one of instances and one of bags, to what an estimator is fitted to.
+
+Proportions are mostly published apart from the instances: a table of people with their district,
+say, and a table of districts with their election results. `bags_from_frame` joins the two, and
+says which bags do not fit before a model is trained on them.
+"""
+
+from __future__ import annotations
+
+import difflib
+import numbers
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from unbag.bags.bags import is_exact
+from unbag.bags.contradictions import (
+    Contradiction,
+    ContradictionError,
+    check_counts,
+    check_matched,
+    check_proportions,
+    check_sizes,
+    listed,
+)
+from unbag.bags.joining import BAGS, INSTANCES, Match, match_bags, quoted
+from unbag.bags.targets import bag_target
+
+
+def bags_from_frame(
+    instances: Any,
+    aggregates: Any,
+    *,
+    on: str | Sequence[str],
+    proportion: str | Sequence[str] | None = None,
+    positives: str | Sequence[str] | None = None,
+    size: str | None = None,
+    noise: str | Sequence[str] | float | None = None,
+    unmatched: Literal["error", "drop"] = "error",
+) -> tuple[Any, NDArray[np.void]]:
+    """Join a table of instances with a table of bags into `X` and `y`.
+
+    Parameters
+    ----------
+    instances : data frame
+        One row per instance, with its features and the key of its bag. A pandas or polars
+        DataFrame, a pyarrow Table or any other eager frame that narwhals knows.
+    aggregates : data frame
+        One row per bag, with its key and what is known about its classes. It may be of another
+        kind than ``instances``.
+    on : str or list of str
+        The key: columns present in both tables. Several columns together name a bag, whose id is
+        then written like ``"north | 2024-05-01"``. A single key of integers or text is the id
+        itself; any other is written as text.
+    proportion : str or list of str
+        Column of ``aggregates`` with the share of the positive class, or one column per class.
+    positives : str or list of str
+        Instead of ``proportion``: the column with the number of positive instances, or one column
+        with the number of instances per class. The size of a bag is the number of its rows in
+        ``instances``.
+    size : str, optional
+        Column of ``aggregates`` with the size of each bag, to be compared with the number of
+        its rows in ``instances``.
+    noise : str, list of str or number, optional
+        Standard deviation of the noise in ``proportion`` or ``positives``: a column of
+        ``aggregates``, one column per class, or one number for all bags. See `bag_target`.
+    unmatched : {"error", "drop"}, default="error"
+        What to do with bags that are in one of the tables only: raise an error that names them,
+        or leave them out.
+
+    Returns
+    -------
+    X : data frame
+        The instance table without its key columns: the same kind of frame, rows in the same
+        order.
+    y : structured ndarray of shape (n_instances,)
+        The target, as made by `bag_target`.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from unbag.bags.frames import bags_from_frame
+    >>> people = pd.DataFrame({"district": ["north", "south", "north"], "age": [31, 64, 47]})
+    >>> results = pd.DataFrame({"district": ["south", "north"], "yes": [1.0, 0.5]})
+    >>> X, y = bags_from_frame(people, results, on="district", proportion="yes")
+    >>> X["age"].tolist()
+    [31, 64, 47]
+    >>> y["bag"].tolist(), y["proportion"].tolist()
+    (['north', 'south', 'north'], [0.5, 1.0, 0.5])
+    """
+    joined = join_bags(
+        instances,
+        aggregates,
+        on=on,
+        proportion=proportion,
+        positives=positives,
+        size=size,
+        noise=noise,
+        unmatched=unmatched,
+    )
+    return joined.X, joined.y
+
+
+class JoinedBags(NamedTuple):
+    """What `bags_from_frame` gives, and what was left out on request."""
+
+    X: Any
+    y: NDArray[np.void]
+    only_in_instances: dict[Any, int]  # bags without a row in the bag table: number of their rows
+    only_in_bags: list[Any]  # bags without instances
+    rows: NDArray[np.intp] | None = None  # of the instance table, where some were left out
+
+
+def join_bags(
+    instances: Any,
+    aggregates: Any,
+    *,
+    unmatched: Literal["error", "drop"] = "error",
+    number_bags: bool = False,
+    **options: Any,
+) -> JoinedBags:
+    """Do what `bags_from_frame` does, and say which bags are in one of the tables only.
+
+    With ``number_bags`` the bags are called 0, 1, ... in the target: of millions of rows, names
+    would take most of the memory.
+    """
+    if unmatched not in ("error", "drop"):
+        raise ValueError(f"unmatched must be 'error' or 'drop', not {unmatched!r}.")
+    tables = match_tables(instances, aggregates, **options)
+    match = tables.match
+    for check in tables.checks(unmatched):
+        check()
+    X = tables.instances
+    if match.rows is not None:
+        X = X[match.rows]
+    return JoinedBags(
+        X.to_native(),
+        tables.target(number_bags),
+        match.only_in_instances,
+        match.only_in_bags,
+        match.rows,
+    )
+
+
+def find_contradictions(
+    instances: Any,
+    aggregates: Any,
+    *,
+    unmatched: Literal["error", "drop"] = "error",
+    **options: Any,
+) -> list[Contradiction]:
+    """List every bag for which the tables do not fit together.
+
+    Parameters
+    ----------
+    instances, aggregates, unmatched, **options
+        As for `bags_from_frame`.
+
+    Returns
+    -------
+    list of Contradiction
+        With the bag, the problem in words, the column that tells of it, the number there and the
+        number of the bag's rows in the instance table.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from unbag.bags.frames import find_contradictions
+    >>> people = pd.DataFrame({"district": ["north", "south", "north"], "age": [31, 64, 47]})
+    >>> results = pd.DataFrame({"district": ["south", "north"], "yes": [2, 1]})
+    >>> for found in find_contradictions(people, results, on="district", positives="yes"):
+    ...     print(found)
+    Contradiction(bag='south', problem='more positives than rows', column='yes', stated=2.0, rows=1)
+    """
+    found: list[Contradiction] = []
+    for check in match_tables(instances, aggregates, **options).checks(unmatched):
+        try:
+            check()
+        except ContradictionError as error:
+            found += error.contradictions
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class MatchedTables:
+    """Both tables, read and matched, but not yet checked against each other."""
+
+    instances: nw.DataFrame  # without its key
+    match: Match
+    keys: list[str]
+    columns: list[str]
+    values: NDArray[np.float64]  # of each matched bag: proportions, or counts
+    deviation: NDArray[np.float64] | None
+    are_counts: bool
+    size: tuple[str, NDArray[np.float64]] | None
+
+    def checks(self, unmatched: str) -> Iterator[Callable[[], None]]:
+        """Checks of one table against the other, each of which raises what it finds."""
+        match, deviation = self.match, self.deviation
+        yield lambda: check_matched(match, unmatched, self.keys)
+        if not len(match.ids):
+            return
+        if self.size is not None:
+            name, stated = self.size
+            yield lambda: check_sizes(stated, match, name)
+        exact = np.ones(len(self.values), bool) if deviation is None else is_exact(deviation)
+        check = check_counts if self.are_counts else check_proportions
+        yield lambda: check(self.values, match, self.columns, exact)
+
+    def target(self, number_bags: bool) -> NDArray[np.void]:
+        """Target of every instance, its bag named by a number or by its key."""
+        match, values, deviation = self.match, self.values, self.deviation
+        if self.are_counts:
+            values = values / match.sizes[:, None]
+            deviation = None if deviation is None else deviation / match.sizes[:, None]
+        shape = (-1,) if len(self.columns) == 1 else values.shape
+        per_bag = bag_target(
+            np.arange(len(match.ids)) if number_bags else match.ids,
+            values.reshape(shape),
+            noise=None if deviation is None else deviation.reshape(shape),
+        )
+        y = per_bag[match.codes]
+        y["size"] = match.sizes[match.codes]
+        return y
+
+
+def match_tables(
+    instances: Any,
+    aggregates: Any,
+    *,
+    on: Any,
+    proportion: Any = None,
+    positives: Any = None,
+    size: str | None = None,
+    noise: Any = None,
+) -> MatchedTables:
+    """Read both tables and match their keys, without a look at whether they agree."""
+    if (proportion is None) == (positives is None):
+        raise ValueError("Give either proportion or positives, and not both.")
+    instance_table = _as_table(instances, "instances", INSTANCES)
+    bag_table = _as_table(aggregates, "aggregates", BAGS)
+    keys = as_column_names(on, "on")
+    given = "proportion" if positives is None else "positives"
+    columns = as_column_names(proportion if positives is None else positives, given)
+    if len(columns) == 1 and not isinstance(proportion or positives, str):
+        raise ValueError(f"{given} must be one column name, or a list of one name per class.")
+    _check_columns(instance_table, keys, INSTANCES)
+    noise_columns = _noise_columns(noise, columns)
+    known = [*keys, *columns, *([] if size is None else [size]), *noise_columns]
+    _check_columns(bag_table, known, BAGS)
+    if len(instance_table.columns) == len(keys):
+        raise ValueError(f"The {INSTANCES} has no column besides its key, so there is no X.")
+
+    match = match_bags(instance_table, bag_table, keys)
+
+    def read(names: list[str]) -> NDArray[np.float64]:
+        return np.column_stack([_numbers(bag_table, name)[match.bag_rows] for name in names])
+
+    values, deviation = read(columns), None
+    if noise_columns:
+        deviation = np.broadcast_to(read(noise_columns), values.shape)
+    elif noise is not None:
+        deviation = np.full(values.shape, noise, dtype=float)
+    return MatchedTables(
+        instance_table.drop(*keys),
+        match,
+        keys,
+        columns,
+        values,
+        deviation,
+        positives is not None,
+        None if size is None else (size, read([size])[:, 0]),
+    )
+
+
+def _as_table(data: Any, parameter: str, table: str) -> nw.DataFrame:
+    try:
+        frame = nw.from_native(data, eager_only=True)
+    except TypeError:
+        hint = " (collect it first)" if hasattr(data, "collect") else ""
+        raise TypeError(
+            f"{parameter} must be a data frame, such as one of pandas or polars, not "
+            f"{type(data).__name__}{hint}."
+        ) from None
+    except ValueError as error:
+        # two columns of one name, for one
+        raise ValueError(f"Cannot read the {table}: {' '.join(str(error).split())}.") from None
+    if len(frame) == 0:
+        raise ValueError(f"The {table} has no rows.")
+    return frame
+
+
+def as_column_names(names: Any, parameter: str) -> list[str]:
+    """Read one column name, or several that differ, as a list."""
+    listed = [names] if isinstance(names, str) else names
+    if (
+        not isinstance(listed, Iterable)
+        or not (listed := list(listed))
+        or not all(isinstance(name, str) for name in listed)
+    ):
+        raise ValueError(f"{parameter} must be a column name or a list of them, not {names!r}.")
+    if len(set(listed)) < len(listed):
+        twice = next(name for name in listed if listed.count(name) > 1)
+        raise ValueError(f"{parameter} names column {twice!r} twice.")
+    return listed
+
+
+def _noise_columns(noise: Any, columns: list[str]) -> list[str]:
+    """Names of the columns that hold the noise; none if it is a number."""
+    if noise is None or isinstance(noise, numbers.Real):
+        return []
+    if not isinstance(noise, str) and len(noise) != len(columns):
+        raise ValueError(
+            f"noise must be a number, one column name, or a list of {len(columns)} for as many "
+            f"columns of proportions or counts, not {noise!r}."
+        )
+    return as_column_names(noise, "noise")
+
+
+def _check_columns(frame: nw.DataFrame, names: Iterable[Any], table: str) -> None:
+    # a pandas column may be named by anything
+    present = [column for column in frame.columns if isinstance(column, str)]
+    for name in names:
+        if name in present:
+            continue
+        close = difflib.get_close_matches(str(name), present, n=3)
+        hint = (
+            f"did you mean {quoted(close, ' or ')}?"
+            if close
+            else f"it has {listed([repr(column) for column in frame.columns])}."
+        )
+        raise ValueError(f"The {table} has no column {name!r}; {hint}")
+
+
+def _numbers(frame: nw.DataFrame, name: str) -> NDArray[np.float64]:
+    """Read a column as floats, NaN where a value is missing."""
+    column = frame[name]
+    if column.dtype.is_numeric():
+        return column.cast(nw.Float64).to_numpy().astype(float)
+    # columns of Python objects, and columns without any value
+    numeric = np.full(len(column), np.nan)
+    present = ~column.is_null().to_numpy().astype(bool)
+    values = column.filter(present.tolist()).to_list()
+    if all(isinstance(v, numbers.Number) and not isinstance(v, bool) for v in values):
+        numeric[present] = values
+        return numeric
+    raise ValueError(f"Column {name!r} of the {BAGS} holds {column.dtype}, not numbers.")

@@ -1,0 +1,369 @@
+"""The structured target `y`: a bag id per row and the class proportions of its bag.
+
+`bag_target` makes it from whatever form the user has: proportions or counts, per row or per bag,
+with or without some known labels. `unbag.bags.bags.check_bag_target` reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unbag.bags.bags import bag_name, check_constant, check_noise, check_shares, is_exact
+
+
+def bag_target(
+    bag: ArrayLike,
+    proportion: Any = None,
+    *,
+    counts: Any = None,
+    labels: ArrayLike | None = None,
+    noise: Any = None,
+) -> NDArray[np.void]:
+    """Make the target `y` that every estimator of this package is fitted to.
+
+    Parameters
+    ----------
+    bag : array-like of shape (n_instances,)
+        The bag of each instance: integers or strings, in any order, with any gaps. May be
+        missing (None or NaN) for rows whose label is known.
+    proportion : array-like, mapping or Series
+        Share of the positive class: one value per instance (equal within a bag), or one per bag
+        as a mapping or a Series indexed by bag. For more than two classes, one column or one
+        sequence entry per class.
+    counts : array-like, mapping or Series
+        Instead of ``proportion``: the number of positive instances in each bag (or, with several
+        columns, of instances of every class).
+    labels : array-like of shape (n_instances,), optional
+        Known labels as class numbers 0, 1, ..., missing (None or NaN) where unknown. These rows
+        leave their bag, whose proportion is then that of its other rows, and count as pure
+        bags of one instance.
+    noise : number, array-like, mapping or Series, optional
+        Standard deviation of the noise that was added to the proportions or counts, for instance
+        to protect privacy: of the shares if ``proportion`` is given, of the counts if ``counts``
+        are (Laplace noise of scale b has √2·b). One number for all bags, or one per instance or
+        per bag in the same forms as ``proportion``. Noisy shares may lie outside [0, 1], and
+        must not be clipped, which would bias them. With one column per class, noise may be given
+        per class as well; it is taken to be independent between classes, and shares that do not
+        sum to one are corrected in proportion to the variance of their noise.
+
+    Returns
+    -------
+    y : structured ndarray of shape (n_instances,)
+        With the fields ``bag``, ``proportion`` and ``size`` (the rows of the whole bag, so that
+        a bag cut to pieces is noticed), and ``noise`` (the standard deviation of the shares) if
+        it was given. Read the fields by name.
+
+    Examples
+    --------
+    >>> from unbag import bag_target
+    >>> y = bag_target(["north", "south", "north"], {"north": 0.5, "south": 1.0})
+    >>> y["proportion"]
+    array([0.5, 1. , 0.5])
+    >>> bag_target([7, 7, 9, 9], counts={7: 1, 9: 2})["proportion"]
+    array([0.5, 0.5, 1. , 1. ])
+
+    Counts published with Gaussian noise of standard deviation 0.5:
+
+    >>> y = bag_target([7, 7, 9, 9], counts={7: 0.6, 9: 2.2}, noise=0.5)
+    >>> y["proportion"]
+    array([0.3, 0.3, 1.1, 1.1])
+    >>> y["noise"]
+    array([0.25, 0.25, 0.25, 0.25])
+    """
+    known = None if labels is None else read_labels(labels)
+    values = _as_ids(bag)
+    if known is not None and len(known) != len(values):
+        raise ValueError(f"There are {len(values)} bag ids but {len(known)} labels.")
+    codes, ids = _encode_bag_ids(values, None if known is None else known >= 0)
+    if (proportion is None) == (counts is None):
+        raise ValueError("Give either proportion or counts, and not both.")
+    sizes = np.bincount(codes[codes >= 0], minlength=len(ids))
+    if counts is None:
+        shares = _per_bag(proportion, codes, ids, "proportion")
+        deviation = _noise_per_bag(noise, shares, codes, ids)
+    else:
+        numbers = _per_bag(counts, codes, ids, "counts")
+        deviation = _noise_per_bag(noise, numbers, codes, ids)
+        _check_counts(numbers, sizes, ids, deviation)
+        size = sizes.reshape(-1, *[1] * (numbers.ndim - 1))
+        shares = numbers / size
+        deviation = None if deviation is None else deviation / size
+    shares = check_shares(shares, ids, deviation)
+    if known is not None:
+        return _with_labels(codes, ids, sizes, shares, known, deviation)
+    return _fill_target(
+        ids[codes], shares[codes], sizes[codes], None if deviation is None else deviation[codes]
+    )
+
+
+def _fill_target(
+    bag: NDArray[Any],
+    proportion: NDArray[np.float64],
+    size: NDArray[np.int64],
+    noise: NDArray[np.float64] | None,
+) -> NDArray[np.void]:
+    shape = proportion.shape[1:]
+    fields = [("bag", bag.dtype), ("proportion", float, shape), ("size", np.int64)]
+    if noise is not None:
+        fields.append(("noise", float, shape))
+    y = np.empty(len(bag), dtype=fields)
+    y["bag"], y["proportion"], y["size"] = bag, proportion, size
+    if noise is not None:
+        y["noise"] = noise
+    return y
+
+
+def _is_missing(value: Any) -> bool:
+    if value is None:
+        return True
+    equal = value == value
+    # pandas' NA compares to NA, which is neither true nor false
+    return not equal if isinstance(equal, bool | np.bool_) else True
+
+
+def _as_ids(bag: ArrayLike) -> NDArray[Any]:
+    values = np.asarray(bag)
+    if values.ndim != 1 or len(values) == 0:
+        raise ValueError(f"bag must hold one id per instance; its shape is {values.shape}.")
+    if values.dtype.kind == "T" or (values.dtype.kind == "U" and not hasattr(bag, "dtype")):
+        # NumPy writes the NaN or the 1 in a list of strings as text
+        return np.asarray(bag, dtype=object)
+    if values.dtype.kind == "M":
+        # nanoseconds would come out of tolist as plain integers
+        micro = values.astype("datetime64[us]")
+        return micro if ((micro == values) | np.isnat(values)).all() else values
+    return values
+
+
+def _encode_bag_ids(
+    values: NDArray[Any], may_miss: NDArray[np.bool_] | None
+) -> tuple[NDArray[np.intp], NDArray[Any]]:
+    """Number the bags 0, 1, ... in the order of their ids; −1 where the id is missing."""
+    missing = np.zeros(len(values), dtype=bool)
+    if values.dtype.kind == "O":
+        missing = np.fromiter((_is_missing(v) for v in values), bool, len(values))
+    elif values.dtype.kind == "f":
+        missing = np.isnan(values)
+    elif values.dtype.kind == "M":
+        missing = np.isnat(values)
+    unexcused = missing if may_miss is None else missing & ~may_miss
+    if unexcused.any():
+        raise ValueError(
+            f"Row {int(unexcused.argmax())} has no bag id; only labelled rows may lack one."
+        )
+    present = values[~missing]
+    if present.dtype.kind == "O":
+        if all(isinstance(v, str) for v in present):
+            present = present.astype(str)
+        elif all(isinstance(v, int | np.integer) for v in present):
+            present = present.astype(np.int64)
+        else:
+            raise ValueError("Bag ids must be all integers or all strings.")
+    elif present.dtype.kind == "f":
+        if not (np.isfinite(present) & (present == np.round(present))).all():
+            raise ValueError("Bag ids must be integers or strings, not fractions.")
+        present = present.astype(np.int64)
+    elif present.dtype.kind == "b":
+        present = present.astype(np.int64)
+    elif present.dtype.kind not in "iuUSM":
+        raise ValueError(f"Bag ids must be integers or strings, not {present.dtype}.")
+    ids, inverse = np.unique(present, return_inverse=True)
+    codes = np.full(len(values), -1, dtype=np.intp)
+    codes[~missing] = inverse
+    return codes, ids
+
+
+def _per_bag(
+    given: Any, codes: NDArray[np.intp], ids: NDArray[Any], what: str
+) -> NDArray[np.float64]:
+    """One entry (a number, or one per class) for every bag, from whichever form was given."""
+    n_rows = len(codes)
+    has_index = hasattr(given, "to_dict") and hasattr(given, "index")
+    if has_index:
+        _check_unambiguous(given, codes, ids, what)
+    if has_index and len(given) != n_rows:
+        if not given.index.is_unique:
+            twice = given.index[given.index.duplicated()][0]
+            raise ValueError(f"The {what} of bag {bag_name(twice)} is given twice.")
+        given = dict(zip(given.index.tolist(), given.to_numpy(), strict=True))
+    if isinstance(given, Mapping):
+        absent = [i for i in ids.tolist() if i not in given]
+        if absent:
+            raise ValueError(f"Bag {absent[0]!r} has instances but no {what}.")
+        return _as_numbers([given[i] for i in ids.tolist()], what)
+    values = _as_numbers(given, what)
+    if values.ndim == 0 or len(values) != n_rows:
+        n_given = 1 if values.ndim == 0 else len(values)
+        raise ValueError(
+            f"There are {n_rows} bag ids but {n_given} values of {what}; give one per instance, "
+            "or one per bag as a mapping or Series."
+        )
+    rows = np.flatnonzero(codes >= 0)
+    first = np.empty(len(ids), dtype=np.intp)
+    first[codes[rows[::-1]]] = rows[::-1]
+    check_constant(values[rows], values[first], codes[rows], ids, what)
+    return values[first]
+
+
+def _check_unambiguous(series: Any, codes: NDArray[np.intp], ids: NDArray[Any], what: str) -> None:
+    """Refuse a Series that could be meant per row and per bag, where the two differ."""
+    if len(series) != len(codes) or len(ids) != len(codes) or not series.index.is_unique:
+        return
+    by_bag = dict(zip(series.index.tolist(), series.to_numpy(), strict=True))
+    names = ids[codes].tolist()
+    if all(name in by_bag for name in names) and not np.array_equal(
+        _as_numbers([by_bag[name] for name in names], what), _as_numbers(series, what)
+    ):
+        raise ValueError(
+            f"The {what} Series is as long as there are rows, each its own bag, and could be meant "
+            "in the order of the rows or by its index; give an array or a mapping instead."
+        )
+
+
+def _as_numbers(values: Any, what: str) -> NDArray[np.float64]:
+    try:
+        return np.asarray(values, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"The {what} values must be numbers: {error}.") from None
+
+
+def _noise_per_bag(
+    noise: Any, values: NDArray[np.float64], codes: NDArray[np.intp], ids: NDArray[Any]
+) -> NDArray[np.float64] | None:
+    """Standard deviation of the noise in the values of each bag, in the shape of these."""
+    if noise is None:
+        return None
+    if isinstance(noise, Real):
+        deviation = np.full(len(ids), noise, dtype=float)
+    else:
+        deviation = _per_bag(noise, codes, ids, "noise")
+    check_noise(deviation, ids)
+    if deviation.ndim < values.ndim:
+        deviation = np.repeat(deviation[:, None], values.shape[1], axis=1)
+    if deviation.shape != values.shape:
+        raise ValueError(
+            "noise must hold one number per bag, or one for each class that has a column; it is "
+            f"of shape {deviation.shape[1:]} where a bag's proportion or counts are of shape "
+            f"{values.shape[1:]}."
+        )
+    return deviation
+
+
+def _check_counts(
+    counts: NDArray[np.float64],
+    sizes: NDArray[np.int64],
+    ids: NDArray[Any],
+    noise: NDArray[np.float64] | None,
+) -> None:
+    total = counts if counts.ndim == 1 else counts.sum(axis=1)
+    exact = np.ones(len(ids), dtype=bool) if noise is None else is_exact(noise)
+    wrong = ~np.isfinite(total) | ((counts.reshape(len(ids), -1) < 0).any(axis=1) & exact)
+    if wrong.any():
+        unless = "finite and not negative" if exact[wrong][0] else "finite"
+        raise ValueError(f"The counts of bag {bag_name(ids[wrong][0])} must be {unless}.")
+    wrong = (total > sizes if counts.ndim == 1 else total != sizes) & exact
+    if wrong.any():
+        bag = int(wrong.argmax())
+        positives = "positives" if counts.ndim == 1 else "counted instances"
+        raise ValueError(
+            f"Bag {bag_name(ids[bag])} has {total[bag]:g} {positives} but {sizes[bag]} instances."
+        )
+
+
+def read_labels(labels: ArrayLike) -> NDArray[np.int64]:
+    """Read class numbers, −1 where the label is missing."""
+    values = np.asarray(labels)
+    if values.ndim != 1:
+        raise ValueError(f"labels must hold one entry per instance; the shape is {values.shape}.")
+    if values.dtype.kind == "O":
+        values = np.array([np.nan if _is_missing(v) else v for v in values])
+    if values.dtype.kind not in "biuf":
+        raise ValueError("labels must be class numbers 0, 1, ... or missing.")
+    missing = np.isnan(values.astype(float))
+    numbers = np.where(missing, -1, values.astype(float))
+    wrong = ~missing & ((numbers < 0) | (numbers != np.round(numbers)) | np.isinf(numbers))
+    if wrong.any():
+        raise ValueError(
+            f"Label {values[wrong][0]} is no class number: use 0, 1, ... and NaN for unknown."
+        )
+    return numbers.astype(np.int64)
+
+
+def _with_labels(
+    codes: NDArray[np.intp],
+    ids: NDArray[Any],
+    sizes: NDArray[np.int64],
+    shares: NDArray[np.float64],
+    known: NDArray[np.int64],
+    noise: NDArray[np.float64] | None,
+) -> NDArray[np.void]:
+    """Take the rows of known label out of their bags, as pure bags of one row each.
+
+    The noise in the number of instances stays what it was, and so grows as a share of the rest.
+    """
+    n_classes = 2 if shares.ndim == 1 else shares.shape[1]
+    if known.max() >= n_classes:
+        raise ValueError(f"Label {known.max()} does not fit proportions of {n_classes} classes.")
+    per_class = np.column_stack([1 - shares, shares]) if shares.ndim == 1 else shares.copy()
+    labelled = known >= 0
+    inside = labelled & (codes >= 0)
+    taken = np.zeros((len(ids), n_classes))
+    np.add.at(taken, (codes[inside], known[inside]), 1)
+    left = sizes - taken.sum(axis=1)
+    held = per_class * sizes[:, None]
+    whole = np.round(held)
+    held = np.where(np.abs(held - whole) < 1e-9 * sizes[:, None], whole, held)
+    rest = held - taken
+    exact = np.ones(len(ids), dtype=bool) if noise is None else is_exact(noise)
+    # a share rounded in print is off by less than half an instance
+    wrong = (rest < -0.5).any(axis=1) & exact
+    if wrong.any():
+        bag = int(wrong.argmax())
+        raise ValueError(
+            f"The labels of bag {bag_name(ids[bag])} contradict its proportion: more rows of one "
+            "class are labelled than it can hold."
+        )
+    rest[exact] = np.clip(rest[exact], 0, None)
+    touched = (left < sizes) & (left > 0)
+    per_class[touched] = rest[touched] / rest[touched].sum(axis=1, keepdims=True)
+    proportion = np.eye(n_classes)[known]
+    proportion[~labelled] = per_class[codes[~labelled]]
+    if shares.ndim == 1:
+        proportion = proportion[:, 1]
+    size = np.ones(len(codes), dtype=np.int64)
+    size[~labelled] = left[codes[~labelled]]
+    own_ids = _own_ids(codes, ids, labelled)
+    if noise is None:
+        return _fill_target(own_ids, proportion, size, None)
+    deviation = np.zeros_like(proportion)
+    growth = (sizes / np.maximum(left, 1)).reshape(-1, *[1] * (noise.ndim - 1))
+    deviation[~labelled] = (noise * growth)[codes[~labelled]]
+    return _fill_target(own_ids, proportion, size, deviation)
+
+
+def _own_ids(
+    codes: NDArray[np.intp], ids: NDArray[Any], labelled: NDArray[np.bool_]
+) -> NDArray[Any]:
+    """Bag ids with a new one for every labelled row."""
+    number = np.flatnonzero(labelled)
+    if ids.dtype.kind == "M":
+        ids = ids.astype(str)
+    if ids.dtype.kind in "iu":
+        start = int(ids.max()) + 1
+        stop = start + len(number)
+        new = np.arange(start, stop, dtype=np.int64 if stop < 2**63 else np.uint64)
+        ids = ids.astype(new.dtype)
+    else:
+        prefix = "labelled row "
+        while any(str(i).startswith(prefix) for i in ids):
+            prefix = "_" + prefix
+        new = np.array([f"{prefix}{i}" for i in number])
+    bag = np.empty(len(codes), dtype=np.result_type(ids.dtype, new.dtype))
+    bag[~labelled] = ids[codes[~labelled]]
+    bag[labelled] = new
+    return bag

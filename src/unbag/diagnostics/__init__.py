@@ -1,0 +1,14 @@
+"""What bags are worth, which world they live in, and what a model leaves unexplained."""
+
+from unbag.diagnostics.assumption import AssumptionTest, assumption_test
+from unbag.diagnostics.bag_effects import BagEffect, estimate_bag_effect
+from unbag.diagnostics.information import BagInformation, bag_information
+
+__all__ = [
+    "AssumptionTest",
+    "BagEffect",
+    "BagInformation",
+    "assumption_test",
+    "bag_information",
+    "estimate_bag_effect",
+]

@@ -1,0 +1,414 @@
+"""A test of an assumption: given its class, an instance is distributed alike in every bag.
+
+The statistics of one column are in `unbag.diagnostics.lack_of_fit`; here columns and groups of bags
+are checked, p-values of all columns and bags adjusted to each other, and the finding put into
+words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, Literal
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from unbag._text import listing, p_text
+from unbag.bags.bags import SAME_PROPORTION, Bags, bag_name, check_bag_target
+from unbag.diagnostics.lack_of_fit import LackOfFit, Moments, Plane
+from unbag.weights.decontamination import check_contrast
+
+Array = NDArray[np.float64]
+
+_LISTED = 5
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AssumptionTest:
+    """What `assumption_test` found; printing it shows the tables.
+
+    Attributes
+    ----------
+    p_value : float
+        The smallest adjusted p-value in the two tables.
+    reject : bool
+        Whether it is at most ``level``.
+    level : float
+        Chance of a false alarm, over all features and bags together.
+    features : dict of arrays
+        In the order of the columns: ``feature``, ``statistic`` (lack of fit, on average about
+        ``df`` or less if the assumption holds), ``df``, ``p_value``, ``adjusted_p_value`` and
+        ``detectable_drift``: how far, in standard deviations within a class, the means of bags
+        must typically drift to be noticed in four of five cases. NaN for skipped columns.
+    bags : dict of arrays
+        Worst first: ``bag``, ``size``, ``feature`` (in which it stands out most), ``z`` (how many
+        standard errors its mean is off there) and ``adjusted_p_value``.
+    summary : str
+        The finding in words.
+    notes : tuple of str
+        What was left out, and what to be wary of.
+    """
+
+    p_value: float
+    reject: bool
+    level: float
+    features: dict[str, NDArray[Any]]
+    bags: dict[str, NDArray[Any]]
+    summary: str
+    notes: tuple[str, ...]
+
+    @property
+    def worst_feature(self) -> str:
+        """The column that speaks most against the assumption: in its means, or by one bag."""
+        p, first = self.features["adjusted_p_value"], self.bags["adjusted_p_value"]
+        if len(first) and first[0] < np.nanmin(p):
+            return str(self.bags["feature"][0])
+        return str(self.features["feature"][int(np.nanargmin(self.features["p_value"]))])
+
+    @property
+    def brief(self) -> str:
+        """The finding in half a sentence."""
+        off = self.features["adjusted_p_value"] <= self.level
+        if not self.reject:
+            return f"bag means follow the proportions ({p_text(self.p_value)} at the least)"
+        if not off.any():
+            return f"means of single bags do not follow the proportions ({p_text(self.p_value)})"
+        worst = np.argsort(self.features["p_value"], kind="stable")[: off.sum()]
+        names = listing(self.features["feature"][worst], 3)
+        tested = np.isfinite(self.features["p_value"]).sum()
+        which = "" if tested == 1 else f" of {off.sum()} of {tested} ({names})"
+        return f"bag means{which} do not follow the proportions, {p_text(self.p_value)}"
+
+    def frame(self, table: Literal["features", "bags"] = "features") -> Any:
+        """Give one of the two tables as a pandas DataFrame."""
+        if table not in ("features", "bags"):
+            raise ValueError(f"table must be 'features' or 'bags', not {table!r}.")
+        try:
+            import pandas as pd
+        except ImportError:
+            raise ImportError(
+                "frame() needs pandas (pip install pandas); the attributes `features` and `bags` "
+                "hold the same tables as arrays."
+            ) from None
+        return pd.DataFrame(getattr(self, table))
+
+    def __str__(self) -> str:
+        worst = np.argsort(self.features["p_value"], kind="stable")[:_LISTED]
+        first = np.arange(min(_LISTED, len(self.bags["bag"])))
+        lines = [self.summary, *self.notes, "", *_table(self.features, worst)]
+        return "\n".join([*lines, "", *_table(self.bags, first)])
+
+    __repr__ = __str__
+
+
+def assumption_test(
+    X: Any,
+    y: Any,
+    *,
+    groups: ArrayLike | None = None,
+    feature_names: ArrayLike | None = None,
+    level: float = 0.05,
+) -> AssumptionTest:
+    """Test whether instances of a class are distributed alike in all bags.
+
+    Estimates without labels and the corrected risk rest on that. Each column of ``X`` is a
+    witness: if the means of bags do not follow the proportions, instances of one class differ from
+    bag to bag. The converse does not hold; a drift that leaves all tested means in place goes
+    unseen.
+
+    Parameters
+    ----------
+    X : array-like or data frame of shape (n_instances,) or (n_instances, n_features)
+        Scores of a classifier, or features as numbers without missing values. May be sparse.
+    y : structured array from `unbag.bag_target`
+        Proportions are taken for the exact shares in the bag, unless it says how uncertain
+        they are.
+    groups : array-like of shape (n_instances,), optional
+        Bags of different groups are not compared. Out-of-fold scores need this: those of each
+        fold come from another function, so give the number of the fold.
+    feature_names : sequence of str, optional
+        Names of the columns; by default those of the data frame, or 0, 1, ...
+    level : float, default=0.05
+        Chance of a false alarm, over all features and bags together.
+
+    Returns
+    -------
+    AssumptionTest
+
+    Notes
+    -----
+    Half of the level is for features (each one's lack of fit over all bags), half for single
+    bags; within either half Holm's correction keeps the chance of any false alarm.
+
+    A drift linear in the proportions cannot be seen as such. If the mean rank in bag i shifts by
+    a + bᵀγ_i, its mean is Σ_c γ_i[c] (θ_c + a + b_c): just what classes with other means would
+    give, and class means are not known. Only where such a line is so steep that the classes would
+    lie further apart than the values within bags do is it found out, and then a note says so.
+
+    Instances of a bag that are alike for reasons of their own (one household, one shift) make bag
+    means scatter as a drift does, and are found as well: with correlations of .005 to .05 in bags
+    of a hundred, in a fifth of cases to nearly all. Estimates by whole bags do not suffer from
+    that; the verdict of `unbag.metrics.evaluate` looks at more than this test.
+
+    Where several bags drift, they also pull at the line or plane that all bags are compared with.
+    The test as a whole does not suffer from that, but the bags it names may then be sound ones.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unbag import bag_target
+    >>> from unbag.diagnostics.assumption import assumption_test
+    >>> rng = np.random.default_rng(0)
+    >>> bag = np.repeat(np.arange(40), 50)
+    >>> positive = rng.uniform(size=2000) < np.linspace(0.1, 0.9, 40)[bag]
+    >>> y = bag_target(bag, counts=np.bincount(bag, positive)[bag])
+    >>> score = rng.normal(size=2000) + 2 * positive
+    >>> assumption_test(score, y).reject
+    False
+    >>> score[bag == 7] += 1
+    >>> found = assumption_test(score, y)
+    >>> found.reject, int(found.bags["bag"][0])
+    (True, 7)
+    """
+    if not 0 < level < 1:
+        raise ValueError(f"level must lie between 0 and 1, not be {level!r}.")
+    bags = check_bag_target(y)
+    names, columns = _check_columns(X, bags.n_instances, feature_names)
+    bags, planes, notes = _planes(bags, groups)
+    skipped, tables = [], _Tables(len(names), bags.n_bags)
+    for position, column in enumerate(columns):
+        values = _as_numbers(column, names[position])
+        found = [plane.test(values) for plane in planes]
+        if all(one is None for one in found):
+            skipped.append(str(names[position]))
+        else:
+            tables.add(position, planes, found, level / (2 * len(names)))
+    if len(skipped) == len(names):
+        raise ValueError("Every column is constant, so that there is nothing to test.")
+    if skipped:
+        notes.append(f"Constant and left out: {listing(skipped)}.")
+    return tables.result(names, bags, level, notes)
+
+
+class _Tables:
+    """Gathers what the columns say, so that no table of bags times columns is ever held."""
+
+    def __init__(self, n_features: int, n_bags: int) -> None:
+        self.numbers = np.full((4, n_features), np.nan)
+        self.steep = np.zeros(n_features, dtype=bool)
+        self.p_bag = np.full(n_bags, np.inf)
+        self.z = np.full(n_bags, np.nan)
+        self.worst = np.zeros(n_bags, dtype=np.intp)
+        self.tested = 0
+
+    def add(
+        self, position: int, planes: list[Plane], found: list[LackOfFit | None], level: float
+    ) -> None:
+        pairs = [(plane, one) for plane, one in zip(planes, found, strict=True) if one is not None]
+        refined = reduce(Moments.__add__, (one.refined for _, one in pairs))
+        plain = reduce(Moments.__add__, (one.plain for _, one in pairs))
+        information = sum(one.information for _, one in pairs)
+        df = sum(plane.df for plane, _ in pairs)
+        p, ratio = min((one.p_value(), one.ratio) for one in (refined, plain))
+        p_steep = min(1.0, len(pairs) * min(one.p_steep for _, one in pairs))
+        drift = np.sqrt(refined.noticed(level) / information)
+        self.numbers[:, position] = (df * ratio, df, min(p, p_steep), drift)
+        self.steep[position] = p_steep < p
+        self.tested += 1
+        for plane, one in pairs:
+            better = one.p_bag < self.p_bag[plane.members]
+            bags = np.arange(len(self.z))[plane.members][better]
+            self.p_bag[bags], self.z[bags] = one.p_bag[better], one.z[better]
+            self.worst[bags] = position
+
+    def result(
+        self, names: NDArray[Any], bags: Bags, level: float, notes: list[str]
+    ) -> AssumptionTest:
+        statistic, df, p, drift = self.numbers
+        features = {
+            "feature": names,
+            "statistic": statistic,
+            "df": df,
+            "p_value": p,
+            "adjusted_p_value": np.minimum(2 * _holm(p), 1.0),
+            "detectable_drift": drift,
+        }
+        judged = np.isfinite(self.p_bag)
+        adjusted = np.minimum(2 * _holm(np.where(judged, self.tested * self.p_bag, np.nan)), 1.0)
+        order = np.lexsort([-np.abs(self.z), self.p_bag])[: judged.sum()]
+        table = {
+            "bag": bags.ids[order],
+            "size": bags.sizes[order],
+            "feature": names[self.worst[order]],
+            "z": self.z[order],
+            "adjusted_p_value": adjusted[order],
+        }
+        steep = self.steep & (features["adjusted_p_value"] <= level)
+        if steep.any():
+            notes.append(
+                "Bag means follow the proportions more steeply than values within bags are apart, "
+                f"which a mixture of classes cannot do: {listing(list(names[steep]))}."
+            )
+        smallest = min(np.nanmin(features["adjusted_p_value"]), np.nanmin(adjusted))
+        return AssumptionTest(
+            p_value=float(smallest),
+            reject=bool(smallest <= level),
+            level=level,
+            features=features,
+            bags=table,
+            summary=_summary(features, table, level),
+            notes=tuple(notes),
+        )
+
+
+def _holm(p: Array) -> Array:
+    """Holm's adjusted p-values; NaN is no test."""
+    adjusted = np.full(len(p), np.nan)
+    order = np.argsort(p)[: np.isfinite(p).sum()]
+    factors = np.arange(len(order), 0, -1)
+    adjusted[order] = np.minimum(np.maximum.accumulate(factors * p[order]), 1.0)
+    return adjusted
+
+
+def _planes(bags: Bags, groups: ArrayLike | None) -> tuple[Bags, list[Plane], list[str]]:
+    """The groups of bags that can be tested, the bags as they are cut, and what to be wary of."""
+    if bags.n_bags <= bags.n_classes:
+        raise ValueError(
+            f"There are {bags.n_bags} bags of {bags.n_classes} classes; testing takes more bags "
+            "than classes, because a plane fits as many bags as there are classes."
+        )
+    notes: list[str] = []
+    if groups is None:
+        check_contrast(bags)
+        parts: list[Any] = [(None, bags, slice(None), slice(None))]
+    else:
+        bags, names, codes = _check_groups(bags, groups)
+        parts = []
+        for code, name in enumerate(names):
+            members = np.flatnonzero(codes == code)
+            part, rows = bags.take(members)
+            parts.append((name, part, rows, members))
+    planes, silent = [], []
+    for name, part, rows, members in parts:
+        enough = part.n_bags > part.n_classes and (part.sizes > 1).any()
+        spread = np.linalg.svd(part.proportions, compute_uv=False)
+        if enough and spread[-1] > SAME_PROPORTION * np.sqrt(part.n_bags):
+            planes.append(Plane(part, rows, members))
+        else:
+            silent.append(bag_name(name))
+    if not planes:
+        what = "No group has" if groups is not None else "There are not"
+        raise ValueError(
+            f"{what} more bags than classes, of proportions that tell the classes apart, and with "
+            "more than one row in some of them; nothing can be tested."
+        )
+    if silent:
+        notes.append(f"Groups of too few or too similar bags say nothing: {listing(silent)}.")
+    return bags, planes, notes
+
+
+def _check_groups(bags: Bags, groups: ArrayLike) -> tuple[Bags, NDArray[Any], NDArray[np.intp]]:
+    """The group of each bag; bags of labelled rows are cut where their rows' groups differ."""
+    labels = np.asarray(groups)
+    if labels.shape != (bags.n_instances,):
+        raise ValueError(
+            f"groups must hold one label for each of the {bags.n_instances} instances; its shape "
+            f"is {labels.shape}."
+        )
+    names, codes = np.unique(labels, return_inverse=True)
+    pieces, first = bags.divide(codes)
+    cut = np.flatnonzero(~bags.labelled & (np.bincount(bags.index[first]) > 1))
+    if len(cut):
+        raise ValueError(
+            f"Bag {bag_name(bags.ids[cut[0]])} has instances in several groups; a proportion says "
+            "nothing about part of a bag."
+        )
+    return pieces, names, codes[first]
+
+
+def _check_columns(
+    X: Any, n_instances: int, feature_names: ArrayLike | None
+) -> tuple[NDArray[Any], Iterator[Any]]:
+    """Names of the columns, and the columns one by one."""
+    columns: Iterator[Any]
+    found: list[Any]
+    shape: tuple[int, ...]
+    given: Any = X
+    frame: Any = nw.from_native(X, eager_only=True, allow_series=True, pass_through=True)
+    if isinstance(frame, nw.Series):
+        shape, found, columns = frame.shape, [frame.name or "score"], iter([frame.to_numpy()])
+    elif isinstance(frame, nw.DataFrame):
+        shape, found = frame.shape, list(frame.columns)
+        columns = (frame[name].to_numpy() for name in frame.columns)
+    elif sparse.issparse(X):
+        by_column = sparse.csc_array(given)
+        shape = by_column.shape
+        found = list(range(shape[1]))
+        columns = (by_column[:, [j]].toarray()[:, 0] for j in found)
+    else:
+        values = np.asarray(X)
+        shape = values.shape
+        if values.ndim == 1:
+            found, columns = ["score"], iter([values])
+        else:
+            found, columns = list(range(shape[-1] if shape else 0)), iter(values.T)
+    if len(shape) not in (1, 2) or shape[0] != n_instances or not found:
+        raise ValueError(f"There are {n_instances} instances, but X has the shape {shape}.")
+    names = found if feature_names is None else list(np.asarray(feature_names).ravel())
+    if len(names) != len(found):
+        raise ValueError(f"X has {len(found)} columns, but there are {len(names)} feature_names.")
+    return np.array([str(name) for name in names], dtype=object), columns
+
+
+def _as_numbers(column: Any, name: str) -> Array:
+    try:
+        values = np.asarray(column, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(f"Column {name!r} does not hold numbers; encode it first.") from None
+    if not np.isfinite(values).all():
+        raise ValueError(
+            f"Column {name!r} has missing or infinite values; fill them or leave it out."
+        )
+    return values
+
+
+def _summary(features: dict[str, Any], bags: dict[str, Any], level: float) -> str:
+    tested = np.isfinite(features["p_value"])
+    p = features["adjusted_p_value"]
+    off = np.argsort(np.where(tested, p, np.inf), kind="stable")[: np.sum(p[tested] <= level)]
+    standing = bags["bag"][bags["adjusted_p_value"] <= level]
+    worst = [f"{features['feature'][j]} ({p_text(p[j])})" for j in off]
+    if len(off) == 0 and len(standing) == 0:
+        drift = np.median(features["detectable_drift"][tested])
+        return (
+            f"Nothing speaks against the assumption ({p_text(np.min(p[tested]))} at the least): "
+            f"bag means follow the proportions. Drifts of typically more than about {drift:.2g} "
+            "standard deviations in all bags would have been seen."
+        )
+    sentence = (
+        f"The bag means of {len(off)} of {tested.sum()} features do not follow the proportions: "
+        f"{listing(worst)}."
+        if len(off)
+        else "As a whole the bag means follow the proportions, but single bags do not."
+    )
+    if len(standing) == 0:
+        return sentence + " No single bag stands out."
+    named = listing([bag_name(bag) for bag in standing])
+    return sentence + f" Bags that stand out, the worst first: {named}."
+
+
+def _table(columns: dict[str, NDArray[Any]], rows: NDArray[np.intp]) -> list[str]:
+    """Lines of text, one for the names and one for each of some rows."""
+    cells = [
+        [name, *(f"{v:.4g}" if isinstance(v, float) else str(v) for v in values[rows])]
+        for name, values in columns.items()
+    ]
+    widths = [max(map(len, column)) for column in cells]
+    return [
+        "  ".join(c.rjust(w) for c, w in zip(line, widths, strict=True))
+        for line in zip(*cells, strict=True)
+    ]

@@ -1,0 +1,295 @@
+"""Bag effects: what bags differ by that their rows do not explain.
+
+Let γ_b be the share of a class in bag b and p̂_b the mean of its chances over the rows of b, by a
+model that did not see b. Three things can lie between them.
+
+- Chance: given the rows, γ_b varies around p̂_b with the variance v_b/n_b, v_b the mean of p(1 − p).
+- A slope. If rows keep their odds, γ_b is p̂_b on average. If classes keep their look, p̂_b moves by
+  s < 1 for every unit that γ_b does, s the difference of the mean chances of the classes, because
+  the rows of a bag tell its share only as well as they tell classes apart: γ_b − q = (p̂_b − q)/s.
+  (And the variance by chance is that of p̂_b given the labels, over s²: 1/s times the above, if
+  chances are calibrated.) Penalised models, whose chances are drawn towards q, have one as well.
+  The likelihood of the counts is right in both worlds: a slope β ≥ 1 of all bags is no effect.
+- The rest, an effect of the bag: τ² q(1 − q), beyond any slope and all chance.
+
+So, with d_b = (γ_b − q − β(p̂_b − q))²/q(1 − q) and e_b = β v_b/(n_b q(1 − q)),
+
+    τ² = Σ_b w_b² (d_b − e_b) / Σ_b w_b²,    w_b = 1/(e_b + τ²),
+
+where β is that of least squares with the weights w_b, and all of this is repeated until it agrees.
+For several classes d_b and e_b are the means over classes, Σ_c (...)_c / q_c / (C − 1). Known noise
+of the shares adds to e_b.
+
+**Which world?** The slope is a hint. Where rows keep their odds it is 1. Where classes keep their
+look, s is Var(p)/q(1 − q) if chances are calibrated, p̂_b varies by s² Var(γ) + s(1 − s) q(1 − q)/n,
+and least squares gives
+
+    β* = s Σ_b w_b (γ_b − q)² / Σ_b w_b [s² (γ_b − q)² + s(1 − s) q(1 − q)/n_b],
+
+near 1/s for large bags of different shares and 1 for shuffled ones, which tell nothing. Chances
+that are drawn towards q by a factor a have the slope 1/a in place of 1 in the one world, and in
+large bags 1/as in the other, while β* becomes 1/a²s: √β* lies between the two whatever a is, and
+that is where the line is drawn.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unbag.bags.bags import Bags
+from unbag.weights.decontamination import pooled_shares
+
+# The estimate settles within a few rounds; a variance changes by less than this share of chance.
+_ROUNDS = 50
+_SETTLED = 1e-6
+
+# Bags that an estimate, with its slope, takes at least.
+FEWEST_BAGS = 5
+
+# Half the width of a 95% interval, in standard errors.
+_NORMAL_95 = 1.959964
+
+# Variances below are rounding.
+_ROUNDING = 1e-12
+
+# Shares of classes that bags do not hold at all.
+_LEAST_SHARE = 1e-9
+
+# Slopes of the two worlds that are closer together tell nothing.
+_LEAST_CONTRAST = 1.05
+
+World = Literal["odds", "looks"]
+
+
+@dataclass(frozen=True)
+class BagEffect:
+    """Estimated variance of bag effects.
+
+    Attributes
+    ----------
+    variance : float
+        τ², as a share of q(1 − q).
+    low, high : float
+        Of a 95% interval.
+    slope : float
+        β: how much shares of bags differ for every unit that their mean chances do. 1 where rows
+        keep their odds, more where classes keep their look.
+    share : float
+        q, of the second class; of the largest one for several classes.
+    slope_error : float
+        Standard error of β.
+    slope_of_looks : float
+        β*, what β would be about if classes kept their look.
+    free_slope : float
+        β without the bound of 1: less where chances promise more than held-out bags keep.
+    """
+
+    variance: float
+    low: float
+    high: float
+    slope: float
+    share: float
+    slope_error: float = np.inf
+    slope_of_looks: float = np.nan
+    free_slope: float = np.nan
+
+    @property
+    def present(self) -> bool:
+        """Whether there is an effect beyond doubt: 0 lies below the interval."""
+        return self.low > _ROUNDING
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation of the shares of bags around what rows explain, in points."""
+        return self._points(self.variance)
+
+    @property
+    def world(self) -> World | None:
+        """Which world the slope hints at: rows keep their odds, or classes their look."""
+        if not self.slope_of_looks > _LEAST_CONTRAST:
+            return None
+        line, margin = np.sqrt(self.slope_of_looks), _NORMAL_95 * self.slope_error
+        if self.slope + margin < line:
+            return "odds"
+        return "looks" if self.slope - margin > line else None
+
+    @property
+    def leans_to_looks(self) -> bool:
+        """Whether to go by classes that keep their look: unless rows seem to keep their odds.
+
+        They seem to if β lies below √β* by a standard error.
+        """
+        return not self.slope + self.slope_error < np.sqrt(self.slope_of_looks)
+
+    @property
+    def hint(self) -> str:
+        """The same in words."""
+        if not np.isfinite(self.slope_error) or not np.isfinite(self.slope_of_looks):
+            return "There are too few bags, or features tell too little, for a hint what they are."
+        margin = f"{_NORMAL_95 * self.slope_error:.2f}"
+        found = (
+            "For every point by which bags differ in what features lead one to expect, they differ "
+            f"in fact by {self.slope:.2f} ± {margin}. "
+        )
+        if not self.slope_of_looks > _LEAST_CONTRAST:
+            return f"{found}That tells nothing: it would be about 1 for any bags as these."
+        found += (
+            "It would be 1 if bags differed in who is in them, and about "
+            f"{self.slope_of_looks:.2f} if they differed in how many of each class they hold"
+        )
+        if self.world is None:
+            return f"{found}: no hint which of the two it is."
+        told = {
+            "odds": "who is in them (rows that look the same have about the same odds everywhere). "
+            "Estimates without labels assume the other, and then come out too high.",
+            "looks": "how many of each class they hold (a class looks about the same everywhere).",
+        }
+        return f"{found}. A hint, no proof: bags differ in {told[self.world]}"
+
+    def _points(self, variance: float) -> float:
+        return float(100 * np.sqrt(variance * self.share * (1 - self.share)))
+
+    def __str__(self) -> str:
+        low, high = self._points(self.low), self._points(self.high)
+        if not np.isfinite(high):
+            return "there are too few bags to tell what features leave unexplained between them"
+        if not self.present:
+            return (
+                "features explain how bags differ, up to chance (a spread of up to "
+                f"±{high:.1f} points may be left)"
+            )
+        return (
+            f"features leave a spread of ±{self.spread:.1f} points between bags unexplained "
+            f"(95% interval: {low:.1f} to {high:.1f})"
+        )
+
+
+def estimate_bag_effect(bags: Bags, chances: NDArray[np.float64]) -> BagEffect:
+    """Estimate the variance of bag effects from chances of rows that the model did not see.
+
+    Parameters
+    ----------
+    bags : Bags
+    chances : ndarray of shape (n_classes, n_instances)
+        Class chances of each row at the shares of the classes in all bags together, by a model
+        that was trained without the row's bag.
+    """
+    return effect_of_means(bags, bags.means(chances).T, bags.means(chances * (1 - chances)).T)
+
+
+def effect_of_scores(
+    bags: Bags, scores: NDArray[np.float64], class_prior: NDArray[np.float64]
+) -> BagEffect:
+    """Estimate the same from log-odds, such as ``out_of_fold_scores_`` of a search.
+
+    Parameters
+    ----------
+    bags : Bags
+    scores : ndarray of shape (n_instances,) or (n_instances, n_classes)
+        By models that were trained without the row's bag.
+    class_prior : ndarray of shape (n_classes,)
+        The shares of the classes that the scores are for: ``class_prior_`` of the model.
+
+    Examples
+    --------
+    >>> from unbag import LinearMCMClassifierCV, check_bag_target
+    >>> from unbag.diagnostics.bag_effects import effect_of_scores
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> data = make_gaussian_bags(n_bags=60, bag_size=50, random_state=0)
+    >>> model = LinearMCMClassifierCV().fit(data.X, data.y)
+    >>> bags = check_bag_target(data.y)
+    >>> effect = effect_of_scores(bags, model.out_of_fold_scores_, model.class_prior_)
+    >>> effect.present, effect.world
+    (False, 'looks')
+    """
+    table = scores[:, None] * [0.0, 1.0] if scores.ndim == 1 else scores
+    shares = pooled_shares(bags, "instances", np.ones((1, bags.n_bags), dtype=bool))
+    table = table + np.log(np.maximum(shares, _LEAST_SHARE)) - np.log(class_prior)
+    powers = np.exp(table - table.max(axis=1, keepdims=True))
+    return estimate_bag_effect(bags, (powers / powers.sum(axis=1, keepdims=True)).T)
+
+
+def describe_effect(model: Any, bags: Bags) -> str | None:
+    """Say what a fitted model takes the effects of bags to be; None if it does not know of any.
+
+    Parameters
+    ----------
+    model : classifier
+        With ``bag_effect_``, and ``bag_effect_interval_`` if that was estimated.
+    bags : Bags
+        What it was fitted to.
+    """
+    variance = getattr(model, "bag_effect_", None)
+    if variance is None or getattr(model, "objective_", "likelihood") != "likelihood":
+        return None
+    low, high = getattr(model, "bag_effect_interval_", (np.nan, np.nan))
+    effect = BagEffect(variance, low, high, np.nan, _focus(bags.class_shares))
+    if not np.isnan(low):
+        return str(effect)
+    if variance == 0:
+        return "bags are taken to have no effect beyond their features"
+    return f"bags are taken to differ by ±{effect.spread:.1f} points beyond their features"
+
+
+def _focus(shares: NDArray[np.float64]) -> float:
+    """Share of the class whose points are told: the second of two, the largest of several."""
+    return float(shares[1] if len(shares) == 2 else shares.max())
+
+
+def effect_of_means(
+    bags: Bags, means: NDArray[np.float64], variances: NDArray[np.float64]
+) -> BagEffect:
+    """Estimate the same from the means of p and p(1 − p) over bags: (n_bags, n_classes)."""
+    used = ~bags.labelled
+    shares, sizes = bags.proportions[used], bags.sizes[used]
+    q = np.clip(bags.class_shares, 1e-6, None)
+    focus = _focus(q)
+    if len(sizes) < FEWEST_BAGS:
+        return BagEffect(0.0, 0.0, np.inf, 1.0, focus)
+    scale = np.sqrt(q * (len(q) - 1))
+    # as if all classes had variance one
+    centre = q
+    if bags.noise is not None:
+        # of noisy counts alone, the mean of chances is known less well than q
+        centre = sizes @ means[used] / sizes.sum()
+    apart, explained = (shares - q) / scale, (means[used] - centre) / scale
+    chance = (variances[used] / scale**2).sum(axis=1) / sizes
+    noise = np.zeros(len(sizes))
+    if bags.noise is not None:
+        noise = (np.einsum("bcc->bc", bags.noise[used]) / scale**2).sum(axis=1)
+    variance, slope = 0.0, 1.0
+    for _ in range(_ROUNDS):
+        weights = 1 / (slope * chance + noise + variance + _ROUNDING)
+        along = weights @ (explained**2).sum(axis=1)
+        slope = max(1.0, float(weights @ (apart * explained).sum(axis=1) / max(along, _ROUNDING)))
+        excess = ((apart - slope * explained) ** 2).sum(axis=1) - slope * chance - noise
+        new = max(0.0, float(weights**2 @ excess / (weights @ weights)))
+        settled = abs(new - variance) <= _SETTLED * (new + float(chance.mean()))
+        variance = new
+        if settled:
+            break
+    few = np.sqrt(len(sizes) / (len(sizes) - 2))
+    error = few * np.sqrt(weights**4 @ (excess - variance) ** 2) / (weights @ weights)
+    low, high = variance - _NORMAL_95 * error, variance + _NORMAL_95 * error
+    square = (explained**2).sum(axis=1)
+    free_slope = float(weights @ (apart * explained).sum(axis=1) / max(along, _ROUNDING))
+    pulls = (apart * explained).sum(axis=1) - free_slope * square
+    slope_error = few * np.sqrt(weights**2 @ pulls**2) / max(weights @ square, _ROUNDING)
+    # how well chances tell classes apart
+    told = 1 - float(np.average(chance * sizes, weights=sizes))
+    between = told * (weights @ ((apart**2).sum(axis=1) - noise))
+    around = told * between + told * (1 - told) * (weights @ (1 / sizes))
+    return BagEffect(
+        variance=variance,
+        low=float(max(low, 0.0)),
+        high=float(high),
+        slope=slope,
+        share=focus,
+        slope_error=float(slope_error),
+        slope_of_looks=float(between / around) if told > 0 and around > 0 else np.nan,
+        free_slope=free_slope,
+    )

@@ -1,0 +1,417 @@
+"""How much the bags are worth, counted in labelled rows.
+
+Let h be any statistic of an instance that varies by σ² inside every class. The decontamination
+weights W estimate its mean over class c, with draws N_i in bag i, up to a variance of
+
+    σ² S[c, c],    S = Σ_i W[i]ᵀ W[i] / N_i,
+
+where m labelled rows of that class would leave σ²/m. So the bags are worth 1/S[c, c] labelled
+rows of class c, *for its mean* and a statistic that varies alike in all classes. For the slope of a
+linear model they can be worth less (``docs/likelihood.md``). Without noise S = (GᵀNG)⁻¹ for the
+matrix G of proportions, and pure bags are worth the number of their rows.
+
+What a classifier needs are the differences between classes. With π the shares of the C classes
+among all n instances, the error in them is
+
+    Σ_c π_c (θ̂_c − Σ_k π_k θ̂_k)²  =  σ² Σ_i q_i,    q_i = Σ_c π_c (W[i,c] − Σ_k π_k W[i,k])² / N_i,
+
+on average, and would be σ² (C − 1)/n with labels. The ratio (C − 1)/(n Σ q_i) is the share of the
+labels' information that survives in the bags. For two classes it is
+
+    Σ_i n_i (γ_i − γ̄)² / (n γ̄ (1 − γ̄)):
+
+the variance of the proportions, as a part of the largest there can be. Bag i adds n_i (γ_i − γ̄)²
+to it, which is q_i / Σ q_i of the sum. So q_i / Σ q_i is called the share of bag i for any number
+of classes: shares are not negative and sum to one.
+
+With noise of covariance V_i in the proportions, N_i = 1/(1/n_i + 4v_i), v_i = trace(V_i)/2, as in
+`unbag.weights.decontamination.least_squares_weights`. That is right for a statistic between 0 and 1
+that varies by σ² = ¼ inside classes and whose class means lie so far apart that the noise does all
+the harm it can, v_i: a bag's mean then strays by ¼/n_i + v_i = ¼/N_i, and a labelled row by ¼. As
+the same noise is in W too, the count is a little high: in trials with bags of 30 by 1% for noise a
+sixth as large as the spread of the proportions, by 3 to 6% for a third, 15 to 20% for half of it.
+"""
+
+from __future__ import annotations
+
+import textwrap
+import warnings
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from unbag.bags.bags import BagModel, Bags, check_bag_target
+from unbag.weights.decontamination import decontamination_weights, precision
+from unbag.weights.merging import MERGERS
+
+Array = NDArray[np.float64]
+Table = dict[str, NDArray[Any]]
+
+# So many rows for a difference show classes one standard deviation apart, by a test of level 5%,
+# in four of five cases.
+_ROWS_TO_SEE_CLASSES = float(ndtri(0.975) + ndtri(0.8)) ** 2
+# Bags printed, and classes named one by one in the summary.
+_LISTED_BAGS = 5
+_LISTED_CLASSES = 3
+_WIDTH = 88
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BagInformation:
+    """What `bag_information` found; printing it shows the tables.
+
+    Attributes
+    ----------
+    n_bags, n_instances : int
+        Rows of known label are instances, but no bags.
+    classes : ndarray of shape (n_classes,)
+    labelled_rows : float
+        As many labelled rows, of the same mixture, would tell the classes apart as well:
+        ``share_of_labels`` times ``n_instances``.
+    share_of_labels : float
+        That, as a part of what labels of all instances would give; between 0 and 1.
+    rows_per_class : ndarray of shape (n_classes,)
+        As many labelled rows of each class would give its averages as precisely.
+    rows_for_difference : float or None
+        For two classes: one over the variance of the estimated difference between the class
+        means, of a statistic with unit variance inside classes. Labelled rows, m₀ of one class
+        and m₁ of the other, give m₀m₁/(m₀ + m₁).
+    pairing_share : float or None
+        Part of the information on that difference that is left if bags are paired as in the
+        paper (``weights="pairs"``); between 0 and 1. None for more than two classes, or noise.
+    merged : dict of str to float
+        The same for each way of merging bags, at its default size. Empty for more than two
+        classes, with noise, or if there are fewer than two bags.
+    by_bag : dict of arrays
+        The largest share first: ``bag``, ``size``, ``proportion`` (of the second class; one column
+        for each class if there are more) and ``share``, the part of the information that comes
+        from this bag. Shares sum to 1. Rows of known label make one entry for each class.
+    finer : dict of arrays
+        What to expect if every bag were cut at random into so many ``pieces`` of known
+        proportion, down to single rows: ``n_bags``, their ``mean_size``, ``rows of ...`` each
+        class, ``labelled_rows`` and ``share_of_labels``. The first line is what there is now.
+        Pieces whose mixtures differ by more than chance, such as districts, are worth more. Empty
+        with noise (that of smaller bags is not known), if ``bag_model="bags"`` (pieces of a
+        bag would not be independent), or if all rows are labelled.
+    summary : str
+        The finding in words.
+    warning : str or None
+        What was warned of, if the bags are worth too little.
+    """
+
+    n_bags: int
+    n_instances: int
+    classes: NDArray[Any]
+    labelled_rows: float
+    share_of_labels: float
+    rows_per_class: Array
+    rows_for_difference: float | None
+    pairing_share: float | None
+    merged: dict[str, float]
+    by_bag: Table
+    finer: Table
+    summary: str
+    warning: str | None
+
+    def frame(self, table: Literal["by_bag", "finer"] = "by_bag") -> Any:
+        """Give one of the two tables as a pandas DataFrame."""
+        if table not in ("by_bag", "finer"):
+            raise ValueError(f"table must be 'by_bag' or 'finer', not {table!r}.")
+        try:
+            import pandas as pd
+        except ImportError:
+            raise ImportError(
+                "frame() needs pandas (pip install pandas); the attributes `by_bag` and `finer` "
+                "hold the same tables as arrays."
+            ) from None
+        return pd.DataFrame(getattr(self, table))
+
+    def __str__(self) -> str:
+        words = [self.summary, *([self.warning] if self.warning else [])]
+        lines = [textwrap.fill(text, _WIDTH) for text in words]
+        lines += ["", "The most informative bags:", *_lines(self.by_bag, _LISTED_BAGS)]
+        if self.finer:
+            lines += ["", "If every bag were cut into pieces of known proportion:"]
+            lines += _lines(self.finer, None)
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def bag_information(y: Any, *, bag_model: BagModel = "instances") -> BagInformation:
+    """Tell how many labelled rows the bags are worth, which of them, and what finer ones would be.
+
+    Counted is what gives class means as precisely, of a statistic that varies alike in all classes.
+    Needs no features: what counts is how much the proportions differ between bags, and how many
+    instances these hold. Look at it before you train anything, or ask for more data.
+
+    Warns if labels of these instances would show classes that lie one standard deviation apart (by
+    a test of level 5%, in four of five cases) but the bags do not.
+
+    Parameters
+    ----------
+    y : structured array from `unbag.bag_target`, or plain labels
+        With noisy proportions the answer is for statistics between 0 and 1, such as predictions,
+        and is an estimate itself.
+    bag_model : {"instances", "bags"}
+        Whether the instances of a bag are independent given their classes, or may depend on
+        each other in any way, so that a bag counts once, however large. Rows of known label
+        count one by one in either case.
+
+    Returns
+    -------
+    information : BagInformation
+
+    Examples
+    --------
+    >>> from unbag import bag_target
+    >>> from unbag.diagnostics.information import bag_information
+    >>> bag = ["north"] * 4 + ["south"] * 4 + ["west"] * 8
+    >>> y = bag_target(bag, counts={"north": 0, "south": 2, "west": 7})
+    >>> print(bag_information(y))
+    These 3 bags of 16 instances in all are worth about 8.4 labelled rows for telling the
+    classes apart, 52% of what all labels would give. Class averages are known as well as
+    from about 4.6 labelled rows of class 0 and 6.4 of class 1. One of the bags carries 61%
+    of the information.
+    <BLANKLINE>
+    The most informative bags:
+      bag  size  proportion     share
+    north     4           0    0.6136
+     west     8       0.875    0.3788
+    south     4         0.5  0.007576
+    <BLANKLINE>
+    If every bag were cut into pieces of known proportion:
+    pieces  n_bags  mean_size  rows of 0  rows of 1  labelled_rows  share_of_labels
+         1       3      5.333      4.632      6.439          8.381           0.5238
+         2       6      2.667      5.319      7.224          10.24           0.6402
+         4      12      1.333      6.471      8.462          13.97            0.873
+         8      16          1          7          9             16                1
+    """
+    bags = check_bag_target(y)
+    W = decontamination_weights(bags, bag_model=bag_model)
+    draws = precision(bags, bag_model)
+    shares, n_instances, n_classes = bags.class_shares, bags.n_instances, bags.n_classes
+    if (shares == 0).any():
+        missing = bags.classes[int(shares.argmin())]
+        raise ValueError(
+            f"By the noisy proportions there are no instances of class {missing} at all, so that "
+            "its labels cannot be counted."
+        )
+    covariance = (W / draws[:, None]).T @ W
+    errors = (W - (W @ shares)[:, None]) ** 2 @ shares / draws
+    # noise can make bags look worth more than labels
+    share = min((n_classes - 1) / float(n_instances * errors.sum()), 1.0)
+    rows = np.minimum(1 / np.diag(covariance), n_instances * shares)
+    by_bag = errors / errors.sum()
+    warning = _warning(bags, covariance)
+    if warning is not None:
+        warnings.warn(warning, UserWarning, stacklevel=2)
+    comparable = n_classes == 2 and bags.noise is None
+    return BagInformation(
+        n_bags=int((~bags.labelled).sum()),
+        n_instances=n_instances,
+        classes=bags.classes,
+        labelled_rows=share * n_instances,
+        share_of_labels=share,
+        rows_per_class=rows,
+        rows_for_difference=share * n_instances * float(shares.prod()) if n_classes == 2 else None,
+        pairing_share=_pairing_share(bags, W, bag_model) if comparable else None,
+        merged=_merged(bags, bag_model) if comparable else {},
+        by_bag=_by_bag(bags, by_bag),
+        finer=_finer(bags) if bags.noise is None and bag_model == "instances" else {},
+        summary=_summary(bags, share, rows, by_bag, bag_model),
+        warning=warning,
+    )
+
+
+def _by_bag(bags: Bags, share: Array) -> Table:
+    order = np.argsort(-share, kind="stable")
+    table: Table = {"bag": bags.ids[order], "size": bags.sizes[order]}
+    if bags.n_classes == 2:
+        table["proportion"] = bags.proportions[order, 1]
+    else:
+        for name, column in zip(bags.classes, bags.proportions.T, strict=True):
+            table[f"proportion of {name}"] = column[order]
+    return table | {"share": share[order]}
+
+
+# --- other ways to use the same bags ------------------------------------------------------------
+
+
+def _pairing_share(bags: Bags, W: Array, bag_model: BagModel) -> float:
+    paired = decontamination_weights(bags, method="pairs", bag_model=bag_model)
+    draws = bags.draws(bag_model)
+    best, by_pairs = (np.sum((w[:, 1] - w[:, 0]) ** 2 / draws) for w in (W, paired))
+    return min(float(best / by_pairs), 1.0)
+
+
+def _merged(bags: Bags, bag_model: BagModel) -> dict[str, float]:
+    if np.sum(~bags.labelled) < 2:
+        return {}
+    draws = bags.draws(bag_model)
+    whole = _difference_information(bags.proportions[:, 1], draws)
+    left = {}
+    for name, merge in MERGERS.items():
+        merged = merge(bags, None)
+        # the mean over a large bag is Σ (n_i/n) m_i, which varies by Σ (n_i/n)² / N_i
+        variance = np.bincount(merged.group, bags.sizes**2.0 / draws) / merged.bags.sizes**2.0
+        large = _difference_information(merged.bags.proportions[:, 1], 1 / variance)
+        left[name] = min(large / whole, 1.0)
+    return left
+
+
+def _difference_information(proportion: Array, draws: Array) -> float:
+    """Σ N_i (γ_i − γ̄)²: one over the variance of the difference between two class means."""
+    return float(draws @ (proportion - np.average(proportion, weights=draws)) ** 2)
+
+
+# --- finer bags ---------------------------------------------------------------------------------
+
+
+def _finer(bags: Bags) -> Table:
+    """Expected information in bags cut at random into 1, 2, 4, ... pieces.
+
+    A piece of m of the n rows of a bag has proportions of mean γ and covariance
+    (diag(γ) − γγᵀ)/m · (n − m)/(n − 1), as without replacement. Summed over k pieces with
+    weights m, whatever their sizes are, the bag adds
+
+        n (γ − π)(γ − π)ᵀ + n (k − 1)/(n − 1) · (diag(γ) − γγᵀ)
+
+    to the centred information matrix on average, which is what labels add if k = n.
+    """
+    if bags.labelled.all():
+        return {}
+    sizes = np.where(bags.labelled, 1, bags.sizes)
+    largest = int(sizes.max())
+    levels = [*(2**j for j in range((largest - 1).bit_length())), largest]
+    G, n, shares = bags.proportions, bags.sizes[:, None], bags.class_shares
+    between = (n * (G - shares)).T @ (G - shares)
+    rows, share, n_bags = [], [], []
+    for level in levels:
+        pieces = np.minimum(level, sizes)
+        known = (pieces - 1) / np.maximum(sizes - 1, 1)
+        # the only row of a bag cannot be cut, but finer still means that its label is known
+        known[(sizes == 1) & (level > 1)] = 1
+        gain = n * known[:, None] * G
+        matrix = between + np.diag(gain.sum(axis=0)) - gain.T @ G
+        level_rows, level_share = _worth(matrix, shares, bags.n_instances)
+        rows.append(level_rows)
+        share.append(level_share)
+        n_bags.append(int(pieces[~bags.labelled].sum()))
+    table: Table = {
+        "pieces": np.array(levels),
+        "n_bags": np.array(n_bags),
+        "mean_size": bags.sizes[~bags.labelled].sum() / np.array(n_bags),
+    }
+    for name, column in zip(bags.classes, np.transpose(rows), strict=True):
+        table[f"rows of {name}"] = column
+    table["labelled_rows"] = np.array(share) * bags.n_instances
+    return table | {"share_of_labels": np.array(share)}
+
+
+def _worth(matrix: Array, shares: Array, n_instances: int) -> tuple[Array, float]:
+    """Rows for each class, and the share of labels, of a centred information matrix Z.
+
+    In units of what labels give, M = D^-½ Z D^-½ with D = n diag(π), which is zero along √π and
+    has eigenvalues between 0 and 1 across it. With M⁺ its pseudo-inverse, the mean of class c
+    varies by 1/n + M⁺[c,c]/(n π_c), and the share is (C − 1)/trace(M⁺).
+    """
+    root = np.sqrt(shares)
+    across = np.linalg.svd(root[None])[2][1:]
+    within = across @ (matrix / (n_instances * np.outer(root, root))) @ across.T
+    inverse = across.T @ np.linalg.inv(within) @ across
+    rows = n_instances / (1 + np.diag(inverse) / shares)
+    share = (len(shares) - 1) / float(np.trace(inverse))
+    return np.minimum(rows, n_instances * shares), min(share, 1.0)
+
+
+# --- words --------------------------------------------------------------------------------------
+
+
+def _warning(bags: Bags, covariance: Array) -> str | None:
+    """Say so if labels would show classes one standard deviation apart and the bags do not."""
+    variance = np.diag(covariance)[:, None] + np.diag(covariance) - 2 * covariance
+    np.fill_diagonal(variance, 0)
+    first, second = np.unravel_index(variance.argmax(), variance.shape)
+    counts = bags.n_instances * bags.class_shares[[first, second]]
+    if variance.max() * _ROWS_TO_SEE_CLASSES <= 1 or counts.prod() / counts.sum() < (
+        _ROWS_TO_SEE_CLASSES
+    ):
+        return None
+    share = bags.proportions[:, second]
+    mean = np.average(share, weights=bags.sizes)
+    spread = np.sqrt(np.average((share - mean) ** 2, weights=bags.sizes))
+    return (
+        "These bags tell little about single instances: even if the classes "
+        f"{bags.classes[first]} and {bags.classes[second]} were a whole standard deviation apart, "
+        "averages estimated from the bags would often not show it. It takes more bags, or "
+        f"proportions that vary more (now by ±{spread:.2g} around {mean:.2g})."
+    )
+
+
+def _summary(bags: Bags, share: float, rows: Array, by_bag: Array, bag_model: BagModel) -> str:
+    n_bags, n_labelled = int((~bags.labelled).sum()), int(bags.sizes[bags.labelled].sum())
+    if n_bags == 0:
+        return f"All {n_labelled:,} rows are labelled, so that nothing is lost to bags."
+    what = f"these {n_bags:,} bags" if n_bags > 1 else "this bag"
+    if n_labelled:
+        what += f" and {n_labelled:,} labelled row{'s' * (n_labelled > 1)}"
+    if bag_model == "bags":
+        what = f"if a bag counts once, however large, {what}"
+    sentences = [
+        f"{what[0].upper()}{what[1:]} of {bags.n_instances:,} instances in all are worth about "
+        f"{_about(share * bags.n_instances)} labelled rows for telling the classes apart, "
+        f"{_percent(share)} of what all labels would give.",
+        f"Class averages are known as well as from about {_by_class(bags.classes, rows)}.",
+    ]
+    if n_labelled:
+        labelled = _percent(by_bag[bags.labelled].sum())
+        sentences.append(f"{labelled} of the information is in the labelled rows.")
+    elif n_bags > 2:
+        carried = np.cumsum(np.sort(by_bag)[::-1])
+        many = int(np.searchsorted(carried, 0.5 - 1e-9)) + 1
+        most = (
+            f"{many:,} of the bags carry half"
+            if many > 1
+            else (f"One of the bags carries {_percent(carried[0])}")
+        )
+        sentences.append(f"{most} of the information.")
+    return " ".join(sentences)
+
+
+def _by_class(classes: NDArray[Any], rows: NDArray[Any]) -> str:
+    numbers = [_about(m) for m in rows]
+    if len(classes) > _LISTED_CLASSES:
+        low, high = int(np.argmin(rows)), int(np.argmax(rows))
+        return (
+            f"{numbers[low]} (class {classes[low]}) to {numbers[high]} (class {classes[high]}) "
+            "labelled rows"
+        )
+    listed = [f"{m} of class {name}" for m, name in zip(numbers, classes, strict=True)]
+    listed[0] = f"{numbers[0]} labelled rows of class {classes[0]}"
+    return ", ".join(listed[:-1]) + " and " + listed[-1]
+
+
+def _about(number: float) -> str:
+    """Three digits are enough, and two below ten."""
+    return f"{float(f'{number:.3g}'):,.0f}" if number >= 10 else f"{number:.2g}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f}%" if share >= 0.01 else f"{100 * share:.2g}%"
+
+
+def _lines(table: Table, limit: int | None) -> list[str]:
+    """Lines of text, one for the names and one for each row."""
+    cells = [[name, *(_cell(value) for value in column[:limit])] for name, column in table.items()]
+    padded = [[cell.rjust(max(map(len, column))) for cell in column] for column in cells]
+    return ["  ".join(row) for row in zip(*padded, strict=True)]
+
+
+def _cell(value: Any) -> str:
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:.4g}" if abs(value) < 1000 else f"{value:.0f}"

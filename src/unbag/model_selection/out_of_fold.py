@@ -1,0 +1,101 @@
+"""What models say about bags that they did not see."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.utils import _safe_indexing
+from tqdm import tqdm
+
+from unbag.bags.bags import check_bag_target
+from unbag.model_selection.splitters import check_cv, cut_by_folds
+
+
+def decision_scores(model: Any, X: Any) -> NDArray[np.float64]:
+    """Decision function of a fitted model, or the log-odds of its probabilities."""
+    if hasattr(model, "decision_function"):
+        return np.asarray(model.decision_function(X), dtype=float)
+    if not hasattr(model, "predict_proba"):
+        raise ValueError(
+            f"{type(model).__name__} gives neither a decision_function nor probabilities."
+        )
+    logs = np.log(np.clip(np.asarray(model.predict_proba(X), dtype=float), 1e-15, 1))
+    return logs[:, 1] - logs[:, 0] if logs.shape[1] == 2 else logs
+
+
+def out_of_fold_scores(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    cv: Any = 5,
+    score: Callable[[Any, Any], NDArray[np.float64]] = decision_scores,
+    n_jobs: int | None = None,
+    verbose: int = 0,
+) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+    """Score every bag by a clone of the estimator that was trained without it.
+
+    Parameters
+    ----------
+    score : callable
+        From a fitted model and instances to their scores.
+
+    Returns
+    -------
+    scores : ndarray of shape (n_instances,) or (n_instances, n_classes)
+    fold : ndarray of shape (n_instances,)
+        The fold that held each row out.
+    """
+    parts, fold = look_at_folds(estimator, X, y, score, cv=cv, n_jobs=n_jobs, verbose=verbose)
+    scores = np.empty((len(y), *parts[0].shape[1:]))
+    for number, part in enumerate(parts):
+        scores[fold == number] = part
+    return scores, fold
+
+
+def look_at_folds(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    look: Callable[[Any, Any], Any],
+    *,
+    cv: Any = 5,
+    n_jobs: int | None = None,
+    verbose: int = 0,
+) -> tuple[list[Any], NDArray[np.intp]]:
+    """Look at every fold with a clone of the estimator that was trained on the others.
+
+    Parameters
+    ----------
+    look : callable
+        From a fitted model and the instances that it did not see to anything.
+
+    Returns
+    -------
+    found : list
+        One for each fold.
+    fold : ndarray of shape (n_instances,)
+        The fold that held each row out.
+    """
+    held = check_cv(cv, X, y)
+    cut_by_folds(check_bag_target(y), held)
+    if not (held.sum(axis=0) == 1).all():
+        raise ValueError("cv must hold out every bag exactly once, as unbag.BagKFold does.")
+    jobs = Parallel(n_jobs=n_jobs, return_as="generator")(
+        delayed(_fit_and_look)(estimator, X, y, out, look) for out in held
+    )
+    found = list(tqdm(jobs, total=len(held), desc="folds", unit="fold", disable=not verbose))
+    return found, held.argmax(axis=0)
+
+
+def _fit_and_look(
+    estimator: Any, X: Any, y: Any, out: NDArray[np.bool_], look: Callable[[Any, Any], Any]
+) -> Any:
+    train, test = np.flatnonzero(~out), np.flatnonzero(out)
+    model = clone(estimator).fit(_safe_indexing(X, train), y[train])
+    return look(model, _safe_indexing(X, test))

@@ -1,0 +1,204 @@
+"""Splitting data by whole bags.
+
+An integer `cv` in scikit-learn cuts bags to pieces: training and test set then share bags, and
+a piece of a bag no longer has the proportion that is known. The splitters here keep bags whole
+and spread their proportions over the folds. Rows of known label are dealt out one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import BaseCrossValidator
+from sklearn.utils import check_random_state
+
+from unbag.bags.bags import Bags, bag_name, check_bag_target
+
+
+class BagKFold(BaseCrossValidator):
+    """K folds of whole bags, each with small and large proportions.
+
+    Bags are sorted by proportion and dealt out in groups of ``n_splits`` neighbours; within a
+    group, the largest bag goes to the fold with the fewest instances so far.
+
+    Parameters
+    ----------
+    n_splits : int, default=5
+        Number of folds, at least 2 and at most the number of bags.
+    shuffle : bool, default=False
+        Whether bags of a group are dealt out at random.
+    random_state : int, RandomState or None
+        For ``shuffle=True``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unbag import BagKFold, bag_target
+    >>> y = bag_target(np.repeat([1, 2, 3, 4], 2), np.repeat([0.0, 0.1, 0.9, 1.0], 2))
+    >>> for train, test in BagKFold(2).split(y, y):
+    ...     print(np.unique(y["bag"][test]))
+    [1 4]
+    [2 3]
+    """
+
+    def __init__(
+        self, n_splits: int = 5, *, shuffle: bool = False, random_state: Any = None
+    ) -> None:
+        self.n_splits = n_splits
+        self.shuffle = shuffle
+        self.random_state = random_state
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:  # noqa: ARG002
+        """Return the number of folds."""
+        return self.n_splits
+
+    def _iter_test_masks(
+        self,
+        X: Any = None,  # noqa: ARG002
+        y: Any = None,
+        groups: Any = None,  # noqa: ARG002
+    ) -> Iterator[NDArray[np.bool_]]:
+        fold = deal_folds(_units(y), self.n_splits, self.shuffle, self.random_state)
+        for number in range(self.n_splits):
+            yield fold == number
+
+
+class BagShuffleSplit(BaseCrossValidator):
+    """Random splits into training and test bags, with proportions spread over both.
+
+    Parameters
+    ----------
+    n_splits : int, default=10
+        Number of splits.
+    test_size : float, default=0.2
+        Share of the bags that is held out in each split.
+    random_state : int, RandomState or None
+        Source of randomness.
+    """
+
+    def __init__(
+        self, n_splits: int = 10, *, test_size: float = 0.2, random_state: Any = None
+    ) -> None:
+        self.n_splits = n_splits
+        self.test_size = test_size
+        self.random_state = random_state
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:  # noqa: ARG002
+        """Return the number of splits."""
+        return self.n_splits
+
+    def _iter_test_masks(
+        self,
+        X: Any = None,  # noqa: ARG002
+        y: Any = None,
+        groups: Any = None,  # noqa: ARG002
+    ) -> Iterator[NDArray[np.bool_]]:
+        if not 0 < self.test_size < 1:
+            raise ValueError(f"test_size must lie between 0 and 1, not be {self.test_size!r}.")
+        bags = _units(y)
+        if bags.n_bags < 2:
+            raise ValueError("A split needs at least two bags, and there is one.")
+        rng = check_random_state(self.random_state)
+        order = _by_proportion(bags)
+        for _ in range(self.n_splits):
+            # systematic sampling: one random start, then equal steps through the sorted bags
+            ticks = np.floor(np.arange(bags.n_bags + 1) * self.test_size + rng.uniform())
+            chosen = np.flatnonzero(np.diff(ticks) > 0)
+            if len(chosen) in (0, bags.n_bags):
+                chosen = rng.choice(bags.n_bags, 1)
+            held = np.zeros(bags.n_bags, dtype=bool)
+            held[order[chosen]] = True
+            yield held[bags.index]
+
+
+def check_cv(cv: Any, X: Any, y: Any) -> NDArray[np.bool_]:
+    """Which rows each fold holds out, for an integer, a splitter or an iterable of splits."""
+    if isinstance(cv, int | np.integer):
+        cv = BagKFold(int(cv))
+    if isinstance(cv, str) or not (hasattr(cv, "split") or isinstance(cv, Iterable)):
+        raise ValueError(f"cv must be a whole number, a splitter or a list of splits, not {cv!r}.")
+    held = []
+    for train, test in cv.split(X, y) if hasattr(cv, "split") else cv:
+        times = np.zeros(len(y), dtype=np.intp)
+        np.add.at(times, train, 1)
+        mask = times == 0
+        np.add.at(times, test, 1)
+        if not (times == 1).all() or mask.all() or not mask.any():
+            raise ValueError(
+                "cv must put every row either into the training or into the test part of a fold, "
+                "and leave neither empty."
+            )
+        held.append(mask)
+    if len(held) < 2:
+        raise ValueError(f"cv must give at least two folds, not {len(held)}.")
+    return np.stack(held)
+
+
+def cut_by_folds(bags: Bags, held: NDArray[np.bool_]) -> tuple[Bags, NDArray[np.bool_]]:
+    """Say which bags each fold holds out, dividing rows of known label where folds do.
+
+    Parameters
+    ----------
+    bags : Bags
+    held : ndarray of bool, shape (n_folds, n_instances)
+        Rows held out by each fold.
+
+    Returns
+    -------
+    bags : Bags
+        The same bags, those of labelled rows divided so that every part is in or out as a whole.
+    held : ndarray of bool, shape (n_folds, n_bags)
+    """
+    pattern = np.zeros(bags.n_instances, dtype=np.intp)
+    for mask in held:
+        pattern = np.unique(2 * pattern + mask, return_inverse=True)[1]
+    refined, first = bags.divide(pattern)
+    cut = (np.bincount(bags.index[first], minlength=bags.n_bags) > 1) & ~bags.labelled
+    if cut.any():
+        raise ValueError(
+            f"A fold holds out part of bag {bag_name(bags.ids[cut][0])} only; split whole bags "
+            "with unbag.BagKFold or unbag.BagShuffleSplit."
+        )
+    return refined, held[:, first]
+
+
+def _units(y: Any) -> Bags:
+    """Bags as they are dealt out: every labelled row by itself."""
+    if y is None:
+        raise ValueError("Splitting whole bags needs y, made by unbag.bag_target.")
+    bags = check_bag_target(y)
+    return bags.with_labelled_rows_apart()[0]
+
+
+def _by_proportion(bags: Bags) -> NDArray[np.intp]:
+    """Order of the bags along the direction in which proportions vary most."""
+    centred = bags.proportions - bags.proportions.mean(axis=0)
+    direction = np.linalg.svd(centred, full_matrices=False)[2][0]
+    direction *= np.sign(direction[-1]) or 1.0
+    return np.lexsort((bags.sizes, np.round(centred @ direction, 12)))
+
+
+def deal_folds(bags: Bags, n_splits: int, shuffle: bool, random_state: Any) -> NDArray[np.intp]:
+    """Fold of every instance."""
+    if not isinstance(n_splits, int | np.integer) or n_splits < 2:
+        raise ValueError(f"n_splits must be a whole number of at least 2, not {n_splits!r}.")
+    if n_splits > bags.n_bags:
+        raise ValueError(f"{n_splits} folds need as many bags, and there are {bags.n_bags}.")
+    rng = check_random_state(random_state) if shuffle else None
+    order = _by_proportion(bags)
+    load = np.zeros(n_splits)
+    fold = np.empty(bags.n_bags, dtype=np.intp)
+    for number, start in enumerate(range(0, bags.n_bags, n_splits)):
+        # forth and back, so that no fold gets the smallest of every group
+        group = order[start : start + n_splits][:: -1 if number % 2 else 1]
+        emptiest = np.argsort(load, kind="stable")[: len(group)]
+        if rng is not None:
+            group = rng.permutation(group)
+        else:
+            group = group[np.argsort(-bags.sizes[group], kind="stable")]
+        fold[group] = emptiest
+        load[emptiest] += bags.sizes[group]
+    return fold[bags.index]

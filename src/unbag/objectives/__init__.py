@@ -1,0 +1,18 @@
+"""What is minimised, in score space: value and gradient by the scores, many columns at once."""
+
+from unbag.objectives.base import Objective, Shifted
+from unbag.objectives.corrected_risk import CorrectedRisk
+from unbag.objectives.count_likelihood import CountLikelihood, label_posteriors
+from unbag.objectives.forward import ForwardLikelihood
+from unbag.objectives.losses import LOSSES, get_loss
+
+__all__ = [
+    "LOSSES",
+    "CorrectedRisk",
+    "CountLikelihood",
+    "ForwardLikelihood",
+    "Objective",
+    "Shifted",
+    "get_loss",
+    "label_posteriors",
+]

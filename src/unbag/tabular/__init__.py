@@ -1,0 +1,11 @@
+"""Tables on disk: read whole or in chunks, and written in chunks.
+
+The end of a file's name says what it holds: CSV (``.csv``) and TSV (``.tsv``), compressed or not
+(``.gz``, ``.bz2``, ``.xz``, ``.zst``), Parquet (``.parquet``) and Arrow (``.arrow``, ``.feather``,
+``.ipc``). Text is UTF-8 with one header line.
+"""
+
+from unbag.tabular.reading import column_names, read_chunks, read_table
+from unbag.tabular.writing import write_table
+
+__all__ = ["column_names", "read_chunks", "read_table", "write_table"]

@@ -1,0 +1,478 @@
+"""Fitted models in files: saved whole or not at all, and opened without running foreign code.
+
+A model file is a ZIP archive, not compressed, with two members::
+
+    header.json   what the file is: format, date, versions, SHA-256 of the model, schema, metadata
+    model.skops   the model, in the format of skops
+
+Unlike a pickle, such a file names the types it holds, and nothing is built before all of them have
+been found on a list: the plain types, NumPy arrays and scikit-learn estimators that skops trusts,
+and the classes of this package that a fitted model is made of. The checksum guards against damage
+only; whoever can write the file can also write the checksum.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib
+import json
+import os
+import secrets
+import stat
+import zipfile
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from io import BytesIO
+from pathlib import Path
+from typing import IO, Any
+
+from sklearn.base import BaseEstimator
+from sklearn.model_selection import BaseCrossValidator
+
+from unbag._provenance import PACKAGES
+from unbag.kernels.matrices import Kernel
+from unbag.models.calibrated import Calibrator, SigmoidMap
+from unbag.objectives.losses import ClassLoss
+
+FORMAT = "unbag model"
+FORMAT_VERSION = 1
+HEADER, PAYLOAD = "header.json", "model.skops"
+MAX_HEADER = 16_000_000
+MAX_PAYLOAD = 16 * 1024**3
+
+# Types that skops leaves out because scikit-learn does not check the node numbers in them: those
+# of a forged file can crash the process at the first prediction. For files of known origin.
+TREES = (
+    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
+    "sklearn.tree._tree.Tree",
+)
+
+# Parts of pipelines and searches that skops does not know, and that do no harm whatever they are
+# given; the two functions only look at the columns of a table.
+_PARTS = {
+    "numpy.dtype",
+    "sklearn.compose._column_transformer.make_column_selector",
+    "sklearn.metrics._scorer._PassthroughScorer",
+    "unbag.tabular.features.category_columns",
+    "unbag.tabular.features.number_columns",
+}
+
+# What a fitted model of this package is made of, and where such classes live.
+_FAMILIES = (BaseEstimator, BaseCrossValidator, ClassLoss, Kernel, Calibrator, SigmoidMap)
+_HOMES = ("baselines", "kernels", "model_selection", "models", "objectives", "tabular")
+
+
+class UntrustedTypesError(ValueError):
+    """A model file holds types that are not trusted: their names are in ``types``."""
+
+    def __init__(self, message: str, types: list[str]) -> None:
+        super().__init__(message)
+        self.types = types
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """What `load_model` found in a file.
+
+    Attributes
+    ----------
+    model : estimator
+        The fitted model.
+    schema : dict or None
+        What was saved as the schema of its table.
+    metadata : dict
+        What was saved beside it.
+    versions : dict
+        Versions of the packages that wrote the file, by name.
+    """
+
+    model: Any
+    schema: dict[str, Any] | None
+    metadata: dict[str, Any]
+    versions: dict[str, str]
+
+
+def save_model(
+    model: Any,
+    path: str | os.PathLike[str],
+    *,
+    schema: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, Any] | None = None,
+) -> Path:
+    """Save a fitted model as one file, whole or not at all.
+
+    The file is written beside its place and moved there when it is complete, so that an error, a
+    full disk or a power cut leaves the old file or the new one, never half of one. (A process that
+    is killed may leave a ``.tmp`` file, which can be deleted.) The model is read back once before
+    that: one that could not be loaded is not saved.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted estimator or pipeline.
+    path : path
+        Name of the file, by custom ending in ``.unbag``. A file of this name is replaced.
+    schema : dict, optional
+        What the columns of the model's table hold, as ``Schema.to_dict`` gives it; anything that
+        JSON can hold.
+    metadata : dict, optional
+        Anything else to keep beside the model, likewise.
+
+    Returns
+    -------
+    pathlib.Path
+        The path.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from unbag import LinearMCMClassifier
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.tabular.persistence import load_model, save_model
+    >>> data = make_gaussian_bags(random_state=0)
+    >>> model = LinearMCMClassifier().fit(data.X, data.y)
+    >>> with TemporaryDirectory() as folder:
+    ...     path = save_model(model, f"{folder}/model.unbag", metadata={"author": "Ada"})
+    ...     found = load_model(path)
+    >>> found.metadata
+    {'author': 'Ada'}
+    >>> bool((found.model.predict(data.X) == model.predict(data.X)).all())
+    True
+    """
+    path = Path(path)
+    payload = _serialise(model)
+    header = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": {name: version(name) for name in (*PACKAGES, "skops")},
+        "sha256": hashlib.sha256(payload).hexdigest(),
+        "schema": None if schema is None else _check_json("schema", schema),
+        "metadata": _check_json("metadata", {} if metadata is None else metadata),
+    }
+    text = json.dumps(header, indent=1).encode()
+    if len(text) > MAX_HEADER:
+        raise ValueError(
+            f"schema and metadata take {len(text):,} bytes, more than the {MAX_HEADER:,} that the "
+            "header of a model file may have."
+        )
+
+    def write(file: IO[bytes]) -> None:
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+            archive.writestr(HEADER, text)
+            archive.writestr(PAYLOAD, payload)
+
+    _write_whole(path, write)
+    return path
+
+
+def load_model(
+    path: str | os.PathLike[str], *, trusted: Collection[str | type[Any]] = ()
+) -> ModelFile:
+    """Load what `save_model` saved, if it holds trusted types only.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    trusted : list of str or type, default=()
+        Types to trust beyond those of scikit-learn and this package, such as your own
+        transformers, by their full names. The pair ``unbag.tabular.persistence.TREES`` lets in tree
+        ensembles of scikit-learn, which a forged file could use to crash the process.
+
+    Returns
+    -------
+    ModelFile
+        The model, schema, metadata and versions.
+
+    Raises
+    ------
+    ValueError
+        If the file is no model file, is damaged, is of a newer format or holds other types.
+    OSError
+        If it cannot be read.
+
+    Examples
+    --------
+    See `save_model`.
+    """
+    names = _type_names(trusted)
+    path = Path(path)
+    with _open_archive(path) as archive:
+        header = _read_header(path, archive)
+        payload = _read_member(path, archive, PAYLOAD, MAX_PAYLOAD)
+    if hashlib.sha256(payload).hexdigest() != header["sha256"]:
+        raise ValueError(f"{path} is damaged: its model does not match its checksum.")
+    return ModelFile(
+        _build(path, payload, names, header["versions"]),
+        header["schema"],
+        header["metadata"],
+        header["versions"],
+    )
+
+
+def describe_model(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Say what a model file is, without loading its model.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+
+    Returns
+    -------
+    dict
+        With the keys ``format``, ``format_version``, ``created``, ``versions``, ``sha256``,
+        ``schema`` and ``metadata``.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from unbag import LinearMCMClassifier
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.tabular.persistence import describe_model, save_model
+    >>> data = make_gaussian_bags(random_state=0)
+    >>> model = LinearMCMClassifier().fit(data.X, data.y)
+    >>> with TemporaryDirectory() as folder:
+    ...     about = describe_model(save_model(model, f"{folder}/model.unbag"))
+    >>> about["format"], about["format_version"]
+    ('unbag model', 1)
+    """
+    path = Path(path)
+    with _open_archive(path) as archive:
+        return _read_header(path, archive)
+
+
+def _skops() -> Any:
+    try:
+        return importlib.import_module("skops.io")
+    except ImportError:
+        raise ImportError("Model files need skops: pip install 'unbag[files]'") from None
+
+
+def _serialise(model: Any) -> bytes:
+    """Give the model as bytes from which it can be built again: functions without a name cannot."""
+    skops = _skops()
+    try:
+        payload: bytes = skops.dumps(model)
+        skops.loads(payload, trusted=skops.get_untrusted_types(data=payload))
+    except Exception as error:  # whatever the parts of a model raise
+        raise ValueError(
+            f"This {type(model).__name__} cannot be saved, as one of its parts cannot be written "
+            f"to a file and read again: {_reason(error)}"
+        ) from None
+    if len(payload) > MAX_PAYLOAD:
+        raise ValueError(
+            f"The model takes {len(payload):,} bytes; a file may hold {MAX_PAYLOAD:,}."
+        )
+    return payload
+
+
+def _build(
+    path: Path, payload: bytes, trusted: Collection[str], versions: Mapping[str, str]
+) -> Any:
+    """Build the model, after all its types have been found trusted."""
+    skops = _skops()
+    try:
+        _check_sizes(payload)
+        types = skops.get_untrusted_types(data=payload)
+        refused = [name for name in types if not (name in trusted or _is_ours(name))]
+        if not refused:
+            return skops.loads(payload, trusted=types)
+    except Exception as error:  # a forged model can make any of its parts fail
+        written = ", ".join(f"{name} {number}" for name, number in versions.items())
+        raise ValueError(
+            f"The model in {path}, written by {written}, cannot be built here: {_reason(error)}"
+        ) from None
+    advice = "If you know who made the file and trust these types"
+    if set(refused) <= set(TREES):
+        advice = (
+            "A forged tree can crash the process, so if you know who made the file, and only then"
+        )
+    raise UntrustedTypesError(
+        f"{path} holds types that are not trusted: {', '.join(refused)}. {advice}, load it with "
+        f"trusted={refused}.",
+        refused,
+    )
+
+
+def _is_ours(name: str) -> bool:
+    """Whether this is the full name of a class that a fitted model may hold, and no function."""
+    if name in _PARTS:
+        return True
+    module, _, attribute = name.rpartition(".")
+    package, _, home = module.partition(".")
+    if package != "unbag" or home.split(".")[0] not in _HOMES:
+        return False
+    try:
+        found = getattr(importlib.import_module(module), attribute, None)
+    except ImportError:
+        return False
+    return isinstance(found, type) and found.__module__ == module and issubclass(found, _FAMILIES)
+
+
+def _type_names(trusted: Collection[str | type[Any]]) -> set[str]:
+    if isinstance(trusted, str) or not isinstance(trusted, Collection):
+        raise ValueError(f"trusted must be a list of types or their names, not {trusted!r}.")
+    if not all(isinstance(item, str | type) for item in trusted):
+        raise ValueError(f"trusted may hold types and names of types only, not {trusted!r}.")
+    return {t if isinstance(t, str) else f"{t.__module__}.{t.__name__}" for t in trusted}
+
+
+def _check_sizes(content: bytes) -> None:
+    """Refuse archives that say they unpack to more than they should: skops does not compress."""
+    with zipfile.ZipFile(BytesIO(content)) as archive:
+        members = archive.infolist()
+        stored = all(member.compress_type == zipfile.ZIP_STORED for member in members)
+        if not stored or sum(member.file_size for member in members) > len(content):
+            raise ValueError("its parts claim to be larger than the file.")
+        # sparse matrices are archives of their own, and these are compressed
+        for member in members:
+            with archive.open(member) as file:
+                if file.read(2) != b"PK":
+                    continue
+            with zipfile.ZipFile(BytesIO(archive.read(member))) as matrix:
+                if sum(part.file_size for part in matrix.infolist()) > MAX_PAYLOAD:
+                    raise ValueError("it unpacks to an absurd size.")
+
+
+def _check_json(name: str, value: Mapping[str, Any]) -> dict[str, Any]:
+    """Give what JSON makes of a dictionary, if that is the same."""
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{name} must be a dictionary, not {type(value).__name__}.")
+    try:
+        kept: dict[str, Any] = json.loads(json.dumps(dict(value), allow_nan=False))
+        same = kept == dict(value)
+    except (TypeError, ValueError, RecursionError):
+        same = False
+    if not same:
+        raise ValueError(
+            f"{name} may hold only what JSON keeps as it is: texts, finite numbers, True, False, "
+            "None, lists, and dictionaries whose keys are texts."
+        )
+    return kept
+
+
+@contextlib.contextmanager
+def _open_archive(path: Path) -> Iterator[zipfile.ZipFile]:
+    try:
+        file = path.open("rb")
+    except FileNotFoundError:
+        raise OSError(f"there is no file {path}") from None
+    except OSError as error:
+        reason = "it is a folder" if path.is_dir() else error.strerror
+        raise OSError(f"{path} cannot be read: {reason}") from None
+    with file:
+        start = file.read(4)
+        if not start:
+            raise ValueError(f"{path} is empty.")
+        if start[0] == 0x80:
+            raise ValueError(
+                f"{path} looks like a pickle, which is never opened here because that runs the "
+                "code in it; save models with unbag.tabular.persistence.save_model."
+            )
+        if start != b"PK\x03\x04":
+            raise ValueError(f"{path} is no model file: save_model did not write it.")
+        try:
+            archive = zipfile.ZipFile(file)
+        except Exception as error:  # zipfile has no one error for damage
+            raise ValueError(f"{path} is damaged or cut short: {_reason(error)}") from None
+        with archive:
+            yield archive
+
+
+def _read_header(path: Path, archive: zipfile.ZipFile) -> dict[str, Any]:
+    names = archive.namelist()
+    if HEADER not in names:
+        with path.open("rb") as file:
+            if file.read(30 + len(HEADER)).endswith(HEADER.encode()):
+                # what was found is the end of the model inside, itself a ZIP archive
+                raise ValueError(f"{path} is damaged or cut short: its end is missing.")
+        raise ValueError(f"{path} is a ZIP archive but no model file: it holds no {HEADER}.")
+    text = _read_member(path, archive, HEADER, MAX_HEADER)
+    try:
+        header = json.loads(text)
+    except (ValueError, RecursionError):
+        header = None
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise ValueError(f"{path} is no model file: its header does not say so.")
+    written = header.get("format_version")
+    if type(written) is not int or written < 1:
+        raise ValueError(f"{path} has a header without a format version.")
+    if written > FORMAT_VERSION:
+        raise ValueError(
+            f"{path} has format version {written} and this version of unbag reads versions up to "
+            f"{FORMAT_VERSION}: update unbag to load it."
+        )
+    versions, schema = header.get("versions"), header.get("schema")
+    complete = (
+        isinstance(versions, dict)
+        and isinstance(header.get("sha256"), str)
+        and (schema is None or isinstance(schema, dict))
+        and isinstance(header.get("metadata"), dict)
+    )
+    if not complete or sorted(names) != [HEADER, PAYLOAD]:
+        raise ValueError(f"{path} is damaged: its header or its model is not as it should be.")
+    return header
+
+
+def _read_member(path: Path, archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
+    """Read a member whose declared size is believable."""
+    member = archive.getinfo(name)
+    if member.file_size > limit:
+        raise ValueError(
+            f"{path} claims {member.file_size:,} bytes for its {name}; at most {limit:,} are read."
+        )
+    if member.compress_type != zipfile.ZIP_STORED or member.file_size > path.stat().st_size:
+        raise ValueError(f"{path} is damaged: its {name} is not stored as save_model does.")
+    try:
+        content = archive.read(member)
+    except Exception as error:  # zipfile has no one error for damage
+        raise ValueError(f"{path} is damaged: {_reason(error)}") from None
+    return content
+
+
+def _write_whole(path: Path, write: Callable[[IO[bytes]], None]) -> None:
+    """Write a file beside its place and move it there, or leave everything as it was."""
+    target = Path(os.path.realpath(path))  # a link stays a link
+    if target.is_dir():
+        raise OSError(f"{path} is a folder; give the name of a file in it")
+    if not target.parent.is_dir():
+        raise OSError(f"{path} cannot be saved: there is no folder {path.parent}")
+    temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.tmp")
+    try:
+        try:
+            with temporary.open("xb") as file:
+                write(file)
+                file.flush()
+                os.fsync(file.fileno())
+            if target.exists():
+                temporary.chmod(stat.S_IMODE(target.stat().st_mode))
+            os.replace(temporary, target)  # noqa: PTH105 - the call that tests make fail
+        except BaseException:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+            raise
+    except OSError as error:
+        raise OSError(
+            f"{path} could not be saved, and nothing was changed: {error.strerror or error}"
+        ) from None
+    _flush_folder(target.parent)
+
+
+def _flush_folder(folder: Path) -> None:
+    """Make the new name last through a power cut, on systems where folders can be flushed."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _reason(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else f"{type(error).__name__}."

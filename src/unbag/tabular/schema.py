@@ -1,0 +1,421 @@
+"""What the columns of a table hold, so that later tables can be held against it.
+
+A `Schema` remembers the feature columns of the table that a model was trained on: their order,
+their kind and the categories that were seen. `Schema.check` brings another table, or one chunk of
+it, into the same form, and says what is different.
+
+Four kinds of columns are told apart, and each is kept in one type:
+
+=============  ===================================================  =================
+kind           what belongs to it                                   type after a check
+=============  ===================================================  =================
+``number``     integers, floats, decimals, lengths of time (as      float64
+               seconds), and columns without any value
+``boolean``    true or false, with or without gaps                  boolean (pandas)
+``time``       dates and points in time; zones are turned to UTC    datetime64[us]
+``category``   text, pandas categoricals and everything else        object, as text
+=============  ===================================================  =================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+Kind = Literal["number", "category", "boolean", "time"]
+
+# Beyond this many, the values of a column are not remembered.
+MOST_CATEGORIES = 1000
+_EXAMPLES = 5
+_FORMAT = 1
+
+_KIND_OF_OBJECTS: dict[str, Kind] = {
+    "empty": "number",
+    "integer": "number",
+    "floating": "number",
+    "decimal": "number",
+    "mixed-integer-float": "number",
+    "timedelta": "number",
+    "timedelta64": "number",
+    "boolean": "boolean",
+    "date": "time",
+    "datetime": "time",
+    "datetime64": "time",
+}
+_WORDS = {"number": "numbers", "boolean": "true or false", "time": "dates or times"}
+_TYPES = {"number": "float64", "boolean": "boolean", "time": "datetime64[us]", "category": "str"}
+
+
+@dataclass(frozen=True)
+class Column:
+    """What is known about one feature column.
+
+    Attributes
+    ----------
+    name : str
+        Name of the column.
+    kind : {"number", "category", "boolean", "time"}
+        What it holds.
+    values : tuple of str, optional
+        The categories that were seen, sorted; None for other kinds, and where there were more
+        than 1000.
+    missing : bool
+        Whether values were missing.
+    """
+
+    name: str
+    kind: Kind
+    values: tuple[str, ...] | None = None
+    missing: bool = False
+
+
+@dataclass(frozen=True)
+class SchemaReport:
+    """How a table differs from the schema; the reports of several chunks can be added.
+
+    Attributes
+    ----------
+    rows : int
+        Number of rows that were looked at.
+    unseen : mapping of str to int
+        For each column with categories that the schema does not know, the number of such rows.
+    examples : mapping of str to tuple of str
+        Up to five of these categories for each column.
+    missing : mapping of str to int
+        Number of missing values in columns that had none when the schema was made.
+    extra : tuple of str
+        Columns that the schema does not know, which were ignored.
+    """
+
+    rows: int = 0
+    unseen: Mapping[str, int] = field(default_factory=dict)
+    examples: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    missing: Mapping[str, int] = field(default_factory=dict)
+    extra: tuple[str, ...] = ()
+
+    def __add__(self, other: SchemaReport) -> SchemaReport:
+        if not isinstance(other, SchemaReport):
+            return NotImplemented
+        examples = {
+            name: tuple(
+                dict.fromkeys((*self.examples.get(name, ()), *other.examples.get(name, ())))
+            )[:_EXAMPLES]
+            for name in (*self.examples, *other.examples)
+        }
+        return SchemaReport(
+            self.rows + other.rows,
+            _sum(self.unseen, other.unseen),
+            examples,
+            _sum(self.missing, other.missing),
+            tuple(dict.fromkeys((*self.extra, *other.extra))),
+        )
+
+    def __str__(self) -> str:
+        lines = [f"{self.rows} rows were held against the schema."]
+        for name, count in self.unseen.items():
+            shown = ", ".join(map(shown_value, self.examples[name]))
+            lines.append(f"Column {name!r}: unseen categories in {count} rows, such as {shown}.")
+        for name, count in self.missing.items():
+            lines.append(f"Column {name!r}: {count} missing values, where there were none before.")
+        if self.extra:
+            lines.append(f"Ignored columns: {_listed(self.extra)}.")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The feature columns that a model expects, and the key columns that name the bags.
+
+    Made by `make_schema`.
+
+    Attributes
+    ----------
+    columns : tuple of Column
+        The feature columns, in the order in which the model sees them.
+    keys : tuple of str
+        The key columns. They are no features, and a table to be checked may lack them.
+    """
+
+    columns: tuple[Column, ...]
+    keys: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the feature columns."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def dtypes(self) -> Mapping[str, str]:
+        """Type of each feature column, for `unbag.tabular.read_chunks`."""
+        return MappingProxyType({column.name: _TYPES[column.kind] for column in self.columns})
+
+    def check(self, frame: Any) -> tuple[Any, SchemaReport]:
+        """Bring a table, or a chunk of one, into the columns, order and types of the schema.
+
+        Parameters
+        ----------
+        frame : pandas DataFrame
+            Its columns may come in any order. Numbers, times and truth values may be written as
+            text. Columns that the schema does not know are ignored.
+
+        Returns
+        -------
+        frame : pandas DataFrame
+            The feature columns, with the index of the input, which is left as it is.
+        report : SchemaReport
+            Unseen categories, unexpected gaps and ignored columns.
+
+        Raises
+        ------
+        ValueError
+            If columns are missing, or hold something of another kind.
+        """
+        import pandas as pd
+
+        _check_names(frame)
+        absent = [name for name in self.names if name not in frame.columns]
+        if absent:
+            word = "column" if len(absent) == 1 else "columns"
+            raise ValueError(f"The table lacks the {word} {_listed(absent)}.")
+        found = {column.name: convert(frame[column.name], column.kind) for column in self.columns}
+        unseen, examples, missing = {}, {}, {}
+        for column in self.columns:
+            values = found[column.name]
+            gaps = int(values.isna().sum())
+            if gaps and not column.missing:
+                missing[column.name] = gaps
+            if column.values is not None:
+                new = values[values.notna() & ~values.isin(column.values)]
+                if len(new):
+                    unseen[column.name] = len(new)
+                    examples[column.name] = tuple(new.unique()[:_EXAMPLES])
+        known = {*self.names, *self.keys}
+        extra = tuple(name for name in frame.columns if name not in known)
+        report = SchemaReport(len(frame), unseen, examples, missing, extra)
+        return pd.DataFrame(found, index=frame.index, columns=list(self.names)), report
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the schema as plain lists and dictionaries, which JSON can hold."""
+        columns = [
+            {
+                "name": column.name,
+                "kind": column.kind,
+                "values": None if column.values is None else list(column.values),
+                "missing": column.missing,
+            }
+            for column in self.columns
+        ]
+        return {"format": _FORMAT, "keys": list(self.keys), "columns": columns}
+
+    @classmethod
+    def from_dict(cls, content: Any) -> Schema:
+        """Read what `to_dict` gave."""
+        if not isinstance(content, Mapping) or content.get("format") != _FORMAT:
+            raise ValueError("This is no schema that can be read: it does not say 'format': 1.")
+        try:
+            columns = tuple(_read_column(entry) for entry in content["columns"])
+            keys = _texts(content["keys"])
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"The schema is damaged: {error!r}.") from None
+        names = [*keys, *(column.name for column in columns)]
+        _check_distinct(names, "The schema")
+        return cls(columns, keys)
+
+
+def make_schema(frame: Any, keys: Sequence[str] = ()) -> Schema:
+    """Remember what the columns of a table hold.
+
+    Parameters
+    ----------
+    frame : pandas DataFrame
+        The table that a model is trained on.
+    keys : sequence of str
+        The columns that name the bags; all others are features.
+
+    Returns
+    -------
+    Schema
+        To be held against later tables with `Schema.check`.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from unbag.tabular.schema import make_schema
+    >>> people = pd.DataFrame({"district": [1, 2], "age": [31, 64], "colour": ["red", "blue"]})
+    >>> schema = make_schema(people, keys=["district"])
+    >>> later = pd.DataFrame({"colour": ["green", "red"], "age": [18, 23], "mood": ["", ""]})
+    >>> features, report = schema.check(later)
+    >>> list(features)
+    ['age', 'colour']
+    >>> print(report)
+    2 rows were held against the schema.
+    Column 'colour': unseen categories in 1 rows, such as 'green'.
+    Ignored columns: 'mood'.
+    """
+    if isinstance(keys, str):
+        raise ValueError(f"keys must be a list of columns, such as [{keys!r}].")
+    _check_names(frame)
+    absent = [key for key in keys if key not in frame.columns]
+    if absent:
+        raise ValueError(f"The table has no key column {absent[0]!r}.")
+    if not len(frame):
+        raise ValueError("A schema cannot be made from a table without rows.")
+    columns = []
+    for name in frame.columns:
+        if name in keys:
+            continue
+        kind, known = column_kind(frame[name]), None
+        if kind == "category":
+            distinct = sorted(convert(frame[name], kind).dropna().unique())
+            known = tuple(distinct) if len(distinct) <= MOST_CATEGORIES else None
+        columns.append(Column(name, kind, known, bool(frame[name].isna().any())))
+    return Schema(tuple(columns), tuple(keys))
+
+
+def column_kind(values: Any) -> Kind:
+    """Tell what a pandas column holds; a column without any value counts as numbers."""
+    import pandas as pd
+
+    dtype, types = values.dtype, pd.api.types
+    if isinstance(dtype, pd.CategoricalDtype | pd.StringDtype):
+        return "category"
+    if types.is_bool_dtype(dtype):
+        return "boolean"
+    if types.is_datetime64_any_dtype(dtype) or isinstance(dtype, pd.PeriodDtype):
+        return "time"
+    if types.is_complex_dtype(dtype):
+        raise ValueError(f"The column {values.name!r} holds complex numbers, which are no feature.")
+    if types.is_numeric_dtype(dtype) or types.is_timedelta64_dtype(dtype):
+        return "number"
+    kind = _KIND_OF_OBJECTS.get(types.infer_dtype(values, skipna=True))
+    if kind is not None:
+        return kind
+    # Lists, dictionaries, arrays and bytes have no text that would make a sensible category.
+    odd = values.map(lambda v: isinstance(v, list | tuple | dict | set | bytes | np.ndarray))
+    if odd.any():
+        place = int(np.argmax(odd.to_numpy(dtype=bool)))
+        raise ValueError(
+            f"The column {values.name!r} cannot be a feature: {_row(values, place)} holds "
+            f"{shown_value(values.iloc[place])}."
+        )
+    return "category"
+
+
+def convert(values: Any, kind: Kind) -> Any:
+    """Bring a pandas column into the type of its kind, or name the first value that is another."""
+    import pandas as pd
+
+    given, gaps = column_kind(values), values.isna().to_numpy(dtype=bool)
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        values = values.astype(object)
+    if kind == "category":
+        text = [None if gap else str(v) for v, gap in zip(values, gaps, strict=True)]
+        return pd.Series(text, index=values.index, name=values.name, dtype=object)
+    result = {"number": _numbers, "boolean": _booleans, "time": _times}[kind](values, given)
+    wrong = result.isna().to_numpy(dtype=bool) & ~gaps
+    if wrong.any():
+        place = int(np.argmax(wrong))
+        raise ValueError(
+            f"The column {values.name!r} should hold {_WORDS[kind]}, but {_row(values, place)} "
+            f"holds {shown_value(values.iloc[place])}."
+        )
+    return result
+
+
+def seconds(times: Any) -> Any:
+    """Turn points in time, as `convert` gives them, into seconds since 1970."""
+    return (times - np.datetime64(0, "us")) / np.timedelta64(1, "s")
+
+
+def shown_value(value: Any) -> str:
+    """Write a value for a message: on one line, without control characters, and not too long."""
+    text = repr(value.item() if isinstance(value, np.generic) else value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _numbers(values: Any, given: Kind) -> Any:
+    import pandas as pd
+
+    if given in ("boolean", "time"):
+        return pd.Series(np.nan, index=values.index, name=values.name)
+    if pd.api.types.infer_dtype(values, skipna=True).startswith("timedelta"):
+        return pd.to_timedelta(values).dt.total_seconds()
+    if given == "category":
+        values = pd.to_numeric(values.astype(object), errors="coerce")
+    numbers = values.to_numpy(dtype="float64", na_value=np.nan)
+    return pd.Series(numbers, index=values.index, name=values.name)
+
+
+def _booleans(values: Any, given: Kind) -> Any:
+    if given == "boolean":
+        return values.astype("boolean")
+    if given == "category":
+        values = values.astype(object).map(lambda v: v.strip().lower() if _is_text(v) else v)
+    truth = {"true": True, "false": False, 1: True, 0: False}
+    return values.astype(object).map(truth).astype("boolean")
+
+
+def _times(values: Any, given: Kind) -> Any:
+    import pandas as pd
+
+    if given in ("number", "boolean"):
+        return pd.Series(pd.NaT, index=values.index, name=values.name, dtype="datetime64[us]")
+    if isinstance(values.dtype, pd.PeriodDtype):
+        values = values.dt.to_timestamp()
+    form = "ISO8601" if given == "category" else None
+    times = pd.to_datetime(values, utc=True, errors="coerce", format=form)
+    return times.dt.tz_localize(None).astype("datetime64[us]")
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _row(values: Any, place: int) -> str:
+    return f"the row with index {shown_value(values.index[place])}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Name columns, and count those beyond the first twenty."""
+    text = ", ".join(map(repr, names[:20]))
+    return text if len(names) <= 20 else f"{text} and {len(names) - 20} more"
+
+
+def _sum(first: Mapping[str, int], second: Mapping[str, int]) -> dict[str, int]:
+    return {name: first.get(name, 0) + second.get(name, 0) for name in (*first, *second)}
+
+
+def _check_names(frame: Any) -> None:
+    import pandas as pd
+
+    if not isinstance(frame, pd.DataFrame):
+        raise ValueError(f"The table must be a pandas DataFrame, not {type(frame).__name__}.")
+    other = [name for name in frame.columns if not _is_text(name)]
+    if other:
+        raise ValueError(f"Columns must have text as names, not {shown_value(other[0])}.")
+    _check_distinct(list(frame.columns), "The table")
+
+
+def _check_distinct(names: Sequence[str], what: str) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise ValueError(f"{what} has more than one column {name!r}.")
+        seen.add(name)
+
+
+def _read_column(entry: Any) -> Column:
+    if entry["kind"] not in get_args(Kind):
+        raise ValueError(f"The schema has a column of unknown kind {shown_value(entry['kind'])}.")
+    values = None if entry["values"] is None else _texts(entry["values"])
+    return Column(_texts([entry["name"]])[0], entry["kind"], values, bool(entry["missing"]))
+
+
+def _texts(values: Any) -> tuple[str, ...]:
+    if not isinstance(values, list) or not all(map(_is_text, values)):
+        raise TypeError(f"a list of text was expected, not {shown_value(values)}")
+    return tuple(values)

@@ -1,0 +1,133 @@
+"""Chunks of a table, written into one file."""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import gzip
+import lzma
+import os
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import IO, Any
+
+from unbag.tabular.file import (
+    SEPARATORS,
+    TableError,
+    TableFile,
+    check_distinct,
+    import_pyarrow,
+    named,
+)
+
+
+def write_table(frames: Iterable[Any], path: str | Path) -> int:
+    """Write pandas DataFrames one below the other into one file, and count the rows.
+
+    The file appears when all is written. If anything fails before, what was there stays as it was
+    and nothing is left over. The first frame sets columns and types; an index is not written.
+
+    Parameters
+    ----------
+    frames : iterable of pandas DataFrame
+        The chunks, all with the same columns.
+    path : str or Path
+        The file to write; the end of its name says in which of the formats above.
+
+    Returns
+    -------
+    int
+        Number of rows written.
+    """
+    table = TableFile.find(path, to_write=True)
+    draft = table.path.with_name(f".{uuid.uuid4().hex}.part")
+    try:
+        with named(table, "written"):
+            with draft.open("xb") as file:
+                n_rows = _write(_apart(frames), table, file)
+            with draft.open("r+b") as file:  # again, since some writers close it
+                os.fsync(file.fileno())
+            draft.replace(table.path)
+    except BaseException as error:
+        draft.unlink(missing_ok=True)
+        if isinstance(error, _NotOurs):
+            raise error.error from None
+        raise
+    return n_rows
+
+
+class _NotOurs(Exception):  # noqa: N818 - it never gets out
+    """Carries an error of whoever makes the chunks, so that it keeps its words."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
+def _apart(frames: Iterable[Any]) -> Iterator[Any]:
+    try:
+        yield from frames
+    except Exception as error:
+        raise _NotOurs(error) from error
+
+
+def _write(frames: Iterable[Any], table: TableFile, file: IO[bytes]) -> int:
+    """Write all frames into an open file."""
+    n_rows, names, add = 0, None, None
+    with ExitStack() as stack:
+        for frame in frames:
+            if names is None or add is None:
+                names = list(frame.columns)
+                check_distinct(table, names)
+                add = _writer(table, file, frame, stack)
+            elif list(frame.columns) != names:
+                raise TableError(
+                    f"{table} cannot be written: a chunk behind row {n_rows} has other columns "
+                    "than the first"
+                )
+            add(frame)
+            n_rows += len(frame)
+        if names is None:
+            raise TableError(f"{table} cannot be written: there is not a single chunk")
+    return n_rows
+
+
+def as_text(frame: Any, separator: str = ",", header: bool = True) -> str:
+    """Write a frame as the lines of a text table."""
+    options = {"sep": separator, "index": False, "header": header, "lineterminator": "\n"}
+    text: str = frame.to_csv(None, **options)
+    if "\r" in text:
+        # not quoted by itself before Python 3.13, and read as the end of a line
+        text = frame.to_csv(None, **options, quoting=csv.QUOTE_NONNUMERIC)
+    return text
+
+
+def _writer(
+    table: TableFile, file: IO[bytes], first: Any, stack: ExitStack
+) -> Callable[[Any], None]:
+    """A function that writes one more frame below the others."""
+    if table.format in SEPARATORS:
+        stream: Any = file
+        if table.compression == ".zst":
+            stream = stack.enter_context(import_pyarrow().CompressedOutputStream(file, "zstd"))
+        elif table.compression:
+            opener: Any = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}[table.compression]
+            stream = stack.enter_context(opener(file, "wb"))
+        separator, header = SEPARATORS[table.format], [True]
+
+        def add_text(frame: Any) -> None:
+            stream.write(as_text(frame, separator, header[0]).encode())
+            header[0] = False
+
+        return add_text
+    pa = import_pyarrow()
+    schema = pa.Table.from_pandas(first, preserve_index=False).schema
+    if table.format == "parquet":
+        writer = stack.enter_context(import_pyarrow("pyarrow.parquet").ParquetWriter(file, schema))
+    else:
+        options = pa.ipc.IpcWriteOptions(compression="lz4")
+        writer = stack.enter_context(pa.ipc.new_file(file, schema, options=options))
+    return lambda frame: writer.write_table(
+        pa.Table.from_pandas(frame, schema=schema, preserve_index=False)
+    )

@@ -1,0 +1,329 @@
+"""Decontamination weights: the small table W that turns bag averages into class averages.
+
+W has one row per bag and one column per class, with
+
+    Σ_i W[i, c] · γ_i[c'] = 1 if c = c' else 0,
+
+so that for any function h, Σ_i W[i, c] · (mean of h over bag i) is an unbiased estimate of
+E[h(X) | class c]. This module is the only home of that algebra. There are two ways to make W:
+
+* from pairs of bags, the paper's way (`pair_weights`),
+* by least squares over all bags, for any number of classes (`least_squares_weights`). Only this
+  way makes up for noise in the proportions, which would otherwise pull every estimate towards
+  chance.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unbag.bags.bags import SAME_PROPORTION, BagModel, Bags
+from unbag.weights.merging import MERGERS
+from unbag.weights.pairing import Pairing, pair_bags
+
+WeightMethod = Literal["least_squares", "pairs"]
+
+
+def decontamination_weights(
+    bags: Bags,
+    *,
+    method: WeightMethod = "least_squares",
+    bag_model: BagModel = "instances",
+    merge: str | None = None,
+    merge_size: int | None = None,
+) -> NDArray[np.float64]:
+    """Make W for the given bags.
+
+    Parameters
+    ----------
+    bags : Bags
+        At least two bags whose proportions differ.
+    method : {"least_squares", "pairs"}
+        Least squares uses every bag and any number of classes; pairs are the paper's.
+    bag_model : {"instances", "bags"}
+        The paper's independent-instance or independent-bag model: whether a large bag tells
+        more than a small one.
+    merge : {None, "blockwise_pairwise", "blockwise_max"}
+        Whether small bags are first merged into large ones.
+    merge_size : int, optional
+        K, how many small bags make a large one; by default it grows like the square root of the
+        number of bags.
+
+    Returns
+    -------
+    W : ndarray of shape (n_bags, n_classes)
+
+    Examples
+    --------
+    >>> from unbag import bag_target, check_bag_target
+    >>> from unbag.weights.decontamination import decontamination_weights
+    >>> bags = check_bag_target(bag_target([1, 1, 2, 2], [0.25, 0.25, 0.75, 0.75]))
+    >>> W = decontamination_weights(bags)
+    >>> (W.T @ bags.proportions).round(12) + 0.0
+    array([[1., 0.],
+           [0., 1.]])
+    """
+    if method not in get_args(WeightMethod):
+        raise ValueError(f"weights must be 'least_squares' or 'pairs', not {method!r}.")
+    check_contrast(bags)
+    if merge is None:
+        return _weights(bags, method, bag_model, None)
+    if merge not in MERGERS:
+        names = ", ".join(map(repr, MERGERS))
+        raise ValueError(f"merge must be None or one of {names}, not {merge!r}.")
+    merged = MERGERS[merge](bags, merge_size)
+    check_contrast(merged.bags)
+    large = _weights(merged.bags, method, bag_model, merged.pairing)
+    # the mean over a large bag is the mean of its small ones' means, weighted by size
+    share = bags.sizes / merged.bags.sizes[merged.group]
+    return large[merged.group] * share[:, None]
+
+
+def least_squares_weights(bags: Bags, bag_model: BagModel = "instances") -> NDArray[np.float64]:
+    """W = N G (Gᵀ N G)⁻¹, the unbiased linear weights of least Σ W²/n.
+
+    G holds the proportions, N = diag(n_i) the number of independent draws in each bag (1 for
+    every bag under the independent-bag model). Given the labels, Σ W²/n is the variance of the
+    class means of a function that varies alike inside all classes. Of one that does not, another
+    table may have less.
+
+    Noise of covariance V_i in the proportions adds Σ_i N_i V_i to the mean of GᵀNG and nothing
+    to that of GᵀNm, for m the means over bags. So it is taken off again (errors in variables):
+
+        W = N G (GᵀNG − Σ_i N_i f_i V_i)⁻¹,    N_i = 1/(1/n_i + 4v_i),    v_i = trace(V_i)/2.
+
+    These N_i are right for a function between 0 and 1, whose variance inside a class is at most
+    ¼: a mean over bag i then strays by ¼/n_i + v_i from what the noisy proportions expect. The
+    factor f_i, which goes to 1 with the number of bags, keeps the inverse from being too large on
+    average, see `_noise_to_take_off`.
+    """
+    root = np.sqrt(precision(bags, bag_model))[:, None]
+    q, r = np.linalg.qr(root * bags.proportions)
+    inverse = np.linalg.inv(r)
+    if bags.noise is None:
+        return root * (q @ inverse.T)
+    _check_beyond_noise(bags.noise, root, inverse)
+    noise = inverse.T @ _noise_to_take_off(bags.noise, root, q, inverse).sum(axis=0) @ inverse
+    return root * (q @ np.linalg.solve(np.eye(bags.n_classes) - noise, inverse.T))
+
+
+def pair_weights(
+    bags: Bags, pairing: Pairing, bag_model: BagModel = "instances"
+) -> NDArray[np.float64]:
+    """W of the paper: pair k weighs w_k ∝ n̄_k Δ_k², and inside a pair the unbiased loss ℓ^κ.
+
+    With γ⁺ > γ⁻ the proportions of a pair, Δ = γ⁺ − γ⁻, and n̄ the harmonic mean of the two
+    sizes (1 under the independent-bag model):
+
+        W[k⁺, +] = w(1 − γ⁻)/Δ,    W[k⁻, +] = −w(1 − γ⁺)/Δ,
+        W[k⁺, −] = −wγ⁻/Δ,         W[k⁻, −] = wγ⁺/Δ.
+
+    As w ∝ Δ², nothing is divided by Δ.
+    """
+    if bags.noise is not None:
+        # of two bags the one with the larger noise is the positive one more often
+        raise ValueError(
+            "weights='pairs' cannot make up for noise in the proportions, because it pairs bags by "
+            "them; use weights='least_squares'."
+        )
+    if len(pairing) == 0:
+        raise ValueError(
+            "In no pair or block of bags do the two sides differ in proportion, so that pairs say "
+            "nothing; use weights='least_squares'."
+        )
+    positive = bags.proportions[:, 1]
+    high, low = positive[pairing.positive], positive[pairing.negative]
+    draws = bags.draws(bag_model)
+    harmonic = 2 / (1 / draws[pairing.positive] + 1 / draws[pairing.negative])
+    difference = high - low
+    scale = harmonic * difference / np.sum(harmonic * difference**2)
+    W = np.zeros((bags.n_bags, 2))
+    W[pairing.positive] = np.column_stack([-low, 1 - low]) * scale[:, None]
+    W[pairing.negative] = np.column_stack([high, high - 1]) * scale[:, None]
+    return W
+
+
+def class_means(W: NDArray[np.float64], bags: Bags, values: NDArray[Any]) -> NDArray[np.float64]:
+    """Estimate E[h(X) | class c] from the values of h on all instances.
+
+    The last axis of ``values`` runs over instances, that of the result over classes.
+    """
+    return bags.means(values) @ W
+
+
+def moment_terms(bags: Bags) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """What each bag adds to the two sides of the least-squares problem, A θ = Σ_i n_i γ_i m_iᵀ.
+
+    Returns n_i γ_i γ_iᵀ, whose sum is A, of shape (n_bags, n_classes, n_classes), and n_i γ_i.
+    Of noisy proportions the noise is taken off, as in `least_squares_weights`.
+    """
+    draws = precision(bags, "instances")[:, None]
+    instrument = draws * bags.proportions
+    normal = instrument[:, :, None] * bags.proportions[:, None, :]
+    if bags.noise is not None:
+        root = np.sqrt(draws)
+        q, r = np.linalg.qr(root * bags.proportions)
+        normal = normal - _noise_to_take_off(bags.noise, root, q, np.linalg.inv(r))
+    return normal, instrument
+
+
+def precision(bags: Bags, bag_model: BagModel) -> NDArray[np.float64]:
+    """N_i = 1/(1/n_i + 4v_i): the draws in each bag, fewer where its proportions are noisy."""
+    draws = bags.draws(bag_model)
+    if bags.noise is None:
+        return draws
+    variance = np.trace(bags.noise, axis1=1, axis2=2) / 2
+    return draws / (1 + 4 * draws * variance)
+
+
+def pooled_shares(
+    bags: Bags, bag_model: BagModel, included: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    """Shares q = Gᵀv of the classes in all bags together, where v_i = N_i / Σ_j N_j.
+
+    With the weights W of `least_squares_weights`, Wq = v: at these class priors, every bag has a
+    positive weight in the risk, and under the independent-instance model every instance the same.
+
+    Parameters
+    ----------
+    included : ndarray of bool, shape (n_problems, n_bags)
+        The bags that each problem takes.
+
+    Returns
+    -------
+    shares : ndarray of shape (n_problems, n_classes)
+    """
+    parts = included * precision(bags, bag_model)
+    shares = parts @ bags.proportions / parts.sum(axis=1, keepdims=True)
+    # noisy proportions of a rare class may have a negative mean
+    return shares if bags.noise is None else np.clip(shares, 1e-6, 1.0)
+
+
+def convex_priors(W: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Shares of the second of two classes between which the corrected risk is convex.
+
+    Let the loss bend alike against both classes, as the logistic loss does. The losses of a row of
+    bag i then have (Wπ)_i times that bend, so that at the class prior π the risk is a convex
+    function of the scores if and only if Wπ ≥ 0. For pairs of bags this is γ⁻ ≤ π₊ ≤ γ⁺ in every
+    pair, which the median share obeys if extremes are paired.
+
+    Parameters
+    ----------
+    W : ndarray of shape (..., n_bags, 2)
+
+    Returns
+    -------
+    ends : ndarray of shape (..., 2)
+        The least and the largest such share. If the first is the larger one, there is none.
+
+    Examples
+    --------
+    >>> from unbag import bag_target, check_bag_target
+    >>> from unbag.weights.decontamination import convex_priors, decontamination_weights
+    >>> bags = check_bag_target(bag_target([1, 2, 3, 4], [0.1, 0.3, 0.4, 0.9]))
+    >>> convex_priors(decontamination_weights(bags, method="pairs")).round(6)
+    array([0.3, 0.4])
+    """
+    first, second = W[..., 0], W[..., 1]
+    # (1 − s) first + s second ≥ 0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        crossing = first / (first - second)
+    low = np.where(second > first, crossing, 0.0).max(axis=-1)
+    high = np.where(second < first, crossing, 1.0).min(axis=-1)
+    return np.stack([np.clip(low, 0, 1), np.clip(high, 0, 1)], axis=-1)
+
+
+def _noise_to_take_off(
+    noise: NDArray[np.float64],
+    root: NDArray[np.float64],
+    q: NDArray[np.float64],
+    inverse: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """N_i f_i V_i for every bag, f_i = 1 − h_i (C + 1)/C − ρ_i C/(C − 1), or 0 if that is negative.
+
+    With A what GᵀNG would be without noise, let h_i be the leverages, which sum to the number of
+    classes C, and ρ_i = N_i trace(A⁻¹V_i) the same of the noise. What noise in GᵀNG and in GᵀNm
+    does to the product of the inverse of one with the other is, up to order 1/n_bags², as if
+    Σ_i (1 − f_i) N_i V_i were taken off too much, for Gaussian noise, bags that are alike and V_i
+    that keep the shape of A (as they do for two classes). ``docs/how-it-works.md`` has the proof;
+    compare Fuller's modified estimator in *Measurement Error Models*.
+    """
+    n_classes = q.shape[1]
+    weighted = root[:, :, None] ** 2 * noise
+    of_noise = inverse.T @ weighted @ inverse
+    # GᵀNG is the identity in these coordinates; what is beyond noise stays above rounding
+    without = np.eye(n_classes) - of_noise.sum(axis=0)
+    ratio = np.trace(np.linalg.solve(without, of_noise), axis1=1, axis2=2)
+    leverage = np.sum(q**2, axis=1)
+    factor = 1 - leverage * (n_classes + 1) / n_classes - ratio * n_classes / (n_classes - 1)
+    return np.maximum(factor, 0)[:, None, None] * weighted
+
+
+def _check_beyond_noise(
+    noise: NDArray[np.float64], root: NDArray[np.float64], inverse: NDArray[np.float64]
+) -> None:
+    """Refuse proportions whose spread in some direction may well be noise and nothing else.
+
+    If x is the direction where noise has the largest part ρ in the spread, then ρ would be about
+    1 without any true spread, with standard error √(2 Σ_i (N_i xᵀV_i x)²) for Gaussian noise.
+    """
+    weighted = root[:, :, None] ** 2 * noise
+    parts, directions = np.linalg.eigh(inverse.T @ weighted.sum(axis=0) @ inverse)
+    direction = inverse @ directions[:, -1]
+    by_bag = np.einsum("a,iab,b->i", direction, weighted, direction)
+    if 1 - parts[-1] > np.sqrt(2 * np.sum(by_bag**2)):
+        return
+    # in units of a share: what the class at one end has more than that at the other
+    spread = 1 / (np.ptp(direction) * np.sqrt(np.sum(root**2)))
+    raise ValueError(
+        f"The proportions of the {len(noise)} bags vary (standard deviation {spread:.2g}) hardly "
+        f"more than noise alone would make them ({np.sqrt(parts[-1]) * spread:.2g}), so that the "
+        "classes cannot be told apart; use more or larger bags, or less noise."
+    )
+
+
+def _weights(
+    bags: Bags, method: WeightMethod, bag_model: BagModel, pairing: Pairing | None
+) -> NDArray[np.float64]:
+    if method == "least_squares":
+        return least_squares_weights(bags, bag_model)
+    if bags.n_classes != 2:
+        raise ValueError(
+            f"weights='pairs' is for two classes and there are {bags.n_classes}; "
+            "use weights='least_squares'."
+        )
+    if pairing is None:
+        pairing = pair_bags(bags.proportions[:, 1], bags.draws(bag_model))
+    return pair_weights(bags, pairing, bag_model)
+
+
+def check_contrast(bags: Bags) -> None:
+    """No method can learn from bags that are all alike.
+
+    Whether noisy proportions differ by more than their noise depends on how bags are weighed, and
+    is checked by `least_squares_weights`.
+    """
+    if bags.n_classes < 2:
+        raise ValueError(
+            f"There is only one class, {bags.classes[0]!r}: nothing can be told apart."
+        )
+    if bags.n_bags < 2:
+        raise ValueError("There is only one bag; no method can learn from fewer than two.")
+    spread = np.linalg.svd(bags.proportions - bags.proportions.mean(axis=0), compute_uv=False)
+    # shares sum to one, so that of C directions at most C − 1 can vary
+    varying = int((spread > SAME_PROPORTION * np.sqrt(bags.n_bags)).sum())
+    if varying == 0:
+        share = ", ".join(f"{p:.4g}" for p in bags.proportions[0])
+        raise ValueError(
+            f"All {bags.n_bags} bags have the same class proportions ({share}); no method can "
+            "learn from these, because the bags must differ to tell the classes apart."
+        )
+    if varying < bags.n_classes - 1:
+        raise ValueError(
+            f"The proportions of the bags vary in {varying} direction(s) only, but "
+            f"{bags.n_classes} classes need {bags.n_classes - 1}: no method can tell all of them "
+            "apart from these bags."
+        )

@@ -1,0 +1,585 @@
+"""A join by hand (pandas' merge, then `bag_target`) is the oracle for `bags_from_frame`."""
+
+import datetime as dt
+import decimal
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from unbag import bag_target, check_bag_target
+from unbag.bags.frames import bags_from_frame
+
+MAY_1, MAY_2 = dt.date(2024, 5, 1), dt.date(2024, 5, 2)
+
+KINDS = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}
+
+
+def columns_of(frame):
+    """A frame of any kind as a dict of lists."""
+    if isinstance(frame, pa.Table):
+        return frame.to_pydict()
+    if isinstance(frame, pl.DataFrame):
+        return frame.to_dict(as_series=False)
+    return frame.to_dict(orient="list")
+
+
+def rows(key, **columns):
+    """An instance table with one feature."""
+    return pd.DataFrame({"key": key, "x": np.arange(len(key)), **columns})
+
+
+def bags(key=("a", "b"), **columns):
+    columns = columns or {"share": [0.5, 1.0]}
+    return pd.DataFrame({"key": list(key), **columns})
+
+
+@pytest.fixture(name="tables")
+def shuffled_tables():
+    rng = np.random.default_rng(0)
+    regions = np.array(["north", "south", "east", "west"])
+    region, year = regions[rng.integers(0, 4, 300)], rng.integers(2020, 2023, 300)
+    instances = {
+        "x": rng.normal(size=300).tolist(),
+        "region": region.tolist(),
+        "year": year.tolist(),
+        "z": rng.integers(0, 9, 300).tolist(),
+    }
+    pairs = [(r, y) for r in regions for y in range(2020, 2023)]
+    order = rng.permutation(len(pairs))
+    aggregates = {
+        "year": [pairs[i][1] for i in order],
+        "region": [str(pairs[i][0]) for i in order],
+        "share": rng.random(len(pairs)).tolist(),
+    }
+    return instances, aggregates
+
+
+@pytest.mark.parametrize("aggregate_kind", KINDS)
+@pytest.mark.parametrize("instance_kind", KINDS)
+def test_two_keys_equal_a_merge(tables, instance_kind, aggregate_kind):
+    instances, aggregates = tables
+    X, y = bags_from_frame(
+        KINDS[instance_kind](instances),
+        KINDS[aggregate_kind](aggregates),
+        on=["region", "year"],
+        proportion="share",
+    )
+    merged = pd.DataFrame(instances).merge(
+        pd.DataFrame(aggregates), on=["region", "year"], how="left"
+    )
+    ids = [f"{r} | {y}" for r, y in zip(merged["region"], merged["year"], strict=True)]
+    assert type(X) is type(KINDS[instance_kind](instances))
+    assert columns_of(X) == {"x": instances["x"], "z": instances["z"]}
+    expected = bag_target(ids, merged["share"])
+    assert y.dtype == expected.dtype
+    np.testing.assert_array_equal(y, expected)
+
+
+@pytest.mark.parametrize("aggregate_kind", KINDS)
+@pytest.mark.parametrize("instance_kind", KINDS)
+@pytest.mark.parametrize(
+    ("key", "written"),
+    [
+        ([3, -1, 3, 900], [3, -1, 3, 900]),
+        (["ö", "", "ö", "b c"], ["ö", "", "ö", "b c"]),
+        ([0.5, 1.0, 0.5, 2.0], ["0.5", "1.0", "0.5", "2.0"]),
+        ([True, False, True, True], ["True", "False", "True", "True"]),
+        ([MAY_2, MAY_1, MAY_2, MAY_2], ["2024-05-02", "2024-05-01", "2024-05-02", "2024-05-02"]),
+        (
+            [dt.datetime(2024, 5, 2, 6), dt.datetime(2024, 5, 1), *[dt.datetime(2024, 5, 3)] * 2],
+            ["2024-05-02 06:00:00", "2024-05-01 00:00:00", *["2024-05-03 00:00:00"] * 2],
+        ),
+    ],
+    ids=["integers", "text", "floats", "booleans", "dates", "times"],
+)
+def test_single_keys_of_every_type(instance_kind, aggregate_kind, key, written):
+    distinct = sorted(set(key), reverse=True)
+    shares = {k: i / 7 for i, k in enumerate(distinct)}
+    X, y = bags_from_frame(
+        KINDS[instance_kind]({"key": key, "x": [10, 11, 12, 13]}),
+        KINDS[aggregate_kind]({"share": list(shares.values()), "key": distinct}),
+        on="key",
+        proportion="share",
+    )
+    assert columns_of(X) == {"x": [10, 11, 12, 13]}
+    assert y["bag"].tolist() == written
+    assert y["proportion"].tolist() == [shares[k] for k in key]
+    np.testing.assert_array_equal(y, bag_target(written, [shares[k] for k in key]))
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "written"),
+    [
+        (pd.Series(["b", "a"]).astype("category"), pl.Series(["a", "b"]), ["b", "a"]),
+        (pd.Series([4, 3]).astype("category"), pl.Series([3, 4]), [4, 3]),
+        (pl.Series(["b", "a"], dtype=pl.Enum(["a", "b"])), pd.Series(["a", "b"]), ["b", "a"]),
+        (pl.Series(["b", "a"], dtype=pl.Categorical), pd.Series(["a", "b"]), ["b", "a"]),
+        (pd.Series(["b", "a"], dtype=object), pd.Series(["a", "b"], dtype="str"), ["b", "a"]),
+        (pd.Series([np.int64(4), 3], dtype=object), pd.Series([3, 4], dtype="Int64"), [4, 3]),
+        (pl.Series([4, 3], dtype=pl.UInt8), pd.Series([3, 4], dtype="int32"), [4, 3]),
+        (pl.Series([2**64 - 1, 3], dtype=pl.UInt64), pl.Series([3, 2**64 - 1], dtype=pl.UInt64),
+         [2**64 - 1, 3]),
+        (pd.Series(pd.to_datetime([MAY_2, MAY_1])), pl.Series([MAY_1, MAY_2]),
+         ["2024-05-02", "2024-05-01"]),
+        (pd.Series([MAY_2, MAY_1]), pl.Series([dt.datetime(2024, 5, 1), dt.datetime(2024, 5, 2)]),
+         ["2024-05-02", "2024-05-01"]),
+        (pd.Series(pd.to_datetime([2, 1], unit="ns")), pd.Series(pd.to_datetime([1, 2], unit="ns")),
+         ["1970-01-01 00:00:00.000000002", "1970-01-01 00:00:00.000000001"]),
+        (pd.Series(pd.to_datetime([MAY_2, MAY_1]).tz_localize("UTC")),
+         pl.Series([MAY_1, MAY_2]).cast(pl.Datetime("us", "UTC")),
+         ["2024-05-02 00:00:00+00:00", "2024-05-01 00:00:00+00:00"]),
+        (pd.Series(pd.PeriodIndex(["2024-02", "2024-01"], freq="M")),
+         pd.Series(pd.PeriodIndex(["2024-01", "2024-02"], freq="M")), ["2024-02", "2024-01"]),
+        (pl.Series([decimal.Decimal("1.5"), decimal.Decimal("0.5")]),
+         pd.Series([decimal.Decimal("0.5"), decimal.Decimal("1.5")]), ["1.5", "0.5"]),
+    ],
+    ids=["category", "category of integers", "enum", "polars categorical", "object text",
+         "object integers", "widths", "very large", "times at midnight", "dates as objects",
+         "nanoseconds", "time zone", "period", "decimal"],
+)  # fmt: skip
+def test_key_types_that_differ_but_match(here, there, written):
+    def frame(series, name, values):
+        kind = pl.DataFrame if isinstance(series, pl.Series) else pd.DataFrame
+        return kind({"key": series, name: values})
+
+    _, y = bags_from_frame(
+        frame(here, "x", [1, 2]), frame(there, "share", [0.1, 0.2]), on="key", proportion="share"
+    )
+    assert y["bag"].tolist() == written
+    assert y["proportion"].tolist() == [0.2, 0.1]
+
+
+def test_shares_per_class():
+    table = bags(u=[0.2, 0.0], v=[0.3, 0.5], w=[0.5, 0.5])
+    _, y = bags_from_frame(rows(list("abba")), table, on="key", proportion=["u", "v", "w"])
+    expected = bag_target(list("abba"), {"a": [0.2, 0.3, 0.5], "b": [0, 0.5, 0.5]})
+    np.testing.assert_array_equal(y, expected)
+
+
+def test_positives_are_divided_by_the_rows():
+    table = bags(yes=[2, 1], n=[3, 2])
+    _, y = bags_from_frame(rows(list("abaab")), table, on="key", positives="yes", size="n")
+    np.testing.assert_array_equal(y, bag_target(list("abaab"), counts={"a": 2, "b": 1}))
+
+
+def test_counts_per_class():
+    table = bags(u=[1, 0], v=[1, 2], w=[1, 0])
+    _, y = bags_from_frame(rows(list("abaab")), table, on="key", positives=["u", "v", "w"])
+    expected = bag_target(list("abaab"), counts={"a": [1, 1, 1], "b": [0, 2, 0]})
+    np.testing.assert_array_equal(y, expected)
+
+
+@given(
+    labels=st.lists(st.tuples(st.integers(0, 5), st.integers(0, 1)), min_size=1, max_size=40),
+    seed=st.integers(0, 99),
+)
+@settings(max_examples=40, deadline=None)
+def test_counting_labels_gives_their_shares(labels, seed):
+    table = pd.DataFrame(labels, columns=["key", "label"]).assign(x=0)
+    counted = table.groupby("key")["label"].agg(["sum", "count"]).reset_index()
+    counted = counted.sample(frac=1, random_state=seed)
+    _, y = bags_from_frame(
+        table.drop(columns="label"), counted, on="key", positives="sum", size="count"
+    )
+    np.testing.assert_array_equal(y["bag"], table["key"])
+    share = check_bag_target(y).class_shares[1]
+    assert share == pytest.approx(table["label"].mean(), abs=1e-12)
+
+
+def test_a_list_of_one_key_is_that_key():
+    one = bags_from_frame(rows([1, 2]), bags([2, 1]), on=["key"], proportion="share")[1]
+    np.testing.assert_array_equal(
+        one, bags_from_frame(rows([1, 2]), bags([2, 1]), on="key", proportion="share")[1]
+    )
+
+
+def test_tables_are_left_as_they_were_and_the_index_is_kept():
+    instances, aggregates = rows(list("abb")).set_index(pd.Index([7, 7, 3])), bags()
+    before = instances.copy(), aggregates.copy()
+    X, _ = bags_from_frame(instances, aggregates, on="key", proportion="share")
+    pd.testing.assert_frame_equal(instances, before[0])
+    pd.testing.assert_frame_equal(aggregates, before[1])
+    pd.testing.assert_frame_equal(X, instances.drop(columns="key"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_unmatched_bags_can_be_dropped(kind):
+    # what is known about a bag without instances does not matter, not even that it is wrong
+    table = {"key": ["b", "gone", "a"], "share": [1.0, 7.0, 0.5]}
+    X, y = bags_from_frame(
+        KINDS[kind]({"key": ["a", "new", "b", "a", "other"], "x": [0, 1, 2, 3, 4]}),
+        KINDS[kind](table),
+        on="key",
+        proportion="share",
+        unmatched="drop",
+    )
+    assert columns_of(X) == {"x": [0, 2, 3]}
+    np.testing.assert_array_equal(y, bag_target(["a", "b", "a"], {"a": 0.5, "b": 1.0}))
+
+
+def test_dropped_rows_keep_their_index():
+    X, _ = bags_from_frame(
+        rows(list("acb"), y=list("uvw")), bags(), on="key", proportion="share", unmatched="drop"
+    )
+    assert X.index.tolist() == [0, 2]
+    assert X["y"].tolist() == ["u", "w"]
+
+
+def test_nothing_to_drop_is_the_same_as_an_error_not_raised():
+    given_ = rows(list("abba")), bags()
+    strict = bags_from_frame(*given_, on="key", proportion="share")
+    lenient = bags_from_frame(*given_, on="key", proportion="share", unmatched="drop")
+    pd.testing.assert_frame_equal(strict[0], lenient[0])
+    np.testing.assert_array_equal(strict[1], lenient[1])
+
+
+def test_key_columns_may_have_any_name():
+    names = ["row", "number", "key 0"]
+    instances = pd.DataFrame({name: [1, 2] for name in names} | {"x": [5, 6]})
+    table = pd.DataFrame({name: [2, 1] for name in names} | {"share": [0.2, 0.1]})
+    _, y = bags_from_frame(instances, table, on=names, proportion="share")
+    assert y["bag"].tolist() == ["1 | 1 | 1", "2 | 2 | 2"]
+    assert y["proportion"].tolist() == [0.1, 0.2]
+
+
+def test_features_may_be_named_by_numbers():
+    instances = pd.DataFrame(np.ones((2, 3))).assign(key=["b", "a"])
+    X, _ = bags_from_frame(instances, bags(), on="key", proportion="share")
+    assert X.columns.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    "share",
+    [
+        pd.Series([0.5, 1.0], dtype="Float64"),
+        pd.Series([0.5, 1.0], dtype="float32"),
+        pd.Series([0.5, 1], dtype=object),
+        pd.Series([decimal.Decimal("0.5"), decimal.Decimal(1)]),
+        pd.Series([0.5, 1.0], dtype=pd.ArrowDtype(pa.float64())),
+    ],
+    ids=str,
+)
+def test_numbers_of_every_type(share):
+    _, y = bags_from_frame(rows(["a", "b"]), bags(share=share), on="key", proportion="share")
+    assert y["proportion"].tolist() == [0.5, 1.0]
+
+
+MANY = list("cdefghij")
+MANY_BAGS = bags(MANY, share=[0.5] * 8, n=[2] * 8, yes=[3] * 8, no=[3] * 8, bad=[1.5] * 8)
+
+ERRORS = {
+    "neither": (
+        rows(list("ab")),
+        bags(),
+        {},
+        "^Give either proportion or positives, and not both.$",
+    ),
+    "both": (
+        rows(list("ab")),
+        bags(),
+        {"proportion": "share", "positives": "share"},
+        "^Give either proportion or positives, and not both.$",
+    ),
+    "unknown option": (
+        rows(list("ab")),
+        bags(),
+        {"proportion": "share", "unmatched": "ignore"},
+        "^unmatched must be 'error' or 'drop', not 'ignore'.$",
+    ),
+    "no instances": (
+        rows(list("ab"))[:0],
+        bags(),
+        {"proportion": "share"},
+        "^The instance table has no rows.$",
+    ),
+    "no bags": (
+        rows(list("ab")),
+        bags()[:0],
+        {"proportion": "share"},
+        "^The bag table has no rows.$",
+    ),
+    "same name": (
+        pd.DataFrame([["a", 1, 2]], columns=["key", "x", "x"]),
+        bags(),
+        {"proportion": "share"},
+        "^Cannot read the instance table: .*'x' 2 times.$",
+    ),
+    "no feature": (
+        pd.DataFrame({"key": ["a"]}),
+        bags(),
+        {"proportion": "share"},
+        "^The instance table has no column besides its key, so there is no X.$",
+    ),
+    "on is nothing": (
+        rows(list("ab")),
+        bags(),
+        {"on": [], "proportion": "share"},
+        r"^on must be a column name or a list of them, not \[\].$",
+    ),
+    "on is a number": (
+        rows(list("ab")),
+        bags(),
+        {"on": 3, "proportion": "share"},
+        "^on must be a column name or a list of them, not 3.$",
+    ),
+    "on repeated": (
+        rows(list("ab")),
+        bags(),
+        {"on": ["key", "key"], "proportion": "share"},
+        "^on names column 'key' twice.$",
+    ),
+    "list of one class": (
+        rows(list("ab")),
+        bags(),
+        {"proportion": ["share"]},
+        "^proportion must be one column name, or a list of one name per class.$",
+    ),
+    "list of one count": (
+        rows(list("ab")),
+        bags(),
+        {"positives": ["share"]},
+        "^positives must be one column name, or a list of one name per class.$",
+    ),
+    "unknown key": (
+        rows(list("ab")),
+        bags(),
+        {"on": "keys", "proportion": "share"},
+        r"^The instance table has no column 'keys'; did you mean 'key'\?$",
+    ),
+    "key in one table": (
+        rows(list("ab")),
+        bags().rename(columns={"key": "Key"}),
+        {"proportion": "share"},
+        r"^The bag table has no column 'key'; did you mean 'Key'\?$",
+    ),
+    "unknown share": (
+        rows(list("ab")),
+        bags(share_a=[0, 1], share_b=[1, 0]),
+        {"proportion": "share"},
+        r"^The bag table has no column 'share'; did you mean 'share_b' or 'share_a'\?$",
+    ),
+    "unknown size": (
+        rows(list("ab")),
+        bags(),
+        {"proportion": "share", "size": "households"},
+        "^The bag table has no column 'households'; it has 'key', 'share'.$",
+    ),
+    "missing key": (
+        rows(["a", "b", None]),
+        bags(),
+        {"proportion": "share"},
+        "^Row 2 of the instance table has no value in the key column 'key'.$",
+    ),
+    "missing integer key": (
+        rows([1, np.nan]),
+        bags([1, 2]),
+        {"proportion": "share"},
+        "^Row 1 of the instance table has no value in the key column 'key'.$",
+    ),
+    "NaN in polars": (
+        pl.DataFrame({"key": [0.5, float("nan")], "x": [1, 2]}),
+        bags([0.5, 1]),
+        {"proportion": "share"},
+        "^Row 1 of the instance table has no value in the key column 'key'.$",
+    ),
+    "missing key of a bag": (
+        rows(list("ab")),
+        bags(["a", None]),
+        {"proportion": "share"},
+        "^Row 1 of the bag table has no value in the key column 'key'.$",
+    ),
+    "repeated bag": (
+        rows(list("ab")),
+        pd.concat([bags(), bags()]),
+        {"proportion": "share", "unmatched": "drop"},
+        "^Bag 'a' appears twice in the bag table, in rows 0 and 2.$",
+    ),
+    "integers and floats": (
+        rows([1, 2]),
+        bags([1.0, 2.0]),
+        {"proportion": "share"},
+        r"^The key column 'key' holds integers \(Int64\) in the instance table but floats "
+        r"\(Float64\) in the bag table, so that no bag can match; convert one of them.$",
+    ),
+    "integers and text": (
+        pl.DataFrame({"key": ["1", "2"], "x": [1, 2]}),
+        bags([1, 2]),
+        {"proportion": "share", "unmatched": "drop"},
+        r"holds text \(String\) in the instance table but integers \(Int64\) in the bag table",
+    ),
+    "times and dates": (
+        rows([dt.datetime(2024, 5, 1, 6), dt.datetime(2024, 5, 2)]),
+        pl.DataFrame({"key": [MAY_1, MAY_2], "share": [0.5, 1]}),
+        {"proportion": "share"},
+        r"holds times \(Datetime.*\) in the instance table but dates \(Date\) in the bag table",
+    ),
+    "time zones": (
+        rows(pd.to_datetime([MAY_1, MAY_2]).tz_localize("UTC")),
+        bags(pd.to_datetime([MAY_1, MAY_2])),
+        {"proportion": "share"},
+        r"holds times with a time zone \(Datetime.*\) in the instance table but times \(",
+    ),
+    "mixed key": (
+        rows(["a", 1]),
+        bags(),
+        {"proportion": "share"},
+        "^The key column 'key' of the instance table mixes integers and text; convert it to one",
+    ),
+    "lists as keys": (
+        rows(list("ab")),
+        bags([[1], [2]]),
+        {"proportion": "share"},
+        "^The key column 'key' of the bag table holds values of type list, which cannot name",
+    ),
+    "objects as keys": (
+        pl.DataFrame({"key": pl.Series([object()], dtype=pl.Object), "x": [1]}),
+        bags(),
+        {"proportion": "share"},
+        "^The key 'key' of the instance table holds Object, which cannot name a bag.$",
+    ),
+    "ambiguous ids": (
+        pd.DataFrame({"u": ["a | b", "a"], "v": ["c", "b | c"], "x": [1, 2]}),
+        pd.DataFrame({"u": ["a | b", "a"], "v": ["c", "b | c"], "share": [0.1, 0.2]}),
+        {"on": ["u", "v"], "proportion": "share"},
+        r"^Two different keys would both be written as bag 'a \| b \| c'; rename one of them.$",
+    ),
+    "no common bag": (
+        rows(list("xy")),
+        bags(),
+        {"proportion": "share", "unmatched": "drop"},
+        "^No bag is in both tables: the first is 'x' in the instance table and 'a' in the bag ",
+    ),
+    "unknown bags": (
+        rows(list("abuvwxyz")),
+        bags(),
+        {"proportion": "share"},
+        "^Bags 'u', 'v', 'w', 'x', 'y' and 1 more have instances but no row in the bag table; ",
+    ),
+    "empty bag": (
+        rows(list("aa")),
+        bags(),
+        {"proportion": "share"},
+        "^Bag 'b' has a row in the bag table but no instances; correct the key, or pass unmatched=",
+    ),
+    "both unmatched": (
+        rows([1, 2]),
+        bags([1, 3]),
+        {"proportion": "share"},
+        "^Bag 2 has instances but no row in the bag table, and bag 3 has a row in the bag table ",
+    ),
+    "wrong sizes": (
+        rows(MANY),
+        MANY_BAGS,
+        {"proportion": "share", "size": "n"},
+        r"^The size column 'n' contradicts the number of instance rows of bags 'c' \(2, but 1 "
+        r"row\), .*'g' \(2, but 1 row\) and 3 more.$",
+    ),
+    "missing size": (
+        rows(list("aab")),
+        bags(share=[0.5, 1], n=[np.nan, 1]),
+        {"proportion": "share", "size": "n"},
+        r"of bag 'a' \(missing, but 2 rows\).$",
+    ),
+    "too many positives": (
+        rows(MANY * 2),
+        MANY_BAGS,
+        {"positives": "yes"},
+        r"^Column 'yes' counts more positives than there are instance rows for bags 'c' \(3, but 2 "
+        r"rows\), .* and 3 more.$",
+    ),
+    "counts that do not sum": (
+        rows(MANY * 2),
+        MANY_BAGS,
+        {"positives": ["yes", "no"]},
+        r"^The counts 'yes', 'no' do not sum to the number of instance rows for bags 'c' \(6, but",
+    ),
+    "negative count": (
+        rows(list("ab")),
+        bags(yes=[-1, 1]),
+        {"positives": "yes"},
+        r"^Column 'yes' of the bag table must hold counts; it does not for bag 'a' \(-1\).$",
+    ),
+    "missing count": (
+        rows(list("ab")),
+        pl.DataFrame({"key": ["a", "b"], "yes": [1, None]}),
+        {"positives": "yes"},
+        r"must hold counts; it does not for bag 'b' \(missing\).$",
+    ),
+    "share outside": (
+        rows(MANY),
+        MANY_BAGS,
+        {"proportion": "bad"},
+        r"^Column 'bad' of the bag table must hold proportions in \[0, 1\]; it does not for bags "
+        r"'c' \(1.5\), .* and 3 more.$",
+    ),
+    "negative share": (
+        rows(list("ab")),
+        bags(share=[-0.1, 0.5]),
+        {"proportion": "share"},
+        r"it does not for bag 'a' \(-0.1\).$",
+    ),
+    "missing share": (
+        rows(list("ab")),
+        bags(share=[0.1, np.nan]),
+        {"proportion": "share"},
+        r"it does not for bag 'b' \(missing\).$",
+    ),
+    "no share at all": (
+        rows(list("ab")),
+        bags(share=[None, None]),
+        {"proportion": "share"},
+        r"it does not for bags 'a' \(missing\), 'b' \(missing\).$",
+    ),
+    "NA among objects": (
+        rows(list("ab")),
+        bags(share=np.array([0.5, pd.NA], dtype=object)),
+        {"proportion": "share"},
+        r"it does not for bag 'b' \(missing\).$",
+    ),
+    "shares that do not sum": (
+        rows(list("ab")),
+        bags(u=[0.5, 0.5], v=[0.5, 0.6]),
+        {"proportion": ["u", "v"]},
+        "^The shares of bag 'b' sum to 1.1, not to 1.$",
+    ),
+    "text as share": (
+        rows(list("ab")),
+        bags(share=["50%", "100%"]),
+        {"proportion": "share"},
+        "^Column 'share' of the bag table holds String, not numbers.$",
+    ),
+    "booleans as size": (
+        rows(list("ab")),
+        bags(share=[0.5, 1], n=[True, True]),
+        {"proportion": "share", "size": "n"},
+        "^Column 'n' of the bag table holds Boolean, not numbers.$",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("instances", "aggregates", "options", "message"), ERRORS.values(), ids=ERRORS
+)
+def test_errors_are_one_sentence(instances, aggregates, options, message):
+    with pytest.raises(ValueError, match=message) as raised:
+        bags_from_frame(instances, aggregates, **{"on": "key"} | options)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("instances", "aggregates", "message"),
+    [
+        ([["a", 1]], bags(), "^instances must be a data frame.*, not list.$"),
+        (rows(list("ab")), np.ones((2, 2)), "^aggregates must be a data frame.*, not ndarray.$"),
+        (rows(list("ab"))["x"], bags(), "^instances must be a data frame.*, not Series.$"),
+        (pl.LazyFrame({"key": ["a"]}), bags(), r"not LazyFrame \(collect it first\).$"),
+    ],
+)
+def test_what_is_no_frame(instances, aggregates, message):
+    with pytest.raises(TypeError, match=message):
+        bags_from_frame(instances, aggregates, on="key", proportion="share")

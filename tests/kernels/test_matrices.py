@@ -1,0 +1,245 @@
+"""Kernel matrices against scikit-learn's pairwise functions."""
+
+import array_api_strict
+import numpy as np
+import pytest
+from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
+from sklearn.svm import SVC
+
+from unbag.kernels import matrices as kernels
+from unbag.kernels.matrices import (
+    KERNELS,
+    Kernel,
+    Waves,
+    check_kernel_memory,
+    make_kernel,
+    memory_of,
+)
+
+GAMMA, DEGREE, COEF0 = 0.3, 3, 0.7
+
+# every kernel that is computed, and the same by scikit-learn
+COMPUTED = {
+    "rbf": lambda X, Z: rbf_kernel(X, Z, gamma=GAMMA),
+    "linear": linear_kernel,
+    "poly": lambda X, Z: polynomial_kernel(X, Z, gamma=GAMMA, degree=DEGREE, coef0=COEF0),
+}
+
+
+def kernel_of(name):
+    return Kernel(name, GAMMA, DEGREE, COEF0)
+
+
+def instances(n, d=5, seed=0):
+    return np.random.default_rng(seed).normal(size=(n, d))
+
+
+def test_every_computed_kernel_is_tested():
+    assert set(COMPUTED) == set(KERNELS) - {"precomputed"}
+
+
+@pytest.mark.parametrize("name", COMPUTED)
+def test_block_equals_scikit_learn_in_double_precision(name):
+    X, Z = instances(40), instances(30, seed=1)
+    np.testing.assert_allclose(
+        kernel_of(name).block(X, Z, np.float64), COMPUTED[name](X, Z), rtol=1e-12, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("name", COMPUTED)
+def test_single_precision_result_of_double_data_is_rounded_once(name):
+    X, Z = instances(40), instances(30, seed=1)
+    block = kernel_of(name).block(X, Z, np.float32)
+    assert block.dtype == np.float32
+    # for rbf the exponent is what is rounded: half an ulp of it, then half an ulp of the result
+    np.testing.assert_allclose(block, COMPUTED[name](X, Z), rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("name", COMPUTED)
+def test_single_precision_data_give_the_kernel_to_single_precision(name):
+    X, Z = instances(40).astype(np.float32), instances(30, seed=1).astype(np.float32)
+    block = kernel_of(name).block(X, Z, np.float32)
+    exact = COMPUTED[name](X.astype(float), Z.astype(float))
+    assert block.dtype == np.float32
+    np.testing.assert_allclose(block, exact, rtol=1e-6, atol=1e-6 * np.abs(exact).max())
+
+
+def test_single_precision_data_far_from_the_origin_keep_their_distances():
+    X = (instances(40) + 100).astype(np.float32)
+    exact = COMPUTED["rbf"](X.astype(float), X.astype(float))
+    np.testing.assert_allclose(kernel_of("rbf").matrix(X, np.float32), exact, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", COMPUTED)
+@pytest.mark.parametrize("n", [1, 7, 8, 9, 16, 21])
+def test_matrix_made_in_blocks_equals_the_whole(monkeypatch, name, dtype, n):
+    monkeypatch.setattr(kernels, "_BLOCK", 8)
+    X = instances(n)
+    K = kernel_of(name).matrix(X, dtype)
+    assert K.shape == (n, n)
+    assert K.dtype == dtype
+    precision = 1e-12 if dtype == np.float64 else 1e-6
+    np.testing.assert_allclose(K, COMPUTED[name](X, X), rtol=precision, atol=precision)
+
+
+def test_matrix_of_more_instances_than_a_block():
+    X = instances(kernels._BLOCK + 100)
+    K = kernel_of("rbf").matrix(X, np.float64)
+    np.testing.assert_allclose(K, COMPUTED["rbf"](X, X), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", COMPUTED)
+def test_matrix_is_symmetric(monkeypatch, name):
+    monkeypatch.setattr(kernels, "_BLOCK", 16)
+    X = instances(50)
+    K = kernel_of(name).matrix(X, np.float64)
+    np.testing.assert_allclose(K, K.T, rtol=0, atol=4 * np.finfo(float).eps * K.max())
+    # and between blocks it is the same numbers
+    np.testing.assert_array_equal(K[:16, 16:], K[16:, :16].T)
+
+
+def test_rbf_of_an_instance_with_itself_never_exceeds_one():
+    X = 100 * instances(200) + 1000
+    K = kernel_of("rbf").matrix(X, np.float64)
+    assert K.max() <= 1
+    np.testing.assert_allclose(np.diag(K), 1, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", COMPUTED)
+@pytest.mark.parametrize("n", [1, 8, 21])
+def test_expansion_equals_the_matrix_product(monkeypatch, name, n):
+    monkeypatch.setattr(kernels, "_BLOCK", 8)
+    X, Z = instances(n), instances(30, seed=1)
+    coef = np.random.default_rng(2).normal(size=(3, 30))
+    values = kernel_of(name).expand(X, Z, coef)
+    assert values.shape == (3, n)
+    np.testing.assert_allclose(values, coef @ COMPUTED[name](X, Z).T, rtol=1e-11, atol=1e-11)
+
+
+def test_expansion_has_the_precision_of_the_coefficients():
+    X, Z = instances(20), instances(30, seed=1)
+    coef = np.random.default_rng(2).normal(size=(2, 30)).astype(np.float32)
+    values = kernel_of("rbf").expand(X, Z, coef)
+    assert values.dtype == np.float32
+    np.testing.assert_allclose(values, coef @ COMPUTED["rbf"](X, Z).T, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", COMPUTED)
+def test_nothing_outside_the_array_api_is_used(monkeypatch, name):
+    monkeypatch.setattr(kernels, "_BLOCK", 8)
+    X, coef = instances(21), np.ones((2, 21))
+    kernel, strict = kernel_of(name), array_api_strict.asarray(X)
+    K = kernel.matrix(strict, array_api_strict.float64)
+    np.testing.assert_allclose(np.asarray(K), COMPUTED[name](X, X), rtol=1e-12, atol=1e-12)
+    values = kernel.expand(strict, strict, array_api_strict.asarray(coef))
+    np.testing.assert_allclose(np.asarray(values), coef @ COMPUTED[name](X, X), rtol=1e-11)
+
+
+def test_precomputed_matrix_is_copied_and_its_rows_are_expanded():
+    given = rbf_kernel(instances(12), gamma=GAMMA)
+    kernel = make_kernel("precomputed", "scale", 3, 1.0, given)
+    K = kernel.matrix(given, np.float64)
+    np.testing.assert_array_equal(K, given)
+    assert not np.shares_memory(K, given)
+    coef = np.random.default_rng(2).normal(size=(2, 12))
+    np.testing.assert_allclose(kernel.expand(given[:5], None, coef), coef @ given[:5].T)
+
+
+@pytest.mark.parametrize("gamma", ["scale", "auto", 0.25])
+@pytest.mark.parametrize("name", ["rbf", "poly"])
+def test_gamma_is_that_of_a_support_vector_machine(name, gamma):
+    X = 3 * instances(40) + 1
+    machine = SVC(kernel=name, gamma=gamma).fit(X, X[:, 0] > 1)
+    kernel = make_kernel(name, gamma, 3, 0.0, X)
+    assert kernel.gamma == pytest.approx(machine._gamma, rel=1e-14)
+
+
+def test_gamma_of_constant_data_is_that_of_a_support_vector_machine():
+    X = np.full((6, 3), 2.0)
+    machine = SVC(gamma="scale").fit(X, [0, 1, 0, 1, 0, 1])
+    assert make_kernel("rbf", "scale", 3, 1.0, X).gamma == machine._gamma == 1.0
+
+
+@pytest.mark.parametrize(
+    ("name", "gamma", "sentence"),
+    [
+        ("gauss", 1.0, "kernel must be one of 'rbf', 'linear', 'poly', 'precomputed', not 'gauss'"),
+        ("rbf", "narrow", "gamma must be 'wide', 'scale', 'auto' or a number, not 'narrow'"),
+        ("rbf", 0.0, "gamma must be positive and finite, not 0.0"),
+        ("rbf", -1.0, "gamma must be positive and finite, not -1.0"),
+        ("poly", np.inf, "gamma must be positive and finite, not inf"),
+        ("rbf", np.nan, "gamma must be positive and finite, not nan"),
+        ("precomputed", 1.0, r"A precomputed kernel matrix must be square; its shape is \(6, 4\)"),
+    ],
+)
+def test_settings_that_are_refused(name, gamma, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        make_kernel(name, gamma, 3, 1.0, instances(6, 4))
+
+
+def test_matrix_beyond_memory_is_refused_with_what_to_use_instead(monkeypatch):
+    monkeypatch.setattr(kernels, "physical_memory", lambda: 16 * 10**9)
+    check_kernel_memory(40_000, 8)  # 12.8 GB, exactly the share that is allowed
+    check_kernel_memory(56_000, 4)
+    with pytest.raises(
+        MemoryError,
+        match=r"kernel matrix of 100,000 instances would take 80 GB and this machine has 16 GB; "
+        r"use KernelMCMClassifier\(approximation='nystroem'\), or a linear model such as Linear",
+    ):
+        check_kernel_memory(100_000, 8)
+    with pytest.raises(MemoryError):
+        check_kernel_memory(40_001, 8)
+
+
+def test_unknown_memory_refuses_nothing(monkeypatch):
+    def silent(name):
+        raise ValueError(name)
+
+    monkeypatch.setattr(kernels.os, "sysconf", silent, raising=False)
+    assert kernels.physical_memory() is None
+    check_kernel_memory(10**9, 8)
+
+
+def test_no_machine_holds_the_matrix_of_a_hundred_million_instances():
+    with pytest.raises(MemoryError):
+        check_kernel_memory(10**8, 4)
+
+
+def test_memory_is_that_of_the_device(monkeypatch):
+    monkeypatch.setattr(kernels, "physical_memory", lambda: 16 * 10**9)
+    assert memory_of(None) == memory_of(np.empty(0)) == (16 * 10**9, False)
+    torch = pytest.importorskip("torch")
+    assert memory_of(torch.empty(0)) == (16 * 10**9, False)
+
+    class Elsewhere:
+        type = "cuda"
+
+    class OnGPU:
+        device = Elsewhere()
+
+    class Namespace:
+        class cuda:  # noqa: N801
+            @staticmethod
+            def get_device_properties(_):
+                return type("Properties", (), {"total_memory": 80 * 10**9})
+
+    monkeypatch.setattr(kernels, "is_torch_array", lambda array: isinstance(array, OnGPU))
+    monkeypatch.setattr(kernels, "array_namespace", lambda _: Namespace)
+    assert memory_of(OnGPU()) == (80 * 10**9, True)
+    with pytest.raises(MemoryError, match="would take 160 GB and this GPU has 80 GB"):
+        check_kernel_memory(200_000, 4, OnGPU())
+
+
+@pytest.mark.parametrize("n", [1, 8, 21])
+def test_waves_are_cosines_and_sines(monkeypatch, n):
+    monkeypatch.setattr(kernels, "_BLOCK", 8)
+    X, frequencies = instances(n), instances(6, seed=1)
+    waves, angle = Waves("rbf", GAMMA), instances(n) @ instances(6, seed=1).T
+    exact = np.hstack([np.cos(angle), np.sin(angle)]) / np.sqrt(6)
+    np.testing.assert_allclose(waves.block(X, frequencies, np.float64), exact, atol=1e-14)
+    assert waves.block(X, frequencies, np.float32).dtype == np.float32
+    coef = np.random.default_rng(2).normal(size=(3, 12))
+    np.testing.assert_allclose(waves.expand(X, frequencies, coef), coef @ exact.T, atol=1e-12)
+    strict = [array_api_strict.asarray(a) for a in (X, frequencies, coef)]
+    np.testing.assert_allclose(np.asarray(waves.expand(*strict)), coef @ exact.T, atol=1e-12)
