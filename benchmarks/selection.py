@@ -27,8 +27,9 @@ from sklearn.metrics import roc_auc_score
 from bag_data import TABLES, draw_bags, load_table
 from unbag import KernelMCMClassifierCV, LinearMCMClassifierCV, metrics
 from unbag._provenance import provenance_line
-from unbag.model_selection.splitters import check_cv, cut_by_folds
-from unbag.models.search import search
+from unbag.models.local import LocalBackend
+from unbag.models.minimising import make_goal
+from unbag.models.training import search
 from unbag.objectives.corrected_risk import CorrectedRisk
 from unbag.objectives.losses import get_loss
 from unbag.weights.decontamination import decontamination_weights
@@ -61,19 +62,20 @@ def try_one(name: str, kind: Any, size: int, model: str, seed: int) -> dict[str,
         return None
     estimator = MODELS[model]()
     X, bags = estimator._check_Xy(X, y)
-    training = estimator._training(bags)
-    bags, held = cut_by_folds(bags, check_cv(5, X, y))
-    space = estimator._make_space(X, 1)
-    found = search(space, bags, held, ALPHAS, "pooled", training)
-    features = getattr(estimator, "_features", None)
+    goal = make_goal(estimator, bags)
+    space, basis = estimator._make_functions().space(X, 1, goal.free_intercept)
+    nobody = np.zeros((0, bags.n_bags), dtype=bool)
+    whole = LocalBackend(space, X, y, bags, nobody, estimator.tol, estimator.max_iter, 0)
+    backend = whole.folded(5)
+    found, bags = search(backend, goal, ALPHAS, "pooled"), backend.bags
     aucs = []
     for theta in found.fits.theta:
-        estimator._features = features
-        estimator._store(theta, 1)
+        estimator._store(basis, theta, 1)
         aucs.append(float(roc_auc_score(labels_test, estimator.decision_function(X_test))))
-    scores = np.stack([found.held_out.of_penalty(p) for p in range(len(ALPHAS))])
+    scores = [found.solved.out_of_fold_scores(p) for p in range(len(ALPHAS))]
+    scores = np.stack(scores)[:, None]
     risk = CorrectedRisk(
-        decontamination_weights(bags), bags, get_loss("logistic"), estimator.class_prior_
+        decontamination_weights(bags), bags, get_loss("logistic"), goal.class_prior
     )
     corrected = risk.value(scores, np.zeros(len(ALPHAS), dtype=np.intp))
     return {

@@ -97,7 +97,7 @@ class TestEqualToTheLocalModel:
 
     def test_landmarks_are_those_of_the_local_model(self):
         estimator = KernelMCMClassifier(approximation="nystroem", **KERNEL)
-        np.testing.assert_array_equal(fitted(estimator)._instances, estimator.fit(X, y)._instances)
+        np.testing.assert_array_equal(fitted(estimator).points_, estimator.fit(X, y).points_)
 
     def test_rows_of_known_label(self):
         labels = np.full(len(y), np.nan)

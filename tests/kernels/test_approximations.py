@@ -5,8 +5,9 @@ import pytest
 
 from unbag.kernels import approximations as kernel_features
 from unbag.kernels import matrices as kernels
-from unbag.kernels.approximations import choose_approximation, make_kernel_features
+from unbag.kernels.approximations import choose_approximation
 from unbag.kernels.matrices import Kernel, make_kernel
+from unbag.kernels.rows import RowsInMemory
 
 DOUBLE = np.dtype(np.float64)
 KERNELS = {
@@ -18,6 +19,11 @@ KERNELS = {
 
 def instances(n, d=3, seed=0):
     return np.random.default_rng(seed).normal(size=(n, d))
+
+
+def make_kernel_features(approximation, kernel, X, *rest, **options):
+    rows = RowsInMemory(X)
+    return kernel_features.make_kernel_features(approximation, kernel, rows, *rest, **options)
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -126,7 +132,8 @@ class TestEveryApproximation:
     def test_expansion_in_the_basis_is_the_product_with_features(self, approximation):
         X, features = instances(21, seed=1), self.features(approximation)
         w = np.random.default_rng(2).normal(size=(3, features.n_features))
-        expanded = features.basis.expand(X, features.points, features.coefficients(w))
+        c = w if features.transform is None else w @ features.transform.T
+        expanded = features.kernel.expand(X, features.points, c)
         np.testing.assert_allclose(expanded, w @ features.matrix(X, DOUBLE).T, atol=1e-9)
 
     def test_single_precision_is_rounded_at_the_end(self, approximation):
@@ -220,6 +227,6 @@ def test_settings_that_are_refused(approximation, kernel, sentence):
 
 def test_width_is_that_of_the_exact_kernel():
     X = 3 * instances(40)
-    kernel = make_kernel("rbf", "scale", 3, 1.0, X)
+    kernel = make_kernel("rbf", "scale", 3, 1.0, RowsInMemory(X))
     for approximation in ("nystroem", "fourier"):
-        assert make_kernel_features(approximation, kernel, X, 8).basis.gamma == kernel.gamma
+        assert make_kernel_features(approximation, kernel, X, 8).kernel.gamma == kernel.gamma

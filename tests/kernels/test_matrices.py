@@ -15,6 +15,7 @@ from unbag.kernels.matrices import (
     make_kernel,
     memory_of,
 )
+from unbag.kernels.rows import RowsInMemory
 
 GAMMA, DEGREE, COEF0 = 0.3, 3, 0.7
 
@@ -138,7 +139,7 @@ def test_nothing_outside_the_array_api_is_used(monkeypatch, name):
 
 def test_precomputed_matrix_is_copied_and_its_rows_are_expanded():
     given = rbf_kernel(instances(12), gamma=GAMMA)
-    kernel = make_kernel("precomputed", "scale", 3, 1.0, given)
+    kernel = make_kernel("precomputed", "scale", 3, 1.0, RowsInMemory(given))
     K = kernel.matrix(given, np.float64)
     np.testing.assert_array_equal(K, given)
     assert not np.shares_memory(K, given)
@@ -151,14 +152,14 @@ def test_precomputed_matrix_is_copied_and_its_rows_are_expanded():
 def test_gamma_is_that_of_a_support_vector_machine(name, gamma):
     X = 3 * instances(40) + 1
     machine = SVC(kernel=name, gamma=gamma).fit(X, X[:, 0] > 1)
-    kernel = make_kernel(name, gamma, 3, 0.0, X)
+    kernel = make_kernel(name, gamma, 3, 0.0, RowsInMemory(X))
     assert kernel.gamma == pytest.approx(machine._gamma, rel=1e-14)
 
 
 def test_gamma_of_constant_data_is_that_of_a_support_vector_machine():
     X = np.full((6, 3), 2.0)
     machine = SVC(gamma="scale").fit(X, [0, 1, 0, 1, 0, 1])
-    assert make_kernel("rbf", "scale", 3, 1.0, X).gamma == machine._gamma == 1.0
+    assert make_kernel("rbf", "scale", 3, 1.0, RowsInMemory(X)).gamma == machine._gamma == 1.0
 
 
 @pytest.mark.parametrize(
@@ -175,7 +176,7 @@ def test_gamma_of_constant_data_is_that_of_a_support_vector_machine():
 )
 def test_settings_that_are_refused(name, gamma, sentence):
     with pytest.raises(ValueError, match=sentence):
-        make_kernel(name, gamma, 3, 1.0, instances(6, 4))
+        make_kernel(name, gamma, 3, 1.0, RowsInMemory(instances(6, 4)))
 
 
 def test_matrix_beyond_memory_is_refused_with_what_to_use_instead(monkeypatch):

@@ -16,7 +16,7 @@ from unbag import (
 from unbag.datasets import make_gaussian_bags
 from unbag.metrics import corrected_risk
 from unbag.metrics.sample import as_columns
-from unbag.models.search import choose
+from unbag.models.training import choose
 from unbag.objectives.corrected_risk import CorrectedRisk
 from unbag.objectives.count_likelihood import CountLikelihood
 from unbag.objectives.forward import ForwardLikelihood

@@ -580,7 +580,7 @@ class TestTrust:
             "unbag.models.LinearMCMClassifier",  # not its own name
             "unbag.models.nowhere.Model",
             "unbag.cli.main",
-            "unbag.models.search.Training",  # ours, but no part of a fitted model
+            "unbag.models.local.LocalBackend",  # ours, but no part of a fitted model
             "unbagged.models.Model",
             "unbag",
             "",

@@ -23,8 +23,10 @@ from tqdm import tqdm
 from unbag.bags.bags import Bags
 from unbag.baselines.alternating import Machines, Schedule, count_positives, expected_positives
 from unbag.kernels.matrices import Kernel, check_kernel_memory, make_kernel
+from unbag.kernels.rows import RowsInMemory
 from unbag.model_selection.splitters import check_cv, cut_by_folds
-from unbag.models.base import BagClassifier, check_positive
+from unbag.models.base import BagClassifier
+from unbag.models.checks import check_positive
 from unbag.weights.decontamination import check_contrast
 
 # Bytes per entry of the kernel matrix itself.
@@ -74,7 +76,7 @@ class AlternatingModel(BagClassifier):
         return Schedule(float(self.tol), int(self.max_iter), int(self.n_init), int(seed))
 
     def _make_kernel(self, X: NDArray[Any], gamma: Any) -> Kernel:
-        return make_kernel(self.kernel, gamma, self.degree, self.coef0, X)
+        return make_kernel(self.kernel, gamma, self.degree, self.coef0, RowsInMemory(X))
 
     def _order(self, X: NDArray[Any], bags: Bags) -> NDArray[np.intp]:
         """Order of rows that does not depend on the one they came in: by bag, then by feature."""

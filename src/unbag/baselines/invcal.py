@@ -30,8 +30,10 @@ from tqdm import tqdm
 from unbag.bags.bags import Bags
 from unbag.baselines.tube_regression import BagRegression, solve_bag_regression
 from unbag.kernels.matrices import Kernel, make_kernel
+from unbag.kernels.rows import RowsInMemory
 from unbag.model_selection.splitters import check_cv, cut_by_folds
-from unbag.models.base import BagClassifier, check_positive
+from unbag.models.base import BagClassifier
+from unbag.models.checks import check_positive
 from unbag.weights.decontamination import check_contrast
 
 Floats = NDArray[np.float64]
@@ -117,7 +119,7 @@ class InvCalModel(BagClassifier):
         return X, bags
 
     def _make_kernel(self, gamma: Any, X: Floats) -> Kernel:
-        return make_kernel(self.kernel, gamma, self.degree, self.coef0, X)
+        return make_kernel(self.kernel, gamma, self.degree, self.coef0, RowsInMemory(X))
 
     def _solve(
         self, K: Floats, proportion: Floats, n_instances: int, C: Floats, epsilon: Floats

@@ -31,10 +31,9 @@ from numpy.typing import NDArray
 
 from unbag._arrays import Array, index_beside, take, to_host
 from unbag.bags.bags import Bags
-from unbag.models.base import FitMixin, ObjectiveClassifier, SearchMixin
-from unbag.models.kernel import KernelModel
-from unbag.models.linear import LinearModel
-from unbag.models.search import Problems
+from unbag.models.goals import Goal, Problems
+from unbag.models.minimising import KernelClassifier, LinearClassifier
+from unbag.models.training import fit_alpha, search_alphas
 from unbag.objectives.losses import ClassLoss, get_loss
 from unbag.weights.decontamination import check_contrast
 
@@ -191,25 +190,33 @@ def get_divergence(divergence: str) -> Divergence:
     return DIVERGENCES[divergence]
 
 
-class ProportionRiskMixin(ObjectiveClassifier):
-    """A classifier that minimises the empirical proportion risk."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ProportionGoal(Goal):
+    """The empirical proportion risk."""
 
-    divergence: Any
+    divergence: str
 
-    def _prepare(self, bags: Bags) -> None:
-        get_divergence(self.divergence)
-        self._loss = get_loss(self.loss, bags.n_classes)
-        self.class_prior_ = bags.class_shares
-
-    def _weights(self, bags: Bags) -> NDArray[np.float64]:
+    def weights(self, bags: Bags) -> NDArray[np.float64]:
+        """Each bag by its size."""
         check_contrast(bags)
         return np.repeat((bags.sizes / bags.sizes.sum())[:, None], bags.n_classes, axis=1)
 
-    def _objective(self, problems: Problems, bags: Bags, like: Any) -> ProportionRisk:
-        return ProportionRisk(problems.weights, bags, self._loss, self.divergence, like)
+    def objective(self, problems: Problems, bags: Bags, like: Any) -> ProportionRisk:
+        """The risk of all problems."""
+        return ProportionRisk(problems.weights, bags, self.loss, self.divergence, like)
 
 
-class ProportionRiskClassifier(KernelModel, ProportionRiskMixin, FitMixin):
+def make_proportion_goal(settings: Any, bags: Bags) -> ProportionGoal:
+    """Make the goal of an estimator from its settings."""
+    get_divergence(settings.divergence)
+    return ProportionGoal(
+        loss=get_loss(settings.loss, bags.n_classes),
+        class_prior=bags.class_shares,
+        divergence=settings.divergence,
+    )
+
+
+class ProportionRiskClassifier(KernelClassifier):
     """Kernel classifier that gets the proportions of bags right: empirical proportion risk.
 
     Minimises, over the RKHS of the kernel,
@@ -250,6 +257,9 @@ class ProportionRiskClassifier(KernelModel, ProportionRiskMixin, FitMixin):
     True
     """
 
+    _make_goal = make_proportion_goal
+    _train = fit_alpha
+
     def __init__(
         self,
         alpha: float = 1e-5,
@@ -276,7 +286,7 @@ class ProportionRiskClassifier(KernelModel, ProportionRiskMixin, FitMixin):
         self.verbose = verbose
 
 
-class ProportionRiskClassifierCV(KernelModel, ProportionRiskMixin, SearchMixin):
+class ProportionRiskClassifierCV(KernelClassifier):
     """`ProportionRiskClassifier` that chooses its penalty by the risk of bags held out.
 
     Parameters
@@ -305,6 +315,9 @@ class ProportionRiskClassifierCV(KernelModel, ProportionRiskMixin, SearchMixin):
     >>> bool((model.predict(data.X) == data.labels).mean() > 0.8)
     True
     """
+
+    _make_goal = make_proportion_goal
+    _train = search_alphas
 
     def __init__(
         self,
@@ -336,7 +349,7 @@ class ProportionRiskClassifierCV(KernelModel, ProportionRiskMixin, SearchMixin):
         self.verbose = verbose
 
 
-class LinearProportionRiskClassifier(LinearModel, ProportionRiskMixin, FitMixin):
+class LinearProportionRiskClassifier(LinearClassifier):
     """Linear classifier that gets the proportions of bags right: empirical proportion risk.
 
     `ProportionRiskClassifier` with f(x) = xᵀw + b, for many rows and for sparse X. The penalty
@@ -366,6 +379,9 @@ class LinearProportionRiskClassifier(LinearModel, ProportionRiskMixin, FitMixin)
     True
     """
 
+    _make_goal = make_proportion_goal
+    _train = fit_alpha
+
     def __init__(
         self,
         alpha: float = 1e-5,
@@ -384,7 +400,7 @@ class LinearProportionRiskClassifier(LinearModel, ProportionRiskMixin, FitMixin)
         self.verbose = verbose
 
 
-class LinearProportionRiskClassifierCV(LinearModel, ProportionRiskMixin, SearchMixin):
+class LinearProportionRiskClassifierCV(LinearClassifier):
     """`LinearProportionRiskClassifier` that chooses its penalty by the risk of bags held out.
 
     Parameters
@@ -408,6 +424,9 @@ class LinearProportionRiskClassifierCV(LinearModel, ProportionRiskMixin, SearchM
     >>> bool((model.predict(data.X) == data.labels).mean() > 0.8)
     True
     """
+
+    _make_goal = make_proportion_goal
+    _train = search_alphas
 
     def __init__(
         self,

@@ -16,43 +16,57 @@ sign of the score right, but its chances stay between the smallest and the large
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unbag.bags.bags import Bags
-from unbag.models.base import FitMixin, ObjectiveClassifier, SearchMixin
-from unbag.models.kernel import KernelModel
-from unbag.models.linear import LinearModel
-from unbag.models.search import Problems
+from unbag.models.goals import Goal, Problems
+from unbag.models.minimising import KernelClassifier, LinearClassifier
+from unbag.models.training import fit_alpha, search_alphas
 from unbag.objectives.corrected_risk import CorrectedRisk, resolve_class_prior
 from unbag.objectives.losses import get_loss
 from unbag.weights.decontamination import check_contrast
 
 
-class SoftLabelMixin(ObjectiveClassifier):
-    """A classifier that takes the proportions of bags for soft labels of their instances."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SoftLabelGoal(Goal):
+    """The loss of instances that take the proportions of their bags for labels.
 
-    class_prior: Any
+    Attributes
+    ----------
+    class_prior_setting
+        How the prior follows from bags, which differ from fold to fold.
+    """
 
-    def _prepare(self, bags: Bags) -> None:
-        self._loss = get_loss(self.loss, bags.n_classes)
-        self.class_prior_ = resolve_class_prior(self.class_prior, bags)
+    class_prior_setting: Any
 
-    def _weights(self, bags: Bags) -> NDArray[np.float64]:
+    def weights(self, bags: Bags) -> NDArray[np.float64]:
+        """What each class of each bag counts; these correct nothing."""
         check_contrast(bags)
-        prior = resolve_class_prior(self.class_prior, bags)
+        prior = resolve_class_prior(self.class_prior_setting, bags)
         expected = bags.sizes[:, None] * bags.clipped_proportions
         return expected / expected.sum(axis=0) * prior
 
-    def _objective(self, problems: Problems, bags: Bags, like: Any) -> CorrectedRisk:
+    def objective(self, problems: Problems, bags: Bags, like: Any) -> CorrectedRisk:
+        """The loss, which has the form of the corrected risk."""
         # the weights say how much each class counts, since shares differ from fold to fold
         once = np.ones(bags.n_classes)
-        return CorrectedRisk(problems.weights, bags, self._loss, once, "none", like)
+        return CorrectedRisk(problems.weights, bags, self.loss, once, "none", like)
 
 
-class SoftLabelClassifier(KernelModel, SoftLabelMixin, FitMixin):
+def make_soft_label_goal(settings: Any, bags: Bags) -> SoftLabelGoal:
+    """Make the goal of an estimator from its settings."""
+    return SoftLabelGoal(
+        loss=get_loss(settings.loss, bags.n_classes),
+        class_prior=resolve_class_prior(settings.class_prior, bags),
+        class_prior_setting=settings.class_prior,
+    )
+
+
+class SoftLabelClassifier(KernelClassifier):
     """Kernel logistic regression on the proportions of bags as soft labels.
 
     Minimises, over the RKHS of the kernel,
@@ -89,6 +103,9 @@ class SoftLabelClassifier(KernelModel, SoftLabelMixin, FitMixin):
     True
     """
 
+    _make_goal = make_soft_label_goal
+    _train = fit_alpha
+
     def __init__(
         self,
         alpha: float = 1e-3,
@@ -115,7 +132,7 @@ class SoftLabelClassifier(KernelModel, SoftLabelMixin, FitMixin):
         self.verbose = verbose
 
 
-class SoftLabelClassifierCV(KernelModel, SoftLabelMixin, SearchMixin):
+class SoftLabelClassifierCV(KernelClassifier):
     """`SoftLabelClassifier` that chooses its penalty by the soft-label loss of bags held out.
 
     Parameters
@@ -142,6 +159,9 @@ class SoftLabelClassifierCV(KernelModel, SoftLabelMixin, SearchMixin):
     >>> bool((model.predict(data.X) == data.labels).mean() > 0.8)
     True
     """
+
+    _make_goal = make_soft_label_goal
+    _train = search_alphas
 
     def __init__(
         self,
@@ -173,7 +193,7 @@ class SoftLabelClassifierCV(KernelModel, SoftLabelMixin, SearchMixin):
         self.verbose = verbose
 
 
-class LinearSoftLabelClassifier(LinearModel, SoftLabelMixin, FitMixin):
+class LinearSoftLabelClassifier(LinearClassifier):
     """Logistic regression on the proportions of bags as soft labels.
 
     `SoftLabelClassifier` with f(x) = xᵀw + b, for many rows and for sparse X. The penalty α‖w‖²
@@ -204,6 +224,9 @@ class LinearSoftLabelClassifier(LinearModel, SoftLabelMixin, FitMixin):
     True
     """
 
+    _make_goal = make_soft_label_goal
+    _train = fit_alpha
+
     def __init__(
         self,
         alpha: float = 1e-3,
@@ -222,7 +245,7 @@ class LinearSoftLabelClassifier(LinearModel, SoftLabelMixin, FitMixin):
         self.verbose = verbose
 
 
-class LinearSoftLabelClassifierCV(LinearModel, SoftLabelMixin, SearchMixin):
+class LinearSoftLabelClassifierCV(LinearClassifier):
     """`LinearSoftLabelClassifier` that chooses its penalty by the loss of bags held out.
 
     Parameters
@@ -246,6 +269,9 @@ class LinearSoftLabelClassifierCV(LinearModel, SoftLabelMixin, SearchMixin):
     >>> bool((model.predict(data.X) == data.labels).mean() > 0.8)
     True
     """
+
+    _make_goal = make_soft_label_goal
+    _train = search_alphas
 
     def __init__(
         self,

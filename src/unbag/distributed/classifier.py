@@ -9,8 +9,10 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
+from unbag.distributed.backend import DistributedBackend, make_data
 from unbag.distributed.instances import (
     RemoteRows,
     describe,
@@ -27,7 +29,9 @@ from unbag.distributed.partitions import (
     should_keep,
 )
 from unbag.distributed.table import make_table
-from unbag.distributed.training import DistributedFit, check_distributable, make_data
+from unbag.models.base import check_instances
+from unbag.models.linear import LinearMCMClassifier
+from unbag.models.minimising import functions_on_partitions, make_goal, train
 from unbag.weights.decontamination import check_contrast
 
 
@@ -93,23 +97,29 @@ class DistributedClassifier:
             In partitions of the same rows: chunks of what `unbag.bag_target` makes, or what
             `unbag.distributed.bags_from_frame` gives.
         """
-        estimator = check_distributable(self.estimator)
+        estimator = LinearMCMClassifier() if self.estimator is None else self.estimator
+        functions = functions_on_partitions(estimator)
+        estimator = clone(estimator)
         collections = partitions_of(X, y)
-        estimator._check_X(_example_of(X), reset=True)
-        check = partial(copy(estimator)._check_X, reset=False)
+        check_instances(estimator, _example_of(X), reset=True)
+        check = partial(check_instances, copy(estimator), reset=False)
         description = collections.reduce(describe, join_descriptions, check)
         table = make_table(description.bags)
-        check_contrast(table.bags)
-        estimator.classes_ = table.bags.classes
-        training = estimator._training(table.bags)
+        bags = table.bags
+        check_contrast(bags)
+        estimator.classes_ = bags.classes
+        goal = make_goal(estimator, bags)
         instances = collections.map(read_instances, check, share(table))
         kept = should_keep(self.persist, description.n_bytes)
         if kept:
             instances = instances.grouped(join_instances).keep()
         rows = RemoteRows(collections, check, description, estimator.n_features_in_)
-        n_outputs = estimator._loss.n_outputs(table.bags.n_classes)
-        data, space = make_data(estimator, instances, rows, n_outputs, kept)
-        DistributedFit(estimator, data, space, table, training).run()
+        basis = functions.basis(rows, goal.free_intercept)
+        data, space = make_data(instances, basis, goal.loss, goal.n_outputs(bags), kept)
+        nobody = np.zeros((0, bags.n_bags), dtype=bool)
+        solver = (estimator.tol, int(estimator.max_iter), estimator.verbose)
+        backend = DistributedBackend(data, space, table, nobody, *solver)
+        train(estimator, backend, goal, basis)
         self.estimator_ = estimator
         return self
 

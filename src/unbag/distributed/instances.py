@@ -92,11 +92,7 @@ def join_instances(parts: list[list[Instances]]) -> list[Instances]:
 
 
 class RemoteRows:
-    """X as an array whose rows stay where they are until they are asked for.
-
-    It has what is needed to draw the features of a kernel: the shape, the variance of all entries
-    and some rows.
-    """
+    """What kernels ask about instances that stay where they are (`unbag.kernels.rows.Rows`)."""
 
     def __init__(self, data: Partitions, check: CheckX, description: Description, d: int) -> None:
         self._data = data
@@ -104,15 +100,13 @@ class RemoteRows:
         self._description = description
         self.shape = (sum(description.n_rows), d)
 
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def var(self) -> float:
+    def variance(self) -> float:
         """Variance of all entries, in a pass of its own."""
         moments: Moments = self._data.reduce(take_moments, join_moments, self._check)
         return moments.squares / moments.n_entries
 
-    def __getitem__(self, rows: NDArray[np.intp]) -> NDArray[Any]:
+    def take(self, rows: NDArray[np.intp]) -> NDArray[Any]:
+        """Bring some of the instances here."""
         order = np.argsort(rows, kind="stable")
         ends = np.cumsum(self._description.n_rows)
         own = np.split(rows[order], np.searchsorted(rows[order], ends)[:-1])

@@ -34,6 +34,7 @@ from sklearn.utils.random import sample_without_replacement
 
 from unbag._arrays import Array, on_device
 from unbag.kernels.matrices import Kernel, Waves, check_feature_memory, memory_of, row_blocks
+from unbag.kernels.rows import Rows
 
 Approximation = Literal["nystroem", "fourier"]
 
@@ -53,7 +54,7 @@ class KernelFeatures:
 
     Attributes
     ----------
-    basis : Kernel
+    kernel : Kernel
         b, the kernel itself or `Waves`.
     points : ndarray of shape (n_points, n_columns)
         Z, landmarks or frequencies.
@@ -61,7 +62,7 @@ class KernelFeatures:
         T; None stands for the identity.
     """
 
-    basis: Kernel
+    kernel: Kernel
     points: NDArray[Any]
     transform: NDArray[np.float64] | None
 
@@ -79,14 +80,10 @@ class KernelFeatures:
             (n, self.n_features), dtype=getattr(xp, dtype.name), device=device(points)
         )
         for rows in row_blocks(n):
-            block = self.basis.block(on_device(X[rows], where), points, xp.float64)
+            block = self.kernel.block(on_device(X[rows], where), points, xp.float64)
             block = block if transform is None else block @ transform
             features[rows, :] = xp.astype(block, features.dtype, copy=False)
         return features
-
-    def coefficients(self, w: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Coefficients c of the basis, for rows w of coefficients of the features."""
-        return w if self.transform is None else w @ self.transform.T
 
     @property
     def n_features(self) -> int:
@@ -130,7 +127,7 @@ def choose_approximation(
 def make_kernel_features(
     approximation: Approximation,
     kernel: Kernel,
-    X: NDArray[Any],
+    rows: Rows,
     n_components: int,
     random_state: Any = None,
 ) -> KernelFeatures:
@@ -140,7 +137,7 @@ def make_kernel_features(
     ----------
     approximation : {"nystroem", "fourier"}
     kernel : Kernel
-    X : ndarray of shape (n_instances, n_columns)
+    rows : Rows
         Instances, of which landmarks are drawn.
     n_components : int
         Number of landmarks, all instances if there are no more; or of random features, half of
@@ -152,9 +149,10 @@ def make_kernel_features(
     >>> import numpy as np
     >>> from unbag.kernels.approximations import make_kernel_features
     >>> from unbag.kernels.matrices import make_kernel
+    >>> from unbag.kernels.rows import RowsInMemory
     >>> X = np.random.default_rng(0).normal(size=(500, 2))
-    >>> kernel = make_kernel("rbf", 0.5, 3, 1.0, X)
-    >>> features = make_kernel_features("nystroem", kernel, X, 150, random_state=0)
+    >>> kernel = make_kernel("rbf", 0.5, 3, 1.0, RowsInMemory(X))
+    >>> features = make_kernel_features("nystroem", kernel, RowsInMemory(X), 150, random_state=0)
     >>> phi = features.matrix(X, np.dtype(float))
     >>> bool(np.abs(phi @ phi.T - kernel.matrix(X, float)).max() < 1e-3)
     True
@@ -165,14 +163,14 @@ def make_kernel_features(
         )
     rng = check_random_state(random_state)
     if approximation == "nystroem":
-        return _nystroem(kernel, X, int(n_components), rng)
-    return _fourier(kernel, X.shape[1], (int(n_components) + 1) // 2, rng)
+        return _nystroem(kernel, rows, int(n_components), rng)
+    return _fourier(kernel, rows.shape[1], (int(n_components) + 1) // 2, rng)
 
 
-def _nystroem(kernel: Kernel, X: NDArray[Any], m: int, rng: Any) -> KernelFeatures:
-    m = min(m, len(X))
+def _nystroem(kernel: Kernel, rows: Rows, m: int, rng: Any) -> KernelFeatures:
+    m = min(m, rows.shape[0])
     check_feature_memory(m, m, 8)
-    Z = X[_spread_landmarks(X, m, rng)]
+    Z = _spread_landmarks(rows, m, rng)
     values, vectors = np.linalg.eigh(kernel.matrix(Z, np.float64))
     sound = values > m * np.finfo(float).eps * values[-1]
     if not sound.any():  # the kernel is zero everywhere, and so is the only function
@@ -180,14 +178,15 @@ def _nystroem(kernel: Kernel, X: NDArray[Any], m: int, rng: Any) -> KernelFeatur
     return KernelFeatures(kernel, Z, vectors[:, sound] / np.sqrt(values[sound]))
 
 
-def _spread_landmarks(X: NDArray[Any], m: int, rng: Any) -> NDArray[np.intp]:
+def _spread_landmarks(rows: Rows, m: int, rng: Any) -> NDArray[Any]:
     """Choose m rows by k-means++, which does not take two that are close, among some of all."""
-    n = len(X)
+    n = rows.shape[0]
     if m == n:
-        return np.arange(n)
+        return rows.take(np.arange(n))
     some = np.sort(sample_without_replacement(n, min(n, _CANDIDATES * m), random_state=rng))
-    _, chosen = kmeans_plusplus(X[some], m, random_state=rng, n_local_trials=1)
-    return some[np.sort(chosen)]
+    candidates = rows.take(some)
+    _, chosen = kmeans_plusplus(candidates, m, random_state=rng, n_local_trials=1)
+    return candidates[np.sort(chosen)]
 
 
 def _fourier(kernel: Kernel, d: int, m: int, rng: Any) -> KernelFeatures:

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace, device, is_torch_array
-from numpy.typing import NDArray
 
 from unbag._arrays import Array
+from unbag.kernels.rows import Rows
 
 KERNELS = ("rbf", "linear", "poly", "precomputed")
 
@@ -88,23 +88,22 @@ def row_blocks(n: int) -> list[slice]:
     return [slice(i, min(i + _BLOCK, n)) for i in range(0, n, _BLOCK)]
 
 
-def make_kernel(
-    name: str, gamma: str | float, degree: int, coef0: float, X: NDArray[Any]
-) -> Kernel:
-    """Check the settings of a kernel and fix γ.
+def make_kernel(name: str, gamma: str | float, degree: int, coef0: float, rows: Rows) -> Kernel:
+    """Check the settings of a kernel and fix γ for the instances.
 
     ``"scale"`` is 1/(d·Var(X)), as in the paper, and ``"wide"`` half of it, which for standardised
     columns is one over the mean squared distance of two rows.
     """
     if name not in KERNELS:
         raise ValueError(f"kernel must be one of {', '.join(map(repr, KERNELS))}, not {name!r}.")
-    if name == "precomputed" and X.shape[0] != X.shape[1]:
-        raise ValueError(f"A precomputed kernel matrix must be square; its shape is {X.shape}.")
+    n, d = rows.shape
+    if name == "precomputed" and n != d:
+        raise ValueError(f"A precomputed kernel matrix must be square; its shape is {(n, d)}.")
     if isinstance(gamma, str):
         if gamma not in ("wide", "scale", "auto"):
             raise ValueError(f"gamma must be 'wide', 'scale', 'auto' or a number, not {gamma!r}.")
-        variance = float(X.var()) if gamma != "auto" and name in ("rbf", "poly") else 1.0
-        scale = 1 / (X.shape[1] * variance) if variance > 0 else 1.0
+        variance = rows.variance() if gamma != "auto" and name in ("rbf", "poly") else 1.0
+        scale = 1 / (d * variance) if variance > 0 else 1.0
         gamma = scale / 2 if gamma == "wide" else scale
     if not gamma > 0 or not np.isfinite(gamma):
         raise ValueError(f"gamma must be positive and finite, not {gamma!r}.")

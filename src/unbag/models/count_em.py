@@ -45,8 +45,10 @@ from tqdm import tqdm
 from unbag.bags.bags import Bags, bag_name
 from unbag.diagnostics.bag_effects import estimate_bag_effect
 from unbag.model_selection.splitters import check_cv, cut_by_folds
-from unbag.models.base import BagClassifier, check_positive
-from unbag.models.corrected import check_effect
+from unbag.models.bag_goal import check_effect
+from unbag.models.base import BagClassifier
+from unbag.models.checks import check_count, check_positive
+from unbag.models.priors import at_prior
 from unbag.objectives.count_likelihood import CountLikelihood, label_posteriors
 
 # The only problem of a likelihood.
@@ -184,10 +186,7 @@ class CountEMClassifier(MetaEstimatorMixin, BagClassifier):
         X, bags = self._check_Xy(X, y)
         bags = _with_whole_counts(bags)
         check_positive(self.tol, "tol")
-        if not isinstance(self.max_iter, int | np.integer) or self.max_iter < 1:
-            raise ValueError(
-                f"max_iter must be a whole number of at least 1, not {self.max_iter!r}."
-            )
+        check_count(self.max_iter, "max_iter")
         given = check_effect(self.bag_effect)
         learner = _Learner(self._seeded_template(), bags.class_shares)
         self.class_shares_ = bags.class_shares
@@ -307,17 +306,8 @@ class CountEMClassifier(MetaEstimatorMixin, BagClassifier):
         scores = self.decision_function(X)
         if scores.ndim == 1:
             scores = np.column_stack([np.zeros_like(scores), scores])
-        chance = softmax(scores, axis=1)
-        if class_prior is None:
-            return chance
-        wanted = np.asarray(class_prior, dtype=float)
         n_classes = len(self.classes_)
-        if wanted.shape != (n_classes,) or not (wanted >= 0).all() or wanted.sum() <= 0:
-            raise ValueError(
-                f"class_prior must hold one share for each of the {n_classes} classes."
-            )
-        weighted = chance * wanted
-        return weighted / weighted.sum(axis=1, keepdims=True)
+        return at_prior(softmax(scores, axis=1), np.full(n_classes, 1 / n_classes), class_prior)
 
 
 @dataclass(frozen=True)

@@ -4,86 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-from array_api_compat import array_namespace
-from numpy.typing import NDArray
-from sklearn.utils import Tags
-
-from unbag._arrays import on_device, to_host
-from unbag.kernels.approximations import KernelFeatures, choose_approximation, make_kernel_features
-from unbag.kernels.matrices import check_kernel_memory, make_kernel
-from unbag.models.base import FitMixin, ObjectiveClassifier, SearchMixin
-from unbag.models.corrected import CorrectedRiskClassifier
-from unbag.solvers import FunctionSpace, KernelSpace, LinearSpace
-
-_PRECISIONS = {"single": np.float32, "double": np.float64}
+from unbag.models.bag_goal import make_bag_goal
+from unbag.models.minimising import KernelClassifier
+from unbag.models.training import fit_alpha, search_alphas
 
 
-class KernelModel(ObjectiveClassifier):
-    """f(x) = Σ_j α_j k(x, x_j) + b over the training instances, or an approximation of fewer terms.
-
-    b is zero unless it is free. An approximation is trained as a linear model on features
-    (`unbag.kernels.approximations`).
-    """
-
-    kernel: Any
-    gamma: Any
-    degree: Any
-    coef0: Any
-    precision: Any
-    device: Any = None
-    approximation: Any = None
-    n_components: Any = None
-    random_state: Any = None
-
-    # what theta are coefficients of, while a fit is under way
-    _features: KernelFeatures | None
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self.kernel == "precomputed"
-        return tags
-
-    def _make_space(self, X: NDArray[Any], n_outputs: int) -> FunctionSpace:
-        if self.precision not in _PRECISIONS:
-            raise ValueError(f"precision must be 'single' or 'double', not {self.precision!r}.")
-        dtype = np.dtype(_PRECISIONS[self.precision])
-        kernel = make_kernel(self.kernel, self.gamma, self.degree, self.coef0, X)
-        n, there = X.shape[0], on_device(X[:0], self.device)
-        self.approximation_ = choose_approximation(
-            self.approximation, self.kernel, n, dtype.itemsize, there
-        )
-        if self.approximation_ is None:
-            check_kernel_memory(n, dtype.itemsize, there)
-            self._features, self._kernel = None, kernel
-            self._instances = None if self.kernel == "precomputed" else X
-            rows = on_device(X, self.device)
-            K = kernel.matrix(rows, getattr(array_namespace(rows), dtype.name))
-            return KernelSpace(K, n_outputs, self._free_intercept)
-        features = make_kernel_features(
-            self.approximation_, kernel, X, self.n_components, self.random_state
-        )
-        self._features, self._kernel, self._instances = features, features.basis, features.points
-        matrix = features.matrix(X, dtype, self.device)
-        return LinearSpace(matrix, n_outputs, self._free_intercept)
-
-    def _store(self, theta: NDArray[Any], n_outputs: int) -> None:
-        coef = theta.astype(np.float64).reshape(n_outputs, -1)
-        self.intercept_ = np.zeros(n_outputs)
-        if self._free_intercept:
-            coef, self.intercept_ = coef[:, :-1], coef[:, -1]
-        self.dual_coef_ = coef if self._features is None else self._features.coefficients(coef)
-        del self._features
-
-    def _scores(self, X: NDArray[Any]) -> NDArray[Any]:
-        instances = self._instances
-        if instances is not None:
-            instances = on_device(instances, self.device)
-        X, coef = on_device(X, self.device), on_device(self.dual_coef_, self.device)
-        return to_host(self._kernel.expand(X, instances, coef)) + self.intercept_[:, None]
-
-
-class KernelMCMClassifier(KernelModel, CorrectedRiskClassifier, FitMixin):
+class KernelMCMClassifier(KernelClassifier):
     r"""Kernel classifier trained from the class proportions of bags.
 
     Minimises over functions f = g + b, with g in the RKHS of the kernel and b a constant,
@@ -202,6 +128,10 @@ class KernelMCMClassifier(KernelModel, CorrectedRiskClassifier, FitMixin):
     True
     """
 
+    _make_goal = make_bag_goal
+    _train = fit_alpha
+    _trains_on_partitions = True
+
     def __init__(
         self,
         alpha: float = 1e-3,
@@ -254,7 +184,7 @@ class KernelMCMClassifier(KernelModel, CorrectedRiskClassifier, FitMixin):
         self.verbose = verbose
 
 
-class KernelMCMClassifierCV(KernelModel, CorrectedRiskClassifier, SearchMixin):
+class KernelMCMClassifierCV(KernelClassifier):
     """`KernelMCMClassifier` that chooses its penalty from the bags.
 
     All penalties on all folds, and on all bags, are fitted together: one kernel matrix (or one
@@ -302,6 +232,10 @@ bag_effect_interval_, looks_, n_iter_, converged_
     >>> bool(0.8 < label_free < 1.0)
     True
     """
+
+    _make_goal = make_bag_goal
+    _train = search_alphas
+    _trains_on_partitions = True
 
     def __init__(
         self,

@@ -4,43 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from numpy.typing import NDArray
-from scipy.sparse import issparse
-
-from unbag._arrays import on_device
-from unbag.models.base import FitMixin, ObjectiveClassifier, SearchMixin
-from unbag.models.corrected import CorrectedRiskClassifier
-from unbag.solvers import FunctionSpace, LinearSpace
+from unbag.models.bag_goal import make_bag_goal
+from unbag.models.minimising import LinearClassifier
+from unbag.models.training import fit_alpha, search_alphas
 
 
-class LinearModel(ObjectiveClassifier):
-    """f(x) = xᵀw + b."""
-
-    fit_intercept: Any
-    device: Any = None
-
-    _accept_sparse = "csr"
-
-    def _make_space(self, X: Any, n_outputs: int) -> FunctionSpace:
-        if self.device is not None and issparse(X):
-            raise ValueError(
-                f"device={self.device!r} takes dense X only; use device=None for sparse X, or "
-                "X.toarray()."
-            )
-        return LinearSpace(on_device(X, self.device), n_outputs, bool(self.fit_intercept))
-
-    def _store(self, theta: NDArray[Any], n_outputs: int) -> None:
-        rows = theta.reshape(n_outputs, -1)
-        d = self.n_features_in_
-        self.coef_ = rows[:, :d].copy()
-        self.intercept_ = rows[:, d] if self.fit_intercept else rows[:, 0] * 0
-
-    def _scores(self, X: Any) -> NDArray[Any]:
-        # one product with few columns: to bring X to a device would take longer
-        return (X @ self.coef_.T + self.intercept_).T
-
-
-class LinearMCMClassifier(LinearModel, CorrectedRiskClassifier, FitMixin):
+class LinearMCMClassifier(LinearClassifier):
     """Linear classifier trained from the class proportions of bags.
 
     Minimises G(w, b) + α‖w‖², with G the negative log-likelihood of the counts of the bags per
@@ -89,6 +58,10 @@ converged_
     True
     """
 
+    _make_goal = make_bag_goal
+    _train = fit_alpha
+    _trains_on_partitions = True
+
     def __init__(
         self,
         alpha: float = 1e-3,
@@ -127,7 +100,7 @@ converged_
         self.verbose = verbose
 
 
-class LinearMCMClassifierCV(LinearModel, CorrectedRiskClassifier, SearchMixin):
+class LinearMCMClassifierCV(LinearClassifier):
     """`LinearMCMClassifier` that chooses its penalty from the bags.
 
     Parameters
@@ -155,6 +128,10 @@ looks_, n_iter_, converged_
     >>> bool((model.predict(data.X) == data.labels).mean() > 0.8)
     True
     """
+
+    _make_goal = make_bag_goal
+    _train = search_alphas
+    _trains_on_partitions = True
 
     def __init__(
         self,

@@ -1,21 +1,20 @@
-"""What holds for every model trained on the corrected risk."""
+"""What holds for every model whose goal is a likelihood of bags or the corrected risk."""
 
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from unbag.datasets import make_gaussian_bags
-from unbag.models.corrected import CorrectedRiskClassifier
 from unbag.testing import all_estimators
 
 ESTIMATORS = [
-    estimator for _, estimator in all_estimators() if issubclass(estimator, CorrectedRiskClassifier)
+    estimator for _, estimator in all_estimators() if "objective" in estimator().get_params()
 ]
 BINARY = make_gaussian_bags(n_bags=24, bag_size=15, n_features=3, random_state=0)
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
-class TestEveryCorrectedRiskClassifier:
+class TestEveryBagGoal:
     def test_three_classes(self, estimator):
         data = make_gaussian_bags(
             n_bags=60, bag_size=15, n_classes=3, separation=4.0, random_state=0

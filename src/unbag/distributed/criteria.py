@@ -1,0 +1,116 @@
+"""What is minimised, and what penalties are chosen by, where instances are in partitions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unbag.distributed.counts import make_count_table
+from unbag.distributed.forward import make_forward_table
+from unbag.distributed.partitions import share
+from unbag.distributed.risk import DistributedData, DistributedRisk, Floats, RowWeights, read_risk
+from unbag.distributed.table import BagTable
+from unbag.models.bag_goal import BagGoal
+from unbag.models.goals import Problems
+from unbag.models.training import Selection
+
+
+def make_objective(
+    goal: BagGoal, problems: Problems, table: BagTable, data: DistributedData
+) -> Any:
+    """What is minimised, as a function of coefficients."""
+    if goal.name == "corrected":
+        return DistributedRisk(goal.objective(problems, table.bags, None), data)
+    return _likelihood_tables(goal, table, problems.included)[0].on(data)
+
+
+def selection_risks(
+    goal: BagGoal,
+    theta: Floats,
+    selection: Selection,
+    table: BagTable,
+    held: NDArray[np.bool_],
+    data: DistributedData,
+) -> Floats:
+    """Criteria of every penalty on held-out bags: (criteria, penalties), or with folds in between.
+
+    Parameters
+    ----------
+    theta : ndarray of shape (n_folds, n_penalties, n_coefficients)
+        Fits without the bags of each fold.
+    selection : {"pooled", "folds"}
+        "pooled": the weights of all bags, each bag scored by the fold that did not see it, so that
+        a criterion is a sum over folds. "folds": those of each fold's bags alone.
+    """
+    if goal.name == "corrected":
+        by_fold = selection == "folds"
+        return (_risks_by_fold if by_fold else _pooled_risks)(goal, theta, table, held, data)[None]
+    bags, folds = table.bags, np.arange(len(held))
+    if selection == "folds":
+        folds = np.array(list(goal.of_telling_folds(bags, held)))
+        alone = [_likelihood_tables(goal, table, out[None]) for out in held]
+    else:
+        whole = _likelihood_tables(goal, table, np.ones((1, bags.n_bags), dtype=bool))
+        alone = [[part.of(out[bags.index]) for part in whole] for out in held]
+    columns, problem = _columns(theta)
+    found = []
+    for tables in zip(*alone, strict=True):
+        objective = tables[0].join(tables).on(data)
+        values = objective.value(columns[:, None, :], problem).reshape(len(held), -1)[folds]
+        found.append(values if selection == "folds" else values.sum(axis=0))
+    return np.stack(found)
+
+
+def _likelihood_tables(goal: BagGoal, table: BagTable, included: NDArray[np.bool_]) -> list[Any]:
+    """What workers need for each likelihood, of the counts first if that is minimised."""
+    bags = table.bags
+    offsets = goal.offsets(included, bags)
+    forward = make_forward_table(included, bags, offsets)
+    if goal.name == "forward":
+        return [forward]
+    known = goal.bag_effect, goal.looks
+    return [make_count_table(bags, table.rows, included, offsets, *known), forward]
+
+
+def _pooled_risks(
+    goal: BagGoal, theta: Floats, table: BagTable, held: NDArray[np.bool_], data: DistributedData
+) -> Floats:
+    bags = table.bags
+    (whole,) = goal.criteria(goal.whole(bags), bags, None)
+    risk, rows = read_risk(whole, data.n_outputs)
+    out = held[:, bags.index]
+    pooled = RowWeights(rows.weights * out[:, None, :], np.repeat(rows.offsets, len(held), axis=0))
+    by_class = _class_risks(theta, pooled, data).sum(axis=0)
+    return risk.combine(by_class, np.zeros(len(by_class), dtype=np.intp))[0]
+
+
+def _risks_by_fold(
+    goal: BagGoal, theta: Floats, table: BagTable, held: NDArray[np.bool_], data: DistributedData
+) -> Floats:
+    bags = table.bags
+    shape = (len(held), bags.n_classes, len(bags.index))
+    alone = RowWeights(np.zeros(shape), np.zeros((len(held), data.n_outputs)))
+    of_fold = {}
+    for number, ((criterion,), entries) in goal.fold_criteria(bags, held).items():
+        of_fold[number], rows = read_risk(criterion, data.n_outputs)
+        alone.weights[number][:, entries] = rows.weights[0]
+        alone.offsets[number] = rows.offsets[0]
+    by_class = _class_risks(theta, alone, data)
+    first = np.zeros(by_class.shape[1], dtype=np.intp)
+    return np.stack([risk.combine(by_class[k], first)[0] for k, risk in of_fold.items()])
+
+
+def _class_risks(theta: Floats, table: RowWeights, data: DistributedData) -> Floats:
+    """R_c of each fold and penalty, with the weights of the fold: (folds, penalties, classes)."""
+    columns, problem = _columns(theta)
+    risks, _ = data.sums(share(table), columns, problem, gradient=False)
+    return risks.reshape(*theta.shape[:2], -1)
+
+
+def _columns(theta: Floats) -> tuple[Floats, NDArray[np.intp]]:
+    """Fits as columns, and the fold of each."""
+    n_folds, n_penalties, n_coefficients = theta.shape
+    problem = np.repeat(np.arange(n_folds), n_penalties)
+    return theta.reshape(-1, n_coefficients), problem

@@ -1,0 +1,193 @@
+"""The families of functions that models search: linear ones, and those of a kernel.
+
+A family is made once from the parameters of an estimator. `space` gives its functions over
+instances in memory; `basis` what they are made of, which is all that is needed to evaluate them
+anywhere and to keep the one that was found.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+from array_api_compat import array_namespace
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+
+from unbag._arrays import on_device
+from unbag.kernels.approximations import KernelFeatures, choose_approximation, make_kernel_features
+from unbag.kernels.matrices import Kernel, check_kernel_memory, make_kernel
+from unbag.kernels.rows import Rows, RowsInMemory
+from unbag.solvers import FunctionSpace, KernelSpace, LinearSpace
+
+PRECISIONS = {"single": np.float32, "double": np.float64}
+
+
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """What functions are made of: f(x) = Σ_j c_j b_j(x) + a, with c = Tw for what is searched, w.
+
+    Attributes
+    ----------
+    n_coefficients : int
+        Length of w for one output.
+    intercept : bool
+        Whether there is a constant a, which is searched as the last entry after w.
+    kernel : Kernel or None
+        b_j(x) = k(x, z_j), or waves; None stands for the features themselves.
+    points : ndarray of shape (n_points, n_features) or None
+        The z_j; None for a kernel matrix that was given.
+    transform : ndarray of shape (n_functions, n_coefficients) or None
+        T; None stands for the identity.
+    approximation : str or None
+        How the functions of a kernel are approximated.
+    """
+
+    n_coefficients: int
+    intercept: bool
+    kernel: Kernel | None = None
+    points: NDArray[Any] | None = None
+    transform: NDArray[np.float64] | None = None
+    approximation: str | None = None
+
+    def read(self, theta: NDArray[Any], n_outputs: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Coefficients c (outputs, functions) and constants (outputs,) of what was found."""
+        rows = theta.reshape(n_outputs, -1)
+        w = rows[:, : self.n_coefficients]
+        constant = rows[:, -1] if self.intercept else np.zeros(n_outputs, dtype=theta.dtype)
+        return w.copy() if self.transform is None else w @ self.transform.T, constant.copy()
+
+
+class Functions(Protocol):
+    """A family of functions."""
+
+    def space(self, X: Any, n_outputs: int, free_intercept: bool) -> tuple[FunctionSpace, Basis]:
+        """Functions over instances in memory, and what they are made of."""
+        ...
+
+    def on_partitions(self) -> Functions:
+        """Say what stands for this family where instances are in partitions, or refuse."""
+        ...
+
+    def basis(self, rows: Rows, free_intercept: bool) -> Basis:
+        """What functions are made of that are evaluated where the instances are."""
+        ...
+
+
+@dataclass(frozen=True)
+class LinearFunctions:
+    """f(x) = xᵀw + b."""
+
+    fit_intercept: bool
+    device: str | None
+
+    def space(
+        self,
+        X: Any,
+        n_outputs: int,
+        free_intercept: bool,  # noqa: ARG002
+    ) -> tuple[FunctionSpace, Basis]:
+        """Functions over instances in memory, and what they are made of."""
+        if self.device is not None and issparse(X):
+            raise ValueError(
+                f"device={self.device!r} takes dense X only; use device=None for sparse X, or "
+                "X.toarray()."
+            )
+        space = LinearSpace(on_device(X, self.device), n_outputs, self.fit_intercept)
+        return space, Basis(X.shape[1], self.fit_intercept)
+
+    def on_partitions(self) -> LinearFunctions:
+        """The same family."""
+        _refuse_device(self.device)
+        return self
+
+    def basis(self, rows: Rows, free_intercept: bool) -> Basis:  # noqa: ARG002
+        """The features themselves."""
+        return Basis(rows.shape[1], self.fit_intercept)
+
+
+@dataclass(frozen=True)
+class KernelFunctions:
+    """f(x) = Σ_j α_j k(x, x_j) + b over the instances, or an approximation of fewer terms.
+
+    b is zero unless it is free. An approximation is trained as a linear model on features
+    (`unbag.kernels.approximations`).
+    """
+
+    kernel: str
+    gamma: str | float
+    degree: int
+    coef0: float
+    precision: str
+    device: str | None = None
+    approximation: str | None = None
+    n_components: int = 1000
+    random_state: Any = None
+
+    def space(
+        self, X: NDArray[Any], n_outputs: int, free_intercept: bool
+    ) -> tuple[FunctionSpace, Basis]:
+        """Functions over instances in memory, and what they are made of."""
+        if self.precision not in PRECISIONS:
+            raise ValueError(f"precision must be 'single' or 'double', not {self.precision!r}.")
+        dtype, rows = np.dtype(PRECISIONS[self.precision]), RowsInMemory(X)
+        kernel = make_kernel(self.kernel, self.gamma, self.degree, self.coef0, rows)
+        n, there = X.shape[0], on_device(X[:0], self.device)
+        approximation = choose_approximation(
+            self.approximation, self.kernel, n, dtype.itemsize, there
+        )
+        if approximation is not None:
+            features = self._features(approximation, kernel, rows)
+            matrix = features.matrix(X, dtype, self.device)
+            basis = _basis_of(features, approximation, free_intercept)
+            return LinearSpace(matrix, n_outputs, free_intercept), basis
+        check_kernel_memory(n, dtype.itemsize, there)
+        on_it = on_device(X, self.device)
+        K = kernel.matrix(on_it, getattr(array_namespace(on_it), dtype.name))
+        points = None if self.kernel == "precomputed" else X
+        basis = Basis(n, free_intercept, kernel, points)
+        return KernelSpace(K, n_outputs, free_intercept), basis
+
+    def on_partitions(self) -> KernelFunctions:
+        """An approximation, by landmarks if it is left open."""
+        _refuse_device(self.device)
+        if self.kernel == "precomputed" or self.approximation is None:
+            raise ValueError(
+                "A whole kernel matrix is for data in memory; on Dask collections use "
+                "approximation='nystroem' or 'fourier' and a kernel such as 'rbf'."
+            )
+        chosen = "nystroem" if self.approximation == "auto" else self.approximation
+        return replace(self, approximation=chosen)
+
+    def basis(self, rows: Rows, free_intercept: bool) -> Basis:
+        """Features of the kernel."""
+        approximation = choose_approximation(
+            self.approximation, self.kernel, rows.shape[0], 8, np.empty(0)
+        )
+        kernel = make_kernel(self.kernel, self.gamma, self.degree, self.coef0, rows)
+        features = self._features(approximation, kernel, rows)
+        return _basis_of(features, approximation, free_intercept)
+
+    def _features(self, approximation: Any, kernel: Kernel, rows: Rows) -> KernelFeatures:
+        return make_kernel_features(
+            approximation, kernel, rows, self.n_components, self.random_state
+        )
+
+
+def _basis_of(features: KernelFeatures, approximation: str | None, intercept: bool) -> Basis:
+    return Basis(
+        features.n_features,
+        intercept,
+        features.kernel,
+        features.points,
+        features.transform,
+        approximation,
+    )
+
+
+def _refuse_device(device: str | None) -> None:
+    if device is not None:
+        raise ValueError(
+            f"device={device!r} is for data in memory; on Dask collections use device=None."
+        )

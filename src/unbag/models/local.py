@@ -1,0 +1,196 @@
+"""Training on instances in memory.
+
+A fit for every penalty on all bags, and one for every penalty and fold, are columns of a single
+batched minimisation, and the scores of held-out bags come with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unbag._arrays import Array, index_beside, take, to_host
+from unbag._progress import column_progress
+from unbag.bags.bags import Bags
+from unbag.diagnostics.bag_effects import BagEffect, effect_of_scores
+from unbag.model_selection.splitters import check_cv, cut_by_folds
+from unbag.models.goals import Goal, Problems
+from unbag.models.training import Fits, Selection
+from unbag.solvers import FunctionSpace, minimise
+
+ScoreKeeper = Callable[[slice, Array], None]
+
+# Scores of one batch: more columns than this allows are solved one batch after the other.
+_BATCH_SCORES = 2**22
+
+_FIRST = np.zeros(1, dtype=np.intp)
+
+
+@dataclass(frozen=True, eq=False)
+class LocalBackend:
+    """Instances in memory, as functions over them are.
+
+    Attributes
+    ----------
+    space : FunctionSpace
+        Functions over the instances.
+    X, y
+        Instances and target, as splitters want them.
+    bags : Bags
+    held : ndarray of bool, shape (n_folds, n_bags)
+    tol, max_iter, verbose
+        Of the solver.
+    """
+
+    space: FunctionSpace
+    X: Any
+    y: NDArray[Any]
+    bags: Bags
+    held: NDArray[np.bool_]
+    tol: float
+    max_iter: int
+    verbose: int
+
+    def folded(self, cv: Any) -> Self:
+        """Deal the bags out to folds; rows of known label are dealt out one by one."""
+        bags, held = cut_by_folds(self.bags, check_cv(cv, self.X, self.y))
+        return replace(self, bags=bags, held=held)
+
+    def solve(self, goal: Goal, penalties: NDArray[np.float64]) -> LocallySolved:
+        """Minimise the goal for every penalty, on all bags and without those of each fold."""
+        held_out = HeldOut(self.bags, self.held, len(penalties))
+        problems = goal.of_folds(self.bags, self.held)
+        n_problems = len(problems.weights)
+        # fits of the same penalty, which need about the same number of iterations, come together
+        fits = self._minimise(
+            goal,
+            problems,
+            np.repeat(penalties, n_problems),
+            np.tile(np.arange(n_problems), len(penalties)),
+            held_out.keep,
+        )
+        return LocallySolved(goal, self.bags, self.held, fits, held_out)
+
+    def _minimise(
+        self,
+        goal: Goal,
+        problems: Problems,
+        penalty: NDArray[np.float64],
+        problem: NDArray[np.intp],
+        keep_scores: ScoreKeeper,
+    ) -> Fits:
+        """Minimise all columns, in batches of bounded memory; the result is on the host.
+
+        Scores of all instances are too many to keep for all columns: ``keep_scores`` is called
+        after each batch, with its columns and their scores, to take what it needs.
+        """
+        objective = goal.objective(problems, self.bags, self.space.like)
+        size = max(1, _BATCH_SCORES // (self.bags.n_instances * objective.n_outputs))
+        parts = []
+        with column_progress(len(penalty), self.verbose) as progress:
+            for start in range(0, len(penalty), size):
+                batch = slice(start, min(start + size, len(penalty)))
+                part = minimise(
+                    objective,
+                    self.space,
+                    penalty[batch],
+                    problem[batch],
+                    tol=self.tol,
+                    max_iter=self.max_iter,
+                    callback=progress.of_batch(len(penalty[batch])),
+                )
+                keep_scores(batch, part.scores)
+                parts.append((to_host(part.theta), part.n_iter, part.converged))
+        return Fits(*(np.concatenate(rows) for rows in zip(*parts, strict=True)))
+
+
+@dataclass(frozen=True, eq=False)
+class LocallySolved:
+    """What was solved in memory, with the scores of bags held out."""
+
+    goal: Goal
+    bags: Bags
+    held: NDArray[np.bool_]
+    fits: Fits
+    held_out: HeldOut
+
+    def risks(self, selection: Selection) -> NDArray[np.float64]:
+        """Criteria on bags held out: (criteria, penalties), or with folds in between."""
+        return self._pooled_risks() if selection == "pooled" else self._risks_by_fold()
+
+    def effect(self, penalty: int) -> BagEffect | None:
+        """What bags leave unexplained, if each has been scored once."""
+        scores = self.held_out.by_instance(penalty)
+        if scores is None:
+            return None
+        return effect_of_scores(self.bags, scores, self.goal.class_prior)
+
+    def out_of_fold_scores(self, penalty: int) -> NDArray[np.float64] | None:
+        """Scores of all instances by models that did not see them, if all are held out once."""
+        return self.held_out.by_instance(penalty)
+
+    def _pooled_risks(self) -> NDArray[np.float64]:
+        """Criteria of all out-of-fold scores together, one penalty at a time."""
+        criteria = self.goal.criteria(self.goal.whole(self.bags), self.bags, None)
+        values = []
+        for penalty in range(self.held_out.n_penalties):
+            scores = self.held_out.of_penalty(penalty)[None]
+            values.append([float(criterion.value(scores, _FIRST)[0]) for criterion in criteria])
+        return np.array(values).T
+
+    def _risks_by_fold(self) -> NDArray[np.float64]:
+        risks = []
+        for number, (criteria, _) in self.goal.fold_criteria(self.bags, self.held).items():
+            scores = self.held_out.of_fold(number)
+            problem = np.zeros(len(scores), dtype=np.intp)
+            risks.append([criterion.value(scores, problem) for criterion in criteria])
+        return np.swapaxes(np.array(risks), 0, 1)
+
+
+class HeldOut:
+    """Scores of the bags that each fold holds out, for every penalty; without folds, of all bags.
+
+    Columns run over the penalties and, for each, over the fit on all bags and those of the folds.
+    """
+
+    def __init__(self, bags: Bags, held: NDArray[np.bool_], n_penalties: int) -> None:
+        self.n_penalties = n_penalties
+        self._n_problems = len(held) + 1
+        # without folds, the fit on all bags scores them
+        self._first = 1 if len(held) else 0
+        scored = held if len(held) else np.ones((1, bags.n_bags), dtype=bool)
+        self._rows = [np.flatnonzero(out[bags.index]) for out in scored]
+        once = bool((scored.sum(axis=0) == 1).all())
+        self._order = np.argsort(np.concatenate(self._rows)) if once else None
+        self._scores: list[list[Any]] = [[None] * n_penalties for _ in scored]
+
+    def keep(self, columns: slice, scores: Array) -> None:
+        """Take what is held out from the scores (columns, outputs, instances) of a batch."""
+        penalty, problem = np.divmod(np.arange(columns.start, columns.stop), self._n_problems)
+        for fold, rows in enumerate(self._rows):
+            own = np.flatnonzero(problem == fold + self._first)
+            if len(own):
+                found = take(scores, index_beside(own, scores), axis=0)
+                found = to_host(take(found, index_beside(rows, scores), axis=2))
+                for which, part in zip(penalty[own], found, strict=True):
+                    self._scores[fold][which] = part
+
+    def of_fold(self, fold: int) -> NDArray[np.float64]:
+        """Scores of the instances that a fold holds out: (penalties, outputs, held out)."""
+        return np.stack(self._scores[fold]).astype(float)
+
+    def of_penalty(self, penalty: int) -> NDArray[np.float64]:
+        """Scores of all instances (outputs, instances), if every bag is held out once."""
+        parts = [scores[penalty] for scores in self._scores]
+        return np.concatenate(parts, axis=1)[:, self._order].astype(float)
+
+    def by_instance(self, penalty: int) -> NDArray[np.float64] | None:
+        """Scores (instances,) or (instances, classes), if every bag is held out once."""
+        if self._order is None:
+            return None
+        scores = self.of_penalty(penalty)
+        return scores[0] if len(scores) == 1 else scores.T

@@ -1,0 +1,188 @@
+"""Classifiers that minimise a goal over a family of functions.
+
+A concrete estimator has its parameters and says three things: its family of functions (by its base,
+`LinearClassifier` or `KernelClassifier`), its goal, and how it is trained, for one penalty or by a
+search. `MinimisingClassifier.fit` puts them together.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import Tags
+from sklearn.utils.metaestimators import available_if
+
+from unbag._arrays import on_device, to_host
+from unbag.bags.bags import Bags
+from unbag.models.base import BagClassifier
+from unbag.models.checks import check_count, check_positive
+from unbag.models.functions import Basis, Functions, KernelFunctions, LinearFunctions
+from unbag.models.goals import Goal
+from unbag.models.local import LocalBackend
+from unbag.models.priors import at_prior
+from unbag.models.training import Backend, Found, warn_not_converged
+from unbag.objectives.losses import LOSSES, ClassLoss
+
+
+def _gives_probabilities(estimator: Any) -> bool:
+    loss = LOSSES.get(estimator.loss) if isinstance(estimator.loss, str) else estimator.loss
+    if loss is not None and not loss.gives_probabilities:
+        raise AttributeError(
+            f"loss={estimator.loss!r} gives scores but no probabilities; use loss='logistic'."
+        )
+    return True
+
+
+class MinimisingClassifier(BagClassifier):
+    """A classifier that minimises a goal over a family of functions."""
+
+    loss: Any = "logistic"
+    tol: Any
+    max_iter: Any
+    verbose: Any
+
+    # whether `unbag.distributed` can train it
+    _trains_on_partitions: bool = False
+
+    class_prior_: NDArray[np.float64]
+    _loss: ClassLoss
+
+    @abstractmethod
+    def _make_functions(self) -> Functions:
+        """The family of functions."""
+
+    @abstractmethod
+    def _make_goal(self, bags: Bags) -> Goal:
+        """What is minimised, and what penalties are chosen by."""
+
+    @abstractmethod
+    def _train(self, backend: Backend, goal: Goal) -> Found:
+        """Fit one penalty, or search."""
+
+    @abstractmethod
+    def _store(self, basis: Basis, theta: NDArray[Any], n_outputs: int) -> None:
+        """Keep what prediction needs of a solution."""
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_instances, n_features)
+        y : structured array from `unbag.bag_target`, or plain labels (pure bags)
+        """
+        X, bags = self._check_Xy(X, y)
+        goal = make_goal(self, bags)
+        space, basis = self._make_functions().space(X, goal.n_outputs(bags), goal.free_intercept)
+        nobody = np.zeros((0, bags.n_bags), dtype=bool)
+        solver = (self.tol, int(self.max_iter), self.verbose)
+        train(self, LocalBackend(space, X, np.asarray(y), bags, nobody, *solver), goal, basis)
+        return self
+
+    @available_if(_gives_probabilities)
+    def predict_proba(self, X: Any, class_prior: ArrayLike | None = None) -> NDArray[np.float64]:
+        """Chance of each class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_instances, n_features)
+        class_prior : array-like of shape (n_classes,), optional
+            Shares of the classes where the model is used; by default those it was trained for,
+            which are equal under ``class_prior="balanced"``.
+        """
+        chances = self._loss.class_probabilities(self.decision_function(X).astype(float))
+        return at_prior(chances, self.class_prior_, class_prior)
+
+
+def make_goal(estimator: MinimisingClassifier, bags: Bags) -> Goal:
+    """Check the parameters of an estimator, and make its goal."""
+    check_positive(estimator.tol, "tol")
+    check_count(estimator.max_iter, "max_iter")
+    return estimator._make_goal(bags)
+
+
+def functions_on_partitions(estimator: Any) -> Functions:
+    """Family of functions of an estimator that is to be trained on instances in partitions."""
+    if not getattr(estimator, "_trains_on_partitions", False):
+        raise ValueError(
+            "DistributedClassifier trains LinearMCMClassifier, KernelMCMClassifier and their CV "
+            f"forms, not {type(estimator).__name__}."
+        )
+    return estimator._make_functions().on_partitions()
+
+
+def train(estimator: MinimisingClassifier, backend: Backend, goal: Goal, basis: Basis) -> None:
+    """Train an estimator where the instances are, and keep what was found."""
+    found = estimator._train(backend, goal)
+    for name, value in found.goal.attributes().items():
+        setattr(estimator, name, value)
+    estimator._loss = goal.loss
+    estimator._store(basis, found.fits.theta[found.best], goal.n_outputs(backend.bags))
+    estimator.n_iter_ = int(max(1, found.fits.n_iter[found.best]))
+    estimator.converged_ = bool(found.fits.converged[found.best])
+    warn_not_converged(found.solved.fits, estimator.max_iter)
+
+
+class LinearClassifier(MinimisingClassifier):
+    """f(x) = xᵀw + b."""
+
+    fit_intercept: Any
+    device: Any = None
+
+    _accept_sparse = "csr"
+
+    def _make_functions(self) -> Functions:
+        return LinearFunctions(bool(self.fit_intercept), self.device)
+
+    def _store(self, basis: Basis, theta: NDArray[Any], n_outputs: int) -> None:
+        self.coef_, self.intercept_ = basis.read(theta, n_outputs)
+
+    def _scores(self, X: Any) -> NDArray[Any]:
+        # one product with few columns: to bring X to a device would take longer
+        return (X @ self.coef_.T + self.intercept_).T
+
+
+class KernelClassifier(MinimisingClassifier):
+    """f(x) = Σ_j α_j k(x, z_j) + b."""
+
+    kernel: Any
+    gamma: Any
+    degree: Any
+    coef0: Any
+    precision: Any
+    device: Any = None
+    approximation: Any = None
+    n_components: Any = 1000
+    random_state: Any = None
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        return tags
+
+    def _make_functions(self) -> Functions:
+        return KernelFunctions(
+            kernel=self.kernel,
+            gamma=self.gamma,
+            degree=self.degree,
+            coef0=self.coef0,
+            precision=self.precision,
+            device=self.device,
+            approximation=self.approximation,
+            n_components=self.n_components,
+            random_state=self.random_state,
+        )
+
+    def _store(self, basis: Basis, theta: NDArray[Any], n_outputs: int) -> None:
+        self.kernel_: Any = basis.kernel
+        self.points_ = basis.points
+        self.approximation_ = basis.approximation
+        self.dual_coef_, self.intercept_ = basis.read(theta.astype(np.float64), n_outputs)
+
+    def _scores(self, X: NDArray[Any]) -> NDArray[Any]:
+        points = None if self.points_ is None else on_device(self.points_, self.device)
+        X, coef = on_device(X, self.device), on_device(self.dual_coef_, self.device)
+        return to_host(self.kernel_.expand(X, points, coef)) + self.intercept_[:, None]

@@ -1,0 +1,240 @@
+"""One fit or a whole search, wherever the instances are.
+
+`fit` and `search` ask a `Backend` to solve all columns, a penalty and a problem each, and to say
+what bags held out make of them. One backend has the instances in memory (`unbag.models.local`),
+another in partitions (`unbag.distributed`).
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, Self, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+from sklearn.exceptions import ConvergenceWarning
+
+from unbag.bags.bags import Bags
+from unbag.diagnostics.bag_effects import BagEffect
+from unbag.models.checks import check_alphas, check_positive
+from unbag.models.goals import Goal
+
+Selection = Literal["pooled", "folds"]
+
+# Folds in which effects of bags are looked for by a fit without a search.
+EFFECT_FOLDS = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Fits:
+    """What is kept of solved columns.
+
+    Attributes
+    ----------
+    theta : ndarray of shape (columns, coefficients)
+    n_iter : ndarray of int, shape (columns,)
+    converged : ndarray of bool, shape (columns,)
+    """
+
+    theta: NDArray[Any]
+    n_iter: NDArray[np.int64]
+    converged: NDArray[np.bool_]
+
+    def on_all_bags(self, n_penalties: int) -> Fits:
+        """Fits of the first problem, which come first for each penalty."""
+        every = slice(None, None, len(self.n_iter) // n_penalties)
+        return Fits(self.theta[every], self.n_iter[every], self.converged[every])
+
+
+class Solved(Protocol):
+    """All penalties, solved on all bags and without those of each fold."""
+
+    @property
+    def fits(self) -> Fits:
+        """All columns: for each penalty the fit on all bags, then those of the folds."""
+        ...
+
+    def risks(self, selection: Selection) -> NDArray[np.float64]:
+        """Criteria on bags held out: (criteria, penalties), or with folds in between."""
+        ...
+
+    def effect(self, penalty: int) -> BagEffect | None:
+        """What bags leave unexplained by the models that did not see them, if all are held out.
+
+        Without folds: by the model that saw them.
+        """
+        ...
+
+    def out_of_fold_scores(self, penalty: int) -> NDArray[np.float64] | None:
+        """Scores of all instances by models that did not see their bag, where these are at hand."""
+        ...
+
+
+class Backend(Protocol):
+    """Where the instances are.
+
+    Attributes
+    ----------
+    bags : Bags
+    held : ndarray of bool, shape (n_folds, n_bags)
+        Bags that each fold holds out; at first there are no folds.
+    """
+
+    @property
+    def bags(self) -> Bags:  # noqa: D102
+        ...
+
+    @property
+    def held(self) -> NDArray[np.bool_]:  # noqa: D102
+        ...
+
+    def folded(self, cv: Any) -> Self:
+        """Deal the bags out to folds."""
+        ...
+
+    def solve(self, goal: Goal, penalties: NDArray[np.float64]) -> Solved:
+        """Minimise the goal for every penalty, on all bags and without those of each fold."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What a fit or a search came to.
+
+    Attributes
+    ----------
+    goal : Goal
+        What was minimised in the end.
+    solved : Solved
+    fits : Fits
+        On all bags, one for each penalty.
+    best : int
+        The penalty that was chosen.
+    risks : ndarray or None
+        The criteria it was chosen by.
+    """
+
+    goal: Goal
+    solved: Solved
+    fits: Fits
+    best: int = 0
+    risks: NDArray[np.float64] | None = None
+
+
+def fit(backend: Backend, goal: Goal, alpha: float) -> Found:
+    """Fit one penalty; folds are looked at only if there is something to be learned from them."""
+    penalty = np.array([float(alpha)])
+    solved = backend.solve(goal, penalty)
+    told = goal
+    if goal.asks_for_effect and not goal.asks_for_looks:
+        # rows that the model saw only raise the suspicion
+        told = _told_of_effect(goal, solved, 0)
+    if goal.asks_for_looks or _differ(told, goal):
+        folds = min(EFFECT_FOLDS, backend.bags.n_bags)
+        told = _ask_folds(backend.folded(folds), goal, penalty, "pooled")[0]
+        if _differ(told, goal):
+            solved = backend.solve(told, penalty)
+    return Found(told, solved, solved.fits)
+
+
+def search(
+    backend: Backend, goal: Goal, penalties: NDArray[np.float64], selection: Selection
+) -> Found:
+    """Fit every penalty on all bags and on every fold, and choose.
+
+    Parameters
+    ----------
+    selection : {"pooled", "folds"}
+        Whether a criterion is that of all out-of-fold scores together, with the weights of all
+        bags, or the mean over folds of that of each fold's bags alone.
+    """
+    if selection not in get_args(Selection):
+        raise ValueError(f"selection must be 'pooled' or 'folds', not {selection!r}.")
+    if selection == "pooled" and not (backend.held.sum(axis=0) == 1).all():
+        raise ValueError(
+            "selection='pooled' needs a cv that holds out every bag exactly once, such as "
+            "unbag.BagKFold; with other splitters use selection='folds'."
+        )
+    told, found = _ask_folds(backend, goal, penalties, selection)
+    return _choose_once(backend, told, penalties, selection) if _differ(told, found.goal) else found
+
+
+def _ask_folds(
+    backend: Backend, goal: Goal, penalties: NDArray[np.float64], selection: Selection
+) -> tuple[Goal, Found]:
+    """Ask bags held out what the goal leaves open.
+
+    The goal that they tell of may differ from that of what was found, which then is out of date.
+    """
+    found = _choose_once(backend, goal, penalties, selection)
+    if goal.asks_for_looks:
+        goal = goal.told_of_looks(found.solved.effect(found.best))
+        if goal.asks_for_effect and _differ(goal, found.goal):
+            found = _choose_once(backend, goal, penalties, selection)
+    if goal.asks_for_effect:
+        goal = _told_of_effect(goal, found.solved, found.best)
+    if not _differ(goal, found.goal):
+        found = Found(goal, found.solved, found.fits, found.best, found.risks)
+    return goal, found
+
+
+def _told_of_effect(goal: Goal, solved: Solved, penalty: int) -> Goal:
+    effect = solved.effect(penalty)
+    return goal if effect is None else goal.told_of_effect(effect)
+
+
+def _differ(one: Goal, other: Goal) -> bool:
+    """Whether something else is minimised."""
+    return (one.bag_effect, one.looks) != (other.bag_effect, other.looks)
+
+
+def _choose_once(
+    backend: Backend, goal: Goal, penalties: NDArray[np.float64], selection: Selection
+) -> Found:
+    solved = backend.solve(goal, penalties)
+    risks = solved.risks(selection)
+    return Found(goal, solved, solved.fits.on_all_bags(len(penalties)), choose(risks), risks)
+
+
+def choose(risks: NDArray[np.float64]) -> int:
+    """Choose the penalty that criteria rank best together, and of equals the strongest.
+
+    Parameters
+    ----------
+    risks : ndarray of shape (n_criteria, n_penalties) or (n_criteria, n_folds, n_penalties)
+    """
+    criteria = risks if risks.ndim == 2 else risks.mean(axis=1)
+    if not np.isfinite(criteria).all():
+        raise FloatingPointError("The selection criterion is not finite for every alpha.")
+    return int(np.argmin(rankdata(criteria, method="min", axis=1).sum(axis=0)))
+
+
+def fit_alpha(estimator: Any, backend: Backend, goal: Goal) -> Found:
+    """Train an estimator that has one penalty, ``alpha``."""
+    check_positive(estimator.alpha, "alpha")
+    return fit(backend, goal, estimator.alpha)
+
+
+def search_alphas(estimator: Any, backend: Backend, goal: Goal) -> Found:
+    """Train an estimator that chooses among ``alphas``, and tell what it chose by."""
+    penalties = check_alphas(estimator.alphas)
+    found = search(backend.folded(estimator.cv), goal, penalties, estimator.selection)
+    estimator.alphas_, estimator.alpha_ = penalties, float(penalties[found.best])
+    risks = found.risks
+    estimator.selection_risks_ = risks[0] if risks is not None and len(risks) == 1 else risks
+    estimator.out_of_fold_scores_ = found.solved.out_of_fold_scores(found.best)
+    return found
+
+
+def warn_not_converged(fits: Fits, max_iter: int) -> None:
+    """Say that fits were given up."""
+    failed = int((~fits.converged).sum())
+    if failed:
+        warnings.warn(
+            f"{failed} of {len(fits.converged)} fit(s) did not converge within "
+            f"max_iter={max_iter} iterations; raise max_iter, or scale the features.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
