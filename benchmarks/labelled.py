@@ -23,7 +23,8 @@ from bag_data import NATURAL, count_target, load_natural
 from unbag import LinearMCMClassifierCV
 from unbag._provenance import provenance_line
 from unbag.metrics import possible_values, rows_to_label
-from unbag.metrics.labelled import Candidates, draw_of, fit_guesses, from_draw
+from unbag.metrics.guesses import Candidates, draw_of, fit_guesses
+from unbag.metrics.labelled import from_draw
 from unbag.metrics.measures import get_measure
 from unbag.metrics.sample import make_sample
 from unbag.model_selection.out_of_fold import out_of_fold_scores

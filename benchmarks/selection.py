@@ -75,7 +75,7 @@ def try_one(name: str, kind: Any, size: int, model: str, seed: int) -> dict[str,
     scores = [found.solved.out_of_fold_scores(p) for p in range(len(ALPHAS))]
     scores = np.stack(scores)[:, None]
     risk = CorrectedRisk(
-        decontamination_weights(bags), bags, get_loss("logistic"), goal.class_prior
+        decontamination_weights(bags), bags.membership, get_loss("logistic"), goal.class_prior
     )
     corrected = risk.value(scores, np.zeros(len(ALPHAS), dtype=np.intp))
     return {

@@ -16,7 +16,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from unbag import BagKFold, LinearMCMClassifierCV, bag_target
 from unbag.datasets import make_gaussian_bags
 from unbag.metrics.scorers import SCORERS
-from unbag.testing import all_estimators
+from unbag.testing import all_estimators, check_bag_classifier
 
 ESTIMATORS = [
     estimator for _, estimator in all_estimators() if issubclass(estimator, ClassifierMixin)
@@ -53,6 +53,9 @@ class TestEveryEstimator:
             chance = model.predict_proba(BINARY.X)
             np.testing.assert_allclose(chance.sum(axis=1), 1)
             np.testing.assert_array_equal(chance.argmax(axis=1), model.predict(BINARY.X))
+
+    def test_attributes_mean_what_they_mean_elsewhere(self, estimator):
+        check_bag_classifier(estimator())
 
     def test_same_data_same_model(self, estimator):
         first, second = (estimator().fit(BINARY.X, BINARY.y) for _ in range(2))

@@ -155,7 +155,7 @@ def test_rows_of_known_label_keep_it():
 @pytest.mark.parametrize(("C", "C_bag"), [(0.1, 1.0), (1.0, 10.0), (10.0, 1.0)])
 def test_objective_is_what_is_written_down(C, C_bag):
     model = AlternatingSVMClassifier(C, C_bag, gamma=0.3).fit(DATA.X, DATA.y)
-    assert model.objective_ == pytest.approx(written_down(model, DATA.X, DATA.y), rel=1e-9)
+    assert model.objective_value_ == pytest.approx(written_down(model, DATA.X, DATA.y), rel=1e-9)
 
 
 def test_heavy_proportions_are_met_and_heavier_ones_change_nothing():
@@ -168,8 +168,8 @@ def test_heavy_proportions_are_met_and_heavier_ones_change_nothing():
 def test_best_of_several_starts_is_kept():
     model = AlternatingSVMClassifier(n_init=4, gamma=0.3, random_state=3).fit(DATA.X, DATA.y)
     first = AlternatingSVMClassifier(gamma=0.3, random_state=3).fit(DATA.X, DATA.y)
-    assert model.objective_ <= first.objective_
-    assert model.objective_ == pytest.approx(written_down(model, DATA.X, DATA.y), rel=1e-9)
+    assert model.objective_value_ <= first.objective_value_
+    assert model.objective_value_ == pytest.approx(written_down(model, DATA.X, DATA.y), rel=1e-9)
 
 
 def test_learns_from_small_bags_of_real_data():
@@ -284,7 +284,7 @@ class TestSearch:
         )
         alone = AlternatingSVMClassifier(search.C_, search.C_bag_, gamma=search.gamma_).fit(X, y)
         np.testing.assert_array_equal(search.decision_function(X), alone.decision_function(X))
-        assert search.objective_ == alone.objective_
+        assert search.objective_value_ == alone.objective_value_
         assert search.n_iter_ == alone.n_iter_
 
     def test_machines_are_shared_while_labels_agree(self):
@@ -350,7 +350,7 @@ class TestDegenerate:
         y = bag_target(DATA.y["bag"], np.where(DATA.y["bag"] < 10, 0.1, 0.2))
         model = AlternatingSVMClassifier(10.0, 1e-3).fit(X, y)
         assert np.isfinite(model.decision_function(X)).all()
-        assert model.objective_ == pytest.approx(1e-3 * 200 * 0.15)  # no hinge, all negative
+        assert model.objective_value_ == pytest.approx(1e-3 * 200 * 0.15)  # no hinge, all negative
 
     def test_instances_that_are_all_the_same(self):
         model = AlternatingSVMClassifier().fit(np.ones((200, 3)), DATA.y)

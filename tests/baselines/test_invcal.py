@@ -197,12 +197,12 @@ class TestInvCalClassifier:
         bags = check_bag_target(DATA.y)
         K = rbf_kernel(DATA.X, gamma=0.3)
         to_bags = np.column_stack([K[:, bags.index == k].mean(axis=1) for k in range(bags.n_bags)])
-        scores = to_bags @ model.dual_coef_ + model.intercept_
+        scores = to_bags @ model.bag_coef_ + model.intercept_
         np.testing.assert_allclose(model.decision_function(DATA.X), scores, atol=1e-12)
         np.testing.assert_allclose(model.predict_proba(DATA.X)[:, 1], expit(scores), atol=1e-12)
         y, widening = log_odds_targets(bags.proportions[:, 1], bags.n_instances)
         violation = violation_of_optimality(
-            bags.means(to_bags.T), y, 0.02 * widening, 2.0, model.dual_coef_, model.intercept_
+            bags.means(to_bags.T), y, 0.02 * widening, 2.0, model.bag_coef_, model.intercept_[0]
         )
         assert violation < 2e-6
         assert model.converged_
@@ -231,7 +231,7 @@ class TestInvCalClassifier:
         with pytest.warns(ConvergenceWarning, match=r"1 of 1 fit.*max_iter=1 "):
             model = InvCalClassifier(10.0, gamma=1.0, max_iter=1).fit(DATA.X, DATA.y)
         assert not model.converged_
-        assert model.dual_coef_.any()
+        assert model.bag_coef_.any()
 
     def test_three_classes_are_refused(self):
         data = make_gaussian_bags(n_bags=12, bag_size=10, n_classes=3, random_state=0)
@@ -305,7 +305,7 @@ class TestInvCalClassifierCV:
                 np.testing.assert_allclose(
                     model.decision_function(DATA.X), single.decision_function(DATA.X), atol=1e-5
                 )
-                np.testing.assert_allclose(model.dual_coef_.shape, single.dual_coef_.shape)
+                np.testing.assert_allclose(model.bag_coef_.shape, single.bag_coef_.shape)
 
     def test_of_equals_the_strongest_penalty(self):
         far = np.where(DATA.labels[:, None] == 1, 100.0, -100.0) + DATA.X

@@ -15,7 +15,8 @@ from unbag import (
 )
 from unbag.datasets import add_count_noise, make_gaussian_bags
 from unbag.distributed import DistributedClassifier
-from unbag.distributed.counts import count_instances, find_spanning, make_count_table
+from unbag.distributed.count_pieces import count_instances, find_spanning
+from unbag.distributed.count_table import make_count_table
 from unbag.distributed.instances import Instances
 
 pytestmark = pytest.mark.usefixtures("in_this_thread")

@@ -17,16 +17,8 @@ from unbag.metrics import (
     recall_score,
     roc_auc_score,
 )
-from unbag.metrics.labelled import (
-    Candidates,
-    Draw,
-    Guess,
-    Guesses,
-    _with_bags,
-    fit_guesses,
-    from_draw,
-    guess_labels,
-)
+from unbag.metrics.guesses import Candidates, Draw, Guess, Guesses, fit_guesses, guess_labels
+from unbag.metrics.labelled import _with_bags, from_draw
 from unbag.metrics.measures import get_measure
 from unbag.metrics.sample import make_sample
 

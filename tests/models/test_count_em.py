@@ -102,7 +102,7 @@ def test_pure_bags_of_three_classes_give_the_inner_classifier_itself():
 @pytest.mark.parametrize("sampling", ["shuffled", "mixed"])
 def test_every_step_increases_the_likelihood(sampling):
     X, y, _ = make_data(sampling)
-    model = CountEMClassifier(EXACT, cross_fit=None, tol=1e-6, max_iter=500).fit(X, y)
+    model = CountEMClassifier(EXACT, cv=None, tol=1e-6, max_iter=500).fit(X, y)
     assert model.converged_
     assert model.n_iter_ == len(model.log_likelihood_path_) > 10
     assert np.diff(model.log_likelihood_path_).min() > -1e-9
@@ -111,7 +111,7 @@ def test_every_step_increases_the_likelihood(sampling):
 @pytest.mark.parametrize("sampling", ["shuffled", "mixed"])
 def test_likelihood_is_that_of_sums_of_independent_labels(sampling):
     X, y, _ = make_data(sampling, n=300)
-    model = CountEMClassifier(EXACT, cross_fit=None).fit(X, y)
+    model = CountEMClassifier(EXACT, cv=None).fit(X, y)
     chance = model.estimator_.predict_proba(X)[:, 1]
     total = 0.0
     for bag in np.unique(y["bag"]):
@@ -125,7 +125,7 @@ def test_likelihood_is_that_of_sums_of_independent_labels(sampling):
 
 def test_densities_of_the_classes_integrate_to_one():
     X, y, _ = make_data("mixed")
-    model = CountEMClassifier(EXACT, cross_fit=None).fit(X, y)
+    model = CountEMClassifier(EXACT, cv=None).fit(X, y)
     share = y["proportion"].mean()
     chance = model.estimator_.predict_proba(X)[:, 1]
     assert model.label_posteriors_.mean() == pytest.approx(share, abs=1e-12)
@@ -135,7 +135,7 @@ def test_densities_of_the_classes_integrate_to_one():
 
 def test_ends_where_the_gradient_of_the_likelihood_vanishes():
     X, y, _ = make_data("mixed")
-    model = CountEMClassifier(EXACT, cross_fit=None, tol=1e-10, max_iter=2000).fit(X, y)
+    model = CountEMClassifier(EXACT, cv=None, tol=1e-10, max_iter=2000).fit(X, y)
     slope = slope_of_likelihood(y)
     at_shares = model.decision_function(X) + logit(model.class_shares_[1])
     at_end, at_start = slope(at_shares[None]), slope(np.zeros((1, len(X))))
@@ -154,9 +154,9 @@ def slope_of_likelihood(y, **settings):
 @pytest.mark.parametrize("bag_effect", [0.0, 0.05])
 def test_three_classes_end_where_the_gradient_vanishes(bag_effect):
     X, y = THREE.X, THREE.y
-    model = CountEMClassifier(
-        EXACT, cross_fit=None, bag_effect=bag_effect, tol=1e-9, max_iter=2000
-    ).fit(X, y)
+    model = CountEMClassifier(EXACT, cv=None, bag_effect=bag_effect, tol=1e-9, max_iter=2000).fit(
+        X, y
+    )
     slope = slope_of_likelihood(y, bag_effect=bag_effect)
     at_shares = model.decision_function(X).T + np.log(model.class_shares_)[:, None]
     at_end, at_start = slope(at_shares), slope(np.zeros((3, len(X))))
@@ -183,7 +183,7 @@ def test_several_classes_have_scores_and_posteriors_of_their_own():
 def test_shares_are_rounded_to_counts():
     X, y = BINARY.X, BINARY.y
     nearly = bag_target(y["bag"], np.clip(y["proportion"] + 0.04 * np.cos(y["bag"]), 0, 1))
-    one, other = (CountEMClassifier(cross_fit=None).fit(X, target) for target in (y, nearly))
+    one, other = (CountEMClassifier(cv=None).fit(X, target) for target in (y, nearly))
     np.testing.assert_allclose(one.decision_function(X), other.decision_function(X), atol=1e-6)
 
 
@@ -202,7 +202,7 @@ def test_finds_the_ratio_of_the_densities_whatever_the_proportions(labelled):
         known[np.concatenate(chosen)] = np.repeat([0, 1], 500)
         y = bag_target(y["bag"], y["proportion"], labels=known)
         assert check_bag_target(y).labelled.any()
-    model = CountEMClassifier(EXACT, cross_fit=None, tol=1e-6, max_iter=500).fit(data.X, y)
+    model = CountEMClassifier(EXACT, cv=None, tol=1e-6, max_iter=500).fit(data.X, y)
     at_0, at_1 = model.decision_function(np.array([[0.0], [1.0]]))
     assert at_0 == pytest.approx(0, abs=0.2)
     assert at_1 - at_0 == pytest.approx(2, abs=0.4)
@@ -218,28 +218,28 @@ def test_noisy_counts_are_weighed_by_their_noise():
     y = bag_target(bag, counts=noisy[bag], noise=2.0)
     assert (y["proportion"] < 0).any()
     X = x.reshape(-1, 1)
-    told = CountEMClassifier(EXACT, cross_fit=None, tol=1e-6, max_iter=500).fit(X, y)
+    told = CountEMClassifier(EXACT, cv=None, tol=1e-6, max_iter=500).fit(X, y)
     assert told.estimator_.coef_[0, 0] == pytest.approx(2, abs=0.25)
     assert told.estimator_.intercept_[0] == pytest.approx(-1, abs=0.25)
     untold = bag_target(bag, counts=np.clip(np.round(noisy), 0, 10)[bag])
-    untold = CountEMClassifier(EXACT, cross_fit=None).fit(X, untold)
+    untold = CountEMClassifier(EXACT, cv=None).fit(X, untold)
     assert abs(untold.estimator_.coef_[0, 0] - 2) > 0.5
 
 
-def test_effects_of_bags_are_found_by_cross_fitting():
+def test_effects_of_bags_are_found_by_cvting():
     """Bags whose odds differ by more than their rows; none where classes keep their look."""
     rng = np.random.default_rng(0)
     x = 0.7 * rng.normal(size=(60, 1)) + rng.normal(size=(60, 50))
     counts = (rng.uniform(size=x.shape) < expit(x + 0.7 * rng.normal(size=(60, 1)))).sum(axis=1)
     bag = np.repeat(np.arange(60), 50)
     X, y = x.reshape(-1, 1), bag_target(bag, counts=counts[bag])
-    model = CountEMClassifier(EXACT, cross_fit=3, tol=1e-5).fit(X, y)
+    model = CountEMClassifier(EXACT, cv=3, tol=1e-5).fit(X, y)
     assert model.bag_effect_ == pytest.approx(0.7**2 * 0.18**2 / 0.25, rel=0.5)
-    without = CountEMClassifier(EXACT, cross_fit=3, bag_effect=0).fit(X, y)
+    without = CountEMClassifier(EXACT, cv=3, bag_effect=0).fit(X, y)
     assert without.bag_effect_ == 0
     # slopes that are too flat come nearer to the truth
     assert without.estimator_.coef_[0, 0] + 0.1 < model.estimator_.coef_[0, 0] < 1.3
-    assert CountEMClassifier(bag_effect="auto", cross_fit=None).fit(X, y).bag_effect_ == 0
+    assert CountEMClassifier(bag_effect="auto", cv=None).fit(X, y).bag_effect_ == 0
     assert CountEMClassifier().fit(BINARY.X, BINARY.y).bag_effect_ == 0
 
 
@@ -248,7 +248,7 @@ def test_ranks_better_than_soft_labels(estimator):
     X, y, X_test, labels_test = make_ring_data()
     estimator = clone(estimator).set_params(random_state=0)
     soft = soft_label_fit(estimator, X, y).predict_proba(X_test)[:, 1]
-    model = CountEMClassifier(estimator, cross_fit=2, tol=0.05).fit(X, y)
+    model = CountEMClassifier(estimator, cv=2, tol=0.05).fit(X, y)
     gain = roc_auc_score(labels_test, model.decision_function(X_test))
     gain -= roc_auc_score(labels_test, soft)
     assert gain > 0.01
@@ -282,15 +282,15 @@ class Witness(ClassifierMixin, BaseEstimator):
         return self.model_.predict_proba(X[:, 1:])
 
 
-@pytest.mark.parametrize("cross_fit", [3, BagKFold(4, shuffle=True, random_state=0), None])
-def test_no_bag_is_scored_by_a_model_that_saw_it(cross_fit):
+@pytest.mark.parametrize("cv", [3, BagKFold(4, shuffle=True, random_state=0), None])
+def test_no_bag_is_scored_by_a_model_that_saw_it(cv):
     X = np.column_stack([BINARY.y["bag"], BINARY.X])
     Witness.reports.clear()
-    model = CountEMClassifier(Witness(), cross_fit=cross_fit).fit(X, BINARY.y)
+    model = CountEMClassifier(Witness(), cv=cv).fit(X, BINARY.y)
     everyone = set(range(24))
     assert len(Witness.reports) >= model.n_iter_ > 1
     for seen, scored in Witness.reports:
-        if cross_fit is None:
+        if cv is None:
             assert seen == scored == everyone
         else:
             assert not seen & scored
@@ -300,12 +300,12 @@ def test_no_bag_is_scored_by_a_model_that_saw_it(cross_fit):
 
 def test_keeps_the_best_step():
     X, y, *_ = make_ring_data(n=400)
-    model = CountEMClassifier(FOREST, cross_fit=2, tol=1e-6, random_state=0).fit(X, y)
+    model = CountEMClassifier(FOREST, cv=2, tol=1e-6, random_state=0).fit(X, y)
     path = model.log_likelihood_path_
     assert model.converged_
     # the likelihood of bags held out has no need to rise for ever
     assert path[-1] - path[:-1].max() < 1e-6
-    capped = CountEMClassifier(FOREST, cross_fit=2, tol=1e-9, random_state=0)
+    capped = CountEMClassifier(FOREST, cv=2, tol=1e-9, random_state=0)
     with pytest.warns(ConvergenceWarning, match="did not converge within max_iter"):
         capped.set_params(max_iter=int(path.argmax()) + 1).fit(X, y)
     np.testing.assert_array_equal(capped.label_posteriors_, model.label_posteriors_)
@@ -317,7 +317,7 @@ def test_keeps_the_best_step():
 
 def test_same_seed_same_model():
     X, y = BINARY.X, BINARY.y
-    few_steps = CountEMClassifier(FOREST, cross_fit=2, tol=0.1)
+    few_steps = CountEMClassifier(FOREST, cv=2, tol=0.1)
     first, second, third = (
         few_steps.set_params(random_state=seed).fit(X, y).decision_function(X) for seed in (0, 0, 1)
     )
@@ -334,7 +334,7 @@ def test_sparse_and_missing_values_are_left_to_the_inner_classifier():
     np.testing.assert_allclose(dense, sparse, atol=1e-3)
     missing = X.copy()
     missing[::7, 0] = np.nan
-    model = CountEMClassifier(BOOSTED, cross_fit=2, tol=0.1).fit(missing, y)
+    model = CountEMClassifier(BOOSTED, cv=2, tol=0.1).fit(missing, y)
     assert (model.predict(missing) == BINARY.labels).mean() > 0.7
     with pytest.raises(ValueError, match="X holds NaN"):
         CountEMClassifier().fit(missing, y)
@@ -360,8 +360,8 @@ def test_probabilities_at_another_prior():
         ({"estimator": LinearSVC()}, "LinearSVC gives no probabilities"),
         ({"tol": 0}, "tol must be"),
         ({"max_iter": 0}, "max_iter must be"),
-        ({"cross_fit": 25}, "25 folds need as many bags"),
-        ({"cross_fit": "three"}, "cv must be"),
+        ({"cv": 25}, "25 folds need as many bags"),
+        ({"cv": "three"}, "cv must be"),
         ({"bag_effect": "none"}, "bag_effect must be 'auto' or a variance"),
     ],
 )
@@ -378,8 +378,8 @@ def test_wrong_data_are_named():
     bag = np.repeat([0, 1, 2], 4)
     few = bag_target(bag, np.where(bag == 2, 0.5, 0.0))
     with pytest.raises(ValueError, match="one fold a class has no instance left; use fewer folds"):
-        CountEMClassifier(cross_fit=3).fit(X[:12], few)
+        CountEMClassifier(cv=3).fit(X[:12], few)
     rows = np.arange(len(y))
     overlapping = [(rows[rows >= 10 * k], rows[rows < 10 * k]) for k in (5, 10)]
     with pytest.raises(ValueError, match="hold out every bag exactly once"):
-        CountEMClassifier(cross_fit=overlapping).fit(X, y)
+        CountEMClassifier(cv=overlapping).fit(X, y)

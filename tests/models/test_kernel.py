@@ -115,7 +115,7 @@ def test_nonnegative_correction_keeps_class_risks_up():
 
     bags = check_bag_target(DATA.y)
     W = decontamination_weights(bags)
-    risk = CorrectedRisk(W, bags, get_loss("logistic"), np.array([0.5, 0.5]), "none")
+    risk = CorrectedRisk(W, bags.membership, get_loss("logistic"), np.array([0.5, 0.5]), "none")
     lowest = {}
     for correction in ("nonnegative", "none"):
         model = KernelMCMClassifier(1e-5, objective="corrected", correction=correction)

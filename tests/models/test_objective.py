@@ -161,7 +161,7 @@ def test_em_ends_where_the_likelihood_is_largest():
     linear = LinearMCMClassifier(bag_effect=0, **SPARE).fit(DATA.X, DATA.y)
     em = CountEMClassifier(
         LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000),
-        cross_fit=None,
+        cv=None,
         tol=1e-11,
         max_iter=5000,
     ).fit(DATA.X, DATA.y)

@@ -125,7 +125,7 @@ def test_pooled_selection_keeps_class_risks_from_turning_negative():
     bags = check_bag_target(data.y)
     W, even = decontamination_weights(bags), np.array([0.5, 0.5])
     free, bounded = (
-        CorrectedRisk(W, bags, get_loss("logistic"), even, correction).value(
+        CorrectedRisk(W, bags.membership, get_loss("logistic"), even, correction).value(
             model.out_of_fold_scores_[None, None], np.zeros(1, dtype=int)
         )[0]
         for correction in ("none", "nonnegative")

@@ -11,8 +11,9 @@ from scipy.integrate import quad
 from sklearn.metrics import log_loss
 
 from unbag import bag_target, check_bag_target
+from unbag.bags.priors import resolve_class_prior
 from unbag.datasets import make_gaussian_bags
-from unbag.objectives.corrected_risk import CorrectedRisk, resolve_class_prior
+from unbag.objectives.corrected_risk import CorrectedRisk
 from unbag.objectives.losses import LOSSES, SoftmaxLoss, get_loss
 from unbag.weights.decontamination import decontamination_weights
 from unbag.weights.pairing import pair_bags
@@ -115,7 +116,8 @@ MANY = np.arange(240) % 3
 @every_prior
 def test_gradient_is_the_finite_difference(name, correction, prior):
     weights, loss = some_weights(BAGS), get_loss(name)
-    risk = CorrectedRisk(weights, BAGS, loss, resolve_class_prior(prior, BAGS), correction)
+    shares = resolve_class_prior(prior, BAGS.class_shares)
+    risk = CorrectedRisk(weights, BAGS.membership, loss, shares, correction)
     scores = some_scores(BAGS, weights, MANY, 1)
     assert_all_kinds(risk.class_risks(scores, MANY))
     value, gradient = risk.value_and_gradient(scores, MANY)
@@ -130,8 +132,8 @@ def test_gradient_is_the_finite_difference(name, correction, prior):
 )
 def test_gradient_is_the_finite_difference_for_three_classes(correction, prior):
     weights = some_weights(THREE)
-    prior = resolve_class_prior(prior, THREE)
-    risk = CorrectedRisk(weights, THREE, SoftmaxLoss(), prior, correction)
+    prior = resolve_class_prior(prior, THREE.class_shares)
+    risk = CorrectedRisk(weights, THREE.membership, SoftmaxLoss(), prior, correction)
     scores = some_scores(THREE, weights, MANY, 3)
     assert_all_kinds(risk.class_risks(scores, MANY))
     gradient = risk.value_and_gradient(scores, MANY)[1]
@@ -144,8 +146,8 @@ def test_gradient_is_the_finite_difference_for_three_classes(correction, prior):
 @every_prior
 def test_value_is_the_definition(name, correction, prior):
     weights, loss = some_weights(BAGS), get_loss(name)
-    prior = resolve_class_prior(prior, BAGS)
-    risk = CorrectedRisk(weights, BAGS, loss, prior, correction)
+    prior = resolve_class_prior(prior, BAGS.class_shares)
+    risk = CorrectedRisk(weights, BAGS.membership, loss, prior, correction)
     scores = some_scores(BAGS, weights, PROBLEM, 1)
     expected = [
         naive_value(weights[p], BAGS, loss, prior, correction, f)
@@ -157,7 +159,7 @@ def test_value_is_the_definition(name, correction, prior):
 @both_corrections
 def test_value_is_the_definition_for_three_classes(correction):
     weights, loss, prior = some_weights(THREE), SoftmaxLoss(), np.array([0.5, 0.2, 0.3])
-    risk = CorrectedRisk(weights, THREE, loss, prior, correction)
+    risk = CorrectedRisk(weights, THREE.membership, loss, prior, correction)
     scores = some_scores(THREE, weights, PROBLEM, 3)
     found = risk.class_risks(scores, PROBLEM)
     for k, p in enumerate(PROBLEM):
@@ -173,18 +175,18 @@ def test_value_is_the_definition_for_three_classes(correction):
 def test_number_of_outputs_is_that_of_the_loss():
     balanced = [np.full(c, 1 / c) for c in (2, 3)]
     two, three = decontamination_weights(BAGS), decontamination_weights(THREE)
-    assert CorrectedRisk(two, BAGS, get_loss("hinge"), balanced[0]).n_outputs == 1
-    assert CorrectedRisk(two, BAGS, SoftmaxLoss(), balanced[0]).n_outputs == 2
-    assert CorrectedRisk(three, THREE, SoftmaxLoss(), balanced[1]).n_outputs == 3
+    assert CorrectedRisk(two, BAGS.membership, get_loss("hinge"), balanced[0]).n_outputs == 1
+    assert CorrectedRisk(two, BAGS.membership, SoftmaxLoss(), balanced[0]).n_outputs == 2
+    assert CorrectedRisk(three, THREE.membership, SoftmaxLoss(), balanced[1]).n_outputs == 3
     with pytest.raises(ValueError, match="two classes and there are 3"):
-        CorrectedRisk(three, THREE, get_loss("hinge"), balanced[1])
+        CorrectedRisk(three, THREE.membership, get_loss("hinge"), balanced[1])
 
 
 def test_softmax_of_two_outputs_is_the_logistic_risk_of_their_difference():
     weights, prior = some_weights(BAGS), np.array([0.3, 0.7])
     scores = some_scores(BAGS, weights, PROBLEM, 2)
-    softmax = CorrectedRisk(weights, BAGS, SoftmaxLoss(), prior)
-    logistic = CorrectedRisk(weights, BAGS, get_loss("logistic"), prior)
+    softmax = CorrectedRisk(weights, BAGS.membership, SoftmaxLoss(), prior)
+    logistic = CorrectedRisk(weights, BAGS.membership, get_loss("logistic"), prior)
     value, gradient = logistic.value_and_gradient(scores[:, 1:] - scores[:, :1], PROBLEM)
     value_of_two, gradient_of_two = softmax.value_and_gradient(scores, PROBLEM)
     np.testing.assert_allclose(value_of_two, value, atol=1e-12)
@@ -200,10 +202,10 @@ def test_each_column_sees_the_weights_of_its_own_problem_only(correction):
     weights, prior = some_weights(BAGS), np.array([0.4, 0.6])
     loss = get_loss("logistic")
     scores = some_scores(BAGS, weights, PROBLEM, 1)
-    together = CorrectedRisk(weights, BAGS, loss, prior, correction)
+    together = CorrectedRisk(weights, BAGS.membership, loss, prior, correction)
     value, gradient = together.value_and_gradient(scores, PROBLEM)
     for k, p in enumerate(PROBLEM):
-        alone = CorrectedRisk(weights[p], BAGS, loss, prior, correction)
+        alone = CorrectedRisk(weights[p], BAGS.membership, loss, prior, correction)
         one = alone.value_and_gradient(scores[k : k + 1], np.zeros(1, dtype=np.intp))
         np.testing.assert_allclose(one[0], value[k : k + 1], rtol=1e-14)
         np.testing.assert_allclose(one[1], gradient[k : k + 1], rtol=1e-14)
@@ -216,8 +218,8 @@ def test_a_bag_of_weight_zero_is_a_bag_that_is_not_there(correction):
     scores = some_scores(BAGS, weights[None], np.zeros(30, dtype=np.intp), 1)
     problem = np.zeros(30, dtype=np.intp)
     loss = get_loss("logistic")
-    whole = CorrectedRisk(weights, BAGS, loss, prior, correction)
-    part = CorrectedRisk(decontamination_weights(kept), kept, loss, prior, correction)
+    whole = CorrectedRisk(weights, BAGS.membership, loss, prior, correction)
+    part = CorrectedRisk(decontamination_weights(kept), kept.membership, loss, prior, correction)
     value, gradient = whole.value_and_gradient(scores, problem)
     value_of_part, gradient_of_part = part.value_and_gradient(scores[:, :, rows], problem)
     np.testing.assert_allclose(value, value_of_part, atol=1e-14)
@@ -241,7 +243,7 @@ def along_a_line(c, correction):
     scores = np.where(other, side * t[:, None], 0.5 * side)[:, None]
     problem = np.zeros(len(t), dtype=np.intp)
     W = decontamination_weights(PAIR)
-    risk = CorrectedRisk(W, PAIR, get_loss("hinge"), np.eye(2)[c], correction)
+    risk = CorrectedRisk(W, PAIR.membership, get_loss("hinge"), np.eye(2)[c], correction)
     value, gradient = risk.value_and_gradient(scores, problem)
     slope = side * gradient[:, 0, other].sum(axis=1)
     return risk.class_risks(scores, problem)[:, c], value, slope
@@ -287,7 +289,7 @@ def test_classes_are_bent_one_by_one_and_problem_by_problem():
     mixed = decontamination_weights(PAIR)
     half = np.array([[1.5, 0.0], [-0.5, 1.0]])
     bags, prior = PAIR, np.array([0.5, 0.5])
-    risk = CorrectedRisk(np.stack([pure, mixed, half]), bags, get_loss("hinge"), prior)
+    risk = CorrectedRisk(np.stack([pure, mixed, half]), bags.membership, get_loss("hinge"), prior)
     problem = np.arange(3)
     # a loss of 0.03 against class 0 in the first bag, of 0.02 against class 1 in the second
     scores = np.where(bags.index == 1, 0.98, -0.97)[None, None].repeat(3, axis=0)
@@ -318,7 +320,7 @@ def test_on_labels_the_risk_is_the_balanced_log_loss(correction, n_classes):
     full = np.stack(columns)
     scores = full[:, 1:] - full[:, :1] if n_classes == 2 else full
     W = decontamination_weights(bags)
-    risk = CorrectedRisk(W, bags, loss, resolve_class_prior("balanced", bags), correction)
+    risk = CorrectedRisk(W, bags.membership, loss, np.full(n_classes, 1 / n_classes), correction)
     found = risk.value(scores, np.zeros(4, dtype=np.intp))
     chance = SoftmaxLoss().probability(full)
     weight = (1 / np.bincount(labels))[labels]
@@ -339,7 +341,7 @@ def test_pure_bags_are_not_bent_by_rounding(of_bag):
     scores = full[:, 1:] - full[:, :1] if n_classes == 2 else full
     prior, problem = np.full(n_classes, 1 / n_classes), np.zeros(1, dtype=np.intp)
     values = [
-        CorrectedRisk(W, bags, get_loss("logistic", n_classes), prior, correction).value(
+        CorrectedRisk(W, bags.membership, get_loss("logistic", n_classes), prior, correction).value(
             scores, problem
         )
         for correction in ("none", "nonnegative")
@@ -349,7 +351,7 @@ def test_pure_bags_are_not_bent_by_rounding(of_bag):
 
 def test_unknown_correction_is_refused_with_the_choices():
     with pytest.raises(ValueError, match="must be 'nonnegative' or 'none', not 'relu'"):
-        CorrectedRisk(np.eye(2), PAIR, get_loss("hinge"), np.full(2, 0.5), "relu")
+        CorrectedRisk(np.eye(2), PAIR.membership, get_loss("hinge"), np.full(2, 0.5), "relu")
 
 
 # --- numbers ------------------------------------------------------------------------------------
@@ -363,7 +365,7 @@ def test_huge_scores_give_finite_values_and_gradients(name, correction, dtype):
     rng = np.random.default_rng(0)
     scores = rng.choice([-1e4, 0, 1e4], size=(60, 1, BAGS.n_instances)).astype(dtype)
     with np.errstate(over="raise", invalid="raise", divide="raise"):
-        risk = CorrectedRisk(weights, BAGS, loss, prior, correction, like=scores)
+        risk = CorrectedRisk(weights, BAGS.membership, loss, prior, correction, like=scores)
         value, gradient = risk.value_and_gradient(scores, PROBLEM)
     assert np.isfinite(gradient).all()
     expected = [
@@ -379,8 +381,10 @@ def test_huge_scores_give_finite_values_and_gradients(name, correction, dtype):
 def test_single_precision_agrees_with_double_and_keeps_its_type(name):
     weights, prior, loss = some_weights(BAGS), np.array([0.4, 0.6]), get_loss(name)
     scores = some_scores(BAGS, weights, PROBLEM, 1)
-    single = CorrectedRisk(weights, BAGS, loss, prior, like=scores[:0].astype(np.float32))
-    double = CorrectedRisk(weights, BAGS, loss, prior)
+    single = CorrectedRisk(
+        weights, BAGS.membership, loss, prior, like=scores[:0].astype(np.float32)
+    )
+    double = CorrectedRisk(weights, BAGS.membership, loss, prior)
     value, gradient = single.value_and_gradient(scores.astype(np.float32), PROBLEM)
     expected_value, expected_gradient = double.value_and_gradient(scores, PROBLEM)
     assert gradient.dtype == np.float32
@@ -401,13 +405,15 @@ def test_single_precision_agrees_with_double_and_keeps_its_type(name):
 def test_empirical_prior_is_the_share_of_each_class_among_all_instances(counts):
     bags = make_bags(counts)
     expected = np.sum(counts, axis=0) / np.sum(counts)
-    np.testing.assert_allclose(resolve_class_prior("empirical", bags), expected, atol=1e-12)
+    found = resolve_class_prior("empirical", bags.class_shares)
+    np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
 def test_prior_is_balanced_or_as_given_up_to_its_sum():
-    np.testing.assert_allclose(resolve_class_prior("balanced", THREE), [1 / 3] * 3)
-    np.testing.assert_allclose(resolve_class_prior([2, 0, 6], THREE), [0.25, 0, 0.75])
-    np.testing.assert_allclose(resolve_class_prior(np.array([0.1, 0.9]), BAGS), [0.1, 0.9])
+    np.testing.assert_allclose(resolve_class_prior("balanced", THREE.class_shares), [1 / 3] * 3)
+    np.testing.assert_allclose(resolve_class_prior([2, 0, 6], THREE.class_shares), [0.25, 0, 0.75])
+    given = resolve_class_prior(np.array([0.1, 0.9]), BAGS.class_shares)
+    np.testing.assert_allclose(given, [0.1, 0.9])
 
 
 @pytest.mark.parametrize(
@@ -424,7 +430,7 @@ def test_prior_is_balanced_or_as_given_up_to_its_sum():
 )
 def test_impossible_priors_are_refused(prior, message):
     with pytest.raises(ValueError, match=message):
-        resolve_class_prior(prior, BAGS)
+        resolve_class_prior(prior, BAGS.class_shares)
 
 
 # --- the corrected risk averages to the true risk -----------------------------------------------
@@ -507,7 +513,8 @@ def resampled_risks(bag_model):
             ]
             weights = np.stack([*weights, plain_weights(bags, bag_model)])
             for j, name in enumerate(MEASURED):
-                risk = CorrectedRisk(weights, bags, LOSSES[name], np.full(2, 0.5), "none")
+                loss = LOSSES[name]
+                risk = CorrectedRisk(weights, bags.membership, loss, np.full(2, 0.5), "none")
                 found[k, i, :, j, :2] = risk.class_risks(scores, problem)
                 found[k, i, :, j, 2] = risk.value(scores, problem)
     return found
@@ -546,12 +553,13 @@ def test_corrected_risk_of_three_classes_averages_to_the_true_risk():
         scores = (score @ draw.X.T)[None]
         W = decontamination_weights(bags)
         corrected.append(
-            CorrectedRisk(W, bags, loss, prior, "none").class_risks(scores, problem)[0]
+            CorrectedRisk(W, bags.membership, loss, prior, "none").class_risks(scores, problem)[0]
         )
         # as if every instance had the label that is most frequent in its bag
         label = np.eye(3)[bags.proportions.argmax(axis=1)]
         W = label / label.sum(axis=0)
-        plain.append(CorrectedRisk(W, bags, loss, prior, "none").class_risks(scores, problem)[0])
+        risk = CorrectedRisk(W, bags.membership, loss, prior, "none")
+        plain.append(risk.class_risks(scores, problem)[0])
     labels = np.repeat(np.arange(3), 100_000)
     X = draw.means[labels] + rng.normal(size=(len(labels), 2))
     losses = loss.losses((score @ X.T)[None])[0]
@@ -570,7 +578,8 @@ def test_blocks_of_instances_change_nothing(monkeypatch, n_classes):
     bags = check_bag_target(bag_target(bag, counts=counts))
     W = decontamination_weights(bags)
     prior = np.full(n_classes, 1 / n_classes)
-    risk = CorrectedRisk(np.stack([W, W / 2]), bags, get_loss("logistic", n_classes), prior)
+    loss = get_loss("logistic", n_classes)
+    risk = CorrectedRisk(np.stack([W, W / 2]), bags.membership, loss, prior)
     scores = rng.normal(size=(4, risk.n_outputs, 501))
     problem = np.array([0, 1, 1, 0])
     whole = risk.value_and_gradient(scores, problem)

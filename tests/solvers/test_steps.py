@@ -76,7 +76,7 @@ def search():
     tables[1][HALF] = decontamination_weights(bags.take(HALF)[0])
     K = torch.asarray(rbf_kernel(DATA.X, gamma=0.1), dtype=torch.float32)
     prior = np.array([0.4, 0.6])
-    risk = CorrectedRisk(np.stack(tables), bags, get_loss("logistic"), prior, like=K)
+    risk = CorrectedRisk(np.stack(tables), bags.membership, get_loss("logistic"), prior, like=K)
     objective = Evaluations(Shifted(risk, np.array([[0.1], [0.2]])))
     penalty = np.repeat(10.0 ** -np.arange(5), 2)
     return objective, KernelSpace(K, 1), penalty, np.tile([0, 1], 5)

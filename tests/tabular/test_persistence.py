@@ -185,7 +185,7 @@ class TestRoundTrip:
         ids=["boosting", "forest"],
     )
     def test_trees_need_trust(self, learner, tmp_path):
-        model = CountEMClassifier(learner, max_iter=2, tol=10.0, cross_fit=2, random_state=0)
+        model = CountEMClassifier(learner, max_iter=2, tol=10.0, cv=2, random_state=0)
         model.fit(BINARY.X, BINARY.y)
         path = save_model(model, tmp_path / "m.unbag")
         with pytest.raises(ValueError, match=r"not trusted: sklearn.*forged tree can crash"):

@@ -24,6 +24,22 @@ _SUM_TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
+class Membership:
+    """Who is in which bag.
+
+    Attributes
+    ----------
+    index : ndarray of shape (n_instances,)
+        Position of each instance's bag.
+    sizes : ndarray of shape (n_bags,)
+        Number of instances of each bag.
+    """
+
+    index: NDArray[np.intp]
+    sizes: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
 class Bags:
     """What is known about the bags: who is in which, how large they are, and of what mixture.
 
@@ -83,6 +99,11 @@ class Bags:
         Clipping noisy proportions biases what is estimated from them; exact ones stay as they are.
         """
         return self.proportions if self.noise is None else _clip(self.proportions)
+
+    @property
+    def membership(self) -> Membership:
+        """Who is in which bag, and nothing else."""
+        return Membership(self.index, self.sizes)
 
     def means(self, values: NDArray[Any]) -> NDArray[np.float64]:
         """Mean of ``values`` over each bag; the last axis runs over instances, then over bags."""

@@ -26,7 +26,7 @@ from unbag.kernels.matrices import Kernel, check_kernel_memory, make_kernel
 from unbag.kernels.rows import RowsInMemory
 from unbag.model_selection.splitters import check_cv, cut_by_folds
 from unbag.models.base import BagClassifier
-from unbag.models.checks import check_positive
+from unbag.models.checks import check_count, check_positive
 from unbag.weights.decontamination import check_contrast
 
 # Bytes per entry of the kernel matrix itself.
@@ -66,14 +66,12 @@ class AlternatingModel(BagClassifier):
 
     def _schedule(self) -> Schedule:
         check_positive(self.tol, "tol")
-        for name in ("max_iter", "n_init"):
-            value = getattr(self, name)
-            if not isinstance(value, int | np.integer) or value < 1:
-                raise ValueError(f"{name} must be a whole number of at least 1, not {value!r}.")
         seed = self.random_state
         if not isinstance(seed, int | np.integer):
             seed = check_random_state(seed).randint(2**31 - 1)
-        return Schedule(float(self.tol), int(self.max_iter), int(self.n_init), int(seed))
+        max_iter = check_count(self.max_iter, "max_iter")
+        n_init = check_count(self.n_init, "n_init")
+        return Schedule(float(self.tol), max_iter, n_init, int(seed))
 
     def _make_kernel(self, X: NDArray[Any], gamma: Any) -> Kernel:
         return make_kernel(self.kernel, gamma, self.degree, self.coef0, RowsInMemory(X))
@@ -93,20 +91,20 @@ class AlternatingModel(BagClassifier):
         end = plan.minimise(Machines(K), sorted_bags, C, C_bag, self.verbose)
         coef, labels = np.zeros(len(order)), np.zeros(len(order), dtype=bool)
         coef[order], labels[order] = end.machine.coef, end.labels
-        self._kernel = kernel
+        self.kernel_ = kernel
         self.support_ = np.flatnonzero(coef)
-        self._instances = None if self.kernel == "precomputed" else X[self.support_]
+        self.points_ = None if self.kernel == "precomputed" else X[self.support_]
         self.dual_coef_ = coef[None, self.support_]
-        self.intercept_ = end.machine.intercept
+        self.intercept_ = np.array([end.machine.intercept])
         self.labels_ = self.classes_[labels.astype(np.intp)]
-        self.objective_ = end.objectives[-1]
+        self.objective_value_ = end.objectives[-1]
         self.n_iter_ = end.n_iter
         self.converged_ = end.converged
 
     def _scores(self, X: NDArray[Any]) -> NDArray[Any]:
         if self.kernel == "precomputed":
             X = X[:, self.support_]
-        return self._kernel.expand(X, self._instances, self.dual_coef_) + self.intercept_
+        return self.kernel_.expand(X, self.points_, self.dual_coef_) + self.intercept_
 
 
 def _matrix(kernel: Kernel, X: NDArray[Any], order: NDArray[np.intp]) -> NDArray[np.float64]:
@@ -169,13 +167,15 @@ class AlternatingSVMClassifier(AlternatingModel):
     classes_ : ndarray of shape (2,)
     labels_ : ndarray of shape (n_instances,)
         The imputed labels: the best ones for the final scores.
-    objective_ : float
+    objective_value_ : float
         What was minimised, at these labels and scores.
     support_ : ndarray of shape (n_support,)
         Rows of the support vectors. There are none if all labels came out equal: the score is
         then constant, with the sign of that class.
+    kernel_, points_
+        As in `unbag.KernelMCMClassifier`; points are the support vectors.
     dual_coef_ : ndarray of shape (1, n_support)
-    intercept_ : float
+    intercept_ : ndarray of shape (1,)
     n_iter_ : int
         Alternations at all C* together.
     converged_ : bool
@@ -282,12 +282,12 @@ class AlternatingSVMClassifierCV(AlternatingModel):
         The chosen ones; gamma_ is 1 for a kernel without gamma.
     Cs_, C_bags_, gammas_ : ndarray
         What there was to choose from, in rising order.
-    bag_errors_ : ndarray of shape (n_gammas, n_Cs, n_C_bags)
-        The errors, in the order of ``gammas_``, ``Cs_`` and ``C_bags_``.
+    bag_errors_ : ndarray of shape (n_Cs, n_C_bags, n_gammas)
+        The errors, in the order of ``Cs_``, ``C_bags_`` and ``gammas_``.
     out_of_fold_scores_ : ndarray of shape (n_instances,)
         Scores of each instance by the model that did not see its bag, for the chosen ones. None
         if the folds do not hold out every bag exactly once.
-    labels_, objective_, support_, dual_coef_, intercept_, n_iter_, converged_
+    labels_, objective_value_, support_, dual_coef_, intercept_, n_iter_, converged_
         As in `AlternatingSVMClassifier`, of the fit to all bags.
 
     Examples
@@ -357,16 +357,17 @@ class AlternatingSVMClassifierCV(AlternatingModel):
         results.reshape(-1, shape[-1])[:] = tasks
         off = np.vectorize(lambda fit: fit.off, otypes=[float])(results)
         n_held = sum(len(fold.out_rows) for fold in folds)
-        self.bag_errors_ = off.sum(axis=2) / n_held
+        errors = off.sum(axis=2) / n_held
         # sums of the same numbers may differ by rounding, which should not decide
-        best = np.unravel_index(np.round(self.bag_errors_, 12).argmin(), self.bag_errors_.shape)
-        kernel = kernels[best[0]]
+        width, of_C, of_bag = np.unravel_index(np.round(errors, 12).argmin(), errors.shape)
+        self.bag_errors_ = np.moveaxis(errors, 0, -1)
+        kernel = kernels[width]
         self.gamma_ = kernel.gamma
-        self.C_, self.C_bag_ = float(self.Cs_[best[1]]), float(self.C_bags_[best[2]])
+        self.C_, self.C_bag_ = float(self.Cs_[of_C]), float(self.C_bags_[of_bag])
         self.out_of_fold_scores_ = None
         if (held.sum(axis=0) == 1).all():
             self.out_of_fold_scores_ = np.empty(bags.n_instances)
-            for fold, fit in zip(folds, results[best[0], best[1], :, best[2]], strict=True):
+            for fold, fit in zip(folds, results[width, of_C, :, of_bag], strict=True):
                 self.out_of_fold_scores_[order[fold.out_rows]] = fit.scores
         self._refit(X, bags, kernel, self.C_, self.C_bag_, plan)
         n_failed = sum(not fit.converged for fit in results.flat) + (not self.converged_)

@@ -33,7 +33,7 @@ from unbag.kernels.matrices import Kernel, make_kernel
 from unbag.kernels.rows import RowsInMemory
 from unbag.model_selection.splitters import check_cv, cut_by_folds
 from unbag.models.base import BagClassifier
-from unbag.models.checks import check_positive
+from unbag.models.checks import check_count, check_positive
 from unbag.weights.decontamination import check_contrast
 
 Floats = NDArray[np.float64]
@@ -112,10 +112,7 @@ class InvCalModel(BagClassifier):
                 f"{type(self).__name__} is for two classes, and there are {bags.n_classes}."
             )
         check_positive(self.tol, "tol")
-        if not isinstance(self.max_iter, int | np.integer) or self.max_iter < 1:
-            raise ValueError(
-                f"max_iter must be a whole number of at least 1, not {self.max_iter!r}."
-            )
+        check_count(self.max_iter, "max_iter")
         return X, bags
 
     def _make_kernel(self, gamma: Any, X: Floats) -> Kernel:
@@ -132,18 +129,19 @@ class InvCalModel(BagClassifier):
 
     def _store(self, fit: BagRegression, kernel: Kernel, X: Floats, bags: Bags) -> None:
         """Keep a single solution and what prediction needs of it."""
-        self.dual_coef_ = fit.coef[0]
-        self.intercept_ = float(fit.intercept[0])
+        self.class_prior_ = bags.class_shares
+        self.bag_coef_ = fit.coef[0]
+        self.intercept_ = fit.intercept[:1].astype(float)
         self.n_iter_ = int(max(1, fit.n_iter[0]))
         self.converged_ = bool(fit.converged[0])
-        by_instance = (self.dual_coef_ / bags.sizes)[bags.index]
-        self._kernel = kernel
+        by_instance = (self.bag_coef_ / bags.sizes)[bags.index]
+        self.kernel_ = kernel
         if kernel.name == "precomputed":
-            self._instances, self._coef = None, by_instance[None]
+            self.points_, self.dual_coef_ = None, by_instance[None]
         else:
             support = np.flatnonzero(by_instance)
-            self._instances, self._coef = X[support], by_instance[None, support]
-        if not self.dual_coef_.any():
+            self.points_, self.dual_coef_ = X[support], by_instance[None, support]
+        if not self.bag_coef_.any():
             warnings.warn(
                 "Every bag lies within its tube, so that all instances get the same score; use a "
                 "smaller epsilon.",
@@ -152,12 +150,16 @@ class InvCalModel(BagClassifier):
             )
 
     def _scores(self, X: Floats) -> Floats:
-        return self._kernel.expand(X, self._instances, self._coef) + self.intercept_
+        return self.kernel_.expand(X, self.points_, self.dual_coef_) + self.intercept_
 
-    def predict_proba(self, X: Any) -> Floats:
-        """Chance of each class, with f(x) as log-odds of the second one."""
+    def predict_proba(self, X: Any, class_prior: Any = None) -> Floats:
+        """Chance of each class, with f(x) as log-odds of the second one.
+
+        ``class_prior`` is that of `unbag.KernelMCMClassifier.predict_proba`.
+        """
         scores = self.decision_function(X)
-        return np.column_stack([expit(-scores), expit(scores)])
+        chances = np.column_stack([expit(-scores), expit(scores)])
+        return self._chances_at(chances, class_prior)
 
 
 class InvCalClassifier(InvCalModel):
@@ -193,9 +195,13 @@ class InvCalClassifier(InvCalModel):
     Attributes
     ----------
     classes_ : ndarray of shape (2,)
-    dual_coef_ : ndarray of shape (n_bags,)
+    bag_coef_ : ndarray of shape (n_bags,)
         β: what each bag contributes to the score.
-    intercept_ : float
+    kernel_, points_, dual_coef_
+        The same by instance, as in `unbag.KernelMCMClassifier`.
+    class_prior_ : ndarray of shape (n_classes,)
+        Shares of the classes in all bags together, to which the probabilities belong.
+    intercept_ : ndarray of shape (1,)
         b; where it is not unique, the middle of its interval.
     n_iter_ : int
     converged_ : bool
@@ -295,7 +301,7 @@ class InvCalClassifierCV(InvCalModel):
     out_of_fold_scores_ : ndarray of shape (n_instances,)
         Scores of each instance by the model that did not see its bag, at the chosen parameters.
         None if the folds do not hold out every bag exactly once.
-    classes_, dual_coef_, intercept_, n_iter_, converged_
+    classes_, class_prior_, bag_coef_, kernel_, points_, dual_coef_, intercept_, n_iter_, converged_
         Of the chosen model, as in `InvCalClassifier`.
 
     Examples

@@ -23,10 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbag.bags.bags import Bags
+from unbag.bags.priors import resolve_class_prior
 from unbag.models.goals import Goal, Problems
 from unbag.models.minimising import KernelClassifier, LinearClassifier
 from unbag.models.training import fit_alpha, search_alphas
-from unbag.objectives.corrected_risk import CorrectedRisk, resolve_class_prior
+from unbag.objectives.corrected_risk import CorrectedRisk
 from unbag.objectives.losses import get_loss
 from unbag.weights.decontamination import check_contrast
 
@@ -46,7 +47,7 @@ class SoftLabelGoal(Goal):
     def weights(self, bags: Bags) -> NDArray[np.float64]:
         """What each class of each bag counts; these correct nothing."""
         check_contrast(bags)
-        prior = resolve_class_prior(self.class_prior_setting, bags)
+        prior = resolve_class_prior(self.class_prior_setting, bags.class_shares)
         expected = bags.sizes[:, None] * bags.clipped_proportions
         return expected / expected.sum(axis=0) * prior
 
@@ -54,14 +55,14 @@ class SoftLabelGoal(Goal):
         """The loss, which has the form of the corrected risk."""
         # the weights say how much each class counts, since shares differ from fold to fold
         once = np.ones(bags.n_classes)
-        return CorrectedRisk(problems.weights, bags, self.loss, once, "none", like)
+        return CorrectedRisk(problems.weights, bags.membership, self.loss, once, "none", like)
 
 
 def make_soft_label_goal(settings: Any, bags: Bags) -> SoftLabelGoal:
     """Make the goal of an estimator from its settings."""
     return SoftLabelGoal(
         loss=get_loss(settings.loss, bags.n_classes),
-        class_prior=resolve_class_prior(settings.class_prior, bags),
+        class_prior=resolve_class_prior(settings.class_prior, bags.class_shares),
         class_prior_setting=settings.class_prior,
     )
 

@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unbag.bags.bags import Bags
+from unbag.bags.priors import resolve_class_prior
 from unbag.bounds.checks import (
     Floats,
     check_choice,
@@ -39,7 +40,7 @@ from unbag.bounds.checks import (
 )
 from unbag.bounds.planning import FEWEST_BAGS, lost_bags, share_distribution
 from unbag.bounds.sampling import PairModel
-from unbag.objectives.corrected_risk import ClassPrior, resolve_class_prior
+from unbag.objectives.corrected_risk import ClassPrior
 from unbag.objectives.losses import get_loss
 
 # How far WᵀG may be from the identity by rounding.
@@ -119,7 +120,7 @@ def table_bound(
     """
     check_choice(model, get_args(PairModel), "model")
     table = _check_table(np.asarray(W, dtype=float), bags)
-    prior = resolve_class_prior(class_prior, bags)
+    prior = resolve_class_prior(class_prior, bags.class_shares)
     reach = np.abs(table) @ prior
     draws = bags.draws("instances" if model == "IIM" else "bags")
     variation = float(np.sum(reach**2 / draws))

@@ -89,7 +89,7 @@ def _boosted_trees(folds: int, seed: int) -> CountEMClassifier:
 
     # rows set aside would hold a row's positive copy and miss its negative one
     trees = HistGradientBoostingClassifier(early_stopping=False)
-    return CountEMClassifier(trees, cross_fit=folds, random_state=seed)
+    return CountEMClassifier(trees, cv=folds, random_state=seed)
 
 
 def training_record(model: Any, y: NDArray[np.void]) -> dict[str, Any]:

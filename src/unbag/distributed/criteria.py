@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unbag.distributed.counts import make_count_table
-from unbag.distributed.forward import make_forward_table
+from unbag.distributed.count_table import make_count_table
+from unbag.distributed.counts import DistributedCounts
+from unbag.distributed.forward import DistributedForward, make_forward_table
 from unbag.distributed.partitions import share
 from unbag.distributed.risk import DistributedData, DistributedRisk, Floats, RowWeights, read_risk
 from unbag.distributed.table import BagTable
@@ -23,7 +24,8 @@ def make_objective(
     """What is minimised, as a function of coefficients."""
     if goal.name == "corrected":
         return DistributedRisk(goal.objective(problems, table.bags, None), data)
-    return _likelihood_tables(goal, table, problems.included)[0].on(data)
+    likelihood, tables = _likelihoods(goal, table, problems.included)[0]
+    return likelihood(tables, data)
 
 
 def selection_risks(
@@ -50,28 +52,32 @@ def selection_risks(
     bags, folds = table.bags, np.arange(len(held))
     if selection == "folds":
         folds = np.array(list(goal.of_telling_folds(bags, held)))
-        alone = [_likelihood_tables(goal, table, out[None]) for out in held]
+        alone = [_likelihoods(goal, table, out[None]) for out in held]
     else:
-        whole = _likelihood_tables(goal, table, np.ones((1, bags.n_bags), dtype=bool))
-        alone = [[part.of(out[bags.index]) for part in whole] for out in held]
+        whole = _likelihoods(goal, table, np.ones((1, bags.n_bags), dtype=bool))
+        alone = [[(kind, known.of(out[bags.index])) for kind, known in whole] for out in held]
     columns, problem = _columns(theta)
     found = []
-    for tables in zip(*alone, strict=True):
-        objective = tables[0].join(tables).on(data)
-        values = objective.value(columns[:, None, :], problem).reshape(len(held), -1)[folds]
+    for criterion in zip(*alone, strict=True):
+        kinds, tables = zip(*criterion, strict=True)
+        likelihood = kinds[0](tables[0].join(tables), data)
+        values = likelihood.value(columns[:, None, :], problem).reshape(len(held), -1)[folds]
         found.append(values if selection == "folds" else values.sum(axis=0))
     return np.stack(found)
 
 
-def _likelihood_tables(goal: BagGoal, table: BagTable, included: NDArray[np.bool_]) -> list[Any]:
-    """What workers need for each likelihood, of the counts first if that is minimised."""
+def _likelihoods(
+    goal: BagGoal, table: BagTable, included: NDArray[np.bool_]
+) -> list[tuple[Any, Any]]:
+    """Likelihoods with what workers need for them, that of the counts first if it is minimised."""
     bags = table.bags
     offsets = goal.offsets(included, bags)
-    forward = make_forward_table(included, bags, offsets)
+    forward = DistributedForward, make_forward_table(included, bags, offsets)
     if goal.name == "forward":
         return [forward]
     known = goal.bag_effect, goal.looks
-    return [make_count_table(bags, table.rows, included, offsets, *known), forward]
+    counts = make_count_table(bags, table.rows, included, offsets, *known)
+    return [(DistributedCounts, counts), forward]
 
 
 def _pooled_risks(

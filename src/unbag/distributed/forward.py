@@ -53,10 +53,6 @@ class ForwardTable:
         names = ("ratio", "weight", "offsets")
         return ForwardTable(*(np.concatenate([getattr(t, n) for t in tables]) for n in names))
 
-    def on(self, data: DistributedData) -> DistributedForward:
-        """Make the likelihood of instances in partitions."""
-        return DistributedForward(self, data)
-
 
 def make_forward_table(included: NDArray[np.bool_], bags: Bags, offsets: Floats) -> ForwardTable:
     """Read a table of bags, whose index runs over entries."""

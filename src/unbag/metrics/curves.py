@@ -10,12 +10,12 @@ from numpy.typing import ArrayLike
 from scipy.optimize import isotonic_regression
 
 from unbag.bags.bags import BagModel
+from unbag.bags.priors import resolve_class_prior
 from unbag.metrics.measures import CellTally, Floats, cell_shares, check_cost, score_cells
 from unbag.metrics.results import Estimate
 from unbag.metrics.sample import Sample, make_sample, refuse_sample_weight
 from unbag.metrics.uncertainty import Uncertainty
 from unbag.metrics.worlds import Kappas, SoftSample
-from unbag.objectives.corrected_risk import resolve_class_prior
 
 
 @refuse_sample_weight
@@ -50,7 +50,7 @@ def precision_recall_curve(
     """
     sample = make_sample(y, scores, binary="The precision-recall curve")
     (fpr, tpr), thresholds = _rates(sample)
-    negative, positive = resolve_class_prior(class_prior, sample.bags)
+    negative, positive = resolve_class_prior(class_prior, sample.bags.class_shares)
     predicted = positive * tpr[1:] + negative * fpr[1:]
     with np.errstate(divide="ignore", invalid="ignore"):
         precision = np.where(predicted == 0, np.nan, positive * tpr[1:] / predicted)
@@ -173,7 +173,7 @@ def best_threshold(
     0.55
     """
     sample = make_sample(y, scores, binary="A threshold")
-    prior = resolve_class_prior(class_prior, sample.bags)
+    prior = resolve_class_prior(class_prior, sample.bags.class_shares)
     table = check_cost(cost, sample.bags)
     # what one more instance above the threshold adds, by class
     charge = prior * (table[:, 1] - table[:, 0])

@@ -15,11 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 from sklearn.utils import check_random_state
 
-from unbag.metrics.labelled import (
-    estimate_with_labels,
-    guess_labels,
-    guessed_means,
-)
+from unbag.metrics.guesses import guess_labels, guessed_means
+from unbag.metrics.labelled import estimate_with_labels
 from unbag.metrics.measures import Area, Cost, Floats, Measure, RowMeasure, get_measure
 from unbag.metrics.possible import in_these_rows
 from unbag.metrics.sample import Sample, make_sample

@@ -25,8 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbag.bags.bags import Bags
+from unbag.bags.priors import resolve_class_prior
 from unbag.metrics.sample import Sample, check_no_sample_weight
-from unbag.objectives.corrected_risk import resolve_class_prior
 from unbag.objectives.losses import get_loss
 
 Floats = NDArray[np.float64]
@@ -233,7 +233,7 @@ class Cost(OfConfusion):
     complement: bool = False
 
     def _charges(self, bags: Bags) -> Floats:
-        prior = resolve_class_prior(self.class_prior, bags)
+        prior = resolve_class_prior(self.class_prior, bags.class_shares)
         return prior[:, None] * check_cost(self.cost, bags)
 
     def of_means(self, means: Floats, bags: Bags) -> Any:
@@ -254,7 +254,7 @@ class Precision(OfConfusion):
     positive: int = 1
 
     def _joint(self, means: Floats, bags: Bags) -> tuple[Floats, Floats, Floats]:
-        prior = resolve_class_prior(self.class_prior, bags)
+        prior = resolve_class_prior(self.class_prior, bags.class_shares)
         joint = prior * means[..., _class_number(self.positive, bags)]
         return prior, joint[..., self.positive], joint.sum(axis=-1)
 
@@ -280,7 +280,7 @@ class F1(OfConfusion):
     positive: int = 1
 
     def _parts(self, means: Floats, bags: Bags) -> tuple[Floats, Floats, Floats]:
-        prior = resolve_class_prior(self.class_prior, bags)
+        prior = resolve_class_prior(self.class_prior, bags.class_shares)
         joint = prior * means[..., _class_number(self.positive, bags)]
         return prior, 2 * joint[..., self.positive], prior[self.positive] + joint.sum(axis=-1)
 
@@ -315,12 +315,12 @@ class Risk(ByClassMeans):
 
     def of_means(self, means: Floats, bags: Bags) -> Any:
         """Measure for given class means."""
-        prior = resolve_class_prior(self.class_prior, bags)
+        prior = resolve_class_prior(self.class_prior, bags.class_shares)
         return np.diagonal(means, axis1=-2, axis2=-1) @ prior
 
     def gradient(self, means: Floats, bags: Bags) -> Floats:  # noqa: ARG002
         """Slope in each class mean."""
-        return np.diag(resolve_class_prior(self.class_prior, bags))
+        return np.diag(resolve_class_prior(self.class_prior, bags.class_shares))
 
 
 @dataclass(frozen=True)

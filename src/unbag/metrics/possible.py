@@ -29,6 +29,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from unbag.bags.bags import Bags
+from unbag.bags.priors import resolve_class_prior
 from unbag.metrics.measures import (
     F1,
     Area,
@@ -45,7 +46,6 @@ from unbag.metrics.measures import (
     get_measure,
 )
 from unbag.metrics.sample import Sample, check_no_sample_weight, make_sample
-from unbag.objectives.corrected_risk import resolve_class_prior
 
 # Counts as near to whole numbers as this, per row of the bag, are whole.
 _WHOLE = 1e-6
@@ -257,7 +257,7 @@ def _of_two_classes(measure: ByClassMeans, sample: Sample, counts: AllowedCounts
 def _of_losses(measure: Risk, sample: Sample, counts: AllowedCounts) -> PossibleValues:
     """Extremes of Σ_c π_c (mean over class c of its loss)."""
     bags, losses = sample.bags, measure.statistics(sample)
-    prior = resolve_class_prior(measure.class_prior, bags)
+    prior = resolve_class_prior(measure.class_prior, bags.class_shares)
     if bags.n_classes == 2 and counts.known:
         weight = prior / counts.fewest.sum(axis=0)
         gain = weight[1] * losses[1] - weight[0] * losses[0]
@@ -314,7 +314,8 @@ def _of_cost(
     nothing is left but the diagonal, with all of one sign, the limits of its entries are attained
     together: at most one class can have more rows and predictions than a bag has room for apart.
     """
-    table, prior = check_cost(measure.cost, bags), resolve_class_prior(measure.class_prior, bags)
+    table = check_cost(measure.cost, bags)
+    prior = resolve_class_prior(measure.class_prior, bags.class_shares)
     off = ~np.eye(bags.n_classes, dtype=bool)
     alike = np.array([row[other].min() for row, other in zip(table, off, strict=True)])
     rest = prior[:, None] * (table - alike[:, None])
@@ -342,7 +343,7 @@ def _of_precision(
     if counts.known:
         # as many are predicted so whatever the labels: what are no hits are false ones
         sizes = counts.fewest.sum(axis=0)
-        prior = resolve_class_prior(measure.class_prior, bags)
+        prior = resolve_class_prior(measure.class_prior, bags.class_shares)
         weight = prior[others] / sizes[others]
         false = measure.statistics(sample)[own].sum() - sizes[own] * np.array(
             [worst[own, own], best[own, own]]

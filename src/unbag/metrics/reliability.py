@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unbag.bags.bags import Bags, check_bag_target
+from unbag.bags.priors import resolve_class_prior
 from unbag.metrics.sample import refuse_sample_weight
-from unbag.objectives.corrected_risk import resolve_class_prior
 from unbag.weights.decontamination import decontamination_weights
 
 BinStrategy = Literal["quantile", "uniform"]
@@ -101,7 +101,7 @@ def reliability_curve(
     # rows of known label scatter one by one
     bags = bags.with_labelled_rows_apart()[0]
     W = decontamination_weights(bags)
-    signed = resolve_class_prior(class_prior, bags) * W
+    signed = resolve_class_prior(class_prior, bags.class_shares) * W
     total = signed.sum(axis=1)
     bin_of = _bins(chance, n_bins, strategy)
     filled, bin_of, count = np.unique(bin_of, return_inverse=True, return_counts=True)
@@ -209,7 +209,7 @@ def brier_score(y: Any, probabilities: ArrayLike, *, class_prior: Any = "empiric
         chance = np.column_stack([1 - chance, chance])
     distance = np.sum(chance**2, axis=1) - 2 * chance.T + 1
     means = np.sum(bags.means(distance) * decontamination_weights(bags).T, axis=1)
-    score = float(resolve_class_prior(class_prior, bags) @ means)
+    score = float(resolve_class_prior(class_prior, bags.class_shares) @ means)
     # two classes count every error twice
     return score / 2 if bags.n_classes == 2 else score
 

@@ -24,10 +24,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbag.bags.bags import BagModel, Bags
+from unbag.bags.priors import resolve_class_prior
 from unbag.diagnostics.bag_effects import FEWEST_BAGS, BagEffect
 from unbag.models.goals import Goal, Problems
 from unbag.objectives.base import Objective, Shifted
-from unbag.objectives.corrected_risk import CorrectedRisk, Correction, resolve_class_prior
+from unbag.objectives.corrected_risk import CorrectedRisk, Correction
 from unbag.objectives.count_likelihood import CountLikelihood, impossible_counts
 from unbag.objectives.forward import ForwardLikelihood
 from unbag.objectives.losses import ClassLoss, get_loss
@@ -141,7 +142,7 @@ class BagGoal(Goal):
         elif self.training_prior == "convex":
             share = convex_priors(problems.weights).mean(axis=-1)
             prior = np.clip(np.column_stack([1 - share, share]), _LEAST_SHARE, 1)
-        risk = CorrectedRisk(problems.weights, bags, self.loss, prior, correction, like)
+        risk = CorrectedRisk(problems.weights, bags.membership, self.loss, prior, correction, like)
         return risk if self.training_prior == "same" else Shifted(risk, self._to_prior(prior))
 
     def _forward(self, problems: Problems, bags: Bags, like: Any) -> Objective:
@@ -164,7 +165,7 @@ def make_bag_goal(settings: Any, bags: Bags) -> BagGoal:
     loss = get_loss(settings.loss, bags.n_classes)
     if not loss.trainable:
         raise ValueError(f"loss={settings.loss!r} measures a classifier but cannot train one.")
-    class_prior = resolve_class_prior(settings.class_prior, bags)
+    class_prior = resolve_class_prior(settings.class_prior, bags.class_shares)
     training_prior = _resolve_training_prior(settings, loss, class_prior, bags)
     name = _resolve_objective(settings, loss, class_prior, bags)
     effect = check_effect(settings.bag_effect)

@@ -13,6 +13,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unbag.bags.bags import Bags, check_bag_target
+from unbag.bags.priors import move_chances, resolve_class_prior
 from unbag.metrics.measures import Cost
 from unbag.metrics.sample import make_sample
 from unbag.weights.decontamination import check_contrast
@@ -20,6 +21,10 @@ from unbag.weights.decontamination import check_contrast
 
 class BagClassifier(ClassifierMixin, BaseEstimator, ABC):
     """Checks and predictions; a model adds its fit and its scores."""
+
+    classes_: NDArray[Any]
+    class_shares_: NDArray[np.float64]
+    class_prior_: NDArray[np.float64]
 
     _accept_sparse: bool | str = False
 
@@ -79,6 +84,7 @@ class BagClassifier(ClassifierMixin, BaseEstimator, ABC):
             )
         check_contrast(bags)
         self.classes_ = bags.classes
+        self.class_shares_ = bags.class_shares
         return X, bags
 
     def decision_function(self, X: Any) -> NDArray[Any]:
@@ -86,6 +92,13 @@ class BagClassifier(ClassifierMixin, BaseEstimator, ABC):
         check_is_fitted(self)
         scores = self._scores(self._check_X(X, reset=False))
         return scores[0] if len(scores) == 1 else scores.T
+
+    def _chances_at(self, chances: NDArray[np.float64], class_prior: Any) -> NDArray[np.float64]:
+        """Chances at the shares asked for; None leaves them at ``class_prior_``."""
+        if class_prior is None:
+            return chances
+        wanted = resolve_class_prior(class_prior, self.class_shares_)
+        return move_chances(chances, self.class_prior_, wanted)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Class of each instance: that of the largest score, or of the sign of a single one."""

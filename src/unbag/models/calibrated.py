@@ -25,19 +25,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit, logit, logsumexp
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.base import MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.isotonic import IsotonicRegression
 from sklearn.utils import Tags, get_tags, indexable
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from unbag.bags.bags import Bags, check_bag_target
-from unbag.bags.targets import bag_target
+from unbag.bags.bags import Bags
+from unbag.bags.priors import move_chances, normalise, resolve_class_prior
 from unbag.metrics import balanced_accuracy_score
 from unbag.model_selection.out_of_fold import out_of_fold_scores
+from unbag.models.base import BagClassifier
 from unbag.models.linear import LinearMCMClassifierCV
-from unbag.objectives.corrected_risk import resolve_class_prior
-from unbag.weights.decontamination import check_contrast, decontamination_weights
+from unbag.weights.decontamination import decontamination_weights
 
 CalibrationMethod = Literal["sigmoid", "isotonic"]
 
@@ -139,7 +139,7 @@ class Calibrator:
         chance = [m.predict(columns[:, k]) for k, m in enumerate(self.maps)]
         if len(chance) == 1:
             return np.column_stack([1 - chance[0], chance[0]])
-        return _normalise(np.column_stack(chance), self.class_shares)
+        return normalise(np.column_stack(chance), self.class_shares)
 
 
 def fit_calibrator(
@@ -153,7 +153,7 @@ def fit_calibrator(
     return Calibrator(maps, bags.class_shares)
 
 
-class BagCalibratedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+class BagCalibratedClassifier(MetaEstimatorMixin, BagClassifier):
     """Classifier whose probabilities are calibrated from the class proportions of bags.
 
     The inner classifier is fitted to all bags. Its scores are turned into probabilities by a
@@ -233,24 +233,10 @@ class BagCalibratedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator
         X : array-like of shape (n_instances, n_features)
         y : structured array from `unbag.bag_target`, or plain labels (pure bags)
         """
-        if y is None:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None."
-            )
-        (X,) = indexable(X)
-        n_rows = _num_samples(X)
-        if n_rows == 0:
-            raise ValueError("X has no rows.")
-        bags = check_bag_target(y)
-        if n_rows != bags.n_instances:
-            raise ValueError(
-                f"X has {n_rows} rows but y has {bags.n_instances}: inconsistent lengths."
-            )
-        check_contrast(bags)
+        X, bags = self._check_Xy(X, y)
         if self.method not in _FITS:
             raise ValueError(f"method must be 'sigmoid' or 'isotonic', not {self.method!r}.")
-        self.class_shares_ = bags.class_shares
-        self.class_prior_ = resolve_class_prior(self.class_prior, bags)
+        self.class_prior_ = resolve_class_prior(self.class_prior, bags.class_shares)
         template = self._template()
         self.estimator_ = clone(template).fit(X, y)
         self.classes_ = _check_classes(self.estimator_, bags)
@@ -258,28 +244,33 @@ class BagCalibratedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))
         if isinstance(template, FrozenEstimator):
-            scores = _scores(self.estimator_, X)
+            scores = _inner_scores(self.estimator_, X)
         else:
 
             def score(model: Any, X: Any) -> NDArray[np.float64]:
                 _check_classes(model, bags)
-                return _scores(model, X)
+                return _inner_scores(model, X)
 
             scores, _ = out_of_fold_scores(template, X, np.asarray(y), cv=self.cv, score=score)
         self.calibrator_ = fit_calibrator(scores, bags, self.method)
         return self
 
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Scores of instances: one of the inner classifier, or one column per class.
+    def _check_X(self, X: Any, *, reset: bool) -> Any:
+        """Anything with rows: the inner classifier says what it takes."""
+        (X,) = indexable(X)
+        if reset and _num_samples(X) == 0:
+            raise ValueError("X has no rows.")
+        return X
 
-        With two classes these are the inner scores, with which the probability of the second
-        class rises. With more they are the logarithms of the probabilities at the class prior,
-        since inner scores of different classes need not compare as the probabilities do.
+    def _scores(self, X: Any) -> NDArray[np.float64]:
+        """Give inner scores, with which the probability of the second of two classes rises.
+
+        Inner scores of more classes need not compare as the probabilities do; then these are the
+        logarithms of the probabilities at the class prior.
         """
-        check_is_fitted(self)
         if len(self.classes_) == 2:
-            return _scores(self.estimator_, X)
-        return np.log(np.maximum(self.predict_proba(X), np.finfo(float).tiny))
+            return _inner_scores(self.estimator_, X)[None]
+        return np.log(np.maximum(self.predict_proba(X), np.finfo(float).tiny)).T
 
     def predict_proba(self, X: Any, class_prior: Any = None) -> NDArray[np.float64]:
         """Calibrated probability of each class.
@@ -292,9 +283,11 @@ class BagCalibratedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator
             the constructor.
         """
         check_is_fitted(self)
-        wanted = self.class_prior_ if class_prior is None else self._resolve_prior(class_prior)
-        chance = self.calibrator_.predict_proba(_scores(self.estimator_, X))
-        return _normalise(chance * (wanted / self.class_shares_), wanted)
+        chances = self.calibrator_.predict_proba(_inner_scores(self.estimator_, X))
+        wanted = self.class_prior_
+        if class_prior is not None:
+            wanted = resolve_class_prior(class_prior, self.class_shares_)
+        return move_chances(chances, self.class_shares_, wanted)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Class of largest probability at the class prior."""
@@ -304,16 +297,11 @@ class BagCalibratedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Balanced accuracy estimated from bags alone; on plain labels, the accuracy."""
         if getattr(getattr(y, "dtype", None), "names", None) is None:
-            return float(super().score(X, y, sample_weight))
+            return super().score(X, y, sample_weight)
         return balanced_accuracy_score(y, self.predict_proba(X))
 
     def _template(self) -> Any:
         return LinearMCMClassifierCV() if self.estimator is None else self.estimator
-
-    def _resolve_prior(self, class_prior: Any) -> NDArray[np.float64]:
-        # one bag of the pooled shares is all that matters of the training bags here
-        pooled = check_bag_target(bag_target([0], self.class_shares_[None]))
-        return resolve_class_prior(class_prior, pooled)
 
 
 def _check_classes(estimator: Any, bags: Bags) -> NDArray[Any]:
@@ -328,7 +316,7 @@ def _check_classes(estimator: Any, bags: Bags) -> NDArray[Any]:
     return np.asarray(classes)
 
 
-def _scores(estimator: Any, X: Any) -> NDArray[np.float64]:
+def _inner_scores(estimator: Any, X: Any) -> NDArray[np.float64]:
     """Scores that rise with the chance of the second class, or in each column of its class."""
     if hasattr(estimator, "decision_function"):
         scores = np.asarray(estimator.decision_function(X), dtype=float)
@@ -345,9 +333,3 @@ def _scores(estimator: Any, X: Any) -> NDArray[np.float64]:
     if scores.ndim == 2 and scores.shape[1] <= 2:
         return scores[:, -1] - (scores[:, 0] if scores.shape[1] == 2 else 0)
     return scores
-
-
-def _normalise(weights: NDArray[np.float64], otherwise: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Divide each row by its sum; a row of zeros says nothing and gets ``otherwise``."""
-    total = weights.sum(axis=1, keepdims=True)
-    return np.where(total > 0, weights / np.where(total > 0, total, 1), otherwise)

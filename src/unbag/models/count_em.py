@@ -33,7 +33,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.special import softmax
 from sklearn.base import MetaEstimatorMixin, clone
 from sklearn.exceptions import ConvergenceWarning
@@ -48,7 +48,6 @@ from unbag.model_selection.splitters import check_cv, cut_by_folds
 from unbag.models.bag_goal import check_effect
 from unbag.models.base import BagClassifier
 from unbag.models.checks import check_count, check_positive
-from unbag.models.priors import at_prior
 from unbag.objectives.count_likelihood import CountLikelihood, label_posteriors
 
 # The only problem of a likelihood.
@@ -79,7 +78,7 @@ class CountEMClassifier(MetaEstimatorMixin, BagClassifier):
         Anything with ``predict_proba`` whose ``fit`` takes ``sample_weight``; by default
         ``LogisticRegression()``. It is fitted to the classes 0, 1, ... What prepares the features
         belongs in a pipeline around this classifier.
-    cross_fit : int, splitter, iterable of splits or None, default=5
+    cv : int, splitter, iterable of splits or None, default=5
         Folds of whole bags. Each bag is scored by a model that was trained on the others, as a
         flexible learner is too sure of instances it was trained on and would only hear its own
         opinion again; log L is then that of bags held out. An integer stands for
@@ -87,14 +86,14 @@ class CountEMClassifier(MetaEstimatorMixin, BagClassifier):
         was trained on them: for learners that cannot overfit.
     bag_effect : {"auto"} or float, default="auto"
         Variance of what bags differ by beyond their rows, as in `unbag.LinearMCMClassifier`. "auto"
-        estimates it from bags held out by ``cross_fit``, and climbs once more if there is any; it
-        is 0 without ``cross_fit``.
+        estimates it from bags held out by ``cv``, and climbs once more if there is any; it
+        is 0 without ``cv``.
     max_iter : int, default=100
         Most steps.
     tol : float, default=1e-3
         The fit ends with the first step that brings log L less than ``tol`` of its size beyond
         the best so far.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState or None, default=0
         Seed of the inner classifier, the same in every step, so that steps differ by their
         weights only. None leaves its ``random_state`` as it is.
     verbose : int, default=0
@@ -106,6 +105,8 @@ class CountEMClassifier(MetaEstimatorMixin, BagClassifier):
         The inner classifier, fitted to all bags. Its chances are those at ``class_shares_``.
     class_shares_ : ndarray of shape (n_classes,)
         Shares of the classes among all training instances.
+    class_prior_ : ndarray of shape (n_classes,)
+        Equal shares, for which scores and chances are.
     log_likelihood_path_ : ndarray of shape (n_iter_,)
         log L per instance after each step; its largest entry belongs to ``estimator_``.
     label_posteriors_ : ndarray of shape (n_instances,) or (n_instances, n_classes)
@@ -125,7 +126,7 @@ class CountEMClassifier(MetaEstimatorMixin, BagClassifier):
     -----
     Labels leave nothing to be guessed: if all bags are pure, the inner classifier is fitted once.
 
-    Under ``cross_fit`` the weights of the other bags come from models that did see a bag, so that
+    Under ``cv`` the weights of the other bags come from models that did see a bag, so that
     log L is not quite that of a bag nobody ever saw; to measure the classifier, hold out bags.
 
     Learners that set rows aside to stop early, as ``HistGradientBoostingClassifier`` does by
@@ -147,15 +148,15 @@ class CountEMClassifier(MetaEstimatorMixin, BagClassifier):
         self,
         estimator: Any = None,
         *,
-        cross_fit: Any = 5,
+        cv: Any = 5,
         bag_effect: Any = "auto",
         max_iter: int = 100,
         tol: float = 1e-3,
-        random_state: Any = None,
+        random_state: Any = 0,
         verbose: int = 0,
     ) -> None:
         self.estimator = estimator
-        self.cross_fit = cross_fit
+        self.cv = cv
         self.bag_effect = bag_effect
         self.max_iter = max_iter
         self.tol = tol
@@ -190,10 +191,11 @@ class CountEMClassifier(MetaEstimatorMixin, BagClassifier):
         given = check_effect(self.bag_effect)
         learner = _Learner(self._seeded_template(), bags.class_shares)
         self.class_shares_ = bags.class_shares
+        self.class_prior_ = np.full(bags.n_classes, 1 / bags.n_classes)
         labels_known = bool((bags.proportions.max(axis=1) == 1).all())
         held = None
-        if self.cross_fit is not None and not labels_known:
-            held = _check_folds(self.cross_fit, X, np.asarray(y), bags)
+        if self.cv is not None and not labels_known:
+            held = _check_folds(self.cv, X, np.asarray(y), bags)
         max_iter = 1 if labels_known else int(self.max_iter)
         self.bag_effect_ = 0.0 if given is None else given
         self.looks_ = 0.0
@@ -293,21 +295,20 @@ class CountEMClassifier(MetaEstimatorMixin, BagClassifier):
         scores = _log_chances(self.estimator_, X, len(self.classes_))
         return _outputs(scores - np.log(self.class_shares_)[:, None])
 
-    def predict_proba(self, X: Any, class_prior: ArrayLike | None = None) -> NDArray[np.float64]:
+    def predict_proba(self, X: Any, class_prior: Any = None) -> NDArray[np.float64]:
         """Chance of each class.
 
         Parameters
         ----------
         X : array-like of shape (n_instances, n_features)
-        class_prior : array-like of shape (n_classes,), optional
+        class_prior : {"empirical", "balanced"} or array-like, optional
             Shares of the classes where the model is used; by default equal ones, for which the
             scores are log-odds.
         """
         scores = self.decision_function(X)
         if scores.ndim == 1:
             scores = np.column_stack([np.zeros_like(scores), scores])
-        n_classes = len(self.classes_)
-        return at_prior(softmax(scores, axis=1), np.full(n_classes, 1 / n_classes), class_prior)
+        return self._chances_at(softmax(scores, axis=1), class_prior)
 
 
 @dataclass(frozen=True)
@@ -371,17 +372,17 @@ def _with_whole_counts(bags: Bags) -> Bags:
     return whole
 
 
-def _check_folds(cross_fit: Any, X: Any, y: Any, bags: Bags) -> NDArray[np.bool_]:
+def _check_folds(cv: Any, X: Any, y: Any, bags: Bags) -> NDArray[np.bool_]:
     """Rows held out by each fold."""
-    held = check_cv(cross_fit, X, y)
+    held = check_cv(cv, X, y)
     _, held_bags = cut_by_folds(bags, held)
     if not (held_bags.sum(axis=0) == 1).all():
-        raise ValueError("cross_fit must hold out every bag exactly once, as unbag.BagKFold does.")
+        raise ValueError("cv must hold out every bag exactly once, as unbag.BagKFold does.")
     shares = bags.clipped_proportions[bags.index]
     for out in held:
         if shares[~out].mean(axis=0).min() <= 0:
             raise ValueError(
                 "Without the bags of one fold a class has no instance left; use fewer folds for "
-                "cross_fit, or None."
+                "cv, or None."
             )
     return held

@@ -110,9 +110,14 @@ class KernelMCMClassifier(KernelClassifier):
         1 if the likelihood of noisy counts is that of classes that keep their look, 0 otherwise.
     approximation_ : {"nystroem", "fourier"} or None
         What was used.
-    dual_coef_ : ndarray of shape (n_outputs, n_instances) or (n_outputs, n_components)
-        One row of coefficients for two classes, one per class for more; of the instances, the
-        landmarks, or the waves.
+    kernel_ : Kernel
+        k, with its width.
+    points_ : ndarray of shape (n_points, n_features) or None
+        The z_j of f(x) = Σ_j α_j k(x, z_j) + b: instances, landmarks or frequencies; None for a
+        kernel matrix that was given.
+    dual_coef_ : ndarray of shape (n_outputs, n_points)
+        The α_j: one row for two classes, one per class for more. A frequency has two, of its
+        cosine and its sine.
     intercept_ : ndarray of shape (n_outputs,)
         b; zero for the objective "corrected", which takes g alone.
     n_iter_ : int
@@ -217,8 +222,8 @@ random_state, precision, device, tol, max_iter, verbose
     out_of_fold_scores_ : ndarray of shape (n_instances,) or (n_instances, n_classes)
         Scores of each instance by the model that did not see its bag, at the chosen penalty.
         None if the folds do not hold out every bag exactly once.
-    approximation_, dual_coef_, intercept_, classes_, class_prior_, objective_, bag_effect_, \
-bag_effect_interval_, looks_, n_iter_, converged_
+    approximation_, kernel_, points_, dual_coef_, intercept_, classes_, class_prior_, \
+objective_, bag_effect_, bag_effect_interval_, looks_, n_iter_, converged_
         As in `KernelMCMClassifier`.
 
     Examples

@@ -11,7 +11,7 @@ from abc import abstractmethod
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 
@@ -22,7 +22,6 @@ from unbag.models.checks import check_count, check_positive
 from unbag.models.functions import Basis, Functions, KernelFunctions, LinearFunctions
 from unbag.models.goals import Goal
 from unbag.models.local import LocalBackend
-from unbag.models.priors import at_prior
 from unbag.models.training import Backend, Found, warn_not_converged
 from unbag.objectives.losses import LOSSES, ClassLoss
 
@@ -83,18 +82,18 @@ class MinimisingClassifier(BagClassifier):
         return self
 
     @available_if(_gives_probabilities)
-    def predict_proba(self, X: Any, class_prior: ArrayLike | None = None) -> NDArray[np.float64]:
+    def predict_proba(self, X: Any, class_prior: Any = None) -> NDArray[np.float64]:
         """Chance of each class.
 
         Parameters
         ----------
         X : array-like of shape (n_instances, n_features)
-        class_prior : array-like of shape (n_classes,), optional
+        class_prior : {"empirical", "balanced"} or array-like, optional
             Shares of the classes where the model is used; by default those it was trained for,
             which are equal under ``class_prior="balanced"``.
         """
         chances = self._loss.class_probabilities(self.decision_function(X).astype(float))
-        return at_prior(chances, self.class_prior_, class_prior)
+        return self._chances_at(chances, class_prior)
 
 
 def make_goal(estimator: MinimisingClassifier, bags: Bags) -> Goal:

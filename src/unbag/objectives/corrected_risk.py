@@ -24,7 +24,7 @@ from array_api_compat import array_namespace, is_numpy_array
 from numpy.typing import NDArray
 
 from unbag._arrays import Array, Latest, beside, index_beside, take, to_host
-from unbag.bags.bags import Bags
+from unbag.bags.bags import Membership
 from unbag.objectives.losses import ClassLoss
 
 Correction = Literal["nonnegative", "none"]
@@ -51,12 +51,12 @@ class CorrectedRisk:
     ----------
     weights : ndarray of shape (n_bags, n_classes) or (n_problems, n_bags, n_classes)
         Decontamination weights; a bag of weight zero is a bag held out.
-    bags : Bags
-        Who is in which bag.
+    membership : Membership
+        Who is in which bag; behind the weights, proportions do not matter.
     loss : ClassLoss
         The loss in score space.
     prior : ndarray of shape (n_classes,) or (n_problems, n_classes)
-        π, how much the risk on each class counts; see `resolve_class_prior`.
+        π, how much the risk on each class counts; see `unbag.bags.priors.resolve_class_prior`.
     correction : {"nonnegative", "none"}
         Whether to bend class risks away from negative values.
     like : array, optional
@@ -66,7 +66,7 @@ class CorrectedRisk:
     def __init__(
         self,
         weights: NDArray[np.float64],
-        bags: Bags,
+        membership: Membership,
         loss: ClassLoss,
         prior: NDArray[np.float64],
         correction: Correction = "nonnegative",
@@ -76,14 +76,14 @@ class CorrectedRisk:
             raise ValueError(f"correction must be 'nonnegative' or 'none', not {correction!r}.")
         table = weights[None] if weights.ndim == 2 else weights
         like = np.empty(0) if like is None else like
-        self.n_outputs, self.n_problems = loss.n_outputs(bags.n_classes), len(table)
-        per_bag = np.swapaxes(table / bags.sizes[:, None], 1, 2)
+        self.n_outputs, self.n_problems = loss.n_outputs(table.shape[2]), len(table)
+        per_bag = np.swapaxes(table / membership.sizes[:, None], 1, 2)
         self._weights = beside(per_bag, like)
-        self._index = index_beside(bags.index, like)
+        self._index = index_beside(membership.index, like)
         self._choose, self._spread = Latest(_choose), Latest(_spread)
         self._of_columns = Latest(lambda problem, *tables: [table[problem] for table in tables])
         self._loss = loss
-        self._prior = np.broadcast_to(prior, (len(table), bags.n_classes))
+        self._prior = np.broadcast_to(prior, (len(table), table.shape[2]))
         # A class without negative weights has a risk that cannot turn negative by itself.
         self._bent: NDArray[np.bool_] = np.logical_and(
             (table < -_ROUNDING * np.abs(table).max(axis=1, keepdims=True)).any(axis=1),
@@ -173,25 +173,3 @@ def _bend(
     bent = inside**2 / (4 * _BEND) + np.maximum(risks - _BEND, 0)
     slope = inside / (2 * _BEND)
     return np.where(where, bent, risks), np.where(where, slope, 1.0)
-
-
-def resolve_class_prior(class_prior: Any, bags: Bags) -> NDArray[np.float64]:
-    """Turn ``"balanced"``, ``"empirical"`` or given numbers into one prior per class."""
-    if isinstance(class_prior, str):
-        if class_prior == "balanced":
-            return np.full(bags.n_classes, 1 / bags.n_classes)
-        if class_prior == "empirical":
-            return bags.class_shares
-        raise ValueError(
-            "class_prior must be 'balanced', 'empirical' or one number per class, "
-            f"not {class_prior!r}."
-        )
-    prior = np.asarray(class_prior, dtype=float)
-    if prior.shape != (bags.n_classes,):
-        raise ValueError(
-            f"class_prior must hold one number for each of the {bags.n_classes} classes; "
-            f"its shape is {prior.shape}."
-        )
-    if not np.isfinite(prior).all() or (prior < 0).any() or prior.sum() <= 0:
-        raise ValueError("class_prior must hold finite numbers, none negative and not all 0.")
-    return prior / prior.sum()

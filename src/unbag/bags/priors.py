@@ -1,0 +1,65 @@
+"""Shares of classes in a population, and chances that are moved from one to another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def resolve_class_prior(class_prior: Any, class_shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Turn ``"balanced"``, ``"empirical"`` or given numbers into one prior per class.
+
+    Parameters
+    ----------
+    class_prior : {"balanced", "empirical"} or array-like of shape (n_classes,)
+    class_shares : ndarray of shape (n_classes,)
+        Shares of the classes among all instances, which "empirical" stands for.
+    """
+    n_classes = len(class_shares)
+    if isinstance(class_prior, str):
+        if class_prior == "balanced":
+            return np.full(n_classes, 1 / n_classes)
+        if class_prior == "empirical":
+            return class_shares
+        raise ValueError(
+            "class_prior must be 'balanced', 'empirical' or one number per class, "
+            f"not {class_prior!r}."
+        )
+    prior = np.asarray(class_prior, dtype=float)
+    if prior.shape != (n_classes,):
+        raise ValueError(
+            f"class_prior must hold one number for each of the {n_classes} classes; "
+            f"its shape is {prior.shape}."
+        )
+    if not np.isfinite(prior).all() or (prior < 0).any() or prior.sum() <= 0:
+        raise ValueError("class_prior must hold finite numbers, none negative and not all 0.")
+    return prior / prior.sum()
+
+
+def move_chances(
+    chances: NDArray[np.float64], prior: NDArray[np.float64], wanted: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Chances where classes have other shares, if instances of a class look the same there.
+
+    Parameters
+    ----------
+    chances : ndarray of shape (n_instances, n_classes)
+    prior, wanted : ndarrays of shape (n_classes,)
+        Shares of the classes that the chances are for, and that they should be for.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unbag.bags.priors import move_chances
+    >>> move_chances(np.array([[0.5, 0.5]]), np.array([0.5, 0.5]), np.array([0.9, 0.1]))
+    array([[0.9, 0.1]])
+    """
+    return normalise(chances * (wanted / prior), wanted)
+
+
+def normalise(weights: NDArray[np.float64], otherwise: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Divide each row by its sum; a row of zeros says nothing and gets ``otherwise``."""
+    total = weights.sum(axis=1, keepdims=True)
+    return np.where(total > 0, weights / np.where(total > 0, total, 1), otherwise)
