@@ -58,7 +58,7 @@ class BagDataset(Dataset[tuple[Tensor, BagBatch]]):
     def __getitem__(self, bags: int | Sequence[int]) -> tuple[Tensor, BagBatch]:
         """Rows of some bags, one bag after the other, and what is known of them."""
         chosen = np.atleast_1d(np.asarray(bags, dtype=np.intp))
-        return self._tensor(self.rows(chosen)), self.batch(chosen)
+        return self.tensor(self.rows(chosen)), self.batch(chosen)
 
     def rows(self, bags: NDArray[np.intp]) -> NDArray[np.intp]:
         """Numbers of the rows of some bags."""
@@ -78,7 +78,8 @@ class BagDataset(Dataset[tuple[Tensor, BagBatch]]):
             covariance,
         )
 
-    def _tensor(self, rows: NDArray[np.intp]) -> Tensor:
+    def tensor(self, rows: NDArray[np.intp]) -> Tensor:
+        """Some rows, dense."""
         found = self.X[rows]
         return torch.as_tensor(found.toarray() if hasattr(found, "toarray") else found)
 
