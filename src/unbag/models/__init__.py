@@ -1,5 +1,7 @@
 """Estimators."""
 
+from typing import Any
+
 from unbag.models.count_em import CountEMClassifier
 from unbag.models.kernel import KernelMCMClassifier, KernelMCMClassifierCV
 from unbag.models.linear import LinearMCMClassifier, LinearMCMClassifierCV
@@ -10,4 +12,14 @@ __all__ = [
     "KernelMCMClassifierCV",
     "LinearMCMClassifier",
     "LinearMCMClassifierCV",
+    "NeuralMCMClassifier",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the network, and torch with it, when it is first asked for."""
+    if name != "NeuralMCMClassifier":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from unbag.models.neural import NeuralMCMClassifier
+
+    return NeuralMCMClassifier

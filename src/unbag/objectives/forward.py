@@ -27,7 +27,7 @@ from unbag.weights.decontamination import pooled_shares
 
 # Least that a share is taken to be, of that in all bags: a class that a bag does not hold is a
 # question of rounding for someone, and should not decide on its own.
-_LEAST_RATIO = 1e-6
+LEAST_RATIO = 1e-6
 
 # Scores that NumPy works on together, so that what comes between stays in the cache.
 _BLOCK_SCORES = 2**15
@@ -122,7 +122,7 @@ def forward_tables(
     q = pooled_shares(bags, "instances", table)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = shrunken_shares(bags).T / q[:, :, None]
-    ratio = np.maximum(np.where(q[:, :, None] > 0, ratio, 1.0), _LEAST_RATIO)
+    ratio = np.maximum(np.where(q[:, :, None] > 0, ratio, 1.0), LEAST_RATIO)
     weight = table / (table @ bags.sizes)[:, None]
     return ratio, weight[:, None, :]
 

@@ -1,0 +1,463 @@
+"""Neural networks trained from bags, on the objectives of the library.
+
+The network gives log-odds at the shares of the classes in the training bags, and is trained by the
+losses of `unbag.torch` in batches of whole bags; one that is larger than a batch goes through the
+network in two passes, with the gradient of the whole bag. Bags held out tell when to stop.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from collections.abc import Callable
+from numbers import Integral, Real
+from typing import Any, Literal, Self, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from unbag._arrays import on_device, to_host
+from unbag.bags.bags import Bags
+from unbag.bounds.complexity import TwoLayerReLU
+from unbag.diagnostics.bag_effects import FEWEST_BAGS, effect_of_scores
+from unbag.model_selection.splitters import BagShuffleSplit
+from unbag.models.base import BagClassifier
+from unbag.objectives.corrected_risk import resolve_class_prior
+from unbag.objectives.count_likelihood import impossible_counts
+from unbag.objectives.losses import get_loss
+from unbag.objectives.noisy_counts import allow_for_looks, shrunken_shares
+
+try:
+    import torch
+except ImportError:
+    raise ImportError("Neural networks need torch: pip install 'unbag[torch]'") from None
+
+from torch import nn
+
+from unbag.torch.checkpoints import Checkpoint
+from unbag.torch.data import BagDataset
+from unbag.torch.losses import (
+    BagLoss,
+    CorrectedRiskLoss,
+    CountLikelihoodLoss,
+    ForwardLoss,
+    ProportionLoss,
+)
+from unbag.torch.networks import TableNetwork, TwoLayerNetwork
+from unbag.torch.training import Plan, Rows, Trainer, scores_of
+
+NeuralObjective = Literal["auto", "likelihood", "forward", "corrected", "proportion"]
+Precision = Literal["single", "double", "bf16"]
+
+# Shares of classes that the training bags do not hold at all.
+_LEAST_SHARE = 1e-9
+
+# With fewer bags held out, chance decides when to stop.
+_FEWEST_HELD_OUT = 2
+
+
+class NeuralMCMClassifier(BagClassifier):
+    """A neural network trained from bags.
+
+    Parameters
+    ----------
+    module : {"mlp", "two_layer"}, nn.Module or callable, default="mlp"
+        The network. ``"mlp"`` is for tables, whose columns it standardises; ``"two_layer"`` is the
+        paper's class Σ_j v_j max(0, u_jᵀx) with |v_j| ≤ ``norm_bounds[0]`` and ‖u_j‖ ≤
+        ``norm_bounds[1]``, on rows as they are. A module of your own takes a batch of rows and
+        gives scores (rows, classes), or (rows,) or (rows, 1) for two classes; it is copied. A
+        callable is given the shape of a row and the number of scores, and makes one.
+    hidden : int or tuple of int, default=(64, 64)
+        Units of the hidden layers of ``"mlp"``, or, a single number, of ``"two_layer"``.
+    norm_bounds : (float, float), default=(1.0, 1.0)
+        α and β of ``"two_layer"``: weights are brought back within them after every step.
+    objective : {"auto", "likelihood", "forward", "corrected", "proportion"}, default="auto"
+        As in `LinearMCMClassifier`; ``"proportion"`` compares mean chances of bags with their
+        shares (DLLP).
+    bag_effect : float or "auto", default="auto"
+        Variance of what bags differ by beyond their rows. ``"auto"`` looks for it in the bags held
+        out, and trains again if there is any beyond doubt.
+    class_prior : {"balanced", "empirical"} or array-like, default="balanced"
+        Shares of the classes that scores and chances are for.
+    max_epochs : int, default=200
+    batch_size : int, default=1024
+        Most rows of a batch. Larger bags are taken in parts, at no loss but of time.
+    lr, weight_decay : float, default=5e-3, 1e-3
+        Of AdamW.
+    validation_share : float, default=0.2
+        Share of the bags held out to stop by; 0 for none, and none where there would be one.
+    patience : int, default=20
+        Epochs without a better loss of the bags held out after which to stop. The weights of the
+        best epoch are kept.
+    tol : float, default=1e-4
+        By how much a loss must be smaller to be better.
+    averaging : float, optional
+        Decay of averaged weights (EMA) a step, such as 0.99; they are then validated and kept.
+    precision : {"single", "double", "bf16"}, default="single"
+        Of the network. In ``"bf16"`` weights are single, and layers compute in bfloat16.
+    device : str, optional
+        Device of torch, such as ``"cuda"``.
+    callbacks : list of callables, optional
+        Each is given an `unbag.torch.training.Epoch` after every epoch; one that returns True ends
+        the training.
+    checkpoint : path, optional
+        File for the state of the training, after every epoch. A fit to the same data with the same
+        settings goes on from there, with the result that it would have had.
+    random_state : int, RandomState or None, default=0
+        Same number, same model, on one machine and device.
+
+    Attributes
+    ----------
+    classes_, class_prior_, objective_, bag_effect_, bag_effect_interval_
+        As in `LinearMCMClassifier`.
+    weights_ : dict of ndarray
+        Weights of the network, by their names.
+    n_iter_ : int
+        Number of epochs.
+    history_ : dict of ndarray
+        ``training_loss`` and ``validation_loss`` by epoch.
+    function_class_ : TwoLayerReLU or None
+        Of ``"two_layer"``, for `unbag.bounds`.
+
+    Examples
+    --------
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.models import NeuralMCMClassifier
+    >>> data = make_gaussian_bags(n_bags=40, bag_size=20, random_state=0)
+    >>> model = NeuralMCMClassifier().fit(data.X, data.y)
+    >>> bool((model.predict(data.X) == data.labels).mean() > 0.8)
+    True
+    """
+
+    _accept_sparse = "csr"
+
+    def __init__(
+        self,
+        module: Any = "mlp",
+        *,
+        hidden: Any = (64, 64),
+        norm_bounds: Any = (1.0, 1.0),
+        objective: str = "auto",
+        bag_effect: str | float = "auto",
+        class_prior: Any = "balanced",
+        max_epochs: int = 200,
+        batch_size: int = 1024,
+        lr: float = 5e-3,
+        weight_decay: float = 1e-3,
+        validation_share: float = 0.2,
+        patience: int = 20,
+        tol: float = 1e-4,
+        averaging: float | None = None,
+        precision: str = "single",
+        device: str | None = None,
+        callbacks: Any = None,
+        checkpoint: Any = None,
+        random_state: Any = 0,
+    ) -> None:
+        self.module = module
+        self.hidden = hidden
+        self.norm_bounds = norm_bounds
+        self.objective = objective
+        self.bag_effect = bag_effect
+        self.class_prior = class_prior
+        self.max_epochs = max_epochs
+        self.batch_size = batch_size
+        self.lr = lr
+        self.weight_decay = weight_decay
+        self.validation_share = validation_share
+        self.patience = patience
+        self.tol = tol
+        self.averaging = averaging
+        self.precision = precision
+        self.device = device
+        self.callbacks = callbacks
+        self.checkpoint = checkpoint
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Train the network.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_instances, ...)
+            Rows, of any shape that the module takes.
+        y : structured array from `unbag.bag_target`, or plain labels (pure bags)
+        """
+        X, bags = self._check_Xy(X, y)
+        self._check_settings()
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        self.class_prior_ = resolve_class_prior(self.class_prior, bags)
+        self.objective_ = self._resolve_objective(bags)
+        self.input_shape_ = X.shape[1:]
+        units = bags.with_labelled_rows_apart()[0]
+        held = self._hold_out(X, y, units, seed)
+        self.bag_effect_ = 0.0 if self.bag_effect == "auto" else float(self.bag_effect)
+        self.bag_effect_interval_ = np.full(2, np.nan)
+        self._train(X, units, held, seed)
+        if self._finds_bag_effect(X, units, held):
+            self._train(X, units, held, seed)
+        return self
+
+    def predict_proba(self, X: Any, class_prior: ArrayLike | None = None) -> NDArray[np.float64]:
+        """Chance of each class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_instances, ...)
+        class_prior : array-like of shape (n_classes,), optional
+            Shares of the classes where the model is used; by default those it was trained for.
+        """
+        scores = self.decision_function(X).astype(float)
+        chance: NDArray[np.float64] = get_loss("logistic", len(self.classes_)).class_probabilities(
+            scores
+        )
+        if class_prior is None:
+            return chance
+        wanted = np.asarray(class_prior, dtype=float)
+        if wanted.shape != self.classes_.shape or not (wanted >= 0).all() or wanted.sum() <= 0:
+            raise ValueError(
+                f"class_prior must hold one share for each of the {len(self.classes_)} classes."
+            )
+        weighted = chance * (wanted / wanted.sum() / self.class_prior_)
+        return weighted / weighted.sum(axis=1, keepdims=True)
+
+    def make_network(self) -> nn.Module:
+        """Give the trained network, for use in torch.
+
+        Its scores are log-odds at ``class_shares_``, those of the training bags.
+        """
+        check_is_fitted(self)
+        network = self._new_network()
+        network.load_state_dict({name: torch.as_tensor(w) for name, w in self.weights_.items()})
+        return network.eval()
+
+    @property
+    def _n_outputs(self) -> int:
+        return 1 if len(self.classes_) == 2 else len(self.classes_)
+
+    def _scores(self, X: Any) -> NDArray[Any]:
+        if X.shape[1:] != self.input_shape_:
+            raise ValueError(
+                f"X has rows of the shape {X.shape[1:]}, and {type(self).__name__} was fitted to "
+                f"rows of the shape {self.input_shape_}."
+            )
+        network = self.make_network()
+        bags = Bags(
+            index=np.zeros(X.shape[0], dtype=np.intp),
+            ids=np.zeros(1, dtype=int),
+            sizes=np.array([X.shape[0]]),
+            proportions=np.full((1, 2), 0.5),
+            classes=np.arange(2),
+            labelled=np.zeros(1, dtype=bool),
+        )
+        first = next(network.parameters())
+        rows = Rows(BagDataset(X, bags), np.arange(X.shape[0]), first.device, first.dtype)
+        found = to_host(scores_of(network, rows, X.shape[0], self._plan(0)))
+        found = found.reshape(len(found), -1)
+        if self._n_outputs == 1 and found.shape[1] == 2:
+            found = found[:, 1:] - found[:, :1]
+        shift = np.log(self.class_prior_ + 1e-300) - np.log(self.class_shares_)
+        offset = shift[1:] - shift[:1] if self._n_outputs == 1 else shift
+        return (found + offset).T
+
+    def _check_X(self, X: Any, *, reset: bool) -> Any:
+        X = validate_data(
+            self,
+            X,
+            reset=reset,
+            dtype="numeric",
+            accept_sparse=self._accept_sparse,
+            ensure_all_finite=False,
+            allow_nd=True,
+        )
+        self._check_finite(X)
+        return X
+
+    def _train(self, X: Any, units: Bags, held: NDArray[np.bool_], seed: int) -> None:
+        """Train from scratch, and keep the weights."""
+        kept, rows = units.take(~held)
+        self.class_shares_ = np.maximum(kept.class_shares, _LEAST_SHARE)
+        out, out_rows = units.take(held) if held.any() else (None, None)
+        training = BagDataset(X[rows], self._told(kept))
+        validation = None if out is None else BagDataset(X[out_rows], self._told(out))
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            network = self._new_network()
+            if isinstance(network, TableNetwork):
+                network.look_at(*_moments(X[rows]))
+            loss = self._loss(kept)
+            checkpoint = self._open_checkpoint(X, units, held, seed)
+            trainer = Trainer(
+                network,
+                loss,
+                self._plan(seed),
+                training,
+                validation,
+                tuple(self.callbacks or ()),
+                checkpoint,
+            )
+            best = trainer.run()
+        self.weights_ = {name: to_host(w) for name, w in best.state_dict().items()}
+        self.n_iter_ = trainer.progress.epoch
+        self.history_ = {
+            "training_loss": np.array(trainer.progress.training_losses),
+            "validation_loss": np.array(trainer.progress.validation_losses),
+        }
+
+    def _told(self, bags: Bags) -> Bags:
+        """Bags with the counts to aim at, where they are noisy."""
+        if bags.noise is None:
+            return bags
+        if self.objective_ == "likelihood":
+            return allow_for_looks(bags, 1.0)
+        return Bags(
+            bags.index, bags.ids, bags.sizes, shrunken_shares(bags), bags.classes, bags.labelled
+        )
+
+    def _loss(self, bags: Bags) -> BagLoss:
+        q = self.class_shares_
+        make: dict[str, Callable[[], BagLoss]] = {
+            "likelihood": lambda: CountLikelihoodLoss(self.bag_effect_, q),
+            "forward": lambda: ForwardLoss(q),
+            "corrected": lambda: CorrectedRiskLoss(bags.proportions, bags.sizes),
+            "proportion": ProportionLoss,
+        }
+        return make[self.objective_]()
+
+    def _new_network(self) -> nn.Module:
+        device = torch.device("cpu" if self.device is None else self.device)
+        dtype = torch.float64 if self.precision == "double" else torch.float32
+        self.function_class_ = None
+        if isinstance(self.module, str):
+            network = self._built_in()
+        elif isinstance(self.module, nn.Module):
+            network = copy.deepcopy(self.module)
+        else:
+            network = self.module(self.input_shape_, self._n_outputs)
+        return network.to(device, dtype)
+
+    def _built_in(self) -> nn.Module:
+        if len(self.input_shape_) != 1:
+            raise ValueError(
+                f"module={self.module!r} is for tables, and the rows of X have the shape "
+                f"{self.input_shape_}; give a module of torch, or a callable that makes one."
+            )
+        hidden = np.atleast_1d(self.hidden).astype(int).tolist()
+        if self.module == "mlp":
+            return TableNetwork(self.input_shape_[0], self._n_outputs, hidden)
+        alpha, beta = self.norm_bounds
+        width = hidden[0]
+        self.function_class_ = TwoLayerReLU([float(alpha)] * width, [float(beta)] * width)
+        return TwoLayerNetwork(self.input_shape_[0], self._n_outputs, width, alpha, beta)
+
+    def _hold_out(self, X: Any, y: Any, units: Bags, seed: int) -> NDArray[np.bool_]:
+        """Mark the bags to stop by, with proportions of all kinds."""
+        held = np.zeros(units.n_bags, dtype=bool)
+        if round(self.validation_share * units.n_bags) < _FEWEST_HELD_OUT:
+            return held
+        split = BagShuffleSplit(1, test_size=self.validation_share, random_state=seed)
+        _, rows = next(split.split(np.zeros(X.shape[0]), np.asarray(y)))
+        held[units.index[rows]] = True
+        return held
+
+    def _finds_bag_effect(self, X: Any, units: Bags, held: NDArray[np.bool_]) -> bool:
+        """Whether the bags held out show effects of bags, to be trained with."""
+        wanted = self.bag_effect == "auto" and self.objective_ == "likelihood"
+        if not wanted or (units.sizes[held] > 1).sum() < FEWEST_BAGS:
+            return False
+        out, rows = units.take(held & (units.sizes > 1))
+        scores = self._scores(X[rows])
+        by_row = scores[0] if len(scores) == 1 else scores.T
+        found = effect_of_scores(out, by_row.astype(float), self.class_prior_)
+        self.bag_effect_interval_ = np.array([found.low, found.high])
+        self.bag_effect_ = found.variance if found.present else 0.0
+        return found.present
+
+    def _open_checkpoint(
+        self, X: Any, units: Bags, held: NDArray[np.bool_], seed: int
+    ) -> Checkpoint | None:
+        if self.checkpoint is None:
+            return None
+        digest = hashlib.sha256()
+        values = X.data if issparse(X) else X
+        parts = values, units.index, units.proportions, held, np.array([seed, self.bag_effect_])
+        for part in parts:
+            digest.update(np.ascontiguousarray(part).tobytes())
+        same = {k: v for k, v in self.get_params().items() if k not in ("callbacks", "checkpoint")}
+        digest.update(repr(sorted(same.items())).encode())
+        # a fit with bag effects is a second one
+        name = f"{self.checkpoint}{'.effect' if self.bag_effect_ else ''}"
+        return Checkpoint(name, digest.hexdigest())
+
+    def _plan(self, seed: int) -> Plan:
+        return Plan(
+            max_epochs=int(self.max_epochs),
+            batch_size=int(self.batch_size),
+            lr=float(self.lr),
+            weight_decay=float(self.weight_decay),
+            patience=int(self.patience),
+            tol=float(self.tol),
+            averaging=self.averaging,
+            half=self.precision == "bf16",
+            seed=seed,
+        )
+
+    def _resolve_objective(self, bags: Bags) -> str:
+        if self.objective == "auto":
+            return "forward" if impossible_counts(bags).any() else "likelihood"
+        if self.objective == "corrected" and bags.noise is not None:
+            raise ValueError(
+                "objective='corrected' of a network makes no allowance for noisy counts; use "
+                "objective='likelihood'."
+            )
+        return str(self.objective)
+
+    def _check_settings(self) -> None:
+        _check_name(self.objective, "objective", get_args(NeuralObjective))
+        _check_name(self.precision, "precision", get_args(Precision))
+        if isinstance(self.module, str):
+            _check_name(self.module, "module", ("mlp", "two_layer"))
+        elif not callable(self.module):
+            raise ValueError(
+                "module must be 'mlp', 'two_layer', a module of torch or a callable that makes "
+                f"one, not {self.module!r}."
+            )
+        for name in ("max_epochs", "batch_size", "patience"):
+            value = getattr(self, name)
+            if not isinstance(value, Integral) or value < 1:
+                raise ValueError(f"{name} must be a whole number of at least 1, not {value!r}.")
+        _check_between(self.lr, "lr", 0, np.inf, above=True)
+        _check_between(self.weight_decay, "weight_decay", 0, np.inf)
+        _check_between(self.tol, "tol", 0, np.inf)
+        _check_between(self.validation_share, "validation_share", 0, 1)
+        if self.averaging is not None:
+            _check_between(self.averaging, "averaging", 0, 1, above=True)
+        if self.bag_effect != "auto":
+            _check_between(self.bag_effect, "bag_effect", 0, np.inf)
+        on_device(np.empty(0), self.device)
+
+
+def _moments(X: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Means and standard deviations of the columns."""
+    if issparse(X):
+        mean = np.asarray(X.mean(axis=0), dtype=float).ravel()
+        square = np.asarray(X.multiply(X).mean(axis=0), dtype=float).ravel()
+        return mean, np.sqrt(np.maximum(square - mean**2, 0.0))
+    return X.mean(axis=0, dtype=float), X.std(axis=0, dtype=float)
+
+
+def _check_name(value: Any, parameter: str, names: tuple[str, ...]) -> None:
+    if value not in names:
+        raise ValueError(
+            f"{parameter} must be one of {', '.join(map(repr, names))}, not {value!r}."
+        )
+
+
+def _check_between(value: Any, name: str, low: float, high: float, above: bool = False) -> None:
+    good = isinstance(value, Real) and low <= float(value) < high
+    if not good or (above and float(value) == low):
+        least = f"above {low:g}" if above else f"of at least {low:g}"
+        raise ValueError(f"{name} must be a number {least} and below {high:g}, not {value!r}.")

@@ -1,0 +1,28 @@
+"""Losses, data sets and exact gradients of whole bags, for training loops of your own in torch.
+
+Everything here needs torch: ``pip install 'unbag[torch]'``. Those who want no loop of their own
+find an estimator in `unbag.models.neural`.
+"""
+
+from unbag.torch.batches import BagBatch
+from unbag.torch.data import BagBatchSampler, BagDataset
+from unbag.torch.losses import (
+    BagLoss,
+    CorrectedRiskLoss,
+    CountLikelihoodLoss,
+    ForwardLoss,
+    ProportionLoss,
+)
+from unbag.torch.two_pass import two_pass_backward
+
+__all__ = [
+    "BagBatch",
+    "BagBatchSampler",
+    "BagDataset",
+    "BagLoss",
+    "CorrectedRiskLoss",
+    "CountLikelihoodLoss",
+    "ForwardLoss",
+    "ProportionLoss",
+    "two_pass_backward",
+]

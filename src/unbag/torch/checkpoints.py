@@ -1,0 +1,56 @@
+"""States of training in files, written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+from typing import Any
+
+import torch
+
+
+class Checkpoint:
+    """A file that holds the last complete state of a fit, for one that was cut off to go on.
+
+    Parameters
+    ----------
+    path : path
+    fit : str
+        What the fit is of, such as a digest of its data and settings: a file of another is refused.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], fit: str) -> None:
+        self.path, self.fit = Path(path), fit
+
+    def write(self, state: dict[str, Any]) -> None:
+        """Write a state beside its place, and move it there when it is complete."""
+        temporary = self.path.with_name(f".{self.path.name}.{secrets.token_hex(8)}.tmp")
+        try:
+            with temporary.open("xb") as file:
+                torch.save({"fit": self.fit, "state": state}, file)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(self.path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    def read(self, device: torch.device) -> dict[str, Any] | None:
+        """Read the state, or None if there is no file; nothing in the file is run."""
+        if not self.path.exists():
+            return None
+        try:
+            found = torch.load(self.path, map_location=device, weights_only=True)
+            fit, state = found["fit"], found["state"]
+        except Exception as error:  # torch has no one error for files that are none of its own
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            raise ValueError(
+                f"{self.path} is no checkpoint, or damaged ({reason}); remove it to start anew."
+            ) from None
+        if fit != self.fit:
+            raise ValueError(
+                f"{self.path} is the checkpoint of a fit to other data or with other settings; "
+                "remove it to start anew, or give another path."
+            )
+        kept: dict[str, Any] = state
+        return kept

@@ -1,0 +1,145 @@
+"""Whole bags for the loaders of torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.utils.data import Dataset, Sampler
+
+from unbag.bags.bags import Bags, check_bag_target
+from unbag.torch.batches import BagBatch
+
+
+class BagDataset(Dataset[tuple[Tensor, BagBatch]]):
+    """Bags of rows: what is asked for by the numbers of some bags comes as one batch of them.
+
+    Parameters
+    ----------
+    X : array, tensor or SciPy sparse matrix of shape (n_rows, ...)
+        Rows, of any number of dimensions; sparse ones become dense batch by batch.
+    y : structured array from `unbag.bag_target`, or Bags
+        Rows of known label count as bags of one row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from torch.utils.data import DataLoader
+    >>> from unbag import bag_target
+    >>> from unbag.torch import BagBatchSampler, BagDataset
+    >>> y = bag_target([7, 7, 9, 9, 9], counts={7: 1, 9: 2})
+    >>> dataset = BagDataset(np.eye(5, dtype=np.float32), y)
+    >>> X, bags = dataset[[0, 1]]
+    >>> X.shape, bags.index, bags.counts
+    (torch.Size([5, 5]), tensor([0, 0, 1, 1, 1]), tensor([[1., 1.],
+            [1., 2.]], dtype=torch.float64))
+    >>> loader = DataLoader(dataset, sampler=BagBatchSampler(dataset, 4), batch_size=None)
+    >>> [len(X) for X, bags in loader]
+    [2, 3]
+    """
+
+    def __init__(self, X: Any, y: Any) -> None:
+        bags = y if isinstance(y, Bags) else check_bag_target(y)
+        if X.shape[0] != bags.n_instances:
+            raise ValueError(f"X has {X.shape[0]} rows but y has {bags.n_instances}.")
+        self.X = X.tocsr() if hasattr(X, "tocsr") else X
+        self.bags = bags.with_labelled_rows_apart()[0]
+        self._order = np.argsort(self.bags.index, kind="stable")
+        self._ends = np.cumsum(self.bags.sizes)
+
+    def __len__(self) -> int:
+        """Return the number of bags."""
+        return self.bags.n_bags
+
+    def __getitem__(self, bags: int | Sequence[int]) -> tuple[Tensor, BagBatch]:
+        """Rows of some bags, one bag after the other, and what is known of them."""
+        chosen = np.atleast_1d(np.asarray(bags, dtype=np.intp))
+        return self.tensor(self.rows(chosen)), self.batch(chosen)
+
+    def rows(self, bags: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Numbers of the rows of some bags."""
+        parts = [self._order[self._ends[b] - self.bags.sizes[b] : self._ends[b]] for b in bags]
+        return np.concatenate(parts)
+
+    def batch(self, bags: NDArray[np.intp]) -> BagBatch:
+        """What is known of some bags."""
+        sizes = self.bags.sizes[bags]
+        covariance = None
+        if self.bags.noise is not None:
+            scale = sizes[:, None, None].astype(float) ** 2
+            covariance = torch.from_numpy(self.bags.noise[bags] * scale)
+        return BagBatch(
+            torch.from_numpy(np.repeat(np.arange(len(bags)), sizes)),
+            torch.from_numpy(sizes[:, None] * self.bags.proportions[bags]),
+            covariance,
+        )
+
+    def tensor(self, rows: NDArray[np.intp]) -> Tensor:
+        """Some rows, dense."""
+        found = self.X[rows]
+        return torch.as_tensor(found.toarray() if hasattr(found, "toarray") else found)
+
+
+class BagBatchSampler(Sampler[list[int]]):
+    """Batches of whole bags, of at most so many rows.
+
+    A bag that is larger comes alone; `unbag.torch.two_pass_backward` takes it in parts. Give it to
+    a ``DataLoader`` as ``sampler``, with ``batch_size=None``.
+
+    Parameters
+    ----------
+    dataset : BagDataset
+    batch_size : int, default=1024
+        Most rows of a batch.
+    shuffle : bool, default=True
+        Whether the bags come in a new order every time.
+    seed : int, default=0
+        Same seed, same orders.
+
+    Examples
+    --------
+    See `BagDataset`.
+    """
+
+    def __init__(
+        self, dataset: BagDataset, batch_size: int = 1024, shuffle: bool = True, seed: int = 0
+    ) -> None:
+        if batch_size < 1:
+            raise ValueError(f"batch_size must be at least 1, not {batch_size!r}.")
+        self.sizes = dataset.bags.sizes
+        self.batch_size = batch_size
+        self.shuffle = shuffle
+        self.seed = seed
+        self.epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Say which of the orders comes next; they count up by themselves."""
+        self.epoch = epoch
+
+    def __iter__(self) -> Iterator[list[int]]:
+        """Give the bags of each batch."""
+        batches = self._batches()
+        self.epoch += 1
+        return iter(batches)
+
+    def __len__(self) -> int:
+        """Return the number of batches in the next order."""
+        return len(self._batches())
+
+    def _batches(self) -> list[list[int]]:
+        order = np.arange(len(self.sizes))
+        if self.shuffle:
+            order = np.random.default_rng([self.seed, self.epoch]).permutation(order)
+        batches: list[list[int]] = []
+        room = 0
+        for bag, size in zip(order.tolist(), self.sizes[order].tolist(), strict=True):
+            if size > room:
+                batches.append([])
+                room = self.batch_size
+            batches[-1].append(bag)
+            room -= size
+        return batches

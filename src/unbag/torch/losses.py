@@ -1,0 +1,280 @@
+"""The objectives of the library as losses of torch.
+
+Values and gradients are those of `unbag.objectives`, in closed form: autograd is given the gradient
+with respect to the scores and goes on from there.
+
+Scores are log-odds (or those of softmax) at the shares of the classes in all training bags
+together. For chances where classes have the shares π, add log π − log q to the scores.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from unbag._arrays import beside
+from unbag.bags.bags import Bags
+from unbag.baselines.proportion_risk import ProportionRisk
+from unbag.objectives.bag_losses import WeighedBags
+from unbag.objectives.corrected_risk import CorrectedRisk, Correction
+from unbag.objectives.count_likelihood import EXACT_SIZE, check_counts
+from unbag.objectives.forward import LEAST_RATIO, forward_losses
+from unbag.objectives.losses import get_loss
+from unbag.torch.batches import to_bags
+
+_ONE_COLUMN = np.zeros(1, dtype=np.intp)
+
+
+class BagLoss(nn.Module, ABC):
+    """A loss of scores and the bags they are in; `forward` gives a scalar for autograd.
+
+    Scores have the shape (rows, classes), or (rows,) or (rows, 1) for two classes: then they are
+    log-odds of the second. Half precision is taken to single before anything is summed.
+    """
+
+    def forward(self, scores: Tensor, bags: Any) -> Tensor:
+        """Loss of a batch.
+
+        Parameters
+        ----------
+        scores : tensor of shape (rows, classes) or (rows,)
+        bags : BagBatch, or a pair of its index and counts
+        """
+        wide = _as_outputs(scores)
+        return _Known.apply(wide, *self._evaluate(wide, bags))
+
+    def value_and_gradient(self, scores: Tensor, bags: Any) -> tuple[Tensor, Tensor]:
+        """Loss and its gradient with respect to the scores, in their shape, without autograd."""
+        tracked = scores.detach().requires_grad_()
+        with torch.enable_grad():
+            value = self(tracked, bags)
+        (gradient,) = torch.autograd.grad(value, tracked)
+        return value.detach(), gradient
+
+    def _evaluate(self, wide: Tensor, batch: Any) -> tuple[Tensor, Tensor]:
+        bags = to_bags(batch, len(wide))
+        outputs = 1 if bags.n_classes == 2 else bags.n_classes
+        if wide.shape[1] != outputs:
+            raise ValueError(
+                f"The bags hold {bags.n_classes} classes, for which scores of the shape "
+                f"{tuple(wide.shape)} will not do."
+            )
+        with torch.no_grad():
+            value, slopes = self._of_bags(wide.detach().T[None].contiguous(), bags)
+        return torch.as_tensor(value[0], device=wide.device, dtype=wide.dtype), slopes[0].T
+
+    @abstractmethod
+    def _of_bags(self, scores: Tensor, bags: Bags) -> tuple[Any, Tensor]:
+        """Value per column and gradient, for scores of shape (columns, outputs, rows)."""
+
+
+class CountLikelihoodLoss(BagLoss):
+    """−(1/T) Σ_b log Pr(K_b = k_b), over the T rows of a batch: the likelihood of the counts.
+
+    See `unbag.objectives.count_likelihood`. Bags must be whole.
+
+    Parameters
+    ----------
+    bag_effect : float, default=0
+        τ², the variance of what bags differ by beyond their rows, as a share of q(1 − q).
+    class_shares : array-like of shape (n_classes,), optional
+        q, the shares of the classes in all bags; needed for a bag effect only.
+    exact_size : int, default=16
+        Bags of two classes and at most so many rows are summed exactly.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from unbag.torch import CountLikelihoodLoss
+    >>> scores = torch.zeros(4, requires_grad=True)
+    >>> loss = CountLikelihoodLoss()(scores, (torch.tensor([0, 0, 1, 1]), torch.tensor([1, 2])))
+    >>> loss.backward()
+    >>> round(loss.item(), 3), scores.grad[2:]
+    (0.52, tensor([-0.1250, -0.1250]))
+    """
+
+    def __init__(
+        self,
+        bag_effect: float = 0.0,
+        class_shares: ArrayLike | None = None,
+        exact_size: int = EXACT_SIZE,
+    ) -> None:
+        super().__init__()
+        if not 0 <= bag_effect < np.inf:
+            raise ValueError(
+                f"bag_effect is a variance, which must be finite and not negative: {bag_effect!r}."
+            )
+        if bag_effect > 0 and class_shares is None:
+            raise ValueError("bag_effect needs class_shares, the shares of classes in all bags.")
+        self.bag_effect = bag_effect
+        self.class_shares = None if class_shares is None else np.asarray(class_shares, dtype=float)
+        self.exact_size = exact_size
+
+    def _of_bags(self, scores: Tensor, bags: Bags) -> tuple[Any, Tensor]:
+        check_counts(bags)
+        weights = np.full((1, bags.n_bags), 1 / bags.n_instances)
+        weighed = WeighedBags(bags, weights, self._covariance(bags), self.exact_size, scores)
+        return weighed.evaluate(scores, _ONE_COLUMN, gradient=True)
+
+    def _covariance(self, bags: Bags) -> NDArray[np.float64]:
+        shape = bags.n_bags, bags.n_classes, bags.n_classes
+        S = np.zeros(shape) if bags.noise is None else bags.noise
+        if self.class_shares is not None:
+            q = self.class_shares
+            S = S + self.bag_effect * (np.diag(q) - np.outer(q, q))
+        # a bag of one row is a label
+        S = np.where((bags.sizes > 1)[:, None, None], S, 0.0)
+        return S * bags.sizes[:, None, None].astype(float) ** 2
+
+
+class ForwardLoss(BagLoss):
+    """−(1/T) Σ_j log Σ_c (γ_bc/q_c) p_jc: the likelihood of single rows, given shares of bags.
+
+    See `unbag.objectives.forward`.
+
+    Parameters
+    ----------
+    class_shares : array-like of shape (n_classes,)
+        q, the shares of the classes in all bags.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from unbag.torch import ForwardLoss
+    >>> loss = ForwardLoss([0.25, 0.75])
+    >>> round(float(loss(torch.zeros(4), (torch.tensor([0, 0, 1, 1]), torch.tensor([1, 2])))), 3)
+    0.059
+    """
+
+    def __init__(self, class_shares: ArrayLike) -> None:
+        super().__init__()
+        self.class_shares = _check_shares(class_shares)
+
+    def _of_bags(self, scores: Tensor, bags: Bags) -> tuple[Any, Tensor]:
+        ratio = np.maximum(bags.clipped_proportions / self.class_shares, LEAST_RATIO)
+        of_rows = beside(ratio.T[None], scores)[:, :, torch.as_tensor(bags.index).to(scores.device)]
+        weight = torch.full_like(scores[:1, :1], 1 / bags.n_instances)
+        losses, slopes = forward_losses(scores, of_rows, weight)
+        return losses.sum(dim=-1), slopes
+
+
+class CorrectedRiskLoss(BagLoss):
+    """The paper's corrected risk at the pooled shares, estimated from the bags of a batch.
+
+    The weights of least squares over all bags are W = N G (GᵀNG)⁻¹. So what a batch of T rows adds
+    to them needs only M = GᵀNG/ΣN of all bags: W_b = (n_b/T) γ_b M⁻¹, by which the risk of a batch
+    is that of all bags on average.
+
+    Parameters
+    ----------
+    proportions : array-like of shape (n_bags, n_classes) or (n_bags,)
+        Of all training bags.
+    sizes : array-like of shape (n_bags,)
+    correction : {"nonnegative", "none"}
+        Whether class risks of a batch are bent away from negative values.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from unbag.torch import CorrectedRiskLoss
+    >>> loss = CorrectedRiskLoss([0.5, 1.0], [2, 2])
+    >>> round(float(loss(torch.zeros(4), (torch.tensor([0, 0, 1, 1]), torch.tensor([1, 2])))), 3)
+    0.693
+    """
+
+    def __init__(
+        self, proportions: ArrayLike, sizes: ArrayLike, correction: Correction = "nonnegative"
+    ) -> None:
+        super().__init__()
+        G = np.asarray(proportions, dtype=float)
+        G = np.column_stack([1 - G, G]) if G.ndim == 1 else G
+        part = np.asarray(sizes, dtype=float) / np.sum(sizes)
+        moments = G.T @ (part[:, None] * G)
+        if np.linalg.matrix_rank(moments, hermitian=True) < len(moments):
+            raise ValueError(
+                "The proportions of the bags do not vary in enough directions to tell all classes "
+                "apart."
+            )
+        self.inverse, self.class_shares = np.linalg.inv(moments), part @ G
+        self.correction: Correction = correction
+
+    def _of_bags(self, scores: Tensor, bags: Bags) -> tuple[Any, Tensor]:
+        W = (bags.sizes / bags.n_instances)[:, None] * (bags.proportions @ self.inverse)
+        loss = get_loss("logistic", bags.n_classes)
+        risk = CorrectedRisk(W, bags, loss, self.class_shares, self.correction, scores)
+        return risk.value_and_gradient(scores, _ONE_COLUMN)
+
+
+class ProportionLoss(BagLoss):
+    """Σ_b (n_b/T) d(γ_b, p̂_b), p̂_b the mean chances of a bag: the loss of DLLP, by cross-entropy.
+
+    Parameters
+    ----------
+    divergence : {"cross_entropy", "squared", "absolute"}
+        d, as in `unbag.baselines.proportion_risk`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from unbag.torch import ProportionLoss
+    >>> loss = ProportionLoss()
+    >>> round(float(loss(torch.zeros(4), (torch.tensor([0, 0, 1, 1]), torch.tensor([1, 2])))), 3)
+    0.693
+    """
+
+    def __init__(self, divergence: str = "cross_entropy") -> None:
+        super().__init__()
+        self.divergence = divergence
+
+    def _of_bags(self, scores: Tensor, bags: Bags) -> tuple[Any, Tensor]:
+        parts = np.repeat(bags.sizes[:, None] / bags.n_instances, bags.n_classes, axis=1)
+        loss = get_loss("logistic", bags.n_classes)
+        return ProportionRisk(parts, bags, loss, self.divergence, scores).value_and_gradient(
+            scores, _ONE_COLUMN
+        )
+
+
+class _Known(torch.autograd.Function):
+    """A value whose gradient is known already."""
+
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, value: Tensor, slopes: Tensor) -> Tensor:  # noqa: ARG004
+        ctx.save_for_backward(slopes)
+        return value.clone()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None, None]:
+        (slopes,) = ctx.saved_tensors
+        return upstream * slopes, None, None
+
+
+def _as_outputs(scores: Tensor) -> Tensor:
+    """Scores (rows, outputs) in single or double precision: two classes have one output."""
+    if scores.dtype not in (torch.float32, torch.float64):
+        scores = scores.float()
+    if scores.ndim == 1:
+        return scores[:, None]
+    if scores.ndim == 2 and scores.shape[1] == 2:
+        return scores[:, 1:] - scores[:, :1]
+    if scores.ndim != 2:
+        raise ValueError(
+            "Scores must have the shape (rows, classes), or (rows,) for two classes, not "
+            f"{tuple(scores.shape)}."
+        )
+    return scores
+
+
+def _check_shares(class_shares: ArrayLike) -> NDArray[np.float64]:
+    shares = np.asarray(class_shares, dtype=float)
+    if shares.ndim != 1 or len(shares) < 2 or not (shares > 0).all():
+        raise ValueError(
+            f"class_shares must hold a positive share for each class, not {class_shares!r}."
+        )
+    return shares / shares.sum()

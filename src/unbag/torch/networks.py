@@ -1,0 +1,87 @@
+"""Small networks for tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+
+class TableNetwork(nn.Module):
+    """Numbers of a table, standardised, through layers of rectified units.
+
+    Parameters
+    ----------
+    n_features, n_outputs : int
+    hidden : sequence of int
+        Units of each layer between.
+    """
+
+    def __init__(self, n_features: int, n_outputs: int, hidden: Sequence[int]) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(n_features))
+        self.register_buffer("scale", torch.ones(n_features))
+        widths = [n_features, *hidden]
+        layers: list[nn.Module] = []
+        for inputs, outputs in pairwise(widths):
+            layers += [nn.Linear(inputs, outputs), nn.ReLU()]
+        self.layers = nn.Sequential(*layers, nn.Linear(widths[-1], n_outputs))
+        nn.init.zeros_(self.layers[-1].bias)
+
+    def look_at(self, mean: NDArray[np.float64], deviation: NDArray[np.float64]) -> None:
+        """Take in the means and standard deviations of the features."""
+        # what is the same in all rows is left as it is
+        scale = np.where(deviation > 1e-12 * (np.abs(mean) + 1e-300), deviation, 1.0)
+        self.mean.copy_(torch.from_numpy(mean))
+        self.scale.copy_(torch.from_numpy(scale))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Scores (rows, outputs)."""
+        scores: Tensor = self.layers((x - self.mean) / self.scale)
+        return scores
+
+
+class TwoLayerNetwork(nn.Module):
+    """The paper's class of networks, f(x) = Σ_j v_j max(0, u_jᵀx) with |v_j| ≤ α and ‖u_j‖ ≤ β.
+
+    Rows are taken as they are. `project` brings weights back into the class, of which
+    `unbag.bounds.TwoLayerReLU` has the constants.
+
+    Parameters
+    ----------
+    n_features, n_outputs, n_hidden : int
+    output_bound, input_bound : float
+        α and β, the same for all units.
+    """
+
+    def __init__(
+        self,
+        n_features: int,
+        n_outputs: int,
+        n_hidden: int,
+        output_bound: float,
+        input_bound: float,
+    ) -> None:
+        super().__init__()
+        self.first = nn.Linear(n_features, n_hidden, bias=False)
+        self.second = nn.Linear(n_hidden, n_outputs, bias=False)
+        self.output_bound, self.input_bound = output_bound, input_bound
+        self.project()
+
+    @torch.no_grad()
+    def project(self) -> None:
+        """Bring all weights within their bounds."""
+        u = self.first.weight
+        # a little inside, so that rounding does not lead out again
+        bound = self.input_bound * (1 - 1e-6)
+        u.mul_((bound / u.norm(dim=1, keepdim=True).clamp(min=1e-30)).clamp(max=1.0))
+        self.second.weight.clamp_(-self.output_bound, self.output_bound)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Scores (rows, outputs)."""
+        scores: Tensor = self.second(torch.relu(self.first(x)))
+        return scores

@@ -1,0 +1,272 @@
+"""Training of a network on whole bags, with early stopping by bags that it does not see.
+
+What a fit does is in `Plan`, where it stands in `Progress`: that is all a checkpoint has to hold,
+beside the weights.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from unbag.torch.batches import BagBatch
+from unbag.torch.checkpoints import Checkpoint
+from unbag.torch.data import BagBatchSampler, BagDataset
+from unbag.torch.losses import BagLoss
+from unbag.torch.two_pass import two_pass_backward
+
+
+class Epoch(NamedTuple):
+    """What callbacks are told after an epoch.
+
+    Attributes
+    ----------
+    number : int
+        From 1.
+    training_loss : float
+        Mean over the rows.
+    validation_loss : float or None
+        That of the bags held out.
+    module : nn.Module
+        The network as it is.
+    """
+
+    number: int
+    training_loss: float
+    validation_loss: float | None
+    module: nn.Module
+
+
+Callback = Callable[[Epoch], Any]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How to train.
+
+    Attributes
+    ----------
+    max_epochs, batch_size, patience, seed : int
+    lr, weight_decay, tol : float
+    averaging : float or None
+        Decay of averaged weights, a step.
+    half : bool
+        Whether layers compute in bfloat16.
+    """
+
+    max_epochs: int
+    batch_size: int
+    lr: float
+    weight_decay: float
+    patience: int
+    tol: float
+    averaging: float | None
+    half: bool
+    seed: int
+
+
+@dataclass
+class Progress:
+    """Where training stands."""
+
+    epoch: int = 0
+    best: float = math.inf
+    waited: int = 0
+    done: bool = False
+    training_losses: list[float] = field(default_factory=list)
+    validation_losses: list[float] = field(default_factory=list)
+
+
+class Trainer:
+    """Trains a network on the bags of a data set.
+
+    Parameters
+    ----------
+    module : nn.Module
+        From rows to scores; with a method ``project``, that is called after every step.
+    loss : BagLoss
+    plan : Plan
+    training, validation : BagDataset
+        The second may be None: then there are as many epochs as the plan allows.
+    callbacks : sequence of callables
+        Called after every epoch; one that returns True ends the training.
+    checkpoint : Checkpoint, optional
+        Where the state is kept after every epoch, and taken up again.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        loss: BagLoss,
+        plan: Plan,
+        training: BagDataset,
+        validation: BagDataset | None,
+        callbacks: Sequence[Callback] = (),
+        checkpoint: Checkpoint | None = None,
+    ) -> None:
+        self.module, self.loss, self.plan = module, loss, plan
+        self._training, self._validation = training, validation
+        self._callbacks, self._checkpoint = callbacks, checkpoint
+        first = next(module.parameters())
+        self._device, self._dtype = first.device, first.dtype
+        self._optimiser = torch.optim.AdamW(
+            module.parameters(), lr=plan.lr, weight_decay=plan.weight_decay
+        )
+        self._averaged = None if plan.averaging is None else copy.deepcopy(module)
+        self._best = copy.deepcopy(self._judged.state_dict())
+        self._steps = 0
+        self.progress = Progress()
+
+    @property
+    def _judged(self) -> nn.Module:
+        """The network that is validated and kept: with averaged weights, where they are wanted."""
+        return self.module if self._averaged is None else self._averaged
+
+    def run(self) -> nn.Module:
+        """Train to the end, from a checkpoint on if there is one; give the network to keep."""
+        if self._checkpoint is not None:
+            self._take_up(self._checkpoint.read(self._device))
+        sampler = BagBatchSampler(self._training, self.plan.batch_size, seed=self.plan.seed)
+        while not self.progress.done:
+            self._train_epoch(sampler)
+            if self._checkpoint is not None:
+                self._checkpoint.write(self._state())
+        self._judged.load_state_dict(self._best)
+        return self._judged.eval()
+
+    def _train_epoch(self, sampler: BagBatchSampler) -> None:
+        progress, plan = self.progress, self.plan
+        sampler.set_epoch(progress.epoch)
+        self.module.train()
+        total = sum(self._step(np.asarray(bags)) for bags in sampler)
+        progress.epoch += 1
+        progress.training_losses.append(total / self._training.bags.n_instances)
+        value = None
+        if self._validation is not None:
+            value = mean_loss(self._judged, self.loss, self._validation, plan, self._batch)
+            progress.validation_losses.append(value)
+        self._judge(value)
+        told = Epoch(progress.epoch, progress.training_losses[-1], value, self.module)
+        stop = [bool(callback(told)) for callback in self._callbacks]
+        patient = progress.waited < plan.patience
+        progress.done = any(stop) or progress.epoch >= plan.max_epochs or not patient
+
+    def _judge(self, value: float | None) -> None:
+        """Keep the weights if they are the best so far, or if there is nothing to judge by."""
+        progress = self.progress
+        better = value is None or value < progress.best - self.plan.tol
+        progress.waited = 0 if better else progress.waited + 1
+        if better:
+            progress.best = progress.best if value is None else value
+            self._best = copy.deepcopy(self._judged.state_dict())
+
+    def _step(self, bags: NDArray[np.intp]) -> float:
+        """One step; the sum of the losses of its rows."""
+        X, batch = self._batch(self._training, bags)
+        self._optimiser.zero_grad(set_to_none=True)
+        n = len(batch.index)
+        with precision(self.plan.half, self._device):
+            if n > self.plan.batch_size:
+                value = two_pass_backward(self.module, X, batch, self.loss, self.plan.batch_size)
+            else:
+                value = self.loss(self.module(X[0:n]), batch)
+        if value.requires_grad:
+            value.backward()
+        self._optimiser.step()
+        if hasattr(self.module, "project"):
+            self.module.project()
+        self._average()
+        return float(value.detach()) * n
+
+    @torch.no_grad()
+    def _average(self) -> None:
+        self._steps += 1
+        if self._averaged is None or self.plan.averaging is None:
+            return
+        # the first steps are soon forgotten
+        decay = min(self.plan.averaging, self._steps / (self._steps + 9))
+        new = self.module.state_dict()
+        for name, kept in self._averaged.state_dict().items():
+            if kept.is_floating_point():
+                kept.lerp_(new[name], 1 - decay)
+            else:
+                kept.copy_(new[name])
+
+    def _batch(self, dataset: BagDataset, bags: NDArray[np.intp]) -> tuple[Rows, BagBatch]:
+        return Rows(dataset, dataset.rows(bags), self._device, self._dtype), dataset.batch(bags)
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "module": self.module.state_dict(),
+            "averaged": None if self._averaged is None else self._averaged.state_dict(),
+            "best": self._best,
+            "optimiser": self._optimiser.state_dict(),
+            "progress": vars(self.progress),
+            "steps": self._steps,
+            "random": torch.get_rng_state(),
+        }
+
+    def _take_up(self, state: dict[str, Any] | None) -> None:
+        if state is None:
+            return
+        self.module.load_state_dict(state["module"])
+        if self._averaged is not None:
+            self._averaged.load_state_dict(state["averaged"])
+        self._best = state["best"]
+        self._optimiser.load_state_dict(state["optimiser"])
+        self.progress = Progress(**state["progress"])
+        self._steps = state["steps"]
+        torch.set_rng_state(state["random"].cpu())
+
+
+class Rows:
+    """Some rows of a data set, as tensors for a network, slice by slice."""
+
+    def __init__(
+        self, dataset: BagDataset, rows: NDArray[np.intp], device: torch.device, dtype: torch.dtype
+    ) -> None:
+        self._dataset, self._rows = dataset, rows
+        self._device, self._dtype = device, dtype
+
+    def __getitem__(self, part: slice) -> Tensor:
+        """Rows of a slice."""
+        return self._dataset.tensor(self._rows[part]).to(self._device, self._dtype)
+
+
+def precision(half: bool, device: torch.device) -> AbstractContextManager[Any]:
+    """Where layers compute in bfloat16, if asked for."""
+    return torch.autocast(device.type, torch.bfloat16) if half else nullcontext()
+
+
+@torch.no_grad()
+def mean_loss(
+    module: nn.Module,
+    loss: BagLoss,
+    dataset: BagDataset,
+    plan: Plan,
+    batch: Callable[[BagDataset, NDArray[np.intp]], tuple[Rows, BagBatch]],
+) -> float:
+    """Mean loss of the rows of a data set, in chunks."""
+    module.eval()
+    X, bags = batch(dataset, np.arange(len(dataset)))
+    return float(loss(scores_of(module, X, len(bags.index), plan), bags))
+
+
+@torch.no_grad()
+def scores_of(module: nn.Module, X: Rows, n_rows: int, plan: Plan) -> Tensor:
+    """Scores of all rows, chunk by chunk."""
+    device = next(module.parameters()).device
+    with precision(plan.half, device):
+        starts = range(0, n_rows, plan.batch_size)
+        parts = [module(X[start : start + plan.batch_size]) for start in starts]
+    found = torch.cat(parts)
+    return found.float() if plan.half else found

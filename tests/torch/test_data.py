@@ -1,0 +1,81 @@
+"""Batches are made of whole bags."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.sparse import csr_array
+from torch.utils.data import DataLoader
+
+from unbag import bag_target
+from unbag.torch import BagBatchSampler, BagDataset
+
+SIZES = np.array([5, 4, 9, 3, 3, 20, 2])
+BAG = np.random.default_rng(0).permutation(np.repeat(np.arange(7), SIZES))
+Y = bag_target(BAG, counts=dict(enumerate([2, 1, 4, 0, 3, 11, 1])))
+X = np.arange(len(BAG), dtype=np.float32)[:, None]
+
+
+def test_a_batch_holds_its_bags_in_order():
+    dataset = BagDataset(X, Y)
+    rows, bags = dataset[[5, 0]]
+    np.testing.assert_array_equal(np.unique(BAG[rows[:20, 0].long()]), [5])
+    np.testing.assert_array_equal(np.unique(BAG[rows[20:, 0].long()]), [0])
+    np.testing.assert_array_equal(bags.index, [0] * 20 + [1] * 5)
+    np.testing.assert_allclose(bags.counts, [[9, 11], [3, 2]])
+    assert len(dataset) == 7
+    assert dataset[2][0].shape == (9, 1)
+
+
+def test_sparse_rows_become_dense_batch_by_batch():
+    rows, _ = BagDataset(csr_array(X), Y)[[3, 4]]
+    torch.testing.assert_close(rows, BagDataset(X, Y)[[3, 4]][0])
+
+
+def test_images_keep_their_shape():
+    images = np.zeros((len(BAG), 3, 8, 8), dtype=np.uint8)
+    assert BagDataset(images, Y)[0][0].shape == (5, 3, 8, 8)
+
+
+def test_noise_and_labelled_rows_travel_along():
+    y = bag_target(BAG, Y["proportion"], noise=0.1)
+    covariance = BagDataset(X, y)[[0]][1].covariance
+    np.testing.assert_allclose(covariance[0], 0.25 * np.array([[1, -1], [-1, 1]]))
+    labels = np.full(len(BAG), np.nan)
+    labels[:2] = [0, 1]
+    dataset = BagDataset(X, bag_target(BAG, Y["proportion"], labels=labels))
+    assert (dataset.bags.sizes == 1).sum() >= 2
+
+
+@pytest.mark.parametrize("batch_size", [1, 8, 1000])
+def test_every_bag_comes_once_and_batches_keep_their_size(batch_size):
+    sampler = BagBatchSampler(BagDataset(X, Y), batch_size)
+    for _ in range(3):
+        announced, batches = len(sampler), list(sampler)
+        assert announced == len(batches)
+        assert sorted(bag for batch in batches for bag in batch) == list(range(7))
+        for batch in batches:
+            assert len(batch) == 1 or SIZES[batch].sum() <= batch_size
+
+
+def test_same_seed_same_orders():
+    dataset = BagDataset(X, Y)
+    one, other = BagBatchSampler(dataset, 8, seed=3), BagBatchSampler(dataset, 8, seed=3)
+    first, second = list(one), list(one)
+    assert first != second
+    assert [list(other), list(other)] == [first, second]
+    one.set_epoch(0)
+    assert list(one) == first
+    assert next(iter(BagBatchSampler(dataset, 8, shuffle=False))) == [0]
+
+
+def test_a_loader_of_torch_takes_them():
+    dataset = BagDataset(X, Y)
+    loader = DataLoader(dataset, sampler=BagBatchSampler(dataset, 8), batch_size=None)
+    assert sum(len(rows) for rows, _ in loader) == len(X)
+
+
+def test_mistakes_get_one_sentence():
+    with pytest.raises(ValueError, match="X has 3 rows but y has 46"):
+        BagDataset(X[:3], Y)
+    with pytest.raises(ValueError, match="batch_size must be at least 1, not 0"):
+        BagBatchSampler(BagDataset(X, Y), 0)

@@ -1,0 +1,139 @@
+"""Losses of torch are the objectives of the library, and autograd knows their gradients."""
+
+import numpy as np
+import pytest
+import torch
+
+from unbag import bag_target, check_bag_target
+from unbag.baselines.proportion_risk import ProportionRisk
+from unbag.objectives import CorrectedRisk, CountLikelihood, ForwardLikelihood, get_loss
+from unbag.torch import (
+    BagBatch,
+    CorrectedRiskLoss,
+    CountLikelihoodLoss,
+    ForwardLoss,
+    ProportionLoss,
+)
+from unbag.weights.decontamination import decontamination_weights
+
+ALL = np.zeros(1, dtype=np.intp)
+
+
+def make_bags(n_classes, sizes=(3, 20, 7, 20, 5, 1)):
+    """Bags of different kinds and sizes, with scores of their rows."""
+    rng = np.random.default_rng(n_classes)
+    index = np.repeat(np.arange(len(sizes)), sizes)
+    labels = rng.integers(n_classes, size=len(index))
+    counts = np.zeros((len(sizes), n_classes))
+    np.add.at(counts, (index, labels), 1)
+    order = rng.permutation(len(index))
+    scores = rng.normal(size=(len(index), 1 if n_classes == 2 else n_classes))
+    return index[order], counts, scores
+
+
+def losses_and_objectives(index, counts):
+    told = counts if counts.shape[1] > 2 else counts[:, 1]
+    bags = check_bag_target(bag_target(index, counts=told[index]))
+    q, each = bags.class_shares, np.ones(bags.n_bags, dtype=bool)
+    loss, W = get_loss("logistic", bags.n_classes), decontamination_weights(bags)
+    parts = np.repeat(bags.sizes[:, None] / bags.n_instances, bags.n_classes, axis=1)
+    yield CountLikelihoodLoss(), CountLikelihood(each, bags)
+    yield CountLikelihoodLoss(0.1, q), CountLikelihood(each, bags, bag_effect=0.1)
+    yield ForwardLoss(q), ForwardLikelihood(each, bags)
+    for correction in ("none", "nonnegative"):
+        yield (
+            CorrectedRiskLoss(bags.proportions, bags.sizes, correction),
+            CorrectedRisk(W, bags, loss, q, correction),
+        )
+    yield ProportionLoss(), ProportionRisk(parts, bags, loss, "cross_entropy")
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 5])
+def test_values_and_gradients_are_those_of_the_objectives(n_classes):
+    index, counts, scores = make_bags(n_classes)
+    for module, objective in losses_and_objectives(index, counts):
+        value, gradient = objective.value_and_gradient(scores.T[None], ALL)
+        tracked = torch.tensor(scores, requires_grad=True)
+        found = module(tracked, BagBatch(index, counts))
+        (2 * found).backward()
+        np.testing.assert_allclose(found.detach(), value[0], rtol=1e-10)
+        np.testing.assert_allclose(tracked.grad, 2 * gradient[0].T, atol=1e-12)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_autograd_agrees_with_finite_differences(n_classes):
+    index, counts, scores = make_bags(n_classes)
+    for module, _ in losses_and_objectives(index, counts):
+        tracked = torch.tensor(scores, requires_grad=True)
+        assert torch.autograd.gradcheck(
+            lambda f, module=module: module(f, (index, counts)), tracked, atol=1e-6
+        )
+
+
+def test_two_classes_may_have_one_column_or_two():
+    index, counts, scores = make_bags(2)
+    one = torch.tensor(scores)
+    two = torch.cat([-one / 2, one / 2], dim=1)
+    for module, _ in losses_and_objectives(index, counts):
+        expected = module(one, (index, counts))
+        for given, told in [(one[:, 0], counts[:, 1]), (two, counts)]:
+            torch.testing.assert_close(module(given, (index, told)), expected)
+
+
+def test_half_precision_is_taken_to_single():
+    index, counts, scores = make_bags(3)
+    half = torch.tensor(scores, dtype=torch.bfloat16, requires_grad=True)
+    value = CountLikelihoodLoss()(half, (index, counts))
+    value.backward()
+    assert value.dtype == torch.float32
+    assert half.grad.dtype == torch.bfloat16
+    exact = CountLikelihoodLoss()(half.detach().double(), (index, counts))
+    torch.testing.assert_close(value.double(), exact, rtol=1e-5, atol=0)
+
+
+def test_risk_of_batches_is_that_of_all_bags_on_average():
+    index, counts, scores = make_bags(3, sizes=[10] * 8)
+    sizes = counts.sum(axis=1)
+    module = CorrectedRiskLoss(counts / sizes[:, None], sizes, correction="none")
+    f = torch.tensor(scores)
+    whole = module(f, (index, counts))
+    parts = []
+    for first in range(0, 8, 2):
+        rows = (index == first) | (index == first + 1)
+        parts.append(module(f[rows], (index[rows] - first, counts[first : first + 2])))
+    torch.testing.assert_close(torch.stack(parts).mean(), whole)
+
+
+def test_noise_of_counts_is_allowed_for():
+    index, counts, scores = make_bags(2, sizes=[12] * 4)
+    y = bag_target(index, counts=counts[index, 1], noise=1.5)
+    objective = CountLikelihood(np.ones(4, dtype=bool), check_bag_target(y))
+    covariance = 1.5**2 * np.array([[1.0, -1.0], [-1.0, 1.0]]) * np.ones((4, 1, 1))
+    value = CountLikelihoodLoss()(torch.tensor(scores), (index, counts, covariance))
+    np.testing.assert_allclose(value, objective.value(scores.T[None], ALL)[0])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: ForwardLoss([0.5, 0.0]), "a positive share for each class"),
+        (lambda: CountLikelihoodLoss(0.1), "bag_effect needs class_shares"),
+        (lambda: CountLikelihoodLoss(-1), "a variance, which must be finite and not negative"),
+        (lambda: CorrectedRiskLoss([0.5, 0.5], [2, 2]), "do not vary in enough directions"),
+        (
+            lambda: ProportionLoss()(torch.zeros(3), ([0, 0, 1], [[1, 1], [1, 1]])),
+            "Bag 1 of the batch has 1 rows and counts that sum to 2; a loss needs whole bags",
+        ),
+        (lambda: ProportionLoss()(torch.zeros(3), ([0, 0], [1])), "scores of 3 rows"),
+        (lambda: ProportionLoss()(torch.zeros(2), ([0, 1], [1])), "every bag of a batch needs"),
+        (lambda: ProportionLoss()(torch.zeros(2, 3), ([0, 0], [[1, 1]])), "hold 2 classes"),
+        (lambda: ProportionLoss()(torch.zeros(2, 3, 1), ([0, 0], [1])), "Scores must have the"),
+        (
+            lambda: CountLikelihoodLoss()(torch.zeros(2), ([0, 0], [[1.5, 0.5]])),
+            "which no labels can give",
+        ),
+    ],
+)
+def test_mistakes_get_one_sentence(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
