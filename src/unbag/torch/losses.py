@@ -207,7 +207,7 @@ class CorrectedRiskLoss(BagLoss):
     def _of_bags(self, scores: Tensor, bags: Bags) -> tuple[Any, Tensor]:
         W = (bags.sizes / bags.n_instances)[:, None] * (bags.proportions @ self.inverse)
         loss = get_loss("logistic", bags.n_classes)
-        risk = CorrectedRisk(W, bags, loss, self.class_shares, self.correction, scores)
+        risk = CorrectedRisk(W, bags.membership, loss, self.class_shares, self.correction, scores)
         return risk.value_and_gradient(scores, _ONE_COLUMN)
 
 
