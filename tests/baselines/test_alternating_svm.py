@@ -268,18 +268,18 @@ class TestSearch:
         search = AlternatingSVMClassifierCV(Cs, C_bags, gammas=gammas, cv=3).fit(X, y)
         errors = np.empty((2, 2, 2))
         for i, j, k in np.ndindex(errors.shape):
-            params = {"C": Cs[j], "C_bag": C_bags[k], "gamma": gammas[i]}
+            params = {"C": Cs[i], "C_bag": C_bags[j], "gamma": gammas[k]}
             errors[i, j, k], scores = one_by_one(X, y, params, BagKFold(3))
-            if (search.gamma_, search.C_, search.C_bag_) == (gammas[i], Cs[j], C_bags[k]):
+            if (search.C_, search.C_bag_, search.gamma_) == (Cs[i], C_bags[j], gammas[k]):
                 # kernels computed for fewer rows differ by rounding, machines by their accuracy
                 np.testing.assert_allclose(search.out_of_fold_scores_, scores, atol=2e-3)
         np.testing.assert_allclose(search.bag_errors_, errors, atol=1e-9)
         assert np.ptp(errors) > 0
         assert search.bag_errors_.min() == pytest.approx(
             search.bag_errors_[
-                list(search.gammas_).index(search.gamma_),
                 list(search.Cs_).index(search.C_),
                 list(search.C_bags_).index(search.C_bag_),
+                list(search.gammas_).index(search.gamma_),
             ]
         )
         alone = AlternatingSVMClassifier(search.C_, search.C_bag_, gamma=search.gamma_).fit(X, y)
@@ -309,7 +309,7 @@ class TestSearch:
         cv = BagShuffleSplit(3, random_state=0)
         model = AlternatingSVMClassifierCV([1], [1, 10], gammas=[0.3], cv=cv).fit(DATA.X, DATA.y)
         assert model.out_of_fold_scores_ is None
-        for C_bag, error in zip([1, 10], model.bag_errors_[0, 0], strict=True):
+        for C_bag, error in zip([1, 10], model.bag_errors_[0, :, 0], strict=True):
             params = {"C": 1, "C_bag": C_bag, "gamma": 0.3}
             assert error == pytest.approx(one_by_one(DATA.X, DATA.y, params, cv)[0])
 
