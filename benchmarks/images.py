@@ -200,8 +200,12 @@ class BagLoss:
         self.steps = max(1, len(data.rows) // self._bags)
 
     def trust(self, part: float) -> float:
-        """Weight of strong views, a part of the way on: posteriors are poor at first."""
-        return part**2
+        """Weight of strong views, a part of the way on.
+
+        From scratch, posteriors of large bags are poor for long, and to learn them early kept
+        small networks from learning the counts.
+        """
+        return min(1.0, 5 * part) if self._method == "fine" else max(0.0, 2 * part - 1)
 
     def __call__(
         self, network: nn.Module, forward: Callable[[Tensor], Tensor], done: int, part: float
@@ -403,7 +407,7 @@ def run(name: str, size: int, method: str, found: ImageSet, args: Any) -> dict[s
         )
         print(f"  {curve[-1]}, {time.perf_counter() - start:.0f} s", flush=True)
 
-    loss = BagLoss(data, "views" if method == "fine" else method, args.batch_rows)
+    loss = BagLoss(data, method, args.batch_rows)
     *_, epochs = train(network, loss, settings, rate, after)
     return row | {
         "accuracy": curve[-1]["accuracy"],

@@ -119,8 +119,6 @@ class NeuralMCMClassifier(BagClassifier):
         Number of epochs.
     history_ : dict of ndarray
         ``training_loss`` and ``validation_loss`` by epoch.
-    function_class_ : TwoLayerReLU or None
-        Of ``"two_layer"``, for `unbag.bounds`.
 
     Examples
     --------
@@ -230,9 +228,18 @@ class NeuralMCMClassifier(BagClassifier):
         Its scores are log-odds at ``class_shares_``, those of the training bags.
         """
         check_is_fitted(self)
-        network = self._new_network()
+        with torch.random.fork_rng(devices=[]):
+            network = self._new_network()
         network.load_state_dict({name: torch.as_tensor(w) for name, w in self.weights_.items()})
         return network.eval()
+
+    @property
+    def function_class_(self) -> TwoLayerReLU | None:
+        """The paper's class of ``module="two_layer"``, for `unbag.bounds`; None for others."""
+        if self.module != "two_layer":
+            return None
+        (alpha, beta), width = self.norm_bounds, int(np.atleast_1d(self.hidden)[0])
+        return TwoLayerReLU([float(alpha)] * width, [float(beta)] * width)
 
     @property
     def _n_outputs(self) -> int:
@@ -330,7 +337,6 @@ class NeuralMCMClassifier(BagClassifier):
     def _new_network(self) -> nn.Module:
         device = torch.device("cpu" if self.device is None else self.device)
         dtype = torch.float64 if self.precision == "double" else torch.float32
-        self.function_class_ = None
         if isinstance(self.module, str):
             network = self._built_in()
         elif isinstance(self.module, nn.Module):
@@ -349,9 +355,7 @@ class NeuralMCMClassifier(BagClassifier):
         if self.module == "mlp":
             return TableNetwork(self.input_shape_[0], self._n_outputs, hidden)
         alpha, beta = self.norm_bounds
-        width = hidden[0]
-        self.function_class_ = TwoLayerReLU([float(alpha)] * width, [float(beta)] * width)
-        return TwoLayerNetwork(self.input_shape_[0], self._n_outputs, width, alpha, beta)
+        return TwoLayerNetwork(self.input_shape_[0], self._n_outputs, hidden[0], alpha, beta)
 
     def _hold_out(self, X: Any, y: Any, units: Bags, seed: int) -> NDArray[np.bool_]:
         """Mark the bags to stop by, with proportions of all kinds."""

@@ -256,6 +256,7 @@ def _skops() -> Any:
 def _serialise(model: Any) -> bytes:
     """Give the model as bytes from which it can be built again: functions without a name cannot."""
     skops = _skops()
+    _refuse_modules(model)
     try:
         payload: bytes = skops.dumps(model)
         skops.loads(payload, trusted=skops.get_untrusted_types(data=payload))
@@ -269,6 +270,17 @@ def _serialise(model: Any) -> bytes:
             f"The model takes {len(payload):,} bytes; a file may hold {MAX_PAYLOAD:,}."
         )
     return payload
+
+
+def _refuse_modules(model: Any) -> None:
+    """Say what to do about parameters that are networks of torch."""
+    settings = model.get_params() if hasattr(model, "get_params") else {}
+    for name, value in settings.items():
+        if any(base.__module__.startswith("torch.nn.") for base in type(value).__mro__):
+            raise ValueError(
+                f"{name} is a module of torch, which a model file cannot hold; give a callable "
+                "that makes it, which is saved by its name, or save weights_ by numpy.savez."
+            )
 
 
 def _build(

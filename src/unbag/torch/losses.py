@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from unbag._arrays import beside
+from unbag._arrays import Array, beside, index_beside, take
 from unbag.bags.bags import Bags
 from unbag.baselines.proportion_risk import ProportionRisk
 from unbag.objectives.bag_losses import WeighedBags
@@ -66,11 +66,17 @@ class BagLoss(nn.Module, ABC):
                 f"{tuple(wide.shape)} will not do."
             )
         with torch.no_grad():
-            value, slopes = self._of_bags(wide.detach().T[None].contiguous(), bags)
-        return torch.as_tensor(value[0], device=wide.device, dtype=wide.dtype), slopes[0].T
+            scores: Any = wide.detach().T[None].contiguous()
+            # on a processor, NumPy does the same sooner
+            scores = scores.numpy() if wide.device.type == "cpu" else scores
+            value, slopes = self._of_bags(scores, bags)
+            return (
+                torch.as_tensor(value[0], device=wide.device, dtype=wide.dtype),
+                torch.as_tensor(slopes[0]).T,
+            )
 
     @abstractmethod
-    def _of_bags(self, scores: Tensor, bags: Bags) -> tuple[Any, Tensor]:
+    def _of_bags(self, scores: Array, bags: Bags) -> tuple[Any, Array]:
         """Value per column and gradient, for scores of shape (columns, outputs, rows)."""
 
 
@@ -116,7 +122,7 @@ class CountLikelihoodLoss(BagLoss):
         self.class_shares = None if class_shares is None else np.asarray(class_shares, dtype=float)
         self.exact_size = exact_size
 
-    def _of_bags(self, scores: Tensor, bags: Bags) -> tuple[Any, Tensor]:
+    def _of_bags(self, scores: Array, bags: Bags) -> tuple[Any, Array]:
         check_counts(bags)
         weights = np.full((1, bags.n_bags), 1 / bags.n_instances)
         weighed = WeighedBags(bags, weights, self._covariance(bags), self.exact_size, scores)
@@ -156,12 +162,12 @@ class ForwardLoss(BagLoss):
         super().__init__()
         self.class_shares = _check_shares(class_shares)
 
-    def _of_bags(self, scores: Tensor, bags: Bags) -> tuple[Any, Tensor]:
+    def _of_bags(self, scores: Array, bags: Bags) -> tuple[Any, Array]:
         ratio = np.maximum(bags.clipped_proportions / self.class_shares, LEAST_RATIO)
-        of_rows = beside(ratio.T[None], scores)[:, :, torch.as_tensor(bags.index).to(scores.device)]
-        weight = torch.full_like(scores[:1, :1], 1 / bags.n_instances)
+        of_rows = take(beside(ratio.T[None], scores), index_beside(bags.index, scores), axis=2)
+        weight = beside(np.full((1, 1, 1), 1 / bags.n_instances), scores)
         losses, slopes = forward_losses(scores, of_rows, weight)
-        return losses.sum(dim=-1), slopes
+        return losses.sum(-1), slopes
 
 
 class CorrectedRiskLoss(BagLoss):
@@ -204,7 +210,7 @@ class CorrectedRiskLoss(BagLoss):
         self.inverse, self.class_shares = np.linalg.inv(moments), part @ G
         self.correction: Correction = correction
 
-    def _of_bags(self, scores: Tensor, bags: Bags) -> tuple[Any, Tensor]:
+    def _of_bags(self, scores: Array, bags: Bags) -> tuple[Any, Array]:
         W = (bags.sizes / bags.n_instances)[:, None] * (bags.proportions @ self.inverse)
         loss = get_loss("logistic", bags.n_classes)
         risk = CorrectedRisk(W, bags.membership, loss, self.class_shares, self.correction, scores)
@@ -232,7 +238,7 @@ class ProportionLoss(BagLoss):
         super().__init__()
         self.divergence = divergence
 
-    def _of_bags(self, scores: Tensor, bags: Bags) -> tuple[Any, Tensor]:
+    def _of_bags(self, scores: Array, bags: Bags) -> tuple[Any, Array]:
         parts = np.repeat(bags.sizes[:, None] / bags.n_instances, bags.n_classes, axis=1)
         loss = get_loss("logistic", bags.n_classes)
         return ProportionRisk(parts, bags, loss, self.divergence, scores).value_and_gradient(

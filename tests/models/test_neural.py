@@ -1,0 +1,260 @@
+"""Networks from bags: what they learn, and what a fit must not depend on."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from scipy.sparse import csr_array
+from sklearn.base import clone
+from torch import nn
+
+from unbag import LinearMCMClassifier, bag_target
+from unbag.bounds import TwoLayerReLU
+from unbag.datasets import make_gaussian_bags
+from unbag.models import NeuralMCMClassifier
+from unbag.tabular.persistence import load_model, save_model
+
+DATA = make_gaussian_bags(n_bags=30, bag_size=12, n_features=3, random_state=0)
+THREE = make_gaussian_bags(n_bags=40, bag_size=12, n_features=3, n_classes=3, random_state=0)
+QUICK = {"max_epochs": 15, "hidden": (8,), "lr": 0.02}
+
+
+def accuracy(model, data):
+    return (model.predict(data.X) == data.labels).mean()
+
+
+@pytest.mark.parametrize("objective", ["likelihood", "forward", "corrected", "proportion"])
+@pytest.mark.parametrize("data", [DATA, THREE], ids=["two classes", "three"])
+def test_every_objective_learns(data, objective):
+    model = NeuralMCMClassifier(objective=objective, max_epochs=60, lr=0.02, hidden=(16,))
+    model.fit(data.X, data.y)
+    assert model.objective_ == objective
+    assert accuracy(model, data) > 0.7
+    np.testing.assert_allclose(model.predict_proba(data.X).sum(axis=1), 1, atol=1e-6)
+
+
+def test_a_linear_network_is_the_linear_model():
+    linear = LinearMCMClassifier(alpha=1e-6, tol=1e-7, bag_effect=0.0, class_prior="empirical")
+    expected = linear.fit(DATA.X, DATA.y).decision_function(DATA.X)
+    network = NeuralMCMClassifier(
+        hidden=(),
+        max_epochs=400,
+        lr=0.05,
+        weight_decay=0.0,
+        validation_share=0,
+        bag_effect=0.0,
+        class_prior="empirical",
+        precision="double",
+    ).fit(DATA.X, DATA.y)
+    np.testing.assert_allclose(network.decision_function(DATA.X), expected, atol=0.02)
+
+
+def test_bags_larger_than_a_batch_are_taken_in_parts_with_the_same_result():
+    """One bag per step in both, so that only the passes differ."""
+    settings = dict(QUICK, precision="double", validation_share=0, bag_effect=0.0, max_epochs=3)
+    whole, parts = (
+        NeuralMCMClassifier(batch_size=size, **settings).fit(DATA.X, DATA.y) for size in (12, 5)
+    )
+    np.testing.assert_allclose(
+        whole.decision_function(DATA.X), parts.decision_function(DATA.X), atol=1e-8
+    )
+
+
+def test_class_prior_moves_scores_by_log_odds():
+    even = NeuralMCMClassifier(**QUICK).fit(DATA.X, DATA.y)
+    odd = clone(even).set_params(class_prior=[0.9, 0.1]).fit(DATA.X, DATA.y)
+    difference = odd.decision_function(DATA.X) - even.decision_function(DATA.X)
+    np.testing.assert_allclose(difference, np.log(1 / 9), atol=1e-5)
+    np.testing.assert_allclose(
+        even.predict_proba(DATA.X, class_prior=[0.9, 0.1]), odd.predict_proba(DATA.X), atol=1e-6
+    )
+
+
+def test_weights_stay_in_the_class_of_the_theorem():
+    model = NeuralMCMClassifier("two_layer", hidden=10, norm_bounds=(0.5, 2.0), lr=0.05)
+    model.fit(DATA.X, DATA.y)
+    assert np.abs(model.weights_["second.weight"]).max() <= 0.5
+    assert np.linalg.norm(model.weights_["first.weight"], axis=1).max() <= 2.0
+    assert isinstance(model.function_class_, TwoLayerReLU)
+    bound, _ = model.function_class_.constants(DATA.X)
+    with torch.no_grad():
+        scores = model.make_network()(torch.tensor(DATA.X, dtype=torch.float32))
+    assert scores.abs().max() <= bound
+    assert accuracy(model, DATA) > 0.8
+
+
+def image_network(shape, n_outputs):
+    width = int(np.prod(shape))
+    return nn.Sequential(nn.Flatten(), nn.BatchNorm1d(width), nn.Linear(width, n_outputs))
+
+
+@pytest.mark.parametrize("given", ["module", "callable"])
+def test_images_go_to_a_module_of_your_own(given):
+    images = np.repeat(DATA.X[:, :, None], 2, axis=2).reshape(-1, 1, 3, 2)
+    images = np.clip(images * 20 + 128, 0, 255).astype(np.uint8)
+    module = image_network if given == "callable" else image_network((1, 3, 2), 2)
+    before = None if given == "callable" else module[2].weight.clone()
+    model = NeuralMCMClassifier(module, max_epochs=60, lr=0.05).fit(images, DATA.y)
+    assert (model.predict(images) == DATA.labels).mean() > 0.8
+    if before is not None:
+        torch.testing.assert_close(module[2].weight, before)
+    with pytest.raises(ValueError, match="rows of the shape"):
+        model.predict(images[:, :, :, :1])
+
+
+def test_sparse_rows_are_rows():
+    dense = NeuralMCMClassifier(**QUICK).fit(DATA.X, DATA.y)
+    sparse = clone(dense).fit(csr_array(DATA.X), DATA.y)
+    np.testing.assert_allclose(
+        sparse.decision_function(csr_array(DATA.X)), dense.decision_function(DATA.X), atol=1e-3
+    )
+
+
+def test_early_stopping_keeps_the_best_epoch():
+    model = NeuralMCMClassifier(hidden=(64, 64), lr=0.05, patience=4, tol=0.0, weight_decay=0.0)
+    model.fit(DATA.X, DATA.y)
+    losses = model.history_["validation_loss"]
+    assert model.n_iter_ == len(losses) < 200
+    assert losses.argmin() == len(losses) - 1 - 4
+    without = clone(model).set_params(validation_share=0, max_epochs=7).fit(DATA.X, DATA.y)
+    assert without.n_iter_ == 7
+    assert len(without.history_["validation_loss"]) == 0
+
+
+def test_bag_effects_are_found_where_there_are_some():
+    rng = np.random.default_rng(0)
+    bag = np.repeat(np.arange(150), 60)
+    X = rng.normal(size=(len(bag), 2)) + 0.5 * rng.normal(size=(150, 1))[bag]
+    effect = rng.normal(size=150)[bag]
+    labels = rng.random(len(bag)) < 1 / (1 + np.exp(-2 * X[:, 0] - effect))
+    y = bag_target(bag, counts=np.bincount(bag, labels)[bag])
+    model = NeuralMCMClassifier(**QUICK | {"max_epochs": 40}).fit(X, y)
+    assert model.bag_effect_interval_[0] > 0
+    assert model.bag_effect_ > 0.02
+    assert NeuralMCMClassifier(**QUICK).fit(DATA.X, DATA.y).bag_effect_ == 0
+
+
+def test_noisy_counts_are_learned_from():
+    shares = DATA.y["proportion"] + np.random.default_rng(0).normal(0, 0.05, 30)[DATA.y["bag"]]
+    y = bag_target(DATA.y["bag"], shares, noise=0.05)
+    for objective in ("likelihood", "forward"):
+        model = NeuralMCMClassifier(objective=objective, max_epochs=60, lr=0.02).fit(DATA.X, y)
+        assert accuracy(model, DATA) > 0.8
+    with pytest.raises(ValueError, match="makes no allowance for noisy counts"):
+        NeuralMCMClassifier(objective="corrected").fit(DATA.X, y)
+
+
+def test_labels_drawn_from_shares_go_to_the_forward_likelihood():
+    y = bag_target(DATA.y["bag"], np.where(DATA.y["bag"] % 2, 0.21, 0.77))
+    assert NeuralMCMClassifier(**QUICK).fit(DATA.X, y).objective_ == "forward"
+
+
+def test_averaged_weights_and_half_precision_learn_too():
+    model = NeuralMCMClassifier(max_epochs=60, lr=0.02, averaging=0.9, precision="bf16")
+    assert accuracy(model.fit(DATA.X, DATA.y), DATA) > 0.8
+
+
+def test_callbacks_see_every_epoch_and_may_end_it():
+    seen = []
+
+    def stop_at_three(epoch):
+        seen.append((epoch.number, epoch.training_loss, epoch.validation_loss))
+        return epoch.number == 3
+
+    model = NeuralMCMClassifier(callbacks=[stop_at_three]).fit(DATA.X, DATA.y)
+    assert model.n_iter_ == 3
+    np.testing.assert_allclose(model.history_["training_loss"], [loss for _, loss, _ in seen])
+    np.testing.assert_allclose(model.history_["validation_loss"], [loss for *_, loss in seen])
+
+
+def test_the_generators_of_the_caller_are_left_alone():
+    torch.manual_seed(3)
+    expected = torch.rand(4)
+    torch.manual_seed(3)
+    NeuralMCMClassifier(**QUICK).fit(DATA.X, DATA.y)
+    torch.testing.assert_close(torch.rand(4), expected)
+
+
+class Killed(BaseException):
+    """What ends a process may come at any time."""
+
+
+def test_a_fit_that_was_killed_goes_on_with_the_same_result(tmp_path):
+    def die(epoch):
+        if epoch.number == 6:
+            raise Killed
+
+    settings = dict(QUICK, averaging=0.9, batch_size=64)
+    settings["module"] = nn.Sequential(nn.Linear(3, 8), nn.Dropout(0.2), nn.ReLU(), nn.Linear(8, 2))
+    expected = NeuralMCMClassifier(**settings).fit(DATA.X, DATA.y).decision_function(DATA.X)
+    path = tmp_path / "fit.ckpt"
+    model = NeuralMCMClassifier(**settings, checkpoint=path, callbacks=[die])
+    with pytest.raises(Killed):
+        model.fit(DATA.X, DATA.y)
+    assert path.exists()
+    seen = []
+    model.set_params(callbacks=[lambda epoch: seen.append(epoch.number)]).fit(DATA.X, DATA.y)
+    assert seen[0] == 6
+    np.testing.assert_array_equal(model.decision_function(DATA.X), expected)
+    assert [file.name for file in tmp_path.iterdir()] == ["fit.ckpt"]
+
+
+def test_checkpoints_of_other_fits_and_damaged_ones_are_refused(tmp_path):
+    path = tmp_path / "fit.ckpt"
+    model = NeuralMCMClassifier(**QUICK, checkpoint=path).fit(DATA.X, DATA.y)
+    with pytest.raises(ValueError, match="the checkpoint of a fit to other data or with other"):
+        clone(model).set_params(lr=0.1).fit(DATA.X, DATA.y)
+    path.write_bytes(path.read_bytes()[:1000])
+    with pytest.raises(ValueError, match="is no checkpoint, or damaged"):
+        model.fit(DATA.X, DATA.y)
+
+
+@pytest.mark.parametrize("module", ["mlp", "two_layer"])
+def test_a_saved_model_gives_the_same_scores(module, tmp_path):
+    model = NeuralMCMClassifier(module, **QUICK | {"hidden": 8}).fit(DATA.X, DATA.y)
+    found = load_model(save_model(model, tmp_path / "model.unbag")).model
+    np.testing.assert_array_equal(found.decision_function(DATA.X), model.decision_function(DATA.X))
+
+
+def test_a_module_of_your_own_is_not_saved(tmp_path):
+    model = NeuralMCMClassifier(nn.Linear(3, 2), **QUICK).fit(DATA.X, DATA.y)
+    with pytest.raises(
+        ValueError, match="module is a module of torch, which a model file cannot hold; give a"
+    ):
+        save_model(model, tmp_path / "model.unbag")
+
+
+def test_importing_the_package_does_not_import_torch():
+    code = "import sys, unbag, unbag.models; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"module": "cnn"}, "module must be one of 'mlp', 'two_layer', not 'cnn'"),
+        ({"module": 3}, "a module of torch or a callable that makes one, not 3"),
+        ({"objective": "dllp"}, "objective must be one of 'auto', 'likelihood'"),
+        ({"precision": "half"}, "precision must be one of 'single', 'double', 'bf16'"),
+        ({"max_epochs": 0}, "max_epochs must be a whole number of at least 1, not 0"),
+        ({"lr": 0}, "lr must be a number above 0"),
+        ({"tol": -1}, "tol must be a number of at least 0"),
+        ({"validation_share": 1}, "validation_share must be a number of at least 0 and below 1"),
+        ({"averaging": 1.0}, "averaging must be a number above 0 and below 1, not 1.0"),
+        ({"bag_effect": -1.0}, "bag_effect must be a number of at least 0"),
+        ({"device": "abacus"}, "device='abacus' cannot be used here"),
+    ],
+)
+def test_mistakes_get_one_sentence(settings, message):
+    with pytest.raises(ValueError, match=message):
+        NeuralMCMClassifier(**settings).fit(DATA.X, DATA.y)
+
+
+def test_built_in_networks_are_for_tables():
+    with pytest.raises(ValueError, match="is for tables, and the rows of X have the shape"):
+        NeuralMCMClassifier().fit(DATA.X[:, :, None], DATA.y)
+    model = NeuralMCMClassifier(**QUICK).fit(DATA.X, DATA.y)
+    with pytest.raises(ValueError, match="one share for each of the 2 classes"):
+        model.predict_proba(DATA.X, class_prior=[1.0])
