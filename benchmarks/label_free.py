@@ -471,11 +471,12 @@ def measure(part: str, case: dict[str, Any], repeats: int) -> Row | list[Row]:
 
 
 def page(rows: list[Row]) -> list[str]:
-    lines = [f"{N_DRAWS} bootstrap draws, {rows[-1]['repeats']} repetitions for each line."]
+    repeats = max(row.get("repeats", 0) for row in rows)
+    lines = [f"{N_DRAWS} bootstrap draws, {repeats} repetitions for each line."]
     for part, of_part in PAGES.items():
         title, _, explanation = (getdoc(of_part) or "").partition(".\n\n")
-        own = [row for row in rows if row["part"] == part]
-        lines += ["", f"## {part}. {title}", "", explanation, "", *of_part(own)]
+        if own := [row for row in rows if row["part"] == part]:
+            lines += ["", f"## {part}. {title}", "", explanation, "", *of_part(own)]
     return lines
 
 
