@@ -34,8 +34,7 @@ MACHINES = (10, 100, 1_000, 10_000, 100_000)
 STRAGGLING = 0.2
 
 # Tasks of a pass for each machine of 16 threads in Dask, and seconds of the one scheduler for each.
-# A pass takes .1 ms longer for every entry in its graph that is not even run
-# (`benchmarks/dask_fit.py --overhead`): a task that is run is taken to need three times as much.
+# Assumed; `benchmarks/dask_fit.py` measures what a pass over next to nothing takes.
 TASKS_PER_MACHINE, TASK_SECONDS = 4 * 16, 3e-4
 
 
@@ -168,7 +167,7 @@ def _grid() -> list[int]:
 def internet_scale(n_columns: int, straggling: float = 0.0) -> Cluster:
     """10¹¹ rows × 20 in two classes, 16 cores a machine, so many fits side by side.
 
-    A core takes 40 ns for a row of one fit (`benchmarks/dask_fit.py`), of several as much for each.
+    A core is taken to need 40 ns for a row of one fit, and of several as much for each.
     """
     n_features, n_classes = 20, 2
     return Cluster(
@@ -258,11 +257,9 @@ def page(rows: list[Row]) -> list[str]:
     most = {k: most_machines(one, k, 0.8) for k in FAN_INS}
     best, least = fastest(one, 8)
     words = f"""\
-10¹¹ rows × 20 columns in two classes, on machines of 16 cores. Measured
-(`benchmarks/dask_fit.py`): {1e9 * ROW_SECONDS:.0f} ns a row and core. Assumed, not
-measured: {1e3 * TASK_SECONDS:.1f} ms of Dask's scheduler for a task, {1e6 * one.latency:.0f} µs \
-of latency,
-{8e-9 * one.bandwidth:.0f} Gbit/s, {1e6 * one.handling:.0f} µs to handle a message,
+10¹¹ rows × 20 columns in two classes, on machines of 16 cores. Assumed, not measured:
+{1e9 * ROW_SECONDS:.0f} ns a row and core, {1e3 * TASK_SECONDS:.1f} ms of Dask's scheduler for a task,
+{1e6 * one.latency:.0f} µs of latency, {8e-9 * one.bandwidth:.0f} Gbit/s, {1e6 * one.handling:.0f} µs to handle a message,
 {1e3 * one.driver_seconds:.0f} ms for the driver,
 cores that do not slow each other down. Seconds of one pass, simulated, with those of the formula in
 brackets; *one scheduler* is Dask's way, a process that hands out {TASKS_PER_MACHINE} tasks a
