@@ -258,8 +258,9 @@ def page(rows: list[Row]) -> list[str]:
     best, least = fastest(one, 8)
     words = f"""\
 10¹¹ rows × 20 columns in two classes, on machines of 16 cores. Assumed, not measured:
-{1e9 * ROW_SECONDS:.0f} ns a row and core, {1e3 * TASK_SECONDS:.1f} ms of Dask's scheduler for a task,
-{1e6 * one.latency:.0f} µs of latency, {8e-9 * one.bandwidth:.0f} Gbit/s, {1e6 * one.handling:.0f} µs to handle a message,
+{1e9 * ROW_SECONDS:.0f} ns a row and core, {1e3 * TASK_SECONDS:.1f} ms of Dask's scheduler a task,
+{1e6 * one.latency:.0f} µs of latency, {8e-9 * one.bandwidth:.0f} Gbit/s,
+{1e6 * one.handling:.0f} µs to handle a message,
 {1e3 * one.driver_seconds:.0f} ms for the driver,
 cores that do not slow each other down. Seconds of one pass, simulated, with those of the formula in
 brackets; *one scheduler* is Dask's way, a process that hands out {TASKS_PER_MACHINE} tasks a
