@@ -239,7 +239,7 @@ STUDY = Study(
     page=page,
     options={
         "--repeats": {"type": int, "default": 60, "help": "draws for each number of pairs"},
-        "--largest": {"type": int, "default": 7, "help": "up to 4 to this power pairs"},
+        "--largest": {"type": int, "default": 6, "help": "up to 4 to this power pairs"},
     },
     figure=draw_figure,
 )

@@ -72,7 +72,7 @@ def test_page_shows_the_figures_of_the_results(rows):
         (row["model"], row["n_pairs"]): [1e4 * np.mean(errors) for errors in row["errors"].values()]
         for row in rows
     }
-    assert len(means) == 12
+    assert len(means) == 10
     page = (ROOT / "docs" / "bounds.md").read_text()
     shown = re.findall(r"^\| (CIIM|CIBM) \| ([\d,]+) \| (.*) \|$", page, re.MULTILINE)
     assert len(shown) == 6
