@@ -261,7 +261,7 @@ STUDY = Study(
         "--repeats": {
             "type": int,
             "default": 200,
-            "help": "draws of each null, 4 times those else",
+            "help": "draws of each null; of drift a quarter of them",
         },
         "--level": {"type": float, "default": 0.05, "help": "level of the test"},
     },
