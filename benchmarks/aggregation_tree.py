@@ -1,8 +1,5 @@
 """One pass over rows on many machines: how long its sums take up a tree, on paper and simulated.
 
-    python benchmarks/aggregation_tree.py                           # tables, as Markdown
-    python benchmarks/aggregation_tree.py --figure tree.png         # and a picture
-
 The driver sends coefficients down a tree of fan-in k, every machine sums losses and gradients over
 its share of the rows, and the sums go up the same tree. A node sends or receives one message after
 the other, each of which takes it
@@ -21,7 +18,6 @@ expected largest of M. The simulation follows every message.
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -30,7 +26,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from unbag._provenance import provenance_line
+from study import Row, Study, table
 
 ROW_SECONDS = 40e-9
 FAN_INS = (2, 8, 64)
@@ -38,8 +34,7 @@ MACHINES = (10, 100, 1_000, 10_000, 100_000)
 STRAGGLING = 0.2
 
 # Tasks of a pass for each machine of 16 threads in Dask, and seconds of the one scheduler for each.
-# A pass takes .1 ms longer for every entry in its graph that is not even run
-# (results/distributed.md): a task that is run is taken to need three times as much.
+# Assumed; `benchmarks/dask_fit.py` measures what a pass over next to nothing takes.
 TASKS_PER_MACHINE, TASK_SECONDS = 4 * 16, 3e-4
 
 
@@ -172,7 +167,7 @@ def _grid() -> list[int]:
 def internet_scale(n_columns: int, straggling: float = 0.0) -> Cluster:
     """10¹¹ rows × 20 in two classes, 16 cores a machine, so many fits side by side.
 
-    A core takes 40 ns for a row of one fit (results/distributed.md), of several as much for each.
+    A core is taken to need 40 ns for a row of one fit, and of several as much for each.
     """
     n_features, n_classes = 20, 2
     return Cluster(
@@ -184,28 +179,52 @@ def internet_scale(n_columns: int, straggling: float = 0.0) -> Cluster:
     )
 
 
-def table(cluster: Cluster, repeats: int) -> list[str]:
-    """Seconds of a pass by machines and fan-in: simulated, then by the formula."""
-    lines = [
-        "| machines | work alone | "
-        + " | ".join(f"k = {k}" for k in FAN_INS)
-        + " | best k | one scheduler |",
-        "| --- " * (len(FAN_INS) + 4) + "|",
-    ]
-    rng = np.random.default_rng(0)
+CASES = {
+    "One fit": internet_scale(1),
+    "One fit, with stragglers": internet_scale(1, STRAGGLING),
+    "A search of 66 columns": internet_scale(66),
+}
+
+
+def measure(case: str, repeats: int) -> list[Row]:
+    """Seconds of a pass by machines and fan-in: simulated, and by the formula."""
+    cluster, rng = CASES[case], np.random.default_rng(0)
+    rows = []
     for M in MACHINES:
         work = draw_work(cluster, M, repeats if cluster.straggling else 1, rng)
-        cells = [
-            f"{simulate(cluster, work, k).mean():.4g} ({closed_form(cluster, M, k):.4g})"
-            for k in FAN_INS
+        rows.append(
+            {
+                "machines": M,
+                "passes": len(work),
+                "work": cluster.work(M),
+                "simulated": [float(simulate(cluster, work, k).mean()) for k in FAN_INS],
+                "formula": [closed_form(cluster, M, k) for k in FAN_INS],
+                "best fan-in": best_fan_in(cluster, M),
+                "one scheduler": through_one_scheduler(cluster, M),
+            }
+        )
+    return rows
+
+
+def table_of(rows: list[Row]) -> list[str]:
+    header = ["machines", "work alone", *(f"k = {k}" for k in FAN_INS), "best k", "one scheduler"]
+    lines = [
+        [
+            f"{row['machines']:,}",
+            f"{row['work']:.4g}",
+            *(
+                f"{seen:.4g} ({said:.4g})"
+                for seen, said in zip(row["simulated"], row["formula"], strict=True)
+            ),
+            str(row["best fan-in"]),
+            f"{row['one scheduler']:.4g}",
         ]
-        alone, one = cluster.work(M), through_one_scheduler(cluster, M)
-        best = best_fan_in(cluster, M)
-        lines.append(f"| {M:,} | {alone:.4g} | " + " | ".join(cells) + f" | {best} | {one:.4g} |")
-    return lines
+        for row in rows
+    ]
+    return table(header, lines)
 
 
-def save_figure(path: Path) -> None:
+def draw_figure(_: list[Row], path: Path) -> None:
     """Time of a pass against machines: fan-ins, stragglers, one scheduler and the ideal."""
     from matplotlib.figure import Figure
 
@@ -231,25 +250,17 @@ def save_figure(path: Path) -> None:
     figure.savefig(path, dpi=110)
 
 
-def report(repeats: int) -> str:
-    """Write the tables, and what they say."""
-    one, many = internet_scale(1), internet_scale(66)
-    slow = replace(one, straggling=STRAGGLING)
+def page(rows: list[Row]) -> list[str]:
+    """What the formula says in words, then the tables."""
+    one, slow, many = CASES.values()
     scheduler = np.sqrt(one.n_rows * one.row_seconds / (TASKS_PER_MACHINE * TASK_SECONDS))
     most = {k: most_machines(one, k, 0.8) for k in FAN_INS}
     best, least = fastest(one, 8)
-    words = f"""# Sums of a pass over rows on many machines
-
-`python benchmarks/aggregation_tree.py --output results/aggregation_tree.md --figure \
-results/aggregation_tree.png`:
-
-{provenance_line()}
-
-10¹¹ rows × 20 columns in two classes, on machines of 16 cores. Measured
-([distributed.md](distributed.md)): {1e9 * ROW_SECONDS:.0f} ns a row and core. Assumed, not
-measured: {1e3 * TASK_SECONDS:.1f} ms of Dask's scheduler for a task (an entry in the graph of a
-pass that is not run takes .1 ms), {1e6 * one.latency:.0f} µs of latency,
-{8e-9 * one.bandwidth:.0f} Gbit/s, {1e6 * one.handling:.0f} µs to handle a message,
+    words = f"""\
+10¹¹ rows × 20 columns in two classes, on machines of 16 cores. Assumed, not measured:
+{1e9 * ROW_SECONDS:.0f} ns a row and core, {1e3 * TASK_SECONDS:.1f} ms of Dask's scheduler a task,
+{1e6 * one.latency:.0f} µs of latency, {8e-9 * one.bandwidth:.0f} Gbit/s,
+{1e6 * one.handling:.0f} µs to handle a message,
 {1e3 * one.driver_seconds:.0f} ms for the driver,
 cores that do not slow each other down. Seconds of one pass, simulated, with those of the formula in
 brackets; *one scheduler* is Dask's way, a process that hands out {TASKS_PER_MACHINE} tasks a
@@ -270,32 +281,25 @@ machine.
   it can use more machines.
 
 ![Seconds per iteration against machines](aggregation_tree.png)"""
-    parts = [
-        words,
-        "\n## One fit\n",
-        *table(one, repeats),
-        f"\n## One fit, with stragglers (σ = {STRAGGLING}, mean of {repeats} passes)\n",
-        *table(slow, repeats),
-        "\n## A search of 66 columns\n",
-        *table(many, repeats),
-    ]
-    return "\n".join(parts) + "\n"
+    lines = [words]
+    for case, cluster in CASES.items():
+        own = [row for row in rows if row["case"] == case]
+        mean = f" (σ = {STRAGGLING}, mean of {own[0]['passes']} passes)"
+        heading = f"## {case}{mean if cluster.straggling else ''}"
+        lines += ["", heading, "", *table_of(own)]
+    return lines
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--repeats", type=int, default=100, help="passes with stragglers")
-    parser.add_argument("--output", type=Path, default=None, help="Markdown file to write")
-    parser.add_argument("--figure", type=Path, default=None, help="picture to write")
-    options = parser.parse_args()
-    text = report(options.repeats)
-    if options.output is None:
-        print(text)
-    else:
-        options.output.write_text(text)
-    if options.figure is not None:
-        save_figure(options.figure)
-
+STUDY = Study(
+    name="aggregation_tree",
+    title="Sums of a pass over rows on many machines",
+    keys=["case"],
+    tasks=lambda options: [{"case": case, "repeats": options.repeats} for case in CASES],
+    measure=measure,
+    page=page,
+    options={"--repeats": {"type": int, "default": 100, "help": "passes with stragglers"}},
+    figure=draw_figure,
+)
 
 if __name__ == "__main__":
-    main()
+    STUDY.main()

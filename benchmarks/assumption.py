@@ -5,24 +5,22 @@ tails or rare values, so that the assumption holds. A share of alarms is given f
 (any feature, any bag), for single bags alone, and for a single score (a random linear one) by its
 p-value. Then drift: one normal column shifts by δ standard deviations within its class, in a tenth
 of the bags or in all of them with random sign. Last, drift that goes with the proportions and so
-tilts the line that bags are compared with. Writes Markdown.
+tilts the line that bags are compared with.
 """
 
 from __future__ import annotations
 
 import argparse
-import sys
-import time
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binomtest
 
+from study import Row, Study, table
 from unbag import bag_target
-from unbag._provenance import provenance_line
 from unbag.datasets import load_adult, load_magic, make_bags
 from unbag.diagnostics.assumption import assumption_test
 from unbag.paper.trials import N_INSTANCES, make_encoder
@@ -30,20 +28,20 @@ from unbag.paper.trials import N_INSTANCES, make_encoder
 Draw = Callable[[int], tuple[NDArray[np.float64], NDArray[np.void], NDArray[np.float64]]]
 
 
-def rate(alarms: list[bool]) -> str:
-    """Share of alarms with its 95% interval."""
-    interval = binomtest(int(np.sum(alarms)), len(alarms)).proportion_ci(method="wilson")
-    return f"{np.mean(alarms):.3f} ({interval.low:.3f} to {interval.high:.3f})"
-
-
-def real_bags(dataset: str, bag_size: int, proportions: tuple[float, float]) -> Draw:
-    """Bags of the paper, all encoded features, and a random linear score."""
+@cache
+def encoded(dataset: str) -> tuple[Any, Any]:
+    """All rows, and their labels."""
     data = load_adult("train") if dataset == "adult" else load_magic()
-    X = np.asarray(make_encoder(data).fit_transform(data.frame))
+    return np.asarray(make_encoder(data).fit_transform(data.frame)), data.target
+
+
+def real_bags(dataset: str, bag_size: int) -> Draw:
+    """Bags of the paper, all encoded features, and a random linear score."""
+    X, target = encoded(dataset)
     n_bags = N_INSTANCES[dataset] // bag_size
 
     def draw(seed: int) -> tuple[Any, Any, Any]:
-        index, y = make_bags(data.target, bag_size, proportions, n_bags=n_bags, random_state=seed)
+        index, y = make_bags(target, bag_size, (0, 0.5), n_bags=n_bags, random_state=seed)
         direction = np.random.default_rng(seed).normal(size=X.shape[1])
         return X[index], y, X[index] @ direction
 
@@ -83,44 +81,57 @@ def synthetic_bags(columns: str, sizes: str) -> Draw:
     return draw
 
 
-def null_row(draw: Draw, repeats: int, level: float) -> list[str]:
-    overall, bags, score = [], [], []
+def false_alarms(columns: str, bags: str, repeats: int, level: float) -> Row:
+    """In how many draws the test rejects although the assumption holds."""
+    if columns in COLUMNS:
+        draw = synthetic_bags(columns, bags)
+    else:
+        draw = real_bags(columns, int(bags.split()[-1]))
+    alarms: dict[str, list[bool]] = {"whole test": [], "single bag": [], "one score": []}
     for seed in range(repeats):
         X, y, one = draw(seed)
         if np.ptp(one) > 0:
-            score.append(assumption_test(one, y).features["p_value"][0] <= level)
+            alarms["one score"].append(assumption_test(one, y).features["p_value"][0] <= level)
         found = assumption_test(X, y, level=level)
-        overall.append(found.reject)
-        bags.append(found.bags["adjusted_p_value"][0] <= level)
-    return [rate(overall), rate(bags), rate(score)]
+        alarms["whole test"].append(found.reject)
+        alarms["single bag"].append(found.bags["adjusted_p_value"][0] <= level)
+    counts = {name: [int(np.sum(seen)), len(seen)] for name, seen in alarms.items()}
+    return {"alarms": counts, "level": level}
 
 
-def drift_row(n_bags: int, size: int, all_bags: bool, delta: float, repeats: int) -> list[str]:
+def drift(bags: str, drifting: str, delta: float, repeats: int) -> Row:
+    """What is seen of a column that shifts in a tenth of the bags, or in all of them."""
+    n_bags, size = _numbers(bags)
     seen, named, hits, flagged = [], [], 0, 0
     for seed in range(repeats):
         rng = np.random.default_rng(seed)
         bag, positive, y = synthetic_target(rng, np.full(n_bags, size))
         shift = np.zeros(n_bags)
-        drifting = np.arange(n_bags) if all_bags else rng.permutation(n_bags)[: n_bags // 10]
-        shift[drifting] = delta * rng.choice([-1, 1], len(drifting))
+        which = np.arange(n_bags) if drifting == "all" else rng.permutation(n_bags)[: n_bags // 10]
+        shift[which] = delta * rng.choice([-1, 1], len(which))
         X = rng.normal(size=(len(bag), 10)) + positive[:, None]
         X[:, 0] += shift[bag]
         found = assumption_test(X, y)
         seen.append(found.features["adjusted_p_value"][0] <= 0.05)
-        named.append(found.bags["bag"][0] in drifting and found.bags["feature"][0] == "0")
+        named.append(found.bags["bag"][0] in which and found.bags["feature"][0] == "0")
         out = found.bags["bag"][found.bags["adjusted_p_value"] <= 0.05]
         flagged += len(out)
-        hits += len(np.intersect1d(out, drifting))
-    share = f"{hits / flagged:.2f}" if flagged and not all_bags else ""
-    per_run = f"{flagged / repeats:.1f} of {n_bags if all_bags else n_bags // 10}"
-    return [f"{np.mean(seen):.2f}", "" if all_bags else f"{np.mean(named):.2f}", per_run, share]
+        hits += len(np.intersect1d(out, which))
+    return {
+        "seen": int(np.sum(seen)),
+        "worst is right": int(np.sum(named)),
+        "bags named": flagged,
+        "right": hits,
+        "draws": repeats,
+    }
 
 
-def tilt_row(n_bags: int, size: int, where: str, delta: float, repeats: int) -> list[str]:
-    """Share of draws in which drift of a fifth of the bags, or along the line, is seen."""
-    seen = []
+def tilt(bags: str, drifting: str, delta: float, repeats: int) -> Row:
+    """Draws in which drift of a fifth of the bags, or along the line, is seen."""
+    n_bags, size = _numbers(bags)
+    seen = {}
     for separation in (1, 3):
-        alarms = []
+        alarms = 0
         for seed in range(repeats):
             rng = np.random.default_rng(seed)
             bag = np.repeat(np.arange(n_bags), size)
@@ -131,94 +142,130 @@ def tilt_row(n_bags: int, size: int, where: str, delta: float, repeats: int) -> 
                 "lowest": rank < n_bags // 5,
                 "highest": rank >= n_bags - n_bags // 5,
                 "along the line": counts / counts.max(),
-            }[where]
+            }[drifting]
             x = rng.normal(size=len(bag)) + separation * positive + delta * shift[bag]
-            alarms.append(assumption_test(x, bag_target(bag, counts=counts[bag])).reject)
-        seen.append(f"{np.mean(alarms):.2f}")
-    return seen
+            alarms += bool(assumption_test(x, bag_target(bag, counts=counts[bag])).reject)
+        seen[f"{separation} apart"] = alarms
+    return {"seen": seen, "draws": repeats}
 
 
-def table(header: list[str], rows: list[list[str]]) -> list[str]:
-    lines = [header, ["---"] * len(header), *rows]
-    return ["| " + " | ".join(line) + " |" for line in lines]
+def _numbers(bags: str) -> tuple[int, int]:
+    n_bags, size = bags.split(" of ")
+    return int(n_bags), int(size)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
-    )
-    parser.add_argument("--repeats", type=int, default=200, help="draws for each row")
-    parser.add_argument("--level", type=float, default=0.05, help="level of the test")
-    parser.add_argument("--output", type=Path, default=None, help="Markdown file to write")
-    arguments = parser.parse_args()
-    repeats, level = arguments.repeats, arguments.level
-    begin = time.perf_counter()
+PARTS: dict[str, Callable[..., Row]] = {"null": false_alarms, "drift": drift, "tilt": tilt}
 
-    null = []
-    for dataset in ("adult", "magic"):
-        for size in (8, 32, 128, 512):
-            row = null_row(real_bags(dataset, size, (0, 0.5)), repeats, level)
-            null.append([dataset, f"{N_INSTANCES[dataset] // size} of {size}", *row])
-            print(null[-1], file=sys.stderr, flush=True)
-    for columns in COLUMNS:
-        for sizes in SIZES:
-            row = null_row(synthetic_bags(columns, sizes), repeats, level)
-            null.append([columns, sizes, *row])
-            print(null[-1], file=sys.stderr, flush=True)
-    drift = []
-    for n_bags, size in ((512, 8), (100, 50), (20, 200)):
-        for all_bags in (False, True):
+
+def measure(part: str, case: dict[str, Any], **settings: Any) -> Row:
+    return PARTS[part](**case, **settings)
+
+
+def tasks(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    null = [
+        (dataset, f"{N_INSTANCES[dataset] // size} of {size}")
+        for dataset in ("adult", "magic")
+        for size in (8, 32, 128, 512)
+    ]
+    null += [(columns, sizes) for columns in COLUMNS for sizes in SIZES]
+    settings = {"repeats": options.repeats, "level": options.level}
+    for columns, bags in null:
+        yield {"part": "null", "case": {"columns": columns, "bags": bags}, **settings}
+    draws = {"repeats": max(options.repeats // 4, 1)}
+    for bags in ("512 of 8", "100 of 50", "20 of 200"):
+        for drifting in ("a tenth", "all"):
             for delta in (0.1, 0.2, 0.5, 1.0, 2.0):
-                row = drift_row(n_bags, size, all_bags, delta, max(repeats // 4, 1))
-                where = "all" if all_bags else "a tenth"
-                drift.append([f"{n_bags} of {size}", where, f"{delta:g}", *row])
-                print(drift[-1], file=sys.stderr, flush=True)
-
-    tilt = []
-    for n_bags, size in ((10, 50), (50, 8), (50, 50)):
-        for where in ("lowest", "highest", "along the line"):
+                case = {"bags": bags, "drifting": drifting, "delta": delta}
+                yield {"part": "drift", "case": case, **draws}
+    for bags in ("10 of 50", "50 of 8", "50 of 50"):
+        for drifting in ("lowest", "highest", "along the line"):
             for delta in (1.0, 3.0, 10.0):
-                row = tilt_row(n_bags, size, where, delta, max(repeats // 4, 1))
-                tilt.append([f"{n_bags} of {size}", where, f"{delta:g}", *row])
-                print(tilt[-1], file=sys.stderr, flush=True)
+                case = {"bags": bags, "drifting": drifting, "delta": delta}
+                yield {"part": "tilt", "case": case, **draws}
 
-    command = f"python benchmarks/assumption.py --repeats {repeats} --level {level:g}"
-    lines = [
-        "# Test of the assumption",
-        "",
-        f"`{command}` ({time.perf_counter() - begin:.0f} s):",
-        "",
-        provenance_line(),
-        "",
-        f"## False alarms at level {level:g}, {repeats} draws, with 95% intervals",
+
+def rate(hits: int, draws: int) -> str:
+    """Share with its 95% interval."""
+    interval = binomtest(hits, draws).proportion_ci(method="wilson")
+    return f"{hits / draws:.3f} ({interval.low:.3f} to {interval.high:.3f})"
+
+
+def of_drift(row: Row) -> list[str]:
+    case, draws, named = row["case"], row["draws"], row["bags named"]
+    n_bags, some = _numbers(case["bags"])[0], case["drifting"] == "a tenth"
+    return [
+        *_about(case),
+        f"{row['seen'] / draws:.2f}",
+        f"{row['worst is right'] / draws:.2f}" if some else "",
+        f"{named / draws:.1f} of {n_bags // 10 if some else n_bags}",
+        f"{row['right'] / named:.2f}" if named and some else "",
+    ]
+
+
+def _about(case: dict[str, Any]) -> list[str]:
+    return [case["bags"], case["drifting"], f"{case['delta']:g}"]
+
+
+def page(rows: list[Row]) -> list[str]:
+    null, drifts, tilts = ([row for row in rows if row["part"] == part] for part in PARTS)
+    level, draws = null[0]["level"], null[0]["alarms"]["whole test"][1]
+    return [
+        f"## False alarms at level {level:g}, {draws} draws, with 95% intervals",
         "",
         "The assumption holds here. Adult has 108 columns, MAGIC 10, the others 10.",
         "",
-        *table(["columns", "bags", "whole test", "any single bag", "p-value of one score"], null),
+        *table(
+            ["columns", "bags", "whole test", "any single bag", "p-value of one score"],
+            [
+                [*row["case"].values(), *(rate(*found) for found in row["alarms"].values())]
+                for row in null
+            ],
+        ),
         "",
-        f"## Drift of one of 10 columns, {max(repeats // 4, 1)} draws",
+        f"## Drift of one of 10 columns, {drifts[0]['draws']} draws",
         "",
         "Shift by δ standard deviations within a class, of random sign. *Seen*: the column's",
         "adjusted p-value is at most 0.05. *Worst is right*: the first bag in the table drifts.",
         "*Bags named*: adjusted p-value at most 0.05, per draw; *right*: share that does drift.",
         "",
-        *table(["bags", "drifting", "δ", "seen", "worst is right", "bags named", "right"], drift),
+        *table(
+            ["bags", "drifting", "δ", "seen", "worst is right", "bags named", "right"],
+            map(of_drift, drifts),
+        ),
         "",
-        f"## Drift that goes with the proportions, {max(repeats // 4, 1)} draws",
+        f"## Drift that goes with the proportions, {tilts[0]['draws']} draws",
         "",
         "Proportions lie between 0 and 0.7. The fifth of the bags with the lowest or highest ones",
         "shifts by δ, or every bag by δ times its share of the highest: that is what classes",
         "further apart would give, and is seen only if too steep for that. Share of draws in which",
         "the test rejects, with classes one and three standard deviations apart.",
         "",
-        *table(["bags", "drifting", "δ", "seen, 1 apart", "seen, 3 apart"], tilt),
+        *table(
+            ["bags", "drifting", "δ", "seen, 1 apart", "seen, 3 apart"],
+            [
+                [*_about(row["case"]), *(f"{n / row['draws']:.2f}" for n in row["seen"].values())]
+                for row in tilts
+            ],
+        ),
     ]
-    text = "\n".join(lines) + "\n"
-    if arguments.output is None:
-        print(text)
-    else:
-        arguments.output.write_text(text)
 
+
+STUDY = Study(
+    name="assumption",
+    title="Test of the assumption",
+    keys=["part", "case"],
+    tasks=tasks,
+    measure=measure,
+    page=page,
+    options={
+        "--repeats": {
+            "type": int,
+            "default": 200,
+            "help": "draws of each null; of drift a quarter of them",
+        },
+        "--level": {"type": float, "default": 0.05, "help": "level of the test"},
+    },
+)
 
 if __name__ == "__main__":
-    main()
+    STUDY.main()

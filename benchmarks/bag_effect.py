@@ -1,8 +1,5 @@
 """What an effect of bags does to the likelihood of counts, if it is left out and if it is put in.
 
-    python benchmarks/bag_effect.py run --repeats 100 -o results/bag_effect/rows.jsonl
-    python benchmarks/bag_effect.py show results/bag_effect/rows.jsonl -o results/bag_effect.md
-
 Rows keep their odds but for an effect of their bag: the log-odds are x − ½ plus u_b, normal with
 deviation t. Half the bags are small and half are large. The slope by G without an effect and with
 the estimated one, and its deviation beside what the formulas of docs/likelihood.md say: what G
@@ -11,16 +8,12 @@ believes, what is true, and what the best weights could reach.
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from study import Row, Study, table
 from unbag import LinearMCMClassifier, bag_target
-from unbag._provenance import provenance_line
 
 N_BAGS = 120
 SIZES = {"all bags of 64": (64, 64), "bags of 16 and 512": (16, 512)}
@@ -56,7 +49,7 @@ def deviations(x: Any, bag: Any, slope: float, effect: float) -> dict[str, float
     }
 
 
-def run_one(kind: str, effect: float, repeats: int) -> dict[str, Any]:
+def run_one(kind: str, effect: float, repeats: int) -> Row:
     rng = np.random.default_rng([len(kind), int(10 * effect)])
     slope = 1 / np.sqrt(1 + (FLATTER * effect) ** 2)
     found: dict[str, list[float]] = {"without": [], "with": []}
@@ -69,69 +62,45 @@ def run_one(kind: str, effect: float, repeats: int) -> dict[str, Any]:
             model = LinearMCMClassifier(1e-9, objective="likelihood", bag_effect=given, tol=1e-6)
             found[name].append(round(float(model.fit(x[:, None], y).coef_[0, 0]), 5))
     return {
-        "kind": kind,
-        "effect": effect,
         "slope": round(slope, 4),
         "formula": {k: round(float(np.mean([f[k] for f in formulas])), 4) for k in formulas[0]},
         "slopes": found,
-        "command": "python " + " ".join(sys.argv),
-        "made": provenance_line(),
     }
 
 
-def run(options: argparse.Namespace) -> None:
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    with options.output.open("w") as file:
-        for kind in SIZES:
-            for effect in EFFECTS:
-                row = run_one(kind, effect, options.repeats)
-                file.write(json.dumps(row) + "\n")
-                file.flush()
-                shown = {k: (np.mean(v), np.std(v)) for k, v in row["slopes"].items()}
-                print(kind, effect, row["slope"], row["formula"], shown, flush=True)
-
-
-def show(options: argparse.Namespace) -> None:
-    rows = [json.loads(line) for line in options.rows.read_text().splitlines()]
-    lines = [
-        "# What an effect of bags does",
-        "",
-        *dict.fromkeys(f"`{row['command']}`: {row['made']}" for row in rows),
-        "",
-        "Slopes by G, mean ± deviation over draws, without an effect and with the estimated one.",
-        "The slope over all bags is flatter than in one bag. Deviations by formula: what the",
-        "curvature of G says (without an effect in it), what is true of it, and what the best",
-        "weights could reach.",
-        "",
-        "| bags | effect | slope | without | with | believed | true | best |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
-    ]
+def page(rows: list[Row]) -> list[str]:
+    lines = []
     for row in rows:
         found = [
             f"{np.mean(v):.3f} ± {np.std(v, ddof=1):.3f}"
             for v in (row["slopes"]["without"], row["slopes"]["with"])
         ]
         formula = [f"{row['formula'][name]:.3f}" for name in ("believed", "true", "best")]
-        cells = [row["kind"], f"{row['effect']:g}", f"{row['slope']:.3f}", *found, *formula]
-        lines.append("| " + " | ".join(cells) + " |")
-    options.output.write_text("\n".join(lines) + "\n")
-    print("\n".join(lines))
+        lines.append([row["kind"], f"{row['effect']:g}", f"{row['slope']:.3f}", *found, *formula])
+    header = ["bags", "effect", "slope", "without", "with", "believed", "true", "best"]
+    return [
+        "Slopes by G, mean ± deviation over draws, without an effect and with the estimated one.",
+        "The slope over all bags is flatter than in one bag. Deviations by formula: what the",
+        "curvature of G says (without an effect in it), what is true of it, and what the best",
+        "weights could reach.",
+        "",
+        *table(header, lines),
+    ]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    commands = parser.add_subparsers(required=True)
-    runner = commands.add_parser("run")
-    runner.add_argument("--repeats", type=int, default=100)
-    runner.add_argument("-o", "--output", type=Path, required=True)
-    runner.set_defaults(call=run)
-    shower = commands.add_parser("show")
-    shower.add_argument("rows", type=Path)
-    shower.add_argument("-o", "--output", type=Path, required=True)
-    shower.set_defaults(call=show)
-    options = parser.parse_args()
-    options.call(options)
-
+STUDY = Study(
+    name="bag_effect",
+    title="What an effect of bags does",
+    keys=["kind", "effect"],
+    tasks=lambda options: [
+        {"kind": kind, "effect": effect, "repeats": options.repeats}
+        for kind in SIZES
+        for effect in EFFECTS
+    ],
+    measure=run_one,
+    page=page,
+    options={"--repeats": {"type": int, "default": 100, "help": "draws of each"}},
+)
 
 if __name__ == "__main__":
-    main()
+    STUDY.main()

@@ -1,8 +1,5 @@
 """Whether every bound holds as often as it says, in draws of which the truth is known.
 
-    python benchmarks/bounds.py run --draws 1000 -o results/bounds/rows.jsonl
-    python benchmarks/bounds.py show results/bounds/rows.jsonl -o results/bounds.md
-
 Instances are one of five numbers between −1 and 1. Functions are f(x) = sx with |s| ≤ 1, for
 several classes a vector s of norm 1 at most: a ball of the linear kernel, of which a grid is looked
 at. "networks" are f(x) = s·max(0, ±x), two-layer networks of one unit. Labels are drawn in every
@@ -13,18 +10,14 @@ worst dependence there is.
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from study import Row, Study, table
 from unbag import bag_target, check_bag_target
-from unbag._provenance import provenance_line
 from unbag.bounds import (
     RKHSBall,
     TwoLayerReLU,
@@ -293,71 +286,53 @@ STUDIES: dict[str, tuple[Callable[..., Finding], dict[str, Any]]] = {
 }
 
 
-def run_one(name: str, draws: int, seed: int = 0) -> dict[str, Any]:
-    study, options = STUDIES[name]
-    rng = np.random.default_rng([seed, list(STUDIES).index(name)])
+def run_one(bound: str, draws: int, seed: int = 0) -> Row:
+    study, options = STUDIES[bound]
+    rng = np.random.default_rng([seed, list(STUDIES).index(bound)])
     found = study(rng, draws, **options)
-    distance, bound = np.asarray(found.distance), np.asarray(found.bound)
+    distance, limit = np.asarray(found.distance), np.asarray(found.bound)
     quantile = float(np.quantile(distance, min(found.promised, 0.999)))
     return {
-        "bound": name,
         "promised": round(found.promised, 4),
         "draws": draws,
-        "held": float(np.mean(distance <= bound)),
-        "median bound": round(float(np.median(bound)), 4),
+        "held": float(np.mean(distance <= limit)),
+        "median bound": round(float(np.median(limit)), 4),
         "quantile of distance": round(quantile, 4),
         "seed": seed,
-        "command": "python " + " ".join(sys.argv),
-        "made": provenance_line(),
     }
 
 
-def run(options: argparse.Namespace) -> None:
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    with options.output.open("w") as file:
-        for name in STUDIES:
-            row = run_one(name, options.draws)
-            file.write(json.dumps(row) + "\n")
-            file.flush()
-            print({key: row[key] for key in list(row)[:6]}, flush=True)
-
-
-def show(options: argparse.Namespace) -> None:
-    rows = [json.loads(line) for line in options.rows.read_text().splitlines()]
-    lines = [
-        "# Whether bounds hold as often as they say",
-        "",
-        *dict.fromkeys(f"`{row['command']}`: {row['made']}" for row in rows),
-        "",
+def page(rows: list[Row]) -> list[str]:
+    return [
         "Bags, functions and losses of [`benchmarks/bounds.py`](../benchmarks/bounds.py). The last",
         "column is the quantile of the distance that the bound stands for, at the promised share.",
         "",
-        "| bound | promised | draws | held | median bound | quantile of distance |",
-        "| --- | --- | --- | --- | --- | --- |",
+        *table(
+            ["bound", "promised", "draws", "held", "median bound", "quantile of distance"],
+            [
+                [
+                    row["bound"],
+                    f"{row['promised']:.3f}",
+                    f"{row['draws']:,}",
+                    f"{row['held']:.3f}",
+                    f"{row['median bound']:.3g}",
+                    f"{row['quantile of distance']:.3g}",
+                ]
+                for row in rows
+            ],
+        ),
     ]
-    lines += [
-        f"| {row['bound']} | {row['promised']:.3f} | {row['draws']:,} | {row['held']:.3f} | "
-        f"{row['median bound']:.3g} | {row['quantile of distance']:.3g} |"
-        for row in rows
-    ]
-    options.output.write_text("\n".join(lines) + "\n")
-    print("\n".join(lines))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    commands = parser.add_subparsers(required=True)
-    runner = commands.add_parser("run")
-    runner.add_argument("--draws", type=int, default=1000)
-    runner.add_argument("-o", "--output", type=Path, required=True)
-    runner.set_defaults(call=run)
-    shower = commands.add_parser("show")
-    shower.add_argument("rows", type=Path)
-    shower.add_argument("-o", "--output", type=Path, required=True)
-    shower.set_defaults(call=show)
-    options = parser.parse_args()
-    options.call(options)
-
+STUDY = Study(
+    name="bounds",
+    title="Whether bounds hold as often as they say",
+    keys=["bound"],
+    tasks=lambda options: [{"bound": bound, "draws": options.draws} for bound in STUDIES],
+    measure=run_one,
+    page=page,
+    options={"--draws": {"type": int, "default": 1000, "help": "draws of each"}},
+)
 
 if __name__ == "__main__":
-    main()
+    STUDY.main()

@@ -8,14 +8,11 @@ K = ⌈√N⌉), under independent instances (CIIM) as well as under dependent o
 
 Classes are Gaussian in the plane, so that a linear model can be best and the error of any is known.
 It is trained by the logistic loss without further correction, with a penalty that goes to 0 slowly
-enough, as the theorem asks. Writes Markdown, and draws the errors that it or an earlier run wrote.
+enough, as the theorem asks.
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
-import time
 import warnings
 from math import ceil, exp, log, sqrt
 from pathlib import Path
@@ -28,8 +25,8 @@ from scipy.special import ndtr
 from scipy.stats import t as student
 from sklearn.exceptions import ConvergenceWarning
 
+from study import Row, Study, table
 from unbag import LinearMCMClassifier, check_bag_target
-from unbag._provenance import provenance_line
 from unbag.bags.bags import BagModel
 from unbag.bounds import misordering_probability
 from unbag.datasets import gaussian_bayes_ber, make_gaussian_bags
@@ -106,7 +103,7 @@ def misordered(data: Any) -> NDArray[np.bool_]:
     return (np.diff(true) * np.diff(shares) < 0)[differ, 0]
 
 
-def run(n_pairs: int, model: str, repeats: int) -> tuple[dict[str, NDArray[np.float64]], float]:
+def run(n_pairs: int, model: str, repeats: int) -> Row:
     """Excess errors of every method, draw by draw, and the share of misordered neighbours."""
     found: dict[str, list[float]] = {name: [] for name in METHODS}
     wrong = []
@@ -115,8 +112,11 @@ def run(n_pairs: int, model: str, repeats: int) -> tuple[dict[str, NDArray[np.fl
         wrong.append(misordered(data))
         for name, options in METHODS.items():
             found[name].append(excess_error(data, model, **options))
-    errors = {name: np.array(values) for name, values in found.items()}
-    return errors, float(np.concatenate(wrong).mean())
+    return {
+        "misordered": float(np.concatenate(wrong).mean()),
+        "errors": found,
+        "expected cost": expected_cost(n_pairs, model),
+    }
 
 
 def expected_cost(n_pairs: int, model: str) -> list[float]:
@@ -131,10 +131,10 @@ def expected_cost(n_pairs: int, model: str) -> list[float]:
     return [variance / variances[-1] for variance in variances]
 
 
-def with_interval(values: NDArray[np.float64]) -> str:
-    """Mean and 95% interval, in hundredths of a percent."""
-    reach = student.ppf(0.975, len(values) - 1) * values.std(ddof=1) / sqrt(len(values))
-    return f"{1e4 * values.mean():.2f} ± {1e4 * reach:.2f}"
+def interval(values: Any) -> tuple[float, float]:
+    """Mean, and how far its 95% interval reaches."""
+    reach = student.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / sqrt(len(values))
+    return float(np.mean(values)), float(reach)
 
 
 def least_pairs() -> tuple[int, int]:
@@ -150,11 +150,6 @@ def least_pairs() -> tuple[int, int]:
     return K**2, ceil(log(40) / (2 * epsilon**2))
 
 
-def table(header: list[str], rows: list[list[str]]) -> list[str]:
-    lines = [header, ["---"] * len(header), *rows]
-    return ["| " + " | ".join(line) + " |" for line in lines]
-
-
 def costs(errors: NDArray[np.float64]) -> list[str]:
     """Ratio of means to that of the last column, with 95% interval by the delta method."""
     means = errors.mean(axis=0)
@@ -164,44 +159,36 @@ def costs(errors: NDArray[np.float64]) -> list[str]:
     return [f"{r:.2f} ± {e:.2f}" for r, e in zip(ratio, reach, strict=True)]
 
 
-def model_table(model: str, n_pairs: list[int], repeats: int) -> list[str]:
-    rows, scaled = [], []
-    for N in n_pairs:
-        errors, wrong = run(N, model, repeats)
-        K = default_merge_size(2 * N)
-        rows.append([f"{N:,}", f"{K}", f"{wrong:.3f}", *map(with_interval, errors.values())])
-        scaled.append(N * np.column_stack(list(errors.values())))
-        print(model, rows[-1], file=sys.stderr, flush=True)
+def model_table(model: str, rows: list[Row]) -> list[str]:
+    lines, scaled = [], []
+    for row in rows:
+        N, errors = row["n_pairs"], [row["errors"][name] for name in METHODS]
+        cells = [f"{1e4 * mean:.2f} ± {1e4 * reach:.2f}" for mean, reach in map(interval, errors)]
+        lines.append([f"{N:,}", f"{default_merge_size(2 * N)}", f"{row['misordered']:.3f}", *cells])
+        scaled.append(N * np.transpose(errors))
     # the first numbers of pairs are too small for the limit
-    rows.append(["cost, found", "", "", *costs(np.mean(scaled[2:] or scaled, axis=0))])
-    expected = [f"{cost:.2f}" for cost in expected_cost(n_pairs[-1], model)]
-    rows.append(["cost, expected", "", "", *expected])
-    return ["", f"## {model}", "", *table(["N", "K", "misordered", *METHODS], rows)]
+    lines.append(["cost, found", "", "", *costs(np.mean(scaled[2:] or scaled, axis=0))])
+    expected = [f"{cost:.2f}" for cost in rows[-1]["expected cost"]]
+    lines.append(["cost, expected", "", "", *expected])
+    return ["", f"## {model}", "", *table(["N", "K", "misordered", *METHODS], lines)]
 
 
-def read_tables(text: str) -> dict[str, NDArray[np.float64]]:
-    """Numbers of each model's table: a row has N, then mean and reach for every method."""
-    rows: dict[str, list[list[float]]] = {}
-    for line in text.splitlines():
-        if line.startswith("## "):
-            model = line.removeprefix("## ")
-        cells = [cell.replace(",", "") for cell in line.strip("| ").split(" | ")]
-        if cells[0].isdigit():
-            pairs = [float(x) for cell in cells[3:] for x in cell.split(" ± ")]
-            rows.setdefault(model, []).append([float(cells[0]), *pairs])
-    return {model: np.array(of_model) for model, of_model in rows.items()}
+def by_model(rows: list[Row]) -> dict[str, list[Row]]:
+    """Rows of each model, fewest pairs first."""
+    ordered = sorted(rows, key=lambda row: row["n_pairs"])
+    return {model: [row for row in ordered if row["model"] == model] for model in MODELS}
 
 
-def save_figure(text: str, path: Path) -> None:
+def draw_figure(rows: list[Row], path: Path) -> None:
     """Excess error against N, one panel for each model, with 95% intervals."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9, 4.2), layout="constrained")
     panels = figure.subplots(1, len(MODELS), sharey=True)
-    for panel, (model, rows) in zip(panels, read_tables(text).items(), strict=True):
-        N = rows[:, 0]
+    for panel, (model, own) in zip(panels, by_model(rows).items(), strict=True):
+        N = np.array([row["n_pairs"] for row in own])
         for k, (name, marker) in enumerate(zip(METHODS, "osv^D", strict=True)):
-            mean, reach = rows[:, 1 + 2 * k] / 1e4, rows[:, 2 + 2 * k] / 1e4
+            mean, reach = np.transpose([interval(row["errors"][name]) for row in own])
             dashes = "--" if name.startswith("blockwise") else "-"
             panel.errorbar(
                 N * 1.03 ** (k - 2), mean, reach, label=name, marker=marker, ms=4, lw=1.2, ls=dashes
@@ -214,20 +201,11 @@ def save_figure(text: str, path: Path) -> None:
     figure.savefig(path, dpi=110)
 
 
-def report(repeats: int, largest: int) -> str:
-    """Run everything, and write it up."""
-    begin = time.perf_counter()
-    n_pairs = [4**power for power in range(2, largest + 1)]
-    tables = [line for model in MODELS for line in model_table(model, n_pairs, repeats)]
+def page(rows: list[Row]) -> list[str]:
     merged, unmerged = least_pairs()
     exact, bayes = misordering_probability(LOW, HIGH, BAG_SIZE), gaussian_bayes_ber(SEPARATION)
-    words = f"""# Consistency with bags of fixed size
-
-`python benchmarks/consistency.py --repeats {repeats} --largest {largest}` \
-({time.perf_counter() - begin:.0f} s):
-
-{provenance_line()}
-
+    repeats = len(rows[0]["errors"]["least squares"])
+    words = f"""\
 2N bags of {BAG_SIZE} instances with true proportions {LOW} or {HIGH}. Balanced error beyond the
 Bayes error of {bayes:.4f}, in hundredths of a percent: mean of {repeats} draws with 95% interval.
 *Misordered*: share of neighbours of different true proportion that show them in the wrong order;
@@ -243,36 +221,28 @@ because its proof asks for some contrast in every pair; its probability 1 − δ
 is 1 − δ − .05 from N = {merged:,} on in this example. Without merging it is enough that pairs
 differ on average, which has the probability 1 − 2exp(−2Nε²): .95 from N = {unmerged:,} on.
 
-![Excess error against N](consistency.png)
-
-The picture: `python benchmarks/consistency.py --read results/consistency.md --figure \
-results/consistency.png`"""
-    return "\n".join([words, *tables]) + "\n"
+![Excess error against N](consistency.png)"""
+    tables = [line for model, own in by_model(rows).items() for line in model_table(model, own)]
+    return [words, *tables]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
-    )
-    parser.add_argument("--repeats", type=int, default=60, help="draws for each number of pairs")
-    parser.add_argument("--largest", type=int, default=7, help="up to 4 to this power pairs")
-    parser.add_argument("--output", type=Path, default=None, help="Markdown file to write")
-    parser.add_argument("--figure", type=Path, default=None, help="picture to write")
-    parser.add_argument("--read", type=Path, default=None, help="draw what this file says; no runs")
-    arguments = parser.parse_args()
-    if arguments.read is not None:
-        if arguments.figure is None:
-            parser.error("--read needs --figure")
-        save_figure(arguments.read.read_text(), arguments.figure)
-        return
-    text = report(arguments.repeats, arguments.largest)
-    if arguments.output is None:
-        print(text)
-    else:
-        arguments.output.write_text(text)
-    if arguments.figure is not None:
-        save_figure(text, arguments.figure)
-
+STUDY = Study(
+    name="consistency",
+    title="Consistency with bags of fixed size",
+    keys=["model", "n_pairs"],
+    tasks=lambda options: [
+        {"model": model, "n_pairs": 4**power, "repeats": options.repeats}
+        for model in MODELS
+        for power in range(2, options.largest + 1)
+    ],
+    measure=run,
+    page=page,
+    options={
+        "--repeats": {"type": int, "default": 60, "help": "draws for each number of pairs"},
+        "--largest": {"type": int, "default": 6, "help": "up to 4 to this power pairs"},
+    },
+    figure=draw_figure,
+)
 
 if __name__ == "__main__":
-    main()
+    STUDY.main()

@@ -1,29 +1,20 @@
 """Whether to bend the risks of classes away from negative values.
 
-    python benchmarks/correction.py run -o results/correction/rows.jsonl
-    python benchmarks/correction.py show results/correction/rows.jsonl -o results/correction.md
-
 Models minimise the corrected risk, with ``correction="nonnegative"`` and with "none", on the data
-of `bag_data`, which `fetch` gets. A run that was stopped goes on where it was. Two more variants
-ask what it is that helps: "chosen" trains with "none" but chooses the penalty by the risk with
-"nonnegative", and "level" is "nonnegative" with the intercept moved, after the fit, to where the
-mean probability of the training rows is their share of positives. Labels score the models and
-make no choice.
+of `bag_data`, which `fetch` gets. Two more variants ask what it is that helps: "chosen" trains with
+"none" but chooses the penalty by the risk with "nonnegative", and "level" is "nonnegative" with the
+intercept moved, after the fit, to where the mean probability of the training rows is their share of
+positives. Labels score the models and make no choice.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import shlex
-import sys
 import time
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -41,8 +32,8 @@ from bag_data import (
     load_table,
     split_bags,
 )
+from study import Row, Study, standard_error, table
 from unbag import KernelMCMClassifierCV, LinearMCMClassifierCV
-from unbag._provenance import provenance_line
 
 SEED = 0
 ROWS = {"landscape": 6_000, "natural": 12_000, "table": 3_072}
@@ -55,7 +46,6 @@ MEASURES = ("f1", "accuracy", "auc")
 COLLAPSED = 0.1
 # Groups in which rows depend on their bag through their class only, as the corrected risk assumes.
 HOLDS = ("Adult, naive", "Adult, simple", "tables, low", "tables, shuffled")
-MARKER = "<!-- what follows is made by benchmarks/correction.py show -->"
 
 
 class ChosenByBentRisk:
@@ -161,16 +151,15 @@ def make_model(model: str, correction: str, training: str, prior: str) -> Any:
     return made(approximation="nystroem", n_components=300, **options)
 
 
-def try_all(task: Task, model: str, command: str) -> list[dict[str, Any]]:
+def try_all(set: str, model: str) -> list[Row]:  # noqa: A002
     """One row for each variant."""
+    (task,) = (task for task in tasks() if task.name == set)
     # single precision, which saves half of the time
     X, y, X_test, labels = task.load()
     X, X_test = X.astype(np.float32), X_test.astype(np.float32)
     share = float(y["proportion"].mean())
     about = {
         "group": task.group,
-        "set": task.name,
-        "model": model,
         "rows": len(X),
         "bags": len(np.unique(y["bag"])),
         "share": round(share, 4),
@@ -189,8 +178,6 @@ def try_all(task: Task, model: str, command: str) -> list[dict[str, Any]]:
             "alpha": float(f"{classifier.alpha_:.1e}"),
             "converged": classifier.converged_,
             "seconds": round(time.perf_counter() - start, 2),
-            "command": command,
-            "made": provenance_line(),
         }
         scores = classifier.decision_function(X_test).astype(float)
         found = {(correction, prior): scores}
@@ -222,22 +209,7 @@ def score(labels: Any, scores: Any) -> dict[str, float]:
     return {name: round(float(value), 4) for name, value in values.items()}
 
 
-def run(output: Path, command: str) -> None:
-    """Try what is not among the rows of a file, and add it."""
-    output.parent.mkdir(parents=True, exist_ok=True)
-    done = {(row["set"], row["model"]) for row in _read(output)} if output.exists() else set()
-    for model in MODELS:
-        for task in tasks():
-            if (task.name, model) in done or model not in task.models:
-                continue
-            start = time.perf_counter()
-            rows = try_all(task, model, command)
-            with output.open("a") as file:
-                file.writelines(json.dumps(row) + "\n" for row in rows)
-            print(f"{model}, {task.name}: {time.perf_counter() - start:.1f} s", flush=True)
-
-
-def show(rows: list[dict[str, Any]]) -> str:
+def page(rows: list[Row]) -> list[str]:
     """Tables of paired differences, and of collapses."""
     lines = []
     for model in MODELS:
@@ -250,12 +222,12 @@ def show(rows: list[dict[str, Any]]) -> str:
         for other in ("chosen", "level"):
             for prior in PRIORS:
                 lines += _differences(own, model, other, "none", "pooled", prior)
-    return "\n".join([*lines, *_collapses(rows), *_levels(rows)])
+    return [*lines, *_collapses(rows), *_levels(rows)]
 
 
 def _find(
-    rows: list[dict[str, Any]], correction: str, training: str, prior: str
-) -> dict[tuple[str, str], dict[str, Any]]:
+    rows: list[Row], correction: str, training: str, prior: str
+) -> dict[tuple[str, str], Row]:
     wanted = (correction, training, prior)
     keys = ("correction", "training_prior", "class_prior")
     return {
@@ -264,7 +236,7 @@ def _find(
 
 
 def _differences(
-    rows: list[dict[str, Any]], model: str, one: str, other: str, training: str, prior: str
+    rows: list[Row], model: str, one: str, other: str, training: str, prior: str
 ) -> list[str]:
     """A table of one correction less another, if there are rows of both."""
     ours, theirs = _find(rows, one, training, prior), _find(rows, other, training, prior)
@@ -276,35 +248,29 @@ def _differences(
         for group in (key[0], world, "all"):
             for measure in MEASURES:
                 gains[group][measure].append(row[measure] - theirs[key][measure])
+    totals = [name for name in ("assumption holds", "assumption fails", "all") if name in gains]
     lines = [
+        [group, str(len(gains[group]["f1"])), *(_cell(gains[group][m]) for m in MEASURES)]
+        for group in [*(name for name in gains if name not in totals), *totals]
+    ]
+    return [
         f'### {TITLES[model]}, {one} less {other}: trained at "{training}", used at "{prior}"',
         "",
-        "| | sets | F1 | accuracy | AUC |",
-        "| --- | --- | --- | --- | --- |",
+        *table(["", "sets", "F1", "accuracy", "AUC"], lines),
+        "",
     ]
-    totals = [name for name in ("assumption holds", "assumption fails", "all") if name in gains]
-    for group in [*(name for name in gains if name not in totals), *totals]:
-        cells = " | ".join(_cell(gains[group][measure]) for measure in MEASURES)
-        lines.append(f"| {group} | {len(gains[group]['f1'])} | {cells} |")
-    return [*lines, ""]
 
 
 def _cell(gains: list[float]) -> str:
     """Mean, standard error, and how many are above and below zero."""
     values = np.array(gains)
-    error = values.std(ddof=1) / len(values) ** 0.5 if len(values) > 1 else np.nan
     up, down = int((values > 0).sum()), int((values < 0).sum())
-    return f"{values.mean():+.4f} ± {error:.4f} ({up} up, {down} down)"
+    return f"{values.mean():+.4f} ± {standard_error(values):.4f} ({up} up, {down} down)"
 
 
-def _collapses(rows: list[dict[str, Any]]) -> list[str]:
+def _collapses(rows: list[Row]) -> list[str]:
     """How often F1 falls below a limit with one correction and not with the other."""
-    lines = [
-        f"### One class given up: sets with F1 below {COLLAPSED}",
-        "",
-        "| | sets | only nonnegative | only none | both | chosen | level |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
-    ]
+    lines = []
     for model in MODELS:
         own = [row for row in rows if row["model"] == model]
         for training in ("same", "pooled"):
@@ -322,20 +288,21 @@ def _collapses(rows: list[dict[str, Any]]) -> list[str]:
                     str(len(found[name])) if name in found else "" for name in ("chosen", "level")
                 ]
                 n_sets = len(_find(own, "none", training, prior))
-                cells = " | ".join([str(n_sets), *map(str, counts), *more])
-                lines.append(f'| {model}, trained at "{training}", used at "{prior}" | {cells} |')
-    return [*lines, ""]
+                name = f'{model}, trained at "{training}", used at "{prior}"'
+                lines.append([name, str(n_sets), *map(str, counts), *more])
+    header = ["", "sets", "only nonnegative", "only none", "both", "chosen", "level"]
+    return [
+        f"### One class given up: sets with F1 below {COLLAPSED}",
+        "",
+        *table(header, lines),
+        "",
+    ]
 
 
-def _levels(rows: list[dict[str, Any]]) -> list[str]:
+def _levels(rows: list[Row]) -> list[str]:
     """Mean F1, accuracy and AUC of every variant."""
     names = ("nonnegative", "none", "chosen", "level")
-    lines = [
-        "### Means by group: F1, accuracy and AUC",
-        "",
-        "| | " + " | ".join(names) + " |",
-        "| --- |" + " --- |" * len(names),
-    ]
+    lines = []
     for model in MODELS[:2]:
         own = [row for row in rows if row["model"] == model]
         for prior in PRIORS:
@@ -347,40 +314,23 @@ def _levels(rows: list[dict[str, Any]]) -> list[str]:
                     inside = [row for key, row in found[name].items() if key[0] == group]
                     means = [np.mean([row[m] for row in inside]) for m in MEASURES]
                     cells.append(" ".join(f"{value:.3f}" for value in means))
-                lines.append(f'| {model}, "{prior}": {group} | ' + " | ".join(cells) + " |")
-    return [*lines, ""]
+                lines.append([f'{model}, "{prior}": {group}', *cells])
+    return ["### Means by group: F1, accuracy and AUC", "", *table(["", *names], lines), ""]
 
 
-def _read(path: Path) -> list[dict[str, Any]]:
-    with path.open() as file:
-        return [json.loads(line) for line in file]
-
-
-def main() -> None:
-    """Run trials or show rows."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    commands = parser.add_subparsers(required=True, dest="command")
-    trials = commands.add_parser("run", help="try all variants on all data")
-    trials.add_argument("-o", "--output", type=Path, required=True)
-    tables = commands.add_parser("show", help="make tables of the rows")
-    tables.add_argument("rows", type=Path)
-    tables.add_argument("-o", "--output", type=Path, help="text above its marker is kept")
-    options = parser.parse_args()
-    if options.command == "run":
-        run(options.output, shlex.join(["python", *sys.argv]))
-        return
-    rows = _read(options.rows)
-    made = sorted({row["made"] for row in rows})
-    text = "\n".join([MARKER, "", *made, "", show(rows)])
-    print(text)
-    if options.output:
-        above = ""
-        if options.output.exists():
-            above = options.output.read_text(encoding="utf-8").split(MARKER)[0]
-        options.output.write_text(above + text, encoding="utf-8")
-
+STUDY = Study(
+    name="correction",
+    title="Whether to bend the risks of classes away from negative values",
+    keys=["set", "model"],
+    tasks=lambda _: [
+        {"set": task.name, "model": model}
+        for model in MODELS
+        for task in tasks()
+        if model in task.models
+    ],
+    measure=try_all,
+    page=page,
+)
 
 if __name__ == "__main__":
-    main()
+    STUDY.main()

@@ -1,24 +1,25 @@
 """Dask with two workers against one process, and what a pass over the data costs besides.
 
-python benchmarks/dask_fit.py                              # 1,000,000 and 10,000,000 rows × 20
-python benchmarks/dask_fit.py --overhead                   # passes over next to no data
+Rows × 20 are kept by the workers beforehand, as they are in memory for the one process, which takes
+turns with them; the best of each counts. Overhead: passes over next to no data.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import time
+import warnings
 
 import dask
 import dask.array as da
 import numpy as np
 import psutil
 from dask.distributed import Client, LocalCluster, wait
+from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
+from study import Row, Study, table
 from unbag import LinearMCMClassifier, bag_target
-from unbag._provenance import provenance_line
 from unbag.distributed import DistributedClassifier
 from unbag.distributed.risk import DistributedRisk
 
@@ -79,7 +80,7 @@ def compare(client, n_rows, n_partitions, repeats):
     X_local, y_local = (np.concatenate(part) for part in zip(*parts, strict=True))
     del parts
     local, spread = [], []
-    estimator = LinearMCMClassifier()
+    estimator = LinearMCMClassifier(objective="corrected")
     for _ in range(repeats):
         with Clock([os.getpid()]) as clock:
             one = estimator.fit(X_local, y_local)
@@ -87,18 +88,16 @@ def compare(client, n_rows, n_partitions, repeats):
         with Clock([os.getpid(), *workers]) as clock:
             many = DistributedClassifier(estimator).fit(X, y).to_local()
         spread.append(clock)
-    difference = np.abs(one.coef_ - many.coef_).max()
-    wall = [min(c.wall for c in clocks) for clocks in (local, spread)]
-    processor = [min(c.processor for c in clocks) for clocks in (local, spread)]
-    print(
-        f"| {n_rows:,} | {n_partitions} | {one.n_iter_} | {wall[0]:.2f} | {wall[1]:.2f} | "
-        f"{wall[1] / wall[0]:.2f} | {processor[0]:.2f} | {processor[1]:.2f} | "
-        f"{processor[1] / processor[0]:.2f} | {difference:.0e} | {memory(workers):.1f} |",
-        flush=True,
-    )
+    return {
+        "iterations": int(one.n_iter_),
+        "wall": [min(c.wall for c in clocks) for clocks in (local, spread)],
+        "processor": [min(c.processor for c in clocks) for clocks in (local, spread)],
+        "difference": float(np.abs(one.coef_ - many.coef_).max()),
+        "memory": memory(workers),
+    }
 
 
-def overhead(n_partitions, repeats=20):
+def overhead(n_partitions, repeats):
     """Seconds of one evaluation of the risk where there is next to nothing to sum."""
     X, y = collections(n_partitions * BAG_SIZE, n_partitions)
     seconds = []
@@ -111,42 +110,86 @@ def overhead(n_partitions, repeats=20):
         return found
 
     DistributedRisk.value_and_gradient = timed
-    estimator = LinearMCMClassifier(1e-9, tol=1e-12, max_iter=repeats)
+    estimator = LinearMCMClassifier(1e-9, objective="corrected", tol=1e-12, max_iter=repeats)
     try:
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            # it is meant to stop at the limit of iterations
+            warnings.simplefilter("ignore", ConvergenceWarning)
             DistributedClassifier(estimator, persist=True).fit(X, y)
-    except Warning:
-        pass
     finally:
         DistributedRisk.value_and_gradient = evaluate
-    print(f"| {n_partitions} | {1e3 * np.median(seconds):.0f} | {1e3 * np.min(seconds):.0f} |")
+    return {"median": float(np.median(seconds)), "least": float(np.min(seconds))}
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000, 10_000_000])
-    parser.add_argument("--partitions", type=int, default=20)
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--overhead", action="store_true")
-    options = parser.parse_args()
-    print(f"{provenance_line()}, dask {dask.__version__}\n")
+def measure(part: str, rows: int, partitions: int, repeats: int) -> Row:
     cluster = LocalCluster(
         n_workers=2, threads_per_worker=1, dashboard_address=None, memory_limit="4GB"
     )
     with cluster, Client(cluster) as client, threadpool_limits(1):
-        if options.overhead:
-            print("| partitions | median (ms) | least (ms) |\n| --- | --- | --- |")
-            for n_partitions in (2, 8, 32, 128):
-                overhead(n_partitions)
-            return
-        print(
-            "| rows | partitions | iterations | one process (s) | two workers (s) | ratio | "
-            "one process (CPU s) | driver and workers (CPU s) | ratio | largest difference of "
-            "coefficients | workers (GB) |\n" + "| --- " * 11 + "|"
+        found = (
+            overhead(partitions, 20)
+            if part == "overhead"
+            else compare(client, rows, partitions, repeats)
         )
-        for n_rows in options.rows:
-            compare(client, n_rows, options.partitions, options.repeats)
+    return {**found, "dask": dask.__version__}
 
+
+def page(rows: list[Row]) -> list[str]:
+    fits = [
+        [
+            f"{row['rows']:,}",
+            str(row["partitions"]),
+            str(row["iterations"]),
+            *(f"{s:.2f}" for s in row["wall"]),
+            f"{row['wall'][1] / row['wall'][0]:.2f}",
+            *(f"{s:.2f}" for s in row["processor"]),
+            f"{row['processor'][1] / row['processor'][0]:.2f}",
+            f"{row['difference']:.0e}",
+            f"{row['memory']:.1f}",
+        ]
+        for row in rows
+        if row["part"] == "fit"
+    ]
+    passes = [
+        [str(row["partitions"]), f"{1e3 * row['median']:.0f}", f"{1e3 * row['least']:.0f}"]
+        for row in rows
+        if row["part"] == "overhead"
+    ]
+    header = ["rows", "partitions", "iterations", "one process (s)", "two workers (s)", "ratio"]
+    header += ["one process (CPU s)", "driver and workers (CPU s)", "ratio"]
+    header += ["largest difference of coefficients", "workers (GB)"]
+    return [
+        f"Two workers of one thread each, Dask {rows[0]['dask']}.",
+        "",
+        *table(header, fits),
+        "",
+        "An evaluation of the risk with 100 rows in each partition:",
+        "",
+        *table(["partitions", "median (ms)", "least (ms)"], passes),
+    ]
+
+
+STUDY = Study(
+    name="dask_fit",
+    title="Dask against one process",
+    keys=["part", "rows", "partitions"],
+    tasks=lambda options: [
+        *(
+            {"part": "fit", "rows": n, "partitions": 20, "repeats": options.repeats}
+            for n in options.rows
+        ),
+        *(
+            {"part": "overhead", "rows": n * BAG_SIZE, "partitions": n, "repeats": 1}
+            for n in (2, 8, 32, 128)
+        ),
+    ],
+    measure=measure,
+    page=page,
+    options={
+        "--rows": {"type": int, "nargs": "*", "default": [1_000_000, 10_000_000]},
+        "--repeats": {"type": int, "default": 3, "help": "fits of each, in turns"},
+    },
+)
 
 if __name__ == "__main__":
-    main()
+    STUDY.main()

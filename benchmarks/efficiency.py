@@ -1,8 +1,5 @@
 """How much the likelihoods and the corrected risk make of the same bags: variances, two ways.
 
-    python benchmarks/efficiency.py run --repeats 200 -o results/efficiency/rows.jsonl
-    python benchmarks/efficiency.py show results/efficiency/rows.jsonl -o results/efficiency.md
-
 Classes keep their look: x is normal around ±d/2 given the class, so that the log-odds have the
 slope d. Bags hold n rows, and their shares are drawn. For the likelihood of counts G, the forward
 one F, the corrected risk R (at the pooled shares, by least squares) and labels, the variance of the
@@ -11,18 +8,14 @@ slope times the number of rows: by the formulas of docs/likelihood.md, and over 
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.stats import binom, norm
 
+from study import Row, Study, table
 from unbag import LinearMCMClassifier, bag_target
-from unbag._provenance import provenance_line
 
 METHODS = ("G", "F", "R", "labels")
 OBJECTIVES = {"G": "likelihood", "F": "forward", "R": "corrected", "labels": "corrected"}
@@ -120,81 +113,60 @@ def slopes(rng: Any, shares: Any, size: int, separation: float) -> dict[str, flo
     return found
 
 
-def run_one(kind: str, size: int, separation: float, repeats: int) -> dict[str, Any]:
-    shares = SHARES[kind]
-    rng = np.random.default_rng([len(kind), size, int(separation)])
-    found = [slopes(rng, shares, size, separation) for _ in range(repeats)]
-    seen, chance = observed_shares(shares, size)
+def run_one(shares: str, size: int, separation: float, repeats: int) -> Row:
+    values = SHARES[shares]
+    rng = np.random.default_rng([len(shares), size, int(separation)])
+    found = [slopes(rng, values, size, separation) for _ in range(repeats)]
+    seen, chance = observed_shares(values, size)
     q = float(chance @ seen)
     return {
-        "shares": kind,
-        "size": size,
-        "separation": separation,
         "overdispersion": round(size * float(chance @ (seen - q) ** 2) / (q * (1 - q)), 3),
-        "formula": {n: round(v, 3) for n, v in variances(shares, size, separation).items()},
+        "formula": {n: round(v, 3) for n, v in variances(values, size, separation).items()},
         "slopes": {name: [round(row[name], 5) for row in found] for name in METHODS},
         "rows": N_ROWS,
-        "command": "python " + " ".join(sys.argv),
-        "made": provenance_line(),
     }
 
 
-def run(options: argparse.Namespace) -> None:
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    with options.output.open("w") as file:
-        for separation, kind, size in product(SEPARATIONS, SHARES, SIZES):
-            row = run_one(kind, size, separation, options.repeats)
-            file.write(json.dumps(row) + "\n")
-            file.flush()
-            found = {m: round(N_ROWS * np.var(row["slopes"][m], ddof=1), 1) for m in METHODS}
-            print(separation, kind, size, row["formula"], found, flush=True)
-
-
-def show(options: argparse.Namespace) -> None:
-    rows = [json.loads(line) for line in options.rows.read_text().splitlines()]
+def page(rows: list[Row]) -> list[str]:
     error = np.sqrt(2 / len(rows[0]["slopes"]["G"]))
-    lines = [
-        "# What the likelihoods and the corrected risk make of the same bags",
-        "",
-        *dict.fromkeys(f"`{row['command']}`: {row['made']}" for row in rows),
-        "",
+    lines = []
+    for row in rows:
+        formula = row["formula"]
+        found = {name: row["rows"] * np.var(row["slopes"][name], ddof=1) for name in METHODS}
+        true = (f"{formula['labels'] / formula[name]:.3f}" for name in ("R", "G"))
+        lines.append(
+            [
+                f"{row['separation']:g}",
+                row["shares"],
+                str(row["size"]),
+                f"{row['overdispersion']:.3g}",
+                *(f"{formula[name]:.3g} ({found[name]:.3g})" for name in METHODS),
+                f"{formula['R'] / formula['G']:.2f}",
+                ", ".join([f"{row['overdispersion'] / row['size']:.3f}", *true]),
+            ]
+        )
+    return [
         "Variance of the slope times the number of rows, by formula and (in brackets) over fits,",
         f"whose standard error is {error:.0%} of it. d: how far the classes are apart. D: how many",
         "times as much as coin tosses counts vary. Last, what the bags are worth in labels: by",
         "`bag_information`, D/n, and for the slope by R and by G.",
         "",
-        "| d | shares | n | D | G | F | R | labels | R/G | worth: said, R, G |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+        *table(["d", "shares", "n", "D", *METHODS, "R/G", "worth: said, R, G"], lines),
     ]
-    for row in rows:
-        formula = row["formula"]
-        found = {name: row["rows"] * np.var(row["slopes"][name], ddof=1) for name in METHODS}
-        cells = [f"{formula[name]:.3g} ({found[name]:.3g})" for name in METHODS]
-        true = (f"{formula['labels'] / formula[name]:.3f}" for name in ("R", "G"))
-        worth = ", ".join([f"{row['overdispersion'] / row['size']:.3f}", *true])
-        lines.append(
-            f"| {row['separation']:g} | {row['shares']} | {row['size']} | "
-            + " | ".join([f"{row['overdispersion']:.3g}", *cells])
-            + f" | {formula['R'] / formula['G']:.2f} | {worth} |"
-        )
-    options.output.write_text("\n".join(lines) + "\n")
-    print("\n".join(lines))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    commands = parser.add_subparsers(required=True)
-    runner = commands.add_parser("run")
-    runner.add_argument("--repeats", type=int, default=200)
-    runner.add_argument("-o", "--output", type=Path, required=True)
-    runner.set_defaults(call=run)
-    shower = commands.add_parser("show")
-    shower.add_argument("rows", type=Path)
-    shower.add_argument("-o", "--output", type=Path, required=True)
-    shower.set_defaults(call=show)
-    options = parser.parse_args()
-    options.call(options)
-
+STUDY = Study(
+    name="efficiency",
+    title="What the likelihoods and the corrected risk make of the same bags",
+    keys=["shares", "size", "separation"],
+    tasks=lambda options: [
+        {"shares": shares, "size": size, "separation": separation, "repeats": options.repeats}
+        for separation, shares, size in product(SEPARATIONS, SHARES, SIZES)
+    ],
+    measure=run_one,
+    page=page,
+    options={"--repeats": {"type": int, "default": 200, "help": "fits of each"}},
+)
 
 if __name__ == "__main__":
-    main()
+    STUDY.main()

@@ -1,15 +1,10 @@
 """Does what an evaluation says hold? Verdicts and intervals against the truth, in all worlds.
 
-    python benchmarks/fetch.py
-    python benchmarks/evaluation.py score --group natural,landscape
-    python benchmarks/evaluation.py run -o results/evaluation/rows.jsonl
-    python benchmarks/evaluation.py show results/evaluation/rows.jsonl > results/evaluation.md
-
 Groups of bag sets:
 
 - ``natural``: states, days, neighbourhoods; ``naive``, ``simple``, ``intermediate`` and ``hard``:
   the bags of Franco et al. by what they depend on. 16,000 and 8,000 rows, of which three quarters
-  train. Their scores take long, and are kept by ``score``.
+  train. Their scores take long, and are kept in the folder of the data.
 - ``looks``, ``odds``, ``effects``, ``correlated``: simulated. Classes keep their look; rows keep
   their odds; so, but for an effect of the bag on the log-odds, of several sizes and independent of
   its rows; so, but for an effect that goes along with the bag's mean score, which no count shows.
@@ -23,8 +18,6 @@ would be said if every set were believed to have classes that keep their look.
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -34,7 +27,6 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from scipy.stats import binomtest
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
-from tqdm import tqdm
 
 from bag_data import (
     LANDSCAPE,
@@ -44,8 +36,8 @@ from bag_data import (
     load_landscape,
     load_natural,
 )
+from study import Row, Study, table
 from unbag import LinearMCMClassifierCV
-from unbag._provenance import provenance_line
 from unbag.metrics.evaluation import evaluate_rows
 from unbag.metrics.held_out import FoldScores, HeldOut, ScoredRows
 from unbag.metrics.uncertainty import Uncertainty
@@ -174,70 +166,84 @@ def real_sets(groups: list[str]) -> Iterator[tuple[str, str]]:
             yield "landscape", name
 
 
-def run(options: argparse.Namespace) -> None:
-    """Write a row for every set that has none yet."""
-    done = set()
-    if options.output.exists():
-        rows = map(json.loads, options.output.read_text().splitlines())
-        done = {(row["group"], str(row["set"])) for row in rows}
-    jobs = [(kind, name) for kind, name in real_sets(options.group)]
+def scores_of(group: str, name: str) -> Set:
+    """Scores of a set, simulated or kept."""
+    if group in WORLDS:
+        return simulate(group, int(name))
+    kind = "natural" if group == "natural" else "landscape"
+    path = kept(kind, name)
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        np.savez_compressed(path, **score_real(kind, name))
+    return dict(np.load(path))
+
+
+def measure(group: str, set: str) -> Row:  # noqa: A002
+    try:
+        return judge(scores_of(group, set))
+    except ValueError as error:
+        # nothing was said, so that nothing was wrong; counted apart
+        return {"refused": str(error)}
+
+
+def tasks(options: argparse.Namespace) -> list[dict[str, str]]:
+    found = [
+        (name.split("-")[0] if kind == "landscape" else kind, name)
+        for kind, name in real_sets(options.group)
+    ]
     seeds = range(options.first, options.first + options.repeats)
-    jobs += [(w, str(s)) for w in WORLDS if w in options.group for s in seeds]
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    origin = {"command": "python " + " ".join(sys.argv), "made": provenance_line()}
-    with options.output.open("a") as file:
-        for kind, name in tqdm(jobs):
-            group = name.split("-")[0] if kind == "landscape" else kind
-            if (group, name) in done:
-                continue
-            try:
-                found = (
-                    simulate(kind, int(name)) if kind in WORLDS else dict(np.load(kept(kind, name)))
-                )
-                row = judge(found)
-            except ValueError as error:
-                # nothing was said, so that nothing was wrong; counted apart
-                row = {"refused": str(error)}
-            file.write(json.dumps({"group": group, "set": name, **row, **origin}) + "\n")
-            file.flush()
+    found += [(world, str(seed)) for world in WORLDS if world in options.group for seed in seeds]
+    return [{"group": group, "set": name} for group, name in found]
 
 
-def show(options: argparse.Namespace) -> None:
-    """Print the page."""
-    rows = [json.loads(line) for line in options.rows.read_text().splitlines()]
-    groups = list(dict.fromkeys(row["group"] for row in rows))
-    print(f"# {__doc__.splitlines()[0]}\n")
-    print(f"`{rows[-1]['command']}`\n\n{rows[-1]['made']}\n")
-    print("\n".join(__doc__.splitlines()[7:]).strip() + "\n")
-    for name in _MEASURES:
-        print(f"## {name}\n")
-        print(
-            "| bags | sets | truth held (95% interval) | mean width | by W: held | by W: width "
-            "| supported | doubtful | refuted | supported, and truth outside |\n"
-            "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
-        )
-        for group in groups:
-            print(_line(group, [r for r in rows if r["group"] == group and name in r], name))
-        print()
+def page(rows: list[Row]) -> list[str]:
+    fresh = [row for row in rows if row["group"] in WORLDS and int(row["set"]) >= FIRST_FRESH]
+    first = [row for row in rows if row not in fresh]
     refused = [row for row in rows if "refused" in row]
-    print(f"{len(refused)} sets were refused: too few bags of different shares to be evaluated.\n")
-    print("## Real bags, one by one\n")
-    print("| bags | n | verdict | world | AUC | said | if looks are the same | if odds are |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
-    for row in rows:
-        if row["group"] == "natural" and "roc_auc" in row:
-            found = row["roc_auc"]
-            said = f"{found['value']:.3f} ({found['low']:.3f} to {found['high']:.3f})"
-            looks, odds = (
-                f"{v:.3f} ({low:.3f} to {high:.3f})"
-                for v, low, high in (found["looks"], found["odds"])
-            )
-            about = [row["set"], row["n_bags"], row["verdict"], row["world"] or "unsure"]
-            print(f"| {' | '.join(map(str, about))} | {found['truth']:.3f} | ", end="")
-            print(f"{said} | {looks} | {odds} |")
+    return [
+        "\n".join(__doc__.splitlines()[2:]).strip(),
+        "",
+        *_tables(first, "##"),
+        f"{len(refused)} sets were refused: too few bags of different shares to be evaluated.",
+        "",
+        "## Sets drawn when all was settled",
+        "",
+        "Seeds that nothing was tried on before.",
+        "",
+        *_tables(fresh, "###"),
+        "## Real bags, one by one",
+        "",
+        *table(
+            [
+                "bags",
+                "n",
+                "verdict",
+                "world",
+                "AUC",
+                "said",
+                "if looks are the same",
+                "if odds are",
+            ],
+            map(_one_by_one, (r for r in rows if r["group"] == "natural" and "roc_auc" in r)),
+        ),
+    ]
 
 
-def _line(group: str, rows: list[dict[str, Any]], name: str) -> str:
+def _tables(rows: list[Row], level: str) -> list[str]:
+    header = ["bags", "sets", "truth held (95% interval)", "mean width", "by W: held"]
+    header += ["by W: width", *VERDICTS, "supported, and truth outside"]
+    lines = []
+    for name in _MEASURES:
+        groups: dict[str, list[Row]] = {}
+        for row in rows:
+            if name in row:
+                groups.setdefault(row["group"], []).append(row)
+        cells = [_line(group, own, name) for group, own in groups.items()]
+        lines += [f"{level} {name}", "", *table(header, cells), ""]
+    return lines
+
+
+def _line(group: str, rows: list[Row], name: str) -> list[str]:
     found = [row[name] for row in rows]
     held = np.array([f["low"] <= f["truth"] <= f["high"] for f in found])
     looks = np.array([f["looks"] for f in found])
@@ -245,45 +251,52 @@ def _line(group: str, rows: list[dict[str, Any]], name: str) -> str:
     verdict = np.array([row["verdict"] for row in rows])
     spread = np.diff(np.clip(looks[:, 1:], 0, 1))
     interval = binomtest(int(held.sum()), len(held)).proportion_ci(method="wilson")
-    shares = " | ".join(
-        f"{np.mean(verdict == v):.2f}" for v in ("supported", "doubtful", "refuted")
-    )
-    wrong = np.mean((verdict == "supported") & ~held)
-    limits = f"({interval.low:.3f} to {interval.high:.3f})"
-    return (
-        f"| {group} | {len(rows)} | {held.mean():.3f} {limits} | "
-        f"{np.mean([f['high'] - f['low'] for f in found]):.3f} | {np.mean(before):.3f} | "
-        f"{spread.mean():.3f} | {shares} | {wrong:.3f} |"
-    )
+    return [
+        group,
+        str(len(rows)),
+        f"{held.mean():.3f} ({interval.low:.3f} to {interval.high:.3f})",
+        f"{np.mean([f['high'] - f['low'] for f in found]):.3f}",
+        f"{np.mean(before):.3f}",
+        f"{spread.mean():.3f}",
+        *(f"{np.mean(verdict == v):.2f}" for v in VERDICTS),
+        f"{np.mean((verdict == 'supported') & ~held):.3f}",
+    ]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    commands = parser.add_subparsers(required=True)
-    scoring = commands.add_parser("score")
-    scoring.add_argument("--group", type=lambda s: s.split(","), default=["natural", "landscape"])
-    scoring.set_defaults(do=_score_all)
-    running = commands.add_parser("run")
-    everything = ["natural", "landscape", *WORLDS]
-    running.add_argument("--group", type=lambda s: s.split(","), default=everything)
-    running.add_argument("--repeats", type=int, default=200)
-    running.add_argument("--first", type=int, default=0, help="first seed")
-    running.add_argument("-o", "--output", type=Path, required=True)
-    running.set_defaults(do=run)
-    showing = commands.add_parser("show")
-    showing.add_argument("rows", type=Path)
-    showing.set_defaults(do=show)
-    options = parser.parse_args()
-    options.do(options)
+def _one_by_one(row: Row) -> list[str]:
+    found = row["roc_auc"]
+    said = (found["value"], found["low"], found["high"])
+    return [
+        row["set"],
+        str(row["n_bags"]),
+        row["verdict"],
+        row["world"] or "unsure",
+        f"{found['truth']:.3f}",
+        *(
+            f"{v:.3f} ({low:.3f} to {high:.3f})"
+            for v, low, high in (said, found["looks"], found["odds"])
+        ),
+    ]
 
 
-def _score_all(options: argparse.Namespace) -> None:
-    for kind, name in tqdm(list(real_sets(options.group))):
-        path = kept(kind, name)
-        if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            np.savez_compressed(path, **score_real(kind, name))
-
+VERDICTS = ("supported", "doubtful", "refuted")
+FIRST_FRESH = 1000
+STUDY = Study(
+    name="evaluation",
+    title="Does what an evaluation says hold?",
+    keys=["group", "set"],
+    tasks=tasks,
+    measure=measure,
+    page=page,
+    options={
+        "--group": {
+            "type": lambda text: text.split(","),
+            "default": ["natural", "landscape", *WORLDS],
+        },
+        "--repeats": {"type": int, "default": 200, "help": "simulated sets of each group"},
+        "--first": {"type": int, "default": 0, "help": "first seed"},
+    },
+)
 
 if __name__ == "__main__":
-    main()
+    STUDY.main()

@@ -9,8 +9,6 @@ B  out-of-fold scores, against the models of the folds and the model trained on 
 C  counts with Laplace noise, kept quiet or told by ``noise=``;
 D  dependent instances, for which only ``bag_model="bags"`` makes a promise;
 E  seconds and memory that a million instances take.
-
-Writes Markdown.
 """
 
 from __future__ import annotations
@@ -18,22 +16,20 @@ from __future__ import annotations
 import argparse
 import resource
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cache
 from inspect import getdoc
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from scipy.stats import binom, binomtest
 from sklearn.metrics import roc_auc_score
 from threadpoolctl import threadpool_limits
 
+from study import Row, Study, standard_error, table
 from unbag import LinearMCMClassifier, bag_target
-from unbag._provenance import provenance_line
 from unbag.datasets import (
     add_count_noise,
     gaussian_auc,
@@ -44,13 +40,12 @@ from unbag.datasets import (
     make_gaussian_bags,
 )
 from unbag.metrics import cross_val_evaluate, estimate, evaluate
-from unbag.metrics.evaluation import ScoreAndRank
+from unbag.metrics.held_out import HeldOut
 from unbag.model_selection.out_of_fold import out_of_fold_scores
 from unbag.paper.trials import N_INSTANCES, make_encoder
 
 Floats = NDArray[np.float64]
 Found = dict[str, list[list[float]]]
-Run = Callable[[Callable[[int], Any]], list[Any]]
 
 MEASURES = {"AUC": "roc_auc", "BER": "balanced_error"}
 INTERVALS = [
@@ -94,40 +89,47 @@ class Population:
         return float(np.mean([wrong[self.labels == label].mean() for label in (0, 1)]))
 
 
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """Estimates of one measure in one setting, and the truth.
+def outcome(labels: list[str], found: Any, truth: float | Floats) -> Row:
+    """What one setting says of one measure, and what is true.
 
-    Attributes
+    Parameters
     ----------
     labels : list of str
         What the first columns of the table say.
-    found : ndarray of shape (repeats, n_intervals, 4)
+    found : array-like of shape (repeats, n_intervals, 4)
         Value, standard error and limits by each way to make intervals.
     truth : float or ndarray of shape (repeats,)
     """
+    found, many = np.asarray(found), np.ndim(truth) > 0
+    error = found[:, 0, 0] - truth
+    # standard error of a standard deviation, whatever the distribution
+    deviation = error.std(ddof=1)
+    spread = standard_error((error - error.mean()) ** 2) / (2 * deviation)
+    held = np.reshape(truth, (-1, 1))
+    covered = (found[..., 2] <= held) & (held <= found[..., 3])
+    return {
+        "labels": labels,
+        "repeats": len(found),
+        "truth": with_error(truth) if many else [float(truth)],
+        "error": with_error(error),
+        "deviation": [float(deviation), float(spread)],
+        "se": [with_error(column) for column in found[..., 1].T],
+        "covered": covered.sum(axis=0).tolist(),
+    }
 
-    labels: list[str]
-    found: Floats
-    truth: float | Floats
 
-    @property
-    def error(self) -> Floats:
-        """Estimate minus truth, by repetition."""
-        return self.found[:, 0, 0] - self.truth
-
-    @property
-    def covered(self) -> NDArray[np.bool_]:
-        """Whether each interval holds the truth: shape (repeats, n_intervals)."""
-        truth = np.reshape(self.truth, (-1, 1))
-        return (self.found[..., 2] <= truth) & (truth <= self.found[..., 3])
+def with_error(values: Any) -> list[float]:
+    """Mean and its standard error."""
+    return [float(np.mean(values)), standard_error(values)]
 
 
+@cache
 def load(dataset: str) -> Population:
     data = load_adult("all") if dataset == "adult" else load_magic()
     return Population(np.asarray(make_encoder(data).fit_transform(data.frame)), data.target)
 
 
+@cache
 def scored_population(dataset: str, span: tuple[float, float]) -> tuple[Population, Floats]:
     """Rows that a linear classifier was not trained on, and its scores of them."""
     everything = load(dataset)
@@ -168,44 +170,31 @@ def estimates(
     return found
 
 
-def plus_minus(value: float, error: float) -> str:
-    return f"{value:.4f} ± {error:.4f}"
+def shown(figures: list[float]) -> str:
+    """A figure, with its standard error if it has one."""
+    return " ± ".join(f"{figure:.4f}" for figure in figures)
 
 
-def of_mean(values: Floats) -> str:
-    """Mean with its standard error."""
-    return plus_minus(values.mean(), values.std(ddof=1) / np.sqrt(len(values)))
-
-
-def of_deviation(values: Floats) -> str:
-    """Standard deviation with its standard error, whatever the distribution."""
-    deviation = values.std(ddof=1)
-    spread = ((values - values.mean()) ** 2).std(ddof=1) / np.sqrt(len(values))
-    return plus_minus(deviation, spread / (2 * deviation))
-
-
-def of_share(hits: NDArray[np.bool_]) -> str:
+def share(hits: int, of: int) -> str:
     """Share with its 95% interval."""
-    interval = binomtest(int(hits.sum()), len(hits)).proportion_ci(method="wilson")
-    return f"{hits.mean():.3f} ({interval.low:.3f} to {interval.high:.3f})"
-
-
-def table(header: list[str], rows: list[list[str]]) -> list[str]:
-    lines = [header, ["---"] * len(header), *rows]
-    return ["| " + " | ".join(line) + " |" for line in lines]
+    interval = binomtest(hits, of).proportion_ci(method="wilson")
+    return f"{hits / of:.3f} ({interval.low:.3f} to {interval.high:.3f})"
 
 
 def two_tables(
-    header: list[str], outcomes: list[Outcome], intervals: list[tuple[str, str]]
+    header: list[str], outcomes: list[Row], intervals: list[tuple[str, str]] = INTERVALS
 ) -> list[str]:
     """Errors and standard errors, then coverage."""
     names = [f"{method}, {model}" for method, model in intervals]
     errors = [
-        [*o.labels, of_truth(o.truth), of_mean(o.error), of_deviation(o.error)]
-        + [of_mean(column) for column in o.found[..., 1].T]
+        [
+            *o["labels"],
+            *(shown(o[k]) for k in ("truth", "error", "deviation")),
+            *map(shown, o["se"]),
+        ]
         for o in outcomes
     ]
-    coverage = [[*o.labels, *map(of_share, o.covered.T)] for o in outcomes]
+    coverage = [[*o["labels"], *(share(n, o["repeats"]) for n in o["covered"])] for o in outcomes]
     return [
         *table([*header, "truth", "mean error", "deviation", *(f"se: {n}" for n in names)], errors),
         "",
@@ -215,29 +204,23 @@ def two_tables(
     ]
 
 
-def of_truth(truth: float | Floats) -> str:
-    return f"{truth:.4f}" if np.ndim(truth) == 0 else of_mean(np.asarray(truth))
-
-
-def by_measure(labels: list[str], found: list[Any], truth: dict[str, Any]) -> list[Outcome]:
+def by_measure(labels: list[str], found: list[Any], truth: dict[str, Any]) -> list[Row]:
     """Outcomes of one setting; ``labels`` come before the name of the measure."""
-    return [Outcome([*labels, m], np.array([f[m] for f in found]), truth[m]) for m in MEASURES]
+    return [outcome([*labels, m], [f[m] for f in found], truth[m]) for m in MEASURES]
 
 
-def draw_a(
-    population: Population,
-    scores: Floats,
-    span: tuple[float, float],
-    n_bags: int,
-    size: int,
-    key: tuple[int, ...],
-    seed: int,
-) -> Found:
-    index, y = population.draw(np.random.default_rng([*key, seed]), span, n_bags, size)
-    return estimates(y, scores[index], seed)
+def run_a(repeats: int, dataset: str, span: str, size: int) -> list[Row]:
+    limits, n_bags = RANGES[span], N_INSTANCES[dataset] // size
+    population, scores = scored_population(dataset, limits)
+    key = (list(N_INSTANCES).index(dataset), list(RANGES).index(span), size)
+    found = []
+    for seed in range(repeats):
+        index, y = population.draw(np.random.default_rng([*key, seed]), limits, n_bags, size)
+        found.append(estimates(y, scores[index], seed))
+    return by_measure([dataset, span, f"{n_bags} of {size}"], found, population.truth(scores))
 
 
-def part_a(run: Run) -> list[str]:
+def page_a(rows: list[Row]) -> list[str]:
     """A fixed classifier, bags as in the paper.
 
     Scores of a linear classifier on the rows that it was not trained on; bags are drawn from
@@ -246,48 +229,40 @@ def part_a(run: Run) -> list[str]:
     errors that each way to make intervals gave. ± is one standard error of the study itself,
     coverage has its 95% interval.
     """
-    outcomes: list[Outcome] = []
-    for a, dataset in enumerate(N_INSTANCES):
-        for b, (name, span) in enumerate(RANGES.items()):
-            population, scores = scored_population(dataset, span)
-            for size in (32, 128, 512):
-                n_bags = N_INSTANCES[dataset] // size
-                found = run(partial(draw_a, population, scores, span, n_bags, size, (a, b, size)))
-                labels = [dataset, name, f"{n_bags} of {size}"]
-                outcomes += by_measure(labels, found, population.truth(scores))
-    header = ["data", "proportions", "bags", "measure"]
-    return [*two_tables(header, outcomes, INTERVALS), "", *verdict_a(outcomes)]
+    return [*two_tables(["data", "proportions", "bags", "measure"], rows), "", *verdict_a(rows)]
 
 
-def verdict_a(outcomes: list[Outcome]) -> list[str]:
+def verdict_a(outcomes: list[Row]) -> list[str]:
     """All settings together, and how far the worst ones are off."""
-    bias = max(
-        (o for o in outcomes if o.labels[2].endswith(" 128")), key=lambda o: abs(o.error.mean())
+    worst = max(
+        (o for o in outcomes if o["labels"][2].endswith(" 128")), key=lambda o: abs(o["error"][0])
     )
-    repeats = len(outcomes[0].found)
+    repeats = outcomes[0]["repeats"]
     chance = binom.cdf(0.98 * repeats, repeats, 0.95) - binom.cdf(0.92 * repeats - 1, repeats, 0.95)
-    rows = []
+    lines = []
     for measure in MEASURES:
-        own = [o for o in outcomes if o.labels[3] == measure]
+        own = [o for o in outcomes if o["labels"][3] == measure]
         for k, (method, model) in enumerate(INTERVALS):
-            shares = np.array([o.covered[:, k].mean() for o in own])
+            hits = np.array([o["covered"][k] for o in own])
+            shares = hits / repeats
             inside = int(((shares >= 0.92) & (shares <= 0.98)).sum())
-            rows.append(
+            lines.append(
                 [
                     measure,
                     f"{method}, {model}",
-                    of_share(np.concatenate([o.covered[:, k] for o in own])),
+                    share(int(hits.sum()), repeats * len(own)),
                     f"{shares.min():.3f} to {shares.max():.3f}",
                     f"{inside} of {len(own)}",
                 ]
             )
+    about = ", ".join(worst["labels"])
     return [
-        f"Largest mean error with bags of 128: {of_mean(bias.error)} ({', '.join(bias.labels)}).",
+        f"Largest mean error with bags of 128: {shown(worst['error'])} ({about}).",
         "",
         f"Intervals that hold exactly 95% would show 92 to 98% in {repeats} draws "
         f"{100 * chance:.0f} times out of 100. All settings together:",
         "",
-        *table(["measure", "intervals", "coverage", "by setting", "within 92 to 98%"], rows),
+        *table(["measure", "intervals", "coverage", "by setting", "within 92 to 98%"], lines),
     ]
 
 
@@ -299,19 +274,18 @@ def draw_b(
     X = population.X[index]
     estimator = LinearMCMClassifier(objective="corrected")
     models: list[Any] = []
-    score_and_rank = ScoreAndRank(X)
+    held_out = HeldOut(X)
 
     def keep(model: Any, rows: Any) -> Floats:
         models.append(model)
-        return score_and_rank(model, rows)
+        return held_out(model, rows).columns
 
     columns, _ = out_of_fold_scores(estimator, X, y, score=keep)
-    scores, ranks = columns.T
+    scores, ranks, _ = columns.T
     found = estimates(y, scores, seed, ranks=ranks)
     if seed == 0:
-        same = cross_val_evaluate(estimator, X, y, n_draws=2)
-        assert np.array_equal(same.scores, scores), "cross_val_evaluate does something else"
-        assert same["roc_auc"].value == found["AUC"][0][0], "its AUC is another one"
+        same = cross_val_evaluate(estimator, X, y, n_draws=2).worlds["looks"]
+        assert same["roc_auc"].value == found["AUC"][0][0], "cross_val_evaluate does something else"
     of_folds = np.stack([m.decision_function(population.X) for m in models])
     each = [population.truth(s) for s in of_folds]
     together = Population(population.X, np.tile(population.labels, len(models)))
@@ -323,7 +297,21 @@ def draw_b(
     return found, truths
 
 
-def part_b(run: Run) -> list[str]:
+def run_b(repeats: int, dataset: str) -> list[Row]:
+    n_bags = N_INSTANCES[dataset] // 128
+    found = [draw_b(load(dataset), n_bags, seed) for seed in range(repeats)]
+    return [
+        outcome(
+            [dataset, measure, against],
+            [f[measure] for f, _ in found],
+            np.array([truth[against][measure] for _, truth in found]),
+        )
+        for measure in MEASURES
+        for against in found[0][1]
+    ]
+
+
+def page_b(rows: list[Row]) -> list[str]:
     """Out-of-fold scores.
 
     `cross_val_evaluate` of a `LinearMCMClassifier` in five folds, bags of 128, proportions in
@@ -333,19 +321,7 @@ def part_b(run: Run) -> list[str]:
     trained on *all bags*, which users keep. It differs from draw to draw; its mean is given,
     and *mean error* and *deviation* are of the difference.
     """
-    outcomes: list[Outcome] = []
-    for dataset in N_INSTANCES:
-        found = run(partial(draw_b, load(dataset), N_INSTANCES[dataset] // 128))
-        outcomes += [
-            Outcome(
-                [dataset, measure, against],
-                np.array([f[measure] for f, _ in found]),
-                np.array([truth[against][measure] for _, truth in found]),
-            )
-            for measure in MEASURES
-            for against in found[0][1]
-        ]
-    return two_tables(["data", "measure", "against"], outcomes, INTERVALS)
+    return two_tables(["data", "measure", "against"], rows)
 
 
 def draw_c(
@@ -368,72 +344,78 @@ def draw_c(
     return found
 
 
-def part_c(run: Run) -> list[str]:
+def run_c(repeats: int, span: str, scale: int) -> list[Row]:
+    population, scores = scored_population("magic", RANGES[span])
+    found = [draw_c(population, scores, RANGES[span], scale, seed) for seed in range(repeats)]
+    rows = []
+    for how in found[0]:
+        kept = [f[how] for f in found if f[how] is not None]
+        rows += by_measure([span, str(scale), how], kept, population.truth(scores))
+    return [{**row, "refused": repeats - row["repeats"]} for row in rows]
+
+
+def page_c(rows: list[Row]) -> list[str]:
     """Noisy counts.
 
     MAGIC, 48 bags of 128, the classifier of part A. Laplace noise of the given scale is added
     to the counts. *Kept quiet*: noisy proportions, clipped to [0, 1], are taken for exact;
     *told*: not clipped, with `noise=`.
     """
-    outcomes: list[Outcome] = []
-    refused: list[str] = []
-    for name, span in RANGES.items():
-        population, scores = scored_population("magic", span)
-        for scale in (0, 2, 5, 10):
-            found = run(partial(draw_c, population, scores, span, scale))
-            for how in found[0]:
-                kept = [f[how] for f in found if f[how] is not None]
-                if len(kept) < len(found):
-                    refused.append(f"{len(found) - len(kept)} ({name}, scale {scale})")
-                outcomes += by_measure([name, str(scale), how], kept, population.truth(scores))
+    refused = [
+        f"{row['refused']} ({row['labels'][0]}, scale {row['labels'][1]})"
+        for row in rows
+        if row["refused"] and row["labels"][-1] == "AUC"
+    ]
     return [
         "Draws that were refused, because proportions vary hardly more than their noise: "
         f"{', '.join(refused) or 'none'}.",
         "",
-        *two_tables(["proportions", "scale", "noise", "measure"], outcomes, BY_BAGS),
+        *two_tables(["proportions", "scale", "noise", "measure"], rows, BY_BAGS),
     ]
 
 
-def draw_d(n_bags: int, size: int, dependence: float, seed: int) -> Found:
-    data = make_gaussian_bags(n_bags, size, n_features=1, dependence=dependence, random_state=seed)
-    return estimates(data.y, data.X[:, 0], seed)
+def run_d(repeats: int, n_bags: int, size: int, dependence: float) -> list[Row]:
+    found = []
+    for seed in range(repeats):
+        data = make_gaussian_bags(
+            n_bags, size, n_features=1, dependence=dependence, random_state=seed
+        )
+        found.append(estimates(data.y, data.X[:, 0], seed))
+    truth = {"AUC": gaussian_auc(2.0), "BER": gaussian_bayes_ber(2.0)}
+    return by_measure([f"{n_bags} of {size}", f"{dependence:g}"], found, truth)
 
 
-def part_d(run: Run) -> list[str]:
+def page_d(rows: list[Row]) -> list[str]:
     """Dependent instances.
 
     Gaussian classes two standard deviations apart, proportions in [0, 1], one feature as
     score; *dependence* is the correlation of two instances of a bag, given their labels.
     """
-    truth = {"AUC": gaussian_auc(2.0), "BER": gaussian_bayes_ber(2.0)}
-    outcomes: list[Outcome] = []
-    for n_bags, size in ((48, 128), (192, 32)):
-        for dependence in (0, 0.02, 0.1, 0.3):
-            found = run(partial(draw_d, n_bags, size, dependence))
-            outcomes += by_measure([f"{n_bags} of {size}", f"{dependence:g}"], found, truth)
-    return two_tables(["bags", "dependence", "measure"], outcomes, INTERVALS)
+    return two_tables(["bags", "dependence", "measure"], rows)
 
 
-def part_e(run: Run) -> list[str]:  # noqa: ARG001
+def run_e(repeats: int, model: str) -> Row:  # noqa: ARG001
+    data = make_gaussian_bags(10_000, 100, n_features=1, random_state=0)
+    before, seconds = peak_memory(), []
+    for _ in range(3):
+        begin = time.process_time()
+        evaluate(data.y, data.X[:, 0], bag_model=model, n_draws=1000)  # type: ignore[arg-type]
+        seconds.append(time.process_time() - begin)
+    return {"labels": [model], "seconds": seconds, "before": before, "peak": peak_memory()}
+
+
+def page_e(rows: list[Row]) -> list[str]:
     """Speed.
 
     `evaluate` of 1,000,000 scores in 10,000 bags: seven measures with intervals and the ROC
-    curve with its band, 1,000 bootstrap draws, one thread, three runs.
+    curve with its band, 1,000 bootstrap draws, one thread, three runs. Processor seconds.
     """
-    data = make_gaussian_bags(10_000, 100, n_features=1, random_state=0)
-    rows, before = [], peak_memory()
-    for model in ("bags", "instances"):
-        seconds = []
-        for _ in range(3):
-            begin = time.perf_counter()
-            evaluate(data.y, data.X[:, 0], bag_model=model, n_draws=1000)
-            seconds.append(time.perf_counter() - begin)
-        rows.append([model, ", ".join(f"{s:.1f}" for s in seconds)])
+    lines = [[*row["labels"], ", ".join(f"{s:.1f}" for s in row["seconds"])] for row in rows]
+    peak, before = max(row["peak"] for row in rows), min(row["before"] for row in rows)
     return [
-        *table(["bag model", "seconds"], rows),
+        *table(["bag model", "seconds"], lines),
         "",
-        f"Peak memory of the whole process: {peak_memory():.2f} GiB, {before:.2f} before the first "
-        "run.",
+        f"Peak memory of the whole process: {peak:.2f} GiB, {before:.2f} before the first run.",
     ]
 
 
@@ -441,54 +423,75 @@ def peak_memory() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
-PARTS = {"A": part_a, "B": part_b, "C": part_c, "D": part_d, "E": part_e}
+RUNS: dict[str, Callable[..., Row | list[Row]]] = {
+    "A": run_a,
+    "B": run_b,
+    "C": run_c,
+    "D": run_d,
+    "E": run_e,
+}
+PAGES: dict[str, Callable[[list[Row]], list[str]]] = {
+    "A": page_a,
+    "B": page_b,
+    "C": page_c,
+    "D": page_d,
+    "E": page_e,
+}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--repeats", type=int, default=200, help="draws for each row (200)")
-    parser.add_argument("--part", default="A,B,C,D,E", help="parts to run (A,B,C,D,E)")
-    parser.add_argument("--jobs", type=int, default=1, help="draws made at the same time (1)")
-    parser.add_argument("-o", "--output", type=Path, default=None, help="Markdown file to write")
-    arguments = parser.parse_args()
-    parts = [part.strip().upper() for part in arguments.part.split(",")]
-    if unknown := [part for part in parts if part not in PARTS]:
-        parser.error(f"There is no part {unknown[0]!r}; there are {', '.join(PARTS)}.")
+def cases() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Part and setting of every task; E first, so that the peak of the memory is its own."""
+    for model in ("bags", "instances"):
+        yield "E", {"model": model}
+    for dataset in N_INSTANCES:
+        for span in RANGES:
+            for size in (32, 128, 512):
+                yield "A", {"dataset": dataset, "span": span, "size": size}
+    for dataset in N_INSTANCES:
+        yield "B", {"dataset": dataset}
+    for span in RANGES:
+        for scale in (0, 2, 5, 10):
+            yield "C", {"span": span, "scale": scale}
+    for n_bags, size in ((48, 128), (192, 32)):
+        for dependence in (0, 0.02, 0.1, 0.3):
+            yield "D", {"n_bags": n_bags, "size": size, "dependence": dependence}
 
-    def run(once: Callable[[int], Any]) -> list[Any]:
-        jobs = (delayed(once)(seed) for seed in range(arguments.repeats))
-        return list(Parallel(n_jobs=arguments.jobs)(jobs))
 
-    begin = time.perf_counter()
-    text = {}
-    # E first: the peak memory of the process is then its own
-    for part in sorted(parts, key=lambda part: part != "E"):
-        since = time.perf_counter()
-        with threadpool_limits(1):
-            found = PARTS[part](run)
-        title, _, explanation = (getdoc(PARTS[part]) or "").partition(".\n\n")
-        text[part] = [f"## {part}. {title}", "", explanation, "", *found]
-        print(f"part {part}: {time.perf_counter() - since:.0f} s", flush=True)
-    command = (
-        f"python benchmarks/label_free.py --repeats {arguments.repeats} --part {','.join(parts)}"
-    )
-    lines = [
-        "# Label-free measures against the truth",
-        "",
-        f"`{command}` ({time.perf_counter() - begin:.0f} s, {N_DRAWS} bootstrap draws, "
-        f"{arguments.repeats} repetitions for each row):",
-        "",
-        provenance_line(),
+def tasks(options: argparse.Namespace) -> list[dict[str, Any]]:
+    return [
+        {"part": part, "case": case, "repeats": options.repeats}
+        for part, case in cases()
+        if part in options.part.split(",")
     ]
-    for part in sorted(parts):
-        lines += ["", *text[part]]
-    if arguments.output is None:
-        print("\n".join(lines))
-    else:
-        arguments.output.write_text("\n".join(lines) + "\n")
 
+
+def measure(part: str, case: dict[str, Any], repeats: int) -> Row | list[Row]:
+    with threadpool_limits(1):
+        return RUNS[part](repeats, **case)
+
+
+def page(rows: list[Row]) -> list[str]:
+    repeats = max(row.get("repeats", 0) for row in rows)
+    lines = [f"{N_DRAWS} bootstrap draws, {repeats} repetitions for each line."]
+    for part, of_part in PAGES.items():
+        title, _, explanation = (getdoc(of_part) or "").partition(".\n\n")
+        if own := [row for row in rows if row["part"] == part]:
+            lines += ["", f"## {part}. {title}", "", explanation, "", *of_part(own)]
+    return lines
+
+
+STUDY = Study(
+    name="label_free",
+    title="Label-free measures against the truth",
+    keys=["part", "case"],
+    tasks=tasks,
+    measure=measure,
+    page=page,
+    options={
+        "--repeats": {"type": int, "default": 200, "help": "draws for each line (200)"},
+        "--part": {"default": "A,B,C,D,E", "help": "parts to run (A,B,C,D,E)"},
+    },
+)
 
 if __name__ == "__main__":
-    main()
+    STUDY.main()

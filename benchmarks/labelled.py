@@ -1,8 +1,5 @@
 """What a few labels tell together with bags: intervals on bags that nobody drew at random.
 
-    python benchmarks/labelled.py run -o results/labelled/rows.jsonl
-    python benchmarks/labelled.py show results/labelled/rows.jsonl -o results/labelled.md
-
 For each natural set, 12,000 of its rows are scored out of fold by a linear model. Then 200 rows are
 drawn to be labelled, 200 times: at random, and by `rows_to_label`. The truth is the measure of
 these 12,000 rows by all their labels. A row holds the share of intervals that held it, their mean
@@ -11,17 +8,13 @@ width, and that of the intervals from the labels alone.
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from bag_data import NATURAL, count_target, load_natural
+from study import Row, Study, table
 from unbag import LinearMCMClassifierCV
-from unbag._provenance import provenance_line
 from unbag.metrics import possible_values, rows_to_label
 from unbag.metrics.guesses import Candidates, draw_of, fit_guesses
 from unbag.metrics.labelled import from_draw
@@ -54,7 +47,7 @@ def draw(plan: str, y: Any, scores: Any, seed: int) -> tuple[Any, Any]:
     return rows, spread
 
 
-def run_one(task: str, repeats: int) -> list[dict[str, Any]]:
+def run_one(task: str, repeats: int) -> list[Row]:
     y, scores, labels = scored(task)
     sample, measures = make_sample(y, scores), {name: get_measure(name, {}) for name in MEASURES}
     truth = {name: m.value(make_sample(labels, scores)) for name, m in measures.items()}
@@ -74,15 +67,12 @@ def run_one(task: str, repeats: int) -> list[dict[str, Any]]:
             possible = possible_values(name, y, scores)
             found.append(
                 {
-                    "task": task,
                     "plan": plan,
                     "measure": name,
                     "truth": truth[name],
                     "possible": [possible.low, possible.high],
                     "repeats": repeats,
                     **summary(many, truth[name]),
-                    "command": "python " + " ".join(sys.argv),
-                    "made": provenance_line(),
                 }
             )
     return found
@@ -100,56 +90,42 @@ def summary(many: list[Any], truth: float) -> dict[str, float]:
     }
 
 
-def run(options: argparse.Namespace) -> None:
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    with options.output.open("w") as file:
-        for task in NATURAL:
-            for row in run_one(task, options.repeats):
-                file.write(json.dumps(row) + "\n")
-                print(row["task"], row["plan"], row["measure"], row["held"], flush=True)
-            file.flush()
-
-
-def show(options: argparse.Namespace) -> None:
-    rows = [json.loads(line) for line in options.rows.read_text().splitlines()]
-    lines = [
-        "# What 200 labels tell together with bags",
-        "",
-        *dict.fromkeys(f"`{row['command']}`: {row['made']}" for row in rows),
-        "",
+def page(rows: list[Row]) -> list[str]:
+    lines = []
+    for row in rows:
+        low, high = row["possible"]
+        lines.append(
+            [
+                row["task"],
+                row["plan"],
+                row["measure"],
+                f"{row['truth']:.3f}",
+                f"{low:.3f} to {high:.3f}",
+                f"{row['held']:.3f} ({row['held_alone']:.3f})",
+                f"{row['width']:.3f}",
+                f"{row['width'] / row['width_alone']:.2f}",
+            ]
+        )
+    header = ["bags", "rows drawn", "measure", "truth", "possible", "held", "width"]
+    return [
         "Each line: 200 draws of 200 of 12,000 rows. Held: share of 95% intervals that held the",
         "truth, in brackets that of intervals from the labels alone. Width: mean width, and as a",
         "part of that from labels alone, drawn in the same way. Possible: the values that no label",
         "at all rules out.",
         "",
-        "| bags | rows drawn | measure | truth | possible | held | width | of labels alone |",
-        "| --- " * 8 + "|",
+        *table([*header, "of labels alone"], lines),
     ]
-    for row in rows:
-        low, high = row["possible"]
-        lines.append(
-            f"| {row['task']} | {row['plan']} | {row['measure']} | {row['truth']:.3f} "
-            f"| {low:.3f} to {high:.3f} | {row['held']:.3f} ({row['held_alone']:.3f}) "
-            f"| {row['width']:.3f} | {row['width'] / row['width_alone']:.2f} |"
-        )
-    options.output.write_text("\n".join(lines) + "\n")
-    print("\n".join(lines))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    commands = parser.add_subparsers(required=True)
-    runner = commands.add_parser("run")
-    runner.add_argument("--repeats", type=int, default=200)
-    runner.add_argument("-o", "--output", type=Path, required=True)
-    runner.set_defaults(call=run)
-    shower = commands.add_parser("show")
-    shower.add_argument("rows", type=Path)
-    shower.add_argument("-o", "--output", type=Path, required=True)
-    shower.set_defaults(call=show)
-    options = parser.parse_args()
-    options.call(options)
-
+STUDY = Study(
+    name="labelled",
+    title="What 200 labels tell together with bags",
+    keys=["task"],
+    tasks=lambda options: [{"task": task, "repeats": options.repeats} for task in NATURAL],
+    measure=run_one,
+    page=page,
+    options={"--repeats": {"type": int, "default": 200, "help": "draws of rows to label"}},
+)
 
 if __name__ == "__main__":
-    main()
+    STUDY.main()

@@ -1,23 +1,21 @@
 """Memory and time of ``unbag fit`` and ``unbag predict`` on a table that is large for one machine.
 
-python benchmarks/large_files.py             # 5,000,000 rows × 8 numbers and a key, as Parquet
+The table has 5,000,000 rows × 8 numbers and a key of text, as Parquet, in bags of 1,000.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from unbag._provenance import provenance_line
+from study import Row, Study, table
 
 BAG_SIZE, CHUNK = 1000, 100_000
 
@@ -42,35 +40,53 @@ def write_tables(folder, n_rows, n_features, seed=0):
     (folder / "aggregates.csv").write_text("\n".join(["region,positives", *lines, ""]))
 
 
-def measured(folder, *arguments):
-    """Run a command; give its peak of memory in MB and its seconds."""
-    start = time.perf_counter()
+def used(folder, *arguments):
+    """Run a command; give its peak of memory in MB and its processor seconds."""
     call = [sys.executable, "-m", "unbag.cli", *arguments]
     process = subprocess.Popen(call, cwd=folder, stdout=subprocess.DEVNULL)
-    _, status, used = os.wait4(process.pid, 0)
+    _, status, spent = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         sys.exit(f"{' '.join(call)} ended with {process.returncode}")
-    return used.ru_maxrss * 1.024 / 1000, time.perf_counter() - start
+    return {
+        "call": " ".join(["unbag", *arguments]),
+        "peak": spent.ru_maxrss * 1.024 / 1000,
+        "seconds": spent.ru_utime + spent.ru_stime,
+    }
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", type=int, default=5_000_000)
-    parser.add_argument("--features", type=int, default=8)
-    parser.add_argument("--folds", type=int, default=5, help="folds of the evaluation")
-    options = parser.parse_args()
-    print(f"{provenance_line()}\n\n| command | peak memory (MB) | seconds |\n| --- | --- | --- |")
+def measure(rows: int, features: int, folds: int) -> list[Row]:
+    tables = ["instances.parquet", "aggregates.csv", "--bag", "region", "--positives", "positives"]
+    fit = ["fit", *tables, "--model", "linear", "-q", "-o", "model.unbag", "--folds", str(folds)]
+    predict = ["predict", "model.unbag", "instances.parquet", "-q", "-o", "scores.parquet"]
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        write_tables(folder, options.rows, options.features)
-        tables = ["instances.parquet", "aggregates.csv", "--bag", "region", "--positives"]
-        fit = ["fit", *tables, "positives", "--model", "linear", "-q", "-o", "model.unbag"]
-        predict = ["predict", "model.unbag", "instances.parquet", "-q", "-o", "scores.parquet"]
-        for call in ([*fit, "--folds", str(options.folds)], predict):
-            memory, seconds = measured(folder, *call)
-            print(f"| unbag {' '.join(call)} | {memory:,.0f} | {seconds:.0f} |", flush=True)
+        write_tables(Path(name), rows, features)
+        return [used(name, *call) for call in (fit, predict)]
 
+
+def page(rows: list[Row]) -> list[str]:
+    lines = [
+        [f"{row['rows']:,}", row["call"], f"{row['peak']:,.0f}", f"{row['seconds']:.0f}"]
+        for row in rows
+    ]
+    return table(["rows", "command", "peak memory (MB)", "processor seconds"], lines)
+
+
+STUDY = Study(
+    name="large_files",
+    title="Large files",
+    keys=["rows", "features", "folds"],
+    tasks=lambda options: [
+        {"rows": options.rows, "features": options.features, "folds": options.folds}
+    ],
+    measure=measure,
+    page=page,
+    options={
+        "--rows": {"type": int, "default": 5_000_000},
+        "--features": {"type": int, "default": 8},
+        "--folds": {"type": int, "default": 5, "help": "folds of the evaluation"},
+    },
+)
 
 if __name__ == "__main__":
-    main()
+    STUDY.main()

@@ -1,24 +1,20 @@
 """How long pairing takes, and how much information the fast way loses against the best pairing.
 
-Prints a Markdown table. The loss is measured against the exact matching where that is quick, else
-against a bound that no matching can exceed (half the best assignment), so that it is certified
-either way. For more bags than that only the time is given.
+The loss is measured against the exact matching where that is quick, else against a bound that no
+matching can exceed (half the best assignment), so that it is certified either way. For more bags
+than that only the time is given: processor seconds, which a busy machine changes least.
 """
 
 from __future__ import annotations
 
-import argparse
-import os
-import platform
 import time
 from collections.abc import Callable
-from datetime import date
-from importlib.metadata import version
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
+from study import Row, Study, table
 from unbag.weights.pairing import Pairing, pair_exchange, pair_matching
 
 Bags = tuple[NDArray[np.float64], NDArray[np.float64]]
@@ -73,59 +69,75 @@ def assignment_bound(proportions: NDArray[np.float64], sizes: NDArray[np.float64
 
 
 def timed(pair: Callable[..., Pairing], bags: Bags) -> tuple[float, float]:
-    begin = time.perf_counter()
+    begin = time.process_time()
     pairing = pair(*bags)
-    seconds = time.perf_counter() - begin
+    seconds = time.process_time() - begin
     return seconds, pairing.information(*bags)
 
 
-def measure(family: str, n_bags: int, exact_up_to: int, bound_up_to: int, seed: int) -> list[str]:
+def measure(family: str, n_bags: int, exact_up_to: int, bound_up_to: int, seed: int) -> Row:
     bags = make_bags(family, n_bags, seed)
-    exact_seconds, best, against = "", None, "none"
+    exact_seconds, best, against = None, None, "none"
     if n_bags <= exact_up_to:
-        seconds, best = timed(pair_matching, bags)
-        exact_seconds, against = f"{seconds:.2f}", "exact matching"
+        exact_seconds, best = timed(pair_matching, bags)
+        against = "exact matching"
     elif n_bags <= bound_up_to:
         best, against = assignment_bound(*bags), "assignment bound"
     seconds, information = timed(pair_exchange, bags)
-    loss = "" if best is None else f"{max(0.0, 100 * (1 - information / best)):.4f}"
-    return [family, f"{n_bags:,}", exact_seconds, f"{seconds:.2f}", loss, against]
+    return {
+        "seed": seed,
+        "matching": exact_seconds,
+        "exchange": seconds,
+        "loss": None if best is None else max(0.0, 1 - information / best),
+        "against": against,
+    }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
-    )
-    parser.add_argument(
-        "--bags",
-        type=int,
-        nargs="+",
-        default=[100, 300, 1_000, 3_000, 100_000, 1_000_000],
-        help="numbers of bags",
-    )
-    parser.add_argument(
-        "--families", nargs="+", choices=FAMILIES, default=FAMILIES, help="kinds of bags"
-    )
-    parser.add_argument("--exact-up-to", type=int, default=1_000, help="most bags to match exactly")
-    parser.add_argument(
-        "--bound-up-to", type=int, default=3_000, help="most bags to compute the bound for"
-    )
-    parser.add_argument("--seed", type=int, default=0, help="seed of the bags drawn")
-    arguments = parser.parse_args()
-
-    packages = ", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "rustworkx"))
-    print(f"{platform.platform()}, {platform.machine()}, {os.cpu_count()} CPUs")
-    print(f"Python {platform.python_version()}, {packages}, {date.today()}\n")
+def page(rows: list[Row]) -> list[str]:
     header = ["bags are", "number", "matching, s", "exchange, s", "loss, %", "loss against"]
-    print("| " + " | ".join(header) + " |")
-    print("| --- | ---: | ---: | ---: | ---: | --- |")
-    for n_bags in arguments.bags:
-        for family in arguments.families:
-            row = measure(
-                family, n_bags, arguments.exact_up_to, arguments.bound_up_to, arguments.seed
-            )
-            print("| " + " | ".join(row) + " |", flush=True)
+    cells = [
+        [
+            row["family"],
+            f"{row['n_bags']:,}",
+            "" if row["matching"] is None else f"{row['matching']:.2f}",
+            f"{row['exchange']:.2f}",
+            "" if row["loss"] is None else f"{100 * row['loss']:.4f}",
+            row["against"],
+        ]
+        for row in rows
+    ]
+    return ["Processor seconds of one core.", "", *table(header, cells)]
 
+
+STUDY = Study(
+    name="pairing",
+    title="Pairing",
+    keys=["family", "n_bags"],
+    tasks=lambda options: [
+        {
+            "family": family,
+            "n_bags": n_bags,
+            "exact_up_to": options.exact_up_to,
+            "bound_up_to": options.bound_up_to,
+            "seed": options.seed,
+        }
+        for n_bags in options.bags
+        for family in FAMILIES
+    ],
+    measure=measure,
+    page=page,
+    options={
+        "--bags": {
+            "type": int,
+            "nargs": "+",
+            "default": [100, 300, 1_000, 3_000, 100_000, 1_000_000],
+            "help": "numbers of bags",
+        },
+        "--exact-up-to": {"type": int, "default": 1_000, "help": "most bags to match exactly"},
+        "--bound-up-to": {"type": int, "default": 3_000, "help": "most bags to bound"},
+        "--seed": {"type": int, "default": 0, "help": "seed of the bags drawn"},
+    },
+)
 
 if __name__ == "__main__":
-    main()
+    STUDY.main()

@@ -1,7 +1,5 @@
 """Error of the saddle point against the exact sum, by the size of bags: value and gradient.
 
-    python benchmarks/saddle_point.py > results/saddle_point.md
-
 For each size 400 bags: scores normal with a deviation of .3, 1, 3 or 8 around a normal constant,
 counts drawn from these scores or at random between 1 and n − 1.
 """
@@ -10,15 +8,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from study import Row, Study, table
 from unbag import bag_target, check_bag_target
-from unbag._provenance import provenance_line
 from unbag.objectives.count_likelihood import CountLikelihood
 
 SIZES = (2, 4, 8, 16, 32, 64, 128)
 N_BAGS = 400
 
 
-def errors(size: int) -> tuple[np.ndarray, np.ndarray]:
+def errors(size: int) -> Row:
     rng = np.random.default_rng(size)
     spread = np.repeat([0.3, 1.0, 3.0, 8.0], N_BAGS // 4)[:, None]
     f = rng.normal(size=(N_BAGS, size)) * spread + rng.normal(size=(N_BAGS, 1))
@@ -34,20 +32,36 @@ def errors(size: int) -> tuple[np.ndarray, np.ndarray]:
         for limit in (size, 0)
     )
     slopes = (near[1] - exact[1])[problem, 0].reshape(N_BAGS, N_BAGS, size)[problem, problem]
-    return np.abs(near[0] - exact[0]) * size, np.sqrt(np.mean(slopes**2, axis=1)) * size
+    value = np.abs(near[0] - exact[0]) * size
+    slope = np.sqrt(np.mean(slopes**2, axis=1)) * size
+    return {
+        "value, mean": float(value.mean()),
+        "value, largest": float(value.max()),
+        "gradient, mean": float(slope.mean()),
+        "gradient, largest": float(slope.max()),
+    }
 
 
-def main() -> None:
-    print("# The saddle point against the exact sum\n")
-    print(f"`python benchmarks/saddle_point.py`: {provenance_line()}\n")
-    print("Error of −log Pr(K = k) of a bag, and of its gradient by the score of a row.\n")
-    print("| rows | value, mean | value, largest | gradient, mean | gradient, largest |")
-    print("| --- | --- | --- | --- | --- |")
-    for size in SIZES:
-        value, slope = errors(size)
-        cells = value.mean(), value.max(), slope.mean(), slope.max()
-        print(f"| {size} | " + " | ".join(f"{cell:.5f}" for cell in cells) + " |", flush=True)
+def page(rows: list[Row]) -> list[str]:
+    shown = ("value, mean", "value, largest", "gradient, mean", "gradient, largest")
+    return [
+        "Error of −log Pr(K = k) of a bag, and of its gradient by the score of a row.",
+        "",
+        *table(
+            ["rows", *shown],
+            [[str(row["size"]), *(f"{row[name]:.5f}" for name in shown)] for row in rows],
+        ),
+    ]
 
+
+STUDY = Study(
+    name="saddle_point",
+    title="The saddle point against the exact sum",
+    keys=["size"],
+    tasks=lambda _: [{"size": size} for size in SIZES],
+    measure=errors,
+    page=page,
+)
 
 if __name__ == "__main__":
-    main()
+    STUDY.main()

@@ -1,9 +1,5 @@
 """How to choose a penalty without labels: regret of several criteria against the best in hindsight.
 
-    python benchmarks/fetch.py
-    python benchmarks/selection.py run --seeds 100-101 -o results/selection/rows.jsonl
-    python benchmarks/selection.py show results/selection/rows.jsonl -o results/selection.md
-
 A row is one search of a linear model or a kernel model (300 landmarks) by the likelihood of counts,
 on 3,072 rows of a table that `fetch` made, in bags of one kind and size: the test AUC of every
 penalty, and what each criterion says of it on bags held out. Labels of test rows score, and choose
@@ -13,20 +9,16 @@ rule that does not see them can have none.
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
-from pathlib import Path
+from itertools import product
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
 from scipy.stats import rankdata
 from sklearn.metrics import roc_auc_score
 
 from bag_data import TABLES, draw_bags, load_table
+from study import Row, Study, seeds_of, standard_error, table
 from unbag import KernelMCMClassifierCV, LinearMCMClassifierCV, metrics
-from unbag._provenance import provenance_line
 from unbag.models.local import LocalBackend
 from unbag.models.minimising import make_goal
 from unbag.models.training import search
@@ -55,11 +47,11 @@ RULES = {
 }
 
 
-def try_one(name: str, kind: Any, size: int, model: str, seed: int) -> dict[str, Any] | None:
-    """One row; None where there are too few bags for five folds."""
-    X, y, X_test, labels_test = draw_bags(*load_table(name), kind, size, N_ROWS, seed)
+def try_one(table: str, kind: Any, size: int, model: str, seed: int) -> Row | list[Row]:
+    """One row; none where there are too few bags for five folds."""
+    X, y, X_test, labels_test = draw_bags(*load_table(table), kind, size, N_ROWS, seed)
     if len(np.unique(y["bag"])) < 5:
-        return None
+        return []
     estimator = MODELS[model]()
     X, bags = estimator._check_Xy(X, y)
     goal = make_goal(estimator, bags)
@@ -79,52 +71,21 @@ def try_one(name: str, kind: Any, size: int, model: str, seed: int) -> dict[str,
     )
     corrected = risk.value(scores, np.zeros(len(ALPHAS), dtype=np.intp))
     return {
-        "table": name,
-        "kind": kind,
-        "size": size,
-        "model": model,
-        "seed": seed,
         "test_auc": aucs,
         "counts": found.risks[0].tolist(),
         "rows": found.risks[1].tolist(),
         "corrected": corrected.tolist(),
         "auc": [-metrics.roc_auc_score(y, row[0]) for row in scores],
-        "command": "python " + " ".join(sys.argv),
-        "made": provenance_line(),
     }
 
 
-def run(options: argparse.Namespace) -> None:
-    done = set()
-    if options.output.exists():
-        rows = [json.loads(line) for line in options.output.read_text().splitlines()]
-        done = {tuple(row[k] for k in ("table", "kind", "size", "model", "seed")) for row in rows}
-    first, last = map(int, options.seeds.split("-"))
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    tasks = [
-        (name, kind, size, model, seed)
-        for seed in range(first, last + 1)
-        for name in TABLES
-        for kind in KINDS
-        for size in SIZES
-        for model in MODELS
-    ]
-    jobs = (delayed(try_one)(*task) for task in tasks if task not in done)
-    with options.output.open("a") as file:
-        for row in Parallel(options.jobs, return_as="generator_unordered")(jobs):
-            if row is not None:
-                file.write(json.dumps(row) + "\n")
-                file.flush()
-
-
-def chosen(row: dict[str, Any], rule: str) -> float:
+def chosen(row: Row, rule: str) -> float:
     """Test AUC of what a rule chooses; of equals the strongest penalty."""
     ranks = [rankdata(row[name], method="min") for name in RULES[rule]]
     return float(row["test_auc"][int(np.argmin(np.sum(ranks, axis=0)))])
 
 
-def show(options: argparse.Namespace) -> None:
-    rows = [json.loads(line) for line in options.rows.read_text().splitlines()]
+def page(rows: list[Row]) -> list[str]:
     groups = {"all": rows}
     for key in ("model", "kind"):
         for value in dict.fromkeys(row[key] for row in rows):
@@ -134,45 +95,42 @@ def show(options: argparse.Namespace) -> None:
         for row in rows
         if max(row["test_auc"]) > 0.65 and (row["kind"] != "shuffled" or row["size"] <= 8)
     ]
-    lines = [
-        "# Choosing a penalty without labels",
-        "",
-        *dict.fromkeys(f"`{row['command']}`: {row['made']}" for row in rows),
-        "",
-        "Mean regret in test AUC, and behind it the paired difference to the choice by G alone,",
-        "with its standard error over sets.",
-        "",
-        "| sets | number | " + " | ".join(RULES) + " |",
-        "| --- " * (2 + len(RULES)) + "|",
-    ]
+    lines = []
     for name, group in groups.items():
+        best = np.array([max(row["test_auc"]) for row in group])
+        by_counts = np.array([chosen(row, "counts (G)") for row in group])
         cells = []
         for rule in RULES:
             auc = np.array([chosen(row, rule) for row in group])
-            best = np.array([max(row["test_auc"]) for row in group])
-            gain = auc - np.array([chosen(row, "counts (G)") for row in group])
-            error = gain.std(ddof=1) / np.sqrt(len(gain))
-            cells.append(f"{(auc - best).mean():.4f} ({gain.mean():+.4f} ± {error:.4f})")
-        lines.append(f"| {name} | {len(group)} | " + " | ".join(cells) + " |")
-    options.output.write_text("\n".join(lines) + "\n")
-    print("\n".join(lines))
+            gain = auc - by_counts
+            cells.append(
+                f"{(auc - best).mean():.4f} ({gain.mean():+.4f} ± {standard_error(gain):.4f})"
+            )
+        lines.append([name, str(len(group)), *cells])
+    return [
+        "Mean regret in test AUC, and behind it the paired difference to the choice by G alone,",
+        "with its standard error over sets.",
+        "",
+        *table(["sets", "number", *RULES], lines),
+    ]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    commands = parser.add_subparsers(required=True)
-    runner = commands.add_parser("run")
-    runner.add_argument("--seeds", default="100-101")
-    runner.add_argument("--jobs", type=int, default=1)
-    runner.add_argument("-o", "--output", type=Path, required=True)
-    runner.set_defaults(call=run)
-    shower = commands.add_parser("show")
-    shower.add_argument("rows", type=Path)
-    shower.add_argument("-o", "--output", type=Path, required=True)
-    shower.set_defaults(call=show)
-    options = parser.parse_args()
-    options.call(options)
-
+KEYS = ("table", "kind", "size", "model", "seed")
+STUDY = Study(
+    name="selection",
+    title="Choosing a penalty without labels",
+    keys=KEYS,
+    tasks=lambda options: [
+        dict(zip(KEYS, (*task, seed), strict=True))
+        for seed in seeds_of(options.seeds)
+        for task in product(TABLES, KINDS, SIZES, MODELS)
+    ],
+    measure=try_one,
+    page=page,
+    options={
+        "--seeds": {"default": "100-101", "help": "first and last"},
+    },
+)
 
 if __name__ == "__main__":
-    main()
+    STUDY.main()

@@ -1,29 +1,15 @@
 """The simulated tree of sums against its formula, and against following every message by hand."""
 
-import importlib.util
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-PATH = Path(__file__).parent.parent / "benchmarks" / "aggregation_tree.py"
-
-
-@pytest.fixture(scope="module")
-def tree():
-    spec = importlib.util.spec_from_file_location("aggregation_tree", PATH)
-    module = importlib.util.module_from_spec(spec)
-    # dataclasses look their module up
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules[spec.name]
+import aggregation_tree as tree
 
 
 @pytest.fixture
-def cluster(tree):
+def cluster():
     # messages that take about as long as the work does, so that an error in them shows
     return tree.Cluster(
         n_rows=1e4, row_seconds=1e-6, sum_bytes=2e5, coefficient_bytes=1e5, straggling=0.0
@@ -52,7 +38,7 @@ def pass_by_hand(cluster, work, fan_in):
 
 @pytest.mark.parametrize("n_machines", [1, 2, 7, 8, 50])
 @pytest.mark.parametrize("fan_in", [2, 3, 8])
-def test_simulation_follows_every_message(tree, cluster, n_machines, fan_in):
+def test_simulation_follows_every_message(cluster, n_machines, fan_in):
     uneven = replace(cluster, straggling=0.5)
     work = tree.draw_work(uneven, n_machines, 3, np.random.default_rng(0))
     expected = [pass_by_hand(uneven, row, fan_in) for row in work]
@@ -61,7 +47,7 @@ def test_simulation_follows_every_message(tree, cluster, n_machines, fan_in):
 
 @pytest.mark.parametrize("sum_bytes", [1e3, 1e5, 1e6])
 @pytest.mark.parametrize(("fan_in", "height"), [(2, 10), (8, 3), (32, 2)])
-def test_formula_is_exact_for_full_trees(tree, cluster, sum_bytes, fan_in, height):
+def test_formula_is_exact_for_full_trees(cluster, sum_bytes, fan_in, height):
     cluster = replace(cluster, sum_bytes=sum_bytes)
     work = tree.draw_work(cluster, fan_in**height, 1, np.random.default_rng(0))
     expected = tree.closed_form(cluster, fan_in**height, fan_in)
@@ -69,7 +55,7 @@ def test_formula_is_exact_for_full_trees(tree, cluster, sum_bytes, fan_in, heigh
 
 
 @pytest.mark.parametrize("n_columns", [1, 66])
-def test_formula_holds_for_the_published_table(tree, n_columns):
+def test_formula_holds_for_the_published_table(n_columns):
     cluster = tree.internet_scale(n_columns)
     for n_machines in tree.MACHINES:
         work = tree.draw_work(cluster, n_machines, 1, np.random.default_rng(0))
@@ -78,7 +64,7 @@ def test_formula_holds_for_the_published_table(tree, n_columns):
             np.testing.assert_allclose(tree.simulate(cluster, work, fan_in), expected, rtol=0.03)
 
 
-def test_slowest_machine_is_the_expected_one(tree, cluster):
+def test_slowest_machine_is_the_expected_one(cluster):
     slow = replace(cluster, straggling=0.3)
     work = tree.draw_work(slow, 500, 4_000, np.random.default_rng(0))
     np.testing.assert_allclose(work.mean(), slow.work(500), rtol=0.01)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from joblib import parallel_config
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import roc_auc_score
 from sklearn.metrics.pairwise import rbf_kernel
@@ -192,12 +193,13 @@ class TestSameInputSameModel:
 
     def test_generators_and_threads(self):
         generators = (np.random.RandomState(5) for _ in range(2))
-        one, other = (
-            AlternatingSVMClassifierCV(
-                [0.1, 1], [1, 10], gammas=[0.1, 1], cv=3, random_state=g, n_jobs=n
-            ).fit(DATA.X, DATA.y)
-            for g, n in zip(generators, (1, 2), strict=True)
-        )
+        with parallel_config("threading"):
+            one, other = (
+                AlternatingSVMClassifierCV(
+                    [0.1, 1], [1, 10], gammas=[0.1, 1], cv=3, random_state=g, n_jobs=n
+                ).fit(DATA.X, DATA.y)
+                for g, n in zip(generators, (1, 2), strict=True)
+            )
         np.testing.assert_array_equal(one.bag_errors_, other.bag_errors_)
         np.testing.assert_array_equal(
             one.decision_function(DATA.X), other.decision_function(DATA.X)

@@ -1,14 +1,8 @@
 """A quick form of the study of how often bounds hold; the whole of it is in results/bounds."""
 
-import importlib.util
-from pathlib import Path
-
 import pytest
 
-PATH = Path(__file__).parents[2] / "benchmarks" / "bounds.py"
-SPEC = importlib.util.spec_from_file_location(PATH.stem, PATH)
-study = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(study)
+import bounds as study
 
 
 @pytest.mark.parametrize("name", study.STUDIES)

@@ -15,10 +15,10 @@ from unbag.tabular.persistence import load_model, save_model
 from unbag.tabular.schema import make_schema
 
 
-def test_streaming_equals_memory(run, folder, frames, tmp_path):
+def test_streaming_equals_memory(call, folder, frames, tmp_path):
     scores = tmp_path / "scores.parquet"
     arguments = ["predict", folder / "model.unbag", folder / "visits.csv.gz", "-o", scores]
-    result = run(*arguments, "--keep", "id", "--chunk-rows", "7")
+    result = call(*arguments, "--keep", "id", "--chunk-rows", "37")
     assert (result.returncode, result.stdout) == (0, ""), result.stderr
     assert "600 rows written" in result.stderr
     found, visits = read_table(scores), frames[0]
@@ -112,7 +112,7 @@ def test_more_than_two_classes(call, tmp_path):
     results.to_csv(tmp_path / "r.csv", index=False)
     known = ["--bag", "ward", "--positives", "left,centre,right"]
     tables, model = [tmp_path / "p.csv", tmp_path / "r.csv"], tmp_path / "m.unbag"
-    result = call("fit", *tables, *known, "-q", "--model", "linear", "-o", model)
+    result = call("fit", *tables, *known, "-q", "--model", "linear", "--folds", 2, "-o", model)
     assert result.returncode == 0, result.stderr
     assert "recall of centre" in result.stdout
     result = call("predict", model, tables[0], "-o", tmp_path / "s.csv", "-q")
@@ -151,7 +151,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 @pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss has other units elsewhere")
 def test_memory_does_not_grow_with_the_rows(folder, frames, tmp_path):
     peaks = []
-    for copies in (20, 500):
+    for copies in (20, 300):
         new = tmp_path / f"{copies}.parquet"
         pd.concat([frames[0]] * copies).to_parquet(new, row_group_size=10_000)
         call = [
@@ -164,5 +164,5 @@ def test_memory_does_not_grow_with_the_rows(folder, frames, tmp_path):
             tmp_path / "s.arrow",
         ]
         peaks.append(float(subprocess.run(call, check=True, capture_output=True).stdout))
-    # 288,000 more rows would be some 80 MB as frames, features and scores
-    assert peaks[1] - peaks[0] < 25
+    # 168,000 more rows would be some 45 MB as frames, features and scores
+    assert peaks[1] - peaks[0] < 20

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from joblib import parallel_config
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.pipeline import make_pipeline
@@ -101,7 +102,8 @@ def test_folds_whose_models_differ_by_a_shift_do_not_spoil_the_curve():
 
 def test_several_jobs_change_nothing():
     one = cross_val_evaluate(LinearMCMClassifier(), DATA.X, DATA.y)
-    two = cross_val_evaluate(LinearMCMClassifier(), DATA.X, DATA.y, n_jobs=2)
+    with parallel_config("threading"):
+        two = cross_val_evaluate(LinearMCMClassifier(), DATA.X, DATA.y, n_jobs=2)
     np.testing.assert_array_equal(one.scores, two.scores)
 
 

@@ -75,7 +75,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say(method, bag_model):
     hits, errors, values = [], [], []
     for seed in range(150):
         data = make_gaussian_bags(
-            n_bags=30, bag_size=40, n_features=1, separation=2.0, random_state=seed
+            n_bags=30, bag_size=16, n_features=1, separation=2.0, random_state=seed
         )
         found = estimate(
             "roc_auc",
@@ -169,10 +169,10 @@ def test_noise_that_is_told_neither_biases_nor_is_forgotten_in_the_interval():
     hits = []
     for seed in range(60):
         data = make_gaussian_bags(
-            n_bags=80, bag_size=60, proportions=(0.2, 0.7), n_features=1, random_state=seed
+            n_bags=80, bag_size=30, proportions=(0.2, 0.7), n_features=1, random_state=seed
         )
         # another seed, or the noise would go along with the proportions
-        told = add_count_noise(data.y, 3.0, random_state=1000 + seed)
+        told = add_count_noise(data.y, 1.5, random_state=1000 + seed)
         untold = bag_target(told["bag"], np.clip(told["proportion"], 0, 1))
         found = {
             name: estimate("roc_auc", y, data.X[:, 0], method="analytic")

@@ -17,10 +17,10 @@ BINARY = make_gaussian_bags(n_bags=24, bag_size=15, n_features=3, random_state=0
 class TestEveryBagGoal:
     def test_three_classes(self, estimator):
         data = make_gaussian_bags(
-            n_bags=60, bag_size=15, n_classes=3, separation=4.0, random_state=0
+            n_bags=30, bag_size=8, n_classes=3, separation=4.0, random_state=0
         )
         model = estimator().fit(data.X, data.y)
-        assert model.decision_function(data.X).shape == (900, 3)
+        assert model.decision_function(data.X).shape == (240, 3)
         assert (model.predict(data.X) == data.labels).mean() > 0.9
         np.testing.assert_allclose(model.predict_proba(data.X).sum(axis=1), 1)
 

@@ -52,7 +52,7 @@ def test_linear_search_in_torch_equals_numpy(n_classes, dtype):
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_a_default_fit_in_single_precision_gives_the_scores_of_double(n_classes, size):
     data = make_gaussian_bags(
-        n_bags=40, bag_size=size, n_features=4, n_classes=n_classes, random_state=1
+        n_bags=20, bag_size=size, n_features=4, n_classes=n_classes, random_state=1
     )
     double = LinearMCMClassifierCV().fit(data.X, data.y)
     single = LinearMCMClassifierCV(device="cpu").fit(data.X.astype(np.float32), data.y)

@@ -1,42 +1,25 @@
 """What docs/likelihood.md says of variances, of the saddle point's error and of bag effects."""
 
-import importlib.util
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import bag_effect
+import efficiency
+from unbag.paper.rows import read_rows
+
 ROOT = Path(__file__).parents[2]
 
 
-def load(name):
-    path = ROOT / "benchmarks" / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def rows_of(study):
-    text = (ROOT / "results" / study / "rows.jsonl").read_text()
-    return [json.loads(line) for line in text.splitlines()]
-
-
-@pytest.fixture(scope="module")
-def efficiency():
-    return load("efficiency")
-
-
-@pytest.fixture(scope="module")
-def bag_effect():
-    return load("bag_effect")
+    return read_rows(ROOT / "results" / study / "rows.jsonl")
 
 
 # --- variances ----------------------------------------------------------------------------------
 
 
-def test_formulas_are_those_of_the_rows(efficiency):
+def test_formulas_are_those_of_the_rows():
     for row in rows_of("efficiency"):
         shares = efficiency.SHARES[row["shares"]]
         found = efficiency.variances(shares, row["size"], row["separation"])
@@ -59,7 +42,7 @@ def test_formulas_agree_with_fits():
         assert (np.abs(np.log(values)) < 0.45).all(), name
 
 
-def test_likelihood_of_counts_is_never_behind(efficiency):
+def test_likelihood_of_counts_is_never_behind():
     for separation in (0.5, 1.0, 2.0):
         for shares in efficiency.SHARES.values():
             found = efficiency.variances(shares, 128, separation)
@@ -67,14 +50,14 @@ def test_likelihood_of_counts_is_never_behind(efficiency):
             assert found["F"] < found["R"]
 
 
-def test_pure_bags_are_labels(efficiency):
+def test_pure_bags_are_labels():
     """And G, F and R of them have the variance of slopes by labels."""
     found = efficiency.variances(np.array([0.0, 1.0]), 50, 1.0)
     for name in ("G", "F", "R"):
         assert found[name] == pytest.approx(found["labels"], rel=1e-6)
 
 
-def test_figures_of_the_page(efficiency):
+def test_figures_of_the_page():
     """Shares uniform on [0, ½] in bags of 128, D = 15."""
     page = (ROOT / "docs" / "likelihood.md").read_text()
     shares = efficiency.SHARES["uniform on [0, ½]"]
@@ -136,7 +119,7 @@ def test_error_of_the_saddle_point_falls_as_stated(n):
 # --- bag effects --------------------------------------------------------------------------------
 
 
-def test_curvature_promises_too_much_where_bags_have_effects(bag_effect):
+def test_curvature_promises_too_much_where_bags_have_effects():
     rng = np.random.default_rng(0)
     for sizes in bag_effect.SIZES.values():
         x, _, bag = bag_effect.draw(rng, sizes, 0.5)
@@ -146,7 +129,7 @@ def test_curvature_promises_too_much_where_bags_have_effects(bag_effect):
         assert some["believed"] < 0.7 * some["true"]
 
 
-def test_more_rows_in_the_same_bags_do_not_help(bag_effect):
+def test_more_rows_in_the_same_bags_do_not_help():
     rng = np.random.default_rng(1)
     found = {}
     for size in (16, 64, 1024):

@@ -9,7 +9,7 @@ from joblib import parallel_config
 
 from distributed import Client, LocalCluster
 from unbag.paper import METHODS, Setting, Task, make_tasks, read_rows, run_tasks
-from unbag.paper.runner import pack_rows, pending, run_task
+from unbag.paper.runner import pending, run_task
 
 SMALL = Setting("magic", (0.0, 0.5), 32, table=2)
 
@@ -60,7 +60,7 @@ def test_a_second_run_has_nothing_to_do_and_a_broken_one_goes_on(tmp_path):
     rows = read_rows(tmp_path)
     assert first in rows
     assert len(rows) == 4
-    assert not list(tmp_path.glob("**/*.part"))
+    assert [path.name for path in tmp_path.iterdir()] == ["rows.jsonl"]
 
 
 def test_two_runs_on_one_folder_do_not_spoil_each_other(tmp_path):
@@ -82,29 +82,12 @@ def test_the_same_task_gives_the_same_figures():
     assert one["chosen"] == other["chosen"]
 
 
-def test_a_damaged_row_is_named(tmp_path):
-    (tmp_path / "rows").mkdir()
-    (tmp_path / "rows" / "x.json").write_text('{"auc": ')
-    with pytest.raises(ValueError, match=r"x\.json is damaged; delete it"):
-        read_rows(tmp_path)
-
-
-def test_packed_rows_count_as_done(tmp_path):
-    tasks = small_tasks(methods=["soft-label"])
-    rows = list(run_tasks(tasks, tmp_path))
-    pack_rows(tmp_path)
-    for path in (tmp_path / "rows").iterdir():
-        path.unlink()
-    assert pending(tasks, tmp_path) == []
-    assert read_rows(tmp_path) == sorted(rows, key=lambda row: row["task"])
-    assert len((tmp_path / "rows.jsonl").read_text().splitlines()) == 2
-
-
 def test_rows_are_plain_json(tmp_path):
     list(run_tasks(small_tasks(methods=["soft-label"], trials=1), tmp_path))
-    (path,) = (tmp_path / "rows").iterdir()
-    assert path.name == "table2_magic_0-0.5_32_soft-label_0.json"
-    assert json.loads(path.read_text())["n_bags"] == 12
+    (line,) = (tmp_path / "rows.jsonl").read_text().splitlines()
+    row = json.loads(line)
+    assert row["task"] == "table2_magic_0-0.5_32_soft-label_0"
+    assert row["n_bags"] == 12
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
     need("pandas", "matplotlib", extra="demo")
     from tqdm import tqdm
 
-    from unbag.paper.runner import make_tasks, pack_rows, pending, read_rows, run_tasks
+    from unbag.paper.runner import make_tasks, pending, read_rows, run_tasks
     from unbag.paper.tables import comparisons, draw_figure, markdown_tables, rows_as_csv
 
     quick = options.quick
@@ -72,7 +72,6 @@ def run(options: argparse.Namespace) -> int:
     runs = run_tasks(left, options.output, options.jobs, options.device)
     for row in tqdm(runs, total=len(left), unit="trial", smoothing=0.1, disable=not left):
         tqdm.write(f"{row['dataset']} {row['method']}: AUC {row['auc']:.4f}", file=sys.stderr)
-    pack_rows(options.output)
     rows = read_rows(options.output)
     if not rows:
         raise ValueError(f"{options.output} holds no finished trial")

@@ -27,7 +27,7 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
+from scipy.special import expit, logsumexp
 
 from unbag.bags.bags import Bags
 from unbag.diagnostics.bag_effects import BagEffect, estimate_bag_effect
@@ -131,7 +131,7 @@ def _two_class_offset(scores: Floats, share: float) -> Floats:
     low, high = -reach, reach
     for _ in range(_STEPS):
         middle = (low + high) / 2
-        mean = _chances(scores[None] + middle)[1].mean()
+        mean = expit(scores + middle).mean()
         low, high = (middle, high) if mean < share else (low, middle)
     return np.array([(low + high) / 2])
 

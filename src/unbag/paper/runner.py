@@ -1,31 +1,26 @@
 """Run trials, each finished one written at once.
 
-A folder of results holds one small JSON file per trial under ``rows/``, named by what was run and
-written in one move. So a run that was killed goes on where it was, and two runs on the same
-folder do not spoil each other. `pack_rows` gathers them in ``rows.jsonl``, one line each, which
-counts just the same and is what one keeps or shares.
+A folder of results holds a line for every trial in ``rows.jsonl``. So a run that was killed goes on
+where it was, and two runs on the same folder do not spoil each other.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any
 
-from joblib import Parallel, delayed, parallel_config
+from joblib import parallel_config
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 from threadpoolctl import threadpool_limits
 
 from unbag._provenance import provenance
+from unbag.paper import rows as kept
 from unbag.paper.methods import METHODS
+from unbag.paper.rows import Row, run_and_keep
 from unbag.paper.trials import Sampling, Setting, make_trial
-
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -113,19 +108,15 @@ def run_tasks(
 ) -> Iterator[Row]:
     """Run what the folder does not hold yet, and yield each row when it is written.
 
-    Trials go through joblib, so that ``joblib.parallel_config(backend="dask")`` sends them to a
-    cluster; rows are written here, by the process that started them. Methods that can compute on
-    a device of torch do so on ``device``.
+    Methods that can compute on a device of torch do so on ``device``.
     """
-    rows = folder / "rows"
-    rows.mkdir(parents=True, exist_ok=True)
-    left = pending(tasks, folder)
-    finished = Parallel(n_jobs=jobs, return_as="generator_unordered")(
-        delayed(run_task)(task, device) for task in left
-    )
-    for row in finished:
-        _write(rows / f"{row['task']}.json", json.dumps(row, ensure_ascii=False) + "\n")
-        yield row
+    left = [{"task": task, "device": device} for task in pending(tasks, folder)]
+    for rows in run_and_keep(_rows_of, left, folder / "rows.jsonl", jobs):
+        yield from rows
+
+
+def _rows_of(task: Task, device: str | None) -> list[Row]:
+    return [run_task(task, device)]
 
 
 def pending(tasks: Iterable[Task], folder: Path) -> list[Task]:
@@ -136,28 +127,5 @@ def pending(tasks: Iterable[Task], folder: Path) -> list[Task]:
 
 def read_rows(folder: Path) -> list[Row]:
     """Read all finished trials of a folder, in the order of their names."""
-    packed = folder / "rows.jsonl"
-    lines = packed.read_text(encoding="utf-8").splitlines() if packed.exists() else []
-    texts = [(packed, line) for line in lines]
-    texts += [(p, p.read_text(encoding="utf-8")) for p in (folder / "rows").glob("*.json")]
-    found = {}
-    for path, text in texts:
-        try:
-            row = json.loads(text)
-            found[row["task"]] = row
-        except (ValueError, KeyError, TypeError):
-            raise ValueError(f"{path} is damaged; delete it, and it is run again.") from None
+    found = {row["task"]: row for row in kept.read_rows(folder / "rows.jsonl")}
     return [found[name] for name in sorted(found)]
-
-
-def pack_rows(folder: Path) -> None:
-    """Gather all finished trials in one file."""
-    lines = [json.dumps(row, ensure_ascii=False) for row in read_rows(folder)]
-    _write(folder / "rows.jsonl", "".join(line + "\n" for line in lines))
-
-
-def _write(path: Path, text: str) -> None:
-    """Write in one move: whoever looks sees the old file or all of the new one."""
-    part = path.with_suffix(f".{os.getpid()}.part")
-    part.write_text(text, encoding="utf-8")
-    part.replace(path)

@@ -13,7 +13,7 @@ method         for                         answer                           cost
 =============  ==========================  ===============================  ====================
 `extremes`     bags of equal size          exact (the paper's proposition)  L log L
 `matching`     up to a few thousand bags   exact                            about L³, memory L²
-`exchange`     any number of bags          nearly exact: within 0.2% of     L log L
+`exchange`     any number of bags          nearly exact: within 0.3% of     L log L
                                            the optimum wherever
                                            ``benchmarks/pairing.py`` can
                                            tell, mostly within 0.03%

@@ -1,0 +1,144 @@
+"""What all studies share: tasks that are run once, rows that are kept, a page made of them.
+
+`benchmarks/NAME.py` declares a `Study` of the same name and ends with ``STUDY.main()``:
+
+    python benchmarks/NAME.py run [options]     # what results/NAME/rows.jsonl lacks, added to it
+    python benchmarks/NAME.py show              # results/NAME.md, from these rows alone
+
+A row carries the command, the machine and the versions it was made with. Conclusions that are drawn
+by hand stand in results/NAME/notes.md and go on top of the page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from unbag._provenance import provenance_line
+from unbag.paper.rows import Row, read_rows, run_and_keep
+
+RESULTS = Path(__file__).parents[1] / "results"
+Task = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Study:
+    """Tasks, how to measure one, and the page that shows the rows.
+
+    Attributes
+    ----------
+    name : str
+        That of the script, of the folder of rows and of the page.
+    title : str
+        Heading of the page.
+    keys : sequence of str
+        Arguments of ``measure`` that tell tasks apart; they stand in every row.
+    tasks : callable
+        Options -> keyword arguments of ``measure``, one mapping for each task.
+    measure : callable
+        Gives a row, or a list of rows.
+    page : callable
+        Rows -> lines of Markdown, below the heading.
+    options : dict
+        What `run` takes, as arguments of ``add_argument``.
+    figure : callable, optional
+        Draws the rows to a path, results/NAME.png.
+    """
+
+    name: str
+    title: str
+    keys: Sequence[str]
+    tasks: Callable[[argparse.Namespace], Iterable[Task]]
+    measure: Callable[..., Row | list[Row]]
+    page: Callable[[list[Row]], list[str]]
+    options: dict[str, dict[str, Any]] = field(default_factory=dict)
+    figure: Callable[[list[Row], Path], None] | None = None
+
+    @property
+    def folder(self) -> Path:
+        """Where rows and notes are."""
+        return RESULTS / self.name
+
+    def run(self, options: argparse.Namespace) -> None:
+        """Measure what is missing; every row is on disk before the next one is begun."""
+        kept = {self._identity(row) for row in read_rows(options.output)}
+        left = [task for task in self.tasks(options) if self._identity(task) not in kept]
+        command = shlex.join(["python", *sys.argv])
+        calls = [{"study": self, "task": task, "command": command} for task in left]
+        for number, found in enumerate(
+            run_and_keep(measure_task, calls, options.output, options.jobs), start=1
+        ):
+            name = ", ".join(str(found[0][key]) for key in self.keys) if found else "nothing"
+            print(f"{number} of {len(left)}: {name}", file=sys.stderr, flush=True)
+
+    def show(self) -> None:
+        """Write the page, and the picture if there is one."""
+        rows = read_rows(self.folder / "rows.jsonl")
+        page = self.render(rows)
+        (RESULTS / f"{self.name}.md").write_text(page, encoding="utf-8")
+        if self.figure is not None:
+            self.figure(rows, RESULTS / f"{self.name}.png")
+        print(page)
+
+    def render(self, rows: list[Row]) -> str:
+        """Heading, where the rows come from, notes, and what the study makes of the rows."""
+        origin = dict.fromkeys(f"`{row['command']}`: {row['made']}" for row in rows)
+        notes = self.folder / "notes.md"
+        above = [notes.read_text(encoding="utf-8")] if notes.exists() else []
+        lines = [f"# {self.title}", "", *origin, "", *above, *self.page(rows)]
+        return "\n".join(lines).rstrip("\n") + "\n"
+
+    def main(self) -> None:
+        """Run or show, as the command line says."""
+        parser = argparse.ArgumentParser(description=self.title)
+        commands = parser.add_subparsers(required=True, dest="do")
+        run = commands.add_parser("run", help="measure what is not among the rows, and add it")
+        for name, settings in self.options.items():
+            run.add_argument(name, **settings)
+        run.add_argument("--jobs", type=int, default=1, help="tasks at the same time")
+        rows = self.folder / "rows.jsonl"
+        run.add_argument("-o", "--output", type=Path, default=rows, help="file of rows")
+        commands.add_parser("show", help="make the page from the rows")
+        options = parser.parse_args()
+        if options.do == "run":
+            self.run(options)
+        else:
+            self.show()
+
+    def _identity(self, values: Mapping[str, Any]) -> str:
+        return json.dumps([values[key] for key in self.keys])
+
+
+def measure_task(study: Study, task: Task, command: str) -> list[Row]:
+    """Rows of a task, with what tells it apart and where they come from."""
+    found = study.measure(**task)
+    rows = [found] if isinstance(found, dict) else found
+    own = {key: task[key] for key in study.keys}
+    return [{**own, **row, "command": command, "made": provenance_line()} for row in rows]
+
+
+def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
+    """Lines of a table in Markdown."""
+    header = list(header)
+    lines = [header, ["---"] * len(header), *rows]
+    return ["| " + " | ".join(line) + " |" for line in lines]
+
+
+def seeds_of(text: str) -> range:
+    """Seeds from the first to the last, written like 100-104."""
+    first, last = map(int, text.split("-"))
+    return range(first, last + 1)
+
+
+def standard_error(values: Any) -> float:
+    """Standard error of a mean; not a number for a single value."""
+    values = np.asarray(values)
+    return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")

@@ -1,0 +1,85 @@
+"""No package of ours uses what another one keeps to itself."""
+
+import ast
+import re
+from collections import defaultdict
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[1] / "src" / "unbag"
+# Serve all packages, though their names are private to users.
+SHARED = {"_arrays", "_text", "_progress", "_provenance"}
+PRIVATE = re.compile(r"_[a-z]\w*|_[A-Z]\w*")
+# What Python and scikit-learn define with such names.
+NOT_OURS = {"_replace", "_asdict", "_fields", "_make", "_safe_indexing", "_estimator_type"}
+
+# Distributed training still reaches into the local models. Only ever make this list shorter.
+KNOWN = {
+    ("distributed.classifier", "_check_X"),
+    ("distributed.classifier", "_loss"),
+    ("distributed.classifier", "_training"),
+    ("distributed.training", "_free_intercept"),
+    ("distributed.training", "_loss"),
+    ("distributed.training", "_offsets"),
+    ("distributed.training", "_shares"),
+    ("distributed.training", "_takes_bag_effect"),
+    ("distributed.training", "_takes_looks"),
+    ("distributed.training", "_wants_bag_effect"),
+    ("distributed.training", "_wants_looks"),
+}
+
+
+def package_of(path):
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def modules():
+    for path in sorted(SOURCE.rglob("*.py")):
+        name = ".".join(path.relative_to(SOURCE).with_suffix("").parts)
+        yield name, package_of(path), ast.parse(path.read_text(encoding="utf-8"))
+
+
+def defined(tree):
+    """Private names that a module gives to functions, classes, variables and attributes."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names = [node.name]
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            names = [node.attr]
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names = [node.id]
+        else:
+            continue
+        yield from (name for name in names if PRIVATE.fullmatch(name))
+
+
+def used(tree):
+    """Private names that a module imports from us, or reads as attributes."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("unbag"):
+            yield from (alias.name for alias in node.names if PRIVATE.fullmatch(alias.name))
+            parts = node.module.split(".")[1:]
+            yield from (part for part in parts if PRIVATE.fullmatch(part))
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+            yield from [node.attr] if PRIVATE.fullmatch(node.attr) else []
+
+
+def test_no_private_name_is_used_across_packages():
+    """A private name that only other packages define is theirs, whoever's object it is read of."""
+    homes = defaultdict(set)
+    for _, package, tree in modules():
+        for name in defined(tree):
+            homes[name].add(package)
+    found = {
+        (module, name)
+        for module, package, tree in modules()
+        for name in used(tree)
+        if name not in NOT_OURS | SHARED and homes[name] and package not in homes[name]
+    }
+    assert sorted(found) == sorted(KNOWN)
+
+
+def test_shared_modules_need_nothing_of_ours():
+    for module, package, tree in modules():
+        if package in SHARED:
+            nodes = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+            assert not [n.module for n in nodes if (n.module or "").startswith("unbag")], module

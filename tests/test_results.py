@@ -1,0 +1,110 @@
+"""Every page of results is made of its rows, and says what they say."""
+
+import importlib
+import json
+from pathlib import Path
+
+import pytest
+
+from study import RESULTS, Study, table
+from unbag.paper.rows import read_rows
+from unbag.paper.runner import read_rows as read_trials
+from unbag.paper.tables import comparisons, markdown_tables
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted(path.stem for path in RESULTS.glob("*.md"))
+
+
+def study_of(name):
+    return importlib.import_module(name).STUDY
+
+
+def test_every_study_has_rows_and_a_page():
+    folders = {path.parent.name for path in RESULTS.glob("*/rows.jsonl")}
+    assert folders - {"reproduce"} == set(PAGES)
+    files = {path.name for path in RESULTS.glob("*/*") if path.parent.name != "reproduce"}
+    assert files == {"rows.jsonl", "notes.md"}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_pages_are_made_of_their_rows(name):
+    study = study_of(name)
+    rows = read_rows(study.folder / "rows.jsonl")
+    assert study.name == name
+    assert (RESULTS / f"{name}.md").read_text(encoding="utf-8") == study.render(rows)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_rows_say_what_they_are_and_where_they_come_from(name):
+    study = study_of(name)
+    for row in read_rows(study.folder / "rows.jsonl"):
+        assert {*study.keys, "command", "made"} <= set(row)
+        assert row["command"].startswith("python benchmarks/")
+        assert "machine " in row["made"]
+        assert "numpy " in row["made"]
+
+
+def test_tables_of_the_reproduction_are_made_of_its_rows():
+    rows = read_trials(RESULTS / "reproduce")
+    text = "\n".join([markdown_tables(rows), *(f"- {s}" for s in comparisons(rows)), ""])
+    assert (RESULTS / "reproduce" / "tables.md").read_text(encoding="utf-8") == text
+
+
+def test_pictures_belong_to_pages():
+    for path in RESULTS.glob("*.png"):
+        assert f"({path.name})" in (RESULTS / f"{path.stem}.md").read_text(encoding="utf-8")
+
+
+# --- the machinery ------------------------------------------------------------------------------
+
+
+def square(number, power):
+    return {"value": number**power}
+
+
+def page(rows):
+    return table(["number", "value"], [[str(r["number"]), str(r["value"])] for r in rows])
+
+
+SQUARES = Study(
+    name="squares",
+    title="Squares",
+    keys=["number"],
+    tasks=lambda options: [{"number": n, "power": 2} for n in range(options.up_to)],
+    measure=square,
+    page=page,
+    options={"--up-to": {"type": int, "default": 2}},
+)
+
+
+def run(monkeypatch, *arguments):
+    monkeypatch.setattr("sys.argv", ["benchmarks/squares.py", *arguments])
+    SQUARES.main()
+
+
+def test_a_run_goes_on_where_it_was(monkeypatch, tmp_path, capsys):
+    path = tmp_path / "rows.jsonl"
+    run(monkeypatch, "run", "-o", str(path))
+    first = path.read_text()
+    run(monkeypatch, "run", "--up-to", "4", "-o", str(path))
+    assert path.read_text().startswith(first)
+    rows = read_rows(path)
+    assert [(row["number"], row["value"]) for row in rows] == [(0, 0), (1, 1), (2, 4), (3, 9)]
+    assert rows[3]["command"] == f"python benchmarks/squares.py run --up-to 4 -o {path}"
+    run(monkeypatch, "run", "--up-to", "4", "-o", str(path))
+    assert read_rows(path) == rows
+    assert capsys.readouterr().err.splitlines()[-1] == "2 of 2: 3"
+
+
+def test_a_page_has_origin_notes_and_tables(monkeypatch, tmp_path):
+    monkeypatch.setattr("study.RESULTS", tmp_path)
+    (tmp_path / "squares").mkdir()
+    (tmp_path / "squares" / "notes.md").write_text("They grow.\n")
+    run(monkeypatch, "run")
+    run(monkeypatch, "show")
+    (made,) = {row["made"] for row in read_rows(tmp_path / "squares" / "rows.jsonl")}
+    assert (tmp_path / "squares.md").read_text() == (
+        f"# Squares\n\n`python benchmarks/squares.py run`: {made}\n\nThey grow.\n\n"
+        "| number | value |\n| --- | --- |\n| 0 | 0 |\n| 1 | 1 |\n"
+    )
+    assert json.loads((tmp_path / "squares" / "rows.jsonl").read_text().splitlines()[0])
