@@ -13,7 +13,6 @@ import time
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,23 +45,6 @@ MEASURES = ("f1", "accuracy", "auc")
 COLLAPSED = 0.1
 # Groups in which rows depend on their bag through their class only, as the corrected risk assumes.
 HOLDS = ("Adult, naive", "Adult, simple", "tables, low", "tables, shuffled")
-
-
-class ChosenByBentRisk:
-    """Chooses the penalty by the non-negative risk, whatever the model is trained on."""
-
-    def _criterion(self, problems: Any, bags: Any, like: Any) -> Any:
-        bent = copy(self)
-        bent.correction = "nonnegative"
-        return super(ChosenByBentRisk, bent)._criterion(problems, bags, like)
-
-
-class ChosenLinear(ChosenByBentRisk, LinearMCMClassifierCV):
-    """Linear model trained on one risk and chosen by the other."""
-
-
-class ChosenKernel(ChosenByBentRisk, KernelMCMClassifierCV):
-    """Kernel model trained on one risk and chosen by the other."""
 
 
 @dataclass(frozen=True)
@@ -143,12 +125,10 @@ def make_model(model: str, correction: str, training: str, prior: str) -> Any:
         "correction": "none" if correction == "chosen" else correction,
     }
     if model == "linear":
-        made = ChosenLinear if correction == "chosen" else LinearMCMClassifierCV
-        return made(**options)
+        return LinearMCMClassifierCV(**options)
     if model == "exact":
         return KernelMCMClassifierCV(approximation=None, **options)
-    made = ChosenKernel if correction == "chosen" else KernelMCMClassifierCV
-    return made(approximation="nystroem", n_components=300, **options)
+    return KernelMCMClassifierCV(approximation="nystroem", n_components=300, **options)
 
 
 def try_all(set: str, model: str) -> list[Row]:  # noqa: A002

@@ -168,7 +168,7 @@ ITEMS = (
         "bounds/test_tables.py:test_variation_by_a_loop",
     )),
     Item("A", "failure of the proportion risk", (
-        "unbag.baselines.proportion_risk:ProportionRisk",
+        "unbag.objectives.proportion_risk:ProportionRisk",
     ), (
         "test_examples.py:test_one_bag_gives_the_median_of_the_mixture",
         "test_examples.py:test_corrected_risk_chooses_better_than_epr",

@@ -11,13 +11,12 @@ from unbag import BagKFold, bag_target, check_bag_target
 from unbag.baselines import (
     LinearProportionRiskClassifier,
     LinearProportionRiskClassifierCV,
-    ProportionRisk,
     ProportionRiskClassifier,
     ProportionRiskClassifierCV,
 )
-from unbag.baselines.proportion_risk import DIVERGENCES
 from unbag.datasets import make_gaussian_bags
 from unbag.objectives.losses import LogisticLoss, SoftmaxLoss, get_loss
+from unbag.objectives.proportion_risk import DIVERGENCES, ProportionRisk
 
 every_divergence = pytest.mark.parametrize("divergence", DIVERGENCES)
 two_or_three = pytest.mark.parametrize("n_classes", [2, 3])

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from unbag import bag_target, check_bag_target
-from unbag.baselines.proportion_risk import ProportionRisk
 from unbag.objectives import CorrectedRisk, CountLikelihood, ForwardLikelihood, get_loss
+from unbag.objectives.proportion_risk import ProportionRisk
 from unbag.torch import (
     BagBatch,
     CorrectedRiskLoss,

@@ -8,7 +8,6 @@ from unbag.baselines.invcal import InvCalClassifier, InvCalClassifierCV
 from unbag.baselines.proportion_risk import (
     LinearProportionRiskClassifier,
     LinearProportionRiskClassifierCV,
-    ProportionRisk,
     ProportionRiskClassifier,
     ProportionRiskClassifierCV,
 )
@@ -28,7 +27,6 @@ __all__ = [
     "LinearProportionRiskClassifierCV",
     "LinearSoftLabelClassifier",
     "LinearSoftLabelClassifierCV",
-    "ProportionRisk",
     "ProportionRiskClassifier",
     "ProportionRiskClassifierCV",
     "SoftLabelClassifier",

@@ -21,11 +21,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unbag._arrays import on_device, to_host
 from unbag.bags.bags import Bags
+from unbag.bags.priors import resolve_class_prior
 from unbag.bounds.complexity import TwoLayerReLU
 from unbag.diagnostics.bag_effects import FEWEST_BAGS, effect_of_scores
 from unbag.model_selection.splitters import BagShuffleSplit
 from unbag.models.base import BagClassifier
-from unbag.objectives.corrected_risk import resolve_class_prior
 from unbag.objectives.count_likelihood import impossible_counts
 from unbag.objectives.losses import get_loss
 from unbag.objectives.noisy_counts import allow_for_looks, shrunken_shares

@@ -5,6 +5,7 @@ from unbag.objectives.corrected_risk import CorrectedRisk
 from unbag.objectives.count_likelihood import CountLikelihood, label_posteriors
 from unbag.objectives.forward import ForwardLikelihood
 from unbag.objectives.losses import LOSSES, get_loss
+from unbag.objectives.proportion_risk import ProportionRisk
 
 __all__ = [
     "LOSSES",
@@ -12,6 +13,7 @@ __all__ = [
     "CountLikelihood",
     "ForwardLikelihood",
     "Objective",
+    "ProportionRisk",
     "Shifted",
     "get_loss",
     "label_posteriors",
