@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from unbag.tabular import read_chunks, read_table, write_table
+from unbag.tabular import open_table, write_table
 from unbag.tabular.schema import make_schema
 
 # older versions of pandas tell None from NaN where text is missing
@@ -24,6 +24,14 @@ pytestmark = pytest.mark.filterwarnings("ignore:Mismatched null-like values:Futu
 TEXT = [kind + packed for kind in (".csv", ".tsv") for packed in ("", ".gz", ".bz2", ".xz", ".zst")]
 BINARY = [".parquet", ".arrow", ".feather", ".ipc"]
 ODD_NAMES = ["<script>", "\x1b[31mred", "line\nbreak", 'quo"te', "com,ma", "tab\t", "größe", " a "]
+
+
+def read_table(path, **options):
+    return open_table(path).read(**options)
+
+
+def read_chunks(path, **options):
+    return open_table(path).chunks(**options)
 
 
 def mixed(n=7):
@@ -224,14 +232,14 @@ def test_types_can_be_given(tmp_path):
             }
         )
     )
-    first = next(read_chunks(tmp_path / "t.csv", rows=1, dtypes=schema.dtypes))
+    first = next(read_chunks(tmp_path / "t.csv", rows=1, kinds=schema.kinds))
     assert first["code"].tolist() == ["007"]
     assert first["n"].dtype == float
     assert first["when"].tolist() == [pd.Timestamp("2020-01-01")]
     assert first["ok"].dtype == "boolean"
-    message = r"t\.csv cannot .*'n' should hold numbers, but the row with index 1 holds 'x'"
+    message = r"t\.csv: .*'n' should hold numbers, but the row with index 1 holds 'x'"
     with pytest.raises(ValueError, match=message):
-        list(read_chunks(tmp_path / "t.csv", rows=1, dtypes=schema.dtypes))
+        list(read_chunks(tmp_path / "t.csv", rows=1, kinds=schema.kinds))
 
 
 def test_categories_of_all_chunks(tmp_path):
@@ -245,7 +253,7 @@ def test_categories_of_all_chunks(tmp_path):
 MEMORY = """
 import resource, sys
 import numpy as np, pandas as pd, pyarrow.parquet
-from unbag.tabular import read_chunks, write_table
+from unbag.tabular import open_table, write_table
 path, n = sys.argv[1], int(sys.argv[2])
 def frames():
     rng = np.random.default_rng(0)
@@ -255,7 +263,7 @@ def frames():
 next(frames())
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 write_table(frames(), path)
-assert sum(map(len, read_chunks(path, rows=20_000))) == n
+assert sum(map(len, open_table(path).chunks(rows=20_000))) == n
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
 """
 

@@ -10,12 +10,14 @@ from typing import Any
 from unbag.cli.data import naming, read_bags, say_differences
 from unbag.cli.labels import read_row_labels
 from unbag.cli.loading import add_model, class_names, open_model
-from unbag.cli.modelling import evaluation_record, with_class_names
 from unbag.cli.options import add_json, add_parser, add_seed, add_tables
 from unbag.cli.output import need, show, show_json
+from unbag.cli.records import evaluation_record, with_class_names
 from unbag.metrics import evaluate, evaluate_with_labels
 from unbag.metrics.sample import as_columns
 from unbag.model_selection.out_of_fold import decision_scores
+from unbag.tabular.kinds import Kind
+from unbag.tabular.pipeline import split_pipeline
 
 _EXAMPLES = """examples:
   unbag evaluate model.unbag may.parquet may-regions.csv --bag region --positives conversions
@@ -70,7 +72,10 @@ def run(options: argparse.Namespace) -> int:
     need("pandas", "skops", extra="files")
 
     model, schema, found = open_model(options)
-    data = read_bags(options, schema)
+    by_key: dict[str, Kind | None] = {}
+    if options.labels is not None and options.row_key is not None:
+        by_key[options.row_key] = "category"
+    data = read_bags(options, schema, keep=by_key, why="to find rows by")
     say_differences(data.report)
     names = class_names(found, model.classes_)
     given = 2 if data.class_names is None else len(data.class_names)
@@ -88,12 +93,13 @@ def run(options: argparse.Namespace) -> int:
         labelled = with_class_names(labelled, named)
         _show(options, str(labelled), asdict(labelled))
         return 0
+    features, _ = split_pipeline(model)
     chances = model.predict_proba(data.X) if hasattr(model, "predict_proba") else None
     with naming(options):
         evaluation = evaluate(
             data.y,
             columns,
-            X=model[:-1].transform(data.X),
+            X=data.X if features is None else features.transform(data.X),
             probabilities=chances,
             random_state=options.seed,
         )

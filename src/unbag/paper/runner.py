@@ -9,7 +9,6 @@ counts just the same and is what one keeps or shares.
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -21,6 +20,7 @@ from joblib import Parallel, delayed, parallel_config
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 from threadpoolctl import threadpool_limits
 
+from unbag._files import write_whole
 from unbag._provenance import provenance
 from unbag.paper.methods import METHODS
 from unbag.paper.trials import Sampling, Setting, make_trial
@@ -124,7 +124,7 @@ def run_tasks(
         delayed(run_task)(task, device) for task in left
     )
     for row in finished:
-        _write(rows / f"{row['task']}.json", json.dumps(row, ensure_ascii=False) + "\n")
+        write_whole(rows / f"{row['task']}.json", json.dumps(row, ensure_ascii=False) + "\n")
         yield row
 
 
@@ -153,11 +153,4 @@ def read_rows(folder: Path) -> list[Row]:
 def pack_rows(folder: Path) -> None:
     """Gather all finished trials in one file."""
     lines = [json.dumps(row, ensure_ascii=False) for row in read_rows(folder)]
-    _write(folder / "rows.jsonl", "".join(line + "\n" for line in lines))
-
-
-def _write(path: Path, text: str) -> None:
-    """Write in one move: whoever looks sees the old file or all of the new one."""
-    part = path.with_suffix(f".{os.getpid()}.part")
-    part.write_text(text, encoding="utf-8")
-    part.replace(path)
+    write_whole(folder / "rows.jsonl", "".join(line + "\n" for line in lines))
