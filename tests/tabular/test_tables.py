@@ -16,6 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from unbag.tabular import open_table, write_table
+from unbag.tabular.file import TableError
+from unbag.tabular.kinds import ColumnError, convert
 from unbag.tabular.schema import make_schema
 
 # older versions of pandas tell None from NaN where text is missing
@@ -184,6 +186,45 @@ def test_text_beyond_one_block(tmp_path):
         file.write(b"x,1,2\n")
     with pytest.raises(ValueError, match=r"t\.csv: line 300002 has 3 fields"):
         read_table(tmp_path / "t.csv")
+
+
+@pytest.mark.parametrize("block", [1, 2, 3, 7])
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ('a,b\r\n"x\r\n""y",2\r\n5" pipe,é\r\n', None),
+        ("\ufeffa,b\r1,2\r\r3,4", None),
+        ("a,b\n1,2\n\n3\n", "line 4 has 1 fields"),
+        ('a,b\n"1\n",2\nx",y,z\n4,5\n', "line 4 has 3 fields"),
+        ('a,b\n1,2\n"3,4\n5,6', "the row on lines 3 to 4 has 1 fields .is a quote left open"),
+    ],
+)
+def test_blocks_end_anywhere(tmp_path, monkeypatch, block, data, message):
+    monkeypatch.setattr("unbag.tabular.text._BLOCK", block)
+    (tmp_path / "t.csv").write_bytes(data.encode())
+    if message is None:
+        assert read_table(tmp_path / "t.csv").shape == (2, 2)
+    else:
+        with pytest.raises(TableError, match=message) as caught:
+            read_table(tmp_path / "t.csv")
+        assert caught.value.line in message
+
+
+def test_a_row_without_end(tmp_path, monkeypatch):
+    monkeypatch.setattr("unbag.tabular.text._LONGEST_ROW", 1 << 20)
+    (tmp_path / "t.csv").write_bytes(b"a,b\n1,2\n3," + b"4" * (2 << 20))
+    with pytest.raises(ValueError, match=r"t\.csv: the row on line 3 is longer than 1 MB"):
+        read_table(tmp_path / "t.csv")
+
+
+def test_errors_say_which_column(tmp_path):
+    write_table([mixed()], tmp_path / "t.csv")
+    with pytest.raises(TableError, match="has no column 'nom' to keep") as caught:
+        open_table(tmp_path / "t.csv").need(["whole", "nom"], "to keep")
+    assert (str(caught.value.table), caught.value.column) == (str(tmp_path / "t.csv"), "nom")
+    with pytest.raises(ColumnError) as found:
+        convert(pd.Series([1, "x"], index=[5, 6], name="n"), "number")
+    assert (found.value.column, found.value.row, found.value.value) == ("n", 6, "x")
 
 
 # --- types in chunks ----------------------------------------------------------------------------

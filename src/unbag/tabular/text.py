@@ -1,7 +1,12 @@
-"""Tables as text: CSV and TSV, compressed or not.
+r"""Tables as text: CSV and TSV, compressed or not.
 
 The bytes of a file are checked on their way to pandas, which is lenient: it fills short rows up,
 takes a column too many for an index, and says of a wrong byte neither where it is nor what to do.
+
+``pyarrow.csv`` is no substitute. Of 3,000 awkward texts it took 125 that are refused here: a quote
+left open (``a\n"``), the byte 0 (``b\n\x0022``), two columns of one name, bytes that are not
+UTF-8, of which it makes a column of bytes; and it made rows of lines of spaces. Where it refuses it
+names a row but no line, and of a file in chunks it knows the types of the first chunk only.
 """
 
 from __future__ import annotations
@@ -16,7 +21,7 @@ import numpy as np
 
 from unbag.tabular.file import SEPARATORS, TableError, TableFile, check_distinct
 
-_BLOCK = 1 << 20
+_BLOCK = 1 << 16
 _LONGEST_ROW = 1 << 26
 
 
@@ -51,7 +56,7 @@ def text_frames(
 
 def _open(table: TableFile, n_fields: int | None = None) -> io.TextIOWrapper:
     """Open a file as text, without its byte order mark, to be checked as it is read."""
-    checked = io.BufferedReader(_Checked(table, n_fields), _BLOCK)
+    checked = io.BufferedReader(_Checked(table, n_fields))
     return io.TextIOWrapper(checked, encoding="utf-8-sig", newline="")
 
 
@@ -72,7 +77,7 @@ class _Checked(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        block = self._stream.read(len(buffer))
+        block = self._stream.read(min(len(buffer), _BLOCK))
         self._check_bytes(block)
         if self._n_fields is not None:
             self._check_rows(block, self._n_fields)
