@@ -163,7 +163,10 @@ def test_unseen_categories_and_gaps_are_counted():
     assert report.unseen == {"colour": 8}
     assert report.examples == {"colour": tuple("abcde")}
     assert report.missing == {"age": 1}
-    assert "'colour': unseen categories in 8 rows, such as 'a', 'b'" in str(report)
+    assert (
+        "'colour': 8 rows of categories that were not in the training data, such as 'a', 'b'"
+        in str(report)
+    )
     assert "'age': 1 missing values" in str(report)
 
 

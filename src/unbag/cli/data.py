@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unbag._text import counted, listing
+from unbag._text import counted
 from unbag.bags.frames import MatchedTables, match_tables
 from unbag.bags.joining import WORDS, JoinError
 from unbag.cli.options import one_or_all
@@ -164,17 +164,6 @@ def naming(options: argparse.Namespace) -> Iterator[None]:
         if text == str(error):
             text = f"{options.instances}, {options.aggregates}: {text}"
         raise ValueError(text) from error
-
-
-def say_differences(report: SchemaReport) -> None:
-    """Tell how new data differ from those of the training: unseen categories, new gaps."""
-    for name, count in report.unseen.items():
-        say(
-            f"Column {name!r}: {counted(count, 'row')} of categories that were not in the "
-            f"training data, such as {listing(map(repr, report.examples[name]))}."
-        )
-    for name, count in report.missing.items():
-        say(f"Column {name!r}: {counted(count, 'missing value')}, where training data had none.")
 
 
 def _say_left_out(tables: MatchedTables, options: argparse.Namespace) -> None:

@@ -7,11 +7,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from unbag.cli.data import naming, read_bags, say_differences
+from unbag.cli.data import naming, read_bags
 from unbag.cli.labels import read_row_labels
 from unbag.cli.loading import add_model, class_names, open_model
 from unbag.cli.options import add_json, add_parser, add_seed, add_tables
-from unbag.cli.output import need, show, show_json
+from unbag.cli.output import need, say, show, show_json
 from unbag.cli.records import evaluation_record, with_class_names
 from unbag.metrics import evaluate, evaluate_with_labels
 from unbag.metrics.sample import as_columns
@@ -76,7 +76,7 @@ def run(options: argparse.Namespace) -> int:
     if options.labels is not None and options.row_key is not None:
         by_key[options.row_key] = "category"
     data = read_bags(options, schema, keep=by_key, why="to find rows by")
-    say_differences(data.report)
+    say(*data.report.differences)
     names = class_names(found, model.classes_)
     given = 2 if data.class_names is None else len(data.class_names)
     if given != len(names):

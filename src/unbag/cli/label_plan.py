@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from unbag._text import counted
-from unbag.cli.data import naming, read_bags, say_differences
+from unbag.cli.data import naming, read_bags
 from unbag.cli.labels import LABEL, ROW, WEIGHT
 from unbag.cli.loading import add_model, class_names, open_model
 from unbag.cli.options import add_parser, add_seed, add_tables, by_commas, whole_number
@@ -78,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
             column=taken[0],
         )
     data = read_bags(options, schema, keep=dict.fromkeys(options.keep), why="to keep")
-    say_differences(data.report)
+    say(*data.report.differences)
     n = min(options.rows, len(data.y))
     with naming(options):
         places, weights = rows_to_label(

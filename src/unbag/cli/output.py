@@ -32,9 +32,10 @@ def show(text: str) -> None:
     print(safe(text))
 
 
-def say(text: str) -> None:
-    """Print a remark."""
-    print(safe(text), file=sys.stderr, flush=True)
+def say(*remarks: str) -> None:
+    """Print remarks, a line for each."""
+    for text in remarks:
+        print(safe(text), file=sys.stderr, flush=True)
 
 
 def show_json(content: Mapping[str, Any]) -> None:

@@ -12,7 +12,6 @@ import numpy as np
 from tqdm import tqdm
 
 from unbag._text import counted
-from unbag.cli.data import say_differences
 from unbag.cli.loading import add_model, class_names, open_model
 from unbag.cli.options import add_json, add_parser, add_quiet, by_commas, whole_number
 from unbag.cli.output import need, safe, say, show_json
@@ -113,7 +112,7 @@ def run(options: argparse.Namespace) -> int:
 
     with bar:
         n_rows = _write(scored(), options.output)
-    say_differences(reports[0])
+    say(*reports[0].differences)
     if options.output != "-":
         say(f"{counted(n_rows, 'row')} written to {options.output}")
     if options.json:

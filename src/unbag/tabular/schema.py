@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
-from unbag._text import listing, plural, shown_value
+from unbag._text import counted, listing, plural, shown_value
 from unbag.tabular.kinds import Kind, column_kind, convert
 
 # Beyond this many, the values of a column are not remembered.
@@ -84,16 +84,25 @@ class SchemaReport:
             tuple(dict.fromkeys((*self.extra, *other.extra))),
         )
 
+    @property
+    def differences(self) -> list[str]:
+        """Unseen categories and new gaps, a sentence for each column."""
+        unseen = [
+            f"Column {name!r}: {counted(count, 'row')} of categories that were not in the training "
+            f"data, such as {listing(map(shown_value, self.examples[name]))}."
+            for name, count in self.unseen.items()
+        ]
+        return unseen + [
+            f"Column {name!r}: {counted(count, 'missing value')}, where training data had none."
+            for name, count in self.missing.items()
+        ]
+
     def __str__(self) -> str:
-        lines = [f"{self.rows} rows were held against the schema."]
-        for name, count in self.unseen.items():
-            shown = listing(map(shown_value, self.examples[name]))
-            lines.append(f"Column {name!r}: unseen categories in {count} rows, such as {shown}.")
-        for name, count in self.missing.items():
-            lines.append(f"Column {name!r}: {count} missing values, where there were none before.")
-        if self.extra:
-            lines.append(f"Ignored columns: {listing(map(repr, self.extra), 20)}.")
-        return "\n".join(lines)
+        extra = f"Ignored columns: {listing(map(repr, self.extra), 20)}."
+        return "\n".join(
+            [f"{counted(self.rows, 'row')} held against the schema.", *self.differences]
+            + ([extra] if self.extra else [])
+        )
 
 
 @dataclass(frozen=True)
@@ -222,8 +231,8 @@ def make_schema(frame: Any, keys: Sequence[str] = ()) -> Schema:
     >>> list(features)
     ['age', 'colour']
     >>> print(report)
-    2 rows were held against the schema.
-    Column 'colour': unseen categories in 1 rows, such as 'green'.
+    2 rows held against the schema.
+    Column 'colour': 1 row of categories that were not in the training data, such as 'green'.
     Ignored columns: 'mood'.
     """
     if isinstance(keys, str):
