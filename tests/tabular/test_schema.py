@@ -167,7 +167,7 @@ def test_unseen_categories_and_gaps_are_counted():
         "'colour': 8 rows of categories that were not in the training data, such as 'a', 'b'"
         in str(report)
     )
-    assert "'age': 1 missing values" in str(report)
+    assert "'age': 1 missing value, where" in str(report)
 
 
 def test_many_categories_are_not_remembered():
