@@ -38,8 +38,8 @@ class BagData:
         For more than two classes, the columns that told of them.
     rows : ndarray of int or None
         Position of each row in the instance table, where some were left out.
-    kept : pandas DataFrame
-        The key, and columns that were asked for: of all rows of the instance table.
+    kept : pandas DataFrame or None
+        If asked for, the key and more columns: of all rows of the instance table.
     """
 
     X: Any
@@ -70,11 +70,11 @@ def read_bags(
     keep_names : bool
         Whether bags are called by their names, however many rows there are.
     keep : mapping of str to kind, optional
-        More columns of the instance table to read, and as what; None to infer it.
+        Columns of the instance table to keep beside the key, and as what; None to infer it.
     why : str
         What these are for, in an error.
     """
-    tables, kept = match_files(options, schema, keep or {}, why)
+    tables, kept = match_files(options, schema, keep, why)
     return join_files(options, tables, schema, keep_names=keep_names, kept=kept)
 
 
@@ -90,12 +90,14 @@ def match_files(
     unknown = [n for n in options.types if n not in (*instances.names, *aggregates.names)]
     if unknown:
         raise ValueError(f"--types names the column {unknown[0]!r}, which neither table has")
-    frame = instances.read(columns, kinds)
-    kept = frame[[n for n in dict.fromkeys([*options.bag, *(keep or {})]) if n in columns]]
+    frame, bags = instances.read(columns, kinds), aggregates.read(kinds=options.types)
+    kept = None
+    if keep is not None:
+        kept = frame[[n for n in dict.fromkeys([*options.bag, *keep]) if n in columns]]
     with naming(options):
         tables = match_tables(
             frame,
-            aggregates.read(kinds=options.types),
+            bags,
             on=options.bag,
             positives=one_or_all(options.positives),
             proportion=one_or_all(options.proportion),

@@ -72,10 +72,9 @@ def run(options: argparse.Namespace) -> int:
     need("pandas", "skops", extra="files")
 
     model, schema, found = open_model(options)
-    by_key: dict[str, Kind | None] = {}
-    if options.labels is not None and options.row_key is not None:
-        by_key[options.row_key] = "category"
-    data = read_bags(options, schema, keep=by_key, why="to find rows by")
+    by_key = options.labels is not None and options.row_key is not None
+    keep: dict[str, Kind | None] | None = {options.row_key: "category"} if by_key else None
+    data = read_bags(options, schema, keep=keep, why="to find rows by")
     say(*data.report.differences)
     names = class_names(found, model.classes_)
     given = 2 if data.class_names is None else len(data.class_names)
