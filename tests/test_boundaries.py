@@ -7,7 +7,7 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src" / "unbag"
 # Serve all packages, though their names are private to users.
-SHARED = {"_arrays", "_text", "_progress", "_provenance"}
+SHARED = {"_arrays", "_text", "_files", "_optional", "_progress", "_provenance"}
 PRIVATE = re.compile(r"_[a-z]\w*|_[A-Z]\w*")
 # What Python and scikit-learn define with such names.
 NOT_OURS = {"_replace", "_asdict", "_fields", "_make", "_safe_indexing", "_estimator_type"}

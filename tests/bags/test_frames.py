@@ -2,6 +2,7 @@
 
 import datetime as dt
 import decimal
+import pickle
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unbag import bag_target, check_bag_target
+from unbag.bags.contradictions import ContradictionError
 from unbag.bags.frames import bags_from_frame
+from unbag.bags.joining import JoinError
 
 MAY_1, MAY_2 = dt.date(2024, 5, 1), dt.date(2024, 5, 2)
 
@@ -583,3 +586,31 @@ def test_errors_are_one_sentence(instances, aggregates, options, message):
 def test_what_is_no_frame(instances, aggregates, message):
     with pytest.raises(TypeError, match=message):
         bags_from_frame(instances, aggregates, on="key", proportion="share")
+
+
+# --- errors in other words ----------------------------------------------------------------------
+
+
+def test_errors_are_worded_for_those_who_know_other_names():
+    odd = "{instances} {0!r}"  # braces in names are names
+    people = pd.DataFrame({odd: ["n", "s"], "age": [31, 64]})
+    results = pd.DataFrame({odd: ["n", "n"], "yes": [1, 0]})
+    with pytest.raises(JoinError) as caught:
+        bags_from_frame(people, results, on=odd, positives="yes")
+    assert str(caught.value) == "Bag 'n' appears twice in the bag table, in rows 0 and 1."
+    told = caught.value.told(bags="file r.csv")
+    assert told == "Bag 'n' appears twice in the file r.csv, in rows 0 and 1."
+    assert caught.value.fields == {"bag": "n", "first": 0, "row": 1}
+    with pytest.raises(JoinError, match=r"has no column '\{instances\} \{0!r\}'"):
+        bags_from_frame(people.rename(columns={odd: "x"}), results, on=odd, positives="yes")
+
+
+def test_contradictions_survive_a_change_of_process():
+    people = pd.DataFrame({"district": ["n", "s"], "age": [31, 64]})
+    results = pd.DataFrame({"district": ["n", "w"], "yes": [1, 0]})
+    with pytest.raises(ContradictionError) as caught:
+        bags_from_frame(people, results, on="district", positives="yes")
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert str(again) == str(caught.value)
+    assert again.contradictions == caught.value.contradictions
+    assert "or use --unmatched drop to leave" in again.told(drop="use --unmatched drop")

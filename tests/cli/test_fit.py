@@ -112,7 +112,7 @@ def test_boosted_trees_are_opened_only_on_request(call, folder, frames, known, t
 
 
 def test_the_penalty_of_many_rows_is_chosen_on_some(call, folder, known, tmp_path, monkeypatch):
-    monkeypatch.setattr("unbag.cli.modelling.MANY_ROWS", 530)
+    monkeypatch.setattr("unbag.tabular.pipeline.MANY_ROWS", 530)
     monkeypatch.setattr("unbag.cli.data.MANY_ROWS", 530)
     arguments = ["fit", folder / "visits.parquet", folder / "regions.csv", *known, "-q"]
     result = call(*arguments, "--model", "linear", "-o", tmp_path / "m.unbag")
@@ -158,7 +158,7 @@ def broken(frames, tmp_path, monkeypatch):
         (
             "v.csv r.csv",
             "--types device=number",
-            "v.csv cannot be read as csv: The column 'device'",
+            "v.csv: The column 'device'",
         ),
         ("v.csv r.csv", "-o no/where.unbag", "the folder of no/where.unbag does not exist"),
         ("v.csv numbers.csv", "", "--types can make both a category"),

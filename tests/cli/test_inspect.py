@@ -95,12 +95,12 @@ def test_a_hint_in_which_way_bags_differ(world, call, folder, known, tmp_path):
 
 def test_of_many_rows_some_whole_bags_are_looked_at(call, tmp_path, monkeypatch):
     tables = write_shops(tmp_path)
-    monkeypatch.setattr("unbag.cli.inspect._ROWS_FOR_EFFECT", 1850)
+    monkeypatch.setattr("unbag.tabular.first_look._ROWS_FOR_EFFECT", 1850)
     first, second = (call("inspect", *tables, *BY_SHOP).stdout for _ in range(2))
     said = "did not see: 1,800 instances in 30 bags drawn at random, of 4,800 instances in all.)"
     assert said in " ".join(first.split())
     assert first == second
-    monkeypatch.setattr("unbag.cli.inspect._MOST_ROWS", 1700)
+    monkeypatch.setattr("unbag.tabular.first_look._MOST_ROWS", 1700)
     assert "Bags are too large for a quick look" in call("inspect", *tables, *BY_SHOP).stdout
 
 

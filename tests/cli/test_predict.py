@@ -10,7 +10,7 @@ import pytest
 
 from unbag.datasets import make_gaussian_bags
 from unbag.models import LinearMCMClassifier
-from unbag.tabular import read_table
+from unbag.tabular import open_table
 from unbag.tabular.persistence import load_model, save_model
 from unbag.tabular.schema import make_schema
 
@@ -21,7 +21,7 @@ def test_streaming_equals_memory(call, folder, frames, tmp_path):
     result = call(*arguments, "--keep", "id", "--chunk-rows", "37")
     assert (result.returncode, result.stdout) == (0, ""), result.stderr
     assert "600 rows written" in result.stderr
-    found, visits = read_table(scores), frames[0]
+    found, visits = open_table(scores).read(), frames[0]
     assert list(found) == ["region", "id", "class", "score", "probability"]
     assert found[["region", "id"]].equals(visits[["region", "id"]].astype(found.dtypes[:2]))
     model = load_model(folder / "model.unbag").model
@@ -39,7 +39,7 @@ def test_any_format_and_any_order(call, folder, frames, tmp_path, suffix):
     out = tmp_path / f"s{suffix}"
     result = call("predict", folder / "model.unbag", new, "-o", out, "--all-columns", "-q")
     assert result.returncode == 0, result.stderr
-    found = read_table(out)
+    found = open_table(out).read()
     assert list(found) == [*shuffled, "class", "score", "probability"]
     score = load_model(folder / "model.unbag").model.decision_function(visits)
     np.testing.assert_allclose(found["score"], score, atol=1e-12)

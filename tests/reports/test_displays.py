@@ -16,6 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from unbag import LinearMCMClassifier, LinearMCMClassifierCV, bag_target, check_bag_target
+from unbag._text import shown
 from unbag.datasets import make_gaussian_bags
 from unbag.metrics import evaluate
 from unbag.reports import (
@@ -26,7 +27,6 @@ from unbag.reports import (
     ReliabilityDisplay,
     RocDisplay,
 )
-from unbag.reports.display import shown
 from unbag.reports.svg import draw_svg
 
 DATA = make_gaussian_bags(n_bags=20, bag_size=40, n_features=1, random_state=0)
@@ -85,13 +85,13 @@ def test_many_bags_stay_readable_and_small():
 
 def test_without_matplotlib_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(ImportError, match=r"pip install unbag\[report\]"):
+    with pytest.raises(ImportError, match=r"pip install 'unbag\[report\]'"):
         DISPLAYS["bags"].plot()
 
 
 def test_without_pandas_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match=r"pip install unbag\[report\]"):
+    with pytest.raises(ImportError, match=r"pip install 'unbag\[report\]'"):
         DISPLAYS["bags"].frame()
 
 

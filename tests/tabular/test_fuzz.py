@@ -22,7 +22,7 @@ from sklearn.pipeline import make_pipeline
 
 from unbag import LinearMCMClassifierCV
 from unbag.datasets import make_gaussian_bags
-from unbag.tabular import column_names, read_chunks, read_table, write_table
+from unbag.tabular import open_table, write_table
 from unbag.tabular.features import make_features
 from unbag.tabular.persistence import describe_model, load_model, save_model
 
@@ -40,6 +40,14 @@ def fuzz(n_examples):
         deadline=None,
         suppress_health_check=list(HealthCheck),
     )
+
+
+def read_table(path, **options):
+    return open_table(path).read(**options)
+
+
+def read_chunks(path, **options):
+    return open_table(path).chunks(**options)
 
 
 def one_sentence(read, path):
@@ -109,7 +117,7 @@ def tables(tmp_path_factory):
 def test_damaged_tables(suffix, data, tables, tmp_path):
     path = tmp_path / f"t{suffix}"
     path.write_bytes(data.draw(damages(tables[suffix])))
-    names = one_sentence(column_names, path)
+    names = one_sentence(lambda p: open_table(p).names, path)
     whole = one_sentence(read_table, path)
     chunks = one_sentence(lambda p: list(read_chunks(p, rows=7)), path)
     if whole is not None:
@@ -147,8 +155,8 @@ def test_round_trip_of_any_text(suffix, data, tmp_path):
     path = tmp_path / f"t{suffix}"
     frame = pd.DataFrame(rows, columns=header, dtype="str")
     assert write_table([frame], path) == len(rows)
-    dtypes = dict.fromkeys(header, "str")
-    for found in (read_table(path, dtypes=dtypes), *read_chunks(path, dtypes=dtypes)):
+    kinds = dict.fromkeys(header, "category")
+    for found in (read_table(path, kinds=kinds), *read_chunks(path, kinds=kinds)):
         assert list(found) == header
         is_text = suffix not in (".parquet", ".feather")
         for name, column in zip(header, zip(*rows, strict=True), strict=True):

@@ -34,6 +34,7 @@ from unbag import (
     KernelMCMClassifier,
     LinearMCMClassifier,
     LinearMCMClassifierCV,
+    _files,
 )
 from unbag.datasets import make_gaussian_bags
 from unbag.objectives.losses import LOSSES
@@ -330,7 +331,7 @@ class TestWholeOrNotAtAll:
                 signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
                 resource.setrlimit(resource.RLIMIT_FSIZE, (int(moment.split()[1]),) * 2)
             elif moment == "after":
-                files._flush_folder = die
+                _files.sync_folder = die
             else:
                 setattr(os, moment, die)
             save_model(SMALL, path)

@@ -15,7 +15,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from unbag.tabular import read_chunks, read_table, write_table
+from unbag.tabular import open_table, write_table
+from unbag.tabular.file import TableError
+from unbag.tabular.kinds import ColumnError, convert
 from unbag.tabular.schema import make_schema
 
 # older versions of pandas tell None from NaN where text is missing
@@ -24,6 +26,14 @@ pytestmark = pytest.mark.filterwarnings("ignore:Mismatched null-like values:Futu
 TEXT = [kind + packed for kind in (".csv", ".tsv") for packed in ("", ".gz", ".bz2", ".xz", ".zst")]
 BINARY = [".parquet", ".arrow", ".feather", ".ipc"]
 ODD_NAMES = ["<script>", "\x1b[31mred", "line\nbreak", 'quo"te', "com,ma", "tab\t", "größe", " a "]
+
+
+def read_table(path, **options):
+    return open_table(path).read(**options)
+
+
+def read_chunks(path, **options):
+    return open_table(path).chunks(**options)
 
 
 def mixed(n=7):
@@ -178,6 +188,45 @@ def test_text_beyond_one_block(tmp_path):
         read_table(tmp_path / "t.csv")
 
 
+@pytest.mark.parametrize("block", [1, 2, 3, 7])
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ('a,b\r\n"x\r\n""y",2\r\n5" pipe,é\r\n', None),
+        ("\ufeffa,b\r1,2\r\r3,4", None),
+        ("a,b\n1,2\n\n3\n", "line 4 has 1 fields"),
+        ('a,b\n"1\n",2\nx",y,z\n4,5\n', "line 4 has 3 fields"),
+        ('a,b\n1,2\n"3,4\n5,6', "the row on lines 3 to 4 has 1 fields .is a quote left open"),
+    ],
+)
+def test_blocks_end_anywhere(tmp_path, monkeypatch, block, data, message):
+    monkeypatch.setattr("unbag.tabular.text._BLOCK", block)
+    (tmp_path / "t.csv").write_bytes(data.encode())
+    if message is None:
+        assert read_table(tmp_path / "t.csv").shape == (2, 2)
+    else:
+        with pytest.raises(TableError, match=message) as caught:
+            read_table(tmp_path / "t.csv")
+        assert caught.value.line in message
+
+
+def test_a_row_without_end(tmp_path, monkeypatch):
+    monkeypatch.setattr("unbag.tabular.text._LONGEST_ROW", 1 << 20)
+    (tmp_path / "t.csv").write_bytes(b"a,b\n1,2\n3," + b"4" * (2 << 20))
+    with pytest.raises(ValueError, match=r"t\.csv: the row on line 3 is longer than 1 MB"):
+        read_table(tmp_path / "t.csv")
+
+
+def test_errors_say_which_column(tmp_path):
+    write_table([mixed()], tmp_path / "t.csv")
+    with pytest.raises(TableError, match="has no column 'nom' to keep") as caught:
+        open_table(tmp_path / "t.csv").need(["whole", "nom"], "to keep")
+    assert (str(caught.value.table), caught.value.column) == (str(tmp_path / "t.csv"), "nom")
+    with pytest.raises(ColumnError) as found:
+        convert(pd.Series([1, "x"], index=[5, 6], name="n"), "number")
+    assert (found.value.column, found.value.row, found.value.value) == ("n", 6, "x")
+
+
 # --- types in chunks ----------------------------------------------------------------------------
 
 
@@ -224,14 +273,14 @@ def test_types_can_be_given(tmp_path):
             }
         )
     )
-    first = next(read_chunks(tmp_path / "t.csv", rows=1, dtypes=schema.dtypes))
+    first = next(read_chunks(tmp_path / "t.csv", rows=1, kinds=schema.kinds))
     assert first["code"].tolist() == ["007"]
     assert first["n"].dtype == float
     assert first["when"].tolist() == [pd.Timestamp("2020-01-01")]
     assert first["ok"].dtype == "boolean"
-    message = r"t\.csv cannot .*'n' should hold numbers, but the row with index 1 holds 'x'"
+    message = r"t\.csv: .*'n' should hold numbers, but the row with index 1 holds 'x'"
     with pytest.raises(ValueError, match=message):
-        list(read_chunks(tmp_path / "t.csv", rows=1, dtypes=schema.dtypes))
+        list(read_chunks(tmp_path / "t.csv", rows=1, kinds=schema.kinds))
 
 
 def test_categories_of_all_chunks(tmp_path):
@@ -245,7 +294,7 @@ def test_categories_of_all_chunks(tmp_path):
 MEMORY = """
 import resource, sys
 import numpy as np, pandas as pd, pyarrow.parquet
-from unbag.tabular import read_chunks, write_table
+from unbag.tabular import open_table, write_table
 path, n = sys.argv[1], int(sys.argv[2])
 def frames():
     rng = np.random.default_rng(0)
@@ -255,7 +304,7 @@ def frames():
 next(frames())
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 write_table(frames(), path)
-assert sum(map(len, read_chunks(path, rows=20_000))) == n
+assert sum(map(len, open_table(path).chunks(rows=20_000))) == n
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
 """
 

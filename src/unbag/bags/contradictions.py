@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unbag.bags.joining import BAGS, INSTANCES, Match, quoted
-
-_LISTED = 5
+from unbag._text import capital, listing, plural, quoted
+from unbag.bags.joining import JoinError, Match
 
 
 class Contradiction(NamedTuple):
@@ -22,45 +22,46 @@ class Contradiction(NamedTuple):
     rows: int
 
 
-class ContradictionError(ValueError):
+class ContradictionError(JoinError):
     """The two tables do not fit together; ``contradictions`` has every bag concerned."""
 
-    def __init__(self, message: str, contradictions: list[Contradiction]) -> None:
-        super().__init__(message)
-        self.contradictions = contradictions
+    def __init__(
+        self, sentence: str, fields: Mapping[str, Any], contradictions: list[Contradiction]
+    ) -> None:
+        super().__init__(sentence, fields)
+        self.args, self.contradictions = (sentence, fields, contradictions), contradictions
 
 
 def check_matched(match: Match, unmatched: str, keys: list[str]) -> None:
     """Refuse bags that are in one of the tables only."""
     key = ", ".join(keys)
     found = [
-        Contradiction(bag, f"no row in the {BAGS}", key, None, n)
+        Contradiction(bag, "no row in the bag table", key, None, n)
         for bag, n in match.only_in_instances.items()
     ]
     found += [Contradiction(bag, "no instances", key, None, 0) for bag in match.only_in_bags]
     if len(match.ids) == 0:
         raise ContradictionError(
-            "No bag is in both tables: the first is "
-            f"{next(iter(match.only_in_instances))!r} in the {INSTANCES} and "
-            f"{match.only_in_bags[0]!r} in the {BAGS}.",
+            "No bag is in both tables: the first is {here!r} in the {instances} and {there!r} in "
+            "the {bags}.",
+            {"here": next(iter(match.only_in_instances)), "there": match.only_in_bags[0]},
             found,
         )
     if unmatched == "drop":
         return
-    problems = [
-        f"{_plural([repr(i) for i in ids], 'bag')} {'has' if len(ids) == 1 else 'have'} {what}"
-        for ids, what in (
-            (list(match.only_in_instances), f"instances but no row in the {BAGS}"),
-            (match.only_in_bags, f"a row in the {BAGS} but no instances"),
-        )
-        if ids
-    ]
-    if problems:
-        problem = ", and ".join(problems)
-        raise ContradictionError(
-            f"B{problem[1:]}; correct the key, or pass unmatched='drop' to leave such bags out.",
-            found,
-        )
+    sides = {"here": list(match.only_in_instances), "there": match.only_in_bags}
+    has = {side: plural(len(ids), "has", "have") for side, ids in sides.items()}
+    problems = {
+        "here": f"{{here}} {has['here']} instances but no row in the {{bags}}",
+        "there": f"{{there}} {has['there']} a row in the {{bags}} but no instances",
+    }
+    wrong = {side: _named(list(map(repr, ids))) for side, ids in sides.items() if ids}
+    if wrong:
+        first = next(iter(wrong))
+        wrong[first] = capital(wrong[first])
+        problem = ", and ".join(problems[side] for side in wrong)
+        advice = "correct the key, or {drop} to leave such bags out"
+        raise ContradictionError(f"{problem}; {advice}.", wrong, found)
 
 
 def check_sizes(stated: NDArray[np.float64], match: Match, name: str) -> None:
@@ -68,8 +69,8 @@ def check_sizes(stated: NDArray[np.float64], match: Match, name: str) -> None:
     wrong = np.flatnonzero(stated != match.sizes)
     if len(wrong):
         raise ContradictionError(
-            f"The size column {name!r} contradicts the number of instance rows of "
-            f"{_compared(wrong, stated, match)}.",
+            "The size column {column!r} contradicts the number of instance rows of {wrong}.",
+            {"column": name, "wrong": _compared(wrong, stated, match)},
             _contradictions("another size than it has rows", name, wrong, stated, match),
         )
 
@@ -82,22 +83,23 @@ def check_counts(
         wrong = ~np.isfinite(column) | ((column < 0) & exact)
         if wrong.any():
             raise ContradictionError(
-                f"Column {name!r} of the {BAGS} must hold counts; it does not for "
-                f"{_valued(wrong, column, match)}.",
+                "Column {column!r} of the {bags} must hold counts; it does not for {wrong}.",
+                {"column": name, "wrong": _valued(wrong, column, match)},
                 _contradictions("no count", name, np.flatnonzero(wrong), column, match),
             )
     total = counts.sum(axis=1)
     if len(names) == 1:
         wrong = np.flatnonzero((total > match.sizes) & exact)
-        problem = f"Column {names[0]!r} counts more positives than there are instance rows"
+        problem = "Column {columns} counts more positives than there are instance rows"
         brief = "more positives than rows"
     else:
         wrong = np.flatnonzero((total != match.sizes) & exact)
-        problem = f"The counts {quoted(names)} do not sum to the number of instance rows"
+        problem = "The counts {columns} do not sum to the number of instance rows"
         brief = "counts that do not sum to its rows"
     if len(wrong):
         raise ContradictionError(
-            f"{problem} for {_compared(wrong, total, match)}.",
+            f"{problem} for {{wrong}}.",
+            {"columns": quoted(names), "wrong": _compared(wrong, total, match)},
             _contradictions(brief, ", ".join(names), wrong, total, match),
         )
 
@@ -110,8 +112,9 @@ def check_proportions(
         wrong = ~np.isfinite(column) | (((column < 0) | (column > 1)) & exact)
         if wrong.any():
             raise ContradictionError(
-                f"Column {name!r} of the {BAGS} must hold proportions in [0, 1]; it does not for "
-                f"{_valued(wrong, column, match)}.",
+                "Column {column!r} of the {bags} must hold proportions in [0, 1]; it does not for "
+                "{wrong}.",
+                {"column": name, "wrong": _valued(wrong, column, match)},
                 _contradictions(
                     "no proportion in [0, 1]", name, np.flatnonzero(wrong), column, match
                 ),
@@ -131,24 +134,18 @@ def _contradictions(
 
 def _valued(wrong: NDArray[np.bool_], values: NDArray[np.float64], match: Match) -> str:
     pairs = zip(match.ids[wrong].tolist(), values[wrong].tolist(), strict=True)
-    told = [f"{bag!r} ({'missing' if np.isnan(v) else f'{v:.12g}'})" for bag, v in pairs]
-    return _plural(told, "bag")
+    return _named([f"{bag!r} ({_value(v)})" for bag, v in pairs])
 
 
 def _compared(wrong: NDArray[np.intp], stated: NDArray[np.float64], match: Match) -> str:
     bags, sizes = match.ids[wrong].tolist(), match.sizes[wrong].tolist()
-    told = [
-        f"{bag!r} ({'missing' if np.isnan(v) else f'{v:.12g}'}, but {n} row{'s' * (n != 1)})"
-        for bag, v, n in zip(bags, stated[wrong].tolist(), sizes, strict=True)
-    ]
-    return _plural(told, "bag")
+    rows = zip(bags, stated[wrong].tolist(), sizes, strict=True)
+    return _named([f"{bag!r} ({_value(v)}, but {n} {plural(n, 'row')})" for bag, v, n in rows])
 
 
-def _plural(told: list[str], noun: str) -> str:
-    return f"{noun}{'s' * (len(told) != 1)} {listed(told)}"
+def _value(value: float) -> str:
+    return "missing" if np.isnan(value) else f"{value:.12g}"
 
 
-def listed(told: list[str]) -> str:
-    """The first few, and how many more there are."""
-    more = len(told) - _LISTED
-    return ", ".join(told[:_LISTED]) + (f" and {more} more" if more > 0 else "")
+def _named(bags: list[str]) -> str:
+    return f"{plural(len(bags), 'bag')} {listing(bags)}"

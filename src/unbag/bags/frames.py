@@ -11,12 +11,13 @@ import difflib
 import numbers
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from unbag._text import listing, quoted
 from unbag.bags.bags import is_exact
 from unbag.bags.contradictions import (
     Contradiction,
@@ -25,9 +26,8 @@ from unbag.bags.contradictions import (
     check_matched,
     check_proportions,
     check_sizes,
-    listed,
 )
-from unbag.bags.joining import BAGS, INSTANCES, Match, match_bags, quoted
+from unbag.bags.joining import JoinError, Match, match_bags
 from unbag.bags.targets import bag_target
 
 
@@ -92,7 +92,7 @@ def bags_from_frame(
     >>> y["bag"].tolist(), y["proportion"].tolist()
     (['north', 'south', 'north'], [0.5, 1.0, 0.5])
     """
-    joined = join_bags(
+    tables = match_tables(
         instances,
         aggregates,
         on=on,
@@ -100,50 +100,8 @@ def bags_from_frame(
         positives=positives,
         size=size,
         noise=noise,
-        unmatched=unmatched,
     )
-    return joined.X, joined.y
-
-
-class JoinedBags(NamedTuple):
-    """What `bags_from_frame` gives, and what was left out on request."""
-
-    X: Any
-    y: NDArray[np.void]
-    only_in_instances: dict[Any, int]  # bags without a row in the bag table: number of their rows
-    only_in_bags: list[Any]  # bags without instances
-    rows: NDArray[np.intp] | None = None  # of the instance table, where some were left out
-
-
-def join_bags(
-    instances: Any,
-    aggregates: Any,
-    *,
-    unmatched: Literal["error", "drop"] = "error",
-    number_bags: bool = False,
-    **options: Any,
-) -> JoinedBags:
-    """Do what `bags_from_frame` does, and say which bags are in one of the tables only.
-
-    With ``number_bags`` the bags are called 0, 1, ... in the target: of millions of rows, names
-    would take most of the memory.
-    """
-    if unmatched not in ("error", "drop"):
-        raise ValueError(f"unmatched must be 'error' or 'drop', not {unmatched!r}.")
-    tables = match_tables(instances, aggregates, **options)
-    match = tables.match
-    for check in tables.checks(unmatched):
-        check()
-    X = tables.instances
-    if match.rows is not None:
-        X = X[match.rows]
-    return JoinedBags(
-        X.to_native(),
-        tables.target(number_bags),
-        match.only_in_instances,
-        match.only_in_bags,
-        match.rows,
-    )
+    return tables.join(unmatched)
 
 
 def find_contradictions(
@@ -176,13 +134,7 @@ def find_contradictions(
     ...     print(found)
     Contradiction(bag='south', problem='more positives than rows', column='yes', stated=2.0, rows=1)
     """
-    found: list[Contradiction] = []
-    for check in match_tables(instances, aggregates, **options).checks(unmatched):
-        try:
-            check()
-        except ContradictionError as error:
-            found += error.contradictions
-    return found
+    return match_tables(instances, aggregates, **options).contradictions(unmatched)
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,6 +152,8 @@ class MatchedTables:
 
     def checks(self, unmatched: str) -> Iterator[Callable[[], None]]:
         """Checks of one table against the other, each of which raises what it finds."""
+        if unmatched not in ("error", "drop"):
+            raise ValueError(f"unmatched must be 'error' or 'drop', not {unmatched!r}.")
         match, deviation = self.match, self.deviation
         yield lambda: check_matched(match, unmatched, self.keys)
         if not len(match.ids):
@@ -210,6 +164,27 @@ class MatchedTables:
         exact = np.ones(len(self.values), bool) if deviation is None else is_exact(deviation)
         check = check_counts if self.are_counts else check_proportions
         yield lambda: check(self.values, match, self.columns, exact)
+
+    def contradictions(self, unmatched: str) -> list[Contradiction]:
+        """List every bag for which the tables do not fit together."""
+        found: list[Contradiction] = []
+        for check in self.checks(unmatched):
+            try:
+                check()
+            except ContradictionError as error:
+                found += error.contradictions
+        return found
+
+    def join(self, unmatched: str, number_bags: bool = False) -> tuple[Any, NDArray[np.void]]:
+        """Make X and y, if the tables fit together.
+
+        With ``number_bags`` the bags are called 0, 1, ... in y: of millions of rows, names would
+        take most of the memory.
+        """
+        for check in self.checks(unmatched):
+            check()
+        rows, X = self.match.rows, self.instances
+        return (X if rows is None else X[rows]).to_native(), self.target(number_bags)
 
     def target(self, number_bags: bool) -> NDArray[np.void]:
         """Target of every instance, its bag named by a number or by its key."""
@@ -241,19 +216,19 @@ def match_tables(
     """Read both tables and match their keys, without a look at whether they agree."""
     if (proportion is None) == (positives is None):
         raise ValueError("Give either proportion or positives, and not both.")
-    instance_table = _as_table(instances, "instances", INSTANCES)
-    bag_table = _as_table(aggregates, "aggregates", BAGS)
+    instance_table = _as_table(instances, "instances", "instances")
+    bag_table = _as_table(aggregates, "aggregates", "bags")
     keys = as_column_names(on, "on")
     given = "proportion" if positives is None else "positives"
     columns = as_column_names(proportion if positives is None else positives, given)
     if len(columns) == 1 and not isinstance(proportion or positives, str):
         raise ValueError(f"{given} must be one column name, or a list of one name per class.")
-    _check_columns(instance_table, keys, INSTANCES)
+    _check_columns(instance_table, keys, "instances")
     noise_columns = _noise_columns(noise, columns)
     known = [*keys, *columns, *([] if size is None else [size]), *noise_columns]
-    _check_columns(bag_table, known, BAGS)
+    _check_columns(bag_table, known, "bags")
     if len(instance_table.columns) == len(keys):
-        raise ValueError(f"The {INSTANCES} has no column besides its key, so there is no X.")
+        raise JoinError("The {instances} has no column besides its key, so there is no X.", {})
 
     match = match_bags(instance_table, bag_table, keys)
 
@@ -288,9 +263,10 @@ def _as_table(data: Any, parameter: str, table: str) -> nw.DataFrame:
         ) from None
     except ValueError as error:
         # two columns of one name, for one
-        raise ValueError(f"Cannot read the {table}: {' '.join(str(error).split())}.") from None
+        reason = {"reason": " ".join(str(error).split())}
+        raise JoinError(f"Cannot read the {{{table}}}: {{reason}}.", reason) from None
     if len(frame) == 0:
-        raise ValueError(f"The {table} has no rows.")
+        raise JoinError(f"The {{{table}}} has no rows.", {})
     return frame
 
 
@@ -331,9 +307,10 @@ def _check_columns(frame: nw.DataFrame, names: Iterable[Any], table: str) -> Non
         hint = (
             f"did you mean {quoted(close, ' or ')}?"
             if close
-            else f"it has {listed([repr(column) for column in frame.columns])}."
+            else f"it has {listing(map(repr, frame.columns))}."
         )
-        raise ValueError(f"The {table} has no column {name!r}; {hint}")
+        fields = {"column": name, "hint": hint}
+        raise JoinError(f"The {{{table}}} has no column {{column!r}}; {{hint}}", fields)
 
 
 def _numbers(frame: nw.DataFrame, name: str) -> NDArray[np.float64]:
@@ -348,4 +325,5 @@ def _numbers(frame: nw.DataFrame, name: str) -> NDArray[np.float64]:
     if all(isinstance(v, numbers.Number) and not isinstance(v, bool) for v in values):
         numeric[present] = values
         return numeric
-    raise ValueError(f"Column {name!r} of the {BAGS} holds {column.dtype}, not numbers.")
+    fields = {"column": name, "dtype": str(column.dtype)}
+    raise JoinError("Column {column!r} of the {bags} holds {dtype}, not numbers.", fields)

@@ -5,14 +5,22 @@ from __future__ import annotations
 import datetime as dt
 import numbers
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-INSTANCES = "instance table"
-BAGS = "bag table"
+from unbag._text import quoted
+
+# What sentences about two tables call them, and what they advise, unless callers know better.
+WORDS = {
+    "instances": "instance table",
+    "bags": "bag table",
+    "drop": "pass unmatched='drop'",
+    "convert": "convert one of them",
+}
 
 # In this order: a bool is an integer to Python, and a datetime is a date.
 _KINDS: tuple[tuple[type, str], ...] = (
@@ -25,6 +33,25 @@ _KINDS: tuple[tuple[type, str], ...] = (
     (dt.datetime, "times"),
     (dt.date, "dates"),
 )
+
+
+class JoinError(ValueError):
+    """Two tables cannot be joined; ``fields`` has the columns, rows and values concerned.
+
+    The sentence is a template in the fields and in `WORDS`, so that `told` can word it for readers
+    who know the tables as files, say.
+    """
+
+    def __init__(self, sentence: str, fields: Mapping[str, Any]) -> None:
+        super().__init__(sentence, fields)
+        self.sentence, self.fields = sentence, fields
+
+    def told(self, **words: str) -> str:
+        """Give the sentence with other words for the tables or for what to do."""
+        return self.sentence.format(**{**WORDS, **words, **self.fields})
+
+    def __str__(self) -> str:
+        return self.told()
 
 
 class Match(NamedTuple):
@@ -42,8 +69,8 @@ class Match(NamedTuple):
 def match_bags(instance_table: nw.DataFrame, bag_table: nw.DataFrame, keys: list[str]) -> Match:
     """Find the row of the bag table that each row of the instance table belongs to."""
     for name in keys:
-        _check_present(instance_table, name, INSTANCES)
-        _check_present(bag_table, name, BAGS)
+        _check_present(instance_table, name, "instances")
+        _check_present(bag_table, name, "bags")
     codes, distinct = _number_keys(instance_table, keys)
     here = [_values(distinct[name]) for name in distinct.columns]
     there = [_values(bag_table[name]) for name in keys]
@@ -88,8 +115,9 @@ def _number_keys(table: nw.DataFrame, keys: list[str]) -> tuple[NDArray[np.intp]
         )
     except Exception as error:
         dtypes = " and ".join(str(table[name].dtype) for name in keys)
-        raise ValueError(
-            f"The key {quoted(keys)} of the {INSTANCES} holds {dtypes}, which cannot name a bag."
+        raise JoinError(
+            "The key {key} of the {instances} holds {dtypes}, which cannot name a bag.",
+            {"key": quoted(keys), "dtypes": dtypes},
         ) from error
     # not every kind of frame keeps the order of rows in a join
     codes = numbered.select("row", "number").sort("row")["number"].to_numpy()
@@ -111,7 +139,7 @@ def _align(
     here: list[Any], there: list[Any], name: str, dtypes: tuple[Any, Any]
 ) -> tuple[list[Any], list[Any]]:
     """Make sure that the key values of two tables can be equal, and write dates as dates."""
-    kinds = [_kind(values, name, table) for values, table in ((here, INSTANCES), (there, BAGS))]
+    kinds = [_kind(here, name, "instances"), _kind(there, name, "bags")]
     # a table without a type for dates holds them as times at midnight
     whole_days = [
         kind == "dates" or (kind == "times" and all(map(_is_midnight, values)))
@@ -120,10 +148,10 @@ def _align(
     if all(whole_days):
         return [_day(v) for v in here], [_day(v) for v in there]
     if kinds[0] != kinds[1]:
-        raise ValueError(
-            f"The key column {name!r} holds {kinds[0]} ({dtypes[0]}) in the {INSTANCES} but "
-            f"{kinds[1]} ({dtypes[1]}) in the {BAGS}, so that no bag can match; convert one of "
-            "them."
+        raise JoinError(
+            "The key column {column!r} holds {kinds[0]} ({dtypes[0]}) in the {instances} but "
+            "{kinds[1]} ({dtypes[1]}) in the {bags}, so that no bag can match; {convert}.",
+            {"column": name, "kinds": kinds, "dtypes": dtypes},
         )
     return here, there
 
@@ -131,14 +159,17 @@ def _align(
 def _kind(values: list[Any], name: str, table: str) -> str:
     kinds = {_kind_of_type(t) for t in set(map(type, values))}
     if len(kinds) > 1:
-        raise ValueError(
-            f"The key column {name!r} of the {table} mixes {' and '.join(sorted(kinds))}; convert "
-            "it to one of them."
+        raise JoinError(
+            f"The key column {{column!r}} of the {{{table}}} mixes {{kinds}}; convert it to one of "
+            "them.",
+            {"column": name, "kinds": " and ".join(sorted(kinds))},
         )
     kind = kinds.pop()
     if values[0].__hash__ is None:
-        raise ValueError(
-            f"The key column {name!r} of the {table} holds {kind}, which cannot name a bag."
+        raise JoinError(
+            f"The key column {{column!r}} of the {{{table}}} holds {{kind}}, which cannot name a "
+            "bag.",
+            {"column": name, "kind": kind},
         )
     if kind == "times":
         zoned = {v.tzinfo is not None for v in values}
@@ -193,19 +224,18 @@ def _check_present(frame: nw.DataFrame, name: str, table: str) -> None:
         missing = missing | column.is_nan().fill_null(True)
     if missing.any():
         row = int(missing.to_numpy().astype(bool).argmax())
-        raise ValueError(f"Row {row} of the {table} has no value in the key column {name!r}.")
+        raise JoinError(
+            f"Row {{row}} of the {{{table}}} has no value in the key column {{column!r}}.",
+            {"row": row, "column": name},
+        )
 
 
 def _raise_repeated(keys: list[tuple[Any, ...]]) -> None:
     first: dict[tuple[Any, ...], int] = {}
     for row, key in enumerate(keys):
         if key in first:
-            raise ValueError(
-                f"Bag {_id(key)!r} appears twice in the {BAGS}, in rows {first[key]} and {row}."
+            raise JoinError(
+                "Bag {bag!r} appears twice in the {bags}, in rows {first} and {row}.",
+                {"bag": _id(key), "first": first[key], "row": row},
             )
         first[key] = row
-
-
-def quoted(names: list[str], link: str = ", ") -> str:
-    """Names in quotes, one behind the other."""
-    return link.join(repr(name) for name in names)

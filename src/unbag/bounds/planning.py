@@ -35,6 +35,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri, stdtrit
 from scipy.stats import binom
 
+from unbag._optional import make_frame
+from unbag._text import aligned
 from unbag.bounds.checks import Floats, check_choice, check_count, check_inside, check_share
 
 Precision = Literal["standard_error", "half_width", "labelled_rows"]
@@ -137,14 +139,7 @@ class BagPlan:
 
     def frame(self) -> Any:
         """Give the table of bag sizes as a pandas DataFrame."""
-        try:
-            import pandas as pd
-        except ImportError:
-            raise ImportError(
-                "frame() needs pandas (pip install pandas); the attribute `by_size` holds the same "
-                "table as arrays."
-            ) from None
-        return pd.DataFrame(self.by_size)
+        return make_frame(self.by_size)
 
     def __str__(self) -> str:
         words = (
@@ -156,8 +151,7 @@ class BagPlan:
             f"proportions vary by ±{self.spread:.2g} around {self.mean:.2g}."
         )
         columns = [[name, *(f"{n:,}" for n in cells)] for name, cells in self.by_size.items()]
-        padded = [[cell.rjust(max(map(len, column))) for cell in column] for column in columns]
-        rows = ["  ".join(row) for row in zip(*padded, strict=True)]
+        rows = aligned(list(zip(*columns, strict=True)), ">")
         return "\n".join(
             [textwrap.fill(words, _WIDTH), "", "As good with bags of other size:", *rows]
         )

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unbag.bags.frames import join_bags
-from unbag.bags.joining import BAGS, INSTANCES
+from unbag._text import counted
+from unbag.bags.frames import MatchedTables, match_tables
+from unbag.bags.joining import WORDS, JoinError
 from unbag.cli.options import one_or_all
-from unbag.cli.output import counted, say
-from unbag.tabular import column_names, read_table
-from unbag.tabular.schema import Column, Kind, Schema, SchemaReport, convert, make_schema
-
-# Beyond so many rows memory is saved.
-MANY_ROWS = 300_000
+from unbag.cli.output import say
+from unbag.tabular import Table, open_table
+from unbag.tabular.kinds import Kind, cast, types_of
+from unbag.tabular.pipeline import MANY_ROWS
+from unbag.tabular.schema import Schema, SchemaReport, make_schema
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +38,8 @@ class BagData:
         For more than two classes, the columns that told of them.
     rows : ndarray of int or None
         Position of each row in the instance table, where some were left out.
+    kept : pandas DataFrame or None
+        If asked for, the key and more columns: of all rows of the instance table.
     """
 
     X: Any
@@ -46,11 +47,17 @@ class BagData:
     schema: Schema
     report: SchemaReport
     class_names: list[str] | None
-    rows: NDArray[np.intp] | None = None
+    rows: NDArray[np.intp] | None
+    kept: Any = None
 
 
 def read_bags(
-    options: argparse.Namespace, schema: Schema | None = None, *, keep_names: bool = True
+    options: argparse.Namespace,
+    schema: Schema | None = None,
+    *,
+    keep_names: bool = True,
+    keep: Mapping[str, Kind | None] | None = None,
+    why: str = "",
 ) -> BagData:
     """Read and join the tables that the options name; say what was left out on request.
 
@@ -62,120 +69,111 @@ def read_bags(
         Of a model, which then says what the features are.
     keep_names : bool
         Whether bags are called by their names, however many rows there are.
+    keep : mapping of str to kind, optional
+        Columns of the instance table to keep beside the key, and as what; None to infer it.
+    why : str
+        What these are for, in an error.
     """
-    instances, aggregates = read_tables(options, schema)
-    with naming(options):
-        joined = join_bags(
-            instances,
-            aggregates,
-            unmatched=options.unmatched,
-            number_bags=not keep_names and len(instances) > MANY_ROWS,
-            **join_options(options),
-        )
-        del instances
-        _say_left_out(joined.only_in_instances, joined.only_in_bags, options)
-        if schema is None:
-            schema = Schema(make_schema(joined.X).columns, tuple(options.bag))
-            X, report = _in_types(joined.X, schema), SchemaReport(len(joined.X))
-        else:
-            X, report = schema.check(joined.X)
-    columns = options.positives or options.proportion
-    names = columns if len(columns) > 1 else None
-    return BagData(X, joined.y, schema, report, names, joined.rows)
+    tables, kept = match_files(options, schema, keep, why)
+    return join_files(options, tables, schema, keep_names=keep_names, kept=kept)
 
 
-def _in_types(X: Any, schema: Schema) -> Any:
-    """Bring a table into the types of its own schema, without a copy of what has them already."""
-    dtypes, present = schema.dtypes, dict(X.dtypes)
-    other = {
-        column.name: convert(X[column.name], column.kind)
-        for column in schema.columns
-        if str(present[column.name]) != dtypes[column.name]
-    }
-    return X.assign(**other) if other else X
-
-
-def read_tables(options: argparse.Namespace, schema: Schema | None = None) -> tuple[Any, Any]:
-    """Read both tables, without joining them."""
-    present = column_names(options.instances)
-    dtypes = _dtypes(options.types)
-    if schema is None:
-        check_columns(options.instances, present, options.drop, "to drop")
-        kept = [name for name in present if name not in options.drop]
-    else:
-        check_columns(options.instances, present, schema.names, "that the model needs")
-        kept = list(
-            dict.fromkeys([*(name for name in options.bag if name in present), *schema.names])
-        )
-        dtypes |= schema.dtypes
-    known = column_names(options.aggregates)
-    unknown = [name for name in options.types if name not in (*present, *known)]
+def match_files(
+    options: argparse.Namespace,
+    schema: Schema | None = None,
+    keep: Mapping[str, Kind | None] | None = None,
+    why: str = "",
+) -> tuple[MatchedTables, Any]:
+    """Read and match both tables, without a look at whether they agree; see `read_bags`."""
+    instances, aggregates = open_table(options.instances), open_table(options.aggregates)
+    columns, kinds = _to_read(options, instances, schema, keep or {}, why)
+    unknown = [n for n in options.types if n not in (*instances.names, *aggregates.names)]
     if unknown:
         raise ValueError(f"--types names the column {unknown[0]!r}, which neither table has")
-    instances = read_table(options.instances, columns=kept, dtypes=dtypes)
-    return instances, read_table(options.aggregates, dtypes=_dtypes(options.types))
+    frame, bags = instances.read(columns, kinds), aggregates.read(kinds=options.types)
+    kept = None
+    if keep is not None:
+        kept = frame[[n for n in dict.fromkeys([*options.bag, *keep]) if n in columns]]
+    with naming(options):
+        tables = match_tables(
+            frame,
+            bags,
+            on=options.bag,
+            positives=one_or_all(options.positives),
+            proportion=one_or_all(options.proportion),
+            size=options.size,
+            noise=options.noise,
+        )
+    return tables, kept
 
 
-def join_options(options: argparse.Namespace) -> dict[str, Any]:
-    """What `unbag.bags_from_frame` is to know about the tables."""
-    return {
-        "on": options.bag,
-        "positives": one_or_all(options.positives),
-        "proportion": one_or_all(options.proportion),
-        "size": options.size,
-        "noise": options.noise,
-    }
+def _to_read(
+    options: argparse.Namespace,
+    instances: Table,
+    schema: Schema | None,
+    keep: Mapping[str, Kind | None],
+    why: str,
+) -> tuple[list[str], dict[str, Kind]]:
+    """Columns of the instance table to be read, and what is known to be in them."""
+    if schema is None:
+        instances.need(options.drop, "to drop")
+        return [name for name in instances.names if name not in options.drop], options.types
+    instances.need(schema.names, "that the model needs")
+    instances.need(list(keep), why)
+    keys = [name for name in options.bag if name in instances.names]
+    # what is to be written again stays as it is, and becomes a feature later
+    features = {n: k for n, k in schema.kinds.items() if n not in keep or k == "category"}
+    asked = {name: kind for name, kind in keep.items() if kind is not None}
+    return list(dict.fromkeys([*keys, *schema.names, *keep])), options.types | features | asked
+
+
+def join_files(
+    options: argparse.Namespace,
+    tables: MatchedTables,
+    schema: Schema | None = None,
+    *,
+    keep_names: bool = True,
+    kept: Any = None,
+) -> BagData:
+    """Join tables that `match_files` read; say what was left out on request."""
+    with naming(options):
+        number_bags = not keep_names and len(tables.instances) > MANY_ROWS
+        X, y = tables.join(options.unmatched, number_bags)
+        _say_left_out(tables, options)
+        if schema is None:
+            schema = Schema(make_schema(X).columns, tuple(options.bag))
+            X, report = X.assign(**cast(X, types_of(schema.kinds))), SchemaReport(len(X))
+        else:
+            X, report = schema.check(X)
+    columns = options.positives or options.proportion
+    names = columns if len(columns) > 1 else None
+    return BagData(X, y, schema, report, names, tables.match.rows, kept)
 
 
 @contextmanager
 def naming(options: argparse.Namespace) -> Iterator[None]:
-    """Put files and options into the words of functions that know data frames only."""
+    """Word errors of functions that know data frames only for those who know files and options."""
+    words = {
+        "instances": f"{WORDS['instances']} {options.instances}",
+        "bags": f"{WORDS['bags']} {options.aggregates}",
+        "drop": "use --unmatched drop",
+        "convert": "--types can make both a category",
+    }
     try:
         yield
     except ValueError as error:
-        text = str(error)
-        named = text.replace(INSTANCES, f"{INSTANCES} {options.instances}")
-        named = named.replace(BAGS, f"{BAGS} {options.aggregates}")
-        named = named.replace("pass unmatched='drop'", "use --unmatched drop")
-        named = named.replace("convert one of them", "--types can make both a category")
-        if named == text:
-            named = f"{options.instances}, {options.aggregates}: {text}"
-        raise ValueError(named) from error
+        text = error.told(**words) if isinstance(error, JoinError) else str(error)
+        if text == str(error):
+            text = f"{options.instances}, {options.aggregates}: {text}"
+        raise ValueError(text) from error
 
 
-def check_columns(path: Path, present: Sequence[str], wanted: Sequence[str], why: str) -> None:
-    """Make sure that a table has all these columns."""
-    found = set(present)
-    absent = [name for name in wanted if name not in found]
-    if absent:
-        more = f" and {len(absent) - 5} more" if len(absent) > 5 else ""
-        listed = ", ".join(map(repr, absent[:5]))
-        raise ValueError(f"{path} has no column {listed}{more} {why}")
-
-
-def say_differences(report: SchemaReport) -> None:
-    """Tell how new data differ from those of the training: unseen categories, new gaps."""
-    for name, count in report.unseen.items():
-        examples = ", ".join(map(repr, report.examples[name]))
-        say(
-            f"Column {name!r}: {counted(count, 'row')} of categories that were not in the "
-            f"training data, such as {examples}."
-        )
-    for name, count in report.missing.items():
-        say(f"Column {name!r}: {counted(count, 'missing value')}, where training data had none.")
-
-
-def _dtypes(kinds: Mapping[str, Kind]) -> dict[str, str]:
-    return dict(Schema(tuple(Column(name, kind) for name, kind in kinds.items())).dtypes)
-
-
-def _say_left_out(
-    only_in_instances: Mapping[Any, int], only_in_bags: Sequence[Any], options: argparse.Namespace
-) -> None:
-    if only_in_instances:
-        rows = counted(sum(only_in_instances.values()), "row")
-        bags = counted(len(only_in_instances), "bag")
+def _say_left_out(tables: MatchedTables, options: argparse.Namespace) -> None:
+    match = tables.match
+    if match.only_in_instances:
+        rows = counted(sum(match.only_in_instances.values()), "row")
+        bags = counted(len(match.only_in_instances), "bag")
         say(f"Left out: {rows} of {options.instances}, of {bags} not in {options.aggregates}.")
-    if only_in_bags:
-        bags = counted(len(only_in_bags), "bag")
+    if match.only_in_bags:
+        bags = counted(len(match.only_in_bags), "bag")
         say(f"Left out: {bags} of {options.aggregates} without a row in {options.instances}.")

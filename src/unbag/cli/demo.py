@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from unbag._files import check_place
 from unbag.cli.options import add_parser
 from unbag.cli.output import need, show
 
@@ -48,8 +49,7 @@ def run(options: argparse.Namespace) -> int:
     """Fit, print the table, draw."""
     need("pandas", "matplotlib", extra="demo")
     for path in (options.output, options.report):
-        if not path.absolute().parent.is_dir():
-            raise OSError(f"the folder of {str(path)!r} does not exist")
+        check_place(path)
     from unbag.paper import Setting
     from unbag.paper.demo import draw_demo, run_demo
 

@@ -7,15 +7,17 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from unbag.cli.data import naming, read_bags, say_differences
+from unbag.cli.data import naming, read_bags
 from unbag.cli.labels import read_row_labels
 from unbag.cli.loading import add_model, class_names, open_model
-from unbag.cli.modelling import evaluation_record, with_class_names
 from unbag.cli.options import add_json, add_parser, add_seed, add_tables
-from unbag.cli.output import need, show, show_json
+from unbag.cli.output import need, say, show, show_json
+from unbag.cli.records import evaluation_record, with_class_names
 from unbag.metrics import evaluate, evaluate_with_labels
 from unbag.metrics.sample import as_columns
 from unbag.model_selection.out_of_fold import decision_scores
+from unbag.tabular.kinds import Kind
+from unbag.tabular.pipeline import split_pipeline
 
 _EXAMPLES = """examples:
   unbag evaluate model.unbag may.parquet may-regions.csv --bag region --positives conversions
@@ -70,8 +72,10 @@ def run(options: argparse.Namespace) -> int:
     need("pandas", "skops", extra="files")
 
     model, schema, found = open_model(options)
-    data = read_bags(options, schema)
-    say_differences(data.report)
+    by_key = options.labels is not None and options.row_key is not None
+    keep: dict[str, Kind | None] | None = {options.row_key: "category"} if by_key else None
+    data = read_bags(options, schema, keep=keep, why="to find rows by")
+    say(*data.report.differences)
     names = class_names(found, model.classes_)
     given = 2 if data.class_names is None else len(data.class_names)
     if given != len(names):
@@ -88,12 +92,13 @@ def run(options: argparse.Namespace) -> int:
         labelled = with_class_names(labelled, named)
         _show(options, str(labelled), asdict(labelled))
         return 0
+    features, _ = split_pipeline(model)
     chances = model.predict_proba(data.X) if hasattr(model, "predict_proba") else None
     with naming(options):
         evaluation = evaluate(
             data.y,
             columns,
-            X=model[:-1].transform(data.X),
+            X=data.X if features is None else features.transform(data.X),
             probabilities=chances,
             random_state=options.seed,
         )

@@ -6,19 +6,17 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from unbag._files import check_place
+from unbag._text import counted, sentence
 from unbag.bags.bags import check_bag_target
 from unbag.cli.data import BagData, read_bags
-from unbag.cli.modelling import (
-    evaluation_record,
-    make_model,
-    training_record,
-    with_class_names,
-)
 from unbag.cli.options import add_fitting, add_json, add_parser, add_quiet, add_tables
-from unbag.cli.output import counted, need, plain, say, sentence, show, show_json, writing
+from unbag.cli.output import need, plain, say, show, show_json
+from unbag.cli.records import evaluation_record, with_class_names
 from unbag.metrics import Evaluation, cross_val_evaluate
 from unbag.reports import fit_report
 from unbag.tabular.persistence import save_model
+from unbag.tabular.pipeline import make_model, training_record
 
 _EXAMPLES = """examples:
   unbag fit visits.parquet regions.csv --bag region --positives conversions -o model.unbag
@@ -64,16 +62,15 @@ def run(options: argparse.Namespace) -> int:
     if options.folds == 1:
         options.parser.error("argument --folds: one fold holds out everything; use 2 or more, or 0")
     need("pandas", "skops", extra="files")
-    for path in (options.output, options.report):
-        if path is not None and not path.absolute().parent.is_dir():
-            raise OSError(f"the folder of {path} does not exist")
+    check_place(options.output)
     if options.report is not None:
+        check_place(options.report)
         need("matplotlib", extra="report")
 
     data = read_bags(options, keep_names=options.report is not None)
     n_rows, n_columns = data.X.shape
     say(f"Read {counted(n_rows, 'instance')} with {counted(n_columns, 'column')}.")
-    pipeline = make_model(options, data)
+    pipeline = make_model(data.X, data.y, model=options.model, random_state=options.seed, tell=say)
     pipeline.set_params(model__verbose=0 if options.quiet else 1).fit(data.X, data.y)
     pipeline.set_params(model__verbose=0)
     training = training_record(pipeline[-1], data.y)
@@ -113,8 +110,7 @@ def _evaluate(pipeline: Any, data: BagData, options: argparse.Namespace) -> Eval
     try:
         if options.report is None:
             return cross_val_evaluate(pipeline, data.X, data.y, **shared)
-        with writing(options.report):
-            return fit_report(pipeline, data.X, data.y, path=options.report, **shared).evaluation
+        return fit_report(pipeline, data.X, data.y, path=options.report, **shared).evaluation
     except ValueError as error:
         raise ValueError(
             f"the model was fitted but cannot be evaluated in {options.folds} folds: {error} "

@@ -3,34 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import textwrap
-import warnings
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from unbag.bags.bags import check_bag_target
-from unbag.bags.frames import find_contradictions
-from unbag.cli.data import BagData, join_options, naming, read_bags, read_tables
-from unbag.cli.modelling import rows_of_some_bags
+from unbag._text import counted, sentence, table_lines
+from unbag.bags.contradictions import Contradiction
+from unbag.cli.data import join_files, match_files, naming
 from unbag.cli.options import add_columns, add_json, add_parser
-from unbag.cli.output import counted, need, records, say, sentence, show, show_json, table_lines
-from unbag.diagnostics.assumption import AssumptionTest, assumption_test
-from unbag.diagnostics.bag_effects import FEWEST_BAGS, BagEffect, effect_of_scores
-from unbag.diagnostics.information import BagInformation, bag_information
-from unbag.models import LinearMCMClassifierCV
-from unbag.tabular.features import make_features
+from unbag.cli.output import need, records, say, show, show_json
+from unbag.diagnostics.assumption import AssumptionTest
+from unbag.diagnostics.information import BagInformation
+from unbag.tabular.first_look import look_at_bags
 from unbag.tabular.persistence import describe_model
-
-_WIDTH = 88
-
-# Rows on which effects of bags are looked for, and beyond which a quick look is none: bags stay
-# whole, so that some large ones may have more rows than wanted.
-_ROWS_FOR_EFFECT = 20_000
-_MOST_ROWS = 200_000
-_SEED = 0
 
 _EXAMPLES = """examples:
   unbag inspect visits.parquet regions.csv --bag region --positives conversions
@@ -78,25 +62,21 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _inspect_tables(options: argparse.Namespace) -> int:
-    instances, aggregates = read_tables(options)
-    with naming(options):
-        found = find_contradictions(
-            instances, aggregates, unmatched=options.unmatched, **join_options(options)
-        )
-    del instances, aggregates
+    tables, _ = match_files(options)
+    found = tables.contradictions(options.unmatched)
     if found:
         if options.json:
             show_json({"contradictions": [one._asdict() for one in found]})
         else:
-            show("\n".join(table_lines(("bag", "problem", "column", "stated", "rows"), found)))
+            show("\n".join(table_lines(Contradiction._fields, found)))
         say(
             f"unbag: {options.aggregates} contradicts {options.instances} in "
             f"{counted(len(found), 'place')}"
         )
         return 1
-    data = read_bags(options)
+    data = join_files(options, tables)
     with naming(options):
-        information, assumption, effect = _look(data)
+        information, assumption, effect = look_at_bags(data.X, data.y)
     columns = data.schema.to_dict()["columns"]
     if options.json:
         show_json(
@@ -126,79 +106,6 @@ def _inspect_tables(options: argparse.Namespace) -> int:
     ]
     show("\n".join(lines))
     return 0
-
-
-def _look(data: BagData) -> tuple[BagInformation, AssumptionTest | str, _Unexplained]:
-    """What the bags are worth; the test of the assumption, or why there is none; bag effects."""
-    with warnings.catch_warnings():
-        # the information itself says so
-        warnings.simplefilter("ignore", UserWarning)
-        information = bag_information(data.y)
-    features = make_features()
-    X = features.fit_transform(data.X)
-    assumption: AssumptionTest | str
-    try:
-        names = features.get_feature_names_out()
-        assumption = assumption_test(X, data.y, feature_names=names)
-    except ValueError as error:
-        assumption = f"This cannot be tested: {error}"
-    return information, assumption, _look_for_effect(X, data.y)
-
-
-@dataclass(frozen=True)
-class _Unexplained:
-    """Bag effects, and how they were found; or why they were not."""
-
-    effect: BagEffect | None
-    note: str
-
-    def lines(self) -> list[str]:
-        """Two questions with their answers, or the first one with why there is none."""
-        first = "What do features leave unexplained between bags?"
-        if self.effect is None:
-            return [first, textwrap.fill(self.note, _WIDTH)]
-        return [
-            first,
-            textwrap.fill(sentence(str(self.effect)), _WIDTH),
-            "",
-            "Do bags differ in how many of each class they hold, or in who is in them?",
-            textwrap.fill(self.effect.hint, _WIDTH),
-            textwrap.fill(self.note, _WIDTH),
-        ]
-
-    def record(self) -> dict[str, Any]:
-        if self.effect is None:
-            return {"variance": None, "summary": self.note}
-        names = ("spread", "present", "world", "hint")
-        found = {name: getattr(self.effect, name) for name in names}
-        return {**asdict(self.effect), **found, "summary": str(self.effect), "note": self.note}
-
-
-def _look_for_effect(X: Any, y: Any) -> _Unexplained:
-    """Fit a linear model to some bags, and compare it with those that it did not see."""
-    rows = rows_of_some_bags(y, _ROWS_FOR_EFFECT, _SEED)
-    bags = check_bag_target(y[rows])
-    n_bags = int((~bags.labelled).sum())
-    if n_bags < FEWEST_BAGS:
-        few = f"This takes at least {FEWEST_BAGS} bags, and there are {n_bags}."
-        return _Unexplained(None, few)
-    if len(rows) > _MOST_ROWS:
-        return _Unexplained(None, "Bags are too large for a quick look; 'unbag fit' tells.")
-    # effects are looked for, not trained with
-    model = LinearMCMClassifierCV(cv=min(5, bags.n_bags // 2), bag_effect=0)
-    try:
-        with warnings.catch_warnings():
-            # a quick look need not be exact
-            warnings.simplefilter("ignore", UserWarning)
-            model.fit(X[rows], y[rows])
-    except (ValueError, ArithmeticError) as error:
-        return _Unexplained(None, f"This cannot be told: {error}")
-    scores = np.asarray(model.out_of_fold_scores_)
-    some = f"{counted(len(rows), 'instance')} in {counted(n_bags, 'bag')}"
-    if len(rows) < len(y):
-        some = f"{some} drawn at random, of {len(y):,} instances in all"
-    note = f"(From a linear model, checked on bags that it did not see: {some}.)"
-    return _Unexplained(effect_of_scores(bags, scores, model.class_prior_), note)
 
 
 def _information_record(information: BagInformation) -> dict[str, Any]:

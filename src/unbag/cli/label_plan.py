@@ -8,14 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from unbag.cli.data import check_columns, naming, read_bags, say_differences
+from unbag._text import counted
+from unbag.cli.data import naming, read_bags
 from unbag.cli.labels import LABEL, ROW, WEIGHT
 from unbag.cli.loading import add_model, class_names, open_model
 from unbag.cli.options import add_parser, add_seed, add_tables, by_commas, whole_number
-from unbag.cli.output import counted, need, say
+from unbag.cli.output import need, say
 from unbag.metrics import rows_to_label
 from unbag.model_selection.out_of_fold import decision_scores
-from unbag.tabular import column_names, read_table, write_table
+from unbag.tabular import write_table
+from unbag.tabular.file import TableError
 
 _EXAMPLES = """examples:
   unbag label-plan model.unbag may.csv regions.csv --bag region --positives yes -o to-label.csv
@@ -67,24 +69,23 @@ def run(options: argparse.Namespace) -> int:
     need("pandas", "skops", extra="files")
 
     model, schema, found = open_model(options)
-    present = column_names(options.instances)
-    check_columns(options.instances, present, options.keep, "to keep")
     taken = [name for name in (ROW, WEIGHT, LABEL) if name in (*options.bag, *options.keep)]
     if taken:
-        raise ValueError(
-            f"{options.instances} has a column {taken[0]!r} to keep, and the table has one of that "
-            "name; rename it, or leave it out"
+        raise TableError(
+            options.instances,
+            f"has a column {taken[0]!r} to keep, and the table has one of that name; rename it, or "
+            "leave it out",
+            column=taken[0],
         )
-    data = read_bags(options, schema)
-    say_differences(data.report)
+    data = read_bags(options, schema, keep=dict.fromkeys(options.keep), why="to keep")
+    say(*data.report.differences)
     n = min(options.rows, len(data.y))
     with naming(options):
         places, weights = rows_to_label(
             n, data.y, decision_scores(model, data.X), random_state=options.seed
         )
     rows = places if data.rows is None else data.rows[places]
-    kept = list(dict.fromkeys([*options.bag, *options.keep]))
-    table = read_table(options.instances, columns=kept).iloc[rows].reset_index(drop=True)
+    table = data.kept.iloc[rows].reset_index(drop=True)
     table.insert(0, ROW, rows + 1)
     table = table.assign(**{WEIGHT: weights, LABEL: np.full(n, "", dtype=object)})
     write_table([table], options.output)

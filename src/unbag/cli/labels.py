@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unbag.cli.data import BagData, check_columns
-from unbag.tabular import column_names, read_table
+from unbag.cli.data import BagData
+from unbag.tabular import open_table
+from unbag.tabular.file import TableError
 
 # Columns of the file that `unbag label-plan` writes.
 ROW, WEIGHT, LABEL = "row", "weight", "label"
@@ -31,20 +32,19 @@ def read_row_labels(
         What the classes are called.
     """
     path, key = options.labels, options.row_key or ROW
-    present = column_names(path)
-    check_columns(path, present, [key, LABEL], "to read labels by")
-    table = read_table(
-        path, dtypes={LABEL: "category", **({key: "category"} if key != ROW else {})}
-    )
+    opened = open_table(path)
+    opened.need([key, LABEL], "to read labels by")
+    as_text: tuple[str, ...] = (LABEL,) if key == ROW else (LABEL, key)
+    table = opened.read(kinds=dict.fromkeys(as_text, "category"))
     given = table[LABEL].notna().to_numpy() & (table[LABEL].astype(str) != "").to_numpy()
     if not given.any():
-        raise ValueError(f"{path} has no label filled in: column {LABEL!r} is empty")
+        raise TableError(path, f"has no label filled in: column {LABEL!r} is empty", column=LABEL)
     table = table[given]
-    rows = _row_numbers(table, path) if key == ROW else _rows_by_key(table, key, options)
+    rows = _row_numbers(table, path) if key == ROW else _rows_by_key(table, key, data, options)
     places = _places(rows, data, path)
     labels, weights = np.full((2, len(data.y)), np.nan)
     labels[places] = _class_numbers(table[LABEL], names, path)
-    if WEIGHT not in present:
+    if WEIGHT not in opened.names:
         return labels, None
     weights[places] = _weights(table[WEIGHT], path)
     return labels, weights
@@ -59,10 +59,11 @@ def _row_numbers(table: Any, path: Path) -> NDArray[np.intp]:
     return found
 
 
-def _rows_by_key(table: Any, key: str, options: argparse.Namespace) -> NDArray[np.intp]:
+def _rows_by_key(
+    table: Any, key: str, data: BagData, options: argparse.Namespace
+) -> NDArray[np.intp]:
     """Positions of the rows of the instance table that have the same key."""
-    check_columns(options.instances, column_names(options.instances), [key], "to find rows by")
-    known = read_table(options.instances, columns=[key], dtypes={key: "category"})[key].astype(str)
+    known = data.kept[key].astype(str)
     where = {text: row for row, text in enumerate(known)}
     if len(where) < len(known):
         raise ValueError(f"{options.instances}: column {key!r} names some rows twice")
@@ -79,7 +80,7 @@ def _places(rows: NDArray[np.intp], data: BagData, path: Path) -> NDArray[np.int
     """Positions in the data of rows of the instance table."""
     if len(np.unique(rows)) < len(rows):
         values, times = np.unique(rows, return_counts=True)
-        raise ValueError(f"{path} has two labels for row {values[times > 1][0] + 1}")
+        raise TableError(path, f"has two labels for row {values[times > 1][0] + 1}")
     kept = np.arange(len(data.y)) if data.rows is None else data.rows
     places = np.minimum(np.searchsorted(kept, rows), len(kept) - 1)
     wrong = kept[places] != rows

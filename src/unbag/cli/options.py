@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any, NoReturn, get_args
 
 from unbag.cli.output import safe
-from unbag.tabular.schema import Kind
-
-MODELS = ("auto", "kernel", "linear", "boosted")
+from unbag.tabular.kinds import Kind
+from unbag.tabular.pipeline import ModelName
 
 
 class Help(argparse.RawDescriptionHelpFormatter):
@@ -116,7 +115,7 @@ def add_fitting(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("model and evaluation")
     group.add_argument(
         "--model",
-        choices=MODELS,
+        choices=get_args(ModelName),
         default="auto",
         help="auto: kernel up to 5,000 instances, else linear; boosted: gradient-boosted trees, "
         "whose files are opened only with --trust",

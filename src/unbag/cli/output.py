@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from unbag.reports.display import shown
+from unbag._text import shown
 
 
 def safe(text: str, *, one_line: bool = False) -> str:
@@ -34,9 +32,10 @@ def show(text: str) -> None:
     print(safe(text))
 
 
-def say(text: str) -> None:
-    """Print a remark."""
-    print(safe(text), file=sys.stderr, flush=True)
+def say(*remarks: str) -> None:
+    """Print remarks, a line for each."""
+    for text in remarks:
+        print(safe(text), file=sys.stderr, flush=True)
 
 
 def show_json(content: Mapping[str, Any]) -> None:
@@ -63,26 +62,6 @@ def records(table: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [dict(zip(table, row, strict=True)) for row in rows]
 
 
-def table_lines(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
-    """Write rows below each other, columns aligned."""
-    cells = [[safe(_cell(value), one_line=True) for value in row] for row in (head, *rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return [
-        "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in cells
-    ]
-
-
-def counted(number: int, what: str) -> str:
-    """Write a number of things: "1 row", "1,200 rows"."""
-    return f"{number:,} {what}{'s' * (number != 1)}"
-
-
-def sentence(text: str) -> str:
-    """Write a remark as a sentence of its own."""
-    return f"{text[:1].upper()}{text[1:]}."
-
-
 def need(*modules: str, extra: str) -> None:
     """Say what to install if a module is missing."""
     missing = [name for name in modules if find_spec(name) is None]
@@ -91,20 +70,3 @@ def need(*modules: str, extra: str) -> None:
             f"this command needs {' and '.join(missing)}; install with: "
             f"pip install 'unbag[{extra}]'"
         )
-
-
-@contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Name the file in an error of the system, which names a draft of it or nothing."""
-    try:
-        yield
-    except OSError as error:
-        if error.strerror is None:
-            raise
-        raise OSError(error.errno, error.strerror, str(path)) from None
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return "-"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -9,14 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.pipeline import Pipeline
 from tqdm import tqdm
 
-from unbag.cli.data import check_columns, say_differences
+from unbag._text import counted
 from unbag.cli.loading import add_model, class_names, open_model
 from unbag.cli.options import add_json, add_parser, add_quiet, by_commas, whole_number
-from unbag.cli.output import counted, need, safe, say, show_json
-from unbag.tabular import column_names, read_chunks, write_table
+from unbag.cli.output import need, safe, say, show_json
+from unbag.tabular import open_table, write_table
+from unbag.tabular.file import TableError, TableFile
+from unbag.tabular.kinds import Kind
+from unbag.tabular.pipeline import split_pipeline
 from unbag.tabular.schema import SchemaReport
 from unbag.tabular.writing import as_text
 
@@ -77,22 +79,27 @@ def run(options: argparse.Namespace) -> int:
     need("pandas", "skops", extra="files")
 
     model, schema, found = open_model(options)
-    present = column_names(options.instances)
-    check_columns(options.instances, present, schema.names, "that the model needs")
-    check_columns(options.instances, present, options.keep, "to keep")
-    keys = [name for name in schema.keys if name in present]
-    kept = present if options.all_columns else list(dict.fromkeys([*keys, *options.keep]))
+    table = open_table(options.instances)
+    table.need(schema.names, "that the model needs")
+    table.need(options.keep, "to keep")
+    keys = [name for name in schema.keys if name in table.names]
+    kept = table.names if options.all_columns else list(dict.fromkeys([*keys, *options.keep]))
     scorer = _Scorer(model, class_names(found, model.classes_))
     taken = [name for name in scorer.columns if name in kept]
     if taken:
-        raise ValueError(
-            f"{options.instances} has a column {taken[0]!r} to keep, and the scores have one of "
-            "that name; rename it, or leave it out"
+        raise TableError(
+            options.instances,
+            f"has a column {taken[0]!r} to keep, and the scores have one of that name; rename it, "
+            "or leave it out",
+            column=taken[0],
         )
     wanted = list(dict.fromkeys([*kept, *schema.names]))
-    chunks = read_chunks(
-        options.instances, rows=options.chunk_rows, columns=wanted, dtypes=schema.dtypes
-    )
+    kinds = schema.kinds
+    if table.file.is_text and _to_text(options.output):
+        # what goes from text to text stays as it is written, and is read once
+        as_written: dict[str, Kind] = dict.fromkeys(kept, "category")
+        kinds = as_written | kinds
+    chunks = table.chunks(options.chunk_rows, wanted, kinds)
     reports: list[SchemaReport] = [SchemaReport()]
     bar = tqdm(unit=" rows", unit_scale=True, disable=options.quiet)
 
@@ -105,7 +112,7 @@ def run(options: argparse.Namespace) -> int:
 
     with bar:
         n_rows = _write(scored(), options.output)
-    say_differences(reports[0])
+    say(*reports[0].differences)
     if options.output != "-":
         say(f"{counted(n_rows, 'row')} written to {options.output}")
     if options.json:
@@ -126,11 +133,8 @@ class _Scorer:
     """Class, score and probability of each row, as columns."""
 
     def __init__(self, model: Any, names: list[Any]) -> None:
-        self._features: Any = None
-        self._model = model
-        if isinstance(model, Pipeline) and len(model) > 1:
-            # so that features are made once, and not for each of the three
-            self._features, self._model = model[:-1], model[-1]
+        # so that features are made once, and not for each of the three
+        self._features, self._model = split_pipeline(model)
         self._names = names
         self._has = {
             "score": hasattr(self._model, "decision_function"),
@@ -158,6 +162,10 @@ class _Scorer:
     def _split(self, what: str, values: Any) -> dict[str, Any]:
         columns = values.T if values.ndim == 2 else [values]
         return dict(zip(self._columns(what), columns, strict=True))
+
+
+def _to_text(output: str) -> bool:
+    return output == "-" or TableFile.find(output, to_write=True).is_text
 
 
 def _write(frames: Iterator[Any], output: str) -> int:

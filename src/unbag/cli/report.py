@@ -6,11 +6,12 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from unbag._files import check_place
 from unbag.cli.data import read_bags
-from unbag.cli.modelling import make_model
 from unbag.cli.options import add_fitting, add_parser, add_quiet, add_tables
-from unbag.cli.output import need, show, writing
+from unbag.cli.output import need, say, show
 from unbag.reports import fit_report
+from unbag.tabular.pipeline import make_model
 
 _EXAMPLES = """examples:
   unbag report people.csv results.csv --bag district --positives yes_votes
@@ -49,20 +50,18 @@ def run(options: argparse.Namespace) -> int:
     if options.folds < 2:
         options.parser.error("argument --folds: a report needs at least 2")
     need("pandas", "matplotlib", extra="report")
-    if not options.output.absolute().parent.is_dir():
-        raise OSError(f"the folder of {options.output} does not exist")
+    check_place(options.output)
 
     data = read_bags(options)
-    with writing(options.output):
-        report = fit_report(
-            make_model(options, data),
-            data.X,
-            data.y,
-            cv=options.folds,
-            title=options.title,
-            path=options.output,
-            random_state=options.seed,
-            verbose=0 if options.quiet else 1,
-        )
+    report = fit_report(
+        make_model(data.X, data.y, model=options.model, random_state=options.seed, tell=say),
+        data.X,
+        data.y,
+        cv=options.folds,
+        title=options.title,
+        path=options.output,
+        random_state=options.seed,
+        verbose=0 if options.quiet else 1,
+    )
     show(f"{report}\n\nPage: {options.output}")
     return 0

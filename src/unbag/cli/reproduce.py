@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from unbag._files import write_whole
 from unbag.cli.options import add_parser
 from unbag.cli.output import need, say, show
 
@@ -77,8 +78,8 @@ def run(options: argparse.Namespace) -> int:
         raise ValueError(f"{options.output} holds no finished trial")
     report = "\n".join([markdown_tables(rows), *(f"- {s}" for s in comparisons(rows)), ""])
     print(report)
-    (options.output / "tables.md").write_text(report, encoding="utf-8")
-    (options.output / "rows.csv").write_text(rows_as_csv(rows), encoding="utf-8")
+    write_whole(options.output / "tables.md", report)
+    write_whole(options.output / "rows.csv", rows_as_csv(rows))
     draw_figure(rows, options.output / "auc.png")
     show(f"Rows, tables and figure: {options.output}")
     return 0

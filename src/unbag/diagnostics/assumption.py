@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from unbag._text import listing, p_text
+from unbag._optional import make_frame
+from unbag._text import aligned, listing, p_text
 from unbag.bags.bags import SAME_PROPORTION, Bags, bag_name, check_bag_target
 from unbag.diagnostics.lack_of_fit import LackOfFit, Moments, Plane
 from unbag.weights.decontamination import check_contrast
@@ -87,14 +88,7 @@ class AssumptionTest:
         """Give one of the two tables as a pandas DataFrame."""
         if table not in ("features", "bags"):
             raise ValueError(f"table must be 'features' or 'bags', not {table!r}.")
-        try:
-            import pandas as pd
-        except ImportError:
-            raise ImportError(
-                "frame() needs pandas (pip install pandas); the attributes `features` and `bags` "
-                "hold the same tables as arrays."
-            ) from None
-        return pd.DataFrame(getattr(self, table))
+        return make_frame(getattr(self, table))
 
     def __str__(self) -> str:
         worst = np.argsort(self.features["p_value"], kind="stable")[:_LISTED]
@@ -407,8 +401,4 @@ def _table(columns: dict[str, NDArray[Any]], rows: NDArray[np.intp]) -> list[str
         [name, *(f"{v:.4g}" if isinstance(v, float) else str(v) for v in values[rows])]
         for name, values in columns.items()
     ]
-    widths = [max(map(len, column)) for column in cells]
-    return [
-        "  ".join(c.rjust(w) for c, w in zip(line, widths, strict=True))
-        for line in zip(*cells, strict=True)
-    ]
+    return aligned(list(zip(*cells, strict=True)), ">")

@@ -43,6 +43,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from unbag._optional import make_frame
+from unbag._text import aligned, capital, counted
 from unbag.bags.bags import BagModel, Bags, check_bag_target
 from unbag.weights.decontamination import decontamination_weights, precision
 from unbag.weights.merging import MERGERS
@@ -120,14 +122,7 @@ class BagInformation:
         """Give one of the two tables as a pandas DataFrame."""
         if table not in ("by_bag", "finer"):
             raise ValueError(f"table must be 'by_bag' or 'finer', not {table!r}.")
-        try:
-            import pandas as pd
-        except ImportError:
-            raise ImportError(
-                "frame() needs pandas (pip install pandas); the attributes `by_bag` and `finer` "
-                "hold the same tables as arrays."
-            ) from None
-        return pd.DataFrame(getattr(self, table))
+        return make_frame(getattr(self, table))
 
     def __str__(self) -> str:
         words = [self.summary, *([self.warning] if self.warning else [])]
@@ -358,11 +353,11 @@ def _summary(bags: Bags, share: float, rows: Array, by_bag: Array, bag_model: Ba
         return f"All {n_labelled:,} rows are labelled, so that nothing is lost to bags."
     what = f"these {n_bags:,} bags" if n_bags > 1 else "this bag"
     if n_labelled:
-        what += f" and {n_labelled:,} labelled row{'s' * (n_labelled > 1)}"
+        what += f" and {counted(n_labelled, 'labelled row')}"
     if bag_model == "bags":
         what = f"if a bag counts once, however large, {what}"
     sentences = [
-        f"{what[0].upper()}{what[1:]} of {bags.n_instances:,} instances in all are worth about "
+        f"{capital(what)} of {bags.n_instances:,} instances in all are worth about "
         f"{_about(share * bags.n_instances)} labelled rows for telling the classes apart, "
         f"{_percent(share)} of what all labels would give.",
         f"Class averages are known as well as from about {_by_class(bags.classes, rows)}.",
@@ -407,8 +402,7 @@ def _percent(share: float) -> str:
 def _lines(table: Table, limit: int | None) -> list[str]:
     """Lines of text, one for the names and one for each row."""
     cells = [[name, *(_cell(value) for value in column[:limit])] for name, column in table.items()]
-    padded = [[cell.rjust(max(map(len, column))) for cell in column] for column in cells]
-    return ["  ".join(row) for row in zip(*padded, strict=True)]
+    return aligned(list(zip(*cells, strict=True)), ">")
 
 
 def _cell(value: Any) -> str:

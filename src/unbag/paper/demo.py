@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from sklearn import metrics as with_labels
 
 from unbag import metrics
-from unbag.bags.bags import Bags, check_bag_target
 from unbag.models import KernelMCMClassifier, KernelMCMClassifierCV
 from unbag.paper import Setting, Trial, make_trial
+from unbag.reports import BagsDisplay, PathDisplay, RocDisplay, fit_report
+from unbag.reports.display import save_figure
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +24,6 @@ class DemoResult:
 
     dataset: str
     trial: Trial
-    bags: Bags
     model: KernelMCMClassifierCV
     scores: NDArray[np.float64]
     seconds: float
@@ -49,8 +49,6 @@ class DemoResult:
 
     def write_report(self, path: Path) -> None:
         """Write the page that explains it; the model is trained again without each fold."""
-        from unbag.reports import fit_report
-
         trial = self.trial
         fit_report(
             KernelMCMClassifier(self.model.alpha_, objective="corrected"),
@@ -71,57 +69,24 @@ def run_demo(setting: Setting, seed: int = 0, verbose: int = 1) -> DemoResult:
     model = KernelMCMClassifierCV(objective="corrected", verbose=verbose).fit(trial.X, trial.y)
     seconds = time.perf_counter() - start
     scores = np.asarray(model.out_of_fold_scores_)
-    return DemoResult(setting.dataset, trial, check_bag_target(trial.y), model, scores, seconds)
+    return DemoResult(setting.dataset, trial, model, scores, seconds)
 
 
 def draw_demo(result: DemoResult, path: Path) -> None:
     """Save one picture: what was known, what was chosen, and how good it is."""
     from matplotlib.figure import Figure
 
+    trial = result.trial
+    panels: dict[str, Any] = {
+        "What is known:\none proportion for each bag": BagsDisplay.from_data(trial.y),
+        "How the penalty is chosen:\nrisk on bags not seen, without labels": (
+            PathDisplay.from_estimator(result.model)
+        ),
+        "How good it is:\nROC curve without a single label": RocDisplay.from_data(
+            trial.y, result.scores, labels=trial.labels
+        ),
+    }
     figure = Figure(figsize=(12, 4.2), layout="constrained")
-    known, chosen, curve = figure.subplots(1, 3)
-    _draw_proportions(known, result.bags)
-    _draw_search(chosen, result.model)
-    _draw_roc(curve, result.trial, result.scores)
-    figure.savefig(path, dpi=130)
-
-
-def _draw_proportions(axes: Any, bags: Bags) -> None:
-    axes.hist(bags.proportions[:, 1], bins=np.linspace(0, 1, 21), color="#4c78a8")
-    axes.set(
-        title=f"What is known: {bags.n_bags} bags,\none proportion each",
-        xlabel="share of positives in the bag",
-        ylabel="number of bags",
-    )
-
-
-def _draw_search(axes: Any, model: KernelMCMClassifierCV) -> None:
-    axes.semilogx(model.alphas_, model.selection_risks_, marker="o", color="#4c78a8")
-    axes.axvline(model.alpha_, color="#e45756", linestyle="--", label=f"chosen: {model.alpha_:.2g}")
-    axes.set(
-        title="How the penalty is chosen:\nrisk on bags not seen, without labels",
-        xlabel="penalty α",
-        ylabel="corrected risk, out of fold",
-    )
-    axes.legend(frameon=False)
-
-
-def _draw_roc(axes: Any, trial: Trial, scores: NDArray[np.float64]) -> None:
-    true_fpr, true_tpr, _ = with_labels.roc_curve(trial.labels, scores)
-    true_auc = with_labels.roc_auc_score(trial.labels, scores)
-    fpr, tpr, _ = metrics.roc_curve(trial.y, scores)
-    auc = metrics.roc_auc_score(trial.y, scores)
-    axes.plot(fpr, tpr, color="#e45756", label=f"from proportions alone (AUC {auc:.3f})")
-    axes.plot(
-        true_fpr, true_tpr, color="black", label=f"with the hidden labels (AUC {true_auc:.3f})"
-    )
-    axes.plot([0, 1], [0, 1], color="0.7", linestyle=":", zorder=0)
-    axes.set(
-        title="How good it is:\nROC curve without a single label",
-        xlabel="false positive rate",
-        ylabel="true positive rate",
-        xlim=(-0.02, 1.02),
-        ylim=(-0.02, max(1.02, tpr.max() + 0.02)),
-        aspect="equal",
-    )
-    axes.legend(frameon=False, loc="lower right")
+    for axes, (title, display) in zip(figure.subplots(1, 3), panels.items(), strict=True):
+        display.plot(axes).set_title(title)
+    save_figure(figure, path)

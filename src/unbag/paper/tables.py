@@ -16,6 +16,7 @@ from unbag.paper.methods import FORMER_METHODS, METHODS
 from unbag.paper.published import published_auc
 from unbag.paper.runner import Row
 from unbag.paper.trials import N_BAGS, N_INSTANCES
+from unbag.reports.display import save_figure
 
 # The paper's own method is the counterpart of all of ours.
 _PAPER_NAME = {
@@ -236,7 +237,7 @@ def draw_figure(rows: Sequence[Row], path: Path) -> None:
         ncols=len(legend),
         frameon=False,
     )
-    figure.savefig(path, dpi=130)
+    save_figure(figure, path)
 
 
 def _draw_panel(axes: Any, line: tuple[Any, ...], summaries: Summaries) -> None:

@@ -9,21 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 
+from unbag._optional import make_frame
+from unbag._text import shown
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.diagnostics.assumption import AssumptionTest, assumption_test
 from unbag.diagnostics.numeric_columns import Columns, read_columns
-from unbag.reports.display import (
-    BLUE,
-    GREY,
-    ORANGE,
-    SOME,
-    Display,
-    add_legend,
-    finish,
-    make_axes,
-    make_frame,
-    shown,
-)
+from unbag.reports.colours import BLUE, GREY, ORANGE
+from unbag.reports.display import SOME, Display, add_legend, finish, make_axes
 
 _NAMED = 3
 # Standard errors from which on a bag counts as far off.

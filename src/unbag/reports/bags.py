@@ -8,22 +8,12 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from unbag._optional import make_frame
+from unbag._text import counted, percent, shown
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.diagnostics.information import BagInformation, bag_information
-from unbag.reports.display import (
-    BLUE,
-    GREY,
-    ORANGE,
-    SOME,
-    Display,
-    add_legend,
-    counted,
-    finish,
-    make_axes,
-    make_frame,
-    percent,
-    shown,
-)
+from unbag.reports.colours import BLUE, GREY, ORANGE
+from unbag.reports.display import SOME, Display, add_legend, finish, make_axes
 
 BagsView = Literal["proportions", "sizes", "information"]
 

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from unbag.reports.display import FIGURE_SIZE, shown
+from unbag._text import shown
+from unbag.reports.display import FIGURE_SIZE
 
 Kind = Literal["plain", "good", "note", "warning"]
 

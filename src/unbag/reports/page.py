@@ -9,8 +9,8 @@ import html
 from collections.abc import Sequence
 from importlib.resources import files
 
+from unbag._text import counted, shown
 from unbag.reports.content import Finding, Picture, Section, Table, Tile
-from unbag.reports.display import counted, shown
 from unbag.reports.svg import draw_svg
 
 # Nothing is loaded and nothing is run, whatever a name in the data may say.

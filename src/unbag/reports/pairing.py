@@ -8,21 +8,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from unbag._optional import make_frame
+from unbag._text import counted, shown
 from unbag.bags.bags import Bags, check_bag_target
-from unbag.reports.display import (
-    BLUE,
-    FEW,
-    GREY,
-    ORANGE,
-    SOME,
-    Display,
-    add_legend,
-    counted,
-    finish,
-    make_axes,
-    make_frame,
-    shown,
-)
+from unbag.reports.colours import BLUE, GREY, ORANGE
+from unbag.reports.display import FEW, SOME, Display, add_legend, finish, make_axes
 from unbag.weights.pairing import Pairing, pair_bags
 
 

@@ -9,18 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from unbag.reports.display import (
-    BLUE,
-    FAINT,
-    GREEN,
-    MARKERS,
-    ORANGE,
-    Display,
-    add_legend,
-    finish,
-    make_axes,
-    make_frame,
-)
+from unbag._optional import make_frame
+from unbag.reports.colours import BLUE, FAINT, GREEN, MARKERS, ORANGE
+from unbag.reports.display import Display, add_legend, finish, make_axes
+from unbag.tabular.pipeline import last_step
 
 # By what penalties are chosen where the likelihood of counts is minimised, in this order.
 _OF_LIKELIHOODS = ("the likelihood of counts", "the likelihood of rows")
@@ -155,6 +147,6 @@ def searching_model(estimator: Any) -> Any:
     """Find the model with a search path: the estimator, its last step, or what it wraps."""
     if all(hasattr(estimator, name) for name in ("alphas_", "selection_risks_", "alpha_")):
         return estimator
-    steps = getattr(estimator, "steps", None)
-    inner = steps[-1][1] if steps else getattr(estimator, "estimator_", None)
+    last = last_step(estimator)
+    inner = getattr(estimator, "estimator_", None) if last is estimator else last
     return None if inner is None else searching_model(inner)

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unbag import metrics
+from unbag._text import percent, shown, whole
 from unbag.bags.bags import Bags
 from unbag.metrics import Estimate, Evaluation
 from unbag.metrics.sample import as_columns
 from unbag.reports.content import Finding, Picture, Section, Table, Tile
-from unbag.reports.display import percent, shown, whole
 from unbag.reports.roc import RocDisplay
 from unbag.reports.wording import digits_of, interval_text, measure_name
 
@@ -26,7 +26,7 @@ def performance_section(
     pictures = []
     if roc is not None:
         caption = (
-            f"ROC curve of out-of-fold scores with its {100 * roc.band.level:g}% band, "
+            f"ROC curve of out-of-fold scores with its {percent(roc.band.level, None)} band, "
             f"estimated {_source(bags)}."
         )
         rates = ", ".join(
@@ -147,7 +147,7 @@ def _table(evaluation: Evaluation, labels: ArrayLike | None) -> Table:
             row.append(percent(truth[name], 1))
         rows.append(tuple(row))
     threshold = "" if evaluation.roc is None else f", threshold {evaluation.threshold:g}"
-    header = ("Measure", "Estimate", f"{100 * level:g}% interval", "Standard error")
+    header = ("Measure", "Estimate", f"{percent(level, None)} interval", "Standard error")
     return Table(
         f"Estimates on bags held out ({whole(evaluation.n_instances)} instances){threshold}",
         (*header, "With the labels") if truth else header,
@@ -177,4 +177,4 @@ def _truth(evaluation: Evaluation, labels: ArrayLike) -> dict[str, float]:
 
 
 def _interval(found: Estimate) -> str:
-    return f"{100 * found.level:g}% interval {interval_text(found)}"
+    return f"{percent(found.level, None)} interval {interval_text(found)}"

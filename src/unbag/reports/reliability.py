@@ -8,20 +8,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from unbag._optional import make_frame
+from unbag._text import shown
 from unbag.bags.bags import check_bag_target
 from unbag.metrics import reliability_curve
 from unbag.metrics.reliability import ReliabilityCurve
-from unbag.reports.display import (
-    CLASS_COLOURS,
-    GREY,
-    MARKERS,
-    Display,
-    add_legend,
-    finish,
-    make_axes,
-    make_frame,
-    shown,
-)
+from unbag.reports.colours import CLASS_COLOURS, GREY, MARKERS
+from unbag.reports.display import Display, add_legend, finish, make_axes
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import os
-import secrets
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,9 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from unbag._files import check_place, write_whole
 from unbag._provenance import provenance
+from unbag._text import counted, percent, shown, whole
 from unbag.bags.bags import BagModel, Bags, check_bag_target
 from unbag.diagnostics.assumption import AssumptionTest
 from unbag.diagnostics.information import BagInformation, bag_information
@@ -26,7 +27,7 @@ from unbag.models.calibrated import fit_calibrator
 from unbag.reports.assumption import AssumptionDisplay
 from unbag.reports.bags import BagsDisplay
 from unbag.reports.content import Finding, Section, Tile
-from unbag.reports.display import Display, counted, shown, whole
+from unbag.reports.display import Display
 from unbag.reports.page import make_page
 from unbag.reports.pairing import PairingDisplay
 from unbag.reports.path import PathDisplay, searching_model
@@ -44,6 +45,7 @@ from unbag.reports.sections import (
 )
 from unbag.reports.svg import make_axes_available
 from unbag.reports.verdict import verdict_section, verdict_tile
+from unbag.tabular.pipeline import last_step
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -95,16 +97,7 @@ class Report:
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the page; a file of that name is replaced at once, or not at all."""
-        target = _check_path(path)
-        page = self.to_html()
-        part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
-        try:
-            with part.open("x", encoding="utf-8") as file:
-                file.write(page)
-            part.replace(target)
-        finally:
-            part.unlink(missing_ok=True)
-        return target
+        return write_whole(check_place(path), self.to_html())
 
     def __str__(self) -> str:
         return "\n\n".join([shown(self.title), *map(str, self.sections)])
@@ -181,7 +174,7 @@ def fit_report(
     """
     make_axes_available()
     if path is not None:
-        _check_path(path)
+        check_place(path)
     bags = check_bag_target(y)
     with warnings.catch_warnings():
         # the page says so
@@ -214,7 +207,7 @@ def fit_report(
         verdict_section(evaluation),
         _with_convergence(performance_section(evaluation, bags, roc, labels), model),
         bags_section(shape),
-        assumption_section(evaluation, shown_tests, effect_findings(_last(model), bags)),
+        assumption_section(evaluation, shown_tests, effect_findings(last_step(model), bags)),
     ]
     reliability = _reliability(y, evaluation)
     if not isinstance(reliability, str):
@@ -227,10 +220,10 @@ def fit_report(
     if bags.n_classes == 2 and bags.noise is None and not bags.labelled.all():
         pairs = PairingDisplay.from_data(y)
         displays["pairs"] = pairs
-        sections.append(pairing_section(pairs, information.pairing_share, _last(model)))
+        sections.append(pairing_section(pairs, information.pairing_share, last_step(model)))
     origin = provenance()
     report = Report(
-        title=str(title) if title is not None else f"{type(_last(model)).__name__} from bags",
+        title=str(title) if title is not None else f"{type(last_step(model)).__name__} from bags",
         estimator=model,
         evaluation=evaluation,
         information=information,
@@ -261,20 +254,6 @@ def _fitted(estimator: Any, X: Any, y: Any) -> Any:
     return clone(estimator).fit(X, y)
 
 
-def _last(model: Any) -> Any:
-    steps = getattr(model, "steps", None)
-    return steps[-1][1] if steps else model
-
-
-def _check_path(path: str | os.PathLike[str]) -> Path:
-    target = Path(path)
-    if not target.absolute().parent.is_dir():
-        raise FileNotFoundError(f"The folder of {str(target)!r} does not exist.")
-    if target.is_dir():
-        raise IsADirectoryError(f"{str(target)!r} is a folder; give the name of a file in it.")
-    return target
-
-
 def _facts(
     bags: Bags, X: Any, evaluation: Evaluation, model: Any, origin: dict[str, str]
 ) -> tuple[tuple[str, str], ...]:
@@ -282,7 +261,7 @@ def _facts(
     n_bags = int((~bags.labelled).sum())
     n_labelled = int(bags.sizes[bags.labelled].sum())
     sizes = bags.sizes[~bags.labelled]
-    facts = [("Model", type(_last(model)).__name__)]
+    facts = [("Model", type(last_step(model)).__name__)]
     if n_bags:
         size = "" if len(sizes) == 0 else f" of {whole(sizes.min())}"
         size += "" if sizes.min() == sizes.max() else f" to {whole(sizes.max())}"
@@ -293,7 +272,7 @@ def _facts(
     if columns is not None:
         facts.append(("Columns", whole(columns)))
     shares = ", ".join(
-        f"{shown(name, 24)}: {100 * share:.0f}%"
+        f"{shown(name, 24)}: {percent(share)}"
         for name, share in zip(bags.classes[:6], bags.class_shares[:6], strict=True)
     )
     facts.append(("Classes", shares + (", …" if bags.n_classes > 6 else "")))
@@ -303,7 +282,7 @@ def _facts(
 
 
 def _with_convergence(section: Section, model: Any) -> Section:
-    if getattr(_last(model), "converged_", True):
+    if getattr(last_step(model), "converged_", True):
         return section
     text = "The fit did not converge; raise max_iter, or scale the columns."
     findings = (*section.findings, Finding(text, "warning"))

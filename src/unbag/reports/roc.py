@@ -8,17 +8,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from unbag._optional import make_frame
+from unbag._text import percent
 from unbag.metrics import Estimate, Evaluation, RocBand, evaluate
-from unbag.reports.display import (
-    BLUE,
-    GREY,
-    INK,
-    Display,
-    add_legend,
-    finish,
-    make_axes,
-    make_frame,
-)
+from unbag.reports.colours import BLUE, GREY, INK
+from unbag.reports.display import Display, add_legend, finish, make_axes
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -103,7 +97,7 @@ class RocDisplay(Display):
             linewidth=0,
             label="range that bags allow, within reason"
             if self.auc.basis == "any"
-            else f"{100 * band.level:g}% band, point by point",
+            else f"{percent(band.level, None)} band, point by point",
         )
         label = f"from proportions (AUC {self.auc.value:.3f})"
         if self.auc.basis == "any":

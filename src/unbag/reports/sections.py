@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from unbag._text import p_text
+from unbag._text import counted, p_text, percent, sentence, shown, whole
 from unbag.bags.bags import Bags
 from unbag.diagnostics.assumption import AssumptionTest
 from unbag.diagnostics.bag_effects import describe_effect
@@ -16,7 +16,6 @@ from unbag.metrics import Evaluation
 from unbag.reports.assumption import AssumptionDisplay
 from unbag.reports.bags import BagsDisplay
 from unbag.reports.content import Finding, Kind, Picture, Section, Table, Tile
-from unbag.reports.display import counted, percent, shown, whole
 from unbag.reports.pairing import PairingDisplay
 from unbag.reports.path import PathDisplay
 from unbag.reports.reliability import ReliabilityDisplay
@@ -208,7 +207,7 @@ def effect_findings(model: Any, bags: Bags) -> list[Finding]:
     text = (
         "The model was trained on the likelihood of the counts, which does not need that "
         "assumption: it is right as well if rows that look the same have the same odds in all "
-        f"bags. {effect[:1].upper()}{effect[1:]}."
+        f"bags. {sentence(effect)}"
     )
     return [Finding(text, "note" if model.bag_effect_ > 0 else "plain")]
 

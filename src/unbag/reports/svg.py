@@ -9,18 +9,8 @@ from collections.abc import Callable
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from unbag.reports.display import (
-    BLUE,
-    FAINT,
-    FIGURE_SIZE,
-    GOLD,
-    GREEN,
-    GREY,
-    INK,
-    ORANGE,
-    PURPLE,
-    make_axes,
-)
+from unbag.reports.colours import BLUE, FAINT, GOLD, GREEN, GREY, INK, ORANGE, PURPLE
+from unbag.reports.display import FIGURE_SIZE, make_axes
 
 # The page says which colour each name stands for, by day and by night.
 VARIABLES = {

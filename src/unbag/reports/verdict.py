@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from unbag._text import percent
 from unbag.metrics import Estimate, Evaluation
 from unbag.reports.content import Finding, Kind, Section, Table, Tile
-from unbag.reports.display import percent
 from unbag.reports.wording import digits_of, interval_text, measure_name
 
 _KINDS: dict[str, Kind] = {"supported": "good", "doubtful": "note", "refuted": "warning"}

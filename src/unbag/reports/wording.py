@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from unbag._text import shown
 from unbag.metrics import Estimate
-from unbag.reports.display import shown
 
 _NAMES = {
     "roc_auc": "Area under ROC (AUC)",

@@ -5,7 +5,7 @@ The end of a file's name says what it holds: CSV (``.csv``) and TSV (``.tsv``), 
 ``.ipc``). Text is UTF-8 with one header line.
 """
 
-from unbag.tabular.reading import column_names, read_chunks, read_table
+from unbag.tabular.reading import Table, open_table
 from unbag.tabular.writing import write_table
 
-__all__ = ["column_names", "read_chunks", "read_table", "write_table"]
+__all__ = ["Table", "open_table", "write_table"]

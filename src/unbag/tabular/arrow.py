@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
@@ -43,7 +43,7 @@ def arrow_names(table: TableFile) -> list[str]:
     with ExitStack() as stack:
         names = [n for n in _open_arrow(table, stack)[0].names if not _is_row_label(n)]
     if not names:
-        raise TableError(f"{table} has no columns")
+        raise TableError(table, "has no columns")
     check_distinct(table, names)
     return names
 
@@ -53,9 +53,7 @@ def _is_row_label(name: str) -> bool:
     return name.startswith("__index_level_") and name.endswith("__")
 
 
-def arrow_frames(
-    table: TableFile, rows: int | None, columns: list[str], _: Iterable[str]
-) -> Iterator[Any]:
+def arrow_frames(table: TableFile, rows: int | None, columns: list[str]) -> Iterator[Any]:
     """Frames of so many rows each, or one of all; every column keeps the type it has there."""
     pa = import_pyarrow()
     with ExitStack() as stack:

@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from unbag.tabular.schema import column_kind, convert, seconds
+from unbag.tabular.kinds import column_kind, convert, seconds
 
 _MISSING = "(missing)"
 
@@ -35,7 +35,7 @@ class ToNumbers(TransformerMixin, BaseEstimator):
     Attributes
     ----------
     kinds_ : list of str
-        What each column holds; see `unbag.tabular.schema`.
+        What each column holds; see `unbag.tabular.kinds`.
     medians_ : ndarray of shape (n_features_in_,)
         What gaps are filled with; 0 if a column has no value.
     gappy_ : ndarray of int

@@ -5,16 +5,18 @@ from __future__ import annotations
 import bz2
 import csv
 import gzip
-import io
 import lzma
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
+
+from unbag._files import check_place
+from unbag._optional import optional
+from unbag.tabular.kinds import ColumnError
 
 SEPARATORS = {"csv": ",", "tsv": "\t"}
 _FORMATS = {".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"}
@@ -23,7 +25,13 @@ _COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 
 
 class TableError(ValueError):
-    """A mistake that has its sentence already."""
+    """A table on disk is not as it should be: which, why, and where in it."""
+
+    def __init__(
+        self, table: object, problem: str, *, column: str | None = None, line: str | None = None
+    ) -> None:
+        super().__init__(f"{table}: {line} {problem}" if line else f"{table} {problem}")
+        self.table, self.problem, self.column, self.line = table, problem, column, line
 
 
 @dataclass(frozen=True)
@@ -43,26 +51,31 @@ class TableFile:
         form = _FORMATS.get(suffixes[-1] if suffixes else "")
         table = cls(path, form or "", compression)
         if path.is_dir():
-            raise OSError(f"{table} is a folder, not a table")
+            raise IsADirectoryError(f"{table} is a folder, not a table")
         if form is None:
-            raise ValueError(
-                f"{table} is no table that can be {'written' if to_write else 'read'}: its name "
-                "must end in .csv, .tsv, .parquet, .arrow, .feather or .ipc (.csv.gz and the like "
-                "will do)."
+            raise TableError(
+                table,
+                f"is no table that can be {'written' if to_write else 'read'}: its name must end "
+                "in .csv, .tsv, .parquet, .arrow, .feather or .ipc (.csv.gz and the like will do).",
             )
         if compression and form not in SEPARATORS:
-            raise ValueError(
-                f"{table} is compressed twice: {form} compresses itself, leave out {compression}."
+            raise TableError(
+                table, f"is compressed twice: {form} compresses itself, leave out {compression}."
             )
-        if to_write and not path.absolute().parent.is_dir():
-            raise OSError(f"the folder of {table} does not exist")
-        if not to_write and not path.is_file():
+        if to_write:
+            check_place(path)
+        elif not path.is_file():
             raise OSError(f"there is no file {table}")
         return table
 
     def __str__(self) -> str:
         name = str(self.path)
         return name if name.isprintable() else repr(name)
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it is CSV or TSV."""
+        return self.format in SEPARATORS
 
     def open(self) -> IO[bytes]:
         """Open the file for reading, without its compression."""
@@ -72,10 +85,6 @@ class TableFile:
         openers: dict[str, Callable[..., Any]]
         openers = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
         return openers.get(self.compression, open)(self.path, "rb")
-
-    def text(self) -> io.TextIOWrapper:
-        """Open the file as text, without its byte order mark."""
-        return io.TextIOWrapper(self.open(), encoding="utf-8-sig", newline="")
 
 
 @contextmanager
@@ -87,6 +96,8 @@ def named(table: TableFile, done: str = "read") -> Iterator[None]:
         yield
     except TableError:
         raise
+    except ColumnError as error:
+        raise ValueError(f"{table}: {error}") from None
     except (ValueError, OSError, MemoryError, *damaged, *clumsy) as error:
         words = str(error).strip() or type(error).__name__
         reason = "".join(c if c.isprintable() else repr(c)[1:-1] for c in words.splitlines()[0])
@@ -100,14 +111,9 @@ def check_distinct(table: TableFile, names: list[str]) -> None:
     """Refuse two columns of one name."""
     twice = [name for name, count in Counter(names).items() if name and count > 1]
     if twice:
-        raise TableError(f"{table} has more than one column {twice[0]!r}")
+        raise TableError(table, f"has more than one column {twice[0]!r}", column=twice[0])
 
 
 def import_pyarrow(module: str = "pyarrow") -> Any:
     """Import what reads Parquet, Arrow and zstd, or say what to install."""
-    try:
-        return import_module(module)
-    except ModuleNotFoundError:
-        raise ModuleNotFoundError(
-            "this file needs pyarrow; install with: pip install pyarrow"
-        ) from None
+    return optional(module, "this file", "files")

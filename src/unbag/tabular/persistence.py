@@ -18,20 +18,20 @@ import hashlib
 import importlib
 import json
 import os
-import secrets
-import stat
 import zipfile
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from io import BytesIO
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import BaseCrossValidator
 
+from unbag._files import whole_file
+from unbag._optional import optional
 from unbag._provenance import PACKAGES
 from unbag.kernels.matrices import Kernel
 from unbag.models.calibrated import Calibrator, SigmoidMap
@@ -160,12 +160,9 @@ def save_model(
             "header of a model file may have."
         )
 
-    def write(file: IO[bytes]) -> None:
-        with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-            archive.writestr(HEADER, text)
-            archive.writestr(PAYLOAD, payload)
-
-    _write_whole(path, write)
+    with whole_file(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr(HEADER, text)
+        archive.writestr(PAYLOAD, payload)
     return path
 
 
@@ -247,10 +244,7 @@ def describe_model(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _skops() -> Any:
-    try:
-        return importlib.import_module("skops.io")
-    except ImportError:
-        raise ImportError("Model files need skops: pip install 'unbag[files]'") from None
+    return optional("skops.io", "a model file", "files")
 
 
 def _serialise(model: Any) -> bytes:
@@ -445,44 +439,6 @@ def _read_member(path: Path, archive: zipfile.ZipFile, name: str, limit: int) ->
     except Exception as error:  # zipfile has no one error for damage
         raise ValueError(f"{path} is damaged: {_reason(error)}") from None
     return content
-
-
-def _write_whole(path: Path, write: Callable[[IO[bytes]], None]) -> None:
-    """Write a file beside its place and move it there, or leave everything as it was."""
-    target = Path(os.path.realpath(path))  # a link stays a link
-    if target.is_dir():
-        raise OSError(f"{path} is a folder; give the name of a file in it")
-    if not target.parent.is_dir():
-        raise OSError(f"{path} cannot be saved: there is no folder {path.parent}")
-    temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.tmp")
-    try:
-        try:
-            with temporary.open("xb") as file:
-                write(file)
-                file.flush()
-                os.fsync(file.fileno())
-            if target.exists():
-                temporary.chmod(stat.S_IMODE(target.stat().st_mode))
-            os.replace(temporary, target)  # noqa: PTH105 - the call that tests make fail
-        except BaseException:
-            with contextlib.suppress(OSError):
-                temporary.unlink()
-            raise
-    except OSError as error:
-        raise OSError(
-            f"{path} could not be saved, and nothing was changed: {error.strerror or error}"
-        ) from None
-    _flush_folder(target.parent)
-
-
-def _flush_folder(folder: Path) -> None:
-    """Make the new name last through a power cut, on systems where folders can be flushed."""
-    with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def _reason(error: Exception) -> str:

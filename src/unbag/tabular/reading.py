@@ -1,28 +1,23 @@
-"""Tables, read whole or in chunks, with types inferred or given."""
+"""Tables on disk, opened once, and read whole or in chunks with types inferred or given."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from unbag._text import listing, shown_value
 from unbag.tabular.arrow import arrow_frames, arrow_names
-from unbag.tabular.file import SEPARATORS, TableError, TableFile, named
-from unbag.tabular.schema import Kind, convert, shown_value
-from unbag.tabular.text import check_text, text_frames
-
-_KINDS: dict[str, Kind] = {
-    "float64": "number",
-    "boolean": "boolean",
-    "datetime64[us]": "time",
-    "str": "category",
-}
+from unbag.tabular.file import TableError, TableFile, named
+from unbag.tabular.kinds import Kind, cast, types_of
+from unbag.tabular.text import text_frames, text_names
 
 
-def column_names(path: str | Path) -> list[str]:
-    """Names of the columns of a table, whose rows are checked but not kept.
+def open_table(path: str | Path) -> Table:
+    """Open a table on disk: its columns are known at once, its rows are read when asked for.
 
     Parameters
     ----------
@@ -31,159 +26,156 @@ def column_names(path: str | Path) -> list[str]:
 
     Returns
     -------
-    list of str
-    """
-    table = TableFile.find(path)
-    with named(table):
-        return _check(table, None)
-
-
-def read_table(
-    path: str | Path,
-    *,
-    columns: Sequence[str] | None = None,
-    dtypes: Mapping[str, Any] | None = None,
-) -> Any:
-    """Read a table as a pandas DataFrame, with types inferred or given.
-
-    Parameters
-    ----------
-    path : str or Path
-        A file of one of the formats above.
-    columns : sequence of str, optional
-        The columns to read, in the order wanted; all of them by default.
-    dtypes : mapping of str to type, optional
-        Types of some or all columns; see `read_chunks`.
-
-    Returns
-    -------
-    pandas DataFrame
-        With at least one row. Dates in CSV and TSV stay text, unless ``dtypes`` says otherwise.
+    Table
 
     Raises
     ------
     ValueError, OSError
         With one sentence that names the file and, where there is one, the line at fault: wrong
-        encoding, rows of another length than the header, two columns of one name, no rows.
+        encoding, rows of another length than the header, two columns of one name, no rows. What
+        is wrong with rows is told when they are read.
 
     Examples
     --------
     >>> import tempfile
     >>> from pathlib import Path
     >>> import pandas as pd
-    >>> from unbag.tabular import read_table, write_table
-    >>> people = pd.DataFrame({"age": [31, 64], "colour": ["red", None]})
+    >>> from unbag.tabular import open_table, write_table
+    >>> people = pd.DataFrame({"age": [31, 64, 47], "colour": ["red", None, "blue"]})
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     written = write_table([people], Path(folder) / "people.csv.gz")
-    ...     again = read_table(Path(folder) / "people.csv.gz", columns=["colour", "age"])
-    >>> written, list(again), again["age"].tolist()
-    (2, ['colour', 'age'], [31, 64])
+    ...     table = open_table(Path(folder) / "people.csv.gz")
+    ...     ages = table.read(columns=["age"])["age"].tolist()
+    ...     colours = [chunk["colour"].tolist() for chunk in table.chunks(rows=2)]
+    >>> written, table.names, ages
+    (3, ['age', 'colour'], [31, 64, 47])
+    >>> colours
+    [['red', nan], ['blue']]
     """
-    table = TableFile.find(path)
-    with named(table):
-        wanted = _check(table, columns)
-        given = {name: dtype for name, dtype in (dtypes or {}).items() if name in wanted}
-        frame = next(_frames(table, None, wanted, _as_text(given)))
-        return frame.assign(**_cast(frame, given)) if given else frame
+    file = TableFile.find(path)
+    with named(file):
+        if file.path.stat().st_size == 0:
+            raise TableError(file, "is empty")
+        return Table(file, text_names(file) if file.is_text else arrow_names(file))
 
 
-def read_chunks(
-    path: str | Path,
-    *,
-    rows: int = 100_000,
-    columns: Sequence[str] | None = None,
-    dtypes: Mapping[str, Any] | None = None,
-) -> Iterator[Any]:
-    """Read a table in chunks, so that it never has to fit into memory.
+@dataclass(frozen=True)
+class Table:
+    """A table on disk, made by `open_table`.
 
-    The types are the same in all chunks. Where ``dtypes`` does not give them, they are found by
-    going through those columns once before the first chunk is given, again chunk by chunk. The
-    lines of a text file are checked before the first chunk as well.
-
-    Parameters
+    Attributes
     ----------
-    path : str or Path
-        A file of one of the formats above.
-    rows : int
-        Rows in each chunk; only the last may have fewer.
-    columns : sequence of str, optional
-        The columns to read, in the order wanted; all of them by default.
-    dtypes : mapping of str to type, optional
-        Types of some or all columns, such as `unbag.tabular.schema.Schema.dtypes`. Columns of type
-        ``"str"`` are read as they are written, with leading zeros and all.
-
-    Yields
-    ------
-    pandas DataFrame
-        The next rows; the index counts on from chunk to chunk.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> import pandas as pd
-    >>> from unbag.tabular import read_chunks, write_table
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder) / "numbers.parquet"
-    ...     written = write_table([pd.DataFrame({"x": range(5)})], path)
-    ...     [chunk["x"].tolist() for chunk in read_chunks(path, rows=2)]
-    [[0, 1], [2, 3], [4]]
+    file : TableFile
+        The file.
+    names : list of str
+        Names of the columns.
     """
-    if rows < 1:
-        raise ValueError(f"rows must be at least 1, not {rows}.")
-    return _chunks(TableFile.find(path), rows, columns, dict(dtypes or {}))
 
+    file: TableFile
+    names: list[str]
 
-def _check(table: TableFile, columns: Sequence[str] | None) -> list[str]:
-    """Look for what would go wrong later; give the names of the columns to be read."""
-    if table.path.stat().st_size == 0:
-        raise TableError(f"{table} is empty")
-    present = check_text(table) if table.format in SEPARATORS else arrow_names(table)
-    if isinstance(columns, str):
-        raise TableError(f"columns must be a list of columns, such as [{columns!r}].")
-    known = set(present)
-    absent = [name for name in columns or () if name not in known]
-    if absent:
-        raise TableError(f"{table} has no column {shown_value(absent[0])}")
-    return present if columns is None else list(dict.fromkeys(columns))
+    def need(self, columns: Sequence[str], why: str = "") -> None:
+        """Make sure that there are these columns."""
+        known = set(self.names)
+        absent = [name for name in columns if name not in known]
+        if absent:
+            problem = f"has no column {listing(map(shown_value, absent))}"
+            raise TableError(self.file, f"{problem} {why}".strip(), column=absent[0])
 
+    def read(
+        self,
+        columns: Sequence[str] | None = None,
+        kinds: Mapping[str, Kind] | None = None,
+    ) -> Any:
+        """Read the rows as a pandas DataFrame, in one go through the file.
 
-def _frames(
-    table: TableFile, rows: int | None, columns: list[str], text: Iterable[str]
-) -> Iterator[Any]:
-    """Give the table in frames of so many rows, or in one piece."""
-    source = text_frames if table.format in SEPARATORS else arrow_frames
-    start = 0
-    for frame in source(table, rows, columns, text):
-        if not len(frame):
-            continue
-        frame.index = range(start, start + len(frame))
-        start += len(frame)
-        yield _tidy(frame if list(frame.columns) == columns else frame[columns])
-    if not start:
-        raise TableError(f"{table} has columns and no rows")
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            The columns to read, in the order wanted; all of them by default.
+        kinds : mapping of str to str, optional
+            What some or all columns hold; see `unbag.tabular.kinds`. Categories are read as they
+            are written, with leading zeros and all.
 
+        Returns
+        -------
+        pandas DataFrame
+            With at least one row. Dates in CSV and TSV stay text, unless ``kinds`` says otherwise.
+        """
+        wanted = self._wanted(columns)
+        types = {n: t for n, t in types_of(kinds or {}).items() if n in set(wanted)}
+        with named(self.file):
+            [frame] = self._frames(None, wanted, types)
+            changed = cast(frame, types)
+            return frame.assign(**changed) if changed else frame
 
-def _chunks(
-    table: TableFile, rows: int, columns: Sequence[str] | None, dtypes: dict[str, Any]
-) -> Iterator[Any]:
-    import pandas as pd
+    def chunks(
+        self,
+        rows: int = 100_000,
+        columns: Sequence[str] | None = None,
+        kinds: Mapping[str, Kind] | None = None,
+    ) -> Iterator[Any]:
+        """Read the rows in chunks, so that they never have to fit into memory.
 
-    with named(table):
-        wanted = _check(table, columns)
-        unknown = [name for name in wanted if name not in dtypes]
-        if unknown:
-            dtypes = dtypes | _infer_types(_frames(table, rows, unknown, ()))
-        dtypes = {name: dtypes[name] for name in wanted}
-        frames = _frames(table, rows, wanted, _as_text(dtypes))
-    while True:
-        # The user's own errors happen between two chunks, and keep their words.
-        with named(table):
-            frame = next(frames, None)
-            if frame is None:
-                return
-            frame = pd.DataFrame(_cast(frame, dtypes), index=frame.index)
-        yield frame
+        The types are the same in all chunks. Where ``kinds`` does not tell, they are found by
+        going through those columns once before the first chunk is given, again chunk by chunk.
+
+        Parameters
+        ----------
+        rows : int
+            Rows in each chunk; only the last may have fewer.
+        columns, kinds
+            As for `read`.
+
+        Yields
+        ------
+        pandas DataFrame
+            The next rows; the index counts on from chunk to chunk.
+        """
+        if rows < 1:
+            raise ValueError(f"rows must be at least 1, not {rows}.")
+        return self._chunks(rows, self._wanted(columns), types_of(kinds or {}))
+
+    def _wanted(self, columns: Sequence[str] | None) -> list[str]:
+        if isinstance(columns, str):
+            raise ValueError(f"columns must be a list of columns, such as [{columns!r}].")
+        self.need(columns or ())
+        return self.names if columns is None else list(dict.fromkeys(columns))
+
+    def _chunks(self, rows: int, columns: list[str], types: dict[str, Any]) -> Iterator[Any]:
+        with named(self.file):
+            unknown = [name for name in columns if name not in types]
+            if unknown:
+                types |= _infer_types(self._frames(rows, unknown, {}))
+            types = {name: types[name] for name in columns}
+            frames = self._frames(rows, columns, types)
+        while True:
+            # The user's own errors happen between two chunks, and keep their words.
+            with named(self.file):
+                frame = next(frames, None)
+                if frame is None:
+                    return
+                frame = frame.assign(**cast(frame, types))
+            yield frame
+
+    def _frames(
+        self, rows: int | None, columns: list[str], types: Mapping[str, Any]
+    ) -> Iterator[Any]:
+        """Give the table in frames of so many rows, or in one piece."""
+        if self.file.is_text:
+            as_written = {name for name, dtype in types.items() if str(dtype) == "str"}
+            found = text_frames(self.file, self.names, rows, columns, as_written)
+        else:
+            found = arrow_frames(self.file, rows, columns)
+        start = 0
+        for frame in found:
+            if not len(frame):
+                continue
+            frame.index = range(start, start + len(frame))
+            start += len(frame)
+            yield _tidy(frame if list(frame.columns) == columns else frame[columns])
+        if not start:
+            raise TableError(self.file, "has columns and no rows")
 
 
 def _infer_types(frames: Iterator[Any]) -> dict[str, Any]:
@@ -224,22 +216,3 @@ def _tidy(frame: Any) -> Any:
     mixed = [name for name, dtype in frame.dtypes.items() if dtype == np.dtype(object)]
     found = [n for n in mixed if pd.api.types.infer_dtype(frame[n], skipna=True) == "boolean"]
     return frame.astype(dict.fromkeys(found, "boolean")) if found else frame
-
-
-def _as_text(dtypes: Mapping[str, Any]) -> set[str]:
-    """Columns that are to be read as they are written."""
-    return {name for name, dtype in dtypes.items() if str(dtype) == "str"}
-
-
-def _cast(frame: Any, dtypes: Mapping[str, Any]) -> dict[str, Any]:
-    """Give the columns that have a type here, in that type."""
-    import pandas as pd
-
-    columns = {}
-    for name, dtype in dtypes.items():
-        values, kind = frame[name], _KINDS.get(str(dtype))
-        as_wanted = kind == "category" and isinstance(values.dtype, pd.StringDtype)
-        if not as_wanted and values.dtype != dtype:
-            values = convert(values, kind) if kind else values.astype(dtype)
-        columns[name] = values
-    return columns

@@ -2,52 +2,22 @@
 
 A `Schema` remembers the feature columns of the table that a model was trained on: their order,
 their kind and the categories that were seen. `Schema.check` brings another table, or one chunk of
-it, into the same form, and says what is different.
-
-Four kinds of columns are told apart, and each is kept in one type:
-
-=============  ===================================================  =================
-kind           what belongs to it                                   type after a check
-=============  ===================================================  =================
-``number``     integers, floats, decimals, lengths of time (as      float64
-               seconds), and columns without any value
-``boolean``    true or false, with or without gaps                  boolean (pandas)
-``time``       dates and points in time; zones are turned to UTC    datetime64[us]
-``category``   text, pandas categoricals and everything else        object, as text
-=============  ===================================================  =================
+it, into the same form, and says what is different; `unbag.tabular.kinds` says what kinds there are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
-import numpy as np
-
-Kind = Literal["number", "category", "boolean", "time"]
+from unbag._text import counted, listing, plural, shown_value
+from unbag.tabular.kinds import Kind, column_kind, convert
 
 # Beyond this many, the values of a column are not remembered.
 MOST_CATEGORIES = 1000
 _EXAMPLES = 5
 _FORMAT = 1
-
-_KIND_OF_OBJECTS: dict[str, Kind] = {
-    "empty": "number",
-    "integer": "number",
-    "floating": "number",
-    "decimal": "number",
-    "mixed-integer-float": "number",
-    "timedelta": "number",
-    "timedelta64": "number",
-    "boolean": "boolean",
-    "date": "time",
-    "datetime": "time",
-    "datetime64": "time",
-}
-_WORDS = {"number": "numbers", "boolean": "true or false", "time": "dates or times"}
-_TYPES = {"number": "float64", "boolean": "boolean", "time": "datetime64[us]", "category": "str"}
 
 
 @dataclass(frozen=True)
@@ -114,16 +84,25 @@ class SchemaReport:
             tuple(dict.fromkeys((*self.extra, *other.extra))),
         )
 
+    @property
+    def differences(self) -> list[str]:
+        """Unseen categories and new gaps, a sentence for each column."""
+        unseen = [
+            f"Column {name!r}: {counted(count, 'row')} of categories that were not in the training "
+            f"data, such as {listing(map(shown_value, self.examples[name]))}."
+            for name, count in self.unseen.items()
+        ]
+        return unseen + [
+            f"Column {name!r}: {counted(count, 'missing value')}, where training data had none."
+            for name, count in self.missing.items()
+        ]
+
     def __str__(self) -> str:
-        lines = [f"{self.rows} rows were held against the schema."]
-        for name, count in self.unseen.items():
-            shown = ", ".join(map(shown_value, self.examples[name]))
-            lines.append(f"Column {name!r}: unseen categories in {count} rows, such as {shown}.")
-        for name, count in self.missing.items():
-            lines.append(f"Column {name!r}: {count} missing values, where there were none before.")
-        if self.extra:
-            lines.append(f"Ignored columns: {_listed(self.extra)}.")
-        return "\n".join(lines)
+        extra = f"Ignored columns: {listing(map(repr, self.extra), 20)}."
+        return "\n".join(
+            [f"{counted(self.rows, 'row')} held against the schema.", *self.differences]
+            + ([extra] if self.extra else [])
+        )
 
 
 @dataclass(frozen=True)
@@ -149,9 +128,9 @@ class Schema:
         return tuple(column.name for column in self.columns)
 
     @property
-    def dtypes(self) -> Mapping[str, str]:
-        """Type of each feature column, for `unbag.tabular.read_chunks`."""
-        return MappingProxyType({column.name: _TYPES[column.kind] for column in self.columns})
+    def kinds(self) -> dict[str, Kind]:
+        """What each feature column holds."""
+        return {column.name: column.kind for column in self.columns}
 
     def check(self, frame: Any) -> tuple[Any, SchemaReport]:
         """Bring a table, or a chunk of one, into the columns, order and types of the schema.
@@ -179,8 +158,8 @@ class Schema:
         _check_names(frame)
         absent = [name for name in self.names if name not in frame.columns]
         if absent:
-            word = "column" if len(absent) == 1 else "columns"
-            raise ValueError(f"The table lacks the {word} {_listed(absent)}.")
+            names = listing(map(repr, absent), 20)
+            raise ValueError(f"The table lacks the {plural(len(absent), 'column')} {names}.")
         found = {column.name: convert(frame[column.name], column.kind) for column in self.columns}
         unseen, examples, missing = {}, {}, {}
         for column in self.columns:
@@ -252,8 +231,8 @@ def make_schema(frame: Any, keys: Sequence[str] = ()) -> Schema:
     >>> list(features)
     ['age', 'colour']
     >>> print(report)
-    2 rows were held against the schema.
-    Column 'colour': unseen categories in 1 rows, such as 'green'.
+    2 rows held against the schema.
+    Column 'colour': 1 row of categories that were not in the training data, such as 'green'.
     Ignored columns: 'mood'.
     """
     if isinstance(keys, str):
@@ -276,115 +255,6 @@ def make_schema(frame: Any, keys: Sequence[str] = ()) -> Schema:
     return Schema(tuple(columns), tuple(keys))
 
 
-def column_kind(values: Any) -> Kind:
-    """Tell what a pandas column holds; a column without any value counts as numbers."""
-    import pandas as pd
-
-    dtype, types = values.dtype, pd.api.types
-    if isinstance(dtype, pd.CategoricalDtype | pd.StringDtype):
-        return "category"
-    if types.is_bool_dtype(dtype):
-        return "boolean"
-    if types.is_datetime64_any_dtype(dtype) or isinstance(dtype, pd.PeriodDtype):
-        return "time"
-    if types.is_complex_dtype(dtype):
-        raise ValueError(f"The column {values.name!r} holds complex numbers, which are no feature.")
-    if types.is_numeric_dtype(dtype) or types.is_timedelta64_dtype(dtype):
-        return "number"
-    kind = _KIND_OF_OBJECTS.get(types.infer_dtype(values, skipna=True))
-    if kind is not None:
-        return kind
-    # Lists, dictionaries, arrays and bytes have no text that would make a sensible category.
-    odd = values.map(lambda v: isinstance(v, list | tuple | dict | set | bytes | np.ndarray))
-    if odd.any():
-        place = int(np.argmax(odd.to_numpy(dtype=bool)))
-        raise ValueError(
-            f"The column {values.name!r} cannot be a feature: {_row(values, place)} holds "
-            f"{shown_value(values.iloc[place])}."
-        )
-    return "category"
-
-
-def convert(values: Any, kind: Kind) -> Any:
-    """Bring a pandas column into the type of its kind, or name the first value that is another."""
-    import pandas as pd
-
-    given, gaps = column_kind(values), values.isna().to_numpy(dtype=bool)
-    if isinstance(values.dtype, pd.CategoricalDtype):
-        values = values.astype(object)
-    if kind == "category":
-        text = [None if gap else str(v) for v, gap in zip(values, gaps, strict=True)]
-        return pd.Series(text, index=values.index, name=values.name, dtype=object)
-    result = {"number": _numbers, "boolean": _booleans, "time": _times}[kind](values, given)
-    wrong = result.isna().to_numpy(dtype=bool) & ~gaps
-    if wrong.any():
-        place = int(np.argmax(wrong))
-        raise ValueError(
-            f"The column {values.name!r} should hold {_WORDS[kind]}, but {_row(values, place)} "
-            f"holds {shown_value(values.iloc[place])}."
-        )
-    return result
-
-
-def seconds(times: Any) -> Any:
-    """Turn points in time, as `convert` gives them, into seconds since 1970."""
-    return (times - np.datetime64(0, "us")) / np.timedelta64(1, "s")
-
-
-def shown_value(value: Any) -> str:
-    """Write a value for a message: on one line, without control characters, and not too long."""
-    text = repr(value.item() if isinstance(value, np.generic) else value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
-
-
-def _numbers(values: Any, given: Kind) -> Any:
-    import pandas as pd
-
-    if given in ("boolean", "time"):
-        return pd.Series(np.nan, index=values.index, name=values.name)
-    if pd.api.types.infer_dtype(values, skipna=True).startswith("timedelta"):
-        return pd.to_timedelta(values).dt.total_seconds()
-    if given == "category":
-        values = pd.to_numeric(values.astype(object), errors="coerce")
-    numbers = values.to_numpy(dtype="float64", na_value=np.nan)
-    return pd.Series(numbers, index=values.index, name=values.name)
-
-
-def _booleans(values: Any, given: Kind) -> Any:
-    if given == "boolean":
-        return values.astype("boolean")
-    if given == "category":
-        values = values.astype(object).map(lambda v: v.strip().lower() if _is_text(v) else v)
-    truth = {"true": True, "false": False, 1: True, 0: False}
-    return values.astype(object).map(truth).astype("boolean")
-
-
-def _times(values: Any, given: Kind) -> Any:
-    import pandas as pd
-
-    if given in ("number", "boolean"):
-        return pd.Series(pd.NaT, index=values.index, name=values.name, dtype="datetime64[us]")
-    if isinstance(values.dtype, pd.PeriodDtype):
-        values = values.dt.to_timestamp()
-    form = "ISO8601" if given == "category" else None
-    times = pd.to_datetime(values, utc=True, errors="coerce", format=form)
-    return times.dt.tz_localize(None).astype("datetime64[us]")
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _row(values: Any, place: int) -> str:
-    return f"the row with index {shown_value(values.index[place])}"
-
-
-def _listed(names: Sequence[str]) -> str:
-    """Name columns, and count those beyond the first twenty."""
-    text = ", ".join(map(repr, names[:20]))
-    return text if len(names) <= 20 else f"{text} and {len(names) - 20} more"
-
-
 def _sum(first: Mapping[str, int], second: Mapping[str, int]) -> dict[str, int]:
     return {name: first.get(name, 0) + second.get(name, 0) for name in (*first, *second)}
 
@@ -394,7 +264,7 @@ def _check_names(frame: Any) -> None:
 
     if not isinstance(frame, pd.DataFrame):
         raise ValueError(f"The table must be a pandas DataFrame, not {type(frame).__name__}.")
-    other = [name for name in frame.columns if not _is_text(name)]
+    other = [name for name in frame.columns if not isinstance(name, str)]
     if other:
         raise ValueError(f"Columns must have text as names, not {shown_value(other[0])}.")
     _check_distinct(list(frame.columns), "The table")
@@ -416,6 +286,6 @@ def _read_column(entry: Any) -> Column:
 
 
 def _texts(values: Any) -> tuple[str, ...]:
-    if not isinstance(values, list) or not all(map(_is_text, values)):
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
         raise TypeError(f"a list of text was expected, not {shown_value(values)}")
     return tuple(values)

@@ -6,13 +6,12 @@ import bz2
 import csv
 import gzip
 import lzma
-import os
-import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any
 
+from unbag._files import whole_file
 from unbag.tabular.file import (
     SEPARATORS,
     TableError,
@@ -42,20 +41,11 @@ def write_table(frames: Iterable[Any], path: str | Path) -> int:
         Number of rows written.
     """
     table = TableFile.find(path, to_write=True)
-    draft = table.path.with_name(f".{uuid.uuid4().hex}.part")
     try:
-        with named(table, "written"):
-            with draft.open("xb") as file:
-                n_rows = _write(_apart(frames), table, file)
-            with draft.open("r+b") as file:  # again, since some writers close it
-                os.fsync(file.fileno())
-            draft.replace(table.path)
-    except BaseException as error:
-        draft.unlink(missing_ok=True)
-        if isinstance(error, _NotOurs):
-            raise error.error from None
-        raise
-    return n_rows
+        with whole_file(table.path) as file, named(table, "written"):
+            return _write(_apart(frames), table, file)
+    except _NotOurs as foreign:
+        raise foreign.error from None
 
 
 class _NotOurs(Exception):  # noqa: N818 - it never gets out
@@ -82,14 +72,12 @@ def _write(frames: Iterable[Any], table: TableFile, file: IO[bytes]) -> int:
                 check_distinct(table, names)
                 add = _writer(table, file, frame, stack)
             elif list(frame.columns) != names:
-                raise TableError(
-                    f"{table} cannot be written: a chunk behind row {n_rows} has other columns "
-                    "than the first"
-                )
+                problem = f"a chunk behind row {n_rows} has other columns than the first"
+                raise TableError(table, f"cannot be written: {problem}")
             add(frame)
             n_rows += len(frame)
         if names is None:
-            raise TableError(f"{table} cannot be written: there is not a single chunk")
+            raise TableError(table, "cannot be written: there is not a single chunk")
     return n_rows
 
 
@@ -107,7 +95,7 @@ def _writer(
     table: TableFile, file: IO[bytes], first: Any, stack: ExitStack
 ) -> Callable[[Any], None]:
     """A function that writes one more frame below the others."""
-    if table.format in SEPARATORS:
+    if table.is_text:
         stream: Any = file
         if table.compression == ".zst":
             stream = stack.enter_context(import_pyarrow().CompressedOutputStream(file, "zstd"))

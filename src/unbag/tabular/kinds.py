@@ -1,0 +1,163 @@
+"""Four kinds of columns: how they are told, and the one type that each is kept in.
+
+=============  ===================================================  =================
+kind           what belongs to it                                   type
+=============  ===================================================  =================
+``number``     integers, floats, decimals, lengths of time (as      float64
+               seconds), and columns without any value
+``boolean``    true or false, with or without gaps                  boolean (pandas)
+``time``       dates and points in time; zones are turned to UTC    datetime64[us]
+``category``   text, pandas categoricals and everything else        object, as text
+=============  ===================================================  =================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+
+from unbag._text import shown_value
+
+Kind = Literal["number", "category", "boolean", "time"]
+
+_TYPES: dict[str, str] = {
+    "number": "float64",
+    "boolean": "boolean",
+    "time": "datetime64[us]",
+    "category": "str",
+}
+_KINDS: dict[str, Any] = {dtype: kind for kind, dtype in _TYPES.items()}
+_KIND_OF_OBJECTS: dict[str, Kind] = {
+    "empty": "number",
+    "integer": "number",
+    "floating": "number",
+    "decimal": "number",
+    "mixed-integer-float": "number",
+    "timedelta": "number",
+    "timedelta64": "number",
+    "boolean": "boolean",
+    "date": "time",
+    "datetime": "time",
+    "datetime64": "time",
+}
+_WORDS = {"number": "numbers", "boolean": "true or false", "time": "dates or times"}
+
+
+class ColumnError(ValueError):
+    """A column holds what it cannot; ``row`` and ``value`` are the first at fault."""
+
+    def __init__(self, column: Any, problem: str, row: Any = None, value: Any = None) -> None:
+        super().__init__(column, problem, row, value)
+        self.column, self.problem, self.row, self.value = column, problem, row, value
+
+    def __str__(self) -> str:
+        text = f"The column {self.column!r} {self.problem}"
+        where = f" the row with index {shown_value(self.row)} holds {shown_value(self.value)}."
+        return text if self.row is None else text + where
+
+
+def types_of(kinds: Mapping[str, Kind]) -> dict[str, Any]:
+    """Give the type that columns of these kinds are kept in."""
+    return {name: _TYPES[kind] for name, kind in kinds.items()}
+
+
+def cast(frame: Any, types: Mapping[str, Any]) -> dict[str, Any]:
+    """Give those columns that are of another type than wanted, converted."""
+    import pandas as pd
+
+    changed = {}
+    for name, dtype in types.items():
+        values, kind = frame[name], _KINDS.get(str(dtype))
+        is_text = kind == "category" and isinstance(values.dtype, pd.StringDtype)
+        if not is_text and values.dtype != dtype:
+            changed[name] = convert(values, kind) if kind else values.astype(dtype)
+    return changed
+
+
+def column_kind(values: Any) -> Kind:
+    """Tell what a pandas column holds; a column without any value counts as numbers."""
+    import pandas as pd
+
+    dtype, types = values.dtype, pd.api.types
+    if isinstance(dtype, pd.CategoricalDtype | pd.StringDtype):
+        return "category"
+    if types.is_bool_dtype(dtype):
+        return "boolean"
+    if types.is_datetime64_any_dtype(dtype) or isinstance(dtype, pd.PeriodDtype):
+        return "time"
+    if types.is_complex_dtype(dtype):
+        raise ColumnError(values.name, "holds complex numbers, which are no feature.")
+    if types.is_numeric_dtype(dtype) or types.is_timedelta64_dtype(dtype):
+        return "number"
+    kind = _KIND_OF_OBJECTS.get(types.infer_dtype(values, skipna=True))
+    if kind is not None:
+        return kind
+    # Lists, dictionaries, arrays and bytes have no text that would make a sensible category.
+    odd = values.map(lambda v: isinstance(v, list | tuple | dict | set | bytes | np.ndarray))
+    if odd.any():
+        place = int(np.argmax(odd.to_numpy(dtype=bool)))
+        raise ColumnError(
+            values.name, "cannot be a feature:", values.index[place], values.iloc[place]
+        )
+    return "category"
+
+
+def convert(values: Any, kind: Kind) -> Any:
+    """Bring a pandas column into the type of its kind, or name the first value that is another."""
+    import pandas as pd
+
+    given, gaps = column_kind(values), values.isna().to_numpy(dtype=bool)
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        values = values.astype(object)
+    if kind == "category":
+        text = [None if gap else str(v) for v, gap in zip(values, gaps, strict=True)]
+        return pd.Series(text, index=values.index, name=values.name, dtype=object)
+    result = {"number": _numbers, "boolean": _booleans, "time": _times}[kind](values, given)
+    wrong = result.isna().to_numpy(dtype=bool) & ~gaps
+    if wrong.any():
+        place = int(np.argmax(wrong))
+        raise ColumnError(
+            values.name, f"should hold {_WORDS[kind]}, but", values.index[place], values.iloc[place]
+        )
+    return result
+
+
+def seconds(times: Any) -> Any:
+    """Turn points in time, as `convert` gives them, into seconds since 1970."""
+    return (times - np.datetime64(0, "us")) / np.timedelta64(1, "s")
+
+
+def _numbers(values: Any, given: Kind) -> Any:
+    import pandas as pd
+
+    if given in ("boolean", "time"):
+        return pd.Series(np.nan, index=values.index, name=values.name)
+    if pd.api.types.infer_dtype(values, skipna=True).startswith("timedelta"):
+        return pd.to_timedelta(values).dt.total_seconds()
+    if given == "category":
+        values = pd.to_numeric(values.astype(object), errors="coerce")
+    numbers = values.to_numpy(dtype="float64", na_value=np.nan)
+    return pd.Series(numbers, index=values.index, name=values.name)
+
+
+def _booleans(values: Any, given: Kind) -> Any:
+    if given == "boolean":
+        return values.astype("boolean")
+    if given == "category":
+        values = values.astype(object).map(lambda v: v.strip().lower() if isinstance(v, str) else v)
+    truth = {"true": True, "false": False, 1: True, 0: False}
+    return values.astype(object).map(truth).astype("boolean")
+
+
+def _times(values: Any, given: Kind) -> Any:
+    import pandas as pd
+
+    if given in ("number", "boolean"):
+        return pd.Series(pd.NaT, index=values.index, name=values.name, dtype="datetime64[us]")
+    if isinstance(values.dtype, pd.PeriodDtype):
+        values = values.dt.to_timestamp()
+    form = "ISO8601" if given == "category" else None
+    times = pd.to_datetime(values, utc=True, errors="coerce", format=form)
+    return times.dt.tz_localize(None).astype("datetime64[us]")

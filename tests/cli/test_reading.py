@@ -1,0 +1,76 @@
+"""Every command goes through each of its tables once."""
+
+from collections import Counter
+
+import pytest
+
+from unbag.tabular import text
+from unbag.tabular.file import TableFile
+
+
+@pytest.fixture
+def counts(monkeypatch):
+    """How often each table is opened, and how many bytes of it are read."""
+    opened, read = Counter(), Counter()
+    really_open, really_read = TableFile.open, text._Checked.readinto
+
+    def open_and_count(file):
+        opened[file.path.name] += 1
+        return really_open(file)
+
+    def read_and_count(self, buffer):
+        n_bytes = really_read(self, buffer)
+        read[self._table.path.name] += n_bytes
+        return n_bytes
+
+    monkeypatch.setattr(TableFile, "open", open_and_count)
+    monkeypatch.setattr(text._Checked, "readinto", read_and_count)
+    return opened, read
+
+
+@pytest.mark.parametrize("command", ["fit", "inspect", "report", "evaluate", "label-plan", "keyed"])
+def test_each_table_is_read_once(command, call, folder, frames, known, tmp_path, counts):
+    visits, regions = frames
+    # large enough that the header is a small part of it
+    visits.loc[visits.index.repeat(20)].to_csv(tmp_path / "v.csv", index=False)
+    regions.assign(conversions=20 * regions["conversions"]).to_csv(tmp_path / "r.csv", index=False)
+    visits.loc[:200:4, ["id"]].assign(label=[0, 1] * 25 + [0]).to_csv(
+        tmp_path / "labels.csv", index=False
+    )
+    tables, model = [tmp_path / "v.csv", tmp_path / "r.csv"], folder / "model.unbag"
+    told, out = known[:4], ["-o", tmp_path / "out.csv"]
+    by_key = ["--labels", tmp_path / "labels.csv", "--row-key", "id"]
+    fitting = [*known, "--model", "linear", "-q"]
+    arguments = {
+        "fit": ["fit", *tables, *fitting, "--folds", 0, *out],
+        "inspect": ["inspect", *tables, *known],
+        "report": ["report", *tables, *fitting, "--folds", 2, *out],
+        "evaluate": ["evaluate", model, *tables, *told],
+        "label-plan": ["label-plan", model, *tables, *told, "--keep", "id,device", *out],
+        "keyed": ["evaluate", model, *tables, *told, *by_key],
+    }
+    result = call(*arguments[command])
+    opened, read = counts
+    if command == "keyed":  # rows that stand there twenty times have no name of their own
+        assert "names some rows twice" in result.stderr
+    else:
+        assert result.returncode == 0, result.stderr
+    assert opened["v.csv"] == opened["r.csv"] == 2  # the header, and all of it
+    assert read["v.csv"] < 1.1 * (tmp_path / "v.csv").stat().st_size
+
+
+@pytest.mark.parametrize(("output", "n_passes"), [("s.csv", 1), ("s.parquet", 2)])
+def test_predict_reads_text_once_unless_types_must_be_found(
+    output, n_passes, call, folder, frames, tmp_path, counts
+):
+    visits = frames[0].loc[frames[0].index.repeat(20)]
+    visits.assign(id=[f"{i:06}" for i in range(len(visits))]).to_csv(
+        tmp_path / "v.csv", index=False
+    )
+    arguments = ["predict", folder / "model.unbag", tmp_path / "v.csv", "--keep", "id", "-q"]
+    assert call(*arguments, "-o", tmp_path / output).returncode == 0
+    opened, read = counts
+    assert opened["v.csv"] == 1 + n_passes
+    assert read["v.csv"] < (n_passes + 0.1) * (tmp_path / "v.csv").stat().st_size
+    if output == "s.csv":  # as it is written, with its zeros
+        assert (tmp_path / output).read_text().splitlines()[8].split(",")[1] == "000007"
