@@ -1,0 +1,406 @@
+"""Boosted trees trained from bags."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from numbers import Real
+from typing import Any, Self, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
+from sklearn.utils import Tags
+from sklearn.utils.validation import validate_data
+from tqdm import tqdm
+
+from unbag.bags.bags import Bags
+from unbag.diagnostics.bag_effects import FEWEST_BAGS, BagEffect, effect_of_scores
+from unbag.model_selection.splitters import check_cv, cut_by_folds
+from unbag.models.base import BagClassifier, check_positive
+from unbag.models.boosted_aim import Aim, AimName, as_scores
+from unbag.models.boosted_rounds import FIRST, Path, best_of, boost, follow
+from unbag.models.boosted_trees import BinnedRows, read_trees, tree_scores
+from unbag.models.categories import encode_categories, find_categories
+from unbag.models.corrected import check_effect
+from unbag.objectives.corrected_risk import resolve_class_prior
+from unbag.objectives.count_likelihood import impossible_counts
+from unbag.objectives.losses import get_loss
+
+# What is chosen from, from the simplest on: docs say where these come from.
+DEFAULT_LEAVES = (4, 8, 16)
+
+# What LightGBM is told by this class and nobody else.
+_OWN_SETTINGS = {
+    "objective",
+    "metric",
+    "num_class",
+    "num_leaves",
+    "learning_rate",
+    "min_data_in_leaf",
+    "min_sum_hessian_in_leaf",
+    "lambda_l2",
+    "feature_fraction",
+    "num_threads",
+    "seed",
+    "deterministic",
+}
+
+
+class BoostedMCMClassifier(BagClassifier):
+    """Boosted trees trained from the class proportions of bags.
+
+    Trees of LightGBM, grown by the gradient of the negative log-likelihood of the counts of bags
+    (:mod:`unbag.objectives.count_likelihood`): each round asks anew how probable the classes of a
+    row are, given its score and the counts of its bag, and the next tree brings the scores nearer.
+    How many leaves a tree has and how many rounds there are is chosen on bags held out, without a
+    label. Columns need not be scaled, values may be missing, and categories of a data frame are
+    taken as such.
+
+    Parameters
+    ----------
+    num_leaves : int or list of int, default=(4, 8, 16)
+        Leaves of a tree, or numbers of them to choose from.
+    n_estimators : int, default=500
+        Number of rounds at most, or exactly so many with ``cv=None``. Every round grows one tree,
+        or one for every class if there are more than two.
+    learning_rate : float, default=0.1
+        How far each tree leads, at most 1.
+    early_stopping_rounds : int, default=50
+        The search ends after so many rounds without a gain on bags held out.
+    min_child_weight : float, default=5.0
+        Least curvature in a leaf, which is p(1 − p) summed over its rows: of rows that could be
+        either, four to a unit.
+    reg_lambda : float, default=1.0
+        Added to the curvature of every leaf: the larger, the smaller the steps of small leaves.
+    colsample_bytree : float, default=1.0
+        Share of the columns that each tree may use.
+    objective : {"auto", "likelihood", "forward", "corrected"}, default="auto"
+        What is minimised, as in `unbag.KernelMCMClassifier`: the likelihood of the counts, that
+        of single rows, or the paper's corrected risk with the weights of least squares. "auto" is
+        "likelihood", but "forward" if shares are not those of whole counts.
+    bag_effect : "auto" or float, default="auto"
+        Variance of what bags differ by beyond their rows, as in `unbag.KernelMCMClassifier`.
+        "auto" estimates it from bags held out, and is 0 with ``cv=None``.
+    class_prior : {"balanced", "empirical"} or array-like, default="balanced"
+        How much each class counts: equally (balanced error), by its share (accuracy), or given.
+    cv : int, splitter, iterable of splits or None, default=5
+        Folds that hold out every bag exactly once; an integer means `unbag.BagKFold`. With None
+        nothing is chosen.
+    params : dict, optional
+        Further parameters of LightGBM, such as ``{"max_bin": 63}``.
+    n_jobs : int, optional
+        Number of threads, −1 for all; by default all if the table is large. The model is the same
+        whatever it is.
+    random_state : int, default=0
+        Seed of LightGBM, for ``colsample_bytree``.
+    verbose : int, default=0
+        Whether to show a progress bar.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    class_prior_ : ndarray of shape (n_classes,)
+        The prior the model was trained for.
+    num_leaves_, n_estimators_ : int
+        What was chosen.
+    selection_path_ : list of tuple (num_leaves, rounds, criteria)
+        What was looked at: numbers of rounds, and by line the criteria on bags held out, of which
+        the sum of ranks decides. Empty with ``cv=None``.
+    out_of_fold_scores_ : ndarray of shape (n_instances,) or (n_instances, n_classes)
+        Scores of each instance by the trees that did not see its bag. None with ``cv=None``.
+    feature_importances_ : ndarray of shape (n_features,)
+        Share of each column in all that splits gained.
+    categories_ : dict
+        Categories of the columns that hold any, by the position of the column.
+    objective_ : {"likelihood", "forward", "corrected"}
+        What was minimised.
+    bag_effect_ : float
+        The variance of bag effects that was used.
+    bag_effect_interval_ : ndarray of shape (2,)
+        95% interval of the estimate; NaN if there was none.
+    looks_ : float
+        1 if the likelihood of noisy counts is that of classes that keep their look, 0 otherwise.
+    model_text_ : str
+        The trees as LightGBM writes them: ``lightgbm.Booster(model_str=...)`` reads them. Their
+        scores are log-odds at equal class shares.
+
+    Examples
+    --------
+    >>> from unbag import BoostedMCMClassifier
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> data = make_gaussian_bags(n_bags=60, bag_size=8, random_state=0)
+    >>> model = BoostedMCMClassifier().fit(data.X, data.y)
+    >>> bool((model.predict(data.X) == data.labels).mean() > 0.8)
+    True
+    """
+
+    _accept_sparse = "csr"
+
+    def __init__(
+        self,
+        num_leaves: Any = DEFAULT_LEAVES,
+        *,
+        n_estimators: int = 500,
+        learning_rate: float = 0.1,
+        early_stopping_rounds: int = 50,
+        min_child_weight: float = 5.0,
+        reg_lambda: float = 1.0,
+        colsample_bytree: float = 1.0,
+        objective: str = "auto",
+        bag_effect: str | float = "auto",
+        class_prior: Any = "balanced",
+        cv: Any = 5,
+        params: Mapping[str, Any] | None = None,
+        n_jobs: int | None = None,
+        random_state: int = 0,
+        verbose: int = 0,
+    ) -> None:
+        self.num_leaves = num_leaves
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
+        self.early_stopping_rounds = early_stopping_rounds
+        self.min_child_weight = min_child_weight
+        self.reg_lambda = reg_lambda
+        self.colsample_bytree = colsample_bytree
+        self.objective = objective
+        self.bag_effect = bag_effect
+        self.class_prior = class_prior
+        self.cv = cv
+        self.params = params
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Choose rounds and leaves on bags held out, and grow the trees on all bags.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n_instances, n_features)
+        y : structured array from `unbag.bag_target`, or plain labels (pure bags)
+        """
+        X, bags = self._check_Xy(X, y)
+        settings, leaves = self._check_settings()
+        aim = self._check_aim(bags)
+        rows = BinnedRows(X, list(self.categories_), settings, self.n_jobs)
+        self.selection_path_, self.out_of_fold_scores_ = [], None
+        self.num_leaves_, self.n_estimators_ = leaves[0], int(self.n_estimators)
+        if self.cv is not None:
+            bags, held = cut_by_folds(bags, check_cv(self.cv, X, np.asarray(y)))
+            _check_held_once(held)
+            aim = self._search(X, rows, bags, held, leaves, aim)
+        elif len(leaves) > 1:
+            raise ValueError(
+                "With cv=None nothing is chosen: num_leaves must be one number, not "
+                f"{self.num_leaves!r}."
+            )
+        self._grow(rows, bags, aim)
+        return self
+
+    def _search(
+        self,
+        X: Any,
+        rows: BinnedRows,
+        bags: Bags,
+        held: NDArray[np.bool_],
+        leaves: list[int],
+        aim: Aim,
+    ) -> Aim:
+        """Choose, and choose again with what bags held out tell about noise and effects."""
+        scores = self._choose(X, rows, bags, held, leaves, aim)
+        if aim.name == "likelihood" and bags.noise is not None:
+            self.looks_ = float(self._effect(bags, scores).leans_to_looks)
+            if self.looks_ != aim.looks:
+                aim = replace(aim, looks=self.looks_)
+                scores = self._choose(X, rows, bags, held, leaves, aim)
+        if aim.name == "likelihood" and check_effect(self.bag_effect) is None:
+            found = self._effect(bags, scores)
+            self.bag_effect_interval_ = np.array([found.low, found.high])
+            if found.present:
+                self.bag_effect_ = found.variance
+                aim = replace(aim, bag_effect=found.variance)
+                scores = self._choose(X, rows, bags, held, leaves, aim)
+        scores = scores + as_scores(np.log(self.class_prior_))[:, None]
+        self.out_of_fold_scores_ = scores[0] if len(scores) == 1 else scores.T
+        return aim
+
+    def _choose(
+        self,
+        X: Any,
+        rows: BinnedRows,
+        bags: Bags,
+        held: NDArray[np.bool_],
+        leaves: list[int],
+        aim: Aim,
+    ) -> NDArray[np.float64]:
+        """Choose leaves and rounds; give the scores (outputs, rows) of bags held out."""
+        task, criteria = aim.fold_task(held, bags), aim.criteria(bags)
+        most, patience = int(self.n_estimators), int(self.early_stopping_rounds)
+        paths = [Path([rows.booster(self._n_outputs, num_leaves=n) for _ in held]) for n in leaves]
+        with self._bar(most) as bar:
+            follow(task, paths, criteria, most, patience, bar.update)
+        which, self.n_estimators_ = best_of(paths)
+        self.num_leaves_ = leaves[which]
+        self.selection_path_ = [
+            (n, np.array(path.rounds), np.array(path.risks).T)
+            for n, path in zip(leaves, paths, strict=True)
+        ]
+        scores = np.empty((self._n_outputs, bags.n_instances))
+        for booster, out in zip(paths[which].boosters, held, strict=True):
+            unseen = np.flatnonzero(out[bags.index])
+            scores[:, unseen] = booster.predict(X[unseen], self.n_estimators_)
+        return scores
+
+    def _grow(self, rows: BinnedRows, bags: Bags, aim: Aim) -> None:
+        """Grow the trees on all bags."""
+        task = aim.task(np.ones((1, bags.n_bags), dtype=bool), bags)
+        booster = rows.booster(self._n_outputs, num_leaves=self.num_leaves_)
+        with self._bar(self.n_estimators_) as bar:
+            for _ in range(self.n_estimators_):
+                boost(task, [booster], FIRST)
+                bar.update()
+        self.model_text_ = booster.text()
+        self.feature_importances_ = booster.importances()
+        self._trees = None
+
+    def _bar(self, total: int) -> tqdm:
+        return tqdm(total=total, desc="boosting", unit="round", disable=not self.verbose)
+
+    def _effect(self, bags: Bags, scores: NDArray[np.float64]) -> BagEffect:
+        equal = np.full(bags.n_classes, 1 / bags.n_classes)
+        return effect_of_scores(bags, scores[0] if len(scores) == 1 else scores.T, equal)
+
+    def _check_X(self, X: Any, *, reset: bool) -> Any:
+        if reset:
+            self.categories_ = find_categories(X)
+        if not self.categories_:
+            return super()._check_X(X, reset=reset)
+        validate_data(self, X, reset=reset, skip_check_array=True)
+        table = encode_categories(X, self.categories_)
+        self._check_finite(table)
+        return table
+
+    def _check_finite(self, X: Any) -> None:
+        values = X.data if issparse(X) else X
+        if np.isinf(values).any():
+            raise ValueError(
+                "X holds infinity, which trees cannot split by; put a finite number or NaN, for a "
+                "value that is missing, in its place."
+            )
+
+    def _scores(self, X: Any) -> NDArray[Any]:
+        if self._trees is None:
+            self._trees = read_trees(self.model_text_)
+        return tree_scores(self._trees, X) + as_scores(np.log(self.class_prior_))[:, None]
+
+    def __getstate__(self) -> dict[str, Any]:
+        # the text says it all
+        state: dict[str, Any] = super().__getstate__()
+        return {**state, "_trees": None} if "_trees" in state else state
+
+    def predict_proba(self, X: Any, class_prior: ArrayLike | None = None) -> NDArray[np.float64]:
+        """Chance of each class.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n_instances, n_features)
+        class_prior : array-like of shape (n_classes,), optional
+            Shares of the classes where the model is used; by default those it was trained for,
+            which are equal under ``class_prior="balanced"``.
+        """
+        scores = self.decision_function(X)
+        if class_prior is not None:
+            wanted = np.asarray(class_prior, dtype=float)
+            if wanted.shape != self.classes_.shape or not (wanted >= 0).all() or wanted.sum() <= 0:
+                raise ValueError(
+                    f"class_prior must hold one share for each of the {len(self.classes_)} classes."
+                )
+            with np.errstate(divide="ignore"):
+                moved = as_scores(np.log(wanted / wanted.sum()) - np.log(self.class_prior_))
+            scores = scores + (moved[0] if scores.ndim == 1 else moved)
+        return get_loss("logistic", len(self.classes_)).class_probabilities(scores)
+
+    @property
+    def _n_outputs(self) -> int:
+        return 1 if len(self.classes_) == 2 else len(self.classes_)
+
+    def _check_aim(self, bags: Bags) -> Aim:
+        """What is to be minimised, as far as it is known before anything is fitted."""
+        if self.objective not in ("auto", *get_args(AimName)):
+            raise ValueError(
+                "objective must be 'auto', 'likelihood', 'forward' or 'corrected', not "
+                f"{self.objective!r}."
+            )
+        self.class_prior_ = resolve_class_prior(self.class_prior, bags)
+        if (self.class_prior_ == 0).any():
+            raise ValueError(
+                "class_prior leaves a class out, and log-odds need all of them; give each class a "
+                "positive share."
+            )
+        self.objective_ = self.objective
+        if self.objective == "auto":
+            # labels that no counts describe were drawn from the shares
+            self.objective_ = "forward" if impossible_counts(bags).any() else "likelihood"
+        self.bag_effect_ = check_effect(self.bag_effect) or 0.0
+        self.bag_effect_interval_ = np.full(2, np.nan)
+        noisy = self.objective_ == "likelihood" and bags.noise is not None
+        blind = self.cv is None or (~bags.labelled).sum() < FEWEST_BAGS
+        self.looks_ = float(noisy and blind)
+        return Aim(self.objective_, self.bag_effect_, self.looks_)
+
+    def _check_settings(self) -> tuple[dict[str, Any], list[int]]:
+        """Parameters of LightGBM, and the numbers of leaves to choose from, in rising order."""
+        check_positive(self.learning_rate, "learning_rate")
+        check_positive(self.min_child_weight, "min_child_weight")
+        check_positive(self.colsample_bytree, "colsample_bytree")
+        for name in ("learning_rate", "colsample_bytree"):
+            if getattr(self, name) > 1:
+                raise ValueError(f"{name} must be at most 1, not {getattr(self, name)!r}.")
+        if not isinstance(self.reg_lambda, Real) or not 0 <= float(self.reg_lambda) < np.inf:
+            raise ValueError(
+                f"reg_lambda must be a number that is not negative, not {self.reg_lambda!r}."
+            )
+        _check_whole(self.n_estimators, "n_estimators", 1)
+        _check_whole(self.early_stopping_rounds, "early_stopping_rounds", 1)
+        _check_whole(self.random_state, "random_state", 0)
+        further = {} if self.params is None else dict(self.params)
+        for name in sorted(_OWN_SETTINGS & set(further)):
+            raise ValueError(
+                f"params may not hold {name!r}, which BoostedMCMClassifier sets by itself or by a "
+                "parameter of its own."
+            )
+        settings = {
+            **further,
+            "learning_rate": float(self.learning_rate),
+            "min_sum_hessian_in_leaf": float(self.min_child_weight),
+            "lambda_l2": float(self.reg_lambda),
+            "feature_fraction": float(self.colsample_bytree),
+            "seed": int(self.random_state),
+        }
+        return settings, _check_leaves(self.num_leaves)
+
+
+def _check_whole(value: Any, name: str, least: int) -> None:
+    if not isinstance(value, int | np.integer) or value < least:
+        raise ValueError(f"{name} must be a whole number of at least {least}, not {value!r}.")
+
+
+def _check_leaves(num_leaves: Any) -> list[int]:
+    found = np.unique(np.atleast_1d(np.asarray(num_leaves)))
+    if len(found) == 0 or found.dtype.kind not in "iu" or found[0] < 2:
+        raise ValueError(
+            "num_leaves must be a whole number of at least 2, or a list of such numbers, not "
+            f"{num_leaves!r}."
+        )
+    return [int(n) for n in found]
+
+
+def _check_held_once(held: NDArray[np.bool_]) -> None:
+    if not (held.sum(axis=0) == 1).all():
+        raise ValueError("cv must hold out every bag exactly once, as unbag.BagKFold does.")
