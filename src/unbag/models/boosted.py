@@ -19,16 +19,17 @@ from unbag.diagnostics.bag_effects import FEWEST_BAGS, BagEffect, effect_of_scor
 from unbag.model_selection.splitters import check_cv, cut_by_folds
 from unbag.models.base import BagClassifier, check_positive
 from unbag.models.boosted_aim import Aim, AimName, as_scores
-from unbag.models.boosted_rounds import FIRST, Path, best_of, boost, follow
-from unbag.models.boosted_trees import BinnedRows, read_trees, tree_scores
+from unbag.models.boosted_rounds import FIRST, boost
+from unbag.models.boosted_search import Found, Search
+from unbag.models.boosted_trees import BinnedRows, Booster, read_trees, tree_scores
 from unbag.models.categories import encode_categories, find_categories
 from unbag.models.corrected import check_effect
 from unbag.objectives.corrected_risk import resolve_class_prior
 from unbag.objectives.count_likelihood import impossible_counts
 from unbag.objectives.losses import get_loss
 
-# What is chosen from, from the simplest on: docs say where these come from.
-DEFAULT_LEAVES = (4, 8, 16)
+# Leaves to choose from: stumps for effects that add up, more for those that depend on each other.
+DEFAULT_LEAVES = (2, 4, 8, 16)
 
 # What LightGBM is told by this class and nobody else.
 _OWN_SETTINGS = {
@@ -59,19 +60,19 @@ class BoostedMCMClassifier(BagClassifier):
 
     Parameters
     ----------
-    num_leaves : int or list of int, default=(4, 8, 16)
+    num_leaves : int or list of int, default=(2, 4, 8, 16)
         Leaves of a tree, or numbers of them to choose from.
     n_estimators : int, default=500
         Number of rounds at most, or exactly so many with ``cv=None``. Every round grows one tree,
         or one for every class if there are more than two.
-    learning_rate : float, default=0.1
+    learning_rate : float, default=0.2
         How far each tree leads, at most 1.
-    early_stopping_rounds : int, default=50
+    early_stopping_rounds : int, default=30
         The search ends after so many rounds without a gain on bags held out.
     min_child_weight : float, default=5.0
         Least curvature in a leaf, which is p(1 − p) summed over its rows: of rows that could be
         either, four to a unit.
-    reg_lambda : float, default=1.0
+    reg_lambda : float, default=10.0
         Added to the curvature of every leaf: the larger, the smaller the steps of small leaves.
     colsample_bytree : float, default=1.0
         Share of the columns that each tree may use.
@@ -86,7 +87,11 @@ class BoostedMCMClassifier(BagClassifier):
         How much each class counts: equally (balanced error), by its share (accuracy), or given.
     cv : int, splitter, iterable of splits or None, default=5
         Folds that hold out every bag exactly once; an integer means `unbag.BagKFold`. With None
-        nothing is chosen.
+        nothing is chosen, and trees are grown on all bags once.
+    refit : bool, default=False
+        Whether to grow trees on all bags once more after the choice. By default scores are the
+        mean of those by the trees of all folds, which was more accurate (results/boosted.md) and
+        takes longer to predict.
     params : dict, optional
         Further parameters of LightGBM, such as ``{"max_bin": 63}``.
     n_jobs : int, optional
@@ -121,9 +126,10 @@ class BoostedMCMClassifier(BagClassifier):
         95% interval of the estimate; NaN if there was none.
     looks_ : float
         1 if the likelihood of noisy counts is that of classes that keep their look, 0 otherwise.
-    model_text_ : str
-        The trees as LightGBM writes them: ``lightgbm.Booster(model_str=...)`` reads them. Their
-        scores are log-odds at equal class shares.
+    model_texts_ : list of str
+        The trees as LightGBM writes them: ``lightgbm.Booster(model_str=...)`` reads them. There is
+        one text for each fold, or one in all. The mean of their scores is log-odds at equal class
+        shares.
 
     Examples
     --------
@@ -137,20 +143,25 @@ class BoostedMCMClassifier(BagClassifier):
 
     _accept_sparse = "csr"
 
+    objective_: AimName
+    selection_path_: list[tuple[int, NDArray[np.intp], NDArray[np.float64]]]
+    out_of_fold_scores_: NDArray[np.float64] | None
+
     def __init__(
         self,
         num_leaves: Any = DEFAULT_LEAVES,
         *,
         n_estimators: int = 500,
-        learning_rate: float = 0.1,
-        early_stopping_rounds: int = 50,
+        learning_rate: float = 0.2,
+        early_stopping_rounds: int = 30,
         min_child_weight: float = 5.0,
-        reg_lambda: float = 1.0,
+        reg_lambda: float = 10.0,
         colsample_bytree: float = 1.0,
-        objective: str = "auto",
+        objective: Any = "auto",
         bag_effect: str | float = "auto",
         class_prior: Any = "balanced",
         cv: Any = 5,
+        refit: bool = False,
         params: Mapping[str, Any] | None = None,
         n_jobs: int | None = None,
         random_state: int = 0,
@@ -167,6 +178,7 @@ class BoostedMCMClassifier(BagClassifier):
         self.bag_effect = bag_effect
         self.class_prior = class_prior
         self.cv = cv
+        self.refit = refit
         self.params = params
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -178,7 +190,7 @@ class BoostedMCMClassifier(BagClassifier):
         return tags
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Choose rounds and leaves on bags held out, and grow the trees on all bags.
+        """Choose rounds and leaves on bags held out, and grow the trees.
 
         Parameters
         ----------
@@ -190,104 +202,81 @@ class BoostedMCMClassifier(BagClassifier):
         aim = self._check_aim(bags)
         rows = BinnedRows(X, list(self.categories_), settings, self.n_jobs)
         self.selection_path_, self.out_of_fold_scores_ = [], None
-        self.num_leaves_, self.n_estimators_ = leaves[0], int(self.n_estimators)
-        if self.cv is not None:
-            bags, held = cut_by_folds(bags, check_cv(self.cv, X, np.asarray(y)))
-            _check_held_once(held)
-            aim = self._search(X, rows, bags, held, leaves, aim)
-        elif len(leaves) > 1:
-            raise ValueError(
-                "With cv=None nothing is chosen: num_leaves must be one number, not "
-                f"{self.num_leaves!r}."
-            )
-        self._grow(rows, bags, aim)
+        if self.cv is None:
+            if len(leaves) > 1:
+                raise ValueError(
+                    "With cv=None nothing is chosen: num_leaves must be one number, not "
+                    f"{self.num_leaves!r}."
+                )
+            self.num_leaves_, self.n_estimators_ = leaves[0], int(self.n_estimators)
+            self._store([self._grow(rows, bags, aim)])
+            return self
+        bags, held = cut_by_folds(bags, check_cv(self.cv, X, np.asarray(y)))
+        if not (held.sum(axis=0) == 1).all():
+            raise ValueError("cv must hold out every bag exactly once, as unbag.BagKFold does.")
+        search = Search(X, rows, bags, held, leaves, self._n_outputs)
+        aim, found = self._search(search, aim)
+        self.num_leaves_, self.n_estimators_ = found.num_leaves, found.n_rounds
+        self.selection_path_ = found.looks
+        scores = found.held_out + as_scores(np.log(self.class_prior_))[:, None]
+        self.out_of_fold_scores_ = scores[0] if len(scores) == 1 else scores.T
+        self._store([self._grow(rows, bags, aim)] if self.refit else found.boosters)
         return self
 
-    def _search(
-        self,
-        X: Any,
-        rows: BinnedRows,
-        bags: Bags,
-        held: NDArray[np.bool_],
-        leaves: list[int],
-        aim: Aim,
-    ) -> Aim:
+    def _search(self, search: Search, aim: Aim) -> tuple[Aim, Found]:
         """Choose, and choose again with what bags held out tell about noise and effects."""
-        scores = self._choose(X, rows, bags, held, leaves, aim)
-        if aim.name == "likelihood" and bags.noise is not None:
-            self.looks_ = float(self._effect(bags, scores).leans_to_looks)
+        most, patience, bags = int(self.n_estimators), int(self.early_stopping_rounds), search.bags
+
+        def choose(aim: Aim) -> tuple[Aim, Found]:
+            with self._bar(most) as bar:
+                return aim, search.run(aim, most, patience, bar.update)
+
+        aim, found = choose(aim)
+        if aim.name != "likelihood":
+            return aim, found
+        if bags.noise is not None:
+            self.looks_ = float(_effect(bags, found).leans_to_looks)
             if self.looks_ != aim.looks:
-                aim = replace(aim, looks=self.looks_)
-                scores = self._choose(X, rows, bags, held, leaves, aim)
-        if aim.name == "likelihood" and check_effect(self.bag_effect) is None:
-            found = self._effect(bags, scores)
-            self.bag_effect_interval_ = np.array([found.low, found.high])
-            if found.present:
-                self.bag_effect_ = found.variance
-                aim = replace(aim, bag_effect=found.variance)
-                scores = self._choose(X, rows, bags, held, leaves, aim)
-        scores = scores + as_scores(np.log(self.class_prior_))[:, None]
-        self.out_of_fold_scores_ = scores[0] if len(scores) == 1 else scores.T
-        return aim
+                aim, found = choose(replace(aim, looks=self.looks_))
+        if check_effect(self.bag_effect) is None:
+            effect = _effect(bags, found)
+            self.bag_effect_interval_ = np.array([effect.low, effect.high])
+            if effect.present:
+                self.bag_effect_ = effect.variance
+                aim, found = choose(replace(aim, bag_effect=effect.variance))
+        return aim, found
 
-    def _choose(
-        self,
-        X: Any,
-        rows: BinnedRows,
-        bags: Bags,
-        held: NDArray[np.bool_],
-        leaves: list[int],
-        aim: Aim,
-    ) -> NDArray[np.float64]:
-        """Choose leaves and rounds; give the scores (outputs, rows) of bags held out."""
-        task, criteria = aim.fold_task(held, bags), aim.criteria(bags)
-        most, patience = int(self.n_estimators), int(self.early_stopping_rounds)
-        paths = [Path([rows.booster(self._n_outputs, num_leaves=n) for _ in held]) for n in leaves]
-        with self._bar(most) as bar:
-            follow(task, paths, criteria, most, patience, bar.update)
-        which, self.n_estimators_ = best_of(paths)
-        self.num_leaves_ = leaves[which]
-        self.selection_path_ = [
-            (n, np.array(path.rounds), np.array(path.risks).T)
-            for n, path in zip(leaves, paths, strict=True)
-        ]
-        scores = np.empty((self._n_outputs, bags.n_instances))
-        for booster, out in zip(paths[which].boosters, held, strict=True):
-            unseen = np.flatnonzero(out[bags.index])
-            scores[:, unseen] = booster.predict(X[unseen], self.n_estimators_)
-        return scores
-
-    def _grow(self, rows: BinnedRows, bags: Bags, aim: Aim) -> None:
-        """Grow the trees on all bags."""
+    def _grow(self, rows: BinnedRows, bags: Bags, aim: Aim) -> Booster:
+        """Grow trees on all bags."""
         task = aim.task(np.ones((1, bags.n_bags), dtype=bool), bags)
         booster = rows.booster(self._n_outputs, num_leaves=self.num_leaves_)
         with self._bar(self.n_estimators_) as bar:
             for _ in range(self.n_estimators_):
                 boost(task, [booster], FIRST)
                 bar.update()
-        self.model_text_ = booster.text()
-        self.feature_importances_ = booster.importances()
-        self._trees = None
+        return booster
+
+    def _store(self, boosters: list[Booster]) -> None:
+        n = self.n_estimators_
+        self.model_texts_ = [booster.text(n) for booster in boosters]
+        gains = np.sum([booster.gains(n) for booster in boosters], axis=0)
+        self.feature_importances_ = gains / (gains.sum() or 1.0)
 
     def _bar(self, total: int) -> tqdm:
         return tqdm(total=total, desc="boosting", unit="round", disable=not self.verbose)
-
-    def _effect(self, bags: Bags, scores: NDArray[np.float64]) -> BagEffect:
-        equal = np.full(bags.n_classes, 1 / bags.n_classes)
-        return effect_of_scores(bags, scores[0] if len(scores) == 1 else scores.T, equal)
 
     def _check_X(self, X: Any, *, reset: bool) -> Any:
         if reset:
             self.categories_ = find_categories(X)
         if not self.categories_:
             return super()._check_X(X, reset=reset)
-        validate_data(self, X, reset=reset, skip_check_array=True)
         table = encode_categories(X, self.categories_)
+        validate_data(self, X, reset=reset, skip_check_array=True)
         self._check_finite(table)
         return table
 
     def _check_finite(self, X: Any) -> None:
-        values = X.data if issparse(X) else X
+        values: NDArray[Any] = X.data if issparse(X) else X  # type: ignore[attr-defined]
         if np.isinf(values).any():
             raise ValueError(
                 "X holds infinity, which trees cannot split by; put a finite number or NaN, for a "
@@ -295,14 +284,8 @@ class BoostedMCMClassifier(BagClassifier):
             )
 
     def _scores(self, X: Any) -> NDArray[Any]:
-        if self._trees is None:
-            self._trees = read_trees(self.model_text_)
-        return tree_scores(self._trees, X) + as_scores(np.log(self.class_prior_))[:, None]
-
-    def __getstate__(self) -> dict[str, Any]:
-        # the text says it all
-        state: dict[str, Any] = super().__getstate__()
-        return {**state, "_trees": None} if "_trees" in state else state
+        scores = np.mean([tree_scores(read_trees(text), X) for text in self.model_texts_], axis=0)
+        return scores + as_scores(np.log(self.class_prior_))[:, None]
 
     def predict_proba(self, X: Any, class_prior: ArrayLike | None = None) -> NDArray[np.float64]:
         """Chance of each class.
@@ -343,10 +326,9 @@ class BoostedMCMClassifier(BagClassifier):
                 "class_prior leaves a class out, and log-odds need all of them; give each class a "
                 "positive share."
             )
-        self.objective_ = self.objective
-        if self.objective == "auto":
-            # labels that no counts describe were drawn from the shares
-            self.objective_ = "forward" if impossible_counts(bags).any() else "likelihood"
+        # labels that no counts describe were drawn from the shares
+        fitting: AimName = "forward" if impossible_counts(bags).any() else "likelihood"
+        self.objective_ = fitting if self.objective == "auto" else self.objective
         self.bag_effect_ = check_effect(self.bag_effect) or 0.0
         self.bag_effect_interval_ = np.full(2, np.nan)
         noisy = self.objective_ == "likelihood" and bags.noise is not None
@@ -369,6 +351,8 @@ class BoostedMCMClassifier(BagClassifier):
         _check_whole(self.n_estimators, "n_estimators", 1)
         _check_whole(self.early_stopping_rounds, "early_stopping_rounds", 1)
         _check_whole(self.random_state, "random_state", 0)
+        if self.n_jobs is not None and self.n_jobs != -1:
+            _check_whole(self.n_jobs, "n_jobs", 1, "None, -1 or ")
         further = {} if self.params is None else dict(self.params)
         for name in sorted(_OWN_SETTINGS & set(further)):
             raise ValueError(
@@ -386,9 +370,11 @@ class BoostedMCMClassifier(BagClassifier):
         return settings, _check_leaves(self.num_leaves)
 
 
-def _check_whole(value: Any, name: str, least: int) -> None:
+def _check_whole(value: Any, name: str, least: int, others: str = "") -> None:
     if not isinstance(value, int | np.integer) or value < least:
-        raise ValueError(f"{name} must be a whole number of at least {least}, not {value!r}.")
+        raise ValueError(
+            f"{name} must be {others}a whole number of at least {least}, not {value!r}."
+        )
 
 
 def _check_leaves(num_leaves: Any) -> list[int]:
@@ -401,6 +387,7 @@ def _check_leaves(num_leaves: Any) -> list[int]:
     return [int(n) for n in found]
 
 
-def _check_held_once(held: NDArray[np.bool_]) -> None:
-    if not (held.sum(axis=0) == 1).all():
-        raise ValueError("cv must hold out every bag exactly once, as unbag.BagKFold does.")
+def _effect(bags: Bags, found: Found) -> BagEffect:
+    scores = found.held_out
+    equal = np.full(bags.n_classes, 1 / bags.n_classes)
+    return effect_of_scores(bags, scores[0] if len(scores) == 1 else scores.T, equal)

@@ -10,19 +10,14 @@ So no tree can lead uphill at a rate of at most one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unbag.bags.bags import Bags
 from unbag.models.boosted_trees import Booster
-from unbag.models.search import choose
 from unbag.objectives.base import Objective
-
-# Rounds between two looks at the bags held out.
-STEP = 5
 
 # The only problem of an objective.
 FIRST = np.zeros(1, dtype=np.intp)
@@ -75,79 +70,3 @@ def boost(task: Task, boosters: list[Booster], problem: NDArray[np.intp]) -> Non
     scores = np.stack([booster.scores() for booster in boosters])
     for booster, *slopes in zip(boosters, *task.slopes(scores, problem), strict=True):
         booster.grow(*slopes)
-
-
-@dataclass(eq=False)
-class Path:
-    """What bags held out say of trees of one kind, after some numbers of rounds.
-
-    Attributes
-    ----------
-    boosters : list of Booster
-        One for each fold.
-    rounds : list of int
-        Numbers of rounds after which they were looked at.
-    risks : list of list of float
-        All criteria, at every look.
-    """
-
-    boosters: list[Booster]
-    rounds: list[int] = field(default_factory=list)
-    risks: list[list[float]] = field(default_factory=list)
-
-    @property
-    def rounds_without_gain(self) -> int:
-        """How long ago a criterion gained, the last of them."""
-        if not self.rounds:
-            return 0
-        return self.rounds[-1] - self.rounds[np.argmin(self.risks, axis=0).max()]
-
-    def look(self, rounds: int, criteria: list[Objective], fold: NDArray[np.intp]) -> None:
-        """Judge the scores of rows by the booster of the fold that holds them out."""
-        scores = np.stack([booster.scores() for booster in self.boosters])
-        held_out = np.take_along_axis(scores, fold[None, None, :], axis=0)
-        self.rounds.append(rounds)
-        self.risks.append([float(one.value(held_out, FIRST)[0]) for one in criteria])
-
-
-def follow(
-    task: Task,
-    paths: list[Path],
-    criteria: list[Objective],
-    most: int,
-    patience: int,
-    tell: Callable[[int], None],
-) -> None:
-    """Boost the folds of every path until bags held out gain no more by any criterion.
-
-    Parameters
-    ----------
-    criteria : list of Objective
-        Of the scores of all bags by the fold that holds them out.
-    most, patience : int
-        Rounds at most, and without any gain.
-    tell : callable
-        Hears how many more rounds are done.
-    """
-    fold = (task.weights == 0).argmax(axis=0)[task.bags.index]
-    n_folds = len(task.weights)
-    going, done = paths, 0
-    while going and done < most:
-        # the objective takes all of them together
-        boosters = [booster for path in going for booster in path.boosters]
-        problem = np.tile(np.arange(n_folds), len(going))
-        n = min(STEP, most - done)
-        for _ in range(n):
-            boost(task, boosters, problem)
-        done += n
-        for path in going:
-            path.look(done, criteria, fold)
-        going = [path for path in going if path.rounds_without_gain < patience]
-        tell(n)
-
-
-def best_of(paths: list[Path]) -> tuple[int, int]:
-    """Which path, and which number of rounds, the criteria rank best together."""
-    candidates = [(which, n) for which, path in enumerate(paths) for n in path.rounds]
-    risks = np.array([risk for path in paths for risk in path.risks])
-    return candidates[choose(risks.T)]

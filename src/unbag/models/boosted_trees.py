@@ -1,22 +1,26 @@
 """Trees that grow by gradients from outside, over rows that are binned once.
 
 LightGBM takes a gradient and a curvature for every row and score, and grows one tree for each
-score. Several boosters share one table of bins: a row that one of them must not see has gradient
-and curvature zero, and then adds nothing to any sum that a split or a leaf is made from. (Number
-of rows in a leaf is a sum that would; so the smallest leaf is given by its curvature.) Scores of
-rows that were not seen come with those of the others.
+score. All boosters share one table of bins. One that must not see some rows has them beside its
+own, so that their scores come with those of the others. (It would not do to leave them in with
+curvature zero: LightGBM estimates the rows of a leaf from its share of all curvature, and skips
+splits where that says that one side has none.)
 
 Sums over rows are made column by column, so that the number of threads makes no difference.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+# Binned rows, and which of all rows they are.
+Part = tuple[Any, NDArray[np.intp]]
 
 # Numbers in a table below which more threads than one cost more than they bring.
 _FEW = 1_000_000
@@ -42,13 +46,14 @@ class BinnedRows:
     settings : dict
         Parameters of LightGBM for all boosters.
     n_jobs : int, optional
-        Number of threads; by default one for small tables, and as many as there are for others.
+        Number of threads, −1 for all; by default one for small tables and all for others.
     """
 
     def __init__(
         self, X: Any, categorical: list[int], settings: Mapping[str, Any], n_jobs: int | None
     ) -> None:
-        few = X.shape[0] * X.shape[1] < _FEW
+        if n_jobs is None:
+            n_jobs = 1 if X.shape[0] * X.shape[1] < _FEW else -1
         self._settings = {
             "deterministic": True,
             "force_col_wise": True,
@@ -58,65 +63,105 @@ class BinnedRows:
             **settings,
             "objective": "none",
             "metric": "none",
-            "num_threads": n_jobs if n_jobs is not None else int(few),
+            # to LightGBM, none is all
+            "num_threads": max(n_jobs, 0),
         }
-        data = lightgbm().Dataset(
+        self._data = lightgbm().Dataset(
             X,
             np.zeros(X.shape[0]),
             params=self._settings,
             categorical_feature=categorical,
         )
-        self._data = data.construct()
+        self._data.construct()
+        self._every = np.arange(X.shape[0])
 
     def booster(self, n_outputs: int, **settings: Any) -> Booster:
-        """Begin to grow trees for so many scores."""
-        return Booster(self._data, {**self._settings, **settings, "num_class": n_outputs})
+        """Begin to grow trees for so many scores, by all rows."""
+        return self._begin(n_outputs, settings, (self._data, self._every), None)
+
+    def without(self, held: NDArray[np.bool_]) -> Callable[..., Booster]:
+        """Make boosters, as above, that do not see the rows that are held out."""
+        parts = [
+            (self._data.subset(rows.tolist()), rows)
+            for rows in (np.flatnonzero(~held), np.flatnonzero(held))
+        ]
+        return lambda n_outputs, **settings: self._begin(n_outputs, settings, *parts)
+
+    def _begin(
+        self, n_outputs: int, settings: Mapping[str, Any], seen: Part, unseen: Part | None
+    ) -> Booster:
+        own = {**self._settings, **settings, "num_class": n_outputs}
+        return Booster(own, len(self._every), seen, unseen)
 
 
 class Booster:
-    """A sum of trees over binned rows, zero at first."""
+    """A sum of trees over binned rows, zero at first.
 
-    def __init__(self, data: Any, settings: Mapping[str, Any]) -> None:
+    Parameters
+    ----------
+    settings : dict
+        Parameters of LightGBM.
+    n_rows : int
+    seen, unseen : (Dataset, ndarray of int)
+        Binned rows to learn from, and others whose scores are wanted, with their positions.
+    """
+
+    def __init__(
+        self, settings: Mapping[str, Any], n_rows: int, seen: Part, unseen: Part | None
+    ) -> None:
+        data, self._seen = seen
         self._booster = lightgbm().Booster(dict(settings), data)
-        self._n_outputs = int(settings["num_class"])
+        self._shape = int(settings["num_class"]), n_rows
+        self._unseen = None
+        if unseen is not None:
+            other, self._unseen = unseen
+            self._booster.add_valid(other, "unseen")
 
     def scores(self) -> NDArray[np.float64]:
         """Scores (outputs, rows) of all rows."""
+        found = np.empty(self._shape)
+        found[:, self._seen] = self._look(self._booster.eval_train)
+        if self._unseen is not None:
+            found[:, self._unseen] = self._look(self._booster.eval_valid)
+        return found
+
+    def _look(self, evaluate: Callable[..., Any]) -> NDArray[np.float64]:
+        """Scores as an evaluation gets to see them."""
         found: list[NDArray[np.float64]] = []
 
         def look(scores: NDArray[np.float64], _: Any) -> tuple[str, float, bool]:
             found.append(scores)
             return "", 0.0, True
 
-        self._booster.eval_train(look)
-        return found[0].reshape(-1, self._n_outputs).T
+        evaluate(look)
+        return found[0].reshape(-1, self._shape[0]).T
 
-    def grow(self, gradient: NDArray[np.float64], curvature: NDArray[np.float64]) -> bool:
-        """Grow one tree for each score; False if there was nothing to gain by any.
+    def grow(self, gradient: NDArray[np.float64], curvature: NDArray[np.float64]) -> None:
+        """Grow one tree for each score.
 
         Parameters
         ----------
         gradient, curvature : ndarray of shape (outputs, rows)
         """
-        both = np.squeeze(gradient.T), np.squeeze(curvature.T)
-        return not self._booster.update(fobj=lambda *_: both)
+        slopes = [np.squeeze(values[:, self._seen].T) for values in (gradient, curvature)]
+        self._booster.update(fobj=lambda *_: slopes)
 
     def predict(self, X: Any, n_rounds: int) -> NDArray[np.float64]:
         """Scores (outputs, rows) of rows by the first rounds."""
         return tree_scores(self._booster, X, n_rounds)
 
-    def importances(self) -> NDArray[np.float64]:
-        """Share of each column in all that splits gained; zeros if nothing was split."""
-        gains = np.asarray(self._booster.feature_importance("gain"), dtype=float)
-        return gains / (gains.sum() or 1.0)
+    def gains(self, n_rounds: int) -> NDArray[np.float64]:
+        """What splits by each column gained in the first rounds."""
+        return np.asarray(self._booster.feature_importance("gain", n_rounds), dtype=float)
 
-    def text(self) -> str:
-        """The trees as text, from which `read_trees` makes them again."""
-        text: str = self._booster.model_to_string()
+    def text(self, n_rounds: int) -> str:
+        """Trees of the first rounds as text, from which `read_trees` makes them again."""
+        text: str = self._booster.model_to_string(num_iteration=n_rounds)
         # what follows is settings of the training, such as the number of threads
         return text[: text.index("\nparameters:") + 1]
 
 
+@lru_cache(maxsize=32)
 def read_trees(text: str) -> Any:
     """Make a booster of LightGBM from its text."""
     return lightgbm().Booster(model_str=text)

@@ -25,7 +25,7 @@ def find_categories(X: Any) -> dict[int, list[Any]]:
     if frame is None:
         return {}
     return {
-        position: frame[name].cat.get_categories().to_list()
+        position: sorted(frame[name].drop_nulls().unique().to_list(), key=str)
         for position, (name, kind) in enumerate(frame.schema.items())
         if isinstance(kind, _KINDS)
     }
