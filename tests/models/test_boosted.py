@@ -1,5 +1,7 @@
 """Boosted trees from bags."""
 
+import re
+
 import lightgbm
 import numpy as np
 import pandas as pd
@@ -338,6 +340,42 @@ def test_saved_and_loaded(tmp_path):
     loaded = load_model(save_model(model, tmp_path / "model.unbag")).model
     np.testing.assert_array_equal(loaded.decision_function(TestCategories.frame), before)
     assert loaded.model_texts_ == model.model_texts_
+
+
+@pytest.mark.parametrize(
+    ("line", "forged", "message"),
+    [
+        ("left_child=", "left_child=7", "a branch leads nowhere"),
+        ("right_child=", "right_child=-9", "a branch leads nowhere"),
+        ("left_child=", "left_child=0", "a branch leads nowhere"),
+        ("split_feature=", "split_feature=9", "there is no such column"),
+        ("leaf_value=", "leaf_value=1.0", "its leaf_value has not 2 entries"),
+        ("threshold=", "threshold=5.0", "there is no such set of categories"),
+        ("cat_boundaries=", "cat_boundaries=0 9", "its cat_threshold has not 9 entries"),
+        ("is_linear=", "is_linear=1", "a leaf is no constant"),
+        ("num_leaves=", "num_leaves=x", "invalid literal"),
+        ("num_class=", "num_class=2", "its num_class is not 1"),
+        ("max_feature_idx=", "max_feature_idx=5", "its max_feature_idx is not 1"),
+        ("tree_sizes=", "tree_sizes=99999", "its trees are not as long as it says"),
+        ("num_cat=", "num_cut=1", "it has no 'num_cat'"),
+        ("shrinkage=", "num_cat=1", "a line is there twice"),
+    ],
+)
+def test_forged_trees_are_refused(line, forged, message):
+    model = BoostedMCMClassifier(2, n_estimators=1, cv=None).fit(TestCategories.frame, TWO.y)
+    lines = [forged if old.startswith(line) else old for old in model.model_texts_[0].split("\n")]
+    text = "\n".join(lines)
+    if not line.startswith("tree_sizes"):
+        size = text.index("\nend of trees") - text.index("Tree=")
+        text = re.sub("tree_sizes=.*", f"tree_sizes={size}", text)
+    model.model_texts_ = [text]
+    with pytest.raises(ValueError, match=f"^The text of the trees is damaged: .*{message}"):
+        model.predict(TestCategories.frame)
+
+
+def test_columns_of_one_value_are_refused():
+    with pytest.raises(ValueError, match="No column of X has values that differ"):
+        BoostedMCMClassifier(**QUICK).fit(np.zeros((len(TWO.y), 2)), TWO.y)
 
 
 @pytest.mark.parametrize(

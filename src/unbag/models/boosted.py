@@ -284,8 +284,9 @@ class BoostedMCMClassifier(BagClassifier):
             )
 
     def _scores(self, X: Any) -> NDArray[Any]:
-        scores = np.mean([tree_scores(read_trees(text), X) for text in self.model_texts_], axis=0)
-        return scores + as_scores(np.log(self.class_prior_))[:, None]
+        sizes = self.n_features_in_, self._n_outputs
+        parts = [tree_scores(read_trees(text, *sizes), X) for text in self.model_texts_]
+        return np.mean(parts, axis=0) + as_scores(np.log(self.class_prior_))[:, None]
 
     def predict_proba(self, X: Any, class_prior: ArrayLike | None = None) -> NDArray[np.float64]:
         """Chance of each class.

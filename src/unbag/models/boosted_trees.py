@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from unbag.models.boosted_text import check_trees
+
 # Binned rows, and which of all rows they are.
 Part = tuple[Any, NDArray[np.intp]]
 
@@ -73,6 +75,10 @@ class BinnedRows:
             categorical_feature=categorical,
         )
         self._data.construct()
+        if not any(self._data.feature_num_bin(i) > 1 for i in range(X.shape[1])):
+            raise ValueError(
+                "No column of X has values that differ, so that trees have nothing to split by."
+            )
         self._every = np.arange(X.shape[0])
 
     def booster(self, n_outputs: int, **settings: Any) -> Booster:
@@ -162,8 +168,9 @@ class Booster:
 
 
 @lru_cache(maxsize=32)
-def read_trees(text: str) -> Any:
-    """Make a booster of LightGBM from its text."""
+def read_trees(text: str, n_features: int, n_outputs: int) -> Any:
+    """Make a booster of LightGBM from its text, which may be that of a file."""
+    check_trees(text, n_features, n_outputs)
     return lightgbm().Booster(model_str=text)
 
 
