@@ -366,7 +366,7 @@ def test_forged_trees_are_refused(line, forged, message):
     lines = [forged if old.startswith(line) else old for old in model.model_texts_[0].split("\n")]
     text = "\n".join(lines)
     if not line.startswith("tree_sizes"):
-        size = text.index("\nend of trees") - text.index("Tree=")
+        size = text.index("end of trees") - text.index("Tree=")
         text = re.sub("tree_sizes=.*", f"tree_sizes={size}", text)
     model.model_texts_ = [text]
     with pytest.raises(ValueError, match=f"^The text of the trees is damaged: .*{message}"):
