@@ -214,8 +214,8 @@ class BoostedMCMClassifier(BagClassifier):
         bags, held = cut_by_folds(bags, check_cv(self.cv, X, np.asarray(y)))
         if not (held.sum(axis=0) == 1).all():
             raise ValueError("cv must hold out every bag exactly once, as unbag.BagKFold does.")
-        search = Search(X, rows, bags, held, leaves, self._n_outputs)
-        aim, found = self._search(search, aim)
+        search = Search(X, rows, bags, held, self._n_outputs)
+        aim, found = self._search(search, aim, leaves)
         self.num_leaves_, self.n_estimators_ = found.num_leaves, found.n_rounds
         self.selection_path_ = found.looks
         scores = found.held_out + as_scores(np.log(self.class_prior_))[:, None]
@@ -223,27 +223,28 @@ class BoostedMCMClassifier(BagClassifier):
         self._store([self._grow(rows, bags, aim)] if self.refit else found.boosters)
         return self
 
-    def _search(self, search: Search, aim: Aim) -> tuple[Aim, Found]:
-        """Choose, and choose again with what bags held out tell about noise and effects."""
+    def _search(self, search: Search, aim: Aim, leaves: list[int]) -> tuple[Aim, Found]:
+        """Choose, and choose rounds again if bags held out tell of noise or effects."""
         most, patience, bags = int(self.n_estimators), int(self.early_stopping_rounds), search.bags
 
-        def choose(aim: Aim) -> tuple[Aim, Found]:
+        def choose(aim: Aim, leaves: list[int]) -> tuple[Aim, Found]:
             with self._bar(most) as bar:
-                return aim, search.run(aim, most, patience, bar.update)
+                return aim, search.run(aim, leaves, most, patience, bar.update)
 
-        aim, found = choose(aim)
+        aim, found = choose(aim, leaves)
         if aim.name != "likelihood":
             return aim, found
         if bags.noise is not None:
             self.looks_ = float(_effect(bags, found).leans_to_looks)
             if self.looks_ != aim.looks:
-                aim, found = choose(replace(aim, looks=self.looks_))
+                aim, found = choose(replace(aim, looks=self.looks_), [found.num_leaves])
         if check_effect(self.bag_effect) is None:
             effect = _effect(bags, found)
             self.bag_effect_interval_ = np.array([effect.low, effect.high])
             if effect.present:
                 self.bag_effect_ = effect.variance
-                aim, found = choose(replace(aim, bag_effect=effect.variance))
+                effect_too = replace(aim, bag_effect=effect.variance)
+                aim, found = choose(effect_too, [found.num_leaves])
         return aim, found
 
     def _grow(self, rows: BinnedRows, bags: Bags, aim: Aim) -> Booster:

@@ -2,7 +2,8 @@
 
 Trees of every number of leaves are grown on every fold, all of them side by side, and looked at
 after every few rounds: each bag is scored by the trees that did not see it, and judged by the
-criteria of the aim. A path ends when it has not gained for a while.
+criteria of the aim. A path ends when it has not gained for a while, or so little that it will
+hardly come up with the others.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ from unbag.objectives.base import Objective
 
 # Rounds between two looks at the bags held out.
 STEP = 5
+
+# Gains become smaller: at most so many times the last one is yet to come, for all we know.
+_MORE_TO_COME = 3
 
 
 @dataclass(eq=False)
@@ -46,11 +50,17 @@ class Path:
     risks: list[list[float]] = field(default_factory=list)
 
     @property
-    def rounds_without_gain(self) -> int:
-        """How long ago a criterion gained, the last of them."""
-        if not self.rounds:
-            return 0
-        return self.rounds[-1] - self.rounds[np.argmin(self.risks, axis=0).max()]
+    def best(self) -> NDArray[np.float64]:
+        """The least of each criterion so far."""
+        return np.min(self.risks, axis=0)
+
+    def has_hope(self, patience: int, leader: NDArray[np.float64]) -> bool:
+        """Whether some criterion gained of late, enough to come up with the best of all paths."""
+        recent = [i for i, rounds in enumerate(self.rounds) if rounds > self.rounds[-1] - patience]
+        if recent[0] == 0:
+            return True
+        gain = np.min(self.risks[: recent[0]], axis=0) - self.best
+        return bool(((gain > 0) & (self.best - leader <= _MORE_TO_COME * gain)).any())
 
     def look(self, rounds: int, criteria: list[Objective], fold: NDArray[np.intp]) -> None:
         """Judge the scores of rows by the booster of the fold that holds them out."""
@@ -68,14 +78,14 @@ def follow(
     patience: int,
     tell: Callable[[int], Any],
 ) -> None:
-    """Boost the folds of every path until bags held out gain no more by any criterion.
+    """Boost the folds of every path while bags held out gain by some criterion.
 
     Parameters
     ----------
     criteria : list of Objective
         Of the scores of all bags by the fold that holds them out.
     most, patience : int
-        Rounds at most, and without any gain.
+        Rounds at most, and those within which there must be a gain.
     tell : callable
         Hears how many more rounds are done.
     """
@@ -92,7 +102,8 @@ def follow(
         done += n
         for path in going:
             path.look(done, criteria, fold)
-        going = [path for path in going if path.rounds_without_gain < patience]
+        leader = np.min([path.best for path in paths], axis=0)
+        going = [path for path in going if path.has_hope(patience, leader)]
         tell(n)
 
 
@@ -127,16 +138,15 @@ class Search:
     rows: BinnedRows
     bags: Bags
     held: NDArray[np.bool_]
-    leaves: list[int]
     n_outputs: int
 
-    def run(self, aim: Aim, most: int, patience: int, tell: Callable[[int], Any]) -> Found:
+    def run(
+        self, aim: Aim, leaves: list[int], most: int, patience: int, tell: Callable[[int], Any]
+    ) -> Found:
         """Choose what the criteria rank best together; `follow` has the parameters."""
         unseen = self.held[:, self.bags.index]
         folds = [self.rows.without(out) for out in unseen]
-        paths = [
-            Path(n, [begin(self.n_outputs, num_leaves=n) for begin in folds]) for n in self.leaves
-        ]
+        paths = [Path(n, [begin(self.n_outputs, num_leaves=n) for begin in folds]) for n in leaves]
         task = aim.fold_task(self.held, self.bags)
         follow(task, paths, aim.criteria(self.bags), most, patience, tell)
         candidates = [(path, n) for path in paths for n in path.rounds]
