@@ -41,11 +41,11 @@ KERNEL_ROWS = Path("results/defaults/rows.jsonl")
 CHOICES: dict[str, dict[str, Any]] = {
     "default": {},
     "refit on all bags": {"refit": True},
+    "5 folds": {"cv": 5},
+    "learning_rate 0.2": {"learning_rate": 0.2, "n_estimators": 600, "early_stopping_rounds": 40},
     "reg_lambda 1": {"reg_lambda": 1.0},
-    "reg_lambda 30": {"reg_lambda": 30.0},
     "stumps": {"num_leaves": 2},
     "16 leaves": {"num_leaves": 16},
-    "half the columns": {"colsample_bytree": 0.5},
 }
 CHOICE_TABLES = ("flchain", "nass_cds", "wa_churn", "k401ksubs")
 CHOICE_BAGS = (("low", 8), ("shuffled", 32), ("high", 128))
@@ -94,7 +94,8 @@ def run(options: argparse.Namespace) -> None:
 
     def rows() -> Iterator[Row]:
         for seed in range(first, last + 1):
-            for s in settings():
+            # the quick ones first
+            for s in sorted(settings(), key=lambda s: s.n_bags * s.bag_size):
                 cell = (s.table, s.dataset, s.proportions[0], s.sampling, s.bag_size)
                 if (cell, seed) in done:
                     continue
@@ -143,7 +144,7 @@ def fit_large(method: str, queue: Any) -> None:
         parameters = {
             "objective": "binary",
             "num_leaves": 16,
-            "learning_rate": 0.2,
+            "learning_rate": 0.4,
             "num_threads": 1,
             "force_col_wise": True,
             "verbosity": -1,

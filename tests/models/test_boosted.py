@@ -32,7 +32,7 @@ def three_classes(n_bags=40, size=15, seed=0):
 
 
 def settings(**changes):
-    return {"learning_rate": 0.2, "min_sum_hessian_in_leaf": 2.0, "lambda_l2": 10.0, **changes}
+    return {"learning_rate": 0.4, "min_sum_hessian_in_leaf": 2.0, "lambda_l2": 10.0, **changes}
 
 
 @pytest.mark.parametrize("objective", AIMS)
@@ -59,17 +59,18 @@ def test_pure_bags_give_the_trees_of_labels(objective):
         lightgbm.Dataset(TWO.X, labels.astype(float)),
         num_boost_round=20,
     )
-    np.testing.assert_allclose(found, own.predict(TWO.X, raw_score=True), atol=1e-6)
+    # the forward likelihood takes no share for less than a millionth
+    np.testing.assert_allclose(found, own.predict(TWO.X, raw_score=True), atol=1e-5)
 
 
+# bags of 20 rows go by the saddle point
 @pytest.mark.parametrize("aim", [Aim(name) for name in AIMS] + [Aim("likelihood", 0.05)])
-@pytest.mark.parametrize("classes", [2, 3])
-def test_gradient_and_a_bound_of_the_second_derivative(aim, classes):
+@pytest.mark.parametrize(("classes", "size"), [(2, 5), (2, 20), (3, 4)])
+def test_gradient_and_a_bound_of_the_second_derivative(aim, classes, size):
     if classes == 2:
-        data = make_gaussian_bags(n_bags=4, bag_size=5, random_state=0)
-        y = data.y
+        y = make_gaussian_bags(n_bags=3, bag_size=size, random_state=0).y
     else:
-        _, y, _ = three_classes(n_bags=5, size=4)
+        _, y, _ = three_classes(n_bags=3, size=size)
     bags = check_bag_target(y)
     task = aim.task(np.ones((1, bags.n_bags), dtype=bool), bags)
     rng = np.random.default_rng(1)
@@ -143,7 +144,7 @@ class TestSearch:
 
     def test_is_the_mean_of_its_folds(self):
         model = BoostedMCMClassifier((2, 4), n_estimators=30).fit(TWO.X, TWO.y)
-        assert len(model.model_texts_) == 5
+        assert len(model.model_texts_) == 10
         parts = [lightgbm.Booster(model_str=text).predict(TWO.X) for text in model.model_texts_]
         np.testing.assert_allclose(model.decision_function(TWO.X), np.mean(parts, axis=0))
 
@@ -202,7 +203,7 @@ class TestSearch:
 @pytest.mark.parametrize("objective", AIMS)
 def test_three_classes(objective):
     X, y, labels = three_classes()
-    model = BoostedMCMClassifier(4, n_estimators=40, objective=objective).fit(X, y)
+    model = BoostedMCMClassifier(4, n_estimators=20, cv=3, objective=objective).fit(X, y)
     assert (model.predict(X) == labels).mean() > 0.8
     assert model.out_of_fold_scores_.shape == (len(labels), 3)
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
@@ -403,6 +404,12 @@ def test_columns_of_one_value_are_refused():
 def test_mistakes_get_one_sentence(change, message):
     with pytest.raises(ValueError, match=message):
         BoostedMCMClassifier(**change).fit(TWO.X, TWO.y)
+
+
+def test_there_are_no_more_folds_than_bags():
+    some = TWO.y["bag"] < 6
+    model = BoostedMCMClassifier(2, n_estimators=5).fit(TWO.X[some], TWO.y[some])
+    assert len(model.model_texts_) == 6
 
 
 def test_a_fold_without_contrast_is_named():

@@ -62,13 +62,14 @@ class BoostedMCMClassifier(BagClassifier):
     ----------
     num_leaves : int or list of int, default=(2, 4, 8, 16)
         Leaves of a tree, or numbers of them to choose from.
-    n_estimators : int, default=500
+    n_estimators : int, default=300
         Number of rounds at most, or exactly so many with ``cv=None``. Every round grows one tree,
         or one for every class if there are more than two.
-    learning_rate : float, default=0.2
+    learning_rate : float, default=0.4
         How far each tree leads, at most 1.
-    early_stopping_rounds : int, default=30
-        The search ends after so many rounds without a gain on bags held out.
+    early_stopping_rounds : int, default=20
+        Trees of a kind are given up if bags held out gained nothing in so many rounds, or too
+        little to come up with others.
     min_child_weight : float, default=5.0
         Least curvature in a leaf, which is p(1 − p) summed over its rows: of rows that could be
         either, four to a unit.
@@ -85,9 +86,10 @@ class BoostedMCMClassifier(BagClassifier):
         "auto" estimates it from bags held out, and is 0 with ``cv=None``.
     class_prior : {"balanced", "empirical"} or array-like, default="balanced"
         How much each class counts: equally (balanced error), by its share (accuracy), or given.
-    cv : int, splitter, iterable of splits or None, default=5
-        Folds that hold out every bag exactly once; an integer means `unbag.BagKFold`. With None
-        nothing is chosen, and trees are grown on all bags once.
+    cv : int, splitter, iterable of splits or None, default=10
+        Folds that hold out every bag exactly once; an integer means so many of `unbag.BagKFold`,
+        or as many as there are bags. With None nothing is chosen, and trees are grown on all bags
+        once.
     refit : bool, default=False
         Whether to grow trees on all bags once more after the choice. By default scores are the
         mean of those by the trees of all folds, which was more accurate (results/boosted.md) and
@@ -151,16 +153,16 @@ class BoostedMCMClassifier(BagClassifier):
         self,
         num_leaves: Any = DEFAULT_LEAVES,
         *,
-        n_estimators: int = 500,
-        learning_rate: float = 0.2,
-        early_stopping_rounds: int = 30,
+        n_estimators: int = 300,
+        learning_rate: float = 0.4,
+        early_stopping_rounds: int = 20,
         min_child_weight: float = 5.0,
         reg_lambda: float = 10.0,
         colsample_bytree: float = 1.0,
         objective: Any = "auto",
         bag_effect: str | float = "auto",
         class_prior: Any = "balanced",
-        cv: Any = 5,
+        cv: Any = 10,
         refit: bool = False,
         params: Mapping[str, Any] | None = None,
         n_jobs: int | None = None,
@@ -211,7 +213,7 @@ class BoostedMCMClassifier(BagClassifier):
             self.num_leaves_, self.n_estimators_ = leaves[0], int(self.n_estimators)
             self._store([self._grow(rows, bags, aim)])
             return self
-        bags, held = cut_by_folds(bags, check_cv(self.cv, X, np.asarray(y)))
+        bags, held = cut_by_folds(bags, check_cv(_folds(self.cv, bags), X, np.asarray(y)))
         if not (held.sum(axis=0) == 1).all():
             raise ValueError("cv must hold out every bag exactly once, as unbag.BagKFold does.")
         search = Search(X, rows, bags, held, self._n_outputs)
@@ -387,6 +389,13 @@ def _check_leaves(num_leaves: Any) -> list[int]:
             f"{num_leaves!r}."
         )
     return [int(n) for n in found]
+
+
+def _folds(cv: Any, bags: Bags) -> Any:
+    """No more folds than there are bags, where rows of known label are bags of their own."""
+    if not isinstance(cv, int | np.integer):
+        return cv
+    return min(cv, int((~bags.labelled).sum() + bags.sizes[bags.labelled].sum()))
 
 
 def _effect(bags: Bags, found: Found) -> BagEffect:
