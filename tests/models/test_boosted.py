@@ -1,6 +1,7 @@
 """Boosted trees from bags."""
 
 import re
+import sys
 
 import lightgbm
 import numpy as np
@@ -372,6 +373,12 @@ def test_forged_trees_are_refused(line, forged, message):
     model.model_texts_ = [text]
     with pytest.raises(ValueError, match=f"^The text of the trees is damaged: .*{message}"):
         model.predict(TestCategories.frame)
+
+
+def test_without_lightgbm_it_is_said_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "lightgbm", None)
+    with pytest.raises(ImportError, match=r"pip install 'unbag\[boosting\]'"):
+        BoostedMCMClassifier(**QUICK).fit(TWO.X, TWO.y)
 
 
 def test_columns_of_one_value_are_refused():
