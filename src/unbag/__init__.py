@@ -7,6 +7,7 @@ from unbag.diagnostics.assumption import assumption_test
 from unbag.diagnostics.information import bag_information
 from unbag.model_selection.splitters import BagKFold, BagShuffleSplit
 from unbag.models import (
+    BoostedMCMClassifier,
     CountEMClassifier,
     KernelMCMClassifier,
     KernelMCMClassifierCV,
@@ -22,6 +23,7 @@ __all__ = [
     "BagKFold",
     "BagShuffleSplit",
     "Bags",
+    "BoostedMCMClassifier",
     "CountEMClassifier",
     "KernelMCMClassifier",
     "KernelMCMClassifierCV",

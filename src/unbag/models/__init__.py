@@ -2,11 +2,13 @@
 
 from typing import Any
 
+from unbag.models.boosted import BoostedMCMClassifier
 from unbag.models.count_em import CountEMClassifier
 from unbag.models.kernel import KernelMCMClassifier, KernelMCMClassifierCV
 from unbag.models.linear import LinearMCMClassifier, LinearMCMClassifierCV
 
 __all__ = [
+    "BoostedMCMClassifier",
     "CountEMClassifier",
     "KernelMCMClassifier",
     "KernelMCMClassifierCV",

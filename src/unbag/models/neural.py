@@ -187,7 +187,7 @@ class NeuralMCMClassifier(BagClassifier):
         X, bags = self._check_Xy(X, y)
         self._check_settings()
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        self.class_prior_ = resolve_class_prior(self.class_prior, bags)
+        self.class_prior_ = resolve_class_prior(self.class_prior, bags.class_shares)
         self.objective_ = self._resolve_objective(bags)
         self.input_shape_ = X.shape[1:]
         units = bags.with_labelled_rows_apart()[0]

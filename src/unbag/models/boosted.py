@@ -1,0 +1,396 @@
+"""Boosted trees trained from bags."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from numbers import Real
+from typing import Any, Self, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+from sklearn.utils import Tags
+from sklearn.utils.validation import validate_data
+from tqdm import tqdm
+
+from unbag.bags.bags import Bags
+from unbag.bags.priors import resolve_class_prior
+from unbag.diagnostics.bag_effects import FEWEST_BAGS, BagEffect, effect_of_scores
+from unbag.model_selection.splitters import check_cv, cut_by_folds
+from unbag.models.bag_goal import check_effect
+from unbag.models.base import BagClassifier
+from unbag.models.boosted_aim import Aim, AimName, as_scores
+from unbag.models.boosted_rounds import FIRST, boost
+from unbag.models.boosted_search import Found, Search
+from unbag.models.boosted_trees import BinnedRows, Booster, read_trees, tree_scores
+from unbag.models.categories import encode_categories, find_categories
+from unbag.models.checks import check_positive
+from unbag.objectives.count_likelihood import impossible_counts
+from unbag.objectives.losses import get_loss
+
+# Leaves to choose from: stumps for effects that add up, more for those that depend on each other.
+DEFAULT_LEAVES = (2, 4, 8, 16)
+
+# What LightGBM is told by this class and nobody else.
+_OWN_SETTINGS = {
+    "objective",
+    "metric",
+    "num_class",
+    "num_leaves",
+    "learning_rate",
+    "min_data_in_leaf",
+    "min_sum_hessian_in_leaf",
+    "lambda_l2",
+    "feature_fraction",
+    "num_threads",
+    "seed",
+    "deterministic",
+}
+
+
+class BoostedMCMClassifier(BagClassifier):
+    """Boosted trees trained from the class proportions of bags.
+
+    Trees of LightGBM, grown by the gradient of the negative log-likelihood of the counts of bags
+    (:mod:`unbag.objectives.count_likelihood`): each round asks anew how probable the classes of a
+    row are, given its score and the counts of its bag, and the next tree brings the scores nearer.
+    How many leaves a tree has and how many rounds there are is chosen on bags held out, without a
+    label. Columns need not be scaled, values may be missing, and categories of a data frame are
+    taken as such.
+
+    Parameters
+    ----------
+    num_leaves : int or list of int, default=(2, 4, 8, 16)
+        Leaves of a tree, or numbers of them to choose from.
+    n_estimators : int, default=300
+        Number of rounds at most, or exactly so many with ``cv=None``. Every round grows one tree,
+        or one for every class if there are more than two.
+    learning_rate : float, default=0.4
+        How far each tree leads, at most 1.
+    early_stopping_rounds : int, default=20
+        Trees of a kind are given up if bags held out gained nothing in so many rounds, or too
+        little to come up with others.
+    min_child_weight : float, default=5.0
+        Least curvature in a leaf, which is p(1 − p) summed over its rows: of rows that could be
+        either, four to a unit.
+    reg_lambda : float, default=10.0
+        Added to the curvature of every leaf: the larger, the smaller the steps of small leaves.
+    colsample_bytree : float, default=1.0
+        Share of the columns that each tree may use.
+    objective : {"auto", "likelihood", "forward", "corrected"}, default="auto"
+        What is minimised, as in `unbag.KernelMCMClassifier`: the likelihood of the counts, that
+        of single rows, or the paper's corrected risk with the weights of least squares. "auto" is
+        "likelihood", but "forward" if shares are not those of whole counts.
+    bag_effect : "auto" or float, default="auto"
+        Variance of what bags differ by beyond their rows, as in `unbag.KernelMCMClassifier`.
+        "auto" estimates it from bags held out, and is 0 with ``cv=None``.
+    class_prior : {"balanced", "empirical"} or array-like, default="balanced"
+        How much each class counts: equally (balanced error), by its share (accuracy), or given.
+    cv : int, splitter, iterable of splits or None, default=10
+        Folds that hold out every bag exactly once; an integer means so many of `unbag.BagKFold`,
+        or as many as there are bags. With None nothing is chosen, and trees are grown on all bags
+        once.
+    refit : bool, default=False
+        Whether to grow trees on all bags once more after the choice. By default scores are the
+        mean of those by the trees of all folds, which was more accurate (results/boosted.md) and
+        takes longer to predict.
+    params : dict, optional
+        Further parameters of LightGBM, such as ``{"max_bin": 63}``.
+    n_jobs : int, optional
+        Number of threads, −1 for all; by default all if the table is large. The model is the same
+        whatever it is.
+    random_state : int, default=0
+        Seed of LightGBM, for ``colsample_bytree``.
+    verbose : int, default=0
+        Whether to show a progress bar.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    class_prior_ : ndarray of shape (n_classes,)
+        The prior the model was trained for.
+    num_leaves_, n_estimators_ : int
+        What was chosen.
+    selection_path_ : list of tuple (num_leaves, rounds, criteria)
+        What was looked at: numbers of rounds, and by line the criteria on bags held out, of which
+        the sum of ranks decides. Empty with ``cv=None``.
+    out_of_fold_scores_ : ndarray of shape (n_instances,) or (n_instances, n_classes)
+        Scores of each instance by the trees that did not see its bag. None with ``cv=None``.
+    feature_importances_ : ndarray of shape (n_features,)
+        Share of each column in all that splits gained.
+    categories_ : dict
+        Categories of the columns that hold any, by the position of the column.
+    objective_ : {"likelihood", "forward", "corrected"}
+        What was minimised.
+    bag_effect_ : float
+        The variance of bag effects that was used.
+    bag_effect_interval_ : ndarray of shape (2,)
+        95% interval of the estimate; NaN if there was none.
+    looks_ : float
+        1 if the likelihood of noisy counts is that of classes that keep their look, 0 otherwise.
+    model_texts_ : list of str
+        The trees as LightGBM writes them: ``lightgbm.Booster(model_str=...)`` reads them. There is
+        one text for each fold, or one in all. The mean of their scores is log-odds at equal class
+        shares.
+
+    Examples
+    --------
+    >>> from unbag import BoostedMCMClassifier
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> data = make_gaussian_bags(n_bags=60, bag_size=8, random_state=0)
+    >>> model = BoostedMCMClassifier().fit(data.X, data.y)
+    >>> bool((model.predict(data.X) == data.labels).mean() > 0.8)
+    True
+    """
+
+    _accept_sparse = "csr"
+
+    objective_: AimName
+    selection_path_: list[tuple[int, NDArray[np.intp], NDArray[np.float64]]]
+    out_of_fold_scores_: NDArray[np.float64] | None
+
+    def __init__(
+        self,
+        num_leaves: Any = DEFAULT_LEAVES,
+        *,
+        n_estimators: int = 300,
+        learning_rate: float = 0.4,
+        early_stopping_rounds: int = 20,
+        min_child_weight: float = 5.0,
+        reg_lambda: float = 10.0,
+        colsample_bytree: float = 1.0,
+        objective: Any = "auto",
+        bag_effect: str | float = "auto",
+        class_prior: Any = "balanced",
+        cv: Any = 10,
+        refit: bool = False,
+        params: Mapping[str, Any] | None = None,
+        n_jobs: int | None = None,
+        random_state: int = 0,
+        verbose: int = 0,
+    ) -> None:
+        self.num_leaves = num_leaves
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
+        self.early_stopping_rounds = early_stopping_rounds
+        self.min_child_weight = min_child_weight
+        self.reg_lambda = reg_lambda
+        self.colsample_bytree = colsample_bytree
+        self.objective = objective
+        self.bag_effect = bag_effect
+        self.class_prior = class_prior
+        self.cv = cv
+        self.refit = refit
+        self.params = params
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Choose rounds and leaves on bags held out, and grow the trees.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n_instances, n_features)
+        y : structured array from `unbag.bag_target`, or plain labels (pure bags)
+        """
+        X, bags = self._check_Xy(X, y)
+        settings, leaves = self._check_settings()
+        aim = self._check_aim(bags)
+        rows = BinnedRows(X, list(self.categories_), settings, self.n_jobs)
+        self.selection_path_, self.out_of_fold_scores_ = [], None
+        if self.cv is None:
+            if len(leaves) > 1:
+                raise ValueError(
+                    "With cv=None nothing is chosen: num_leaves must be one number, not "
+                    f"{self.num_leaves!r}."
+                )
+            self.num_leaves_, self.n_estimators_ = leaves[0], int(self.n_estimators)
+            self._store([self._grow(rows, bags, aim)])
+            return self
+        bags, held = cut_by_folds(bags, check_cv(_folds(self.cv, bags), X, np.asarray(y)))
+        if not (held.sum(axis=0) == 1).all():
+            raise ValueError("cv must hold out every bag exactly once, as unbag.BagKFold does.")
+        search = Search(X, rows, bags, held, self._n_outputs)
+        aim, found = self._search(search, aim, leaves)
+        self.num_leaves_, self.n_estimators_ = found.num_leaves, found.n_rounds
+        self.selection_path_ = found.looks
+        scores = found.held_out + as_scores(np.log(self.class_prior_))[:, None]
+        self.out_of_fold_scores_ = scores[0] if len(scores) == 1 else scores.T
+        self._store([self._grow(rows, bags, aim)] if self.refit else found.boosters)
+        return self
+
+    def _search(self, search: Search, aim: Aim, leaves: list[int]) -> tuple[Aim, Found]:
+        """Choose, and choose rounds again if bags held out tell of noise or effects."""
+        most, patience, bags = int(self.n_estimators), int(self.early_stopping_rounds), search.bags
+
+        def choose(aim: Aim, leaves: list[int]) -> tuple[Aim, Found]:
+            with self._bar(most) as bar:
+                return aim, search.run(aim, leaves, most, patience, bar.update)
+
+        aim, found = choose(aim, leaves)
+        if aim.name != "likelihood":
+            return aim, found
+        if bags.noise is not None:
+            self.looks_ = float(_effect(bags, found).leans_to_looks)
+            if self.looks_ != aim.looks:
+                aim, found = choose(replace(aim, looks=self.looks_), [found.num_leaves])
+        if check_effect(self.bag_effect) is None:
+            effect = _effect(bags, found)
+            self.bag_effect_interval_ = np.array([effect.low, effect.high])
+            if effect.present:
+                self.bag_effect_ = effect.variance
+                effect_too = replace(aim, bag_effect=effect.variance)
+                aim, found = choose(effect_too, [found.num_leaves])
+        return aim, found
+
+    def _grow(self, rows: BinnedRows, bags: Bags, aim: Aim) -> Booster:
+        """Grow trees on all bags."""
+        task = aim.task(np.ones((1, bags.n_bags), dtype=bool), bags)
+        booster = rows.booster(self._n_outputs, num_leaves=self.num_leaves_)
+        with self._bar(self.n_estimators_) as bar:
+            for _ in range(self.n_estimators_):
+                boost(task, [booster], FIRST)
+                bar.update()
+        return booster
+
+    def _store(self, boosters: list[Booster]) -> None:
+        n = self.n_estimators_
+        self.model_texts_ = [booster.text(n) for booster in boosters]
+        gains = np.sum([booster.gains(n) for booster in boosters], axis=0)
+        self.feature_importances_ = gains / (gains.sum() or 1.0)
+
+    def _bar(self, total: int) -> tqdm:
+        return tqdm(total=total, desc="boosting", unit="round", disable=not self.verbose)
+
+    def _check_X(self, X: Any, *, reset: bool) -> Any:
+        if reset:
+            self.categories_ = find_categories(X)
+        if not self.categories_:
+            return super()._check_X(X, reset=reset)
+        table = encode_categories(X, self.categories_)
+        validate_data(self, X, reset=reset, skip_check_array=True)
+        self._check_finite(table)
+        return table
+
+    def _check_finite(self, X: Any) -> None:
+        values: NDArray[Any] = X.data if issparse(X) else X  # type: ignore[attr-defined]
+        if np.isinf(values).any():
+            raise ValueError(
+                "X holds infinity, which trees cannot split by; put a finite number or NaN, for a "
+                "value that is missing, in its place."
+            )
+
+    def _scores(self, X: Any) -> NDArray[Any]:
+        sizes = self.n_features_in_, self._n_outputs
+        parts = [tree_scores(read_trees(text, *sizes), X) for text in self.model_texts_]
+        return np.mean(parts, axis=0) + as_scores(np.log(self.class_prior_))[:, None]
+
+    def predict_proba(self, X: Any, class_prior: Any = None) -> NDArray[np.float64]:
+        """Chance of each class.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n_instances, n_features)
+        class_prior : {"empirical", "balanced"} or array-like, optional
+            Shares of the classes where the model is used; by default those it was trained for,
+            which are equal under ``class_prior="balanced"``.
+        """
+        loss = get_loss("logistic", len(self.classes_))
+        return self._chances_at(loss.class_probabilities(self.decision_function(X)), class_prior)
+
+    @property
+    def _n_outputs(self) -> int:
+        return 1 if len(self.classes_) == 2 else len(self.classes_)
+
+    def _check_aim(self, bags: Bags) -> Aim:
+        """What is to be minimised, as far as it is known before anything is fitted."""
+        if self.objective not in ("auto", *get_args(AimName)):
+            raise ValueError(
+                "objective must be 'auto', 'likelihood', 'forward' or 'corrected', not "
+                f"{self.objective!r}."
+            )
+        self.class_prior_ = resolve_class_prior(self.class_prior, bags.class_shares)
+        if (self.class_prior_ == 0).any():
+            raise ValueError(
+                "class_prior leaves a class out, and log-odds need all of them; give each class a "
+                "positive share."
+            )
+        # labels that no counts describe were drawn from the shares
+        fitting: AimName = "forward" if impossible_counts(bags).any() else "likelihood"
+        self.objective_ = fitting if self.objective == "auto" else self.objective
+        self.bag_effect_ = check_effect(self.bag_effect) or 0.0
+        self.bag_effect_interval_ = np.full(2, np.nan)
+        noisy = self.objective_ == "likelihood" and bags.noise is not None
+        blind = self.cv is None or (~bags.labelled).sum() < FEWEST_BAGS
+        self.looks_ = float(noisy and blind)
+        return Aim(self.objective_, self.bag_effect_, self.looks_)
+
+    def _check_settings(self) -> tuple[dict[str, Any], list[int]]:
+        """Parameters of LightGBM, and the numbers of leaves to choose from, in rising order."""
+        check_positive(self.learning_rate, "learning_rate")
+        check_positive(self.min_child_weight, "min_child_weight")
+        check_positive(self.colsample_bytree, "colsample_bytree")
+        for name in ("learning_rate", "colsample_bytree"):
+            if getattr(self, name) > 1:
+                raise ValueError(f"{name} must be at most 1, not {getattr(self, name)!r}.")
+        if not isinstance(self.reg_lambda, Real) or not 0 <= float(self.reg_lambda) < np.inf:
+            raise ValueError(
+                f"reg_lambda must be a number that is not negative, not {self.reg_lambda!r}."
+            )
+        _check_whole(self.n_estimators, "n_estimators", 1)
+        _check_whole(self.early_stopping_rounds, "early_stopping_rounds", 1)
+        _check_whole(self.random_state, "random_state", 0)
+        if self.n_jobs is not None and self.n_jobs != -1:
+            _check_whole(self.n_jobs, "n_jobs", 1, "None, -1 or ")
+        further = {} if self.params is None else dict(self.params)
+        for name in sorted(_OWN_SETTINGS & set(further)):
+            raise ValueError(
+                f"params may not hold {name!r}, which BoostedMCMClassifier sets by itself or by a "
+                "parameter of its own."
+            )
+        settings = {
+            **further,
+            "learning_rate": float(self.learning_rate),
+            "min_sum_hessian_in_leaf": float(self.min_child_weight),
+            "lambda_l2": float(self.reg_lambda),
+            "feature_fraction": float(self.colsample_bytree),
+            "seed": int(self.random_state),
+        }
+        return settings, _check_leaves(self.num_leaves)
+
+
+def _check_whole(value: Any, name: str, least: int, others: str = "") -> None:
+    if not isinstance(value, int | np.integer) or value < least:
+        raise ValueError(
+            f"{name} must be {others}a whole number of at least {least}, not {value!r}."
+        )
+
+
+def _check_leaves(num_leaves: Any) -> list[int]:
+    found = np.unique(np.atleast_1d(np.asarray(num_leaves)))
+    if len(found) == 0 or found.dtype.kind not in "iu" or found[0] < 2:
+        raise ValueError(
+            "num_leaves must be a whole number of at least 2, or a list of such numbers, not "
+            f"{num_leaves!r}."
+        )
+    return [int(n) for n in found]
+
+
+def _folds(cv: Any, bags: Bags) -> Any:
+    """No more folds than there are bags, where rows of known label are bags of their own."""
+    if not isinstance(cv, int | np.integer):
+        return cv
+    return min(cv, int((~bags.labelled).sum() + bags.sizes[bags.labelled].sum()))
+
+
+def _effect(bags: Bags, found: Found) -> BagEffect:
+    scores = found.held_out
+    equal = np.full(bags.n_classes, 1 / bags.n_classes)
+    return effect_of_scores(bags, scores[0] if len(scores) == 1 else scores.T, equal)

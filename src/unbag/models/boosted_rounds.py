@@ -1,0 +1,72 @@
+"""Rounds of boosting on an objective in score space, for one fit or for the folds of a search.
+
+In every round the objective gives its gradient at the scores of all trees so far, which for a
+likelihood is p − P(class | row and bag): posteriors are those of this round. The curvature is that
+of labels, p(1 − p), or twice that where one round moves the scores of several classes. The second
+derivative of each objective here is that of labels less the covariance of the labels given the
+counts, which is not negative; and diag(p) − ppᵀ lies below diag 2p(1 − p), by the sum of its rows.
+So no tree can lead uphill at a rate of at most one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unbag.bags.bags import Bags
+from unbag.models.boosted_trees import Booster
+from unbag.objectives.base import Objective
+
+# The only problem of an objective.
+FIRST = np.zeros(1, dtype=np.intp)
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Problems that are boosted side by side.
+
+    Attributes
+    ----------
+    objective : Objective
+        Of scores that start at zero: a mean over the rows of a problem.
+    offsets : ndarray of shape (n_problems, n_outputs)
+        What the objective adds to the scores to have log-odds.
+    weights : ndarray of shape (n_problems, n_bags)
+        What a row of each bag weighs, one as a rule; zero in bags held out.
+    bags : Bags
+    """
+
+    objective: Objective
+    offsets: NDArray[np.float64]
+    weights: NDArray[np.float64]
+    bags: Bags
+
+    def slopes(
+        self, scores: NDArray[np.float64], problem: NDArray[np.intp]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Gradient and curvature of sums over rows, for scores (columns, outputs, rows)."""
+        n_rows = (self.weights != 0) @ self.bags.sizes
+        gradient = self.objective.value_and_gradient(scores, problem)[1]
+        gradient *= n_rows[problem][:, None, None]
+        bound = curvature(scores + self.offsets[problem][:, :, None])
+        bound *= self.weights[problem][:, None, self.bags.index]
+        return gradient, bound
+
+
+def curvature(log_odds: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Bound of the second derivative at log-odds (columns, outputs, rows): see above."""
+    if log_odds.shape[1] == 1:
+        small = np.exp(-np.abs(log_odds))
+        return small / (1 + small) ** 2
+    powers = np.exp(log_odds - log_odds.max(axis=1, keepdims=True))
+    chances = powers / powers.sum(axis=1, keepdims=True)
+    return 2 * chances * (1 - chances)
+
+
+def boost(task: Task, boosters: list[Booster], problem: NDArray[np.intp]) -> None:
+    """One round of every booster, each on its problem."""
+    scores = np.stack([booster.scores() for booster in boosters])
+    for booster, *slopes in zip(boosters, *task.slopes(scores, problem), strict=True):
+        booster.grow(*slopes)

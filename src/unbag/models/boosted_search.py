@@ -1,0 +1,159 @@
+"""The search for leaves and rounds on bags held out.
+
+Trees of every number of leaves are grown on every fold, all of them side by side, and looked at
+after every few rounds: each bag is scored by the trees that did not see it, and judged by the
+criteria of the aim. A path ends when it has not gained for a while, or so little that it will
+hardly come up with the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unbag.bags.bags import Bags
+from unbag.models.boosted_aim import Aim
+from unbag.models.boosted_rounds import FIRST, Task, boost
+from unbag.models.boosted_trees import BinnedRows, Booster
+from unbag.models.training import choose
+from unbag.objectives.base import Objective
+
+# Rounds between two looks at the bags held out.
+STEP = 5
+
+# Gains become smaller: at most so many times the last one is yet to come, for all we know.
+_MORE_TO_COME = 3
+
+
+@dataclass(eq=False)
+class Path:
+    """What bags held out say of trees of one kind, after some numbers of rounds.
+
+    Attributes
+    ----------
+    num_leaves : int
+    boosters : list of Booster
+        One for each fold.
+    rounds : list of int
+        Numbers of rounds after which they were looked at.
+    risks : list of list of float
+        All criteria, at every look.
+    """
+
+    num_leaves: int
+    boosters: list[Booster]
+    rounds: list[int] = field(default_factory=list)
+    risks: list[list[float]] = field(default_factory=list)
+
+    @property
+    def best(self) -> NDArray[np.float64]:
+        """The least of each criterion so far."""
+        return np.min(self.risks, axis=0)
+
+    def has_hope(self, patience: int, leader: NDArray[np.float64]) -> bool:
+        """Whether some criterion gained of late, enough to come up with the best of all paths."""
+        recent = [i for i, rounds in enumerate(self.rounds) if rounds > self.rounds[-1] - patience]
+        if recent[0] == 0:
+            return True
+        gain = np.min(self.risks[: recent[0]], axis=0) - self.best
+        return bool(((gain > 0) & (self.best - leader <= _MORE_TO_COME * gain)).any())
+
+    def look(self, rounds: int, criteria: list[Objective], fold: NDArray[np.intp]) -> None:
+        """Judge the scores of rows by the booster of the fold that holds them out."""
+        scores = np.stack([booster.scores() for booster in self.boosters])
+        held_out = np.take_along_axis(scores, fold[None, None, :], axis=0)
+        self.rounds.append(rounds)
+        self.risks.append([float(one.value(held_out, FIRST)[0]) for one in criteria])
+
+
+def follow(
+    task: Task,
+    paths: list[Path],
+    criteria: list[Objective],
+    most: int,
+    patience: int,
+    tell: Callable[[int], Any],
+) -> None:
+    """Boost the folds of every path while bags held out gain by some criterion.
+
+    Parameters
+    ----------
+    criteria : list of Objective
+        Of the scores of all bags by the fold that holds them out.
+    most, patience : int
+        Rounds at most, and those within which there must be a gain.
+    tell : callable
+        Hears how many more rounds are done.
+    """
+    fold = (task.weights == 0).argmax(axis=0)[task.bags.index]
+    n_folds = len(task.weights)
+    going, done = paths, 0
+    while going and done < most:
+        # the objective takes all of them together
+        boosters = [booster for path in going for booster in path.boosters]
+        problem = np.tile(np.arange(n_folds), len(going))
+        n = min(STEP, most - done)
+        for _ in range(n):
+            boost(task, boosters, problem)
+        done += n
+        for path in going:
+            path.look(done, criteria, fold)
+        leader = np.min([path.best for path in paths], axis=0)
+        going = [path for path in going if path.has_hope(patience, leader)]
+        tell(n)
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What a search found.
+
+    Attributes
+    ----------
+    num_leaves, n_rounds : int
+        What was chosen.
+    boosters : list of Booster
+        Of every fold, with more rounds than were chosen.
+    held_out : ndarray of shape (n_outputs, n_instances)
+        Scores of each instance by the trees that did not see its bag.
+    looks : list of tuple (num_leaves, rounds, criteria)
+        All that was looked at: numbers of rounds, and the criteria (n_criteria, n_looks).
+    """
+
+    num_leaves: int
+    n_rounds: int
+    boosters: list[Booster]
+    held_out: NDArray[np.float64]
+    looks: list[tuple[int, NDArray[np.intp], NDArray[np.float64]]]
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """What is searched on: rows, the same in bins, and the bags (folds, bags) held out."""
+
+    X: Any
+    rows: BinnedRows
+    bags: Bags
+    held: NDArray[np.bool_]
+    n_outputs: int
+
+    def run(
+        self, aim: Aim, leaves: list[int], most: int, patience: int, tell: Callable[[int], Any]
+    ) -> Found:
+        """Choose what the criteria rank best together; `follow` has the parameters."""
+        unseen = self.held[:, self.bags.index]
+        folds = [self.rows.without(out) for out in unseen]
+        paths = [Path(n, [begin(self.n_outputs, num_leaves=n) for begin in folds]) for n in leaves]
+        task = aim.fold_task(self.held, self.bags)
+        follow(task, paths, aim.criteria(self.bags), most, patience, tell)
+        candidates = [(path, n) for path in paths for n in path.rounds]
+        risks = np.array([risk for path in paths for risk in path.risks])
+        best, n_rounds = candidates[choose(risks.T)]
+        scores = np.empty((self.n_outputs, self.bags.n_instances))
+        for booster, out in zip(best.boosters, unseen, strict=True):
+            scores[:, out] = booster.predict(self.X[np.flatnonzero(out)], n_rounds)
+        looks = [(p.num_leaves, np.array(p.rounds), np.array(p.risks).T) for p in paths]
+        return Found(best.num_leaves, n_rounds, best.boosters, scores, looks)

@@ -1,0 +1,180 @@
+"""Trees that grow by gradients from outside, over rows that are binned once.
+
+LightGBM takes a gradient and a curvature for every row and score, and grows one tree for each
+score. All boosters share one table of bins. One that must not see some rows has them beside its
+own, so that their scores come with those of the others. (It would not do to leave them in with
+curvature zero: LightGBM estimates the rows of a leaf from its share of all curvature, and skips
+splits where that says that one side has none.)
+
+Sums over rows are made column by column, so that the number of threads makes no difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unbag.models.boosted_text import check_trees
+
+# Binned rows, and which of all rows they are.
+Part = tuple[Any, NDArray[np.intp]]
+
+# Numbers in a table below which more threads than one cost more than they bring.
+_FEW = 1_000_000
+
+
+def lightgbm() -> Any:
+    """The package, or what to do to have it."""
+    try:
+        return import_module("lightgbm")
+    except ImportError:
+        raise ImportError("Boosted trees need LightGBM: pip install 'unbag[boosting]'") from None
+
+
+class BinnedRows:
+    """Rows in bins, for any number of boosters.
+
+    Parameters
+    ----------
+    X : array or sparse matrix of shape (n_rows, n_features)
+        NaN is a value that is missing.
+    categorical : list of int
+        Columns that hold codes of categories.
+    settings : dict
+        Parameters of LightGBM for all boosters.
+    n_jobs : int, optional
+        Number of threads, −1 for all; by default one for small tables and all for others.
+    """
+
+    def __init__(
+        self, X: Any, categorical: list[int], settings: Mapping[str, Any], n_jobs: int | None
+    ) -> None:
+        if n_jobs is None:
+            n_jobs = 1 if X.shape[0] * X.shape[1] < _FEW else -1
+        self._settings = {
+            "deterministic": True,
+            "force_col_wise": True,
+            "feature_pre_filter": False,
+            "min_data_in_leaf": 1,
+            "verbosity": -1,
+            **settings,
+            "objective": "none",
+            "metric": "none",
+            # to LightGBM, none is all
+            "num_threads": max(n_jobs, 0),
+        }
+        self._data = lightgbm().Dataset(
+            X,
+            np.zeros(X.shape[0]),
+            params=self._settings,
+            categorical_feature=categorical,
+        )
+        self._data.construct()
+        if not any(self._data.feature_num_bin(i) > 1 for i in range(X.shape[1])):
+            raise ValueError(
+                "No column of X has values that differ, so that trees have nothing to split by."
+            )
+        self._every = np.arange(X.shape[0])
+
+    def booster(self, n_outputs: int, **settings: Any) -> Booster:
+        """Begin to grow trees for so many scores, by all rows."""
+        return self._begin(n_outputs, settings, (self._data, self._every), None)
+
+    def without(self, held: NDArray[np.bool_]) -> Callable[..., Booster]:
+        """Make boosters, as above, that do not see the rows that are held out."""
+        parts = [
+            (self._data.subset(rows.tolist()), rows)
+            for rows in (np.flatnonzero(~held), np.flatnonzero(held))
+        ]
+        return lambda n_outputs, **settings: self._begin(n_outputs, settings, *parts)
+
+    def _begin(
+        self, n_outputs: int, settings: Mapping[str, Any], seen: Part, unseen: Part | None
+    ) -> Booster:
+        own = {**self._settings, **settings, "num_class": n_outputs}
+        return Booster(own, len(self._every), seen, unseen)
+
+
+class Booster:
+    """A sum of trees over binned rows, zero at first.
+
+    Parameters
+    ----------
+    settings : dict
+        Parameters of LightGBM.
+    n_rows : int
+    seen, unseen : (Dataset, ndarray of int)
+        Binned rows to learn from, and others whose scores are wanted, with their positions.
+    """
+
+    def __init__(
+        self, settings: Mapping[str, Any], n_rows: int, seen: Part, unseen: Part | None
+    ) -> None:
+        data, self._seen = seen
+        self._booster = lightgbm().Booster(dict(settings), data)
+        self._shape = int(settings["num_class"]), n_rows
+        self._unseen = None
+        if unseen is not None:
+            other, self._unseen = unseen
+            self._booster.add_valid(other, "unseen")
+
+    def scores(self) -> NDArray[np.float64]:
+        """Scores (outputs, rows) of all rows."""
+        found = np.empty(self._shape)
+        found[:, self._seen] = self._look(self._booster.eval_train)
+        if self._unseen is not None:
+            found[:, self._unseen] = self._look(self._booster.eval_valid)
+        return found
+
+    def _look(self, evaluate: Callable[..., Any]) -> NDArray[np.float64]:
+        """Scores as an evaluation gets to see them."""
+        found: list[NDArray[np.float64]] = []
+
+        def look(scores: NDArray[np.float64], _: Any) -> tuple[str, float, bool]:
+            found.append(scores)
+            return "", 0.0, True
+
+        evaluate(look)
+        return found[0].reshape(-1, self._shape[0]).T
+
+    def grow(self, gradient: NDArray[np.float64], curvature: NDArray[np.float64]) -> None:
+        """Grow one tree for each score.
+
+        Parameters
+        ----------
+        gradient, curvature : ndarray of shape (outputs, rows)
+        """
+        slopes = [np.squeeze(values[:, self._seen].T) for values in (gradient, curvature)]
+        self._booster.update(fobj=lambda *_: slopes)
+
+    def predict(self, X: Any, n_rounds: int) -> NDArray[np.float64]:
+        """Scores (outputs, rows) of rows by the first rounds."""
+        return tree_scores(self._booster, X, n_rounds)
+
+    def gains(self, n_rounds: int) -> NDArray[np.float64]:
+        """What splits by each column gained in the first rounds."""
+        return np.asarray(self._booster.feature_importance("gain", n_rounds), dtype=float)
+
+    def text(self, n_rounds: int) -> str:
+        """Trees of the first rounds as text, from which `read_trees` makes them again."""
+        text: str = self._booster.model_to_string(num_iteration=n_rounds)
+        # what follows is settings of the training, such as the number of threads
+        return text[: text.index("\nparameters:") + 1]
+
+
+@lru_cache(maxsize=32)
+def read_trees(text: str, n_features: int, n_outputs: int) -> Any:
+    """Make a booster of LightGBM from its text, which may be that of a file."""
+    check_trees(text, n_features, n_outputs)
+    return lightgbm().Booster(model_str=text)
+
+
+def tree_scores(trees: Any, X: Any, n_rounds: int | None = None) -> NDArray[np.float64]:
+    """Scores (outputs, rows) of new rows by the first rounds of trees, or by all of them."""
+    found = trees.predict(X, raw_score=True, num_iteration=n_rounds)
+    return np.asarray(found, dtype=float).reshape(X.shape[0], -1).T
