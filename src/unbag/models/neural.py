@@ -252,6 +252,9 @@ class NeuralMCMClassifier(BagClassifier):
                 f"rows of the shape {self.input_shape_}."
             )
         network = self.make_network()
+        if isinstance(self.module, str):
+            # rows score the same alone and among others
+            network = network.double()
         bags = Bags(
             index=np.zeros(X.shape[0], dtype=np.intp),
             ids=np.zeros(1, dtype=int),
