@@ -297,7 +297,7 @@ class NeuralMCMClassifier(BagClassifier):
             torch.manual_seed(seed)
             network = self._new_network()
             if isinstance(network, TableNetwork):
-                network.look_at(*_moments(X[rows]))
+                network.look_at(X[rows])
             loss = self._loss(kept)
             checkpoint = self._open_checkpoint(X, units, held, seed)
             trainer = Trainer(
@@ -389,7 +389,7 @@ class NeuralMCMClassifier(BagClassifier):
         if self.checkpoint is None:
             return None
         digest = hashlib.sha256()
-        values = X.data if issparse(X) else X
+        values: Any = X.data if issparse(X) else X  # type: ignore[attr-defined]
         parts = values, units.index, units.proportions, held, np.array([seed, self.bag_effect_])
         for part in parts:
             digest.update(np.ascontiguousarray(part).tobytes())
@@ -445,15 +445,6 @@ class NeuralMCMClassifier(BagClassifier):
         if self.bag_effect != "auto":
             _check_between(self.bag_effect, "bag_effect", 0, np.inf)
         on_device(np.empty(0), self.device)
-
-
-def _moments(X: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Means and standard deviations of the columns."""
-    if issparse(X):
-        mean = np.asarray(X.mean(axis=0), dtype=float).ravel()
-        square = np.asarray(X.multiply(X).mean(axis=0), dtype=float).ravel()
-        return mean, np.sqrt(np.maximum(square - mean**2, 0.0))
-    return X.mean(axis=0, dtype=float), X.std(axis=0, dtype=float)
 
 
 def _check_name(value: Any, parameter: str, names: tuple[str, ...]) -> None:

@@ -186,8 +186,9 @@ class Trainer:
         if value.requires_grad:
             value.backward()
         self._optimiser.step()
-        if hasattr(self.module, "project"):
-            self.module.project()
+        project: Any = getattr(self.module, "project", None)
+        if project is not None:
+            project()
         self._average()
         return float(value.detach()) * n
 
