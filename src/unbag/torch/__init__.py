@@ -13,7 +13,10 @@ from unbag.torch.losses import (
     ForwardLoss,
     ProportionLoss,
 )
+from unbag.torch.mixing import mix_bags
 from unbag.torch.two_pass import two_pass_backward
+from unbag.torch.vat import vat_loss
+from unbag.torch.views import count_posteriors, view_loss
 
 __all__ = [
     "BagBatch",
@@ -24,5 +27,9 @@ __all__ = [
     "CountLikelihoodLoss",
     "ForwardLoss",
     "ProportionLoss",
+    "count_posteriors",
+    "mix_bags",
     "two_pass_backward",
+    "vat_loss",
+    "view_loss",
 ]
