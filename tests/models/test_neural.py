@@ -156,6 +156,18 @@ def test_averaged_weights_and_half_precision_learn_too():
     assert accuracy(model.fit(DATA.X, DATA.y), DATA) > 0.8
 
 
+@pytest.mark.parametrize(
+    "extra", [{"mix": 0.5}, {"vat": 0.1}, {"views": (lambda X: X, lambda X: X + 0.1)}], ids=str
+)
+def test_extras_learn_too_and_repeat(extra):
+    settings = {"max_epochs": 60, "lr": 0.02, "hidden": (16,), "batch_size": 180, **extra}
+    one, other = (NeuralMCMClassifier(**settings).fit(DATA.X, DATA.y) for _ in range(2))
+    assert accuracy(one, DATA) > 0.8
+    np.testing.assert_array_equal(one.decision_function(DATA.X), other.decision_function(DATA.X))
+    with pytest.raises(ValueError, match=r"needs whole bags in a batch, .* 12 rows: give batch_"):
+        NeuralMCMClassifier(**settings | {"batch_size": 8}).fit(DATA.X, DATA.y)
+
+
 def test_callbacks_see_every_epoch_and_may_end_it():
     seen = []
 
@@ -244,6 +256,8 @@ def test_importing_the_package_does_not_import_torch():
         ({"validation_share": 1}, "validation_share must be a number of at least 0 and below 1"),
         ({"averaging": 1.0}, "averaging must be a number above 0 and below 1, not 1.0"),
         ({"bag_effect": -1.0}, "bag_effect must be a number of at least 0"),
+        ({"mix": 0.5, "objective": "forward"}, "counts that are known up to some error"),
+        ({"views": 3}, "views must be a pair of callables, weak and strong, not 3"),
         ({"device": "abacus"}, "device='abacus' cannot be used here"),
     ],
 )

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from unbag.torch.batches import BagBatch
 from unbag.torch.checkpoints import Checkpoint
 from unbag.torch.data import BagBatchSampler, BagDataset
+from unbag.torch.extras import Extras
 from unbag.torch.losses import BagLoss
 from unbag.torch.two_pass import two_pass_backward
 
@@ -61,6 +62,8 @@ class Plan:
         Decay of averaged weights, a step.
     half : bool
         Whether layers compute in bfloat16.
+    extras : Extras
+        For bags that are no larger than a batch.
     """
 
     max_epochs: int
@@ -72,6 +75,7 @@ class Plan:
     averaging: float | None
     half: bool
     seed: int
+    extras: Extras = field(default_factory=Extras)
 
 
 @dataclass
@@ -178,6 +182,8 @@ class Trainer:
             if n > self.plan.batch_size:
                 X, batch = self._batch(self._training, bags)
                 value = two_pass_backward(self.module, X, batch, self.loss, self.plan.batch_size)
+            elif self.plan.extras.wanted:
+                value = self._with_extras(bags)
             elif len(bags) == len(self._training):
                 value = self._same_again("training", self._training, self.module)
             else:
@@ -191,6 +197,17 @@ class Trainer:
             project()
         self._average()
         return float(value.detach()) * n
+
+    def _with_extras(self, bags: NDArray[np.intp]) -> Tensor:
+        """Loss of some bags, after what is added to it was back-propagated as well."""
+        X, batch = self._batch(self._training, bags)
+        part = self.progress.epoch / self.plan.max_epochs
+        seed = [self.plan.seed, self._steps]
+        value, added = self.plan.extras.losses(
+            self.module, X[0 : len(batch.index)], batch, self.loss, part, seed
+        )
+        (value + added).backward()
+        return value.detach()
 
     def _same_again(self, name: str, dataset: BagDataset, module: nn.Module) -> Tensor:
         """Loss of all bags at once, prepared the first time."""
