@@ -94,9 +94,10 @@ def image_network(shape, n_outputs):
 def test_images_go_to_a_module_of_your_own(given):
     images = np.repeat(DATA.X[:, :, None], 2, axis=2).reshape(-1, 1, 3, 2)
     images = np.clip(images * 20 + 128, 0, 255).astype(np.uint8)
+    torch.manual_seed(0)
     module = image_network if given == "callable" else image_network((1, 3, 2), 2)
     before = None if given == "callable" else module[2].weight.clone()
-    model = NeuralMCMClassifier(module, max_epochs=60, lr=0.05).fit(images, DATA.y)
+    model = NeuralMCMClassifier(module, max_epochs=30, lr=0.02, batch_size=48).fit(images, DATA.y)
     assert (model.predict(images) == DATA.labels).mean() > 0.8
     if before is not None:
         torch.testing.assert_close(module[2].weight, before)
@@ -241,6 +242,13 @@ def test_a_module_of_your_own_is_not_saved(tmp_path):
 def test_importing_the_package_does_not_import_torch():
     code = "import sys, unbag, unbag.models; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("name", ["unbag.torch", "unbag.models.neural"])
+def test_without_torch_it_says_what_to_install(name):
+    code = f"import sys, unbag; sys.modules['torch'] = None; import {name}"
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert "torch: pip install 'unbag[torch]'" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import hashlib
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, Self
 
 import numpy as np
@@ -241,7 +242,7 @@ class NeuralMCMClassifier(BagClassifier):
         Its scores are log-odds at ``class_shares_``, those of the training bags.
         """
         check_is_fitted(self)
-        with torch.random.fork_rng(devices=[]):
+        with self._own_generators():
             network = self._new_network()
         network.load_state_dict({name: torch.as_tensor(w) for name, w in self.weights_.items()})
         return network.eval()
@@ -306,7 +307,7 @@ class NeuralMCMClassifier(BagClassifier):
         out, out_rows = units.take(held) if held.any() else (None, None)
         training = BagDataset(X[rows], self._told(kept))
         validation = None if out is None else BagDataset(X[out_rows], self._told(out))
-        with torch.random.fork_rng(devices=[]):
+        with self._own_generators():
             torch.manual_seed(seed)
             network = self._new_network()
             if isinstance(network, TableNetwork):
@@ -360,6 +361,11 @@ class NeuralMCMClassifier(BagClassifier):
         else:
             network = self.module(self.input_shape_, self._n_outputs)
         return network.to(device, dtype)
+
+    def _own_generators(self) -> AbstractContextManager[None]:
+        """Where draws leave the generators of the caller as they were."""
+        device = torch.device("cpu" if self.device is None else self.device)
+        return torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
 
     def _built_in(self) -> nn.Module:
         if len(self.input_shape_) != 1:

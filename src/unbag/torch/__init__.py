@@ -4,6 +4,11 @@ Everything here needs torch: ``pip install 'unbag[torch]'``. Those who want no l
 find an estimator in `unbag.models.neural`.
 """
 
+try:
+    import torch as _torch  # noqa: F401
+except ImportError:
+    raise ImportError("unbag.torch needs torch: pip install 'unbag[torch]'") from None
+
 from unbag.torch.batches import BagBatch
 from unbag.torch.data import BagBatchSampler, BagDataset
 from unbag.torch.losses import (

@@ -257,7 +257,11 @@ class Trainer:
             "progress": vars(self.progress),
             "steps": self._steps,
             "random": torch.get_rng_state(),
+            "random_of_card": self._state_of_card(),
         }
+
+    def _state_of_card(self) -> Tensor | None:
+        return torch.cuda.get_rng_state(self._device) if self._device.type == "cuda" else None
 
     def _take_up(self, state: dict[str, Any] | None) -> None:
         if state is None:
@@ -270,6 +274,8 @@ class Trainer:
         self.progress = Progress(**state["progress"])
         self._steps = state["steps"]
         torch.set_rng_state(state["random"].cpu())
+        if state["random_of_card"] is not None:
+            torch.cuda.set_rng_state(state["random_of_card"].cpu(), self._device)
 
 
 class Rows:
