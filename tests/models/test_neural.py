@@ -94,9 +94,10 @@ def image_network(shape, n_outputs):
 def test_images_go_to_a_module_of_your_own(given):
     images = np.repeat(DATA.X[:, :, None], 2, axis=2).reshape(-1, 1, 3, 2)
     images = np.clip(images * 20 + 128, 0, 255).astype(np.uint8)
+    torch.manual_seed(0)
     module = image_network if given == "callable" else image_network((1, 3, 2), 2)
     before = None if given == "callable" else module[2].weight.clone()
-    model = NeuralMCMClassifier(module, max_epochs=60, lr=0.05).fit(images, DATA.y)
+    model = NeuralMCMClassifier(module, max_epochs=30, lr=0.02, batch_size=48).fit(images, DATA.y)
     assert (model.predict(images) == DATA.labels).mean() > 0.8
     if before is not None:
         torch.testing.assert_close(module[2].weight, before)
@@ -154,6 +155,18 @@ def test_labels_drawn_from_shares_go_to_the_forward_likelihood():
 def test_averaged_weights_and_half_precision_learn_too():
     model = NeuralMCMClassifier(max_epochs=60, lr=0.02, averaging=0.9, precision="bf16")
     assert accuracy(model.fit(DATA.X, DATA.y), DATA) > 0.8
+
+
+@pytest.mark.parametrize(
+    "extra", [{"mix": 0.5}, {"vat": 0.1}, {"views": (lambda X: X, lambda X: X + 0.1)}], ids=str
+)
+def test_extras_learn_too_and_repeat(extra):
+    settings = {"max_epochs": 60, "lr": 0.02, "hidden": (16,), "batch_size": 180, **extra}
+    one, other = (NeuralMCMClassifier(**settings).fit(DATA.X, DATA.y) for _ in range(2))
+    assert accuracy(one, DATA) > 0.8
+    np.testing.assert_array_equal(one.decision_function(DATA.X), other.decision_function(DATA.X))
+    with pytest.raises(ValueError, match=r"needs whole bags in a batch, .* 12 rows: give batch_"):
+        NeuralMCMClassifier(**settings | {"batch_size": 8}).fit(DATA.X, DATA.y)
 
 
 def test_callbacks_see_every_epoch_and_may_end_it():
@@ -231,6 +244,13 @@ def test_importing_the_package_does_not_import_torch():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+@pytest.mark.parametrize("name", ["unbag.torch", "unbag.models.neural"])
+def test_without_torch_it_says_what_to_install(name):
+    code = f"import sys, unbag; sys.modules['torch'] = None; import {name}"
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert "torch: pip install 'unbag[torch]'" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -244,6 +264,8 @@ def test_importing_the_package_does_not_import_torch():
         ({"validation_share": 1}, "validation_share must be a number of at least 0 and below 1"),
         ({"averaging": 1.0}, "averaging must be a number above 0 and below 1, not 1.0"),
         ({"bag_effect": -1.0}, "bag_effect must be a number of at least 0"),
+        ({"mix": 0.5, "objective": "forward"}, "counts that are known up to some error"),
+        ({"views": 3}, "views must be a pair of callables, weak and strong, not 3"),
         ({"device": "abacus"}, "device='abacus' cannot be used here"),
     ],
 )

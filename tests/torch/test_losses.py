@@ -70,6 +70,18 @@ def test_autograd_agrees_with_finite_differences(n_classes):
         )
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_tensors_and_arrays_give_the_same(n_classes, monkeypatch):
+    """On a card the objectives are given tensors, on a processor arrays."""
+    index, counts, scores = make_bags(n_classes)
+    for module, _ in losses_and_objectives(index, counts):
+        expected = module.value_and_gradient(torch.tensor(scores), (index, counts))
+        with monkeypatch.context() as patch:
+            patch.setattr("unbag.torch.losses._columns", lambda wide: wide.detach().T[None])
+            found = module.value_and_gradient(torch.tensor(scores), (index, counts))
+        torch.testing.assert_close(found, expected)
+
+
 def test_two_classes_may_have_one_column_or_two():
     index, counts, scores = make_bags(2)
     one = torch.tensor(scores)

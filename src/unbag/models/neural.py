@@ -10,16 +10,16 @@ from __future__ import annotations
 import copy
 import hashlib
 from collections.abc import Callable
-from numbers import Integral, Real
-from typing import Any, Literal, Self, get_args
+from contextlib import AbstractContextManager
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from unbag._arrays import on_device, to_host
+from unbag._arrays import to_host
 from unbag.bags.bags import Bags
 from unbag.bags.priors import resolve_class_prior
 from unbag.bounds.complexity import TwoLayerReLU
@@ -39,6 +39,7 @@ from torch import nn
 
 from unbag.torch.checkpoints import Checkpoint
 from unbag.torch.data import BagDataset
+from unbag.torch.extras import Extras
 from unbag.torch.losses import (
     BagLoss,
     CorrectedRiskLoss,
@@ -47,10 +48,8 @@ from unbag.torch.losses import (
     ProportionLoss,
 )
 from unbag.torch.networks import TableNetwork, TwoLayerNetwork
+from unbag.torch.settings import check_settings
 from unbag.torch.training import Plan, Rows, Trainer, scores_of
-
-NeuralObjective = Literal["auto", "likelihood", "forward", "corrected", "proportion"]
-Precision = Literal["single", "double", "bf16"]
 
 # Shares of classes that the training bags do not hold at all.
 _LEAST_SHARE = 1e-9
@@ -96,6 +95,14 @@ class NeuralMCMClassifier(BagClassifier):
         By how much a loss must be smaller to be better.
     averaging : float, optional
         Decay of averaged weights (EMA) a step, such as 0.99; they are then validated and kept.
+    mix : float, default=0
+        How often a bag gives way to parts of two (MixBag), whose counts are then known up to the
+        covariance of drawing without replacement. For the likelihood of the counts.
+    vat : float, default=0
+        Weight of virtual adversarial training, such as 0.05 or 1.
+    views : (callable, callable), optional
+        A weak and a strong view of a batch of rows, from tensor to tensor. The strong one learns
+        the posteriors that the counts give the weak one, weighed by how sure these are.
     precision : {"single", "double", "bf16"}, default="single"
         Of the network. In ``"bf16"`` weights are single, and layers compute in bfloat16.
     device : str, optional
@@ -149,6 +156,9 @@ class NeuralMCMClassifier(BagClassifier):
         patience: int = 20,
         tol: float = 1e-4,
         averaging: float | None = None,
+        mix: float = 0.0,
+        vat: float = 0.0,
+        views: Any = None,
         precision: str = "single",
         device: str | None = None,
         callbacks: Any = None,
@@ -169,6 +179,9 @@ class NeuralMCMClassifier(BagClassifier):
         self.patience = patience
         self.tol = tol
         self.averaging = averaging
+        self.mix = mix
+        self.vat = vat
+        self.views = views
         self.precision = precision
         self.device = device
         self.callbacks = callbacks
@@ -185,12 +198,13 @@ class NeuralMCMClassifier(BagClassifier):
         y : structured array from `unbag.bag_target`, or plain labels (pure bags)
         """
         X, bags = self._check_Xy(X, y)
-        self._check_settings()
+        check_settings(self)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self.class_prior_ = resolve_class_prior(self.class_prior, bags.class_shares)
         self.objective_ = self._resolve_objective(bags)
         self.input_shape_ = X.shape[1:]
         units = bags.with_labelled_rows_apart()[0]
+        self._check_extras(units)
         held = self._hold_out(X, y, units, seed)
         self.bag_effect_ = 0.0 if self.bag_effect == "auto" else float(self.bag_effect)
         self.bag_effect_interval_ = np.full(2, np.nan)
@@ -199,28 +213,18 @@ class NeuralMCMClassifier(BagClassifier):
             self._train(X, units, held, seed)
         return self
 
-    def predict_proba(self, X: Any, class_prior: ArrayLike | None = None) -> NDArray[np.float64]:
+    def predict_proba(self, X: Any, class_prior: Any = None) -> NDArray[np.float64]:
         """Chance of each class.
 
         Parameters
         ----------
         X : array-like of shape (n_instances, ...)
-        class_prior : array-like of shape (n_classes,), optional
+        class_prior : {"empirical", "balanced"} or array-like, optional
             Shares of the classes where the model is used; by default those it was trained for.
         """
         scores = self.decision_function(X).astype(float)
-        chance: NDArray[np.float64] = get_loss("logistic", len(self.classes_)).class_probabilities(
-            scores
-        )
-        if class_prior is None:
-            return chance
-        wanted = np.asarray(class_prior, dtype=float)
-        if wanted.shape != self.classes_.shape or not (wanted >= 0).all() or wanted.sum() <= 0:
-            raise ValueError(
-                f"class_prior must hold one share for each of the {len(self.classes_)} classes."
-            )
-        weighted = chance * (wanted / wanted.sum() / self.class_prior_)
-        return weighted / weighted.sum(axis=1, keepdims=True)
+        loss = get_loss("logistic", len(self.classes_))
+        return self._chances_at(loss.class_probabilities(scores), class_prior)
 
     def make_network(self) -> nn.Module:
         """Give the trained network, for use in torch.
@@ -228,7 +232,7 @@ class NeuralMCMClassifier(BagClassifier):
         Its scores are log-odds at ``class_shares_``, those of the training bags.
         """
         check_is_fitted(self)
-        with torch.random.fork_rng(devices=[]):
+        with self._own_generators():
             network = self._new_network()
         network.load_state_dict({name: torch.as_tensor(w) for name, w in self.weights_.items()})
         return network.eval()
@@ -252,6 +256,9 @@ class NeuralMCMClassifier(BagClassifier):
                 f"rows of the shape {self.input_shape_}."
             )
         network = self.make_network()
+        if isinstance(self.module, str):
+            # rows score the same alone and among others
+            network = network.double()
         bags = Bags(
             index=np.zeros(X.shape[0], dtype=np.intp),
             ids=np.zeros(1, dtype=int),
@@ -290,11 +297,11 @@ class NeuralMCMClassifier(BagClassifier):
         out, out_rows = units.take(held) if held.any() else (None, None)
         training = BagDataset(X[rows], self._told(kept))
         validation = None if out is None else BagDataset(X[out_rows], self._told(out))
-        with torch.random.fork_rng(devices=[]):
+        with self._own_generators():
             torch.manual_seed(seed)
             network = self._new_network()
             if isinstance(network, TableNetwork):
-                network.look_at(*_moments(X[rows]))
+                network.look_at(X[rows])
             loss = self._loss(kept)
             checkpoint = self._open_checkpoint(X, units, held, seed)
             trainer = Trainer(
@@ -345,6 +352,11 @@ class NeuralMCMClassifier(BagClassifier):
             network = self.module(self.input_shape_, self._n_outputs)
         return network.to(device, dtype)
 
+    def _own_generators(self) -> AbstractContextManager[None]:
+        """Where draws leave the generators of the caller as they were."""
+        device = torch.device("cpu" if self.device is None else self.device)
+        return torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
+
     def _built_in(self) -> nn.Module:
         if len(self.input_shape_) != 1:
             raise ValueError(
@@ -386,7 +398,7 @@ class NeuralMCMClassifier(BagClassifier):
         if self.checkpoint is None:
             return None
         digest = hashlib.sha256()
-        values = X.data if issparse(X) else X
+        values: Any = X.data if issparse(X) else X  # type: ignore[attr-defined]
         parts = values, units.index, units.proportions, held, np.array([seed, self.bag_effect_])
         for part in parts:
             digest.update(np.ascontiguousarray(part).tobytes())
@@ -407,7 +419,21 @@ class NeuralMCMClassifier(BagClassifier):
             averaging=self.averaging,
             half=self.precision == "bf16",
             seed=seed,
+            extras=Extras(float(self.mix), float(self.vat), self.views),
         )
+
+    def _check_extras(self, units: Bags) -> None:
+        wanted = [name for name in ("mix", "vat", "views") if getattr(self, name)]
+        if wanted and units.sizes.max() > self.batch_size:
+            raise ValueError(
+                f"{wanted[0]} needs whole bags in a batch, and the largest has {units.sizes.max()} "
+                f"rows: give batch_size={units.sizes.max()} or more, or leave {wanted[0]} out."
+            )
+        if self.mix and self.objective_ != "likelihood":
+            raise ValueError(
+                f"mix makes counts that are known up to some error, of which "
+                f"objective={self.objective_!r} knows nothing; use objective='likelihood'."
+            )
 
     def _resolve_objective(self, bags: Bags) -> str:
         if self.objective == "auto":
@@ -418,50 +444,3 @@ class NeuralMCMClassifier(BagClassifier):
                 "objective='likelihood'."
             )
         return str(self.objective)
-
-    def _check_settings(self) -> None:
-        _check_name(self.objective, "objective", get_args(NeuralObjective))
-        _check_name(self.precision, "precision", get_args(Precision))
-        if isinstance(self.module, str):
-            _check_name(self.module, "module", ("mlp", "two_layer"))
-        elif not callable(self.module):
-            raise ValueError(
-                "module must be 'mlp', 'two_layer', a module of torch or a callable that makes "
-                f"one, not {self.module!r}."
-            )
-        for name in ("max_epochs", "batch_size", "patience"):
-            value = getattr(self, name)
-            if not isinstance(value, Integral) or value < 1:
-                raise ValueError(f"{name} must be a whole number of at least 1, not {value!r}.")
-        _check_between(self.lr, "lr", 0, np.inf, above=True)
-        _check_between(self.weight_decay, "weight_decay", 0, np.inf)
-        _check_between(self.tol, "tol", 0, np.inf)
-        _check_between(self.validation_share, "validation_share", 0, 1)
-        if self.averaging is not None:
-            _check_between(self.averaging, "averaging", 0, 1, above=True)
-        if self.bag_effect != "auto":
-            _check_between(self.bag_effect, "bag_effect", 0, np.inf)
-        on_device(np.empty(0), self.device)
-
-
-def _moments(X: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Means and standard deviations of the columns."""
-    if issparse(X):
-        mean = np.asarray(X.mean(axis=0), dtype=float).ravel()
-        square = np.asarray(X.multiply(X).mean(axis=0), dtype=float).ravel()
-        return mean, np.sqrt(np.maximum(square - mean**2, 0.0))
-    return X.mean(axis=0, dtype=float), X.std(axis=0, dtype=float)
-
-
-def _check_name(value: Any, parameter: str, names: tuple[str, ...]) -> None:
-    if value not in names:
-        raise ValueError(
-            f"{parameter} must be one of {', '.join(map(repr, names))}, not {value!r}."
-        )
-
-
-def _check_between(value: Any, name: str, low: float, high: float, above: bool = False) -> None:
-    good = isinstance(value, Real) and low <= float(value) < high
-    if not good or (above and float(value) == low):
-        least = f"above {low:g}" if above else f"of at least {low:g}"
-        raise ValueError(f"{name} must be a number {least} and below {high:g}, not {value!r}.")

@@ -4,6 +4,11 @@ Everything here needs torch: ``pip install 'unbag[torch]'``. Those who want no l
 find an estimator in `unbag.models.neural`.
 """
 
+try:
+    import torch as _torch  # noqa: F401
+except ImportError:
+    raise ImportError("unbag.torch needs torch: pip install 'unbag[torch]'") from None
+
 from unbag.torch.batches import BagBatch
 from unbag.torch.data import BagBatchSampler, BagDataset
 from unbag.torch.losses import (
@@ -13,7 +18,10 @@ from unbag.torch.losses import (
     ForwardLoss,
     ProportionLoss,
 )
+from unbag.torch.mixing import mix_bags
 from unbag.torch.two_pass import two_pass_backward
+from unbag.torch.vat import vat_loss
+from unbag.torch.views import count_posteriors, view_loss
 
 __all__ = [
     "BagBatch",
@@ -24,5 +32,9 @@ __all__ = [
     "CountLikelihoodLoss",
     "ForwardLoss",
     "ProportionLoss",
+    "count_posteriors",
+    "mix_bags",
     "two_pass_backward",
+    "vat_loss",
+    "view_loss",
 ]

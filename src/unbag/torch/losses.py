@@ -10,6 +10,7 @@ together. For chances where classes have the shares π, add log π − log q to 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,9 @@ from unbag.objectives.forward import LEAST_RATIO, forward_losses
 from unbag.objectives.losses import get_loss
 from unbag.objectives.proportion_risk import ProportionRisk
 from unbag.torch.batches import to_bags
+
+# From scores (columns, outputs, rows): value per column, and gradient.
+Evaluate = Callable[[Array], tuple[Any, Array]]
 
 _ONE_COLUMN = np.zeros(1, dtype=np.intp)
 
@@ -46,8 +50,7 @@ class BagLoss(nn.Module, ABC):
         scores : tensor of shape (rows, classes) or (rows,)
         bags : BagBatch, or a pair of its index and counts
         """
-        wide = _as_outputs(scores)
-        return _Known.apply(wide, *self._evaluate(wide, bags))
+        return self.prepare(scores, bags)(scores)
 
     def value_and_gradient(self, scores: Tensor, bags: Any) -> tuple[Tensor, Tensor]:
         """Loss and its gradient with respect to the scores, in their shape, without autograd."""
@@ -57,27 +60,38 @@ class BagLoss(nn.Module, ABC):
         (gradient,) = torch.autograd.grad(value, tracked)
         return value.detach(), gradient
 
-    def _evaluate(self, wide: Tensor, batch: Any) -> tuple[Tensor, Tensor]:
-        bags = to_bags(batch, len(wide))
-        outputs = 1 if bags.n_classes == 2 else bags.n_classes
+    def prepare(self, like: Tensor, bags: Any) -> Callable[[Tensor], Tensor]:
+        """Loss of a batch of bags as a function of scores alone, for bags that come again.
+
+        Parameters
+        ----------
+        like : tensor
+            Scores of the shape, type and device that will be given.
+        bags : BagBatch
+        """
+        wide = _as_outputs(like)
+        found = to_bags(bags, len(wide))
+        outputs = 1 if found.n_classes == 2 else found.n_classes
         if wide.shape[1] != outputs:
             raise ValueError(
-                f"The bags hold {bags.n_classes} classes, for which scores of the shape "
+                f"The bags hold {found.n_classes} classes, for which scores of the shape "
                 f"{tuple(wide.shape)} will not do."
             )
-        with torch.no_grad():
-            scores: Any = wide.detach().T[None].contiguous()
-            # on a processor, NumPy does the same sooner
-            scores = scores.numpy() if wide.device.type == "cpu" else scores
-            value, slopes = self._of_bags(scores, bags)
-            return (
-                torch.as_tensor(value[0], device=wide.device, dtype=wide.dtype),
-                torch.as_tensor(slopes[0]).T,
-            )
+        evaluate = self._objective(found, _columns(wide))
+
+        def loss(scores: Tensor) -> Tensor:
+            wide = _as_outputs(scores)
+            with torch.no_grad():
+                value, slopes = evaluate(_columns(wide))
+                value = torch.as_tensor(value[0], device=wide.device, dtype=wide.dtype)
+                slopes = torch.as_tensor(slopes[0]).T
+            return _Known.apply(wide, value, slopes)
+
+        return loss
 
     @abstractmethod
-    def _of_bags(self, scores: Array, bags: Bags) -> tuple[Any, Array]:
-        """Value per column and gradient, for scores of shape (columns, outputs, rows)."""
+    def _objective(self, bags: Bags, like: Array) -> Evaluate:
+        """Value per column and gradient, from scores (columns, outputs, rows) like those given."""
 
 
 class CountLikelihoodLoss(BagLoss):
@@ -122,11 +136,11 @@ class CountLikelihoodLoss(BagLoss):
         self.class_shares = None if class_shares is None else np.asarray(class_shares, dtype=float)
         self.exact_size = exact_size
 
-    def _of_bags(self, scores: Array, bags: Bags) -> tuple[Any, Array]:
+    def _objective(self, bags: Bags, like: Array) -> Evaluate:
         check_counts(bags)
         weights = np.full((1, bags.n_bags), 1 / bags.n_instances)
-        weighed = WeighedBags(bags, weights, self._covariance(bags), self.exact_size, scores)
-        return weighed.evaluate(scores, _ONE_COLUMN, gradient=True)
+        weighed = WeighedBags(bags, weights, self._covariance(bags), self.exact_size, like)
+        return lambda scores: weighed.evaluate(scores, _ONE_COLUMN, gradient=True)
 
     def _covariance(self, bags: Bags) -> NDArray[np.float64]:
         shape = bags.n_bags, bags.n_classes, bags.n_classes
@@ -162,12 +176,16 @@ class ForwardLoss(BagLoss):
         super().__init__()
         self.class_shares = _check_shares(class_shares)
 
-    def _of_bags(self, scores: Array, bags: Bags) -> tuple[Any, Array]:
+    def _objective(self, bags: Bags, like: Array) -> Evaluate:
         ratio = np.maximum(bags.clipped_proportions / self.class_shares, LEAST_RATIO)
-        of_rows = take(beside(ratio.T[None], scores), index_beside(bags.index, scores), axis=2)
-        weight = beside(np.full((1, 1, 1), 1 / bags.n_instances), scores)
-        losses, slopes = forward_losses(scores, of_rows, weight)
-        return losses.sum(-1), slopes
+        of_rows = take(beside(ratio.T[None], like), index_beside(bags.index, like), axis=2)
+        weight = beside(np.full((1, 1, 1), 1 / bags.n_instances), like)
+
+        def evaluate(scores: Array) -> tuple[Array, Array]:
+            losses, slopes = forward_losses(scores, of_rows, weight)
+            return losses.sum(-1), slopes
+
+        return evaluate
 
 
 class CorrectedRiskLoss(BagLoss):
@@ -210,11 +228,11 @@ class CorrectedRiskLoss(BagLoss):
         self.inverse, self.class_shares = np.linalg.inv(moments), part @ G
         self.correction: Correction = correction
 
-    def _of_bags(self, scores: Array, bags: Bags) -> tuple[Any, Array]:
+    def _objective(self, bags: Bags, like: Array) -> Evaluate:
         W = (bags.sizes / bags.n_instances)[:, None] * (bags.proportions @ self.inverse)
         loss = get_loss("logistic", bags.n_classes)
-        risk = CorrectedRisk(W, bags.membership, loss, self.class_shares, self.correction, scores)
-        return risk.value_and_gradient(scores, _ONE_COLUMN)
+        risk = CorrectedRisk(W, bags.membership, loss, self.class_shares, self.correction, like)
+        return lambda scores: risk.value_and_gradient(scores, _ONE_COLUMN)
 
 
 class ProportionLoss(BagLoss):
@@ -223,7 +241,7 @@ class ProportionLoss(BagLoss):
     Parameters
     ----------
     divergence : {"cross_entropy", "squared", "absolute"}
-        d, as in `unbag.baselines.proportion_risk`.
+        d, as in `unbag.objectives.proportion_risk`.
 
     Examples
     --------
@@ -238,12 +256,11 @@ class ProportionLoss(BagLoss):
         super().__init__()
         self.divergence = divergence
 
-    def _of_bags(self, scores: Array, bags: Bags) -> tuple[Any, Array]:
+    def _objective(self, bags: Bags, like: Array) -> Evaluate:
         parts = np.repeat(bags.sizes[:, None] / bags.n_instances, bags.n_classes, axis=1)
         loss = get_loss("logistic", bags.n_classes)
-        return ProportionRisk(parts, bags, loss, self.divergence, scores).value_and_gradient(
-            scores, _ONE_COLUMN
-        )
+        risk = ProportionRisk(parts, bags, loss, self.divergence, like)
+        return lambda scores: risk.value_and_gradient(scores, _ONE_COLUMN)
 
 
 class _Known(torch.autograd.Function):
@@ -275,6 +292,13 @@ def _as_outputs(scores: Tensor) -> Tensor:
             f"{tuple(scores.shape)}."
         )
     return scores
+
+
+def _columns(wide: Tensor) -> Array:
+    """The same as the objectives have it, (columns, outputs, rows), without autograd."""
+    scores = wide.detach().T[None].contiguous()
+    # on a processor, NumPy does the same sooner
+    return scores.numpy() if scores.device.type == "cpu" else scores
 
 
 def _check_shares(class_shares: ArrayLike) -> NDArray[np.float64]:

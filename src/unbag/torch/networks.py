@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,6 +22,9 @@ class TableNetwork(nn.Module):
         Units of each layer between.
     """
 
+    mean: Tensor
+    scale: Tensor
+
     def __init__(self, n_features: int, n_outputs: int, hidden: Sequence[int]) -> None:
         super().__init__()
         self.register_buffer("mean", torch.zeros(n_features))
@@ -29,11 +33,13 @@ class TableNetwork(nn.Module):
         layers: list[nn.Module] = []
         for inputs, outputs in pairwise(widths):
             layers += [nn.Linear(inputs, outputs), nn.ReLU()]
-        self.layers = nn.Sequential(*layers, nn.Linear(widths[-1], n_outputs))
-        nn.init.zeros_(self.layers[-1].bias)
+        last = nn.Linear(widths[-1], n_outputs)
+        nn.init.zeros_(last.bias)
+        self.layers = nn.Sequential(*layers, last)
 
-    def look_at(self, mean: NDArray[np.float64], deviation: NDArray[np.float64]) -> None:
-        """Take in the means and standard deviations of the features."""
+    def look_at(self, X: Any) -> None:
+        """Take in the means and standard deviations of the columns of a table."""
+        mean, deviation = column_moments(X)
         # what is the same in all rows is left as it is
         scale = np.where(deviation > 1e-12 * (np.abs(mean) + 1e-300), deviation, 1.0)
         self.mean.copy_(torch.from_numpy(mean))
@@ -43,6 +49,16 @@ class TableNetwork(nn.Module):
         """Scores (rows, outputs)."""
         scores: Tensor = self.layers((x - self.mean) / self.scale)
         return scores
+
+
+def column_moments(X: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Means and standard deviations of the columns, of sparse ones as well."""
+    if not hasattr(X, "multiply"):
+        return X.mean(axis=0, dtype=float), X.std(axis=0, dtype=float)
+    first, second = (
+        np.asarray(table.mean(axis=0), dtype=np.float64).ravel() for table in (X, X.multiply(X))
+    )
+    return first, np.sqrt(np.maximum(second - first**2, 0.0))
 
 
 class TwoLayerNetwork(nn.Module):

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from unbag.torch.batches import BagBatch
 from unbag.torch.checkpoints import Checkpoint
 from unbag.torch.data import BagBatchSampler, BagDataset
+from unbag.torch.extras import Extras
 from unbag.torch.losses import BagLoss
 from unbag.torch.two_pass import two_pass_backward
 
@@ -61,6 +62,8 @@ class Plan:
         Decay of averaged weights, a step.
     half : bool
         Whether layers compute in bfloat16.
+    extras : Extras
+        For bags that are no larger than a batch.
     """
 
     max_epochs: int
@@ -72,6 +75,7 @@ class Plan:
     averaging: float | None
     half: bool
     seed: int
+    extras: Extras = field(default_factory=Extras)
 
 
 @dataclass
@@ -124,6 +128,7 @@ class Trainer:
         self._averaged = None if plan.averaging is None else copy.deepcopy(module)
         self._best = copy.deepcopy(self._judged.state_dict())
         self._steps = 0
+        self._repeated: dict[str, Any] = {}
         self.progress = Progress()
 
     @property
@@ -152,7 +157,7 @@ class Trainer:
         progress.training_losses.append(total / self._training.bags.n_instances)
         value = None
         if self._validation is not None:
-            value = mean_loss(self._judged, self.loss, self._validation, plan, self._batch)
+            value = self._validate(self._validation)
             progress.validation_losses.append(value)
         self._judge(value)
         told = Epoch(progress.epoch, progress.training_losses[-1], value, self.module)
@@ -171,21 +176,60 @@ class Trainer:
 
     def _step(self, bags: NDArray[np.intp]) -> float:
         """One step; the sum of the losses of its rows."""
-        X, batch = self._batch(self._training, bags)
+        n = int(self._training.bags.sizes[bags].sum())
         self._optimiser.zero_grad(set_to_none=True)
-        n = len(batch.index)
         with precision(self.plan.half, self._device):
             if n > self.plan.batch_size:
+                X, batch = self._batch(self._training, bags)
                 value = two_pass_backward(self.module, X, batch, self.loss, self.plan.batch_size)
+            elif self.plan.extras.wanted:
+                value = self._with_extras(bags)
+            elif len(bags) == len(self._training):
+                value = self._same_again("training", self._training, self.module)
             else:
+                X, batch = self._batch(self._training, bags)
                 value = self.loss(self.module(X[0:n]), batch)
         if value.requires_grad:
             value.backward()
         self._optimiser.step()
-        if hasattr(self.module, "project"):
-            self.module.project()
+        project: Any = getattr(self.module, "project", None)
+        if project is not None:
+            project()
         self._average()
         return float(value.detach()) * n
+
+    def _with_extras(self, bags: NDArray[np.intp]) -> Tensor:
+        """Loss of some bags, after what is added to it was back-propagated as well."""
+        X, batch = self._batch(self._training, bags)
+        part = self.progress.epoch / self.plan.max_epochs
+        seed = [self.plan.seed, self._steps]
+        value, added = self.plan.extras.losses(
+            self.module, X[0 : len(batch.index)], batch, self.loss, part, seed
+        )
+        (value + added).backward()
+        return value.detach()
+
+    def _same_again(self, name: str, dataset: BagDataset, module: nn.Module) -> Tensor:
+        """Loss of all bags at once, prepared the first time."""
+        if name not in self._repeated:
+            X, batch = self._batch(dataset, np.arange(len(dataset)))
+            rows = X[0 : len(batch.index)]
+            scores = module(rows)
+            self._repeated[name] = rows, self.loss.prepare(scores, batch)
+        else:
+            scores = module(self._repeated[name][0])
+        value: Tensor = self._repeated[name][1](scores)
+        return value
+
+    @torch.no_grad()
+    def _validate(self, dataset: BagDataset) -> float:
+        """Mean loss of the rows of bags held out, in chunks."""
+        self._judged.eval()
+        if dataset.bags.n_instances <= self.plan.batch_size:
+            with precision(self.plan.half, self._device):
+                return float(self._same_again("validation", dataset, self._judged))
+        X, bags = self._batch(dataset, np.arange(len(dataset)))
+        return float(self.loss(scores_of(self._judged, X, len(bags.index), self.plan), bags))
 
     @torch.no_grad()
     def _average(self) -> None:
@@ -213,7 +257,11 @@ class Trainer:
             "progress": vars(self.progress),
             "steps": self._steps,
             "random": torch.get_rng_state(),
+            "random_of_card": self._state_of_card(),
         }
+
+    def _state_of_card(self) -> Tensor | None:
+        return torch.cuda.get_rng_state(self._device) if self._device.type == "cuda" else None
 
     def _take_up(self, state: dict[str, Any] | None) -> None:
         if state is None:
@@ -226,6 +274,8 @@ class Trainer:
         self.progress = Progress(**state["progress"])
         self._steps = state["steps"]
         torch.set_rng_state(state["random"].cpu())
+        if state["random_of_card"] is not None:
+            torch.cuda.set_rng_state(state["random_of_card"].cpu(), self._device)
 
 
 class Rows:
@@ -245,20 +295,6 @@ class Rows:
 def precision(half: bool, device: torch.device) -> AbstractContextManager[Any]:
     """Where layers compute in bfloat16, if asked for."""
     return torch.autocast(device.type, torch.bfloat16) if half else nullcontext()
-
-
-@torch.no_grad()
-def mean_loss(
-    module: nn.Module,
-    loss: BagLoss,
-    dataset: BagDataset,
-    plan: Plan,
-    batch: Callable[[BagDataset, NDArray[np.intp]], tuple[Rows, BagBatch]],
-) -> float:
-    """Mean loss of the rows of a data set, in chunks."""
-    module.eval()
-    X, bags = batch(dataset, np.arange(len(dataset)))
-    return float(loss(scores_of(module, X, len(bags.index), plan), bags))
 
 
 @torch.no_grad()

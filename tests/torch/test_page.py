@@ -1,0 +1,16 @@
+"""The snippets of docs/networks.md run, one after the other."""
+
+import re
+from pathlib import Path
+
+PAGE = Path(__file__).parents[2] / "docs" / "networks.md"
+
+
+def test_snippets_run():
+    snippets = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    assert len(snippets) == 3
+    names = {}
+    for snippet in snippets:
+        exec(snippet, names)
+    assert names["chances"].shape == (1200, 2)
+    assert names["scores"].grad is not None
