@@ -158,7 +158,9 @@ def test_averaged_weights_and_half_precision_learn_too():
 
 
 @pytest.mark.parametrize(
-    "extra", [{"mix": 0.5}, {"vat": 0.1}, {"views": (lambda X: X, lambda X: X + 0.1)}], ids=str
+    "extra",
+    [{"mix": 0.5}, {"vat": 0.1}, {"views": (lambda X: X, lambda X: X + 0.1)}],
+    ids=["mix", "vat", "views"],
 )
 def test_extras_learn_too_and_repeat(extra):
     settings = {"max_epochs": 60, "lr": 0.02, "hidden": (16,), "batch_size": 180, **extra}
