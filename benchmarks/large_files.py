@@ -42,7 +42,7 @@ def write_tables(folder, n_rows, n_features, seed=0):
 
 def used(folder, *arguments):
     """Run a command; give its peak of memory in MB and its processor seconds."""
-    call = [sys.executable, "-m", "unbag.cli", *arguments]
+    call = [sys.executable, "-m", "unbag", *arguments]
     process = subprocess.Popen(call, cwd=folder, stdout=subprocess.DEVNULL)
     _, status, spent = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)

@@ -1,20 +1,25 @@
-"""Learn to classify single instances from the class proportions of bags."""
+"""Learn to classify single instances from the class proportions of bags.
 
-from unbag.bags.bags import Bags, check_bag_target
-from unbag.bags.frames import bags_from_frame
-from unbag.bags.targets import bag_target
-from unbag.diagnostics.assumption import assumption_test
-from unbag.diagnostics.information import bag_information
-from unbag.model_selection.splitters import BagKFold, BagShuffleSplit
-from unbag.models import (
-    BoostedMCMClassifier,
-    CountEMClassifier,
-    KernelMCMClassifier,
-    KernelMCMClassifierCV,
-    LinearMCMClassifier,
-    LinearMCMClassifierCV,
-)
-from unbag.models.calibrated import BagCalibratedClassifier
+What is listed here is imported when it is first asked for, so that the command line starts at once.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from unbag.bags import Bags, bag_target, bags_from_frame, check_bag_target
+    from unbag.diagnostics import assumption_test, bag_information
+    from unbag.model_selection import BagKFold, BagShuffleSplit
+    from unbag.models import (
+        BagCalibratedClassifier,
+        BoostedMCMClassifier,
+        CountEMClassifier,
+        KernelMCMClassifier,
+        KernelMCMClassifierCV,
+        LinearMCMClassifier,
+        LinearMCMClassifierCV,
+    )
+    from unbag.models.neural import NeuralMCMClassifier
 
 __version__ = "0.1.0.dev0"
 
@@ -29,9 +34,39 @@ __all__ = [
     "KernelMCMClassifierCV",
     "LinearMCMClassifier",
     "LinearMCMClassifierCV",
+    "NeuralMCMClassifier",
     "assumption_test",
     "bag_information",
     "bag_target",
     "bags_from_frame",
     "check_bag_target",
 ]
+
+_HOMES = {
+    "BagCalibratedClassifier": "unbag.models",
+    "BagKFold": "unbag.model_selection",
+    "BagShuffleSplit": "unbag.model_selection",
+    "Bags": "unbag.bags",
+    "BoostedMCMClassifier": "unbag.models",
+    "CountEMClassifier": "unbag.models",
+    "KernelMCMClassifier": "unbag.models",
+    "KernelMCMClassifierCV": "unbag.models",
+    "LinearMCMClassifier": "unbag.models",
+    "LinearMCMClassifierCV": "unbag.models",
+    "NeuralMCMClassifier": "unbag.models",
+    "assumption_test": "unbag.diagnostics",
+    "bag_information": "unbag.diagnostics",
+    "bag_target": "unbag.bags",
+    "bags_from_frame": "unbag.bags",
+    "check_bag_target": "unbag.bags",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -20,7 +20,7 @@ def run():
     """Run a command as users do, in a process of its own."""
 
     def run(*arguments, cwd=None, **options):
-        call = [sys.executable, "-m", "unbag.cli", *map(str, arguments)]
+        call = [sys.executable, "-m", "unbag", *map(str, arguments)]
         return subprocess.run(call, capture_output=True, text=True, check=False, cwd=cwd, **options)
 
     return run

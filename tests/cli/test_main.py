@@ -143,7 +143,7 @@ def test_missing_extra_says_what_to_install(call, monkeypatch):
 
 @pytest.mark.skipif(not hasattr(signal, "SIGPIPE"), reason="there are no broken pipes here")
 def test_a_reader_that_leaves_early(folder):
-    call = [sys.executable, "-m", "unbag.cli", "predict", "model.unbag", "visits.parquet"]
+    call = [sys.executable, "-m", "unbag", "predict", "model.unbag", "visits.parquet"]
     call += ["-o", "-", "--chunk-rows", "5", "-q"]
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "cwd": folder}
     with subprocess.Popen(call, **options) as process:
@@ -151,3 +151,10 @@ def test_a_reader_that_leaves_early(folder):
         error = process.stderr.read()
     assert error == b""
     assert process.returncode == 1
+
+
+def test_help_is_answered_without_scikit_learn():
+    code = "import sys; from unbag.cli import main\ntry:\n    main(['--help'])\nfinally:\n"
+    code += "    print('sklearn' in sys.modules, 'scipy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("False False\n")

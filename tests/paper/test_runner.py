@@ -64,7 +64,7 @@ def test_a_second_run_has_nothing_to_do_and_a_broken_one_goes_on(tmp_path):
 
 
 def test_two_runs_on_one_folder_do_not_spoil_each_other(tmp_path):
-    call = [sys.executable, "-m", "unbag.cli", "reproduce", "--table", "2", "--datasets", "magic"]
+    call = [sys.executable, "-m", "unbag", "reproduce", "--table", "2", "--datasets", "magic"]
     call += ["--ranges", "0-0.5", "--bag-sizes", "32", "--methods", "soft-label,lmmcm"]
     call += ["--trials", "1", "--jobs", "1", "-o", str(tmp_path)]
     runs = [

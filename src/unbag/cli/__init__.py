@@ -10,12 +10,12 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 from unbag import __version__
-from unbag.cli import demo, evaluate, fit, inspect, label_plan, predict, report, reproduce
-from unbag.cli.options import Help, Parser
 from unbag.cli.output import safe, say
+from unbag.cli.parser import COMMANDS, Help, Parser
 
 _EXAMPLES = """examples:
   unbag demo                           see what it does, on a data set that comes with it
@@ -29,7 +29,8 @@ _EXAMPLES = """examples:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; return its exit code (0 done, 1 failed, 2 called wrongly, 130 interrupted)."""
-    options = _parser().parse_args(arguments)
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    options = _parser(given).parse_args(given)
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
         try:
@@ -48,7 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 130
 
 
-def _parser() -> Parser:
+def _parser(given: Sequence[str]) -> Parser:
+    """Take apart what was given; only the command that is asked for is imported."""
     parser = Parser(
         prog="unbag",
         usage="unbag COMMAND ...",
@@ -58,8 +60,12 @@ def _parser() -> Parser:
     )
     parser.add_argument("--version", action="version", version=f"unbag {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for command in (inspect, fit, predict, evaluate, label_plan, report, demo, reproduce):
-        command.add_command(commands)
+    asked = next((word for word in given if not word.startswith("-")), None)
+    for name, does in COMMANDS.items():
+        if name == asked:
+            import_module(f"unbag.cli.{name.replace('-', '_')}").add_command(commands)
+        else:
+            commands.add_parser(name, help=does)
     return parser
 
 

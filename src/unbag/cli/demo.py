@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from unbag._files import check_place
-from unbag.cli.options import add_parser
 from unbag.cli.output import need, show
+from unbag.cli.parser import add_parser
 
 _EXAMPLES = """examples:
   unbag demo                                  the paper's setting on the MAGIC data set
@@ -22,7 +22,6 @@ def add_command(commands: Any) -> None:
         commands,
         "demo",
         "[options]",
-        help="train from proportions on a shipped data set and compare with the hidden labels",
         description="Train from proportions on a shipped data set, and compare what is estimated "
         "without labels with\nthe truth.",
         epilog=_EXAMPLES,

@@ -10,8 +10,9 @@ from typing import Any
 from unbag.cli.data import naming, read_bags
 from unbag.cli.labels import read_row_labels
 from unbag.cli.loading import add_model, class_names, open_model
-from unbag.cli.options import add_json, add_parser, add_seed, add_tables
+from unbag.cli.options import add_json, add_seed, add_tables
 from unbag.cli.output import need, say, show, show_json
+from unbag.cli.parser import add_parser
 from unbag.cli.records import evaluation_record, with_class_names
 from unbag.metrics import evaluate, evaluate_with_labels
 from unbag.metrics.sample import as_columns
@@ -36,7 +37,6 @@ def add_command(commands: Any) -> None:
         "evaluate",
         "MODEL INSTANCES AGGREGATES --bag COLUMN\n"
         "                      (--positives COLUMN | --proportion COLUMN) [options]",
-        help="estimate without labels how good a saved model is on new bags",
         description="Estimate without labels how good a saved model is. The bags must be others "
         "than those that the\nmodel was trained on: on its own bags a model looks better than it "
         "is. (unbag fit estimates by\nitself how good its model is.) With labels of some "

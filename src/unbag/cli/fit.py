@@ -10,8 +10,9 @@ from unbag._files import check_place
 from unbag._text import counted, sentence
 from unbag.bags.bags import check_bag_target
 from unbag.cli.data import BagData, read_bags
-from unbag.cli.options import add_fitting, add_json, add_parser, add_quiet, add_tables
+from unbag.cli.options import add_fitting, add_json, add_quiet, add_tables
 from unbag.cli.output import need, plain, say, show, show_json
+from unbag.cli.parser import add_parser
 from unbag.cli.records import evaluation_record, with_class_names
 from unbag.metrics import Evaluation, cross_val_evaluate
 from unbag.reports import fit_report
@@ -36,7 +37,6 @@ def add_command(commands: Any) -> None:
         "fit",
         "INSTANCES AGGREGATES --bag COLUMN (--positives COLUMN | --proportion COLUMN)\n"
         "                 -o MODEL [options]",
-        help="train a model from two tables, and save it",
         description="Train a model for single instances from two tables: one of instances, which "
         "says what bag each\nis in, and one of bags, which says how many of each are positive. "
         "Numbers are standardised,\neverything else is encoded one-hot, gaps are filled in. At "

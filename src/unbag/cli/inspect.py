@@ -9,8 +9,9 @@ from typing import Any
 from unbag._text import counted, sentence, table_lines
 from unbag.bags.contradictions import Contradiction
 from unbag.cli.data import join_files, match_files, naming
-from unbag.cli.options import add_columns, add_json, add_parser
+from unbag.cli.options import add_columns, add_json
 from unbag.cli.output import need, records, say, show, show_json
+from unbag.cli.parser import add_parser
 from unbag.diagnostics.assumption import AssumptionTest
 from unbag.diagnostics.information import BagInformation
 from unbag.tabular.first_look import look_at_bags
@@ -33,7 +34,6 @@ def add_command(commands: Any) -> None:
         "INSTANCES AGGREGATES --bag COLUMN\n"
         "                     (--positives COLUMN | --proportion COLUMN) [options]\n"
         "       unbag inspect MODEL [--json]",
-        help="what two tables are worth before any fit, or what a model file holds",
         description="Before any fit: where the two tables contradict each other, how many labels "
         "the bags are worth,\nwhether instances of a class are alike in all bags, as label-free "
         "estimates assume, and what\nfeatures leave unexplained between bags. Of a model file: "

@@ -12,8 +12,9 @@ from unbag._text import counted
 from unbag.cli.data import naming, read_bags
 from unbag.cli.labels import LABEL, ROW, WEIGHT
 from unbag.cli.loading import add_model, class_names, open_model
-from unbag.cli.options import add_parser, add_seed, add_tables, by_commas, whole_number
+from unbag.cli.options import add_seed, add_tables, by_commas, whole_number
 from unbag.cli.output import need, say
+from unbag.cli.parser import add_parser
 from unbag.metrics import rows_to_label
 from unbag.model_selection.out_of_fold import decision_scores
 from unbag.tabular import write_table
@@ -35,7 +36,6 @@ def add_command(commands: Any) -> None:
         "label-plan",
         "MODEL INSTANCES AGGREGATES --bag COLUMN\n"
         "                        (--positives COLUMN | --proportion COLUMN) -o TABLE [options]",
-        help="choose some rows whose labels tell how good a model is",
         description="Choose rows of new bags whose labels would tell most about how good a model "
         "is, and write them as a\ntable to fill in: the column 'label' is empty. 'row' counts the "
         "rows of INSTANCES from 1; 'weight'\nsays how many rows each stands for and must stay as "

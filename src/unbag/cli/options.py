@@ -5,42 +5,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn, get_args
+from typing import Any, get_args
 
-from unbag.cli.output import safe
 from unbag.tabular.kinds import Kind
 from unbag.tabular.pipeline import ModelName
-
-
-class Help(argparse.RawDescriptionHelpFormatter):
-    """Keeps the lines of examples, and tells the defaults that say something."""
-
-    def _get_help_string(self, action: argparse.Action) -> str | None:
-        silent = action.default in (None, [], {}, argparse.SUPPRESS) or action.default is False
-        return action.help if silent else f"{action.help} (default: %(default)s)"
-
-    def _format_action_invocation(self, action: argparse.Action) -> str:
-        # the same in all versions of Python
-        if not action.option_strings or action.nargs == 0:
-            return super()._format_action_invocation(action)
-        value = self._format_args(action, self._get_default_metavar_for_optional(action))
-        return f"{', '.join(action.option_strings)} {value}"
-
-
-class Parser(argparse.ArgumentParser):
-    """Escapes what it repeats of a wrong call."""
-
-    def error(self, message: str) -> NoReturn:
-        """Print usage and error, and exit with 2."""
-        super().error(safe(message, one_line=True))
-
-
-def add_parser(commands: Any, name: str, usage: str, **words: str) -> Parser:
-    """Add a command with a usage of its own and examples."""
-    parser: Parser = commands.add_parser(
-        name, usage=f"unbag {name} {usage}", formatter_class=Help, allow_abbrev=False, **words
-    )
-    return parser
 
 
 def add_tables(parser: argparse.ArgumentParser, *, drop: bool = True) -> None:

@@ -13,8 +13,9 @@ from tqdm import tqdm
 
 from unbag._text import counted
 from unbag.cli.loading import add_model, class_names, open_model
-from unbag.cli.options import add_json, add_parser, add_quiet, by_commas, whole_number
+from unbag.cli.options import add_json, add_quiet, by_commas, whole_number
 from unbag.cli.output import need, safe, say, show_json
+from unbag.cli.parser import add_parser
 from unbag.tabular import open_table, write_table
 from unbag.tabular.file import TableError, TableFile
 from unbag.tabular.kinds import Kind
@@ -37,7 +38,6 @@ def add_command(commands: Any) -> None:
         commands,
         "predict",
         "MODEL INSTANCES -o SCORES [options]",
-        help="classify the rows of a table",
         description="Classify the rows of a table, chunk by chunk, so that it can be of any size. "
         "Columns may come in\nany order and are checked against those of the training data. "
         "Written are the columns that name\nthe bag, if there are any, and\n\n"

@@ -8,8 +8,9 @@ from typing import Any
 
 from unbag._files import check_place
 from unbag.cli.data import read_bags
-from unbag.cli.options import add_fitting, add_parser, add_quiet, add_tables
+from unbag.cli.options import add_fitting, add_quiet, add_tables
 from unbag.cli.output import need, say, show
+from unbag.cli.parser import add_parser
 from unbag.reports import fit_report
 from unbag.tabular.pipeline import make_model
 
@@ -31,7 +32,6 @@ def add_command(commands: Any) -> None:
         "report",
         "INSTANCES AGGREGATES --bag COLUMN\n"
         "                    (--positives COLUMN | --proportion COLUMN) [options]",
-        help="train from two tables, and write a page on how good the classifier is",
         description="Nothing but proportions is needed: every figure is estimated without labels.",
         epilog=_EXAMPLES,
     )

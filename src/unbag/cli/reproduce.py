@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from unbag._files import write_whole
-from unbag.cli.options import add_parser
 from unbag.cli.output import need, say, show
+from unbag.cli.parser import add_parser
 
 _EXAMPLES = """examples:
   unbag reproduce --quick                     a small part of the paper's tables, in minutes
@@ -23,7 +23,6 @@ def add_command(commands: Any) -> None:
         commands,
         "reproduce",
         "[options]",
-        help="re-run the paper's experiments and print ours beside theirs",
         description="Finished trials are kept in the output folder and not run again.",
         epilog=_EXAMPLES,
     )

@@ -3,11 +3,13 @@
 from typing import Any
 
 from unbag.models.boosted import BoostedMCMClassifier
+from unbag.models.calibrated import BagCalibratedClassifier
 from unbag.models.count_em import CountEMClassifier
 from unbag.models.kernel import KernelMCMClassifier, KernelMCMClassifierCV
 from unbag.models.linear import LinearMCMClassifier, LinearMCMClassifierCV
 
 __all__ = [
+    "BagCalibratedClassifier",
     "BoostedMCMClassifier",
     "CountEMClassifier",
     "KernelMCMClassifier",

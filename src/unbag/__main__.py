@@ -1,4 +1,4 @@
-"""``python -m unbag.cli``, the same as ``unbag``."""
+"""``python -m unbag``, the same as ``unbag``."""
 
 import sys
 

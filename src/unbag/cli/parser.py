@@ -1,0 +1,56 @@
+"""How commands are called and helped with; light, so that a call for help is answered at once."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, NoReturn
+
+from unbag.cli.output import safe
+
+# What each command does; its module has the same name.
+COMMANDS = {
+    "inspect": "what two tables are worth before any fit, or what a model file holds",
+    "fit": "train a model from two tables, and save it",
+    "predict": "classify the rows of a table",
+    "evaluate": "estimate without labels how good a saved model is on new bags",
+    "label-plan": "choose some rows whose labels tell how good a model is",
+    "report": "train from two tables, and write a page on how good the classifier is",
+    "demo": "train from proportions on a shipped data set and compare with the hidden labels",
+    "reproduce": "re-run the paper's experiments and print ours beside theirs",
+}
+
+
+class Help(argparse.RawDescriptionHelpFormatter):
+    """Keeps the lines of examples, and tells the defaults that say something."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        silent = action.default in (None, [], {}, argparse.SUPPRESS) or action.default is False
+        return action.help if silent else f"{action.help} (default: %(default)s)"
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        # the same in all versions of Python
+        if not action.option_strings or action.nargs == 0:
+            return super()._format_action_invocation(action)
+        value = self._format_args(action, self._get_default_metavar_for_optional(action))
+        return f"{', '.join(action.option_strings)} {value}"
+
+
+class Parser(argparse.ArgumentParser):
+    """Escapes what it repeats of a wrong call."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print usage and error, and exit with 2."""
+        super().error(safe(message, one_line=True))
+
+
+def add_parser(commands: Any, name: str, usage: str, **words: str) -> Parser:
+    """Add a command with a usage of its own and examples."""
+    parser: Parser = commands.add_parser(
+        name,
+        usage=f"unbag {name} {usage}",
+        help=COMMANDS[name],
+        formatter_class=Help,
+        allow_abbrev=False,
+        **words,
+    )
+    return parser
