@@ -223,7 +223,7 @@ def test_plan_gives_its_table_as_a_frame(monkeypatch):
     assert list(frame) == ["bag_size", "n_bags", "n_instances"]
     assert frame.set_index("bag_size").loc[20, "n_bags"] == plan.n_bags
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match="by_size"):
+    with pytest.raises(ImportError, match="frame\\(\\) needs pandas"):
         plan.frame()
 
 

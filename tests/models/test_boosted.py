@@ -220,7 +220,7 @@ def test_class_prior_moves_scores_by_its_log_odds():
     np.testing.assert_allclose(
         balanced.predict_proba(TWO.X, class_prior=[4, 1]), given.predict_proba(TWO.X)
     )
-    with pytest.raises(ValueError, match="one share for each of the 2 classes"):
+    with pytest.raises(ValueError, match="one number for each of the 2 classes"):
         balanced.predict_proba(TWO.X, class_prior=[1, 1, 1])
 
 

@@ -176,7 +176,7 @@ def test_several_classes_have_scores_and_posteriors_of_their_own():
     np.testing.assert_allclose(model.predict_proba(THREE.X), softmax(scores, axis=1))
     np.testing.assert_allclose(model.label_posteriors_.sum(axis=1), 1, rtol=1e-12)
     assert (model.predict(THREE.X) == THREE.labels).mean() > 0.75
-    with pytest.raises(ValueError, match="one share for each of the 3 classes"):
+    with pytest.raises(ValueError, match="one number for each of the 3 classes"):
         model.predict_proba(THREE.X, [1, 2])
 
 
@@ -345,7 +345,7 @@ def test_probabilities_at_another_prior():
     even, rare = model.predict_proba(BINARY.X), model.predict_proba(BINARY.X, [0.9, 0.1])
     np.testing.assert_allclose(even[:, 1], expit(model.decision_function(BINARY.X)))
     np.testing.assert_allclose(rare[:, 1] / rare[:, 0], even[:, 1] / even[:, 0] / 9)
-    with pytest.raises(ValueError, match="one share for each of the 2 classes"):
+    with pytest.raises(ValueError, match="one number for each of the 2 classes"):
         model.predict_proba(BINARY.X, [1, 2, 3])
 
 

@@ -280,5 +280,5 @@ def test_built_in_networks_are_for_tables():
     with pytest.raises(ValueError, match="is for tables, and the rows of X have the shape"):
         NeuralMCMClassifier().fit(DATA.X[:, :, None], DATA.y)
     model = NeuralMCMClassifier(**QUICK).fit(DATA.X, DATA.y)
-    with pytest.raises(ValueError, match="one share for each of the 2 classes"):
+    with pytest.raises(ValueError, match="one number for each of the 2 classes"):
         model.predict_proba(DATA.X, class_prior=[1.0])

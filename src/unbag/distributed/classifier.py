@@ -107,7 +107,7 @@ class DistributedClassifier:
         table = make_table(description.bags)
         bags = table.bags
         check_contrast(bags)
-        estimator.classes_ = bags.classes
+        estimator.classes_, estimator.class_shares_ = bags.classes, bags.class_shares
         goal = make_goal(estimator, bags)
         instances = collections.map(read_instances, check, share(table))
         kept = should_keep(self.persist, description.n_bytes)

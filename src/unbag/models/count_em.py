@@ -94,8 +94,8 @@ class CountEMClassifier(MetaEstimatorMixin, BagClassifier):
         The fit ends with the first step that brings log L less than ``tol`` of its size beyond
         the best so far.
     random_state : int, RandomState or None, default=0
-        Seed of the inner classifier, the same in every step, so that steps differ by their
-        weights only. None leaves its ``random_state`` as it is.
+        Seed of an inner classifier that has none of its own, the same in every step, so that steps
+        differ by their weights only. None leaves it without.
     verbose : int, default=0
         Whether to show the progress of the fit.
 
@@ -287,7 +287,8 @@ class CountEMClassifier(MetaEstimatorMixin, BagClassifier):
             )
         if self.random_state is not None:
             seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-            names = [n for n in template.get_params() if n.split("__")[-1] == "random_state"]
+            given = template.get_params()
+            names = [n for n in given if n.split("__")[-1] == "random_state" and given[n] is None]
             template.set_params(**dict.fromkeys(names, seed))
         return template
 
