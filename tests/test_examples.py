@@ -15,7 +15,7 @@ from scipy.optimize import minimize_scalar
 EXAMPLES = Path(__file__).parent.parent / "examples"
 # What an example prints, where that is more than a picture's name or a count of rows.
 SAYS = {
-    "text_from_bags": r"AUC without a label: 0\.9\d+ \(0\.[89]\d+ to .*\)\nAUC in truth: +0\.9\d+\n",
+    "text_from_bags": r"AUC without a label: 0\.9\d+ \(0\.8.* to .*\)\nAUC in truth: +0\.9\d+\n",
 }
 
 
