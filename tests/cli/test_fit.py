@@ -5,7 +5,6 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from threadpoolctl import threadpool_limits
 
 from unbag.bags.frames import bags_from_frame
 from unbag.metrics import cross_val_evaluate
@@ -95,20 +94,31 @@ def test_kinds_can_be_given(call, frames, tmp_path):
     assert columns["code"]["values"] == ["007", "7"]
 
 
-def test_boosted_trees_are_opened_only_on_request(call, folder, frames, known, tmp_path):
-    model, few = tmp_path / "m.unbag", tmp_path / "few.csv"
-    frames[1][::4].to_csv(few, index=False)
-    arguments = ["fit", folder / "visits.parquet", few, *known, "-q", "--unmatched", "drop"]
-    with threadpool_limits(1):
-        result = call(*arguments, "--model", "boosted", "--folds", 0, "-o", model)
+def test_boosted_trees_are_opened_like_all_models(call, folder, frames, known, tmp_path):
+    model = tmp_path / "m.unbag"
+    arguments = ["fit", folder / "visits.parquet", folder / "regions.csv", *known, "-q"]
+    result = call(*arguments, "--model", "boosted", "--folds", 2, "-o", model)
     assert result.returncode == 0, result.stderr
+    assert "Trained on the likelihood of the counts; features explain how bags" in result.stderr
+    found = load_model(model)
+    assert found.metadata["model"] == "BoostedMCMClassifier"
+    assert found.metadata["evaluation"]["estimates"]["roc_auc"]["value"] > 0.7
     arguments = ["predict", model, folder / "visits.parquet", "-q", "-o", tmp_path / "s.csv"]
-    result = call(*arguments)
-    assert result.returncode == 1
-    assert "types that are not trusted" in result.stderr
-    trust = result.stderr.split("use ")[1].split()
-    assert call(*arguments, *trust).returncode == 0
-    assert len(pd.read_csv(tmp_path / "s.csv")) == 600
+    assert call(*arguments).returncode == 0
+    X = frames[0][[column["name"] for column in found.schema["columns"]]]
+    scores = pd.read_csv(tmp_path / "s.csv")["score"]
+    np.testing.assert_allclose(scores, found.model.decision_function(X))
+
+
+def test_without_lightgbm_it_is_said_before_anything_is_read(call, known, tmp_path, monkeypatch):
+    monkeypatch.setattr("unbag.cli.output.find_spec", lambda name: name != "lightgbm" or None)
+    for command, page in (("fit", "m.unbag"), ("report", "page.html")):
+        nowhere = [command, "no.csv", "no.csv", *known, "--model", "boosted"]
+        result = call(*nowhere, "-o", tmp_path / page)
+        assert result.returncode == 1
+        assert result.stderr == (
+            "unbag: this command needs lightgbm; install with: pip install 'unbag[boosting]'\n"
+        )
 
 
 def test_the_penalty_of_many_rows_is_chosen_on_some(call, folder, known, tmp_path, monkeypatch):

@@ -62,6 +62,8 @@ def run(options: argparse.Namespace) -> int:
     if options.folds == 1:
         options.parser.error("argument --folds: one fold holds out everything; use 2 or more, or 0")
     need("pandas", "skops", extra="files")
+    if options.model == "boosted":
+        need("lightgbm", extra="boosting")
     check_place(options.output)
     if options.report is not None:
         check_place(options.report)

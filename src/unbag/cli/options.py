@@ -86,7 +86,7 @@ def add_fitting(parser: argparse.ArgumentParser) -> None:
         choices=get_args(ModelName),
         default="auto",
         help="auto: kernel up to 5,000 instances, else linear; boosted: gradient-boosted trees, "
-        "whose files are opened only with --trust",
+        "which need LightGBM (pip install 'unbag[boosting]')",
     )
     group.add_argument(
         "--folds",

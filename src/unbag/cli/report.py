@@ -50,6 +50,8 @@ def run(options: argparse.Namespace) -> int:
     if options.folds < 2:
         options.parser.error("argument --folds: a report needs at least 2")
     need("pandas", "matplotlib", extra="report")
+    if options.model == "boosted":
+        need("lightgbm", extra="boosting")
     check_place(options.output)
 
     data = read_bags(options)

@@ -12,7 +12,7 @@ from sklearn.pipeline import Pipeline
 from unbag.bags.bags import check_bag_target
 from unbag.diagnostics.bag_effects import describe_effect
 from unbag.models import (
-    CountEMClassifier,
+    BoostedMCMClassifier,
     KernelMCMClassifierCV,
     LinearMCMClassifier,
     LinearMCMClassifierCV,
@@ -50,7 +50,8 @@ def make_model(
         Columns of any kind.
     y : structured array from `unbag.bag_target`
     model : {"auto", "kernel", "linear", "boosted"}
-        "auto" takes the kernel model up to 5,000 rows, and else the linear one.
+        "auto" takes the kernel model up to 5,000 rows, and else the linear one. "boosted" needs
+        LightGBM, the extra ``boosting``.
     random_state : int
     tell : callable, optional
         Takes a sentence about what was found out on the way.
@@ -83,7 +84,8 @@ def make_model(
     if model == "kernel":
         found = KernelMCMClassifierCV(cv=folds)
     elif model == "boosted":
-        found = _boosted_trees(folds, random_state)
+        # with folds of its own, no more than there are bags
+        found = BoostedMCMClassifier(random_state=random_state)
     elif len(y) <= MANY_ROWS:
         found = LinearMCMClassifierCV(cv=folds)
     else:
@@ -100,14 +102,6 @@ def _with_features(model: Any, n_rows: int) -> Pipeline:
     """Features, of many rows in half the memory, and a model."""
     features = make_features("float64" if n_rows <= MANY_ROWS else "float32")
     return Pipeline([("features", features), ("model", model)])
-
-
-def _boosted_trees(folds: int, seed: int) -> CountEMClassifier:
-    from sklearn.ensemble import HistGradientBoostingClassifier
-
-    # rows set aside would hold a row's positive copy and miss its negative one
-    trees = HistGradientBoostingClassifier(early_stopping=False)
-    return CountEMClassifier(trees, cv=folds, random_state=seed)
 
 
 def rows_of_some_bags(y: NDArray[np.void], most: int, seed: int) -> NDArray[np.intp]:

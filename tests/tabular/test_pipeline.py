@@ -1,0 +1,54 @@
+"""The ready-made model for a table: what each name stands for."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from unbag import (
+    BoostedMCMClassifier,
+    KernelMCMClassifierCV,
+    LinearMCMClassifierCV,
+    bag_target,
+)
+from unbag.tabular.persistence import load_model, save_model
+from unbag.tabular.pipeline import make_model
+
+
+@pytest.fixture(scope="module")
+def table():
+    """Numbers, times and text with gaps, in four bags, of which each column tells the class."""
+    rng = np.random.default_rng(0)
+    bag = np.repeat(np.arange(4), 25)
+    labels = (rng.random(100) < np.array([0.1, 0.35, 0.65, 0.9])[bag]).astype(int)
+    day = pd.Timestamp("2024-01-01") + pd.to_timedelta(labels + rng.integers(0, 3, 100), unit="D")
+    word = np.where(rng.random(100) < 0.2, None, np.array(["no", "yes"])[labels])
+    number = np.where(rng.random(100) < 0.2, np.nan, labels + rng.normal(size=100))
+    X = pd.DataFrame({"day": day, "word": word, "number": number})
+    return X, bag_target(bag, counts=np.bincount(bag, labels)[bag]), labels
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("auto", KernelMCMClassifierCV),
+        ("linear", LinearMCMClassifierCV),
+        ("boosted", BoostedMCMClassifier),
+    ],
+)
+def test_every_name_learns_and_opens_without_trust(name, kind, table, tmp_path):
+    X, y, labels = table
+    model = make_model(X, y, model=name).fit(X, y)
+    assert type(model[-1]) is kind
+    assert (model.predict(X) == labels).mean() > 0.8
+    again = load_model(save_model(model, tmp_path / "m.unbag")).model
+    np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
+
+
+def test_the_seed_comes_to_the_trees(table):
+    assert make_model(*table[:2], model="boosted", random_state=7)[-1].random_state == 7
+
+
+def test_three_bags_are_too_few(table):
+    X, y, _ = table
+    with pytest.raises(ValueError, match=r"needs four bags to choose its settings by.*are 3$"):
+        make_model(X[:75], y[:75], model="boosted")
