@@ -1,10 +1,10 @@
 """Images in shuffled bags: a network from proportions alone, by the final epoch.
 
-    python benchmarks/images.py fashion --sizes 16 64 256 1024 --methods proportion likelihood views
-    python benchmarks/images.py cifar10 --sizes 16 64 256 --methods features fine --device cuda
+    python benchmarks/images.py run fashion --sizes 16 64 256 1024 --epochs 100 --batch-rows 2048
+    python benchmarks/images.py run cifar10 --methods features fine --device cuda --seconds 240
 
-`image_data` fetches the images. Every run appends a row to results/images/rows.jsonl, with its
-learning curve, machine and versions. Test labels are for the curve; nothing is chosen by them.
+`image_data` fetches the images. A row has its learning curve; test labels are for the curve, and
+choose no epoch.
 
     proportion   cross-entropy of mean chances and shares (DLLP), on weak views
     likelihood   that of the counts, by the saddle point
@@ -21,371 +21,74 @@ body that was trained without bags is kept in ``--work`` and used again.
 from __future__ import annotations
 
 import argparse
-import copy
 import json
-import math
-import platform
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from torch import Tensor, nn
-from torch.nn import functional
 
-import unbag
-from image_data import CLASSES, ImageSet, load_images
-from image_views import RECIPES, Network, Recipe, make_views, normalise
-from unbag import LinearMCMClassifierCV, bag_target
-from unbag.objectives.saddle_point import several_class_loss
+from bag_data import data_folder
+from image_data import ImageSet, load_images
+from image_training import (
+    BagLoss,
+    Data,
+    Settings,
+    Training,
+    accuracy,
+    body_without_bags,
+    fit_head,
+    train,
+)
+from image_views import RECIPES
+from study import Row, Study, table
 
 METHODS = ("proportion", "likelihood", "views", "features", "fine")
-CURVE_POINTS = 10
-TEMPERATURE = 0.5
+
+# Of CIFAR-10, in percent, by bag size: DLLP, and the best of any method with its name.
+PUBLISHED = {
+    16: (91.6, 95.2, "SoftMatch"),
+    64: (79.8, 94.6, "L²P-AHIL"),
+    256: (44.9, 94.0, "RLPL"),
+}
+MOST_ROWS = 2048
 
 
-@dataclass
-class Settings:
-    """What runs have in common."""
-
-    device: torch.device
-    half: bool
-    compiled: bool
-    batch_rows: int
-    learning_rate: float
-    weight_decay: float
-    decay: float
-    epochs: int | None
-    seconds: float | None
-
-    def autocast(self) -> Any:
-        """Half precision, where it is wanted."""
-        return torch.autocast(self.device.type, torch.bfloat16) if self.half else nullcontext()
-
-    def in_half(self, network: nn.Module) -> Callable[[Tensor], Tensor]:
-        """A network in half precision, with scores in single."""
-
-        def forward(x: Tensor) -> Tensor:
-            with self.autocast():
-                return network(x).float()
-
-        return forward
-
-
-@dataclass
-class Data:
-    """Images on the device, and their bags: rows (bags, size) and counts (bags, classes)."""
-
-    images: Tensor
-    rows: Tensor
-    counts: Tensor
-    test_images: Tensor
-    test_labels: Tensor
-    recipe: Recipe
-
-    @classmethod
-    def draw(cls, found: ImageSet, name: str, size: int, seed: int, device: torch.device) -> Data:
-        """Deal rows out at random; what does not fill a bag is left out."""
-        n_bags = len(found.labels) // size
-        order = np.random.default_rng([seed, size]).permutation(len(found.labels))
-        rows = order[: n_bags * size].reshape(n_bags, size)
-        counts = (found.labels[rows][:, :, None] == np.arange(CLASSES)).sum(axis=1)
-
-        def send(array: Any) -> Tensor:
-            return torch.as_tensor(array).to(device)
-
-        return cls(
-            send(found.images),
-            send(rows),
-            send(counts.astype(float)),
-            send(found.test_images),
-            send(found.test_labels.astype(np.int64)),
-            RECIPES[name],
-        )
-
-
-@dataclass
-class Training:
-    """Steps of a network along a schedule, with averaged weights beside it."""
-
-    network: Network
-    settings: Settings
-    loss: Callable[[nn.Module, Callable[[Tensor], Tensor], int, float], Tensor]
-    steps: int
-    rate: float
-    averaged: Network = field(init=False)
-    done: int = 0
-
-    def __post_init__(self) -> None:
-        self.averaged = copy.deepcopy(self.network).requires_grad_(False)
-        network = torch.compile(self.network) if self.settings.compiled else self.network
-        self._forward = self.settings.in_half(network)
-        self._optimiser = torch.optim.AdamW(
-            _groups(self.network, self.settings.weight_decay),
-            lr=self.rate,
-            fused=self.settings.device.type == "cuda",
-        )
-
-    def step(self) -> None:
-        """One step: a tenth of the way the rate rises, then it falls as a cosine does."""
-        part = self.done / self.steps
-        rate = min(part / 0.1 + 1e-3, 1) * 0.5 * (1 + math.cos(math.pi * min(part, 1)))
-        for group in self._optimiser.param_groups:
-            group["lr"] = self.rate * rate
-        self.network.train()
-        loss = self.loss(self.network, self._forward, self.done, part)
-        self._optimiser.zero_grad(set_to_none=True)
-        loss.backward()
-        self._optimiser.step()
-        self.done += 1
-        self._average()
-
-    @torch.no_grad()
-    def _average(self) -> None:
-        decay = min(self.settings.decay, self.done / (self.done + 9))
-        kept, new = (list(n.state_dict().values()) for n in (self.averaged, self.network))
-        real = [i for i, value in enumerate(kept) if value.is_floating_point()]
-        torch._foreach_lerp_([kept[i] for i in real], [new[i] for i in real], 1 - decay)
-
-
-def _groups(network: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
-    """Only weights of layers decay."""
-    flat = [p for p in network.parameters() if p.ndim < 2]
+def tasks(options: argparse.Namespace) -> list[dict[str, Any]]:
+    if options.epochs is None and options.seconds is None:
+        raise SystemExit("Give --epochs, --seconds or both.")
     return [
-        {"params": [p for p in network.parameters() if p.ndim > 1], "weight_decay": weight_decay},
-        {"params": flat, "weight_decay": 0.0},
+        {
+            "dataset": options.dataset,
+            "bag_size": size,
+            "method": method,
+            "seed": options.seed,
+            "batch_rows": options.batch_rows,
+            "options": options,
+        }
+        for size in options.sizes
+        for method in options.methods
     ]
 
 
-@contextmanager
-def without_statistics(network: nn.Module) -> Iterator[None]:
-    """Leave the running means of batch norm alone: strong views are not what is to be classified.
-
-    Nor may they share a batch with weak ones: bags of 64 were learned far worse.
-    """
-    norms = [m for m in network.modules() if isinstance(m, nn.BatchNorm2d)]
-    kept = [norm.momentum for norm in norms]
-    for norm in norms:
-        norm.momentum = 0.0
-    yield
-    for norm, momentum in zip(norms, kept, strict=True):
-        norm.momentum = momentum
-
-
-def count_slopes(scores: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
-    """Gradient of −Σ_b log Pr(K_b = k_b) by scores (rows, classes), and posteriors of the rows."""
-    m = len(counts)
-    f = scores.detach().double().reshape(m, -1, CLASSES).permute(0, 2, 1)[None]
-    S = torch.zeros(m, CLASSES, CLASSES, dtype=f.dtype, device=f.device)
-    _, slopes = several_class_loss(f, counts, torch.ones_like(f[0, :, :1, :]), S)
-    posterior = (f.softmax(dim=2) - slopes).clamp(min=0)
-    posterior = posterior / posterior.sum(dim=2, keepdim=True)
-    slopes, posterior = (
-        t[0].permute(0, 2, 1).reshape(-1, CLASSES).float() for t in (slopes, posterior)
-    )
-    return slopes, posterior
-
-
-class BagLoss:
-    """Loss of a batch of whole bags by one of the methods."""
-
-    def __init__(self, data: Data, method: str, batch_rows: int) -> None:
-        self._data, self._method = data, method
-        self._bags = max(1, batch_rows // data.rows.shape[1])
-        self.steps = max(1, len(data.rows) // self._bags)
-
-    def trust(self, part: float) -> float:
-        """Weight of strong views, a part of the way on.
-
-        From scratch, posteriors of large bags are poor for long, and to learn them early kept
-        small networks from learning the counts.
-        """
-        return min(1.0, 5 * part) if self._method == "fine" else max(0.0, 2 * part - 1)
-
-    def __call__(
-        self, network: nn.Module, forward: Callable[[Tensor], Tensor], done: int, part: float
-    ) -> Tensor:
-        """Loss of the next batch, after so many and a part of the way."""
-        if done % self.steps == 0:
-            self._order = torch.randperm(len(self._data.rows), device=self._data.rows.device)
-        start = (done % self.steps) * self._bags
-        chosen = self._order[start : start + self._bags]
-        images = self._data.images[self._data.rows[chosen].reshape(-1)]
-        counts, recipe = self._data.counts[chosen], self._data.recipe
-        weak = make_views(images, recipe.weak, recipe)
-        if self._method == "proportion":
-            return _proportion(forward(weak), counts)
-        if self._method == "likelihood":
-            scores = forward(weak)
-            return (scores * count_slopes(scores, counts)[0]).sum() / len(scores)
-        strong = make_views(images, recipe.strong, recipe)
-        with without_statistics(network):
-            others = forward(strong)
-        scores = forward(weak)
-        slopes, posterior = count_slopes(scores, counts)
-        entropy = -(posterior * posterior.clamp(min=1e-9).log()).sum(dim=1)
-        sure = 1 - entropy / math.log(CLASSES)
-        other = -(sure * (posterior * others.log_softmax(dim=1)).sum(dim=1)).mean()
-        return (scores * slopes).sum() / len(scores) + self.trust(part) * other
-
-
-def _proportion(scores: Tensor, counts: Tensor) -> Tensor:
-    chances = scores.softmax(dim=1).reshape(len(counts), -1, CLASSES).mean(dim=1)
-    shares = counts / counts.sum(dim=1, keepdim=True)
-    return -(shares * chances.clamp(min=1e-9).log()).sum(dim=1).mean()
-
-
-class Contrast(nn.Module):
-    """SimCLR: two views of an image should be nearer to each other than to those of all others."""
-
-    def __init__(self, data: Data, network: Network, batch_rows: int) -> None:
-        super().__init__()
-        self._data, self._rows = data, batch_rows
-        self.steps = max(1, len(data.images) // batch_rows)
-        width = network.width
-        self.top = nn.Sequential(
-            nn.Linear(width, width), nn.BatchNorm1d(width), nn.ReLU(), nn.Linear(width, 128)
-        )
-
-    def __call__(
-        self,
-        network: nn.Module,  # noqa: ARG002
-        forward: Callable[[Tensor], Tensor],
-        done: int,  # noqa: ARG002
-        part: float,  # noqa: ARG002
-    ) -> Tensor:
-        """Loss of a batch of images drawn at random."""
-        chosen = torch.randint(
-            len(self._data.images), (self._rows,), device=self._data.images.device
-        )
-        images, recipe = self._data.images[chosen], self._data.recipe
-        both = torch.cat([make_views(images, recipe.free, recipe) for _ in range(2)])
-        z = functional.normalize(forward(both), dim=1)
-        likeness = z @ z.T / TEMPERATURE
-        likeness.fill_diagonal_(-1e4)
-        partner = torch.arange(2 * self._rows, device=z.device).roll(self._rows)
-        return functional.cross_entropy(likeness, partner)
-
-
-def epochs_that_fit(make: Callable[[], Training], steps: int, settings: Settings) -> int:
-    """Epochs as given, or as many of them as fit the seconds."""
-    if settings.seconds is None:
-        return settings.epochs or 1
-    trial = make()
-    for _ in range(4):
-        trial.step()
-    _wait(settings.device)
-    start = time.perf_counter()
-    for _ in range(8):
-        trial.step()
-    _wait(settings.device)
-    fitting = int(settings.seconds / (steps * (time.perf_counter() - start) / 8))
-    return max(1, fitting if settings.epochs is None else min(fitting, settings.epochs))
-
-
-def train(
-    network: Network, loss: Any, settings: Settings, rate: float, after: Callable[..., None]
-) -> tuple[Network, Network, int]:
-    """Train a network; give it, its averaged weights and the number of epochs."""
-
-    def make() -> Training:
-        return Training(copy.deepcopy(network), settings, loss, 10**6, rate)
-
-    epochs = epochs_that_fit(make, loss.steps, settings)
-    training = Training(network, settings, loss, epochs * loss.steps, rate)
-    every = max(1, epochs // CURVE_POINTS)
-    for epoch in range(1, epochs + 1):
-        for _ in range(loss.steps):
-            training.step()
-        if epoch % every == 0 or epoch == epochs:
-            after(epoch, training)
-    return training.network, training.averaged, epochs
-
-
-@torch.no_grad()
-def in_parts(network: nn.Module, images: Tensor, recipe: Recipe, settings: Settings) -> Tensor:
-    """Outputs for all images, averaged over an image and its mirror image."""
-    network.eval()
-    forward, found = settings.in_half(network), []
-    for part in images.split(2000):
-        x = normalise(part, recipe)
-        found.append(0.5 * (forward(x) + forward(x.flip(-1))))
-    return torch.cat(found)
-
-
-def accuracy(network: nn.Module, data: Data, settings: Settings) -> float:
-    scores = in_parts(network, data.test_images, data.recipe, settings)
-    return round(float((scores.argmax(dim=1) == data.test_labels).float().mean()), 4)
-
-
-def body_without_bags(data: Data, settings: Settings, path: Path, seconds: float) -> Network:
-    """A network whose body was trained by SimCLR, from a file if there is one."""
-    network = data.recipe.network().to(settings.device, memory_format=torch.channels_last)
-    if path.exists():
-        network.load_state_dict(torch.load(path, map_location=settings.device))
-        return network
-    loss = Contrast(data, network, settings.batch_rows)
-    whole = Network(network.body, network.width, 1).to(settings.device)
-    whole.head = loss.top.to(settings.device)
-    own = copy.copy(settings)
-    own.epochs, own.seconds, own.weight_decay = None, seconds, 1e-3
-    start = time.perf_counter()
-
-    def after(epoch: int, training: Training) -> None:  # noqa: ARG001
-        print(f"  without bags: epoch {epoch}, {time.perf_counter() - start:.0f} s", flush=True)
-
-    _, averaged, epochs = train(whole, loss, own, settings.learning_rate, after)
-    network.body.load_state_dict(averaged.body.state_dict())
-    path.parent.mkdir(parents=True, exist_ok=True)
-    torch.save(network.state_dict(), path)
-    took = round(time.perf_counter() - start)
-    path.with_suffix(".json").write_text(json.dumps({"epochs": epochs, "seconds": took}))
-    return network
-
-
-def fit_head(network: Network, data: Data, settings: Settings) -> float:
-    """Fit the head by the likelihood of the counts, with the penalty of held-out bags."""
-    features = in_parts(network.body, data.images, data.recipe, settings)
-    mean, deviation = features.mean(dim=0), features.std(dim=0) + 1e-6
-    rows, n = data.rows.cpu().numpy(), data.rows.shape[1]
-    X = ((features - mean) / deviation).cpu().numpy()[rows.reshape(-1)]
-    y = bag_target(
-        np.repeat(np.arange(len(rows)), n), counts=data.counts.cpu().numpy().repeat(n, 0)
-    )
-    model = LinearMCMClassifierCV(
-        alphas=[1e-1, 1e-2, 1e-3, 1e-4],
-        cv=3,
-        objective="likelihood",
-        bag_effect=0.0,
-        class_prior="empirical",
-        tol=1e-3,
-        device=settings.device.type,
-    ).fit(X, y)
-    coef = torch.as_tensor(model.coef_, dtype=torch.float32).to(settings.device) / deviation
-    intercept = torch.as_tensor(model.intercept_, dtype=torch.float32).to(settings.device)
-    with torch.no_grad():
-        network.head.weight.copy_(coef)
-        network.head.bias.copy_(intercept - coef @ mean)
-    return float(model.alpha_)
-
-
-def run(name: str, size: int, method: str, found: ImageSet, args: Any) -> dict[str, Any]:
+def run_one(
+    dataset: str, bag_size: int, method: str, seed: int, batch_rows: int, options: Any
+) -> Row:
     """Train and test once."""
-    settings = settings_of(args)
-    torch.manual_seed(args.seed)
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+    torch.backends.cudnn.benchmark = True
+    settings = settings_of(options)
+    torch.manual_seed(seed)
+    found = load(dataset, options.data, options.rows)
     start = time.perf_counter()
-    data = Data.draw(found, name, size, args.seed, settings.device)
-    row: dict[str, Any] = {"dataset": name, "bag_size": size, "method": method, "seed": args.seed}
-    row |= {"n_bags": len(data.rows), "test_rows": len(data.test_labels)}
-    rate = args.learning_rate
+    data = Data.draw(found, dataset, bag_size, seed, settings.device)
+    row: Row = {"n_bags": len(data.rows), "test_rows": len(data.test_labels)}
+    row["device"] = name_of(settings.device)
+    rate = options.learning_rate
     if method in ("features", "fine"):
-        body = args.work / f"{name}-{args.seed}-{len(found.labels)}.pt"
-        network = body_without_bags(data, settings, body, args.pretrain_seconds)
+        body = options.work / f"{dataset}-{seed}-{len(found.labels)}.pt"
+        network = body_without_bags(data, settings, body, options.pretrain_seconds)
         row["without_bags"] = json.loads(body.with_suffix(".json").read_text())
         row["penalty"] = fit_head(network, data, settings)
         row["accuracy_of_features"] = accuracy(network, data, settings)
@@ -395,7 +98,7 @@ def run(name: str, size: int, method: str, found: ImageSet, args: Any) -> dict[s
     if method == "features":
         row["accuracy"] = row["accuracy_of_features"]
         return row | {"seconds": round(time.perf_counter() - start, 1)}
-    curve: list[dict[str, Any]] = []
+    curve: list[Row] = []
 
     def after(epoch: int, training: Training) -> None:
         curve.append(
@@ -407,97 +110,152 @@ def run(name: str, size: int, method: str, found: ImageSet, args: Any) -> dict[s
         )
         print(f"  {curve[-1]}, {time.perf_counter() - start:.0f} s", flush=True)
 
-    loss = BagLoss(data, method, args.batch_rows)
+    loss = BagLoss(data, method, batch_rows)
     *_, epochs = train(network, loss, settings, rate, after)
     return row | {
         "accuracy": curve[-1]["accuracy"],
         "accuracy_last": curve[-1]["last"],
         "epochs": epochs,
         "steps": epochs * loss.steps,
-        "batch_rows": args.batch_rows,
         "learning_rate": rate,
         "seconds": round(time.perf_counter() - start, 1),
         "curve": curve,
     }
 
 
-def settings_of(args: Any) -> Settings:
+@cache
+def load(dataset: str, folder: Path, rows: int | None) -> ImageSet:
+    return ImageSet(*(part[:rows] for part in load_images(dataset, folder)))
+
+
+def settings_of(options: Any) -> Settings:
+    device = torch.device(options.device)
     return Settings(
-        device=torch.device(args.device),
-        half=args.half,
-        compiled=args.compile,
-        batch_rows=args.batch_rows,
-        learning_rate=args.learning_rate,
-        weight_decay=args.weight_decay,
-        decay=args.decay,
-        epochs=args.epochs,
-        seconds=args.seconds,
+        device=device,
+        half=device.type == "cuda" if options.half is None else options.half,
+        compiled=options.compile,
+        batch_rows=options.batch_rows,
+        learning_rate=options.learning_rate,
+        weight_decay=options.weight_decay,
+        decay=options.decay,
+        epochs=options.epochs,
+        seconds=options.seconds,
     )
 
 
-def machine(device: str) -> dict[str, str]:
-    card = torch.cuda.get_device_name() if device == "cuda" else platform.processor()
-    return {
-        "date": datetime.now(UTC).date().isoformat(),
-        "machine": card or platform.machine(),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "unbag": unbag.__version__,
-    }
+def name_of(device: torch.device) -> str:
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
-def _wait(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize()
+def page(rows: list[Row]) -> list[str]:
+    by_set = {name: [row for row in ordered(rows) if row["dataset"] == name] for name in RECIPES}
+    columns = ["method", "rows a batch", "epochs", "seconds", "test accuracy", "features alone"]
+    return [
+        "Test accuracy of the final epoch, by averaged weights. *Features alone*: that of the",
+        "linear model on self-supervised features, where a method starts from it. Seconds are all",
+        "those of a run: timed steps, tests and, if features were not there yet, their training.",
+        "",
+        "## Fashion-MNIST",
+        "",
+        *table(["bags of", *columns], [cells(row) for row in by_set["fashion"]]),
+        "",
+        "## CIFAR-10",
+        "",
+        *table(
+            ["bags of", *columns, "published: DLLP", "published: best of any method"],
+            [cells(row) + published(row["bag_size"]) for row in by_set["cifar10"]],
+        ),
+        "",
+        "## Learning curves",
+        "",
+        f"Batches of {MOST_ROWS:,} rows of Fashion-MNIST, and CIFAR-10.",
+        "",
+        "![test accuracy by epoch](images.png)",
+    ]
 
 
-def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+def ordered(rows: list[Row]) -> list[Row]:
+    return sorted(
+        rows,
+        key=lambda row: (row["bag_size"], row["batch_rows"], METHODS.index(row["method"])),
     )
-    here = Path(__file__).parent
-    parser.add_argument("dataset", choices=RECIPES)
-    parser.add_argument("--sizes", type=int, nargs="+", default=[16, 64, 256])
-    parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS[:3])
-    parser.add_argument("--data", type=Path, default=here / "data" / "images", metavar="FOLDER")
-    parser.add_argument("--work", type=Path, default=here / "data" / "bodies", metavar="FOLDER")
-    parser.add_argument("--to", type=Path, default=Path("results/images/rows.jsonl"))
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--epochs", type=int, default=None, help="of a run, at most")
-    parser.add_argument("--seconds", type=float, help="that a run may learn")
-    parser.add_argument("--pretrain-seconds", type=float, default=240)
-    parser.add_argument("--batch-rows", type=int, default=1024)
-    parser.add_argument("--learning-rate", type=float, default=2e-3)
-    parser.add_argument("--weight-decay", type=float, default=0.05)
-    parser.add_argument("--decay", type=float, default=0.998, help="of averaged weights")
-    parser.add_argument("--rows", type=int, help="only so many, for a try")
-    parser.add_argument("--compile", action="store_true")
-    parser.add_argument("--half", action=argparse.BooleanOptionalAction, default=None)
-    args = parser.parse_args()
-    if args.epochs is None and args.seconds is None:
-        parser.error("give --epochs, --seconds or both")
-    args.half = args.device == "cuda" if args.half is None else args.half
-    return args
 
 
-def main() -> None:
-    """Run every size with every method."""
-    args = parse()
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
-    torch.backends.cudnn.benchmark = True
-    found = load_images(args.dataset, args.data)
-    if args.rows is not None:
-        found = ImageSet(*(part[: args.rows] for part in found))
-    args.to.parent.mkdir(parents=True, exist_ok=True)
-    for size in args.sizes:
-        for method in args.methods:
-            print(f"{args.dataset}, bags of {size}, {method}", flush=True)
-            row = run(args.dataset, size, method, found, args) | machine(args.device)
-            with args.to.open("a") as file:
-                file.write(json.dumps(row) + "\n")
-            print(f"  accuracy {row['accuracy']:.4f}, {row['seconds']} s", flush=True)
+def cells(row: Row) -> list[str]:
+    start = row.get("accuracy_of_features")
+    return [
+        f"{row['bag_size']:,}",
+        row["method"],
+        f"{row['batch_rows']:,}",
+        str(row.get("epochs", "–")),
+        f"{row['seconds']:.0f}",
+        f"{row['accuracy']:.4f}",
+        "–" if start is None else f"{start:.4f}",
+    ]
 
+
+def published(size: int) -> list[str]:
+    if size not in PUBLISHED:
+        return ["–", "–"]
+    dllp, best, method = PUBLISHED[size]
+    return [f"{dllp / 100:.3f}", f"{best / 100:.3f} ({method})"]
+
+
+def draw_figure(rows: list[Row], path: Path) -> None:
+    """Test accuracy by epoch, one panel for each set of images."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 4), layout="constrained")
+    shown = [row for row in ordered(rows) if "curve" in row]
+    sizes = sorted({row["bag_size"] for row in shown})
+    dashes = {"proportion": ":", "likelihood": "-", "views": "-.", "fine": "--"}
+    for panel, name in zip(figure.subplots(1, 2), RECIPES, strict=True):
+        for row in shown:
+            if row["dataset"] != name or (name == "fashion" and row["batch_rows"] != MOST_ROWS):
+                continue
+            panel.plot(
+                [point["epoch"] for point in row["curve"]],
+                [point["accuracy"] for point in row["curve"]],
+                color=f"C{sizes.index(row['bag_size'])}",
+                ls=dashes[row["method"]],
+                label=f"{row['bag_size']:,}, {row['method']}",
+            )
+        panel.set(title=name, xlabel="epoch")
+        panel.grid(alpha=0.3)
+        panel.legend(frameon=False, fontsize=7, ncols=2)
+    figure.axes[0].set_ylabel("test accuracy")
+    figure.savefig(path, dpi=110)
+
+
+STUDY = Study(
+    name="images",
+    title="Images in shuffled bags",
+    keys=["dataset", "bag_size", "method", "seed", "batch_rows"],
+    tasks=tasks,
+    measure=run_one,
+    page=page,
+    options={
+        "dataset": {"choices": list(RECIPES)},
+        "--sizes": {"type": int, "nargs": "+", "default": [16, 64, 256]},
+        "--methods": {"nargs": "+", "choices": METHODS, "default": METHODS[:3]},
+        "--data": {"type": Path, "default": data_folder() / "images", "metavar": "FOLDER"},
+        "--work": {"type": Path, "default": data_folder() / "bodies", "metavar": "FOLDER"},
+        "--device": {"default": "cuda" if torch.cuda.is_available() else "cpu"},
+        "--seed": {"type": int, "default": 0},
+        "--epochs": {"type": int, "help": "of a run, at most"},
+        "--seconds": {"type": float, "help": "that a run may learn"},
+        "--pretrain-seconds": {"type": float, "default": 240},
+        "--batch-rows": {"type": int, "default": 1024},
+        "--learning-rate": {"type": float, "default": 2e-3},
+        "--weight-decay": {"type": float, "default": 0.05},
+        "--decay": {"type": float, "default": 0.998, "help": "of averaged weights"},
+        "--rows": {"type": int, "help": "only so many, for a try"},
+        "--compile": {"action": "store_true"},
+        "--half": {"action": argparse.BooleanOptionalAction},
+    },
+    figure=draw_figure,
+    packages=["torch"],
+)
 
 if __name__ == "__main__":
-    main()
+    STUDY.main()

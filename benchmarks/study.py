@@ -17,6 +17,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,8 @@ class Study:
         What `run` takes, as arguments of ``add_argument``.
     figure : callable, optional
         Draws the rows to a path, results/NAME.png.
+    packages : sequence of str
+        Those whose versions rows carry beside the usual ones.
     """
 
     name: str
@@ -61,6 +64,7 @@ class Study:
     page: Callable[[list[Row]], list[str]]
     options: dict[str, dict[str, Any]] = field(default_factory=dict)
     figure: Callable[[list[Row], Path], None] | None = None
+    packages: Sequence[str] = ()
 
     @property
     def folder(self) -> Path:
@@ -122,7 +126,8 @@ def measure_task(study: Study, task: Task, command: str) -> list[Row]:
     found = study.measure(**task)
     rows = [found] if isinstance(found, dict) else found
     own = {key: task[key] for key in study.keys}
-    return [{**own, **row, "command": command, "made": provenance_line()} for row in rows]
+    made = ", ".join([provenance_line(), *(f"{name} {version(name)}" for name in study.packages)])
+    return [{**own, **row, "command": command, "made": made} for row in rows]
 
 
 def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:

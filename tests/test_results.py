@@ -2,11 +2,13 @@
 
 import importlib
 import json
+from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
-from study import RESULTS, Study, table
+from study import RESULTS, Study, measure_task, table
 from unbag.paper.rows import read_rows
 from unbag.paper.runner import read_rows as read_trials
 from unbag.paper.tables import comparisons, markdown_tables
@@ -94,6 +96,12 @@ def test_a_run_goes_on_where_it_was(monkeypatch, tmp_path, capsys):
     run(monkeypatch, "run", "--up-to", "4", "-o", str(path))
     assert read_rows(path) == rows
     assert capsys.readouterr().err.splitlines()[-1] == "2 of 2: 3"
+
+
+def test_rows_carry_versions_of_packages_that_a_study_names():
+    study = replace(SQUARES, packages=["joblib"])
+    (row,) = measure_task(study, {"number": 3, "power": 2}, "python benchmarks/squares.py run")
+    assert row["made"].endswith(f", joblib {version('joblib')}")
 
 
 def test_a_page_has_origin_notes_and_tables(monkeypatch, tmp_path):
