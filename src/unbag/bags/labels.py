@@ -27,8 +27,9 @@ def check_labels(y: Any) -> tuple[NDArray[Any], NDArray[np.intp]]:
             f"y is a table with the columns {', '.join(map(repr, y.columns))}, and not one array; "
             f"{_MAKE_IT}"
         )
-    if np.ndim(y) > 1 and np.shape(y)[1] != 1:
-        raise ValueError(f"y has the shape {np.shape(y)}, not one entry for each row; {_MAKE_IT}")
+    shape = np.asarray(y).shape
+    if len(shape) > 1 and shape[1] != 1:
+        raise ValueError(f"y has the shape {shape}, not one entry for each row; {_MAKE_IT}")
     y = column_or_1d(y, warn=True)
     if len(y) == 0:
         raise ValueError("The target has no rows.")
