@@ -95,7 +95,8 @@ class MinimisingClassifier(BagClassifier):
             Shares of the classes where the model is used; by default those it was trained for,
             which are equal under ``class_prior="balanced"``.
         """
-        chances = self._loss.class_probabilities(self.decision_function(X).astype(float))
+        scores = self.decision_function(X).astype(float)
+        chances = self._loss.class_probabilities(scores)
         return self._chances_at(chances, class_prior)
 
 
