@@ -597,7 +597,10 @@ ERRORS = {
         "^Bag 1 has 1 of its 2 instances here: a proportion says nothing about part of a bag. ",
     ),
     "continuous labels": (lambda: check_bag_target([0.5, 1.5, 2.25]), "Unknown label type"),
-    "labels in columns": (lambda: check_bag_target([[0, 1], [1, 0]]), "y should be a 1d array"),
+    "labels in columns": (
+        lambda: check_bag_target([[0, 1], [1, 0]]),
+        r"^y has the shape \(2, 2\), not one entry for each row; make the target with unbag",
+    ),
     "unknown bag model": (
         lambda: check_bag_target(TWO).draws("rows"),
         "^bag_model must be 'instances' or 'bags', not 'rows'.$",

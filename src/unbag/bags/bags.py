@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import assert_all_finite, column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
+
+from unbag.bags.labels import check_labels
 
 BagModel = Literal["instances", "bags"]
 
@@ -175,8 +175,9 @@ def check_bag_target(y: Any) -> Bags:
     Plain labels are pure bags, one per class. A bag of one instance whose proportion is 0 or 1
     is a labelled row; such rows are gathered into one pure bag per class as well.
     """
-    dtype = getattr(y, "dtype", None)
-    names = getattr(dtype, "names", None)
+    # a list of its rows is a target as well
+    y = np.asarray(y) if isinstance(y, list) else y
+    names = getattr(getattr(y, "dtype", None), "names", None)
     if names is None:
         return _bags_from_labels(y)
     missing = [name for name in ("bag", "proportion", "size") if name not in names]
@@ -219,12 +220,7 @@ def read_noise(
 
 
 def _bags_from_labels(y: Any) -> Bags:
-    y = column_or_1d(y, warn=True)
-    if len(y) == 0:
-        raise ValueError("The target has no rows.")
-    assert_all_finite(y, input_name="y")
-    check_classification_targets(y)
-    classes, index = np.unique(y, return_inverse=True)
+    classes, index = check_labels(y)
     return Bags(
         index=index,
         ids=classes,

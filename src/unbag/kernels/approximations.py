@@ -34,7 +34,7 @@ from sklearn.utils.random import sample_without_replacement
 
 from unbag._arrays import Array, on_device
 from unbag.kernels.matrices import Kernel, Waves, check_feature_memory, memory_of, row_blocks
-from unbag.kernels.rows import Rows
+from unbag.kernels.rows import Rows, as_dense
 
 Approximation = Literal["nystroem", "fourier"]
 
@@ -66,10 +66,11 @@ class KernelFeatures:
     points: NDArray[Any]
     transform: NDArray[np.float64] | None
 
-    def matrix(self, X: NDArray[Any], dtype: np.dtype[Any], where: str | None = None) -> Array:
+    def matrix(self, X: Any, dtype: np.dtype[Any], where: str | None = None) -> Array:
         """φ of every row of X, in the given type and on the given device.
 
-        Rows are brought there in blocks, so that little more than the result is held.
+        Rows, which may be sparse, are brought there in blocks, so that little more than the result
+        is held.
         """
         points, transform = on_device(self.points, where), self.transform
         if transform is not None:
@@ -80,7 +81,7 @@ class KernelFeatures:
             (n, self.n_features), dtype=getattr(xp, dtype.name), device=device(points)
         )
         for rows in row_blocks(n):
-            block = self.kernel.block(on_device(X[rows], where), points, xp.float64)
+            block = self.kernel.block(on_device(as_dense(X[rows]), where), points, xp.float64)
             block = block if transform is None else block @ transform
             features[rows, :] = xp.astype(block, features.dtype, copy=False)
         return features
@@ -182,11 +183,11 @@ def _spread_landmarks(rows: Rows, m: int, rng: Any) -> NDArray[Any]:
     """Choose m rows by k-means++, which does not take two that are close, among some of all."""
     n = rows.shape[0]
     if m == n:
-        return rows.take(np.arange(n))
+        return as_dense(rows.take(np.arange(n)))
     some = np.sort(sample_without_replacement(n, min(n, _CANDIDATES * m), random_state=rng))
     candidates = rows.take(some)
     _, chosen = kmeans_plusplus(candidates, m, random_state=rng, n_local_trials=1)
-    return candidates[np.sort(chosen)]
+    return as_dense(candidates[np.sort(chosen)])
 
 
 def _fourier(kernel: Kernel, d: int, m: int, rng: Any) -> KernelFeatures:

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 
 class Rows(Protocol):
@@ -21,7 +22,7 @@ class Rows(Protocol):
         """Variance of all entries."""
         ...
 
-    def take(self, rows: NDArray[np.intp]) -> NDArray[Any]:
+    def take(self, rows: NDArray[np.intp]) -> Any:
         """Some of the instances."""
         ...
 
@@ -45,3 +46,30 @@ class RowsInMemory:
     def take(self, rows: NDArray[np.intp]) -> NDArray[Any]:
         """Some of the instances."""
         return self.X[rows]
+
+
+@dataclass(frozen=True, eq=False)
+class SparseRows:
+    """The summary of a sparse matrix in compressed rows."""
+
+    X: Any
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of instances and of columns."""
+        n, d = self.X.shape
+        return n, d
+
+    def variance(self) -> float:
+        """Variance of all entries, those that are zero among them."""
+        return float(self.X.multiply(self.X).mean() - self.X.mean() ** 2)
+
+    def take(self, rows: NDArray[np.intp]) -> Any:
+        """Some of the instances, still sparse."""
+        return self.X[rows]
+
+
+def as_dense(X: Any) -> NDArray[Any]:
+    """Write the zeros of a few sparse rows out."""
+    sparse = bool(issparse(X))
+    return X.toarray() if sparse else X

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
@@ -15,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.bags.priors import move_chances, resolve_class_prior
 from unbag.metrics.measures import Cost
-from unbag.metrics.sample import make_sample
+from unbag.metrics.sample import check_no_sample_weight, make_sample, refuse_sample_weight
 from unbag.weights.decontamination import check_contrast
 
 
@@ -27,6 +30,12 @@ class BagClassifier(ClassifierMixin, BaseEstimator, ABC):
     class_prior_: NDArray[np.float64]
 
     _accept_sparse: bool | str = False
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        # not a parameter of fit: scikit-learn takes one for a promise that rows can be weighed
+        if "fit" in vars(cls):
+            cls.fit = refuse_sample_weight(cls.fit)  # type: ignore[method-assign]
 
     @abstractmethod
     def fit(self, X: Any, y: Any) -> Self:
@@ -42,14 +51,15 @@ class BagClassifier(ClassifierMixin, BaseEstimator, ABC):
         return tags
 
     def _check_X(self, X: Any, *, reset: bool) -> Any:
-        X = validate_data(
-            self,
-            X,
-            reset=reset,
-            dtype=[np.float64, np.float32],
-            accept_sparse=self._accept_sparse,
-            ensure_all_finite=False,
-        )
+        with numbers_only(self):
+            X = validate_data(
+                self,
+                X,
+                reset=reset,
+                dtype=[np.float64, np.float32],
+                accept_sparse=self._accept_sparse,
+                ensure_all_finite=False,
+            )
         self._check_finite(X)
         return X
 
@@ -110,8 +120,27 @@ class BagClassifier(ClassifierMixin, BaseEstimator, ABC):
         """Balanced accuracy estimated from bags alone; on plain labels, the accuracy."""
         if getattr(getattr(y, "dtype", None), "names", None) is None:
             return float(super().score(X, y, sample_weight))
+        check_no_sample_weight({"sample_weight": sample_weight})
         sample = make_sample(y, self.decision_function(X), trusted=True)
         return Cost(complement=True).value(sample)
+
+
+@contextmanager
+def numbers_only(estimator: BagClassifier) -> Iterator[None]:
+    """Say what makes numbers of text, where NumPy cannot."""
+    try:
+        yield
+    except ValueError as error:
+        text = re.fullmatch(
+            r"could not convert string to float: (?:np\.str_\()?(['\"].*['\"])\)?", str(error)
+        )
+        if text is None:
+            raise
+        name = type(estimator).__name__
+        raise ValueError(
+            f"X holds the text {text[1]}, and {name} takes numbers only; for columns of any kind "
+            f"use make_pipeline(unbag.tabular.features.make_features(), {name}())."
+        ) from None
 
 
 def check_instances(estimator: BagClassifier, X: Any, *, reset: bool) -> Any:

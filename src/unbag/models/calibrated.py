@@ -34,6 +34,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 from unbag.bags.bags import Bags
 from unbag.bags.priors import move_chances, normalise, resolve_class_prior
 from unbag.metrics import balanced_accuracy_score
+from unbag.metrics.sample import check_no_sample_weight
 from unbag.model_selection.out_of_fold import out_of_fold_scores
 from unbag.models.base import BagClassifier
 from unbag.models.linear import LinearMCMClassifierCV
@@ -298,6 +299,7 @@ class BagCalibratedClassifier(MetaEstimatorMixin, BagClassifier):
         """Balanced accuracy estimated from bags alone; on plain labels, the accuracy."""
         if getattr(getattr(y, "dtype", None), "names", None) is None:
             return super().score(X, y, sample_weight)
+        check_no_sample_weight({"sample_weight": sample_weight})
         return balanced_accuracy_score(y, self.predict_proba(X))
 
     def _template(self) -> Any:

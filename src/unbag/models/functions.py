@@ -18,7 +18,7 @@ from scipy.sparse import issparse
 from unbag._arrays import on_device
 from unbag.kernels.approximations import KernelFeatures, choose_approximation, make_kernel_features
 from unbag.kernels.matrices import Kernel, check_kernel_memory, make_kernel
-from unbag.kernels.rows import Rows, RowsInMemory
+from unbag.kernels.rows import Rows, RowsInMemory, SparseRows
 from unbag.solvers import FunctionSpace, KernelSpace, LinearSpace
 
 PRECISIONS = {"single": np.float32, "double": np.float64}
@@ -112,7 +112,7 @@ class KernelFunctions:
     """f(x) = Σ_j α_j k(x, x_j) + b over the instances, or an approximation of fewer terms.
 
     b is zero unless it is free. An approximation is trained as a linear model on features
-    (`unbag.kernels.approximations`).
+    (`unbag.kernels.approximations`), which for sparse instances is done in any case.
     """
 
     kernel: str
@@ -125,18 +125,19 @@ class KernelFunctions:
     n_components: int = 1000
     random_state: Any = None
 
-    def space(
-        self, X: NDArray[Any], n_outputs: int, free_intercept: bool
-    ) -> tuple[FunctionSpace, Basis]:
+    def space(self, X: Any, n_outputs: int, free_intercept: bool) -> tuple[FunctionSpace, Basis]:
         """Functions over instances in memory, and what they are made of."""
         if self.precision not in PRECISIONS:
             raise ValueError(f"precision must be 'single' or 'double', not {self.precision!r}.")
-        dtype, rows = np.dtype(PRECISIONS[self.precision]), RowsInMemory(X)
+        dtype = np.dtype(PRECISIONS[self.precision])
+        rows: Rows = SparseRows(X) if issparse(X) else RowsInMemory(X)
         kernel = make_kernel(self.kernel, self.gamma, self.degree, self.coef0, rows)
-        n, there = X.shape[0], on_device(X[:0], self.device)
+        n, there = X.shape[0], on_device(np.empty(0), self.device)
         approximation = choose_approximation(
             self.approximation, self.kernel, n, dtype.itemsize, there
         )
+        if issparse(X):  # which is taken only where an approximation may be
+            approximation = approximation or "nystroem"
         if approximation is not None:
             features = self._features(approximation, kernel, rows)
             matrix = features.matrix(X, dtype, self.device)

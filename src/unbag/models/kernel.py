@@ -78,7 +78,7 @@ class KernelMCMClassifier(KernelClassifier):
         landmarks chosen by k-means++, and "fourier" random waves (for "rbf" only, and less
         accurate): time and memory are linear. "auto" is None while the matrix takes at most a
         quarter of the memory and, but on a GPU, at most 1.6 GB (20,000 instances in single
-        precision); then "nystroem".
+        precision); then "nystroem", as for sparse X at any size.
     n_components : int, default=1000
         Number of landmarks or of random features. Not used by the exact kernel.
     random_state : int, RandomState or None, default=0

@@ -12,11 +12,14 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 
 from unbag._arrays import on_device, to_host
 from unbag.bags.bags import Bags
+from unbag.kernels.matrices import row_blocks
+from unbag.kernels.rows import as_dense
 from unbag.models.base import BagClassifier
 from unbag.models.checks import check_count, check_positive
 from unbag.models.functions import Basis, Functions, KernelFunctions, LinearFunctions
@@ -92,7 +95,8 @@ class MinimisingClassifier(BagClassifier):
             Shares of the classes where the model is used; by default those it was trained for,
             which are equal under ``class_prior="balanced"``.
         """
-        chances = self._loss.class_probabilities(self.decision_function(X).astype(float))
+        scores = self.decision_function(X).astype(float)
+        chances = self._loss.class_probabilities(scores)
         return self._chances_at(chances, class_prior)
 
 
@@ -157,6 +161,11 @@ class KernelClassifier(MinimisingClassifier):
     n_components: Any = 1000
     random_state: Any = None
 
+    @property
+    def _accept_sparse(self) -> bool | str:  # type: ignore[override]
+        exact = self.approximation is None or self.kernel == "precomputed"
+        return False if exact else "csr"
+
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self.kernel == "precomputed"
@@ -181,7 +190,11 @@ class KernelClassifier(MinimisingClassifier):
         self.approximation_ = basis.approximation
         self.dual_coef_, self.intercept_ = basis.read(theta.astype(np.float64), n_outputs)
 
-    def _scores(self, X: NDArray[Any]) -> NDArray[Any]:
+    def _scores(self, X: Any) -> NDArray[Any]:
+        sparse = bool(issparse(X))
+        if sparse:
+            blocks = [self._scores(as_dense(X[rows])) for rows in row_blocks(X.shape[0])]
+            return np.concatenate(blocks, axis=1)
         points = None if self.points_ is None else on_device(self.points_, self.device)
         X, coef = on_device(X, self.device), on_device(self.dual_coef_, self.device)
         return to_host(self.kernel_.expand(X, points, coef)) + self.intercept_[:, None]

@@ -50,7 +50,7 @@ class ToNumbers(TransformerMixin, BaseEstimator):
     def fit(self, X: Any, y: Any = None) -> ToNumbers:  # noqa: ARG002 (scikit-learn's signature)
         """Learn what each column holds, and its median, mean and standard deviation."""
         validate_data(self, X, skip_check_array=True)
-        self.kinds_: list[str] = [column_kind(X[name]) for name in X.columns]
+        self.kinds_: list[str] = [column_kind(_column(X, name)) for name in X.columns]
         self.medians_ = np.zeros(len(self.kinds_))
         gappy, moments = [], []
         for i, values in enumerate(self._columns(X)):
@@ -91,7 +91,7 @@ class ToNumbers(TransformerMixin, BaseEstimator):
         """Columns as floats, NaN where there is no finite value; the caller may change them."""
         kinds: Any = self.kinds_
         for i in range(len(kinds)) if chosen is None else chosen:
-            values = convert(X[X.columns[i]], kinds[i])
+            values = convert(_column(X, X.columns[i]), kinds[i])
             values = seconds(values) if kinds[i] == "time" else values
             numbers = values.to_numpy(dtype=float, na_value=np.nan, copy=True)
             numbers[~np.isfinite(numbers)] = np.nan
@@ -119,7 +119,7 @@ class ToText(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         validate_data(self, X, skip_check_array=True, reset=False)
         text = np.empty(X.shape, dtype=object)
         for i, name in enumerate(X.columns):
-            text[:, i] = convert(X[name], "category").fillna(_MISSING)
+            text[:, i] = convert(_column(X, name), "category").fillna(_MISSING)
         return text
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -128,12 +128,27 @@ class ToText(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
 def number_columns(frame: Any) -> list[str]:
     """Names of the columns that hold numbers, truth values or times."""
-    return [name for name in frame.columns if column_kind(frame[name]) != "category"]
+    return [name for name in _names(frame) if column_kind(_column(frame, name)) != "category"]
 
 
 def category_columns(frame: Any) -> list[str]:
     """Names of the columns that hold text or categories."""
-    return [name for name in frame.columns if column_kind(frame[name]) == "category"]
+    return [name for name in _names(frame) if column_kind(_column(frame, name)) == "category"]
+
+
+def _names(frame: Any) -> Any:
+    if not hasattr(frame, "columns"):
+        raise ValueError(
+            "make_features takes a table with named columns, such as a DataFrame of pandas or "
+            f"polars, not {type(frame).__name__}."
+        )
+    return frame.columns
+
+
+def _column(frame: Any, name: Any) -> Any:
+    """A column as pandas has it, whatever library the table is of."""
+    values = frame[name]
+    return values.to_pandas() if hasattr(values, "to_pandas") else values
 
 
 def make_features(dtype: Literal["float64", "float32"] = "float64") -> ColumnTransformer:
@@ -142,7 +157,7 @@ def make_features(dtype: Literal["float64", "float32"] = "float64") -> ColumnTra
     Numbers get the median of their column, with a column that says where; infinite values count
     as missing, truth values as 0 and 1, times as seconds. Other missing values are a category of
     their own. Categories that were not seen in training become zeros; those in fewer than five
-    rows are taken together.
+    rows are taken together. Tables may be of pandas or polars.
 
     Parameters
     ----------

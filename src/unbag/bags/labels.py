@@ -1,0 +1,53 @@
+"""Plain labels in the place of a target, and what is mistaken for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import assert_all_finite, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+
+# Ten digits are classes; more values than that are ids of bags far more often than classes.
+_MOST_CLASSES = 10
+
+_MAKE_IT = "make the target with unbag.bag_target(bag, proportion)."
+
+
+def check_labels(y: Any) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """Read plain labels: the classes, and the number of each row's class.
+
+    Tables, proportions, and so many values that they will be ids are refused. Such ids also come
+    from tools of scikit-learn that number the values of a target before they fit anything to it,
+    as if each bag were a class.
+    """
+    if hasattr(y, "columns"):
+        raise ValueError(
+            f"y is a table with the columns {', '.join(map(repr, y.columns))}, and not one array; "
+            f"{_MAKE_IT}"
+        )
+    shape = np.asarray(y).shape
+    if len(shape) > 1 and shape[1] != 1:
+        raise ValueError(f"y has the shape {shape}, not one entry for each row; {_MAKE_IT}")
+    y = column_or_1d(y, warn=True)
+    if len(y) == 0:
+        raise ValueError("The target has no rows.")
+    assert_all_finite(y, input_name="y")
+    try:
+        check_classification_targets(y)
+    except ValueError:
+        raise ValueError(
+            f"Unknown label type: y holds neither classes nor bags with their proportions; "
+            f"{_MAKE_IT}"
+        ) from None
+    classes, index = np.unique(y, return_inverse=True)
+    # where hardly a value comes twice, scikit-learn warns already
+    if _MOST_CLASSES < len(classes) <= len(y) / 2:
+        raise ValueError(
+            f"y holds {len(classes)} different values, which are taken for ids of bags, not for "
+            f"classes; {_MAKE_IT} If you did, scikit-learn has numbered the bags as if they were "
+            "classes, and docs/pitfalls.md says what to call instead; if they are classes, say so "
+            "by bag_target(range(n_rows), proportion) with one column per class."
+        )
+    return classes, index

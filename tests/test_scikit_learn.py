@@ -1,0 +1,269 @@
+"""What scikit-learn's own tools make of bags: each works, or says what to call instead."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy import sparse
+from sklearn import config_context
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
+from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
+from sklearn.pipeline import make_pipeline
+
+from unbag import (
+    BagCalibratedClassifier,
+    BagKFold,
+    BoostedMCMClassifier,
+    CountEMClassifier,
+    KernelMCMClassifier,
+    KernelMCMClassifierCV,
+    LinearMCMClassifier,
+    bag_target,
+    check_bag_target,
+)
+from unbag.baselines import InvCalClassifier, ProportionRiskClassifier
+from unbag.datasets import make_gaussian_bags
+from unbag.metrics.scorers import SCORERS
+from unbag.model_selection.out_of_fold import out_of_fold_scores
+from unbag.models.neural import NeuralMCMClassifier
+from unbag.tabular.features import make_features
+
+DATA = make_gaussian_bags(n_bags=24, bag_size=15, n_features=3, random_state=0)
+X, Y = DATA.X, DATA.y
+NUMBERED = "^y holds {} different values, which are taken for ids of bags, not for classes; "
+
+
+class TestToolsThatTakeBagsForClasses:
+    def test_bagging_is_refused(self):
+        for model in (LinearMCMClassifier(), KernelMCMClassifier(), CountEMClassifier()):
+            with pytest.raises(ValueError, match=NUMBERED.format(24) + ".*docs/pitfalls.md"):
+                BaggingClassifier(model, n_estimators=2, random_state=0).fit(X, Y)
+
+    @pytest.mark.parametrize(
+        "tool",
+        [
+            VotingClassifier([("a", LinearMCMClassifier())]),
+            StackingClassifier([("a", LinearMCMClassifier())], cv=BagKFold(3)),
+            CalibratedClassifierCV(LinearMCMClassifier(), cv=BagKFold(3)),
+        ],
+    )
+    def test_others_stop_before_anything_is_predicted(self, tool):
+        with pytest.raises(TypeError, match="unhashable"):
+            tool.fit(X, Y)
+
+    def test_calibration_from_bags_takes_their_place(self):
+        model = BagCalibratedClassifier(LinearMCMClassifier(), cv=3).fit(X, Y)
+        assert (model.predict(X) == DATA.labels).mean() > 0.8
+
+    def test_splits_of_rows_say_how_to_split_bags(self):
+        with pytest.raises(ValueError, match="Split whole bags"):
+            CalibratedClassifierCV(LinearMCMClassifier()).fit(X, Y)
+
+    @pytest.mark.parametrize("scoring", ["roc_auc", "accuracy", "neg_log_loss"])
+    def test_scores_of_labels_fail_aloud(self, scoring):
+        with pytest.warns(UserWarning, match="Scoring failed"):
+            found = cross_val_score(LinearMCMClassifier(), X, Y, cv=BagKFold(3), scoring=scoring)
+        assert np.isnan(found).all()
+        search = GridSearchCV(
+            LinearMCMClassifier(),
+            {"alpha": [1, 0.1]},
+            cv=BagKFold(3),
+            scoring=scoring,
+            error_score="raise",
+        )
+        with pytest.raises((TypeError, ValueError), match=r"unhashable|multi_class"):
+            search.fit(X, Y)
+
+    def test_scores_of_bags_choose(self):
+        search = GridSearchCV(
+            LinearMCMClassifier(),
+            {"alpha": [1e4, 1e-3]},
+            cv=BagKFold(3),
+            scoring=SCORERS["corrected_risk"],
+        ).fit(X, Y)
+        assert search.best_params_ == {"alpha": 1e-3}
+        assert cross_val_score(LinearMCMClassifier(), X, Y, cv=BagKFold(3)).min() > 0.7
+
+    def test_cross_val_predict(self):
+        classes = cross_val_predict(LinearMCMClassifier(), X, Y, cv=BagKFold(3))
+        scores, _ = out_of_fold_scores(LinearMCMClassifier(), X, Y, cv=BagKFold(3))
+        np.testing.assert_array_equal(classes, scores > 0)
+        for method in ("predict_proba", "decision_function"):
+            with pytest.raises(ValueError, match=NUMBERED.format(16)):
+                cross_val_predict(LinearMCMClassifier(), X, Y, cv=BagKFold(3), method=method)
+
+
+class TestWhatIsNoTarget:
+    @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+    def test_tables(self, frame):
+        for names in (["bag"], ["bag", "proportion"]):
+            y = frame({name: Y[name] for name in names})
+            listed = ", ".join(map(repr, names))
+            with pytest.raises(
+                ValueError,
+                match=f"^y is a table with the columns {listed}, and not one array; make the "
+                r"target with unbag.bag_target\(bag, proportion\).$",
+            ):
+                LinearMCMClassifier().fit(X, y)
+
+    @pytest.mark.parametrize("series", [np.array, list, pd.Series, pl.Series])
+    def test_ids_of_bags(self, series):
+        names = [f"district {b}" for b in Y["bag"]]
+        for ids in (Y["bag"], names):
+            with pytest.raises(ValueError, match=NUMBERED.format(24) + "make the target with"):
+                LinearMCMClassifier().fit(X, series(ids))
+
+    def test_proportions(self):
+        with pytest.raises(ValueError, match=r"neither classes nor bags .* unbag.bag_target"):
+            LinearMCMClassifier().fit(X, Y["proportion"])
+
+    def test_ten_classes_are_classes_and_more_can_be_said_to_be(self):
+        labels = np.arange(120) % 10
+        assert check_bag_target(labels).n_classes == 10
+        labels = np.arange(120) % 12
+        with pytest.raises(ValueError, match=r"say so by bag_target\(range\(n_rows\), proportion"):
+            check_bag_target(labels)
+        bags = check_bag_target(bag_target(range(120), np.eye(12)[labels]))
+        assert bags.labelled.all()
+        np.testing.assert_array_equal(bags.index, labels)
+
+    def test_a_list_of_its_rows_is_still_a_target(self):
+        given, listed = check_bag_target(Y), check_bag_target(list(Y))
+        np.testing.assert_array_equal(listed.proportions, given.proportions)
+        np.testing.assert_array_equal(listed.index, given.index)
+
+
+class TestSampleWeight:
+    @pytest.mark.parametrize(
+        "model",
+        [
+            LinearMCMClassifier(),
+            KernelMCMClassifierCV(),
+            BoostedMCMClassifier(),
+            CountEMClassifier(),
+            BagCalibratedClassifier(),
+            NeuralMCMClassifier(),
+            InvCalClassifier(),
+        ],
+    )
+    def test_fit(self, model):
+        with pytest.raises(ValueError, match=r"^sample_weight cannot be used: .* class_prior"):
+            model.fit(X, Y, sample_weight=np.ones(len(X)))
+
+    def test_pipelines_and_routing(self):
+        model = make_pipeline(LinearMCMClassifier())
+        with pytest.raises(ValueError, match=r"^sample_weight cannot be used"):
+            model.fit(X, Y, linearmcmclassifier__sample_weight=np.ones(len(X)))
+        with config_context(enable_metadata_routing=True):
+            asking = LinearMCMClassifier().set_score_request(sample_weight=True)
+            grid = GridSearchCV(asking, {"alpha": [1, 0.1]}, cv=BagKFold(3), error_score="raise")
+            assert grid.fit(X, Y).best_score_ > 0.7
+            with pytest.raises(ValueError, match=r"^sample_weight cannot be used"):
+                grid.fit(X, Y, sample_weight=np.ones(len(X)))
+
+    def test_none_is_no_weight(self):
+        one = LinearMCMClassifier().fit(X, Y, sample_weight=None)
+        np.testing.assert_array_equal(one.coef_, LinearMCMClassifier().fit(X, Y).coef_)
+
+    @pytest.mark.parametrize("model", [LinearMCMClassifier(), BagCalibratedClassifier(cv=3)])
+    def test_score(self, model):
+        model.fit(X, Y)
+        weight = np.where(DATA.labels == 1, 1.0, 2.0)
+        with pytest.raises(ValueError, match=r"^sample_weight cannot be used"):
+            model.score(X, Y, sample_weight=weight)
+        right = model.predict(X) == DATA.labels
+        expected = np.average(right, weights=weight)
+        assert model.score(X, DATA.labels, sample_weight=weight) == pytest.approx(expected)
+
+
+class TestColumnsOfAnyKind:
+    def test_text_points_to_features(self):
+        text = np.where(X > 0, "yes", "it's no")
+        frame = pd.DataFrame(text, columns=["a", "b", "c"])
+        tables = [text, text.astype(object), frame, frame.astype("category"), pl.DataFrame(text)]
+        for table in tables:
+            with pytest.raises(
+                ValueError,
+                match=r"^X holds the text '?\"?(yes|it's no)\"?'?, and LinearMCMClassifier takes "
+                r"numbers only; .*make_pipeline\(unbag.tabular.features.make_features\(\), ",
+            ):
+                LinearMCMClassifier().fit(table, Y)
+        with pytest.raises(ValueError, match=r"^X holds the text .* takes numbers only"):
+            LinearMCMClassifier().fit(X, Y).predict(text)
+        model = make_pipeline(make_features(), LinearMCMClassifier()).fit(frame, Y)
+        assert (model.predict(frame) == DATA.labels).mean() > 0.7
+
+    def test_polars_gives_the_features_of_pandas(self):
+        n = len(X)
+        day = np.datetime64("2020-01-01", "us") + np.arange(n) * np.timedelta64(1, "D")
+        frame = pd.DataFrame(
+            {
+                "number": np.where(np.arange(n) % 7 == 0, np.nan, X[:, 0]),
+                "truth": X[:, 1] > 0,
+                "day": day,
+                "text": np.where(np.arange(n) % 5 == 0, None, np.where(X[:, 2] > 0, "u", "v")),
+            }
+        )
+        table = pl.from_pandas(frame)
+        of_pandas, of_polars = make_features().fit(frame), make_features().fit(table)
+        expected = of_pandas.transform(frame)
+        np.testing.assert_allclose(of_polars.transform(table), expected)
+        np.testing.assert_allclose(of_pandas.transform(table), expected)
+        names = of_pandas.get_feature_names_out().tolist()
+        assert of_polars.get_feature_names_out().tolist() == names
+        model = make_pipeline(make_features(), LinearMCMClassifier()).fit(table, Y)
+        assert (model.predict(table) == DATA.labels).mean() > 0.7
+
+    def test_arrays_have_no_columns_to_tell_apart(self):
+        with pytest.raises(ValueError, match=r"^make_features takes a table .* not ndarray\.$"):
+            make_features().fit(X)
+
+
+class TestSparse:
+    ROWS = np.where(np.abs(X) > 0.3, X, 0)
+
+    @pytest.mark.parametrize(
+        "settings",
+        [
+            {},
+            {"kernel": "poly", "gamma": "auto"},
+            {"n_components": 50, "approximation": "nystroem"},
+            {"approximation": "fourier"},
+            {"device": "cpu"},
+        ],
+    )
+    def test_kernel_models_are_those_of_dense_rows(self, settings):
+        if "device" in settings:
+            pytest.importorskip("torch", reason="torch is not installed")
+        exact = {"precision": "double", "tol": 1e-7, **settings}
+        one = KernelMCMClassifier(**exact).fit(self.ROWS, Y)
+        other = KernelMCMClassifier(**exact).fit(sparse.csr_array(self.ROWS), Y)
+        expected = one.decision_function(self.ROWS)
+        for rows in (sparse.csr_matrix(self.ROWS), sparse.csc_array(self.ROWS), self.ROWS):
+            np.testing.assert_allclose(other.decision_function(rows), expected, atol=1e-8)
+
+    def test_search(self):
+        one = KernelMCMClassifierCV().fit(self.ROWS, Y)
+        other = KernelMCMClassifierCV().fit(sparse.csr_array(self.ROWS), Y)
+        assert other.approximation_ == "nystroem"
+        assert other.alpha_ == one.alpha_
+
+    @pytest.mark.parametrize(
+        "model", [KernelMCMClassifier(approximation=None), ProportionRiskClassifier()]
+    )
+    def test_a_whole_kernel_matrix_is_for_dense_rows(self, model):
+        with pytest.raises(TypeError, match=r"dense data is required. Use '.toarray\(\)'"):
+            model.fit(sparse.csr_array(self.ROWS), Y)
+
+
+@pytest.mark.parametrize(
+    "model", [LinearMCMClassifier(), KernelMCMClassifier(), BagCalibratedClassifier(cv=3)]
+)
+def test_empirical_class_prior_is_the_share_of_the_bags(model):
+    model.fit(X, Y)
+    chances = model.predict_proba(X, class_prior="empirical")
+    np.testing.assert_allclose(
+        chances, model.predict_proba(X, class_prior=model.class_shares_), atol=1e-12
+    )
+    assert chances[:, 1].mean() == pytest.approx(Y["proportion"].mean(), abs=0.05)
