@@ -302,8 +302,9 @@ class BoostedMCMClassifier(BagClassifier):
             Shares of the classes where the model is used; by default those it was trained for,
             which are equal under ``class_prior="balanced"``.
         """
+        scores = self.decision_function(X)
         loss = get_loss("logistic", len(self.classes_))
-        return self._chances_at(loss.class_probabilities(self.decision_function(X)), class_prior)
+        return self._chances_at(loss.class_probabilities(scores), class_prior)
 
     @property
     def _n_outputs(self) -> int:
