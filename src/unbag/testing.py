@@ -89,9 +89,8 @@ def _check_predictions(model: Any, X: Any) -> None:
 
 def _check_search(model: Any, n_rows: int) -> None:
     assert isinstance(getattr(model, "objective_", ""), str), "objective_ is a name"
-    if hasattr(model, "n_iter_"):
-        assert isinstance(model.n_iter_, int), "n_iter_ is a number of iterations"
-        assert isinstance(model.converged_, bool), "converged_ is True or False"
+    assert isinstance(getattr(model, "n_iter_", 1), int), "n_iter_ is a number of iterations"
+    assert isinstance(getattr(model, "converged_", True), bool), "converged_ is True or False"
     if hasattr(model, "alphas_"):
         assert (np.diff(model.alphas_) < 0).all(), "alphas_ fall"
         assert model.alpha_ in model.alphas_, "alpha_ is one of alphas_"

@@ -248,7 +248,7 @@ def test_importing_the_package_does_not_import_torch():
 
 @pytest.mark.parametrize("name", ["unbag.torch", "unbag.models.neural"])
 def test_without_torch_it_says_what_to_install(name):
-    code = f"import sys, unbag; sys.modules['torch'] = None; import {name}"
+    code = f"import sys, unbag.models; sys.modules['torch'] = None; import {name}"
     done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
     assert "torch: pip install 'unbag[torch]'" in done.stderr
 

@@ -297,7 +297,7 @@ class AlternatingSVMClassifierCV(AlternatingModel):
     >>> data = make_gaussian_bags(n_bags=20, bag_size=10, random_state=0)
     >>> model = AlternatingSVMClassifierCV([0.1, 1], [10], gammas=[0.1, 1]).fit(data.X, data.y)
     >>> model.bag_errors_.shape
-    (2, 2, 1)
+    (2, 1, 2)
     """
 
     def __init__(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.bags.priors import move_chances, resolve_class_prior
@@ -88,9 +88,10 @@ class BagClassifier(ClassifierMixin, BaseEstimator, ABC):
             )
         X = self._check_X(X, reset=True)
         bags = check_bag_target(y)
-        if X.shape[0] != bags.n_instances:
+        n_rows = _num_samples(X)
+        if n_rows != bags.n_instances:
             raise ValueError(
-                f"X has {X.shape[0]} rows but y has {bags.n_instances}: inconsistent lengths."
+                f"X has {n_rows} rows but y has {bags.n_instances}: inconsistent lengths."
             )
         check_contrast(bags)
         self.classes_ = bags.classes

@@ -120,6 +120,8 @@ class NeuralMCMClassifier(BagClassifier):
     ----------
     classes_, class_prior_, objective_, bag_effect_, bag_effect_interval_
         As in `LinearMCMClassifier`.
+    training_shares_ : ndarray of shape (n_classes,)
+        Shares of the classes in the bags that were not held out.
     weights_ : dict of ndarray
         Weights of the network, by their names.
     n_iter_ : int
@@ -229,7 +231,7 @@ class NeuralMCMClassifier(BagClassifier):
     def make_network(self) -> nn.Module:
         """Give the trained network, for use in torch.
 
-        Its scores are log-odds at ``class_shares_``, those of the training bags.
+        Its scores are log-odds at ``training_shares_``, those of the bags it was trained on.
         """
         check_is_fitted(self)
         with self._own_generators():
@@ -273,7 +275,7 @@ class NeuralMCMClassifier(BagClassifier):
         found = found.reshape(len(found), -1)
         if self._n_outputs == 1 and found.shape[1] == 2:
             found = found[:, 1:] - found[:, :1]
-        shift = np.log(self.class_prior_ + 1e-300) - np.log(self.class_shares_)
+        shift = np.log(self.class_prior_ + 1e-300) - np.log(self.training_shares_)
         offset = shift[1:] - shift[:1] if self._n_outputs == 1 else shift
         return (found + offset).T
 
@@ -293,7 +295,7 @@ class NeuralMCMClassifier(BagClassifier):
     def _train(self, X: Any, units: Bags, held: NDArray[np.bool_], seed: int) -> None:
         """Train from scratch, and keep the weights."""
         kept, rows = units.take(~held)
-        self.class_shares_ = np.maximum(kept.class_shares, _LEAST_SHARE)
+        self.training_shares_ = np.maximum(kept.class_shares, _LEAST_SHARE)
         out, out_rows = units.take(held) if held.any() else (None, None)
         training = BagDataset(X[rows], self._told(kept))
         validation = None if out is None else BagDataset(X[out_rows], self._told(out))
@@ -332,7 +334,7 @@ class NeuralMCMClassifier(BagClassifier):
         )
 
     def _loss(self, bags: Bags) -> BagLoss:
-        q = self.class_shares_
+        q = self.training_shares_
         make: dict[str, Callable[[], BagLoss]] = {
             "likelihood": lambda: CountLikelihoodLoss(self.bag_effect_, q),
             "forward": lambda: ForwardLoss(q),
