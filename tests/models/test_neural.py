@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pytest
 import torch
+from joblib import Parallel, delayed, parallel_config
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from torch import nn
@@ -190,6 +191,16 @@ def test_the_generators_of_the_caller_are_left_alone():
     torch.manual_seed(3)
     NeuralMCMClassifier(**QUICK).fit(DATA.X, DATA.y)
     torch.testing.assert_close(torch.rand(4), expected)
+
+
+def test_same_seed_same_network_in_threads_side_by_side():
+    def fitted():
+        return NeuralMCMClassifier(**QUICK).fit(DATA.X, DATA.y).decision_function(DATA.X)
+
+    with parallel_config("threading"):
+        found = Parallel(n_jobs=4)(delayed(fitted)() for _ in range(8))
+    for scores in found:
+        np.testing.assert_array_equal(scores, found[0])
 
 
 class Killed(BaseException):

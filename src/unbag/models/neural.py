@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
@@ -56,6 +57,10 @@ _LEAST_SHARE = 1e-9
 
 # With fewer bags held out, chance decides when to stop.
 _FEWEST_HELD_OUT = 2
+
+# Layers draw from generators that all threads share: fits side by side would draw from each
+# other's, and the same seed would not give the same network.
+_ONE_FIT_AT_A_TIME = threading.RLock()
 
 
 class NeuralMCMClassifier(BagClassifier):
@@ -354,10 +359,13 @@ class NeuralMCMClassifier(BagClassifier):
             network = self.module(self.input_shape_, self._n_outputs)
         return network.to(device, dtype)
 
-    def _own_generators(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def _own_generators(self) -> Iterator[None]:
         """Where draws leave the generators of the caller as they were."""
         device = torch.device("cpu" if self.device is None else self.device)
-        return torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
+        cards = [device] if device.type == "cuda" else []
+        with _ONE_FIT_AT_A_TIME, torch.random.fork_rng(devices=cards):
+            yield
 
     def _built_in(self) -> nn.Module:
         if len(self.input_shape_) != 1:
