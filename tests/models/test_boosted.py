@@ -13,8 +13,8 @@ from sklearn.metrics import roc_auc_score
 from unbag import BagKFold, BagShuffleSplit, BoostedMCMClassifier, bag_target, check_bag_target
 from unbag.datasets import make_gaussian_bags
 from unbag.models.boosted_aim import Aim
+from unbag.models.boosted_lightgbm import BinnedRows
 from unbag.models.boosted_rounds import FIRST, boost
-from unbag.models.boosted_trees import BinnedRows
 from unbag.tabular.persistence import load_model, save_model
 
 TWO = make_gaussian_bags(n_bags=24, bag_size=20, n_features=3, random_state=0)
@@ -96,7 +96,7 @@ def test_gradient_and_a_bound_of_the_second_derivative(aim, classes, size):
 def test_every_round_leads_downhill(name):
     bags = check_bag_target(TWO.y)
     task = Aim(name).task(np.ones((1, bags.n_bags), dtype=bool), bags)
-    booster = BinnedRows(TWO.X, [], settings(learning_rate=1.0), 1).booster(1, num_leaves=8)
+    booster = BinnedRows(TWO.X, [], settings(learning_rate=1.0)).booster(1, 8)
     values = []
     for _ in range(10):
         values.append(task.objective.value(booster.scores()[None], FIRST)[0])
@@ -110,10 +110,10 @@ def test_bags_held_out_have_no_influence(name):
     held = np.arange(bags.n_bags)[None] % 3 == 0
     out = held[0][bags.index]
     edges = {"min_data_in_bin": 1, "max_bin": 1000}
-    begin = BinnedRows(TWO.X, [], settings(**edges), 1).without(out)
+    begin = BinnedRows(TWO.X, [], settings(**edges)).without(out)
     found = []
     for y in (TWO.y, bag_target(TWO.y["bag"], np.where(out, 1.0, TWO.y["proportion"]))):
-        task, booster = Aim(name).fold_task(held, check_bag_target(y)), begin(1, num_leaves=4)
+        task, booster = Aim(name).fold_task(held, check_bag_target(y)), begin(1, 4)
         for _ in range(5):
             boost(task, [booster], FIRST)
         gradient, bound = task.slopes(booster.scores()[None], FIRST)
@@ -124,7 +124,7 @@ def test_bags_held_out_have_no_influence(name):
     # it is as if these rows were not there at all
     alone = bags.take(~held[0])[0]
     task = Aim(name).task(np.ones((1, alone.n_bags), dtype=bool), alone)
-    booster = BinnedRows(TWO.X[~out], [], settings(**edges), 1).booster(1, num_leaves=4)
+    booster = BinnedRows(TWO.X[~out], [], settings(**edges)).booster(1, 4)
     for _ in range(5):
         boost(task, [booster], FIRST)
     np.testing.assert_allclose(booster.scores(), found[0][:, ~out], atol=1e-6)

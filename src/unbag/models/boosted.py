@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from numbers import Real
 from typing import Any, Self, get_args
 
 import numpy as np
@@ -21,43 +20,27 @@ from unbag.model_selection.splitters import check_cv, cut_by_folds
 from unbag.models.bag_goal import check_effect
 from unbag.models.base import BagClassifier
 from unbag.models.boosted_aim import Aim, AimName, as_scores
+from unbag.models.boosted_library import Booster, Rows, TreeShape
 from unbag.models.boosted_rounds import FIRST, boost
 from unbag.models.boosted_search import Found, Search
-from unbag.models.boosted_trees import BinnedRows, Booster, read_trees, tree_scores
+from unbag.models.boosted_settings import LIBRARIES, Plan, check_whole, make_plan
 from unbag.models.categories import encode_categories, find_categories
-from unbag.models.checks import check_positive
 from unbag.objectives.count_likelihood import impossible_counts
 from unbag.objectives.losses import get_loss
 
 # Leaves to choose from: stumps for effects that add up, more for those that depend on each other.
 DEFAULT_LEAVES = (2, 4, 8, 16)
 
-# What LightGBM is told by this class and nobody else.
-_OWN_SETTINGS = {
-    "objective",
-    "metric",
-    "num_class",
-    "num_leaves",
-    "learning_rate",
-    "min_data_in_leaf",
-    "min_sum_hessian_in_leaf",
-    "lambda_l2",
-    "feature_fraction",
-    "num_threads",
-    "seed",
-    "deterministic",
-}
-
 
 class BoostedMCMClassifier(BagClassifier):
     """Boosted trees trained from the class proportions of bags.
 
-    Trees of LightGBM, grown by the gradient of the negative log-likelihood of the counts of bags
-    (:mod:`unbag.objectives.count_likelihood`): each round asks anew how probable the classes of a
-    row are, given its score and the counts of its bag, and the next tree brings the scores nearer.
-    How many leaves a tree has and how many rounds there are is chosen on bags held out, without a
-    label. Columns need not be scaled, values may be missing, and categories of a data frame are
-    taken as such.
+    Trees of LightGBM or XGBoost, grown by the gradient of the negative log-likelihood of the counts
+    of bags (:mod:`unbag.objectives.count_likelihood`): each round asks anew how probable the
+    classes of a row are, given its score and the counts of its bag, and the next tree brings the
+    scores nearer. How many leaves a tree has and how many rounds there are is chosen on bags held
+    out, without a label. Columns need not be scaled, values may be missing, and categories of a
+    data frame are taken as such.
 
     Parameters
     ----------
@@ -95,13 +78,18 @@ class BoostedMCMClassifier(BagClassifier):
         Whether to grow trees on all bags once more after the choice. By default scores are the
         mean of those by the trees of all folds, which was more accurate (results/boosted.md) and
         takes longer to predict.
+    estimator : classifier, optional
+        An unfitted ``xgboost.XGBClassifier`` or ``lightgbm.LGBMClassifier``, whose library and
+        settings are used to grow trees; by default LightGBM. What it sets otherwise than its class
+        does by default goes before the parameters here: its number of rounds is the most there may
+        be, its leaves are the only ones. XGBoost takes no sparse matrices here.
     params : dict, optional
-        Further parameters of LightGBM, such as ``{"max_bin": 63}``.
+        Further parameters of the library, such as ``{"max_bin": 63}``.
     n_jobs : int, optional
         Number of threads, −1 for all; by default all if the table is large. The model is the same
         whatever it is.
     random_state : int, default=0
-        Seed of LightGBM, for ``colsample_bytree``.
+        Seed of the library, for ``colsample_bytree``.
     verbose : int, default=0
         Whether to show a progress bar.
 
@@ -110,6 +98,8 @@ class BoostedMCMClassifier(BagClassifier):
     classes_ : ndarray of shape (n_classes,)
     class_prior_ : ndarray of shape (n_classes,)
         The prior the model was trained for.
+    library_ : {"lightgbm", "xgboost"}
+        What grew the trees.
     num_leaves_, n_estimators_ : int
         What was chosen.
     selection_path_ : list of tuple (num_leaves, rounds, criteria)
@@ -130,9 +120,9 @@ class BoostedMCMClassifier(BagClassifier):
     looks_ : float
         1 if the likelihood of noisy counts is that of classes that keep their look, 0 otherwise.
     model_texts_ : list of str
-        The trees as LightGBM writes them: ``lightgbm.Booster(model_str=...)`` reads them. There is
-        one text for each fold, or one in all. The mean of their scores is log-odds at equal class
-        shares.
+        The trees as their library writes them: ``lightgbm.Booster(model_str=...)`` reads them, or
+        ``load_model(bytearray(..., "utf-8"))`` of an ``xgboost.Booster``. There is one text for
+        each fold, or one in all. The mean of their scores is log-odds at equal class shares.
 
     Examples
     --------
@@ -165,6 +155,7 @@ class BoostedMCMClassifier(BagClassifier):
         class_prior: Any = "balanced",
         cv: Any = 10,
         refit: bool = False,
+        estimator: Any = None,
         params: Mapping[str, Any] | None = None,
         n_jobs: int | None = None,
         random_state: int = 0,
@@ -182,6 +173,7 @@ class BoostedMCMClassifier(BagClassifier):
         self.class_prior = class_prior
         self.cv = cv
         self.refit = refit
+        self.estimator = estimator
         self.params = params
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -201,24 +193,26 @@ class BoostedMCMClassifier(BagClassifier):
         y : structured array from `unbag.bag_target`, or plain labels (pure bags)
         """
         X, bags = self._check_Xy(X, y)
-        settings, leaves = self._check_settings()
-        aim = self._check_aim(bags)
-        rows = BinnedRows(X, list(self.categories_), settings, self.n_jobs)
+        plan = make_plan(self)
+        check_whole(self.early_stopping_rounds, "early_stopping_rounds", 1)
+        aim, leaves = self._check_aim(bags), plan.leaves
+        rows = plan.library.rows(X, list(self.categories_), plan.settings)
+        self.library_ = plan.name
         self.selection_path_, self.out_of_fold_scores_ = [], None
         if self.cv is None:
             if len(leaves) > 1:
                 raise ValueError(
                     "With cv=None nothing is chosen: num_leaves must be one number, not "
-                    f"{self.num_leaves!r}."
+                    f"{leaves!r}."
                 )
-            self.num_leaves_, self.n_estimators_ = leaves[0], int(self.n_estimators)
+            self.num_leaves_, self.n_estimators_ = leaves[0], plan.n_rounds
             self._store([self._grow(rows, bags, aim)])
             return self
         bags, held = cut_by_folds(bags, check_cv(_folds(self.cv, bags), X, np.asarray(y)))
         if not (held.sum(axis=0) == 1).all():
             raise ValueError("cv must hold out every bag exactly once, as unbag.BagKFold does.")
         search = Search(X, rows, bags, held, self._n_outputs)
-        aim, found = self._search(search, aim, leaves)
+        aim, found = self._search(search, aim, plan)
         self.num_leaves_, self.n_estimators_ = found.num_leaves, found.n_rounds
         self.selection_path_ = found.looks
         scores = found.held_out + as_scores(np.log(self.class_prior_))[:, None]
@@ -226,15 +220,15 @@ class BoostedMCMClassifier(BagClassifier):
         self._store([self._grow(rows, bags, aim)] if self.refit else found.boosters)
         return self
 
-    def _search(self, search: Search, aim: Aim, leaves: list[int]) -> tuple[Aim, Found]:
+    def _search(self, search: Search, aim: Aim, plan: Plan) -> tuple[Aim, Found]:
         """Choose, and choose rounds again if bags held out tell of noise or effects."""
-        most, patience, bags = int(self.n_estimators), int(self.early_stopping_rounds), search.bags
+        most, patience, bags = plan.n_rounds, int(self.early_stopping_rounds), search.bags
 
         def choose(aim: Aim, leaves: list[int]) -> tuple[Aim, Found]:
             with self._bar(most) as bar:
                 return aim, search.run(aim, leaves, most, patience, bar.update)
 
-        aim, found = choose(aim, leaves)
+        aim, found = choose(aim, plan.leaves)
         if aim.name != "likelihood":
             return aim, found
         if bags.noise is not None:
@@ -250,10 +244,10 @@ class BoostedMCMClassifier(BagClassifier):
                 aim, found = choose(effect_too, [found.num_leaves])
         return aim, found
 
-    def _grow(self, rows: BinnedRows, bags: Bags, aim: Aim) -> Booster:
+    def _grow(self, rows: Rows, bags: Bags, aim: Aim) -> Booster:
         """Grow trees on all bags."""
         task = aim.task(np.ones((1, bags.n_bags), dtype=bool), bags)
-        booster = rows.booster(self._n_outputs, num_leaves=self.num_leaves_)
+        booster = rows.booster(self._n_outputs, self.num_leaves_)
         with self._bar(self.n_estimators_) as bar:
             for _ in range(self.n_estimators_):
                 boost(task, [booster], FIRST)
@@ -288,8 +282,10 @@ class BoostedMCMClassifier(BagClassifier):
             )
 
     def _scores(self, X: Any) -> NDArray[Any]:
-        sizes = self.n_features_in_, self._n_outputs
-        parts = [tree_scores(read_trees(text, *sizes), X) for text in self.model_texts_]
+        n_categories = max(map(len, self.categories_.values()), default=0)
+        shape = TreeShape(self.n_features_in_, self._n_outputs, n_categories)
+        read = LIBRARIES[self.library_].read
+        parts = [read(text, shape)(X) for text in self.model_texts_]
         return np.mean(parts, axis=0) + as_scores(np.log(self.class_prior_))[:, None]
 
     def predict_proba(self, X: Any, class_prior: Any = None) -> NDArray[np.float64]:
@@ -332,56 +328,6 @@ class BoostedMCMClassifier(BagClassifier):
         blind = self.cv is None or (~bags.labelled).sum() < FEWEST_BAGS
         self.looks_ = float(noisy and blind)
         return Aim(self.objective_, self.bag_effect_, self.looks_)
-
-    def _check_settings(self) -> tuple[dict[str, Any], list[int]]:
-        """Parameters of LightGBM, and the numbers of leaves to choose from, in rising order."""
-        check_positive(self.learning_rate, "learning_rate")
-        check_positive(self.min_child_weight, "min_child_weight")
-        check_positive(self.colsample_bytree, "colsample_bytree")
-        for name in ("learning_rate", "colsample_bytree"):
-            if getattr(self, name) > 1:
-                raise ValueError(f"{name} must be at most 1, not {getattr(self, name)!r}.")
-        if not isinstance(self.reg_lambda, Real) or not 0 <= float(self.reg_lambda) < np.inf:
-            raise ValueError(
-                f"reg_lambda must be a number that is not negative, not {self.reg_lambda!r}."
-            )
-        _check_whole(self.n_estimators, "n_estimators", 1)
-        _check_whole(self.early_stopping_rounds, "early_stopping_rounds", 1)
-        _check_whole(self.random_state, "random_state", 0)
-        if self.n_jobs is not None and self.n_jobs != -1:
-            _check_whole(self.n_jobs, "n_jobs", 1, "None, -1 or ")
-        further = {} if self.params is None else dict(self.params)
-        for name in sorted(_OWN_SETTINGS & set(further)):
-            raise ValueError(
-                f"params may not hold {name!r}, which BoostedMCMClassifier sets by itself or by a "
-                "parameter of its own."
-            )
-        settings = {
-            **further,
-            "learning_rate": float(self.learning_rate),
-            "min_sum_hessian_in_leaf": float(self.min_child_weight),
-            "lambda_l2": float(self.reg_lambda),
-            "feature_fraction": float(self.colsample_bytree),
-            "seed": int(self.random_state),
-        }
-        return settings, _check_leaves(self.num_leaves)
-
-
-def _check_whole(value: Any, name: str, least: int, others: str = "") -> None:
-    if not isinstance(value, int | np.integer) or value < least:
-        raise ValueError(
-            f"{name} must be {others}a whole number of at least {least}, not {value!r}."
-        )
-
-
-def _check_leaves(num_leaves: Any) -> list[int]:
-    found = np.unique(np.atleast_1d(np.asarray(num_leaves)))
-    if len(found) == 0 or found.dtype.kind not in "iu" or found[0] < 2:
-        raise ValueError(
-            "num_leaves must be a whole number of at least 2, or a list of such numbers, not "
-            f"{num_leaves!r}."
-        )
-    return [int(n) for n in found]
 
 
 def _folds(cv: Any, bags: Bags) -> Any:

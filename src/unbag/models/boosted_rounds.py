@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbag.bags.bags import Bags
-from unbag.models.boosted_trees import Booster
+from unbag.models.boosted_library import Booster
 from unbag.objectives.base import Objective
 
 # The only problem of an objective.

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from unbag.bags.bags import Bags
 from unbag.models.boosted_aim import Aim
+from unbag.models.boosted_library import Booster, Rows
 from unbag.models.boosted_rounds import FIRST, Task, boost
-from unbag.models.boosted_trees import BinnedRows, Booster
 from unbag.models.training import choose
 from unbag.objectives.base import Objective
 
@@ -135,7 +135,7 @@ class Search:
     """What is searched on: rows, the same in bins, and the bags (folds, bags) held out."""
 
     X: Any
-    rows: BinnedRows
+    rows: Rows
     bags: Bags
     held: NDArray[np.bool_]
     n_outputs: int
@@ -146,7 +146,7 @@ class Search:
         """Choose what the criteria rank best together; `follow` has the parameters."""
         unseen = self.held[:, self.bags.index]
         folds = [self.rows.without(out) for out in unseen]
-        paths = [Path(n, [begin(self.n_outputs, num_leaves=n) for begin in folds]) for n in leaves]
+        paths = [Path(n, [begin(self.n_outputs, n) for begin in folds]) for n in leaves]
         task = aim.fold_task(self.held, self.bags)
         follow(task, paths, aim.criteria(self.bags), most, patience, tell)
         candidates = [(path, n) for path in paths for n in path.rounds]

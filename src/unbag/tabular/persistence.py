@@ -51,13 +51,16 @@ TREES = (
 )
 
 # Parts of pipelines and searches that skops does not know, and that do no harm whatever they are
-# given; the two functions only look at the columns of a table.
+# given; the two functions only look at the columns of a table. Of the classifiers of boosting
+# libraries, settings can come back, but no trees: these are of types that are not here.
 _PARTS = {
+    "lightgbm.sklearn.LGBMClassifier",
     "numpy.dtype",
     "sklearn.compose._column_transformer.make_column_selector",
     "sklearn.metrics._scorer._PassthroughScorer",
     "unbag.tabular.features.category_columns",
     "unbag.tabular.features.number_columns",
+    "xgboost.sklearn.XGBClassifier",
 }
 
 # What a fitted model of this package is made of, and where such classes live.

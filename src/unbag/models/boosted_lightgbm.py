@@ -1,4 +1,4 @@
-"""Trees that grow by gradients from outside, over rows that are binned once.
+"""Trees of LightGBM, grown by gradients from outside over rows that are binned once.
 
 LightGBM takes a gradient and a curvature for every row and score, and grows one tree for each
 score. All boosters share one table of bins. One that must not see some rows has them beside its
@@ -12,20 +12,18 @@ Sums over rows are made column by column, so that the number of threads makes no
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from unbag.models.boosted_library import Library, TreeShape, count_threads, refuse_constant
 from unbag.models.boosted_text import check_trees
 
 # Binned rows, and which of all rows they are.
 Part = tuple[Any, NDArray[np.intp]]
-
-# Numbers in a table below which more threads than one cost more than they bring.
-_FEW = 1_000_000
 
 
 def lightgbm() -> Any:
@@ -47,22 +45,17 @@ class BinnedRows:
         Columns that hold codes of categories.
     settings : dict
         Parameters of LightGBM for all boosters.
-    n_jobs : int, optional
-        Number of threads, −1 for all; by default one for small tables and all for others.
     """
 
-    def __init__(
-        self, X: Any, categorical: list[int], settings: Mapping[str, Any], n_jobs: int | None
-    ) -> None:
-        if n_jobs is None:
-            n_jobs = 1 if X.shape[0] * X.shape[1] < _FEW else -1
+    def __init__(self, X: Any, categorical: list[int], settings: Mapping[str, Any]) -> None:
+        n_jobs = count_threads(settings.get("n_jobs"), X)
         self._settings = {
             "deterministic": True,
             "force_col_wise": True,
             "feature_pre_filter": False,
-            "min_data_in_leaf": 1,
+            "min_child_samples": 1,
             "verbosity": -1,
-            **settings,
+            **{name: value for name, value in settings.items() if name != "n_jobs"},
             "objective": "none",
             "metric": "none",
             # to LightGBM, none is all
@@ -76,27 +69,23 @@ class BinnedRows:
         )
         self._data.construct()
         if not any(self._data.feature_num_bin(i) > 1 for i in range(X.shape[1])):
-            raise ValueError(
-                "No column of X has values that differ, so that trees have nothing to split by."
-            )
+            refuse_constant()
         self._every = np.arange(X.shape[0])
 
-    def booster(self, n_outputs: int, **settings: Any) -> Booster:
+    def booster(self, n_outputs: int, num_leaves: int) -> Booster:
         """Begin to grow trees for so many scores, by all rows."""
-        return self._begin(n_outputs, settings, (self._data, self._every), None)
+        return self._begin((self._data, self._every), None, n_outputs, num_leaves)
 
-    def without(self, held: NDArray[np.bool_]) -> Callable[..., Booster]:
+    def without(self, held: NDArray[np.bool_]) -> Callable[[int, int], Booster]:
         """Make boosters, as above, that do not see the rows that are held out."""
-        parts = [
-            (self._data.subset(rows.tolist()), rows)
-            for rows in (np.flatnonzero(~held), np.flatnonzero(held))
-        ]
-        return lambda n_outputs, **settings: self._begin(n_outputs, settings, *parts)
+        return partial(self._begin, self._part(~held), self._part(held))
 
-    def _begin(
-        self, n_outputs: int, settings: Mapping[str, Any], seen: Part, unseen: Part | None
-    ) -> Booster:
-        own = {**self._settings, **settings, "num_class": n_outputs}
+    def _part(self, chosen: NDArray[np.bool_]) -> Part:
+        rows = np.flatnonzero(chosen)
+        return self._data.subset(rows.tolist()), rows
+
+    def _begin(self, seen: Part, unseen: Part | None, n_outputs: int, num_leaves: int) -> Booster:
+        own = {**self._settings, "num_leaves": num_leaves, "num_class": n_outputs}
         return Booster(own, len(self._every), seen, unseen)
 
 
@@ -168,13 +157,49 @@ class Booster:
 
 
 @lru_cache(maxsize=32)
-def read_trees(text: str, n_features: int, n_outputs: int) -> Any:
-    """Make a booster of LightGBM from its text, which may be that of a file."""
-    check_trees(text, n_features, n_outputs)
-    return lightgbm().Booster(model_str=text)
+def read_trees(text: str, shape: TreeShape) -> Callable[[Any], NDArray[np.float64]]:
+    """Make trees from their text, which may be that of a file, and score rows by them."""
+    check_trees(text, shape.n_features, shape.n_outputs)
+    return partial(tree_scores, lightgbm().Booster(model_str=text))
 
 
 def tree_scores(trees: Any, X: Any, n_rounds: int | None = None) -> NDArray[np.float64]:
     """Scores (outputs, rows) of new rows by the first rounds of trees, or by all of them."""
     found = trees.predict(X, raw_score=True, num_iteration=n_rounds)
     return np.asarray(found, dtype=float).reshape(X.shape[0], -1).T
+
+
+LIGHTGBM = Library(
+    estimator="lightgbm.LGBMClassifier",
+    rows=BinnedRows,
+    read=read_trees,
+    spellings={
+        "learning_rate": ("eta", "shrinkage_rate"),
+        "min_child_weight": ("min_sum_hessian_in_leaf", "min_sum_hessian", "min_hessian"),
+        "reg_lambda": ("lambda_l2", "lambda", "l2_regularization"),
+        "colsample_bytree": ("feature_fraction", "sub_feature"),
+        "random_state": ("seed", "random_seed"),
+        "n_jobs": ("num_threads", "num_thread", "nthread", "nthreads"),
+        "num_leaves": ("num_leaf", "max_leaves", "max_leaf", "max_leaf_nodes"),
+        "n_estimators": ("num_iterations", "num_iteration", "num_trees", "num_rounds", "max_iter"),
+        # not its own, but set for it
+        "min_child_samples": ("min_data_in_leaf", "min_data", "min_samples_leaf"),
+    },
+    refused=frozenset(
+        {
+            "boosting",
+            "boosting_type",
+            "class_weight",
+            "deterministic",
+            "early_stopping_round",
+            "early_stopping_rounds",
+            "importance_type",
+            "is_unbalance",
+            "linear_tree",
+            "metric",
+            "num_class",
+            "objective",
+            "scale_pos_weight",
+        }
+    ),
+)

@@ -1,0 +1,131 @@
+"""How trees are grown: the library, its settings, and what is chosen among.
+
+An estimator of the library may be given. What it sets, that is, what differs from what its class
+has by default, goes before what `unbag.BoostedMCMClassifier` has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from unbag.models.boosted_library import Library
+from unbag.models.boosted_lightgbm import LIGHTGBM
+from unbag.models.boosted_xgboost import XGBOOST
+from unbag.models.checks import check_positive
+
+LIBRARIES: Mapping[str, Library] = {"lightgbm": LIGHTGBM, "xgboost": XGBOOST}
+
+# Parameters of `unbag.BoostedMCMClassifier` that an estimator may set as well.
+_OF_TREES = ("learning_rate", "min_child_weight", "reg_lambda", "colsample_bytree", "random_state")
+_OWN = (*_OF_TREES, "n_jobs", "num_leaves", "n_estimators")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How trees are grown.
+
+    Attributes
+    ----------
+    name : {"lightgbm", "xgboost"}
+        The library.
+    settings : dict
+        Its parameters.
+    leaves : list of int
+        Numbers of leaves to choose from, in rising order.
+    n_rounds : int
+        The most rounds.
+    """
+
+    name: str
+    settings: dict[str, Any]
+    leaves: list[int]
+    n_rounds: int
+
+    @property
+    def library(self) -> Library:
+        """The library."""
+        return LIBRARIES[self.name]
+
+
+def make_plan(model: Any) -> Plan:
+    """Check the parameters of a classifier that are about trees."""
+    name = "lightgbm" if model.estimator is None else _find_library(model.estimator)
+    library = LIBRARIES[name]
+    further = {} if model.params is None else dict(model.params)
+    for setting in sorted(further):
+        if setting in library.refused or library.own_name(setting) in _OWN:
+            raise ValueError(
+                f"params may not hold {setting!r}, which BoostedMCMClassifier sets by itself or by "
+                "a parameter of its own."
+            )
+    given = {} if model.estimator is None else _given(model.estimator, library)
+    own = {setting: getattr(model, setting) for setting in _OWN}
+    settings = {**own, **given, **further}
+    _check(settings)
+    leaves = _check_leaves(settings.pop("num_leaves"))
+    return Plan(name, settings, leaves, int(settings.pop("n_estimators")))
+
+
+def _find_library(estimator: Any) -> str:
+    kind = type(estimator)
+    full = f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
+    for name, library in LIBRARIES.items():
+        if library.estimator == full:
+            return name
+    names = " or ".join(f"an unfitted {library.estimator}" for library in LIBRARIES.values())
+    raise ValueError(f"estimator must be None, {names}, not {estimator!r}.")
+
+
+def _given(estimator: Any, library: Library) -> dict[str, Any]:
+    """What an estimator sets, by the names of this package where it has any."""
+    usual = {name: repr(value) for name, value in type(estimator)().get_params().items()}
+    found = {
+        library.own_name(name): value
+        for name, value in estimator.get_params().items()
+        if usual.get(name) != repr(value)
+    }
+    for name in sorted(library.refused & set(found)):
+        raise ValueError(
+            f"estimator may not set {name!r}, which BoostedMCMClassifier sets by itself or has no "
+            "use for."
+        )
+    return found
+
+
+def _check(settings: Mapping[str, Any]) -> None:
+    for name in ("learning_rate", "min_child_weight", "colsample_bytree"):
+        check_positive(settings[name], name)
+    for name in ("learning_rate", "colsample_bytree"):
+        if settings[name] > 1:
+            raise ValueError(f"{name} must be at most 1, not {settings[name]!r}.")
+    penalty = settings["reg_lambda"]
+    if not isinstance(penalty, Real) or not 0 <= float(penalty) < np.inf:
+        raise ValueError(f"reg_lambda must be a number that is not negative, not {penalty!r}.")
+    check_whole(settings["n_estimators"], "n_estimators", 1)
+    check_whole(settings["random_state"], "random_state", 0)
+    n_jobs = settings["n_jobs"]
+    if n_jobs is not None and n_jobs != -1:
+        check_whole(n_jobs, "n_jobs", 1, "None, -1 or ")
+
+
+def check_whole(value: Any, name: str, least: int, others: str = "") -> None:
+    """Refuse what is no whole number, or too small a one."""
+    if not isinstance(value, int | np.integer) or value < least:
+        raise ValueError(
+            f"{name} must be {others}a whole number of at least {least}, not {value!r}."
+        )
+
+
+def _check_leaves(num_leaves: Any) -> list[int]:
+    found = np.unique(np.atleast_1d(np.asarray(num_leaves)))
+    if len(found) == 0 or found.dtype.kind not in "iu" or found[0] < 2:
+        raise ValueError(
+            "num_leaves must be a whole number of at least 2, or a list of such numbers, not "
+            f"{num_leaves!r}."
+        )
+    return [int(n) for n in found]
