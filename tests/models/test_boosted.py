@@ -12,7 +12,7 @@ from sklearn.metrics import roc_auc_score
 
 from unbag import BagKFold, BagShuffleSplit, BoostedMCMClassifier, bag_target, check_bag_target
 from unbag.datasets import make_gaussian_bags
-from unbag.models.boosted_aim import Aim
+from unbag.models.boosted_goal import make_goal_at_equal_shares, pose, pose_folds
 from unbag.models.boosted_lightgbm import BinnedRows
 from unbag.models.boosted_rounds import FIRST, boost
 from unbag.tabular.persistence import load_model, save_model
@@ -65,15 +65,17 @@ def test_pure_bags_give_the_trees_of_labels(objective):
 
 
 # bags of 20 rows go by the saddle point
-@pytest.mark.parametrize("aim", [Aim(name) for name in AIMS] + [Aim("likelihood", 0.05)])
+@pytest.mark.parametrize(
+    ("name", "effect"), [(name, 0.0) for name in AIMS] + [("likelihood", 0.05)]
+)
 @pytest.mark.parametrize(("classes", "size"), [(2, 5), (2, 20), (3, 4)])
-def test_gradient_and_a_bound_of_the_second_derivative(aim, classes, size):
+def test_gradient_and_a_bound_of_the_second_derivative(name, effect, classes, size):
     if classes == 2:
         y = make_gaussian_bags(n_bags=3, bag_size=size, random_state=0).y
     else:
         _, y, _ = three_classes(n_bags=3, size=size)
     bags = check_bag_target(y)
-    task = aim.task(np.ones((1, bags.n_bags), dtype=bool), bags)
+    task = pose(make_goal_at_equal_shares(name, effect, bags), bags)
     rng = np.random.default_rng(1)
     shape = (1, 1 if classes == 2 else classes, bags.n_instances)
     scores, h = rng.normal(size=shape), 1e-4
@@ -95,7 +97,7 @@ def test_gradient_and_a_bound_of_the_second_derivative(aim, classes, size):
 @pytest.mark.parametrize("name", AIMS)
 def test_every_round_leads_downhill(name):
     bags = check_bag_target(TWO.y)
-    task = Aim(name).task(np.ones((1, bags.n_bags), dtype=bool), bags)
+    task = pose(make_goal_at_equal_shares(name, 0.0, bags), bags)
     booster = BinnedRows(TWO.X, [], settings(learning_rate=1.0)).booster(1, 8)
     values = []
     for _ in range(10):
@@ -113,7 +115,8 @@ def test_bags_held_out_have_no_influence(name):
     begin = BinnedRows(TWO.X, [], settings(**edges)).without(out)
     found = []
     for y in (TWO.y, bag_target(TWO.y["bag"], np.where(out, 1.0, TWO.y["proportion"]))):
-        task, booster = Aim(name).fold_task(held, check_bag_target(y)), begin(1, 4)
+        changed, booster = check_bag_target(y), begin(1, 4)
+        task = pose_folds(make_goal_at_equal_shares(name, 0.0, changed), changed, held)
         for _ in range(5):
             boost(task, [booster], FIRST)
         gradient, bound = task.slopes(booster.scores()[None], FIRST)
@@ -123,7 +126,7 @@ def test_bags_held_out_have_no_influence(name):
     np.testing.assert_array_equal(*found)
     # it is as if these rows were not there at all
     alone = bags.take(~held[0])[0]
-    task = Aim(name).task(np.ones((1, alone.n_bags), dtype=bool), alone)
+    task = pose(make_goal_at_equal_shares(name, 0.0, alone), alone)
     booster = BinnedRows(TWO.X[~out], [], settings(**edges)).booster(1, 4)
     for _ in range(5):
         boost(task, [booster], FIRST)
@@ -402,7 +405,7 @@ def test_columns_of_one_value_are_refused():
         ({"reg_lambda": -1}, "reg_lambda must be a number that is not negative, not -1"),
         ({"colsample_bytree": 2}, "colsample_bytree must be at most 1, not 2"),
         ({"params": {"metric": "auc"}}, "params may not hold 'metric'"),
-        ({"objective": "odd"}, "objective must be 'auto', 'likelihood', 'forward' or 'corrected'"),
+        ({"objective": "odd"}, "objective must be one of 'auto', 'likelihood', 'forw"),
         ({"class_prior": [0, 1]}, "class_prior leaves a class out"),
         ({"bag_effect": -1}, "bag_effect must be 'auto' or a variance"),
         ({"cv": BagShuffleSplit(3, random_state=0)}, "cv must hold out every bag exactly once"),
@@ -421,5 +424,5 @@ def test_there_are_no_more_folds_than_bags():
 
 def test_a_fold_without_contrast_is_named():
     y = bag_target(np.repeat([0, 1, 2], 20), np.repeat([0.2, 0.2, 0.8], 20))
-    with pytest.raises(ValueError, match=r"^Fold . of 3 cannot be trained: .* or cv=None.$"):
+    with pytest.raises(ValueError, match=r"^Fold . of 3 cannot be trained: .* chooses nothing.$"):
         BoostedMCMClassifier(cv=3).fit(TWO.X[:60], y)

@@ -15,7 +15,7 @@ from sklearn.metrics import roc_auc_score
 
 from unbag import BoostedMCMClassifier, bag_target, check_bag_target
 from unbag.datasets import make_gaussian_bags
-from unbag.models.boosted_aim import Aim
+from unbag.models.boosted_goal import make_goal_at_equal_shares, pose, pose_folds
 from unbag.models.boosted_rounds import FIRST, boost
 from unbag.models.boosted_xgboost import QuantileRows
 from unbag.tabular.persistence import load_model, save_model
@@ -74,7 +74,7 @@ def test_pure_bags_give_the_trees_of_labels(objective):
 @pytest.mark.parametrize("name", AIMS)
 def test_every_round_leads_downhill(name):
     bags = check_bag_target(TWO.y)
-    task = Aim(name).task(np.ones((1, bags.n_bags), dtype=bool), bags)
+    task = pose(make_goal_at_equal_shares(name, 0.0, bags), bags)
     booster = rows(TWO.X, learning_rate=1.0).booster(1, 8)
     values = []
     for _ in range(10):
@@ -90,7 +90,8 @@ def test_bags_held_out_have_no_influence(name):
     out = held[0][bags.index]
     found = []
     for y in (TWO.y, bag_target(TWO.y["bag"], np.where(out, 1.0, TWO.y["proportion"]))):
-        task = Aim(name).fold_task(held, check_bag_target(y))
+        changed = check_bag_target(y)
+        task = pose_folds(make_goal_at_equal_shares(name, 0.0, changed), changed, held)
         booster = rows(TWO.X, max_bin=1000).without(out)(1, 4)
         for _ in range(5):
             boost(task, [booster], FIRST)
@@ -98,7 +99,7 @@ def test_bags_held_out_have_no_influence(name):
     np.testing.assert_array_equal(*found)
     # it is as if these rows were not there at all
     alone = bags.take(~held[0])[0]
-    task = Aim(name).task(np.ones((1, alone.n_bags), dtype=bool), alone)
+    task = pose(make_goal_at_equal_shares(name, 0.0, alone), alone)
     booster = rows(TWO.X[~out], max_bin=1000).booster(1, 4)
     for _ in range(5):
         boost(task, [booster], FIRST)

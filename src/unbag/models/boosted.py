@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any, Self, get_args
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.utils import Tags
 from sklearn.utils.validation import validate_data
-from tqdm import tqdm
 
 from unbag.bags.bags import Bags
 from unbag.bags.priors import resolve_class_prior
-from unbag.diagnostics.bag_effects import FEWEST_BAGS, BagEffect, effect_of_scores
 from unbag.model_selection.splitters import check_cv, cut_by_folds
-from unbag.models.bag_goal import check_effect
+from unbag.models.bag_goal import BagGoal
 from unbag.models.base import BagClassifier
-from unbag.models.boosted_aim import Aim, AimName, as_scores
-from unbag.models.boosted_library import Booster, Rows, TreeShape
-from unbag.models.boosted_rounds import FIRST, boost
-from unbag.models.boosted_search import Found, Search
-from unbag.models.boosted_settings import LIBRARIES, Plan, check_whole, make_plan
+from unbag.models.boosted_goal import make_goal_at_equal_shares
+from unbag.models.boosted_library import TreeShape
+from unbag.models.boosted_search import Look
+from unbag.models.boosted_settings import LIBRARIES, check_whole, make_plan
+from unbag.models.boosted_training import Trained, Trainer, effect_here
 from unbag.models.categories import encode_categories, find_categories
-from unbag.objectives.count_likelihood import impossible_counts
 from unbag.objectives.losses import get_loss
 
 # Leaves to choose from: stumps for effects that add up, more for those that depend on each other.
@@ -136,8 +132,7 @@ class BoostedMCMClassifier(BagClassifier):
 
     _accept_sparse = "csr"
 
-    objective_: AimName
-    selection_path_: list[tuple[int, NDArray[np.intp], NDArray[np.float64]]]
+    selection_path_: list[Look]
     out_of_fold_scores_: NDArray[np.float64] | None
 
     def __init__(
@@ -195,73 +190,27 @@ class BoostedMCMClassifier(BagClassifier):
         X, bags = self._check_Xy(X, y)
         plan = make_plan(self)
         check_whole(self.early_stopping_rounds, "early_stopping_rounds", 1)
-        aim, leaves = self._check_aim(bags), plan.leaves
+        goal, held = self._check_goal(bags), None
+        if self.cv is not None:
+            bags, held = cut_by_folds(bags, check_cv(_folds(self.cv, bags), X, np.asarray(y)))
         rows = plan.library.rows(X, list(self.categories_), plan.settings)
-        self.library_ = plan.name
-        self.selection_path_, self.out_of_fold_scores_ = [], None
-        if self.cv is None:
-            if len(leaves) > 1:
-                raise ValueError(
-                    "With cv=None nothing is chosen: num_leaves must be one number, not "
-                    f"{leaves!r}."
-                )
-            self.num_leaves_, self.n_estimators_ = leaves[0], plan.n_rounds
-            self._store([self._grow(rows, bags, aim)])
-            return self
-        bags, held = cut_by_folds(bags, check_cv(_folds(self.cv, bags), X, np.asarray(y)))
-        if not (held.sum(axis=0) == 1).all():
-            raise ValueError("cv must hold out every bag exactly once, as unbag.BagKFold does.")
-        search = Search(X, rows, bags, held, self._n_outputs)
-        aim, found = self._search(search, aim, plan)
-        self.num_leaves_, self.n_estimators_ = found.num_leaves, found.n_rounds
-        self.selection_path_ = found.looks
-        scores = found.held_out + as_scores(np.log(self.class_prior_))[:, None]
-        self.out_of_fold_scores_ = scores[0] if len(scores) == 1 else scores.T
-        self._store([self._grow(rows, bags, aim)] if self.refit else found.boosters)
+        trainer = Trainer(X, rows, bags, plan, int(self.early_stopping_rounds), self.verbose)
+        trained = trainer.run(goal, held, self.refit, effect_here)
+        return self._store(plan.name, trained)
+
+    def _store(self, library: str, trained: Trained) -> Self:
+        goal = trained.goal
+        self.library_, self.model_texts_ = library, trained.texts
+        self.num_leaves_, self.n_estimators_ = trained.num_leaves, trained.n_rounds
+        self.feature_importances_ = trained.gains / (trained.gains.sum() or 1.0)
+        self.selection_path_ = trained.path
+        self.objective_, self.bag_effect_, self.looks_ = goal.name, goal.bag_effect, goal.looks
+        self.bag_effect_interval_ = goal.effect_interval
+        self.out_of_fold_scores_ = None
+        if trained.held_out is not None:
+            scores = trained.held_out + self._prior_scores()[:, None]
+            self.out_of_fold_scores_ = scores[0] if len(scores) == 1 else scores.T
         return self
-
-    def _search(self, search: Search, aim: Aim, plan: Plan) -> tuple[Aim, Found]:
-        """Choose, and choose rounds again if bags held out tell of noise or effects."""
-        most, patience, bags = plan.n_rounds, int(self.early_stopping_rounds), search.bags
-
-        def choose(aim: Aim, leaves: list[int]) -> tuple[Aim, Found]:
-            with self._bar(most) as bar:
-                return aim, search.run(aim, leaves, most, patience, bar.update)
-
-        aim, found = choose(aim, plan.leaves)
-        if aim.name != "likelihood":
-            return aim, found
-        if bags.noise is not None:
-            self.looks_ = float(_effect(bags, found).leans_to_looks)
-            if self.looks_ != aim.looks:
-                aim, found = choose(replace(aim, looks=self.looks_), [found.num_leaves])
-        if check_effect(self.bag_effect) is None:
-            effect = _effect(bags, found)
-            self.bag_effect_interval_ = np.array([effect.low, effect.high])
-            if effect.present:
-                self.bag_effect_ = effect.variance
-                effect_too = replace(aim, bag_effect=effect.variance)
-                aim, found = choose(effect_too, [found.num_leaves])
-        return aim, found
-
-    def _grow(self, rows: Rows, bags: Bags, aim: Aim) -> Booster:
-        """Grow trees on all bags."""
-        task = aim.task(np.ones((1, bags.n_bags), dtype=bool), bags)
-        booster = rows.booster(self._n_outputs, self.num_leaves_)
-        with self._bar(self.n_estimators_) as bar:
-            for _ in range(self.n_estimators_):
-                boost(task, [booster], FIRST)
-                bar.update()
-        return booster
-
-    def _store(self, boosters: list[Booster]) -> None:
-        n = self.n_estimators_
-        self.model_texts_ = [booster.text(n) for booster in boosters]
-        gains = np.sum([booster.gains(n) for booster in boosters], axis=0)
-        self.feature_importances_ = gains / (gains.sum() or 1.0)
-
-    def _bar(self, total: int) -> tqdm:
-        return tqdm(total=total, desc="boosting", unit="round", disable=not self.verbose)
 
     def _check_X(self, X: Any, *, reset: bool) -> Any:
         if reset:
@@ -286,7 +235,7 @@ class BoostedMCMClassifier(BagClassifier):
         shape = TreeShape(self.n_features_in_, self._n_outputs, n_categories)
         read = LIBRARIES[self.library_].read
         parts = [read(text, shape)(X) for text in self.model_texts_]
-        return np.mean(parts, axis=0) + as_scores(np.log(self.class_prior_))[:, None]
+        return np.mean(parts, axis=0) + self._prior_scores()[:, None]
 
     def predict_proba(self, X: Any, class_prior: Any = None) -> NDArray[np.float64]:
         """Chance of each class.
@@ -306,28 +255,20 @@ class BoostedMCMClassifier(BagClassifier):
     def _n_outputs(self) -> int:
         return 1 if len(self.classes_) == 2 else len(self.classes_)
 
-    def _check_aim(self, bags: Bags) -> Aim:
+    def _prior_scores(self) -> NDArray[np.float64]:
+        """What is added to log-odds at equal shares to have those at the class prior."""
+        logs = np.log(self.class_prior_)
+        return logs[1:] - logs[:1] if len(logs) == 2 else logs
+
+    def _check_goal(self, bags: Bags) -> BagGoal:
         """What is to be minimised, as far as it is known before anything is fitted."""
-        if self.objective not in ("auto", *get_args(AimName)):
-            raise ValueError(
-                "objective must be 'auto', 'likelihood', 'forward' or 'corrected', not "
-                f"{self.objective!r}."
-            )
         self.class_prior_ = resolve_class_prior(self.class_prior, bags.class_shares)
         if (self.class_prior_ == 0).any():
             raise ValueError(
                 "class_prior leaves a class out, and log-odds need all of them; give each class a "
                 "positive share."
             )
-        # labels that no counts describe were drawn from the shares
-        fitting: AimName = "forward" if impossible_counts(bags).any() else "likelihood"
-        self.objective_ = fitting if self.objective == "auto" else self.objective
-        self.bag_effect_ = check_effect(self.bag_effect) or 0.0
-        self.bag_effect_interval_ = np.full(2, np.nan)
-        noisy = self.objective_ == "likelihood" and bags.noise is not None
-        blind = self.cv is None or (~bags.labelled).sum() < FEWEST_BAGS
-        self.looks_ = float(noisy and blind)
-        return Aim(self.objective_, self.bag_effect_, self.looks_)
+        return make_goal_at_equal_shares(self.objective, self.bag_effect, bags)
 
 
 def _folds(cv: Any, bags: Bags) -> Any:
@@ -335,9 +276,3 @@ def _folds(cv: Any, bags: Bags) -> Any:
     if not isinstance(cv, int | np.integer):
         return cv
     return min(cv, int((~bags.labelled).sum() + bags.sizes[bags.labelled].sum()))
-
-
-def _effect(bags: Bags, found: Found) -> BagEffect:
-    scores = found.held_out
-    equal = np.full(bags.n_classes, 1 / bags.n_classes)
-    return effect_of_scores(bags, scores[0] if len(scores) == 1 else scores.T, equal)

@@ -2,7 +2,7 @@
 
 Trees of every number of leaves are grown on every fold, all of them side by side, and looked at
 after every few rounds: each bag is scored by the trees that did not see it, and judged by the
-criteria of the aim. A path ends when it has not gained for a while, or so little that it will
+criteria of the goal. A path ends when it has not gained for a while, or so little that it will
 hardly come up with the others.
 """
 
@@ -16,11 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbag.bags.bags import Bags
-from unbag.models.boosted_aim import Aim
+from unbag.models.bag_goal import BagGoal
+from unbag.models.boosted_goal import pose_folds
 from unbag.models.boosted_library import Booster, Rows
 from unbag.models.boosted_rounds import FIRST, Task, boost
 from unbag.models.training import choose
 from unbag.objectives.base import Objective
+
+# Of trees with so many leaves, the numbers of rounds, and the criteria (n_criteria, n_rounds).
+Look = tuple[int, NDArray[np.intp], NDArray[np.float64]]
 
 # Rounds between two looks at the bags held out.
 STEP = 5
@@ -120,14 +124,14 @@ class Found:
     held_out : ndarray of shape (n_outputs, n_instances)
         Scores of each instance by the trees that did not see its bag.
     looks : list of tuple (num_leaves, rounds, criteria)
-        All that was looked at: numbers of rounds, and the criteria (n_criteria, n_looks).
+        All that was looked at.
     """
 
     num_leaves: int
     n_rounds: int
     boosters: list[Booster]
     held_out: NDArray[np.float64]
-    looks: list[tuple[int, NDArray[np.intp], NDArray[np.float64]]]
+    looks: list[Look]
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,14 +145,15 @@ class Search:
     n_outputs: int
 
     def run(
-        self, aim: Aim, leaves: list[int], most: int, patience: int, tell: Callable[[int], Any]
+        self, goal: BagGoal, leaves: list[int], most: int, patience: int, tell: Callable[[int], Any]
     ) -> Found:
         """Choose what the criteria rank best together; `follow` has the parameters."""
         unseen = self.held[:, self.bags.index]
         folds = [self.rows.without(out) for out in unseen]
         paths = [Path(n, [begin(self.n_outputs, n) for begin in folds]) for n in leaves]
-        task = aim.fold_task(self.held, self.bags)
-        follow(task, paths, aim.criteria(self.bags), most, patience, tell)
+        task = pose_folds(goal, self.bags, self.held)
+        criteria = goal.criteria(goal.whole(self.bags), self.bags, None)
+        follow(task, paths, criteria, most, patience, tell)
         candidates = [(path, n) for path in paths for n in path.rounds]
         risks = np.array([risk for path in paths for risk in path.risks])
         best, n_rounds = candidates[choose(risks.T)]

@@ -112,7 +112,7 @@ class Goal(ABC):
             except ValueError as error:
                 raise ValueError(
                     f"Fold {number + 1} of {len(held)} cannot be trained: {error} "
-                    "Use fewer folds, or the estimator without CV."
+                    "Use fewer folds, more bags, or a model that chooses nothing."
                 ) from None
             tables.append(table)
         return Problems(np.stack(tables), np.vstack([on_all.included, ~held]))

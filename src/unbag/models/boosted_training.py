@@ -1,0 +1,170 @@
+"""Boosting from bags: leaves and rounds are chosen on bags held out, or given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from unbag.bags.bags import Bags
+from unbag.diagnostics.bag_effects import BagEffect, effect_of_scores
+from unbag.models.bag_goal import BagGoal
+from unbag.models.boosted_goal import pose
+from unbag.models.boosted_library import Booster, Rows
+from unbag.models.boosted_rounds import FIRST, boost
+from unbag.models.boosted_search import Found, Look, Search
+from unbag.models.boosted_settings import Plan
+
+# Estimates effects of bags by scores (outputs, rows) of models that did not see them.
+FindEffect = Callable[[Bags, NDArray[np.float64]], BagEffect]
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """What training comes to.
+
+    Attributes
+    ----------
+    goal : BagGoal
+        With what bags held out told of it.
+    num_leaves, n_rounds : int
+    texts : list of str
+        Trees of every fold, or of all bags together.
+    gains : ndarray of shape (n_features,)
+        What splits by each column gained.
+    path : list of tuple (num_leaves, rounds, criteria)
+        What was looked at.
+    held_out : ndarray of shape (n_outputs, n_instances), optional
+        Scores of each instance by the trees that did not see its bag.
+    """
+
+    goal: BagGoal
+    num_leaves: int
+    n_rounds: int
+    texts: list[str]
+    gains: NDArray[np.float64]
+    path: list[Look]
+    held_out: NDArray[np.float64] | None
+
+
+@dataclass(frozen=True, eq=False)
+class Trainer:
+    """Rows to learn from, in bins, and how.
+
+    Attributes
+    ----------
+    X : array or sparse matrix
+    rows : Rows
+        The same in bins.
+    bags : Bags
+    plan : Plan
+    patience : int
+        Rounds within which bags held out must gain.
+    verbose : int
+        Whether to show a progress bar.
+    """
+
+    X: Any
+    rows: Rows
+    bags: Bags
+    plan: Plan
+    patience: int
+    verbose: int
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of scores of a row."""
+        return 1 if self.bags.n_classes == 2 else self.bags.n_classes
+
+    def run(
+        self,
+        goal: BagGoal,
+        held: NDArray[np.bool_] | None,
+        refit: bool,
+        find_effect: FindEffect,
+    ) -> Trained:
+        """Search on bags held out, or without any grow trees as they are planned.
+
+        Parameters
+        ----------
+        held : ndarray of bool, shape (n_folds, n_bags), optional
+            Bags that each fold holds out.
+        refit : bool
+            Whether to grow trees on all bags after the choice.
+        """
+        if held is None:
+            return self._fit(goal)
+        if not (held.sum(axis=0) == 1).all():
+            raise ValueError("cv must hold out every bag exactly once, as unbag.BagKFold does.")
+        return self._search(goal, held, refit, find_effect)
+
+    def _fit(self, goal: BagGoal) -> Trained:
+        """Grow trees on all bags, with the only number of leaves there is, and all rounds."""
+        if goal.asks_for_looks:
+            goal = goal.told_of_looks(None)
+        if len(self.plan.leaves) > 1:
+            raise ValueError(
+                "With cv=None nothing is chosen: num_leaves must be one number, not "
+                f"{self.plan.leaves!r}."
+            )
+        leaves, rounds = self.plan.leaves[0], self.plan.n_rounds
+        return _summary(goal, [self._grow(goal, leaves, rounds)], leaves, rounds)
+
+    def _search(
+        self, goal: BagGoal, held: NDArray[np.bool_], refit: bool, find_effect: FindEffect
+    ) -> Trained:
+        """Choose, and choose rounds again if bags held out tell of noise or effects."""
+        search = Search(self.X, self.rows, self.bags, held, self.n_outputs)
+        found = self._choose(search, goal, self.plan.leaves)
+        if goal.asks_for_looks:
+            before, goal = goal, goal.told_of_looks(find_effect(self.bags, found.held_out))
+            if goal.looks != before.looks:
+                found = self._choose(search, goal, [found.num_leaves])
+        if goal.asks_for_effect:
+            before, goal = goal, goal.told_of_effect(find_effect(self.bags, found.held_out))
+            if goal.bag_effect != before.bag_effect:
+                found = self._choose(search, goal, [found.num_leaves])
+        leaves, rounds = found.num_leaves, found.n_rounds
+        boosters = [self._grow(goal, leaves, rounds)] if refit else found.boosters
+        return _summary(goal, boosters, leaves, rounds, found.looks, found.held_out)
+
+    def _choose(self, search: Search, goal: BagGoal, leaves: list[int]) -> Found:
+        most = self.plan.n_rounds
+        with self._bar(most) as bar:
+            return search.run(goal, leaves, most, self.patience, bar.update)
+
+    def _grow(self, goal: BagGoal, num_leaves: int, n_rounds: int) -> Booster:
+        """Grow trees on all bags."""
+        task = pose(goal, self.bags)
+        booster = self.rows.booster(self.n_outputs, num_leaves)
+        with self._bar(n_rounds) as bar:
+            for _ in range(n_rounds):
+                boost(task, [booster], FIRST)
+                bar.update()
+        return booster
+
+    def _bar(self, total: int) -> tqdm:
+        return tqdm(total=total, desc="boosting", unit="round", disable=not self.verbose)
+
+
+def _summary(
+    goal: BagGoal,
+    boosters: list[Booster],
+    num_leaves: int,
+    n_rounds: int,
+    path: list[Look] | None = None,
+    held_out: NDArray[np.float64] | None = None,
+) -> Trained:
+    texts = [booster.text(n_rounds) for booster in boosters]
+    gains = np.sum([booster.gains(n_rounds) for booster in boosters], axis=0)
+    return Trained(goal, num_leaves, n_rounds, texts, gains, path or [], held_out)
+
+
+def effect_here(bags: Bags, scores: NDArray[np.float64]) -> BagEffect:
+    """Effects of bags by scores of all their rows, which are log-odds at equal shares."""
+    equal = np.full(bags.n_classes, 1 / bags.n_classes)
+    return effect_of_scores(bags, scores[0] if len(scores) == 1 else scores.T, equal)
