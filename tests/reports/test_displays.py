@@ -15,7 +15,13 @@ from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from unbag import LinearMCMClassifier, LinearMCMClassifierCV, bag_target, check_bag_target
+from unbag import (
+    BoostedMCMClassifier,
+    LinearMCMClassifier,
+    LinearMCMClassifierCV,
+    bag_target,
+    check_bag_target,
+)
 from unbag._text import shown
 from unbag.datasets import make_gaussian_bags
 from unbag.metrics import evaluate
@@ -26,6 +32,7 @@ from unbag.reports import (
     PathDisplay,
     ReliabilityDisplay,
     RocDisplay,
+    RoundsDisplay,
 )
 from unbag.reports.svg import draw_svg
 
@@ -49,6 +56,9 @@ def make_displays(data, *, draws=50):
 DISPLAYS = {
     **make_displays(DATA),
     "path": PathDisplay.from_estimator(LinearMCMClassifierCV(ALPHAS).fit(DATA.X, DATA.y)),
+    "rounds": RoundsDisplay.from_estimator(
+        BoostedMCMClassifier((2, 4), n_estimators=15, cv=3).fit(DATA.X, DATA.y)
+    ),
 }
 
 
@@ -192,6 +202,36 @@ def test_path_says_where_the_choice_lies():
 def test_no_path_without_a_search():
     with pytest.raises(ValueError, match="LinearMCMClassifier has no path"):
         PathDisplay.from_estimator(LinearMCMClassifier().fit(DATA.X, DATA.y))
+
+
+# --- rounds -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("objective", ["likelihood", "corrected"])
+def test_rounds_choose_the_least_criterion(objective):
+    search = BoostedMCMClassifier((2, 4), n_estimators=60, cv=3, objective=objective)
+    model = make_pipeline(StandardScaler(), search).fit(DATA.X, DATA.y)
+    display = RoundsDisplay.from_estimator(model)
+    frame = display.frame()
+    best = frame.loc[frame["criterion"].idxmin()]
+    assert best["chosen"]
+    assert (best["leaves"], best["rounds"]) == (model[-1].num_leaves_, model[-1].n_estimators_)
+    assert frame["chosen"].sum() == 1
+    named = [c for c in frame.columns if c.startswith("the likelihood of")]
+    assert len(named) == (2 if objective == "likelihood" else 0)
+    labels = {line.get_label() for line in display.plot().get_lines()}
+    assert {"2 leaves", "4 leaves"} <= labels
+    assert display.scaled.min() >= 0
+    assert display.scaled.max() <= 1
+    last = frame.loc[frame["leaves"] == best["leaves"], "rounds"].max()
+    assert display.edge == (best["rounds"] == last)
+
+
+def test_no_rounds_without_a_search():
+    trees = BoostedMCMClassifier(2, n_estimators=3, cv=None).fit(DATA.X, DATA.y)
+    for model in (trees, LinearMCMClassifier().fit(DATA.X, DATA.y)):
+        with pytest.raises(ValueError, match=r"^[A-Za-z]* has no path of rounds: it is no Boosted"):
+            RoundsDisplay.from_estimator(model)
 
 
 # --- ROC --------------------------------------------------------------------------------------

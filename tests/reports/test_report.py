@@ -12,7 +12,7 @@ from sklearn.metrics import balanced_accuracy_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from unbag import LinearMCMClassifier, LinearMCMClassifierCV, bag_target
+from unbag import BoostedMCMClassifier, LinearMCMClassifier, LinearMCMClassifierCV, bag_target
 from unbag.datasets import make_gaussian_bags
 from unbag.reports import Report, fit_report
 
@@ -161,6 +161,16 @@ def test_models_without_a_likelihood_tell_nothing_of_effects():
 def test_the_penalty_of_a_likelihood_is_chosen_by_two(report):
     assert "by the likelihood of counts and the likelihood of rows together" in str(report)
     assert "its likelihood uses all of it" in str(report)
+
+
+def test_how_trees_were_chosen_is_told():
+    trees = BoostedMCMClassifier((2, 4), n_estimators=10, cv=3)
+    report = fit_report(trees, DATA.X, DATA.y, cv=2, n_draws=50)
+    assert "How were the trees chosen?" in titles(report)
+    assert "rounds, by the likelihood of counts and the likelihood of rows together" in str(report)
+    assert "Those of 2, 4 leaves were tried." in str(report)
+    assert "rounds" in report.displays
+    assert "path" not in report.displays
 
 
 def test_names_are_text_and_nothing_else(nasty_report):

@@ -13,6 +13,7 @@ from unbag.reports.path import PathDisplay
 from unbag.reports.reliability import ReliabilityDisplay
 from unbag.reports.report import Report, fit_report
 from unbag.reports.roc import RocDisplay
+from unbag.reports.rounds import RoundsDisplay
 
 __all__ = [
     "AssumptionDisplay",
@@ -22,5 +23,6 @@ __all__ = [
     "ReliabilityDisplay",
     "Report",
     "RocDisplay",
+    "RoundsDisplay",
     "fit_report",
 ]

@@ -15,7 +15,7 @@ from unbag.reports.display import Display, add_legend, finish, make_axes
 from unbag.tabular.pipeline import last_step
 
 # By what penalties are chosen where the likelihood of counts is minimised, in this order.
-_OF_LIKELIHOODS = ("the likelihood of counts", "the likelihood of rows")
+OF_LIKELIHOODS = ("the likelihood of counts", "the likelihood of rows")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -66,7 +66,7 @@ class PathDisplay(Display):
             np.asarray(model.alphas_),
             risks,
             float(model.alpha_),
-            _OF_LIKELIHOODS if several else (),
+            OF_LIKELIHOODS if several else (),
         )
 
     @property
@@ -144,9 +144,14 @@ class PathDisplay(Display):
 
 
 def searching_model(estimator: Any) -> Any:
-    """Find the model with a search path: the estimator, its last step, or what it wraps."""
-    if all(hasattr(estimator, name) for name in ("alphas_", "selection_risks_", "alpha_")):
+    """Find the model that chose among penalties: the estimator, or inside of it."""
+    return find_model(estimator, ("alphas_", "selection_risks_", "alpha_"))
+
+
+def find_model(estimator: Any, names: tuple[str, ...]) -> Any:
+    """Find what has some attributes: the estimator, its last step, or what it wraps."""
+    if all(hasattr(estimator, name) for name in names):
         return estimator
     last = last_step(estimator)
     inner = getattr(estimator, "estimator_", None) if last is estimator else last
-    return None if inner is None else searching_model(inner)
+    return None if inner is None else find_model(inner, names)

@@ -34,6 +34,7 @@ from unbag.reports.path import PathDisplay, searching_model
 from unbag.reports.performance import performance_section, performance_tiles
 from unbag.reports.reliability import ReliabilityDisplay
 from unbag.reports.roc import RocDisplay
+from unbag.reports.rounds import RoundsDisplay, boosted_model
 from unbag.reports.sections import (
     assumption_section,
     bags_section,
@@ -42,6 +43,7 @@ from unbag.reports.sections import (
     pairing_section,
     path_section,
     reliability_section,
+    rounds_section,
 )
 from unbag.reports.svg import make_axes_available
 from unbag.reports.verdict import verdict_section, verdict_tile
@@ -217,6 +219,9 @@ def fit_report(
     if inner is not None:
         displays["path"] = search = PathDisplay.from_estimator(inner)
         sections.append(path_section(search))
+    if boosted_model(model) is not None:
+        displays["rounds"] = rounds = RoundsDisplay.from_estimator(model)
+        sections.append(rounds_section(rounds))
     if bags.n_classes == 2 and bags.noise is None and not bags.labelled.all():
         pairs = PairingDisplay.from_data(y)
         displays["pairs"] = pairs

@@ -19,6 +19,7 @@ from unbag.reports.content import Finding, Kind, Picture, Section, Table, Tile
 from unbag.reports.pairing import PairingDisplay
 from unbag.reports.path import PathDisplay
 from unbag.reports.reliability import ReliabilityDisplay
+from unbag.reports.rounds import RoundsDisplay
 
 # Shares of a class that vary by less than this over bags leave little to learn from.
 _LITTLE_SPREAD = 0.05
@@ -297,6 +298,28 @@ def path_section(display: PathDisplay) -> Section:
     caption = f"{what}. Towards the right models become simpler."
     picture = Picture(display.plot, caption, f"{what}, best at {display.alpha:.2g}.")
     return Section("penalty", "How was the penalty chosen?", tuple(findings), (picture,))
+
+
+def rounds_section(display: RoundsDisplay) -> Section:
+    """Tell how leaves and rounds of boosted trees were chosen."""
+    tried = np.unique(display.leaves)
+    by = "by the risk, estimated without labels"
+    if len(display.criteria) > 1:
+        by = f"by {' and '.join(display.criteria)} together"
+    text = (
+        f"Trees of {display.num_leaves} leaves were best on bags held out after "
+        f"{display.n_rounds} rounds, {by}."
+    )
+    if len(tried) > 1:
+        text += f" Those of {', '.join(map(str, tried))} leaves were tried."
+    findings = [Finding(text)]
+    if display.edge:
+        text = "More rounds than were tried may do better (parameter n_estimators)."
+        findings.append(Finding(text, "note"))
+    caption = "What leaves and rounds are chosen by. Lines end where nothing more was to be gained."
+    alt = f"Criteria on bags held out, best at {display.n_rounds} rounds."
+    picture = Picture(display.plot, caption, alt)
+    return Section("rounds", "How were the trees chosen?", tuple(findings), (picture,))
 
 
 def pairing_section(display: PairingDisplay, share: float | None, model: Any) -> Section:

@@ -1,0 +1,150 @@
+"""How boosted trees were chosen: what bags held out say of leaves and rounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+from unbag._optional import make_frame
+from unbag.reports.colours import CLASS_COLOURS, GREY, MARKERS
+from unbag.reports.display import Display, add_legend, finish, make_axes
+from unbag.reports.path import OF_LIKELIHOODS, find_model
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RoundsDisplay(Display):
+    """The selection criteria over the rounds of a search, for every number of leaves.
+
+    Attributes
+    ----------
+    leaves, rounds : ndarray of shape (n_looks,)
+        What was looked at.
+    risks : ndarray of shape (n_criteria, n_looks)
+        Criteria on bags that were held out, the less the better.
+    criteria : tuple of str
+        What they are called.
+    num_leaves, n_rounds : int
+        The chosen ones, where the sum of the ranks by all criteria is least.
+
+    Examples
+    --------
+    >>> from unbag import BoostedMCMClassifier
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.reports import RoundsDisplay
+    >>> data = make_gaussian_bags(n_bags=20, bag_size=20, random_state=0)
+    >>> model = BoostedMCMClassifier((2, 4), n_estimators=10, cv=3).fit(data.X, data.y)
+    >>> display = RoundsDisplay.from_estimator(model)
+    >>> display.frame()[["leaves", "rounds"]].to_numpy().tolist()
+    [[2, 5], [2, 10], [4, 5], [4, 10]]
+    """
+
+    leaves: NDArray[np.intp]
+    rounds: NDArray[np.intp]
+    risks: Floats
+    criteria: tuple[str, ...]
+    num_leaves: int
+    n_rounds: int
+
+    @classmethod
+    def from_estimator(cls, estimator: Any) -> Self:
+        """Read the path of fitted boosted trees, also inside a pipeline."""
+        model = boosted_model(estimator)
+        if model is None:
+            raise ValueError(
+                f"{type(estimator).__name__} has no path of rounds: it is no BoostedMCMClassifier "
+                "that is fitted and has folds to choose by."
+            )
+        looks = model.selection_path_
+        risks = np.concatenate([risks for _, _, risks in looks], axis=1)
+        return cls(
+            leaves=np.concatenate([np.full(len(rounds), n) for n, rounds, _ in looks]),
+            rounds=np.concatenate([rounds for _, rounds, _ in looks]),
+            risks=risks,
+            criteria=OF_LIKELIHOODS if len(risks) > 1 else ("risk",),
+            num_leaves=model.num_leaves_,
+            n_rounds=model.n_estimators_,
+        )
+
+    @property
+    def criterion(self) -> Floats:
+        """The number by which leaves and rounds are chosen."""
+        ranks = rankdata(self.risks, method="min", axis=1)
+        return self.risks[0] if len(self.risks) == 1 else ranks.sum(axis=0).astype(float)
+
+    @property
+    def chosen(self) -> NDArray[np.bool_]:
+        """Which look the choice is."""
+        return (self.leaves == self.num_leaves) & (self.rounds == self.n_rounds)
+
+    @property
+    def scaled(self) -> Floats:
+        """Mean of all criteria, each from the best of all, 0, to the worst, 1."""
+        low, high = (end(self.risks, axis=1, keepdims=True) for end in (np.min, np.max))
+        found: Floats = ((self.risks - low) / np.where(high > low, high - low, 1.0)).mean(axis=0)
+        return found
+
+    @property
+    def edge(self) -> bool:
+        """Whether more rounds than were tried may do better: the last ones are the best."""
+        return bool(self.n_rounds == self.rounds[self.leaves == self.num_leaves].max())
+
+    def frame(self) -> Any:
+        """One row per look: leaves, rounds, the criterion, what it is made of, and the choice."""
+        parts = dict(zip(self.criteria, self.risks, strict=True)) if len(self.risks) > 1 else {}
+        columns = {"leaves": self.leaves, "rounds": self.rounds, "criterion": self.criterion}
+        return make_frame({**columns, **parts, "chosen": self.chosen})
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the criteria, from the best, 0, to the worst, 1, and return the axes."""
+        ax = make_axes(ax)
+        for place, n in enumerate(np.unique(self.leaves)):
+            own = self.leaves == n
+            look = place % len(CLASS_COLOURS)
+            ax.plot(
+                self.rounds[own],
+                self.scaled[own],
+                color=CLASS_COLOURS[look],
+                marker=MARKERS[look],
+                markersize=3,
+                label=f"{n} leaves",
+            )
+        ax.axvline(self.n_rounds, color=GREY, linestyle="--", linewidth=1)
+        ax.plot(
+            [self.n_rounds],
+            self.scaled[self.chosen],
+            "D",
+            color=GREY,
+            markersize=8,
+            zorder=3,
+            label=f"chosen: {self.num_leaves}, {self.n_rounds} rounds",
+        )
+        ax.set(xlabel="rounds", ylabel="on held-out bags (best: 0, worst: 1)")
+        add_legend(ax)
+        return finish(ax)
+
+    def __str__(self) -> str:
+        lines = [
+            f"Trees of {self.num_leaves} leaves and {self.n_rounds} rounds chosen among "
+            f"{len(self.rounds)} looks."
+        ]
+        for n in np.unique(self.leaves):
+            own = np.flatnonzero(self.leaves == n)
+            best = own[self.criterion[own].argmin()]
+            mark = "  <- chosen" if n == self.num_leaves else ""
+            lines.append(
+                f"  {n:4d} leaves, best after {self.rounds[best]:4d} of {self.rounds[own].max():4d}"
+                f" rounds: {self.criterion[best]:.5g}{mark}"
+            )
+        return "\n".join(lines)
+
+
+def boosted_model(estimator: Any) -> Any:
+    """Find the boosted trees that chose leaves and rounds: the estimator, or inside of it."""
+    found = find_model(estimator, ("selection_path_", "num_leaves_", "n_estimators_"))
+    return found if found is not None and found.selection_path_ else None
