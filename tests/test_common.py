@@ -24,7 +24,11 @@ ESTIMATORS = [
     estimator for _, estimator in all_estimators() if issubclass(estimator, ClassifierMixin)
 ]
 # A grid of 27 settings shows nothing here that one of two does not.
-SMALLER = {"AlternatingSVMClassifierCV": {"Cs": (1,), "C_bags": (1, 10), "gammas": (0.1,)}}
+SMALLER = {
+    "AlternatingSVMClassifierCV": {"Cs": (1,), "C_bags": (1, 10), "gammas": (0.1,)},
+    # what kernels add is tested for themselves
+    "AutoMCMClassifier": {"learners": ["linear", "boosted"], "cv": 3},
+}
 BINARY = make_gaussian_bags(n_bags=24, bag_size=15, n_features=3, random_state=0)
 
 
@@ -55,6 +59,8 @@ def with_tolerance(estimator):
     model = make(estimator)
     if "tol" in model.get_params():
         return model, "tol"
+    if "temperature" in model.get_params():
+        return model, "temperature"
     if "learning_rate" in model.get_params():
         # steps of trees have no end that a tolerance could be of
         return model, "reg_lambda"

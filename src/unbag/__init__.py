@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from unbag.diagnostics import assumption_test, bag_information
     from unbag.model_selection import BagKFold, BagShuffleSplit
     from unbag.models import (
+        AutoMCMClassifier,
         BagCalibratedClassifier,
         BoostedMCMClassifier,
         CountEMClassifier,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "AutoMCMClassifier",
     "BagCalibratedClassifier",
     "BagKFold",
     "BagShuffleSplit",
@@ -43,6 +45,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "AutoMCMClassifier": "unbag.models",
     "BagCalibratedClassifier": "unbag.models",
     "BagKFold": "unbag.model_selection",
     "BagShuffleSplit": "unbag.model_selection",

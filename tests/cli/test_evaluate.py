@@ -8,6 +8,7 @@ import pytest
 from unbag.bags.frames import bags_from_frame
 from unbag.metrics import evaluate
 from unbag.tabular.persistence import load_model
+from unbag.tabular.rules import Rule
 
 
 @pytest.fixture(scope="session")
@@ -34,12 +35,14 @@ def test_on_new_bags(run, halves, frames):
     visits, regions = frames
     rows = visits["region"].isin(regions["region"][1::2])
     X, y = bags_from_frame(visits[rows], regions[1::2], on="region", proportion="rate")
-    model = load_model(halves / "half.unbag").model
+    found = load_model(halves / "half.unbag")
+    model, rule = found.model, Rule(**found.metadata["rule"])
     expected = evaluate(
         y,
         model.decision_function(X),
         X=model[:-1].transform(X),
         probabilities=model.predict_proba(X),
+        threshold=rule.score_threshold,
     )
     assert result.stdout == f"{expected}\n"
     assert result.stderr == ""

@@ -77,8 +77,8 @@ def after(function):
 
 
 KILLS_OF_PREDICT = {
-    "first chunk": (predict._Scorer, "score", die_at(1, predict._Scorer.score)),
-    "third chunk": (predict._Scorer, "score", die_at(3, predict._Scorer.score)),
+    "first chunk": (predict.Scorer, "score", die_at(1, predict.Scorer.score)),
+    "third chunk": (predict.Scorer, "score", die_at(3, predict.Scorer.score)),
     "before the move": (os, "replace", die),
     "after the move": (os, "replace", after(os.replace)),
 }

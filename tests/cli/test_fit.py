@@ -5,10 +5,13 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import expit
 
 from unbag.bags.frames import bags_from_frame
-from unbag.metrics import cross_val_evaluate
+from unbag.metrics import evaluate_search
+from unbag.tabular import make_classifier
 from unbag.tabular.persistence import load_model
+from unbag.tabular.rules import Rule, make_rule
 
 
 def test_from_files_to_a_model(run, folder, frames, known, tmp_path):
@@ -23,7 +26,7 @@ def test_from_files_to_a_model(run, folder, frames, known, tmp_path):
     assert result.stdout.startswith(("Supported: ", "Doubtful: ", "Refuted: "))
     assert "\nEstimated from the proportions of 24 bags (600 instances)" in result.stdout
     assert "66/66" in result.stderr
-    assert "5/5" in result.stderr
+    assert "\nClass: positive above a probability of 0." in result.stderr
     assert "\nTrained on the likelihood of the counts; features explain how bags" in result.stderr
     assert "unbag" in page.read_text(encoding="utf-8")
 
@@ -33,7 +36,12 @@ def test_from_files_to_a_model(run, folder, frames, known, tmp_path):
     X, y = bags_from_frame(
         visits.drop(columns="id"), regions, on="region", positives="conversions", size="n"
     )
-    evaluation = cross_val_evaluate(found.model, X, y)
+    by_hand = make_classifier("linear").fit(X, y)
+    np.testing.assert_array_equal(by_hand.decision_function(X), found.model.decision_function(X))
+    rule = Rule(**found.metadata["rule"])
+    expected = make_rule("balanced", expit(by_hand[-1].out_of_fold_scores_))
+    assert rule.threshold == pytest.approx(expected.threshold)
+    evaluation = evaluate_search(by_hand, X, y, threshold=rule.score_threshold)
     assert result.stdout == f"{evaluation}\n"
     kept = found.metadata["evaluation"]["estimates"]["roc_auc"]
     assert kept["value"] == pytest.approx(evaluation["roc_auc"].value, abs=1e-9)
@@ -94,6 +102,18 @@ def test_kinds_can_be_given(call, frames, tmp_path):
     assert columns["code"]["values"] == ["007", "7"]
 
 
+def test_one_learner_after_the_other_is_compared(call, folder, known, tmp_path):
+    model = tmp_path / "m.unbag"
+    arguments = ["fit", folder / "visits.parquet", folder / "regions.csv", *known, "-q"]
+    result = call(*arguments, "--folds", 2, "--optimize", "cost", "--costs", 1, 4, "-o", model)
+    assert result.returncode == 0, result.stderr
+    assert "learner  held-out loss  weight  seconds" in result.stderr
+    assert "above a probability of 0.2, which is cheapest at the costs given." in result.stderr
+    found = load_model(model).metadata
+    assert {row["learner"] for row in found["leaderboard"]} == {"linear", "kernel", "boosted"}
+    assert found["rule"]["threshold"] == pytest.approx(0.2)
+
+
 def test_boosted_trees_are_opened_like_all_models(call, folder, frames, known, tmp_path):
     model = tmp_path / "m.unbag"
     arguments = ["fit", folder / "visits.parquet", folder / "regions.csv", *known, "-q"]
@@ -101,7 +121,7 @@ def test_boosted_trees_are_opened_like_all_models(call, folder, frames, known, t
     assert result.returncode == 0, result.stderr
     assert "Trained on the likelihood of the counts; features explain how bags" in result.stderr
     found = load_model(model)
-    assert found.metadata["model"] == "BoostedMCMClassifier"
+    assert [row["learner"] for row in found.metadata["leaderboard"]] == ["boosted"]
     assert found.metadata["evaluation"]["estimates"]["roc_auc"]["value"] > 0.7
     arguments = ["predict", model, folder / "visits.parquet", "-q", "-o", tmp_path / "s.csv"]
     assert call(*arguments).returncode == 0
@@ -121,16 +141,6 @@ def test_without_lightgbm_it_is_said_before_anything_is_read(call, known, tmp_pa
         )
 
 
-def test_the_penalty_of_many_rows_is_chosen_on_some(call, folder, known, tmp_path, monkeypatch):
-    monkeypatch.setattr("unbag.tabular.pipeline.MANY_ROWS", 530)
-    monkeypatch.setattr("unbag.cli.data.MANY_ROWS", 530)
-    arguments = ["fit", folder / "visits.parquet", folder / "regions.csv", *known, "-q"]
-    result = call(*arguments, "--model", "linear", "-o", tmp_path / "m.unbag")
-    assert result.returncode == 0, result.stderr
-    assert "was chosen on 525 of 600 rows" in result.stderr
-    assert load_model(tmp_path / "m.unbag").metadata["model"] == "LinearMCMClassifier"
-
-
 @pytest.fixture
 def broken(frames, tmp_path, monkeypatch):
     """Tables with one mistake each."""
@@ -144,7 +154,6 @@ def broken(frames, tmp_path, monkeypatch):
     regions.assign(n=[25] * 23 + [24]).to_csv("size.csv", index=False)
     regions.assign(conversions=["many"] + [1] * 23).to_csv("words.csv", index=False)
     regions.head(3).to_csv("three.csv", index=False)
-    regions[::6].to_csv("four.csv", index=False)
     visits.assign(region=[None] + ["r00"] * 599).to_csv("nowhere.csv", index=False)
     (tmp_path / "short.csv").write_text("region,conversions\nr00,3\nr01\n")
     (tmp_path / "latin.csv").write_bytes(b"region,conversions\nr\xe9,3\n")
@@ -179,7 +188,6 @@ def broken(frames, tmp_path, monkeypatch):
         ("v.csv fewer.csv", "", "have instances but no row in the bag table fewer.csv; correct "),
         ("v.csv fewer.csv", "", "or use --unmatched drop"),
         ("v.csv three.csv", "--unmatched drop", "needs four bags to choose its settings by"),
-        ("v.csv four.csv", "--unmatched drop", "--folds 0 saves it without"),
     ],
 )
 def test_mistakes_get_one_sentence(tables, options, message, call):

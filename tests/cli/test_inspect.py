@@ -157,7 +157,7 @@ def test_bags_that_are_worth_little(call, frames, tmp_path):
 def test_model(run, folder):
     result = run("inspect", "model.unbag", cwd=folder)
     assert result.returncode == 0, result.stderr
-    for words in ("LinearMCMClassifierCV, written", "600 instances in 24 bags", "roc_auc"):
+    for words in ("AutoMCMClassifier, written", "600 instances in 24 bags", "roc_auc"):
         assert words in result.stdout
     assert "Trained on the likelihood of the counts; features explain how bags" in result.stdout
     assert result.stderr == ""

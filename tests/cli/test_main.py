@@ -71,7 +71,17 @@ def test_version(run):
             "--report needs --folds",
         ),
         (["report", "a", "b", "--bag", "a", "--positives", "k", "--folds", "0"], "at least 2"),
+        (
+            ["fit", "a", "b", "--bag", "a", "--positives", "k", "-om", "--optimize", "cost"],
+            "--optimize cost and --costs ALARM MISS go together",
+        ),
         (["predict", "m", "new.csv"], "required: -o/--output"),
+        (["predict", "m", "new.csv", "-os", "--threshold", "2"], "a share between 0 and 1"),
+        (["predict", "m", "new.csv", "-os", "--class-prior", "x"], "a positive number is needed"),
+        (
+            ["predict", "m", "n.csv", "-os", "--class-prior", ".1", "--proportions", "b.csv"],
+            "--proportions tells the shares of every bag",
+        ),
         (["predict", "m", "new.csv", "-o", "-", "--json"], "would both write to stdout"),
         (["predict", "m", "new.csv", "-o", "s", "--chunk-rows", "0"], "at least 1 is needed"),
         (["inspect", "a.csv", "b.csv"], "two tables need --bag, and --positives or --proportion"),

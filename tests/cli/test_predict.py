@@ -25,7 +25,8 @@ def test_streaming_equals_memory(call, folder, frames, tmp_path):
     assert list(found) == ["region", "id", "class", "score", "probability"]
     assert found[["region", "id"]].equals(visits[["region", "id"]].astype(found.dtypes[:2]))
     model = load_model(folder / "model.unbag").model
-    np.testing.assert_array_equal(found["class"], model.predict(visits))
+    rule = load_model(folder / "model.unbag").metadata["rule"]
+    np.testing.assert_array_equal(found["class"], found["probability"] > rule["threshold"])
     np.testing.assert_allclose(found["score"], model.decision_function(visits), atol=1e-12)
     np.testing.assert_allclose(found["probability"], model.predict_proba(visits)[:, 1], atol=1e-12)
 
@@ -166,3 +167,35 @@ def test_memory_does_not_grow_with_the_rows(folder, frames, tmp_path):
         peaks.append(float(subprocess.run(call, check=True, capture_output=True).stdout))
     # 168,000 more rows would be some 45 MB as frames, features and scores
     assert peaks[1] - peaks[0] < 20
+
+
+def test_probabilities_are_for_the_population_asked_for(call, folder, frames, tmp_path):
+    model = load_model(folder / "model.unbag").model
+    arguments = ["predict", folder / "model.unbag", folder / "visits.csv.gz", "-q"]
+    result = call(*arguments, "-o", tmp_path / "s.csv", "--class-prior", "0.2")
+    assert result.returncode == 0, result.stderr
+    assert "Class: positive above a probability of 0.2, which is best for" in result.stderr
+    found = open_table(tmp_path / "s.csv").read()
+    expected = model.predict_proba(frames[0], class_prior=[0.8, 0.2])[:, 1]
+    np.testing.assert_allclose(found["probability"], expected, atol=1e-9)
+    result = call(*arguments, "-o", tmp_path / "t.csv", "--threshold", "0.9")
+    assert "above a probability of 0.9, as asked for." in result.stderr
+    found = open_table(tmp_path / "t.csv").read()
+    np.testing.assert_array_equal(found["class"], found["probability"] > 0.9)
+
+
+def test_probabilities_of_known_bags_add_up_to_their_counts(call, folder, tmp_path):
+    arguments = ["predict", folder / "model.unbag", folder / "visits.csv.gz", "-q", "--keep", "id"]
+    result = call(*arguments, "-o", tmp_path / "s.csv", "--proportions", folder / "regions.csv")
+    assert result.returncode == 0, result.stderr
+    found = open_table(tmp_path / "s.csv").read()
+    counts = open_table(folder / "regions.csv").read().set_index("region")["conversions"]
+    sums = found.groupby("region")["probability"].sum()
+    np.testing.assert_allclose(sums, counts[sums.index], atol=1e-6)
+
+
+def test_shares_of_the_wrong_number_are_refused(call, folder, tmp_path):
+    arguments = ["predict", folder / "model.unbag", folder / "visits.csv.gz", "-q"]
+    result = call(*arguments, "-o", tmp_path / "s.csv", "--class-prior", "0.2,0.3")
+    assert result.returncode == 1
+    assert "--class-prior needs 2 shares that add up to 1, not 0.2,0.3" in result.stderr

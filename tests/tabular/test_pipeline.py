@@ -1,17 +1,14 @@
 """The ready-made model for a table: what each name stands for."""
 
+from typing import get_args
+
 import numpy as np
 import pandas as pd
 import pytest
 
-from unbag import (
-    BoostedMCMClassifier,
-    KernelMCMClassifierCV,
-    LinearMCMClassifierCV,
-    bag_target,
-)
+from unbag import bag_target
 from unbag.tabular.persistence import load_model, save_model
-from unbag.tabular.pipeline import make_model
+from unbag.tabular.pipeline import ModelName, make_classifier
 
 
 @pytest.fixture(scope="module")
@@ -27,28 +24,27 @@ def table():
     return X, bag_target(bag, counts=np.bincount(bag, labels)[bag]), labels
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        ("auto", KernelMCMClassifierCV),
-        ("linear", LinearMCMClassifierCV),
-        ("boosted", BoostedMCMClassifier),
-    ],
-)
-def test_every_name_learns_and_opens_without_trust(name, kind, table, tmp_path):
+@pytest.mark.parametrize("name", get_args(ModelName))
+def test_every_name_learns_and_opens_without_trust(name, table, tmp_path):
     X, y, labels = table
-    model = make_model(X, y, model=name).fit(X, y)
-    assert type(model[-1]) is kind
+    model = make_classifier(name).fit(X, y)
+    learners = [row["learner"] for row in model[-1].leaderboard_]
+    assert sorted(learners) == (["boosted", "kernel", "linear"] if name == "auto" else [name])
     assert (model.predict(X) == labels).mean() > 0.8
     again = load_model(save_model(model, tmp_path / "m.unbag")).model
     np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
 
 
-def test_the_seed_comes_to_the_trees(table):
-    assert make_model(*table[:2], model="boosted", random_state=7)[-1].random_state == 7
+def test_the_settings_come_to_the_learners(table):
+    model = make_classifier("boosted", random_state=7, cv=2, class_prior="empirical")
+    model.fit(*table[:2])
+    assert model[-1].best_estimator_.random_state == 7
+    assert len(model[-1].folds_.scores) == 2
+    assert model[-1].best_estimator_.class_prior == "empirical"
 
 
 def test_three_bags_are_too_few(table):
     X, y, _ = table
     with pytest.raises(ValueError, match=r"needs four bags to choose its settings by.*are 3$"):
-        make_model(X[:75], y[:75], model="boosted")
+        make_classifier("linear").fit(X[:75], y[:75])

@@ -18,8 +18,10 @@ from unbag.cli.options import one_or_all
 from unbag.cli.output import say
 from unbag.tabular import Table, open_table
 from unbag.tabular.kinds import Kind, cast, types_of
-from unbag.tabular.pipeline import MANY_ROWS
 from unbag.tabular.schema import Schema, SchemaReport, make_schema
+
+# Rows beyond which bags are numbered rather than named, which saves memory.
+MANY_ROWS = 300_000
 
 
 @dataclass(frozen=True, eq=False)

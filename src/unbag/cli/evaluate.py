@@ -14,6 +14,7 @@ from unbag.cli.options import add_json, add_seed, add_tables
 from unbag.cli.output import need, say, show, show_json
 from unbag.cli.parser import add_parser
 from unbag.cli.records import evaluation_record, with_class_names
+from unbag.cli.scoring import rule_of
 from unbag.metrics import evaluate, evaluate_with_labels
 from unbag.metrics.sample import as_columns
 from unbag.model_selection.out_of_fold import decision_scores
@@ -85,10 +86,14 @@ def run(options: argparse.Namespace) -> int:
         )
     columns = as_columns(decision_scores(model, data.X))
     named = names if given > 2 else None
+    rule = rule_of(found, None, names)
+    threshold = 0.0 if rule is None else rule.score_threshold
     if options.labels is not None:
         labels, weights = read_row_labels(options, data, names)
         with naming(options):
-            labelled = evaluate_with_labels(data.y, columns, labels, weights=weights)
+            labelled = evaluate_with_labels(
+                data.y, columns, labels, weights=weights, threshold=threshold
+            )
         labelled = with_class_names(labelled, named)
         _show(options, str(labelled), asdict(labelled))
         return 0
@@ -100,6 +105,7 @@ def run(options: argparse.Namespace) -> int:
             columns,
             X=data.X if features is None else features.transform(data.X),
             probabilities=chances,
+            threshold=threshold,
             random_state=options.seed,
         )
     evaluation = with_class_names(evaluation, named)

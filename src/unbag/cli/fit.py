@@ -10,14 +10,15 @@ from unbag._files import check_place
 from unbag._text import counted, sentence
 from unbag.bags.bags import check_bag_target
 from unbag.cli.data import BagData, read_bags
-from unbag.cli.options import add_fitting, add_json, add_quiet, add_tables
+from unbag.cli.options import add_json, add_quiet, add_tables
 from unbag.cli.output import need, plain, say, show, show_json
 from unbag.cli.parser import add_parser
 from unbag.cli.records import evaluation_record, with_class_names
-from unbag.metrics import Evaluation, cross_val_evaluate
+from unbag.cli.training import FITTING, Trained, add_fitting, check_fitting, train
+from unbag.metrics import Evaluation, evaluate_search
 from unbag.reports import fit_report
 from unbag.tabular.persistence import save_model
-from unbag.tabular.pipeline import make_model, training_record
+from unbag.tabular.pipeline import training_record
 
 _EXAMPLES = """examples:
   unbag fit visits.parquet regions.csv --bag region --positives conversions -o model.unbag
@@ -59,11 +60,8 @@ def run(options: argparse.Namespace) -> int:
     """Read, fit, evaluate, save."""
     if options.report is not None and not options.folds:
         options.parser.error("--report needs --folds, since it tells how good the model is")
-    if options.folds == 1:
-        options.parser.error("argument --folds: one fold holds out everything; use 2 or more, or 0")
+    check_fitting(options)
     need("pandas", "skops", extra="files")
-    if options.model == "boosted":
-        need("lightgbm", extra="boosting")
     check_place(options.output)
     if options.report is not None:
         check_place(options.report)
@@ -72,14 +70,12 @@ def run(options: argparse.Namespace) -> int:
     data = read_bags(options, keep_names=options.report is not None)
     n_rows, n_columns = data.X.shape
     say(f"Read {counted(n_rows, 'instance')} with {counted(n_columns, 'column')}.")
-    pipeline = make_model(data.X, data.y, model=options.model, random_state=options.seed, tell=say)
-    pipeline.set_params(model__verbose=0 if options.quiet else 1).fit(data.X, data.y)
-    pipeline.set_params(model__verbose=0)
-    training = training_record(pipeline[-1], data.y)
-    say(sentence(training["summary"]))
+    trained = train(options, data)
+    pipeline, training = trained.pipeline, training_record(trained.pipeline[-1], data.y)
+    say(*trained.lines, sentence(training["summary"]))
     evaluation = None
     if options.folds:
-        evaluation = with_class_names(_evaluate(pipeline, data, options), data.class_names)
+        evaluation = with_class_names(_evaluate(trained, data, options), data.class_names)
     record = {} if evaluation is None else evaluation_record(evaluation)
     metadata = {
         "model": type(pipeline[-1]).__name__,
@@ -88,6 +84,8 @@ def run(options: argparse.Namespace) -> int:
         "n_bags": int(check_bag_target(data.y).n_bags),
         "class_names": data.class_names,
         "training": training,
+        "leaderboard": pipeline[-1].leaderboard_,
+        "rule": None if trained.rule is None else trained.rule.to_dict(),
         "evaluation": record or None,
     }
     save_model(pipeline, options.output, schema=data.schema.to_dict(), metadata=plain(metadata))
@@ -103,24 +101,17 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _evaluate(pipeline: Any, data: BagData, options: argparse.Namespace) -> Evaluation:
-    shared = {
-        "cv": options.folds,
-        "random_state": options.seed,
-        "verbose": 0 if options.quiet else 1,
-    }
-    try:
-        if options.report is None:
-            return cross_val_evaluate(pipeline, data.X, data.y, **shared)
-        return fit_report(pipeline, data.X, data.y, path=options.report, **shared).evaluation
-    except ValueError as error:
-        raise ValueError(
-            f"the model was fitted but cannot be evaluated in {options.folds} folds: {error} "
-            "(--folds 0 saves it without)"
-        ) from None
+def _evaluate(trained: Trained, data: BagData, options: argparse.Namespace) -> Evaluation:
+    shared = {"threshold": trained.score_threshold, "random_state": options.seed}
+    if options.report is None:
+        return evaluate_search(trained.pipeline, data.X, data.y, **shared)
+    page = fit_report(
+        trained.pipeline, data.X, data.y, cv=None, path=options.report, title=None, **shared
+    )
+    return page.evaluation
 
 
 def _told(options: argparse.Namespace) -> dict[str, Any]:
     """What the model was fitted to and how, as it was asked for."""
     names = "instances aggregates bag positives proportion size noise drop types unmatched"
-    return {name: getattr(options, name) for name in (*names.split(), "model", "folds", "seed")}
+    return {name: getattr(options, name) for name in (*names.split(), *FITTING)}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args
 
 from unbag.tabular.kinds import Kind
-from unbag.tabular.pipeline import ModelName
 
 
 def add_tables(parser: argparse.ArgumentParser, *, drop: bool = True) -> None:
@@ -78,26 +78,6 @@ def add_columns(
     )
 
 
-def add_fitting(parser: argparse.ArgumentParser) -> None:
-    """Add the options of a fit and its evaluation."""
-    group = parser.add_argument_group("model and evaluation")
-    group.add_argument(
-        "--model",
-        choices=get_args(ModelName),
-        default="auto",
-        help="auto: kernel up to 5,000 instances, else linear; boosted: gradient-boosted trees, "
-        "which need LightGBM (pip install 'unbag[boosting]')",
-    )
-    group.add_argument(
-        "--folds",
-        type=whole_number(0),
-        default=5,
-        metavar="N",
-        help="folds of bags for the evaluation; 0: none",
-    )
-    add_seed(group)
-
-
 def add_seed(parser: Any) -> None:
     """Add the seed."""
     parser.add_argument(
@@ -138,6 +118,17 @@ def whole_number(least: int) -> Callable[[str], int]:
         return number
 
     return read
+
+
+def positive_number(text: str) -> float:
+    """Read a number above zero."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"a positive number is needed, not {text!r}")
+    return number
 
 
 def one_or_all(names: list[str] | None) -> Any:

@@ -8,19 +8,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from tqdm import tqdm
 
 from unbag._text import counted
+from unbag.cli.data import BagData, read_bags
 from unbag.cli.loading import add_model, class_names, open_model
-from unbag.cli.options import add_json, add_quiet, by_commas, whole_number
+from unbag.cli.options import add_json, add_quiet, by_commas, positive_number, whole_number
 from unbag.cli.output import need, safe, say, show_json
 from unbag.cli.parser import add_parser
+from unbag.cli.scoring import Scorer, rule_of
 from unbag.tabular import open_table, write_table
 from unbag.tabular.file import TableError, TableFile
 from unbag.tabular.kinds import Kind
-from unbag.tabular.pipeline import split_pipeline
-from unbag.tabular.schema import SchemaReport
+from unbag.tabular.persistence import ModelFile
+from unbag.tabular.schema import Schema, SchemaReport
 from unbag.tabular.writing import as_text
 
 _EXAMPLES = """examples:
@@ -41,10 +42,12 @@ def add_command(commands: Any) -> None:
         description="Classify the rows of a table, chunk by chunk, so that it can be of any size. "
         "Columns may come in\nany order and are checked against those of the training data. "
         "Written are the columns that name\nthe bag, if there are any, and\n\n"
-        "  class        1 for positive, 0 for negative; of more than two classes, the name\n"
-        "  score        above 0 for positive; of more than two classes, one column each\n"
-        "  probability  of the positive class, if both classes were equally frequent; only where "
-        "the model\n               gives one; of more than two classes, one column each",
+        "  class        1 for positive, 0 for negative, by the rule of unbag fit --optimize or "
+        "--threshold;\n               of more than two classes, the name\n"
+        "  score        log-odds in the population of the training bags; of more than two classes, "
+        "one\n               column each\n"
+        "  probability  of the positive class, in the population of the training bags or that of "
+        "--class-prior;\n               of more than two classes, one column each",
         epilog=_EXAMPLES,
     )
     add_model(parser)
@@ -66,6 +69,26 @@ def add_command(commands: Any) -> None:
         help="columns of INSTANCES to write as well, such as an id",
     )
     kept.add_argument("--all-columns", action="store_true", help="write all columns as well")
+    add(
+        "--class-prior",
+        type=_shares,
+        metavar="SHARE",
+        help="share of positives where the model is used, if not that of the training bags; of "
+        "more than two classes, all shares by commas",
+    )
+    add(
+        "--threshold",
+        type=_share,
+        metavar="P",
+        help="probability above which a row is positive, in the place of the model's own rule",
+    )
+    add(
+        "--proportions",
+        type=Path,
+        metavar="AGGREGATES",
+        help="table of bags whose counts are known, with the columns that unbag fit was told of: "
+        "probabilities of the rows of a bag then add up to its count; all rows are read at once",
+    )
     add("--chunk-rows", type=whole_number(1), default=100_000, metavar="N", help="rows at a time")
     add_json(parser)
     add_quiet(parser)
@@ -76,6 +99,8 @@ def run(options: argparse.Namespace) -> int:
     """Load, check, score and write chunk by chunk."""
     if options.output == "-" and options.json:
         options.parser.error("--json and '-o -' would both write to stdout")
+    if options.proportions is not None and options.class_prior is not None:
+        options.parser.error("--proportions tells the shares of every bag: leave --class-prior out")
     need("pandas", "skops", extra="files")
 
     model, schema, found = open_model(options)
@@ -84,7 +109,8 @@ def run(options: argparse.Namespace) -> int:
     table.need(options.keep, "to keep")
     keys = [name for name in schema.keys if name in table.names]
     kept = table.names if options.all_columns else list(dict.fromkeys([*keys, *options.keep]))
-    scorer = _Scorer(model, class_names(found, model.classes_))
+    names = class_names(found, model.classes_)
+    scorer = Scorer(model, names, options.class_prior, rule_of(found, options.threshold, names))
     taken = [name for name in scorer.columns if name in kept]
     if taken:
         raise TableError(
@@ -93,26 +119,32 @@ def run(options: argparse.Namespace) -> int:
             "or leave it out",
             column=taken[0],
         )
-    wanted = list(dict.fromkeys([*kept, *schema.names]))
-    kinds = schema.kinds
-    if table.file.is_text and _to_text(options.output):
-        # what goes from text to text stays as it is written, and is read once
-        as_written: dict[str, Kind] = dict.fromkeys(kept, "category")
-        kinds = as_written | kinds
-    chunks = table.chunks(options.chunk_rows, wanted, kinds)
-    reports: list[SchemaReport] = [SchemaReport()]
     bar = tqdm(unit=" rows", unit_scale=True, disable=options.quiet)
+    reports: list[SchemaReport] = [SchemaReport()]
 
-    def scored() -> Iterator[Any]:
-        for chunk in chunks:
+    def chunks() -> Iterator[Any]:
+        wanted = list(dict.fromkeys([*kept, *schema.names]))
+        kinds = schema.kinds
+        if table.file.is_text and _to_text(options.output):
+            # what goes from text to text stays as it is written, and is read once
+            as_written: dict[str, Kind] = dict.fromkeys(kept, "category")
+            kinds = as_written | kinds
+        for chunk in table.chunks(options.chunk_rows, wanted, kinds):
             X, report = schema.check(chunk)
             reports[0] += report
             yield chunk[kept].assign(**scorer.score(X))
             bar.update(len(chunk))
 
+    def known_bags() -> Iterator[Any]:
+        data = _read_known_bags(options, schema, found, kept)
+        reports[0] += data.report
+        rows = data.kept if data.rows is None else data.kept.iloc[data.rows]
+        yield rows[kept].assign(**scorer.score(data.X, data.y))
+        bar.update(len(data.X))
+
     with bar:
-        n_rows = _write(scored(), options.output)
-    say(*reports[0].differences)
+        n_rows = _write(chunks() if options.proportions is None else known_bags(), options.output)
+    say(*reports[0].differences, *scorer.remarks)
     if options.output != "-":
         say(f"{counted(n_rows, 'row')} written to {options.output}")
     if options.json:
@@ -121,47 +153,37 @@ def run(options: argparse.Namespace) -> int:
             name: {"rows": count, "examples": report.examples[name]}
             for name, count in report.unseen.items()
         }
-        found_missing = dict(report.missing)
         show_json(
             {"output": options.output, "rows": n_rows, "unseen": unseen}
-            | {"missing": found_missing}
+            | {"missing": dict(report.missing), "rule": scorer.rule}
         )
     return 0
 
 
-class _Scorer:
-    """Class, score and probability of each row, as columns."""
+def _read_known_bags(
+    options: argparse.Namespace, schema: Schema, found: ModelFile, kept: list[str]
+) -> BagData:
+    """Read all rows with the counts of their bags, by the columns that the fit was told of."""
+    told = found.metadata.get("fitted_with")
+    if not told:
+        raise ValueError(
+            f"{options.model} does not say what columns its bags had; --proportions is for models "
+            "of unbag fit"
+        )
+    both = {"instances": options.instances, "aggregates": options.proportions}
+    asked = argparse.Namespace(**(told | both))
+    return read_bags(asked, schema, keep=dict.fromkeys(kept), why="to keep")
 
-    def __init__(self, model: Any, names: list[Any]) -> None:
-        # so that features are made once, and not for each of the three
-        self._features, self._model = split_pipeline(model)
-        self._names = names
-        self._has = {
-            "score": hasattr(self._model, "decision_function"),
-            "probability": hasattr(self._model, "predict_proba"),
-        }
-        self.columns = ["class"]
-        for what, has in self._has.items():
-            self.columns += self._columns(what) if has else []
 
-    def _columns(self, what: str) -> list[str]:
-        return [what] if len(self._names) == 2 else [f"{what}_{name}" for name in self._names]
+def _share(text: str) -> float:
+    number = positive_number(text)
+    if number >= 1:
+        raise argparse.ArgumentTypeError(f"a share between 0 and 1 is needed, not {text!r}")
+    return number
 
-    def score(self, X: Any) -> dict[str, Any]:
-        X = X if self._features is None else self._features.transform(X)
-        places = np.searchsorted(self._model.classes_, self._model.predict(X))
-        found = {"class": np.array(self._names)[places]}
-        if self._has["score"]:
-            found |= self._split("score", self._model.decision_function(X))
-        if self._has["probability"]:
-            chances = self._model.predict_proba(X)
-            two = len(self._names) == 2
-            found |= self._split("probability", chances[:, 1] if two else chances)
-        return found
 
-    def _split(self, what: str, values: Any) -> dict[str, Any]:
-        columns = values.T if values.ndim == 2 else [values]
-        return dict(zip(self._columns(what), columns, strict=True))
+def _shares(text: str) -> list[float]:
+    return [_share(part) for part in text.split(",")]
 
 
 def _to_text(output: str) -> bool:

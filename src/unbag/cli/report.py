@@ -8,11 +8,11 @@ from typing import Any
 
 from unbag._files import check_place
 from unbag.cli.data import read_bags
-from unbag.cli.options import add_fitting, add_quiet, add_tables
+from unbag.cli.options import add_quiet, add_tables
 from unbag.cli.output import need, say, show
 from unbag.cli.parser import add_parser
+from unbag.cli.training import add_fitting, check_fitting, train
 from unbag.reports import fit_report
-from unbag.tabular.pipeline import make_model
 
 _EXAMPLES = """examples:
   unbag report people.csv results.csv --bag district --positives yes_votes
@@ -47,23 +47,24 @@ def add_command(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Fit, and write the page."""
-    if options.folds < 2:
+    if not options.folds:
         options.parser.error("argument --folds: a report needs at least 2")
+    check_fitting(options)
     need("pandas", "matplotlib", extra="report")
-    if options.model == "boosted":
-        need("lightgbm", extra="boosting")
     check_place(options.output)
 
     data = read_bags(options)
+    trained = train(options, data)
+    say(*trained.lines)
     report = fit_report(
-        make_model(data.X, data.y, model=options.model, random_state=options.seed, tell=say),
+        trained.pipeline,
         data.X,
         data.y,
-        cv=options.folds,
+        cv=None,
         title=options.title,
         path=options.output,
+        threshold=trained.score_threshold,
         random_state=options.seed,
-        verbose=0 if options.quiet else 1,
     )
     show(f"{report}\n\nPage: {options.output}")
     return 0

@@ -119,6 +119,9 @@ class RemotelySolved:
     def out_of_fold_scores(self, penalty: int) -> None:
         """Scores of instances stay where these are."""
 
+    def folds(self) -> None:
+        """Scores of instances stay where these are."""
+
     def _of_problems(self) -> Floats:
         """Coefficients (problems, penalties, coefficients)."""
         n_problems = len(self.backend.held) + 1

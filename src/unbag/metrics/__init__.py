@@ -13,7 +13,13 @@ from unbag.metrics.curves import (
     roc_band,
     roc_curve,
 )
-from unbag.metrics.evaluation import Evaluation, cross_val_evaluate, estimate, evaluate
+from unbag.metrics.evaluation import (
+    Evaluation,
+    cross_val_evaluate,
+    estimate,
+    evaluate,
+    evaluate_search,
+)
 from unbag.metrics.label_plan import labels_needed, rows_to_label
 from unbag.metrics.labelled import (
     LabelledEstimate,
@@ -66,6 +72,7 @@ __all__ = [
     "estimate",
     "estimate_with_labels",
     "evaluate",
+    "evaluate_search",
     "evaluate_with_labels",
     "f1_score",
     "labels_needed",

@@ -18,7 +18,7 @@ from unbag.bags.bags import BagModel
 from unbag.diagnostics.assumption import AssumptionTest
 from unbag.diagnostics.bag_effects import BagEffect
 from unbag.metrics.curves import RocBand, make_roc_band, soft_roc_band, span_bands
-from unbag.metrics.held_out import HeldOut, ScoredRows, log_odds_of
+from unbag.metrics.held_out import HeldOut, ScoredRows, log_odds_of, read_folds
 from unbag.metrics.labelled import enough_labels, estimates_from_labels
 from unbag.metrics.measures import RowMeasure, get_measure, usual_measures
 from unbag.metrics.possible import PossibleValues, possible_values_of
@@ -28,6 +28,7 @@ from unbag.metrics.uncertainty import IntervalMethod, Uncertainty
 from unbag.metrics.verdict import judge, labels_verdict
 from unbag.metrics.witnesses import Witness, hear_columns, hear_features, hear_scores
 from unbag.metrics.worlds import STRAY, Kappas, Promise
+from unbag.model_selection.folds import SearchFolds
 from unbag.model_selection.out_of_fold import look_at_folds
 
 # What estimates rest on, in words.
@@ -429,3 +430,68 @@ def cross_val_evaluate(
     about_features = hear_features(y, X, estimator, feature_names)
     rows = ScoredRows.held_out(y, folds, fold, about_features)
     return replace(evaluate_rows(rows, threshold, class_prior, uncertainty), fold=fold)
+
+
+@refuse_sample_weight
+def evaluate_search(
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    feature_names: ArrayLike | None = None,
+    threshold: float = 0.0,
+    class_prior: Any = "empirical",
+    method: IntervalMethod = "bootstrap",
+    bag_model: BagModel = "bags",
+    level: float = 0.95,
+    n_draws: int = 1000,
+    random_state: Any = 0,
+) -> Evaluation:
+    """Estimate from bags alone how good a fitted model is, by the folds of its own search.
+
+    Says what `cross_val_evaluate` says in the time of no fit at all: the search has trained models
+    without each fold already. Every bag is scored by one that did not see it, with settings that
+    the other folds chose. Steps before the model, which see no proportions, were fitted to all
+    rows.
+
+    Parameters
+    ----------
+    model : classifier or pipeline
+        Fitted to ``X`` and ``y``, with ``store_folds=True``.
+    X : array, sparse matrix or data frame with n_instances rows
+    y : structured array from `unbag.bag_target`, or plain labels
+    feature_names, threshold, class_prior, method, bag_model, level, n_draws, random_state
+        See `cross_val_evaluate`.
+
+    Examples
+    --------
+    >>> from unbag import LinearMCMClassifierCV
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.metrics import evaluate_search
+    >>> data = make_gaussian_bags(n_bags=40, bag_size=50, n_features=1, random_state=0)
+    >>> model = LinearMCMClassifierCV(store_folds=True).fit(data.X, data.y)
+    >>> evaluate_search(model, data.X, data.y)["roc_auc"].standard_error < 0.02
+    True
+    """
+    uncertainty = Uncertainty(method, bag_model, level, n_draws, random_state)
+    folds = _folds_of(model)
+    if len(folds.fold) != len(y):
+        raise ValueError(
+            f"The model was fitted to {len(folds.fold)} rows and y has {len(y)}; its search tells "
+            "how good it is on the bags that it was fitted to."
+        )
+    about_features = hear_features(y, X, model, feature_names, fitted=True)
+    rows = ScoredRows.held_out(y, read_folds(folds), folds.fold, about_features)
+    return replace(evaluate_rows(rows, threshold, class_prior, uncertainty), fold=folds.fold)
+
+
+def _folds_of(model: Any) -> SearchFolds:
+    steps = getattr(model, "steps", None)
+    last = steps[-1][1] if steps else model
+    folds: SearchFolds | None = getattr(last, "folds_", None)
+    if folds is None:
+        raise ValueError(
+            f"{type(last).__name__} kept nothing of its search: fit it with store_folds=True and "
+            "folds that hold out every bag once, or use cross_val_evaluate."
+        )
+    return folds

@@ -24,6 +24,7 @@ from unbag.bags.bags import check_bag_target
 from unbag.metrics.sample import Sample, make_sample
 from unbag.metrics.witnesses import Witness, hear_scores
 from unbag.metrics.worlds import Promise
+from unbag.model_selection.folds import SearchFolds
 from unbag.model_selection.out_of_fold import decision_scores
 
 # Rows by which models of different folds are compared.
@@ -63,14 +64,38 @@ class HeldOut:
             some = _safe_indexing(self.X, self._common_rows())
             return FoldScores(np.hstack([scores, log_odds]), decision_scores(model, some))
         everyone = _one_column(decision_scores(model, self.X))
-        common, everyone = everyone[self._common_rows()], np.sort(everyone)
-        places = [np.searchsorted(everyone, scores, side) for side in ("left", "right")]
-        rank = np.mean(places, axis=0) / len(everyone)
-        return FoldScores(np.column_stack([scores, rank, log_odds]), common)
+        columns = np.column_stack([scores, _places(scores, everyone), log_odds])
+        return FoldScores(columns, everyone[self._common_rows()])
 
     def _common_rows(self) -> NDArray[np.intp]:
-        n = self.X.shape[0] if hasattr(self.X, "shape") else len(self.X)
-        return np.random.default_rng(0).permutation(n)[:_COMMON_ROWS]
+        return _common_rows(self.X.shape[0] if hasattr(self.X, "shape") else len(self.X))
+
+
+def read_folds(folds: SearchFolds) -> list[FoldScores]:
+    """What the models of a search say, which have scored all rows already."""
+    common = _common_rows(len(folds.fold))
+    found = []
+    for number, scores in enumerate(folds.scores):
+        own = scores[:, folds.fold == number].astype(float)
+        log_odds = own if folds.are_log_odds else np.full_like(own, np.nan)
+        if len(own) == 1:
+            columns = [own[0], _places(own[0], scores[0].astype(float)), log_odds[0]]
+        else:
+            columns = [*own, *log_odds]
+        kept = scores[:, common].astype(float)
+        found.append(FoldScores(np.column_stack(columns), kept[0] if len(kept) == 1 else kept.T))
+    return found
+
+
+def _common_rows(n: int) -> NDArray[np.intp]:
+    return np.random.default_rng(0).permutation(n)[:_COMMON_ROWS]
+
+
+def _places(scores: NDArray[np.float64], everyone: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Share of all scores that lie below each, those that are equal by halves."""
+    everyone = np.sort(everyone)
+    places = [np.searchsorted(everyone, scores, side) for side in ("left", "right")]
+    return np.mean(places, axis=0) / len(everyone)
 
 
 def spread_by_training(common: list[NDArray[np.float64]]) -> float:

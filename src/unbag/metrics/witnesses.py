@@ -75,13 +75,13 @@ def hear_columns(
 
 
 def hear_features(
-    y: Any, X: Any, estimator: Any, feature_names: ArrayLike | None = None
+    y: Any, X: Any, estimator: Any, feature_names: ArrayLike | None = None, *, fitted: bool = False
 ) -> Witness:
     """Test what a model sees: X itself, or what the steps of a pipeline before it make of X."""
     if len(getattr(estimator, "steps", ())) < 2:
         return hear_columns(y, X, feature_names)
-    before = clone(estimator[:-1])
-    seen = before.fit(X, y).transform(X)
+    before = estimator[:-1] if fitted else clone(estimator[:-1]).fit(X, y)
+    seen = before.transform(X)
     if feature_names is None:
         # steps that know no names are called by the numbers of their columns
         with suppress(AttributeError, ValueError):

@@ -219,7 +219,9 @@ def _with_chances(
     sums = np.stack([tally.sums(row) for row in chances], axis=1)
     mass = sample.bags.means(chances).T * sample.bags.sizes[:, None]
     draws = uncertainty.draw_totals(np.concatenate([sums, mass[:, :, None]], axis=2), sample)
-    means = draws[..., :-1] / np.maximum(draws[..., -1:], np.finfo(float).tiny)
+    # of few bags, some draws leave nothing of a class, and tell nothing of it
+    left = np.where(draws[..., -1:] > 0, draws[..., -1:], np.nan)
+    means = draws[..., :-1] / left
     spread = tally.value(means)
     spread = spread + (value - np.nanmean(spread))
     low, high = uncertainty.limits(spread, sample)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from unbag.models.auto import AutoMCMClassifier
 from unbag.models.boosted import BoostedMCMClassifier
 from unbag.models.calibrated import BagCalibratedClassifier
 from unbag.models.count_em import CountEMClassifier
@@ -9,6 +10,7 @@ from unbag.models.kernel import KernelMCMClassifier, KernelMCMClassifierCV
 from unbag.models.linear import LinearMCMClassifier, LinearMCMClassifierCV
 
 __all__ = [
+    "AutoMCMClassifier",
     "BagCalibratedClassifier",
     "BoostedMCMClassifier",
     "CountEMClassifier",

@@ -50,6 +50,11 @@ class BagClassifier(ClassifierMixin, BaseEstimator, ABC):
         tags.input_tags.sparse = bool(self._accept_sparse)
         return tags
 
+    def __getstate__(self) -> dict[str, Any]:
+        # what an evaluation after the fit needs of every row is no part of the model
+        state: dict[str, Any] = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "folds_"}
+
     def _check_X(self, X: Any, *, reset: bool) -> Any:
         with numbers_only(self):
             X = validate_data(

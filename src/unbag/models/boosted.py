@@ -7,12 +7,13 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
+from scipy.sparse import csr_matrix, issparse
 from sklearn.utils import Tags
 from sklearn.utils.validation import validate_data
 
 from unbag.bags.bags import Bags
 from unbag.bags.priors import resolve_class_prior
+from unbag.model_selection.folds import by_instance, collect_folds
 from unbag.model_selection.splitters import check_cv, cut_by_folds
 from unbag.models.bag_goal import BagGoal
 from unbag.models.base import BagClassifier
@@ -70,6 +71,9 @@ class BoostedMCMClassifier(BagClassifier):
         Folds that hold out every bag exactly once; an integer means so many of `unbag.BagKFold`,
         or as many as there are bags. With None nothing is chosen, and trees are grown on all bags
         once.
+    store_folds : bool, default=False
+        Whether to keep ``folds_``, by which `unbag.metrics.evaluate_search` tells how good the
+        model is without fitting anything again.
     refit : bool, default=False
         Whether to grow trees on all bags once more after the choice. By default scores are the
         mean of those by the trees of all folds, which was more accurate (results/boosted.md) and
@@ -103,6 +107,9 @@ class BoostedMCMClassifier(BagClassifier):
         the sum of ranks decides. Empty with ``cv=None``.
     out_of_fold_scores_ : ndarray of shape (n_instances,) or (n_instances, n_classes)
         Scores of each instance by the trees that did not see its bag. None with ``cv=None``.
+    folds_ : SearchFolds
+        Scores of all rows by the trees of every fold, leaves and rounds chosen by the other folds;
+        only with ``store_folds``, and not saved with the model.
     feature_importances_ : ndarray of shape (n_features,)
         Share of each column in all that splits gained.
     categories_ : dict
@@ -149,6 +156,7 @@ class BoostedMCMClassifier(BagClassifier):
         bag_effect: str | float = "auto",
         class_prior: Any = "balanced",
         cv: Any = 10,
+        store_folds: bool = False,
         refit: bool = False,
         estimator: Any = None,
         params: Mapping[str, Any] | None = None,
@@ -167,6 +175,7 @@ class BoostedMCMClassifier(BagClassifier):
         self.bag_effect = bag_effect
         self.class_prior = class_prior
         self.cv = cv
+        self.store_folds = store_folds
         self.refit = refit
         self.estimator = estimator
         self.params = params
@@ -194,7 +203,8 @@ class BoostedMCMClassifier(BagClassifier):
         if self.cv is not None:
             bags, held = cut_by_folds(bags, check_cv(_folds(self.cv, bags), X, np.asarray(y)))
         rows = plan.library.rows(X, list(self.categories_), plan.settings)
-        trainer = Trainer(X, rows, bags, plan, int(self.early_stopping_rounds), self.verbose)
+        patience = int(self.early_stopping_rounds)
+        trainer = Trainer(X, rows, bags, plan, patience, self.verbose, self.store_folds)
         trained = trainer.run(goal, held, self.refit, effect_here)
         return self._store(plan.name, trained)
 
@@ -208,15 +218,20 @@ class BoostedMCMClassifier(BagClassifier):
         self.bag_effect_interval_ = goal.effect_interval
         self.out_of_fold_scores_ = None
         if trained.held_out is not None:
-            scores = trained.held_out + self._prior_scores()[:, None]
-            self.out_of_fold_scores_ = scores[0] if len(scores) == 1 else scores.T
+            prior = self._prior_scores()[:, None]
+            self.out_of_fold_scores_ = by_instance(trained.held_out + prior)
+            if trained.folds is not None:
+                self.folds_ = collect_folds(trained.folds.fold, trained.folds.scores + prior, True)
         return self
 
     def _check_X(self, X: Any, *, reset: bool) -> Any:
         if reset:
             self.categories_ = find_categories(X)
         if not self.categories_:
-            return super()._check_X(X, reset=reset)
+            found: Any = super()._check_X(X, reset=reset)
+            # the libraries know SciPy's matrices, and not yet its arrays
+            sparse = bool(issparse(found))
+            return csr_matrix(found) if sparse else found
         table = encode_categories(X, self.categories_)
         validate_data(self, X, reset=reset, skip_check_array=True)
         self._check_finite(table)

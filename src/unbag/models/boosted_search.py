@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbag.bags.bags import Bags
+from unbag.model_selection.folds import SearchFolds, collect_folds
 from unbag.models.bag_goal import BagGoal
 from unbag.models.boosted_goal import pose_folds
 from unbag.models.boosted_library import Booster, Rows
@@ -46,12 +47,15 @@ class Path:
         Numbers of rounds after which they were looked at.
     risks : list of list of float
         All criteria, at every look.
+    others : list of list of list of float
+        The same without the bags of each fold, if that is asked for.
     """
 
     num_leaves: int
     boosters: list[Booster]
     rounds: list[int] = field(default_factory=list)
     risks: list[list[float]] = field(default_factory=list)
+    others: list[list[list[float]]] = field(default_factory=list)
 
     @property
     def best(self) -> NDArray[np.float64]:
@@ -66,18 +70,37 @@ class Path:
         gain = np.min(self.risks[: recent[0]], axis=0) - self.best
         return bool(((gain > 0) & (self.best - leader <= _MORE_TO_COME * gain)).any())
 
-    def look(self, rounds: int, criteria: list[Objective], fold: NDArray[np.intp]) -> None:
+    def look(self, rounds: int, judges: list[Judge], fold: NDArray[np.intp]) -> None:
         """Judge the scores of rows by the booster of the fold that holds them out."""
         scores = np.stack([booster.scores() for booster in self.boosters])
         held_out = np.take_along_axis(scores, fold[None, None, :], axis=0)
         self.rounds.append(rounds)
-        self.risks.append([float(one.value(held_out, FIRST)[0]) for one in criteria])
+        of_all, *others = (judge(held_out) for judge in judges)
+        self.risks.append(of_all)
+        self.others.append(others)
+
+
+@dataclass(frozen=True, eq=False)
+class Judge:
+    """Criteria of the scores of all rows, or of some."""
+
+    criteria: list[Objective]
+    rows: NDArray[np.intp] | None = None
+
+    def __call__(self, scores: NDArray[np.float64]) -> list[float]:
+        """Judge scores (1, outputs, rows) of all rows."""
+        own = scores if self.rows is None else scores[:, :, self.rows]
+        return [float(one.value(own, FIRST)[0]) for one in self.criteria]
+
+
+def _judge(goal: BagGoal, bags: Bags, rows: NDArray[np.intp] | None = None) -> Judge:
+    return Judge(goal.criteria(goal.whole(bags), bags, None), rows)
 
 
 def follow(
     task: Task,
     paths: list[Path],
-    criteria: list[Objective],
+    judges: list[Judge],
     most: int,
     patience: int,
     tell: Callable[[int], Any],
@@ -86,8 +109,9 @@ def follow(
 
     Parameters
     ----------
-    criteria : list of Objective
-        Of the scores of all bags by the fold that holds them out.
+    judges : list of Judge
+        Of the scores of all bags by the fold that holds them out, which decides; others may stand
+        by.
     most, patience : int
         Rounds at most, and those within which there must be a gain.
     tell : callable
@@ -105,7 +129,7 @@ def follow(
             boost(task, boosters, problem)
         done += n
         for path in going:
-            path.look(done, criteria, fold)
+            path.look(done, judges, fold)
         leader = np.min([path.best for path in paths], axis=0)
         going = [path for path in going if path.has_hope(patience, leader)]
         tell(n)
@@ -125,6 +149,8 @@ class Found:
         Scores of each instance by the trees that did not see its bag.
     looks : list of tuple (num_leaves, rounds, criteria)
         All that was looked at.
+    folds : SearchFolds or None
+        What the trees of every fold say, leaves and rounds chosen by the other folds.
     """
 
     num_leaves: int
@@ -132,6 +158,7 @@ class Found:
     boosters: list[Booster]
     held_out: NDArray[np.float64]
     looks: list[Look]
+    folds: SearchFolds | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,6 +170,7 @@ class Search:
     bags: Bags
     held: NDArray[np.bool_]
     n_outputs: int
+    store_folds: bool
 
     def run(
         self, goal: BagGoal, leaves: list[int], most: int, patience: int, tell: Callable[[int], Any]
@@ -152,8 +180,10 @@ class Search:
         folds = [self.rows.without(out) for out in unseen]
         paths = [Path(n, [begin(self.n_outputs, n) for begin in folds]) for n in leaves]
         task = pose_folds(goal, self.bags, self.held)
-        criteria = goal.criteria(goal.whole(self.bags), self.bags, None)
-        follow(task, paths, criteria, most, patience, tell)
+        judges = [_judge(goal, self.bags)]
+        if self.store_folds:
+            judges += [_judge(goal, *self.bags.take(~out)) for out in self.held]
+        follow(task, paths, judges, most, patience, tell)
         candidates = [(path, n) for path in paths for n in path.rounds]
         risks = np.array([risk for path in paths for risk in path.risks])
         best, n_rounds = candidates[choose(risks.T)]
@@ -161,4 +191,17 @@ class Search:
         for booster, out in zip(best.boosters, unseen, strict=True):
             scores[:, out] = booster.predict(self.X[np.flatnonzero(out)], n_rounds)
         looks = [(p.num_leaves, np.array(p.rounds), np.array(p.risks).T) for p in paths]
-        return Found(best.num_leaves, n_rounds, best.boosters, scores, looks)
+        kept = self._folds(paths) if self.store_folds else None
+        return Found(best.num_leaves, n_rounds, best.boosters, scores, looks, kept)
+
+    def _folds(self, paths: list[Path]) -> SearchFolds:
+        """Scores of all rows by the trees of every fold that the other folds choose."""
+        candidates = [(path, n) for path in paths for n in path.rounds]
+        others = np.array([risks for path in paths for risks in path.others])
+
+        def scores_of_fold(number: int) -> NDArray[np.float64]:
+            path, n_rounds = candidates[choose(others[:, number].T)]
+            return path.boosters[number].predict(self.X, n_rounds)
+
+        fold = self.held.argmax(axis=0)[self.bags.index]
+        return collect_folds(fold, map(scores_of_fold, range(len(self.held))), True)

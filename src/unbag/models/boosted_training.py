@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from tqdm import tqdm
 
 from unbag.bags.bags import Bags
 from unbag.diagnostics.bag_effects import BagEffect, effect_of_scores
+from unbag.model_selection.folds import SearchFolds
 from unbag.models.bag_goal import BagGoal
 from unbag.models.boosted_goal import pose
 from unbag.models.boosted_library import Booster, Rows
@@ -40,6 +41,8 @@ class Trained:
         What was looked at.
     held_out : ndarray of shape (n_outputs, n_instances), optional
         Scores of each instance by the trees that did not see its bag.
+    folds : SearchFolds, optional
+        What the trees of every fold say, if that is to be kept.
     """
 
     goal: BagGoal
@@ -48,7 +51,8 @@ class Trained:
     texts: list[str]
     gains: NDArray[np.float64]
     path: list[Look]
-    held_out: NDArray[np.float64] | None
+    held_out: NDArray[np.float64] | None = None
+    folds: SearchFolds | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +70,8 @@ class Trainer:
         Rounds within which bags held out must gain.
     verbose : int
         Whether to show a progress bar.
+    store_folds : bool
+        Whether to keep what the trees of every fold say.
     """
 
     X: Any
@@ -74,6 +80,7 @@ class Trainer:
     plan: Plan
     patience: int
     verbose: int
+    store_folds: bool = False
 
     @property
     def n_outputs(self) -> int:
@@ -118,7 +125,7 @@ class Trainer:
         self, goal: BagGoal, held: NDArray[np.bool_], refit: bool, find_effect: FindEffect
     ) -> Trained:
         """Choose, and choose rounds again if bags held out tell of noise or effects."""
-        search = Search(self.X, self.rows, self.bags, held, self.n_outputs)
+        search = Search(self.X, self.rows, self.bags, held, self.n_outputs, self.store_folds)
         found = self._choose(search, goal, self.plan.leaves)
         if goal.asks_for_looks:
             before, goal = goal, goal.told_of_looks(find_effect(self.bags, found.held_out))
@@ -130,7 +137,8 @@ class Trainer:
                 found = self._choose(search, goal, [found.num_leaves])
         leaves, rounds = found.num_leaves, found.n_rounds
         boosters = [self._grow(goal, leaves, rounds)] if refit else found.boosters
-        return _summary(goal, boosters, leaves, rounds, found.looks, found.held_out)
+        trained = _summary(goal, boosters, leaves, rounds)
+        return replace(trained, path=found.looks, held_out=found.held_out, folds=found.folds)
 
     def _choose(self, search: Search, goal: BagGoal, leaves: list[int]) -> Found:
         most = self.plan.n_rounds
@@ -156,12 +164,10 @@ def _summary(
     boosters: list[Booster],
     num_leaves: int,
     n_rounds: int,
-    path: list[Look] | None = None,
-    held_out: NDArray[np.float64] | None = None,
 ) -> Trained:
     texts = [booster.text(n_rounds) for booster in boosters]
     gains = np.sum([booster.gains(n_rounds) for booster in boosters], axis=0)
-    return Trained(goal, num_leaves, n_rounds, texts, gains, path or [], held_out)
+    return Trained(goal, num_leaves, n_rounds, texts, gains, [])
 
 
 def effect_here(bags: Bags, scores: NDArray[np.float64]) -> BagEffect:

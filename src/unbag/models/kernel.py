@@ -206,6 +206,9 @@ class KernelMCMClassifierCV(KernelClassifier):
         "pooled" chooses by what the objective is for all out-of-fold scores together; "folds" by
         its mean over folds, as the paper does. For the objective "likelihood" there are two
         criteria, itself and the forward likelihood, and the sum of their ranks decides.
+    store_folds : bool, default=False
+        Whether to keep ``folds_``, by which `unbag.metrics.evaluate_search` tells how good the
+        model is without fitting anything again.
     kernel, gamma, degree, coef0, objective, bag_effect, weights, bag_model, merge, \
 merge_size, loss, class_prior, training_prior, correction, approximation, n_components, \
 random_state, precision, device, tol, max_iter, verbose
@@ -222,6 +225,9 @@ random_state, precision, device, tol, max_iter, verbose
     out_of_fold_scores_ : ndarray of shape (n_instances,) or (n_instances, n_classes)
         Scores of each instance by the model that did not see its bag, at the chosen penalty.
         None if the folds do not hold out every bag exactly once.
+    folds_ : SearchFolds or None
+        Scores of all rows by the model of every fold, its penalty chosen by the other folds; only
+        with ``store_folds``, and not saved with the model.
     approximation_, kernel_, points_, dual_coef_, intercept_, classes_, class_prior_, \
 objective_, bag_effect_, bag_effect_interval_, looks_, n_iter_, converged_
         As in `KernelMCMClassifier`.
@@ -248,6 +254,7 @@ objective_, bag_effect_, bag_effect_interval_, looks_, n_iter_, converged_
         *,
         cv: Any = 5,
         selection: str = "pooled",
+        store_folds: bool = False,
         kernel: str = "rbf",
         gamma: str | float = "wide",
         degree: int = 3,
@@ -274,6 +281,7 @@ objective_, bag_effect_, bag_effect_interval_, looks_, n_iter_, converged_
         self.alphas = alphas
         self.cv = cv
         self.selection = selection
+        self.store_folds = store_folds
         self.kernel = kernel
         self.gamma = gamma
         self.degree = degree

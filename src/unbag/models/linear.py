@@ -105,7 +105,7 @@ class LinearMCMClassifierCV(LinearClassifier):
 
     Parameters
     ----------
-    alphas, cv, selection
+    alphas, cv, selection, store_folds
         As in `KernelMCMClassifierCV`.
     fit_intercept, objective, bag_effect, weights, bag_model, merge, merge_size, loss, \
 class_prior, training_prior, correction, device, tol, max_iter, verbose
@@ -113,7 +113,7 @@ class_prior, training_prior, correction, device, tol, max_iter, verbose
 
     Attributes
     ----------
-    alpha_, alphas_, selection_risks_, out_of_fold_scores_
+    alpha_, alphas_, selection_risks_, out_of_fold_scores_, folds_
         As in `KernelMCMClassifierCV`.
     coef_, intercept_, classes_, class_prior_, objective_, bag_effect_, bag_effect_interval_, \
 looks_, n_iter_, converged_
@@ -139,6 +139,7 @@ looks_, n_iter_, converged_
         *,
         cv: Any = 5,
         selection: str = "pooled",
+        store_folds: bool = False,
         fit_intercept: bool = True,
         objective: str = "auto",
         bag_effect: str | float = "auto",
@@ -158,6 +159,7 @@ looks_, n_iter_, converged_
         self.alphas = alphas
         self.cv = cv
         self.selection = selection
+        self.store_folds = store_folds
         self.fit_intercept = fit_intercept
         self.objective = objective
         self.bag_effect = bag_effect

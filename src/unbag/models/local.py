@@ -13,13 +13,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from unbag._arrays import Array, index_beside, take, to_host
+from unbag._arrays import Array, beside, index_beside, take, to_host
 from unbag._progress import column_progress
 from unbag.bags.bags import Bags
 from unbag.diagnostics.bag_effects import BagEffect, effect_of_scores
+from unbag.model_selection.folds import SearchFolds, by_instance, collect_folds
 from unbag.model_selection.splitters import check_cv, cut_by_folds
 from unbag.models.goals import Goal, Problems
-from unbag.models.training import Fits, Selection
+from unbag.models.training import Fits, Selection, choose
 from unbag.solvers import FunctionSpace, minimise
 
 ScoreKeeper = Callable[[slice, Array], None]
@@ -73,7 +74,7 @@ class LocalBackend:
             np.tile(np.arange(n_problems), len(penalties)),
             held_out.keep,
         )
-        return LocallySolved(goal, self.bags, self.held, fits, held_out)
+        return LocallySolved(goal, self.space, self.bags, self.held, fits, held_out)
 
     def _minimise(
         self,
@@ -113,6 +114,7 @@ class LocallySolved:
     """What was solved in memory, with the scores of bags held out."""
 
     goal: Goal
+    space: FunctionSpace
     bags: Bags
     held: NDArray[np.bool_]
     fits: Fits
@@ -133,12 +135,26 @@ class LocallySolved:
         """Scores of all instances by models that did not see them, if all are held out once."""
         return self.held_out.by_instance(penalty)
 
-    def _pooled_risks(self) -> NDArray[np.float64]:
-        """Criteria of all out-of-fold scores together, one penalty at a time."""
-        criteria = self.goal.criteria(self.goal.whole(self.bags), self.bags, None)
+    def folds(self) -> SearchFolds | None:
+        """What the model of every fold says of all instances, its penalty chosen by the others."""
+        if self.out_of_fold_scores(0) is None:
+            return None
+        fold = self.held.argmax(axis=0)[self.bags.index]
+        scores = (self._scores_of_fold(number) for number in range(len(self.held)))
+        return collect_folds(fold, scores, self.goal.loss.name == "logistic")
+
+    def _scores_of_fold(self, number: int) -> NDArray[Any]:
+        column = choose(self._pooled_risks(~self.held[number])) * (len(self.held) + 1) + number + 1
+        theta = beside(self.fits.theta[column][None], self.space.like)
+        return to_host(self.space.scores(theta, self.space.dual(theta)))[0]
+
+    def _pooled_risks(self, which: NDArray[np.bool_] | None = None) -> NDArray[np.float64]:
+        """Criteria of the out-of-fold scores of all bags, or of some, one penalty at a time."""
+        bags, rows = (self.bags, slice(None)) if which is None else self.bags.take(which)
+        criteria = self.goal.criteria(self.goal.whole(bags), bags, None)
         values = []
         for penalty in range(self.held_out.n_penalties):
-            scores = self.held_out.of_penalty(penalty)[None]
+            scores = self.held_out.of_penalty(penalty)[None, :, rows]
             values.append([float(criterion.value(scores, _FIRST)[0]) for criterion in criteria])
         return np.array(values).T
 
@@ -192,5 +208,4 @@ class HeldOut:
         """Scores (instances,) or (instances, classes), if every bag is held out once."""
         if self._order is None:
             return None
-        scores = self.of_penalty(penalty)
-        return scores[0] if len(scores) == 1 else scores.T
+        return by_instance(self.of_penalty(penalty))

@@ -18,6 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from unbag.bags.bags import Bags
 from unbag.diagnostics.bag_effects import BagEffect
+from unbag.model_selection.folds import SearchFolds
 from unbag.models.checks import check_alphas, check_positive
 from unbag.models.goals import Goal
 
@@ -69,6 +70,10 @@ class Solved(Protocol):
 
     def out_of_fold_scores(self, penalty: int) -> NDArray[np.float64] | None:
         """Scores of all instances by models that did not see their bag, where these are at hand."""
+        ...
+
+    def folds(self) -> SearchFolds | None:
+        """What the model of every fold says, its penalty chosen by the others, if that can be."""
         ...
 
 
@@ -225,6 +230,8 @@ def search_alphas(estimator: Any, backend: Backend, goal: Goal) -> Found:
     risks = found.risks
     estimator.selection_risks_ = risks[0] if risks is not None and len(risks) == 1 else risks
     estimator.out_of_fold_scores_ = found.solved.out_of_fold_scores(found.best)
+    if getattr(estimator, "store_folds", False):
+        estimator.folds_ = found.solved.folds()
     return found
 
 

@@ -22,7 +22,7 @@ from unbag._text import counted, percent, shown, whole
 from unbag.bags.bags import BagModel, Bags, check_bag_target
 from unbag.diagnostics.assumption import AssumptionTest
 from unbag.diagnostics.information import BagInformation, bag_information
-from unbag.metrics import Evaluation, cross_val_evaluate
+from unbag.metrics import Evaluation, cross_val_evaluate, evaluate_search
 from unbag.models.calibrated import fit_calibrator
 from unbag.reports.assumption import AssumptionDisplay
 from unbag.reports.bags import BagsDisplay
@@ -141,8 +141,9 @@ def fit_report(
         Fitted to all bags if it is not yet; a clone is, so that yours stays as it is.
     X : array, sparse matrix or data frame with n_instances rows
     y : structured array from `unbag.bag_target`, or plain labels
-    cv : int, splitter or iterable, default=5
-        Folds of whole bags for the evaluation; clones of the estimator are fitted to them.
+    cv : int, splitter, iterable or None, default=5
+        Folds of whole bags for the evaluation; clones of the estimator are fitted to them. None
+        takes those of the model's own search (`unbag.metrics.evaluate_search`).
     title : str, optional
     path : str or path, optional
         Where to write the page.
@@ -183,21 +184,21 @@ def fit_report(
         warnings.simplefilter("ignore", UserWarning)
         information = bag_information(y)
     model = _fitted(estimator, X, y)
-    evaluation = cross_val_evaluate(
-        estimator,
-        X,
-        y,
-        cv=cv,
-        feature_names=feature_names,
-        threshold=threshold,
-        class_prior=class_prior,
-        bag_model=bag_model,
-        level=level,
-        n_draws=n_draws,
-        random_state=random_state,
-        n_jobs=n_jobs,
-        verbose=verbose,
-    )
+    shared: dict[str, Any] = {
+        "feature_names": feature_names,
+        "threshold": threshold,
+        "class_prior": class_prior,
+        "bag_model": bag_model,
+        "level": level,
+        "n_draws": n_draws,
+        "random_state": random_state,
+    }
+    if cv is None:
+        evaluation = evaluate_search(model, X, y, **shared)
+    else:
+        evaluation = cross_val_evaluate(
+            estimator, X, y, cv=cv, n_jobs=n_jobs, verbose=verbose, **shared
+        )
     displays: dict[str, Display] = {}
     roc = None
     if evaluation.roc is not None:

@@ -17,7 +17,6 @@ from unbag.diagnostics.bag_effects import FEWEST_BAGS, BagEffect, effect_of_scor
 from unbag.diagnostics.information import BagInformation, bag_information
 from unbag.models import LinearMCMClassifierCV
 from unbag.tabular.features import make_features
-from unbag.tabular.pipeline import rows_of_some_bags
 
 _WIDTH = 88
 
@@ -25,7 +24,7 @@ _WIDTH = 88
 # whole, so that some large ones may have more rows than wanted.
 _ROWS_FOR_EFFECT = 20_000
 _MOST_ROWS = 200_000
-_SEED = 0
+_FEWEST_BAGS = 20
 
 
 @dataclass(frozen=True)
@@ -85,7 +84,7 @@ def look_at_bags(table: Any, y: NDArray[np.void]) -> FirstLook:
 
 def _look_for_effect(X: Any, y: Any) -> Unexplained:
     """Fit a linear model to some bags, and compare it with those that it did not see."""
-    rows = rows_of_some_bags(y, _ROWS_FOR_EFFECT, _SEED)
+    rows = _rows_of_some_bags(y, _ROWS_FOR_EFFECT)
     bags = check_bag_target(y[rows])
     n_bags = int((~bags.labelled).sum())
     if n_bags < FEWEST_BAGS:
@@ -108,3 +107,13 @@ def _look_for_effect(X: Any, y: Any) -> Unexplained:
         some = f"{some} drawn at random, of {len(y):,} instances in all"
     note = f"(From a linear model, checked on bags that it did not see: {some}.)"
     return Unexplained(effect_of_scores(bags, scores, model.class_prior_), note)
+
+
+def _rows_of_some_bags(y: NDArray[np.void], most: int) -> NDArray[np.intp]:
+    """Rows of whole bags drawn at random: at most so many, unless that leaves too few bags."""
+    bags = check_bag_target(y)
+    order = np.random.default_rng(0).permutation(bags.n_bags)
+    n_fit = int(np.searchsorted(np.cumsum(bags.sizes[order]), most, side="right"))
+    chosen = np.zeros(bags.n_bags, dtype=bool)
+    chosen[order[: max(n_fit, _FEWEST_BAGS)]] = True
+    return np.flatnonzero(chosen[bags.index])

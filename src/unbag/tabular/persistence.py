@@ -35,6 +35,7 @@ from unbag._optional import optional
 from unbag._provenance import PACKAGES
 from unbag.kernels.matrices import Kernel
 from unbag.models.calibrated import Calibrator, SigmoidMap
+from unbag.models.mixing import Mixture
 from unbag.objectives.losses import ClassLoss
 
 FORMAT = "unbag model"
@@ -64,7 +65,7 @@ _PARTS = {
 }
 
 # What a fitted model of this package is made of, and where such classes live.
-_FAMILIES = (BaseEstimator, BaseCrossValidator, ClassLoss, Kernel, Calibrator, SigmoidMap)
+_FAMILIES = (BaseEstimator, BaseCrossValidator, ClassLoss, Kernel, Calibrator, SigmoidMap, Mixture)
 _HOMES = ("baselines", "kernels", "model_selection", "models", "objectives", "tabular")
 
 

@@ -1,8 +1,7 @@
-"""The ready-made model for a table: features, and a classifier that fits the number of rows."""
+"""The ready-made classifier for a table: features, and the learners that suit it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
@@ -11,21 +10,11 @@ from sklearn.pipeline import Pipeline
 
 from unbag.bags.bags import check_bag_target
 from unbag.diagnostics.bag_effects import describe_effect
-from unbag.models import (
-    BoostedMCMClassifier,
-    KernelMCMClassifierCV,
-    LinearMCMClassifier,
-    LinearMCMClassifierCV,
-)
+from unbag.models import AutoMCMClassifier
 from unbag.tabular.features import make_features
 
-ModelName = Literal["auto", "kernel", "linear", "boosted"]
+ModelName = Literal["auto", "linear", "kernel", "boosted", "neural"]
 
-# Rows up to which "auto" takes a kernel model, and beyond which memory and time are saved: a
-# search for the penalty is 66 fits, and as many again in every fold of an evaluation. Of many rows
-# it is therefore made on some, in no fewer bags than these.
-MOST_FOR_KERNEL, MANY_ROWS = 5000, 300_000
-_FEWEST_BAGS = 20
 # What models minimise, in words.
 _OBJECTIVES = {
     "likelihood": "the likelihood of the counts",
@@ -34,84 +23,52 @@ _OBJECTIVES = {
 }
 
 
-def make_model(
-    X: Any,
-    y: NDArray[np.void],
-    *,
+def make_classifier(
     model: ModelName = "auto",
+    *,
+    cv: Any = 5,
+    class_prior: Any = "empirical",
+    time_limit: float | None = None,
     random_state: int = 0,
-    tell: Callable[[str], object] | None = None,
+    verbose: int = 0,
 ) -> Pipeline:
-    """Make a pipeline of features and a model for a table, not yet fitted.
+    """Make the pipeline that ``unbag fit`` trains: from a table of any columns to probabilities.
 
     Parameters
     ----------
-    X : pandas DataFrame
-        Columns of any kind.
-    y : structured array from `unbag.bag_target`
-    model : {"auto", "kernel", "linear", "boosted"}
-        "auto" takes the kernel model up to 5,000 rows, and else the linear one. "boosted" needs
-        LightGBM, the extra ``boosting``.
-    random_state : int
-    tell : callable, optional
-        Takes a sentence about what was found out on the way.
+    model : {"auto", "linear", "kernel", "boosted", "neural"}, default="auto"
+        "auto" compares learners on the same folds of bags and mixes them by what held-out bags say;
+        the others train one. "boosted" needs LightGBM, the extra ``boosting``, and "neural" torch,
+        the extra ``torch``.
+    cv, class_prior, time_limit, random_state, verbose
+        As in `unbag.AutoMCMClassifier`.
 
     Returns
     -------
     Pipeline
-        With the steps ``"features"`` and ``"model"``.
+        With the steps ``"features"`` (`unbag.tabular.features.make_features`) and ``"model"``
+        (`unbag.AutoMCMClassifier`), to be fitted to a table and the target of `unbag.bag_target`.
 
     Examples
     --------
     >>> import pandas as pd
     >>> from unbag import bag_target
-    >>> from unbag.tabular.pipeline import make_model
-    >>> X = pd.DataFrame({"age": range(40), "colour": ["red", "blue"] * 20})
-    >>> y = bag_target([i // 10 for i in range(40)], [i // 10 / 4 for i in range(40)])
-    >>> make_model(X, y)[-1]
-    KernelMCMClassifierCV(cv=2)
+    >>> from unbag.tabular import make_classifier
+    >>> X = pd.DataFrame({"age": range(60), "colour": ["red", "blue"] * 30})
+    >>> y = bag_target([i // 10 for i in range(60)], counts=[i // 10 for i in range(60)])
+    >>> model = make_classifier("linear").fit(X, y)
+    >>> model.predict_proba(X)[:, 1].round(1).mean().round(1)
+    np.float64(0.2)
     """
-    n_bags = int(check_bag_target(y).n_bags)
-    if n_bags < 4:
-        raise ValueError(
-            f"a model needs four bags to choose its settings by, and there are {n_bags}"
-        )
-    # folds of its own, in which a model chooses its penalty or checks its steps
-    folds = min(5, n_bags // 2)
-    if model == "auto":
-        model = "kernel" if len(y) <= MOST_FOR_KERNEL else "linear"
-    found: Any
-    if model == "kernel":
-        found = KernelMCMClassifierCV(cv=folds)
-    elif model == "boosted":
-        # with folds of its own, no more than there are bags
-        found = BoostedMCMClassifier(random_state=random_state)
-    elif len(y) <= MANY_ROWS:
-        found = LinearMCMClassifierCV(cv=folds)
-    else:
-        rows = rows_of_some_bags(y, MANY_ROWS, random_state)
-        search = _with_features(LinearMCMClassifierCV(cv=folds), len(y))
-        found = LinearMCMClassifier(search.fit(X.iloc[rows], y[rows])[-1].alpha_)
-        if tell is not None:
-            some = f"{len(rows):,} of {len(y):,} rows"
-            tell(f"The penalty, {found.alpha:.2g}, was chosen on {some}.")
-    return _with_features(found, len(y))
-
-
-def _with_features(model: Any, n_rows: int) -> Pipeline:
-    """Features, of many rows in half the memory, and a model."""
-    features = make_features("float64" if n_rows <= MANY_ROWS else "float32")
-    return Pipeline([("features", features), ("model", model)])
-
-
-def rows_of_some_bags(y: NDArray[np.void], most: int, seed: int) -> NDArray[np.intp]:
-    """Rows of whole bags drawn at random: at most so many, unless that leaves too few bags."""
-    bags = check_bag_target(y)
-    order = np.random.default_rng(seed).permutation(bags.n_bags)
-    n_fit = int(np.searchsorted(np.cumsum(bags.sizes[order]), most, side="right"))
-    chosen = np.zeros(bags.n_bags, dtype=bool)
-    chosen[order[: max(n_fit, _FEWEST_BAGS)]] = True
-    return np.flatnonzero(chosen[bags.index])
+    learners = AutoMCMClassifier(
+        model,
+        cv=cv,
+        class_prior=class_prior,
+        time_limit=time_limit,
+        random_state=random_state,
+        verbose=verbose,
+    )
+    return Pipeline([("features", make_features("float32")), ("model", learners)])
 
 
 def split_pipeline(model: Any) -> tuple[Any, Any]:

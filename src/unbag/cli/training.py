@@ -1,0 +1,129 @@
+"""The fit that several commands make: its options, and what was chosen, in words."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from scipy.special import expit
+
+from unbag._text import table_lines
+from unbag.cli.data import BagData
+from unbag.cli.options import add_seed, positive_number, whole_number
+from unbag.cli.output import need
+from unbag.tabular.pipeline import ModelName, make_classifier
+from unbag.tabular.rules import Rule, RuleName, make_rule
+
+# Names of the options of a fit.
+FITTING = ("model", "folds", "time_limit", "optimize", "costs", "seed")
+
+_EXTRAS = {"boosted": ("lightgbm", "boosting"), "neural": ("torch", "torch")}
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A fitted pipeline, and the rule by which its probabilities become classes."""
+
+    pipeline: Any
+    rule: Rule | None
+
+    @property
+    def score_threshold(self) -> float:
+        """Score above which a row counts as positive."""
+        return 0.0 if self.rule is None else self.rule.score_threshold
+
+    @property
+    def lines(self) -> list[str]:
+        """What was compared, if there was more than one learner, and the rule."""
+        rows = [
+            (
+                row["learner"],
+                "" if row["loss"] is None else f"{row['loss']:.5f}",
+                f"{row['weight']:.0%}",
+                f"{row['seconds']:.1f}",
+                row["note"],
+            )
+            for row in self.pipeline[-1].leaderboard_
+        ]
+        heads = ("learner", "held-out loss", "weight", "seconds", "")
+        compared = table_lines(heads, rows) if len(rows) > 1 else []
+        return [*compared, *([] if self.rule is None else [f"Class: {self.rule}."])]
+
+
+def add_fitting(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a fit and its evaluation."""
+    group = parser.add_argument_group("model and evaluation")
+    group.add_argument(
+        "--model",
+        choices=get_args(ModelName),
+        default="auto",
+        help="auto: linear, kernel and boosted trees, mixed by what bags held out say of them; "
+        "or one alone; boosted needs LightGBM (pip install 'unbag[boosting]'), neural torch "
+        "(pip install 'unbag[torch]')",
+    )
+    group.add_argument(
+        "--time-limit",
+        type=positive_number,
+        metavar="SECONDS",
+        help="begin no further learner after so many seconds",
+    )
+    group.add_argument(
+        "--optimize",
+        choices=get_args(RuleName),
+        default="balanced",
+        help="what the class of a row shall be best for: the mean recall of both classes, "
+        "accuracy, F1, or the cost of mistakes (--costs); two classes only, but for balanced and "
+        "accuracy",
+    )
+    group.add_argument(
+        "--costs",
+        nargs=2,
+        type=positive_number,
+        metavar=("ALARM", "MISS"),
+        help="cost of a false alarm and of a miss, for --optimize cost",
+    )
+    group.add_argument(
+        "--folds",
+        type=whole_number(0),
+        default=5,
+        metavar="N",
+        help="folds of bags for the search and the evaluation; 0: no evaluation",
+    )
+    add_seed(group)
+
+
+def check_fitting(options: argparse.Namespace) -> None:
+    """Refuse what contradicts itself, and say what is to be installed."""
+    if options.folds == 1:
+        options.parser.error("argument --folds: one fold holds out everything; use 2 or more, or 0")
+    if (options.costs is None) == (options.optimize == "cost"):
+        options.parser.error("--optimize cost and --costs ALARM MISS go together")
+    if options.model in _EXTRAS:
+        module, extra = _EXTRAS[options.model]
+        need(module, extra=extra)
+
+
+def train(options: argparse.Namespace, data: BagData) -> Trained:
+    """Fit the model that the options name, and make the rule that they ask for."""
+    pipeline = make_classifier(
+        options.model,
+        cv=options.folds or 5,
+        time_limit=options.time_limit,
+        random_state=options.seed,
+        verbose=0 if options.quiet else 1,
+    )
+    pipeline.fit(data.X, data.y)
+    pipeline.set_params(model__verbose=0)
+    return Trained(pipeline, _rule(options, pipeline[-1]))
+
+
+def _rule(options: argparse.Namespace, model: Any) -> Rule | None:
+    if len(model.classes_) > 2:
+        if options.optimize not in ("balanced", "accuracy"):
+            raise ValueError(
+                f"--optimize {options.optimize} is for two classes, and there are "
+                f"{len(model.classes_)}"
+            )
+        return None
+    return make_rule(options.optimize, expit(model.out_of_fold_scores_), options.costs or (1, 1))

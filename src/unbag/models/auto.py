@@ -1,0 +1,338 @@
+"""Several learners on the same bags, and the mixture of them that bags held out bear out best."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from unbag.bags.bags import Bags
+from unbag.model_selection.folds import SearchFolds, by_instance, collect_folds
+from unbag.model_selection.out_of_fold import look_at_folds
+from unbag.model_selection.splitters import check_cv, cut_by_folds
+from unbag.models.bag_goal import make_bag_goal
+from unbag.models.base import BagClassifier
+from unbag.models.boosted import BoostedMCMClassifier
+from unbag.models.checks import check_positive
+from unbag.models.goals import Goal
+from unbag.models.kernel import KernelMCMClassifierCV
+from unbag.models.linear import LinearMCMClassifier, LinearMCMClassifierCV
+from unbag.models.mixing import TEMPERATURE, Mixture, fit_mixture
+from unbag.objectives.losses import get_loss
+
+# Rows up to which the kernel matrix is computed whole, and beyond which even its approximation
+# takes longer than people wait.
+_WHOLE_KERNEL, _MOST_FOR_KERNEL = 5_000, 60_000
+_LANDMARKS = 500
+
+# With fewer there are no two folds of two bags, which differ.
+_FEWEST_BAGS = 4
+
+LEARNERS = ("linear", "kernel", "boosted", "neural")
+
+
+@dataclass(frozen=True, eq=False)
+class _Candidate:
+    """A learner that was trained on all bags and without those of each fold."""
+
+    name: str
+    model: Any
+    folds: SearchFolds
+    seconds: float
+
+
+class AutoMCMClassifier(BagClassifier):
+    """Linear, kernel and boosted models on the same bags, mixed by what held-out bags say of them.
+
+    All learners choose their settings on the same folds of whole bags. Each then counts by the
+    likelihood of the counts of bags that it did not see (:mod:`unbag.models.mixing`), and the
+    chances of the mixture are calibrated on the same bags, so that ``predict_proba`` gives
+    probabilities for the population of the training bags. No label is needed for any of it.
+
+    Parameters
+    ----------
+    learners : "auto", str, list of str or dict, default="auto"
+        ``"linear"``, ``"kernel"``, ``"boosted"`` (LightGBM, the extra ``boosting``) and
+        ``"neural"`` (torch, the extra ``torch``). ``"auto"`` takes the first three: the kernel up
+        to 60,000 rows, from 5,000 on by 500 landmarks, and trees where LightGBM is installed. A
+        dict gives names to classifiers of your own, whose ``decision_function`` must be log-odds
+        at ``class_prior``.
+    temperature : float, default=16.0
+        By how many units of log-likelihood a learner must lead to count e times as much as
+        another. The smaller, the nearer to the best one alone.
+    cv : int, splitter or iterable, default=5
+        Folds of whole bags that hold out every bag exactly once, the same for all learners; a
+        number is reduced to half that of the bags.
+    class_prior : {"empirical", "balanced"} or array-like, default="empirical"
+        Shares of the classes that scores, predictions and probabilities are for: those of the
+        training bags, unlike in single learners, equal ones, or others.
+    time_limit : float, optional
+        Seconds after which no further learner is begun. The first is trained in any case.
+    random_state : int, default=0
+        Of the learners.
+    n_jobs : int, optional
+        Threads of the trees.
+    verbose : int, default=0
+        Whether to show progress bars.
+
+    Attributes
+    ----------
+    leaderboard_ : list of dict
+        What was compared, best first: ``learner``, ``loss`` (negative log-likelihood of held-out
+        counts per row), ``weight`` in the mixture, ``seconds``, and a ``note`` on those that were
+        left out. ``pandas.DataFrame(model.leaderboard_)`` is a table of it.
+    models_ : list of classifier
+        The fitted learners that count, the best first.
+    mixture_ : Mixture
+        How they are put together.
+    best_estimator_ : classifier
+        The first of ``models_``.
+    objective_, bag_effect_, bag_effect_interval_, looks_
+        Of the best learner.
+    out_of_fold_scores_ : ndarray of shape (n_instances,) or (n_instances, n_classes)
+        Scores of each row by learners that did not see its bag, mixed by what the others say.
+    folds_ : SearchFolds
+        The same for all folds, by which `unbag.metrics.evaluate_search` tells how good the model
+        is; not saved with the model.
+    classes_, class_prior_ : ndarray of shape (n_classes,)
+
+    Examples
+    --------
+    >>> from unbag import AutoMCMClassifier
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> data = make_gaussian_bags(n_bags=30, bag_size=20, random_state=0)
+    >>> model = AutoMCMClassifier(learners=["linear", "kernel"]).fit(data.X, data.y)
+    >>> sorted(row["learner"] for row in model.leaderboard_)
+    ['kernel', 'linear']
+    >>> bool(abs(model.predict_proba(data.X)[:, 1].mean() - data.labels.mean()) < 0.05)
+    True
+    """
+
+    _accept_sparse = "csr"
+
+    def __init__(
+        self,
+        learners: Any = "auto",
+        *,
+        temperature: float = TEMPERATURE,
+        cv: Any = 5,
+        class_prior: Any = "empirical",
+        time_limit: float | None = None,
+        random_state: int = 0,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.learners = learners
+        self.temperature = temperature
+        self.cv = cv
+        self.class_prior = class_prior
+        self.time_limit = time_limit
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Train all learners on the same folds, and mix them.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_instances, n_features)
+        y : structured array from `unbag.bag_target`, or plain labels (pure bags)
+        """
+        X, bags = self._check_Xy(X, y)
+        # rows of known label are held out one by one
+        n_units = int((~bags.labelled).sum() + bags.sizes[bags.labelled].sum())
+        if n_units < _FEWEST_BAGS:
+            raise ValueError(
+                f"a model needs four bags to choose its settings by, and there are {n_units}"
+            )
+        check_positive(self.temperature, "temperature")
+        if self.time_limit is not None:
+            check_positive(self.time_limit, "time_limit")
+        learners, notes = self._learners(X.shape[0])
+        # no more folds than pairs of bags, so that those held out can differ
+        cv = min(self.cv, n_units // 2) if isinstance(self.cv, int) else self.cv
+        held = check_cv(cv, X, np.asarray(y))
+        found, late = self._train_all(learners, X, np.asarray(y), held)
+        notes |= late
+        bags, held = cut_by_folds(bags, held)
+        goal = self._goal(bags, found)
+        self.class_prior_ = goal.class_prior
+        self._keep(goal, bags, held, found, notes)
+        return self
+
+    def _learners(self, n_rows: int) -> tuple[dict[str, Any], dict[str, str]]:
+        """Estimators by name, and why others are left out."""
+        if isinstance(self.learners, Mapping):
+            if not self.learners:
+                raise ValueError("learners is empty; name one at least, such as 'linear'.")
+            return dict(self.learners), {}
+        if not isinstance(self.learners, str):
+            return {name: self._learner(name, n_rows) for name in _names(self.learners)}, {}
+        if self.learners != "auto":
+            return {self.learners: self._learner(self.learners, n_rows)}, {}
+        notes = {}
+        if n_rows > _MOST_FOR_KERNEL:
+            notes["kernel"] = f"takes too long for more than {_MOST_FOR_KERNEL:,} rows"
+        if find_spec("lightgbm") is None:
+            notes["boosted"] = "needs LightGBM: pip install 'unbag[boosting]'"
+        names = [name for name in ("linear", "kernel", "boosted") if name not in notes]
+        return {name: self._learner(name, n_rows) for name in names}, notes
+
+    def _learner(self, name: str, n_rows: int) -> Any:
+        shared = {"class_prior": self.class_prior}
+        if name == "linear":
+            return LinearMCMClassifierCV(store_folds=True, **shared)
+        if name == "kernel":
+            whole = n_rows <= _WHOLE_KERNEL
+            return KernelMCMClassifierCV(
+                store_folds=True,
+                approximation="auto" if whole else "nystroem",
+                n_components=_LANDMARKS,
+                random_state=self.random_state,
+                **shared,
+            )
+        if name == "boosted":
+            return BoostedMCMClassifier(
+                store_folds=True, n_jobs=self.n_jobs, random_state=self.random_state, **shared
+            )
+        if name == "neural":
+            from unbag.models.neural import NeuralMCMClassifier
+
+            return NeuralMCMClassifier(random_state=self.random_state, **shared)
+        raise ValueError(f"learners has {name!r}; known are 'auto' and {', '.join(LEARNERS)}.")
+
+    def _train_all(
+        self, learners: dict[str, Any], X: Any, y: NDArray[Any], held: NDArray[np.bool_]
+    ) -> tuple[list[_Candidate], dict[str, str]]:
+        """Train one learner after the other while there is time."""
+        found: list[_Candidate] = []
+        begin, notes = time.monotonic(), {}
+        for name, learner in learners.items():
+            start = time.monotonic()
+            if found and self.time_limit is not None and start - begin > self.time_limit:
+                notes[name] = f"not begun within the time limit of {self.time_limit:g} s"
+                continue
+            model = _train(learner, X, y, held, self.verbose)
+            folds = getattr(model, "folds_", None)
+            if folds is None:
+                folds = _cross_fit(learner, X, y, held, self.verbose)
+            found.append(_Candidate(name, model, folds, time.monotonic() - start))
+        return found, notes
+
+    def _goal(self, bags: Bags, found: list[_Candidate]) -> Goal:
+        """The likelihood by which all are judged, with the least effect of bags that one found."""
+        goal = make_bag_goal(LinearMCMClassifier(class_prior=self.class_prior), bags)
+        effect = min(getattr(one.model, "bag_effect_", 0.0) for one in found)
+        looks = getattr(found[0].model, "looks_", 0.0)
+        return replace(
+            goal, bag_effect=effect, looks=looks, asks_for_effect=False, asks_for_looks=False
+        )
+
+    def _keep(
+        self,
+        goal: Goal,
+        bags: Bags,
+        held: NDArray[np.bool_],
+        found: list[_Candidate],
+        notes: dict[str, str],
+    ) -> None:
+        """Mix on all bags, and for every fold on the others."""
+        held_out = [one.folds.held_out for one in found]
+        mixture = fit_mixture(goal, bags, held_out, self.temperature)
+        order = np.argsort(mixture.losses, kind="stable")
+        self.leaderboard_: list[dict[str, Any]] = [
+            {
+                "learner": found[i].name,
+                "loss": float(mixture.losses[i]),
+                "weight": float(mixture.weights[i]),
+                "seconds": round(found[i].seconds, 2),
+                "note": "",
+            }
+            for i in order
+        ]
+        self.leaderboard_ += [
+            {"learner": name, "loss": None, "weight": 0.0, "seconds": 0.0, "note": note}
+            for name, note in notes.items()
+        ]
+        self.models_ = [found[i].model for i in order]
+        self.mixture_ = Mixture(
+            mixture.losses[order], mixture.weights[order], mixture.slope, mixture.intercepts
+        )
+        self.best_estimator_ = self.models_[0]
+        for name in ("objective_", "bag_effect_", "bag_effect_interval_", "looks_"):
+            if hasattr(self.best_estimator_, name):
+                setattr(self, name, getattr(self.best_estimator_, name))
+
+        def scores_of_fold(number: int) -> NDArray[np.float64]:
+            part, rows = bags.take(~held[number])
+            own = fit_mixture(goal, part, [one[:, rows] for one in held_out], self.temperature)
+            return own([one.folds.scores[number] for one in found])
+
+        fold = found[0].folds.fold
+        self.folds_ = collect_folds(fold, map(scores_of_fold, range(len(held))), True)
+        for model in self.models_:
+            # of every row, and mixed above
+            vars(model).pop("folds_", None)
+            vars(model).pop("out_of_fold_scores_", None)
+
+    @property
+    def out_of_fold_scores_(self) -> NDArray[np.float64]:
+        """Scores of each row by learners that did not see its bag, mixed by the other folds."""
+        return by_instance(self.folds_.held_out)
+
+    def _scores(self, X: Any) -> NDArray[np.float64]:
+        return self.mixture_([_by_output(model.decision_function(X)) for model in self.models_])
+
+    def predict_proba(self, X: Any, class_prior: Any = None) -> NDArray[np.float64]:
+        """Chance of each class.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_instances, n_features)
+        class_prior : {"empirical", "balanced"} or array-like, optional
+            Shares of the classes where the model is used; by default those of the constructor.
+        """
+        scores = self.decision_function(X)
+        loss = get_loss("logistic", len(self.classes_))
+        return self._chances_at(loss.class_probabilities(scores), class_prior)
+
+
+def _names(learners: Any) -> Sequence[str]:
+    names = list(learners)
+    if not names:
+        raise ValueError("learners is empty; name one at least, such as 'linear'.")
+    return names
+
+
+def _train(learner: Any, X: Any, y: NDArray[Any], held: NDArray[np.bool_], verbose: int) -> Any:
+    model = clone(learner)
+    parameters = model.get_params(deep=False)
+    settings: dict[str, Any] = {"verbose": verbose} if "verbose" in parameters else {}
+    if "store_folds" in parameters:
+        settings["cv"] = [(np.flatnonzero(~out), np.flatnonzero(out)) for out in held]
+    return model.set_params(**settings).fit(X, y)
+
+
+def _cross_fit(
+    learner: Any, X: Any, y: NDArray[Any], held: NDArray[np.bool_], verbose: int
+) -> SearchFolds:
+    """What a learner without folds of its own says, trained once more for each."""
+
+    def look(model: Any, _: Any) -> NDArray[Any]:
+        return _by_output(model.decision_function(X))
+
+    splits = [(np.flatnonzero(~out), np.flatnonzero(out)) for out in held]
+    scores, fold = look_at_folds(learner, X, y, look, cv=splits, verbose=verbose)
+    return collect_folds(fold, scores, True)
+
+
+def _by_output(scores: NDArray[Any]) -> NDArray[np.float64]:
+    """Scores (n_outputs, n_instances) from those of a decision function."""
+    return np.atleast_2d(np.asarray(scores, dtype=float).T)

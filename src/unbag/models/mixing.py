@@ -1,0 +1,112 @@
+r"""Several models as one: how much each counts, and what its scores say in chances.
+
+All of it goes by what models say of bags that they did not see. A model counts by its likelihood
+there, exp(−(L_k − L_min)/T) for L_k the negative log-likelihood of all counts: with T = 1 nearly
+always a single one, whether it is better or luckier, and without end all of them alike. Scores of
+the mixture are then stretched and moved, f ↦ af + b, to where the likelihood of the same bags is
+largest. That is what Platt's sigmoid does for labels: chances of the mixture are those that bags
+bear out, whether classes keep their look or rows their odds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import softmax
+
+from unbag.bags.bags import Bags
+from unbag.models.goals import Goal
+from unbag.objectives.base import Objective
+
+# T above: units of log-likelihood by which a model must lead to count e times as much.
+TEMPERATURE = 16.0
+
+# Standard deviation of log a before anything is seen, which keeps few bags from telling wonders.
+_STRETCH = 0.5
+
+_FIRST = np.zeros(1, dtype=np.intp)
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """f = a Σ_k w_k f_k + b.
+
+    Attributes
+    ----------
+    losses : ndarray of shape (n_models,)
+        Negative log-likelihood of held-out counts by each model, per row.
+    weights : ndarray of shape (n_models,)
+        The w_k, which add up to one.
+    slope : float
+        a.
+    intercepts : ndarray of shape (n_outputs,)
+        b.
+    """
+
+    losses: NDArray[np.float64]
+    weights: NDArray[np.float64]
+    slope: float
+    intercepts: NDArray[np.float64]
+
+    def __call__(self, scores: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+        """Scores (n_outputs, n_instances) of the mixture from those of its models."""
+        mixed = _mix(self.weights, scores)
+        return self.slope * mixed + self.intercepts[:, None]
+
+
+def fit_mixture(
+    goal: Goal, bags: Bags, scores: Sequence[NDArray[np.float64]], temperature: float
+) -> Mixture:
+    """Weigh models by what they say of bags that they did not see, and calibrate.
+
+    Parameters
+    ----------
+    goal : Goal
+        Whose objective is a negative log-likelihood per row.
+    bags : Bags
+    scores : sequence of ndarray of shape (n_outputs, n_instances)
+        Of the rows of these bags, by every model.
+    """
+    objective = goal.objective(goal.whole(bags), bags, None)
+    losses = np.array([float(objective.value(one[None], _FIRST)[0]) for one in scores])
+    weights = softmax(-(losses - losses.min()) * bags.n_instances / temperature)
+    slope, intercepts = _calibrate(objective, _mix(weights, scores))
+    return Mixture(losses, weights, slope, intercepts)
+
+
+def _mix(
+    weights: NDArray[np.float64], scores: Sequence[NDArray[np.float64]]
+) -> NDArray[np.float64]:
+    # one after the other, since of many rows there is no room for all side by side
+    mixed = np.zeros_like(scores[0], dtype=float)
+    for weight, one in zip(weights, scores, strict=True):
+        mixed += weight * one
+    return mixed
+
+
+def _calibrate(
+    objective: Objective, scores: NDArray[np.float64]
+) -> tuple[float, NDArray[np.float64]]:
+    """The a and b of least loss, with a normal prior on log a."""
+    n_rows = scores.shape[1]
+
+    def value_and_gradient(theta: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        slope = np.exp(theta[0])
+        moved = slope * scores + theta[1:, None]
+        value, gradient = objective.value_and_gradient(moved[None], _FIRST)
+        along = slope * np.sum(gradient[0] * scores) + theta[0] / (_STRETCH**2 * n_rows)
+        prior = theta[0] ** 2 / (2 * _STRETCH**2 * n_rows)
+        return float(value[0]) + prior, np.array([along, *gradient[0].sum(axis=1)])
+
+    found = minimize(
+        value_and_gradient,
+        np.zeros(1 + len(scores)),
+        jac=True,
+        method="L-BFGS-B",
+        options={"ftol": 1e-12, "gtol": 1e-8},
+    )
+    return float(np.exp(found.x[0])), found.x[1:]

@@ -1,0 +1,149 @@
+"""Several learners as one: what it is made of, and what each of its promises rests on."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from scipy.special import expit
+from sklearn.linear_model import LogisticRegression
+
+from unbag import (
+    AutoMCMClassifier,
+    CountEMClassifier,
+    KernelMCMClassifierCV,
+    LinearMCMClassifierCV,
+    bag_target,
+)
+from unbag.bags.bags import check_bag_target
+from unbag.datasets import make_gaussian_bags
+from unbag.models.bag_goal import make_bag_goal
+from unbag.models.mixing import fit_mixture
+
+DATA = make_gaussian_bags(n_bags=30, bag_size=20, n_features=3, random_state=0)
+THREE = make_gaussian_bags(n_bags=30, bag_size=12, n_features=3, n_classes=3, random_state=0)
+QUICK = ["linear", "boosted"]
+
+
+@pytest.mark.parametrize("data", [DATA, THREE], ids=["two classes", "three"])
+def test_it_learns_and_its_probabilities_add_up_to_the_counts(data):
+    model = AutoMCMClassifier(QUICK).fit(data.X, data.y)
+    assert (model.predict(data.X) == data.labels).mean() > 0.7
+    shares = check_bag_target(data.y).class_shares
+    np.testing.assert_allclose(model.predict_proba(data.X).mean(axis=0), shares, atol=0.02)
+    balanced = AutoMCMClassifier(QUICK, class_prior="balanced").fit(data.X, data.y)
+    moved = model.predict_proba(data.X, class_prior="balanced")
+    np.testing.assert_allclose(balanced.predict_proba(data.X), moved, atol=0.02)
+
+
+def test_scores_are_the_mixture_of_the_learners():
+    model = AutoMCMClassifier(QUICK).fit(DATA.X, DATA.y)
+    weights = [row["weight"] for row in model.leaderboard_]
+    assert sum(weights) == pytest.approx(1)
+    assert [row["loss"] for row in model.leaderboard_] == sorted(model.mixture_.losses)
+    mixed = sum(
+        weight * one.decision_function(DATA.X)
+        for weight, one in zip(weights, model.models_, strict=True)
+    )
+    expected = model.mixture_.slope * mixed + model.mixture_.intercepts[0]
+    np.testing.assert_allclose(model.decision_function(DATA.X), expected)
+
+
+def test_one_learner_orders_rows_as_it_does_alone():
+    alone = LinearMCMClassifierCV(class_prior="empirical").fit(DATA.X, DATA.y)
+    mixed = AutoMCMClassifier("linear").fit(DATA.X, DATA.y)
+    alone, mixed = (model.decision_function(DATA.X) for model in (alone, mixed))
+    np.testing.assert_array_equal(np.argsort(mixed), np.argsort(alone))
+
+
+def test_the_colder_the_nearer_to_the_best_alone():
+    cold = AutoMCMClassifier(QUICK, temperature=1e-6).fit(DATA.X, DATA.y)
+    warm = AutoMCMClassifier(QUICK, temperature=1e6).fit(DATA.X, DATA.y)
+    np.testing.assert_allclose(cold.mixture_.weights, [1, 0], atol=1e-9)
+    np.testing.assert_allclose(warm.mixture_.weights, [0.5, 0.5], atol=1e-3)
+
+
+def test_calibration_finds_the_scale_of_scores_that_were_stretched():
+    """Scores that are true log-odds, told three times too loud: few bags mend most of it."""
+    rng = np.random.default_rng(0)
+    bag = np.repeat(np.arange(400), 20)
+    odds = rng.normal(size=8000) + np.repeat(rng.normal(size=400), 20)
+    labels = rng.random(8000) < expit(odds)
+    y = bag_target(bag, counts=np.bincount(bag, labels).astype(int)[bag])
+    bags = check_bag_target(y)
+    goal = make_bag_goal(LinearMCMClassifierCV(class_prior="empirical"), bags)
+    found = fit_mixture(goal, bags, [3 * odds[None] + 1], temperature=16.0)
+    assert found.slope == pytest.approx(1 / 3, rel=0.1)
+    assert found.intercepts[0] == pytest.approx(-1 / 3, abs=0.1)
+
+
+def test_mixtures_are_scored_by_models_that_did_not_see_the_bag():
+    """What a fold's models say depends on the counts of its bags by the mixture of all only."""
+    model = AutoMCMClassifier(QUICK, cv=3).fit(DATA.X, DATA.y)
+    fold = model.folds_.fold
+    other = DATA.y.copy()
+    flipped = fold == 0
+    other["proportion"][flipped] = 1 - other["proportion"][flipped]
+    splits = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(3)]
+    settings = {"alphas": [0.01], "bag_effect": 0, "class_prior": "empirical"}
+    learners = {"linear": LinearMCMClassifierCV(store_folds=True, **settings)}
+    one, two = (
+        AutoMCMClassifier(learners, cv=splits).fit(DATA.X, y).models_[0].coef_
+        for y in (DATA.y, other)
+    )
+    assert not np.allclose(one, two)
+    seen = [
+        AutoMCMClassifier(learners, cv=splits).fit(DATA.X, y).folds_.held_out[0, flipped]
+        for y in (DATA.y, other)
+    ]
+    # the model that scores them is the same; only the calibration heard of other folds' models
+    assert np.corrcoef(*seen)[0, 1] > 0.99999
+
+
+def test_learners_of_your_own_are_fitted_once_more_for_each_fold():
+    learners = {
+        "em": CountEMClassifier(LogisticRegression(C=10)),
+        "kernel": KernelMCMClassifierCV(class_prior="empirical", store_folds=True),
+    }
+    model = AutoMCMClassifier(learners, cv=3).fit(DATA.X, DATA.y)
+    assert {row["learner"] for row in model.leaderboard_} == {"em", "kernel"}
+    assert (model.predict(DATA.X) == DATA.labels).mean() > 0.8
+    assert model.out_of_fold_scores_.shape == DATA.labels.shape
+
+
+def test_a_time_limit_leaves_out_what_was_not_begun():
+    model = AutoMCMClassifier(QUICK, time_limit=1e-9).fit(DATA.X, DATA.y)
+    first, second = model.leaderboard_
+    assert (first["learner"], first["weight"]) == ("linear", 1)
+    assert second["note"] == "not begun within the time limit of 1e-09 s"
+
+
+def test_without_lightgbm_trees_are_left_out_and_it_is_said(monkeypatch):
+    monkeypatch.setattr("unbag.models.auto.find_spec", lambda _: None)
+    model = AutoMCMClassifier().fit(DATA.X, DATA.y)
+    assert {row["learner"]: row["note"] for row in model.leaderboard_} == {
+        "linear": "",
+        "kernel": "",
+        "boosted": "needs LightGBM: pip install 'unbag[boosting]'",
+    }
+
+
+def test_sparse_rows_are_rows():
+    dense = AutoMCMClassifier(QUICK).fit(DATA.X, DATA.y)
+    sparse = AutoMCMClassifier(QUICK).fit(csr_array(DATA.X), DATA.y)
+    np.testing.assert_allclose(
+        sparse.decision_function(csr_array(DATA.X)), dense.decision_function(DATA.X), atol=0.05
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"learners": "trees"}, r"learners has 'trees'; known are 'auto' and linear, kernel"),
+        ({"learners": []}, r"learners is empty; name one"),
+        ({"learners": {}}, r"learners is empty; name one"),
+        ({"temperature": 0}, r"temperature must be"),
+        ({"time_limit": -1}, r"time_limit must be"),
+    ],
+)
+def test_mistakes_get_one_sentence(settings, message):
+    with pytest.raises(ValueError, match=message):
+        AutoMCMClassifier(**settings).fit(DATA.X, DATA.y)
