@@ -8,6 +8,7 @@ and spread their proportions over the folds. Rows of known label are dealt out o
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -163,6 +164,18 @@ def cut_by_folds(bags: Bags, held: NDArray[np.bool_]) -> tuple[Bags, NDArray[np.
             "with unbag.BagKFold or unbag.BagShuffleSplit."
         )
     return refined, held[:, first]
+
+
+@contextmanager
+def naming_fold(number: int, n_folds: int) -> Iterator[None]:
+    """Say of which fold it is told that it cannot be trained."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(
+            f"Fold {number + 1} of {n_folds} cannot be trained: {error} "
+            "Use fewer folds, or the estimator without CV."
+        ) from None
 
 
 def _units(y: Any) -> Bags:

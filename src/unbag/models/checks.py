@@ -25,12 +25,19 @@ def check_count(value: Any, name: str) -> int:
     return int(value)
 
 
+def check_grid(values: Any, name: str, *, zero_is_fine: bool = False) -> NDArray[np.float64]:
+    """Numbers to choose from, in rising order."""
+    try:
+        grid = np.asarray(values, dtype=float)
+    except (TypeError, ValueError):
+        grid = np.empty(0)
+    fine = grid.ndim == 1 and len(grid) > 0 and np.isfinite(grid).all()
+    if not fine or not (grid >= 0 if zero_is_fine else grid > 0).all():
+        what = "numbers of zero or more" if zero_is_fine else "positive numbers"
+        raise ValueError(f"{name} must be a list of {what}, not {values!r}.")
+    return np.unique(grid)
+
+
 def check_alphas(alphas: Any) -> NDArray[np.float64]:
     """Penalties in falling order, so that of equals the strongest is chosen."""
-    try:
-        values = np.asarray(DEFAULT_ALPHAS if alphas is None else alphas, dtype=float)
-    except (TypeError, ValueError):
-        values = np.empty(0)
-    if values.ndim != 1 or len(values) == 0 or not np.isfinite(values).all() or values.min() <= 0:
-        raise ValueError(f"alphas must be a list of positive numbers, not {alphas!r}.")
-    return np.unique(values)[::-1]
+    return check_grid(DEFAULT_ALPHAS if alphas is None else alphas, "alphas")[::-1]
