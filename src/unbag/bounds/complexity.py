@@ -264,38 +264,30 @@ def rademacher_complexity(
         raise ValueError(f"n_draws must be at least 2, not {n_draws}.")
     rng = np.random.default_rng(random_state)
     if model == "IIM":
-        draws = _instance_draws(functions, X, bags, pairing, c, n_draws, rng)
-        inverse = 1 / bags.sizes[pairing.positive] + 1 / bags.sizes[pairing.negative]
-        squares = np.sum(c**2 * inverse / 4)
+        per_bag = np.zeros(bags.n_bags)
+        per_bag[pairing.positive] = c / (2 * bags.sizes[pairing.positive])
+        per_bag[pairing.negative] = c / (2 * bags.sizes[pairing.negative])
+        a = per_bag[bags.index]
+        draws = _instance_draws(functions, X, a, n_draws, rng)
     else:
-        draws = _bag_draws(functions, X, bags, pairing, c, n_draws, rng)
-        squares = np.sum(c**2)
+        a, draws = c, _bag_draws(functions, X, bags, pairing, c, n_draws, rng)
     values = np.concatenate(list(draws))
     return ComplexityEstimate(
         value=float(values.mean()),
         standard_error=float(values.std(ddof=1) / np.sqrt(n_draws)),
-        upper_bound=float(functions.constants(X)[1] * np.sqrt(squares)),
+        upper_bound=float(functions.constants(X)[1] * np.sqrt(np.sum(a**2))),
     )
 
 
 def _instance_draws(
-    functions: FunctionClass,
-    X: Floats,
-    bags: Bags,
-    pairing: Pairing,
-    c: Floats,
-    n_draws: int,
-    rng: np.random.Generator,
+    functions: FunctionClass, X: Floats, a: Floats, n_draws: int, rng: np.random.Generator
 ) -> Iterator[Floats]:
     """Suprema for signs of all instances, in blocks of draws."""
-    per_bag = np.zeros(bags.n_bags)
-    per_bag[pairing.positive] = c / (2 * bags.sizes[pairing.positive])
-    per_bag[pairing.negative] = c / (2 * bags.sizes[pairing.negative])
-    paired = np.flatnonzero(per_bag[bags.index] > 0)
+    paired = np.flatnonzero(a > 0)
     if not len(paired):
         yield np.zeros(n_draws)
         return
-    X, a = functions.rows(X, paired), per_bag[bags.index[paired]]
+    X, a = functions.rows(X, paired), a[paired]
     step = max(1, _BLOCK // len(paired))
     for start in range(0, n_draws, step):
         shape = (min(step, n_draws - start), len(paired))

@@ -34,12 +34,9 @@ Floats = NDArray[np.float64]
 # Rows that are worked on together; a larger bag makes a block of its own.
 _BLOCK_ROWS = 4096
 
-# The driver takes the tilt as it is, without what would be left of the way.
-_SHORT_STEP = 1e-9
-
-_ROOTS = np.exp(2j * np.pi * np.arange(EXACT_SIZE // 2 + 1) / (EXACT_SIZE + 1))
+ROOTS = np.exp(2j * np.pi * np.arange(EXACT_SIZE // 2 + 1) / (EXACT_SIZE + 1))
 # roots come in conjugate pairs, but for 1
-_TWICE = np.where(np.arange(len(_ROOTS)) > 0, 2.0, 1.0)
+TWICE = np.where(np.arange(len(ROOTS)) > 0, 2.0, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,7 +171,7 @@ def two_class_sums(
     """Sums over pieces at a tilt: Σq, log-ratios, those of `Sums`; log φ of small bags."""
     shape = len(request.problem), len(spanning.entries)
     found = np.zeros((6, *shape))
-    functions = np.zeros((shape[0], spanning.small.max(initial=-1) + 1, len(_ROOTS)), complex)
+    functions = np.zeros((shape[0], spanning.small.max(initial=-1) + 1, len(ROOTS)), complex)
     scorer = Scorer(model, table.offsets, request)
     for pieces, place, scores, _ in _walk(group, scorer, spanning):
         rows = Segments(pieces.sizes, scores)
@@ -186,7 +183,7 @@ def two_class_sums(
         found[:, :, place] += np.stack(own)
         small, rows_of_small, segments = _small_rows(pieces, place, spanning)
         if len(small):
-            turned = np.log(1.0 + q[:, None, rows_of_small] * (_ROOTS[:, None] - 1.0))
+            turned = np.log(1.0 + q[:, None, rows_of_small] * (ROOTS[:, None] - 1.0))
             functions[:, small] += np.swapaxes(segments.sum(turned), 1, 2)
     return [found, functions]
 
@@ -202,7 +199,7 @@ def two_class_gradient(
 ) -> list[Floats]:
     """Gradient of the losses of bags in pieces."""
     scorer = Scorer(model, table.offsets, request)
-    weights = table.weights if len(table.weights) == 1 else table.weights[request.problem]
+    weights = table.weights_of(request.problem)
     for pieces, place, scores, values in _walk(group, scorer, spanning):
         rows = Segments(pieces.sizes, scores)
         odds = _odds(scores)
@@ -215,7 +212,7 @@ def two_class_gradient(
             own = q[:, None, rows_of_small]
             factors = segments.spread(np.swapaxes(turned[:, small], 1, 2))
             posterior = own * np.sum(
-                _TWICE[:, None] * factors * _ROOTS[:, None] / (1.0 + own * (_ROOTS[:, None] - 1.0)),
+                TWICE[:, None] * factors * ROOTS[:, None] / (1.0 + own * (ROOTS[:, None] - 1.0)),
                 axis=1,
                 keepdims=True,
             )
@@ -288,7 +285,7 @@ def several_class_gradient(
 ) -> list[Floats]:
     """Gradient of the losses of bags in pieces."""
     scorer = Scorer(model, table.offsets, request)
-    weights = table.weights if len(table.weights) == 1 else table.weights[request.problem]
+    weights = table.weights_of(request.problem)
     columns, _, C = spanning.tilt.shape
     for pieces, place, scores, values in _walk(group, scorer, spanning):
         present = _present(table, pieces.entries)

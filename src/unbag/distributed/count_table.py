@@ -53,6 +53,10 @@ class CountTable:
         offsets = np.concatenate([table.offsets for table in tables])
         return replace(self, weights=weights, offsets=offsets)
 
+    def weights_of(self, problem: NDArray[np.intp]) -> Floats:
+        """Weights by column, which solves a problem each; one line if they are the same for all."""
+        return self.weights if len(self.weights) == 1 else self.weights[problem]
+
     @property
     def divisible(self) -> NDArray[np.bool_]:
         """Pure bags, of which any part is as pure."""

@@ -20,6 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbag.distributed.count_pieces import (
+    ROOTS,
+    TWICE,
     Spanning,
     count_instances,
     exact_size,
@@ -47,15 +49,8 @@ from unbag.objectives.saddle_point import (
 
 Floats = NDArray[np.float64]
 
-# Rows that are worked on together; a larger bag makes a block of its own.
-_BLOCK_ROWS = 4096
-
 # The driver takes the tilt as it is, without what would be left of the way.
 _SHORT_STEP = 1e-9
-
-_ROOTS = np.exp(2j * np.pi * np.arange(EXACT_SIZE // 2 + 1) / (EXACT_SIZE + 1))
-# roots come in conjugate pairs, but for 1
-_TWICE = np.where(np.arange(len(_ROOTS)) > 0, 2.0, 1.0)
 
 
 class DistributedCounts:
@@ -137,9 +132,9 @@ class DistributedCounts:
         # Σ_s (weight of s) Pr(K = s), from φ at the roots
         apart = counts - k[small, None]
         weights = self._final * np.exp(-tilt[:, :, None] * apart)
-        powers = _ROOTS[:, None] ** -counts / (EXACT_SIZE + 1)
+        powers = ROOTS[:, None] ** -counts / (EXACT_SIZE + 1)
         turned = (weights @ powers.T) * np.exp(functions)
-        total = np.sum(_TWICE * turned, axis=-1).real
+        total = np.sum(TWICE * turned, axis=-1).real
         losses[:, small] = found[1][:, small] + tilt * k[small] - np.log(total)
         if not request.gradient:
             return losses, 0.0

@@ -19,7 +19,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -253,36 +253,14 @@ class Precision(OfConfusion):
     class_prior: Any = "empirical"
     positive: int = 1
 
-    def _joint(self, means: Floats, bags: Bags) -> tuple[Floats, Floats, Floats]:
-        prior = resolve_class_prior(self.class_prior, bags.class_shares)
-        joint = prior * means[..., _class_number(self.positive, bags)]
-        return prior, joint[..., self.positive], joint.sum(axis=-1)
-
-    def of_means(self, means: Floats, bags: Bags) -> Any:
-        """Measure for given class means."""
-        _, hits, predicted = self._joint(means, bags)
-        return _ratio(hits, predicted)
-
-    def gradient(self, means: Floats, bags: Bags) -> Floats:
-        """Slope in each class mean."""
-        prior, hits, predicted = self._joint(means, bags)
-        own = np.arange(len(prior)) == self.positive
-        slope = np.zeros_like(means)
-        slope[:, self.positive] = prior * (_ratio(own, predicted) - _ratio(hits, predicted**2))
-        return slope
-
-
-@dataclass(frozen=True)
-class F1(OfConfusion):
-    """Harmonic mean of precision and recall, 2πM/(π + P(predicted)), at given class shares."""
-
-    class_prior: Any = "empirical"
-    positive: int = 1
+    # β² of (1 + β²) π M/(β² π + P(predicted)), the measure F_β, which for β = 0 is the precision
+    _recall_counts: ClassVar[int] = 0
 
     def _parts(self, means: Floats, bags: Bags) -> tuple[Floats, Floats, Floats]:
         prior = resolve_class_prior(self.class_prior, bags.class_shares)
         joint = prior * means[..., _class_number(self.positive, bags)]
-        return prior, 2 * joint[..., self.positive], prior[self.positive] + joint.sum(axis=-1)
+        top = (1 + self._recall_counts) * joint[..., self.positive]
+        return prior, top, self._recall_counts * prior[self.positive] + joint.sum(axis=-1)
 
     def of_means(self, means: Floats, bags: Bags) -> Any:
         """Measure for given class means."""
@@ -292,10 +270,16 @@ class F1(OfConfusion):
     def gradient(self, means: Floats, bags: Bags) -> Floats:
         """Slope in each class mean."""
         prior, top, bottom = self._parts(means, bags)
-        own = np.arange(len(prior)) == self.positive
+        own = (1 + self._recall_counts) * (np.arange(len(prior)) == self.positive)
         slope = np.zeros_like(means)
-        slope[:, self.positive] = prior * (_ratio(2 * own, bottom) - _ratio(top, bottom**2))
+        slope[:, self.positive] = prior * (_ratio(own, bottom) - _ratio(top, bottom**2))
         return slope
+
+
+class F1(Precision):
+    """Harmonic mean of precision and recall, 2πM/(π + P(predicted)), at given class shares."""
+
+    _recall_counts = 1
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ and spread their proportions over the folds. Rows of known label are dealt out o
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -19,7 +20,29 @@ from sklearn.utils import check_random_state
 from unbag.bags.bags import Bags, bag_name, check_bag_target
 
 
-class BagKFold(BaseCrossValidator):
+class _WholeBags(BaseCrossValidator):
+    """A splitter that is told of bags, where scikit-learn's are told of rows."""
+
+    n_splits: int
+
+    @abstractmethod
+    def _held_out(self, bags: Bags) -> Iterator[NDArray[np.bool_]]:
+        """Rows that each split holds out."""
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:  # noqa: ARG002
+        """Return the number of splits."""
+        return self.n_splits
+
+    def _iter_test_masks(
+        self,
+        X: Any = None,  # noqa: ARG002
+        y: Any = None,
+        groups: Any = None,  # noqa: ARG002
+    ) -> Iterator[NDArray[np.bool_]]:
+        return self._held_out(_units(y))
+
+
+class BagKFold(_WholeBags):
     """K folds of whole bags, each with small and large proportions.
 
     Bags are sorted by proportion and dealt out in groups of ``n_splits`` neighbours; within a
@@ -52,22 +75,13 @@ class BagKFold(BaseCrossValidator):
         self.shuffle = shuffle
         self.random_state = random_state
 
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:  # noqa: ARG002
-        """Return the number of folds."""
-        return self.n_splits
-
-    def _iter_test_masks(
-        self,
-        X: Any = None,  # noqa: ARG002
-        y: Any = None,
-        groups: Any = None,  # noqa: ARG002
-    ) -> Iterator[NDArray[np.bool_]]:
-        fold = deal_folds(_units(y), self.n_splits, self.shuffle, self.random_state)
+    def _held_out(self, bags: Bags) -> Iterator[NDArray[np.bool_]]:
+        fold = deal_folds(bags, self.n_splits, self.shuffle, self.random_state)
         for number in range(self.n_splits):
             yield fold == number
 
 
-class BagShuffleSplit(BaseCrossValidator):
+class BagShuffleSplit(_WholeBags):
     """Random splits into training and test bags, with proportions spread over both.
 
     Parameters
@@ -87,19 +101,9 @@ class BagShuffleSplit(BaseCrossValidator):
         self.test_size = test_size
         self.random_state = random_state
 
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:  # noqa: ARG002
-        """Return the number of splits."""
-        return self.n_splits
-
-    def _iter_test_masks(
-        self,
-        X: Any = None,  # noqa: ARG002
-        y: Any = None,
-        groups: Any = None,  # noqa: ARG002
-    ) -> Iterator[NDArray[np.bool_]]:
+    def _held_out(self, bags: Bags) -> Iterator[NDArray[np.bool_]]:
         if not 0 < self.test_size < 1:
             raise ValueError(f"test_size must lie between 0 and 1, not be {self.test_size!r}.")
-        bags = _units(y)
         if bags.n_bags < 2:
             raise ValueError("A split needs at least two bags, and there is one.")
         rng = check_random_state(self.random_state)
