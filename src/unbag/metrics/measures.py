@@ -351,10 +351,10 @@ class Area:
         return cell, shares.astype(float)
 
 
-def score_cells(scores: Floats, n_cells: int = _MAX_CELLS) -> NDArray[np.intp]:
-    """Number the instances by score, in at most ``n_cells`` cells of about equal content."""
+def score_cells(scores: Floats) -> NDArray[np.intp]:
+    """Number the instances by score, in a limited number of cells of about equal content."""
     ordered = np.sort(scores)
-    ends = np.unique(ordered[(np.arange(1, n_cells + 1) * len(ordered)) // n_cells - 1])
+    ends = np.unique(ordered[(np.arange(1, _MAX_CELLS + 1) * len(ordered)) // _MAX_CELLS - 1])
     return np.searchsorted(ends, scores)
 
 

@@ -164,12 +164,11 @@ class Kappas:
 
     Attributes
     ----------
-    low, centre, high : float
+    low, high : float
     chances : ndarray of shape (3, n_classes, n_instances)
     """
 
     low: float
-    centre: float
     high: float
     chances: Floats
 
@@ -189,8 +188,8 @@ class Kappas:
 
     @classmethod
     def _of(cls, promise: Promise, *kappas: float) -> Self:
-        low, centre, high = np.clip(kappas, -SORTED, SORTED)
-        return cls(low, centre, high, promise.chances(np.array([low, centre, high])))
+        kappa = np.clip(kappas, -SORTED, SORTED)
+        return cls(kappa[0], kappa[-1], promise.chances(kappa))
 
     def estimate(
         self, measure: RowMeasure, sample: Sample, uncertainty: Uncertainty, *, bounded: bool = True
