@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from tqdm import tqdm
 
+from unbag._arrays import Floats, Ints
 from unbag.bags.bags import Bags
 from unbag.baselines.alternating import Machines, Schedule, count_positives, expected_positives
 from unbag.baselines.kernel_machine import KernelMachine, cut_by_trainable_folds
@@ -43,7 +44,7 @@ class AlternatingModel(KernelMachine):
         n_init = check_count(self.n_init, "n_init")
         return Schedule(float(self.tol), max_iter, n_init, int(seed))
 
-    def _order(self, X: NDArray[Any], bags: Bags) -> NDArray[np.intp]:
+    def _order(self, X: NDArray[Any], bags: Bags) -> Ints:
         """Order of rows that does not depend on the one they came in: by bag, then by feature."""
         if self.kernel == "precomputed":
             return np.arange(bags.n_instances)
@@ -74,7 +75,7 @@ class AlternatingModel(KernelMachine):
         return super()._scores(X)
 
 
-def _matrix(kernel: Kernel, X: NDArray[Any], order: NDArray[np.intp]) -> NDArray[np.float64]:
+def _matrix(kernel: Kernel, X: NDArray[Any], order: Ints) -> Floats:
     if kernel.name == "precomputed":
         return np.ascontiguousarray(X, dtype=np.float64)
     return kernel.matrix(X[order], np.float64)
@@ -335,7 +336,7 @@ class AlternatingSVMClassifierCV(AlternatingModel):
         self,
         kernels: list[Kernel],
         X: NDArray[Any],
-        order: NDArray[np.intp],
+        order: Ints,
         folds: list[_Fold],
         plan: Schedule,
     ) -> list[list[_FoldFit]]:
@@ -364,23 +365,21 @@ class _Fold:
     """Bags to train on and bags held out, with their rows."""
 
     bags: Bags
-    rows: NDArray[np.intp]
+    rows: Ints
     out_bags: Bags
-    out_rows: NDArray[np.intp]
+    out_rows: Ints
 
 
 @dataclass(frozen=True, eq=False)
 class _FoldFit:
     """Scores of held-out instances, and Σ n_k |predicted − given proportion| of their bags."""
 
-    scores: NDArray[np.float64]
+    scores: Floats
     off: float
     converged: bool
 
 
-def _fit_fold(
-    K: NDArray[np.float64], fold: _Fold, C: float, C_bags: NDArray[np.float64], plan: Schedule
-) -> list[_FoldFit]:
+def _fit_fold(K: Floats, fold: _Fold, C: float, C_bags: Floats, plan: Schedule) -> list[_FoldFit]:
     """Fit all C_bags on one fold."""
     machines = Machines(K[np.ix_(fold.rows, fold.rows)], remember=len(C_bags) > 1)
     fits = []

@@ -7,16 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from unbag._arrays import Bools, Floats, Ints
 from unbag.bags.bags import Bags
 from unbag.baselines.kernel_machine import cut_by_trainable_folds
 from unbag.kernels.matrices import Kernel, row_blocks
 
-Floats = NDArray[np.float64]
 
-
-def mean_kernel(kernel: Kernel, X: Floats, bags: Bags) -> Iterator[tuple[NDArray[np.intp], Floats]]:
+def mean_kernel(kernel: Kernel, X: Floats, bags: Bags) -> Iterator[tuple[Ints, Floats]]:
     """Mean of the kernel from instances to bags, a block of instances after the other.
 
     Yields rows of X, bag after bag, and their means, of shape (n_rows, n_bags). Of the instance
@@ -50,9 +48,9 @@ def bag_kernel(kernel: Kernel, X: Floats, bags: Bags) -> Floats:
 class TrainingBags:
     """Bags to train on, each of one or several of the pieces that folds make of it."""
 
-    pieces: NDArray[np.intp]
+    pieces: Ints
     weights: Floats
-    starts: NDArray[np.intp]
+    starts: Ints
     proportion: Floats
     n_instances: int
 
@@ -68,7 +66,7 @@ class TrainingBags:
 class BagFolds:
     """Which bags are held out; those of labelled rows are cut where folds cut them."""
 
-    def __init__(self, bags: Bags, held_rows: NDArray[np.bool_]) -> None:
+    def __init__(self, bags: Bags, held_rows: Bools) -> None:
         self.pieces, self.held = cut_by_trainable_folds(bags, held_rows)
         self.each_once = bool((self.held.sum(axis=0) == 1).all())
         self._bag = np.empty(self.pieces.n_bags, dtype=np.intp)

@@ -19,10 +19,10 @@ from numbers import Real
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 from tqdm import tqdm
 
+from unbag._arrays import Floats
 from unbag.bags.bags import Bags
 from unbag.baselines.bag_kernels import BagFolds, bag_kernel, mean_kernel
 from unbag.baselines.kernel_machine import KernelMachine
@@ -30,8 +30,6 @@ from unbag.baselines.tube_regression import BagRegression, solve_bag_regression
 from unbag.kernels.matrices import WITH_GAMMA, Kernel
 from unbag.model_selection.splitters import check_cv
 from unbag.models.checks import check_count, check_grid, check_positive
-
-Floats = NDArray[np.float64]
 
 
 def log_odds_targets(proportion: Floats, n_instances: int) -> tuple[Floats, Floats]:

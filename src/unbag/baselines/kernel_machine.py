@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from numbers import Real
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 
+from unbag._arrays import Bools, Floats
 from unbag.bags.bags import Bags
 from unbag.kernels.matrices import WITH_GAMMA, Kernel, make_kernel
 from unbag.kernels.rows import RowsInMemory
@@ -35,8 +35,8 @@ class KernelMachine(BagClassifier):
 
     kernel_: Kernel
     points_: NDArray[Any] | None
-    dual_coef_: NDArray[np.float64]
-    intercept_: NDArray[np.float64]
+    dual_coef_: Floats
+    intercept_: Floats
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -86,9 +86,7 @@ class KernelMachine(BagClassifier):
             )
 
 
-def cut_by_trainable_folds(
-    bags: Bags, held_rows: NDArray[np.bool_]
-) -> tuple[Bags, NDArray[np.bool_]]:
+def cut_by_trainable_folds(bags: Bags, held_rows: Bools) -> tuple[Bags, Bools]:
     """As `cut_by_folds`, and refuse folds without which all bags are alike."""
     pieces, held = cut_by_folds(bags, held_rows)
     for number, out in enumerate(held):

@@ -23,8 +23,9 @@ from typing import Any, Protocol, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from unbag._arrays import Floats, Ints
 from unbag.bags.bags import Bags
-from unbag.bounds.checks import Floats, check_choice, check_coefficients, check_constant
+from unbag.bounds.checks import check_choice, check_coefficients, check_constant
 from unbag.bounds.sampling import PairModel
 from unbag.kernels.matrices import Kernel
 from unbag.weights.pairing import Pairing
@@ -42,7 +43,7 @@ class FunctionClass(Protocol):
     def suprema(self, X: NDArray[Any], signed: Floats) -> Floats:
         """sup_f Σ_k u_k f(x_k) for every row u of ``signed``, or a value of larger mean."""
 
-    def rows(self, X: NDArray[Any], chosen: NDArray[np.intp]) -> NDArray[Any]:
+    def rows(self, X: NDArray[Any], chosen: Ints) -> NDArray[Any]:
         """Some of the instances."""
 
 
@@ -102,7 +103,7 @@ class RKHSBall:
             squares += np.einsum("dk,dk->d", signed[:, part] @ block, signed)
         return self.radius * np.sqrt(np.maximum(squares, 0.0))
 
-    def rows(self, X: NDArray[Any], chosen: NDArray[np.intp]) -> NDArray[Any]:
+    def rows(self, X: NDArray[Any], chosen: Ints) -> NDArray[Any]:
         """Some of the instances; of a precomputed kernel, rows and columns."""
         return X[np.ix_(chosen, chosen)] if self.kernel.name == "precomputed" else X[chosen]
 
@@ -183,7 +184,7 @@ class TwoLayerReLU:
         """2⟨α, β⟩‖Σ_k u_k x_k‖, whose mean over signs bounds that of the supremum."""
         return 2 * self.scale * np.linalg.norm(signed @ X, axis=1)
 
-    def rows(self, X: NDArray[Any], chosen: NDArray[np.intp]) -> NDArray[Any]:
+    def rows(self, X: NDArray[Any], chosen: Ints) -> NDArray[Any]:
         """Some of the instances."""
         return X[chosen]
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unbag._arrays import Segments
+from unbag._arrays import Floats, Ints, Segments
 from unbag.distributed.count_table import CountTable
 from unbag.distributed.instances import Instances
 from unbag.distributed.risk import Model, Request, Scorer
@@ -28,8 +28,6 @@ from unbag.objectives.saddle_point import (
     tilted_classes,
     two_class_slopes,
 )
-
-Floats = NDArray[np.float64]
 
 # Rows that are worked on together; a larger bag makes a block of its own.
 _BLOCK_ROWS = 4096
@@ -50,8 +48,8 @@ class Pieces:
         Whose pieces these are, and how many rows each has.
     """
 
-    rows: NDArray[np.intp]
-    entries: NDArray[np.intp]
+    rows: Ints
+    entries: Ints
     sizes: NDArray[np.int64]
 
 
@@ -67,7 +65,7 @@ class CountedInstances:
     """
 
     X: NDArray[Any]
-    whole: list[tuple[NDArray[np.intp], WeighedBags]]
+    whole: list[tuple[Ints, WeighedBags]]
     pieces: list[Pieces]
 
     def __sizeof__(self) -> int:
@@ -106,13 +104,13 @@ def _sort(instances: Instances, table: CountTable) -> CountedInstances:
     return CountedInstances(instances.X, whole, pieces)
 
 
-def find_spanning(group: list[CountedInstances]) -> NDArray[np.intp]:
+def find_spanning(group: list[CountedInstances]) -> Ints:
     """Entries of the bags that are not whole in some partitions."""
     found = [pieces.entries for part in group for pieces in part.pieces]
     return np.unique(np.concatenate(found)) if found else np.empty(0, dtype=np.intp)
 
 
-def join_spanning(parts: list[NDArray[np.intp]]) -> NDArray[np.intp]:
+def join_spanning(parts: list[Ints]) -> Ints:
     """All of these entries."""
     return np.unique(np.concatenate(parts))
 
@@ -146,14 +144,14 @@ class Spanning:
         Which of the small bags each is, or -1.
     """
 
-    entries: NDArray[np.intp]
+    entries: Ints
     tilt: Floats
-    small: NDArray[np.intp]
+    small: Ints
 
 
 def _walk(
     group: list[CountedInstances], scorer: Scorer, spanning: Spanning
-) -> Iterator[tuple[Pieces, NDArray[np.intp], Floats, Floats]]:
+) -> Iterator[tuple[Pieces, Ints, Floats, Floats]]:
     """All pieces of some partitions, the places of their bags, their scores and values."""
     for part in group:
         for pieces in part.pieces:
@@ -226,9 +224,7 @@ def _odds(scores: Floats) -> Floats:
     return np.exp(np.clip(scores[:, 0, :], -LARGEST_SCORE, LARGEST_SCORE))
 
 
-def _small_rows(
-    pieces: Pieces, place: NDArray[np.intp], spanning: Spanning
-) -> tuple[NDArray[np.intp], NDArray[np.intp], Segments]:
+def _small_rows(pieces: Pieces, place: Ints, spanning: Spanning) -> tuple[Ints, Ints, Segments]:
     """Small bags among pieces, the rows of theirs, and which belong together."""
     small = spanning.small[place]
     here = small >= 0
@@ -317,7 +313,7 @@ def exact_size(n_classes: int) -> int:
     return min(EXACT_SIZE, largest_exact_bag(n_classes))
 
 
-def _present(table: CountTable, entries: NDArray[np.intp]) -> Floats:
+def _present(table: CountTable, entries: Ints) -> Floats:
     counts = table.sizes[entries, None] * table.proportions[entries]
     return classes_present(counts, table.covariance[entries])
 

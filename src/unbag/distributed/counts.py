@@ -17,8 +17,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from unbag._arrays import Floats, Ints
 from unbag.distributed.count_pieces import (
     ROOTS,
     TWICE,
@@ -46,8 +46,6 @@ from unbag.objectives.saddle_point import (
     class_miss,
     classes_present,
 )
-
-Floats = NDArray[np.float64]
 
 # The driver takes the tilt as it is, without what would be left of the way.
 _SHORT_STEP = 1e-9
@@ -83,17 +81,15 @@ class DistributedCounts:
         self._final = count_weights(self._k[small, 1], self._S[small, 1, 1], EXACT_SIZE)
         self._start: tuple[bytes, Floats] | None = None
 
-    def value(self, theta: Floats, problem: NDArray[np.intp]) -> Floats:
+    def value(self, theta: Floats, problem: Ints) -> Floats:
         """Mean negative log-likelihood per column."""
         return self._evaluate(theta, problem, gradient=False)[0]
 
-    def value_and_gradient(self, theta: Floats, problem: NDArray[np.intp]) -> tuple[Floats, Floats]:
+    def value_and_gradient(self, theta: Floats, problem: Ints) -> tuple[Floats, Floats]:
         """Mean negative log-likelihood per column and its gradient by the coefficients."""
         return self._evaluate(theta, problem, gradient=True)
 
-    def _evaluate(
-        self, theta: Floats, problem: NDArray[np.intp], gradient: bool
-    ) -> tuple[Floats, Floats]:
+    def _evaluate(self, theta: Floats, problem: Ints, gradient: bool) -> tuple[Floats, Floats]:
         request = self._data.request(theta[:, 0], problem, gradient)
         value, slope = self._pass(whole_losses, request)
         if len(self._entries):

@@ -32,6 +32,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
+from unbag._arrays import Floats
 from unbag._text import aligned
 from unbag.bags.bags import Bags
 from unbag.metrics.guesses import (
@@ -43,13 +44,7 @@ from unbag.metrics.guesses import (
     fit_guesses,
     guessed_means,
 )
-from unbag.metrics.measures import (
-    Floats,
-    Measure,
-    RowMeasure,
-    get_measure,
-    usual_measures,
-)
+from unbag.metrics.measures import Measure, RowMeasure, get_measure, usual_measures
 from unbag.metrics.possible import in_these_rows, possible_values_of
 from unbag.metrics.results import Estimate
 from unbag.metrics.sample import Sample, make_sample, refuse_sample_weight

@@ -22,14 +22,12 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from unbag._arrays import Floats, Ints
 from unbag.bags.bags import Bags
 from unbag.bags.priors import resolve_class_prior
 from unbag.metrics.sample import Sample, check_no_sample_weight
 from unbag.objectives.losses import get_loss
-
-Floats = NDArray[np.float64]
 
 # Cells of scores in which resampled ROC curves are counted.
 _MAX_CELLS = 200
@@ -122,7 +120,7 @@ class CellTally:
     shares: Floats
     function: Callable[[Floats], Floats]
     offset: float = 0.0
-    place: NDArray[np.intp] | None = None
+    place: Ints | None = None
 
     @property
     def bag_means(self) -> Floats:
@@ -338,7 +336,7 @@ class Area:
         return CellTally(shares, area_under_roc, offset, place)
 
     @staticmethod
-    def _class_cells(sample: Sample) -> tuple[NDArray[np.intp], Floats]:
+    def _class_cells(sample: Sample) -> tuple[Ints, Floats]:
         """Cell of every instance, one per distinct score, and share of each class in each."""
         n_classes = sample.bags.n_classes
         if n_classes != 2:
@@ -351,14 +349,14 @@ class Area:
         return cell, shares.astype(float)
 
 
-def score_cells(scores: Floats) -> NDArray[np.intp]:
+def score_cells(scores: Floats) -> Ints:
     """Number the instances by score, in a limited number of cells of about equal content."""
     ordered = np.sort(scores)
     ends = np.unique(ordered[(np.arange(1, _MAX_CELLS + 1) * len(ordered)) // _MAX_CELLS - 1])
     return np.searchsorted(ends, scores)
 
 
-def cell_shares(bags: Bags, cell: NDArray[np.intp]) -> Floats:
+def cell_shares(bags: Bags, cell: Ints) -> Floats:
     """Share of each bag's instances in each cell: shape (n_bags, n_cells)."""
     n_cells = int(cell.max()) + 1
     counts = np.bincount(bags.index * n_cells + cell, minlength=bags.n_bags * n_cells)

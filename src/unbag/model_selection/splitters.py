@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import check_random_state
 
+from unbag._arrays import Bools, Ints
 from unbag.bags.bags import Bags, bag_name, check_bag_target
 
 
@@ -26,7 +26,7 @@ class _WholeBags(BaseCrossValidator):
     n_splits: int
 
     @abstractmethod
-    def _held_out(self, bags: Bags) -> Iterator[NDArray[np.bool_]]:
+    def _held_out(self, bags: Bags) -> Iterator[Bools]:
         """Rows that each split holds out."""
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:  # noqa: ARG002
@@ -38,7 +38,7 @@ class _WholeBags(BaseCrossValidator):
         X: Any = None,  # noqa: ARG002
         y: Any = None,
         groups: Any = None,  # noqa: ARG002
-    ) -> Iterator[NDArray[np.bool_]]:
+    ) -> Iterator[Bools]:
         return self._held_out(_units(y))
 
 
@@ -75,7 +75,7 @@ class BagKFold(_WholeBags):
         self.shuffle = shuffle
         self.random_state = random_state
 
-    def _held_out(self, bags: Bags) -> Iterator[NDArray[np.bool_]]:
+    def _held_out(self, bags: Bags) -> Iterator[Bools]:
         fold = deal_folds(bags, self.n_splits, self.shuffle, self.random_state)
         for number in range(self.n_splits):
             yield fold == number
@@ -101,7 +101,7 @@ class BagShuffleSplit(_WholeBags):
         self.test_size = test_size
         self.random_state = random_state
 
-    def _held_out(self, bags: Bags) -> Iterator[NDArray[np.bool_]]:
+    def _held_out(self, bags: Bags) -> Iterator[Bools]:
         if not 0 < self.test_size < 1:
             raise ValueError(f"test_size must lie between 0 and 1, not be {self.test_size!r}.")
         if bags.n_bags < 2:
@@ -119,7 +119,7 @@ class BagShuffleSplit(_WholeBags):
             yield held[bags.index]
 
 
-def check_cv(cv: Any, X: Any, y: Any) -> NDArray[np.bool_]:
+def check_cv(cv: Any, X: Any, y: Any) -> Bools:
     """Which rows each fold holds out, for an integer, a splitter or an iterable of splits."""
     if isinstance(cv, int | np.integer):
         cv = BagKFold(int(cv))
@@ -142,7 +142,7 @@ def check_cv(cv: Any, X: Any, y: Any) -> NDArray[np.bool_]:
     return np.stack(held)
 
 
-def cut_by_folds(bags: Bags, held: NDArray[np.bool_]) -> tuple[Bags, NDArray[np.bool_]]:
+def cut_by_folds(bags: Bags, held: Bools) -> tuple[Bags, Bools]:
     """Say which bags each fold holds out, dividing rows of known label where folds do.
 
     Parameters
@@ -178,7 +178,7 @@ def naming_fold(number: int, n_folds: int) -> Iterator[None]:
     except ValueError as error:
         raise ValueError(
             f"Fold {number + 1} of {n_folds} cannot be trained: {error} "
-            "Use fewer folds, or the estimator without CV."
+            "Use fewer folds, more bags, or a model that chooses nothing."
         ) from None
 
 
@@ -190,7 +190,7 @@ def _units(y: Any) -> Bags:
     return bags.with_labelled_rows_apart()[0]
 
 
-def _by_proportion(bags: Bags) -> NDArray[np.intp]:
+def _by_proportion(bags: Bags) -> Ints:
     """Order of the bags along the direction in which proportions vary most."""
     centred = bags.proportions - bags.proportions.mean(axis=0)
     direction = np.linalg.svd(centred, full_matrices=False)[2][0]
@@ -198,7 +198,7 @@ def _by_proportion(bags: Bags) -> NDArray[np.intp]:
     return np.lexsort((bags.sizes, np.round(centred @ direction, 12)))
 
 
-def deal_folds(bags: Bags, n_splits: int, shuffle: bool, random_state: Any) -> NDArray[np.intp]:
+def deal_folds(bags: Bags, n_splits: int, shuffle: bool, random_state: Any) -> Ints:
     """Fold of every instance."""
     if not isinstance(n_splits, int | np.integer) or n_splits < 2:
         raise ValueError(f"n_splits must be a whole number of at least 2, not {n_splits!r}.")

@@ -6,7 +6,8 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from unbag._arrays import Floats
 
 # Half decades from 1 to 1e-5: the paper's grid, twice as fine.
 DEFAULT_ALPHAS = tuple(float(10.0 ** (-k / 2)) for k in range(11))
@@ -25,7 +26,7 @@ def check_count(value: Any, name: str) -> int:
     return int(value)
 
 
-def check_grid(values: Any, name: str, *, zero_is_fine: bool = False) -> NDArray[np.float64]:
+def check_grid(values: Any, name: str, *, zero_is_fine: bool = False) -> Floats:
     """Numbers to choose from, in rising order."""
     try:
         grid = np.asarray(values, dtype=float)
@@ -38,6 +39,6 @@ def check_grid(values: Any, name: str, *, zero_is_fine: bool = False) -> NDArray
     return np.unique(grid)
 
 
-def check_alphas(alphas: Any) -> NDArray[np.float64]:
+def check_alphas(alphas: Any) -> Floats:
     """Penalties in falling order, so that of equals the strongest is chosen."""
     return check_grid(DEFAULT_ALPHAS if alphas is None else alphas, "alphas")[::-1]
