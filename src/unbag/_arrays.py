@@ -17,6 +17,11 @@ from numpy.typing import NDArray
 # Array of any namespace of the array API (NumPy, torch, ...).
 Array = Any
 
+# Arrays of NumPy, by what they hold.
+Floats = NDArray[np.float64]
+Ints = NDArray[np.intp]
+Bools = NDArray[np.bool_]
+
 
 def untracked(like: Array) -> AbstractContextManager[Any]:
     """Where torch keeps no record for derivatives: then the host is done with a step sooner."""

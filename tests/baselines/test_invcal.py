@@ -13,10 +13,12 @@ from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 from sklearn.svm import SVR
 
 from unbag import BagKFold, BagShuffleSplit, bag_target, check_bag_target
-from unbag.baselines import InvCalClassifier, InvCalClassifierCV, invcal, tube_regression
-from unbag.baselines.invcal import bag_kernel, log_odds_targets, mean_kernel
+from unbag.baselines import InvCalClassifier, InvCalClassifierCV, tube_regression
+from unbag.baselines.bag_kernels import bag_kernel, mean_kernel
+from unbag.baselines.invcal import log_odds_targets
 from unbag.baselines.tube_regression import solve_bag_regression
 from unbag.datasets import make_gaussian_bags
+from unbag.kernels import matrices
 from unbag.kernels.matrices import Kernel
 
 SIZES = np.tile([5, 9, 14], 8)
@@ -166,7 +168,7 @@ class TestKernelMeans:
     @pytest.mark.parametrize("name", ["rbf", "linear", "poly", "precomputed"])
     @pytest.mark.parametrize("block", [7, 1024])
     def test_naive_means(self, name, block, monkeypatch):
-        monkeypatch.setattr(invcal, "_BLOCK", block)
+        monkeypatch.setattr(matrices, "_BLOCK", block)
         X, bags = DATA.X, check_bag_target(DATA.y)
         full = {
             "rbf": rbf_kernel(X, gamma=0.5),

@@ -1,5 +1,7 @@
 """Kernel models against the linear one, against each other and against themselves."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from sklearn.metrics.pairwise import rbf_kernel
@@ -33,6 +35,11 @@ def test_linear_kernel_equals_linear_model(n_classes, loss):
     np.testing.assert_allclose(one, other, atol=1e-6)
 
 
+@cache
+def bags_of(dataset):
+    return make_trial(Setting(dataset, (0.0, 0.5), 128), seed=0)
+
+
 @pytest.mark.parametrize("dataset", ["magic", "adult"])
 @pytest.mark.parametrize("alpha", [1e-2, 1e-3, 1e-4])
 @pytest.mark.parametrize(
@@ -41,7 +48,7 @@ def test_linear_kernel_equals_linear_model(n_classes, loss):
     [("corrected", 1e-3), ("likelihood", 5e-3), ("forward", 5e-3)],
 )
 def test_single_precision_scores_are_close(dataset, alpha, objective, within):
-    trial = make_trial(Setting(dataset, (0.0, 0.5), 128), seed=0)
+    trial = bags_of(dataset)
     bags = trial.y["bag"] < 12
     X, y = trial.X[bags], trial.y[bags]
     single, double = (

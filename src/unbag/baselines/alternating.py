@@ -18,6 +18,7 @@ from sklearn.svm import SVC
 from sklearn.utils import check_random_state
 from tqdm import tqdm
 
+from unbag._arrays import Bools, Floats, Ints
 from unbag.bags.bags import Bags
 from unbag.baselines.support_vectors import Machine, train_machine
 
@@ -48,16 +49,14 @@ class Machines:
         Whether to keep all machines, for searches that begin alike.
     """
 
-    def __init__(
-        self, K: NDArray[np.float64], *, accuracy: float = 1e-3, remember: bool = False
-    ) -> None:
+    def __init__(self, K: Floats, *, accuracy: float = 1e-3, remember: bool = False) -> None:
         self._K = K
         self._accuracy = accuracy
         self._unit = float(np.trace(K)) / len(K)
         self._solved: dict[tuple[int, float, bytes], Machine] | None = {} if remember else None
         self.n_solved = 0
 
-    def solve(self, labels: NDArray[np.bool_], C: float, near: Machine | None) -> Machine:
+    def solve(self, labels: Bools, C: float, near: Machine | None) -> Machine:
         """Train a machine, from ``near``, the one before it, if there is one."""
         if self._solved is None:
             return self._solve(labels, C, near)
@@ -67,7 +66,7 @@ class Machines:
             self._solved[key] = self._solve(labels, C, near)
         return self._solved[key]
 
-    def _solve(self, labels: NDArray[np.bool_], C: float, near: Machine | None) -> Machine:
+    def _solve(self, labels: Bools, C: float, near: Machine | None) -> Machine:
         if labels.all() or not labels.any():
             nothing = np.zeros(len(labels))
             return Machine(labels, C, nothing, nothing, 1.0 if labels[0] else -1.0)
@@ -80,7 +79,7 @@ class Machines:
             return self._solve_from_nothing(labels, C)
         return train_machine(self._K, labels, C, self._tolerance(C), near)
 
-    def _solve_from_nothing(self, labels: NDArray[np.bool_], C: float) -> Machine:
+    def _solve_from_nothing(self, labels: Bools, C: float) -> Machine:
         """Train a machine by LIBSVM, which is faster unless there is a close one to start from."""
         svc = SVC(C=C, kernel="precomputed", tol=self._tolerance(C), cache_size=_CACHE_MEGABYTES)
         with config_context(assume_finite=True, skip_parameter_validation=True):
@@ -111,9 +110,7 @@ class Machines:
         return Machine(near.labels, C, coef, expansion, float(intercept))
 
 
-def impute_labels(
-    scores: NDArray[np.float64], bags: Bags, C: float, C_bag: float
-) -> NDArray[np.bool_]:
+def impute_labels(scores: Floats, bags: Bags, C: float, C_bag: float) -> Bools:
     """Labels that are best for given scores: the exact minimum over all labelings.
 
     In bag k, m positives cost C Σ hinge(y_j, f_j) + C_bag |m − n_k p_k|. They are best taken
@@ -155,13 +152,13 @@ def impute_labels(
     return _mark_first(order, bags, best)
 
 
-def start_labels(bags: Bags, random: np.random.RandomState) -> NDArray[np.bool_]:
+def start_labels(bags: Bags, random: np.random.RandomState) -> Bools:
     """Random labels with the right number of positives, rounded, in every bag."""
     order = np.lexsort((random.random_sample(bags.n_instances), bags.index))
     return _mark_first(order, bags, np.rint(expected_positives(bags)).astype(np.intp))
 
 
-def _mark_first(order: NDArray[np.intp], bags: Bags, counts: NDArray[np.intp]) -> NDArray[np.bool_]:
+def _mark_first(order: Ints, bags: Bags, counts: Ints) -> Bools:
     """Mark the first few rows of every bag, ``order`` going through one bag after the other."""
     first = np.cumsum(bags.sizes) - bags.sizes
     labels = np.empty(bags.n_instances, dtype=bool)
@@ -170,23 +167,21 @@ def _mark_first(order: NDArray[np.intp], bags: Bags, counts: NDArray[np.intp]) -
     return labels
 
 
-def _hinge(sign: Any, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+def _hinge(sign: Any, scores: Floats) -> Floats:
     return np.maximum(0.0, 1.0 - sign * scores)
 
 
-def expected_positives(bags: Bags) -> NDArray[np.float64]:
+def expected_positives(bags: Bags) -> Floats:
     """Give the number of positives that each bag's proportion stands for."""
     return bags.sizes * bags.proportions[:, 1]
 
 
-def count_positives(labels: NDArray[np.bool_], bags: Bags) -> NDArray[Any]:
+def count_positives(labels: Bools, bags: Bags) -> NDArray[Any]:
     """Count the instances labelled positive in each bag."""
     return np.bincount(bags.index, labels, bags.n_bags)
 
 
-def objective(
-    machine: Machine, labels: NDArray[np.bool_], bags: Bags, C: float, C_bag: float
-) -> float:
+def objective(machine: Machine, labels: Bools, bags: Bags, C: float, C_bag: float) -> float:
     """½‖w‖² + C Σ_j hinge(y_j, f_j) + C_bag Σ_k n_k |p̃_k(y) − p_k|."""
     hinge = _hinge(np.where(labels, 1.0, -1.0), machine.scores).sum()
     off = np.abs(count_positives(labels, bags) - expected_positives(bags)).sum()
@@ -198,7 +193,7 @@ class Alternation:
     """Where an alternation ended."""
 
     machine: Machine
-    labels: NDArray[np.bool_]
+    labels: Bools
     objectives: tuple[float, ...]
     converged: bool
     n_iter: int
@@ -217,7 +212,7 @@ class Schedule:
         self,
         machines: Machines,
         bags: Bags,
-        labels: NDArray[np.bool_],
+        labels: Bools,
         C: float,
         C_bag: float,
         machine: Machine | None = None,
@@ -238,7 +233,7 @@ class Schedule:
         self,
         machines: Machines,
         bags: Bags,
-        labels: NDArray[np.bool_],
+        labels: Bools,
         C: float,
         C_bag: float,
         verbose: int = 0,

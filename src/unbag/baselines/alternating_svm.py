@@ -6,63 +6,34 @@ proportions", ICML. One of the two methods that the paper compares itself with.
 
 from __future__ import annotations
 
-import warnings
-from abc import abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import check_random_state
 from tqdm import tqdm
 
+from unbag._arrays import Floats, Ints
 from unbag.bags.bags import Bags
 from unbag.baselines.alternating import Machines, Schedule, count_positives, expected_positives
-from unbag.kernels.matrices import Kernel, check_kernel_memory, make_kernel
-from unbag.kernels.rows import RowsInMemory
-from unbag.model_selection.splitters import check_cv, cut_by_folds
-from unbag.models.base import BagClassifier
-from unbag.models.checks import check_count, check_positive
-from unbag.weights.decontamination import check_contrast
+from unbag.baselines.kernel_machine import KernelMachine, cut_by_trainable_folds
+from unbag.kernels.matrices import Kernel, check_kernel_memory
+from unbag.model_selection.splitters import check_cv
+from unbag.models.checks import check_count, check_grid, check_positive
 
 # Bytes per entry of the kernel matrix itself.
 _MATRIX_BYTES = 8
 
 
-class AlternatingModel(BagClassifier):
-    """Checks, kernel and predictions; fitting once or for a whole grid comes on top."""
+class AlternatingModel(KernelMachine):
+    """Fits and predictions for given parameters; a choice among several comes on top."""
 
-    kernel: Any
-    degree: Any
-    coef0: Any
     n_init: Any
     random_state: Any
-    tol: Any
-    max_iter: Any
-    verbose: Any
 
-    @abstractmethod
-    def fit(self, X: Any, y: Any) -> Self:
-        """Fit the model."""
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        tags.input_tags.pairwise = self.kernel == "precomputed"
-        return tags
-
-    def _check_two_classes(self, X: Any, y: Any) -> tuple[Any, Bags]:
-        X, bags = self._check_Xy(X, y)
-        if bags.n_classes > 2:
-            raise ValueError(
-                f"Only binary classification is supported by {type(self).__name__}, and there "
-                f"are {bags.n_classes} classes; KernelMCMClassifier takes any number."
-            )
-        return X, bags
+    _steps = "alternations"
 
     def _schedule(self) -> Schedule:
         check_positive(self.tol, "tol")
@@ -73,10 +44,7 @@ class AlternatingModel(BagClassifier):
         n_init = check_count(self.n_init, "n_init")
         return Schedule(float(self.tol), max_iter, n_init, int(seed))
 
-    def _make_kernel(self, X: NDArray[Any], gamma: Any) -> Kernel:
-        return make_kernel(self.kernel, gamma, self.degree, self.coef0, RowsInMemory(X))
-
-    def _order(self, X: NDArray[Any], bags: Bags) -> NDArray[np.intp]:
+    def _order(self, X: NDArray[Any], bags: Bags) -> Ints:
         """Order of rows that does not depend on the one they came in: by bag, then by feature."""
         if self.kernel == "precomputed":
             return np.arange(bags.n_instances)
@@ -104,23 +72,13 @@ class AlternatingModel(BagClassifier):
     def _scores(self, X: NDArray[Any]) -> NDArray[Any]:
         if self.kernel == "precomputed":
             X = X[:, self.support_]
-        return self.kernel_.expand(X, self.points_, self.dual_coef_) + self.intercept_
+        return super()._scores(X)
 
 
-def _matrix(kernel: Kernel, X: NDArray[Any], order: NDArray[np.intp]) -> NDArray[np.float64]:
+def _matrix(kernel: Kernel, X: NDArray[Any], order: Ints) -> Floats:
     if kernel.name == "precomputed":
         return np.ascontiguousarray(X, dtype=np.float64)
     return kernel.matrix(X[order], np.float64)
-
-
-def _warn_not_converged(n_failed: int, n_fits: int, max_iter: int) -> None:
-    if n_failed:
-        warnings.warn(
-            f"{n_failed} of {n_fits} fit(s) did not settle within max_iter={max_iter} "
-            "alternations; raise max_iter or tol.",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
 
 
 class AlternatingSVMClassifier(AlternatingModel):
@@ -238,14 +196,14 @@ class AlternatingSVMClassifier(AlternatingModel):
         X : array-like of shape (n_instances, n_features)
         y : structured array from `unbag.bag_target`, or plain labels (pure bags)
         """
-        X, bags = self._check_two_classes(X, y)
+        X, bags = self._check_Xy(X, y)
         check_positive(self.C, "C")
         check_positive(self.C_bag, "C_bag")
         plan = self._schedule()
-        kernel = self._make_kernel(X, self.gamma)
+        kernel = self._make_kernel(self.gamma, X)
         check_kernel_memory(bags.n_instances, _MATRIX_BYTES)
         self._refit(X, bags, kernel, float(self.C), float(self.C_bag), plan)
-        _warn_not_converged(int(not self.converged_), 1, self.max_iter)
+        self._warn_not_converged(int(not self.converged_), 1)
         return self
 
 
@@ -339,15 +297,15 @@ class AlternatingSVMClassifierCV(AlternatingModel):
         X : array-like of shape (n_instances, n_features)
         y : structured array from `unbag.bag_target`, or plain labels (pure bags)
         """
-        X, bags = self._check_two_classes(X, y)
-        self.Cs_, self.C_bags_ = _check_list(self.Cs, "Cs"), _check_list(self.C_bags, "C_bags")
-        kernels = self._kernels(X)
+        X, bags = self._check_Xy(X, y)
+        self.Cs_, self.C_bags_ = check_grid(self.Cs, "Cs"), check_grid(self.C_bags, "C_bags")
+        kernels = self._make_kernels(self.gammas, X)
         self.gammas_ = np.array([kernel.gamma for kernel in kernels])
         plan = self._schedule()
-        held_rows = check_cv(self.cv, X, np.asarray(y))
+        pieces, held = cut_by_trainable_folds(bags, check_cv(self.cv, X, np.asarray(y)))
         order = self._order(X, bags)
-        pieces, held = cut_by_folds(bags, held_rows)
-        folds = _make_folds(replace(pieces, index=pieces.index[order]), held)
+        pieces = replace(pieces, index=pieces.index[order])
+        folds = [_Fold(*pieces.take(~out), *pieces.take(out)) for out in held]
         n_matrices = 1 + effective_n_jobs(self.n_jobs)
         check_kernel_memory(bags.n_instances, _MATRIX_BYTES * n_matrices)
 
@@ -371,29 +329,14 @@ class AlternatingSVMClassifierCV(AlternatingModel):
                 self.out_of_fold_scores_[order[fold.out_rows]] = fit.scores
         self._refit(X, bags, kernel, self.C_, self.C_bag_, plan)
         n_failed = sum(not fit.converged for fit in results.flat) + (not self.converged_)
-        _warn_not_converged(n_failed, results.size + 1, self.max_iter)
+        self._warn_not_converged(n_failed, results.size + 1)
         return self
-
-    def _kernels(self, X: NDArray[Any]) -> list[Kernel]:
-        """One kernel for each gamma, in rising order."""
-        gammas = self.gammas if self.kernel in ("rbf", "poly") else [1.0]
-        if isinstance(gammas, str) or not np.iterable(gammas) or not list(gammas):
-            raise ValueError(f"gammas must be a list of numbers or names, not {gammas!r}.")
-        for gamma in gammas:
-            if not isinstance(gamma, str | Real):
-                raise ValueError(
-                    f"gamma must be 'wide', 'scale', 'auto' or a number, not {gamma!r}."
-                )
-        kernels = [self._make_kernel(X, gamma) for gamma in gammas]
-        return sorted(
-            {kernel.gamma: kernel for kernel in kernels}.values(), key=lambda kernel: kernel.gamma
-        )
 
     def _search(
         self,
         kernels: list[Kernel],
         X: NDArray[Any],
-        order: NDArray[np.intp],
+        order: Ints,
         folds: list[_Fold],
         plan: Schedule,
     ) -> list[list[_FoldFit]]:
@@ -422,38 +365,21 @@ class _Fold:
     """Bags to train on and bags held out, with their rows."""
 
     bags: Bags
-    rows: NDArray[np.intp]
+    rows: Ints
     out_bags: Bags
-    out_rows: NDArray[np.intp]
+    out_rows: Ints
 
 
 @dataclass(frozen=True, eq=False)
 class _FoldFit:
     """Scores of held-out instances, and Σ n_k |predicted − given proportion| of their bags."""
 
-    scores: NDArray[np.float64]
+    scores: Floats
     off: float
     converged: bool
 
 
-def _make_folds(bags: Bags, held: NDArray[np.bool_]) -> list[_Fold]:
-    folds = []
-    for number, out in enumerate(held):
-        fold = _Fold(*bags.take(~out), *bags.take(out))
-        try:
-            check_contrast(fold.bags)
-        except ValueError as error:
-            raise ValueError(
-                f"Fold {number + 1} of {len(held)} cannot be trained: {error} "
-                "Use fewer folds, or the estimator without CV."
-            ) from None
-        folds.append(fold)
-    return folds
-
-
-def _fit_fold(
-    K: NDArray[np.float64], fold: _Fold, C: float, C_bags: NDArray[np.float64], plan: Schedule
-) -> list[_FoldFit]:
+def _fit_fold(K: Floats, fold: _Fold, C: float, C_bags: Floats, plan: Schedule) -> list[_FoldFit]:
     """Fit all C_bags on one fold."""
     machines = Machines(K[np.ix_(fold.rows, fold.rows)], remember=len(C_bags) > 1)
     fits = []
@@ -467,19 +393,3 @@ def _fit_fold(
         off = float(np.abs(predicted - expected_positives(fold.out_bags)).sum())
         fits.append(_FoldFit(scores, off, end.converged))
     return fits
-
-
-def _check_list(values: Sequence[float], name: str) -> NDArray[np.float64]:
-    """Positive numbers in rising order."""
-    try:
-        numbers = np.asarray(values, dtype=float)
-    except (TypeError, ValueError):
-        numbers = np.empty(0)
-    if (
-        numbers.ndim != 1
-        or not len(numbers)
-        or not np.isfinite(numbers).all()
-        or numbers.min() <= 0
-    ):
-        raise ValueError(f"{name} must be a list of positive numbers, not {values!r}.")
-    return np.unique(numbers)

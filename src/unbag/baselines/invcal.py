@@ -14,35 +14,22 @@ kernel of two bags is the mean of the kernel over their instances.
 from __future__ import annotations
 
 import warnings
-from abc import abstractmethod
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import Tags
 from tqdm import tqdm
 
+from unbag._arrays import Floats
 from unbag.bags.bags import Bags
+from unbag.baselines.bag_kernels import BagFolds, bag_kernel, mean_kernel
+from unbag.baselines.kernel_machine import KernelMachine
 from unbag.baselines.tube_regression import BagRegression, solve_bag_regression
-from unbag.kernels.matrices import Kernel, make_kernel
-from unbag.kernels.rows import RowsInMemory
-from unbag.model_selection.splitters import check_cv, cut_by_folds
-from unbag.models.base import BagClassifier
-from unbag.models.checks import check_count, check_positive
-from unbag.weights.decontamination import check_contrast
-
-Floats = NDArray[np.float64]
-
-# Rows and columns of a block of the instance kernel.
-_BLOCK = 1024
-
-# Kernels that gamma makes a difference to.
-_WITH_GAMMA = ("rbf", "poly")
+from unbag.kernels.matrices import WITH_GAMMA, Kernel
+from unbag.model_selection.splitters import check_cv
+from unbag.models.checks import check_count, check_grid, check_positive
 
 
 def log_odds_targets(proportion: Floats, n_instances: int) -> tuple[Floats, Floats]:
@@ -54,69 +41,14 @@ def log_odds_targets(proportion: Floats, n_instances: int) -> tuple[Floats, Floa
     return -np.log(1 / p - 1), 1 / (p * (1 - p))
 
 
-def mean_kernel(kernel: Kernel, X: Floats, bags: Bags) -> Iterator[tuple[NDArray[np.intp], Floats]]:
-    """Mean of the kernel from instances to bags, a block of instances after the other.
-
-    Yields rows of X, bag after bag, and their means, of shape (n_rows, n_bags). Of the instance
-    kernel, only one block is held at a time.
-    """
-    order = np.argsort(bags.index, kind="stable")
-    blocks = [order[start : start + _BLOCK] for start in range(0, len(order), _BLOCK)]
-    for rows in blocks:
-        sums = np.zeros((len(rows), bags.n_bags))
-        for columns in blocks:
-            if kernel.name == "precomputed":
-                block = kernel.block(X[np.ix_(rows, columns)], None, np.float64)
-            else:
-                block = kernel.block(X[rows], X[columns], np.float64)
-            present, starts = np.unique(bags.index[columns], return_index=True)
-            sums[:, present] += np.add.reduceat(block, starts, axis=1)
-        yield rows, sums / bags.sizes
-
-
-def bag_kernel(kernel: Kernel, X: Floats, bags: Bags) -> Floats:
-    """Mean of the kernel over all pairs of instances of two bags, for any two bags."""
-    K = np.zeros((bags.n_bags, bags.n_bags))
-    for rows, means in mean_kernel(kernel, X, bags):
-        present, starts = np.unique(bags.index[rows], return_index=True)
-        K[present] += np.add.reduceat(means, starts, axis=0)
-    K /= bags.sizes[:, None]
-    return (K + K.T) / 2
-
-
-class InvCalModel(BagClassifier):
+class InvCalModel(KernelMachine):
     """f(x) = Σ_k β_k · (mean of k(x, ·) over bag k) + b."""
-
-    kernel: Any
-    degree: Any
-    coef0: Any
-    tol: Any
-    max_iter: Any
-    verbose: Any
-
-    @abstractmethod
-    def fit(self, X: Any, y: Any) -> Self:
-        """Fit the model to instances and the proportions of their bags."""
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        tags.input_tags.pairwise = self.kernel == "precomputed"
-        return tags
 
     def _check_Xy(self, X: Any, y: Any) -> tuple[Any, Bags]:
         X, bags = super()._check_Xy(X, y)
-        if bags.n_classes != 2:
-            raise ValueError(
-                "Only binary classification is supported. The type of the target is multiclass: "
-                f"{type(self).__name__} is for two classes, and there are {bags.n_classes}."
-            )
         check_positive(self.tol, "tol")
         check_count(self.max_iter, "max_iter")
         return X, bags
-
-    def _make_kernel(self, gamma: Any, X: Floats) -> Kernel:
-        return make_kernel(self.kernel, gamma, self.degree, self.coef0, RowsInMemory(X))
 
     def _solve(
         self, K: Floats, proportion: Floats, n_instances: int, C: Floats, epsilon: Floats
@@ -148,9 +80,6 @@ class InvCalModel(BagClassifier):
                 UserWarning,
                 stacklevel=3,
             )
-
-    def _scores(self, X: Floats) -> Floats:
-        return self.kernel_.expand(X, self.points_, self.dual_coef_) + self.intercept_
 
     def predict_proba(self, X: Any, class_prior: Any = None) -> Floats:
         """Chance of each class, with f(x) as log-odds of the second one.
@@ -258,8 +187,7 @@ class InvCalClassifier(InvCalModel):
             fit = self._solve(K, bags.clipped_proportions[:, 1], bags.n_instances, C, epsilon)
             bar.update()
         self._store(fit, kernel, X, bags)
-        if not self.converged_:
-            _warn_not_converged(1, 1, self.max_iter)
+        self._warn_not_converged(int(not self.converged_), 1)
         return self
 
 
@@ -351,11 +279,11 @@ class InvCalClassifierCV(InvCalModel):
         y : structured array from `unbag.bag_target`, or plain labels (two pure bags)
         """
         X, bags = self._check_Xy(X, y)
-        Cs = _check_grid(self.Cs, "Cs", zero_is_fine=False)
-        epsilons = _check_grid(self.epsilons, "epsilons", zero_is_fine=True)[::-1]
-        kernels = self._make_kernels(X)
+        Cs = check_grid(self.Cs, "Cs")
+        epsilons = check_grid(self.epsilons, "epsilons", zero_is_fine=True)[::-1]
+        kernels = self._make_kernels(self.gammas, X)
         C, epsilon = (a.ravel() for a in np.meshgrid(Cs, epsilons, indexing="ij"))
-        folds = _Folds(bags, check_cv(self.cv, X, np.asarray(y)))
+        folds = BagFolds(bags, check_cv(self.cv, X, np.asarray(y)))
         n_fits = len(kernels) * len(folds.held) * len(C) + 1
         with tqdm(total=n_fits, desc="fitting", unit="fit", disable=not self.verbose) as bar:
             tried = [self._try(kernel, X, folds, C, epsilon, bar) for kernel in kernels]
@@ -375,28 +303,17 @@ class InvCalClassifierCV(InvCalModel):
         self._store(fit, kernel, X, bags)
         self.C_, self.epsilon_ = float(C[pair]), float(epsilon[pair])
         self.Cs_, self.epsilons_ = Cs, epsilons
-        has_gamma = kernel.name in _WITH_GAMMA
+        has_gamma = kernel.name in WITH_GAMMA
         self.gamma_ = kernel.gamma if has_gamma else None
         self.gammas_ = np.array([k.gamma for k in kernels]) if has_gamma else None
         self.bag_errors_ = errors.reshape(len(Cs), len(epsilons), len(kernels))
         self.out_of_fold_scores_ = best.scores[pair] if folds.each_once else None
         n_failed = sum(trial.n_failed for trial in tried) + (not self.converged_)
-        if n_failed:
-            _warn_not_converged(n_failed, n_fits, self.max_iter)
+        self._warn_not_converged(n_failed, n_fits)
         return self
 
-    def _make_kernels(self, X: Floats) -> list[Kernel]:
-        if self.kernel not in _WITH_GAMMA:
-            return [self._make_kernel(1.0, X)]
-        listed = isinstance(self.gammas, Iterable) and not isinstance(self.gammas, str)
-        gammas = list(self.gammas) if listed else []
-        if not gammas:
-            raise ValueError(f"gammas must be a list of widths, not {self.gammas!r}.")
-        kernels = {kernel.gamma: kernel for kernel in (self._make_kernel(g, X) for g in gammas)}
-        return [kernels[gamma] for gamma in sorted(kernels)]
-
     def _try(
-        self, kernel: Kernel, X: Floats, folds: _Folds, C: Floats, epsilon: Floats, bar: tqdm
+        self, kernel: Kernel, X: Floats, folds: BagFolds, C: Floats, epsilon: Floats, bar: tqdm
     ) -> _Trial:
         """Fit all pairs of C and ε on each fold, with one kernel."""
         pieces = folds.pieces
@@ -432,75 +349,3 @@ class _Trial:
     scores: Floats
     piece_kernel: Floats
     n_failed: int
-
-
-@dataclass(frozen=True, eq=False)
-class _TrainingBags:
-    """Bags to train on, each of one or several of the pieces that folds make of it."""
-
-    pieces: NDArray[np.intp]
-    weights: Floats
-    starts: NDArray[np.intp]
-    proportion: Floats
-    n_instances: int
-
-    def join(self, by_piece: Floats) -> Floats:
-        """Means over these bags from those over all pieces, along the last axis."""
-        return np.add.reduceat(by_piece[..., self.pieces] * self.weights, self.starts, axis=-1)
-
-    def kernel(self, of_pieces: Floats) -> Floats:
-        """Kernel of these bags from that of all pieces."""
-        return self.join(self.join(of_pieces).T)
-
-
-class _Folds:
-    """Which bags are held out; those of labelled rows are cut where folds cut them."""
-
-    def __init__(self, bags: Bags, held_rows: NDArray[np.bool_]) -> None:
-        self.pieces, self.held = cut_by_folds(bags, held_rows)
-        self.each_once = bool((self.held.sum(axis=0) == 1).all())
-        self._bag = np.empty(self.pieces.n_bags, dtype=np.intp)
-        self._bag[self.pieces.index] = bags.index
-        for number, out in enumerate(self.held):
-            try:
-                check_contrast(self.pieces.take(~out)[0])
-            except ValueError as error:
-                raise ValueError(
-                    f"Fold {number + 1} of {len(self.held)} cannot be trained: {error} "
-                    "Use fewer folds, or the estimator without CV."
-                ) from None
-
-    def training(self, kept: Any = slice(None)) -> _TrainingBags:
-        """Bags made of some pieces, by default of all; pieces of a bag follow each other."""
-        pieces = np.arange(self.pieces.n_bags)[kept]
-        sizes = self.pieces.sizes[pieces]
-        _, starts, code = np.unique(self._bag[pieces], return_index=True, return_inverse=True)
-        return _TrainingBags(
-            pieces=pieces,
-            weights=sizes / np.bincount(code, sizes)[code],
-            starts=starts,
-            proportion=self.pieces.clipped_proportions[pieces[starts], 1],
-            n_instances=int(sizes.sum()),
-        )
-
-
-def _check_grid(values: Any, name: str, *, zero_is_fine: bool) -> Floats:
-    """Numbers of a grid in rising order."""
-    try:
-        grid = np.asarray(values, dtype=float)
-    except (TypeError, ValueError):
-        grid = np.empty(0)
-    fine = grid.ndim == 1 and len(grid) > 0 and np.isfinite(grid).all()
-    if not fine or not ((grid >= 0) if zero_is_fine else (grid > 0)).all():
-        what = "numbers of zero or more" if zero_is_fine else "positive numbers"
-        raise ValueError(f"{name} must be a list of {what}, not {values!r}.")
-    return np.unique(grid)
-
-
-def _warn_not_converged(n_failed: int, n_fits: int, max_iter: int) -> None:
-    warnings.warn(
-        f"{n_failed} of {n_fits} fit(s) did not converge within max_iter={max_iter} iterations; "
-        "raise max_iter or tol, or scale the features.",
-        ConvergenceWarning,
-        stacklevel=3,
-    )

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from unbag._arrays import Floats
 from unbag.bags.bags import Bags
 from unbag.models.goals import Goal, Problems
 from unbag.models.minimising import KernelClassifier, LinearClassifier
@@ -32,7 +32,7 @@ class ProportionGoal(Goal):
 
     divergence: str
 
-    def weights(self, bags: Bags) -> NDArray[np.float64]:
+    def weights(self, bags: Bags) -> Floats:
         """Each bag by its size."""
         check_contrast(bags)
         return np.repeat((bags.sizes / bags.sizes.sum())[:, None], bags.n_classes, axis=1)

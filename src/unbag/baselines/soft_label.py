@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from unbag._arrays import Floats
 from unbag.bags.bags import Bags
 from unbag.bags.priors import resolve_class_prior
 from unbag.models.goals import Goal, Problems
@@ -44,7 +44,7 @@ class SoftLabelGoal(Goal):
 
     class_prior_setting: Any
 
-    def weights(self, bags: Bags) -> NDArray[np.float64]:
+    def weights(self, bags: Bags) -> Floats:
         """What each class of each bag counts; these correct nothing."""
         check_contrast(bags)
         prior = resolve_class_prior(self.class_prior_setting, bags.class_shares)

@@ -17,11 +17,12 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg.blas import daxpy
 from sklearn.exceptions import ConvergenceWarning
 
-Vector = NDArray[np.float64]
+from unbag._arrays import Bools, Floats, Ints
+
+Vector = Floats
 
 # The least curvature of a pair, a share of the mean diagonal of K.
 _LEAST_CURVATURE = 1e-12
@@ -51,7 +52,7 @@ class Machine:
         b, which is not penalised.
     """
 
-    labels: NDArray[np.bool_]
+    labels: Bools
     C: float
     coef: Vector
     expansion: Vector
@@ -65,7 +66,7 @@ class Machine:
 
 def train_machine(
     K: Vector,
-    labels: NDArray[np.bool_],
+    labels: Bools,
     C: float,
     tol: float,
     near: Machine | None = None,
@@ -112,7 +113,7 @@ def train_machine(
 class _Dual:
     """The dual problem at its current coefficients."""
 
-    def __init__(self, K: Vector, labels: NDArray[np.bool_], C: float, tol: float) -> None:
+    def __init__(self, K: Vector, labels: Bools, C: float, tol: float) -> None:
         self.K, self.labels, self.C, self.tol = K, labels, C, tol
         self.sign = np.where(labels, 1.0, -1.0)
         self.lower, self.upper = np.where(labels, 0.0, -C), np.where(labels, C, 0.0)
@@ -189,7 +190,7 @@ class _Dual:
         """Gaps of coefficients that may shrink, ∞ elsewhere."""
         return np.where(self.coef > self.lower, self.gap, np.inf)
 
-    def _change_pairs(self, rows: NDArray[np.intp], goal: float, max_steps: int) -> int:
+    def _change_pairs(self, rows: Ints, goal: float, max_steps: int) -> int:
         """Change pairs among some coefficients until they violate less; tell how many pairs."""
         half = self.diagonal[rows] / 2
         coef, gap = self.coef[rows], self.gap[rows]
@@ -236,7 +237,7 @@ class _Dual:
         self._follow(rows[changed], change)
         return n_steps
 
-    def _follow(self, rows: NDArray[np.intp], change: Vector) -> None:
+    def _follow(self, rows: Ints, change: Vector) -> None:
         """Let the gap follow a change of some coefficients."""
         for first in range(0, len(rows), _ROWS):
             part = slice(first, first + _ROWS)

@@ -13,10 +13,9 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotrs
 
-Floats = NDArray[np.float64]
+from unbag._arrays import Bools, Floats, Ints
 
 # Added to the diagonal in the linear systems, relative to the largest kernel value.
 _RIDGE = 1e-14
@@ -54,8 +53,8 @@ class BagRegression:
     coef: Floats
     intercept: Floats
     violation: Floats
-    converged: NDArray[np.bool_]
-    n_iter: NDArray[np.intp]
+    converged: Bools
+    n_iter: Ints
 
 
 def solve_bag_regression(
@@ -158,7 +157,7 @@ class _State:
     intercept: Floats
     tubes: Floats
 
-    def keep(self, problems: NDArray[np.bool_]) -> _State:
+    def keep(self, problems: Bools) -> _State:
         return _State(
             self.slack[:, :, problems],
             self.multiplier[:, :, problems],
@@ -204,7 +203,7 @@ def _optimality(beta: Floats, residual: Floats, tubes: Floats) -> tuple[Floats, 
     return lower - upper, (lower + upper) / 2
 
 
-def _advance(state: _State, K: Floats, y: Floats, C: Floats, largest: float) -> NDArray[np.bool_]:
+def _advance(state: _State, K: Floats, y: Floats, C: Floats, largest: float) -> Bools:
     """Take one step for all problems, and say which of them are still finite."""
     slack, multiplier = state.slack, state.multiplier
     curvature = (multiplier / slack).sum(axis=1)

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from unbag._arrays import Bools, Floats
 from unbag.objectives.losses import Loss, get_loss
-
-Floats = NDArray[np.float64]
 
 # Weights that were divided by their sum rarely sum to exactly one.
 _SUM_TOLERANCE = 1e-9
@@ -124,7 +123,7 @@ def lipschitz_constant(loss: Any) -> float:
     return float(constant)
 
 
-def _refuse(wrong: NDArray[np.bool_], values: Floats, words: str, of: str = "pair") -> None:
+def _refuse(wrong: Bools, values: Floats, words: str, of: str = "pair") -> None:
     """Name the first wrong value, and which pair or bag it is of; NaN should count as wrong."""
     if wrong.any():
         first = int(wrong.argmax())

@@ -23,8 +23,9 @@ from typing import Any, Protocol, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from unbag._arrays import Floats, Ints
 from unbag.bags.bags import Bags
-from unbag.bounds.checks import Floats, check_choice, check_coefficients, check_constant
+from unbag.bounds.checks import check_choice, check_coefficients, check_constant
 from unbag.bounds.sampling import PairModel
 from unbag.kernels.matrices import Kernel
 from unbag.weights.pairing import Pairing
@@ -42,7 +43,7 @@ class FunctionClass(Protocol):
     def suprema(self, X: NDArray[Any], signed: Floats) -> Floats:
         """sup_f Σ_k u_k f(x_k) for every row u of ``signed``, or a value of larger mean."""
 
-    def rows(self, X: NDArray[Any], chosen: NDArray[np.intp]) -> NDArray[Any]:
+    def rows(self, X: NDArray[Any], chosen: Ints) -> NDArray[Any]:
         """Some of the instances."""
 
 
@@ -102,7 +103,7 @@ class RKHSBall:
             squares += np.einsum("dk,dk->d", signed[:, part] @ block, signed)
         return self.radius * np.sqrt(np.maximum(squares, 0.0))
 
-    def rows(self, X: NDArray[Any], chosen: NDArray[np.intp]) -> NDArray[Any]:
+    def rows(self, X: NDArray[Any], chosen: Ints) -> NDArray[Any]:
         """Some of the instances; of a precomputed kernel, rows and columns."""
         return X[np.ix_(chosen, chosen)] if self.kernel.name == "precomputed" else X[chosen]
 
@@ -183,7 +184,7 @@ class TwoLayerReLU:
         """2⟨α, β⟩‖Σ_k u_k x_k‖, whose mean over signs bounds that of the supremum."""
         return 2 * self.scale * np.linalg.norm(signed @ X, axis=1)
 
-    def rows(self, X: NDArray[Any], chosen: NDArray[np.intp]) -> NDArray[Any]:
+    def rows(self, X: NDArray[Any], chosen: Ints) -> NDArray[Any]:
         """Some of the instances."""
         return X[chosen]
 
@@ -264,38 +265,30 @@ def rademacher_complexity(
         raise ValueError(f"n_draws must be at least 2, not {n_draws}.")
     rng = np.random.default_rng(random_state)
     if model == "IIM":
-        draws = _instance_draws(functions, X, bags, pairing, c, n_draws, rng)
-        inverse = 1 / bags.sizes[pairing.positive] + 1 / bags.sizes[pairing.negative]
-        squares = np.sum(c**2 * inverse / 4)
+        per_bag = np.zeros(bags.n_bags)
+        per_bag[pairing.positive] = c / (2 * bags.sizes[pairing.positive])
+        per_bag[pairing.negative] = c / (2 * bags.sizes[pairing.negative])
+        a = per_bag[bags.index]
+        draws = _instance_draws(functions, X, a, n_draws, rng)
     else:
-        draws = _bag_draws(functions, X, bags, pairing, c, n_draws, rng)
-        squares = np.sum(c**2)
+        a, draws = c, _bag_draws(functions, X, bags, pairing, c, n_draws, rng)
     values = np.concatenate(list(draws))
     return ComplexityEstimate(
         value=float(values.mean()),
         standard_error=float(values.std(ddof=1) / np.sqrt(n_draws)),
-        upper_bound=float(functions.constants(X)[1] * np.sqrt(squares)),
+        upper_bound=float(functions.constants(X)[1] * np.sqrt(np.sum(a**2))),
     )
 
 
 def _instance_draws(
-    functions: FunctionClass,
-    X: Floats,
-    bags: Bags,
-    pairing: Pairing,
-    c: Floats,
-    n_draws: int,
-    rng: np.random.Generator,
+    functions: FunctionClass, X: Floats, a: Floats, n_draws: int, rng: np.random.Generator
 ) -> Iterator[Floats]:
     """Suprema for signs of all instances, in blocks of draws."""
-    per_bag = np.zeros(bags.n_bags)
-    per_bag[pairing.positive] = c / (2 * bags.sizes[pairing.positive])
-    per_bag[pairing.negative] = c / (2 * bags.sizes[pairing.negative])
-    paired = np.flatnonzero(per_bag[bags.index] > 0)
+    paired = np.flatnonzero(a > 0)
     if not len(paired):
         yield np.zeros(n_draws)
         return
-    X, a = functions.rows(X, paired), per_bag[bags.index[paired]]
+    X, a = functions.rows(X, paired), a[paired]
     step = max(1, _BLOCK // len(paired))
     for start in range(0, n_draws, step):
         shape = (min(step, n_draws - start), len(paired))

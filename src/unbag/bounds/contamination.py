@@ -29,8 +29,8 @@ import numpy as np
 from numpy.random import RandomState
 from numpy.typing import ArrayLike, NDArray
 
+from unbag._arrays import Floats
 from unbag.bounds.checks import (
-    Floats,
     check_choice,
     check_contamination,
     check_sizes,

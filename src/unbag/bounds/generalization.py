@@ -23,9 +23,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
+from unbag._arrays import Floats
 from unbag.bags.bags import BagModel, Bags
 from unbag.bounds.checks import (
-    Floats,
     check_choice,
     check_constant,
     check_inside,

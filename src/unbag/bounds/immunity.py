@@ -17,9 +17,10 @@ and ℓ^κ is convex if neither contamination is above one half.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from unbag.bounds.checks import Floats, check_contamination, find_loss
+from unbag._arrays import Bools, Floats
+from unbag.bounds.checks import check_contamination, find_loss
 from unbag.objectives.losses import Loss
 
 # Scores at which ℓ₊ + ℓ₋ is looked at: dense around 0, and far out.
@@ -95,9 +96,7 @@ def immunity_constants(
     return 1 - plus - minus, constant * (plus + minus) / 2
 
 
-def convexity_condition(
-    loss: str | Loss, kappa_plus: ArrayLike, kappa_minus: ArrayLike
-) -> NDArray[np.bool_]:
+def convexity_condition(loss: str | Loss, kappa_plus: ArrayLike, kappa_minus: ArrayLike) -> Bools:
     """Whether the unbiased loss ℓ^κ is convex, pair by pair.
 
     The paper asks for κ⁺, κ⁻ < ½; at ½ one side of ℓ^κ is a straight line, which is convex too.

@@ -35,8 +35,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammaln
 
+from unbag._arrays import Floats
 from unbag.bounds.checks import (
-    Floats,
     check_choice,
     check_constant,
     check_count,
@@ -193,10 +193,7 @@ def largest_epsilon(spread: float, tau: float, epsilon0: float) -> float:
 
 
 def epsilon_for(
-    failure: float,
-    n_pairs: int,
-    merge_size: int,
-    scheme: MergingScheme = "blockwise_pairwise",
+    failure: float, n_pairs: int, merge_size: int, scheme: MergingScheme = "blockwise_pairwise"
 ) -> float:
     """Find the ε for which observed contrasts fall short with probability at most ``failure``.
 

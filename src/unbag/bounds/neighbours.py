@@ -22,7 +22,8 @@ from math import exp, log, sqrt
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unbag.bounds.checks import Floats, check_count, check_inside, check_proportions
+from unbag._arrays import Floats
+from unbag.bounds.checks import check_count, check_inside, check_proportions
 
 
 @dataclass(frozen=True)
@@ -45,11 +46,7 @@ class NeighbourCondition:
 
 
 def neighbour_condition(
-    proportions: ArrayLike,
-    spread: float,
-    *,
-    bag_size: int | None = None,
-    delta: float = 0.05,
+    proportions: ArrayLike, spread: float, *, bag_size: int | None = None, delta: float = 0.05
 ) -> NeighbourCondition:
     """Compute τ(Δ) of condition (LP) from bags, for true proportions that are independent.
 

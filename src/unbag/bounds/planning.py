@@ -35,9 +35,10 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri, stdtrit
 from scipy.stats import binom
 
+from unbag._arrays import Floats
 from unbag._optional import make_frame
 from unbag._text import aligned
-from unbag.bounds.checks import Floats, check_choice, check_count, check_inside, check_share
+from unbag.bounds.checks import check_choice, check_count, check_inside, check_share
 
 Precision = Literal["standard_error", "half_width", "labelled_rows"]
 PlannedMeasure = Literal["balanced_accuracy", "roc_auc"]

@@ -33,8 +33,9 @@ from numpy.random import RandomState
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
+from unbag._arrays import Bools, Floats, Ints
 from unbag.bags.targets import bag_target
-from unbag.bounds.checks import Floats, check_choice, check_proportions, check_share, check_sizes
+from unbag.bounds.checks import check_choice, check_proportions, check_share, check_sizes
 
 # The first theorem is for known proportions, the second for observed ones; bags can be drawn
 # under all five models.
@@ -60,7 +61,7 @@ class BagSample:
     """
 
     X: NDArray[Any]
-    bag: NDArray[np.intp]
+    bag: Ints
     labels: NDArray[np.int64]
     true_proportions: Floats
 
@@ -166,9 +167,7 @@ def _check_dependence(model: str, dependence: float | None) -> float:
     return check_share(0.5 if dependence is None else dependence, "dependence")
 
 
-def _draw(
-    labels: NDArray[np.bool_], positives: Source, negatives: Source, rng: RandomState
-) -> NDArray[Any]:
+def _draw(labels: Bools, positives: Source, negatives: Source, rng: RandomState) -> NDArray[Any]:
     """One instance for each label, from the distribution of its class."""
     n_positive = int(labels.sum())
     above = _draw_class(positives, n_positive, "positives", rng)

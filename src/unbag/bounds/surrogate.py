@@ -28,7 +28,8 @@ from math import sqrt
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unbag.bounds.checks import Floats, check_constant, find_loss
+from unbag._arrays import Floats
+from unbag.bounds.checks import check_constant, find_loss
 from unbag.objectives.losses import Loss
 
 # Margins among which the least risk is looked for, with ±1, where some losses have a kink. A least

@@ -28,10 +28,10 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
+from unbag._arrays import Floats
 from unbag.bags.bags import Bags
 from unbag.bags.priors import resolve_class_prior
 from unbag.bounds.checks import (
-    Floats,
     check_choice,
     check_constant,
     check_count,

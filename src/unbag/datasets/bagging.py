@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
+from unbag._arrays import Floats, Ints
 from unbag.bags.bags import check_bag_target
 from unbag.bags.targets import bag_target
 
@@ -42,7 +43,7 @@ def make_bags(
     *,
     n_bags: int | None = None,
     random_state: Seed = None,
-) -> tuple[NDArray[np.intp], NDArray[np.void]]:
+) -> tuple[Ints, NDArray[np.void]]:
     """Draw bags of different mixtures from labelled rows: the paper's sampling scheme.
 
     Each bag's true proportion γ_i is drawn independently, its labels are independent draws from
@@ -117,7 +118,7 @@ def shuffle_bags(
     *,
     n_bags: int | None = None,
     random_state: Seed = None,
-) -> tuple[NDArray[np.intp], NDArray[np.void]]:
+) -> tuple[Ints, NDArray[np.void]]:
     """Shuffle labelled rows and cut them into bags, whose mixtures are then much alike.
 
     This is how bags are made in most of the literature. All proportions are close to the share
@@ -243,9 +244,9 @@ def check_sizes(
 
 def draw_proportions(
     proportions: Proportions, n_bags: int, n_classes: int, rng: RandomState
-) -> NDArray[np.float64]:
+) -> Floats:
     """Draw the true share of every class (columns) in every bag (rows)."""
-    drawn: NDArray[np.float64]
+    drawn: Floats
     if isinstance(proportions, Distribution):
         # distributions over mixtures have no such method; their draws are checked below
         support = getattr(proportions, "support", None)
@@ -277,9 +278,7 @@ def draw_proportions(
     return drawn
 
 
-def draw_counts(
-    sizes: NDArray[np.int64], shares: NDArray[np.float64], rng: RandomState
-) -> NDArray[np.int64]:
+def draw_counts(sizes: NDArray[np.int64], shares: Floats, rng: RandomState) -> NDArray[np.int64]:
     """Draw how many instances of every class (columns) are in every bag: multinomial."""
     counts = np.zeros(shares.shape, dtype=np.int64)
     left = sizes.copy()
@@ -294,9 +293,7 @@ def draw_counts(
     return counts
 
 
-def count_classes(
-    sizes: NDArray[np.int64], codes: NDArray[np.intp], n_classes: int
-) -> NDArray[np.int64]:
+def count_classes(sizes: NDArray[np.int64], codes: Ints, n_classes: int) -> NDArray[np.int64]:
     """Count the instances of every class (columns) in every bag, given bag after bag."""
     bag = np.repeat(np.arange(len(sizes)), sizes)
     cells = np.bincount(bag * n_classes + codes, minlength=len(sizes) * n_classes)
@@ -310,7 +307,7 @@ def observed_target(sizes: NDArray[np.int64], counts: NDArray[np.int64]) -> NDAr
     return bag_target(bag, counts=per_bag[bag])
 
 
-def _check_labels(labels: ArrayLike) -> tuple[NDArray[Any], NDArray[np.intp]]:
+def _check_labels(labels: ArrayLike) -> tuple[NDArray[Any], Ints]:
     """Sorted classes, and the place of each row's class among them."""
     values = column_or_1d(labels)
     check_classification_targets(values)

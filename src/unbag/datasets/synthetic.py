@@ -6,11 +6,12 @@ from math import sqrt
 
 import numpy as np
 from numpy.random import RandomState
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.linalg import helmert
 from scipy.special import ndtr
 from sklearn.utils import Bunch, check_random_state
 
+from unbag._arrays import Floats, Ints
 from unbag.datasets.bagging import (
     Proportions,
     Seed,
@@ -137,12 +138,7 @@ def gaussian_auc(separation: float) -> float:
     return float(ndtr(separation / sqrt(2)))
 
 
-def _draw_labels(
-    bag: NDArray[np.intp],
-    shares: NDArray[np.float64],
-    label_dependence: float,
-    rng: RandomState,
-) -> NDArray[np.intp]:
+def _draw_labels(bag: Ints, shares: Floats, label_dependence: float, rng: RandomState) -> Ints:
     """Draw a label for each instance; two of a bag are both copies with probability r."""
     steps = shares.cumsum(axis=1)[:, :-1]
     shared = (rng.uniform(size=(len(shares), 1)) >= steps).sum(axis=1)
@@ -152,11 +148,7 @@ def _draw_labels(
 
 
 def _check_parameters(
-    n_classes: int,
-    n_features: int,
-    separation: float,
-    dependence: float,
-    label_dependence: float,
+    n_classes: int, n_features: int, separation: float, dependence: float, label_dependence: float
 ) -> None:
     if n_classes < 2:
         raise ValueError(f"n_classes must be at least 2, not {n_classes}.")

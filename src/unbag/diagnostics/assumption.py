@@ -17,13 +17,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from unbag._arrays import Floats, Ints
 from unbag._optional import make_frame
 from unbag._text import aligned, listing, p_text
 from unbag.bags.bags import SAME_PROPORTION, Bags, bag_name, check_bag_target
 from unbag.diagnostics.lack_of_fit import LackOfFit, Moments, Plane
 from unbag.weights.decontamination import check_contrast
 
-Array = NDArray[np.float64]
+Array = Floats
 
 _LISTED = 5
 
@@ -305,7 +306,7 @@ def _planes(bags: Bags, groups: ArrayLike | None) -> tuple[Bags, list[Plane], li
     return bags, planes, notes
 
 
-def _check_groups(bags: Bags, groups: ArrayLike) -> tuple[Bags, NDArray[Any], NDArray[np.intp]]:
+def _check_groups(bags: Bags, groups: ArrayLike) -> tuple[Bags, NDArray[Any], Ints]:
     """The group of each bag; bags of labelled rows are cut where their rows' groups differ."""
     labels = np.asarray(groups)
     if labels.shape != (bags.n_instances,):
@@ -395,7 +396,7 @@ def _summary(features: dict[str, Any], bags: dict[str, Any], level: float) -> st
     return sentence + f" Bags that stand out, the worst first: {named}."
 
 
-def _table(columns: dict[str, NDArray[Any]], rows: NDArray[np.intp]) -> list[str]:
+def _table(columns: dict[str, NDArray[Any]], rows: Ints) -> list[str]:
     """Lines of text, one for the names and one for each of some rows."""
     cells = [
         [name, *(f"{v:.4g}" if isinstance(v, float) else str(v) for v in values[rows])]

@@ -38,8 +38,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from unbag._arrays import Floats
 from unbag.bags.bags import Bags
 from unbag.weights.decontamination import pooled_shares
 
@@ -168,7 +168,7 @@ class BagEffect:
         )
 
 
-def estimate_bag_effect(bags: Bags, chances: NDArray[np.float64]) -> BagEffect:
+def estimate_bag_effect(bags: Bags, chances: Floats) -> BagEffect:
     """Estimate the variance of bag effects from chances of rows that the model did not see.
 
     Parameters
@@ -181,9 +181,7 @@ def estimate_bag_effect(bags: Bags, chances: NDArray[np.float64]) -> BagEffect:
     return effect_of_means(bags, bags.means(chances).T, bags.means(chances * (1 - chances)).T)
 
 
-def effect_of_scores(
-    bags: Bags, scores: NDArray[np.float64], class_prior: NDArray[np.float64]
-) -> BagEffect:
+def effect_of_scores(bags: Bags, scores: Floats, class_prior: Floats) -> BagEffect:
     """Estimate the same from log-odds, such as ``out_of_fold_scores_`` of a search.
 
     Parameters
@@ -235,14 +233,12 @@ def describe_effect(model: Any, bags: Bags) -> str | None:
     return f"bags are taken to differ by ±{effect.spread:.1f} points beyond their features"
 
 
-def _focus(shares: NDArray[np.float64]) -> float:
+def _focus(shares: Floats) -> float:
     """Share of the class whose points are told: the second of two, the largest of several."""
     return float(shares[1] if len(shares) == 2 else shares.max())
 
 
-def effect_of_means(
-    bags: Bags, means: NDArray[np.float64], variances: NDArray[np.float64]
-) -> BagEffect:
+def effect_of_means(bags: Bags, means: Floats, variances: Floats) -> BagEffect:
     """Estimate the same from the means of p and p(1 − p) over bags: (n_bags, n_classes)."""
     used = ~bags.labelled
     shares, sizes = bags.proportions[used], bags.sizes[used]

@@ -43,13 +43,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from unbag._arrays import Floats
 from unbag._optional import make_frame
 from unbag._text import aligned, capital, counted
 from unbag.bags.bags import BagModel, Bags, check_bag_target
 from unbag.weights.decontamination import decontamination_weights, precision
 from unbag.weights.merging import MERGERS
 
-Array = NDArray[np.float64]
+Array = Floats
 Table = dict[str, NDArray[Any]]
 
 # So many rows for a difference show classes one standard deviation apart, by a test of level 5%,

@@ -41,13 +41,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 from scipy.optimize import nnls
 
+from unbag._arrays import Floats, Ints
 from unbag.bags.bags import SAME_PROPORTION, Bags
 
-Array = NDArray[np.float64]
+Array = Floats
 
 # A bag's variance within classes is not taken for less than this share of the average one.
 _LEAST_VARIANCE = 0.2
@@ -144,9 +144,7 @@ class _Fit:
 class Plane:
     """The bags of one group, to which each column fits a plane of its own."""
 
-    def __init__(
-        self, bags: Bags, rows: NDArray[np.intp] | slice, members: NDArray[np.intp] | slice
-    ) -> None:
+    def __init__(self, bags: Bags, rows: Ints | slice, members: Ints | slice) -> None:
         self.bags, self.rows, self.members = bags, rows, members
         self.df = bags.n_bags - bags.n_classes
         n, G = bags.sizes[:, None, None], bags.proportions

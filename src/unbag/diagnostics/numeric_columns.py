@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from unbag._arrays import Floats
+
 
 @dataclass(frozen=True, eq=False)
 class Columns:
@@ -27,7 +29,7 @@ class Columns:
     names: NDArray[Any]
     left_out: tuple[str, ...] = ()
 
-    def column(self, name: str) -> NDArray[np.float64]:
+    def column(self, name: str) -> Floats:
         """Values of one column."""
         place = np.flatnonzero(self.names == name)
         if len(place) == 0:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unbag._arrays import Segments
+from unbag._arrays import Floats, Ints, Segments
 from unbag.distributed.count_table import CountTable
 from unbag.distributed.instances import Instances
 from unbag.distributed.risk import Model, Request, Scorer
@@ -29,17 +29,12 @@ from unbag.objectives.saddle_point import (
     two_class_slopes,
 )
 
-Floats = NDArray[np.float64]
-
 # Rows that are worked on together; a larger bag makes a block of its own.
 _BLOCK_ROWS = 4096
 
-# The driver takes the tilt as it is, without what would be left of the way.
-_SHORT_STEP = 1e-9
-
-_ROOTS = np.exp(2j * np.pi * np.arange(EXACT_SIZE // 2 + 1) / (EXACT_SIZE + 1))
+ROOTS = np.exp(2j * np.pi * np.arange(EXACT_SIZE // 2 + 1) / (EXACT_SIZE + 1))
 # roots come in conjugate pairs, but for 1
-_TWICE = np.where(np.arange(len(_ROOTS)) > 0, 2.0, 1.0)
+TWICE = np.where(np.arange(len(ROOTS)) > 0, 2.0, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,8 +48,8 @@ class Pieces:
         Whose pieces these are, and how many rows each has.
     """
 
-    rows: NDArray[np.intp]
-    entries: NDArray[np.intp]
+    rows: Ints
+    entries: Ints
     sizes: NDArray[np.int64]
 
 
@@ -70,7 +65,7 @@ class CountedInstances:
     """
 
     X: NDArray[Any]
-    whole: list[tuple[NDArray[np.intp], WeighedBags]]
+    whole: list[tuple[Ints, WeighedBags]]
     pieces: list[Pieces]
 
     def __sizeof__(self) -> int:
@@ -109,13 +104,13 @@ def _sort(instances: Instances, table: CountTable) -> CountedInstances:
     return CountedInstances(instances.X, whole, pieces)
 
 
-def find_spanning(group: list[CountedInstances]) -> NDArray[np.intp]:
+def find_spanning(group: list[CountedInstances]) -> Ints:
     """Entries of the bags that are not whole in some partitions."""
     found = [pieces.entries for part in group for pieces in part.pieces]
     return np.unique(np.concatenate(found)) if found else np.empty(0, dtype=np.intp)
 
 
-def join_spanning(parts: list[NDArray[np.intp]]) -> NDArray[np.intp]:
+def join_spanning(parts: list[Ints]) -> Ints:
     """All of these entries."""
     return np.unique(np.concatenate(parts))
 
@@ -149,14 +144,14 @@ class Spanning:
         Which of the small bags each is, or -1.
     """
 
-    entries: NDArray[np.intp]
+    entries: Ints
     tilt: Floats
-    small: NDArray[np.intp]
+    small: Ints
 
 
 def _walk(
     group: list[CountedInstances], scorer: Scorer, spanning: Spanning
-) -> Iterator[tuple[Pieces, NDArray[np.intp], Floats, Floats]]:
+) -> Iterator[tuple[Pieces, Ints, Floats, Floats]]:
     """All pieces of some partitions, the places of their bags, their scores and values."""
     for part in group:
         for pieces in part.pieces:
@@ -174,7 +169,7 @@ def two_class_sums(
     """Sums over pieces at a tilt: Σq, log-ratios, those of `Sums`; log φ of small bags."""
     shape = len(request.problem), len(spanning.entries)
     found = np.zeros((6, *shape))
-    functions = np.zeros((shape[0], spanning.small.max(initial=-1) + 1, len(_ROOTS)), complex)
+    functions = np.zeros((shape[0], spanning.small.max(initial=-1) + 1, len(ROOTS)), complex)
     scorer = Scorer(model, table.offsets, request)
     for pieces, place, scores, _ in _walk(group, scorer, spanning):
         rows = Segments(pieces.sizes, scores)
@@ -186,7 +181,7 @@ def two_class_sums(
         found[:, :, place] += np.stack(own)
         small, rows_of_small, segments = _small_rows(pieces, place, spanning)
         if len(small):
-            turned = np.log(1.0 + q[:, None, rows_of_small] * (_ROOTS[:, None] - 1.0))
+            turned = np.log(1.0 + q[:, None, rows_of_small] * (ROOTS[:, None] - 1.0))
             functions[:, small] += np.swapaxes(segments.sum(turned), 1, 2)
     return [found, functions]
 
@@ -202,7 +197,7 @@ def two_class_gradient(
 ) -> list[Floats]:
     """Gradient of the losses of bags in pieces."""
     scorer = Scorer(model, table.offsets, request)
-    weights = table.weights if len(table.weights) == 1 else table.weights[request.problem]
+    weights = table.weights_of(request.problem)
     for pieces, place, scores, values in _walk(group, scorer, spanning):
         rows = Segments(pieces.sizes, scores)
         odds = _odds(scores)
@@ -215,7 +210,7 @@ def two_class_gradient(
             own = q[:, None, rows_of_small]
             factors = segments.spread(np.swapaxes(turned[:, small], 1, 2))
             posterior = own * np.sum(
-                _TWICE[:, None] * factors * _ROOTS[:, None] / (1.0 + own * (_ROOTS[:, None] - 1.0)),
+                TWICE[:, None] * factors * ROOTS[:, None] / (1.0 + own * (ROOTS[:, None] - 1.0)),
                 axis=1,
                 keepdims=True,
             )
@@ -229,9 +224,7 @@ def _odds(scores: Floats) -> Floats:
     return np.exp(np.clip(scores[:, 0, :], -LARGEST_SCORE, LARGEST_SCORE))
 
 
-def _small_rows(
-    pieces: Pieces, place: NDArray[np.intp], spanning: Spanning
-) -> tuple[NDArray[np.intp], NDArray[np.intp], Segments]:
+def _small_rows(pieces: Pieces, place: Ints, spanning: Spanning) -> tuple[Ints, Ints, Segments]:
     """Small bags among pieces, the rows of theirs, and which belong together."""
     small = spanning.small[place]
     here = small >= 0
@@ -288,7 +281,7 @@ def several_class_gradient(
 ) -> list[Floats]:
     """Gradient of the losses of bags in pieces."""
     scorer = Scorer(model, table.offsets, request)
-    weights = table.weights if len(table.weights) == 1 else table.weights[request.problem]
+    weights = table.weights_of(request.problem)
     columns, _, C = spanning.tilt.shape
     for pieces, place, scores, values in _walk(group, scorer, spanning):
         present = _present(table, pieces.entries)
@@ -320,7 +313,7 @@ def exact_size(n_classes: int) -> int:
     return min(EXACT_SIZE, largest_exact_bag(n_classes))
 
 
-def _present(table: CountTable, entries: NDArray[np.intp]) -> Floats:
+def _present(table: CountTable, entries: Ints) -> Floats:
     counts = table.sizes[entries, None] * table.proportions[entries]
     return classes_present(counts, table.covariance[entries])
 

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from unbag._arrays import Bools, Floats, Ints
 from unbag.bags.bags import Bags
 from unbag.objectives.count_likelihood import check_counts, what_counts_tell
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +42,7 @@ class CountTable:
         # what has travelled lies at odd addresses, where every access would copy all of it first
         vars(self).update({name: np.require(a, requirements="A") for name, a in state.items()})
 
-    def of(self, included: NDArray[np.bool_]) -> CountTable:
+    def of(self, included: Bools) -> CountTable:
         """The same, with weight for some entries only."""
         return replace(self, weights=self.weights * included)
 
@@ -53,13 +52,17 @@ class CountTable:
         offsets = np.concatenate([table.offsets for table in tables])
         return replace(self, weights=weights, offsets=offsets)
 
+    def weights_of(self, problem: Ints) -> Floats:
+        """Weights by column, which solves a problem each; one line if they are the same for all."""
+        return self.weights if len(self.weights) == 1 else self.weights[problem]
+
     @property
-    def divisible(self) -> NDArray[np.bool_]:
+    def divisible(self) -> Bools:
         """Pure bags, of which any part is as pure."""
         pure = self.proportions.max(axis=1) == 1
         return pure & ~self.covariance.any(axis=(1, 2))
 
-    def as_bags(self, entries: NDArray[np.intp], sizes: NDArray[np.int64]) -> Bags:
+    def as_bags(self, entries: Ints, sizes: NDArray[np.int64]) -> Bags:
         """Bags of some entries, whose rows follow each other."""
         return Bags(
             index=np.repeat(np.arange(len(entries)), sizes),
@@ -74,7 +77,7 @@ class CountTable:
 def make_count_table(
     bags: Bags,
     rows: NDArray[np.int64],
-    included: NDArray[np.bool_],
+    included: Bools,
     offsets: Floats,
     bag_effect: float,
     looks: float = 0.0,

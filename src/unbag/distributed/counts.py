@@ -17,9 +17,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from unbag._arrays import Floats, Ints
 from unbag.distributed.count_pieces import (
+    ROOTS,
+    TWICE,
     Spanning,
     count_instances,
     exact_size,
@@ -45,17 +47,8 @@ from unbag.objectives.saddle_point import (
     classes_present,
 )
 
-Floats = NDArray[np.float64]
-
-# Rows that are worked on together; a larger bag makes a block of its own.
-_BLOCK_ROWS = 4096
-
 # The driver takes the tilt as it is, without what would be left of the way.
 _SHORT_STEP = 1e-9
-
-_ROOTS = np.exp(2j * np.pi * np.arange(EXACT_SIZE // 2 + 1) / (EXACT_SIZE + 1))
-# roots come in conjugate pairs, but for 1
-_TWICE = np.where(np.arange(len(_ROOTS)) > 0, 2.0, 1.0)
 
 
 class DistributedCounts:
@@ -88,17 +81,15 @@ class DistributedCounts:
         self._final = count_weights(self._k[small, 1], self._S[small, 1, 1], EXACT_SIZE)
         self._start: tuple[bytes, Floats] | None = None
 
-    def value(self, theta: Floats, problem: NDArray[np.intp]) -> Floats:
+    def value(self, theta: Floats, problem: Ints) -> Floats:
         """Mean negative log-likelihood per column."""
         return self._evaluate(theta, problem, gradient=False)[0]
 
-    def value_and_gradient(self, theta: Floats, problem: NDArray[np.intp]) -> tuple[Floats, Floats]:
+    def value_and_gradient(self, theta: Floats, problem: Ints) -> tuple[Floats, Floats]:
         """Mean negative log-likelihood per column and its gradient by the coefficients."""
         return self._evaluate(theta, problem, gradient=True)
 
-    def _evaluate(
-        self, theta: Floats, problem: NDArray[np.intp], gradient: bool
-    ) -> tuple[Floats, Floats]:
+    def _evaluate(self, theta: Floats, problem: Ints, gradient: bool) -> tuple[Floats, Floats]:
         request = self._data.request(theta[:, 0], problem, gradient)
         value, slope = self._pass(whole_losses, request)
         if len(self._entries):
@@ -137,9 +128,9 @@ class DistributedCounts:
         # Σ_s (weight of s) Pr(K = s), from φ at the roots
         apart = counts - k[small, None]
         weights = self._final * np.exp(-tilt[:, :, None] * apart)
-        powers = _ROOTS[:, None] ** -counts / (EXACT_SIZE + 1)
+        powers = ROOTS[:, None] ** -counts / (EXACT_SIZE + 1)
         turned = (weights @ powers.T) * np.exp(functions)
-        total = np.sum(_TWICE * turned, axis=-1).real
+        total = np.sum(TWICE * turned, axis=-1).real
         losses[:, small] = found[1][:, small] + tilt * k[small] - np.log(total)
         if not request.gradient:
             return losses, 0.0

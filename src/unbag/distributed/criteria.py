@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from unbag._arrays import Bools, Floats, Ints
 from unbag.distributed.count_table import make_count_table
 from unbag.distributed.counts import DistributedCounts
 from unbag.distributed.forward import DistributedForward, make_forward_table
 from unbag.distributed.partitions import share
-from unbag.distributed.risk import DistributedData, DistributedRisk, Floats, RowWeights, read_risk
+from unbag.distributed.risk import DistributedData, DistributedRisk, RowWeights, read_risk
 from unbag.distributed.table import BagTable
 from unbag.models.bag_goal import BagGoal
 from unbag.models.goals import Problems
@@ -33,7 +33,7 @@ def selection_risks(
     theta: Floats,
     selection: Selection,
     table: BagTable,
-    held: NDArray[np.bool_],
+    held: Bools,
     data: DistributedData,
 ) -> Floats:
     """Criteria of every penalty on held-out bags: (criteria, penalties), or with folds in between.
@@ -66,9 +66,7 @@ def selection_risks(
     return np.stack(found)
 
 
-def _likelihoods(
-    goal: BagGoal, table: BagTable, included: NDArray[np.bool_]
-) -> list[tuple[Any, Any]]:
+def _likelihoods(goal: BagGoal, table: BagTable, included: Bools) -> list[tuple[Any, Any]]:
     """Likelihoods with what workers need for them, that of the counts first if it is minimised."""
     bags = table.bags
     offsets = goal.offsets(included, bags)
@@ -81,7 +79,7 @@ def _likelihoods(
 
 
 def _pooled_risks(
-    goal: BagGoal, theta: Floats, table: BagTable, held: NDArray[np.bool_], data: DistributedData
+    goal: BagGoal, theta: Floats, table: BagTable, held: Bools, data: DistributedData
 ) -> Floats:
     bags = table.bags
     (whole,) = goal.criteria(goal.whole(bags), bags, None)
@@ -93,7 +91,7 @@ def _pooled_risks(
 
 
 def _risks_by_fold(
-    goal: BagGoal, theta: Floats, table: BagTable, held: NDArray[np.bool_], data: DistributedData
+    goal: BagGoal, theta: Floats, table: BagTable, held: Bools, data: DistributedData
 ) -> Floats:
     bags = table.bags
     shape = (len(held), bags.n_classes, len(bags.index))
@@ -115,7 +113,7 @@ def _class_risks(theta: Floats, table: RowWeights, data: DistributedData) -> Flo
     return risks.reshape(*theta.shape[:2], -1)
 
 
-def _columns(theta: Floats) -> tuple[Floats, NDArray[np.intp]]:
+def _columns(theta: Floats) -> tuple[Floats, Ints]:
     """Fits as columns, and the fold of each."""
     n_folds, n_penalties, n_coefficients = theta.shape
     problem = np.repeat(np.arange(n_folds), n_penalties)

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from unbag._arrays import Bools, Floats, Ints
 from unbag.bags.bags import Bags
 from unbag.distributed.instances import Instances
 from unbag.distributed.partitions import share
-from unbag.distributed.risk import DistributedData, Floats, Model, Request, Scorer
+from unbag.distributed.risk import DistributedData, Model, Request, Scorer
 from unbag.objectives.forward import forward_losses, forward_tables
 
 # Scores of rows that are worked on together; less than 2**14, see `unbag.distributed.risk`.
@@ -44,7 +44,7 @@ class ForwardTable:
         # what has travelled lies at odd addresses, where every access would copy all of it first
         vars(self).update({name: np.require(a, requirements="A") for name, a in state.items()})
 
-    def of(self, included: NDArray[np.bool_]) -> ForwardTable:
+    def of(self, included: Bools) -> ForwardTable:
         """The same, with weight for some entries only."""
         return replace(self, weight=self.weight * included)
 
@@ -54,7 +54,7 @@ class ForwardTable:
         return ForwardTable(*(np.concatenate([getattr(t, n) for t in tables]) for n in names))
 
 
-def make_forward_table(included: NDArray[np.bool_], bags: Bags, offsets: Floats) -> ForwardTable:
+def make_forward_table(included: Bools, bags: Bags, offsets: Floats) -> ForwardTable:
     """Read a table of bags, whose index runs over entries."""
     ratio, weight = forward_tables(included, bags)
     return ForwardTable(ratio[:, :, bags.index], weight[:, :, bags.index], offsets)
@@ -95,13 +95,13 @@ class DistributedForward:
     def __init__(self, table: ForwardTable, data: DistributedData) -> None:
         self._table, self._data = share(table), data
 
-    def value(self, theta: Floats, problem: NDArray[np.intp]) -> Floats:
+    def value(self, theta: Floats, problem: Ints) -> Floats:
         """Mean negative log-likelihood per column."""
         request = self._data.request(theta[:, 0], problem, gradient=False)
         value: Floats = self._data.reduce(partial_forward, self._table, request)[0]
         return value
 
-    def value_and_gradient(self, theta: Floats, problem: NDArray[np.intp]) -> tuple[Floats, Floats]:
+    def value_and_gradient(self, theta: Floats, problem: Ints) -> tuple[Floats, Floats]:
         """Mean negative log-likelihood per column and its gradient by the coefficients."""
         request = self._data.request(theta[:, 0], problem, gradient=True)
         value, gradient = self._data.reduce(partial_forward, self._table, request)
@@ -109,7 +109,7 @@ class DistributedForward:
 
 
 def chance_sums(
-    group: list[Instances], model: Model, fold: NDArray[np.intp], offsets: Floats, request: Request
+    group: list[Instances], model: Model, fold: Ints, offsets: Floats, request: Request
 ) -> list[Floats]:
     """Σ p and Σ p(1 − p) over each entry, by the model of the fold that holds it out.
 
@@ -134,7 +134,7 @@ def chance_sums(
 
 
 def held_out_chances(
-    theta: Floats, bags: Bags, fold: NDArray[np.intp], offsets: Floats, data: DistributedData
+    theta: Floats, bags: Bags, fold: Ints, offsets: Floats, data: DistributedData
 ) -> tuple[Floats, Floats]:
     """Means of p and p(1 − p) over every bag, by the model (one for each fold) without it.
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from unbag._arrays import Floats
 from unbag.bags.frames import as_column_names, match_tables
 from unbag.distributed.partitions import array_of, is_frame, partitions_of, share
 
@@ -113,7 +114,7 @@ def _join_counts(parts: list[Any]) -> Any:
     return grouped.reset_index()
 
 
-def _entries(keys: Any, keyed: Any) -> NDArray[np.float64]:
+def _entries(keys: Any, keyed: Any) -> Floats:
     """Row of each key in the table of keys, NaN where it is not there."""
     names = [name for name in keyed.columns if name != _ROWS]
     return keys[names].merge(keyed, on=names, how="left")[_ROWS].to_numpy(dtype=float)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from unbag._arrays import Ints
 from unbag.distributed.partitions import Partitions
 from unbag.distributed.table import BagSummary, BagTable, merge_summaries, summarise_target
 
@@ -62,13 +63,13 @@ class Instances:
     """
 
     X: NDArray[Any]
-    entry: NDArray[np.intp]
+    entry: Ints
 
     def __sizeof__(self) -> int:
         # what Dask goes by when it weighs moving this to another worker
         return self.X.nbytes + self.entry.nbytes
 
-    def blocks(self, size: int) -> Iterator[tuple[NDArray[Any], NDArray[np.intp]]]:
+    def blocks(self, size: int) -> Iterator[tuple[NDArray[Any], Ints]]:
         """Cut X and the entries into blocks of rows."""
         for start in range(0, len(self.entry), size):
             yield self.X[start : start + size], self.entry[start : start + size]
@@ -105,7 +106,7 @@ class RemoteRows:
         moments: Moments = self._data.reduce(take_moments, join_moments, self._check)
         return moments.squares / moments.n_entries
 
-    def take(self, rows: NDArray[np.intp]) -> NDArray[Any]:
+    def take(self, rows: Ints) -> NDArray[Any]:
         """Bring some of the instances here."""
         order = np.argsort(rows, kind="stable")
         ends = np.cumsum(self._description.n_rows)
@@ -145,7 +146,7 @@ def join_moments(parts: list[Moments]) -> Moments:
     return Moments(int(entries.sum()), mean, within + float(entries @ (means - mean) ** 2))
 
 
-def _take_rows(X: Any, y: Any, rows: NDArray[np.intp], check: CheckX) -> NDArray[Any]:  # noqa: ARG001
+def _take_rows(X: Any, y: Any, rows: Ints, check: CheckX) -> NDArray[Any]:  # noqa: ARG001
     """Bring some rows of a partition."""
     if len(rows) == 0:
         return np.empty((0, X.shape[1]), dtype=np.float32)

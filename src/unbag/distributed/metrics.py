@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
+from unbag._arrays import Bools, Floats, Ints
 from unbag.bags.bags import BagModel
 from unbag.distributed.partitions import Partitions, is_dask, partitions_of, share
 from unbag.distributed.table import BagTable, make_table, merge_summaries, summarise_target
@@ -33,8 +34,6 @@ from unbag.metrics.measures import (
 from unbag.metrics.sample import Sample, as_columns
 from unbag.metrics.uncertainty import Uncertainty
 from unbag.metrics.verdict import judge
-
-Floats = NDArray[np.float64]
 
 _FINE_CELLS = 2**16
 _COARSE_CELLS = 200
@@ -160,7 +159,7 @@ def _rows_of_some_bags(
 
 
 def pick_rows(
-    scores: Any, y: Any, wanted: tuple[BagTable, NDArray[np.bool_]]
+    scores: Any, y: Any, wanted: tuple[BagTable, Bools]
 ) -> tuple[NDArray[np.void], Floats]:
     """Rows of one partition that belong to chosen bags."""
     table, chosen = wanted
@@ -197,7 +196,7 @@ def _thin(sample: ScoreSample) -> ScoreSample:
     return ScoreSample(sample.values[ends], np.diff(np.cumsum(sample.weight)[ends], prepend=0.0))
 
 
-def _ends(sample: ScoreSample, n_cells: int) -> NDArray[np.intp]:
+def _ends(sample: ScoreSample, n_cells: int) -> Ints:
     """Positions of the last scores of at most ``n_cells`` cells of about equal weight."""
     below = np.cumsum(sample.weight)
     wanted = np.floor(np.arange(1, n_cells + 1) * below[-1] / n_cells)
@@ -209,7 +208,7 @@ class Cells:
     """Fine cells, by their largest score, and the coarse cell that each belongs to."""
 
     largest: Floats
-    coarse: NDArray[np.intp]
+    coarse: Ints
 
     @classmethod
     def of(cls, sample: ScoreSample, n_bags: int) -> Cells:
@@ -253,7 +252,7 @@ class Counts:
         Weight of each class in each fine cell.
     """
 
-    bags: NDArray[np.intp]
+    bags: Ints
     by_bag: Floats
     by_class: Floats
 
@@ -286,7 +285,7 @@ def count(scores: Any, y: Any, ruler: Ruler) -> Counts:
     return Counts(bags, np.column_stack([in_cells, *sums]), by_class)
 
 
-def _sums(group: NDArray[np.intp], values: Floats | None, n: int) -> Floats:
+def _sums(group: Ints, values: Floats | None, n: int) -> Floats:
     """Sum of the values, or number, of each of n groups."""
     return np.bincount(group, values, n).astype(float)
 

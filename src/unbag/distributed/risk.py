@@ -18,14 +18,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from unbag._arrays import Floats, Ints
 from unbag.distributed.instances import Instances
 from unbag.distributed.partitions import Partitions, share
 from unbag.kernels.matrices import Kernel
 from unbag.objectives.base import Objective, Shifted
 from unbag.objectives.corrected_risk import CorrectedRisk
 from unbag.objectives.losses import ClassLoss
-
-Floats = NDArray[np.float64]
 
 # Losses, and values of basis functions, of rows that are worked on together. Less than 2**14: in a
 # worker of Dask, arrays of 128 kB or more come with fresh pages every time, which takes longer than
@@ -91,7 +90,7 @@ class Request:
     """Functions to be evaluated: their coefficients (columns, outputs, functions) and problems."""
 
     coefficients: Floats
-    problem: NDArray[np.intp]
+    problem: Ints
     gradient: bool
 
 
@@ -158,7 +157,7 @@ def partial_risks(
     return risks, gradient
 
 
-def _blocks(group: list[Instances], size: int) -> Iterator[tuple[NDArray[Any], NDArray[np.intp]]]:
+def _blocks(group: list[Instances], size: int) -> Iterator[tuple[NDArray[Any], Ints]]:
     """Cut X and the entries of some partitions into blocks of rows.
 
     In a worker of Dask free memory at the end of a heap goes back to the system at once, so that
@@ -216,7 +215,7 @@ class DistributedData:
         self.kept = kept
         self._transform = transform
 
-    def request(self, theta: Floats, problem: NDArray[np.intp], gradient: bool) -> Request:
+    def request(self, theta: Floats, problem: Ints, gradient: bool) -> Request:
         """Ask for functions of coefficients θ (columns, coefficients)."""
         coef = theta.reshape(len(theta), self.n_outputs, -1)
         T = self._transform
@@ -233,7 +232,7 @@ class DistributedData:
         return found
 
     def sums(
-        self, table: Any, theta: Floats, problem: NDArray[np.intp], *, gradient: bool
+        self, table: Any, theta: Floats, problem: Ints, *, gradient: bool
     ) -> tuple[Floats, Floats]:
         """R_c, and if asked for ∇R_c with respect to θ: (columns, classes, coefficients)."""
         request = self.request(theta, problem, gradient)
@@ -258,12 +257,12 @@ class DistributedRisk:
         self._table = share(table)
         self._data = data
 
-    def value(self, theta: Floats, problem: NDArray[np.intp]) -> Floats:
+    def value(self, theta: Floats, problem: Ints) -> Floats:
         """Corrected risk per column."""
         risks, _ = self._data.sums(self._table, theta[:, 0], problem, gradient=False)
         return self._risk.combine(risks, problem)[0]
 
-    def value_and_gradient(self, theta: Floats, problem: NDArray[np.intp]) -> tuple[Floats, Floats]:
+    def value_and_gradient(self, theta: Floats, problem: Ints) -> tuple[Floats, Floats]:
         """Corrected risk per column and its gradient with respect to the coefficients."""
         risks, gradient = self._data.sums(self._table, theta[:, 0], problem, gradient=True)
         value, slope = self._risk.combine(risks, problem)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from unbag._arrays import Bools, Ints
 from unbag.bags.bags import (
     Bags,
     check_constant,
@@ -72,7 +73,7 @@ def merge_summaries(parts: list[BagSummary]) -> BagSummary:
     )
 
 
-def _runs(values: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+def _runs(values: NDArray[Any]) -> tuple[Ints, NDArray[np.int64]]:
     """Where runs of equal values begin, and their lengths.
 
     Rows of a bag often follow each other, and then only one of them has to be looked up or sorted.
@@ -112,14 +113,14 @@ class BagTable:
     bags: Bags
     rows: NDArray[np.int64]
     ids: NDArray[Any]
-    position: NDArray[np.intp]
+    position: Ints
 
     @property
     def n_instances(self) -> int:
         """Number of instances in all bags together."""
         return int(self.rows.sum())
 
-    def find(self, bag: NDArray[Any]) -> NDArray[np.intp]:
+    def find(self, bag: NDArray[Any]) -> Ints:
         """Entry of each bag id."""
         first, rows = _runs(bag)
         return np.repeat(self.position[np.searchsorted(self.ids, bag[first])], rows)
@@ -133,7 +134,7 @@ class BagTable:
         """Make every entry a bag of its own."""
         return self.with_bags(self.bags.with_labelled_rows_apart()[0])
 
-    def fold(self, cv: Any) -> tuple[BagTable, NDArray[np.bool_]]:
+    def fold(self, cv: Any) -> tuple[BagTable, Bools]:
         """Deal the bags out to folds: the table, and which bags each fold holds out."""
         if isinstance(cv, int | np.integer):
             cv = BagKFold(int(cv))

@@ -32,7 +32,7 @@ from sklearn.cluster import kmeans_plusplus
 from sklearn.utils import check_random_state
 from sklearn.utils.random import sample_without_replacement
 
-from unbag._arrays import Array, on_device
+from unbag._arrays import Array, Floats, on_device
 from unbag.kernels.matrices import Kernel, Waves, check_feature_memory, memory_of, row_blocks
 from unbag.kernels.rows import Rows, as_dense
 
@@ -64,7 +64,7 @@ class KernelFeatures:
 
     kernel: Kernel
     points: NDArray[Any]
-    transform: NDArray[np.float64] | None
+    transform: Floats | None
 
     def matrix(self, X: Any, dtype: np.dtype[Any], where: str | None = None) -> Array:
         """φ of every row of X, in the given type and on the given device.

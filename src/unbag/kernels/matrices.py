@@ -14,6 +14,9 @@ from unbag.kernels.rows import Rows
 
 KERNELS = ("rbf", "linear", "poly", "precomputed")
 
+# Kernels that gamma makes a difference to.
+WITH_GAMMA = ("rbf", "poly")
+
 # Rows of a block: its distances fit into cache-friendly tens of megabytes.
 _BLOCK = 1024
 
@@ -102,7 +105,7 @@ def make_kernel(name: str, gamma: str | float, degree: int, coef0: float, rows: 
     if isinstance(gamma, str):
         if gamma not in ("wide", "scale", "auto"):
             raise ValueError(f"gamma must be 'wide', 'scale', 'auto' or a number, not {gamma!r}.")
-        variance = rows.variance() if gamma != "auto" and name in ("rbf", "poly") else 1.0
+        variance = rows.variance() if gamma != "auto" and name in WITH_GAMMA else 1.0
         scale = 1 / (d * variance) if variance > 0 else 1.0
         gamma = scale / 2 if gamma == "wide" else scale
     if not gamma > 0 or not np.isfinite(gamma):

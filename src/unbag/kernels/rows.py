@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
+
+from unbag._arrays import Ints
 
 
 class Rows(Protocol):
@@ -22,7 +23,7 @@ class Rows(Protocol):
         """Variance of all entries."""
         ...
 
-    def take(self, rows: NDArray[np.intp]) -> Any:
+    def take(self, rows: Ints) -> Any:
         """Some of the instances."""
         ...
 
@@ -43,7 +44,7 @@ class RowsInMemory:
         """Variance of all entries."""
         return float(self.X.var())
 
-    def take(self, rows: NDArray[np.intp]) -> NDArray[Any]:
+    def take(self, rows: Ints) -> NDArray[Any]:
         """Some of the instances."""
         return self.X[rows]
 
@@ -64,7 +65,7 @@ class SparseRows:
         """Variance of all entries, those that are zero among them."""
         return float(self.X.multiply(self.X).mean() - self.X.mean() ** 2)
 
-    def take(self, rows: NDArray[np.intp]) -> Any:
+    def take(self, rows: Ints) -> Any:
         """Some of the instances, still sparse."""
         return self.X[rows]
 

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import isotonic_regression
 
+from unbag._arrays import Floats
 from unbag.bags.bags import BagModel
 from unbag.bags.priors import resolve_class_prior
-from unbag.metrics.measures import CellTally, Floats, cell_shares, check_cost, score_cells
+from unbag.metrics.measures import CellTally, cell_shares, check_cost, score_cells
 from unbag.metrics.results import Estimate
 from unbag.metrics.sample import Sample, make_sample, refuse_sample_weight
 from unbag.metrics.uncertainty import Uncertainty

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
+from unbag._arrays import Bools, Floats, Ints
 from unbag.bags.bags import Bags
 from unbag.bags.targets import read_labels
-from unbag.metrics.measures import Floats
 from unbag.metrics.sample import Sample
 from unbag.objectives.count_likelihood import label_posteriors
 
@@ -32,7 +32,7 @@ class Draw:
     Weights are one by the chance of a row, scaled to sum to the number of all rows.
     """
 
-    rows: NDArray[np.intp]
+    rows: Ints
     labels: NDArray[np.int64]
     weights: Floats
     bags: Bags
@@ -67,7 +67,7 @@ def draw_of(sample: Sample, labels: ArrayLike | None, weights: ArrayLike | None)
     return Draw(rows, known[rows], _row_weights(weights, rows, bags.n_instances), bags)
 
 
-def _row_weights(weights: ArrayLike | None, rows: NDArray[np.intp], n: int) -> Floats:
+def _row_weights(weights: ArrayLike | None, rows: Ints, n: int) -> Floats:
     """Weights of labelled rows, scaled to sum to the number of all rows."""
     if weights is None:
         return np.full(len(rows), n / len(rows))
@@ -101,7 +101,7 @@ class Guess(NamedTuple):
     """Guesses at all labels, and the labelled rows that had no say in them."""
 
     chances: Floats  # (n_classes, n_instances)
-    unseen: NDArray[np.bool_]  # (n_labels,)
+    unseen: Bools  # (n_labels,)
 
 
 class Guesses(NamedTuple):

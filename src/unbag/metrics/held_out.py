@@ -17,9 +17,10 @@ from itertools import combinations
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils import _safe_indexing
 
+from unbag._arrays import Floats, Ints
 from unbag.bags.bags import check_bag_target
 from unbag.metrics.sample import Sample, make_sample
 from unbag.metrics.witnesses import Witness, hear_scores
@@ -39,8 +40,8 @@ class FoldScores(NamedTuple):
     number.
     """
 
-    columns: NDArray[np.float64]  # of the rows held out
-    common: NDArray[np.float64]  # scores of rows that all folds are compared by
+    columns: Floats  # of the rows held out
+    common: Floats  # scores of rows that all folds are compared by
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +68,7 @@ class HeldOut:
         columns = np.column_stack([scores, _places(scores, everyone), log_odds])
         return FoldScores(columns, everyone[self._common_rows()])
 
-    def _common_rows(self) -> NDArray[np.intp]:
+    def _common_rows(self) -> Ints:
         return _common_rows(self.X.shape[0] if hasattr(self.X, "shape") else len(self.X))
 
 
@@ -87,18 +88,18 @@ def read_folds(folds: SearchFolds) -> list[FoldScores]:
     return found
 
 
-def _common_rows(n: int) -> NDArray[np.intp]:
+def _common_rows(n: int) -> Ints:
     return np.random.default_rng(0).permutation(n)[:_COMMON_ROWS]
 
 
-def _places(scores: NDArray[np.float64], everyone: NDArray[np.float64]) -> NDArray[np.float64]:
+def _places(scores: Floats, everyone: Floats) -> Floats:
     """Share of all scores that lie below each, those that are equal by halves."""
     everyone = np.sort(everyone)
     places = [np.searchsorted(everyone, scores, side) for side in ("left", "right")]
     return np.mean(places, axis=0) / len(everyone)
 
 
-def spread_by_training(common: list[NDArray[np.float64]]) -> float:
+def spread_by_training(common: list[Floats]) -> float:
     """By which factor estimates spread more than bags show, from scores of the same rows."""
     centred = [each - each.mean(axis=0) for each in common]
     norms = [float(np.linalg.norm(each)) for each in centred]
@@ -112,7 +113,7 @@ def spread_by_training(common: list[NDArray[np.float64]]) -> float:
     return float(np.sqrt(1 + noise))
 
 
-def log_odds_of(probabilities: ArrayLike) -> NDArray[np.float64]:
+def log_odds_of(probabilities: ArrayLike) -> Floats:
     """Log-odds of two classes, or logarithms of the probabilities of several."""
     chances = np.clip(np.asarray(probabilities, dtype=float), 1e-15, 1 - 1e-15)
     if chances.ndim == 1:
@@ -121,7 +122,7 @@ def log_odds_of(probabilities: ArrayLike) -> NDArray[np.float64]:
     return logs[:, 1] - logs[:, 0] if logs.shape[1] == 2 else logs
 
 
-def _one_column(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+def _one_column(scores: Floats) -> Floats:
     """Scores of two classes as one number each, of more as they are."""
     if scores.ndim == 1 or scores.shape[1] > 2:
         return scores
@@ -150,9 +151,7 @@ class ScoredRows:
     more_spread: float = 1.0
 
     @classmethod
-    def held_out(
-        cls, y: Any, folds: list[FoldScores], fold: NDArray[np.intp], features: Witness
-    ) -> Self:
+    def held_out(cls, y: Any, folds: list[FoldScores], fold: Ints, features: Witness) -> Self:
         """Take what `HeldOut` says of all folds, and what features say."""
         columns = np.empty((len(fold), folds[0].columns.shape[1]))
         for number, found in enumerate(folds):

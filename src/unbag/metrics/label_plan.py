@@ -11,13 +11,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import stats
 from sklearn.utils import check_random_state
 
+from unbag._arrays import Floats, Ints
 from unbag.metrics.guesses import guess_labels, guessed_means
 from unbag.metrics.labelled import estimate_with_labels
-from unbag.metrics.measures import Area, Cost, Floats, Measure, RowMeasure, get_measure
+from unbag.metrics.measures import Area, Cost, Measure, RowMeasure, get_measure
 from unbag.metrics.possible import in_these_rows
 from unbag.metrics.sample import Sample, make_sample
 
@@ -88,7 +89,7 @@ def labels_needed(
 
 def rows_to_label(
     n: int, y: Any, scores: ArrayLike, *, random_state: Any = None
-) -> tuple[NDArray[np.intp], Floats]:
+) -> tuple[Ints, Floats]:
     """Choose rows whose labels would tell most, with the weights that keep estimates right.
 
     Rows are drawn from strata of similar scores, and within those spread over the bags. Every row
@@ -166,7 +167,7 @@ def _chances(n: int, deviations: Floats) -> Floats:
     return chance
 
 
-def _strata(scores: Floats) -> NDArray[np.intp]:
+def _strata(scores: Floats) -> Ints:
     """Number rows by similar scores; of several classes, by that which is predicted as well."""
     if scores.ndim == 1:
         place = (stats.rankdata(scores, method="ordinal") - 1) / len(scores)

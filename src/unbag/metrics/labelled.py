@@ -32,6 +32,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
+from unbag._arrays import Floats
+from unbag._text import aligned
 from unbag.bags.bags import Bags
 from unbag.metrics.guesses import (
     FEWEST_LABELS,
@@ -42,13 +44,7 @@ from unbag.metrics.guesses import (
     fit_guesses,
     guessed_means,
 )
-from unbag.metrics.measures import (
-    Floats,
-    Measure,
-    RowMeasure,
-    get_measure,
-    usual_measures,
-)
+from unbag.metrics.measures import Measure, RowMeasure, get_measure, usual_measures
 from unbag.metrics.possible import in_these_rows, possible_values_of
 from unbag.metrics.results import Estimate
 from unbag.metrics.sample import Sample, make_sample, refuse_sample_weight
@@ -223,16 +219,20 @@ class LabelledEvaluation:
 
     def __str__(self) -> str:
         level = next(iter(self.estimates.values())).level
-        width = max(map(len, self.estimates))
-        lines = [
-            f"Estimated from {self.n_labels} labels and the counts of the bags of "
-            f"{self.n_instances} rows, whatever the bags are like.",
-            f"{'':{width}}  estimate  {100 * level:g}% interval    from the labels alone",
+        head = ("", "estimate", f"{100 * level:g}% interval", "from the labels alone")
+        rows = [
+            (name, f"{e.value:.4f}", _range(e), "" if e.alone is None else _range(e.alone))
+            for name, e in self.estimates.items()
         ]
-        for name, e in self.estimates.items():
-            alone = f"{e.alone.low:.4f} to {e.alone.high:.4f}" if e.alone else ""
-            lines.append(f"{name:{width}}  {e.value:8.4f}  {e.low:.4f} to {e.high:.4f}  {alone}")
-        return "\n".join(lines)
+        told = (
+            f"Estimated from {self.n_labels} labels and the counts of the bags of "
+            f"{self.n_instances} rows, whatever the bags are like."
+        )
+        return "\n".join([told, *aligned([head, *rows])])
+
+
+def _range(estimate: Estimate) -> str:
+    return f"{estimate.low:.4f} to {estimate.high:.4f}"
 
 
 def from_draw(

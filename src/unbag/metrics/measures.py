@@ -19,17 +19,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from unbag._arrays import Floats, Ints
 from unbag.bags.bags import Bags
 from unbag.bags.priors import resolve_class_prior
 from unbag.metrics.sample import Sample, check_no_sample_weight
 from unbag.objectives.losses import get_loss
-
-Floats = NDArray[np.float64]
 
 # Cells of scores in which resampled ROC curves are counted.
 _MAX_CELLS = 200
@@ -122,7 +120,7 @@ class CellTally:
     shares: Floats
     function: Callable[[Floats], Floats]
     offset: float = 0.0
-    place: NDArray[np.intp] | None = None
+    place: Ints | None = None
 
     @property
     def bag_means(self) -> Floats:
@@ -253,36 +251,14 @@ class Precision(OfConfusion):
     class_prior: Any = "empirical"
     positive: int = 1
 
-    def _joint(self, means: Floats, bags: Bags) -> tuple[Floats, Floats, Floats]:
-        prior = resolve_class_prior(self.class_prior, bags.class_shares)
-        joint = prior * means[..., _class_number(self.positive, bags)]
-        return prior, joint[..., self.positive], joint.sum(axis=-1)
-
-    def of_means(self, means: Floats, bags: Bags) -> Any:
-        """Measure for given class means."""
-        _, hits, predicted = self._joint(means, bags)
-        return _ratio(hits, predicted)
-
-    def gradient(self, means: Floats, bags: Bags) -> Floats:
-        """Slope in each class mean."""
-        prior, hits, predicted = self._joint(means, bags)
-        own = np.arange(len(prior)) == self.positive
-        slope = np.zeros_like(means)
-        slope[:, self.positive] = prior * (_ratio(own, predicted) - _ratio(hits, predicted**2))
-        return slope
-
-
-@dataclass(frozen=True)
-class F1(OfConfusion):
-    """Harmonic mean of precision and recall, 2πM/(π + P(predicted)), at given class shares."""
-
-    class_prior: Any = "empirical"
-    positive: int = 1
+    # β² of (1 + β²) π M/(β² π + P(predicted)), the measure F_β, which for β = 0 is the precision
+    _recall_counts: ClassVar[int] = 0
 
     def _parts(self, means: Floats, bags: Bags) -> tuple[Floats, Floats, Floats]:
         prior = resolve_class_prior(self.class_prior, bags.class_shares)
         joint = prior * means[..., _class_number(self.positive, bags)]
-        return prior, 2 * joint[..., self.positive], prior[self.positive] + joint.sum(axis=-1)
+        top = (1 + self._recall_counts) * joint[..., self.positive]
+        return prior, top, self._recall_counts * prior[self.positive] + joint.sum(axis=-1)
 
     def of_means(self, means: Floats, bags: Bags) -> Any:
         """Measure for given class means."""
@@ -292,10 +268,16 @@ class F1(OfConfusion):
     def gradient(self, means: Floats, bags: Bags) -> Floats:
         """Slope in each class mean."""
         prior, top, bottom = self._parts(means, bags)
-        own = np.arange(len(prior)) == self.positive
+        own = (1 + self._recall_counts) * (np.arange(len(prior)) == self.positive)
         slope = np.zeros_like(means)
-        slope[:, self.positive] = prior * (_ratio(2 * own, bottom) - _ratio(top, bottom**2))
+        slope[:, self.positive] = prior * (_ratio(own, bottom) - _ratio(top, bottom**2))
         return slope
+
+
+class F1(Precision):
+    """Harmonic mean of precision and recall, 2πM/(π + P(predicted)), at given class shares."""
+
+    _recall_counts = 1
 
 
 @dataclass(frozen=True)
@@ -354,7 +336,7 @@ class Area:
         return CellTally(shares, area_under_roc, offset, place)
 
     @staticmethod
-    def _class_cells(sample: Sample) -> tuple[NDArray[np.intp], Floats]:
+    def _class_cells(sample: Sample) -> tuple[Ints, Floats]:
         """Cell of every instance, one per distinct score, and share of each class in each."""
         n_classes = sample.bags.n_classes
         if n_classes != 2:
@@ -367,14 +349,14 @@ class Area:
         return cell, shares.astype(float)
 
 
-def score_cells(scores: Floats, n_cells: int = _MAX_CELLS) -> NDArray[np.intp]:
-    """Number the instances by score, in at most ``n_cells`` cells of about equal content."""
+def score_cells(scores: Floats) -> Ints:
+    """Number the instances by score, in a limited number of cells of about equal content."""
     ordered = np.sort(scores)
-    ends = np.unique(ordered[(np.arange(1, n_cells + 1) * len(ordered)) // n_cells - 1])
+    ends = np.unique(ordered[(np.arange(1, _MAX_CELLS + 1) * len(ordered)) // _MAX_CELLS - 1])
     return np.searchsorted(ends, scores)
 
 
-def cell_shares(bags: Bags, cell: NDArray[np.intp]) -> Floats:
+def cell_shares(bags: Bags, cell: Ints) -> Floats:
     """Share of each bag's instances in each cell: shape (n_bags, n_cells)."""
     n_cells = int(cell.max()) + 1
     counts = np.bincount(bags.index * n_cells + cell, minlength=bags.n_bags * n_cells)

@@ -16,12 +16,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from unbag._arrays import Floats
 from unbag.bags.bags import Bags
-
-Floats = NDArray[np.float64]
 
 _ROUNDS = 60
 _SETTLED = 1e-6

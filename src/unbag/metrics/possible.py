@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
+from unbag._arrays import Floats
 from unbag.bags.bags import Bags
 from unbag.bags.priors import resolve_class_prior
 from unbag.metrics.measures import (
@@ -35,7 +36,6 @@ from unbag.metrics.measures import (
     Area,
     ByClassMeans,
     Cost,
-    Floats,
     Measure,
     OfConfusion,
     Precision,
@@ -72,12 +72,7 @@ class PossibleValues:
 
 
 def possible_values(
-    measure: str | RowMeasure,
-    y: Any,
-    scores: ArrayLike,
-    *,
-    level: float = 0.95,
-    **options: Any,
+    measure: str | RowMeasure, y: Any, scores: ArrayLike, *, level: float = 0.95, **options: Any
 ) -> PossibleValues:
     """Find the least and the largest value of a measure over all labels that the counts allow.
 

@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from unbag._arrays import Floats, Ints
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.bags.priors import resolve_class_prior
 from unbag.metrics.sample import refuse_sample_weight
@@ -45,11 +46,11 @@ class ReliabilityCurve:
         Share of each bin at the class prior; under "empirical", count / number of instances.
     """
 
-    predicted: NDArray[np.float64]
-    observed: NDArray[np.float64]
-    standard_error: NDArray[np.float64]
+    predicted: Floats
+    observed: Floats
+    standard_error: Floats
     count: NDArray[np.int64]
-    share: NDArray[np.float64]
+    share: Floats
 
 
 @refuse_sample_weight
@@ -214,7 +215,7 @@ def brier_score(y: Any, probabilities: ArrayLike, *, class_prior: Any = "empiric
     return score / 2 if bags.n_classes == 2 else score
 
 
-def _check_probabilities(y: Any, probabilities: ArrayLike) -> tuple[Bags, NDArray[np.float64]]:
+def _check_probabilities(y: Any, probabilities: ArrayLike) -> tuple[Bags, Floats]:
     bags = check_bag_target(y)
     chance = np.asarray(probabilities, dtype=float)
     if chance.shape not in ((bags.n_instances,), (bags.n_instances, bags.n_classes)):
@@ -243,7 +244,7 @@ def _column(bags: Bags, pos_label: Any) -> int:
     return int(place[0])
 
 
-def _bins(chance: NDArray[np.float64], n_bins: int, strategy: BinStrategy) -> NDArray[np.intp]:
+def _bins(chance: Floats, n_bins: int, strategy: BinStrategy) -> Ints:
     if not isinstance(n_bins, int | np.integer) or n_bins < 1:
         raise ValueError(f"n_bins must be a whole number of at least 1, not {n_bins!r}.")
     if strategy not in get_args(BinStrategy):

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from unbag._arrays import Floats
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.weights.decontamination import decontamination_weights
 
@@ -31,20 +32,20 @@ class Sample:
     """
 
     bags: Bags
-    scores: NDArray[np.float64]
+    scores: Floats
     kind: ScoreKind = "scores"
 
     @cached_property
-    def weights(self) -> NDArray[np.float64]:
+    def weights(self) -> Floats:
         """W, which turns means over bags into means over classes: shape (n_bags, n_classes)."""
         return decontamination_weights(self.bags)
 
     @cached_property
-    def by_row(self) -> NDArray[np.float64]:
+    def by_row(self) -> Floats:
         """W spread over instances, W[i, c]/n_i: shape (n_classes, n_instances)."""
         return np.ascontiguousarray((self.weights / self.bags.sizes[:, None])[self.bags.index].T)
 
-    def class_means(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def class_means(self, values: Floats) -> Floats:
         """Estimate E[h(X) | class c]; the last axis runs over instances, then over classes."""
         return self.bags.means(values) @ self.weights
 
@@ -125,12 +126,12 @@ def make_sample(
     return Sample(bags, values, kind)
 
 
-def as_columns(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+def as_columns(scores: Floats) -> Floats:
     """Scores of two classes as a column for each, which nobody takes for probabilities."""
     return np.column_stack([-scores, scores]) / 2 if scores.ndim == 1 else scores
 
 
-def _as_numbers(scores: ArrayLike) -> NDArray[np.float64]:
+def _as_numbers(scores: ArrayLike) -> Floats:
     try:
         return np.asarray(scores, dtype=float)
     except (TypeError, ValueError):
@@ -139,7 +140,7 @@ def _as_numbers(scores: ArrayLike) -> NDArray[np.float64]:
         ) from None
 
 
-def _kind(values: NDArray[np.float64], classes: NDArray[Any]) -> ScoreKind:
+def _kind(values: Floats, classes: NDArray[Any]) -> ScoreKind:
     """Tell predicted classes and probabilities from scores; a constant may be anything."""
     if len(values) == 0 or values.min() == values.max():
         return "scores"

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from unbag._arrays import Floats
 from unbag.metrics.measures import F1, Area, Cost, Precision, Rate, Risk, predicted_shares
 from unbag.metrics.sample import make_sample, refuse_sample_weight
 
@@ -43,7 +43,7 @@ def corrected_risk(
 
 
 @refuse_sample_weight
-def confusion_matrix(y: Any, scores: ArrayLike, *, threshold: float = 0.0) -> NDArray[np.float64]:
+def confusion_matrix(y: Any, scores: ArrayLike, *, threshold: float = 0.0) -> Floats:
     """Estimate P(predicted k | class c) from bags alone: one row per class.
 
     Like scikit-learn's with ``normalize="true"``. A score equal to the threshold counts half for
@@ -76,12 +76,7 @@ def accuracy_score(
 
 @refuse_sample_weight
 def cost_score(
-    y: Any,
-    scores: ArrayLike,
-    *,
-    cost: Any,
-    threshold: float = 0.0,
-    class_prior: Any = "empirical",
+    y: Any, scores: ArrayLike, *, cost: Any, threshold: float = 0.0, class_prior: Any = "empirical"
 ) -> float:
     """Estimate the mean cost of the decisions ``scores > threshold``.
 

@@ -26,8 +26,9 @@ from numpy.typing import NDArray
 from scipy import stats
 from sklearn.utils import check_random_state
 
+from unbag._arrays import Floats
 from unbag.bags.bags import BagModel
-from unbag.metrics.measures import Floats, Measure, Tally
+from unbag.metrics.measures import Measure, Tally
 from unbag.metrics.results import Estimate
 from unbag.metrics.sample import Sample
 from unbag.weights.decontamination import moment_terms

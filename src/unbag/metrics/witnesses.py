@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 
+from unbag._arrays import Floats, Ints
 from unbag._text import listing
 from unbag.bags.bags import check_bag_target
 from unbag.diagnostics.assumption import AssumptionTest, assumption_test
@@ -43,13 +44,11 @@ class Witness:
     what: str
     test: AssumptionTest | str
     loudest: Columns | None = None
-    groups: NDArray[np.intp] | None = None
+    groups: Ints | None = None
     notes: tuple[str, ...] = ()
 
 
-def hear_scores(
-    y: Any, scores: NDArray[np.float64], groups: NDArray[np.intp] | None = None
-) -> Witness:
+def hear_scores(y: Any, scores: Floats, groups: Ints | None = None) -> Witness:
     """Test scores; of several classes, each column of them."""
     classes = check_bag_target(y).classes
     names = ["score"] if scores.ndim == 1 else [f"score of class {name}" for name in classes]
@@ -90,11 +89,7 @@ def hear_features(
 
 
 def _hear(
-    what: str,
-    y: Any,
-    columns: Columns,
-    groups: NDArray[np.intp] | None,
-    notes: list[str] | None = None,
+    what: str, y: Any, columns: Columns, groups: Ints | None, notes: list[str] | None = None
 ) -> Witness:
     notes = notes or []
     rows = _some_rows(y, len(columns.names))
@@ -112,7 +107,7 @@ def _hear(
     return Witness(what, test, loudest, groups, tuple(notes))
 
 
-def _some_rows(y: Any, n_columns: int) -> NDArray[np.intp] | None:
+def _some_rows(y: Any, n_columns: int) -> Ints | None:
     """Rows of whole bags that are tested, if all would take too long."""
     bags = check_bag_target(y)
     most = _MOST_NUMBERS // n_columns

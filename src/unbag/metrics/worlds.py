@@ -26,12 +26,12 @@ from functools import cached_property
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, logsumexp
 
+from unbag._arrays import Floats
 from unbag.bags.bags import Bags
 from unbag.diagnostics.bag_effects import BagEffect, estimate_bag_effect
-from unbag.metrics.measures import Floats, RowMeasure
+from unbag.metrics.measures import RowMeasure
 from unbag.metrics.odds_curve import OddsCurve, fit_odds_curve
 from unbag.metrics.results import Estimate
 from unbag.metrics.sample import Sample
@@ -96,7 +96,7 @@ class Promise:
             return -np.inf, np.inf
         return slope - margin, slope + margin
 
-    def chances(self, kappas: NDArray[np.float64]) -> NDArray[np.float64]:
+    def chances(self, kappas: Floats) -> Floats:
         """Chances of the classes given the counts, for each κ: (n_kappas, n_classes, n_rows)."""
         scores = kappas[:, None, None] * self.at_pooled_shares
         found = label_posteriors(scores, self.bags)
@@ -164,12 +164,11 @@ class Kappas:
 
     Attributes
     ----------
-    low, centre, high : float
+    low, high : float
     chances : ndarray of shape (3, n_classes, n_instances)
     """
 
     low: float
-    centre: float
     high: float
     chances: Floats
 
@@ -189,8 +188,8 @@ class Kappas:
 
     @classmethod
     def _of(cls, promise: Promise, *kappas: float) -> Self:
-        low, centre, high = np.clip(kappas, -SORTED, SORTED)
-        return cls(low, centre, high, promise.chances(np.array([low, centre, high])))
+        kappa = np.clip(kappas, -SORTED, SORTED)
+        return cls(kappa[0], kappa[-1], promise.chances(kappa))
 
     def estimate(
         self, measure: RowMeasure, sample: Sample, uncertainty: Uncertainty, *, bounded: bool = True

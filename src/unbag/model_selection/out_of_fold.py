@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 from tqdm import tqdm
 
+from unbag._arrays import Bools, Floats, Ints
 from unbag.bags.bags import check_bag_target
 from unbag.model_selection.splitters import check_cv, cut_by_folds
 
 
-def decision_scores(model: Any, X: Any) -> NDArray[np.float64]:
+def decision_scores(model: Any, X: Any) -> Floats:
     """Decision function of a fitted model, or the log-odds of its probabilities."""
     if hasattr(model, "decision_function"):
         return np.asarray(model.decision_function(X), dtype=float)
@@ -34,10 +34,10 @@ def out_of_fold_scores(
     y: Any,
     *,
     cv: Any = 5,
-    score: Callable[[Any, Any], NDArray[np.float64]] = decision_scores,
+    score: Callable[[Any, Any], Floats] = decision_scores,
     n_jobs: int | None = None,
     verbose: int = 0,
-) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+) -> tuple[Floats, Ints]:
     """Score every bag by a clone of the estimator that was trained without it.
 
     Parameters
@@ -67,7 +67,7 @@ def look_at_folds(
     cv: Any = 5,
     n_jobs: int | None = None,
     verbose: int = 0,
-) -> tuple[list[Any], NDArray[np.intp]]:
+) -> tuple[list[Any], Ints]:
     """Look at every fold with a clone of the estimator that was trained on the others.
 
     Parameters
@@ -94,7 +94,7 @@ def look_at_folds(
 
 
 def _fit_and_look(
-    estimator: Any, X: Any, y: Any, out: NDArray[np.bool_], look: Callable[[Any, Any], Any]
+    estimator: Any, X: Any, y: Any, out: Bools, look: Callable[[Any, Any], Any]
 ) -> Any:
     train, test = np.flatnonzero(~out), np.flatnonzero(out)
     model = clone(estimator).fit(_safe_indexing(X, train), y[train])

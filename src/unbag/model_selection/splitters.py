@@ -7,18 +7,42 @@ and spread their proportions over the folds. Rows of known label are dealt out o
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import check_random_state
 
+from unbag._arrays import Bools, Ints
 from unbag.bags.bags import Bags, bag_name, check_bag_target
 
 
-class BagKFold(BaseCrossValidator):
+class _WholeBags(BaseCrossValidator):
+    """A splitter that is told of bags, where scikit-learn's are told of rows."""
+
+    n_splits: int
+
+    @abstractmethod
+    def _held_out(self, bags: Bags) -> Iterator[Bools]:
+        """Rows that each split holds out."""
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:  # noqa: ARG002
+        """Return the number of splits."""
+        return self.n_splits
+
+    def _iter_test_masks(
+        self,
+        X: Any = None,  # noqa: ARG002
+        y: Any = None,
+        groups: Any = None,  # noqa: ARG002
+    ) -> Iterator[Bools]:
+        return self._held_out(_units(y))
+
+
+class BagKFold(_WholeBags):
     """K folds of whole bags, each with small and large proportions.
 
     Bags are sorted by proportion and dealt out in groups of ``n_splits`` neighbours; within a
@@ -51,22 +75,13 @@ class BagKFold(BaseCrossValidator):
         self.shuffle = shuffle
         self.random_state = random_state
 
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:  # noqa: ARG002
-        """Return the number of folds."""
-        return self.n_splits
-
-    def _iter_test_masks(
-        self,
-        X: Any = None,  # noqa: ARG002
-        y: Any = None,
-        groups: Any = None,  # noqa: ARG002
-    ) -> Iterator[NDArray[np.bool_]]:
-        fold = deal_folds(_units(y), self.n_splits, self.shuffle, self.random_state)
+    def _held_out(self, bags: Bags) -> Iterator[Bools]:
+        fold = deal_folds(bags, self.n_splits, self.shuffle, self.random_state)
         for number in range(self.n_splits):
             yield fold == number
 
 
-class BagShuffleSplit(BaseCrossValidator):
+class BagShuffleSplit(_WholeBags):
     """Random splits into training and test bags, with proportions spread over both.
 
     Parameters
@@ -86,19 +101,9 @@ class BagShuffleSplit(BaseCrossValidator):
         self.test_size = test_size
         self.random_state = random_state
 
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:  # noqa: ARG002
-        """Return the number of splits."""
-        return self.n_splits
-
-    def _iter_test_masks(
-        self,
-        X: Any = None,  # noqa: ARG002
-        y: Any = None,
-        groups: Any = None,  # noqa: ARG002
-    ) -> Iterator[NDArray[np.bool_]]:
+    def _held_out(self, bags: Bags) -> Iterator[Bools]:
         if not 0 < self.test_size < 1:
             raise ValueError(f"test_size must lie between 0 and 1, not be {self.test_size!r}.")
-        bags = _units(y)
         if bags.n_bags < 2:
             raise ValueError("A split needs at least two bags, and there is one.")
         rng = check_random_state(self.random_state)
@@ -114,7 +119,7 @@ class BagShuffleSplit(BaseCrossValidator):
             yield held[bags.index]
 
 
-def check_cv(cv: Any, X: Any, y: Any) -> NDArray[np.bool_]:
+def check_cv(cv: Any, X: Any, y: Any) -> Bools:
     """Which rows each fold holds out, for an integer, a splitter or an iterable of splits."""
     if isinstance(cv, int | np.integer):
         cv = BagKFold(int(cv))
@@ -137,7 +142,7 @@ def check_cv(cv: Any, X: Any, y: Any) -> NDArray[np.bool_]:
     return np.stack(held)
 
 
-def cut_by_folds(bags: Bags, held: NDArray[np.bool_]) -> tuple[Bags, NDArray[np.bool_]]:
+def cut_by_folds(bags: Bags, held: Bools) -> tuple[Bags, Bools]:
     """Say which bags each fold holds out, dividing rows of known label where folds do.
 
     Parameters
@@ -165,6 +170,18 @@ def cut_by_folds(bags: Bags, held: NDArray[np.bool_]) -> tuple[Bags, NDArray[np.
     return refined, held[:, first]
 
 
+@contextmanager
+def naming_fold(number: int, n_folds: int) -> Iterator[None]:
+    """Say of which fold it is told that it cannot be trained."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(
+            f"Fold {number + 1} of {n_folds} cannot be trained: {error} "
+            "Use fewer folds, more bags, or a model that chooses nothing."
+        ) from None
+
+
 def _units(y: Any) -> Bags:
     """Bags as they are dealt out: every labelled row by itself."""
     if y is None:
@@ -173,7 +190,7 @@ def _units(y: Any) -> Bags:
     return bags.with_labelled_rows_apart()[0]
 
 
-def _by_proportion(bags: Bags) -> NDArray[np.intp]:
+def _by_proportion(bags: Bags) -> Ints:
     """Order of the bags along the direction in which proportions vary most."""
     centred = bags.proportions - bags.proportions.mean(axis=0)
     direction = np.linalg.svd(centred, full_matrices=False)[2][0]
@@ -181,7 +198,7 @@ def _by_proportion(bags: Bags) -> NDArray[np.intp]:
     return np.lexsort((bags.sizes, np.round(centred @ direction, 12)))
 
 
-def deal_folds(bags: Bags, n_splits: int, shuffle: bool, random_state: Any) -> NDArray[np.intp]:
+def deal_folds(bags: Bags, n_splits: int, shuffle: bool, random_state: Any) -> Ints:
     """Fold of every instance."""
     if not isinstance(n_splits, int | np.integer) or n_splits < 2:
         raise ValueError(f"n_splits must be a whole number of at least 2, not {n_splits!r}.")

@@ -21,8 +21,8 @@ from numbers import Real
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
+from unbag._arrays import Bools, Floats
 from unbag.bags.bags import BagModel, Bags
 from unbag.bags.priors import resolve_class_prior
 from unbag.diagnostics.bag_effects import FEWEST_BAGS, BagEffect
@@ -73,7 +73,7 @@ class BagGoal(Goal):
     merge_size: Any
     correction: Correction
     by_folds: bool
-    effect_interval: NDArray[np.float64]
+    effect_interval: Floats
 
     def attributes(self) -> dict[str, Any]:
         """What a fitted model says of its goal."""
@@ -86,7 +86,7 @@ class BagGoal(Goal):
             "looks_": self.looks,
         }
 
-    def weights(self, bags: Bags) -> NDArray[np.float64]:
+    def weights(self, bags: Bags) -> Floats:
         """W for the corrected risk; likelihoods need none."""
         if self.name != "corrected":
             check_contrast(bags)
@@ -121,7 +121,7 @@ class BagGoal(Goal):
         # each errs in its own way: what both rank high was best (results/selection.md)
         return [objective, self._forward(problems, bags, like)]
 
-    def offsets(self, included: NDArray[np.bool_], bags: Bags) -> NDArray[np.float64]:
+    def offsets(self, included: Bools, bags: Bags) -> Floats:
         """What is added to scores to have them at the shares of each problem's bags together."""
         return self._to_prior(np.maximum(pooled_shares(bags, "instances", included), _LEAST_SHARE))
 
@@ -149,7 +149,7 @@ class BagGoal(Goal):
         forward = ForwardLikelihood(problems.included, bags, like)
         return Shifted(forward, self.offsets(problems.included, bags))
 
-    def _to_prior(self, prior: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _to_prior(self, prior: Floats) -> Floats:
         """What is added to scores to have them at a prior, for every problem."""
         offset = np.log(prior) - np.log(self.class_prior)
         return offset[:, 1:] - offset[:, :1] if offset.shape[1] == 2 else offset
@@ -191,9 +191,7 @@ def make_bag_goal(settings: Any, bags: Bags) -> BagGoal:
     )
 
 
-def _resolve_objective(
-    settings: Any, loss: ClassLoss, class_prior: NDArray[np.float64], bags: Bags
-) -> str:
+def _resolve_objective(settings: Any, loss: ClassLoss, class_prior: Floats, bags: Bags) -> str:
     obstacle = _why_no_likelihood(settings, loss, class_prior)
     of_the_risk = _settings_of_the_risk(settings)
     if settings.objective == "auto":
@@ -214,9 +212,7 @@ def _resolve_objective(
     return str(settings.objective)
 
 
-def _resolve_training_prior(
-    settings: Any, loss: ClassLoss, class_prior: NDArray[np.float64], bags: Bags
-) -> str:
+def _resolve_training_prior(settings: Any, loss: ClassLoss, class_prior: Floats, bags: Bags) -> str:
     wanted = settings.training_prior
     movable = loss.name == "logistic" and (class_prior > 0).all()
     if wanted in ("pooled", "convex") and not movable:
@@ -245,9 +241,7 @@ def _settings_of_the_risk(settings: Any) -> str | None:
     return "bag_model='bags'" if settings.bag_model == "bags" else None
 
 
-def _why_no_likelihood(
-    settings: Any, loss: ClassLoss, class_prior: NDArray[np.float64]
-) -> str | None:
+def _why_no_likelihood(settings: Any, loss: ClassLoss, class_prior: Floats) -> str | None:
     """Say what keeps likelihoods from being used, if anything."""
     if loss.name != "logistic":
         return f"loss={settings.loss!r} does not estimate odds, which it needs"

@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
+from unbag._arrays import Floats
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.bags.priors import move_chances, resolve_class_prior
 from unbag.metrics.measures import Cost
@@ -26,8 +27,8 @@ class BagClassifier(ClassifierMixin, BaseEstimator, ABC):
     """Checks and predictions; a model adds its fit and its scores."""
 
     classes_: NDArray[Any]
-    class_shares_: NDArray[np.float64]
-    class_prior_: NDArray[np.float64]
+    class_shares_: Floats
+    class_prior_: Floats
 
     _accept_sparse: bool | str = False
 
@@ -109,7 +110,7 @@ class BagClassifier(ClassifierMixin, BaseEstimator, ABC):
         scores = self._scores(self._check_X(X, reset=False))
         return scores[0] if len(scores) == 1 else scores.T
 
-    def _chances_at(self, chances: NDArray[np.float64], class_prior: Any) -> NDArray[np.float64]:
+    def _chances_at(self, chances: Floats, class_prior: Any) -> Floats:
         """Chances at the shares asked for; None leaves them at ``class_prior_``."""
         if class_prior is None:
             return chances

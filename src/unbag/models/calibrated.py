@@ -31,6 +31,7 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.utils import Tags, get_tags, indexable
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
+from unbag._arrays import Floats
 from unbag.bags.bags import Bags
 from unbag.bags.priors import move_chances, normalise, resolve_class_prior
 from unbag.metrics import balanced_accuracy_score
@@ -43,7 +44,7 @@ from unbag.weights.decontamination import decontamination_weights
 CalibrationMethod = Literal["sigmoid", "isotonic"]
 
 
-def unbiased_labels(bags: Bags) -> NDArray[np.float64]:
+def unbiased_labels(bags: Bags) -> Floats:
     """Label every instance by u_i[c] = N π_c W[i, c] / n_i of its bag i; shape (N, n_classes).
 
     Each row sums to one if the proportions are exact. Let G hold the proportions, n the sizes,
@@ -62,12 +63,12 @@ class SigmoidMap:
     slope: float
     intercept: float
 
-    def predict(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    def predict(self, scores: Floats) -> Floats:
         """Probability for each score."""
         return expit(self.slope * scores + self.intercept)
 
 
-def fit_sigmoid(scores: NDArray[np.float64], labels: NDArray[np.float64]) -> SigmoidMap:
+def fit_sigmoid(scores: Floats, labels: Floats) -> SigmoidMap:
     """Fit Platt's sigmoid to unbiased labels u of one class.
 
     With f the scores in standard units and z = a f + b, minimises over a ≥ 0 and b
@@ -90,7 +91,7 @@ def fit_sigmoid(scores: NDArray[np.float64], labels: NDArray[np.float64]) -> Sig
     share = labels.mean()
     penalty = np.mean((labels - share) ** 2) / (len(labels) * share * (1 - share))
 
-    def value_and_gradient(theta: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+    def value_and_gradient(theta: Floats) -> tuple[float, Floats]:
         a, b = theta
         z = a * f + b
         residual = expit(z) - labels
@@ -109,7 +110,7 @@ def fit_sigmoid(scores: NDArray[np.float64], labels: NDArray[np.float64]) -> Sig
     return SigmoidMap(slope, float(found.x[1] - slope * centre))
 
 
-def fit_isotonic(scores: NDArray[np.float64], labels: NDArray[np.float64]) -> IsotonicRegression:
+def fit_isotonic(scores: Floats, labels: Floats) -> IsotonicRegression:
     """Fit the monotone map with values in [0, 1] that is nearest to unbiased labels."""
     return IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip").fit(scores, labels)
 
@@ -132,9 +133,9 @@ class Calibrator:
     """
 
     maps: tuple[SigmoidMap | IsotonicRegression, ...]
-    class_shares: NDArray[np.float64]
+    class_shares: Floats
 
-    def predict_proba(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    def predict_proba(self, scores: Floats) -> Floats:
         """Probability of every class for scores (n_instances,) or (n_instances, n_classes)."""
         columns = scores.reshape(len(scores), -1)
         chance = [m.predict(columns[:, k]) for k, m in enumerate(self.maps)]
@@ -143,9 +144,7 @@ class Calibrator:
         return normalise(np.column_stack(chance), self.class_shares)
 
 
-def fit_calibrator(
-    scores: NDArray[np.float64], bags: Bags, method: CalibrationMethod = "sigmoid"
-) -> Calibrator:
+def fit_calibrator(scores: Floats, bags: Bags, method: CalibrationMethod = "sigmoid") -> Calibrator:
     """Fit the maps from scores to probabilities, on bags that the scoring model never saw."""
     labels, fit = unbiased_labels(bags), _FITS[method]
     if scores.ndim == 1:
@@ -248,7 +247,7 @@ class BagCalibratedClassifier(MetaEstimatorMixin, BagClassifier):
             scores = _inner_scores(self.estimator_, X)
         else:
 
-            def score(model: Any, X: Any) -> NDArray[np.float64]:
+            def score(model: Any, X: Any) -> Floats:
                 _check_classes(model, bags)
                 return _inner_scores(model, X)
 
@@ -263,7 +262,7 @@ class BagCalibratedClassifier(MetaEstimatorMixin, BagClassifier):
             raise ValueError("X has no rows.")
         return X
 
-    def _scores(self, X: Any) -> NDArray[np.float64]:
+    def _scores(self, X: Any) -> Floats:
         """Give inner scores, with which the probability of the second of two classes rises.
 
         Inner scores of more classes need not compare as the probabilities do; then these are the
@@ -273,7 +272,7 @@ class BagCalibratedClassifier(MetaEstimatorMixin, BagClassifier):
             return _inner_scores(self.estimator_, X)[None]
         return np.log(np.maximum(self.predict_proba(X), np.finfo(float).tiny)).T
 
-    def predict_proba(self, X: Any, class_prior: Any = None) -> NDArray[np.float64]:
+    def predict_proba(self, X: Any, class_prior: Any = None) -> Floats:
         """Calibrated probability of each class.
 
         Parameters
@@ -318,7 +317,7 @@ def _check_classes(estimator: Any, bags: Bags) -> NDArray[Any]:
     return np.asarray(classes)
 
 
-def _inner_scores(estimator: Any, X: Any) -> NDArray[np.float64]:
+def _inner_scores(estimator: Any, X: Any) -> Floats:
     """Scores that rise with the chance of the second class, or in each column of its class."""
     if hasattr(estimator, "decision_function"):
         scores = np.asarray(estimator.decision_function(X), dtype=float)

@@ -6,7 +6,8 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
-from numpy.typing import NDArray
+
+from unbag._arrays import Floats
 
 _KINDS = (nw.Categorical, nw.Enum)
 
@@ -31,7 +32,7 @@ def find_categories(X: Any) -> dict[int, list[Any]]:
     }
 
 
-def encode_categories(X: Any, categories: dict[int, list[Any]]) -> NDArray[np.float64]:
+def encode_categories(X: Any, categories: dict[int, list[Any]]) -> Floats:
     """Numbers of a frame, with the place of each category in its list; NaN if it is not there.
 
     Parameters
@@ -57,7 +58,7 @@ def encode_categories(X: Any, categories: dict[int, list[Any]]) -> NDArray[np.fl
     return table
 
 
-def _numbers(column: nw.Series[Any]) -> NDArray[np.float64]:
+def _numbers(column: nw.Series[Any]) -> Floats:
     try:
         return column.cast(nw.Float64()).to_numpy()
     except Exception:  # every library of frames has an error of its own

@@ -6,7 +6,8 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from unbag._arrays import Floats
 
 # Half decades from 1 to 1e-5: the paper's grid, twice as fine.
 DEFAULT_ALPHAS = tuple(float(10.0 ** (-k / 2)) for k in range(11))
@@ -25,12 +26,19 @@ def check_count(value: Any, name: str) -> int:
     return int(value)
 
 
-def check_alphas(alphas: Any) -> NDArray[np.float64]:
-    """Penalties in falling order, so that of equals the strongest is chosen."""
+def check_grid(values: Any, name: str, *, zero_is_fine: bool = False) -> Floats:
+    """Numbers to choose from, in rising order."""
     try:
-        values = np.asarray(DEFAULT_ALPHAS if alphas is None else alphas, dtype=float)
+        grid = np.asarray(values, dtype=float)
     except (TypeError, ValueError):
-        values = np.empty(0)
-    if values.ndim != 1 or len(values) == 0 or not np.isfinite(values).all() or values.min() <= 0:
-        raise ValueError(f"alphas must be a list of positive numbers, not {alphas!r}.")
-    return np.unique(values)[::-1]
+        grid = np.empty(0)
+    fine = grid.ndim == 1 and len(grid) > 0 and np.isfinite(grid).all()
+    if not fine or not (grid >= 0 if zero_is_fine else grid > 0).all():
+        what = "numbers of zero or more" if zero_is_fine else "positive numbers"
+        raise ValueError(f"{name} must be a list of {what}, not {values!r}.")
+    return np.unique(grid)
+
+
+def check_alphas(alphas: Any) -> Floats:
+    """Penalties in falling order, so that of equals the strongest is chosen."""
+    return check_grid(DEFAULT_ALPHAS if alphas is None else alphas, "alphas")[::-1]

@@ -33,7 +33,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import softmax
 from sklearn.base import MetaEstimatorMixin, clone
 from sklearn.exceptions import ConvergenceWarning
@@ -42,6 +41,7 @@ from sklearn.utils import Tags, check_random_state, get_tags
 from sklearn.utils.validation import has_fit_parameter
 from tqdm import tqdm
 
+from unbag._arrays import Bools, Floats
 from unbag.bags.bags import Bags, bag_name
 from unbag.diagnostics.bag_effects import estimate_bag_effect
 from unbag.model_selection.splitters import check_cv, cut_by_folds
@@ -226,10 +226,10 @@ class CountEMClassifier(MetaEstimatorMixin, BagClassifier):
         X: Any,
         bags: Bags,
         learner: _Learner,
-        held: NDArray[np.bool_] | None,
+        held: Bools | None,
         max_iter: int,
-        chances: NDArray[np.float64],
-    ) -> NDArray[np.float64]:
+        chances: Floats,
+    ) -> Floats:
         """Take steps while they lead upwards, and keep the best; give its scores."""
         likelihood = CountLikelihood(
             np.ones(bags.n_bags, dtype=bool), bags, bag_effect=self.bag_effect_, looks=self.looks_
@@ -260,7 +260,7 @@ class CountEMClassifier(MetaEstimatorMixin, BagClassifier):
         self.n_iter_ = len(path)
         return best_scores
 
-    def _given_counts(self, scores: NDArray[np.float64], bags: Bags) -> NDArray[np.float64]:
+    def _given_counts(self, scores: Floats, bags: Bags) -> Floats:
         """E-step: chances of the classes of every instance (instances, classes)."""
         chances = label_posteriors(_outputs(scores)[None], bags, self.bag_effect_, self.looks_)[0]
         if len(chances) == 1:
@@ -292,11 +292,11 @@ class CountEMClassifier(MetaEstimatorMixin, BagClassifier):
             template.set_params(**dict.fromkeys(names, seed))
         return template
 
-    def _scores(self, X: Any) -> NDArray[np.float64]:
+    def _scores(self, X: Any) -> Floats:
         scores = _log_chances(self.estimator_, X, len(self.classes_))
         return _outputs(scores - np.log(self.class_shares_)[:, None])
 
-    def predict_proba(self, X: Any, class_prior: Any = None) -> NDArray[np.float64]:
+    def predict_proba(self, X: Any, class_prior: Any = None) -> Floats:
         """Chance of each class.
 
         Parameters
@@ -317,9 +317,9 @@ class _Learner:
     """The inner classifier, fitted to chances of labels, and the shares that scores are for."""
 
     template: Any
-    shares: NDArray[np.float64]
+    shares: Floats
 
-    def fit(self, X: Any, chances: NDArray[np.float64]) -> Any:
+    def fit(self, X: Any, chances: Floats) -> Any:
         """M-step: fit to every instance as one of every class, weighed by its chances."""
         weights = chances.reshape(-1)
         # a copy of weight zero is left out, so that known labels are fitted as they are
@@ -327,14 +327,12 @@ class _Learner:
         rows, labels = np.divmod(copies, chances.shape[1])
         return clone(self.template).fit(X[rows], labels, sample_weight=weights[copies])
 
-    def scores(self, model: Any, X: Any, chances: NDArray[np.float64]) -> NDArray[np.float64]:
+    def scores(self, model: Any, X: Any, chances: Floats) -> Floats:
         """Scores (classes, instances) at the shares; the model was fitted to these chances."""
         moved = np.log(self.shares) - np.log(chances.mean(axis=0))
         return _log_chances(model, X, len(self.shares)) + moved[:, None]
 
-    def held_out_scores(
-        self, X: Any, chances: NDArray[np.float64], held: NDArray[np.bool_]
-    ) -> NDArray[np.float64]:
+    def held_out_scores(self, X: Any, chances: Floats, held: Bools) -> Floats:
         """Scores of every bag by a model trained without it."""
         scores = np.empty(chances.T.shape)
         for out in held:
@@ -343,12 +341,12 @@ class _Learner:
         return scores
 
 
-def _outputs(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+def _outputs(scores: Floats) -> Floats:
     """Scores (outputs, instances): the log-odds of two classes, or those of every class."""
     return scores if len(scores) > 2 else scores[1:] - scores[:1]
 
 
-def _log_chances(model: Any, X: Any, n_classes: int) -> NDArray[np.float64]:
+def _log_chances(model: Any, X: Any, n_classes: int) -> Floats:
     """Logarithms of class chances: (classes, instances)."""
     found = np.asarray(model.predict_proba(X), dtype=float)
     chances = np.zeros((len(found), n_classes))
@@ -373,7 +371,7 @@ def _with_whole_counts(bags: Bags) -> Bags:
     return whole
 
 
-def _check_folds(cv: Any, X: Any, y: Any, bags: Bags) -> NDArray[np.bool_]:
+def _check_folds(cv: Any, X: Any, y: Any, bags: Bags) -> Bools:
     """Rows held out by each fold."""
     held = check_cv(cv, X, y)
     _, held_bags = cut_by_folds(bags, held)

@@ -15,7 +15,7 @@ from array_api_compat import array_namespace
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from unbag._arrays import on_device
+from unbag._arrays import Floats, on_device
 from unbag.kernels.approximations import KernelFeatures, choose_approximation, make_kernel_features
 from unbag.kernels.matrices import Kernel, check_kernel_memory, make_kernel
 from unbag.kernels.rows import Rows, RowsInMemory, SparseRows
@@ -48,7 +48,7 @@ class Basis:
     intercept: bool
     kernel: Kernel | None = None
     points: NDArray[Any] | None = None
-    transform: NDArray[np.float64] | None = None
+    transform: Floats | None = None
     approximation: str | None = None
 
     def read(self, theta: NDArray[Any], n_outputs: int) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from unbag.bags.bags import Bags
 from unbag.diagnostics.bag_effects import BagEffect
+from unbag.model_selection.splitters import naming_fold
 from unbag.objectives.base import Objective
 from unbag.objectives.losses import ClassLoss
 
@@ -107,13 +108,8 @@ class Goal(ABC):
         tables = [*on_all.weights]
         for number, out in enumerate(held):
             table = np.zeros((bags.n_bags, bags.n_classes))
-            try:
+            with naming_fold(number, len(held)):
                 table[~out] = self.weights(bags.take(~out)[0])
-            except ValueError as error:
-                raise ValueError(
-                    f"Fold {number + 1} of {len(held)} cannot be trained: {error} "
-                    "Use fewer folds, more bags, or a model that chooses nothing."
-                ) from None
             tables.append(table)
         return Problems(np.stack(tables), np.vstack([on_all.included, ~held]))
 

@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from unbag._arrays import Array, beside, index_beside, take, to_host
+from unbag._arrays import Array, Bools, Floats, Ints, beside, index_beside, take, to_host
 from unbag._progress import column_progress
 from unbag.bags.bags import Bags
 from unbag.diagnostics.bag_effects import BagEffect, effect_of_scores
@@ -51,7 +51,7 @@ class LocalBackend:
     X: Any
     y: NDArray[Any]
     bags: Bags
-    held: NDArray[np.bool_]
+    held: Bools
     tol: float
     max_iter: int
     verbose: int
@@ -61,7 +61,7 @@ class LocalBackend:
         bags, held = cut_by_folds(self.bags, check_cv(cv, self.X, self.y))
         return replace(self, bags=bags, held=held)
 
-    def solve(self, goal: Goal, penalties: NDArray[np.float64]) -> LocallySolved:
+    def solve(self, goal: Goal, penalties: Floats) -> LocallySolved:
         """Minimise the goal for every penalty, on all bags and without those of each fold."""
         held_out = HeldOut(self.bags, self.held, len(penalties))
         problems = goal.of_folds(self.bags, self.held)
@@ -80,8 +80,8 @@ class LocalBackend:
         self,
         goal: Goal,
         problems: Problems,
-        penalty: NDArray[np.float64],
-        problem: NDArray[np.intp],
+        penalty: Floats,
+        problem: Ints,
         keep_scores: ScoreKeeper,
     ) -> Fits:
         """Minimise all columns, in batches of bounded memory; the result is on the host.
@@ -116,11 +116,11 @@ class LocallySolved:
     goal: Goal
     space: FunctionSpace
     bags: Bags
-    held: NDArray[np.bool_]
+    held: Bools
     fits: Fits
     held_out: HeldOut
 
-    def risks(self, selection: Selection) -> NDArray[np.float64]:
+    def risks(self, selection: Selection) -> Floats:
         """Criteria on bags held out: (criteria, penalties), or with folds in between."""
         return self._pooled_risks() if selection == "pooled" else self._risks_by_fold()
 
@@ -131,7 +131,7 @@ class LocallySolved:
             return None
         return effect_of_scores(self.bags, scores, self.goal.class_prior)
 
-    def out_of_fold_scores(self, penalty: int) -> NDArray[np.float64] | None:
+    def out_of_fold_scores(self, penalty: int) -> Floats | None:
         """Scores of all instances by models that did not see them, if all are held out once."""
         return self.held_out.by_instance(penalty)
 
@@ -148,7 +148,7 @@ class LocallySolved:
         theta = beside(self.fits.theta[column][None], self.space.like)
         return to_host(self.space.scores(theta, self.space.dual(theta)))[0]
 
-    def _pooled_risks(self, which: NDArray[np.bool_] | None = None) -> NDArray[np.float64]:
+    def _pooled_risks(self, which: Bools | None = None) -> Floats:
         """Criteria of the out-of-fold scores of all bags, or of some, one penalty at a time."""
         bags, rows = (self.bags, slice(None)) if which is None else self.bags.take(which)
         criteria = self.goal.criteria(self.goal.whole(bags), bags, None)
@@ -158,7 +158,7 @@ class LocallySolved:
             values.append([float(criterion.value(scores, _FIRST)[0]) for criterion in criteria])
         return np.array(values).T
 
-    def _risks_by_fold(self) -> NDArray[np.float64]:
+    def _risks_by_fold(self) -> Floats:
         risks = []
         for number, (criteria, _) in self.goal.fold_criteria(self.bags, self.held).items():
             scores = self.held_out.of_fold(number)
@@ -173,7 +173,7 @@ class HeldOut:
     Columns run over the penalties and, for each, over the fit on all bags and those of the folds.
     """
 
-    def __init__(self, bags: Bags, held: NDArray[np.bool_], n_penalties: int) -> None:
+    def __init__(self, bags: Bags, held: Bools, n_penalties: int) -> None:
         self.n_penalties = n_penalties
         self._n_problems = len(held) + 1
         # without folds, the fit on all bags scores them
@@ -195,16 +195,16 @@ class HeldOut:
                 for which, part in zip(penalty[own], found, strict=True):
                     self._scores[fold][which] = part
 
-    def of_fold(self, fold: int) -> NDArray[np.float64]:
+    def of_fold(self, fold: int) -> Floats:
         """Scores of the instances that a fold holds out: (penalties, outputs, held out)."""
         return np.stack(self._scores[fold]).astype(float)
 
-    def of_penalty(self, penalty: int) -> NDArray[np.float64]:
+    def of_penalty(self, penalty: int) -> Floats:
         """Scores of all instances (outputs, instances), if every bag is held out once."""
         parts = [scores[penalty] for scores in self._scores]
         return np.concatenate(parts, axis=1)[:, self._order].astype(float)
 
-    def by_instance(self, penalty: int) -> NDArray[np.float64] | None:
+    def by_instance(self, penalty: int) -> Floats | None:
         """Scores (instances,) or (instances, classes), if every bag is held out once."""
         if self._order is None:
             return None

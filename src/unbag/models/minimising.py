@@ -16,7 +16,7 @@ from scipy.sparse import issparse
 from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 
-from unbag._arrays import on_device, to_host
+from unbag._arrays import Floats, on_device, to_host
 from unbag.bags.bags import Bags
 from unbag.kernels.matrices import row_blocks
 from unbag.kernels.rows import as_dense
@@ -49,7 +49,7 @@ class MinimisingClassifier(BagClassifier):
     # whether `unbag.distributed` can train it
     _trains_on_partitions: bool = False
 
-    class_prior_: NDArray[np.float64]
+    class_prior_: Floats
     _loss: ClassLoss
 
     @abstractmethod
@@ -85,7 +85,7 @@ class MinimisingClassifier(BagClassifier):
         return self
 
     @available_if(_gives_probabilities)
-    def predict_proba(self, X: Any, class_prior: Any = None) -> NDArray[np.float64]:
+    def predict_proba(self, X: Any, class_prior: Any = None) -> Floats:
         """Chance of each class.
 
         Parameters

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 from sklearn.exceptions import ConvergenceWarning
 
+from unbag._arrays import Bools, Floats
 from unbag.bags.bags import Bags
 from unbag.diagnostics.bag_effects import BagEffect
 from unbag.model_selection.folds import SearchFolds
@@ -41,7 +42,7 @@ class Fits:
 
     theta: NDArray[Any]
     n_iter: NDArray[np.int64]
-    converged: NDArray[np.bool_]
+    converged: Bools
 
     def on_all_bags(self, n_penalties: int) -> Fits:
         """Fits of the first problem, which come first for each penalty."""
@@ -57,7 +58,7 @@ class Solved(Protocol):
         """All columns: for each penalty the fit on all bags, then those of the folds."""
         ...
 
-    def risks(self, selection: Selection) -> NDArray[np.float64]:
+    def risks(self, selection: Selection) -> Floats:
         """Criteria on bags held out: (criteria, penalties), or with folds in between."""
         ...
 
@@ -68,7 +69,7 @@ class Solved(Protocol):
         """
         ...
 
-    def out_of_fold_scores(self, penalty: int) -> NDArray[np.float64] | None:
+    def out_of_fold_scores(self, penalty: int) -> Floats | None:
         """Scores of all instances by models that did not see their bag, where these are at hand."""
         ...
 
@@ -92,14 +93,14 @@ class Backend(Protocol):
         ...
 
     @property
-    def held(self) -> NDArray[np.bool_]:  # noqa: D102
+    def held(self) -> Bools:  # noqa: D102
         ...
 
     def folded(self, cv: Any) -> Self:
         """Deal the bags out to folds."""
         ...
 
-    def solve(self, goal: Goal, penalties: NDArray[np.float64]) -> Solved:
+    def solve(self, goal: Goal, penalties: Floats) -> Solved:
         """Minimise the goal for every penalty, on all bags and without those of each fold."""
         ...
 
@@ -125,7 +126,7 @@ class Found:
     solved: Solved
     fits: Fits
     best: int = 0
-    risks: NDArray[np.float64] | None = None
+    risks: Floats | None = None
 
 
 def fit(backend: Backend, goal: Goal, alpha: float) -> Found:
@@ -144,9 +145,7 @@ def fit(backend: Backend, goal: Goal, alpha: float) -> Found:
     return Found(told, solved, solved.fits)
 
 
-def search(
-    backend: Backend, goal: Goal, penalties: NDArray[np.float64], selection: Selection
-) -> Found:
+def search(backend: Backend, goal: Goal, penalties: Floats, selection: Selection) -> Found:
     """Fit every penalty on all bags and on every fold, and choose.
 
     Parameters
@@ -167,7 +166,7 @@ def search(
 
 
 def _ask_folds(
-    backend: Backend, goal: Goal, penalties: NDArray[np.float64], selection: Selection
+    backend: Backend, goal: Goal, penalties: Floats, selection: Selection
 ) -> tuple[Goal, Found]:
     """Ask bags held out what the goal leaves open.
 
@@ -195,15 +194,13 @@ def _differ(one: Goal, other: Goal) -> bool:
     return (one.bag_effect, one.looks) != (other.bag_effect, other.looks)
 
 
-def _choose_once(
-    backend: Backend, goal: Goal, penalties: NDArray[np.float64], selection: Selection
-) -> Found:
+def _choose_once(backend: Backend, goal: Goal, penalties: Floats, selection: Selection) -> Found:
     solved = backend.solve(goal, penalties)
     risks = solved.risks(selection)
     return Found(goal, solved, solved.fits.on_all_bags(len(penalties)), choose(risks), risks)
 
 
-def choose(risks: NDArray[np.float64]) -> int:
+def choose(risks: Floats) -> int:
     """Choose the penalty that criteria rank best together, and of equals the strongest.
 
     Parameters

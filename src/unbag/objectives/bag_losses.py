@@ -17,6 +17,9 @@ from numpy.typing import NDArray
 
 from unbag._arrays import (
     Array,
+    Bools,
+    Floats,
+    Ints,
     Latest,
     Segments,
     beside_in_double,
@@ -60,11 +63,11 @@ class BagTable:
     weights : ndarray of shape (n_problems, n_bags)
     """
 
-    rows: NDArray[np.intp]
+    rows: Ints
     sizes: NDArray[np.int64]
-    counts: NDArray[np.float64]
-    covariance: NDArray[np.float64]
-    weights: NDArray[np.float64]
+    counts: Floats
+    covariance: Floats
+    weights: Floats
 
 
 class BagLosses(ABC):
@@ -102,7 +105,7 @@ class BagLosses(ABC):
         return xp.astype(f, xp.float64, copy=False)
 
     def evaluate(
-        self, scores: Array, problem: NDArray[np.intp], largest: float, gradient: bool
+        self, scores: Array, problem: Ints, largest: float, gradient: bool
     ) -> tuple[Array, Any]:
         """Weighed sum of the losses per column, and its gradient (columns, outputs, rows)."""
         xp = array_namespace(scores)
@@ -121,7 +124,7 @@ class BagLosses(ABC):
             return total, None
         return total, slopes[0] if len(slopes) == 1 else xp.concat(slopes, axis=0)
 
-    def _choose(self, problem: NDArray[np.intp]) -> Array:
+    def _choose(self, problem: Ints) -> Array:
         """Weights (columns, bags), or of one column if all are the same."""
         if self._weights.shape[0] == 1:
             return self._weights
@@ -236,7 +239,7 @@ class SmallBags(TwoClassBags):
         return -xp.log(mean), xp.reshape(slopes, (columns, -1))
 
 
-def count_weights(k: NDArray[np.float64], S: NDArray[np.float64], most: int) -> NDArray[np.float64]:
+def count_weights(k: Floats, S: Floats, most: int) -> Floats:
     """Weight of the counts 0, ..., most for each bag: one for its own, or a normal density.
 
     The density, of variance S around k, has the factor by which it turns into the former.
@@ -334,15 +337,12 @@ class SmallClasses(BagLosses):
 
 
 def classes_summable(
-    sizes: NDArray[np.int64],
-    counts: NDArray[np.float64],
-    covariance: NDArray[np.float64],
-    exact_size: int,
-) -> NDArray[np.bool_]:
+    sizes: NDArray[np.int64], counts: Floats, covariance: Floats, exact_size: int
+) -> Bools:
     """Mark small bags of several classes, with counts that are known and whole."""
     small = sizes <= min(largest_exact_bag(counts.shape[1]), exact_size)
     whole = np.round(counts).sum(axis=1) == sizes
-    found: NDArray[np.bool_] = small & whole & ~covariance.any(axis=(1, 2))
+    found: Bools = small & whole & ~covariance.any(axis=(1, 2))
     return found
 
 
@@ -378,8 +378,8 @@ class WeighedBags:
     def __init__(
         self,
         bags: Bags,
-        weights: NDArray[np.float64],
-        covariance: NDArray[np.float64],
+        weights: Floats,
+        covariance: Floats,
         exact_size: int,
         like: Array,
     ) -> None:
@@ -388,9 +388,7 @@ class WeighedBags:
         self._place = index_beside(np.argsort(rows), like)
         self._in_order = all(part.in_order for part in self._parts)
 
-    def evaluate(
-        self, scores: Array, problem: NDArray[np.intp], gradient: bool
-    ) -> tuple[Array, Any]:
+    def evaluate(self, scores: Array, problem: Ints, gradient: bool) -> tuple[Array, Any]:
         """Weighed sum per column, where the scores are, and its gradient if that is asked for."""
         xp = array_namespace(scores)
         largest = float(xp.max(xp.abs(scores)))
@@ -409,11 +407,7 @@ class WeighedBags:
 
 
 def _make_parts(
-    bags: Bags,
-    weights: NDArray[np.float64],
-    covariance: NDArray[np.float64],
-    exact_size: int,
-    like: Array,
+    bags: Bags, weights: Floats, covariance: Floats, exact_size: int, like: Array
 ) -> list[BagLosses]:
     """Sort bags by how and with which others they are treated."""
     sizes, counts = bags.sizes, bags.sizes[:, None] * bags.proportions
@@ -449,8 +443,8 @@ def _ranges(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np
 
 
 def _choose_kinds(
-    bags: Bags, counts: NDArray[np.float64], covariance: NDArray[np.float64], exact_size: int
-) -> tuple[list[type[BagLosses]], NDArray[np.intp]]:
+    bags: Bags, counts: Floats, covariance: Floats, exact_size: int
+) -> tuple[list[type[BagLosses]], Ints]:
     """Kinds of losses, and which of them each bag has."""
     pure = bags.proportions.max(axis=1) == 1
     known = ~covariance.any(axis=(1, 2))
@@ -464,11 +458,8 @@ def _choose_kinds(
 
 
 def _groups(
-    kinds: list[type[BagLosses]],
-    kind: NDArray[np.intp],
-    sizes: NDArray[np.int64],
-    covariance: NDArray[np.float64],
-) -> list[NDArray[np.intp]]:
+    kinds: list[type[BagLosses]], kind: Ints, sizes: NDArray[np.int64], covariance: Floats
+) -> list[Ints]:
     """Bags to be treated together: of one kind, with or without S, and of equal or any size."""
     size = np.where(np.array([k.same_size for k in kinds])[kind], sizes, 0.0)
     if SeveralClasses in kinds:

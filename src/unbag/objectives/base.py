@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
-from unbag._arrays import Array, Latest, beside
+from unbag._arrays import Array, Floats, Ints, Latest, beside
 
 
 class Objective(Protocol):
@@ -19,11 +16,11 @@ class Objective(Protocol):
 
     n_outputs: int
 
-    def value(self, scores: Array, problem: NDArray[np.intp]) -> NDArray[np.float64]:
+    def value(self, scores: Array, problem: Ints) -> Floats:
         """Value per column for scores of shape (columns, outputs, instances)."""
         ...
 
-    def value_and_gradient(self, scores: Array, problem: NDArray[np.intp]) -> tuple[Any, Array]:
+    def value_and_gradient(self, scores: Array, problem: Ints) -> tuple[Any, Array]:
         """Value per column and gradient with respect to scores (columns, outputs, instances)."""
         ...
 
@@ -40,21 +37,19 @@ class Shifted:
     offsets : ndarray of shape (n_problems, n_outputs)
     """
 
-    def __init__(self, objective: Objective, offsets: NDArray[np.float64]) -> None:
+    def __init__(self, objective: Objective, offsets: Floats) -> None:
         self.n_outputs = objective.n_outputs
         self.objective = objective
         self.offsets = offsets
         self._chosen = Latest(lambda problem, like: beside(offsets[problem][:, :, None], like))
 
-    def value(self, scores: Array, problem: NDArray[np.intp]) -> NDArray[np.float64]:
+    def value(self, scores: Array, problem: Ints) -> Floats:
         """Value at the shifted scores, per column."""
         return self.objective.value(self._shift(scores, problem), problem)
 
-    def value_and_gradient(
-        self, scores: Array, problem: NDArray[np.intp]
-    ) -> tuple[NDArray[np.float64], Array]:
+    def value_and_gradient(self, scores: Array, problem: Ints) -> tuple[Floats, Array]:
         """Value and gradient at the shifted scores, per column."""
         return self.objective.value_and_gradient(self._shift(scores, problem), problem)
 
-    def _shift(self, scores: Array, problem: NDArray[np.intp]) -> Array:
+    def _shift(self, scores: Array, problem: Ints) -> Array:
         return scores + self._chosen(problem, scores)

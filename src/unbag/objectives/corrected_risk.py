@@ -23,7 +23,7 @@ import numpy as np
 from array_api_compat import array_namespace, is_numpy_array
 from numpy.typing import NDArray
 
-from unbag._arrays import Array, Latest, beside, index_beside, take, to_host
+from unbag._arrays import Array, Bools, Floats, Ints, Latest, beside, index_beside, take, to_host
 from unbag.bags.bags import Membership
 from unbag.objectives.losses import ClassLoss
 
@@ -65,10 +65,10 @@ class CorrectedRisk:
 
     def __init__(
         self,
-        weights: NDArray[np.float64],
+        weights: Floats,
         membership: Membership,
         loss: ClassLoss,
-        prior: NDArray[np.float64],
+        prior: Floats,
         correction: Correction = "nonnegative",
         like: Array | None = None,
     ) -> None:
@@ -85,12 +85,12 @@ class CorrectedRisk:
         self._loss = loss
         self._prior = np.broadcast_to(prior, (len(table), table.shape[2]))
         # A class without negative weights has a risk that cannot turn negative by itself.
-        self._bent: NDArray[np.bool_] = np.logical_and(
+        self._bent: Bools = np.logical_and(
             (table < -_ROUNDING * np.abs(table).max(axis=1, keepdims=True)).any(axis=1),
             correction == "nonnegative",
         )
 
-    def class_risks(self, scores: Array, problem: NDArray[np.intp]) -> NDArray[np.float64]:
+    def class_risks(self, scores: Array, problem: Ints) -> Floats:
         """R_c for every column and class, before any correction: shape (columns, classes)."""
         xp = array_namespace(scores)
         risks = np.zeros((scores.shape[0], self._weights.shape[1]))
@@ -99,21 +99,17 @@ class CorrectedRisk:
             risks += to_host(xp.sum(weighed, axis=-1, dtype=xp.float64))
         return risks
 
-    def combine(
-        self, risks: NDArray[np.float64], problem: NDArray[np.intp]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def combine(self, risks: Floats, problem: Ints) -> tuple[Floats, Floats]:
         """Σ_c π_c h(R_c) of given class risks per column, and its derivatives by them."""
         where, prior = self._of_columns(problem, self._bent, self._prior)
         bent, slope = _bend(risks, where)
         return np.sum(bent * prior, axis=1), slope * prior
 
-    def value(self, scores: Array, problem: NDArray[np.intp]) -> NDArray[np.float64]:
+    def value(self, scores: Array, problem: Ints) -> Floats:
         """Corrected risk per column."""
         return self.combine(self.class_risks(scores, problem), problem)[0]
 
-    def value_and_gradient(
-        self, scores: Array, problem: NDArray[np.intp]
-    ) -> tuple[NDArray[np.float64], Array]:
+    def value_and_gradient(self, scores: Array, problem: Ints) -> tuple[Floats, Array]:
         """Corrected risk per column and its gradient with respect to the scores."""
         value, slope = self.combine(self.class_risks(scores, problem), problem)
         factor = beside(slope[:, :, None], scores)
@@ -130,11 +126,11 @@ class CorrectedRisk:
             gradient[:, :, here] = part
         return value, gradient
 
-    def weights_of(self, problem: NDArray[np.intp]) -> Array:
+    def weights_of(self, problem: Ints) -> Array:
         """Weights (columns, classes, instances), or of one column if all are the same."""
         return self._weights_in(_ALL, problem)
 
-    def _weights_in(self, here: slice, problem: NDArray[np.intp]) -> Array:
+    def _weights_in(self, here: slice, problem: Ints) -> Array:
         """Weights of some instances, from those of the bags; of all, they are kept."""
         table = self._choose(problem, self._weights)
         if here == _ALL:
@@ -142,7 +138,7 @@ class CorrectedRisk:
         return _spread(table, self._index[here])
 
 
-def _choose(problem: NDArray[np.intp], table: Array) -> Array:
+def _choose(problem: Ints, table: Array) -> Array:
     """Weights of the bags (columns, classes, bags), or of one column if all are the same."""
     return table if table.shape[0] == 1 else take(table, index_beside(problem, table), axis=0)
 
@@ -165,9 +161,7 @@ def _part(scores: Array, here: slice) -> Array:
     return scores if here == _ALL else scores[:, :, here]
 
 
-def _bend(
-    risks: NDArray[np.float64], where: NDArray[np.bool_]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _bend(risks: Floats, where: Bools) -> tuple[Floats, Floats]:
     """Give h and h' where asked for, the identity elsewhere."""
     inside = np.clip(risks, -_BEND, _BEND) + _BEND
     bent = inside**2 / (4 * _BEND) + np.maximum(risks - _BEND, 0)

@@ -32,9 +32,8 @@ from __future__ import annotations
 
 import numpy as np
 from array_api_compat import array_namespace
-from numpy.typing import NDArray
 
-from unbag._arrays import Array, to_host
+from unbag._arrays import Array, Bools, Floats, Ints, to_host
 from unbag.bags.bags import Bags, bag_name
 from unbag.objectives.bag_losses import WeighedBags
 from unbag.objectives.losses import SoftmaxLoss
@@ -92,7 +91,7 @@ class CountLikelihood:
 
     def __init__(
         self,
-        included: NDArray[np.bool_],
+        included: Bools,
         bags: Bags,
         like: Array | None = None,
         bag_effect: float = 0.0,
@@ -108,13 +107,11 @@ class CountLikelihood:
         told, covariance = what_counts_tell(pieces, bag_effect, looks)
         self._bags = WeighedBags(told, weights, covariance, exact_size, like)
 
-    def value(self, scores: Array, problem: NDArray[np.intp]) -> NDArray[np.float64]:
+    def value(self, scores: Array, problem: Ints) -> Floats:
         """Mean negative log-likelihood per column."""
         return to_host(self._bags.evaluate(scores, problem, gradient=False)[0])
 
-    def value_and_gradient(
-        self, scores: Array, problem: NDArray[np.intp]
-    ) -> tuple[NDArray[np.float64], Array]:
+    def value_and_gradient(self, scores: Array, problem: Ints) -> tuple[Floats, Array]:
         """Mean negative log-likelihood per column and its gradient with respect to the scores."""
         value, gradient = self._bags.evaluate(scores, problem, gradient=True)
         return to_host(value), gradient
@@ -156,7 +153,7 @@ def label_posteriors(
     return chances if scores.shape[1] == 1 else chances / xp.sum(chances, axis=1, keepdims=True)
 
 
-def check_included(included: NDArray[np.bool_], bags: Bags) -> NDArray[np.bool_]:
+def check_included(included: Bools, bags: Bags) -> Bools:
     """Read which bags each problem includes: one line for each, with some bag in it."""
     table = np.atleast_2d(np.asarray(included, dtype=bool))
     if table.ndim != 2 or table.shape[1] != bags.n_bags:
@@ -183,17 +180,15 @@ def check_counts(bags: Bags) -> None:
         )
 
 
-def impossible_counts(bags: Bags) -> NDArray[np.bool_]:
+def impossible_counts(bags: Bags) -> Bools:
     """Mark the bags whose exact shares are not those of whole counts, nor nearly so."""
     counts = bags.sizes[:, None] * bags.proportions
     off = np.abs(counts - np.round(counts)).max(axis=1)
-    wrong: NDArray[np.bool_] = (off > _NEARLY_WHOLE) & (bags.sizes <= _FEW_ROWS)
+    wrong: Bools = (off > _NEARLY_WHOLE) & (bags.sizes <= _FEW_ROWS)
     return wrong if bags.noise is None else wrong & ~bags.noise.any(axis=(1, 2))
 
 
-def what_counts_tell(
-    bags: Bags, bag_effect: float, looks: float
-) -> tuple[Bags, NDArray[np.float64]]:
+def what_counts_tell(bags: Bags, bag_effect: float, looks: float) -> tuple[Bags, Floats]:
     """Bags with the counts to aim at, and S of each: noise, and n²τ²(diag q − qqᵀ).
 
     Rows of known label have no effect.

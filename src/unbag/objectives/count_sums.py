@@ -31,7 +31,7 @@ import numpy as np
 from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
-from unbag._arrays import Array
+from unbag._arrays import Array, Floats, Ints
 
 # Bags of several classes are summed exactly if that takes at most so many roots.
 _MOST_ROOTS = 200
@@ -94,16 +94,14 @@ def largest_exact_bag(n_classes: int) -> int:
     return max(fitting) - 1 if fitting else 0
 
 
-def class_roots(n_classes: int, size: int) -> tuple[NDArray[np.intp], int]:
+def class_roots(n_classes: int, size: int) -> tuple[Ints, int]:
     """Exponents of the roots z (roots, classes) for bags of a size, and M."""
     M = next(prime for prime in _PRIMES if prime > size)
     sides = [np.arange((M + 1) // 2), *[np.arange(M)] * (n_classes - 2), np.zeros(1, dtype=int)]
     return np.stack(np.meshgrid(*sides, indexing="ij"), axis=-1).reshape(-1, n_classes), M
 
 
-def turned_roots(
-    k: NDArray[np.float64], size: int
-) -> tuple[NDArray[np.complex128], NDArray[np.complex128]]:
+def turned_roots(k: Floats, size: int) -> tuple[NDArray[np.complex128], NDArray[np.complex128]]:
     """Roots z (roots, classes), and Π_c z_c^{−k_c} over their number (bags, roots).
 
     A root whose conjugate is left out counts twice.

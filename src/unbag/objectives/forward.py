@@ -17,9 +17,8 @@ from __future__ import annotations
 
 import numpy as np
 from array_api_compat import array_namespace, is_numpy_array
-from numpy.typing import NDArray
 
-from unbag._arrays import Array, Latest, beside, index_beside, take, to_host
+from unbag._arrays import Array, Bools, Floats, Ints, Latest, beside, index_beside, take, to_host
 from unbag.bags.bags import Bags
 from unbag.objectives.count_likelihood import check_included
 from unbag.objectives.noisy_counts import shrunken_shares
@@ -68,7 +67,7 @@ class ForwardLikelihood:
 
     def __init__(
         self,
-        included: NDArray[np.bool_],
+        included: Bools,
         bags: Bags,
         like: Array | None = None,
     ) -> None:
@@ -79,7 +78,7 @@ class ForwardLikelihood:
         self._index = index_beside(bags.index, like)
         self._tables_of = Latest(self._choose)
 
-    def value(self, scores: Array, problem: NDArray[np.intp]) -> NDArray[np.float64]:
+    def value(self, scores: Array, problem: Ints) -> Floats:
         """Mean negative log-likelihood per column."""
         xp, tables = array_namespace(scores), self._tables_of(problem)
         value = np.zeros(scores.shape[0])
@@ -88,9 +87,7 @@ class ForwardLikelihood:
             value += to_host(xp.sum(losses, axis=-1, dtype=xp.float64))
         return value
 
-    def value_and_gradient(
-        self, scores: Array, problem: NDArray[np.intp]
-    ) -> tuple[NDArray[np.float64], Array]:
+    def value_and_gradient(self, scores: Array, problem: Ints) -> tuple[Floats, Array]:
         """Mean negative log-likelihood per column and its gradient with respect to the scores."""
         xp, tables = array_namespace(scores), self._tables_of(problem)
         value, gradient = np.zeros(scores.shape[0]), xp.empty_like(scores)
@@ -100,7 +97,7 @@ class ForwardLikelihood:
             gradient[:, :, here] = slopes
         return value, gradient
 
-    def _choose(self, problem: NDArray[np.intp]) -> tuple[Array, Array]:
+    def _choose(self, problem: Ints) -> tuple[Array, Array]:
         """Ratios and weights of the bags for every column, or for one if all are the same."""
         tables = self._ratio, self._weight
         if self._ratio.shape[0] == 1:
@@ -114,9 +111,7 @@ class ForwardLikelihood:
         return take(tables[0], index, axis=2), take(tables[1], index, axis=2)
 
 
-def forward_tables(
-    included: NDArray[np.bool_], bags: Bags
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def forward_tables(included: Bools, bags: Bags) -> tuple[Floats, Floats]:
     """γ_c/q_c (problems, classes, bags), and what an instance weighs (problems, 1, bags)."""
     table = check_included(included, bags)
     q = pooled_shares(bags, "instances", table)

@@ -32,12 +32,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import polygamma, psi
 
+from unbag._arrays import Floats
 from unbag.bags.bags import Bags
-
-Floats = NDArray[np.float64]
 
 # S is at most so many times the noise.
 _LARGEST_GAIN = 10.0

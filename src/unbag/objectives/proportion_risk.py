@@ -25,7 +25,7 @@ import numpy as np
 from array_api_compat import array_namespace, device
 from numpy.typing import NDArray
 
-from unbag._arrays import Array, index_beside, take, to_host
+from unbag._arrays import Array, Floats, Ints, index_beside, take, to_host
 from unbag.bags.bags import Bags
 from unbag.objectives.losses import ClassLoss
 
@@ -85,7 +85,7 @@ class ProportionRisk:
 
     def __init__(
         self,
-        weights: NDArray[np.float64],
+        weights: Floats,
         bags: Bags,
         loss: ClassLoss,
         divergence: str = "squared",
@@ -111,13 +111,11 @@ class ProportionRisk:
         )
         self._blocks = list(_equal_sizes(units.sizes[by_size]))
 
-    def value(self, scores: Array, problem: NDArray[np.intp]) -> NDArray[np.float64]:
+    def value(self, scores: Array, problem: Ints) -> Floats:
         """Empirical proportion risk per column."""
         return self.value_and_gradient(scores, problem)[0]
 
-    def value_and_gradient(
-        self, scores: Array, problem: NDArray[np.intp]
-    ) -> tuple[NDArray[np.float64], Array]:
+    def value_and_gradient(self, scores: Array, problem: Ints) -> tuple[Floats, Array]:
         """Empirical proportion risk per column and its gradient with respect to the scores."""
         xp = array_namespace(scores)
         ordered = take(scores, self._order, axis=2)
@@ -136,7 +134,7 @@ class ProportionRisk:
 
     def _of_block(
         self, scores: Array, weights: Array, proportions: Array, size: int
-    ) -> tuple[NDArray[np.float64], Array]:
+    ) -> tuple[Floats, Array]:
         """Give the part of value and gradient that bags of one size contribute."""
         xp = array_namespace(scores)
         losses = self._loss.losses(scores)

@@ -356,7 +356,7 @@ class ClassTiltSearch:
                 self._length = xp.where(good[..., None], self._length, 0.5 * self._length)
                 self.trial = self.tilt + self._length * self._step
                 return
-        self.tilt, self._height, self._own = tilt, height, own
+        self.tilt, self._height = tilt, height
         self.V = covariance + self._S
         gap = (self._k - mean - _times(self._S, tilt)) * self._present
         n = xp.sum(self._k, axis=-1)

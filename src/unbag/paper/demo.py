@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn import metrics as with_labels
 
 from unbag import metrics
+from unbag._arrays import Floats
 from unbag.models import KernelMCMClassifier, KernelMCMClassifierCV
 from unbag.paper import Setting, Trial, make_trial
 from unbag.reports import BagsDisplay, PathDisplay, RocDisplay, fit_report
@@ -25,7 +25,7 @@ class DemoResult:
     dataset: str
     trial: Trial
     model: KernelMCMClassifierCV
-    scores: NDArray[np.float64]
+    scores: Floats
     seconds: float
 
     def table(self) -> list[tuple[str, float, float, float]]:

@@ -30,6 +30,9 @@ _PAPER_NAME = {
 _SHOWN = (*METHODS, *FORMER_METHODS)
 _SEE_LABELS = tuple(name for name, method in METHODS.items() if method.sees_labels)
 
+# What others are compared with.
+_REFERENCE = "lmmcm"
+
 
 class Cell(NamedTuple):
     """One figure of the tables."""
@@ -157,23 +160,23 @@ def _figure(summary: Summary | None, cell: Cell, method: str, best: str | None) 
     return text if paper is None else f"{text} (paper {paper.mean:.4f})"
 
 
-def comparisons(rows: Sequence[Row], reference: str = "lmmcm") -> list[str]:
-    """Compare a method with every other and with the paper's figures, in sentences.
+def comparisons(rows: Sequence[Row]) -> list[str]:
+    """Compare "lmmcm" with every other method and with the paper's figures, in sentences.
 
     The test is Wilcoxon's signed-rank test of mean AUC, as in the paper, but over settings: cells
     of the two tables whose bags are drawn alike count once, by their mean.
     """
     summaries = summarise(rows)
-    ours = {cell: s.mean for (cell, name), s in summaries.items() if name == reference}
+    ours = {cell: s.mean for (cell, name), s in summaries.items() if name == _REFERENCE}
     sentences = []
     for method in _SHOWN:
         theirs = {cell: s.mean for (cell, name), s in summaries.items() if name == method}
-        if method != reference:
-            sentences += _compare(ours, theirs, reference, method)
+        if method != _REFERENCE:
+            sentences += _compare(ours, theirs, _REFERENCE, method)
     for counterpart in ("lmmcm", "invcal", "alter-psvm"):
         reported = {c: paper_summary(c, counterpart) for c in ours}
         figures = {c: s.mean for c, s in reported.items() if s is not None}
-        sentences += _compare(ours, figures, reference, f"the paper's {counterpart}")
+        sentences += _compare(ours, figures, _REFERENCE, f"the paper's {counterpart}")
     return sentences
 
 

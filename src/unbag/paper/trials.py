@@ -17,6 +17,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils import Bunch, check_random_state
 
+from unbag._arrays import Floats, Ints
 from unbag.datasets import load_adult, load_magic, make_bags, shuffle_bags
 
 Sampling = Literal["paper", "iid"]
@@ -76,10 +77,10 @@ class Setting:
 class Trial:
     """Data of one trial: bags to train on; labels are there for scoring only."""
 
-    X: NDArray[np.float64]
+    X: Floats
     y: NDArray[np.void]
     labels: NDArray[np.int64]
-    X_test: NDArray[np.float64]
+    X_test: Floats
     labels_test: NDArray[np.int64]
 
 
@@ -133,5 +134,5 @@ def _split(dataset: str, rng: Any) -> tuple[Bunch, Bunch]:
     return _rows(data, rows[cut:]), _rows(data, rows[:cut])
 
 
-def _rows(data: Bunch, rows: NDArray[np.intp]) -> Bunch:
+def _rows(data: Bunch, rows: Ints) -> Bunch:
     return Bunch(**{**data, "frame": data.frame.iloc[rows], "target": data.target[rows]})

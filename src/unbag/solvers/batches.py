@@ -6,12 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 from array_api_compat import array_namespace, is_numpy_array
-from numpy.typing import NDArray
 
-from unbag._arrays import Array, beside, index_beside, stacked_product, take
+from unbag._arrays import Array, Floats, Ints, beside, index_beside, stacked_product, take
 
-Numbers = NDArray[np.float64]
-Rows = NDArray[np.intp]
+Numbers = Floats
+Rows = Ints
 
 
 def inner(u: Array, v: Array) -> Array:

@@ -21,9 +21,8 @@ from typing import Self
 
 import numpy as np
 from array_api_compat import array_namespace, device
-from numpy.typing import NDArray
 
-from unbag._arrays import Array, beside, stacked_product, to_host
+from unbag._arrays import Array, Bools, beside, stacked_product, to_host
 from unbag.solvers.batches import Numbers, inner
 
 
@@ -91,12 +90,12 @@ class History:
         arrays = [field.name for field in fields(self) if field.name != "slot"]
         return replace(self, **{name: select(getattr(self, name)) for name in arrays})
 
-    def forget(self, columns: NDArray[np.bool_]) -> None:
+    def forget(self, columns: Bools) -> None:
         """Start some columns afresh, with the direction of steepest descent."""
         for products in (self.inverse, self.yy, self.curvature):
             products[columns] = 0
 
-    def direction(self, at_rest: NDArray[np.bool_]) -> Array:
+    def direction(self, at_rest: Bools) -> Array:
         """−Hg with its dual, and zero for columns at rest."""
         xp, (n, _, duals, d) = array_namespace(self.vectors), self.vectors.shape
         a, c, scale = self._coefficients()

@@ -17,7 +17,7 @@ import numpy as np
 from array_api_compat import array_namespace, device, is_torch_array
 from numpy.typing import NDArray
 
-from unbag._arrays import Array, put, untracked
+from unbag._arrays import Array, Bools, put, untracked
 from unbag.objectives.base import Objective
 from unbag.solvers.batches import Numbers, Rows, factor, inners, noise, selection, stretch
 from unbag.solvers.history import History
@@ -54,7 +54,7 @@ class Solution:
     scores: Array
     value: Numbers
     n_iter: NDArray[np.int64]
-    converged: NDArray[np.bool_]
+    converged: Bools
 
 
 def minimise(
@@ -151,10 +151,10 @@ class _Columns:
     first_square: Numbers
     lowest: Numbers
     idle: NDArray[np.int64]
-    afresh: NDArray[np.bool_]
-    stuck: NDArray[np.bool_]
-    ill_posed: NDArray[np.bool_]
-    ended: NDArray[np.bool_]
+    afresh: Bools
+    stuck: Bools
+    ill_posed: Bools
+    ended: Bools
     history: History
 
     @classmethod
@@ -191,7 +191,7 @@ class _Columns:
             history=history,
         )
 
-    def converged(self, tol: float) -> NDArray[np.bool_]:
+    def converged(self, tol: float) -> Bools:
         flat = self.history.square <= tol**2 * self.first_square
         return flat | (self.idle >= _PATIENCE) | self.stuck
 

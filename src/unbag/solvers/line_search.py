@@ -13,9 +13,8 @@ from typing import Self
 
 import numpy as np
 from array_api_compat import is_torch_array
-from numpy.typing import NDArray
 
-from unbag._arrays import Array, put, to_host
+from unbag._arrays import Array, Bools, put, to_host
 from unbag.objectives.base import Objective
 from unbag.solvers.batches import Numbers, Rows, inner, noise, selection, stretch
 
@@ -43,7 +42,7 @@ class Point:
     squared_norm: Numbers
     scores: Array
     score_gradient: Array
-    ill_posed: NDArray[np.bool_]
+    ill_posed: Bools
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +140,7 @@ class Line:
             ill_posed=np.zeros(len(length), dtype=bool),
         )
 
-    def _fell_enough(self, trial: Point) -> NDArray[np.bool_]:
+    def _fell_enough(self, trial: Point) -> Bools:
         """Sufficient decrease, judged by slopes where values differ by rounding only."""
         armijo = trial.value <= self.value + _ARMIJO * trial.length * self.slope
         close = trial.value <= self.value + noise(self.value, self.scores)

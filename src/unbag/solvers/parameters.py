@@ -8,9 +8,8 @@ the row of scores of a space without any instances.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from unbag._arrays import Array
+from unbag._arrays import Array, Bools
 
 
 class ParameterSpace:
@@ -24,7 +23,7 @@ class ParameterSpace:
 
     self_dual = True
 
-    def __init__(self, penalised: NDArray[np.bool_]) -> None:
+    def __init__(self, penalised: Bools) -> None:
         self._penalised = penalised.astype(float)
         self.n_coefficients = len(penalised)
         self.like: Array = np.empty(0)

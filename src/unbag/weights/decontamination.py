@@ -20,6 +20,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from unbag._arrays import Bools, Floats
 from unbag.bags.bags import SAME_PROPORTION, BagModel, Bags
 from unbag.weights.merging import MERGERS
 from unbag.weights.pairing import Pairing, pair_bags
@@ -34,7 +35,7 @@ def decontamination_weights(
     bag_model: BagModel = "instances",
     merge: str | None = None,
     merge_size: int | None = None,
-) -> NDArray[np.float64]:
+) -> Floats:
     """Make W for the given bags.
 
     Parameters
@@ -82,7 +83,7 @@ def decontamination_weights(
     return large[merged.group] * share[:, None]
 
 
-def least_squares_weights(bags: Bags, bag_model: BagModel = "instances") -> NDArray[np.float64]:
+def least_squares_weights(bags: Bags, bag_model: BagModel = "instances") -> Floats:
     """W = N G (Gᵀ N G)⁻¹, the unbiased linear weights of least Σ W²/n.
 
     G holds the proportions, N = diag(n_i) the number of independent draws in each bag (1 for
@@ -110,9 +111,7 @@ def least_squares_weights(bags: Bags, bag_model: BagModel = "instances") -> NDAr
     return root * (q @ np.linalg.solve(np.eye(bags.n_classes) - noise, inverse.T))
 
 
-def pair_weights(
-    bags: Bags, pairing: Pairing, bag_model: BagModel = "instances"
-) -> NDArray[np.float64]:
+def pair_weights(bags: Bags, pairing: Pairing, bag_model: BagModel = "instances") -> Floats:
     """W of the paper: pair k weighs w_k ∝ n̄_k Δ_k², and inside a pair the unbiased loss ℓ^κ.
 
     With γ⁺ > γ⁻ the proportions of a pair, Δ = γ⁺ − γ⁻, and n̄ the harmonic mean of the two
@@ -146,7 +145,7 @@ def pair_weights(
     return W
 
 
-def class_means(W: NDArray[np.float64], bags: Bags, values: NDArray[Any]) -> NDArray[np.float64]:
+def class_means(W: Floats, bags: Bags, values: NDArray[Any]) -> Floats:
     """Estimate E[h(X) | class c] from the values of h on all instances.
 
     The last axis of ``values`` runs over instances, that of the result over classes.
@@ -154,7 +153,7 @@ def class_means(W: NDArray[np.float64], bags: Bags, values: NDArray[Any]) -> NDA
     return bags.means(values) @ W
 
 
-def moment_terms(bags: Bags) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def moment_terms(bags: Bags) -> tuple[Floats, Floats]:
     """What each bag adds to the two sides of the least-squares problem, A θ = Σ_i n_i γ_i m_iᵀ.
 
     Returns n_i γ_i γ_iᵀ, whose sum is A, of shape (n_bags, n_classes, n_classes), and n_i γ_i.
@@ -170,7 +169,7 @@ def moment_terms(bags: Bags) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     return normal, instrument
 
 
-def precision(bags: Bags, bag_model: BagModel) -> NDArray[np.float64]:
+def precision(bags: Bags, bag_model: BagModel) -> Floats:
     """N_i = 1/(1/n_i + 4v_i): the draws in each bag, fewer where its proportions are noisy."""
     draws = bags.draws(bag_model)
     if bags.noise is None:
@@ -179,9 +178,7 @@ def precision(bags: Bags, bag_model: BagModel) -> NDArray[np.float64]:
     return draws / (1 + 4 * draws * variance)
 
 
-def pooled_shares(
-    bags: Bags, bag_model: BagModel, included: NDArray[np.bool_]
-) -> NDArray[np.float64]:
+def pooled_shares(bags: Bags, bag_model: BagModel, included: Bools) -> Floats:
     """Shares q = Gᵀv of the classes in all bags together, where v_i = N_i / Σ_j N_j.
 
     With the weights W of `least_squares_weights`, Wq = v: at these class priors, every bag has a
@@ -202,7 +199,7 @@ def pooled_shares(
     return shares if bags.noise is None else np.clip(shares, 1e-6, 1.0)
 
 
-def convex_priors(W: NDArray[np.float64]) -> NDArray[np.float64]:
+def convex_priors(W: Floats) -> Floats:
     """Shares of the second of two classes between which the corrected risk is convex.
 
     Let the loss bend alike against both classes, as the logistic loss does. The losses of a row of
@@ -236,12 +233,7 @@ def convex_priors(W: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.stack([np.clip(low, 0, 1), np.clip(high, 0, 1)], axis=-1)
 
 
-def _noise_to_take_off(
-    noise: NDArray[np.float64],
-    root: NDArray[np.float64],
-    q: NDArray[np.float64],
-    inverse: NDArray[np.float64],
-) -> NDArray[np.float64]:
+def _noise_to_take_off(noise: Floats, root: Floats, q: Floats, inverse: Floats) -> Floats:
     """N_i f_i V_i for every bag, f_i = 1 − h_i (C + 1)/C − ρ_i C/(C − 1), or 0 if that is negative.
 
     With A what GᵀNG would be without noise, let h_i be the leverages, which sum to the number of
@@ -262,9 +254,7 @@ def _noise_to_take_off(
     return np.maximum(factor, 0)[:, None, None] * weighted
 
 
-def _check_beyond_noise(
-    noise: NDArray[np.float64], root: NDArray[np.float64], inverse: NDArray[np.float64]
-) -> None:
+def _check_beyond_noise(noise: Floats, root: Floats, inverse: Floats) -> None:
     """Refuse proportions whose spread in some direction may well be noise and nothing else.
 
     If x is the direction where noise has the largest part ρ in the spread, then ρ would be about
@@ -287,7 +277,7 @@ def _check_beyond_noise(
 
 def _weights(
     bags: Bags, method: WeightMethod, bag_model: BagModel, pairing: Pairing | None
-) -> NDArray[np.float64]:
+) -> Floats:
     if method == "least_squares":
         return least_squares_weights(bags, bag_model)
     if bags.n_classes != 2:

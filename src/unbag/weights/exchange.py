@@ -12,11 +12,10 @@ from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-Floats: TypeAlias = NDArray[np.float64]
-Ints: TypeAlias = NDArray[np.intp]
+from unbag._arrays import Floats, Ints
+
 Couples: TypeAlias = tuple[Ints, Ints]
 
 

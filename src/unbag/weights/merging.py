@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from unbag._arrays import Bools, Floats, Ints
 from unbag.bags.bags import SAME_PROPORTION, Bags
 from unbag.weights.pairing import Pairing
 
@@ -39,7 +40,7 @@ class MergedBags:
     """
 
     bags: Bags
-    group: NDArray[np.intp]
+    group: Ints
     pairing: Pairing
 
 
@@ -81,7 +82,7 @@ MERGERS: dict[str, Callable[[Bags, int | None], MergedBags]] = {
 }
 
 
-def _blocks(bags: Bags, merge_size: int | None) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _blocks(bags: Bags, merge_size: int | None) -> tuple[Ints, Ints]:
     """Bags to merge, and the block of each."""
     if bags.noise is not None:
         # the positive side would gather the bags whose noise is positive
@@ -103,7 +104,7 @@ def _blocks(bags: Bags, merge_size: int | None) -> tuple[NDArray[np.intp], NDArr
     return small, block
 
 
-def _larger_of_neighbours(proportion: NDArray[Any]) -> NDArray[np.bool_]:
+def _larger_of_neighbours(proportion: NDArray[Any]) -> Bools:
     """Mark the larger of every two consecutive bags; a last one alone is marked."""
     even = proportion[: len(proportion) // 2 * 2]
     first = even[::2] >= even[1::2]
@@ -112,7 +113,7 @@ def _larger_of_neighbours(proportion: NDArray[Any]) -> NDArray[np.bool_]:
     return marked
 
 
-def _larger_half(proportion: NDArray[Any], block: NDArray[np.intp]) -> NDArray[np.bool_]:
+def _larger_half(proportion: NDArray[Any], block: Ints) -> Bools:
     """Mark the half of every block with the larger proportions, rounded up."""
     order = np.lexsort((-proportion, block))
     counts = np.bincount(block)
@@ -123,17 +124,15 @@ def _larger_half(proportion: NDArray[Any], block: NDArray[np.intp]) -> NDArray[n
 
 
 def _contrast(
-    proportion: NDArray[Any], sizes: NDArray[Any], block: NDArray[Any], up: NDArray[np.bool_]
-) -> NDArray[np.float64]:
+    proportion: NDArray[Any], sizes: NDArray[Any], block: NDArray[Any], up: Bools
+) -> Floats:
     """|Λ⁺ − Λ⁻| of every block."""
     side = 2 * block + up
     mean = np.bincount(side, proportion * sizes) / np.bincount(side, sizes)
     return np.abs(mean[1::2] - mean[::2])
 
 
-def _merge(
-    bags: Bags, small: NDArray[np.intp], block: NDArray[np.intp], up: NDArray[np.bool_]
-) -> MergedBags:
+def _merge(bags: Bags, small: Ints, block: Ints, up: Bools) -> MergedBags:
     n_large = 2 * (int(block[-1]) + 1)
     group = np.empty(bags.n_bags, dtype=np.intp)
     group[small] = 2 * block + up

@@ -28,18 +28,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import rustworkx as rx
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 
-from unbag.weights.exchange import (
-    Couples,
-    Floats,
-    Ints,
-    Pairs,
-    information_table,
-    match_cells,
-    pair_information,
-)
+from unbag._arrays import Bools, Floats, Ints
+from unbag.weights.exchange import Couples, Pairs, information_table, match_cells, pair_information
 
 __all__ = ["Pairing", "pair_bags", "pair_exchange", "pair_extremes", "pair_matching"]
 
@@ -346,7 +339,7 @@ def _prices(weights: Floats, partner: Ints) -> Floats:
     return prices + max(shortfall, 0.0) / 2
 
 
-def _tightest(slack: Floats, per_bag: int) -> NDArray[np.bool_]:
+def _tightest(slack: Floats, per_bag: int) -> Bools:
     """Mark the pairs of least slack, some for each bag."""
     chosen = np.zeros(slack.shape, dtype=bool)
     count = min(per_bag + 1, len(slack))
@@ -355,7 +348,7 @@ def _tightest(slack: Floats, per_bag: int) -> NDArray[np.bool_]:
     return chosen
 
 
-def _blossom(weights: Floats, candidates: NDArray[np.bool_]) -> Couples:
+def _blossom(weights: Floats, candidates: Bools) -> Couples:
     """Maximum-weight matching among the candidate pairs."""
     first, second = np.nonzero(np.triu((candidates | candidates.T) & (weights > 0), 1))
     # rustworkx wants integers (of 128 bits). A unit is 2⁻⁶⁰ of the heaviest pair, and the optimum
