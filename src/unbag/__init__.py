@@ -7,13 +7,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from unbag.bags import Bags, bag_target, bags_from_frame, check_bag_target
+    from unbag.bags import (
+        Bags,
+        bag_target,
+        bags_from_frame,
+        check_bag_target,
+        groupings_target,
+    )
     from unbag.diagnostics import assumption_test, bag_information
     from unbag.model_selection import BagKFold, BagShuffleSplit
     from unbag.models import (
         BagCalibratedClassifier,
         BoostedMCMClassifier,
         CountEMClassifier,
+        GroupingsClassifier,
+        GroupingsClassifierCV,
         KernelMCMClassifier,
         KernelMCMClassifierCV,
         LinearMCMClassifier,
@@ -30,6 +38,8 @@ __all__ = [
     "Bags",
     "BoostedMCMClassifier",
     "CountEMClassifier",
+    "GroupingsClassifier",
+    "GroupingsClassifierCV",
     "KernelMCMClassifier",
     "KernelMCMClassifierCV",
     "LinearMCMClassifier",
@@ -40,6 +50,7 @@ __all__ = [
     "bag_target",
     "bags_from_frame",
     "check_bag_target",
+    "groupings_target",
 ]
 
 _HOMES = {
@@ -49,6 +60,8 @@ _HOMES = {
     "Bags": "unbag.bags",
     "BoostedMCMClassifier": "unbag.models",
     "CountEMClassifier": "unbag.models",
+    "GroupingsClassifier": "unbag.models",
+    "GroupingsClassifierCV": "unbag.models",
     "KernelMCMClassifier": "unbag.models",
     "KernelMCMClassifierCV": "unbag.models",
     "LinearMCMClassifier": "unbag.models",
@@ -59,6 +72,7 @@ _HOMES = {
     "bag_target": "unbag.bags",
     "bags_from_frame": "unbag.bags",
     "check_bag_target": "unbag.bags",
+    "groupings_target": "unbag.bags",
 }
 
 

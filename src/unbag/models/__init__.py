@@ -5,6 +5,7 @@ from typing import Any
 from unbag.models.boosted import BoostedMCMClassifier
 from unbag.models.calibrated import BagCalibratedClassifier
 from unbag.models.count_em import CountEMClassifier
+from unbag.models.groupings import GroupingsClassifier, GroupingsClassifierCV
 from unbag.models.kernel import KernelMCMClassifier, KernelMCMClassifierCV
 from unbag.models.linear import LinearMCMClassifier, LinearMCMClassifierCV
 
@@ -12,6 +13,8 @@ __all__ = [
     "BagCalibratedClassifier",
     "BoostedMCMClassifier",
     "CountEMClassifier",
+    "GroupingsClassifier",
+    "GroupingsClassifierCV",
     "KernelMCMClassifier",
     "KernelMCMClassifierCV",
     "LinearMCMClassifier",
