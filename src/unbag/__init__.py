@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         KernelMCMClassifierCV,
         LinearMCMClassifier,
         LinearMCMClassifierCV,
+        logistic_from_sums,
     )
     from unbag.models.neural import NeuralMCMClassifier
 
@@ -51,6 +52,7 @@ __all__ = [
     "bags_from_frame",
     "check_bag_target",
     "groupings_target",
+    "logistic_from_sums",
 ]
 
 _HOMES = {
@@ -73,6 +75,7 @@ _HOMES = {
     "bags_from_frame": "unbag.bags",
     "check_bag_target": "unbag.bags",
     "groupings_target": "unbag.bags",
+    "logistic_from_sums": "unbag.models",
 }
 
 

@@ -8,6 +8,7 @@ from unbag.models.count_em import CountEMClassifier
 from unbag.models.groupings import GroupingsClassifier, GroupingsClassifierCV
 from unbag.models.kernel import KernelMCMClassifier, KernelMCMClassifierCV
 from unbag.models.linear import LinearMCMClassifier, LinearMCMClassifierCV
+from unbag.models.logistic_sums import SumsFit, logistic_from_sums
 
 __all__ = [
     "BagCalibratedClassifier",
@@ -20,6 +21,8 @@ __all__ = [
     "LinearMCMClassifier",
     "LinearMCMClassifierCV",
     "NeuralMCMClassifier",
+    "SumsFit",
+    "logistic_from_sums",
 ]
 
 

@@ -17,6 +17,10 @@ Where the aim is right: if rows keep their odds, by definition. If classes keep 
 that give the same counts by all groupings must be equally likely before anyone looks at the rows.
 They are if groupings act on the log-odds side by side, P(y_j = 1 | cells of j) = σ(Σ_g u_g(j)):
 then the chance of labels depends on their counts alone, Π_g Π_cells exp(u_g k_g) / const.
+
+Noisy counts are another matter (`unbag.objectives.noisy_counts`): the joint likelihood is that of
+rows that keep their odds. Where classes keep their look it is biased, as that of one grouping is,
+and what mends it there is known for one grouping at a time only: `looks` goes with the plain sum.
 """
 
 from __future__ import annotations
@@ -51,6 +55,8 @@ class GroupedCounts:
         their likelihoods.
     bag_effect : float, default=0
         As in `CountLikelihood`, for the cells of all groupings.
+    looks : float, default=0
+        As in `CountLikelihood`; only with ``covariance="none"``, unless all counts are exact.
 
     Examples
     --------
@@ -74,9 +80,16 @@ class GroupedCounts:
         included: NDArray[np.bool_],
         covariance: Covariance = "shared",
         bag_effect: float = 0.0,
+        looks: float = 0.0,
     ) -> None:
         if covariance not in get_args(Covariance):
             raise ValueError(f"covariance must be 'shared' or 'none', not {covariance!r}.")
+        noisy = any(bags.noise is not None for bags in groupings.bags)
+        if looks and noisy and covariance == "shared" and len(groupings.bags) > 1:
+            raise ValueError(
+                "Noisy counts of several groupings, where classes keep their look, can be added up "
+                f"only: looks={looks!r} needs covariance='none'."
+            )
         tables = groupings.by_grouping(np.atleast_2d(included))
         for bags in groupings.bags:
             _check_whole_counts(bags)
@@ -85,8 +98,9 @@ class GroupedCounts:
         self._scale = 1 / np.mean(rows, axis=0)
         alone = range(len(rows)) if covariance == "none" else [_finest(groupings)]
         self._alone = [
-            (CountLikelihood(tables[g], groupings.bags[g], bag_effect=bag_effect), rows[g])
-            for g in alone
+            (CountLikelihood(tables[g], bags, bag_effect=bag_effect, looks=looks), rows[g])
+            for g, bags in enumerate(groupings.bags)
+            if g in alone
         ]
         self._joint: list[tuple[Margins, Margins]] = []
         if covariance == "shared" and len(rows) > 1:
