@@ -181,7 +181,7 @@ class Margins:
     def _slope(self, tilted: _Tilted, widened: _Blocks) -> Floats:
         """Gradient of ½ log det(I + 2πV), with the tilts moving along."""
         c = pi * self._leverage(widened) * tilted.w * (1 - 2 * tilted.q)
-        moved = tilted.V.solve(self._sums(c))
+        moved = self._blocks(tilted.w, self._S).solve(self._sums(c))
         return c - tilted.w * self._spread(moved)
 
     def _leverage(self, blocks: _Blocks) -> Floats:
@@ -219,15 +219,16 @@ class Margins:
                 break
         self._theta = theta
         free = np.logaddexp(0, f).sum()
-        V = self._blocks(point.w, self._S)
-        return _Tilted(float(free - point.dual), theta, point.q, point.w, V)
+        return _Tilted(float(free - point.dual), theta, point.q, point.w)
 
     def _at(self, f: Floats, theta: Floats) -> _Point:
         """The dual Σ lse(f + Aᵀθ) − θᵀk + ½ θᵀSθ, which the tilts make smallest."""
         score = f + self._spread(theta)
-        dual = np.logaddexp(0, score).sum() - theta @ self._counts + 0.5 * theta @ (self._S * theta)
-        q = expit(score)
-        return _Point(float(dual), q, q * expit(-score))
+        small = np.exp(-np.abs(score))
+        largest, other = 1 / (1 + small), small / (1 + small)
+        dual = np.maximum(score, 0).sum() + np.log1p(small).sum()
+        dual += theta @ (0.5 * self._S * theta - self._counts)
+        return _Point(float(dual), np.where(score > 0, largest, other), largest * other)
 
     def _widened(self, w: Floats) -> _Blocks:
         """I + 2πV."""
@@ -285,7 +286,6 @@ class _Tilted(NamedTuple):
     theta: Floats
     q: Floats
     w: Floats
-    V: _Blocks
 
 
 class _Blocks:
