@@ -101,6 +101,43 @@ def test_noise_is_weighed():
     np.testing.assert_allclose(with_it.coef_, alone.coef_, atol=0.01)
 
 
+def draw_looks(seed, n=2000, sizes=(25, 20), noise=3.0):
+    """Classes that keep their look, counted by groupings that act on their odds side by side."""
+    rng = np.random.default_rng(seed)
+    cells = [rng.integers(0, size, n) for size in sizes]
+    odds = -1 + sum(0.8 * rng.normal(size=len(set(cell)))[cell] for cell in cells)
+    labels = rng.random(n) < expit(odds)
+    X = rng.normal(size=(n, 2)) + np.outer(labels - 0.5, SLOPES)
+    targets = {}
+    for g, cell in enumerate(cells):
+        counts = np.bincount(cell, labels) + noise * rng.normal(size=sizes[g])
+        targets[f"by {g}"] = bag_target(cell, counts=counts[cell], noise=noise or None)
+    return X, groupings_target(targets)
+
+
+def test_which_world_noisy_counts_are_of_is_found_out():
+    off = []
+    for seed in range(8):
+        X, y = draw_looks(seed)
+        model = exact().fit(X, y)
+        assert (model.looks_, model.covariance_) == (1.0, "none")
+        off.append(model.coef_[0] - SLOPES)
+        X, _, y = draw(seed, noise=3.0)
+        model = exact().fit(X, y)
+        assert (model.looks_, model.covariance_) == (0.0, "shared")
+    error = np.std(off, axis=0, ddof=1) / np.sqrt(len(off))
+    assert (np.abs(np.mean(off, axis=0)) < 3 * error + 0.02).all()
+    # with 0, the larger slope came out at about 1.7
+    assert exact(looks=0).fit(*draw_looks(0)).coef_[0, 0] > 1.3
+
+
+def test_exact_counts_are_those_of_either_world():
+    X, y = draw_looks(0, noise=0.0)
+    model = exact().fit(X, y)
+    assert (model.looks_, model.covariance_) == (0.0, "shared")
+    assert np.abs(model.coef_[0] - SLOPES).max() < 0.3
+
+
 def test_looks_of_noisy_counts_are_those_of_the_ordinary_likelihood():
     X, _, y = draw(5, noise=3.0)
     bags = check_bag_target(y["by 0"])
@@ -168,6 +205,7 @@ def test_risks_of_one_grouping_are_likelihoods_of_bags_held_out():
         ({"bag_effect": -1}, "bag_effect is a variance"),
         ({"class_prior": [1, 0]}, "class_prior leaves a class out"),
         ({"tol": 0}, "tol must be a positive number"),
+        ({"looks": "yes"}, "looks must be 'auto' or a number from 0 to 1, not 'yes'"),
     ],
 )
 def test_wrong_settings_get_one_sentence(settings, message):

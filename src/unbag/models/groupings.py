@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.utils.validation import _num_samples
 
 from unbag.bags.groupings import Groupings, check_groupings_target
 from unbag.bags.priors import resolve_class_prior
+from unbag.diagnostics.bag_effects import FEWEST_BAGS, effect_of_scores
 from unbag.models.base import BagClassifier
 from unbag.models.checks import check_alphas, check_count, check_positive
 from unbag.models.training import Fits, warn_not_converged
@@ -41,7 +43,10 @@ class LinearGroupingsClassifier(BagClassifier):
 
     @abstractmethod
     def _train(self, X: Any, groupings: Groupings) -> tuple[Fits, NDArray[np.float64]]:
-        """All fits, for the warning about those that were given up, and the one that is kept."""
+        """All fits, for the warning about those that were given up, and the one that is kept.
+
+        By ``covariance_`` and ``looks_``.
+        """
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -62,11 +67,33 @@ class LinearGroupingsClassifier(BagClassifier):
         self.class_prior_ = resolve_class_prior(self.class_prior, self.class_shares_)
         if (self.class_prior_ == 0).any():
             raise ValueError("class_prior leaves a class out, whose odds then are not finite.")
+        given = _check_looks(self.looks)
+        self.looks_, self.covariance_ = given or 0.0, self.covariance
+        fits = self._fit_once(X, groupings)
+        if given is None and _is_noisy(groupings) and self._leans_to_looks(X, groupings):
+            self.looks_, self.covariance_ = 1.0, "none"
+            fits = self._fit_once(X, groupings)
+        warn_not_converged(fits, self.max_iter)
+        return self
+
+    def _fit_once(self, X: Any, groupings: Groupings) -> Fits:
         fits, theta = self._train(X, groupings)
         self.coef_ = theta[None, : X.shape[1]].copy()
         self.intercept_ = theta[X.shape[1] :].copy() if self.fit_intercept else np.zeros(1)
-        warn_not_converged(fits, self.max_iter)
-        return self
+        return fits
+
+    def _leans_to_looks(self, X: Any, groupings: Groupings) -> bool:
+        """Whether most groupings, of those with enough cells, lean to classes that keep their look.
+
+        As elsewhere, they are taken to if nothing can be told.
+        """
+        scores = self._scores(X)[0].astype(float)
+        leans = [
+            effect_of_scores(bags, scores, self.class_prior_).leans_to_looks
+            for bags in groupings.bags
+            if (~bags.labelled).sum() >= FEWEST_BAGS
+        ]
+        return not leans or float(np.mean(leans)) > 0.5
 
     def predict_proba(self, X: Any, class_prior: Any = None) -> NDArray[np.float64]:
         """Chance of each class.
@@ -102,7 +129,7 @@ class LinearGroupingsClassifier(BagClassifier):
         return X, groupings
 
     def _likelihood(self, groupings: Groupings, included: NDArray[np.bool_]) -> GroupedCounts:
-        return GroupedCounts(groupings, included, self.covariance, self.bag_effect, self.looks)
+        return GroupedCounts(groupings, included, self.covariance_, self.bag_effect, self.looks_)
 
     def _minimise(
         self, X: Any, likelihood: GroupedCounts, alpha: float, problem: NDArray[np.intp]
@@ -127,8 +154,8 @@ class GroupingsClassifier(LinearGroupingsClassifier):
     Rows may be counted by campaign, by day and by region. Minimises L(w, b) + α‖w‖², with L the
     negative log-likelihood of all these counts together per instance
     (:mod:`unbag.objectives.grouped_counts`); the intercept is not penalised. L knows which rows
-    counts share, and the noise that each of them carries. With one grouping this is
-    ``LinearMCMClassifier(objective="likelihood", bag_effect=0)``. Two classes.
+    counts share, and the noise that each of them carries. With one grouping of exact counts this
+    is ``LinearMCMClassifier(objective="likelihood", bag_effect=0)``. Two classes.
 
     Parameters
     ----------
@@ -142,10 +169,11 @@ class GroupingsClassifier(LinearGroupingsClassifier):
         of cells each.
     bag_effect : float, default=0
         Variance of what cells differ by beyond their rows, as a share of q(1 − q).
-    looks : float, default=0
+    looks : "auto" or float, default="auto"
         For noisy counts: 0 if rows keep their odds, whatever campaign or day they belong to, 1 if
         classes keep their look in all cells, and cells differ in how many of each they hold. 1
-        needs ``covariance="none"``. Exact counts are the same in both worlds.
+        needs ``covariance="none"``. "auto" fits with 0, and again with these two if the cells
+        lean that way. Exact counts are the same in both worlds.
     class_prior : {"balanced", "empirical"} or array-like, default="balanced"
         Shares of the classes that scores and probabilities are for.
     tol : float, default=1e-4
@@ -160,6 +188,8 @@ class GroupingsClassifier(LinearGroupingsClassifier):
     classes_ : ndarray of shape (2,)
     class_shares_, class_prior_ : ndarray of shape (2,)
         Shares of the classes among all instances, and those that scores are for.
+    looks_, covariance_ : float and str
+        What was used.
     n_iter_ : int
     converged_ : bool
 
@@ -189,7 +219,7 @@ class GroupingsClassifier(LinearGroupingsClassifier):
         fit_intercept: bool = True,
         covariance: str = "shared",
         bag_effect: float = 0.0,
-        looks: float = 0.0,
+        looks: str | float = "auto",
         class_prior: Any = "balanced",
         tol: float = 1e-4,
         max_iter: int = 1000,
@@ -238,7 +268,8 @@ class GroupingsClassifierCV(LinearGroupingsClassifier):
         The penalty that was chosen, and all of them.
     selection_risks_ : ndarray of shape (n_alphas,)
         Negative log-likelihood per instance of all counts held out, given those learned from.
-    coef_, intercept_, classes_, class_shares_, class_prior_, n_iter_, converged_
+    coef_, intercept_, classes_, class_shares_, class_prior_, looks_, covariance_, n_iter_, \
+converged_
         As in `GroupingsClassifier`.
 
     Examples
@@ -259,7 +290,7 @@ class GroupingsClassifierCV(LinearGroupingsClassifier):
         fit_intercept: bool = True,
         covariance: str = "shared",
         bag_effect: float = 0.0,
-        looks: float = 0.0,
+        looks: str | float = "auto",
         class_prior: Any = "balanced",
         random_state: int = 0,
         tol: float = 1e-4,
@@ -320,6 +351,19 @@ def deal_out_cells(groupings: Groupings, cv: Any, random_state: int) -> NDArray[
         dealt = rng.permutation(np.arange(bags.n_bags) % n_folds)
         fold.append(dealt if bags.n_bags > 1 else np.full(1, -1))
     return np.concatenate(fold) == np.arange(n_folds)[:, None]
+
+
+def _check_looks(looks: Any) -> float | None:
+    """How far classes keep their look, or None if that is to be found out."""
+    if isinstance(looks, str) and looks == "auto":
+        return None
+    if not isinstance(looks, Real) or not 0 <= float(looks) <= 1:
+        raise ValueError(f"looks must be 'auto' or a number from 0 to 1, not {looks!r}.")
+    return float(looks)
+
+
+def _is_noisy(groupings: Groupings) -> bool:
+    return any(bags.noise is not None for bags in groupings.bags)
 
 
 def _check_some_contrast(groupings: Groupings) -> None:
