@@ -44,7 +44,7 @@ def make_table():
     """Numbers with gaps and infinities, truth values, times, and text, some of it rare."""
     rng = np.random.default_rng(0)
     n = len(DATA.X)
-    table = pd.DataFrame(DATA.X, columns=["age", "price in €", "score"])
+    table = pd.DataFrame(DATA.X.copy(), columns=["age", "price in €", "score"])
     table.loc[::7, "age"] = np.nan
     table.loc[3, "age"] = np.inf
     table["device"] = np.where(DATA.X[:, 0] > 0, "phone", "desk")

@@ -40,7 +40,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_solve
 from scipy.special import expit
 
 Floats = NDArray[np.float64]
@@ -295,20 +295,24 @@ class _Blocks:
         self._d = d
         self._scaled = M / d[:, None]
         self._n = len(d)
-        self._factor = cho_factor(R - M.T @ self._scaled, lower=True, check_finite=False)
+        self._root = np.linalg.cholesky(R - M.T @ self._scaled)
 
     @property
     def log_determinant(self) -> float:
-        return float(np.log(self._d).sum() + 2 * np.log(np.diag(self._factor[0])).sum())
+        return float(np.log(self._d).sum() + 2 * np.log(np.diag(self._root)).sum())
 
     def solve(self, r: Floats) -> Floats:
         first, rest = r[: self._n], r[self._n :]
-        inner = cho_solve(self._factor, rest - self._scaled.T @ first, check_finite=False)
+        inner = self._solve_inner(rest - self._scaled.T @ first)
         return np.concatenate([first / self._d - self._scaled @ inner, inner])
+
+    def _solve_inner(self, r: Floats) -> Floats:
+        # of no lines at all, some versions of SciPy want to know nothing
+        return cho_solve((self._root, True), r, check_finite=False) if len(r) else r
 
     def inverse(self) -> tuple[Floats, Floats, Floats]:
         """Diagonal of the first block of the inverse, the block beside it, and the last one."""
-        inner = cho_solve(self._factor, np.eye(len(self._factor[0])), check_finite=False)
+        inner = self._solve_inner(np.eye(len(self._root)))
         across = -self._scaled @ inner
         return 1 / self._d - (across * self._scaled).sum(axis=1), across, inner
 

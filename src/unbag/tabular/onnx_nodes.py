@@ -180,7 +180,9 @@ def _poly(kernel: Kernel, graph: Graph, X: str, Z: NDArray[np.float64]) -> str:
 
 def _waves(kernel: Kernel, graph: Graph, X: str, Z: NDArray[np.float64]) -> str:  # noqa: ARG001
     angle = graph.node("MatMul", X, graph.constant(Z.T))
-    both = graph.together([graph.node("Cos", angle), graph.node("Sin", angle)])
+    # some runtimes have no cosine of doubles
+    ahead = graph.node("Add", angle, graph.constant(np.pi / 2))
+    both = graph.together([graph.node("Sin", ahead), graph.node("Sin", angle)])
     return graph.node("Div", both, graph.constant(float(len(Z)) ** 0.5))
 
 
