@@ -146,7 +146,7 @@ class GroupedCounts:
         return total * scale, (gradient * scale[:, None, None]).astype(scores.dtype, copy=False)
 
 
-def cell_noise(bags: Bags, bag_effect: float, shares: NDArray[np.float64]) -> NDArray[np.float64]:
+def _cell_noise(bags: Bags, bag_effect: float, shares: NDArray[np.float64]) -> NDArray[np.float64]:
     """Variance of what the count of each cell may be off by: noise, and n²τ²q(1 − q)."""
     effect = np.where(bags.labelled, 0.0, bag_effect * shares[0] * shares[1])
     share = effect if bags.noise is None else effect + bags.noise[:, 1, 1]
@@ -158,7 +158,7 @@ def _cells(groupings: Groupings, bag_effect: float) -> list[Cells]:
     """What is known of the cells of each grouping."""
     found = []
     for bags in groupings.bags:
-        variance = cell_noise(bags, bag_effect, groupings.class_shares)
+        variance = _cell_noise(bags, bag_effect, groupings.class_shares)
         counts = bags.sizes * bags.proportions[:, 1]
         whole = np.round(counts)
         near = (np.abs(counts - whole) < 1e-6) & (variance == 0)

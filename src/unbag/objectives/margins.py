@@ -115,8 +115,8 @@ class Margins:
 
     Examples
     --------
-    Four rows in a square, of which the lines hold 1 and 2 positives and the columns 2 and 1. One
-    labelling of sixteen gives these counts in two ways out of all:
+    Four rows in a square, with one positive in each line and each column: two of the sixteen
+    labellings. The value is known up to a constant that depends on the cells alone.
 
     >>> import numpy as np
     >>> from unbag.objectives.margins import Cells, Margins
@@ -170,14 +170,6 @@ class Margins:
         gradient[self._open] = expit(f[self._open]) - tilted.q + self._slope(tilted, widened)
         return value + tilted.value + 0.5 * widened.log_determinant, gradient
 
-    def chances(self, f: Floats) -> Floats:
-        """Chance of each row to be positive given all counts, to first order: the tilted q."""
-        found = np.zeros(len(f))
-        found[self._sure] = self._sign < 0
-        if self._cells:
-            found[self._open] = self._tilt(f[self._open]).q
-        return found
-
     def _slope(self, tilted: _Tilted, widened: _Blocks) -> Floats:
         """Gradient of ½ log det(I + 2πV), with the tilts moving along."""
         c = pi * self._leverage(widened) * tilted.w * (1 - 2 * tilted.q)
@@ -202,9 +194,9 @@ class Margins:
         return total
 
     def _tilt(self, f: Floats) -> _Tilted:
-        """Newton's method for the tilts, from where the last ones were."""
-        theta = self._theta
-        point = self._at(f, theta)
+        """Newton's method for the tilts, from zero or where the last ones were."""
+        starts = [(theta, self._at(f, theta)) for theta in (self._theta, np.zeros_like(self._S))]
+        theta, point = min(starts, key=lambda start: start[1].dual)
         for _ in range(_MOST_STEPS):
             V = self._blocks(point.w, self._S)
             gap = self._counts - self._sums(point.q) - self._S * theta
