@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.frozen import FrozenEstimator
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.validation import check_is_fitted
 
 from unbag._files import write_whole
 from unbag._optional import optional
 from unbag.models.boosted import BoostedMCMClassifier
+from unbag.models.calibrated import BagCalibratedClassifier, SigmoidMap
 from unbag.models.groupings import LinearGroupingsClassifier
 from unbag.models.minimising import KernelClassifier, LinearClassifier
 from unbag.tabular import onnx_nodes as nodes
@@ -56,7 +58,8 @@ def export_onnx(
     Parameters
     ----------
     model : estimator or Pipeline
-        Linear, kernel or boosted, alone or behind steps that `make_features` or scikit-learn has.
+        Linear, kernel or boosted, or one of these calibrated by a sigmoid; alone or behind steps
+        that `make_features` or scikit-learn has.
     path : path
         By custom ending in ``.onnx``.
     schema : Schema, optional
@@ -143,21 +146,16 @@ class _Ending:
     """The model at the end: its scores, and what follows from them."""
 
     def __init__(self, model: Any, class_names: Sequence[Any] | None) -> None:
-        family = next((base for base in type(model).__mro__ if base in _SCORES), None)
+        check_is_fitted(model)
+        self._has_chances = hasattr(model, "predict_proba")
+        self._model, self._slope, self._shift = _scored_by(model)
+        family = next((base for base in type(self._model).__mro__ if base in _SCORES), None)
         if family is None:
             raise ValueError(
-                f"{type(model).__name__} cannot be exported to ONNX; linear, kernel and boosted "
-                "classifiers can."
+                f"{type(self._model).__name__} cannot be exported to ONNX; linear, kernel and "
+                "boosted classifiers can."
             )
-        check_is_fitted(model)
-        loss = getattr(model, "loss", "logistic")
-        self._has_chances = hasattr(model, "predict_proba")
-        if self._has_chances and loss != "logistic":
-            raise ValueError(
-                f"Probabilities of loss={loss!r} cannot be exported to ONNX; those of "
-                "loss='logistic' can."
-            )
-        self._model, self._scores = model, _SCORES[family]
+        self._scores = _SCORES[family]
         self._classes = np.asarray(model.classes_ if class_names is None else list(class_names))
         if self._classes.dtype.kind not in "biu":
             self._classes = self._classes.astype(str)
@@ -188,18 +186,49 @@ class _Ending:
         graph = nodes.Graph(scope, container)
         X = graph.cast(graph.together([i.full_name for i in operator.inputs]), "DOUBLE")
         scores = self._scores(self._model, graph, X)
-        two = len(self._classes) == 2
-        chances = graph.node("Sigmoid", scores) if two else graph.node("Softmax", scores, axis=1)
-        if two:
-            others = graph.node("Sub", graph.constant(1.0), chances)
-            chances = graph.together([others, chances])
-            scores = graph.node("Squeeze", scores, graph.constant([1]))
-            number = graph.cast(graph.node("Greater", scores, graph.constant(0.0)), "INT64")
+        if len(self._classes) == 2:
+            scores, number, chances = self._two_classes(graph, scores)
         else:
             number = graph.node("ArgMax", scores, axis=1, keepdims=0)
+            chances = graph.node("Softmax", scores, axis=1)
         found = [graph.node("Gather", graph.constant(self._classes), number), scores, chances]
         for name, output in zip(found, operator.outputs, strict=False):
             graph.rename(name, output.full_name)
+
+    def _two_classes(self, graph: nodes.Graph, scores: str) -> tuple[str, str, str]:
+        odds = graph.node("Mul", scores, graph.constant(self._slope))
+        odds = graph.node("Add", odds, graph.constant(self._shift))
+        chance = graph.node("Sigmoid", odds)
+        other = graph.node("Sub", graph.constant(1.0), chance)
+        flat = graph.constant([1])
+        above = graph.node("Greater", graph.node("Squeeze", odds, flat), graph.constant(0.0))
+        return (
+            graph.node("Squeeze", scores, flat),
+            graph.cast(above, "INT64"),
+            graph.together([other, chance]),
+        )
+
+
+def _scored_by(model: Any) -> tuple[Any, float, float]:
+    """The model whose scores s are taken, and the log-odds a·s + b that they stand for: a and b."""
+    if not isinstance(model, BagCalibratedClassifier):
+        loss = getattr(model, "loss", "logistic")
+        if hasattr(model, "predict_proba") and loss != "logistic":
+            raise ValueError(
+                f"Probabilities of loss={loss!r} cannot be exported to ONNX; those of "
+                "loss='logistic' can."
+            )
+        return model, 1.0, 0.0
+    first, *others = model.calibrator_.maps
+    if others or not isinstance(first, SigmoidMap):
+        raise ValueError(
+            "Of calibrated models, only those of two classes and method='sigmoid' can be exported "
+            "to ONNX."
+        )
+    inner = model.estimator_
+    inner = inner.estimator if isinstance(inner, FrozenEstimator) else inner
+    moved = np.log(model.class_prior_) - np.log(model.class_shares_)
+    return inner, first.slope, first.intercept + float(moved[1] - moved[0])
 
 
 def _parse(scope: Any, step: Any, inputs: Any, custom_parsers: Any = None) -> Any:  # noqa: ARG001
