@@ -127,7 +127,7 @@ def test_which_world_noisy_counts_are_of_is_found_out():
         assert (model.looks_, model.covariance_) == (0.0, "shared")
     error = np.std(off, axis=0, ddof=1) / np.sqrt(len(off))
     assert (np.abs(np.mean(off, axis=0)) < 3 * error + 0.02).all()
-    # with 0, the larger slope came out at about 1.7
+    # what it would be otherwise
     assert exact(looks=0).fit(*draw_looks(0)).coef_[0, 0] > 1.3
 
 
