@@ -7,7 +7,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from unbag.bags import Bags, bag_target, bags_from_frame, check_bag_target
+    from unbag.bags import (
+        Bags,
+        bag_target,
+        bags_from_frame,
+        check_bag_target,
+        groupings_target,
+    )
     from unbag.diagnostics import assumption_test, bag_information
     from unbag.model_selection import BagKFold, BagShuffleSplit
     from unbag.models import (
@@ -15,10 +21,13 @@ if TYPE_CHECKING:
         BagCalibratedClassifier,
         BoostedMCMClassifier,
         CountEMClassifier,
+        GroupingsClassifier,
+        GroupingsClassifierCV,
         KernelMCMClassifier,
         KernelMCMClassifierCV,
         LinearMCMClassifier,
         LinearMCMClassifierCV,
+        logistic_from_sums,
     )
     from unbag.models.neural import NeuralMCMClassifier
 
@@ -32,6 +41,8 @@ __all__ = [
     "Bags",
     "BoostedMCMClassifier",
     "CountEMClassifier",
+    "GroupingsClassifier",
+    "GroupingsClassifierCV",
     "KernelMCMClassifier",
     "KernelMCMClassifierCV",
     "LinearMCMClassifier",
@@ -42,6 +53,8 @@ __all__ = [
     "bag_target",
     "bags_from_frame",
     "check_bag_target",
+    "groupings_target",
+    "logistic_from_sums",
 ]
 
 _HOMES = {
@@ -52,6 +65,8 @@ _HOMES = {
     "Bags": "unbag.bags",
     "BoostedMCMClassifier": "unbag.models",
     "CountEMClassifier": "unbag.models",
+    "GroupingsClassifier": "unbag.models",
+    "GroupingsClassifierCV": "unbag.models",
     "KernelMCMClassifier": "unbag.models",
     "KernelMCMClassifierCV": "unbag.models",
     "LinearMCMClassifier": "unbag.models",
@@ -62,6 +77,8 @@ _HOMES = {
     "bag_target": "unbag.bags",
     "bags_from_frame": "unbag.bags",
     "check_bag_target": "unbag.bags",
+    "groupings_target": "unbag.bags",
+    "logistic_from_sums": "unbag.models",
 }
 
 

@@ -15,7 +15,8 @@ from unbag.cli import output
 from unbag.cli.output import safe
 
 GOLDEN = Path(__file__).parent / "golden"
-COMMANDS = ["inspect", "fit", "predict", "evaluate", "label-plan", "report", "demo", "reproduce"]
+COMMANDS = ["inspect", "fit", "predict", "export", "evaluate", "label-plan", "report", "demo"]
+COMMANDS += ["reproduce"]
 
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])

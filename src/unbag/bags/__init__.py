@@ -2,6 +2,16 @@
 
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.bags.frames import bags_from_frame, find_contradictions
+from unbag.bags.groupings import Groupings, check_groupings_target, groupings_target
 from unbag.bags.targets import bag_target
 
-__all__ = ["Bags", "bag_target", "bags_from_frame", "check_bag_target", "find_contradictions"]
+__all__ = [
+    "Bags",
+    "Groupings",
+    "bag_target",
+    "bags_from_frame",
+    "check_bag_target",
+    "check_groupings_target",
+    "find_contradictions",
+    "groupings_target",
+]

@@ -181,6 +181,11 @@ def check_bag_target(y: Any) -> Bags:
     if names is None:
         return _bags_from_labels(y)
     missing = [name for name in ("bag", "proportion", "size") if name not in names]
+    if missing and all(y.dtype[name].names for name in names):
+        raise ValueError(
+            f"The target has several groupings ({', '.join(map(repr, names))}), whose cells share "
+            f"rows: use unbag.GroupingsClassifier, or one of them alone, y[{names[0]!r}]."
+        )
     if missing:
         raise ValueError(f"The target has no field {missing[0]!r}; make it with unbag.bag_target.")
     if y.ndim != 1 or len(y) == 0:

@@ -12,6 +12,7 @@ COMMANDS = {
     "inspect": "what two tables are worth before any fit, or what a model file holds",
     "fit": "train a model from two tables, and save it",
     "predict": "classify the rows of a table",
+    "export": "write a model file as an ONNX graph, which runs without Python",
     "evaluate": "estimate without labels how good a saved model is on new bags",
     "label-plan": "choose some rows whose labels tell how good a model is",
     "report": "train from two tables, and write a page on how good the classifier is",

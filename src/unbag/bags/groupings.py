@@ -1,0 +1,182 @@
+"""Rows that belong to several aggregates at once: by campaign, by day, by region.
+
+`groupings_target` makes one target of the ordinary ones of each grouping, and
+`check_groupings_target` reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unbag.bags.bags import Bags, check_bag_target
+
+# Totals of exact counts agree up to rounding.
+_SAME_TOTAL = 1e-6
+
+
+def groupings_target(targets: Mapping[str, Any]) -> NDArray[np.void]:
+    """Make the target of rows that are counted in several groupings at once.
+
+    Parameters
+    ----------
+    targets : mapping
+        For the name of each grouping its own target, made by `unbag.bag_target` for the same rows
+        in the same order: proportions or counts of two classes, exact or with their ``noise``. A
+        table that hides counts below ten tells that they are 5 with a noise of 3, say.
+
+    Returns
+    -------
+    y : structured ndarray of shape (n_instances,)
+        With one field for each grouping, which is its own target: ``y["day"]`` can be given to
+        any estimator of this package.
+
+    Examples
+    --------
+    >>> from unbag import bag_target, groupings_target
+    >>> y = groupings_target(
+    ...     {
+    ...         "campaign": bag_target(["a", "a", "b", "b"], counts={"a": 2, "b": 0}),
+    ...         "day": bag_target([1, 2, 1, 2], counts={1: 1.3, 2: 0.8}, noise=0.5),
+    ...     }
+    ... )
+    >>> y["campaign"]["proportion"]
+    array([1., 1., 0., 0.])
+    >>> y.dtype.names
+    ('campaign', 'day')
+    """
+    if not isinstance(targets, Mapping) or not targets:
+        raise ValueError(
+            "Give a mapping from the name of each grouping to its bag_target, such as "
+            "{'campaign': bag_target(...), 'day': bag_target(...)}."
+        )
+    for name, target in targets.items():
+        if not isinstance(name, str) or not name:
+            raise ValueError(f"A grouping is named by a text, not by {name!r}.")
+        if not _is_bag_target(target):
+            raise ValueError(f"The target of grouping {name!r} is not made by unbag.bag_target.")
+    lengths = {name: len(target) for name, target in targets.items()}
+    (first, n_rows), *others = lengths.items()
+    for name, length in others:
+        if length != n_rows:
+            raise ValueError(
+                f"The targets of the groupings {first!r} and {name!r} have {n_rows} and {length} "
+                "rows; all of them are of the same rows."
+            )
+    y = np.empty(n_rows, dtype=[(name, target.dtype) for name, target in targets.items()])
+    for name, target in targets.items():
+        y[name] = target
+    check_groupings_target(y)
+    return y
+
+
+@dataclass(frozen=True, eq=False)
+class Groupings:
+    """What is known about the cells of several groupings.
+
+    Attributes
+    ----------
+    names : tuple of str
+    bags : tuple of Bags
+        The cells of each grouping, with every row of known label in one of its own.
+    classes : ndarray of shape (2,)
+    """
+
+    names: tuple[str, ...]
+    bags: tuple[Bags, ...]
+    classes: NDArray[Any]
+
+    @property
+    def n_instances(self) -> int:
+        """Number of instances, which are the same in all groupings."""
+        return self.bags[0].n_instances
+
+    @property
+    def n_cells(self) -> int:
+        """Number of cells of all groupings."""
+        return sum(bags.n_bags for bags in self.bags)
+
+    @cached_property
+    def class_shares(self) -> NDArray[np.float64]:
+        """Share of each class among all instances, from the groupings that know it best."""
+        variance = np.array([_total_variance(bags) for bags in self.bags])
+        shares = np.stack([bags.class_shares for bags in self.bags])
+        weights = (variance == 0).astype(float) if (variance == 0).any() else 1 / variance
+        found: NDArray[np.float64] = weights @ shares / weights.sum()
+        return found
+
+    def by_grouping(self, values: NDArray[Any]) -> list[NDArray[Any]]:
+        """Split what all cells have, on the last axis, into that of each grouping."""
+        ends = np.cumsum([bags.n_bags for bags in self.bags])[:-1]
+        return np.split(values, ends, axis=-1)
+
+
+def check_groupings_target(y: Any) -> Groupings:
+    """Read a target of several groupings, or of one: `unbag.bag_target`, or plain labels."""
+    names = grouping_names(y)
+    targets = [y] if names is None else [y[name] for name in names]
+    read = [_read(target, name) for target, name in zip(targets, names or [None], strict=True)]
+    groupings = Groupings(
+        names=names or ("bag",),
+        bags=tuple(bags.with_labelled_rows_apart()[0] for bags in read),
+        classes=read[0].classes,
+    )
+    if names is not None:
+        _check_totals(groupings)
+    return groupings
+
+
+def grouping_names(y: Any) -> tuple[str, ...] | None:
+    """Names of the groupings of a target; None for any other target."""
+    names = getattr(getattr(y, "dtype", None), "names", None)
+    if not names or any(y.dtype[name].names is None for name in names):
+        return None
+    found: tuple[str, ...] = names
+    return found
+
+
+def _is_bag_target(target: Any) -> bool:
+    names = getattr(getattr(target, "dtype", None), "names", None) or ()
+    return {"bag", "proportion", "size"} <= set(names) and target.ndim == 1
+
+
+def _read(target: Any, name: str | None) -> Bags:
+    try:
+        bags = check_bag_target(target)
+    except ValueError as error:
+        if name is None:
+            raise
+        raise ValueError(f"In the grouping {name!r}: {error}") from None
+    if bags.n_classes > 2:
+        what = "The target" if name is None else f"The grouping {name!r}"
+        raise ValueError(
+            f"{what} has {bags.n_classes} classes, and classifiers of groupings take two. "
+            "Only binary classification is supported."
+        )
+    return bags
+
+
+def _total_variance(bags: Bags) -> float:
+    """Variance of the number of positives in all bags together."""
+    return 0.0 if bags.noise is None else float(bags.sizes**2 @ bags.noise[:, 1, 1])
+
+
+def _check_totals(groupings: Groupings) -> None:
+    """Refuse exact counts whose totals differ."""
+    totals = {
+        name: float(bags.sizes @ bags.proportions[:, 1])
+        for name, bags in zip(groupings.names, groupings.bags, strict=True)
+        if _total_variance(bags) == 0
+    }
+    for name, total in totals.items():
+        first, expected = next(iter(totals.items()))
+        if abs(total - expected) > _SAME_TOTAL * max(1.0, expected):
+            raise ValueError(
+                f"By {first!r} there are {expected:g} positives in all, by {name!r} {total:g}; "
+                "if counts are rounded or noisy, say how much by bag_target(noise=...)."
+            )

@@ -1,0 +1,268 @@
+"""Logistic regression without labels, exact from the rows and the sums Xᵀy.
+
+The logistic likelihood is Σ_j log(1 + e^{f_j}) − Σ_j y_j f_j, and with f = Xw + b its second part
+is wᵀ(Xᵀy) + b Σ_j y_j: of the labels it needs the sum of each column over the positive rows, and
+their number. If columns are indicators (campaign = a, campaign = b, ..., day = 1, ...), these sums
+are the tables of positives by campaign, by day and so on. So where such tables are published, for
+every column that the model has, nothing is lost by not having the labels, and nothing is assumed.
+
+Noise in the sums moves the solution. With e of the covariance N added to the sums t, the solution
+of Xᵀσ(f) + w/C = t has to first order the covariance
+
+    H⁻¹ (XᵀWX + N) H⁻¹,    H = XᵀWX + I/C,  W = diag p(1 − p)
+
+(with the intercept among the columns, which is not penalised): chance in the labels, and noise.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import cho_factor, cho_solve
+from scipy.optimize import minimize
+from scipy.sparse import csr_array, hstack, issparse
+from scipy.special import expit
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.utils import check_array
+
+Floats = NDArray[np.float64]
+
+# What sums may exceed the possible ones by, for rounding.
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class SumsFit:
+    """A logistic regression that was fitted to sums.
+
+    Attributes
+    ----------
+    model : LogisticRegression
+        Fitted, of the classes 0 and 1; for predictions, pipelines and files.
+    covariance : ndarray of shape (n_coefficients, n_coefficients)
+        Of the coefficients and, if there is one, the intercept behind them: from chance in the
+        labels and noise in the sums.
+    standard_errors : ndarray of shape (n_coefficients,)
+        Of the same.
+    """
+
+    model: LogisticRegression
+    _rows: Any
+    _noise: Floats
+    _penalty: Floats
+
+    @cached_property
+    def covariance(self) -> Floats:  # noqa: D102
+        theta = np.append(self.model.coef_[0], self.model.intercept_)[: self._rows.shape[1]]
+        curvature = _curvature(self._rows, theta)
+        factor = cho_factor(curvature + np.diag(self._penalty))
+        half = cho_solve(factor, curvature + self._noise)
+        found: Floats = cho_solve(factor, half.T)
+        return found
+
+    @property
+    def standard_errors(self) -> Floats:  # noqa: D102
+        found: Floats = np.sqrt(np.diag(self.covariance))
+        return found
+
+
+def logistic_from_sums(
+    X: Any,
+    sums: Any,
+    total: float | None = None,
+    *,
+    C: float = 1.0,
+    fit_intercept: bool = True,
+    noise: ArrayLike | None = None,
+    total_noise: float = 0.0,
+    tol: float = 1e-8,
+    max_iter: int = 200,
+) -> SumsFit:
+    """Fit scikit-learn's `LogisticRegression` to the rows and to sums over the positive ones.
+
+    With exact sums the model is the one that ``LogisticRegression(C=C).fit(X, labels)`` finds.
+
+    Parameters
+    ----------
+    X : array-like, sparse matrix or DataFrame of shape (n_instances, n_features)
+    sums : array-like of shape (n_features,), mapping or Series
+        Xᵀy: the sum of each column over all positive rows. For an indicator it is the number of
+        positives that it holds for. By name of the column, if X is a DataFrame.
+    total : float
+        Number of positive rows; without it there can be no intercept.
+    C : float, default=1.0
+        Inverse strength of the penalty, as in `LogisticRegression`; ``np.inf`` for none.
+    fit_intercept : bool, default=True
+    noise : number or array-like, optional
+        Standard deviation of the noise in the sums, one for all or one for each; or the covariance
+        of the noise in all sums and, behind them, in the total. Needed for sums beyond what labels
+        can give, and for the errors of the coefficients.
+    total_noise : float, default=0
+        Standard deviation of the noise in the total, unless ``noise`` is a covariance.
+    tol : float, default=1e-8
+        Converged when no part of the gradient per instance is larger.
+    max_iter : int, default=200
+
+    Returns
+    -------
+    fit : SumsFit
+        With the fitted ``model``, its ``covariance`` and ``standard_errors``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from unbag import logistic_from_sums
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.integers(0, 2, size=(500, 3))
+    >>> labels = rng.random(500) < 0.2 + 0.3 * X[:, 0]
+    >>> fit = logistic_from_sums(X, X.T @ labels, labels.sum())
+    >>> reference = LogisticRegression(tol=1e-8).fit(X, labels)
+    >>> bool(np.allclose(fit.model.coef_, reference.coef_, atol=1e-5))
+    True
+    >>> fit.standard_errors.shape  # of three coefficients and the intercept
+    (4,)
+    """
+    names = list(X.columns) if hasattr(X, "columns") else None
+    rows = check_array(X, accept_sparse="csr", dtype=np.float64)
+    n, d = rows.shape
+    if not isinstance(C, Real) or not float(C) > 0:
+        raise ValueError(f"C must be a positive number, or np.inf for no penalty, not {C!r}.")
+    target = _read_sums(sums, names, d)
+    if fit_intercept:
+        if total is None:
+            raise ValueError(
+                "total, the number of positive rows, is needed for the intercept; without it use "
+                "fit_intercept=False."
+            )
+        target = np.append(target, float(total))
+        ones = np.ones((n, 1))
+        rows = csr_array(hstack([rows, ones])) if issparse(rows) else np.hstack([rows, ones])
+    covariance = _read_noise(noise, total_noise, d, fit_intercept)
+    _check_possible(rows, target, covariance, names, fit_intercept)
+    penalty = np.full(len(target), 1 / float(C))
+    penalty[d:] = 0.0
+    theta, n_iter = _solve(rows, target, penalty, tol, max_iter)
+    model = LogisticRegression(C=C, fit_intercept=fit_intercept, tol=tol, max_iter=max_iter)
+    model.classes_, model.n_iter_ = np.array([0, 1]), np.array([n_iter])
+    model.coef_ = theta[None, :d].copy()
+    model.intercept_ = theta[d:].copy() if fit_intercept else np.zeros(1)
+    model.n_features_in_ = d
+    if names is not None:
+        model.feature_names_in_ = np.asarray(names, dtype=object)
+    return SumsFit(model, rows, covariance, penalty)
+
+
+def _solve(
+    rows: Any, target: Floats, penalty: Floats, tol: float, max_iter: int
+) -> tuple[Floats, int]:
+    """Newton's method with conjugate gradients, which needs products with X only."""
+    n = rows.shape[0]
+
+    def value(theta: Floats) -> tuple[float, Floats]:
+        scores = rows @ theta
+        loss = np.logaddexp(0, scores).sum() - target @ theta + 0.5 * penalty @ theta**2
+        return loss / n, (rows.T @ expit(scores) - target + penalty * theta) / n
+
+    def curve(theta: Floats, direction: Floats) -> Floats:
+        scores = rows @ theta
+        w = expit(scores) * expit(-scores)
+        found: Floats = (rows.T @ (w * (rows @ direction)) + penalty * direction) / n
+        return found
+
+    found = minimize(
+        value,
+        np.zeros(len(target)),
+        jac=True,
+        hessp=curve,
+        method="trust-ncg",
+        options={"gtol": tol, "maxiter": int(max_iter)},
+    )
+    if np.abs(value(found.x)[1]).max() > tol:
+        warnings.warn(
+            f"No coefficients were found within max_iter={max_iter} steps that give these sums; "
+            "without a penalty there may be none, so use a smaller C.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    return found.x, max(1, int(found.nit))
+
+
+def _curvature(rows: Any, theta: Floats) -> Floats:
+    scores = rows @ theta
+    w = expit(scores) * expit(-scores)
+    sparse = bool(issparse(rows))
+    weighed = rows.multiply(w[:, None]).tocsr() if sparse else w[:, None] * rows
+    found = rows.T @ weighed
+    return found.toarray() if sparse else np.asarray(found)
+
+
+def _read_sums(sums: Any, names: list[Any] | None, d: int) -> Floats:
+    if names is not None and hasattr(sums, "to_dict"):
+        sums = sums.to_dict()
+    if isinstance(sums, Mapping):
+        if names is None:
+            raise ValueError("sums by the names of columns need X to be a DataFrame.")
+        absent = [name for name in names if name not in sums]
+        if absent:
+            raise ValueError(f"There is no sum for the column {absent[0]!r} of X.")
+        sums = [sums[name] for name in names]
+    values = np.asarray(sums, dtype=float)
+    if values.shape != (d,):
+        raise ValueError(
+            f"sums must hold one number for each of the {d} columns of X; its shape is "
+            f"{values.shape}."
+        )
+    if not np.isfinite(values).all():
+        raise ValueError("sums must be finite numbers.")
+    return values
+
+
+def _read_noise(noise: Any, total_noise: float, d: int, fit_intercept: bool) -> Floats:
+    """Covariance of the noise in the sums and in the total."""
+    size = d + fit_intercept
+    given = np.zeros(d) if noise is None else np.asarray(noise, dtype=float)
+    if given.ndim == 2:
+        if given.shape != (size, size):
+            raise ValueError(
+                f"The covariance of the noise must be of shape {(size, size)}, for all sums"
+                f"{' and the total' if fit_intercept else ''}, not {given.shape}."
+            )
+        return given
+    if given.ndim == 1 and given.shape != (d,):
+        raise ValueError(
+            f"noise must hold one number for each of the {d} sums; its shape is {given.shape}."
+        )
+    deviations = np.append(np.broadcast_to(given, (d,)), [float(total_noise)] * fit_intercept)
+    if not (np.isfinite(deviations) & (deviations >= 0)).all():
+        raise ValueError("noise holds standard deviations: they must be finite and not negative.")
+    return np.diag(deviations**2)
+
+
+def _check_possible(
+    rows: Any, target: Floats, covariance: Floats, names: list[Any] | None, fit_intercept: bool
+) -> None:
+    """Refuse exact sums that no labels give."""
+    sparse = bool(issparse(rows))
+    above = rows.maximum(0) if sparse else np.maximum(rows, 0)
+    most = np.asarray(above.sum(axis=0)).ravel()
+    least = np.asarray(rows.sum(axis=0)).ravel() - most
+    slack = _ROUNDING * (most - least + 1)
+    wrong = ((target < least - slack) | (target > most + slack)) & (np.diag(covariance) == 0)
+    if wrong.any():
+        column = int(wrong.argmax())
+        is_total = fit_intercept and column == len(target) - 1
+        name = repr(column if names is None or is_total else names[column])
+        what = "The total" if is_total else f"The sum of column {name}"
+        raise ValueError(
+            f"{what} is {target[column]:g}, and labels of these rows give {least[column]:g} to "
+            f"{most[column]:g}; if it is noisy, say how much by noise=..."
+        )

@@ -1,0 +1,21 @@
+"""The snippets of docs/groupings.md run, one after the other."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+
+PAGE = Path(__file__).parents[2] / "docs" / "groupings.md"
+
+
+def test_snippets_run():
+    snippets = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    assert len(snippets) == 2
+    names = {}
+    exec(snippets[0], names)
+    np.testing.assert_allclose(names["model"].coef_[0], [1, -0.5, 0], atol=0.25)
+    assert abs(names["chances"].mean() - names["sold"].mean()) < 0.03
+    exec(snippets[1], names)
+    reference = LogisticRegression(tol=1e-9, max_iter=5000).fit(names["X"], names["sold"])
+    np.testing.assert_allclose(names["fit"].model.coef_, reference.coef_, atol=1e-4)
