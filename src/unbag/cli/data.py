@@ -17,6 +17,7 @@ from unbag.bags.joining import WORDS, JoinError
 from unbag.cli.options import one_or_all
 from unbag.cli.output import say
 from unbag.tabular import Table, open_table
+from unbag.tabular.file import STANDARD_INPUT
 from unbag.tabular.kinds import Kind, cast, types_of
 from unbag.tabular.pipeline import MANY_ROWS
 from unbag.tabular.schema import Schema, SchemaReport, make_schema
@@ -85,7 +86,7 @@ def match_files(
     why: str = "",
 ) -> tuple[MatchedTables, Any]:
     """Read and match both tables, without a look at whether they agree; see `read_bags`."""
-    instances, aggregates = open_table(options.instances), open_table(options.aggregates)
+    instances, aggregates = _open_both(options)
     columns, kinds = _to_read(options, instances, schema, keep or {}, why)
     unknown = [n for n in options.types if n not in (*instances.names, *aggregates.names)]
     if unknown:
@@ -105,6 +106,16 @@ def match_files(
             noise=options.noise,
         )
     return tables, kept
+
+
+def _open_both(options: argparse.Namespace) -> tuple[Table, Table]:
+    if str(options.instances) == str(options.aggregates) == STANDARD_INPUT:
+        options.parser.error("only one of the two tables can come from standard input")
+    shared = {"encoding": options.encoding, "tell": say}
+    return (
+        open_table(options.instances, query=options.query, **shared),
+        open_table(options.aggregates, query=options.aggregates_query, **shared),
+    )
 
 
 def _to_read(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,15 @@ from tqdm import tqdm
 
 from unbag._text import counted
 from unbag.cli.loading import add_model, class_names, open_model
-from unbag.cli.options import add_json, add_quiet, by_commas, whole_number
+from unbag.cli.options import (
+    FORMATS,
+    add_json,
+    add_quiet,
+    add_reading,
+    by_commas,
+    table_place,
+    whole_number,
+)
 from unbag.cli.output import need, safe, say, show_json
 from unbag.cli.parser import add_parser
 from unbag.tabular import open_table, write_table
@@ -49,7 +56,7 @@ def add_command(commands: Any) -> None:
     )
     add_model(parser)
     add = parser.add_argument
-    add("instances", metavar="INSTANCES", type=Path, help="table of instances, in any format")
+    add("instances", metavar="INSTANCES", type=table_place, help=f"rows to classify: {FORMATS}")
     add(
         "-o",
         "--output",
@@ -67,6 +74,7 @@ def add_command(commands: Any) -> None:
     )
     kept.add_argument("--all-columns", action="store_true", help="write all columns as well")
     add("--chunk-rows", type=whole_number(1), default=100_000, metavar="N", help="rows at a time")
+    add_reading(parser, aggregates=False)
     add_json(parser)
     add_quiet(parser)
     parser.set_defaults(run=run, parser=parser)
@@ -79,7 +87,7 @@ def run(options: argparse.Namespace) -> int:
     need("pandas", "skops", extra="files")
 
     model, schema, found = open_model(options)
-    table = open_table(options.instances)
+    table = open_table(options.instances, query=options.query, encoding=options.encoding, tell=say)
     table.need(schema.names, "that the model needs")
     table.need(options.keep, "to keep")
     keys = [name for name in schema.keys if name in table.names]
