@@ -123,5 +123,5 @@ def _evaluate(pipeline: Any, data: BagData, options: argparse.Namespace) -> Eval
 def _told(options: argparse.Namespace) -> dict[str, Any]:
     """What the model was fitted to and how, as it was asked for."""
     names = "instances aggregates bag positives proportion size noise drop types unmatched"
-    names += " query aggregates_query encoding"
+    names += " percent fold label_column query aggregates_query encoding missing"
     return {name: getattr(options, name) for name in (*names.split(), "model", "folds", "seed")}

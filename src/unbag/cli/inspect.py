@@ -17,6 +17,8 @@ from unbag.tabular.file import is_table_name
 from unbag.tabular.first_look import look_at_bags
 from unbag.tabular.persistence import describe_model
 
+# Contradictions that are printed; --json has all of them.
+_MOST_SHOWN = 20
 _EXAMPLES = """examples:
   unbag inspect visits.parquet regions.csv --bag region --positives conversions
   unbag inspect visits.parquet regions.csv --bag region --positives conversions --json
@@ -69,7 +71,9 @@ def _inspect_tables(options: argparse.Namespace) -> int:
         if options.json:
             show_json({"contradictions": [one._asdict() for one in found]})
         else:
-            show("\n".join(table_lines(Contradiction._fields, found)))
+            more = len(found) - _MOST_SHOWN
+            rest = [f"and {counted(more, 'more place')}"] if more > 0 else []
+            show("\n".join([*table_lines(Contradiction._fields, found[:_MOST_SHOWN]), *rest]))
         say(
             f"unbag: {options.aggregates} contradicts {options.instances} in "
             f"{counted(len(found), 'place')}"
@@ -171,7 +175,7 @@ def _inspect_model(options: argparse.Namespace) -> int:
     told = [
         (name, ", ".join(value) if isinstance(value, list) else value)
         for name, value in metadata.get("fitted_with", {}).items()
-        if value not in (None, [], {})
+        if value not in (None, [], {}) and value is not False
     ]
     lines += ["", *table_lines(("option", "value"), told)] if told else []
     if schema.get("columns"):

@@ -52,14 +52,28 @@ def add_columns(
         metavar=names,
         help="column of AGGREGATES: share of positives, 0 to 1; or one for each class",
     )
-    add("--size", metavar=column, help="column of AGGREGATES with the size of each bag, to check")
+    add("--percent", action="store_true", help="--proportion, and its noise, are in percent")
+    add(
+        "--size",
+        metavar=column,
+        help="column of AGGREGATES with the size of each bag, to check; where it is larger than "
+        "the number of rows, these are taken for a random sample",
+    )
     add(
         "--noise",
         type=_number_or_name,
         metavar="COLUMN|NUMBER",
         help="standard deviation of the noise in --positives or --proportion",
     )
+    parser.set_defaults(label_column=None)
     if drop:
+        add(
+            "--labels",
+            dest="label_column",
+            metavar=column,
+            help="column of INSTANCES with the labels of some rows, empty for the others: 0, 1, "
+            "..., or names of class columns",
+        )
         add(
             "--drop",
             type=by_commas,
@@ -81,6 +95,20 @@ def add_columns(
         default="error",
         help="bags that are in one of the tables only: refuse them, or leave them out",
     )
+    ignored = {
+        "case": "capitals and small letters",
+        "blanks": "blanks around and within",
+        "zeros": "leading zeros",
+        "dates": "ways to write a date",
+    }
+    for name, what in ignored.items():
+        add(
+            f"--fold-{name}",
+            dest="fold",
+            action="append_const",
+            const=name,
+            help=f"{what} make no difference between keys",
+        )
     add_reading(parser)
 
 
@@ -101,6 +129,13 @@ def add_reading(parser: argparse.ArgumentParser, *, aggregates: bool = True) -> 
         default="cp1252",
         metavar="NAME",
         help="encoding of text that is not UTF-8 or UTF-16",
+    )
+    group.add_argument(
+        "--missing",
+        type=by_commas,
+        default=[],
+        metavar="TEXT[,TEXT]",
+        help="what stands for a missing value, such as '?', beside an empty field, NA and the like",
     )
 
 

@@ -87,7 +87,8 @@ def run(options: argparse.Namespace) -> int:
     need("pandas", "skops", extra="files")
 
     model, schema, found = open_model(options)
-    table = open_table(options.instances, query=options.query, encoding=options.encoding, tell=say)
+    how = {"encoding": options.encoding, "missing": options.missing}
+    table = open_table(options.instances, query=options.query, tell=say, **how)
     table.need(schema.names, "that the model needs")
     table.need(options.keep, "to keep")
     keys = [name for name in schema.keys if name in table.names]

@@ -14,7 +14,7 @@ kind           what belongs to it                                   type
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -42,7 +42,17 @@ _KIND_OF_OBJECTS: dict[str, Kind] = {
     "datetime": "time",
     "datetime64": "time",
 }
+# Texts that a column of numbers may have beside so many different numbers without being text.
+_MOST_STRAYS, _FEWEST_NUMBERS = 3, 10
 _WORDS = {"number": "numbers", "boolean": "true or false", "time": "dates or times"}
+
+
+class Stray(NamedTuple):
+    """The first text in a column of numbers: its row, what it is, and the rows with numbers."""
+
+    row: Any
+    value: str
+    n_numbers: int
 
 
 class ColumnError(ValueError):
@@ -102,6 +112,28 @@ def column_kind(values: Any) -> Kind:
             values.name, "cannot be a feature:", values.index[place], values.iloc[place]
         )
     return "category"
+
+
+def find_stray(values: Any) -> Stray | None:
+    """Find what keeps a pandas column of numbers from being one, if it is that and little else.
+
+    Up to three texts among ten numbers or more, which stand in most rows, are no categories. Codes
+    with leading zeros are no numbers.
+    """
+    import pandas as pd
+
+    if column_kind(values) != "category":
+        return None
+    present = values.dropna().astype(str)
+    distinct = pd.Series(present.unique(), dtype=object)
+    is_number = pd.to_numeric(distinct, errors="coerce").notna()
+    odd = distinct[~is_number]
+    if not 1 <= len(odd) <= _MOST_STRAYS or is_number.sum() < _FEWEST_NUMBERS:
+        return None
+    wrong = present.isin(odd)
+    if 2 * wrong.sum() >= len(present) or distinct.str.match(r"0\d").any():
+        return None
+    return Stray(present.index[wrong][0], present[wrong].iloc[0], int((~wrong).sum()))
 
 
 def convert(values: Any, kind: Kind) -> Any:

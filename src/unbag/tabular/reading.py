@@ -27,7 +27,7 @@ from unbag.tabular.file import (
 )
 from unbag.tabular.folders import find_parts, open_parts
 from unbag.tabular.json_lines import open_json
-from unbag.tabular.kinds import Kind, cast, types_of
+from unbag.tabular.kinds import Kind, cast, column_kind, types_of
 from unbag.tabular.streams import find_member, standard_input
 from unbag.tabular.text import open_text
 
@@ -37,6 +37,7 @@ def open_table(
     *,
     query: str | None = None,
     encoding: str = "cp1252",
+    missing: Sequence[str] = (),
     tell: Tell | None = None,
 ) -> Table:
     """Open a table: its columns are known at once, its rows are read when asked for.
@@ -52,6 +53,9 @@ def open_table(
         By default, the only table of a database, and the first sheet.
     encoding : str, default="cp1252"
         What text is written in that is not UTF-8, and has no byte order mark to say so.
+    missing : sequence of str
+        Texts that stand for missing values, beside those that pandas knows (an empty field, NA,
+        nan, null and the like).
     tell : callable, optional
         Takes a sentence on what was found out about the file, such as its encoding.
 
@@ -87,11 +91,11 @@ def open_table(
         codecs.lookup(encoding)
     except LookupError:
         raise ValueError(f"there is no encoding {encoding!r}") from None
-    opener = _Opener(query, encoding, _once(tell))
+    opener = _Opener(query, encoding, tuple(missing), _once(tell))
     file, source = opener.open(as_place(path))
     if query is not None and file.format not in _WITH_QUERY:
         raise TableError(file, "is no database and no workbook, so that a query finds nothing")
-    return Table(file, source)
+    return Table(file, source, tuple(missing))
 
 
 # The type of a column that holds text in some rows and something else in others.
@@ -105,6 +109,7 @@ class _Opener:
 
     query: str | None
     encoding: str
+    missing: tuple[str, ...]
     tell: Tell
 
     def open(self, place: Path | TableURL) -> tuple[TableFile, Source]:
@@ -127,10 +132,13 @@ class _Opener:
         with named(file):
             return file, self._openers[file.format](file)
 
+    def _open_text(self, file: TableFile) -> Source:
+        return open_text(file, self.encoding, self.tell, self.missing)
+
     @property
     def _openers(self) -> dict[str, Callable[[TableFile], Source]]:
         return {
-            **dict.fromkeys(("csv", "tsv"), lambda f: open_text(f, self.encoding, self.tell)),
+            **dict.fromkeys(("csv", "tsv"), self._open_text),
             "json": lambda f: open_json(f, self.encoding, self.tell),
             **dict.fromkeys(("parquet", "arrow"), open_arrow),
             "excel": lambda f: open_excel(f, self.query, self.tell),
@@ -161,10 +169,13 @@ class Table:
         The file.
     source : Source
         What reads it.
+    missing : tuple of str
+        Texts that stand for missing values.
     """
 
     file: TableFile
     source: Source
+    missing: tuple[str, ...] = ()
 
     @property
     def names(self) -> list[str]:
@@ -279,7 +290,8 @@ class Table:
                 continue
             frame.index = range(start, start + len(frame))
             start += len(frame)
-            yield _tidy(frame if list(frame.columns) == columns else frame[columns])
+            frame = frame if list(frame.columns) == columns else frame[columns]
+            yield _tidy(frame.assign(**_without(frame, self.missing, as_written)))
         if not start:
             raise TableError(self.file, "has columns and no rows")
 
@@ -324,6 +336,23 @@ def _common(first: Any, second: Any) -> Any:
     if isinstance(first, pd.CategoricalDtype) and isinstance(second, pd.CategoricalDtype):
         return pd.CategoricalDtype(first.categories.union(second.categories, sort=False))
     return _AS_TEXT
+
+
+def _without(frame: Any, missing: tuple[str, ...], as_written: set[str]) -> dict[str, Any]:
+    """Columns without texts that stand for missing values; numbers, if nothing else is left."""
+    import pandas as pd
+
+    changed = {}
+    for name in frame.columns if missing else ():
+        values = frame[name]
+        absent = values.isin(missing) if column_kind(values) == "category" else None
+        if absent is None or not absent.any():
+            continue
+        values = values.mask(absent)
+        numeric = pd.to_numeric(values, errors="coerce")
+        is_text = name in as_written or (numeric.isna() & values.notna()).any()
+        changed[name] = values if is_text else numeric
+    return changed
 
 
 def _tidy(frame: Any) -> Any:

@@ -39,6 +39,7 @@ class TextTable:
     dialect: Dialect
     encoding: str
     tell: Tell
+    missing: tuple[str, ...]
 
     def frames(self, rows: int | None, columns: list[str], as_written: set[str]) -> Iterator[Any]:
         """Frames of so many rows each, or one of all."""
@@ -53,13 +54,14 @@ class TextTable:
                 decimal=self.dialect.decimal,
                 usecols=columns,
                 dtype=dict.fromkeys(as_written, str),
+                na_values=list(self.missing),
                 chunksize=rows,
                 low_memory=False,
             )
             yield from [found] if rows is None else found
 
 
-def open_text(file: TableFile, encoding: str, tell: Tell) -> TextTable:
+def open_text(file: TableFile, encoding: str, tell: Tell, missing: tuple[str, ...]) -> TextTable:
     """Read the names of the columns as pandas does, and find how the table is written."""
     usual = SEPARATORS[file.format]
     with _Checked(file, encoding, tell).as_text(newline="") as lines:
@@ -73,7 +75,7 @@ def open_text(file: TableFile, encoding: str, tell: Tell) -> TextTable:
     if told := dialect.told(usual):
         tell(f"{file} is read with {told}.")
     names = [name or f"Unnamed: {i}" for i, name in enumerate(names)]
-    return TextTable(file, names, dialect, encoding, tell)
+    return TextTable(file, names, dialect, encoding, tell, missing)
 
 
 def _some_lines(lines: io.TextIOWrapper) -> tuple[list[str], Iterator[str]]:
