@@ -278,7 +278,7 @@ def test_types_can_be_given(tmp_path):
     assert first["n"].dtype == float
     assert first["when"].tolist() == [pd.Timestamp("2020-01-01")]
     assert first["ok"].dtype == "boolean"
-    message = r"t\.csv: .*'n' should hold numbers, but the row with index 1 holds 'x'"
+    message = r"t\.csv: .*'n' should hold numbers, but row 2 holds 'x'"
     with pytest.raises(ValueError, match=message):
         list(read_chunks(tmp_path / "t.csv", rows=1, kinds=schema.kinds))
 

@@ -20,7 +20,7 @@ from unbag.cli.options import one_or_all
 from unbag.cli.output import say
 from unbag.tabular import Table, open_table
 from unbag.tabular.file import STANDARD_INPUT, TableError
-from unbag.tabular.kinds import Kind, cast, find_stray, types_of
+from unbag.tabular.kinds import ColumnError, Kind, cast, find_stray, types_of
 from unbag.tabular.pipeline import MANY_ROWS
 from unbag.tabular.schema import Schema, SchemaReport, make_schema
 
@@ -88,6 +88,8 @@ def match_files(
     why: str = "",
 ) -> tuple[MatchedTables, Any]:
     """Read and match both tables, without a look at whether they agree; see `read_bags`."""
+    if options.percent and not options.proportion:
+        options.parser.error("--percent goes with --proportion")
     instances, aggregates = _open_both(options)
     columns, kinds = _to_read(options, instances, schema, keep or {}, why)
     unknown = [n for n in options.types if n not in (*instances.names, *aggregates.names)]
@@ -179,7 +181,9 @@ def naming(options: argparse.Namespace) -> Iterator[None]:
         yield
     except ValueError as error:
         text = error.told(**_words(options)) if isinstance(error, JoinError) else str(error)
-        if text == str(error):
+        if isinstance(error, ColumnError):
+            text = f"{options.instances}: {error.in_file()}"
+        elif text == str(error) and not isinstance(error, TableError):
             text = f"{options.instances}, {options.aggregates}: {text}"
         raise ValueError(text) from error
 

@@ -185,7 +185,7 @@ def named(table: TableFile, done: str = "read") -> Iterator[None]:
     except (TableError, ModuleNotFoundError):
         raise
     except ColumnError as error:
-        raise ValueError(f"{table}: {error}") from None
+        raise ValueError(f"{table}: {error.in_file()}") from None
     except (ValueError, OSError, MemoryError, *damaged, *clumsy) as error:
         words = str(error).strip() or type(error).__name__
         reason = "".join(c if c.isprintable() else repr(c)[1:-1] for c in words.splitlines()[0])

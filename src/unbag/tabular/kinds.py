@@ -63,9 +63,15 @@ class ColumnError(ValueError):
         self.column, self.problem, self.row, self.value = column, problem, row, value
 
     def __str__(self) -> str:
+        return self._told(f"the row with index {shown_value(self.row)}")
+
+    def in_file(self) -> str:
+        """Say it to those who know the table as a file, whose rows count from 1."""
+        return self._told(f"row {self.row + 1}" if isinstance(self.row, int) else "a row")
+
+    def _told(self, where: str) -> str:
         text = f"The column {self.column!r} {self.problem}"
-        where = f" the row with index {shown_value(self.row)} holds {shown_value(self.value)}."
-        return text if self.row is None else text + where
+        return text if self.row is None else f"{text} {where} holds {shown_value(self.value)}."
 
 
 def types_of(kinds: Mapping[str, Kind]) -> dict[str, Any]:
