@@ -546,7 +546,8 @@ ERRORS = {
         pl.DataFrame({"key": ["1", "2"], "x": [1, 2]}),
         bags([1, 2]),
         {"proportion": "share", "unmatched": "drop"},
-        r"holds text \(String\) in the instance table but integers \(Int64\) in the bag table",
+        r"holds text \(String\) in the instance table but integers \(Int64\) in the bag table, so "
+        "that no bag can match; pass fold='zeros'.$",
     ),
     "times and dates": (
         rows([dt.datetime(2024, 5, 1, 6), dt.datetime(2024, 5, 2)]),
@@ -706,7 +707,7 @@ ERRORS = {
         rows(list("aaaabb")),
         bags(yes=[2.5, 1]),
         {"positives": "yes"},
-        r"must hold counts; it does not for bag 'a' \(2.5\).$",
+        r"must hold counts; it does not for bag 'a' \(2.5\); if noise was added, pass its standard",
     ),
     "percentages": (
         rows(list("ab")),

@@ -1,5 +1,7 @@
 """What commands make of tables that nearly fit: what would help is said, and then helps."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -100,14 +102,44 @@ def test_what_would_help_is_said_and_helps(name, frames, fit):
         np.testing.assert_allclose(helped.coefficients, plain.coefficients, rtol=1e-6, atol=1e-9)
 
 
-def test_zeros_that_a_file_reads_as_numbers(frames, fit):
-    """Text tables have 007 and 7 as the same number; only as text do they differ."""
+def test_codes_are_text_and_zeros_may_be_ignored(frames, fit):
+    """In a file, 007 is a code and 7 a number: that they may be the same is for the user to say."""
     v, r = zeros(*frames)
     plain = fit(*frames, *COUNTS)
-    for options in ([], ["--types", "region=category", "--fold-zeros"]):
-        np.testing.assert_allclose(fit(v, r, *COUNTS, *options).coefficients, plain.coefficients)
-    result = fit(v, r, *COUNTS, "--types", "region=category")
-    assert "'00' and '0000' differ in leading zeros only: --fold-zeros" in result.stderr
+    for regions, message in [
+        (r, "'00' and '0000' differ in leading zeros only: --fold-zeros"),
+        (r.assign(region=range(24)), "holds text (String) in the instance table"),
+    ]:
+        result = fit(v, regions, *COUNTS)
+        assert result.returncode == 1
+        assert message in result.stderr
+        assert "--fold-zeros" in result.stderr
+        helped = fit(v, regions, *COUNTS, "--fold-zeros")
+        np.testing.assert_allclose(helped.coefficients, plain.coefficients)
+
+
+def test_ids_and_times_are_noticed(frames, call, tmp_path):
+    visits, regions = frames
+    visits = visits.assign(
+        at=pd.date_range("2024-05-01", periods=600, freq="h").strftime("%Y-%m-%dT%H:%M:%SZ"),
+        visit=[f"v-{i}" for i in range(600)],
+        postcode=[f"{i % 7:05}" for i in range(600)],
+    )
+    visits.to_csv(tmp_path / "v.csv", index=False)
+    regions.to_csv(tmp_path / "r.csv", index=False)
+    tables = [tmp_path / "v.csv", tmp_path / "r.csv", "--bag", "region", *COUNTS]
+    result = call("inspect", *tables, "--json")
+    assert "id, visit are different in every row: --drop id,visit" in result.stderr
+    kinds = {c["name"]: (c["kind"], c["values"]) for c in json.loads(result.stdout)["columns"]}
+    assert kinds["at"] == ("time", None)
+    assert kinds["postcode"] == ("category", [f"{i:05}" for i in range(7)])
+    told = call("inspect", *tables, "--json", "--drop", "id,visit", "--types", "at=category")
+    assert "different in every row: --drop at" in told.stderr
+    out = tmp_path / "m.unbag"
+    fitted = call("fit", *tables, "--drop", "id,visit", *FAST, "-o", out)
+    assert fitted.returncode == 0, fitted.stderr
+    assert "every row" not in fitted.stderr
+    assert call("predict", out, tmp_path / "v.csv", "-q", "-o", tmp_path / "s.csv").returncode == 0
 
 
 def test_percent_signs_need_no_option(frames, fit):

@@ -101,7 +101,10 @@ def check_counts(
         if wrong.any() or fraction.any():
             # shares that were taken for counts
             within = ((column >= 0) & (column <= 1))[np.isfinite(column)].all()
-            hint = "; if these are shares, {proportion}" if fraction.any() and within else ""
+            likely = (
+                "if these are shares, {proportion}" if within else "if noise was added, {noise}"
+            )
+            hint = f"; {likely}" if fraction.any() else ""
             raise ContradictionError(
                 f"Column {{column!r}} of the {{bags}} must hold counts; it does not for "
                 f"{{wrong}}{hint}.",

@@ -26,6 +26,7 @@ WORDS = {
     "swap": "give the instances first",
     "proportion": "pass them as proportion",
     "percent": "pass percent=True",
+    "noise": "pass its standard deviation as noise",
     "add_size": "with size, or counts, they would be added up",
     "fold_blanks": "pass fold='blanks'",
     "fold_case": "pass fold='case'",
@@ -205,9 +206,12 @@ def _align(
     if all(whole_days):
         return [_day(v) for v in here], [_day(v) for v in there]
     if kinds[0] != kinds[1]:
+        # a number and its digits, perhaps with zeros before them
+        same = set(folded(here, ["zeros"])) & set(folded(there, ["zeros"]))
+        advice = "{fold_zeros}" if same else "{convert}"
         raise JoinError(
             "The key column {column!r} holds {kinds[0]} ({dtypes[0]}) in the {instances} but "
-            "{kinds[1]} ({dtypes[1]}) in the {bags}, so that no bag can match; {convert}.",
+            f"{{kinds[1]}} ({{dtypes[1]}}) in the {{bags}}, so that no bag can match; {advice}.",
             {"column": name, "kinds": kinds, "dtypes": dtypes},
         )
     return here, there

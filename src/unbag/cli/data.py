@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unbag._text import counted
+from unbag._text import counted, listing, plural
 from unbag.bags.folding import FOLDS
 from unbag.bags.frames import MatchedTables, match_tables
 from unbag.bags.joining import WORDS, JoinError
@@ -20,7 +20,7 @@ from unbag.cli.options import one_or_all
 from unbag.cli.output import say
 from unbag.tabular import Table, open_table
 from unbag.tabular.file import STANDARD_INPUT, TableError
-from unbag.tabular.kinds import ColumnError, Kind, cast, find_stray, types_of
+from unbag.tabular.kinds import ColumnError, Kind, cast, find_stray, is_id, iso_times, types_of
 from unbag.tabular.pipeline import MANY_ROWS
 from unbag.tabular.schema import Schema, SchemaReport, make_schema
 
@@ -164,7 +164,9 @@ def join_files(
         _say_left_out(tables, options)
         say(*(note.format(**_words(options)) for note in tables.notes()))
         if schema is None:
+            X = X.assign(**iso_times(X, options.types))
             _check_strays(X, options)
+            _say_ids(X)
             schema = Schema(make_schema(X).columns, tuple(options.bag))
             X, report = X.assign(**cast(X, types_of(schema.kinds))), SchemaReport(len(X))
         else:
@@ -198,6 +200,7 @@ def _words(options: argparse.Namespace) -> dict[str, str]:
         "swap": "INSTANCES come first, then AGGREGATES",
         "proportion": "use --proportion",
         "percent": "use --percent",
+        "noise": "tell its standard deviation by --noise",
         "add_size": "with --size, or --positives, they would be added up",
         **{f"fold_{name}": f"--fold-{name}" for name in FOLDS},
     }
@@ -215,6 +218,14 @@ def _check_strays(X: Any, options: argparse.Namespace) -> None:
                 f"{shlex.quote(stray.value)} or --types {name}=category",
                 column=name,
             )
+
+
+def _say_ids(X: Any) -> None:
+    """Name columns that say which row it is, and nothing about it."""
+    names = [name for name in X.columns if is_id(X[name])]
+    if names:
+        differ = plural(len(names), "is", "are")
+        say(f"{listing(names)} {differ} different in every row: --drop {','.join(names)}")
 
 
 def _say_left_out(tables: MatchedTables, options: argparse.Namespace) -> None:

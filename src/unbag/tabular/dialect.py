@@ -54,6 +54,25 @@ def find_dialect(lines: Sequence[str], usual: str) -> Dialect:
     return Dialect(usual)
 
 
+def find_codes(lines: Sequence[str], dialect: Dialect) -> list[int]:
+    r"""Find columns of digits of which some start with a zero, such as postcodes: by position.
+
+    Examples
+    --------
+    >>> from unbag.tabular.dialect import Dialect, find_codes
+    >>> find_codes(["postcode,age\n", "01069,31\n", "80331,7\n"], Dialect(","))
+    [0]
+    """
+    rows = list(_rows(lines, dialect.separator))[1:]
+    columns = ([field.strip() for field in column] for column in zip(*rows, strict=False))
+    return [i for i, column in enumerate(columns) if _are_codes(list(filter(None, column)))]
+
+
+def _are_codes(fields: list[str]) -> bool:
+    padded = any(field[0] == "0" and len(field) > 1 for field in fields)
+    return padded and all(field.isascii() and field.isdigit() for field in fields)
+
+
 def is_blank(row: list[str]) -> bool:
     """Whether pandas skips a line: it is empty, or of spaces only; an empty quote is a field."""
     return not row or (len(row) == 1 and row[0] != "" and not row[0].strip(" \t"))

@@ -12,6 +12,7 @@ from unbag._optional import optional
 from unbag._text import listing
 from unbag.tabular.decoding import Tell
 from unbag.tabular.file import TableError, TableFile, check_distinct
+from unbag.tabular.kinds import without_texts
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,9 @@ class Sheet:
             yield self.rows.iloc[start : start + step][columns].copy()
 
 
-def open_excel(file: TableFile, name: str | None, tell: Tell) -> Sheet:
+def open_excel(
+    file: TableFile, name: str | None, tell: Tell, missing: tuple[str, ...] = ()
+) -> Sheet:
     """Read a sheet: that of this name, or the first."""
     fastexcel = optional("fastexcel", "a workbook", "excel")
     with file.open() as stream:
@@ -53,7 +56,18 @@ def open_excel(file: TableFile, name: str | None, tell: Tell) -> Sheet:
     names = [str(n) for n in header.iloc[0].dropna()]
     check_distinct(file, names)
     rows = rows[[n for n in rows.columns if not n.startswith("__UNNAMED__")]]
+    # a column is text to the reader if some of it is
+    numbers = {n: _numbers(values) for n, values in without_texts(rows, missing).items()}
+    rows = rows.assign(**numbers)
     return Sheet(list(rows.columns), rows.assign(**_whole(rows)))
+
+
+def _numbers(values: Any) -> Any:
+    """A column as numbers, if that is all it holds."""
+    import pandas as pd
+
+    numbers = pd.to_numeric(values, errors="coerce")
+    return values if (numbers.isna() & values.notna()).any() else numbers
 
 
 def _whole(rows: Any) -> dict[str, Any]:

@@ -13,7 +13,8 @@ kind           what belongs to it                                   type
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -42,6 +43,10 @@ _KIND_OF_OBJECTS: dict[str, Kind] = {
     "datetime": "time",
     "datetime64": "time",
 }
+_ISO = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d([.,]\d+)?)?\s?(Z|[+-]\d\d(:?\d\d)?)?)?")
+_FIRST = 100
+# Rows in which some column may well have different values by chance.
+_FEWEST_FOR_ID = 50
 # Texts that a column of numbers may have beside so many different numbers without being text.
 _MOST_STRAYS, _FEWEST_NUMBERS = 3, 10
 _WORDS = {"number": "numbers", "boolean": "true or false", "time": "dates or times"}
@@ -118,6 +123,63 @@ def column_kind(values: Any) -> Kind:
             values.name, "cannot be a feature:", values.index[place], values.iloc[place]
         )
     return "category"
+
+
+def as_pandas(frame: Any, name: Any) -> Any:
+    """A column as pandas has it, whatever library the table is of."""
+    values = frame[name]
+    return values.to_pandas() if hasattr(values, "to_pandas") else values
+
+
+def iso_times(frame: Any, known: Collection[str] = ()) -> dict[str, Any]:
+    """Columns of text that are points in time in ISO form, as such; without those that are known.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from unbag.tabular.kinds import iso_times
+    >>> visits = pd.DataFrame({"at": ["2024-05-01T06:30:00Z", "2024-05-02"], "by": ["ann", "bob"]})
+    >>> iso_times(visits)["at"].dt.hour.tolist()
+    [6, 0]
+    """
+    found = {}
+    for name in frame.columns:
+        values = frame[name]
+        if name in known or column_kind(values) != "category":
+            continue
+        present = values.dropna()
+        # most columns differ in their first values already
+        if not _are_iso(present.iloc[:_FIRST]) or not _are_iso(present):
+            continue
+        times = _times(values, "category")
+        if times.notna().sum() == len(present):
+            found[name] = times
+    return found
+
+
+def _are_iso(values: Any) -> bool:
+    return len(values) > 0 and all(isinstance(v, str) and _ISO.fullmatch(v) for v in values)
+
+
+def is_id(values: Any) -> bool:
+    """Whether a pandas column names rows: text, or numbers in turn, that differ in every row."""
+    import pandas as pd
+
+    if len(values) < _FEWEST_FOR_ID or values.isna().any() or not values.is_unique:
+        return False
+    if pd.api.types.is_integer_dtype(values.dtype):
+        return int(values.max()) - int(values.min()) == len(values) - 1
+    return column_kind(values) == "category"
+
+
+def without_texts(frame: Any, missing: tuple[str, ...]) -> dict[str, Any]:
+    """Columns that have texts which stand for missing values, without these."""
+    changed = {}
+    for name in frame.columns if missing else ():
+        values = frame[name]
+        if column_kind(values) == "category" and (absent := values.isin(missing)).any():
+            changed[name] = values.mask(absent).infer_objects()
+    return changed
 
 
 def find_stray(values: Any) -> Stray | None:

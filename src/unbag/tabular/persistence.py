@@ -58,6 +58,7 @@ _PARTS = {
     "sklearn.metrics._scorer._PassthroughScorer",
     "unbag.tabular.features.category_columns",
     "unbag.tabular.features.number_columns",
+    "unbag.tabular.times.time_columns",
 }
 
 # What a fitted model of this package is made of, and where such classes live.

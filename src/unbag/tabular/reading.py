@@ -27,7 +27,7 @@ from unbag.tabular.file import (
 )
 from unbag.tabular.folders import find_parts, open_parts
 from unbag.tabular.json_lines import open_json
-from unbag.tabular.kinds import Kind, cast, column_kind, types_of
+from unbag.tabular.kinds import Kind, cast, types_of, without_texts
 from unbag.tabular.streams import find_member, standard_input
 from unbag.tabular.text import open_text
 
@@ -141,7 +141,7 @@ class _Opener:
             **dict.fromkeys(("csv", "tsv"), self._open_text),
             "json": lambda f: open_json(f, self.encoding, self.tell),
             **dict.fromkeys(("parquet", "arrow"), open_arrow),
-            "excel": lambda f: open_excel(f, self.query, self.tell),
+            "excel": lambda f: open_excel(f, self.query, self.tell, self.missing),
             "sqlite": lambda f: open_sqlite(f, self.query),
             "duckdb": lambda f: open_duckdb(f, self.query),
         }
@@ -291,7 +291,7 @@ class Table:
             frame.index = range(start, start + len(frame))
             start += len(frame)
             frame = frame if list(frame.columns) == columns else frame[columns]
-            yield _tidy(frame.assign(**_without(frame, self.missing, as_written)))
+            yield _tidy(frame.assign(**without_texts(frame, self.missing)))
         if not start:
             raise TableError(self.file, "has columns and no rows")
 
@@ -336,23 +336,6 @@ def _common(first: Any, second: Any) -> Any:
     if isinstance(first, pd.CategoricalDtype) and isinstance(second, pd.CategoricalDtype):
         return pd.CategoricalDtype(first.categories.union(second.categories, sort=False))
     return _AS_TEXT
-
-
-def _without(frame: Any, missing: tuple[str, ...], as_written: set[str]) -> dict[str, Any]:
-    """Columns without texts that stand for missing values; numbers, if nothing else is left."""
-    import pandas as pd
-
-    changed = {}
-    for name in frame.columns if missing else ():
-        values = frame[name]
-        absent = values.isin(missing) if column_kind(values) == "category" else None
-        if absent is None or not absent.any():
-            continue
-        values = values.mask(absent)
-        numeric = pd.to_numeric(values, errors="coerce")
-        is_text = name in as_written or (numeric.isna() & values.notna()).any()
-        changed[name] = values if is_text else numeric
-    return changed
 
 
 def _tidy(frame: Any) -> Any:

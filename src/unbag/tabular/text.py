@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from unbag.tabular.decoding import Tell, Utf8Bytes
-from unbag.tabular.dialect import Dialect, find_dialect, is_blank
+from unbag.tabular.dialect import Dialect, find_codes, find_dialect, is_blank
 from unbag.tabular.file import SEPARATORS, TableError, TableFile, check_distinct
 
 _BLOCK = 1 << 16
@@ -40,6 +40,7 @@ class TextTable:
     encoding: str
     tell: Tell
     missing: tuple[str, ...]
+    codes: frozenset[str]  # columns of digits with leading zeros, as far as some rows show
 
     def frames(self, rows: int | None, columns: list[str], as_written: set[str]) -> Iterator[Any]:
         """Frames of so many rows each, or one of all."""
@@ -53,7 +54,7 @@ class TextTable:
                 sep=self.dialect.separator,
                 decimal=self.dialect.decimal,
                 usecols=columns,
-                dtype=dict.fromkeys(as_written, str),
+                dtype=dict.fromkeys(as_written | (self.codes & set(columns)), str),
                 na_values=list(self.missing),
                 chunksize=rows,
                 low_memory=False,
@@ -75,7 +76,8 @@ def open_text(file: TableFile, encoding: str, tell: Tell, missing: tuple[str, ..
     if told := dialect.told(usual):
         tell(f"{file} is read with {told}.")
     names = [name or f"Unnamed: {i}" for i, name in enumerate(names)]
-    return TextTable(file, names, dialect, encoding, tell, missing)
+    codes = frozenset(names[i] for i in find_codes(some, dialect))
+    return TextTable(file, names, dialect, encoding, tell, missing, codes)
 
 
 def _some_lines(lines: io.TextIOWrapper) -> tuple[list[str], Iterator[str]]:
