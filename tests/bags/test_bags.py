@@ -417,15 +417,15 @@ ERRORS = {
     "scalar": (lambda: bag_target(3, [0]), r"one id per instance; its shape is \(\).$"),
     "missing id": (
         lambda: bag_target([1, None, 2], {1: 0.5, 2: 0.5}),
-        "^Row 1 has no bag id; only labelled rows may lack one.$",
+        "^Row 2 has no bag id; only labelled rows may lack one.$",
     ),
     "NaN as id": (
         lambda: bag_target([1, 2, NAN], {1: 0.5, 2: 0.5}),
-        "^Row 2 has no bag id; only labelled rows may lack one.$",
+        "^Row 3 has no bag id; only labelled rows may lack one.$",
     ),
     "missing id, other row labelled": (
         lambda: bag_target([1, None, None], {1: 0.5}, labels=[NAN, 1, NAN]),
-        "^Row 2 has no bag id; only labelled rows may lack one.$",
+        "^Row 3 has no bag id; only labelled rows may lack one.$",
     ),
     "mixed ids": (
         lambda: bag_target(np.array([1, "a"], dtype=object), [0, 1]),
@@ -662,12 +662,12 @@ MORE_ERRORS = {
     ),
     "NaN in a list of text": (
         lambda: bag_target(["a", "a", NAN], [0.5, 0.5, 0.5]),
-        "^Row 2 has no bag id",
+        "^Row 3 has no bag id",
     ),
     "mixed list": (lambda: bag_target([1, "a"], [0.5, 0.5]), "^Bag ids must be all integers or"),
     "no time": (
         lambda: bag_target(np.array(["2024-05-01", "NaT"], dtype="datetime64[D]"), [0.5, 0.5]),
-        "^Row 1 has no bag id",
+        "^Row 2 has no bag id",
     ),
     "infinite id": (lambda: bag_target([1, np.inf], [0.5, 0.5]), "^Bag ids must be integers"),
     "infinite label": (

@@ -272,6 +272,121 @@ def test_numbers_of_every_type(share):
     assert y["proportion"].tolist() == [0.5, 1.0]
 
 
+# --- tables as people have them ----------------------------------------------------------------
+
+
+def test_percentages_are_shares():
+    people = rows(list("aabb"))
+    plain = bags_from_frame(people, bags(share=[0.245, 1]), on="key", proportion="share")[1]
+    for shares, options in [
+        (["24.5%", "100 %"], {}),
+        (["24,5%", "100%"], {"percent": True}),  # a sign says it already
+        ([24.5, 100], {"percent": True}),
+    ]:
+        found = bags_from_frame(people, bags(share=shares), on="key", proportion="share", **options)
+        assert found[1].tolist() == plain.tolist()
+    noisy = [bags(share=[24.5, 100], sd=[1, 2]), bags(share=[0.245, 1], sd=[0.01, 0.02])]
+    options = {"on": "key", "proportion": "share"}
+    for noise, same in [("sd", "sd"), (3, 0.03)]:
+        first = bags_from_frame(people, noisy[0], noise=noise, percent=True, **options)[1]
+        second = bags_from_frame(people, noisy[1], noise=same, **options)[1]
+        assert first.tolist() == second.tolist()
+
+
+@pytest.mark.parametrize(
+    ("shares", "decimals"), [([[1, 1, 1], [2, 3, 1]], 3), ([[1, 1, 1], [1, 5, 1]], 4)]
+)
+def test_rounded_shares_are_scaled(shares, decimals):
+    """What printing takes from shares that sum to 1 is given back, in proportion."""
+    true = np.array(shares) / np.sum(shares, axis=1, keepdims=True)
+    printed = pd.DataFrame(true.round(decimals), columns=list("uvw")).assign(key=["a", "b"])
+    assert not np.allclose(printed[list("uvw")].sum(axis=1), 1, atol=1e-6, rtol=0)
+    y = bags_from_frame(rows(list("ab")), printed, on="key", proportion=list("uvw"))[1]
+    np.testing.assert_allclose(y["proportion"].sum(axis=1), 1)
+    np.testing.assert_allclose(y["proportion"], true, atol=10**-decimals)
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "fold"),
+    [
+        (["D01", "d02"], ["d01", "D02"], "case"),
+        ([" a b", "c"], ["a  b ", "c "], "blanks"),
+        (["007", "10"], ["7", "010"], "zeros"),
+        ([7, 10], ["007", "010"], "zeros"),
+        (["2024-05-01", "2024-05-17"], ["1.5.2024", "17.05.2024"], "dates"),
+        (["2024-05-01", "2024-05-17"], ["05/01/2024", "05/17/2024"], "dates"),
+        ([dt.date(2024, 5, 1), dt.date(2024, 5, 17)], ["20240501", "20240517"], "dates"),
+        (["STRASSE 01 ", "b"], ["straße 01", "B "], ["blanks", "case"]),
+    ],
+)
+def test_differences_between_keys_can_be_ignored(here, there, fold):
+    X, y = bags_from_frame(
+        rows([*here, here[0]]), bags(there), on="key", proportion="share", fold=fold
+    )
+    assert y["proportion"].tolist() == [0.5, 1, 0.5]
+    assert y["bag"].tolist() == [str(there[i]) for i in (0, 1, 0)]  # as the bag table has them
+    assert X.columns.tolist() == ["x"]
+
+
+def test_dates_as_text_match_dates():
+    days = ["2024-05-01", "2024-05-02"]
+    for here, there in [(days, [MAY_1, MAY_2]), ([MAY_1, MAY_2], days)]:
+        y = bags_from_frame(rows(here), bags(there), on="key", proportion="share")[1]
+        assert y["bag"].tolist() == days
+
+
+def test_counts_of_several_rows_are_added():
+    people = rows(list("aaaabb"))
+    finer = bags(list("aab"), yes=[1, 1, 1], no=[2, 0, 1], n=[3, 1, 2], sd=[3, 4, 1])
+    whole = bags(list("ab"), yes=[2, 1], no=[2, 1], n=[4, 2], sd=[5, 1])
+    for options in [
+        {"positives": "yes"},
+        {"positives": ["yes", "no"], "size": "n"},
+        {"positives": "yes", "noise": "sd"},
+    ]:
+        with pytest.warns(UserWarning, match="^1 bag has several rows in the bag table, which are"):
+            _, y = bags_from_frame(people, finer, on="key", **options)
+        expected = bags_from_frame(people, whole, on="key", **options)[1]
+        for name in y.dtype.names:
+            np.testing.assert_array_equal(y[name], expected[name])
+    shares = finer.assign(share=finer["yes"] / finer["n"])
+    with pytest.warns(UserWarning, match="several rows"):
+        _, y = bags_from_frame(people, shares, on="key", proportion="share", size="n")
+    assert y["proportion"].tolist() == [0.5] * 6
+
+
+def test_rows_may_be_a_sample_of_their_bag():
+    people = rows(list("aabb"))
+    results = bags(yes=[30, 1], n=[40, 2], share=[0.75, 0.5])
+    for options in ({"positives": "yes"}, {"proportion": "share"}):
+        with pytest.warns(UserWarning, match="^1 bag has fewer rows in the instance table than"):
+            _, y = bags_from_frame(people, results, on="key", size="n", **options)
+        assert y["proportion"].tolist() == [0.75, 0.75, 0.5, 0.5]
+        assert y["size"].tolist() == [2] * 4
+    too_many = bags(yes=[41, 1], n=[40, 2])
+    with pytest.raises(ContradictionError, match=r"than there .*'a' \(41, but 40 members\)"):
+        bags_from_frame(people, too_many, on="key", positives="yes", size="n")
+
+
+def test_known_labels_leave_their_bags():
+    people = rows(list("aaabbb")).assign(label=[1, None, None, None, 0, None])
+    results = bags(yes=[2, 1])
+    X, y = bags_from_frame(people, results, on="key", positives="yes", labels="label")
+    codes = people["key"].tolist()
+    expected = bag_target(codes, counts={"a": 2, "b": 1}, labels=people["label"])
+    assert list(X) == ["x"]
+    assert y.tolist() == expected.tolist()
+    named = people.assign(label=["yes", None, "", None, "no ", None])
+    both = bags(no=[1, 2], yes=[2, 1])
+    _, y = bags_from_frame(named, both, on="key", positives=["no", "yes"], labels="label")
+    assert y["proportion"][:, 1].tolist() == expected["proportion"].tolist()
+    apart = pd.concat([people, rows(["c"]).assign(label=1)], ignore_index=True)
+    _, y = bags_from_frame(
+        apart, results, on="key", positives="yes", labels="label", unmatched="drop"
+    )
+    assert y.tolist() == expected.tolist()
+
+
 MANY = list("cdefghij")
 MANY_BAGS = bags(MANY, share=[0.5] * 8, n=[2] * 8, yes=[3] * 8, no=[3] * 8, bad=[1.5] * 8)
 
@@ -376,31 +491,49 @@ ERRORS = {
         rows(["a", "b", None]),
         bags(),
         {"proportion": "share"},
-        "^Row 2 of the instance table has no value in the key column 'key'.$",
+        "^Row 3 of the instance table has no value in the key column 'key'.$",
     ),
     "missing integer key": (
         rows([1, np.nan]),
         bags([1, 2]),
         {"proportion": "share"},
-        "^Row 1 of the instance table has no value in the key column 'key'.$",
+        "^Row 2 of the instance table has no value in the key column 'key'.$",
     ),
     "NaN in polars": (
         pl.DataFrame({"key": [0.5, float("nan")], "x": [1, 2]}),
         bags([0.5, 1]),
         {"proportion": "share"},
-        "^Row 1 of the instance table has no value in the key column 'key'.$",
+        "^Row 2 of the instance table has no value in the key column 'key'.$",
     ),
     "missing key of a bag": (
         rows(list("ab")),
         bags(["a", None]),
         {"proportion": "share"},
-        "^Row 1 of the bag table has no value in the key column 'key'.$",
+        "^Row 2 of the bag table has no value in the key column 'key'.$",
     ),
     "repeated bag": (
         rows(list("ab")),
         pd.concat([bags(), bags()]),
         {"proportion": "share", "unmatched": "drop"},
-        "^Bag 'a' appears twice in the bag table, in rows 0 and 2.$",
+        "^Bag 'a' appears twice in the bag table, in rows 1 and 3.$",
+    ),
+    "two shares": (
+        rows(list("aab")),
+        bags(list("aab"), share=[0.5, 1, 0]),
+        {"proportion": "share"},
+        "^Bag 'a' appears twice in the bag table, in rows 1 and 2; with size, or counts, they",
+    ),
+    "two counts with one noise": (
+        rows(list("aab")),
+        bags(list("aab"), yes=[0.5, 1, 0]),
+        {"positives": "yes", "noise": 0.5},
+        "^Bag 'a' appears twice in the bag table, in rows 1 and 2.$",
+    ),
+    "copied rows": (
+        rows(list("aabb")),
+        bags(list("aba"), yes=[1, 1, 1]),
+        {"positives": "yes"},
+        "^Bag 'a' appears twice in the bag table, in rows 1 and 3.$",
     ),
     "integers and floats": (
         rows([1, 2]),
@@ -413,7 +546,8 @@ ERRORS = {
         pl.DataFrame({"key": ["1", "2"], "x": [1, 2]}),
         bags([1, 2]),
         {"proportion": "share", "unmatched": "drop"},
-        r"holds text \(String\) in the instance table but integers \(Int64\) in the bag table",
+        r"holds text \(String\) in the instance table but integers \(Int64\) in the bag table, so "
+        "that no bag can match; pass fold='zeros'.$",
     ),
     "times and dates": (
         rows([dt.datetime(2024, 5, 1, 6), dt.datetime(2024, 5, 2)]),
@@ -477,10 +611,10 @@ ERRORS = {
     ),
     "wrong sizes": (
         rows(MANY),
-        MANY_BAGS,
+        MANY_BAGS.assign(n=0),
         {"proportion": "share", "size": "n"},
-        r"^The size column 'n' contradicts the number of instance rows of bags 'c' \(2, but 1 "
-        r"row\), .*'g' \(2, but 1 row\) and 3 more.$",
+        r"^The size column 'n' contradicts the number of instance rows of bags 'c' \(0, but 1 "
+        r"row\), .*'g' \(0, but 1 row\) and 3 more.$",
     ),
     "missing size": (
         rows(list("aab")),
@@ -518,7 +652,7 @@ ERRORS = {
         MANY_BAGS,
         {"proportion": "bad"},
         r"^Column 'bad' of the bag table must hold proportions in \[0, 1\]; it does not for bags "
-        r"'c' \(1.5\), .* and 3 more.$",
+        r"'c' \(1.5\), .* and 3 more; if these are percentages, pass percent=True.$",
     ),
     "negative share": (
         rows(list("ab")),
@@ -548,13 +682,112 @@ ERRORS = {
         rows(list("ab")),
         bags(u=[0.5, 0.5], v=[0.5, 0.6]),
         {"proportion": ["u", "v"]},
-        "^The shares of bag 'b' sum to 1.1, not to 1.$",
+        r"^The shares 'u', 'v' must sum to 1; they do not for bag 'b' \(1.1\).$",
+    ),
+    "two of three shares": (
+        rows(list("ab")),
+        bags(u=[0.52, 0.5], v=[0.25, 0.25]),
+        {"proportion": ["u", "v"]},
+        r"for bags 'a' \(0.77\), 'b' \(0.75\); give a column for each class, if one is missing.$",
+    ),
+    "two of three counts": (
+        rows(list("aaabbb")),
+        bags(u=[1, 1], v=[1, 0]),
+        {"positives": ["u", "v"]},
+        r"^The counts 'u', 'v' do not sum to .* 'b' \(1, but 3 rows\); give a column for",
+    ),
+    "shares as counts": (
+        rows(list("aabb")),
+        bags(share=[0.5, 0.25]),
+        {"positives": "share"},
+        r"^Column 'share' of the bag table must hold counts; it does not for bags 'a' \(0.5\), 'b' "
+        r"\(0.25\); if these are shares, pass them as proportion.$",
+    ),
+    "half a person": (
+        rows(list("aaaabb")),
+        bags(yes=[2.5, 1]),
+        {"positives": "yes"},
+        r"must hold counts; it does not for bag 'a' \(2.5\); if noise was added, pass its standard",
+    ),
+    "percentages": (
+        rows(list("ab")),
+        bags(share=[24.5, 100]),
+        {"proportion": "share"},
+        r"it does not for bags 'a' \(24.5\), 'b' \(100\); if these are percentages, pass",
+    ),
+    "percentages as counts": (
+        rows(list("ab")),
+        bags(share=["24%", "100%"]),
+        {"positives": "share"},
+        "must hold numbers; row 1 holds '24%'; if these are shares, pass them as proportion.$",
+    ),
+    "percent of counts": (
+        rows(list("ab")),
+        bags(yes=[1, 1]),
+        {"positives": "yes", "percent": True},
+        "^percent is about proportion, not about positives.$",
     ),
     "text as share": (
         rows(list("ab")),
-        bags(share=["50%", "100%"]),
+        bags(share=["0.5", "n/a?"]),
         {"proportion": "share"},
-        "^Column 'share' of the bag table holds String, not numbers.$",
+        r"^Column 'share' of the bag table must hold numbers; row 2 holds 'n/a\?'.$",
+    ),
+    "swapped": (
+        bags(),
+        rows(list("aabb")),
+        {"proportion": "share"},
+        "^The two tables seem to be swapped: column 'share' is in the instance table, which has "
+        "one row for each bag; give the instances first.$",
+    ),
+    "case": (
+        rows(["D01", "D01", "d02"]),
+        bags(["d01", "d02"]),
+        {"proportion": "share"},
+        "^Bag 'D01' has instances .* no instances; 'D01' and 'd01' differ in case only: pass "
+        "fold='case'.$",
+    ),
+    "blanks": (
+        rows(["a ", "b"]),
+        bags(),
+        {"proportion": "share"},
+        "'a ' and 'a' differ in blanks only: pass fold='blanks'.$",
+    ),
+    "zeros": (
+        rows(["01", "02"]),
+        bags(["1", "2"]),
+        {"proportion": "share"},
+        "^No bag is in both tables: .*; '01' and '1' differ in leading zeros only: pass fold=",
+    ),
+    "dates": (
+        rows(["2024-05-01", "2024-05-17"]),
+        bags(["01.05.2024", "17.05.2024"]),
+        {"proportion": "share"},
+        "'2024-05-01' and '01.05.2024' differ in how dates are written only: pass fold='dates'.$",
+    ),
+    "case and blanks in two keys": (
+        rows(["A ", "B"]).assign(day=["x", "y"]),
+        bags().assign(day=["x", "y"]),
+        {"on": ["key", "day"], "proportion": "share"},
+        r"'A  \| x' and 'a \| x' differ in blanks and case only: pass fold='blanks' and pass fold=",
+    ),
+    "unknown fold": (
+        rows(list("ab")),
+        bags(),
+        {"proportion": "share", "fold": "accents"},
+        "^fold must be of 'blanks', 'case', 'zeros', 'dates', not 'accents'.$",
+    ),
+    "unknown label": (
+        rows(list("ab")).assign(label=[1, 2]),
+        bags(),
+        {"proportion": "share", "labels": "label"},
+        r"^Column 'label' of the instance table must hold labels \(0, 1\) or nothing; row 2 holds",
+    ),
+    "only labels": (
+        rows(list("ab")),
+        bags(),
+        {"proportion": "share", "labels": "x"},
+        "^The instance table has no column besides its key",
     ),
     "booleans as size": (
         rows(list("ab")),
@@ -594,13 +827,13 @@ def test_what_is_no_frame(instances, aggregates, message):
 def test_errors_are_worded_for_those_who_know_other_names():
     odd = "{instances} {0!r}"  # braces in names are names
     people = pd.DataFrame({odd: ["n", "s"], "age": [31, 64]})
-    results = pd.DataFrame({odd: ["n", "n"], "yes": [1, 0]})
+    results = pd.DataFrame({odd: ["n", "n"], "yes": [1, 1]})
     with pytest.raises(JoinError) as caught:
         bags_from_frame(people, results, on=odd, positives="yes")
-    assert str(caught.value) == "Bag 'n' appears twice in the bag table, in rows 0 and 1."
+    assert str(caught.value) == "Bag 'n' appears twice in the bag table, in rows 1 and 2."
     told = caught.value.told(bags="file r.csv")
-    assert told == "Bag 'n' appears twice in the file r.csv, in rows 0 and 1."
-    assert caught.value.fields == {"bag": "n", "first": 0, "row": 1}
+    assert told == "Bag 'n' appears twice in the file r.csv, in rows 1 and 2."
+    assert caught.value.fields == {"bag": "n", "first": 1, "row": 2}
     with pytest.raises(JoinError, match=r"has no column '\{instances\} \{0!r\}'"):
         bags_from_frame(people.rename(columns={odd: "x"}), results, on=odd, positives="yes")
 

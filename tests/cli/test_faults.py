@@ -238,8 +238,9 @@ def unsound(folder, frames, tmp_path, monkeypatch):
         # its end is sound, what is before it is not
         Path(f"{name}-hole.parquet").write_bytes(whole[:4] + bytes(600) + whole[604:])
         text = Path(f"{name}.csv").read_text()
-        Path(f"{name}-latin.csv").write_bytes(text.replace("r05", "é05").encode("latin-1"))
-        Path(f"{name}-utf16.csv").write_bytes(text.encode("utf-16"))
+        mixed = text.replace("region", "région", 1).encode() + "é05".encode("latin-1") + b"\n"
+        Path(f"{name}-mixed.csv").write_bytes(mixed)
+        Path(f"{name}-utf16.csv").write_bytes(text.encode("utf-16")[:-1])
         frame.head(0).to_csv(f"{name}-header.csv", index=False)
         frame.head(0).to_parquet(f"{name}-header.parquet")
         Path(f"{name}-nothing.csv").write_bytes(b"")
@@ -257,8 +258,8 @@ def unsound(folder, frames, tmp_path, monkeypatch):
 TABLE_FAULTS = [
     ("cut.parquet", "cannot be read as parquet: the file is cut short or damaged at its end"),
     ("hole.parquet", "cannot be read as parquet"),
-    ("latin.csv", "is not UTF-8 text: 0xe9 at byte"),
-    ("utf16.csv", "is not UTF-8 text: 0xff at byte 0, on line 1"),
+    ("mixed.csv", "is not UTF-8 text: 0xe9 at byte"),
+    ("utf16.csv", "ends within a character, on line"),
     ("header.csv", "has columns and no rows"),
     ("header.parquet", "has columns and no rows"),
     ("nothing.csv", "is empty"),

@@ -81,7 +81,7 @@ def test_failures_leave_the_old_file(call, folder, frames, tmp_path):
     arguments = ["predict", folder / "model.unbag", new, "-o", out, "-q", "--chunk-rows", "50"]
     for table, message in [
         (visits.drop(columns=[name, "device"]), f"new.csv has no column {name!r}, 'device' that"),
-        (odd, f"The column {name!r} should hold numbers, but the row with index 500 holds 'big'"),
+        (odd, f"The column {name!r} should hold numbers, but row 501 holds 'big'"),
         (visits.head(0), "new.csv has columns and no rows"),
     ]:
         table.to_csv(new, index=False)

@@ -14,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from unbag import (
+    AutoMCMClassifier,
     BagCalibratedClassifier,
     BoostedMCMClassifier,
     GroupingsClassifier,
@@ -37,6 +38,7 @@ MODELS = {
     "nystroem": KernelMCMClassifier(approximation="nystroem", n_components=40, random_state=0),
     "fourier": KernelMCMClassifier(approximation="fourier", n_components=41, random_state=0),
     "boosted": BoostedMCMClassifier(n_estimators=15, cv=3),
+    "mixture": AutoMCMClassifier(["linear", "kernel", "boosted"], cv=3),
     "one booster": BoostedMCMClassifier(4, n_estimators=10, cv=None, class_prior=[0.8, 0.2]),
 }
 
@@ -184,7 +186,7 @@ def with_categories():
             lambda: BagCalibratedClassifier(
                 make_pipeline(StandardScaler(), LinearMCMClassifier())
             ).fit(DATA.X, DATA.y),
-            "Pipeline cannot be exported to ONNX; linear, kernel and boosted classifiers can.",
+            "Pipeline cannot be exported to ONNX; linear, kernel and boosted classifiers, and",
         ),
         (
             lambda: LogisticRegression().fit(DATA.X, DATA.labels),

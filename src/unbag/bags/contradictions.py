@@ -8,8 +8,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from unbag._text import capital, listing, plural, quoted
-from unbag.bags.joining import JoinError, Match
+from unbag._text import capital, counted, listing, plural, quoted
+from unbag.bags.folding import folding_hint
+from unbag.bags.joining import JoinError, Match, bag_id
+from unbag.bags.stated import rounding
+
+# How far a count may be from a whole number, relative to its size.
+_ROUNDING = 1e-9
+# What sizes count: rows of the instance table, or members of bags of which these are a sample.
+_SIZES = {"row": "instance rows", "member": "members by its size"}
 
 
 class Contradiction(NamedTuple):
@@ -35,21 +42,26 @@ class ContradictionError(JoinError):
 def check_matched(match: Match, unmatched: str, keys: list[str]) -> None:
     """Refuse bags that are in one of the tables only."""
     key = ", ".join(keys)
+    here, there = list(match.only_in_instances), match.only_in_bags
+    ids = {"here": list(map(bag_id, here)), "there": list(map(bag_id, there))}
+    n_rows = match.only_in_instances.values()
     found = [
         Contradiction(bag, "no row in the bag table", key, None, n)
-        for bag, n in match.only_in_instances.items()
+        for bag, n in zip(ids["here"], n_rows, strict=True)
     ]
-    found += [Contradiction(bag, "no instances", key, None, 0) for bag in match.only_in_bags]
+    found += [Contradiction(bag, "no instances", key, None, 0) for bag in ids["there"]]
+    hint = folding_hint(here, there) if here and there else None
+    advice, fields = hint or ("", {})
     if len(match.ids) == 0:
         raise ContradictionError(
             "No bag is in both tables: the first is {here!r} in the {instances} and {there!r} in "
-            "the {bags}.",
-            {"here": next(iter(match.only_in_instances)), "there": match.only_in_bags[0]},
+            f"the {{bags}}{advice and '; '}{advice}.",
+            {"here": ids["here"][0], "there": ids["there"][0], **fields},
             found,
         )
     if unmatched == "drop":
         return
-    sides = {"here": list(match.only_in_instances), "there": match.only_in_bags}
+    sides = ids
     has = {side: plural(len(ids), "has", "have") for side, ids in sides.items()}
     problems = {
         "here": f"{{here}} {has['here']} instances but no row in the {{bags}}",
@@ -60,13 +72,13 @@ def check_matched(match: Match, unmatched: str, keys: list[str]) -> None:
         first = next(iter(wrong))
         wrong[first] = capital(wrong[first])
         problem = ", and ".join(problems[side] for side in wrong)
-        advice = "correct the key, or {drop} to leave such bags out"
-        raise ContradictionError(f"{problem}; {advice}.", wrong, found)
+        advice = advice or "correct the key, or {drop} to leave such bags out"
+        raise ContradictionError(f"{problem}; {advice}.", {**wrong, **fields}, found)
 
 
 def check_sizes(stated: NDArray[np.float64], match: Match, name: str) -> None:
-    """Refuse sizes other than the number of rows."""
-    wrong = np.flatnonzero(stated != match.sizes)
+    """Refuse sizes below the number of rows; a bag may have more, of which rows are a sample."""
+    wrong = np.flatnonzero(~(stated >= match.sizes))
     if len(wrong):
         raise ContradictionError(
             "The size column {column!r} contradicts the number of instance rows of {wrong}.",
@@ -76,30 +88,45 @@ def check_sizes(stated: NDArray[np.float64], match: Match, name: str) -> None:
 
 
 def check_counts(
-    counts: NDArray[np.float64], match: Match, names: list[str], exact: NDArray[np.bool_]
+    counts: NDArray[np.float64],
+    match: Match,
+    names: list[str],
+    exact: NDArray[np.bool_],
+    sizes: NDArray[np.float64],
 ) -> None:
-    """Refuse what is no count, and exact counts that the rows cannot have."""
+    """Refuse what is no count, and exact counts that bags of these sizes cannot have."""
     for name, column in zip(names, counts.T, strict=True):
         wrong = ~np.isfinite(column) | ((column < 0) & exact)
-        if wrong.any():
+        fraction = exact & (np.abs(column - np.round(column)) > _ROUNDING * np.maximum(column, 1))
+        if wrong.any() or fraction.any():
+            # shares that were taken for counts
+            within = ((column >= 0) & (column <= 1))[np.isfinite(column)].all()
+            likely = (
+                "if these are shares, {proportion}" if within else "if noise was added, {noise}"
+            )
+            hint = f"; {likely}" if fraction.any() else ""
             raise ContradictionError(
-                "Column {column!r} of the {bags} must hold counts; it does not for {wrong}.",
-                {"column": name, "wrong": _valued(wrong, column, match)},
-                _contradictions("no count", name, np.flatnonzero(wrong), column, match),
+                f"Column {{column!r}} of the {{bags}} must hold counts; it does not for "
+                f"{{wrong}}{hint}.",
+                {"column": name, "wrong": _valued(wrong | fraction, column, match)},
+                _contradictions("no count", name, np.flatnonzero(wrong | fraction), column, match),
             )
     total = counts.sum(axis=1)
+    hint, what = "", "row" if (sizes == match.sizes).all() else "member"
     if len(names) == 1:
-        wrong = np.flatnonzero((total > match.sizes) & exact)
-        problem = "Column {columns} counts more positives than there are instance rows"
-        brief = "more positives than rows"
+        wrong = np.flatnonzero((total > sizes) & exact)
+        problem = f"Column {{columns}} counts more positives than there are {_SIZES[what]}"
+        brief = f"more positives than {what}s"
     else:
-        wrong = np.flatnonzero((total != match.sizes) & exact)
-        problem = "The counts {columns} do not sum to the number of instance rows"
-        brief = "counts that do not sum to its rows"
+        wrong = np.flatnonzero((total != sizes) & exact)
+        problem = f"The counts {{columns}} do not sum to the number of {_SIZES[what]}"
+        brief = f"counts that do not sum to its {what}s"
+        if len(wrong) and (total[exact] < sizes[exact]).all():
+            hint = "; give a column for each class, if one is missing"
     if len(wrong):
         raise ContradictionError(
-            f"{problem} for {{wrong}}.",
-            {"columns": quoted(names), "wrong": _compared(wrong, total, match)},
+            f"{problem} for {{wrong}}{hint}.",
+            {"columns": quoted(names), "wrong": _compared(wrong, total, match, sizes, what)},
             _contradictions(brief, ", ".join(names), wrong, total, match),
         )
 
@@ -107,18 +134,43 @@ def check_counts(
 def check_proportions(
     shares: NDArray[np.float64], match: Match, names: list[str], exact: NDArray[np.bool_]
 ) -> None:
-    """Refuse what is no proportion, and exact ones outside [0, 1]."""
+    """Refuse what is no proportion, and exact ones outside [0, 1] or that do not sum to 1."""
     for name, column in zip(names, shares.T, strict=True):
         wrong = ~np.isfinite(column) | (((column < 0) | (column > 1)) & exact)
         if wrong.any():
+            known = column[np.isfinite(column)]
+            in_percent = ((known >= 0) & (known <= 100)).all() and (known > 1).any()
+            hint = "; if these are percentages, {percent}" if in_percent else ""
             raise ContradictionError(
                 "Column {column!r} of the {bags} must hold proportions in [0, 1]; it does not for "
-                "{wrong}.",
+                f"{{wrong}}{hint}.",
                 {"column": name, "wrong": _valued(wrong, column, match)},
                 _contradictions(
                     "no proportion in [0, 1]", name, np.flatnonzero(wrong), column, match
                 ),
             )
+
+    if len(names) > 1:
+        _check_sums(shares, match, names, exact)
+
+
+def _check_sums(
+    shares: NDArray[np.float64], match: Match, names: list[str], exact: NDArray[np.bool_]
+) -> None:
+    """Refuse shares that do not sum to 1, by more than their rounding can explain."""
+    total = shares.sum(axis=1)
+    wrong = (np.abs(total - 1) > rounding(shares[exact])) & exact
+    if not wrong.any():
+        return
+    all_below = (total[exact] < 1).all()
+    hint = "; give a column for each class, if one is missing" if all_below else ""
+    raise ContradictionError(
+        f"The shares {{columns}} must sum to 1; they do not for {{wrong}}{hint}.",
+        {"columns": quoted(names), "wrong": _valued(wrong, total, match)},
+        _contradictions(
+            "shares that do not sum to 1", ", ".join(names), np.flatnonzero(wrong), total, match
+        ),
+    )
 
 
 def _contradictions(
@@ -137,10 +189,16 @@ def _valued(wrong: NDArray[np.bool_], values: NDArray[np.float64], match: Match)
     return _named([f"{bag!r} ({_value(v)})" for bag, v in pairs])
 
 
-def _compared(wrong: NDArray[np.intp], stated: NDArray[np.float64], match: Match) -> str:
-    bags, sizes = match.ids[wrong].tolist(), match.sizes[wrong].tolist()
-    rows = zip(bags, stated[wrong].tolist(), sizes, strict=True)
-    return _named([f"{bag!r} ({_value(v)}, but {n} {plural(n, 'row')})" for bag, v, n in rows])
+def _compared(
+    wrong: NDArray[np.intp],
+    stated: NDArray[np.float64],
+    match: Match,
+    sizes: NDArray[Any] | None = None,
+    what: str = "row",
+) -> str:
+    bags, others = match.ids[wrong].tolist(), match.sizes if sizes is None else sizes
+    rows = zip(bags, stated[wrong].tolist(), others[wrong].tolist(), strict=True)
+    return _named([f"{bag!r} ({_value(v)}, but {counted(n, what)})" for bag, v, n in rows])
 
 
 def _value(value: float) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import numbers
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -17,7 +18,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from unbag._text import listing, quoted
+from unbag._text import counted, listing, plural, quoted
 from unbag.bags.bags import is_exact
 from unbag.bags.contradictions import (
     Contradiction,
@@ -27,7 +28,10 @@ from unbag.bags.contradictions import (
     check_proportions,
     check_sizes,
 )
-from unbag.bags.joining import JoinError, Match, match_bags
+from unbag.bags.folding import check_folds
+from unbag.bags.joining import WORDS, JoinError, Match, match_bags
+from unbag.bags.labels import read_class_numbers
+from unbag.bags.stated import StatedNumbers
 from unbag.bags.targets import bag_target
 
 
@@ -40,6 +44,9 @@ def bags_from_frame(
     positives: str | Sequence[str] | None = None,
     size: str | None = None,
     noise: str | Sequence[str] | float | None = None,
+    percent: bool = False,
+    fold: str | Sequence[str] | None = None,
+    labels: str | None = None,
     unmatched: Literal["error", "drop"] = "error",
 ) -> tuple[Any, NDArray[np.void]]:
     """Join a table of instances with a table of bags into `X` and `y`.
@@ -51,23 +58,33 @@ def bags_from_frame(
         DataFrame, a pyarrow Table or any other eager frame that narwhals knows.
     aggregates : data frame
         One row per bag, with its key and what is known about its classes. It may be of another
-        kind than ``instances``.
+        kind than ``instances``. Counts of several rows for one bag are added up, with a warning.
     on : str or list of str
         The key: columns present in both tables. Several columns together name a bag, whose id is
         then written like ``"north | 2024-05-01"``. A single key of integers or text is the id
         itself; any other is written as text.
     proportion : str or list of str
         Column of ``aggregates`` with the share of the positive class, or one column per class.
+        Text such as "24%" is read as what it says.
     positives : str or list of str
         Instead of ``proportion``: the column with the number of positive instances, or one column
         with the number of instances per class. The size of a bag is the number of its rows in
         ``instances``.
     size : str, optional
         Column of ``aggregates`` with the size of each bag, to be compared with the number of
-        its rows in ``instances``.
+        its rows in ``instances``. Where it is larger, the rows are taken for a random sample of
+        their bag, with the same shares, with a warning.
     noise : str, list of str or number, optional
         Standard deviation of the noise in ``proportion`` or ``positives``: a column of
         ``aggregates``, one column per class, or one number for all bags. See `bag_target`.
+    percent : bool, default=False
+        Whether ``proportion``, and its noise, are in percent.
+    fold : {"case", "blanks", "zeros", "dates"} or list of them, optional
+        Differences between keys to ignore: capitals; blanks around and within; leading zeros; ways
+        to write a date.
+    labels : str, optional
+        Column of ``instances`` with the labels of some rows, missing for the others: class numbers
+        0, 1, ... or, where there is a column for each class, their names. See `bag_target`.
     unmatched : {"error", "drop"}, default="error"
         What to do with bags that are in one of the tables only: raise an error that names them,
         or leave them out.
@@ -75,8 +92,8 @@ def bags_from_frame(
     Returns
     -------
     X : data frame
-        The instance table without its key columns: the same kind of frame, rows in the same
-        order.
+        The instance table without its key columns and labels: the same kind of frame, rows in
+        the same order.
     y : structured ndarray of shape (n_instances,)
         The target, as made by `bag_target`.
 
@@ -100,8 +117,14 @@ def bags_from_frame(
         positives=positives,
         size=size,
         noise=noise,
+        percent=percent,
+        fold=fold,
+        labels=labels,
     )
-    return tables.join(unmatched)
+    joined = tables.join(unmatched)
+    for note in tables.notes():
+        warnings.warn(note.format(**WORDS), UserWarning, stacklevel=2)
+    return joined
 
 
 def find_contradictions(
@@ -149,6 +172,7 @@ class MatchedTables:
     deviation: NDArray[np.float64] | None
     are_counts: bool
     size: tuple[str, NDArray[np.float64]] | None
+    labels: NDArray[np.float64] | None = None  # class numbers of all instance rows, or NaN
 
     def checks(self, unmatched: str) -> Iterator[Callable[[], None]]:
         """Checks of one table against the other, each of which raises what it finds."""
@@ -162,8 +186,27 @@ class MatchedTables:
             name, stated = self.size
             yield lambda: check_sizes(stated, match, name)
         exact = np.ones(len(self.values), bool) if deviation is None else is_exact(deviation)
-        check = check_counts if self.are_counts else check_proportions
-        yield lambda: check(self.values, match, self.columns, exact)
+        if self.are_counts:
+            yield lambda: check_counts(self.values, match, self.columns, exact, self.sizes)
+        else:
+            yield lambda: check_proportions(self.values, match, self.columns, exact)
+
+    @property
+    def sizes(self) -> NDArray[np.float64]:
+        """Sizes that counts belong to: of whole bags, where rows are a sample of them."""
+        if self.size is None or not (self.size[1] >= self.match.sizes).all():
+            return self.match.sizes.astype(float)
+        return self.size[1]
+
+    def notes(self) -> list[str]:
+        """What a reader should know about how the tables were joined; tables in braces."""
+        n_sampled = int((self.sizes > self.match.sizes).sum())
+        sampled = (
+            f"{counted(n_sampled, 'bag')} {plural(n_sampled, 'has', 'have')} fewer rows in the "
+            "{instances} than the size says: they are taken for random samples with the shares of "
+            "their bags."
+        )
+        return [*self.match.notes(), *([sampled] if n_sampled else [])]
 
     def contradictions(self, unmatched: str) -> list[Contradiction]:
         """List every bag for which the tables do not fit together."""
@@ -190,17 +233,24 @@ class MatchedTables:
         """Target of every instance, its bag named by a number or by its key."""
         match, values, deviation = self.match, self.values, self.deviation
         if self.are_counts:
-            values = values / match.sizes[:, None]
-            deviation = None if deviation is None else deviation / match.sizes[:, None]
+            values = values / self.sizes[:, None]
+            deviation = None if deviation is None else deviation / self.sizes[:, None]
+        elif len(self.columns) > 1:
+            exact = np.ones(len(values), bool) if deviation is None else is_exact(deviation)
+            # what rounding made of shares that sum to 1, which checks have seen
+            values = np.where(exact[:, None], values / values.sum(axis=1, keepdims=True), values)
         shape = (-1,) if len(self.columns) == 1 else values.shape
-        per_bag = bag_target(
-            np.arange(len(match.ids)) if number_bags else match.ids,
-            values.reshape(shape),
-            noise=None if deviation is None else deviation.reshape(shape),
-        )
-        y = per_bag[match.codes]
-        y["size"] = match.sizes[match.codes]
-        return y
+        values = values.reshape(shape)
+        deviation = None if deviation is None else deviation.reshape(shape)
+        ids = np.arange(len(match.ids)) if number_bags else match.ids
+        if self.labels is None:
+            y = bag_target(ids, values, noise=deviation)[match.codes]
+            y["size"] = match.sizes[match.codes]
+            return y
+        known = self.labels if match.rows is None else self.labels[match.rows]
+        codes = match.codes
+        noise = None if deviation is None else deviation[codes]
+        return bag_target(ids[codes], values[codes], labels=known, noise=noise)
 
 
 def match_tables(
@@ -212,6 +262,9 @@ def match_tables(
     positives: Any = None,
     size: str | None = None,
     noise: Any = None,
+    percent: bool = False,
+    fold: Any = None,
+    labels: str | None = None,
 ) -> MatchedTables:
     """Read both tables and match their keys, without a look at whether they agree."""
     if (proportion is None) == (positives is None):
@@ -223,33 +276,63 @@ def match_tables(
     columns = as_column_names(proportion if positives is None else positives, given)
     if len(columns) == 1 and not isinstance(proportion or positives, str):
         raise ValueError(f"{given} must be one column name, or a list of one name per class.")
-    _check_columns(instance_table, keys, "instances")
+    if percent and positives is not None:
+        raise ValueError("percent is about proportion, not about positives.")
+    _check_not_swapped(instance_table, bag_table, keys, columns)
+    _check_columns(instance_table, [*keys, *([] if labels is None else [labels])], "instances")
     noise_columns = _noise_columns(noise, columns)
     known = [*keys, *columns, *([] if size is None else [size]), *noise_columns]
     _check_columns(bag_table, known, "bags")
-    if len(instance_table.columns) == len(keys):
+    taken = [*keys, *([] if labels is None else [labels])]
+    if len(instance_table.columns) == len(taken):
         raise JoinError("The {instances} has no column besides its key, so there is no X.", {})
 
-    match = match_bags(instance_table, bag_table, keys)
-
-    def read(names: list[str]) -> NDArray[np.float64]:
-        return np.column_stack([_numbers(bag_table, name)[match.bag_rows] for name in names])
-
-    values, deviation = read(columns), None
+    match = match_bags(instance_table, bag_table, keys, check_folds(fold))
+    are_counts = positives is not None
+    if match.several and _has_equal_rows(bag_table):
+        raise match.repeated_error("")
+    stated = StatedNumbers(bag_table, match, percent)
+    values = stated.counts(columns) if are_counts else stated.shares(columns, size)
+    deviation = None
     if noise_columns:
-        deviation = np.broadcast_to(read(noise_columns), values.shape)
+        deviation = np.broadcast_to(stated.deviations(noise_columns, are_counts), values.shape)
     elif noise is not None:
-        deviation = np.full(values.shape, noise, dtype=float)
+        if match.several:
+            raise match.repeated_error("")
+        deviation = np.full(values.shape, stated.number(noise), dtype=float)
     return MatchedTables(
-        instance_table.drop(*keys),
+        instance_table.drop(*taken),
         match,
         keys,
         columns,
         values,
         deviation,
-        positives is not None,
-        None if size is None else (size, read([size])[:, 0]),
+        are_counts,
+        None if size is None else (size, stated.counts([size])[:, 0]),
+        None if labels is None else read_class_numbers(instance_table[labels], columns),
     )
+
+
+def _has_equal_rows(table: nw.DataFrame) -> bool:
+    """Whether a row stands there twice, as a copy does and a part of a bag hardly."""
+    rows = list(zip(*(table[name].to_list() for name in table.columns), strict=True))
+    return len(set(map(repr, rows))) < len(rows)
+
+
+def _check_not_swapped(
+    instance_table: nw.DataFrame, bag_table: nw.DataFrame, keys: list[str], columns: list[str]
+) -> None:
+    """Recognise tables that were given in the wrong order."""
+    here, there = instance_table.columns, bag_table.columns
+    absent = [name for name in columns if name not in there]
+    if not absent or not {*columns, *keys} <= {name for name in here if isinstance(name, str)}:
+        return
+    if len(instance_table.select(keys).unique()) == len(instance_table) > 1:
+        raise JoinError(
+            "The two tables seem to be swapped: column {column!r} is in the {instances}, which has "
+            "one row for each bag; {swap}.",
+            {"column": absent[0]},
+        )
 
 
 def _as_table(data: Any, parameter: str, table: str) -> nw.DataFrame:
@@ -311,19 +394,3 @@ def _check_columns(frame: nw.DataFrame, names: Iterable[Any], table: str) -> Non
         )
         fields = {"column": name, "hint": hint}
         raise JoinError(f"The {{{table}}} has no column {{column!r}}; {{hint}}", fields)
-
-
-def _numbers(frame: nw.DataFrame, name: str) -> NDArray[np.float64]:
-    """Read a column as floats, NaN where a value is missing."""
-    column = frame[name]
-    if column.dtype.is_numeric():
-        return column.cast(nw.Float64).to_numpy().astype(float)
-    # columns of Python objects, and columns without any value
-    numeric = np.full(len(column), np.nan)
-    present = ~column.is_null().to_numpy().astype(bool)
-    values = column.filter(present.tolist()).to_list()
-    if all(isinstance(v, numbers.Number) and not isinstance(v, bool) for v in values):
-        numeric[present] = values
-        return numeric
-    fields = {"column": name, "dtype": str(column.dtype)}
-    raise JoinError("Column {column!r} of the {bags} holds {dtype}, not numbers.", fields)

@@ -5,14 +5,17 @@ from __future__ import annotations
 import datetime as dt
 import numbers
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from unbag._text import quoted
+from unbag._text import counted, plural, quoted
+from unbag.bags.folding import folded, iso_dates
+
+Key = tuple[Any, ...]
 
 # What sentences about two tables call them, and what they advise, unless callers know better.
 WORDS = {
@@ -20,6 +23,15 @@ WORDS = {
     "bags": "bag table",
     "drop": "pass unmatched='drop'",
     "convert": "convert one of them",
+    "swap": "give the instances first",
+    "proportion": "pass them as proportion",
+    "percent": "pass percent=True",
+    "noise": "pass its standard deviation as noise",
+    "add_size": "with size, or counts, they would be added up",
+    "fold_blanks": "pass fold='blanks'",
+    "fold_case": "pass fold='case'",
+    "fold_zeros": "pass fold='zeros'",
+    "fold_dates": "pass fold='dates'",
 }
 
 # In this order: a bool is an integer to Python, and a datetime is a date.
@@ -60,47 +72,87 @@ class Match(NamedTuple):
     codes: NDArray[np.intp]  # bag of each instance row that is kept, as a position in the next
     ids: NDArray[Any]
     sizes: NDArray[np.int64]
-    bag_rows: NDArray[np.intp]  # where each bag stands in the bag table
+    bag_codes: NDArray[np.intp]  # bag of each row of the bag table, -1 if it has no instances
+    twice: tuple[int | str, int, int] | None  # a bag with two rows there, and which they are
+    n_several: int  # bags with more than one row there
     rows: NDArray[np.intp] | None  # instance rows that are kept; None for all
-    only_in_instances: dict[Any, int]  # with the number of their rows
-    only_in_bags: list[Any]
+    only_in_instances: dict[Key, int]  # with the number of their rows
+    only_in_bags: list[Key]
+
+    @property
+    def several(self) -> bool:
+        """Whether the bag table has more than one row for some bag."""
+        return self.twice is not None
+
+    def repeated_error(self, hint: str = "; {add_size}") -> JoinError:
+        """Say which bag has two rows where there may be one."""
+        assert self.twice is not None
+        bag, first, row = self.twice
+        return JoinError(
+            f"Bag {{bag!r}} appears twice in the {{bags}}, in rows {{first}} and {{row}}{hint}.",
+            {"bag": bag, "first": first + 1, "row": row + 1},
+        )
+
+    def notes(self) -> list[str]:
+        """Say what was done to make the tables match."""
+        if not self.several:
+            return []
+        have = plural(self.n_several, "has", "have")
+        text = f"{counted(self.n_several, 'bag')} {have} several rows in the {{bags}}, which are"
+        return [f"{text} added up."]
 
 
-def match_bags(instance_table: nw.DataFrame, bag_table: nw.DataFrame, keys: list[str]) -> Match:
-    """Find the row of the bag table that each row of the instance table belongs to."""
+def match_bags(
+    instance_table: nw.DataFrame,
+    bag_table: nw.DataFrame,
+    keys: list[str],
+    folds: Sequence[str] = (),
+) -> Match:
+    """Find the rows of the bag table that each row of the instance table belongs to."""
     for name in keys:
         _check_present(instance_table, name, "instances")
         _check_present(bag_table, name, "bags")
     codes, distinct = _number_keys(instance_table, keys)
     here = [_values(distinct[name]) for name in distinct.columns]
     there = [_values(bag_table[name]) for name in keys]
+    written = list(zip(*there, strict=True))
     for position, name in enumerate(keys):
         dtypes = (instance_table[name].dtype, bag_table[name].dtype)
-        here[position], there[position] = _align(here[position], there[position], name, dtypes)
+        mine, others = folded(here[position], folds), folded(there[position], folds)
+        here[position], there[position] = _align(mine, others, name, dtypes)
 
     bag_keys = list(zip(*there, strict=True))
-    place = dict(zip(bag_keys, range(len(bag_keys)), strict=True))
-    if len(place) < len(bag_keys):
-        _raise_repeated(bag_keys)
+    place: dict[Key, int] = {}
+    groups = np.array([place.setdefault(key, len(place)) for key in bag_keys])
     instance_keys = list(zip(*here, strict=True))
-    bag_row = np.fromiter((place.get(key, -1) for key in instance_keys), np.intp)[codes]
+    found = np.fromiter((place.get(key, -1) for key in instance_keys), np.intp)
+    group = found[codes]
 
-    n_rows = np.bincount(codes, minlength=len(instance_keys)).tolist()
-    rows = np.flatnonzero(bag_row >= 0)
-    sizes = np.bincount(bag_row[rows], minlength=len(bag_keys))
+    rows = np.flatnonzero(group >= 0)
+    sizes = np.bincount(group[rows], minlength=len(place))
     used = np.flatnonzero(sizes)
-    position_of = np.full(len(bag_keys), -1)
+    position_of = np.full(len(place), -1)
     position_of[used] = np.arange(len(used))
+    # bags are called as the bag table has them, but for dates, which it may hold as times
+    first_row = np.zeros(len(place), dtype=np.intp)
+    first_row[groups[::-1]] = np.arange(len(groups))[::-1]
+    names = written if folds else bag_keys
+    ids = _distinct_ids([names[i] for i in first_row[used].tolist()])
+    n_rows = np.bincount(codes, minlength=len(instance_keys)).tolist()
+    alone: Counter[Key] = Counter()
+    for key, n, where in zip(instance_keys, n_rows, found.tolist(), strict=True):
+        if where < 0:
+            alone[key] += n
     return Match(
-        codes=position_of[bag_row[rows]],
-        ids=_distinct_ids([bag_keys[i] for i in used.tolist()]),
+        codes=position_of[group[rows]],
+        ids=ids,
         sizes=sizes[used],
-        bag_rows=used,
-        rows=None if len(rows) == len(bag_row) else rows,
-        only_in_instances={
-            _id(key): n for key, n in zip(instance_keys, n_rows, strict=True) if key not in place
-        },
-        only_in_bags=[_id(bag_keys[i]) for i in np.flatnonzero(sizes == 0).tolist()],
+        bag_codes=position_of[groups],
+        twice=_find_repeated(bag_keys),
+        n_several=int((np.bincount(groups) > 1).sum()),
+        rows=None if len(rows) == len(group) else rows,
+        only_in_instances=dict(alone),
+        only_in_bags=[names[first_row[i]] for i in np.flatnonzero(sizes == 0).tolist()],
     )
 
 
@@ -140,6 +192,12 @@ def _align(
 ) -> tuple[list[Any], list[Any]]:
     """Make sure that the key values of two tables can be equal, and write dates as dates."""
     kinds = [_kind(here, name, "instances"), _kind(there, name, "bags")]
+    # dates that a file has as text are dates all the same
+    if kinds[0] == "text" and kinds[1] in ("dates", "times"):
+        here = iso_dates(here)
+    elif kinds[1] == "text" and kinds[0] in ("dates", "times"):
+        there = iso_dates(there)
+    kinds = [_kind(here, name, "instances"), _kind(there, name, "bags")]
     # a table without a type for dates holds them as times at midnight
     whole_days = [
         kind == "dates" or (kind == "times" and all(map(_is_midnight, values)))
@@ -148,9 +206,12 @@ def _align(
     if all(whole_days):
         return [_day(v) for v in here], [_day(v) for v in there]
     if kinds[0] != kinds[1]:
+        # a number and its digits, perhaps with zeros before them
+        same = set(folded(here, ["zeros"])) & set(folded(there, ["zeros"]))
+        advice = "{fold_zeros}" if same else "{convert}"
         raise JoinError(
             "The key column {column!r} holds {kinds[0]} ({dtypes[0]}) in the {instances} but "
-            "{kinds[1]} ({dtypes[1]}) in the {bags}, so that no bag can match; {convert}.",
+            f"{{kinds[1]}} ({{dtypes[1]}}) in the {{bags}}, so that no bag can match; {advice}.",
             {"column": name, "kinds": kinds, "dtypes": dtypes},
         )
     return here, there
@@ -194,7 +255,7 @@ def _day(value: dt.date) -> dt.date:
     return value.date() if isinstance(value, dt.datetime) else value
 
 
-def _id(key: tuple[Any, ...]) -> int | str:
+def bag_id(key: Key) -> int | str:
     """Name a bag after its key."""
     if len(key) > 1:
         return " | ".join(map(str, key))
@@ -204,8 +265,8 @@ def _id(key: tuple[Any, ...]) -> int | str:
     return str(value)
 
 
-def _distinct_ids(keys: list[tuple[Any, ...]]) -> NDArray[Any]:
-    ids: list[Any] = [_id(key) for key in keys]
+def _distinct_ids(keys: list[Key]) -> NDArray[Any]:
+    ids: list[Any] = [bag_id(key) for key in keys]
     if len(set(ids)) < len(ids):
         twice = Counter(ids).most_common(1)[0][0]
         raise ValueError(
@@ -226,16 +287,15 @@ def _check_present(frame: nw.DataFrame, name: str, table: str) -> None:
         row = int(missing.to_numpy().astype(bool).argmax())
         raise JoinError(
             f"Row {{row}} of the {{{table}}} has no value in the key column {{column!r}}.",
-            {"row": row, "column": name},
+            {"row": row + 1, "column": name},
         )
 
 
-def _raise_repeated(keys: list[tuple[Any, ...]]) -> None:
-    first: dict[tuple[Any, ...], int] = {}
+def _find_repeated(keys: list[Key]) -> tuple[int | str, int, int] | None:
+    """Find the first bag that comes again, and the two places where it stands."""
+    first: dict[Key, int] = {}
     for row, key in enumerate(keys):
         if key in first:
-            raise JoinError(
-                "Bag {bag!r} appears twice in the {bags}, in rows {first} and {row}.",
-                {"bag": _id(key), "first": first[key], "row": row},
-            )
+            return bag_id(key), first[key], row
         first[key] = row
+    return None

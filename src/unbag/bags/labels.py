@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
+from unbag.bags.joining import JoinError
+
 # Ten digits are classes; more values than that are ids of bags far more often than classes.
 _MOST_CLASSES = 10
 
@@ -51,3 +53,34 @@ def check_labels(y: Any) -> tuple[NDArray[Any], NDArray[np.intp]]:
             "by bag_target(range(n_rows), proportion) with one column per class."
         )
     return classes, index
+
+
+def read_class_numbers(column: Any, names: list[str]) -> NDArray[np.float64]:
+    """Class numbers of a column of known labels, NaN where there is none.
+
+    Parameters
+    ----------
+    column : narwhals Series
+        Class numbers, truth values or, where there is a name for each class, names.
+    names : list of str
+        The columns that tell of each class, or of the positive one alone.
+    """
+    n_classes = max(len(names), 2)
+    known: dict[Any, int] = {number: number for number in range(n_classes)}
+    known |= {str(number): number for number in range(n_classes)}
+    if len(names) > 1:
+        known |= {name: number for number, name in enumerate(names)}
+    found = np.full(len(column), np.nan)
+    for row, value in enumerate(column.to_list()):
+        if value is None or value != value or value == "":
+            continue
+        label = value.strip() if isinstance(value, str) else value
+        if label not in known:
+            classes = ", ".join(map(str, [*range(n_classes), *(names if len(names) > 1 else [])]))
+            raise JoinError(
+                "Column {column!r} of the {instances} must hold labels ({classes}) or nothing; row "
+                "{row} holds {value!r}.",
+                {"column": column.name, "classes": classes, "row": row + 1, "value": value},
+            )
+        found[row] = known[label]
+    return found

@@ -154,7 +154,7 @@ def _encode_bag_ids(
     unexcused = missing if may_miss is None else missing & ~may_miss
     if unexcused.any():
         raise ValueError(
-            f"Row {int(unexcused.argmax())} has no bag id; only labelled rows may lack one."
+            f"Row {int(unexcused.argmax()) + 1} has no bag id; only labelled rows may lack one."
         )
     present = values[~missing]
     if present.dtype.kind == "O":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,13 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unbag._text import counted
+from unbag._text import counted, listing, plural
+from unbag.bags.folding import FOLDS
 from unbag.bags.frames import MatchedTables, match_tables
 from unbag.bags.joining import WORDS, JoinError
 from unbag.cli.options import one_or_all
 from unbag.cli.output import say
 from unbag.tabular import Table, open_table
-from unbag.tabular.kinds import Kind, cast, types_of
+from unbag.tabular.file import STANDARD_INPUT, TableError
+from unbag.tabular.kinds import ColumnError, Kind, cast, find_stray, is_id, iso_times, types_of
 from unbag.tabular.schema import Schema, SchemaReport, make_schema
 
 # Rows beyond which bags are numbered rather than named, which saves memory.
@@ -87,7 +90,9 @@ def match_files(
     why: str = "",
 ) -> tuple[MatchedTables, Any]:
     """Read and match both tables, without a look at whether they agree; see `read_bags`."""
-    instances, aggregates = open_table(options.instances), open_table(options.aggregates)
+    if options.percent and not options.proportion:
+        options.parser.error("--percent goes with --proportion")
+    instances, aggregates = _open_both(options)
     columns, kinds = _to_read(options, instances, schema, keep or {}, why)
     unknown = [n for n in options.types if n not in (*instances.names, *aggregates.names)]
     if unknown:
@@ -105,8 +110,25 @@ def match_files(
             proportion=one_or_all(options.proportion),
             size=options.size,
             noise=options.noise,
+            percent=options.percent,
+            fold=options.fold,
+            labels=options.label_column,
         )
     return tables, kept
+
+
+def _open_both(options: argparse.Namespace) -> tuple[Table, Table]:
+    if str(options.instances) == str(options.aggregates) == STANDARD_INPUT:
+        options.parser.error("only one of the two tables can come from standard input")
+
+    def opened(place: Any, query: str | None) -> Table:
+        how = {"encoding": options.encoding, "missing": options.missing}
+        return open_table(place, query=query, tell=say, **how)
+
+    return (
+        opened(options.instances, options.query),
+        opened(options.aggregates, options.aggregates_query),
+    )
 
 
 def _to_read(
@@ -142,7 +164,11 @@ def join_files(
         number_bags = not keep_names and len(tables.instances) > MANY_ROWS
         X, y = tables.join(options.unmatched, number_bags)
         _say_left_out(tables, options)
+        say(*(note.format(**_words(options)) for note in tables.notes()))
         if schema is None:
+            X = X.assign(**iso_times(X, options.types))
+            _check_strays(X, options)
+            _say_ids(X)
             schema = Schema(make_schema(X).columns, tuple(options.bag))
             X, report = X.assign(**cast(X, types_of(schema.kinds))), SchemaReport(len(X))
         else:
@@ -155,19 +181,53 @@ def join_files(
 @contextmanager
 def naming(options: argparse.Namespace) -> Iterator[None]:
     """Word errors of functions that know data frames only for those who know files and options."""
-    words = {
+    try:
+        yield
+    except ValueError as error:
+        text = error.told(**_words(options)) if isinstance(error, JoinError) else str(error)
+        if isinstance(error, ColumnError):
+            text = f"{options.instances}: {error.in_file()}"
+        elif text == str(error) and not isinstance(error, TableError):
+            text = f"{options.instances}, {options.aggregates}: {text}"
+        raise ValueError(text) from error
+
+
+def _words(options: argparse.Namespace) -> dict[str, str]:
+    """What sentences about two tables call them, and what they advise, on the command line."""
+    return {
         "instances": f"{WORDS['instances']} {options.instances}",
         "bags": f"{WORDS['bags']} {options.aggregates}",
         "drop": "use --unmatched drop",
         "convert": "--types can make both a category",
+        "swap": "INSTANCES come first, then AGGREGATES",
+        "proportion": "use --proportion",
+        "percent": "use --percent",
+        "noise": "tell its standard deviation by --noise",
+        "add_size": "with --size, or --positives, they would be added up",
+        **{f"fold_{name}": f"--fold-{name}" for name in FOLDS},
     }
-    try:
-        yield
-    except ValueError as error:
-        text = error.told(**words) if isinstance(error, JoinError) else str(error)
-        if text == str(error):
-            text = f"{options.instances}, {options.aggregates}: {text}"
-        raise ValueError(text) from error
+
+
+def _check_strays(X: Any, options: argparse.Namespace) -> None:
+    """Refuse columns of numbers that a few texts would make categories."""
+    for name in X.columns:
+        stray = None if name in options.types else find_stray(X[name])
+        if stray is not None:
+            raise TableError(
+                options.instances,
+                f"holds {stray.value!r} in row {stray.row + 1} of column {name!r}, which has "
+                f"numbers in {counted(stray.n_numbers, 'row')}: correct it, or use --missing "
+                f"{shlex.quote(stray.value)} or --types {name}=category",
+                column=name,
+            )
+
+
+def _say_ids(X: Any) -> None:
+    """Name columns that say which row it is, and nothing about it."""
+    names = [name for name in X.columns if is_id(X[name])]
+    if names:
+        differ = plural(len(names), "is", "are")
+        say(f"{listing(names)} {differ} different in every row: --drop {','.join(names)}")
 
 
 def _say_left_out(tables: MatchedTables, options: argparse.Namespace) -> None:

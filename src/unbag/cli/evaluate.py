@@ -49,7 +49,7 @@ def add_command(commands: Any) -> None:
     add_labels(parser)
     add_seed(parser)
     add_json(parser)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, parser=parser)
 
 
 def add_labels(parser: argparse.ArgumentParser) -> None:

@@ -11,6 +11,7 @@ from unbag.cli.loading import add_model, class_names, open_model
 from unbag.cli.options import add_json
 from unbag.cli.output import need, show, show_json
 from unbag.cli.parser import add_parser
+from unbag.cli.scoring import rule_of
 from unbag.tabular.onnx_export import export_onnx, read_signature
 
 _EXAMPLES = """examples:
@@ -52,7 +53,14 @@ def run(options: argparse.Namespace) -> int:
     check_place(options.output)
     model, schema, found = open_model(options)
     names = class_names(found, model.classes_)
-    path = export_onnx(model, options.output, schema=schema, class_names=names)
+    rule = rule_of(found, None, names)
+    path = export_onnx(
+        model,
+        options.output,
+        schema=schema,
+        class_names=names,
+        score_threshold=0.0 if rule is None else rule.score_threshold,
+    )
     signature = read_signature(path)
     if options.json:
         show_json({"output": str(path), **signature})

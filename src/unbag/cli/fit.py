@@ -114,4 +114,5 @@ def _evaluate(trained: Trained, data: BagData, options: argparse.Namespace) -> E
 def _told(options: argparse.Namespace) -> dict[str, Any]:
     """What the model was fitted to and how, as it was asked for."""
     names = "instances aggregates bag positives proportion size noise drop types unmatched"
+    names += " percent fold label_column query aggregates_query encoding missing"
     return {name: getattr(options, name) for name in (*names.split(), *FITTING)}

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 from unbag._text import counted, sentence, table_lines
 from unbag.bags.contradictions import Contradiction
 from unbag.cli.data import join_files, match_files, naming
-from unbag.cli.options import add_columns, add_json
+from unbag.cli.options import add_columns, add_json, table_place
 from unbag.cli.output import need, records, say, show, show_json
 from unbag.cli.parser import add_parser
 from unbag.diagnostics.assumption import AssumptionTest
 from unbag.diagnostics.information import BagInformation
+from unbag.tabular.file import is_table_name
 from unbag.tabular.first_look import look_at_bags
 from unbag.tabular.persistence import describe_model
 
+# Contradictions that are printed; --json has all of them.
+_MOST_SHOWN = 20
 _EXAMPLES = """examples:
   unbag inspect visits.parquet regions.csv --bag region --positives conversions
   unbag inspect visits.parquet regions.csv --bag region --positives conversions --json
@@ -41,8 +43,9 @@ def add_command(commands: Any) -> None:
         epilog=_EXAMPLES,
     )
     add = parser.add_argument
-    add("instances", metavar="INSTANCES|MODEL", type=Path, help="one row per instance; or a model")
-    add("aggregates", metavar="AGGREGATES", type=Path, nargs="?", help="one row per bag")
+    model = "INSTANCES|MODEL"
+    add("instances", metavar=model, type=table_place, help="one row per instance; or a model")
+    add("aggregates", metavar="AGGREGATES", type=table_place, nargs="?", help="one row per bag")
     add_columns(parser, required=False)
     add_json(parser)
     parser.set_defaults(run=run, parser=parser)
@@ -68,7 +71,9 @@ def _inspect_tables(options: argparse.Namespace) -> int:
         if options.json:
             show_json({"contradictions": [one._asdict() for one in found]})
         else:
-            show("\n".join(table_lines(Contradiction._fields, found)))
+            more = len(found) - _MOST_SHOWN
+            rest = [f"and {counted(more, 'more place')}"] if more > 0 else []
+            show("\n".join([*table_lines(Contradiction._fields, found[:_MOST_SHOWN]), *rest]))
         say(
             f"unbag: {options.aggregates} contradicts {options.instances} in "
             f"{counted(len(found), 'place')}"
@@ -151,7 +156,7 @@ def _column_lines(columns: list[dict[str, Any]]) -> list[str]:
 
 
 def _inspect_model(options: argparse.Namespace) -> int:
-    if "".join(options.instances.suffixes[:1]).lower() in (".csv", ".tsv", ".parquet", ".arrow"):
+    if is_table_name(options.instances):
         options.parser.error("a table of instances needs one of bags beside it: AGGREGATES")
     about = describe_model(options.instances)
     if options.json:
@@ -170,7 +175,7 @@ def _inspect_model(options: argparse.Namespace) -> int:
     told = [
         (name, ", ".join(value) if isinstance(value, list) else value)
         for name, value in metadata.get("fitted_with", {}).items()
-        if value not in (None, [], {})
+        if value not in (None, [], {}) and value is not False
     ]
     lines += ["", *table_lines(("option", "value"), told)] if told else []
     if schema.get("columns"):

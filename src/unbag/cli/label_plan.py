@@ -61,7 +61,7 @@ def add_command(commands: Any) -> None:
     )
     add("-o", "--output", required=True, type=Path, metavar="TABLE", help="table to write")
     add_seed(parser)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, parser=parser)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbag.cli.data import BagData
+from unbag.cli.output import say
 from unbag.tabular import open_table
 from unbag.tabular.file import TableError
 
@@ -32,7 +33,7 @@ def read_row_labels(
         What the classes are called.
     """
     path, key = options.labels, options.row_key or ROW
-    opened = open_table(path)
+    opened = open_table(path, encoding=options.encoding, tell=say)
     opened.need([key, LABEL], "to read labels by")
     as_text: tuple[str, ...] = (LABEL,) if key == ROW else (LABEL, key)
     table = opened.read(kinds=dict.fromkeys(as_text, "category"))

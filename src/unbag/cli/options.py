@@ -8,15 +8,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args
 
+from unbag.tabular.file import TableURL, as_place
 from unbag.tabular.kinds import Kind
+
+FORMATS = (
+    ".csv, .tsv, .jsonl (also .gz, .bz2, .xz, .zst, .zip), .parquet, .arrow, .feather, .xlsx, "
+    ".sqlite, .duckdb; a folder or pattern of such; a database as an SQLAlchemy URL; - for stdin"
+)
 
 
 def add_tables(parser: argparse.ArgumentParser, *, drop: bool = True) -> None:
     """Add the two tables, and the options that say what they hold."""
     add = parser.add_argument
-    formats = ".csv, .tsv (also .gz, .bz2, .xz, .zst), .parquet, .arrow or .feather"
-    add("instances", metavar="INSTANCES", type=Path, help=f"one row per instance: {formats}")
-    add("aggregates", metavar="AGGREGATES", type=Path, help="one row per bag, likewise")
+    add("instances", metavar="INSTANCES", type=table_place, help=f"one row per instance: {FORMATS}")
+    add("aggregates", metavar="AGGREGATES", type=table_place, help="one row per bag, likewise")
     add_columns(parser, drop=drop)
 
 
@@ -47,14 +52,28 @@ def add_columns(
         metavar=names,
         help="column of AGGREGATES: share of positives, 0 to 1; or one for each class",
     )
-    add("--size", metavar=column, help="column of AGGREGATES with the size of each bag, to check")
+    add("--percent", action="store_true", help="--proportion, and its noise, are in percent")
+    add(
+        "--size",
+        metavar=column,
+        help="column of AGGREGATES with the size of each bag, to check; where it is larger than "
+        "the number of rows, these are taken for a random sample",
+    )
     add(
         "--noise",
         type=_number_or_name,
         metavar="COLUMN|NUMBER",
         help="standard deviation of the noise in --positives or --proportion",
     )
+    parser.set_defaults(label_column=None)
     if drop:
+        add(
+            "--labels",
+            dest="label_column",
+            metavar=column,
+            help="column of INSTANCES with the labels of some rows, empty for the others: 0, 1, "
+            "..., or names of class columns",
+        )
         add(
             "--drop",
             type=by_commas,
@@ -76,6 +95,48 @@ def add_columns(
         default="error",
         help="bags that are in one of the tables only: refuse them, or leave them out",
     )
+    ignored = {
+        "case": "capitals and small letters",
+        "blanks": "blanks around and within",
+        "zeros": "leading zeros",
+        "dates": "ways to write a date",
+    }
+    for name, what in ignored.items():
+        add(
+            f"--fold-{name}",
+            dest="fold",
+            action="append_const",
+            const=name,
+            help=f"{what} make no difference between keys",
+        )
+    add_reading(parser)
+
+
+def add_reading(parser: argparse.ArgumentParser, *, aggregates: bool = True) -> None:
+    """Add the options that say how tables are to be read."""
+    group = parser.add_argument_group("how tables are read")
+    group.add_argument(
+        "--query",
+        metavar="SQL|SHEET",
+        help="rows of INSTANCES where it is a database; where it is a workbook, the sheet",
+    )
+    if aggregates:
+        group.add_argument(
+            "--aggregates-query", metavar="SQL|SHEET", help="the same for AGGREGATES"
+        )
+    group.add_argument(
+        "--encoding",
+        default="cp1252",
+        metavar="NAME",
+        help="encoding of text that is not UTF-8 or UTF-16",
+    )
+    group.add_argument(
+        "--missing",
+        type=by_commas,
+        default=[],
+        metavar="TEXT[,TEXT]",
+        help="what stands for a missing value, such as '?', beside an empty field, NA and the like",
+    )
 
 
 def add_seed(parser: Any) -> None:
@@ -93,6 +154,14 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 def add_quiet(parser: argparse.ArgumentParser) -> None:
     """Add a way to have no progress bars."""
     parser.add_argument("-q", "--quiet", action="store_true", help="show no progress")
+
+
+def table_place(text: str) -> Path | TableURL:
+    """Read where a table is."""
+    try:
+        return as_place(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def by_commas(text: str) -> list[str]:

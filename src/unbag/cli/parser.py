@@ -48,6 +48,7 @@ def add_parser(commands: Any, name: str, usage: str, **words: str) -> Parser:
     """Add a command with a usage of its own and examples."""
     parser: Parser = commands.add_parser(
         name,
+        prog=f"unbag {name}",
         usage=f"unbag {name} {usage}",
         help=COMMANDS[name],
         formatter_class=Help,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
@@ -13,7 +12,16 @@ from tqdm import tqdm
 from unbag._text import counted
 from unbag.cli.data import BagData, read_bags
 from unbag.cli.loading import add_model, class_names, open_model
-from unbag.cli.options import add_json, add_quiet, by_commas, positive_number, whole_number
+from unbag.cli.options import (
+    FORMATS,
+    add_json,
+    add_quiet,
+    add_reading,
+    by_commas,
+    positive_number,
+    table_place,
+    whole_number,
+)
 from unbag.cli.output import need, safe, say, show_json
 from unbag.cli.parser import add_parser
 from unbag.cli.scoring import Scorer, rule_of
@@ -52,7 +60,7 @@ def add_command(commands: Any) -> None:
     )
     add_model(parser)
     add = parser.add_argument
-    add("instances", metavar="INSTANCES", type=Path, help="table of instances, in any format")
+    add("instances", metavar="INSTANCES", type=table_place, help=f"rows to classify: {FORMATS}")
     add(
         "-o",
         "--output",
@@ -84,12 +92,13 @@ def add_command(commands: Any) -> None:
     )
     add(
         "--proportions",
-        type=Path,
+        type=table_place,
         metavar="AGGREGATES",
         help="table of bags whose counts are known, with the columns that unbag fit was told of: "
         "probabilities of the rows of a bag then add up to its count; all rows are read at once",
     )
     add("--chunk-rows", type=whole_number(1), default=100_000, metavar="N", help="rows at a time")
+    add_reading(parser, aggregates=False)
     add_json(parser)
     add_quiet(parser)
     parser.set_defaults(run=run, parser=parser)
@@ -104,7 +113,8 @@ def run(options: argparse.Namespace) -> int:
     need("pandas", "skops", extra="files")
 
     model, schema, found = open_model(options)
-    table = open_table(options.instances)
+    how = {"encoding": options.encoding, "missing": options.missing}
+    table = open_table(options.instances, query=options.query, tell=say, **how)
     table.need(schema.names, "that the model needs")
     table.need(options.keep, "to keep")
     keys = [name for name in schema.keys if name in table.names]

@@ -157,10 +157,15 @@ class Booster:
 
 
 @lru_cache(maxsize=32)
-def read_trees(text: str, shape: TreeShape) -> Callable[[Any], NDArray[np.float64]]:
-    """Make trees from their text, which may be that of a file, and score rows by them."""
+def read_booster(text: str, shape: TreeShape) -> Any:
+    """Make a booster of LightGBM from the text of its trees, which may be that of a file."""
     check_trees(text, shape.n_features, shape.n_outputs)
-    return partial(tree_scores, lightgbm().Booster(model_str=text))
+    return lightgbm().Booster(model_str=text)
+
+
+def read_trees(text: str, shape: TreeShape) -> Callable[[Any], NDArray[np.float64]]:
+    """Make trees from their text, and score rows by them."""
+    return partial(tree_scores, read_booster(text, shape))
 
 
 def tree_scores(trees: Any, X: Any, n_rounds: int | None = None) -> NDArray[np.float64]:

@@ -1,8 +1,10 @@
 """Tables: read whole or in chunks, written in chunks, and classified.
 
-The end of a file's name says what it holds: CSV (``.csv``) and TSV (``.tsv``), compressed or not
-(``.gz``, ``.bz2``, ``.xz``, ``.zst``), Parquet (``.parquet``) and Arrow (``.arrow``, ``.feather``,
-``.ipc``). Text is UTF-8 with one header line.
+The end of a file's name says what it holds: CSV (``.csv``, ``.txt``), TSV (``.tsv``) and JSON lines
+(``.jsonl``), compressed or not (``.gz``, ``.bz2``, ``.xz``, ``.zst``, ``.zip``), Parquet
+(``.parquet``) and Arrow (``.arrow``, ``.feather``, ``.ipc``); to be read only, workbooks
+(``.xlsx``, ``.ods``), SQLite (``.sqlite``, ``.db``) and DuckDB (``.duckdb``). Text has one header
+line; its encoding, what stands between fields and before decimals are found out.
 """
 
 from unbag.tabular.pipeline import make_classifier

@@ -2,17 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any
 
 from unbag.tabular.file import TableError, TableFile, check_distinct, import_pyarrow
 
 
+@dataclass(frozen=True)
+class ArrowTable:
+    """A Parquet or Arrow file; every column keeps the type it has there."""
+
+    file: TableFile
+    names: list[str]
+
+    def frames(self, rows: int | None, columns: list[str], _: set[str]) -> Iterator[Any]:
+        """Frames of so many rows each, or one of all."""
+        with ExitStack() as stack:
+            schema, batches = _open_arrow(self.file, stack)
+            yield from batched_frames(schema, batches(rows or 1 << 16, columns), rows, columns)
+
+
+def open_arrow(file: TableFile) -> ArrowTable:
+    """Read the names of the columns."""
+    with ExitStack() as stack:
+        names = [n for n in _open_arrow(file, stack)[0].names if not _is_row_label(n)]
+    if not names:
+        raise TableError(file, "has no columns")
+    check_distinct(file, names)
+    return ArrowTable(file, names)
+
+
 def _open_arrow(table: TableFile, stack: ExitStack) -> tuple[Any, Callable[..., Iterator[Any]]]:
     """The schema of the file, and a function that gives its batches."""
     pa = import_pyarrow()
-    file = stack.enter_context(pa.OSFile(str(table.path)))
+    if table.content is None:
+        file = stack.enter_context(pa.OSFile(str(table.path)))
+    else:  # to be read from its end, which streams cannot
+        with table.open() as stream:
+            file = stack.enter_context(pa.BufferReader(stream.read()))
     start, size = file.read(6), file.size()
     mark = b"PAR1" if table.format == "parquet" else b"ARROW1"
     file.seek(max(size - len(mark), 0))
@@ -38,44 +67,34 @@ def _sound(batch: Any) -> Any:
     return batch
 
 
-def arrow_names(table: TableFile) -> list[str]:
-    """Names of the columns."""
-    with ExitStack() as stack:
-        names = [n for n in _open_arrow(table, stack)[0].names if not _is_row_label(n)]
-    if not names:
-        raise TableError(table, "has no columns")
-    check_distinct(table, names)
-    return names
-
-
 def _is_row_label(name: str) -> bool:
     """Whether pandas stored an index without a name here."""
     return name.startswith("__index_level_") and name.endswith("__")
 
 
-def arrow_frames(table: TableFile, rows: int | None, columns: list[str]) -> Iterator[Any]:
-    """Frames of so many rows each, or one of all; every column keeps the type it has there."""
+def batched_frames(
+    schema: Any, batches: Iterable[Any], rows: int | None, columns: list[str]
+) -> Iterator[Any]:
+    """Frames of so many rows each, or one of all, from batches of any size."""
     pa = import_pyarrow()
-    with ExitStack() as stack:
-        schema, batches = _open_arrow(table, stack)
-        kept = pa.schema([schema.field(name) for name in columns], schema.metadata)
-        held, n_held = [], 0
-        for batch in batches(rows or 1 << 16, columns):
-            held.append(batch.select(columns))
-            n_held += len(batch)
-            while rows is not None and n_held >= rows:
-                whole = pa.Table.from_batches(held, held[0].schema)
-                yield _to_pandas(whole.slice(0, rows), columns)
-                held, n_held = whole.slice(rows).to_batches(), n_held - rows
-        if held:
-            whole = pa.Table.from_batches(held)
-            held.clear()
-            frame = _to_pandas(whole, columns)
-            del whole
-            pa.default_memory_pool().release_unused()
-            yield frame
-        else:
-            yield kept.empty_table().to_pandas()
+    kept = pa.schema([schema.field(name) for name in columns], schema.metadata)
+    held, n_held = [], 0
+    for batch in batches:
+        held.append(batch.select(columns))
+        n_held += len(batch)
+        while rows is not None and n_held >= rows:
+            whole = pa.Table.from_batches(held, held[0].schema)
+            yield _to_pandas(whole.slice(0, rows), columns)
+            held, n_held = whole.slice(rows).to_batches(), n_held - rows
+    if held:
+        whole = pa.Table.from_batches(held)
+        held.clear()
+        frame = _to_pandas(whole, columns)
+        del whole
+        pa.default_memory_pool().release_unused()
+        yield frame
+    else:
+        yield kept.empty_table().to_pandas()
 
 
 def _to_pandas(table: Any, columns: list[str]) -> Any:

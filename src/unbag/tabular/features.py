@@ -13,9 +13,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from unbag.tabular.kinds import column_kind, convert, seconds
+from unbag.tabular.kinds import as_pandas, column_kind, convert, seconds
+from unbag.tabular.times import TimeParts, time_columns
 
-_MISSING = "(missing)"
+MISSING = "(missing)"
 
 
 class ToNumbers(TransformerMixin, BaseEstimator):
@@ -50,7 +51,7 @@ class ToNumbers(TransformerMixin, BaseEstimator):
     def fit(self, X: Any, y: Any = None) -> ToNumbers:  # noqa: ARG002 (scikit-learn's signature)
         """Learn what each column holds, and its median, mean and standard deviation."""
         validate_data(self, X, skip_check_array=True)
-        self.kinds_: list[str] = [column_kind(_column(X, name)) for name in X.columns]
+        self.kinds_: list[str] = [column_kind(as_pandas(X, name)) for name in X.columns]
         self.medians_ = np.zeros(len(self.kinds_))
         gappy, moments = [], []
         for i, values in enumerate(self._columns(X)):
@@ -91,7 +92,7 @@ class ToNumbers(TransformerMixin, BaseEstimator):
         """Columns as floats, NaN where there is no finite value; the caller may change them."""
         kinds: Any = self.kinds_
         for i in range(len(kinds)) if chosen is None else chosen:
-            values = convert(_column(X, X.columns[i]), kinds[i])
+            values = convert(as_pandas(X, X.columns[i]), kinds[i])
             values = seconds(values) if kinds[i] == "time" else values
             numbers = values.to_numpy(dtype=float, na_value=np.nan, copy=True)
             numbers[~np.isfinite(numbers)] = np.nan
@@ -119,7 +120,7 @@ class ToText(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         validate_data(self, X, skip_check_array=True, reset=False)
         text = np.empty(X.shape, dtype=object)
         for i, name in enumerate(X.columns):
-            text[:, i] = convert(_column(X, name), "category").fillna(_MISSING)
+            text[:, i] = convert(as_pandas(X, name), "category").fillna(MISSING)
         return text
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -128,12 +129,12 @@ class ToText(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
 def number_columns(frame: Any) -> list[str]:
     """Names of the columns that hold numbers, truth values or times."""
-    return [name for name in _names(frame) if column_kind(_column(frame, name)) != "category"]
+    return [name for name in _names(frame) if column_kind(as_pandas(frame, name)) != "category"]
 
 
 def category_columns(frame: Any) -> list[str]:
     """Names of the columns that hold text or categories."""
-    return [name for name in _names(frame) if column_kind(_column(frame, name)) == "category"]
+    return [name for name in _names(frame) if column_kind(as_pandas(frame, name)) == "category"]
 
 
 def _names(frame: Any) -> Any:
@@ -145,17 +146,12 @@ def _names(frame: Any) -> Any:
     return frame.columns
 
 
-def _column(frame: Any, name: Any) -> Any:
-    """A column as pandas has it, whatever library the table is of."""
-    values = frame[name]
-    return values.to_pandas() if hasattr(values, "to_pandas") else values
-
-
 def make_features(dtype: Literal["float64", "float32"] = "float64") -> ColumnTransformer:
     """Standardise numbers, encode everything else one-hot; missing values are filled in.
 
     Numbers get the median of their column, with a column that says where; infinite values count
-    as missing, truth values as 0 and 1, times as seconds. Other missing values are a category of
+    as missing, truth values as 0 and 1, times as seconds and, where a table lasts long enough, as
+    places in the day, the week and the year (`TimeParts`). Other missing values are a category of
     their own. Categories that were not seen in training become zeros; those in fewer than five
     rows are taken together. Tables may be of pandas or polars.
 
@@ -185,6 +181,7 @@ def make_features(dtype: Literal["float64", "float32"] = "float64") -> ColumnTra
     return ColumnTransformer(
         [
             ("numbers", ToNumbers(dtype), number_columns),
+            ("times", make_pipeline(TimeParts(), ToNumbers(dtype)), time_columns),
             ("categories", make_pipeline(ToText(), others), category_columns),
         ],
         sparse_threshold=0,

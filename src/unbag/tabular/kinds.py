@@ -13,8 +13,9 @@ kind           what belongs to it                                   type
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
+import re
+from collections.abc import Collection, Mapping
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -42,7 +43,21 @@ _KIND_OF_OBJECTS: dict[str, Kind] = {
     "datetime": "time",
     "datetime64": "time",
 }
+_ISO = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d([.,]\d+)?)?\s?(Z|[+-]\d\d(:?\d\d)?)?)?")
+_FIRST = 100
+# Rows in which some column may well have different values by chance.
+_FEWEST_FOR_ID = 50
+# Texts that a column of numbers may have beside so many different numbers without being text.
+_MOST_STRAYS, _FEWEST_NUMBERS = 3, 10
 _WORDS = {"number": "numbers", "boolean": "true or false", "time": "dates or times"}
+
+
+class Stray(NamedTuple):
+    """The first text in a column of numbers: its row, what it is, and the rows with numbers."""
+
+    row: Any
+    value: str
+    n_numbers: int
 
 
 class ColumnError(ValueError):
@@ -53,9 +68,15 @@ class ColumnError(ValueError):
         self.column, self.problem, self.row, self.value = column, problem, row, value
 
     def __str__(self) -> str:
+        return self._told(f"the row with index {shown_value(self.row)}")
+
+    def in_file(self) -> str:
+        """Say it to those who know the table as a file, whose rows count from 1."""
+        return self._told(f"row {self.row + 1}" if isinstance(self.row, int) else "a row")
+
+    def _told(self, where: str) -> str:
         text = f"The column {self.column!r} {self.problem}"
-        where = f" the row with index {shown_value(self.row)} holds {shown_value(self.value)}."
-        return text if self.row is None else text + where
+        return text if self.row is None else f"{text} {where} holds {shown_value(self.value)}."
 
 
 def types_of(kinds: Mapping[str, Kind]) -> dict[str, Any]:
@@ -102,6 +123,85 @@ def column_kind(values: Any) -> Kind:
             values.name, "cannot be a feature:", values.index[place], values.iloc[place]
         )
     return "category"
+
+
+def as_pandas(frame: Any, name: Any) -> Any:
+    """A column as pandas has it, whatever library the table is of."""
+    values = frame[name]
+    return values.to_pandas() if hasattr(values, "to_pandas") else values
+
+
+def iso_times(frame: Any, known: Collection[str] = ()) -> dict[str, Any]:
+    """Columns of text that are points in time in ISO form, as such; without those that are known.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from unbag.tabular.kinds import iso_times
+    >>> visits = pd.DataFrame({"at": ["2024-05-01T06:30:00Z", "2024-05-02"], "by": ["ann", "bob"]})
+    >>> iso_times(visits)["at"].dt.hour.tolist()
+    [6, 0]
+    """
+    found = {}
+    for name in frame.columns:
+        values = frame[name]
+        if name in known or column_kind(values) != "category":
+            continue
+        present = values.dropna()
+        # most columns differ in their first values already
+        if not _are_iso(present.iloc[:_FIRST]) or not _are_iso(present):
+            continue
+        times = _times(values, "category")
+        if times.notna().sum() == len(present):
+            found[name] = times
+    return found
+
+
+def _are_iso(values: Any) -> bool:
+    return len(values) > 0 and all(isinstance(v, str) and _ISO.fullmatch(v) for v in values)
+
+
+def is_id(values: Any) -> bool:
+    """Whether a pandas column names rows: text, or numbers in turn, that differ in every row."""
+    import pandas as pd
+
+    if len(values) < _FEWEST_FOR_ID or values.isna().any() or not values.is_unique:
+        return False
+    if pd.api.types.is_integer_dtype(values.dtype):
+        return int(values.max()) - int(values.min()) == len(values) - 1
+    return column_kind(values) == "category"
+
+
+def without_texts(frame: Any, missing: tuple[str, ...]) -> dict[str, Any]:
+    """Columns that have texts which stand for missing values, without these."""
+    changed = {}
+    for name in frame.columns if missing else ():
+        values = frame[name]
+        if column_kind(values) == "category" and (absent := values.isin(missing)).any():
+            changed[name] = values.mask(absent).infer_objects()
+    return changed
+
+
+def find_stray(values: Any) -> Stray | None:
+    """Find what keeps a pandas column of numbers from being one, if it is that and little else.
+
+    Up to three texts among ten numbers or more, which stand in most rows, are no categories. Codes
+    with leading zeros are no numbers.
+    """
+    import pandas as pd
+
+    if column_kind(values) != "category":
+        return None
+    present = values.dropna().astype(str)
+    distinct = pd.Series(present.unique(), dtype=object)
+    is_number = pd.to_numeric(distinct, errors="coerce").notna()
+    odd = distinct[~is_number]
+    if not 1 <= len(odd) <= _MOST_STRAYS or is_number.sum() < _FEWEST_NUMBERS:
+        return None
+    wrong = present.isin(odd)
+    if 2 * wrong.sum() >= len(present) or distinct.str.match(r"0\d").any():
+        return None
+    return Stray(present.index[wrong][0], present[wrong].iloc[0], int((~wrong).sum()))
 
 
 def convert(values: Any, kind: Kind) -> Any:

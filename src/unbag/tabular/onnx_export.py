@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from unbag._files import write_whole
 from unbag._optional import optional
+from unbag.models.auto import AutoMCMClassifier
 from unbag.models.boosted import BoostedMCMClassifier
 from unbag.models.calibrated import BagCalibratedClassifier, SigmoidMap
 from unbag.models.groupings import LinearGroupingsClassifier
@@ -27,6 +28,7 @@ from unbag.tabular import onnx_nodes as nodes
 from unbag.tabular.features import ToNumbers, ToText
 from unbag.tabular.pipeline import last_step
 from unbag.tabular.schema import Schema
+from unbag.tabular.times import TimeParts
 
 # What computes the scores of a model, by its family.
 _SCORES: dict[type[Any], Callable[..., str]] = {
@@ -34,7 +36,24 @@ _SCORES: dict[type[Any], Callable[..., str]] = {
     LinearGroupingsClassifier: nodes.linear,
     KernelClassifier: nodes.kernel,
     BoostedMCMClassifier: nodes.trees,
+    AutoMCMClassifier: lambda model, graph, X: nodes.mixture(model, graph, X, _score),
 }
+
+
+def _family(model: Any) -> type[Any]:
+    """The class by which it is known how to score, or a refusal."""
+    family = next((base for base in type(model).__mro__ if base in _SCORES), None)
+    if family is None:
+        raise ValueError(
+            f"{type(model).__name__} cannot be exported to ONNX; linear, kernel and boosted "
+            "classifiers, and mixtures of them, can."
+        )
+    return family
+
+
+def _score(model: Any, graph: nodes.Graph, X: str) -> str:
+    return _SCORES[_family(model)](model, graph, X)
+
 
 # As many of them as a model has.
 OUTPUTS = ("class", "score", "probability")
@@ -42,6 +61,7 @@ OUTPUTS = ("class", "score", "probability")
 _FEATURES: dict[type[Any], Callable[..., str]] = {
     ToNumbers: nodes.numbers,
     ToText: nodes.text,
+    TimeParts: nodes.times,
     OneHotEncoder: nodes.one_hot,
 }
 
@@ -52,14 +72,15 @@ def export_onnx(
     *,
     schema: Schema | None = None,
     class_names: Sequence[Any] | None = None,
+    score_threshold: float = 0.0,
 ) -> Path:
     """Write a fitted model as an ONNX file, whole or not at all.
 
     Parameters
     ----------
     model : estimator or Pipeline
-        Linear, kernel or boosted, or one of these calibrated by a sigmoid; alone or behind steps
-        that `make_features` or scikit-learn has.
+        Linear, kernel or boosted, a mixture of these (`unbag.AutoMCMClassifier`), or one of them
+        calibrated by a sigmoid; alone or behind steps that `make_features` or scikit-learn has.
     path : path
         By custom ending in ``.onnx``.
     schema : Schema, optional
@@ -69,6 +90,8 @@ def export_onnx(
         there is one input ``X`` of shape (rows, columns).
     class_names : sequence, optional
         What to call the classes; by default as in ``classes_``.
+    score_threshold : float, default=0.0
+        Log-odds above which a row is of the second of two classes.
 
     Returns
     -------
@@ -81,12 +104,16 @@ def export_onnx(
     column for each) and, if the model has them, ``probability``, a column for each class, for the
     shares of classes that the model was trained for (``class_prior_``).
     """
-    content = to_onnx(model, schema=schema, class_names=class_names).SerializeToString()
-    return write_whole(path, content)
+    shared: dict[str, Any] = {"class_names": class_names, "score_threshold": score_threshold}
+    return write_whole(path, to_onnx(model, schema=schema, **shared).SerializeToString())
 
 
 def to_onnx(
-    model: Any, *, schema: Schema | None = None, class_names: Sequence[Any] | None = None
+    model: Any,
+    *,
+    schema: Schema | None = None,
+    class_names: Sequence[Any] | None = None,
+    score_threshold: float = 0.0,
 ) -> Any:
     """Turn a fitted model into an ONNX graph; see `export_onnx`.
 
@@ -102,7 +129,7 @@ def to_onnx(
     """
     skl2onnx = optional("skl2onnx", "an ONNX file", "export")
     final = last_step(model)
-    ending = _Ending(final, class_names)
+    ending = _Ending(final, class_names, score_threshold)
     features = _FEATURES if _has_own_features(model) else {}
     inputs = _inputs(model, schema)
     try:
@@ -145,17 +172,14 @@ def read_signature(path: str | os.PathLike[str]) -> dict[str, list[dict[str, str
 class _Ending:
     """The model at the end: its scores, and what follows from them."""
 
-    def __init__(self, model: Any, class_names: Sequence[Any] | None) -> None:
+    def __init__(
+        self, model: Any, class_names: Sequence[Any] | None, score_threshold: float
+    ) -> None:
         check_is_fitted(model)
+        self._threshold = score_threshold
         self._has_chances = hasattr(model, "predict_proba")
         self._model, self._slope, self._shift = _scored_by(model)
-        family = next((base for base in type(self._model).__mro__ if base in _SCORES), None)
-        if family is None:
-            raise ValueError(
-                f"{type(self._model).__name__} cannot be exported to ONNX; linear, kernel and "
-                "boosted classifiers can."
-            )
-        self._scores = _SCORES[family]
+        _family(self._model)
         self._classes = np.asarray(model.classes_ if class_names is None else list(class_names))
         if self._classes.dtype.kind not in "biu":
             self._classes = self._classes.astype(str)
@@ -185,7 +209,7 @@ class _Ending:
         """Add the nodes."""
         graph = nodes.Graph(scope, container)
         X = graph.cast(graph.together([i.full_name for i in operator.inputs]), "DOUBLE")
-        scores = self._scores(self._model, graph, X)
+        scores = _score(self._model, graph, X)
         if len(self._classes) == 2:
             scores, number, chances = self._two_classes(graph, scores)
         else:
@@ -201,7 +225,9 @@ class _Ending:
         chance = graph.node("Sigmoid", odds)
         other = graph.node("Sub", graph.constant(1.0), chance)
         flat = graph.constant([1])
-        above = graph.node("Greater", graph.node("Squeeze", odds, flat), graph.constant(0.0))
+        above = graph.node(
+            "Greater", graph.node("Squeeze", odds, flat), graph.constant(self._threshold)
+        )
         return (
             graph.node("Squeeze", scores, flat),
             graph.cast(above, "INT64"),

@@ -13,8 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbag.kernels.matrices import Kernel, Waves
-from unbag.models.boosted_trees import read_trees
-from unbag.tabular.features import _MISSING as MISSING
+from unbag.models.boosted_library import TreeShape
+from unbag.models.boosted_lightgbm import read_booster
+from unbag.tabular.features import MISSING
+from unbag.tabular.times import DIGITS, ROUNDS
 
 # Understood by runtimes of the last years.
 OPSET, ML_OPSET = 17, 3
@@ -96,7 +98,33 @@ def numbers(step: Any, graph: Graph, table: str) -> str:
         gaps = graph.node("Gather", bad, graph.constant(step.gappy_), axis=1)
         filled = graph.together([filled, graph.cast(gaps, "DOUBLE")])
     centred = graph.node("Sub", filled, graph.constant(step.means_))
-    return graph.node("Div", centred, graph.constant(step.scales_))
+    scaled = graph.node("Div", centred, graph.constant(step.scales_))
+    if step.dtype == "float32":
+        # rounded as in training, where trees split by such numbers
+        scaled = graph.cast(graph.cast(scaled, "FLOAT"), "DOUBLE")
+    return scaled
+
+
+def times(step: Any, graph: Graph, table: str) -> str:
+    """Points on circles, as `unbag.tabular.times.TimeParts` has them."""
+    lengths = [[ROUNDS[part][0] for part in rounds] for rounds in step.rounds_]
+    column = graph.constant([i for i, found in enumerate(lengths) for _ in found])
+    length = graph.constant(_double([one for found in lengths for one in found]))
+    turns = graph.node("Div", graph.node("Gather", table, column, axis=1), length)
+    angle = graph.node("Sub", turns, graph.node("Floor", turns))
+    angle = graph.node("Mul", angle, graph.constant(2 * np.pi))
+    # some runtimes have no cosine of doubles
+    ahead = graph.node("Add", angle, graph.constant(np.pi / 2))
+    sides = [graph.node("Sin", one) for one in (angle, ahead)]
+    both = graph.together(sides)
+    n = sum(map(len, lengths))
+    # sine and cosine of each round side by side
+    order = np.arange(2 * n).reshape(2, n).T.ravel()
+    placed = graph.node("Gather", both, graph.constant(order), axis=1)
+    scale = graph.constant(10.0**DIGITS)
+    placed = graph.node("Div", graph.node("Round", graph.node("Mul", placed, scale)), scale)
+    gap = graph.node("IsNaN", placed)
+    return graph.node("Where", gap, graph.constant(0.0), placed)
 
 
 def text(step: Any, graph: Graph, table: str) -> str:  # noqa: ARG001
@@ -203,11 +231,13 @@ def trees(model: Any, graph: Graph, X: str) -> str:
             "Boosted trees that split by categories of a data frame cannot be exported; encode "
             "them before, say by make_pipeline(unbag.tabular.features.make_features(), model)."
         )
+    if model.library_ != "lightgbm":
+        raise ValueError("Of boosted trees, only those of LightGBM can be exported to ONNX.")
     prior = np.log(model.class_prior_)
     base = prior[1:] - prior[:1] if len(prior) == 2 else prior
     table = _TreeTable(1 / len(model.model_texts_))
     for source in model.model_texts_:
-        booster = read_trees(source, model.n_features_in_, len(base))
+        booster = read_booster(source, TreeShape(model.n_features_in_, len(base), 0))
         for number, tree in enumerate(booster.dump_model()["tree_info"]):
             table.add(tree["tree_structure"], number % len(base))
 
@@ -225,6 +255,17 @@ def trees(model: Any, graph: Graph, X: str) -> str:
         **table.targets,
     )
     return graph.node("Add", graph.cast(sums, "DOUBLE"), graph.constant(base))
+
+
+def mixture(model: Any, graph: Graph, X: str, score: Callable[..., str]) -> str:
+    """A Σ_k w_k f_k + b over the learners of an `AutoMCMClassifier`."""
+    found = model.mixture_
+    parts = [
+        graph.node("Mul", score(one, graph, X), graph.constant(float(found.slope * weight)))
+        for one, weight in zip(model.models_, found.weights, strict=True)
+    ]
+    total = parts[0] if len(parts) == 1 else graph.node("Sum", *parts)
+    return graph.node("Add", total, graph.constant(_double(found.intercepts)))
 
 
 class _TreeTable:

@@ -61,6 +61,7 @@ _PARTS = {
     "sklearn.metrics._scorer._PassthroughScorer",
     "unbag.tabular.features.category_columns",
     "unbag.tabular.features.number_columns",
+    "unbag.tabular.times.time_columns",
     "xgboost.sklearn.XGBClassifier",
 }
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import codecs
+import numbers
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,19 +12,52 @@ from typing import Any
 import numpy as np
 
 from unbag._text import listing, shown_value
-from unbag.tabular.arrow import arrow_frames, arrow_names
-from unbag.tabular.file import TableError, TableFile, named
-from unbag.tabular.kinds import Kind, cast, types_of
-from unbag.tabular.text import text_frames, text_names
+from unbag.tabular.arrow import open_arrow
+from unbag.tabular.databases import open_duckdb, open_sqlite, open_url
+from unbag.tabular.decoding import Tell
+from unbag.tabular.excel import open_excel
+from unbag.tabular.file import (
+    STANDARD_INPUT,
+    Source,
+    TableError,
+    TableFile,
+    TableURL,
+    as_place,
+    named,
+)
+from unbag.tabular.folders import find_parts, open_parts
+from unbag.tabular.json_lines import open_json
+from unbag.tabular.kinds import Kind, cast, types_of, without_texts
+from unbag.tabular.streams import find_member, standard_input
+from unbag.tabular.text import open_text
 
 
-def open_table(path: str | Path) -> Table:
-    """Open a table on disk: its columns are known at once, its rows are read when asked for.
+def open_table(
+    path: str | Path | TableURL,
+    *,
+    query: str | None = None,
+    encoding: str = "cp1252",
+    missing: Sequence[str] = (),
+    tell: Tell | None = None,
+) -> Table:
+    """Open a table: its columns are known at once, its rows are read when asked for.
 
     Parameters
     ----------
     path : str or Path
-        A file of one of the formats above.
+        A file of one of the formats above; a folder or a pattern such as ``"visits/*.parquet"``,
+        for files one below the other; ``"-"`` for standard input; or the SQLAlchemy URL of a
+        database.
+    query : str, optional
+        Of a database, the SQL query whose answer is the table; of a workbook, the name of a sheet.
+        By default, the only table of a database, and the first sheet.
+    encoding : str, default="cp1252"
+        What text is written in that is not UTF-8, and has no byte order mark to say so.
+    missing : sequence of str
+        Texts that stand for missing values, beside those that pandas knows (an empty field, NA,
+        nan, null and the like).
+    tell : callable, optional
+        Takes a sentence on what was found out about the file, such as its encoding.
 
     Returns
     -------
@@ -52,11 +87,76 @@ def open_table(path: str | Path) -> Table:
     >>> colours
     [['red', nan], ['blue']]
     """
-    file = TableFile.find(path)
-    with named(file):
-        if file.path.stat().st_size == 0:
-            raise TableError(file, "is empty")
-        return Table(file, text_names(file) if file.is_text else arrow_names(file))
+    try:
+        codecs.lookup(encoding)
+    except LookupError:
+        raise ValueError(f"there is no encoding {encoding!r}") from None
+    opener = _Opener(query, encoding, tuple(missing), _once(tell))
+    file, source = opener.open(as_place(path))
+    if query is not None and file.format not in _WITH_QUERY:
+        raise TableError(file, "is no database and no workbook, so that a query finds nothing")
+    return Table(file, source, tuple(missing))
+
+
+# The type of a column that holds text in some rows and something else in others.
+_AS_TEXT = "str"
+_WITH_QUERY = ("sqlite", "duckdb", "database", "excel")
+
+
+@dataclass(frozen=True)
+class _Opener:
+    """Opens whatever a place is, with the same options for all parts of it."""
+
+    query: str | None
+    encoding: str
+    missing: tuple[str, ...]
+    tell: Tell
+
+    def open(self, place: Path | TableURL) -> tuple[TableFile, Source]:
+        if isinstance(place, TableURL):
+            return open_url(place, self.query)
+        if str(place) == STANDARD_INPUT:
+            return self._open_file(standard_input())
+        parts = find_parts(place)
+        if parts is not None:
+            opened = [self._open_file(TableFile.find(part)) for part in parts]
+            return TableFile(place, opened[0][0].format), open_parts(parts, place, opened)
+        return self._open_file(TableFile.find(place))
+
+    def _open_file(self, file: TableFile) -> tuple[TableFile, Source]:
+        with named(file):
+            if file.content is None and file.path.stat().st_size == 0:
+                raise TableError(file, "is empty")
+            if file.format == "zip":
+                file = find_member(file)
+        with named(file):
+            return file, self._openers[file.format](file)
+
+    def _open_text(self, file: TableFile) -> Source:
+        return open_text(file, self.encoding, self.tell, self.missing)
+
+    @property
+    def _openers(self) -> dict[str, Callable[[TableFile], Source]]:
+        return {
+            **dict.fromkeys(("csv", "tsv"), self._open_text),
+            "json": lambda f: open_json(f, self.encoding, self.tell),
+            **dict.fromkeys(("parquet", "arrow"), open_arrow),
+            "excel": lambda f: open_excel(f, self.query, self.tell, self.missing),
+            "sqlite": lambda f: open_sqlite(f, self.query),
+            "duckdb": lambda f: open_duckdb(f, self.query),
+        }
+
+
+def _once(tell: Tell | None) -> Tell:
+    """Tell each sentence once, however often the file is gone through."""
+    told: set[str] = set()
+
+    def tell_once(text: str) -> None:
+        if tell is not None and text not in told:
+            told.add(text)
+            tell(text)
+
+    return tell_once
 
 
 @dataclass(frozen=True)
@@ -67,12 +167,20 @@ class Table:
     ----------
     file : TableFile
         The file.
-    names : list of str
-        Names of the columns.
+    source : Source
+        What reads it.
+    missing : tuple of str
+        Texts that stand for missing values.
     """
 
     file: TableFile
-    names: list[str]
+    source: Source
+    missing: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns."""
+        return self.source.names
 
     def need(self, columns: Sequence[str], why: str = "") -> None:
         """Make sure that there are these columns."""
@@ -105,9 +213,22 @@ class Table:
         wanted = self._wanted(columns)
         types = {n: t for n, t in types_of(kinds or {}).items() if n in set(wanted)}
         with named(self.file):
-            [frame] = self._frames(None, wanted, types)
-            changed = cast(frame, types)
-            return frame.assign(**changed) if changed else frame
+            frames = list(self._frames(None, wanted, types))
+            if len(frames) > 1:
+                return self._stacked(frames, wanted, types)
+            changed = cast(frames[0], types)
+            return frames[0].assign(**changed) if changed else frames[0]
+
+    def _stacked(self, frames: list[Any], columns: list[str], types: dict[str, Any]) -> Any:
+        """Put the frames of several files one below the other, with types that hold them all."""
+        import pandas as pd
+
+        found = _infer_types(frame.drop(columns=list(types)) for frame in frames)
+        types = found | types
+        if any(isinstance(dtype, str) and dtype == _AS_TEXT for dtype in found.values()):
+            # what is text in one file is to be read as written in all
+            frames = list(self._frames(None, columns, types))
+        return pd.concat([frame.assign(**cast(frame, types)) for frame in frames])
 
     def chunks(
         self,
@@ -162,18 +283,15 @@ class Table:
         self, rows: int | None, columns: list[str], types: Mapping[str, Any]
     ) -> Iterator[Any]:
         """Give the table in frames of so many rows, or in one piece."""
-        if self.file.is_text:
-            as_written = {name for name, dtype in types.items() if str(dtype) == "str"}
-            found = text_frames(self.file, self.names, rows, columns, as_written)
-        else:
-            found = arrow_frames(self.file, rows, columns)
+        as_written = {name for name, dtype in types.items() if str(dtype) == "str"}
         start = 0
-        for frame in found:
+        for frame in self.source.frames(rows, columns, as_written):
             if not len(frame):
                 continue
             frame.index = range(start, start + len(frame))
             start += len(frame)
-            yield _tidy(frame if list(frame.columns) == columns else frame[columns])
+            frame = frame if list(frame.columns) == columns else frame[columns]
+            yield _tidy(frame.assign(**without_texts(frame, self.missing)))
         if not start:
             raise TableError(self.file, "has columns and no rows")
 
@@ -184,9 +302,20 @@ def _infer_types(frames: Iterator[Any]) -> dict[str, Any]:
     for frame in frames:
         empty = frame.isna().all()
         for name in frame.columns:
-            dtype = None if empty[name] else frame[name].dtype
+            dtype = None if empty[name] else _type_of(frame[name])
             types[name] = _common(types[name], dtype) if name in types else dtype
     return {name: "float64" if dtype is None else dtype for name, dtype in types.items()}
+
+
+def _type_of(values: Any) -> Any:
+    """The type of a column; text if it has text beside numbers, as rows of several files may."""
+    import pandas as pd
+
+    if values.dtype != np.dtype(object):
+        return values.dtype
+    found = pd.api.types.infer_dtype(values, skipna=True)
+    single = values.dropna().map(lambda v: isinstance(v, str | numbers.Real)).all()
+    return _AS_TEXT if found.startswith("mixed") and single else values.dtype
 
 
 def _common(first: Any, second: Any) -> Any:
@@ -206,7 +335,7 @@ def _common(first: Any, second: Any) -> Any:
         return np.result_type(first, second)
     if isinstance(first, pd.CategoricalDtype) and isinstance(second, pd.CategoricalDtype):
         return pd.CategoricalDtype(first.categories.union(second.categories, sort=False))
-    return "str"
+    return _AS_TEXT
 
 
 def _tidy(frame: Any) -> Any:

@@ -14,109 +14,121 @@ from __future__ import annotations
 import codecs
 import csv
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
+from unbag.tabular.decoding import Tell, Utf8Bytes
+from unbag.tabular.dialect import Dialect, find_codes, find_dialect, is_blank
 from unbag.tabular.file import SEPARATORS, TableError, TableFile, check_distinct
 
 _BLOCK = 1 << 16
 _LONGEST_ROW = 1 << 26
+_SAMPLE = 1 << 15
 
 
-def text_names(table: TableFile) -> list[str]:
-    """Read the names of the columns as pandas does, and nothing else."""
-    with _open(table) as file:
-        rows = csv.reader(file, delimiter=SEPARATORS[table.format])
-        names = next((row for row in rows if not _is_blank(row)), [])
+@dataclass(frozen=True)
+class TextTable:
+    """A CSV or TSV file, and how it is written."""
+
+    file: TableFile
+    names: list[str]
+    dialect: Dialect
+    encoding: str
+    tell: Tell
+    missing: tuple[str, ...]
+    codes: frozenset[str]  # columns of digits with leading zeros, as far as some rows show
+
+    def frames(self, rows: int | None, columns: list[str], as_written: set[str]) -> Iterator[Any]:
+        """Frames of so many rows each, or one of all."""
+        import pandas as pd
+
+        checked = _Checked(self.file, self.encoding, self.tell)
+        checked.expect(len(self.names), self.dialect.separator)
+        with checked.as_text(newline="") as file:
+            found = pd.read_csv(
+                file,
+                sep=self.dialect.separator,
+                decimal=self.dialect.decimal,
+                usecols=columns,
+                dtype=dict.fromkeys(as_written | (self.codes & set(columns)), str),
+                na_values=list(self.missing),
+                chunksize=rows,
+                low_memory=False,
+            )
+            yield from [found] if rows is None else found
+
+
+def open_text(file: TableFile, encoding: str, tell: Tell, missing: tuple[str, ...]) -> TextTable:
+    """Read the names of the columns as pandas does, and find how the table is written."""
+    usual = SEPARATORS[file.format]
+    with _Checked(file, encoding, tell).as_text(newline="") as lines:
+        some, more = _some_lines(lines)
+        dialect = find_dialect(some, usual)
+        rows = csv.reader(chain(some, more), delimiter=dialect.separator)
+        names = next((row for row in rows if not is_blank(row)), [])
     if not names:
-        raise TableError(table, "is empty")
-    check_distinct(table, names)
-    return [name or f"Unnamed: {i}" for i, name in enumerate(names)]
+        raise TableError(file, "is empty")
+    check_distinct(file, names)
+    if told := dialect.told(usual):
+        tell(f"{file} is read with {told}.")
+    names = [name or f"Unnamed: {i}" for i, name in enumerate(names)]
+    codes = frozenset(names[i] for i in find_codes(some, dialect))
+    return TextTable(file, names, dialect, encoding, tell, missing, codes)
 
 
-def text_frames(
-    table: TableFile, names: list[str], rows: int | None, columns: list[str], text: Iterable[str]
-) -> Iterator[Any]:
-    """Frames of so many rows each, or one of all; columns in ``text`` are read as written."""
-    import pandas as pd
-
-    with _open(table, len(names)) as file:
-        found = pd.read_csv(
-            file,
-            sep=SEPARATORS[table.format],
-            usecols=columns,
-            dtype=dict.fromkeys(text, str),
-            chunksize=rows,
-            low_memory=False,
-        )
-        yield from [found] if rows is None else found
+def _some_lines(lines: io.TextIOWrapper) -> tuple[list[str], Iterator[str]]:
+    """Some complete lines, one at least, to tell the dialect by, and those behind them."""
+    some: list[str] = []
+    n_read = 0
+    for line in lines:
+        n_read += len(line)
+        if some and n_read > _SAMPLE:
+            return some, chain([line], lines)
+        some.append(line)
+    return some, iter(())
 
 
-def _open(table: TableFile, n_fields: int | None = None) -> io.TextIOWrapper:
-    """Open a file as text, without its byte order mark, to be checked as it is read."""
-    checked = io.BufferedReader(_Checked(table, n_fields))
-    return io.TextIOWrapper(checked, encoding="utf-8-sig", newline="")
-
-
-class _Checked(io.RawIOBase):
+class _Checked(Utf8Bytes):
     """The bytes of a file, of which none is given before it is found to be sound.
 
-    They must be UTF-8, without the byte 0, and their rows must have ``n_fields`` fields, if that
-    is given.
+    They must be without the byte 0, and rows must have as many fields as are expected.
     """
 
-    def __init__(self, table: TableFile, n_fields: int | None) -> None:
-        self._table, self._stream, self._n_fields = table, table.open(), n_fields
-        self._decoder = codecs.getincrementaldecoder("utf-8")()
-        self._offset, self._n_lines = 0, 0  # bytes and line ends that were given
+    def __init__(self, table: TableFile, encoding: str, tell: Tell) -> None:
+        super().__init__(table, encoding, tell)
+        self._n_given, self._lines_given = 0, 0
+        self._n_fields: int | None = None
+        self._separator = ""
         self._rest, self._first_line = b"", 1  # the row that is not complete yet
 
-    def readable(self) -> bool:
-        return True
+    def expect(self, n_fields: int, separator: str) -> None:
+        """Have rows checked for the number of their fields."""
+        self._n_fields, self._separator = n_fields, separator
 
-    def readinto(self, buffer: Any) -> int:
-        block = self._stream.read(min(len(buffer), _BLOCK))
-        self._check_bytes(block)
+    def next_block(self, size: int) -> bytes:
+        block = super().next_block(min(size, _BLOCK))
+        if (place := block.find(b"\0")) >= 0:
+            line = self._lines_given + block.count(b"\n", 0, place) + 1
+            raise TableError(
+                self._table,
+                f"is not UTF-8 text: 0x00 at byte {self._n_given + place}, on line {line}; save it "
+                "with the encoding UTF-8",
+            )
         if self._n_fields is not None:
             self._check_rows(block, self._n_fields)
-        self._offset += len(block)
-        self._n_lines += block.count(b"\n")
-        buffer[: len(block)] = block
-        return len(block)
-
-    def close(self) -> None:
-        self._stream.close()
-        super().close()
-
-    def _check_bytes(self, block: bytes) -> None:
-        pending = self._decoder.getstate()[0]
-        try:
-            self._decoder.decode(block, final=not block)
-        except UnicodeDecodeError as error:
-            if not block:
-                line = self._n_lines + 1
-                problem = f"ends within a character, on line {line}: it is cut short"
-                raise TableError(self._table, problem) from None
-            raise self._not_text(pending + block, error.start, len(pending)) from None
-        if (place := block.find(b"\0")) >= 0:
-            raise self._not_text(block, place, 0)
-
-    def _not_text(self, block: bytes, place: int, n_before: int) -> TableError:
-        """Say where the first byte is that no UTF-8 text has."""
-        line = self._n_lines + block.count(b"\n", 0, place) + 1
-        return TableError(
-            self._table,
-            f"is not UTF-8 text: 0x{block[place]:02x} at byte {self._offset - n_before + place}, "
-            f"on line {line}; save it with the encoding UTF-8",
-        )
+        self._n_given += len(block)
+        self._lines_given += block.count(b"\n")
+        return block
 
     def _check_rows(self, block: bytes, n_fields: int) -> None:
         """Look at the rows that this block completes; an empty one is the end."""
-        self._rest += block if self._offset else block.removeprefix(codecs.BOM_UTF8)
+        self._rest += block if self._n_given else block.removeprefix(codecs.BOM_UTF8)
         data = self._rest if block else self._rest + b"\n"
-        length = _even_rows(data, ord(SEPARATORS[self._table.format]), n_fields)
+        length = _even_rows(data, ord(self._separator), n_fields)
         n_lines = data.count(b"\n", 0, max(length, 0))
         if length < 0 or (not block and length < len(data)):
             length, n_lines = self._look_closer(n_fields, is_end=not block)
@@ -136,13 +148,13 @@ class _Checked(io.RawIOBase):
             data = data[: max(data.rfind(b"\n"), data.rfind(b"\r", 0, -1)) + 1]
         lines = list(io.StringIO(data.decode(), newline=""))
         # a line more, which is part of the last row if that is open
-        rows = csv.reader([*lines, "\n"], delimiter=SEPARATORS[self._table.format])
+        rows = csv.reader([*lines, "\n"], delimiter=self._separator)
         n_passed = 0
         for row in rows:
             if rows.line_num > len(lines) and not is_end:
                 break
             n_read = min(rows.line_num, len(lines))
-            if len(row) != n_fields and not _is_blank(row):
+            if len(row) != n_fields and not is_blank(row):
                 first, last = self._first_line + n_passed, self._first_line + n_read - 1
                 where = f"line {first}" if last == first else f"the row on lines {first} to {last}"
                 hint = "" if last == first else " (is a quote left open?)"
@@ -150,11 +162,6 @@ class _Checked(io.RawIOBase):
                 raise TableError(self._table, problem, line=where)
             n_passed = n_read
         return len("".join(lines[:n_passed]).encode()), n_passed
-
-
-def _is_blank(row: list[str]) -> bool:
-    """Whether pandas skips a line: it is empty, or of spaces only; an empty quote is a field."""
-    return not row or (len(row) == 1 and row[0] != "" and not row[0].strip(" \t"))
 
 
 def _even_rows(data: bytes, separator: int, n_fields: int) -> int:

@@ -85,8 +85,10 @@ def as_text(frame: Any, separator: str = ",", header: bool = True) -> str:
     """Write a frame as the lines of a text table."""
     options = {"sep": separator, "index": False, "header": header, "lineterminator": "\n"}
     text: str = frame.to_csv(None, **options)
-    if "\r" in text:
-        # not quoted by itself before Python 3.13, and read as the end of a line
+    lone = len(frame.columns) == 1 and any(other in text for other in ";\t|,")
+    if "\r" in text or lone:
+        # A carriage return is not quoted by itself before Python 3.13, and read as the end of a
+        # line; what stands in every row of a lone column would be taken for a separator.
         text = frame.to_csv(None, **options, quoting=csv.QUOTE_NONNUMERIC)
     return text
 
@@ -95,20 +97,14 @@ def _writer(
     table: TableFile, file: IO[bytes], first: Any, stack: ExitStack
 ) -> Callable[[Any], None]:
     """A function that writes one more frame below the others."""
-    if table.is_text:
+    if table.is_text or table.format == "json":
         stream: Any = file
         if table.compression == ".zst":
             stream = stack.enter_context(import_pyarrow().CompressedOutputStream(file, "zstd"))
         elif table.compression:
             opener: Any = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}[table.compression]
             stream = stack.enter_context(opener(file, "wb"))
-        separator, header = SEPARATORS[table.format], [True]
-
-        def add_text(frame: Any) -> None:
-            stream.write(as_text(frame, separator, header[0]).encode())
-            header[0] = False
-
-        return add_text
+        return _text_writer(table, stream)
     pa = import_pyarrow()
     schema = pa.Table.from_pandas(first, preserve_index=False).schema
     if table.format == "parquet":
@@ -119,3 +115,16 @@ def _writer(
     return lambda frame: writer.write_table(
         pa.Table.from_pandas(frame, schema=schema, preserve_index=False)
     )
+
+
+def _text_writer(table: TableFile, stream: Any) -> Callable[[Any], None]:
+    if table.format == "json":
+        options = {"orient": "records", "lines": True, "date_format": "iso", "force_ascii": False}
+        return lambda frame: stream.write(frame.to_json(**options, double_precision=15).encode())
+    header = [True]
+
+    def add_text(frame: Any) -> None:
+        stream.write(as_text(frame, SEPARATORS[table.format], header[0]).encode())
+        header[0] = False
+
+    return add_text

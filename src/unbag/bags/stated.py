@@ -1,0 +1,146 @@
+"""What the columns of a bag table state: counts or shares, as numbers, percentages or text."""
+
+from __future__ import annotations
+
+import math
+import numbers
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from unbag.bags.joining import JoinError, Match
+
+# Decimals beyond which a share counts as exact, and what its sums may then be off by.
+_MOST_DECIMALS = 8
+_TOLERANCE = 1e-6
+
+
+class StatedNumbers:
+    """Numbers of the bags that are in both tables, read from columns of the bag table.
+
+    Parameters
+    ----------
+    table : narwhals DataFrame
+        The bag table.
+    match : Match
+    percent : bool
+        Whether shares are given in percent.
+    """
+
+    def __init__(self, table: nw.DataFrame, match: Match, percent: bool) -> None:
+        self._table, self._match, self._percent = table, match, percent
+
+    def counts(self, names: list[str]) -> NDArray[np.float64]:
+        """Counts of each bag, summed over its rows."""
+        return self._per_bag([read_numbers(self._table, name) for name in names])
+
+    def shares(self, names: list[str], size: str | None) -> NDArray[np.float64]:
+        """Shares of each bag; of several rows, weighed by their sizes."""
+        columns = [self._shares(name) for name in names]
+        if not self._match.several:
+            return self._per_bag(columns)
+        if size is None:
+            raise self._match.repeated_error()
+        sizes = read_numbers(self._table, size)
+        whole = self._per_bag([sizes])
+        return self._per_bag([column * sizes for column in columns]) / whole
+
+    def deviations(self, names: list[str], are_counts: bool) -> NDArray[np.float64]:
+        """Standard deviations of the noise, which adds up in its squares."""
+        if not are_counts:
+            if self._match.several:
+                raise self._match.repeated_error("")
+            return self._per_bag([self._shares(name) for name in names])
+        columns = [read_numbers(self._table, name) for name in names]
+        if not self._match.several:
+            return self._per_bag(columns)
+        # one that is no deviation stays none
+        squares = [np.where(column < 0, np.nan, column**2) for column in columns]
+        return np.sqrt(self._per_bag(squares))
+
+    def number(self, value: float) -> float:
+        """One deviation for all bags, in the unit of the shares."""
+        return value / 100 if self._percent else value
+
+    def _shares(self, name: str) -> NDArray[np.float64]:
+        values = read_numbers(self._table, name, may_be_percent=True)
+        return values / 100 if self._percent and not _has_sign(self._table[name]) else values
+
+    def _per_bag(self, columns: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+        codes = self._match.bag_codes
+        used = codes >= 0
+        n_bags = len(self._match.ids)
+        return np.column_stack(
+            [np.bincount(codes[used], column[used], minlength=n_bags) for column in columns]
+        )
+
+
+def rounding(shares: NDArray[np.float64]) -> float:
+    """How far the shares of a bag may be from 1 in sum, for as many decimals as they show.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unbag.bags.stated import rounding
+    >>> float(round(rounding(np.array([[0.333, 0.333, 0.333]])), 6))
+    0.0015
+    """
+    n_classes = shares.shape[1]
+    for decimals in range(_MOST_DECIMALS + 1):
+        scaled = shares * 10**decimals
+        if (np.abs(scaled - np.round(scaled)) < 1e-6).all():
+            return max(n_classes / 2 * 10.0**-decimals * (1 - 1e-9), _TOLERANCE)
+    return _TOLERANCE
+
+
+def read_numbers(
+    frame: nw.DataFrame, name: str, may_be_percent: bool = False
+) -> NDArray[np.float64]:
+    """Read a column as floats, NaN where a value is missing."""
+    column = frame[name]
+    if column.dtype.is_numeric():
+        return column.cast(nw.Float64).to_numpy().astype(float)
+    # columns of Python objects or text, and columns without any value
+    numeric = np.full(len(column), np.nan)
+    present = ~column.is_null().to_numpy().astype(bool)
+    values = column.filter(present.tolist()).to_list()
+    if all(isinstance(v, numbers.Number) and not isinstance(v, bool) for v in values):
+        numeric[present] = values
+        return numeric
+    if not all(isinstance(v, str) for v in values):
+        fields = {"column": name, "dtype": str(column.dtype)}
+        raise JoinError("Column {column!r} of the {bags} holds {dtype}, not numbers.", fields)
+    for row, value in zip(np.flatnonzero(present), values, strict=True):
+        numeric[row] = _number(value, may_be_percent)
+        if math.isnan(numeric[row]):
+            raise _no_number(name, int(row) + 1, value, value.strip().endswith("%"))
+    return numeric
+
+
+def _number(text: str, may_be_percent: bool) -> float:
+    plain = text.strip()
+    unit = 1
+    if may_be_percent and plain.endswith("%"):
+        # decimal commas, too: a percentage is no list
+        plain, unit = plain[:-1].strip().replace(",", "."), 100
+    try:
+        return float(plain) / unit
+    except ValueError:
+        return math.nan
+
+
+def _no_number(name: str, row: int, value: str, is_percent: bool) -> JoinError:
+    hint = "; if these are shares, {proportion}" if is_percent else ""
+    return JoinError(
+        "Column {column!r} of the {bags} must hold numbers; row {row} holds {value!r}" + hint + ".",
+        {"column": name, "row": row, "value": value},
+    )
+
+
+def _has_sign(column: nw.Series) -> bool:
+    """Whether shares carry their own percent sign."""
+    if column.dtype.is_numeric():
+        return False
+    first = next((v for v in column.to_list() if isinstance(v, str)), "")
+    return first.strip().endswith("%")
