@@ -19,6 +19,10 @@ from unbag.tabular.times import TimeParts, time_columns
 MISSING = "(missing)"
 
 
+# Share of entries that are not zero, below which a sparse matrix is smaller and faster.
+_SPARSE = 0.1
+
+
 class ToNumbers(TransformerMixin, BaseEstimator):
     """Turn columns of numbers, truth values and times into standardised floats without gaps.
 
@@ -153,7 +157,8 @@ def make_features(dtype: Literal["float64", "float32"] = "float64") -> ColumnTra
     as missing, truth values as 0 and 1, times as seconds and, where a table lasts long enough, as
     places in the day, the week and the year (`TimeParts`). Other missing values are a category of
     their own. Categories that were not seen in training become zeros; those in fewer than five
-    rows are taken together. Tables may be of pandas or polars.
+    rows are taken together. Tables may be of pandas or polars. Features of which fewer than a tenth
+    are not zero, as with columns of many categories, are a sparse matrix.
 
     Parameters
     ----------
@@ -175,15 +180,13 @@ def make_features(dtype: Literal["float64", "float32"] = "float64") -> ColumnTra
     >>> features.get_feature_names_out().tolist()
     ['age', 'colour_(missing)', 'colour_red']
     """
-    others = OneHotEncoder(
-        handle_unknown="ignore", min_frequency=5, sparse_output=False, dtype=np.dtype(dtype).type
-    )
+    others = OneHotEncoder(handle_unknown="ignore", min_frequency=5, dtype=np.dtype(dtype).type)
     return ColumnTransformer(
         [
             ("numbers", ToNumbers(dtype), number_columns),
             ("times", make_pipeline(TimeParts(), ToNumbers(dtype)), time_columns),
             ("categories", make_pipeline(ToText(), others), category_columns),
         ],
-        sparse_threshold=0,
+        sparse_threshold=_SPARSE,
         verbose_feature_names_out=False,
     )
