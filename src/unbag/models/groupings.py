@@ -27,6 +27,9 @@ from unbag.weights.decontamination import check_contrast
 # Shares of a class that counts leave nothing of.
 _LEAST_SHARE = 1e-9
 
+# Scores of all fits that are solved together: 160 MB.
+_BATCH_SCORES = 20_000_000
+
 
 class LinearGroupingsClassifier(BagClassifier):
     """f(x) = xᵀw + b, by the likelihood of the counts of several groupings."""
@@ -132,15 +135,19 @@ class LinearGroupingsClassifier(BagClassifier):
         return GroupedCounts(groupings, included, self.covariance_, self.bag_effect, self.looks_)
 
     def _minimise(
-        self, X: Any, likelihood: GroupedCounts, alpha: float, problem: NDArray[np.intp]
+        self,
+        X: Any,
+        likelihood: GroupedCounts,
+        penalty: NDArray[np.float64],
+        problem: NDArray[np.intp],
     ) -> tuple[Fits, NDArray[np.float64]]:
-        """Fits of one penalty to several problems, and their scores at the shares of all rows."""
+        """Fits of penalties to problems, and their scores at the shares of all rows."""
         share = np.clip(self.class_shares_[1], _LEAST_SHARE, 1 - _LEAST_SHARE)
         offset = logit(share) - logit(self.class_prior_[1])
         found = minimise(
             Shifted(likelihood, np.full((problem.max() + 1, 1), offset)),
             LinearSpace(X, 1, bool(self.fit_intercept)),
-            np.full(len(problem), alpha),
+            penalty,
             problem,
             tol=self.tol,
             max_iter=int(self.max_iter),
@@ -236,7 +243,8 @@ class GroupingsClassifier(LinearGroupingsClassifier):
     def _train(self, X: Any, groupings: Groupings) -> tuple[Fits, NDArray[np.float64]]:
         check_positive(self.alpha, "alpha")
         likelihood = self._likelihood(groupings, np.ones((1, groupings.n_cells), dtype=bool))
-        fits, _ = self._minimise(X, likelihood, float(self.alpha), np.zeros(1, dtype=np.intp))
+        penalty, problem = np.array([float(self.alpha)]), np.zeros(1, dtype=np.intp)
+        fits, _ = self._minimise(X, likelihood, penalty, problem)
         self.n_iter_ = int(max(1, fits.n_iter[0]))
         self.converged_ = bool(fits.converged[0])
         return fits, fits.theta[0]
@@ -312,26 +320,40 @@ converged_
         held = deal_out_cells(groupings, self.cv, self.random_state)
         included = np.vstack([np.ones((1, groupings.n_cells), dtype=bool), ~held])
         likelihood = self._likelihood(groupings, included)
-        problem = np.arange(len(included))
+        # fits of some penalties together, in bounded memory
+        size = max(1, _BATCH_SCORES // (len(included) * groupings.n_instances))
         fits, risks = [], []
-        for alpha in alphas:
-            found, scores = self._minimise(X, likelihood, float(alpha), problem)
+        for some in np.split(alphas, np.arange(size, len(alphas), size)):
+            found, own = self._search(X, likelihood, some, len(included))
             fits.append(found)
-            learned = likelihood.totals(scores[1:], problem[1:])
-            everything = likelihood.totals(scores[1:], np.zeros_like(problem[1:]))
-            risks.append((everything - learned).sum() / groupings.n_instances)
-        best = int(np.argmin(risks))
-        self.alphas_, self.alpha_ = alphas, float(alphas[best])
-        self.selection_risks_ = np.array(risks)
-        self.n_iter_ = int(max(1, fits[best].n_iter[0]))
-        self.converged_ = bool(fits[best].converged[0])
+            risks.append(own / groupings.n_instances)
         together = Fits(
             *(
                 np.concatenate([getattr(part, name) for part in fits])
                 for name in ("theta", "n_iter", "converged")
             )
         )
-        return together, fits[best].theta[0]
+        self.selection_risks_ = np.concatenate(risks)
+        best = int(np.argmin(self.selection_risks_))
+        self.alphas_, self.alpha_ = alphas, float(alphas[best])
+        kept = together.on_all_bags(len(alphas))
+        self.n_iter_ = int(max(1, kept.n_iter[best]))
+        self.converged_ = bool(kept.converged[best])
+        return together, kept.theta[best]
+
+    def _search(
+        self, X: Any, likelihood: GroupedCounts, alphas: NDArray[np.float64], n_problems: int
+    ) -> tuple[Fits, NDArray[np.float64]]:
+        """Fits to all cells and to those of each fold, and what the counts held out make of them.
+
+        The latter summed over folds: −log Pr of all counts, less that of those learned from.
+        """
+        problem = np.tile(np.arange(n_problems), len(alphas))
+        found, scores = self._minimise(X, likelihood, np.repeat(alphas, n_problems), problem)
+        in_fold = problem > 0
+        learned = likelihood.totals(scores[in_fold], problem[in_fold])
+        everything = likelihood.totals(scores[in_fold], np.zeros_like(problem[in_fold]))
+        return found, (everything - learned).reshape(len(alphas), -1).sum(axis=1)
 
 
 def deal_out_cells(groupings: Groupings, cv: Any, random_state: int) -> NDArray[np.bool_]:
