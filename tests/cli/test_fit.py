@@ -182,7 +182,7 @@ def broken(frames, tmp_path, monkeypatch):
         (
             "v.csv words.csv",
             "",
-            "Column 'conversions' of the bag table words.csv must hold numbers; row 1 holds 'many'.",
+            "Column 'conversions' of the bag table words.csv must hold numbers; row 1 holds",
         ),
         ("v.csv fewer.csv", "", "have instances but no row in the bag table fewer.csv; correct "),
         ("v.csv fewer.csv", "", "or use --unmatched drop"),
