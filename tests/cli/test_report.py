@@ -22,7 +22,7 @@ def test_noisy_shares(call, folder, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["visits.txt", "regions.csv"], "no table that can be read"),
+        (["visits.doc", "regions.csv"], "no table that can be read"),
         (["nobody.csv", "regions.csv"], "there is no file nobody.csv"),
         (["visits.csv.gz", "regions.csv", "--drop", "nom"], "has no column 'nom' to drop"),
         (["visits.csv.gz", "regions.csv", "-o", "no/where.html"], "no/where.html"),

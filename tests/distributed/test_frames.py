@@ -36,6 +36,16 @@ def parquet(tables, tmp_path_factory):
 KEY = ["region", "year"]
 
 
+def test_what_is_added_up_or_sampled_is_said(tables, parquet):
+    people, results = tables
+    more = results.assign(yes=2 * results["yes"], n=2 * results["n"])
+    with pytest.warns(UserWarning, match="12 bags have fewer rows in the instance table"):
+        _, y = bags_from_frame(dd.read_parquet(parquet), more, on=KEY, positives="yes", size="n")
+    with pytest.warns(UserWarning, match="12 bags have fewer rows in the instance table"):
+        _, expected = unbag.bags_from_frame(people, more, on=KEY, positives="yes", size="n")
+    assert sorted(y.compute().tolist()) == sorted(expected.tolist())
+
+
 @pytest.mark.parametrize(
     "known", [{"proportion": "share"}, {"positives": "yes", "size": "n"}, {"positives": "yes"}]
 )

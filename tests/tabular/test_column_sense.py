@@ -10,6 +10,8 @@ from unbag.tabular.features import make_features
 from unbag.tabular.kinds import find_stray, is_id, iso_times
 from unbag.tabular.times import TimeParts
 
+DAY = pd.Timedelta(days=1)
+
 
 @pytest.mark.parametrize(
     "text",
@@ -38,7 +40,9 @@ def test_other_text_is_no_time(text):
 def test_places_in_day_week_and_year():
     """Where a time is in a round is where a clock or a calendar says it is."""
     times = pd.date_range("2021-01-01", "2024-12-31", freq="7h")
-    X = TimeParts().fit_transform(pd.DataFrame({"at": times}))
+    parts = TimeParts()
+    found = parts.fit_transform(pd.DataFrame({"at": times}))
+    X = pd.DataFrame(found, columns=parts.get_feature_names_out())
     hour = times.hour / 24
     np.testing.assert_allclose(X["at_hour_sin"], np.sin(2 * np.pi * hour), atol=1e-9)
     week = ((times.day_of_week + 4) % 7 + hour) / 7  # 1970 began on a Thursday
@@ -51,18 +55,19 @@ def test_places_in_day_week_and_year():
 
 
 @pytest.mark.parametrize(
-    ("days", "clock", "rounds"),
+    ("days", "every", "rounds"),
     [
-        (1, "06:00", []),
-        (5, "06:00", ["hour"]),
-        (5, "00:00", []),
-        (30, "00:00", ["weekday"]),
-        (800, "12:00", ["hour", "weekday", "season"]),
+        (1, "1h", []),
+        (5, "1h", ["hour"]),
+        (5, "24h", []),  # always at the same hour
+        (30, "24h", ["weekday"]),
+        (30, "168h", []),  # and on the same day
+        (800, "10h", ["hour", "weekday", "season"]),
     ],
 )
-def test_only_rounds_that_come_again_are_told(days, clock, rounds):
-    times = pd.date_range(f"2024-05-01 {clock}", periods=days, freq="D")
-    frame = pd.DataFrame({"at": times, "never": pd.Series([pd.NaT] * days)})
+def test_only_rounds_that_come_again_are_told(days, every, rounds):
+    times = pd.date_range("2024-05-01 06:00", pd.Timestamp("2024-05-01") + days * DAY, freq=every)
+    frame = pd.DataFrame({"at": times, "never": pd.Series([pd.NaT] * len(times))})
     assert TimeParts().fit(frame).rounds_ == [rounds, []]
 
 

@@ -403,6 +403,23 @@ def test_files_that_are_not_sound(tmp_path):
         open_table(tmp_path / "t.csv", query="select 1")
 
 
+def test_columns_without_a_name_in_a_sheet(tmp_path):
+    rows = [["a", None, None, "b"], [1, 2, None, 3]]
+    pd.DataFrame(rows).to_excel(tmp_path / "t.xlsx", index=False, header=False)
+    found = open_table(tmp_path / "t.xlsx").read()
+    assert found.to_dict("list") == {"a": [1], "Unnamed: 1": [2], "b": [3]}
+
+
+def test_archives_with_a_password(tmp_path):
+    write_zip(tmp_path / "t.zip", a_csv="a\n1\n")
+    content = bytearray((tmp_path / "t.zip").read_bytes())
+    for mark, place in [(b"PK\x03\x04", 6), (b"PK\x01\x02", 8)]:
+        content[content.index(mark) + place] |= 1  # says that it is encrypted
+    (tmp_path / "t.zip").write_bytes(content)
+    with pytest.raises(ValueError, match=r"a.csv in .*t.zip cannot be read as csv: .*encrypted"):
+        open_table(tmp_path / "t.zip")
+
+
 @pytest.mark.parametrize("name", ["t.xlsx", "t.sqlite", "t.duckdb", "t.zip"])
 def test_formats_that_are_only_read(name, tmp_path):
     with pytest.raises(ValueError, match=r"no table that can be written: .* in \.csv, \.tsv"):

@@ -122,8 +122,7 @@ def bags_from_frame(
         labels=labels,
     )
     joined = tables.join(unmatched)
-    for note in tables.notes():
-        warnings.warn(note.format(**WORDS), UserWarning, stacklevel=2)
+    tables.warn()
     return joined
 
 
@@ -207,6 +206,11 @@ class MatchedTables:
             "their bags."
         )
         return [*self.match.notes(), *([sampled] if n_sampled else [])]
+
+    def warn(self) -> None:
+        """Say it by warnings, on behalf of a function that users call."""
+        for note in self.notes():
+            warnings.warn(note.format(**WORDS), UserWarning, stacklevel=3)
 
     def contradictions(self, unmatched: str) -> list[Contradiction]:
         """List every bag for which the tables do not fit together."""

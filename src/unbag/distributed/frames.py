@@ -90,6 +90,7 @@ def bags_from_frame(
     tables = replace(tables, match=match._replace(sizes=sizes))
     for check in tables.checks(unmatched):
         check()
+    tables.warn()
     target = tables.target(number_bags=False)
     keyed = known[keys].assign(**{_ROWS: np.arange(len(known))})
     table = share((keyed, target))

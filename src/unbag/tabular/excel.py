@@ -14,6 +14,9 @@ from unbag.tabular.decoding import Tell
 from unbag.tabular.file import TableError, TableFile, check_distinct
 from unbag.tabular.kinds import without_texts
 
+# What pandas calls the columns of text tables that have none.
+_NO_NAME = "Unnamed: "
+
 
 @dataclass(frozen=True)
 class Sheet:
@@ -55,11 +58,17 @@ def open_excel(
         raise TableError(file, f"has nothing in its sheet {chosen!r}")
     names = [str(n) for n in header.iloc[0].dropna()]
     check_distinct(file, names)
-    rows = rows[[n for n in rows.columns if not n.startswith("__UNNAMED__")]]
+    rows = rows.rename(columns=_name_of)
+    # a cell that was once touched makes a column without a name
+    rows = rows[[n for n in rows.columns if not n.startswith(_NO_NAME) or rows[n].notna().any()]]
     # a column is text to the reader if some of it is
     numbers = {n: _numbers(values) for n, values in without_texts(rows, missing).items()}
     rows = rows.assign(**numbers)
     return Sheet(list(rows.columns), rows.assign(**_whole(rows)))
+
+
+def _name_of(column: str) -> str:
+    return column.replace("__UNNAMED__", _NO_NAME)
 
 
 def _numbers(values: Any) -> Any:

@@ -184,7 +184,7 @@ def make_features(dtype: Literal["float64", "float32"] = "float64") -> ColumnTra
     return ColumnTransformer(
         [
             ("numbers", ToNumbers(dtype), number_columns),
-            ("times", make_pipeline(TimeParts(), ToNumbers(dtype)), time_columns),
+            ("times", TimeParts(dtype), time_columns),
             ("categories", make_pipeline(ToText(), others), category_columns),
         ],
         sparse_threshold=_SPARSE,

@@ -12,6 +12,8 @@ from unbag._text import shown_value
 from unbag.tabular.decoding import Tell, Utf8Bytes
 from unbag.tabular.file import TableError, TableFile
 
+_NESTED = {list, dict}
+
 
 @dataclass(frozen=True)
 class JsonTable:
@@ -35,7 +37,8 @@ def open_json(file: TableFile, encoding: str, tell: Tell) -> JsonTable:
     """Find the names of the columns, for which all rows are looked at."""
     names: dict[str, None] = {}
     for row in _objects(file, encoding, tell):
-        names.update(dict.fromkeys(row))
+        if not row.keys() <= names.keys():
+            names.update(dict.fromkeys(row))
     if not names:
         raise TableError(file, "is empty")
     return JsonTable(file, list(names), encoding, tell)
@@ -68,8 +71,8 @@ def _object(file: TableFile, value: Any, where: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         problem = f"holds {shown_value(value)}, and not an object of column names and values"
         raise TableError(file, problem, line=where)
-    nested = next((n for n, v in value.items() if isinstance(v, list | dict)), None)
-    if nested is not None:
+    if not _NESTED.isdisjoint(map(type, value.values())):
+        nested = next(name for name, v in value.items() if type(v) in _NESTED)
         problem = f"has a list or an object in column {nested!r}, which is no single value"
         raise TableError(file, problem, line=where, column=nested)
     return value

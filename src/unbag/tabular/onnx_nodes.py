@@ -98,11 +98,14 @@ def numbers(step: Any, graph: Graph, table: str) -> str:
         gaps = graph.node("Gather", bad, graph.constant(step.gappy_), axis=1)
         filled = graph.together([filled, graph.cast(gaps, "DOUBLE")])
     centred = graph.node("Sub", filled, graph.constant(step.means_))
-    scaled = graph.node("Div", centred, graph.constant(step.scales_))
-    if step.dtype == "float32":
-        # rounded as in training, where trees split by such numbers
-        scaled = graph.cast(graph.cast(scaled, "FLOAT"), "DOUBLE")
-    return scaled
+    return _rounded(step, graph, graph.node("Div", centred, graph.constant(step.scales_)))
+
+
+def _rounded(step: Any, graph: Graph, values: str) -> str:
+    """Numbers in the precision of training, where trees split by them."""
+    if step.dtype == "float64":
+        return values
+    return graph.cast(graph.cast(values, "FLOAT"), "DOUBLE")
 
 
 def times(step: Any, graph: Graph, table: str) -> str:
@@ -124,7 +127,7 @@ def times(step: Any, graph: Graph, table: str) -> str:
     scale = graph.constant(10.0**DIGITS)
     placed = graph.node("Div", graph.node("Round", graph.node("Mul", placed, scale)), scale)
     gap = graph.node("IsNaN", placed)
-    return graph.node("Where", gap, graph.constant(0.0), placed)
+    return _rounded(step, graph, graph.node("Where", gap, graph.constant(0.0), placed))
 
 
 def text(step: Any, graph: Graph, table: str) -> str:  # noqa: ARG001

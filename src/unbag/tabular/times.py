@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -14,12 +15,14 @@ _DAY = 86_400.0
 
 # Of sines and cosines.
 DIGITS = 9
+
 # Each round of time: its length, and how long a table must last for it to say something.
 ROUNDS = {
     "hour": (_DAY, 2 * _DAY),
     "weekday": (7 * _DAY, 14 * _DAY),
     "season": (365.2425 * _DAY, 2 * 365 * _DAY),
 }
+_SIDES = {"sin": np.sin, "cos": np.cos}
 
 
 def time_columns(frame: Any) -> list[str]:
@@ -30,9 +33,14 @@ def time_columns(frame: Any) -> list[str]:
 class TimeParts(TransformerMixin, BaseEstimator):
     """Say where in the day, the week and the year a time is, as points on a circle.
 
-    Only rounds that a column goes through at least twice are told, and the hour only where times
-    are not all at midnight: six numbers for each column at most. Where there is no time, they are
-    0, the middle of the circle.
+    Only rounds that a column goes through at least twice are told, and only where times are not
+    all at the same place of it, as dates are at midnight: six numbers for each column at most.
+    Where there is no time, they are 0, the middle of the circle.
+
+    Parameters
+    ----------
+    dtype : {"float64", "float32"}, default="float64"
+        Type of what comes out.
 
     Attributes
     ----------
@@ -43,10 +51,16 @@ class TimeParts(TransformerMixin, BaseEstimator):
     --------
     >>> import pandas as pd
     >>> from unbag.tabular.times import TimeParts
-    >>> visits = pd.DataFrame({"at": pd.date_range("2024-05-01 03:00", periods=3, freq="D")})
-    >>> TimeParts().fit_transform(visits).round(3).to_dict("list")
-    {'at_hour_sin': [0.707, 0.707, 0.707], 'at_hour_cos': [0.707, 0.707, 0.707]}
+    >>> visits = pd.DataFrame({"at": pd.date_range("2024-05-01 03:00", periods=9, freq="6h")})
+    >>> parts = TimeParts().fit(visits)
+    >>> parts.get_feature_names_out().tolist()
+    ['at_hour_sin', 'at_hour_cos']
+    >>> parts.transform(visits)[:2].round(3).tolist()
+    [[0.707, 0.707], [0.707, -0.707]]
     """
+
+    def __init__(self, dtype: str = "float64") -> None:
+        self.dtype = dtype
 
     def fit(self, X: Any, y: Any = None) -> TimeParts:  # noqa: ARG002 (scikit-learn's signature)
         """Find which rounds each column goes through."""
@@ -54,43 +68,44 @@ class TimeParts(TransformerMixin, BaseEstimator):
         self.rounds_: list[list[str]] = [_rounds(_seconds(X, name)) for name in X.columns]
         return self
 
-    def transform(self, X: Any) -> Any:
-        """Give a pandas DataFrame: a sine and a cosine for each round."""
-        import pandas as pd
-
+    def transform(self, X: Any) -> NDArray[Any]:
+        """Give an array: a sine and a cosine for each round."""
         check_is_fitted(self)
         validate_data(self, X, skip_check_array=True, reset=False)
-        parts = {}
+        parts = []
         for name, rounds in zip(X.columns, self.rounds_, strict=True):
             times = _seconds(X, name)
-            for part in rounds:
-                length = ROUNDS[part][0]
-                angle = 2 * np.pi * (times % length) / length
-                for side, turn in (("sin", np.sin), ("cos", np.cos)):
-                    # so that the same time is the same number wherever it is computed
-                    parts[f"{name}_{part}_{side}"] = np.nan_to_num(np.round(turn(angle), DIGITS))
-        return pd.DataFrame(parts, index=range(len(X)))
+            angles = [2 * np.pi * _place(times, part) for part in rounds]
+            sides = [side(angle) for angle in angles for side in _SIDES.values()]
+            # so that the same time is the same number wherever it is computed
+            parts += [np.nan_to_num(np.round(side, DIGITS)) for side in sides]
+        return np.array(parts, dtype=self.dtype).reshape(len(parts), len(X)).T
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:  # noqa: ARG002
         """Names of the columns that come out."""
         check_is_fitted(self)
         told = zip(self.feature_names_in_, self.rounds_, strict=True)
         parts = [f"{name}_{part}" for name, rounds in told for part in rounds]
-        return np.array(
-            [f"{part}_{side}" for part in parts for side in ("sin", "cos")], dtype=object
-        )
+        return np.array([f"{part}_{side}" for part in parts for side in _SIDES], dtype=object)
 
 
-def _seconds(X: Any, name: Any) -> Any:
+def _seconds(X: Any, name: Any) -> NDArray[np.float64]:
     times = seconds(convert(as_pandas(X, name), "time"))
-    return times.to_numpy(dtype=float, na_value=np.nan)
+    found: NDArray[np.float64] = times.to_numpy(dtype=float, na_value=np.nan)
+    return found
 
 
-def _rounds(times: Any) -> list[str]:
+def _place(times: NDArray[np.float64], part: str) -> NDArray[np.float64]:
+    """Where in a round times are, from 0 to 1."""
+    length = ROUNDS[part][0]
+    place: NDArray[np.float64] = times % length / length
+    return place
+
+
+def _rounds(times: NDArray[np.float64]) -> list[str]:
     known = times[np.isfinite(times)]
     if not len(known):
         return []
-    lasts = float(known.max() - known.min())
+    lasts = float(np.ptp(known))
     found = [name for name, (_, least) in ROUNDS.items() if lasts >= least]
-    at_midnight = bool((known % _DAY == 0).all())
-    return [name for name in found if name != "hour" or not at_midnight]
+    return [name for name in found if np.ptp(_place(known, name)) > 0]
