@@ -28,8 +28,6 @@ ScoreKeeper = Callable[[slice, Array], None]
 # Scores of one batch: more columns than this allows are solved one batch after the other.
 _BATCH_SCORES = 2**22
 
-_FIRST = np.zeros(1, dtype=np.intp)
-
 
 @dataclass(frozen=True, eq=False)
 class LocalBackend:
@@ -149,14 +147,18 @@ class LocallySolved:
         return to_host(self.space.scores(theta, self.space.dual(theta)))[0]
 
     def _pooled_risks(self, which: Bools | None = None) -> Floats:
-        """Criteria of the out-of-fold scores of all bags, or of some, one penalty at a time."""
+        """Criteria of the out-of-fold scores of all bags, or of some, a few penalties at a time."""
         bags, rows = (self.bags, slice(None)) if which is None else self.bags.take(which)
         criteria = self.goal.criteria(self.goal.whole(bags), bags, None)
+        n_penalties = self.held_out.n_penalties
+        size = max(1, _BATCH_SCORES // self.bags.n_instances)
         values = []
-        for penalty in range(self.held_out.n_penalties):
-            scores = self.held_out.of_penalty(penalty)[None, :, rows]
-            values.append([float(criterion.value(scores, _FIRST)[0]) for criterion in criteria])
-        return np.array(values).T
+        for start in range(0, n_penalties, size):
+            part = range(start, min(start + size, n_penalties))
+            scores = np.stack([self.held_out.of_penalty(penalty)[:, rows] for penalty in part])
+            problem = np.zeros(len(part), dtype=np.intp)
+            values.append(np.array([one.value(scores, problem) for one in criteria]))
+        return np.concatenate(values, axis=1)
 
     def _risks_by_fold(self) -> Floats:
         risks = []
