@@ -44,6 +44,7 @@ _KIND_OF_OBJECTS: dict[str, Kind] = {
     "datetime64": "time",
 }
 _ISO = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d([.,]\d+)?)?\s?(Z|[+-]\d\d(:?\d\d)?)?)?")
+# Values that are looked at before all of a column is tried.
 _FIRST = 100
 # Rows in which some column may well have different values by chance.
 _FEWEST_FOR_ID = 50
@@ -148,8 +149,7 @@ def iso_times(frame: Any, known: Collection[str] = ()) -> dict[str, Any]:
         if name in known or column_kind(values) != "category":
             continue
         present = values.dropna()
-        # most columns differ in their first values already
-        if not _are_iso(present.iloc[:_FIRST]) or not _are_iso(present):
+        if not _are_iso(present.iloc[:_FIRST]):
             continue
         times = _times(values, "category")
         if times.notna().sum() == len(present):
