@@ -39,12 +39,15 @@ class Plan:
         Numbers of leaves to choose from, in rising order.
     n_rounds : int
         The most rounds.
+    patience : int
+        Rounds within which bags held out must gain.
     """
 
     name: str
     settings: dict[str, Any]
     leaves: list[int]
     n_rounds: int
+    patience: int
 
     @property
     def library(self) -> Library:
@@ -67,8 +70,10 @@ def make_plan(model: Any) -> Plan:
     own = {setting: getattr(model, setting) for setting in _OWN}
     settings = {**own, **given, **further}
     _check(settings)
+    _check_whole(model.early_stopping_rounds, "early_stopping_rounds", 1)
     leaves = _check_leaves(settings.pop("num_leaves"))
-    return Plan(name, settings, leaves, int(settings.pop("n_estimators")))
+    n_rounds = int(settings.pop("n_estimators"))
+    return Plan(name, settings, leaves, n_rounds, int(model.early_stopping_rounds))
 
 
 def _find_library(estimator: Any) -> str:
@@ -106,15 +111,14 @@ def _check(settings: Mapping[str, Any]) -> None:
     penalty = settings["reg_lambda"]
     if not isinstance(penalty, Real) or not 0 <= float(penalty) < np.inf:
         raise ValueError(f"reg_lambda must be a number that is not negative, not {penalty!r}.")
-    check_whole(settings["n_estimators"], "n_estimators", 1)
-    check_whole(settings["random_state"], "random_state", 0)
+    _check_whole(settings["n_estimators"], "n_estimators", 1)
+    _check_whole(settings["random_state"], "random_state", 0)
     n_jobs = settings["n_jobs"]
     if n_jobs is not None and n_jobs != -1:
-        check_whole(n_jobs, "n_jobs", 1, "None, -1 or ")
+        _check_whole(n_jobs, "n_jobs", 1, "None, -1 or ")
 
 
-def check_whole(value: Any, name: str, least: int, others: str = "") -> None:
-    """Refuse what is no whole number, or too small a one."""
+def _check_whole(value: Any, name: str, least: int, others: str = "") -> None:
     if not isinstance(value, int | np.integer) or value < least:
         raise ValueError(
             f"{name} must be {others}a whole number of at least {least}, not {value!r}."
