@@ -19,7 +19,7 @@ from unbag.models.base import BagClassifier
 from unbag.models.boosted_goal import make_goal_at_equal_shares
 from unbag.models.boosted_library import TreeShape
 from unbag.models.boosted_search import Look
-from unbag.models.boosted_settings import LIBRARIES, make_plan
+from unbag.models.boosted_settings import LIBRARIES, make_plan, takes_sparse
 from unbag.models.boosted_training import Trained, Trainer, effect_here
 from unbag.models.categories import encode_categories, find_categories
 from unbag.objectives.losses import get_loss
@@ -186,6 +186,7 @@ class BoostedMCMClassifier(BagClassifier):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = takes_sparse(self.estimator)
         return tags
 
     def fit(self, X: Any, y: Any) -> Self:

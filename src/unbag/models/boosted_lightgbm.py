@@ -202,4 +202,5 @@ LIGHTGBM = Library(
             "scale_pos_weight",
         }
     ),
+    sparse=True,
 )

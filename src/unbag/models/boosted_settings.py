@@ -55,9 +55,18 @@ class Plan:
         return LIBRARIES[self.name]
 
 
+def takes_sparse(estimator: Any) -> bool:
+    """Whether the library of an estimator, or of none, takes sparse matrices."""
+    name = _find_library(estimator)
+    return name is not None and LIBRARIES[name].sparse
+
+
 def make_plan(model: Any) -> Plan:
     """Check the parameters of a classifier that are about trees."""
-    name = "lightgbm" if model.estimator is None else _find_library(model.estimator)
+    name = _find_library(model.estimator)
+    if name is None:
+        names = " or ".join(f"an unfitted {library.estimator}" for library in LIBRARIES.values())
+        raise ValueError(f"estimator must be None, {names}, not {model.estimator!r}.")
     library = LIBRARIES[name]
     further = {} if model.params is None else dict(model.params)
     for setting in sorted(further):
@@ -76,14 +85,13 @@ def make_plan(model: Any) -> Plan:
     return Plan(name, settings, leaves, n_rounds, int(model.early_stopping_rounds))
 
 
-def _find_library(estimator: Any) -> str:
+def _find_library(estimator: Any) -> str | None:
+    """Which library an estimator is of; None if it is of no known one."""
+    if estimator is None:
+        return "lightgbm"
     kind = type(estimator)
     full = f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
-    for name, library in LIBRARIES.items():
-        if library.estimator == full:
-            return name
-    names = " or ".join(f"an unfitted {library.estimator}" for library in LIBRARIES.values())
-    raise ValueError(f"estimator must be None, {names}, not {estimator!r}.")
+    return next((name for name, one in LIBRARIES.items() if one.estimator == full), None)
 
 
 def _given(estimator: Any, library: Library) -> dict[str, Any]:

@@ -230,4 +230,5 @@ XGBOOST = Library(
             "tree_method",
         }
     ),
+    sparse=False,
 )
