@@ -121,6 +121,14 @@ def test_an_error_of_one_is_what_is_told(client):
     assert len(present_workers(client)) == N_WORKERS
 
 
+@pytest.mark.usefixtures("client")
+def test_what_xgboost_does_not_take_is_told_once(caplog):
+    odd = trees(params={"monotone_constraints": "(5,5,5,5,5)"})
+    with pytest.raises(ValueError, match="monotone"):
+        DistributedBoostedClassifier(odd).fit(*collections())
+    assert "anew" not in caplog.text
+
+
 def test_a_group_that_is_always_lost_is_given_up():
     tries = []
 

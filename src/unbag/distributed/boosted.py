@@ -46,7 +46,7 @@ class DistributedBoostedClassifier(DistributedClassifier):
     ----------
     estimator : BoostedMCMClassifier, optional
         With ``estimator=XGBClassifier(...)``, which is the default. ``cv`` is None, a whole number
-        or a `unbag.BagKFold`.
+        or a `unbag.BagKFold`; there is no progress bar.
 
     Attributes
     ----------

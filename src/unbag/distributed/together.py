@@ -19,9 +19,8 @@ from unbag.models.boosted_xgboost import xgboost
 # Groups that are begun at most, before lost workers are taken for the rule.
 _TRIES = 4
 
-# Seconds between two looks at who is there, and what there is to wait for workers at most.
+# Seconds between two looks at who is there, and until one is waited for in vain.
 _LOOK, _PATIENCE = 0.1, 120.0
-
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -48,7 +47,9 @@ class Group:
     @property
     def n_threads(self) -> int | None:
         """Threads that each of them has at least; None if that is for others to say."""
-        return None if self.client is None else min(self.client.nthreads(self.workers).values())
+        if self.client is None:
+            return None
+        return min(self.client.nthreads(self.workers).values(), default=1)
 
     def run(
         self,
@@ -120,6 +121,8 @@ class Group:
         errors = [future.exception() for future in futures if future.status == "error"]
         for error in sorted(errors, key=lambda error: isinstance(error, LostWorkerError)):
             raise error
+        if any(future.status != "finished" for future in futures):
+            raise LostWorkerError("Something that workers need was lost with one of them.")
 
 
 def _join_in(function: Callable[..., Any], link: dict[str, Any], share: Any, *common: Any) -> Any:
@@ -130,6 +133,9 @@ def _join_in(function: Callable[..., Any], link: dict[str, Any], share: Any, *co
             answer = function(share, *common)
             return answer if library.collective.get_rank() == 0 else None
     except library.core.XGBoostError as error:
+        # the only way to tell: where in XGBoost it comes from
+        if "/collective/" not in str(error):
+            raise
         raise LostWorkerError(f"Others of the group cannot be reached: {error}") from None
 
 
