@@ -224,6 +224,12 @@ def test_mistakes_get_one_sentence(estimator, message):
         DistributedBoostedClassifier(estimator).fit(*collections())
 
 
+def test_an_old_xgboost_is_refused(monkeypatch):
+    monkeypatch.setattr(xgboost, "__version__", "2.1.4")
+    with pytest.raises(ImportError, match=r"^On Dask XGBoost 3 or later is needed, not 2.1.4"):
+        DistributedBoostedClassifier().fit(*collections())
+
+
 def test_mistakes_in_the_data_name_their_partition():
     wrong = X.copy()
     wrong[250, 1] = np.inf

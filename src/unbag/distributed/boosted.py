@@ -28,6 +28,10 @@ from unbag.objectives.count_likelihood import check_counts
 from unbag.weights.decontamination import check_contrast
 
 
+# Of XGBoost.
+_FIRST_VERSION = 3
+
+
 class DistributedBoostedClassifier(DistributedClassifier):
     """Trains boosted trees on Dask arrays and data frames.
 
@@ -39,7 +43,7 @@ class DistributedBoostedClassifier(DistributedClassifier):
     values, which it does by quantiles that workers estimate. If workers are lost, training begins
     anew with those that are left.
 
-    Workers hold their rows in single precision while they make bins of them, and need XGBoost.
+    Workers hold their rows in single precision, and need XGBoost 3 or later.
     Without a cluster all rows come to this process.
 
     Parameters
@@ -175,6 +179,12 @@ def _deal(sizes: NDArray[Any], n_workers: int) -> NDArray[np.intp]:
 
 
 def _check_estimator(estimator: Any) -> tuple[BoostedMCMClassifier, Plan]:
+    version = xgboost().__version__
+    if int(version.partition(".")[0]) < _FIRST_VERSION:
+        raise ImportError(
+            f"On Dask XGBoost {_FIRST_VERSION} or later is needed, not {version}: workers of "
+            "earlier ones wait for ever if one of them fails."
+        )
     if estimator is None:
         estimator = BoostedMCMClassifier(estimator=xgboost().XGBClassifier())
     if not isinstance(estimator, BoostedMCMClassifier):
