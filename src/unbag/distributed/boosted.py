@@ -27,7 +27,6 @@ from unbag.models.boosted_xgboost import single_precision, xgboost
 from unbag.objectives.count_likelihood import check_counts
 from unbag.weights.decontamination import check_contrast
 
-
 # Of XGBoost.
 _FIRST_VERSION = 3
 
