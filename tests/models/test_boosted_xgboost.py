@@ -2,6 +2,7 @@
 
 import json
 import sys
+import warnings
 from functools import cache
 
 import lightgbm
@@ -12,6 +13,7 @@ import xgboost
 from scipy.sparse import csr_matrix
 from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from unbag import BoostedMCMClassifier, bag_target, check_bag_target
 from unbag.datasets import make_gaussian_bags
@@ -38,6 +40,13 @@ def boosted(*args, estimator=None, **options):
 def rows(X, **changes):
     settings = {"learning_rate": 0.4, "min_child_weight": 2.0, "reg_lambda": 10.0, "n_jobs": 1}
     return QuantileRows(X, [], {**settings, **changes})
+
+
+@parametrize_with_checks([boosted(2, n_estimators=20, cv=2)])
+def test_scikit_learn_checks(estimator, check):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        check(estimator)
 
 
 @pytest.mark.parametrize("objective", AIMS)

@@ -4,8 +4,9 @@ The driver sees one entry per bag and no instance; workers sum what instances ad
 gradients, and the sums are all that travels.
 """
 
+from unbag.distributed.boosted import DistributedBoostedClassifier
 from unbag.distributed.classifier import DistributedClassifier
 from unbag.distributed.frames import bags_from_frame
 from unbag.distributed.metrics import evaluate
 
-__all__ = ["DistributedClassifier", "bags_from_frame", "evaluate"]
+__all__ = ["DistributedBoostedClassifier", "DistributedClassifier", "bags_from_frame", "evaluate"]

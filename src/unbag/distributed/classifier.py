@@ -101,7 +101,7 @@ class DistributedClassifier:
         functions = functions_on_partitions(estimator)
         estimator = clone(estimator)
         collections = partitions_of(X, y)
-        check_instances(estimator, _example_of(X), reset=True)
+        check_instances(estimator, example_of(X), reset=True)
         check = partial(check_instances, copy(estimator), reset=False)
         description = collections.reduce(describe, join_descriptions, check)
         table = make_table(description.bags)
@@ -156,7 +156,7 @@ def _unless_empty(answer: Callable[[Any], Any], like: NDArray[Any], X: Any) -> A
     return answer(X) if len(X) else like
 
 
-def _example_of(X: Any) -> Any:
+def example_of(X: Any) -> Any:
     """One row with the columns of a Dask collection."""
     if is_frame(X):
         return X._meta.reindex([0]).fillna(0).astype(float)

@@ -274,7 +274,7 @@ def _delayed_blocks(data: Any) -> list[Any]:
     return list(data.to_delayed()) if is_frame(data) else list(data.to_delayed().ravel())
 
 
-def _client() -> Any:
+def find_client() -> Any:
     """Client of a cluster, or None."""
     from dask.base import get_scheduler
 
@@ -284,13 +284,13 @@ def _client() -> Any:
 
 def _workers() -> list[dict[str, Any]] | None:
     """What the scheduler knows of its workers; None without a cluster."""
-    client = _client()
+    client = find_client()
     return client and list(client.scheduler_info(n_workers=-1)["workers"].values())
 
 
 def _holders(keys: list[Any]) -> list[str]:
     """Worker that has each of some results in memory; nobody ("") if none has."""
-    client = _client()
+    client = find_client()
     if client is None:
         return [""] * len(keys)
     known = client.who_has()

@@ -20,7 +20,7 @@ from unbag.models.base import BagClassifier
 from unbag.models.boosted_goal import make_goal_at_equal_shares
 from unbag.models.boosted_library import TreeShape
 from unbag.models.boosted_search import Look
-from unbag.models.boosted_settings import LIBRARIES, check_whole, make_plan
+from unbag.models.boosted_settings import LIBRARIES, make_plan, takes_sparse
 from unbag.models.boosted_training import Trained, Trainer, effect_here
 from unbag.models.categories import encode_categories, find_categories
 from unbag.objectives.losses import get_loss
@@ -139,7 +139,16 @@ class BoostedMCMClassifier(BagClassifier):
 
     _accept_sparse = "csr"
 
+    library_: str
+    model_texts_: list[str]
+    num_leaves_: int
+    n_estimators_: int
+    feature_importances_: NDArray[np.float64]
     selection_path_: list[Look]
+    objective_: str
+    bag_effect_: float
+    bag_effect_interval_: NDArray[np.float64]
+    looks_: float
     out_of_fold_scores_: NDArray[np.float64] | None
 
     def __init__(
@@ -186,6 +195,7 @@ class BoostedMCMClassifier(BagClassifier):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = takes_sparse(self.estimator)
         return tags
 
     def fit(self, X: Any, y: Any) -> Self:
@@ -198,30 +208,15 @@ class BoostedMCMClassifier(BagClassifier):
         """
         X, bags = self._check_Xy(X, y)
         plan = make_plan(self)
-        check_whole(self.early_stopping_rounds, "early_stopping_rounds", 1)
-        goal, held = self._check_goal(bags), None
+        goal, held = check_goal(self, bags), None
         if self.cv is not None:
-            bags, held = cut_by_folds(bags, check_cv(_folds(self.cv, bags), X, np.asarray(y)))
+            bags, held = cut_by_folds(
+                bags, check_cv(no_more_folds(self.cv, bags), X, np.asarray(y))
+            )
         rows = plan.library.rows(X, list(self.categories_), plan.settings)
-        patience = int(self.early_stopping_rounds)
-        trainer = Trainer(X, rows, bags, plan, patience, self.verbose, self.store_folds)
+        trainer = Trainer(X, rows, bags, plan, self.verbose, self.store_folds)
         trained = trainer.run(goal, held, self.refit, effect_here)
-        return self._store(plan.name, trained)
-
-    def _store(self, library: str, trained: Trained) -> Self:
-        goal = trained.goal
-        self.library_, self.model_texts_ = library, trained.texts
-        self.num_leaves_, self.n_estimators_ = trained.num_leaves, trained.n_rounds
-        self.feature_importances_ = trained.gains / (trained.gains.sum() or 1.0)
-        self.selection_path_ = trained.path
-        self.objective_, self.bag_effect_, self.looks_ = goal.name, goal.bag_effect, goal.looks
-        self.bag_effect_interval_ = goal.effect_interval
-        self.out_of_fold_scores_ = None
-        if trained.held_out is not None:
-            prior = self._prior_scores()[:, None]
-            self.out_of_fold_scores_ = by_instance(trained.held_out + prior)
-            if trained.folds is not None:
-                self.folds_ = collect_folds(trained.folds.fold, trained.folds.scores + prior, True)
+        keep_trees(self, plan.name, trained)
         return self
 
     def _check_X(self, X: Any, *, reset: bool) -> Any:
@@ -250,7 +245,7 @@ class BoostedMCMClassifier(BagClassifier):
         shape = TreeShape(self.n_features_in_, self._n_outputs, n_categories)
         read = LIBRARIES[self.library_].read
         parts = [read(text, shape)(X) for text in self.model_texts_]
-        return np.mean(parts, axis=0) + self._prior_scores()[:, None]
+        return np.mean(parts, axis=0) + _prior_scores(self.class_prior_)[:, None]
 
     def predict_proba(self, X: Any, class_prior: Any = None) -> NDArray[np.float64]:
         """Chance of each class.
@@ -270,24 +265,43 @@ class BoostedMCMClassifier(BagClassifier):
     def _n_outputs(self) -> int:
         return 1 if len(self.classes_) == 2 else len(self.classes_)
 
-    def _prior_scores(self) -> NDArray[np.float64]:
-        """What is added to log-odds at equal shares to have those at the class prior."""
-        logs = np.log(self.class_prior_)
-        return logs[1:] - logs[:1] if len(logs) == 2 else logs
 
-    def _check_goal(self, bags: Bags) -> BagGoal:
-        """What is to be minimised, as far as it is known before anything is fitted."""
-        self.class_prior_ = resolve_class_prior(self.class_prior, bags.class_shares)
-        if (self.class_prior_ == 0).any():
-            raise ValueError(
-                "class_prior leaves a class out, and log-odds need all of them; give each class a "
-                "positive share."
-            )
-        return make_goal_at_equal_shares(self.objective, self.bag_effect, bags)
+def check_goal(model: BoostedMCMClassifier, bags: Bags) -> BagGoal:
+    """What is to be minimised, as far as it is known before anything is fitted."""
+    model.class_prior_ = resolve_class_prior(model.class_prior, bags.class_shares)
+    if (model.class_prior_ == 0).any():
+        raise ValueError(
+            "class_prior leaves a class out, and log-odds need all of them; give each class a "
+            "positive share."
+        )
+    return make_goal_at_equal_shares(model.objective, model.bag_effect, bags)
 
 
-def _folds(cv: Any, bags: Bags) -> Any:
+def no_more_folds(cv: Any, bags: Bags) -> Any:
     """No more folds than there are bags, where rows of known label are bags of their own."""
     if not isinstance(cv, int | np.integer):
         return cv
     return min(cv, int((~bags.labelled).sum() + bags.sizes[bags.labelled].sum()))
+
+
+def keep_trees(model: BoostedMCMClassifier, library: str, trained: Trained) -> None:
+    """Store what training came to."""
+    goal = trained.goal
+    model.library_, model.model_texts_ = library, trained.texts
+    model.num_leaves_, model.n_estimators_ = trained.num_leaves, trained.n_rounds
+    model.feature_importances_ = trained.gains / (trained.gains.sum() or 1.0)
+    model.selection_path_ = trained.path
+    model.objective_, model.bag_effect_, model.looks_ = goal.name, goal.bag_effect, goal.looks
+    model.bag_effect_interval_ = goal.effect_interval
+    model.out_of_fold_scores_ = None
+    if trained.held_out is not None:
+        prior = _prior_scores(model.class_prior_)[:, None]
+        model.out_of_fold_scores_ = by_instance(trained.held_out + prior)
+        if trained.folds is not None:
+            model.folds_ = collect_folds(trained.folds.fold, trained.folds.scores + prior, True)
+
+
+def _prior_scores(class_prior: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What is added to log-odds at equal shares to have those at a class prior."""
+    logs = np.log(class_prior)
+    return logs[1:] - logs[:1] if len(logs) == 2 else logs

@@ -83,6 +83,8 @@ class Library:
         What the library may also call a parameter of `unbag.BoostedMCMClassifier`, by that name.
     refused : frozenset of str
         What cannot be set, since it is fixed here, or does nothing.
+    sparse : bool
+        Whether tables may be sparse matrices.
     """
 
     estimator: str
@@ -90,6 +92,7 @@ class Library:
     read: Callable[[str, TreeShape], Callable[[Any], Floats]]
     spellings: Mapping[str, tuple[str, ...]]
     refused: frozenset[str]
+    sparse: bool
 
     def own_name(self, name: str) -> str:
         """What `unbag.BoostedMCMClassifier` calls a setting; its name as it is for others."""

@@ -207,4 +207,5 @@ LIGHTGBM = Library(
             "scale_pos_weight",
         }
     ),
+    sparse=True,
 )

@@ -39,12 +39,15 @@ class Plan:
         Numbers of leaves to choose from, in rising order.
     n_rounds : int
         The most rounds.
+    patience : int
+        Rounds within which bags held out must gain.
     """
 
     name: str
     settings: dict[str, Any]
     leaves: list[int]
     n_rounds: int
+    patience: int
 
     @property
     def library(self) -> Library:
@@ -52,9 +55,18 @@ class Plan:
         return LIBRARIES[self.name]
 
 
+def takes_sparse(estimator: Any) -> bool:
+    """Whether the library of an estimator, or of none, takes sparse matrices."""
+    name = _find_library(estimator)
+    return name is not None and LIBRARIES[name].sparse
+
+
 def make_plan(model: Any) -> Plan:
     """Check the parameters of a classifier that are about trees."""
-    name = "lightgbm" if model.estimator is None else _find_library(model.estimator)
+    name = _find_library(model.estimator)
+    if name is None:
+        names = " or ".join(f"an unfitted {library.estimator}" for library in LIBRARIES.values())
+        raise ValueError(f"estimator must be None, {names}, not {model.estimator!r}.")
     library = LIBRARIES[name]
     further = {} if model.params is None else dict(model.params)
     for setting in sorted(further):
@@ -67,18 +79,19 @@ def make_plan(model: Any) -> Plan:
     own = {setting: getattr(model, setting) for setting in _OWN}
     settings = {**own, **given, **further}
     _check(settings)
+    _check_whole(model.early_stopping_rounds, "early_stopping_rounds", 1)
     leaves = _check_leaves(settings.pop("num_leaves"))
-    return Plan(name, settings, leaves, int(settings.pop("n_estimators")))
+    n_rounds = int(settings.pop("n_estimators"))
+    return Plan(name, settings, leaves, n_rounds, int(model.early_stopping_rounds))
 
 
-def _find_library(estimator: Any) -> str:
+def _find_library(estimator: Any) -> str | None:
+    """Which library an estimator is of; None if it is of no known one."""
+    if estimator is None:
+        return "lightgbm"
     kind = type(estimator)
     full = f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
-    for name, library in LIBRARIES.items():
-        if library.estimator == full:
-            return name
-    names = " or ".join(f"an unfitted {library.estimator}" for library in LIBRARIES.values())
-    raise ValueError(f"estimator must be None, {names}, not {estimator!r}.")
+    return next((name for name, one in LIBRARIES.items() if one.estimator == full), None)
 
 
 def _given(estimator: Any, library: Library) -> dict[str, Any]:
@@ -106,15 +119,14 @@ def _check(settings: Mapping[str, Any]) -> None:
     penalty = settings["reg_lambda"]
     if not isinstance(penalty, Real) or not 0 <= float(penalty) < np.inf:
         raise ValueError(f"reg_lambda must be a number that is not negative, not {penalty!r}.")
-    check_whole(settings["n_estimators"], "n_estimators", 1)
-    check_whole(settings["random_state"], "random_state", 0)
+    _check_whole(settings["n_estimators"], "n_estimators", 1)
+    _check_whole(settings["random_state"], "random_state", 0)
     n_jobs = settings["n_jobs"]
     if n_jobs is not None and n_jobs != -1:
-        check_whole(n_jobs, "n_jobs", 1, "None, -1 or ")
+        _check_whole(n_jobs, "n_jobs", 1, "None, -1 or ")
 
 
-def check_whole(value: Any, name: str, least: int, others: str = "") -> None:
-    """Refuse what is no whole number, or too small a one."""
+def _check_whole(value: Any, name: str, least: int, others: str = "") -> None:
     if not isinstance(value, int | np.integer) or value < least:
         raise ValueError(
             f"{name} must be {others}a whole number of at least {least}, not {value!r}."

@@ -66,8 +66,6 @@ class Trainer:
         The same in bins.
     bags : Bags
     plan : Plan
-    patience : int
-        Rounds within which bags held out must gain.
     verbose : int
         Whether to show a progress bar.
     store_folds : bool
@@ -78,7 +76,6 @@ class Trainer:
     rows: Rows
     bags: Bags
     plan: Plan
-    patience: int
     verbose: int
     store_folds: bool = False
 
@@ -143,7 +140,7 @@ class Trainer:
     def _choose(self, search: Search, goal: BagGoal, leaves: list[int]) -> Found:
         most = self.plan.n_rounds
         with self._bar(most) as bar:
-            return search.run(goal, leaves, most, self.patience, bar.update)
+            return search.run(goal, leaves, most, self.plan.patience, bar.update)
 
     def _grow(self, goal: BagGoal, num_leaves: int, n_rounds: int) -> Booster:
         """Grow trees on all bags."""

@@ -48,7 +48,7 @@ class QuantileRows:
     def __init__(self, X: Any, categorical: list[int], settings: Mapping[str, Any]) -> None:
         n_jobs = count_threads(settings.get("n_jobs"), X)
         table = single_precision(X)
-        if np.array_equal(table, np.broadcast_to(table[:1], table.shape), equal_nan=True):
+        if not _some_column_differs(table):
             refuse_constant()
         self._settings = {
             "grow_policy": "lossguide",
@@ -138,6 +138,24 @@ class Booster:
         return text.decode()
 
 
+def add_up(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Sum of what the workers have that grow trees together; what there is, if there is one."""
+    collective = xgboost().collective
+    found: NDArray[np.float64] = collective.allreduce(values, collective.Op.SUM)
+    return found.reshape(values.shape)
+
+
+def _some_column_differs(table: NDArray[np.float32]) -> bool:
+    """Whether there is something to split by, in the rows of all workers that grow trees."""
+    ends = [np.fmax.reduce(side, axis=0, initial=-np.inf) for side in (table, -table)]
+    missing = np.isnan(table)
+    present = [flags.any(axis=0).astype(np.float32) for flags in (missing, ~missing)]
+    collective = xgboost().collective
+    found = collective.allreduce(np.concatenate([*ends, *present]), collective.Op.MAX)
+    high, minus_low, some_missing, some_there = found.reshape(4, -1)
+    return bool(((high > -minus_low) | (some_missing * some_there > 0)).any())
+
+
 def single_precision(X: Any) -> NDArray[np.float32]:
     """A table as XGBoost takes it."""
     if issparse(X):
@@ -178,7 +196,7 @@ def tree_scores(
 
 
 def _by_output(scores: NDArray[np.float32]) -> NDArray[np.float64]:
-    return scores.astype(float).reshape(len(scores), -1).T
+    return np.atleast_2d(scores.astype(float).T)
 
 
 XGBOOST = Library(
@@ -212,4 +230,5 @@ XGBOOST = Library(
             "tree_method",
         }
     ),
+    sparse=False,
 )

@@ -112,7 +112,8 @@ def functions_on_partitions(estimator: Any) -> Functions:
     if not getattr(estimator, "_trains_on_partitions", False):
         raise ValueError(
             "DistributedClassifier trains LinearMCMClassifier, KernelMCMClassifier and their CV "
-            f"forms, not {type(estimator).__name__}."
+            f"forms, not {type(estimator).__name__}; DistributedBoostedClassifier trains boosted "
+            "trees."
         )
     return estimator._make_functions().on_partitions()
 

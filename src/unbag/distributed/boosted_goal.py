@@ -1,0 +1,148 @@
+"""What boosting minimises where every worker has some of the rows, and all of a bag's if needed.
+
+Sums over rows are what workers add up: of criteria on bags held out, and of chances for the effects
+of bags. A gradient stays with its rows. Shares, sizes and noise are those of all bags.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unbag.bags.bags import Bags
+from unbag.diagnostics.bag_effects import BagEffect, effect_of_means
+from unbag.distributed.table import BagTable
+from unbag.models.bag_goal import BagGoal
+from unbag.models.boosted_xgboost import add_up
+from unbag.models.goals import Problems
+from unbag.objectives.bag_losses import WeighedBags
+from unbag.objectives.base import Objective, Shifted
+from unbag.objectives.corrected_risk import CorrectedRisk
+from unbag.objectives.count_likelihood import EXACT_SIZE, what_counts_tell
+from unbag.objectives.losses import get_loss
+from unbag.weights.decontamination import pooled_shares
+
+Floats = NDArray[np.float64]
+
+
+class CountsHere:
+    """The part of the likelihood of counts that is due to the bags of one worker.
+
+    Parameters
+    ----------
+    included : ndarray of bool, shape (n_problems, n_bags)
+    table : BagTable
+        Of all bags.
+    entry : ndarray of shape (n_rows,)
+        Entry of each row here.
+    bag_effect, looks : float
+        As in `unbag.objectives.count_likelihood.CountLikelihood`.
+    """
+
+    def __init__(
+        self,
+        included: NDArray[np.bool_],
+        table: BagTable,
+        entry: NDArray[np.intp],
+        bag_effect: float,
+        looks: float,
+    ) -> None:
+        pieces = table.with_labelled_rows_apart().bags
+        told, covariance = what_counts_tell(pieces, bag_effect, looks)
+        here, index = np.unique(pieces.index[entry], return_inverse=True)
+        # a piece has one entry, and an entry one bag
+        bag = np.empty(pieces.n_bags, dtype=np.intp)
+        bag[pieces.index] = table.bags.index
+        weights = (included / (included @ table.bags.sizes)[:, None])[:, bag[here]]
+        own = replace(told.take(here)[0], index=index)
+        self.n_outputs = 1 if pieces.n_classes == 2 else pieces.n_classes
+        self._bags = WeighedBags(own, weights, covariance[here], EXACT_SIZE, np.empty(0))
+
+    def value(self, scores: Floats, problem: NDArray[np.intp]) -> Floats:
+        """What these bags add, per column."""
+        value: Floats = self._bags.evaluate(scores, problem, gradient=False)[0]
+        return value
+
+    def value_and_gradient(
+        self, scores: Floats, problem: NDArray[np.intp]
+    ) -> tuple[Floats, Floats]:
+        """What these bags add, and its gradient with respect to the scores."""
+        return self._bags.evaluate(scores, problem, gradient=True)
+
+
+class AddedUp:
+    """An objective that is a sum over rows, of all workers together."""
+
+    def __init__(self, part: Objective) -> None:
+        self._part, self.n_outputs = part, part.n_outputs
+
+    def value(self, scores: Floats, problem: NDArray[np.intp]) -> Floats:
+        """Value per column."""
+        return add_up(self._part.value(scores, problem))
+
+    def value_and_gradient(
+        self, scores: Floats, problem: NDArray[np.intp]
+    ) -> tuple[Floats, Floats]:
+        """Value per column, and the gradient with respect to the scores here."""
+        value, gradient = self._part.value_and_gradient(scores, problem)
+        return add_up(value), gradient
+
+
+class RiskTogether(CorrectedRisk):
+    """The corrected risk of all workers together, which bends what classes add up to."""
+
+    def class_risks(self, scores: Floats, problem: NDArray[np.intp]) -> Floats:
+        """R_c for every column and class, before any correction."""
+        return add_up(super().class_risks(scores, problem))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class GoalTogether(BagGoal):
+    """A goal of several workers.
+
+    Attributes
+    ----------
+    table : BagTable
+        Of all bags.
+    entry : ndarray of shape (n_rows,)
+        Entry of each row here.
+    """
+
+    table: BagTable
+    entry: NDArray[np.intp]
+
+    def objective(self, problems: Problems, bags: Bags, like: Any) -> Objective:
+        """What the rows here add to what is minimised."""
+        if self.name != "likelihood":
+            return super().objective(problems, bags, like)
+        counts = CountsHere(problems.included, self.table, self.entry, self.bag_effect, self.looks)
+        return Shifted(counts, self.offsets(problems.included, bags))
+
+    def criteria(self, problems: Problems, bags: Bags, like: Any) -> list[Objective]:
+        """What is chosen by, of all workers together."""
+        if self.name != "corrected":
+            return [AddedUp(one) for one in super().criteria(problems, bags, like)]
+        shares = pooled_shares(bags, "instances", problems.included)
+        risk = RiskTogether(problems.weights, bags.membership, self.loss, shares, "nonnegative")
+        return [Shifted(risk, self.offsets(problems.included, bags))]
+
+
+def effect_together(offsets: Floats, bags: Bags, scores: Floats) -> BagEffect:
+    """Effects of bags by the scores of the rows of all workers.
+
+    Parameters
+    ----------
+    offsets : ndarray of shape (1, n_outputs)
+        What is added to scores to have log-odds at the shares of all bags together.
+    bags : Bags
+        Of all workers; its index runs over the rows here.
+    scores : ndarray of shape (n_outputs, n_rows)
+    """
+    log_odds = scores + offsets.T
+    loss = get_loss("logistic", bags.n_classes)
+    chances = loss.class_probabilities(log_odds[0] if len(scores) == 1 else log_odds.T).T
+    means, variances = (add_up(bags.means(p)).T for p in (chances, chances * (1 - chances)))
+    return effect_of_means(bags, means, variances)
