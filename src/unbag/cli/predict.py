@@ -26,7 +26,7 @@ from unbag.cli.output import need, safe, say, show_json
 from unbag.cli.parser import add_parser
 from unbag.cli.scoring import Scorer, rule_of
 from unbag.tabular import open_table, write_table
-from unbag.tabular.file import TableError, TableFile
+from unbag.tabular.file import STANDARD_INPUT, TableError, TableFile
 from unbag.tabular.kinds import Kind
 from unbag.tabular.persistence import ModelFile
 from unbag.tabular.schema import Schema, SchemaReport
@@ -110,6 +110,8 @@ def run(options: argparse.Namespace) -> int:
         options.parser.error("--json and '-o -' would both write to stdout")
     if options.proportions is not None and options.class_prior is not None:
         options.parser.error("--proportions tells the shares of every bag: leave --class-prior out")
+    if options.proportions is not None and str(options.instances) == STANDARD_INPUT:
+        options.parser.error("--proportions reads INSTANCES twice, which - cannot be")
     need("pandas", "skops", extra="files")
 
     model, schema, found = open_model(options)
@@ -180,9 +182,10 @@ def _read_known_bags(
             f"{options.model} does not say what columns its bags had; --proportions is for models "
             "of unbag fit"
         )
-    both = {"instances": options.instances, "aggregates": options.proportions}
-    asked = argparse.Namespace(**(told | both))
-    return read_bags(asked, schema, keep=dict.fromkeys(kept), why="to keep")
+    now = {name: getattr(options, name) for name in ("query", "encoding", "missing", "parser")}
+    now |= {"instances": options.instances, "aggregates": options.proportions}
+    asked = told | now | {"aggregates_query": None, "label_column": None}
+    return read_bags(argparse.Namespace(**asked), schema, keep=dict.fromkeys(kept), why="to keep")
 
 
 def _share(text: str) -> float:
