@@ -114,6 +114,25 @@ def test_one_learner_after_the_other_is_compared(call, folder, known, tmp_path):
     assert found["rule"]["threshold"] == pytest.approx(0.2)
 
 
+def test_bags_that_teach_nothing_are_refused_unless_one_insists(call, tmp_path):
+    rng = np.random.default_rng(0)
+    bag = np.repeat(np.arange(15), 20)
+    rows = pd.DataFrame({"ward": bag, "age": rng.normal(size=300)})
+    counts = pd.DataFrame({"ward": range(15), "ill": [6, 7] * 7 + [6]})
+    rows.to_csv(tmp_path / "v.csv", index=False)
+    counts.to_csv(tmp_path / "r.csv", index=False)
+    arguments = ["fit", tmp_path / "v.csv", tmp_path / "r.csv", "--bag", "ward", "-q"]
+    arguments += ["--positives", "ill", "--model", "linear", "-o", tmp_path / "m.unbag"]
+    result = call(*arguments)
+    assert result.returncode == 1
+    assert "these bags are worth no more than 0.9 rows of known label" in result.stderr
+    assert "It takes more bags, or proportions that vary more" in result.stderr
+    assert not (tmp_path / "m.unbag").exists()
+    result = call(*arguments, "--anyway")
+    assert result.returncode == 0, result.stderr
+    assert "These bags tell little about single instances" in result.stderr
+
+
 def test_boosted_trees_are_opened_like_all_models(call, folder, frames, known, tmp_path):
     model = tmp_path / "m.unbag"
     arguments = ["fit", folder / "visits.parquet", folder / "regions.csv", *known, "-q"]
@@ -195,7 +214,11 @@ def broken(frames, tmp_path, monkeypatch):
         ),
         ("v.csv fewer.csv", "", "have instances but no row in the bag table fewer.csv; correct "),
         ("v.csv fewer.csv", "", "or use --unmatched drop"),
-        ("v.csv three.csv", "--unmatched drop", "needs four bags to choose its settings by"),
+        (
+            "v.csv three.csv",
+            "--unmatched drop --anyway",
+            "needs four bags to choose its settings by",
+        ),
     ],
 )
 def test_mistakes_get_one_sentence(tables, options, message, call):

@@ -12,7 +12,13 @@ from sklearn.metrics import balanced_accuracy_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from unbag import BoostedMCMClassifier, LinearMCMClassifier, LinearMCMClassifierCV, bag_target
+from unbag import (
+    AutoMCMClassifier,
+    BoostedMCMClassifier,
+    LinearMCMClassifier,
+    LinearMCMClassifierCV,
+    bag_target,
+)
 from unbag.datasets import make_gaussian_bags
 from unbag.reports import Report, fit_report
 
@@ -305,3 +311,14 @@ def test_notebooks_get_a_frame_of_its_own(report):
     assert shown.startswith("<iframe")
     assert "<script" not in shown
     assert Page(shown).tags == ["iframe"]
+
+
+def test_a_mixture_says_what_it_is_made_of():
+    data = make_gaussian_bags(n_bags=24, bag_size=15, random_state=0)
+    model = AutoMCMClassifier(["linear", "boosted"], cv=3).fit(data.X, data.y)
+    report = fit_report(model, data.X, data.y, cv=None, n_draws=50)
+    section = next(section for section in report.sections if section.key == "learners")
+    (table,) = section.tables
+    assert [row[0] for row in table.rows] == [row["learner"] for row in model.leaderboard_]
+    keys = {section.key for section in report.sections}
+    assert keys & {"penalty", "rounds"}

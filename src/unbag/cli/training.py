@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import warnings
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -11,12 +12,16 @@ from scipy.special import expit
 from unbag._text import table_lines
 from unbag.cli.data import BagData
 from unbag.cli.options import add_seed, positive_number, whole_number
-from unbag.cli.output import need
+from unbag.cli.output import need, say
+from unbag.diagnostics.information import bag_information
 from unbag.tabular.pipeline import ModelName, make_classifier
 from unbag.tabular.rules import Rule, RuleName, make_rule
 
 # Names of the options of a fit.
 FITTING = ("model", "folds", "time_limit", "optimize", "costs", "seed")
+
+# Rows of known label that bags must be worth.
+_FEWEST_ROWS = 10
 
 _EXTRAS = {"boosted": ("lightgbm", "boosting"), "neural": ("torch", "torch")}
 
@@ -90,6 +95,9 @@ def add_fitting(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="folds of bags for the search and the evaluation; 0: no evaluation",
     )
+    group.add_argument(
+        "--anyway", action="store_true", help="fit even if the bags teach next to nothing"
+    )
     add_seed(group)
 
 
@@ -104,8 +112,25 @@ def check_fitting(options: argparse.Namespace) -> None:
         need(module, extra=extra)
 
 
+def check_worth(options: argparse.Namespace, data: BagData) -> None:
+    """Refuse bags that teach next to nothing, and say of others that they teach little."""
+    with warnings.catch_warnings():
+        # said below
+        warnings.simplefilter("ignore", UserWarning)
+        worth = bag_information(data.y)
+    rows = worth.labelled_rows
+    if rows < _FEWEST_ROWS and not options.anyway:
+        raise ValueError(
+            f"these bags are worth no more than {rows:.1f} rows of known label, from which nothing "
+            f"can be learned: {worth.warning or worth.summary} (--anyway fits all the same)"
+        )
+    if worth.warning is not None:
+        say(worth.warning)
+
+
 def train(options: argparse.Namespace, data: BagData) -> Trained:
     """Fit the model that the options name, and make the rule that they ask for."""
+    check_worth(options, data)
     pipeline = make_classifier(
         options.model,
         cv=options.folds or 5,

@@ -153,5 +153,8 @@ def find_model(estimator: Any, names: tuple[str, ...]) -> Any:
     if all(hasattr(estimator, name) for name in names):
         return estimator
     last = last_step(estimator)
-    inner = getattr(estimator, "estimator_", None) if last is estimator else last
+    inner = last
+    if last is estimator:
+        # of several learners, the best
+        inner = getattr(estimator, "estimator_", getattr(estimator, "best_estimator_", None))
     return None if inner is None else find_model(inner, names)

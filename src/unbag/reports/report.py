@@ -40,6 +40,7 @@ from unbag.reports.sections import (
     bags_section,
     bags_tile,
     effect_findings,
+    learners_section,
     pairing_section,
     path_section,
     reliability_section,
@@ -216,6 +217,9 @@ def fit_report(
     if not isinstance(reliability, str):
         displays["reliability"] = reliability
     sections.append(reliability_section(reliability))
+    leaderboard = getattr(last_step(model), "leaderboard_", [])
+    if len(leaderboard) > 1:
+        sections.append(learners_section(leaderboard))
     inner = searching_model(model)
     if inner is not None:
         displays["path"] = search = PathDisplay.from_estimator(inner)

@@ -276,6 +276,31 @@ def reliability_section(display: ReliabilityDisplay | str) -> Section:
     return Section("probabilities", "Are its probabilities right?", tuple(findings), (picture,))
 
 
+def learners_section(leaderboard: list[dict[str, Any]]) -> Section:
+    """Tell what was compared, and how much each counts."""
+    tried = [row for row in leaderboard if row["loss"] is not None]
+    text = (
+        f"Trained on the same folds: {counted(len(tried), 'learner')}. Each counts by how probable "
+        "it makes the counts of bags that it did not see, and the probabilities of the mixture are "
+        "calibrated on these bags."
+    )
+    findings = [Finding(text)]
+    findings += [
+        Finding(f"Without {row['learner']}: {row['note']}.", "note")
+        for row in leaderboard
+        if row["note"]
+    ]
+    rows = tuple(
+        (row["learner"], f"{row['loss']:.5f}", percent(row["weight"]), f"{row['seconds']:.1f}")
+        for row in tried
+    )
+    heads = ("learner", "negative log-likelihood per row", "weight", "seconds")
+    table = Table("Learners, the best first, by bags held out.", heads, rows)
+    return Section(
+        "learners", "Which learners, and how much of each?", tuple(findings), (), (table,)
+    )
+
+
 def path_section(display: PathDisplay) -> Section:
     """Tell how the penalty was chosen."""
     low, high = display.alphas.min(), display.alphas.max()
