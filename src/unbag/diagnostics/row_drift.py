@@ -1,0 +1,99 @@
+"""Whether rows are still those that a model was trained on: their chances, and their columns.
+
+The *population stability index* compares the shares a_k of new rows in the tenths of the training
+rows, Σ_k (a_k − e_k) log(a_k/e_k). How large it is when nothing has changed depends on how
+different bags are, since the rows of a bag are alike. With Σ the covariance of a − e that bags
+show, and D the diagonal of e, the index is about Σ_i λ_i χ²₁ with λ the eigenvalues of D⁻¹Σ: a
+chi-square of the same mean and variance gives the p-value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from unbag._arrays import Floats
+from unbag.bags.bags import Bags
+from unbag.diagnostics.numeric_columns import Columns, read_columns
+
+_TENTHS = np.arange(1, 10) / 10
+
+# Share that a part without rows is taken to have, so that the logarithm exists.
+_LEAST = 1e-4
+
+# Rows outside of the range of training that are worth a word.
+_WORTH_A_WORD = 0.005
+
+
+@dataclass(frozen=True)
+class Stability:
+    """The population stability index of chances, and the p-value of no change."""
+
+    index: float
+    p_value: float
+
+
+def remember_rows(bags: Bags, chances: Floats) -> dict[str, Any]:
+    """What is to be kept of the chances of training rows: tenths, shares and their covariance."""
+    edges = np.unique(np.quantile(chances, _TENTHS))
+    shares, covariance = _parts(bags, chances, edges)
+    return {"edges": edges.tolist(), "shares": shares.tolist(), "covariance": covariance.tolist()}
+
+
+def compare_rows(kept: Mapping[str, Any], bags: Bags, chances: Floats) -> Stability:
+    """Hold the chances of new rows against what `remember_rows` kept."""
+    before = np.maximum(kept["shares"], _LEAST)
+    now, covariance = _parts(bags, chances, np.asarray(kept["edges"]))
+    together = (covariance + np.asarray(kept["covariance"])) / np.sqrt(np.outer(before, before))
+    mean, square = np.trace(together), np.sum(together**2)
+    quadratic = float(np.sum((now - before) ** 2 / before))
+    p_value = float(stats.chi2.sf(quadratic * mean / square, mean**2 / square))
+    now = np.maximum(now, _LEAST)
+    return Stability(float(np.sum((now - before) * np.log(now / before))), p_value)
+
+
+def _parts(bags: Bags, chances: Floats, edges: Floats) -> tuple[Floats, Floats]:
+    """Shares of rows between edges, and their covariance with bags as what is independent."""
+    part = np.searchsorted(edges, chances, side="left")
+    n_parts = len(edges) + 1
+    flat = np.bincount(bags.index * n_parts + part, minlength=bags.n_bags * n_parts)
+    table = flat.reshape(bags.n_bags, n_parts)
+    shares = table.sum(axis=0) / bags.n_instances
+    apart = (table - bags.sizes[:, None] * shares) / bags.n_instances
+    return shares, apart.T @ apart * bags.n_bags / (bags.n_bags - 1)
+
+
+def remember_columns(X: Any) -> dict[str, list[float]]:
+    """Smallest and largest value of every column of numbers without gaps."""
+    found = {}
+    for columns in _one_by_one(X):
+        for name in map(str, columns.names):
+            values = columns.column(name)
+            found[name] = [float(values.min()), float(values.max())]
+    return found
+
+
+def outside_of(ranges: Mapping[str, Any], X: Any) -> dict[str, float]:
+    """Share of rows outside of the range of training, by column, where it is worth a word."""
+    found = {}
+    for columns in _one_by_one(X):
+        for name in map(str, columns.names):
+            if name in ranges:
+                low, high = ranges[name]
+                values = columns.column(name)
+                found[name] = float(np.mean((values < low) | (values > high)))
+    told = {name: share for name, share in found.items() if share > _WORTH_A_WORD}
+    return dict(sorted(told.items(), key=lambda item: -item[1]))
+
+
+def _one_by_one(X: Any) -> Iterator[Columns]:
+    """Columns of a frame one after the other, since of many rows there is no room for copies."""
+    if not hasattr(X, "columns"):
+        yield read_columns(X)
+        return
+    for name in X.columns:
+        yield read_columns(X[[name]])
