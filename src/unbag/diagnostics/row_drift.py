@@ -18,7 +18,7 @@ from scipy import stats
 
 from unbag._arrays import Floats
 from unbag.bags.bags import Bags
-from unbag.diagnostics.numeric_columns import Columns, read_columns
+from unbag.diagnostics.numeric_columns import read_columns
 
 _TENTHS = np.arange(1, 10) / 10
 
@@ -68,32 +68,30 @@ def _parts(bags: Bags, chances: Floats, edges: Floats) -> tuple[Floats, Floats]:
 
 
 def remember_columns(X: Any) -> dict[str, list[float]]:
-    """Smallest and largest value of every column of numbers without gaps."""
-    found = {}
-    for columns in _one_by_one(X):
-        for name in map(str, columns.names):
-            values = columns.column(name)
-            found[name] = [float(values.min()), float(values.max())]
+    """Smallest and largest value of every column of numbers without gaps, if X is not sparse."""
+    found: dict[str, list[float]] = {}
+    for names, values in _dense_columns(X):
+        ranges = np.stack([values.min(axis=0), values.max(axis=0)], axis=1).astype(float)
+        found |= dict(zip(names, ranges.tolist(), strict=True))
     return found
 
 
 def outside_of(ranges: Mapping[str, Any], X: Any) -> dict[str, float]:
     """Share of rows outside of the range of training, by column, where it is worth a word."""
-    found = {}
-    for columns in _one_by_one(X):
-        for name in map(str, columns.names):
-            if name in ranges:
-                low, high = ranges[name]
-                values = columns.column(name)
-                found[name] = float(np.mean((values < low) | (values > high)))
+    found: dict[str, float] = {}
+    for names, values in _dense_columns(X):
+        known = np.array([name in ranges for name in names], dtype=bool)
+        kept = [name for name in names if name in ranges]
+        low, high = np.array([ranges[name] for name in kept], dtype=float).reshape(-1, 2).T
+        out = (values[:, known] < low) | (values[:, known] > high)
+        found |= dict(zip(kept, out.mean(axis=0).tolist(), strict=True))
     told = {name: share for name, share in found.items() if share > _WORTH_A_WORD}
     return dict(sorted(told.items(), key=lambda item: -item[1]))
 
 
-def _one_by_one(X: Any) -> Iterator[Columns]:
-    """Columns of a frame one after the other, since of many rows there is no room for copies."""
-    if not hasattr(X, "columns"):
-        yield read_columns(X)
-        return
-    for name in X.columns:
-        yield read_columns(X[[name]])
+def _dense_columns(X: Any) -> Iterator[tuple[list[str], Floats]]:
+    """Names and values; of a frame one by one, since of many rows there is no room for copies."""
+    parts = (X[[name]] for name in X.columns) if hasattr(X, "columns") else [X]
+    for columns in map(read_columns, parts):
+        if isinstance(columns.values, np.ndarray):
+            yield list(map(str, columns.names)), columns.values

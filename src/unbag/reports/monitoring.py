@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -155,8 +156,9 @@ def _sections(found: Monitoring, remarks: Sequence[str]) -> list[Section]:
     alarms = found.alarms
     lead = Finding(words.lead(found), _KINDS[found.verdict])
     advice = tuple(Finding(text, "note") for text in words.advice(found))
-    totals = _findings(words.totals_told(found), alarms["totals"])
-    shape = alarms["flatter"] or alarms["scatter"] or alarms["level"] or alarms["steeper"]
+    totals = _findings(words.totals_told(found), [alarms["totals"]])
+    # of each class its slope, scatter and level
+    shape = [alarms["flatter"] or alarms["steeper"], alarms["scatter"], alarms["level"]]
     rows = [*words.rows_told(found), *remarks]
     sections = [
         Section("verdict", "Does the model still hold?", (lead, *advice)),
@@ -164,22 +166,23 @@ def _sections(found: Monitoring, remarks: Sequence[str]) -> list[Section]:
         Section(
             "bags",
             "Do bags lie where they lay in training?",
-            _findings(words.bags_told(found), shape),
+            _findings(words.bags_told(found), shape * len(found.classes)),
             (_picture(found),),
             (_worst_bags(found),),
         ),
-        Section("rows", "Are the rows those of training?", _findings(rows, found.rows_changed)),
+        Section("rows", "Are the rows those of training?", _findings(rows, [found.rows_changed])),
     ]
     quality = words.quality_told(found)
     if quality:
-        findings = _findings(quality, alarms["quality"])
+        findings = _findings(quality, [alarms["quality"]])
         sections.append(Section("quality", "Are rows told apart as well as before?", findings))
     return sections
 
 
-def _findings(texts: Sequence[str], alarm: bool) -> tuple[Finding, ...]:
-    kind: Kind = "warning" if alarm else "plain"
-    return tuple(Finding(text, kind if place == 0 else "plain") for place, text in enumerate(texts))
+def _findings(texts: Sequence[str], alarms: Sequence[bool]) -> tuple[Finding, ...]:
+    """Sentences, of which the first ones may be warnings."""
+    pairs = zip_longest(texts, alarms, fillvalue=False)
+    return tuple(Finding(str(text), "warning" if alarm else "plain") for text, alarm in pairs)
 
 
 def _picture(found: Monitoring) -> Picture:
