@@ -1,10 +1,12 @@
 """Whether a model still holds: the line of bags, totals, rows, and the verdict."""
 
 import json
+import re
 
 import numpy as np
 import pytest
 from scipy.special import expit, logit
+from scipy.stats import dirichlet
 
 from unbag import AutoMCMClassifier, LinearMCMClassifierCV, bag_target, check_bag_target
 from unbag.bags.priors import move_chances
@@ -196,10 +198,23 @@ def test_the_worst_bag_is_named(april):
     assert "Worst bag: 11, 9" in str(found)
 
 
+def test_bags_without_a_positive_drift():
+    data = make_gaussian_bags(30, 30, (0.1, 0.6), random_state=0)
+    learner = LinearMCMClassifierCV(alphas=[0.1], class_prior="empirical", store_folds=True)
+    model = AutoMCMClassifier({"linear": learner}, cv=3).fit(data.X, data.y)
+    reference = make_reference(model, data.X, data.y)
+    lower = make_gaussian_bags(30, 30, (0, 0.01), random_state=1)
+    found = monitor(model, lower.X, bag_target(lower.y["bag"], np.zeros(900)), reference=reference)
+    assert found.verdict == "drifts"
+    assert 0 < found.class_prior[1] < 0.01
+    assert "too alike to say" in str(found).replace("\n", " ")
+
+
 def test_several_classes():
     first, same, more = (
         make_gaussian_bags(30, 30, (0, 1), n_classes=3, random_state=seed) for seed in (0, 1, 2)
     )
+    some = make_gaussian_bags(30, 30, dirichlet([8, 1, 1]), n_classes=3, random_state=3)
     learner = LinearMCMClassifierCV(alphas=[0.1], class_prior="empirical", store_folds=True)
     model = AutoMCMClassifier({"linear": learner}, cv=3).fit(first.X, first.y)
     reference = make_reference(model, first.X, first.y)
@@ -208,6 +223,10 @@ def test_several_classes():
     assert found.verdict == "holds"
     assert [one.name for one in found.classes] == names
     assert "Totals of class green:" in str(found)
+    moved = monitor(model, some.X, some.y, reference=reference)
+    assert moved.verdict == "drifts"
+    (given,) = re.findall(r"--class-prior ([\d.,]+)", str(moved))
+    assert sum(map(float, given.split(","))) == pytest.approx(1, abs=1e-9)
     noise = np.random.default_rng(0).normal(size=more.X.shape)
     assert monitor(model, noise, more.y, reference=reference).verdict == "broken"
 
@@ -273,6 +292,8 @@ def test_mistakes(april):
         monitor(TRUE, data.X, data.y, reference=april)
     with pytest.raises(ValueError, match=r"Told has no out_of_fold_scores_; give probabilities"):
         make_reference(TRUE, *odds_month(1))
+    with pytest.raises(ValueError, match="object gives no probabilities to hold counts against"):
+        monitor(object(), *odds_month(1), reference=april)
     data = make_gaussian_bags(10, 20, (0, 0.5), random_state=0)
     balanced = LinearMCMClassifierCV(alphas=[0.1, 1.0]).fit(data.X, data.y)
     with pytest.raises(ValueError, match="class_prior='empirical'"):

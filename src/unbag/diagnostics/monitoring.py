@@ -207,6 +207,8 @@ def monitor(
     """
     bags = check_bag_target(y)
     _check(bags, reference, level, tolerance)
+    if not hasattr(model, "predict_proba"):
+        raise ValueError(f"{type(model).__name__} gives no probabilities to hold counts against.")
     if class_names is not None:
         bags = replace(bags, classes=np.array(class_names, dtype=object))
     chances = np.asarray(model.predict_proba(X), dtype=float)

@@ -33,6 +33,9 @@ _SURE = 0.01
 # Half the width of a 95% interval, in standard errors.
 _NORMAL_95 = 1.959964
 
+# Standard errors of a slope, as a share of it, from which on it tells nothing.
+_TELLS_NOTHING = 1.0
+
 _WIDTH = 96
 _MEASURES = {"roc_auc": "AUC", "balanced_accuracy": "balanced accuracy"}
 
@@ -116,12 +119,17 @@ class ClassMonitoring:
     @property
     def slope_ratio(self) -> float:
         """Slope of the new bags as a share of that in training."""
-        return 1 + self.held.slope / self.line.slope
+        return 1 + self.held.slope / self._slope_before
 
     @property
     def slope_ratio_error(self) -> float:
         """Its standard error."""
-        return abs(self.held.slope_error / self.line.slope)
+        return self.held.slope_error / self._slope_before
+
+    @property
+    def _slope_before(self) -> float:
+        # a line without a slope is as steep as its error allows
+        return max(self.line.slope, self.line.slope_error)
 
     @property
     def scatter_ratio(self) -> float:
@@ -239,9 +247,18 @@ def advice(found: Monitoring) -> list[str]:
     alarms = found.alarms
     if found.verdict != "drifts" or not (alarms["totals"] or alarms["level"]):
         return []
-    prior = found.class_prior
-    given = f"{prior[1]:.3g}" if len(prior) == 2 else ",".join(f"{share:.3g}" for share in prior)
-    return [f"Use --class-prior {given} (class_prior= in Python), at which totals agree."]
+    return [
+        f"Use --class-prior {_prior_told(found)} (class_prior= in Python), at which totals agree."
+    ]
+
+
+def _prior_told(found: Monitoring) -> str:
+    """The class prior as an option: for several classes, shares that add up to 1."""
+    if len(found.class_prior) == 2:
+        return f"{found.class_prior[1]:.3g}"
+    shares = np.round(found.class_prior, 4)
+    shares[shares.argmax()] += 1 - shares.sum()
+    return ",".join(f"{share:.4f}" for share in shares)
 
 
 def totals_told(found: Monitoring) -> list[str]:
@@ -263,10 +280,11 @@ def bags_told(found: Monitoring) -> list[str]:
     for one in found.classes:
         low, high = _limits(one.slope_ratio, one.slope_ratio_error)
         held = one.held
-        texts.append(
-            f"Slope{_of(one, found)}: the model tells bags apart {one.slope_ratio:.2f} times as "
-            f"well as in training (95% interval: {low:.2f} to {high:.2f}; {p_text(held.slope_p)})."
-        )
+        slope = f"the model tells bags apart {one.slope_ratio:.2f} times as well as in training "
+        slope += f"(95% interval: {low:.2f} to {high:.2f}; {p_text(held.slope_p)})."
+        if one.slope_ratio_error > _TELLS_NOTHING:
+            slope = "the new bags are too alike to say whether the model still tells bags apart."
+        texts.append(f"Slope{_of(one, found)}: {slope}")
         texts.append(
             f"Scatter{_of(one, found)}: around that line bags vary {one.scatter_ratio:.2f} times "
             "as much as by chance, known noise and the effect of bags in training (chi-square "
