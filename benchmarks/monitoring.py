@@ -26,12 +26,18 @@ CHANGES = {
     "nothing": "",
     "larger bags": "four times as many rows in each",
     "other shares": "log-odds of the classes + 0.8",
+    "slightly other shares": "log-odds of the classes + 0.3",
     "other rows": "the first feature + 0.7 in all rows, labels as the rows have them",
     "other concept": "the second feature tells what the first told",
+    "half the concept": "the first feature tells half of what it told",
 }
-# in which nothing is wrong, so that alarms are false
+# Nothing is wrong, so that alarms are false; and changes that are harder to find.
 QUIET = ("nothing", "larger bags")
+SMALL = ("slightly other shares", "half the concept")
 PER_TASK = 10
+
+# Seeds of small changes begin here.
+FIRST_SMALL = 1000
 
 
 def draw(world: str, change: str, rng: Any) -> tuple[Any, Any]:
@@ -39,27 +45,38 @@ def draw(world: str, change: str, rng: Any) -> tuple[Any, Any]:
     sizes = rng.integers(*SIZES, N_BAGS) * (4 if change == "larger bags" else 1)
     bag = np.repeat(np.arange(N_BAGS), sizes)
     own = rng.normal(size=(len(bag), 3))
-    more = 0.8 if change == "other shares" else 0.0
+    more = {"other shares": 0.8, "slightly other shares": 0.3}.get(change, 0.0)
+    told = 0.5 if change == "half the concept" else 1.0
     if world.startswith("looks"):
         share = expit(logit(rng.uniform(0.1, 0.5, N_BAGS)) + more)
         labels = rng.random(len(bag)) < share[bag]
         X = own
         if world != "looks":
             X = np.sqrt(0.95) * own + np.sqrt(0.05) * rng.normal(size=(N_BAGS, 3))[bag]
-        X[:, 1 if change == "other concept" else 0] += 2 * labels
+        X[:, 1 if change == "other concept" else 0] += 2 * told * labels
         X[:, 0] += 0.7 * (change == "other rows")
     else:
         X = own + 0.7 * rng.normal(size=(N_BAGS, 3))[bag]
         X[:, 0] += 0.7 * (change == "other rows")
         effect = 0.5 * rng.normal(size=N_BAGS) if world != "odds" else np.zeros(N_BAGS)
-        odds = 1.5 * X[:, 1 if change == "other concept" else 0] - 1 + more + effect[bag]
+        odds = 1.5 * told * X[:, 1 if change == "other concept" else 0] - 1 + more + effect[bag]
         labels = rng.random(len(bag)) < expit(odds)
     return X, bag_target(bag, counts=np.bincount(bag, labels)[bag])
 
 
-def run_some(world: str, first: int, quiet: bool) -> list[Row]:
-    """A row for each change, or only where nothing is wrong, over some draws."""
-    found: dict[str, list[Any]] = {change: [] for change in (QUIET if quiet else CHANGES)}
+def tasks(options: Any) -> list[dict[str, Any]]:
+    large = tuple(change for change in CHANGES if change not in SMALL)
+    found = []
+    for first in (*options.seeds[::PER_TASK], *options.small[::PER_TASK]):
+        changes = large if first < options.changes else QUIET
+        changes = SMALL if first >= FIRST_SMALL else changes
+        found += [{"world": world, "first": first, "changes": changes} for world in WORLDS]
+    return found
+
+
+def run_some(world: str, first: int, changes: tuple[str, ...]) -> list[Row]:
+    """A row for each change, over some draws."""
+    found: dict[str, list[Any]] = {change: [] for change in changes}
     for seed in range(first, first + PER_TASK):
         rng = np.random.default_rng([WORLDS.index(world), seed])
         X, y = draw(world, "nothing", rng)
@@ -118,6 +135,7 @@ def page(rows: list[Row]) -> list[str]:
                     by_test,
                 ]
             )
+    false = [false_alarms(rows, change) for change in QUIET]
     header = ["world", "change", "months", "holds", "drifts", "broken"]
     header += ["rows have changed", "found / promised", "which tests (each at 1%)"]
     return [
@@ -126,24 +144,36 @@ def page(rows: list[Row]) -> list[str]:
         "",
         *(f"- {name}: {what}" for name, what in CHANGES.items() if what),
         "",
+        f"False alarms over all worlds: {'; '.join(false)}.",
+        "",
         *table(header, lines),
     ]
+
+
+def false_alarms(rows: list[Row], change: str) -> str:
+    """Share of months that do not hold, with its standard error."""
+    some = [row for row in rows if row["change"] == change]
+    draws = sum(row["draws"] for row in some)
+    share = 1 - sum(row["verdicts"].get("holds", 0) for row in some) / draws
+    error = np.sqrt(share * (1 - share) / draws)
+    return f"{change}, {100 * share:.1f} ± {100 * error:.1f}% of {draws} months"
 
 
 STUDY = Study(
     name="monitoring",
     title="Does the model still hold?",
     keys=["world", "first"],
-    tasks=lambda options: [
-        {"world": world, "first": first, "quiet": first >= options.changes}
-        for first in options.seeds[::PER_TASK]
-        for world in WORLDS
-    ],
+    tasks=tasks,
     measure=run_some,
     page=page,
     options={
         "--seeds": {"type": seeds_of, "default": range(150), "help": "draws of each"},
-        "--changes": {"type": int, "default": 50, "help": "draws with changes that matter"},
+        "--changes": {"type": int, "default": 50, "help": "of these, with large changes"},
+        "--small": {
+            "type": seeds_of,
+            "default": range(FIRST_SMALL, FIRST_SMALL + 30),
+            "help": "draws with small changes",
+        },
     },
 )
 
