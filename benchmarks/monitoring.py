@@ -37,7 +37,7 @@ SMALL = ("slightly other shares", "half the concept")
 PER_TASK = 10
 
 # Seeds of small changes begin here.
-FIRST_SMALL = 1000
+FIRST_SMALL = 2000
 
 
 def draw(world: str, change: str, rng: Any) -> tuple[Any, Any]:
