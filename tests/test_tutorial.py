@@ -92,8 +92,8 @@ def test_the_page_shows_what_comes_out(tmp_path, monkeypatch):
             for line in map(shlex.split, block.replace("\\\n", "").splitlines()):
                 run_command(monkeypatch, *line)
                 done.append(line)
-    assert n_shown == 7
+    assert n_shown == 8
     assert [line[1] for line in done if line[0] == "unbag"] == [
-        *("inspect", "inspect", "fit", "predict", "evaluate", "inspect")
+        *("inspect", "inspect", "fit", "predict", "evaluate", "monitor", "inspect")
     ]
     assert (tmp_path / "conversions" / "page.html").exists()

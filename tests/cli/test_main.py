@@ -16,7 +16,7 @@ from unbag.cli.output import safe
 
 GOLDEN = Path(__file__).parent / "golden"
 COMMANDS = ["inspect", "fit", "predict", "export", "evaluate", "label-plan", "report", "demo"]
-COMMANDS += ["reproduce"]
+COMMANDS += ["reproduce", "monitor"]
 
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])

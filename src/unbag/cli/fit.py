@@ -14,7 +14,14 @@ from unbag.cli.options import add_json, add_quiet, add_tables
 from unbag.cli.output import need, plain, say, show, show_json
 from unbag.cli.parser import add_parser
 from unbag.cli.records import evaluation_record, with_class_names
-from unbag.cli.training import FITTING, Trained, add_fitting, check_fitting, train
+from unbag.cli.training import (
+    FITTING,
+    Trained,
+    add_fitting,
+    check_fitting,
+    reference_record,
+    train,
+)
 from unbag.metrics import Evaluation, evaluate_search
 from unbag.reports import fit_report
 from unbag.tabular.persistence import save_model
@@ -87,6 +94,7 @@ def run(options: argparse.Namespace) -> int:
         "leaderboard": pipeline[-1].leaderboard_,
         "rule": None if trained.rule is None else trained.rule.to_dict(),
         "evaluation": record or None,
+        "reference": reference_record(pipeline, data),
     }
     save_model(pipeline, options.output, schema=data.schema.to_dict(), metadata=plain(metadata))
     say(f"Model: {options.output}")

@@ -14,6 +14,7 @@ COMMANDS = {
     "predict": "classify the rows of a table",
     "export": "write a model file as an ONNX graph, which runs without Python",
     "evaluate": "estimate without labels how good a saved model is on new bags",
+    "monitor": "say whether a saved model still holds when new totals arrive",
     "label-plan": "choose some rows whose labels tell how good a model is",
     "report": "train from two tables, and write a page on how good the classifier is",
     "demo": "train from proportions on a shipped data set and compare with the hidden labels",

@@ -10,10 +10,13 @@ from typing import Any, get_args
 from scipy.special import expit
 
 from unbag._text import table_lines
+from unbag.bags.bags import check_bag_target
 from unbag.cli.data import BagData
 from unbag.cli.options import add_seed, positive_number, whole_number
 from unbag.cli.output import need, say
+from unbag.diagnostics.bag_effects import FEWEST_BAGS
 from unbag.diagnostics.information import bag_information
+from unbag.diagnostics.monitoring import make_reference
 from unbag.tabular.pipeline import ModelName, make_classifier
 from unbag.tabular.rules import Rule, RuleName, make_rule
 
@@ -141,6 +144,13 @@ def train(options: argparse.Namespace, data: BagData) -> Trained:
     pipeline.fit(data.X, data.y)
     pipeline.set_params(model__verbose=0)
     return Trained(pipeline, _rule(options, pipeline[-1]))
+
+
+def reference_record(model: Any, data: BagData) -> dict[str, Any] | None:
+    """What ``unbag monitor`` needs of the training bags; None where they are too few."""
+    if (~check_bag_target(data.y).labelled).sum() < FEWEST_BAGS:
+        return None
+    return make_reference(model, data.X, data.y).to_dict()
 
 
 def _rule(options: argparse.Namespace, model: Any) -> Rule | None:

@@ -3,12 +3,17 @@
 from unbag.diagnostics.assumption import AssumptionTest, assumption_test
 from unbag.diagnostics.bag_effects import BagEffect, estimate_bag_effect
 from unbag.diagnostics.information import BagInformation, bag_information
+from unbag.diagnostics.monitoring import Monitoring, Reference, make_reference, monitor
 
 __all__ = [
     "AssumptionTest",
     "BagEffect",
     "BagInformation",
+    "Monitoring",
+    "Reference",
     "assumption_test",
     "bag_information",
     "estimate_bag_effect",
+    "make_reference",
+    "monitor",
 ]

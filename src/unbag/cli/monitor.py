@@ -1,0 +1,188 @@
+"""``unbag monitor``: whether a saved model still holds when new totals arrive."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from unbag._files import check_place
+from unbag.cli.data import BagData, naming, read_bags
+from unbag.cli.loading import add_model, class_names, open_model
+from unbag.cli.options import add_json, add_seed, add_tables, positive_number
+from unbag.cli.output import need, records, say, show, show_json
+from unbag.cli.parser import add_parser
+from unbag.cli.records import evaluation_record
+from unbag.diagnostics.monitoring import Monitoring, Quality, Reference, monitor
+from unbag.metrics import evaluate
+from unbag.model_selection.out_of_fold import decision_scores
+from unbag.reports.monitoring import monitoring_page
+from unbag.tabular.persistence import ModelFile
+
+EXIT_CODES = {"holds": 0, "drifts": 3, "broken": 4}
+
+# Figures of quality, the first of those that there are.
+_MEASURES = ("roc_auc", "balanced_accuracy")
+
+_EXAMPLES = """examples:
+  unbag monitor model.unbag may.parquet may-regions.csv --bag region --positives conversions
+  unbag monitor model.unbag may.parquet may-regions.csv --bag region --positives conversions \\
+                --report may.html --json > may.json || echo "look at may.html"
+
+exit code: 0 the model holds, 3 it drifts (recalibrate: unbag predict --class-prior), 4 it is broken
+(train again), 1 data or files at fault, 2 called wrongly, 130 interrupted
+"""
+
+
+def add_command(commands: Any) -> None:
+    """Add ``unbag monitor``."""
+    parser = add_parser(
+        commands,
+        "monitor",
+        "MODEL INSTANCES AGGREGATES --bag COLUMN\n"
+        "                     (--positives COLUMN | --proportion COLUMN) [options]",
+        description="Say whether a saved model still holds, from new rows and the totals of their "
+        "bags: whether its\nprobabilities add up to the counts, up to chance, known noise and the "
+        "effect that bags had in\ntraining; whether rows have changed; and whether rows are still "
+        "told apart as well, without labels.",
+        epilog=_EXAMPLES,
+    )
+    add_model(parser)
+    add_tables(parser, drop=False)
+    parser.add_argument(
+        "--tolerance",
+        type=positive_number,
+        default=0.05,
+        metavar="SHARE",
+        help="difference of totals that does not matter, however sure it is",
+    )
+    parser.add_argument("--report", type=Path, metavar="PAGE", help="HTML page to write as well")
+    add_seed(parser)
+    add_json(parser)
+    parser.set_defaults(run=run, parser=parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Load, read, hold against the training bags, and tell."""
+    need("pandas", "skops", extra="files")
+    if options.report is not None:
+        check_place(options.report)
+        need("matplotlib", extra="report")
+
+    model, schema, found = open_model(options)
+    reference = _reference(options, found)
+    data = read_bags(options, schema)
+    names = class_names(found, model.classes_)
+    given = 2 if data.class_names is None else len(data.class_names)
+    if given != len(names):
+        raise ValueError(
+            f"the model in {options.model} tells {len(names)} classes apart, and "
+            f"{options.aggregates} was said to have {given}"
+        )
+    say(*data.report.differences)
+    with naming(options):
+        result = monitor(
+            model,
+            data.X,
+            data.y,
+            reference=reference,
+            quality=_quality(options, model, data, found.metadata.get("evaluation"), reference),
+            tolerance=options.tolerance,
+            class_names=names if given > 2 else None,
+        )
+    if options.report is not None:
+        title = f"Does {options.model.name} still hold?"
+        monitoring_page(
+            result,
+            options.report,
+            title=title,
+            model=repr(model),
+            remarks=data.report.differences,
+        )
+        say(f"Page:  {options.report}")
+    if options.json:
+        show_json(_record(result, data))
+    else:
+        show(str(result))
+    return EXIT_CODES[result.verdict]
+
+
+def _reference(options: argparse.Namespace, found: ModelFile) -> Reference:
+    kept = found.metadata.get("reference")
+    if kept is None:
+        raise ValueError(
+            f"{options.model} does not say what its training bags were like, to hold new ones "
+            "against: it is older than unbag monitor, or had fewer than five bags; use unbag fit "
+            "again"
+        )
+    return Reference.from_dict(kept)
+
+
+def _quality(
+    options: argparse.Namespace,
+    model: Any,
+    data: BagData,
+    before: Mapping[str, Any] | None,
+    reference: Reference,
+) -> Quality | None:
+    """The AUC as the world of the training bags has it, before and now."""
+    if before is None:
+        say("The model was fitted with --folds 0, so that no AUC is there to compare with.")
+        return None
+    try:
+        evaluation = evaluate(
+            data.y,
+            decision_scores(model, data.X),
+            probabilities=model.predict_proba(data.X),
+            random_state=options.seed,
+        )
+    except ValueError as error:
+        say(f"No AUC can be estimated from these bags: {error}")
+        return None
+    then = before["worlds"].get(reference.world, {})
+    now = evaluation_record(evaluation)["worlds"].get(reference.world, {})
+    for name in _MEASURES:
+        if name in then and name in now and then[name]["value"] is not None:
+            return Quality.of(name, then[name], now[name])
+    return None
+
+
+def _record(result: Monitoring, data: BagData) -> dict[str, Any]:
+    """The numbers, for JSON."""
+    quality = result.quality
+    return {
+        "verdict": result.verdict,
+        "exit_code": EXIT_CODES[result.verdict],
+        "alarms": result.alarms,
+        "class_prior": result.class_prior,
+        "classes": [
+            {
+                "class": one.name,
+                "promised": one.promised,
+                "found": one.found,
+                "ratio": one.ratio,
+                "ratio_error": one.ratio_error,
+                "totals_p": one.totals_p,
+                "slope_ratio": one.slope_ratio,
+                "slope_ratio_error": one.slope_ratio_error,
+                "slope_p": one.held.slope_p,
+                "level": one.held.level,
+                "level_error": one.held.level_error,
+                "level_p": one.held.level_p,
+                "chi_square": one.held.scatter,
+                "degrees": one.held.expected,
+                "scatter_p": one.held.scatter_p,
+                "stability_index": one.rows.index,
+                "stability_p": one.rows.p_value,
+            }
+            for one in result.classes
+        ],
+        "quality": None if quality is None else asdict(quality) | {"p_value": quality.p_value},
+        "rows_changed": result.rows_changed,
+        "outside": result.outside,
+        "unseen_categories": data.report.unseen,
+        "new_gaps": data.report.missing,
+        "bags": records(result.bags),
+    }

@@ -1,0 +1,97 @@
+"""Whether rows are still those that a model was trained on: their chances, and their columns.
+
+The *population stability index* compares the shares a_k of new rows in the tenths of the training
+rows, Σ_k (a_k − e_k) log(a_k/e_k). How large it is when nothing has changed depends on how
+different bags are, since the rows of a bag are alike. With Σ the covariance of a − e that bags
+show, and D the diagonal of e, the index is about Σ_i λ_i χ²₁ with λ the eigenvalues of D⁻¹Σ: a
+chi-square of the same mean and variance gives the p-value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from unbag._arrays import Floats
+from unbag.bags.bags import Bags
+from unbag.diagnostics.numeric_columns import read_columns
+
+_TENTHS = np.arange(1, 10) / 10
+
+# Share that a part without rows is taken to have, so that the logarithm exists.
+_LEAST = 1e-4
+
+# Rows outside of the range of training that are worth a word.
+_WORTH_A_WORD = 0.005
+
+
+@dataclass(frozen=True)
+class Stability:
+    """The population stability index of chances, and the p-value of no change."""
+
+    index: float
+    p_value: float
+
+
+def remember_rows(bags: Bags, chances: Floats) -> dict[str, Any]:
+    """What is to be kept of the chances of training rows: tenths, shares and their covariance."""
+    edges = np.unique(np.quantile(chances, _TENTHS))
+    shares, covariance = _parts(bags, chances, edges)
+    return {"edges": edges.tolist(), "shares": shares.tolist(), "covariance": covariance.tolist()}
+
+
+def compare_rows(kept: Mapping[str, Any], bags: Bags, chances: Floats) -> Stability:
+    """Hold the chances of new rows against what `remember_rows` kept."""
+    before = np.maximum(kept["shares"], _LEAST)
+    now, covariance = _parts(bags, chances, np.asarray(kept["edges"]))
+    together = (covariance + np.asarray(kept["covariance"])) / np.sqrt(np.outer(before, before))
+    mean, square = np.trace(together), np.sum(together**2)
+    quadratic = float(np.sum((now - before) ** 2 / before))
+    p_value = float(stats.chi2.sf(quadratic * mean / square, mean**2 / square))
+    now = np.maximum(now, _LEAST)
+    return Stability(float(np.sum((now - before) * np.log(now / before))), p_value)
+
+
+def _parts(bags: Bags, chances: Floats, edges: Floats) -> tuple[Floats, Floats]:
+    """Shares of rows between edges, and their covariance with bags as what is independent."""
+    part = np.searchsorted(edges, chances, side="left")
+    n_parts = len(edges) + 1
+    flat = np.bincount(bags.index * n_parts + part, minlength=bags.n_bags * n_parts)
+    table = flat.reshape(bags.n_bags, n_parts)
+    shares = table.sum(axis=0) / bags.n_instances
+    apart = (table - bags.sizes[:, None] * shares) / bags.n_instances
+    return shares, apart.T @ apart * bags.n_bags / (bags.n_bags - 1)
+
+
+def remember_columns(X: Any) -> dict[str, list[float]]:
+    """Smallest and largest value of every column of numbers without gaps, if X is not sparse."""
+    found: dict[str, list[float]] = {}
+    for names, values in _dense_columns(X):
+        ranges = np.stack([values.min(axis=0), values.max(axis=0)], axis=1).astype(float)
+        found |= dict(zip(names, ranges.tolist(), strict=True))
+    return found
+
+
+def outside_of(ranges: Mapping[str, Any], X: Any) -> dict[str, float]:
+    """Share of rows outside of the range of training, by column, where it is worth a word."""
+    found: dict[str, float] = {}
+    for names, values in _dense_columns(X):
+        known = np.array([name in ranges for name in names], dtype=bool)
+        kept = [name for name in names if name in ranges]
+        low, high = np.array([ranges[name] for name in kept], dtype=float).reshape(-1, 2).T
+        out = (values[:, known] < low) | (values[:, known] > high)
+        found |= dict(zip(kept, out.mean(axis=0).tolist(), strict=True))
+    told = {name: share for name, share in found.items() if share > _WORTH_A_WORD}
+    return dict(sorted(told.items(), key=lambda item: -item[1]))
+
+
+def _dense_columns(X: Any) -> Iterator[tuple[list[str], Floats]]:
+    """Names and values; of a frame one by one, since of many rows there is no room for copies."""
+    parts = (X[[name]] for name in X.columns) if hasattr(X, "columns") else [X]
+    for columns in map(read_columns, parts):
+        if isinstance(columns.values, np.ndarray):
+            yield list(map(str, columns.names)), columns.values

@@ -1,0 +1,112 @@
+"""``unbag monitor``: a saved model when new totals arrive."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from unbag.cli import main
+from unbag.datasets import make_gaussian_bags
+from unbag.tabular.persistence import load_model, save_model
+
+KNOWN = ["--bag", "region", "--positives", "sold"]
+
+
+def write_month(folder, name, proportions, seed, flip=False, n_bags=30):
+    """Two tables of a month."""
+    data = make_gaussian_bags(n_bags, 40, proportions, random_state=seed)
+    rows = pd.DataFrame(data.X, columns=["age", "spent"])
+    rows["colour"] = np.where(rows["spent"] > 0, "red", "blue")
+    if flip:
+        rows["age"] = -rows["age"]
+    rows["region"] = [f"r{b:02}" for b in data.y["bag"]]
+    rows.to_parquet(folder / f"{name}.parquet")
+    sold = pd.Series(data.labels).groupby(rows["region"]).sum()
+    sold.rename("sold").rename_axis("region").reset_index().to_csv(
+        folder / f"{name}.csv", index=False
+    )
+    return rows
+
+
+@pytest.fixture(scope="module")
+def months(tmp_path_factory):
+    """A model of April, and months after it."""
+    folder = tmp_path_factory.mktemp("months")
+    write_month(folder, "april", (0.1, 0.5), 0)
+    write_month(folder, "may", (0.1, 0.5), 1)
+    write_month(folder, "june", (0.5, 0.9), 2)
+    write_month(folder, "july", (0.1, 0.5), 3, flip=True)
+    fit = ["fit", folder / "april.parquet", folder / "april.csv", *KNOWN, "-q", "--folds", "3"]
+    assert main([*map(str, fit), "--model", "linear", "-o", str(folder / "april.unbag")]) == 0
+    return folder
+
+
+def tables(folder, month):
+    return ["monitor", folder / "april.unbag", folder / f"{month}.parquet", folder / f"{month}.csv"]
+
+
+@pytest.mark.parametrize(("month", "code"), [("may", 0), ("june", 3), ("july", 4)])
+def test_exit_codes_tell_the_verdict(call, months, month, code):
+    page = months / f"{month}.html"
+    result = call(*tables(months, month), *KNOWN, "--json", "--report", page)
+    assert result.returncode == code, result.stdout
+    found = json.loads(result.stdout)
+    verdict = {0: "holds", 3: "drifts", 4: "broken"}[code]
+    assert (found["verdict"], found["exit_code"]) == (verdict, code)
+    assert f"<strong>{verdict}</strong>" in page.read_text(encoding="utf-8")
+    assert len(found["bags"]) == 30
+    assert found["quality"]["name"] == "roc_auc"
+    assert result.stderr == f"Page:  {page}\n"
+
+
+def test_words_say_what_to_do(call, months):
+    result = call(*tables(months, "june"), *KNOWN)
+    text = " ".join(result.stdout.split())
+    assert text.startswith("The model drifts:")
+    assert "Use --class-prior 0." in text
+    for told in ("Totals:", "Slope:", "Scatter:", "Level:", "Worst bag: r", "Rows:", "AUC without"):
+        assert told in text
+
+
+def test_small_differences_can_be_left_alone(call, months):
+    result = call(*tables(months, "june"), *KNOWN, "--json", "--tolerance", "9")
+    assert not json.loads(result.stdout)["alarms"]["totals"]
+
+
+def test_columns_that_have_changed_are_named(call, months):
+    rows = write_month(months, "august", (0.1, 0.5), 4)
+    rows.loc[::2, "colour"] = "green"
+    rows.loc[::10, "spent"] = 99.0
+    rows.to_parquet(months / "august.parquet")
+    result = call(*tables(months, "august"), *KNOWN, "--json")
+    found = json.loads(result.stdout)
+    assert found["unseen_categories"] == {"colour": 600}
+    assert found["outside"]["spent"] >= 0.1
+    assert "such as 'green'" in result.stderr
+
+
+def test_mistakes(call, months):
+    found = load_model(months / "april.unbag")
+    old = {name: value for name, value in found.metadata.items() if name != "reference"}
+    save_model(found.model, months / "old.unbag", schema=found.schema, metadata=old)
+    known = [months / "may.parquet", months / "may.csv", *KNOWN]
+    result = call("monitor", months / "old.unbag", *known)
+    assert result.returncode == 1
+    assert "does not say what its training bags were like" in result.stderr
+    write_month(months, "few", (0.1, 0.5), 5, n_bags=4)
+    result = call(*tables(months, "few"), *KNOWN)
+    assert result.returncode == 1
+    assert "takes 5 new bags at least, and there are 4" in result.stderr
+    assert result.stdout == ""
+
+
+def test_without_an_evaluation_there_is_no_auc(call, months):
+    found = load_model(months / "april.unbag")
+    none = found.metadata | {"evaluation": None}
+    save_model(found.model, months / "none.unbag", schema=found.schema, metadata=none)
+    known = [months / "may.parquet", months / "may.csv", *KNOWN, "--json"]
+    result = call("monitor", months / "none.unbag", *known)
+    assert result.returncode == 0
+    assert json.loads(result.stdout)["quality"] is None
+    assert "--folds 0, so that no AUC" in result.stderr

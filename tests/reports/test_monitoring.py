@@ -1,0 +1,51 @@
+"""The page on whether a model still holds."""
+
+import numpy as np
+import pytest
+
+from unbag import AutoMCMClassifier, LinearMCMClassifierCV, bag_target
+from unbag.datasets import make_gaussian_bags
+from unbag.diagnostics import make_reference, monitor
+from unbag.diagnostics.monitoring import Quality
+from unbag.reports.monitoring import PromiseDisplay, monitoring_page
+
+pytest.importorskip("matplotlib")
+NASTY = "<script>alert(1)</script>$x_1$"
+
+
+@pytest.fixture(scope="module")
+def found():
+    april, may = (make_gaussian_bags(30, 40, random_state=seed) for seed in (0, 1))
+    learner = LinearMCMClassifierCV(alphas=[0.01], class_prior="empirical", store_folds=True)
+    model = AutoMCMClassifier({"linear": learner}, cv=3).fit(april.X, april.y)
+    names = np.array([NASTY, *(f"bag {k}" for k in range(1, 30))], object)
+    # one bag is far from its promise
+    share = np.where(may.y["bag"] == 0, np.round(may.y["proportion"]) == 0, may.y["proportion"])
+    y = bag_target(names[may.y["bag"]], share.astype(float))
+    quality = Quality("roc_auc", 0.9, 0.01, 0.88, 0.01)
+    return monitor(
+        model, may.X, y, reference=make_reference(model, april.X, april.y), quality=quality
+    )
+
+
+def test_the_page_says_what_was_found(found, tmp_path):
+    path = monitoring_page(found, tmp_path / "page.html", title=NASTY, remarks=["Seen: green."])
+    page = path.read_text(encoding="utf-8")
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page
+    assert page.count("<svg") == 1
+    assert f"<strong>{found.verdict}</strong>" in page
+    assert "Seen: green." in page
+    for part in ("totals", "bags", "rows", "quality"):
+        assert f'<section id="{part}">' in page
+    assert "0.880" in page
+
+
+def test_the_picture_has_every_bag_and_marks_those_that_stand_out(found):
+    display = PromiseDisplay(found)
+    axes = display.plot()
+    n_out = int((np.abs(found.bags["z"]) > 3).sum())
+    assert n_out >= 1
+    assert [len(dots.get_offsets()) for dots in axes.collections] == [30 - n_out, n_out]
+    assert len(display.frame()) == 30
+    assert "Worst bag" in repr(display)
