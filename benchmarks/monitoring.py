@@ -67,7 +67,8 @@ def draw(world: str, change: str, rng: Any) -> tuple[Any, Any]:
 def tasks(options: Any) -> list[dict[str, Any]]:
     large = tuple(change for change in CHANGES if change not in SMALL)
     found = []
-    for first in (*options.seeds[::PER_TASK], *options.small[::PER_TASK]):
+    firsts = [*options.small[::PER_TASK], *options.seeds[::PER_TASK]]
+    for first in firsts:
         changes = large if first < options.changes else QUIET
         changes = SMALL if first >= FIRST_SMALL else changes
         found += [{"world": world, "first": first, "changes": changes} for world in WORLDS]
@@ -167,11 +168,11 @@ STUDY = Study(
     measure=run_some,
     page=page,
     options={
-        "--seeds": {"type": seeds_of, "default": range(150), "help": "draws of each"},
-        "--changes": {"type": int, "default": 50, "help": "of these, with large changes"},
+        "--seeds": {"type": seeds_of, "default": range(100), "help": "draws of each"},
+        "--changes": {"type": int, "default": 20, "help": "of these, with large changes"},
         "--small": {
             "type": seeds_of,
-            "default": range(FIRST_SMALL, FIRST_SMALL + 30),
+            "default": range(FIRST_SMALL, FIRST_SMALL + 20),
             "help": "draws with small changes",
         },
     },

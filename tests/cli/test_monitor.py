@@ -101,6 +101,17 @@ def test_mistakes(call, months):
     assert result.stdout == ""
 
 
+def test_models_of_four_bags_have_nothing_to_hold_others_against(call, months):
+    write_month(months, "tiny", (0.1, 0.5), 6, n_bags=4)
+    made = ["fit", months / "tiny.parquet", months / "tiny.csv", *KNOWN, "-q", "--folds", "0"]
+    assert call(*made, "--model", "linear", "-o", months / "tiny.unbag").returncode == 0
+    result = call(
+        "monitor", months / "tiny.unbag", months / "may.parquet", months / "may.csv", *KNOWN
+    )
+    assert result.returncode == 1
+    assert "had fewer than five bags; use unbag fit again" in result.stderr
+
+
 def test_without_an_evaluation_there_is_no_auc(call, months):
     found = load_model(months / "april.unbag")
     none = found.metadata | {"evaluation": None}

@@ -229,7 +229,12 @@ def hold_against(line: Line, found: ClassInBags) -> Held:
     )
     slope_error = np.hypot(own_slope, line.slope_error)
     degrees = len(x) - 2
-    scatter = float(weights @ around**2)
+    squares = weights * around**2
+    scatter = float(squares.sum())
+    # squares of normal residuals have a relative variance of 2, those of bags often more: tails
+    # are heavy, and the squares worth fewer
+    mean = max(float(squares.mean()), _ROUNDING)
+    worth = 2 / max(2.0, float(squares.var(ddof=1)) / mean**2)
     # as of variances of two samples: the other has as many degrees as τ² is sure of
     unsure = float(weights.mean() * line.unit * line.scatter_error) ** 2
     others = 2 / max(unsure, _ROUNDING)
@@ -243,7 +248,7 @@ def hold_against(line: Line, found: ClassInBags) -> Held:
         slope_p=_two_sided(slope / slope_error, degrees),
         scatter=scatter,
         expected=float(degrees),
-        scatter_p=float(stats.f.sf(scatter / degrees, degrees, others)),
+        scatter_p=float(stats.f.sf(scatter / degrees, worth * degrees, others)),
     )
 
 
