@@ -44,6 +44,7 @@ def tasks(options: argparse.Namespace) -> list[dict[str, Any]]:
         {"suite": suite, "name": name, "seed": seed}
         for seed in seeds_of(options.seeds)
         for suite, name in names
+        if suite in options.suites.split(",")
     ]
 
 
@@ -147,7 +148,10 @@ STUDY = Study(
     tasks=tasks,
     measure=run_one,
     page=page,
-    options={"--seeds": {"default": "400-400", "help": "such as 400-402"}},
+    options={
+        "--seeds": {"default": "400-400", "help": "such as 400-402"},
+        "--suites": {"default": "tables,natural,landscape", "help": "suites by commas"},
+    },
     packages=("lightgbm",),
 )
 

@@ -252,7 +252,7 @@ WRONG = {
         1,
         r"labels \(0, 1\) or .* row 1 holds",
     ),
-    "few bags": ("fit few.csv three.csv", 1, "a model needs four bags .* and there are 3"),
+    "few bags": ("fit few.csv three.csv --anyway", 1, "a model needs four bags .* and there are 3"),
     # other files and commands
     "no folder": ("fit v.csv r.csv -o no/where.unbag", 1, "the folder of no/where.unbag does not"),
     "a folder": ("fit v.csv r.csv -o empty", 1, "empty is a folder; give the name of a file in it"),

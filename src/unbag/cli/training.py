@@ -24,7 +24,7 @@ from unbag.tabular.rules import Rule, RuleName, make_rule
 FITTING = ("model", "folds", "time_limit", "optimize", "costs", "seed")
 
 # Rows of known label that bags must be worth.
-_FEWEST_ROWS = 10
+_FEWEST_ROWS = 5
 
 _EXTRAS = {"boosted": ("lightgbm", "boosting"), "neural": ("torch", "torch")}
 
