@@ -31,7 +31,7 @@ from sklearn.base import BaseEstimator
 from sklearn.model_selection import BaseCrossValidator
 
 from unbag._files import whole_file
-from unbag._optional import optional
+from unbag._optional import hidden, optional
 from unbag._provenance import PACKAGES
 from unbag.kernels.matrices import Kernel
 from unbag.models.calibrated import Calibrator, SigmoidMap
@@ -64,6 +64,11 @@ _PARTS = {
     "unbag.tabular.times.time_columns",
     "xgboost.sklearn.XGBClassifier",
 }
+
+# The parts of scikit-learn that import other array libraries, and hold no estimator.
+_ARRAY_LIBRARIES = tuple(
+    f"sklearn.externals.array_api_compat.{name}" for name in ("cupy", "dask", "torch")
+)
 
 # What a fitted model of this package is made of, and where such classes live.
 _FAMILIES = (BaseEstimator, BaseCrossValidator, ClassLoss, Kernel, Calibrator, SigmoidMap, Mixture)
@@ -249,7 +254,9 @@ def describe_model(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _skops() -> Any:
-    return optional("skops.io", "a model file", "files")
+    # to list estimators, skops walks over all of scikit-learn, and so would import torch and Dask
+    with hidden(*_ARRAY_LIBRARIES):
+        return optional("skops.io", "a model file", "files")
 
 
 def _serialise(model: Any) -> bytes:
