@@ -133,6 +133,8 @@ class KernelMCMClassifier(KernelClassifier):
         Number of columns of X.
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the columns, if X had any that are texts.
+    training_prior_ : ndarray of shape (n_classes,)
+        Shares of the classes at which the objective was minimised.
 
     Examples
     --------
@@ -338,6 +340,8 @@ class KernelMCMClassifierCV(KernelClassifier):
         Number of columns of X.
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the columns, if X had any that are texts.
+    training_prior_ : ndarray of shape (n_classes,)
+        Shares of the classes at which the objective was minimised.
 
     Examples
     --------

@@ -103,6 +103,8 @@ class LinearMCMClassifier(LinearClassifier):
         Number of columns of X.
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the columns, if X had any that are texts.
+    training_prior_ : ndarray of shape (n_classes,)
+        Shares of the classes at which the objective was minimised.
 
     Examples
     --------
@@ -266,6 +268,8 @@ class LinearMCMClassifierCV(LinearClassifier):
         Number of columns of X.
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the columns, if X had any that are texts.
+    training_prior_ : ndarray of shape (n_classes,)
+        Shares of the classes at which the objective was minimised.
 
     Examples
     --------
