@@ -63,10 +63,10 @@ def bags_from_frame(
         The key: columns present in both tables. Several columns together name a bag, whose id is
         then written like ``"north | 2024-05-01"``. A single key of integers or text is the id
         itself; any other is written as text.
-    proportion : str or list of str
+    proportion : str or list of str, optional
         Column of ``aggregates`` with the share of the positive class, or one column per class.
         Text such as "24%" is read as what it says.
-    positives : str or list of str
+    positives : str or list of str, optional
         Instead of ``proportion``: the column with the number of positive instances, or one column
         with the number of instances per class. The size of a bag is the number of its rows in
         ``instances``.
@@ -137,8 +137,18 @@ def find_contradictions(
 
     Parameters
     ----------
-    instances, aggregates, unmatched, **options
-        As for `bags_from_frame`.
+    instances : data frame
+        One row per instance, with its features and the key of its bag. A pandas or polars
+        DataFrame, a pyarrow Table or any other eager frame that narwhals knows.
+    aggregates : data frame
+        One row per bag, with its key and what is known about its classes. It may be of another
+        kind than ``instances``. Counts of several rows for one bag are added up, with a warning.
+    unmatched : {"error", "drop"}, default="error"
+        What to do with bags that are in one of the tables only: raise an error that names them,
+        or leave them out.
+    **options
+        Further parameters of `unbag.bags_from_frame`: ``on``, which is needed, and ``proportion``,
+        ``positives``, ``size``, ``noise``, ``percent``, ``fold`` and ``labels``.
 
     Returns
     -------

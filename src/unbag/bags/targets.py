@@ -31,11 +31,11 @@ def bag_target(
     bag : array-like of shape (n_instances,)
         The bag of each instance: integers or strings, in any order, with any gaps. May be
         missing (None or NaN) for rows whose label is known.
-    proportion : array-like, mapping or Series
+    proportion : array-like, mapping or Series, optional
         Share of the positive class: one value per instance (equal within a bag), or one per bag
         as a mapping or a Series indexed by bag. For more than two classes, one column or one
         sequence entry per class.
-    counts : array-like, mapping or Series
+    counts : array-like, mapping or Series, optional
         Instead of ``proportion``: the number of positive instances in each bag (or, with several
         columns, of instances of every class).
     labels : array-like of shape (n_instances,), optional

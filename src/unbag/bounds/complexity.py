@@ -59,7 +59,7 @@ class RKHSBall:
     ----------
     kernel : Kernel
         With a precomputed kernel, X is the kernel matrix.
-    radius : float
+    radius : float, default=1.0
     kernel_bound : float, optional
         A bound of √k(x, x) on the whole space. It is 1 for the Gaussian kernel, where A and B do
         not depend on the data. For others, if it is left out, the largest value on the data stands
@@ -229,10 +229,10 @@ def rademacher_complexity(
     bags, pairing : Bags, Pairing
     coefficients : array-like of shape (n_pairs,)
         c_i ≥ 0; for the bounds c_i = w_i|ℓ|/s_i, see `GeneralizationBound.coefficients`.
-    model : {"IIM", "IBM"}
-    n_draws : int
+    model : {"IIM", "IBM"}, default="IIM"
+    n_draws : int, default=1000
         Number of draws of random signs.
-    random_state : int, Generator or None
+    random_state : int, Generator or None, default=0
 
     Returns
     -------

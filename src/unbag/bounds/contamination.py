@@ -117,9 +117,9 @@ class MultiMCM:
     ----------
     kappa_plus, kappa_minus : array-like of shape (n_pairs,)
         Contaminations κ_i⁺, κ_i⁻ ≥ 0 of the positive and negative bag, with κ_i⁺ + κ_i⁻ < 1.
-    sizes_plus, sizes_minus : int or array-like of shape (n_pairs,)
+    sizes_plus, sizes_minus : int or array-like of shape (n_pairs,), default=1
         Numbers of instances n_i⁺ and n_i⁻.
-    weights : {"IIM", "IBM", "uniform"} or array-like of shape (n_pairs,)
+    weights : {"IIM", "IBM", "uniform"} or array-like of shape (n_pairs,), default="IIM"
         w, not negative and with sum 1. The paper's best ones are w_i ∝ n̄_i (1 − κ_i⁺ − κ_i⁻)² for
         independent instances, n̄ being the harmonic mean of the two sizes, and the same without n̄
         for independent bags.
@@ -178,9 +178,9 @@ class MultiMCM:
             it.
         proportions : array-like of shape (n_bags,)
             Proportion of the positive class in each bag.
-        sizes : int or array-like of shape (n_bags,)
+        sizes : int or array-like of shape (n_bags,), default=1
             Number of instances in every bag, or in each.
-        weights : {"IIM", "IBM", "uniform"} or array-like of shape (n_pairs,)
+        weights : {"IIM", "IBM", "uniform"} or array-like of shape (n_pairs,), default="IIM"
             As in the class.
 
         Examples

@@ -94,12 +94,12 @@ def generalization_bound(
         Constants of the class of functions: |f(x)| ≤ A, and B of the paper's condition (SR).
     delta : float
         The bound may fail with this probability.
-    model : {"IIM", "IBM"}
+    model : {"IIM", "IBM"}, default="IIM"
         Whether instances are independent, or only bags are. Rows of known label are no bag and
         count one by one under both.
     bags : Bags, optional
         The bags of the pairing.
-    weights : "optimal", "uniform" or array-like of shape (n_pairs,)
+    weights : "optimal", "uniform" or array-like of shape (n_pairs,), default=None
         Weights of the pairs: not negative, of sum one. Left out, those of the MultiMCM, and
         otherwise the optimal ones.
     complexity : float, optional

@@ -121,9 +121,9 @@ def merged_bound(
         Γ_i⁺ − Γ_i⁻ where the true proportions are known (`expected_contrasts`): those of
         blockwise-max for that scheme, else those of blockwise-pairwise. Left out,
         Γ_i⁺ − Γ_i⁻ − ε ≥ ε₀ takes their place.
-    model : {"CIIM", "CIBM"}
+    model : {"CIIM", "CIBM"}, default="CIIM"
         Whether instances are independent given the proportions, or only bags are.
-    scheme : {"blockwise_pairwise", "blockwise_max", "dominating"}
+    scheme : {"blockwise_pairwise", "blockwise_max", "dominating"}, default="blockwise_pairwise"
         How bags are merged. Without contrasts the bound is the same for all; the paper prints
         another for the schemes that dominate the first.
 
@@ -256,8 +256,8 @@ def expected_contrasts(
         K.
     bag_size : int, optional
         n; needed under (CIIM).
-    model : {"CIIM", "CIBM"}
-    scheme : {"blockwise_pairwise", "blockwise_max"}
+    model : {"CIIM", "CIBM"}, default="CIIM"
+    scheme : {"blockwise_pairwise", "blockwise_max"}, default="blockwise_pairwise"
 
     Returns
     -------

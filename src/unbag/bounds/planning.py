@@ -183,11 +183,11 @@ def required_bags(
         Three or more numbers are observed proportions of bags such as there will be.
     target : float
         What is wanted, in the units of ``precision``.
-    precision : {"standard_error", "half_width", "labelled_rows"}
+    precision : {"standard_error", "half_width", "labelled_rows"}, default="standard_error"
         Standard error of the measure; half the width of the interval that `unbag.metrics.estimate`
         will give, which takes ten bags or more; or how many labelled rows the bags should be
         worth for telling the classes apart, whatever the measure.
-    measure : {"balanced_accuracy", "roc_auc"}
+    measure : {"balanced_accuracy", "roc_auc"}, default="balanced_accuracy"
         What `unbag.metrics` is to estimate from the bags, for scores of a model that has not
         seen them.
     expected : float, default=0.5

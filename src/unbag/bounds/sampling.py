@@ -100,7 +100,7 @@ def sample_bags(
         The two class-conditional distributions: rows to draw from, with replacement, or a
         function that is given a number and a RandomState and draws so many instances, such as
         ``scipy.stats.norm(1).rvs``.
-    model : {"IIM", "IBM", "CIIM", "CIBM", "CIBM'"}
+    model : {"IIM", "IBM", "CIIM", "CIBM", "CIBM'"}, default="CIIM"
         What may depend on what:
 
         - "IIM" and "CIIM": each label is positive with chance γ_i, each instance drawn from its
@@ -116,7 +116,7 @@ def sample_bags(
     dependence : float in [0, 1], default=0.5
         r, the correlation of two labels of a bag (of two instances under "IBM"). At 1 and under
         "IBM" a bag is one instance many times. Not for "IIM" and "CIIM".
-    random_state : int, RandomState or None
+    random_state : int, RandomState or None, default=None
         Makes the draw repeatable.
 
     Returns

@@ -95,9 +95,9 @@ def table_bound(
         of vectors of scores.
     delta : float
         The bound may fail with this probability.
-    class_prior : {"balanced", "empirical"} or array-like of shape (n_classes,)
+    class_prior : {"balanced", "empirical"} or array-like of shape (n_classes,), default="balanced"
         π. "empirical" are the pooled shares, where kernel models minimise the corrected risk.
-    model : {"IIM", "IBM"}
+    model : {"IIM", "IBM"}, default="IIM"
         Whether instances are independent given their labels, or only bags are.
 
     Returns
@@ -185,7 +185,7 @@ def bags_for_bound(
         The bound that is wanted.
     loss, A, B, delta, model
         As in `table_bound`, for two classes.
-    class_prior : {"balanced", "empirical"} or two numbers
+    class_prior : {"balanced", "empirical"} or two numbers, default="balanced"
         "empirical" are the mean shares.
 
     Returns

@@ -42,10 +42,10 @@ def load_adult(subset: Subset = "train", backend: Backend = "pandas") -> Bunch:
 
     Parameters
     ----------
-    subset : {"train", "test", "all"}
+    subset : {"train", "test", "all"}, default="train"
         The 32,561 rows of the original training file, the 16,281 of the test file, or the
         former followed by the latter. Rows keep their original order.
-    backend : {"pandas", "polars", "pyarrow"}
+    backend : {"pandas", "polars", "pyarrow"}, default="pandas"
         The library whose data frame to return.
 
     Returns
@@ -90,7 +90,7 @@ def load_magic(backend: Backend = "pandas") -> Bunch:
 
     Parameters
     ----------
-    backend : {"pandas", "polars", "pyarrow"}
+    backend : {"pandas", "polars", "pyarrow"}, default="pandas"
         The library whose data frame to return.
 
     Returns

@@ -153,7 +153,7 @@ def best_threshold(
     scores : array-like of shape (n_instances,)
     cost : (cost of a false positive, cost of a false negative), optional
         By default both cost the same.
-    class_prior : {"balanced", "empirical"} or (negative, positive)
+    class_prior : {"balanced", "empirical"} or (negative, positive), default="balanced"
         Shares of the classes where the classifier is used. The default, together with equal
         costs, gives the threshold of the least balanced error.
     bag_model, level, n_draws, random_state

@@ -165,9 +165,9 @@ def estimate(
     y : structured array from `unbag.bag_target`, or plain labels
     scores : array-like of shape (n_instances,) or (n_instances, n_classes)
         Decision function, by a model that did not see these bags; see `cross_val_evaluate`.
-    method : {"bootstrap", "analytic"}
+    method : {"bootstrap", "analytic"}, default="bootstrap"
         Draw bags anew, or compute the variance by a formula.
-    bag_model : {"bags", "instances"}
+    bag_model : {"bags", "instances"}, default="bags"
         What is independent. Under ``"bags"`` instances of a bag may depend on each other in any
         way, and bags may stray from the assumption at random. ``"instances"`` trusts that
         instances are drawn one by one, and is too narrow if they are not. Noisy proportions
@@ -249,7 +249,7 @@ def evaluate(
         log-odds, as decision functions of models trained by a logistic loss are.
     threshold : float, default=0.0
         Above it the positive class is predicted.
-    class_prior : {"empirical", "balanced"} or one number per class
+    class_prior : {"empirical", "balanced"} or one number per class, default="empirical"
         Shares of the classes where the classifier is used, for accuracy, precision and F1.
     method, bag_model, level, n_draws, random_state
         Of the intervals; see `unbag.metrics.estimate`.

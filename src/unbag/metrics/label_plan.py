@@ -102,7 +102,7 @@ def rows_to_label(
         How many rows.
     y : structured array from `unbag.bag_target`
     scores : array-like of shape (n_instances,) or (n_instances, n_classes)
-    random_state : int, RandomState or None
+    random_state : int, RandomState or None, default=None
 
     Returns
     -------

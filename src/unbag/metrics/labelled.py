@@ -158,7 +158,7 @@ def evaluate_with_labels(
         See `estimate_with_labels`.
     threshold : float, default=0.0
         Above it the positive class is predicted.
-    class_prior : {"empirical", "balanced"} or one number per class
+    class_prior : {"empirical", "balanced"} or one number per class, default="empirical"
         Shares of the classes where the classifier is used, for accuracy, precision and F1.
 
     Returns

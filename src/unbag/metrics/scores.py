@@ -25,9 +25,9 @@ def corrected_risk(
     y : structured array from `unbag.bag_target`, or plain labels
     scores : array-like of shape (n_instances,) or (n_instances, n_classes)
         Decision function of every instance.
-    loss : str
+    loss : str, default="logistic"
         Name of the loss; ``"zero_one"`` gives the (balanced) error rate.
-    class_prior : {"balanced", "empirical"} or one number per class
+    class_prior : {"balanced", "empirical"} or one number per class, default="balanced"
         How much each class counts.
 
     Examples
@@ -67,7 +67,7 @@ def accuracy_score(
 
     Parameters
     ----------
-    class_prior : {"empirical", "balanced"} or one number per class
+    class_prior : {"empirical", "balanced"} or one number per class, default="empirical"
         Shares of the classes where the classifier is used; ``"empirical"`` are those of all
         given bags together.
     """

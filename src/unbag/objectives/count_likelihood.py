@@ -129,13 +129,25 @@ def label_posteriors(
     scores : array of shape (columns, outputs, instances)
         At the shares of the classes in all bags together.
     bags : Bags
-    bag_effect, looks : float, default=0
-        As in `CountLikelihood`.
+        Who is in which bag, and the counts.
+    bag_effect : float, default=0.0
+        τ², the variance of what bags differ by beyond their rows, as a share of q(1 − q).
+    looks : float, default=0.0
+        How far classes keep their look, from 0 (rows keep their odds) to 1; for noisy counts.
 
     Returns
     -------
     chances : array of shape (columns, outputs, instances)
         For two classes, those of the second.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unbag import bag_target, check_bag_target
+    >>> from unbag.objectives import label_posteriors
+    >>> bags = check_bag_target(bag_target([1, 1, 2, 2], counts=[1, 1, 2, 2]))
+    >>> label_posteriors(np.array([[[-1.0, 1.0, 0.0, 0.0]]]), bags).round(2)
+    array([[[0.12, 0.88, 1.  , 1.  ]]])
     """
     xp = array_namespace(scores)
     pieces, _ = bags.with_labelled_rows_apart()

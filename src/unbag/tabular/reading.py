@@ -53,7 +53,7 @@ def open_table(
         By default, the only table of a database, and the first sheet.
     encoding : str, default="cp1252"
         What text is written in that is not UTF-8, and has no byte order mark to say so.
-    missing : sequence of str
+    missing : sequence of str, default=()
         Texts that stand for missing values, beside those that pandas knows (an empty field, NA,
         nan, null and the like).
     tell : callable, optional
@@ -243,7 +243,7 @@ class Table:
 
         Parameters
         ----------
-        rows : int
+        rows : int, default=100000
             Rows in each chunk; only the last may have fewer.
         columns, kinds
             As for `read`.

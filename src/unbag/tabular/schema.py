@@ -212,7 +212,7 @@ def make_schema(frame: Any, keys: Sequence[str] = ()) -> Schema:
     ----------
     frame : pandas DataFrame
         The table that a model is trained on.
-    keys : sequence of str
+    keys : sequence of str, default=()
         The columns that name the bags; all others are features.
 
     Returns

@@ -200,7 +200,7 @@ class CorrectedRiskLoss(BagLoss):
     proportions : array-like of shape (n_bags, n_classes) or (n_bags,)
         Of all training bags.
     sizes : array-like of shape (n_bags,)
-    correction : {"nonnegative", "none"}
+    correction : {"nonnegative", "none"}, default="nonnegative"
         Whether class risks of a batch are bent away from negative values.
 
     Examples
@@ -240,7 +240,7 @@ class ProportionLoss(BagLoss):
 
     Parameters
     ----------
-    divergence : {"cross_entropy", "squared", "absolute"}
+    divergence : {"cross_entropy", "squared", "absolute"}, default="cross_entropy"
         d, as in `unbag.objectives.proportion_risk`.
 
     Examples

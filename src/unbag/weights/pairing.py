@@ -51,8 +51,10 @@ class Pairing:
 
     Attributes
     ----------
-    positive, negative : ndarray of int, shape (n_pairs,)
-        Indices of bags.
+    positive : ndarray of int, shape (n_pairs,)
+        Index of the bag with the larger proportion, of each pair.
+    negative : ndarray of int, shape (n_pairs,)
+        Index of the other one.
 
     Examples
     --------
