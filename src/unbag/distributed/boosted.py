@@ -83,6 +83,11 @@ class DistributedBoostedClassifier(DistributedClassifier):
             Categories of a frame must be known, as after ``X.categorize()``.
         y : Dask array of shape (n_instances,)
             In partitions of the same rows, as in `unbag.distributed.DistributedClassifier`.
+
+        Returns
+        -------
+        self : estimator
+            The fitted model.
         """
         model, plan = _check_estimator(self.estimator)
         collections = partitions_of(X, y)

@@ -76,7 +76,22 @@ _HOMES = ("baselines", "kernels", "model_selection", "models", "objectives", "ta
 
 
 class UntrustedTypesError(ValueError):
-    """A model file holds types that are not trusted: their names are in ``types``."""
+    """A model file holds types that are not trusted.
+
+    Parameters
+    ----------
+    message : str
+        What is wrong, in words.
+    types : list of str
+        Full names of the types.
+
+    Examples
+    --------
+    >>> from unbag.tabular.persistence import UntrustedTypesError
+    >>> error = UntrustedTypesError("model.unbag holds types that are not trusted.", ["os.system"])
+    >>> error.types
+    ['os.system']
+    """
 
     def __init__(self, message: str, types: list[str]) -> None:
         super().__init__(message)
@@ -97,6 +112,19 @@ class ModelFile:
         What was saved beside it.
     versions : dict
         Versions of the packages that wrote the file, by name.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from unbag import LinearMCMClassifier
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.tabular.persistence import load_model, save_model
+    >>> data = make_gaussian_bags(random_state=0)
+    >>> model = LinearMCMClassifier().fit(data.X, data.y)
+    >>> with TemporaryDirectory() as folder:
+    ...     found = load_model(save_model(model, f"{folder}/model.unbag"))
+    >>> "scikit-learn" in found.versions, found.metadata
+    (True, {})
     """
 
     model: Any
@@ -204,7 +232,16 @@ def load_model(
 
     Examples
     --------
-    See `save_model`.
+    >>> from tempfile import TemporaryDirectory
+    >>> from unbag import LinearMCMClassifier
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.tabular.persistence import load_model, save_model
+    >>> data = make_gaussian_bags(random_state=0)
+    >>> model = LinearMCMClassifier().fit(data.X, data.y)
+    >>> with TemporaryDirectory() as folder:
+    ...     found = load_model(save_model(model, f"{folder}/model.unbag"))
+    >>> type(found.model).__name__
+    'LinearMCMClassifier'
     """
     names = _type_names(trusted)
     path = Path(path)

@@ -40,8 +40,18 @@ def make_classifier(
         "auto" compares learners on the same folds of bags and mixes them by what held-out bags say;
         the others train one. "boosted" needs LightGBM, the extra ``boosting``, and "neural" torch,
         the extra ``torch``.
-    cv, class_prior, time_limit, random_state, verbose
-        As in `unbag.AutoMCMClassifier`.
+    cv : int, splitter or iterable, default=5
+        Folds of whole bags that hold out every bag exactly once, the same for all learners; a
+        number is reduced to half that of the bags.
+    class_prior : {"empirical", "balanced"} or array-like, default="empirical"
+        Shares of the classes that scores, predictions and probabilities are for: those of the
+        training bags, unlike in single learners, equal ones, or others.
+    time_limit : float, optional
+        Seconds after which no further learner is begun. The first is trained in any case.
+    random_state : int, default=0
+        Of the learners.
+    verbose : int, default=0
+        Whether to show progress bars.
 
     Returns
     -------

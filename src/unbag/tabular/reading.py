@@ -171,6 +171,21 @@ class Table:
         What reads it.
     missing : tuple of str
         Texts that stand for missing values.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> import pandas as pd
+    >>> from unbag.tabular import open_table
+    >>> with TemporaryDirectory() as folder:
+    ...     path = f"{folder}/people.csv"
+    ...     pd.DataFrame({"age": [31, 64], "district": ["north", "south"]}).to_csv(path, index=False)
+    ...     table = open_table(path)
+    ...     people = table.read(["age"])
+    >>> table.names
+    ['age', 'district']
+    >>> people["age"].tolist()
+    [31, 64]
     """
 
     file: TableFile
@@ -183,7 +198,20 @@ class Table:
         return self.source.names
 
     def need(self, columns: Sequence[str], why: str = "") -> None:
-        """Make sure that there are these columns."""
+        """Make sure that there are these columns.
+
+        Parameters
+        ----------
+        columns : sequence of str
+            Names of columns.
+        why : str, default=""
+            What they are needed for, for the error.
+
+        Raises
+        ------
+        TableError
+            If one of them is missing.
+        """
         known = set(self.names)
         absent = [name for name in columns if name not in known]
         if absent:
@@ -245,8 +273,11 @@ class Table:
         ----------
         rows : int, default=100000
             Rows in each chunk; only the last may have fewer.
-        columns, kinds
-            As for `read`.
+        columns : sequence of str, optional
+            The columns to read, in the order wanted; all of them by default.
+        kinds : mapping of str to str, optional
+            What some or all columns hold; see `unbag.tabular.kinds`. Categories are read as they
+            are written, with leading zeros and all.
 
         Yields
         ------

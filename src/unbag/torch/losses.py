@@ -40,6 +40,20 @@ class BagLoss(nn.Module, ABC):
 
     Scores have the shape (rows, classes), or (rows,) or (rows, 1) for two classes: then they are
     log-odds of the second. Half precision is taken to single before anything is summed.
+
+    The base of the losses below; it is not made itself.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from unbag.torch import BagLoss, ProportionLoss
+    >>> loss = ProportionLoss()
+    >>> isinstance(loss, BagLoss)
+    True
+    >>> bags = torch.tensor([0, 0, 1, 1]), torch.tensor([1, 2])
+    >>> value, gradient = loss.value_and_gradient(torch.zeros(4), bags)
+    >>> gradient.shape
+    torch.Size([4])
     """
 
     def forward(self, scores: Tensor, bags: Any) -> Tensor:
@@ -48,12 +62,34 @@ class BagLoss(nn.Module, ABC):
         Parameters
         ----------
         scores : tensor of shape (rows, classes) or (rows,)
+            Scores of the rows; log-odds of the second class, if there is one column.
         bags : BagBatch, or a pair of its index and counts
+            Which rows are in which bag, and how many of each class it holds.
+
+        Returns
+        -------
+        loss : tensor
+            A scalar, for autograd.
         """
         return self.prepare(scores, bags)(scores)
 
     def value_and_gradient(self, scores: Tensor, bags: Any) -> tuple[Tensor, Tensor]:
-        """Loss and its gradient with respect to the scores, in their shape, without autograd."""
+        """Loss and its gradient with respect to the scores, without autograd.
+
+        Parameters
+        ----------
+        scores : tensor of shape (rows, classes) or (rows,)
+            Scores of the rows; log-odds of the second class, if there is one column.
+        bags : BagBatch, or a pair of its index and counts
+            Which rows are in which bag, and how many of each class it holds.
+
+        Returns
+        -------
+        value : tensor
+            The loss, a scalar.
+        gradient : tensor
+            Of the shape of the scores.
+        """
         tracked = scores.detach().requires_grad_()
         with torch.enable_grad():
             value = self(tracked, bags)
@@ -67,7 +103,13 @@ class BagLoss(nn.Module, ABC):
         ----------
         like : tensor
             Scores of the shape, type and device that will be given.
-        bags : BagBatch
+        bags : BagBatch, or a pair of its index and counts
+            Which rows are in which bag, and how many of each class it holds.
+
+        Returns
+        -------
+        loss : callable
+            From scores to the loss.
         """
         wide = _as_outputs(like)
         found = to_bags(bags, len(wide))
@@ -198,8 +240,9 @@ class CorrectedRiskLoss(BagLoss):
     Parameters
     ----------
     proportions : array-like of shape (n_bags, n_classes) or (n_bags,)
-        Of all training bags.
+        Shares of the classes, or of the second of two, in all training bags.
     sizes : array-like of shape (n_bags,)
+        Number of rows of these bags.
     correction : {"nonnegative", "none"}, default="nonnegative"
         Whether class risks of a batch are bent away from negative values.
 

@@ -41,8 +41,14 @@ def two_pass_backward(
     bags : BagBatch
         Their bags, whole.
     loss : BagLoss
+        The loss.
     chunk_size : int, default=1024
         Rows that go through the network at a time.
+
+    Returns
+    -------
+    loss : tensor
+        The loss of the batch, without a graph.
 
     Examples
     --------

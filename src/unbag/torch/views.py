@@ -23,13 +23,17 @@ def count_posteriors(scores: Tensor, bags: Any, bag_effect: float = 0.0) -> Tens
     Parameters
     ----------
     scores : tensor of shape (rows, classes) or (rows,)
-    bags : BagBatch
+        Scores of the rows; log-odds of the second class, if there is one column.
+    bags : BagBatch, or a pair of its index and counts
+        Which rows are in which bag, and how many of each class it holds.
     bag_effect : float, default=0
-        With it, the class shares are those of the batch.
+        Variance of what bags differ by beyond their rows. With it, the class shares are those of
+        the batch.
 
     Returns
     -------
     chances : tensor of shape (rows, classes)
+        Chances of the classes, that add up to the counts of each bag.
 
     Examples
     --------
@@ -62,8 +66,14 @@ def view_loss(scores: Tensor, posteriors: Tensor) -> Tensor:
     Parameters
     ----------
     scores : tensor of shape (rows, classes) or (rows,)
+        Scores of the rows; log-odds of the second class, if there is one column.
     posteriors : tensor of shape (rows, classes)
         From `count_posteriors`; nothing is back-propagated through them.
+
+    Returns
+    -------
+    loss : tensor
+        The mean over the rows, for autograd.
 
     Examples
     --------
