@@ -17,6 +17,11 @@ from unbag.datasets import make_gaussian_bags
 def all_estimators() -> list[tuple[str, type[BaseEstimator]]]:
     """List every public estimator of the package by name.
 
+    Returns
+    -------
+    estimators : list of (str, class)
+        In the order of their names.
+
     Examples
     --------
     >>> from unbag.testing import all_estimators

@@ -31,6 +31,16 @@ _TOLERANCE = 1e-9
 def symmetry_constant(loss: str | Loss) -> float | None:
     """C with ℓ₊(t) + ℓ₋(t) = C at 602 scores from 0 to 1000, or None if there is none.
 
+    Parameters
+    ----------
+    loss : str or Loss
+        A loss, by its name in `unbag.objectives.LOSSES` or itself.
+
+    Returns
+    -------
+    constant : float or None
+        C.
+
     Examples
     --------
     >>> from unbag.bounds import symmetry_constant
@@ -48,6 +58,16 @@ def symmetry_constant(loss: str | Loss) -> float | None:
 
 def is_symmetric(loss: str | Loss) -> bool:
     """Whether ℓ₊ + ℓ₋ is constant, which makes a loss immune to contamination.
+
+    Parameters
+    ----------
+    loss : str or Loss
+        A loss, by its name in `unbag.objectives.LOSSES` or itself.
+
+    Returns
+    -------
+    symmetric : bool
+        Whether it is.
 
     Examples
     --------
@@ -107,12 +127,16 @@ def convexity_condition(loss: str | Loss, kappa_plus: ArrayLike, kappa_minus: Ar
     Parameters
     ----------
     loss : str or Loss
-    kappa_plus, kappa_minus : float or array-like
-        Contaminations, with κ⁺ + κ⁻ < 1.
+        A loss, by its name in `unbag.objectives.LOSSES` or itself.
+    kappa_plus : float or array-like
+        Contaminations κ⁺ of the positive bags.
+    kappa_minus : float or array-like
+        Contaminations κ⁻ of the negative bags, with κ⁺ + κ⁻ < 1.
 
     Returns
     -------
     convex : ndarray of bool
+        One for each pair.
 
     Examples
     --------

@@ -38,6 +38,14 @@ class NeighbourCondition:
         Pairs of the given proportions that differ by less than Δ.
     tau : float
         A bound of τ(Δ) that holds with probability 1 − δ. At 1 it says nothing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unbag.bounds import neighbour_condition
+    >>> found = neighbour_condition(np.linspace(0, 1, 200), 0.1)
+    >>> found.spread, bool(found.share < found.tau < 1)
+    (0.1, True)
     """
 
     spread: float

@@ -44,6 +44,18 @@ _HALVINGS = 40
 def calibration_function(loss: str | Loss, theta: ArrayLike) -> Floats:
     """ψ(θ) of a convex or symmetric loss.
 
+    Parameters
+    ----------
+    loss : str or Loss
+        A loss, by its name in `unbag.objectives.LOSSES` or itself.
+    theta : array-like
+        θ, from 0 to 1.
+
+    Returns
+    -------
+    psi : ndarray
+        ψ of each θ.
+
     Examples
     --------
     >>> from unbag.bounds import calibration_function

@@ -179,11 +179,11 @@ class Table:
     >>> from unbag.tabular import open_table
     >>> with TemporaryDirectory() as folder:
     ...     path = f"{folder}/people.csv"
-    ...     pd.DataFrame({"age": [31, 64], "district": ["north", "south"]}).to_csv(path, index=False)
+    ...     pd.DataFrame({"age": [31, 64], "name": ["Ada", "Max"]}).to_csv(path, index=False)
     ...     table = open_table(path)
     ...     people = table.read(["age"])
     >>> table.names
-    ['age', 'district']
+    ['age', 'name']
     >>> people["age"].tolist()
     [31, 64]
     """
