@@ -62,6 +62,11 @@ class Bags:
         Covariance of the noise in each bag's proportions, whose rows sum to zero; None where
         proportions are exact. Noisy proportions sum to one but may lie outside [0, 1].
 
+    See Also
+    --------
+    unbag.check_bag_target : Read a target as `Bags`: one made by `bag_target`, or plain labels.
+    unbag.bags.Groupings : What is known about the cells of several groupings.
+
     Examples
     --------
     >>> from unbag import bag_target, check_bag_target
@@ -257,6 +262,14 @@ def check_bag_target(y: Any) -> Bags:
     ------
     ValueError
         If the target is of another kind, or holds part of a bag only.
+
+    See Also
+    --------
+    unbag.bag_target : Make the target `y` that every estimator of this package is fitted to.
+    unbag.Bags : What is known about the bags: who is in which, how large they are, and of what
+        mixture.
+    unbag.bags.check_groupings_target : Read a target of several groupings, or of one:
+        `unbag.bag_target`, or plain labels.
 
     Examples
     --------

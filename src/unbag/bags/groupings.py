@@ -36,6 +36,14 @@ def groupings_target(targets: Mapping[str, Any]) -> NDArray[np.void]:
         With one field for each grouping, which is its own target: ``y["day"]`` can be given to
         any estimator of this package.
 
+    See Also
+    --------
+    unbag.bag_target : Make the target `y` that every estimator of this package is fitted to.
+    unbag.bags.check_groupings_target : Read a target of several groupings, or of one:
+        `unbag.bag_target`, or plain labels.
+    unbag.GroupingsClassifier : Linear classifier trained from the counts of several groupings of
+        the same rows.
+
     Examples
     --------
     >>> from unbag import bag_target, groupings_target
@@ -87,6 +95,13 @@ class Groupings:
         The cells of each grouping, with every row of known label in one of its own.
     classes : ndarray of shape (2,)
         Labels of the classes.
+
+    See Also
+    --------
+    unbag.bags.check_groupings_target : Read a target of several groupings, or of one:
+        `unbag.bag_target`, or plain labels.
+    unbag.Bags : What is known about the bags: who is in which, how large they are, and of what
+        mixture.
 
     Examples
     --------
@@ -161,6 +176,12 @@ def check_groupings_target(y: Any) -> Groupings:
     ------
     ValueError
         If the target is of another kind, or if exact counts of two groupings have different sums.
+
+    See Also
+    --------
+    unbag.check_bag_target : Read a target as `Bags`: one made by `bag_target`, or plain labels.
+    unbag.bags.Groupings : What is known about the cells of several groupings.
+    unbag.groupings_target : Make the target of rows that are counted in several groupings at once.
 
     Examples
     --------

@@ -58,6 +58,19 @@ def bag_target(
         a bag cut to pieces is noticed), and ``noise`` (the standard deviation of the shares) if
         it was given. Read the fields by name.
 
+    See Also
+    --------
+    unbag.bags_from_frame : Join a table of instances with a table of bags into `X` and `y`.
+    unbag.check_bag_target : Read a target as `Bags`: one made by `bag_target`, or plain labels.
+    unbag.groupings_target : Make the target of rows that are counted in several groupings at once.
+    unbag.datasets.make_bags : Draw bags of different mixtures from labelled rows: the paper's
+        sampling scheme.
+    unbag.datasets.add_count_noise : Add noise to the counts of every bag, as privacy systems do
+        before they publish them.
+    unbag.bag_information : Tell how many labelled rows the bags are worth, which of them, and what
+        finer ones would be.
+    unbag.LinearMCMClassifier : Linear classifier trained from the class proportions of bags.
+
     Examples
     --------
     >>> from unbag import bag_target

@@ -66,6 +66,11 @@ class RKHSBall:
         not depend on the data. For others, if it is left out, the largest value on the data stands
         for it: then A and B hold for these instances only.
 
+    See Also
+    --------
+    unbag.bounds.rademacher_complexity : Estimate the complexity R^I ("IIM") or R^B ("IBM") of a
+        class on given data.
+
     Examples
     --------
     >>> from unbag.bounds import RKHSBall
@@ -188,6 +193,12 @@ class TwoLayerReLU:
     data_bound : float, optional
         A bound of ‖x‖ on the whole space; left out, the largest norm in the data.
 
+    See Also
+    --------
+    unbag.NeuralMCMClassifier : A neural network trained from bags.
+    unbag.bounds.rademacher_complexity : Estimate the complexity R^I ("IIM") or R^B ("IBM") of a
+        class on given data.
+
     Examples
     --------
     >>> from unbag.bounds import TwoLayerReLU
@@ -284,6 +295,11 @@ class ComplexityEstimate:
     upper_bound : float
         The bound by condition (SR), which needs no draws.
 
+    See Also
+    --------
+    unbag.bounds.rademacher_complexity : Estimate the complexity R^I ("IIM") or R^B ("IBM") of a
+        class on given data.
+
     Examples
     --------
     >>> import numpy as np
@@ -340,6 +356,16 @@ def rademacher_complexity(
     -------
     estimate : ComplexityEstimate
         With ``value``, ``standard_error`` and ``upper_bound``.
+
+    See Also
+    --------
+    unbag.bounds.generalization_bound : Bound the distance between corrected and true risk, for all
+        f of a class at once.
+    unbag.bounds.ComplexityEstimate : A Monte-Carlo estimate of a weighted Rademacher complexity on
+        given data.
+    unbag.bounds.RKHSBall : Functions of RKHS norm at most ``radius``.
+    unbag.bounds.TwoLayerReLU : Networks f(x) = Σ_j v_j max(0, u_jᵀx) with |v_j| ≤ α_j and ‖u_j‖ ≤
+        β_j.
 
     Examples
     --------

@@ -56,6 +56,11 @@ def unbiased_coefficients(kappa_plus: ArrayLike, kappa_minus: ArrayLike) -> Floa
     -------
     coefficients : ndarray of shape (..., 2, 2)
 
+    See Also
+    --------
+    unbag.bounds.unbiased_loss : ℓ^κ of Proposition 1: the loss whose contaminated risk is the clean
+        risk of ``loss``.
+
     Examples
     --------
     >>> from unbag.bounds import unbiased_coefficients
@@ -84,6 +89,16 @@ def unbiased_loss(
     -------
     corrected : callable
         ``corrected(score, sign)`` is ℓ^κ(t, σ) for σ = 1 or −1; all arguments broadcast.
+
+    See Also
+    --------
+    unbag.bounds.MultiMCM : N mutual contamination models with the same two class-conditional
+        distributions.
+    unbag.bounds.unbiased_coefficients : Coefficients of ℓ₋ and ℓ₊ (last axis) in ℓ₋^κ and ℓ₊^κ
+        (last axis but one).
+    unbag.bounds.convexity_condition : Whether the unbiased loss ℓ^κ is convex, pair by pair.
+    unbag.bounds.immunity_constants : Slope and offset of the contaminated balanced risk as a
+        function of the clean one.
 
     Examples
     --------
@@ -136,6 +151,15 @@ class MultiMCM:
         Numbers of instances.
     weights : ndarray of shape (n_pairs,)
         w.
+
+    See Also
+    --------
+    unbag.bounds.generalization_bound : Bound the distance between corrected and true risk, for all
+        f of a class at once.
+    unbag.bounds.sample_bags : Draw bags of given true proportions under one of the paper's sampling
+        models.
+    unbag.bounds.unbiased_loss : ℓ^κ of Proposition 1: the loss whose contaminated risk is the clean
+        risk of ``loss``.
 
     Examples
     --------
@@ -268,12 +292,10 @@ class MultiMCM:
             - "IIM" and "CIIM": each label is positive with chance γ_i, each instance drawn from its
               class, all independently.
             - "IBM": one instance is drawn from the mixture for the whole bag, and each instance is
-            a
-              copy of it with chance √r, else a draw of its own.
+              a copy of it with chance √r, else a draw of its own.
             - "CIBM'": each label is with chance √r a copy of one label drawn for the whole bag.
-            Given
-              the labels, each instance is with chance √r a copy of the one that was drawn for its
-              bag and class.
+              Given the labels, each instance is with chance √r a copy of the one that was drawn for
+              its bag and class.
             - "CIBM": the same, but the labels of each bag are sorted, positives first, before
               instances are drawn. So the first are positive more often than γ_i, the last less
               often, and their average is right.

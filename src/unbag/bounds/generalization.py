@@ -61,6 +61,11 @@ class GeneralizationBound:
     variation : float
         V = Σ w_i² / (n̄_i s_i²).
 
+    See Also
+    --------
+    unbag.bounds.generalization_bound : Bound the distance between corrected and true risk, for all
+        f of a class at once.
+
     Examples
     --------
     >>> from unbag.bounds import generalization_bound
@@ -125,6 +130,19 @@ def generalization_bound(
     Returns
     -------
     GeneralizationBound
+
+    See Also
+    --------
+    unbag.bounds.table_bound : Bound the distance between the risk by a table W and the true one,
+        for all f of a class.
+    unbag.bounds.GeneralizationBound : A bound on sup_f |Ê_w(f) − E(f)|, and what it is made of.
+    unbag.bounds.merged_bound : Bound the distance between the risk of merged bags and the true one.
+    unbag.bounds.rademacher_complexity : Estimate the complexity R^I ("IIM") or R^B ("IBM") of a
+        class on given data.
+    unbag.bounds.MultiMCM : N mutual contamination models with the same two class-conditional
+        distributions.
+    unbag.bounds.excess_error : Bound how far the error rate is from the least, from how far the
+        risk is: ψ⁻¹.
 
     Notes
     -----

@@ -41,6 +41,11 @@ def symmetry_constant(loss: str | Loss) -> float | None:
     constant : float or None
         C.
 
+    See Also
+    --------
+    unbag.bounds.is_symmetric : Whether ℓ₊ + ℓ₋ is constant, which makes a loss immune to
+        contamination.
+
     Examples
     --------
     >>> from unbag.bounds import symmetry_constant
@@ -69,6 +74,13 @@ def is_symmetric(loss: str | Loss) -> bool:
     symmetric : bool
         Whether it is.
 
+    See Also
+    --------
+    unbag.bounds.immunity_constants : Slope and offset of the contaminated balanced risk as a
+        function of the clean one.
+    unbag.bounds.symmetry_constant : C with ℓ₊(t) + ℓ₋(t) = C at 602 scores from 0 to 1000, or None
+        if there is none.
+
     Examples
     --------
     >>> from unbag.bounds import is_symmetric
@@ -95,6 +107,13 @@ def immunity_constants(
     -------
     slope, offset : ndarray
         1 − κ⁺ − κ⁻ and C (κ⁺ + κ⁻)/2.
+
+    See Also
+    --------
+    unbag.bounds.is_symmetric : Whether ℓ₊ + ℓ₋ is constant, which makes a loss immune to
+        contamination.
+    unbag.bounds.unbiased_loss : ℓ^κ of Proposition 1: the loss whose contaminated risk is the clean
+        risk of ``loss``.
 
     Examples
     --------
@@ -137,6 +156,11 @@ def convexity_condition(loss: str | Loss, kappa_plus: ArrayLike, kappa_minus: Ar
     -------
     convex : ndarray of bool
         One for each pair.
+
+    See Also
+    --------
+    unbag.bounds.unbiased_loss : ℓ^κ of Proposition 1: the loss whose contaminated risk is the clean
+        risk of ``loss``.
 
     Examples
     --------

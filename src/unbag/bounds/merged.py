@@ -70,6 +70,10 @@ class MergedBound:
     largest_epsilon : float
         The end of the range of ε for this ε₀.
 
+    See Also
+    --------
+    unbag.bounds.merged_bound : Bound the distance between the risk of merged bags and the true one.
+
     Examples
     --------
     >>> from unbag.bounds import merged_bound
@@ -146,6 +150,19 @@ def merged_bound(
     -------
     MergedBound
 
+    See Also
+    --------
+    unbag.bounds.generalization_bound : Bound the distance between corrected and true risk, for all
+        f of a class at once.
+    unbag.bounds.MergedBound : A bound on sup_f |Ẽ(f) − E(f)| for merged bags.
+    unbag.bounds.epsilon_for : Find the ε for which observed contrasts fall short with probability
+        at most ``failure``.
+    unbag.bounds.largest_epsilon : (Δ(1 − τ) − ε₀) / (1 + Δ), the end of the admissible range of ε.
+    unbag.bounds.expected_contrasts : Γ_i⁺ − Γ_i⁻ of the blockwise-pairwise or blockwise-max scheme,
+        from the true proportions.
+    unbag.bounds.neighbour_condition : Compute τ(Δ) of condition (LP) from bags, for true
+        proportions that are independent.
+
     Examples
     --------
     Proportions 0 or 1 with equal chance: Δ = 1, τ = ½.
@@ -207,6 +224,10 @@ def largest_epsilon(spread: float, tau: float, epsilon0: float) -> float:
     epsilon : float
         The largest ε.
 
+    See Also
+    --------
+    unbag.bounds.merged_bound : Bound the distance between the risk of merged bags and the true one.
+
     Examples
     --------
     >>> from unbag.bounds import largest_epsilon
@@ -244,6 +265,10 @@ def epsilon_for(
     -------
     epsilon : float
         ε.
+
+    See Also
+    --------
+    unbag.bounds.merged_bound : Bound the distance between the risk of merged bags and the true one.
 
     Examples
     --------
@@ -310,6 +335,10 @@ def expected_contrasts(
     -------
     contrasts : ndarray of shape (n_pairs / merge_size,)
         One for each pair of big bags.
+
+    See Also
+    --------
+    unbag.bounds.merged_bound : Bound the distance between the risk of merged bags and the true one.
 
     Examples
     --------

@@ -39,6 +39,11 @@ class NeighbourCondition:
     tau : float
         A bound of τ(Δ) that holds with probability 1 − δ. At 1 it says nothing.
 
+    See Also
+    --------
+    unbag.bounds.neighbour_condition : Compute τ(Δ) of condition (LP) from bags, for true
+        proportions that are independent.
+
     Examples
     --------
     >>> import numpy as np
@@ -72,6 +77,13 @@ def neighbour_condition(
     Returns
     -------
     NeighbourCondition
+
+    See Also
+    --------
+    unbag.bounds.merged_bound : Bound the distance between the risk of merged bags and the true one.
+    unbag.bounds.NeighbourCondition : Δ and τ of condition (LP), found by `neighbour_condition`.
+    unbag.bounds.misordering_probability : Chance that of two bags the one with the larger true
+        proportion shows the smaller share.
 
     Examples
     --------

@@ -82,6 +82,11 @@ def misordering_probability(
     probability : float
         The chance.
 
+    See Also
+    --------
+    unbag.bounds.neighbour_condition : Compute τ(Δ) of condition (LP) from bags, for true
+        proportions that are independent.
+
     Examples
     --------
     The paper's example, where it is .26:
@@ -140,6 +145,11 @@ class BagPlan:
     by_size : dict of arrays
         For bags from a quarter to four times this size: ``bag_size``, and the ``n_bags`` and
         ``n_instances`` that reach the same target.
+
+    See Also
+    --------
+    unbag.bounds.required_bags : Tell how many bags of a size and spread it takes to know a
+        classifier's quality that well.
 
     Examples
     --------
@@ -237,6 +247,17 @@ def required_bags(
     -------
     plan : BagPlan
         With ``n_bags``, at least 3.
+
+    See Also
+    --------
+    unbag.bag_information : Tell how many labelled rows the bags are worth, which of them, and what
+        finer ones would be.
+    unbag.bounds.BagPlan : What `required_bags` found; printing it says so in words, `frame` gives
+        the table.
+    unbag.bounds.bags_for_bound : Tell how many bags it takes until the bound for least squares is
+        at most ``target``.
+    unbag.metrics.labels_needed : Say how many labels, drawn at random, give an interval of a
+        certain half width.
 
     Examples
     --------

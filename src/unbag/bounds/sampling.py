@@ -60,6 +60,11 @@ class BagSample:
     true_proportions : ndarray of shape (n_bags,)
         γ_i.
 
+    See Also
+    --------
+    unbag.bounds.sample_bags : Draw bags of given true proportions under one of the paper's sampling
+        models.
+
     Examples
     --------
     >>> from scipy.stats import norm
@@ -146,6 +151,14 @@ def sample_bags(
     Returns
     -------
     sample : BagSample
+
+    See Also
+    --------
+    unbag.datasets.make_gaussian_bags : Draw bags from Gaussian classes, with independent or
+        dependent instances.
+    unbag.bounds.MultiMCM : N mutual contamination models with the same two class-conditional
+        distributions.
+    unbag.bounds.BagSample : Instances drawn by `sample_bags`, bag after bag.
 
     Examples
     --------

@@ -62,6 +62,11 @@ class TableBound:
     class_prior : ndarray of shape (n_classes,)
         π.
 
+    See Also
+    --------
+    unbag.bounds.table_bound : Bound the distance between the risk by a table W and the true one,
+        for all f of a class.
+
     Examples
     --------
     >>> from unbag import bag_target, check_bag_target
@@ -118,6 +123,15 @@ def table_bound(
     bound : TableBound
         With ``value`` and what it is made of.
 
+    See Also
+    --------
+    unbag.bounds.bags_for_bound : Tell how many bags it takes until the bound for least squares is
+        at most ``target``.
+    unbag.bounds.TableBound : A bound on sup_f |Ê(f) − E(f)| for a table W.
+    unbag.bounds.generalization_bound : Bound the distance between corrected and true risk, for all
+        f of a class at once.
+    unbag.weights.decontamination_weights : Make W for the given bags.
+
     Examples
     --------
     >>> import numpy as np
@@ -168,6 +182,11 @@ class BoundPlan:
         The bound that is expected from so many.
     variation_per_bag : float
         V times the number of bags.
+
+    See Also
+    --------
+    unbag.bounds.bags_for_bound : Tell how many bags it takes until the bound for least squares is
+        at most ``target``.
 
     Examples
     --------
@@ -228,6 +247,15 @@ def bags_for_bound(
     -------
     plan : BoundPlan
         With ``n_bags``.
+
+    See Also
+    --------
+    unbag.bounds.required_bags : Tell how many bags of a size and spread it takes to know a
+        classifier's quality that well.
+    unbag.bounds.BoundPlan : How many bags bring the bound down to a target; found by
+        `bags_for_bound`.
+    unbag.bounds.table_bound : Bound the distance between the risk by a table W and the true one,
+        for all f of a class.
 
     Examples
     --------

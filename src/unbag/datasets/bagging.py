@@ -76,6 +76,16 @@ def make_bags(
     y : structured ndarray of shape (n_instances,)
         Their bags and proportions, as `unbag.bag_target` makes it. Bags are numbered from 0.
 
+    See Also
+    --------
+    unbag.bag_target : Make the target `y` that every estimator of this package is fitted to.
+    unbag.datasets.shuffle_bags : Shuffle labelled rows and cut them into bags, whose mixtures are
+        then much alike.
+    unbag.datasets.make_gaussian_bags : Draw bags from Gaussian classes, with independent or
+        dependent instances.
+    unbag.datasets.load_adult : Load Adult: who earns more than 50,000 dollars a year, by the census
+        of 1994.
+
     Examples
     --------
     >>> import numpy as np
@@ -144,6 +154,13 @@ def shuffle_bags(
     y : structured ndarray of shape (n_instances,)
         Their bags and proportions, as `unbag.bag_target` makes it. Bags are numbered from 0.
 
+    See Also
+    --------
+    unbag.datasets.make_bags : Draw bags of different mixtures from labelled rows: the paper's
+        sampling scheme.
+    unbag.datasets.add_count_noise : Add noise to the counts of every bag, as privacy systems do
+        before they publish them.
+
     Examples
     --------
     >>> from unbag.datasets import shuffle_bags
@@ -189,6 +206,12 @@ def add_count_noise(
     -------
     y : structured ndarray of shape (n_instances,)
         The same bags with noisy proportions, not clipped, and the field ``noise``.
+
+    See Also
+    --------
+    unbag.bag_target : Make the target `y` that every estimator of this package is fitted to.
+    unbag.datasets.shuffle_bags : Shuffle labelled rows and cut them into bags, whose mixtures are
+        then much alike.
 
     Examples
     --------

@@ -56,6 +56,13 @@ def load_adult(subset: Subset = "train", backend: Backend = "pandas") -> Bunch:
         names of the columns of each kind; ``citation``, whom to name. An unknown value is the
         category ``"?"``.
 
+    See Also
+    --------
+    unbag.datasets.make_bags : Draw bags of different mixtures from labelled rows: the paper's
+        sampling scheme.
+    unbag.datasets.load_magic : Load MAGIC: telling showers of gamma rays from hadron showers in a
+        telescope's images.
+
     Examples
     --------
     >>> from unbag.datasets import load_adult
@@ -99,6 +106,12 @@ def load_magic(backend: Backend = "pandas") -> Bunch:
         ``frame``, the features; ``target``, 1 for gamma and 0 for hadron; ``target_names``, the
         original names of these two classes; ``categorical`` (none) and ``numerical``, the names
         of the columns of each kind; ``citation``, whom to name.
+
+    See Also
+    --------
+    unbag.datasets.load_adult : Load Adult: who earns more than 50,000 dollars a year, by the census
+        of 1994.
+    unbag.paper.make_trial : Draw the bags of one trial and encode the features.
 
     Examples
     --------

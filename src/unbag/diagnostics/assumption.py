@@ -54,6 +54,10 @@ class AssumptionTest:
     notes : tuple of str
         What was left out, and what to be wary of.
 
+    See Also
+    --------
+    unbag.assumption_test : Test whether instances of a class are distributed alike in all bags.
+
     Examples
     --------
     >>> from unbag import assumption_test
@@ -155,6 +159,17 @@ def assumption_test(
     Returns
     -------
     AssumptionTest
+
+    See Also
+    --------
+    unbag.bag_information : Tell how many labelled rows the bags are worth, which of them, and what
+        finer ones would be.
+    unbag.diagnostics.AssumptionTest : What `assumption_test` found; printing it shows the tables.
+    unbag.reports.AssumptionDisplay : Means of bags against what their proportions lead one to
+        expect.
+    unbag.diagnostics.estimate_bag_effect : Estimate the variance of bag effects from chances of
+        rows that the model did not see.
+    unbag.metrics.evaluate : Estimate from bags alone how good given scores are.
 
     Notes
     -----

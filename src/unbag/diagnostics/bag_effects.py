@@ -89,6 +89,11 @@ class BagEffect:
     free_slope : float
         β without the bound of 1: less where chances promise more than held-out bags keep.
 
+    See Also
+    --------
+    unbag.diagnostics.estimate_bag_effect : Estimate the variance of bag effects from chances of
+        rows that the model did not see.
+
     Examples
     --------
     >>> import numpy as np
@@ -198,6 +203,11 @@ def estimate_bag_effect(bags: Bags, chances: Floats) -> BagEffect:
     -------
     effect : BagEffect
         The variance, with its interval and what it rests on.
+
+    See Also
+    --------
+    unbag.assumption_test : Test whether instances of a class are distributed alike in all bags.
+    unbag.diagnostics.BagEffect : Estimated variance of bag effects.
 
     Examples
     --------

@@ -107,6 +107,12 @@ class BagInformation:
     warning : str or None
         What was warned of, if the bags are worth too little.
 
+    See Also
+    --------
+    unbag.bag_information : Tell how many labelled rows the bags are worth, which of them, and what
+        finer ones would be.
+    unbag.reports.BagsDisplay : Sizes, proportions and information of the bags.
+
     Examples
     --------
     >>> from unbag import bag_information, bag_target
@@ -185,6 +191,14 @@ def bag_information(y: Any, *, bag_model: BagModel = "instances") -> BagInformat
     -------
     information : BagInformation
         What was found; print it.
+
+    See Also
+    --------
+    unbag.bag_target : Make the target `y` that every estimator of this package is fitted to.
+    unbag.diagnostics.BagInformation : What `bag_information` found; printing it shows the tables.
+    unbag.assumption_test : Test whether instances of a class are distributed alike in all bags.
+    unbag.bounds.required_bags : Tell how many bags of a size and spread it takes to know a
+        classifier's quality that well.
 
     Examples
     --------

@@ -81,6 +81,11 @@ class Reference:
     columns : mapping of str to (low, high)
         Range of each column of numbers.
 
+    See Also
+    --------
+    unbag.diagnostics.make_reference : Keep what is needed of the training bags to hold new ones
+        against them.
+
     Examples
     --------
     >>> from unbag import AutoMCMClassifier
@@ -160,6 +165,14 @@ def make_reference(model: Any, X: Any, y: Any, *, chances: ArrayLike | None = No
     reference : Reference
         What to give to `monitor`; ``to_dict`` makes it something for a file.
 
+    See Also
+    --------
+    unbag.diagnostics.monitor : Say whether a model still holds, from the counts of new bags.
+    unbag.diagnostics.Reference : What is kept of the training bags, to hold new ones against; made
+        by `make_reference`.
+    unbag.AutoMCMClassifier : Linear, kernel and boosted models on the same bags, mixed by what
+        held-out bags say of them.
+
     Examples
     --------
     >>> from unbag import AutoMCMClassifier
@@ -226,6 +239,14 @@ def monitor(
     -------
     found : Monitoring
         With ``verdict``, ``classes``, ``bags``, ``class_prior``; print it.
+
+    See Also
+    --------
+    unbag.diagnostics.make_reference : Keep what is needed of the training bags to hold new ones
+        against them.
+    unbag.diagnostics.Monitoring : Whether a model still holds; made by `monitor`. Printing it says
+        so in words.
+    unbag.metrics.evaluate : Estimate from bags alone how good given scores are.
 
     Examples
     --------

@@ -160,6 +160,10 @@ class Monitoring:
     tolerance : float
         Difference of totals that does not matter, as a share.
 
+    See Also
+    --------
+    unbag.diagnostics.monitor : Say whether a model still holds, from the counts of new bags.
+
     Examples
     --------
     >>> from unbag import AutoMCMClassifier

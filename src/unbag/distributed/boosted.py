@@ -56,6 +56,12 @@ class DistributedBoostedClassifier(DistributedClassifier):
     estimator_ : BoostedMCMClassifier
         The fitted classifier. ``out_of_fold_scores_`` is None.
 
+    See Also
+    --------
+    unbag.BoostedMCMClassifier : Boosted trees trained from the class proportions of bags.
+    unbag.distributed.DistributedClassifier : Trains a linear or kernel classifier on Dask arrays
+        and data frames.
+
     Examples
     --------
     >>> import dask.array as da

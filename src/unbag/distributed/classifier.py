@@ -64,6 +64,17 @@ class DistributedClassifier:
     estimator_ : classifier
         The fitted classifier. ``out_of_fold_scores_`` of the CV forms is None.
 
+    See Also
+    --------
+    unbag.LinearMCMClassifier : Linear classifier trained from the class proportions of bags.
+    unbag.KernelMCMClassifier : Kernel classifier trained from the class proportions of bags.
+    unbag.distributed.bags_from_frame : Join a Dask data frame of instances with a table of bags
+        into `X` and `y`.
+    unbag.distributed.DistributedBoostedClassifier : Trains boosted trees on Dask arrays and data
+        frames.
+    unbag.distributed.evaluate : Estimate from bags alone how good given scores are, for Dask
+        collections.
+
     Examples
     --------
     >>> import dask.array as da

@@ -68,6 +68,12 @@ def bags_from_frame(
     y : Dask array
         The target, in partitions of the same rows.
 
+    See Also
+    --------
+    unbag.bags_from_frame : Join a table of instances with a table of bags into `X` and `y`.
+    unbag.distributed.DistributedClassifier : Trains a linear or kernel classifier on Dask arrays
+        and data frames.
+
     Examples
     --------
     >>> import dask.dataframe as dd

@@ -93,6 +93,12 @@ def evaluate(
     evaluation : Evaluation
         Print it, or take ``evaluation["roc_auc"]``.
 
+    See Also
+    --------
+    unbag.metrics.evaluate : Estimate from bags alone how good given scores are.
+    unbag.distributed.DistributedClassifier : Trains a linear or kernel classifier on Dask arrays
+        and data frames.
+
     Examples
     --------
     >>> import dask.array as da

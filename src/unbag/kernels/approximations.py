@@ -61,6 +61,10 @@ class KernelFeatures:
     transform : ndarray of shape (n_basis, n_features) or None
         T; None stands for the identity.
 
+    See Also
+    --------
+    unbag.kernels.make_kernel_features : Draw the features that stand for a kernel.
+
     Examples
     --------
     >>> import numpy as np
@@ -176,6 +180,11 @@ def make_kernel_features(
     -------
     features : KernelFeatures
         What makes features of rows.
+
+    See Also
+    --------
+    unbag.kernels.KernelFeatures : φ(x) = Tᵀ b(x, Z) for a basis b and points Z.
+    unbag.kernels.make_kernel : Check the settings of a kernel and fix γ for the instances.
 
     Examples
     --------

@@ -36,6 +36,13 @@ class Kernel:
     coef0 : float, default=1.0
         c₀ of "poly".
 
+    See Also
+    --------
+    unbag.KernelMCMClassifier : Kernel classifier trained from the class proportions of bags.
+    unbag.kernels.make_kernel : Check the settings of a kernel and fix γ for the instances.
+    unbag.solvers.KernelSpace : f = Σ_j α_j k(·, x_j) + b with the inner product of the RKHS, ⟨u, v⟩
+        = uᵀ K v + u_b v_b.
+
     Examples
     --------
     >>> import numpy as np
@@ -180,6 +187,12 @@ def make_kernel(name: str, gamma: str | float, degree: int, coef0: float, rows: 
     -------
     kernel : Kernel
         The kernel, with its γ.
+
+    See Also
+    --------
+    unbag.kernels.Kernel : k(x, z): e^{−γ‖x−z‖²} (rbf), xᵀz (linear), (γxᵀz + c₀)^degree (poly), or
+        given entries.
+    unbag.kernels.make_kernel_features : Draw the features that stand for a kernel.
 
     Examples
     --------

@@ -38,6 +38,15 @@ def roc_curve(y: Any, scores: ArrayLike) -> tuple[Floats, Floats, Floats]:
     thresholds : ndarray
         Decreasing, the first one infinite.
 
+    See Also
+    --------
+    unbag.metrics.roc_auc_score : Estimate the area under the ROC curve from bags alone, ties
+        counted half.
+    unbag.metrics.roc_band : Estimate the ROC curve with a band that holds each of its points with
+        the given chance.
+    unbag.metrics.precision_recall_curve : Estimate precision and recall at every threshold, where
+        classes have given shares.
+
     Examples
     --------
     >>> from unbag import bag_target
@@ -80,6 +89,12 @@ def precision_recall_curve(
     thresholds : ndarray
         Rising.
 
+    See Also
+    --------
+    unbag.metrics.precision_score : Estimate how many of those predicted positive are, at given
+        shares of the classes.
+    unbag.metrics.roc_curve : Estimate the ROC curve of the scores from bags alone.
+
     Examples
     --------
     >>> from unbag import bag_target
@@ -119,6 +134,11 @@ class RocBand:
         Upper limit.
     level : float
         How often limits should hold the truth.
+
+    See Also
+    --------
+    unbag.metrics.roc_band : Estimate the ROC curve with a band that holds each of its points with
+        the given chance.
 
     Examples
     --------
@@ -176,6 +196,13 @@ def roc_band(
     -------
     band : RocBand
         With ``fpr``, ``tpr``, ``low`` and ``high``.
+
+    See Also
+    --------
+    unbag.metrics.roc_curve : Estimate the ROC curve of the scores from bags alone.
+    unbag.metrics.RocBand : A label-free ROC curve with its band.
+    unbag.reports.RocDisplay : A label-free ROC curve, and the true one where labels are known for
+        comparison.
 
     Examples
     --------
@@ -265,6 +292,11 @@ def best_threshold(
     threshold : Estimate
         What it costs is told by ``estimate("cost", ..., threshold=threshold.value)``, on other
         bags: on the same ones it looks a little better than it is.
+
+    See Also
+    --------
+    unbag.metrics.estimate : Estimate a measure of given scores from bags alone, with an interval.
+    unbag.metrics.cost_score : Estimate the mean cost of the decisions ``scores > threshold``.
 
     Examples
     --------

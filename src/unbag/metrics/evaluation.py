@@ -77,6 +77,13 @@ class Evaluation:
         What each measure of these very rows can be at all, over all labels that agree with the
         counts.
 
+    See Also
+    --------
+    unbag.metrics.evaluate : Estimate from bags alone how good given scores are.
+    unbag.metrics.Verdict : Whether bags bear out what estimates without labels assume.
+    unbag.metrics.Estimate : An estimate, how far it may be off, and between which limits the truth
+        lies.
+
     Examples
     --------
     >>> from unbag.datasets import make_gaussian_bags
@@ -211,6 +218,22 @@ def estimate(
         assumes. Where that is refuted, value and limits are those of a range that needs less
         (`Evaluation`).
 
+    See Also
+    --------
+    unbag.metrics.evaluate : Estimate from bags alone how good given scores are.
+    unbag.metrics.Estimate : An estimate, how far it may be off, and between which limits the truth
+        lies.
+    unbag.metrics.possible_values : Find the least and the largest value of a measure over all
+        labels that the counts allow.
+    unbag.metrics.estimate_with_labels : Estimate a measure of these very rows from bags and from
+        some labels drawn at random.
+    unbag.metrics.roc_auc_score : Estimate the area under the ROC curve from bags alone, ties
+        counted half.
+    unbag.metrics.balanced_accuracy_score : Estimate the balanced accuracy of ``scores > threshold``
+        from bags alone.
+    unbag.metrics.best_threshold : Find the threshold at which ``scores > threshold`` costs least,
+        from bags alone.
+
     Examples
     --------
     >>> import numpy as np
@@ -292,6 +315,21 @@ def evaluate(
     -------
     evaluation : Evaluation
         Print it, or take ``evaluation["roc_auc"]``.
+
+    See Also
+    --------
+    unbag.assumption_test : Test whether instances of a class are distributed alike in all bags.
+    unbag.diagnostics.monitor : Say whether a model still holds, from the counts of new bags.
+    unbag.metrics.cross_val_evaluate : Estimate from bags alone how good a classifier is on bags
+        that it did not see.
+    unbag.metrics.estimate : Estimate a measure of given scores from bags alone, with an interval.
+    unbag.metrics.Evaluation : How good scores are, estimated from bags alone.
+    unbag.metrics.evaluate_with_labels : Estimate the usual measures of these very rows from bags
+        and from some labels.
+    unbag.distributed.evaluate : Estimate from bags alone how good given scores are, for Dask
+        collections.
+    unbag.reports.fit_report : Fit a classifier, and report from bags alone how good it is and how
+        far to trust that.
 
     Examples
     --------
@@ -471,6 +509,15 @@ def cross_val_evaluate(
     evaluation : Evaluation
         Print it, or take ``evaluation["roc_auc"]``.
 
+    See Also
+    --------
+    unbag.BagKFold : K folds of whole bags, each with small and large proportions.
+    unbag.model_selection.out_of_fold_scores : Score every bag by a clone of the estimator that was
+        trained without it.
+    unbag.metrics.evaluate : Estimate from bags alone how good given scores are.
+    unbag.metrics.evaluate_search : Estimate from bags alone how good a fitted model is, by the
+        folds of its own search.
+
     Examples
     --------
     >>> from unbag import LinearMCMClassifier
@@ -543,6 +590,13 @@ def evaluate_search(
     -------
     evaluation : Evaluation
         Print it, or take ``evaluation["roc_auc"]``.
+
+    See Also
+    --------
+    unbag.AutoMCMClassifier : Linear, kernel and boosted models on the same bags, mixed by what
+        held-out bags say of them.
+    unbag.metrics.cross_val_evaluate : Estimate from bags alone how good a classifier is on bags
+        that it did not see.
 
     Examples
     --------

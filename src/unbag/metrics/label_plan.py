@@ -68,6 +68,15 @@ def labels_needed(
     n_labels : int
         At most the number of rows.
 
+    See Also
+    --------
+    unbag.metrics.estimate_with_labels : Estimate a measure of these very rows from bags and from
+        some labels drawn at random.
+    unbag.metrics.rows_to_label : Choose rows whose labels would tell most, with the weights that
+        keep estimates right.
+    unbag.bounds.required_bags : Tell how many bags of a size and spread it takes to know a
+        classifier's quality that well.
+
     Examples
     --------
     >>> from unbag.datasets import make_gaussian_bags
@@ -118,6 +127,13 @@ def rows_to_label(
         Their positions, rising.
     weights : ndarray of shape (n,)
         One by the chance of each to be drawn.
+
+    See Also
+    --------
+    unbag.metrics.estimate_with_labels : Estimate a measure of these very rows from bags and from
+        some labels drawn at random.
+    unbag.metrics.labels_needed : Say how many labels, drawn at random, give an interval of a
+        certain half width.
 
     Examples
     --------

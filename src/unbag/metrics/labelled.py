@@ -88,6 +88,11 @@ class LabelledEstimate(Estimate):
     uses_bags : bool
         Whether bags made it more precise; if not, it is the estimate from labels alone.
 
+    See Also
+    --------
+    unbag.metrics.estimate_with_labels : Estimate a measure of these very rows from bags and from
+        some labels drawn at random.
+
     Examples
     --------
     >>> import numpy as np
@@ -152,6 +157,18 @@ def estimate_with_labels(
         With ``value``, ``standard_error``, ``low`` and ``high``; ``alone`` is the estimate from
         the labels alone. Limits that no labels allow (`possible_values`) are cut off.
 
+    See Also
+    --------
+    unbag.metrics.estimate : Estimate a measure of given scores from bags alone, with an interval.
+    unbag.metrics.LabelledEstimate : An estimate from labels and bags, beside that from the labels
+        alone.
+    unbag.metrics.labels_needed : Say how many labels, drawn at random, give an interval of a
+        certain half width.
+    unbag.metrics.rows_to_label : Choose rows whose labels would tell most, with the weights that
+        keep estimates right.
+    unbag.metrics.evaluate_with_labels : Estimate the usual measures of these very rows from bags
+        and from some labels.
+
     Examples
     --------
     >>> import numpy as np
@@ -212,6 +229,13 @@ def evaluate_with_labels(
     evaluation : LabelledEvaluation
         Print it, or take ``evaluation["roc_auc"]``.
 
+    See Also
+    --------
+    unbag.metrics.evaluate : Estimate from bags alone how good given scores are.
+    unbag.metrics.estimate_with_labels : Estimate a measure of these very rows from bags and from
+        some labels drawn at random.
+    unbag.metrics.LabelledEvaluation : How good scores are, from bags and from some labels.
+
     Examples
     --------
     >>> import numpy as np
@@ -268,6 +292,11 @@ class LabelledEvaluation:
         Number of labels.
     n_instances : int
         Number of instances.
+
+    See Also
+    --------
+    unbag.metrics.evaluate_with_labels : Estimate the usual measures of these very rows from bags
+        and from some labels.
 
     Examples
     --------

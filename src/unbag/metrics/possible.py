@@ -65,6 +65,11 @@ class PossibleValues:
         Whether some labelling attains each of them. If not, the limits hold all the same, but
         narrower ones might.
 
+    See Also
+    --------
+    unbag.metrics.possible_values : Find the least and the largest value of a measure over all
+        labels that the counts allow.
+
     Examples
     --------
     >>> from unbag import bag_target
@@ -115,6 +120,11 @@ def possible_values(
     -------
     values : PossibleValues
         With ``low``, ``high`` and ``sharp``.
+
+    See Also
+    --------
+    unbag.metrics.estimate : Estimate a measure of given scores from bags alone, with an interval.
+    unbag.metrics.PossibleValues : The smallest and the largest value that a measure can take.
 
     Examples
     --------

@@ -45,6 +45,11 @@ class ReliabilityCurve:
     share : ndarray
         Share of each bin at the class prior; under "empirical", count / number of instances.
 
+    See Also
+    --------
+    unbag.metrics.reliability_curve : Compare predicted probabilities with what bags say about the
+        shares of a class.
+
     Examples
     --------
     >>> from unbag import bag_target
@@ -103,6 +108,17 @@ def reliability_curve(
     -------
     curve : ReliabilityCurve
         With ``predicted`` and ``observed`` of each bin.
+
+    See Also
+    --------
+    unbag.BagCalibratedClassifier : Classifier whose probabilities are calibrated from the class
+        proportions of bags.
+    unbag.metrics.ReliabilityCurve : Predicted probabilities and estimated shares of a class, in
+        bins of similar probability.
+    unbag.metrics.calibration_error : Estimate the mean squared calibration error, (P(c | p(X)) −
+        p(X))², from bags alone.
+    unbag.reports.ReliabilityDisplay : Predicted probabilities against estimated shares, in bins of
+        similar probability.
 
     Examples
     --------
@@ -183,6 +199,12 @@ def calibration_error(
     error : float
         The estimate; it may be negative.
 
+    See Also
+    --------
+    unbag.metrics.reliability_curve : Compare predicted probabilities with what bags say about the
+        shares of a class.
+    unbag.metrics.brier_score : Estimate the Brier score of predicted probabilities from bags alone.
+
     Examples
     --------
     >>> import numpy as np
@@ -234,6 +256,13 @@ def brier_score(y: Any, probabilities: ArrayLike, *, class_prior: Any = "empiric
     -------
     score : float
         The estimate; it may be negative.
+
+    See Also
+    --------
+    unbag.BagCalibratedClassifier : Classifier whose probabilities are calibrated from the class
+        proportions of bags.
+    unbag.metrics.calibration_error : Estimate the mean squared calibration error, (P(c | p(X)) −
+        p(X))², from bags alone.
 
     Examples
     --------

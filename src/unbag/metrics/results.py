@@ -26,6 +26,10 @@ class Verdict:
     advice : tuple of str
         What would help.
 
+    See Also
+    --------
+    unbag.metrics.Evaluation : How good scores are, estimated from bags alone.
+
     Examples
     --------
     >>> from unbag.datasets import make_gaussian_bags
@@ -83,6 +87,11 @@ class Estimate:
         all bags; next to nothing; the first and the third, whichever is right; labels.
     verdict : Verdict or None
         What speaks for and against it.
+
+    See Also
+    --------
+    unbag.metrics.Evaluation : How good scores are, estimated from bags alone.
+    unbag.metrics.estimate : Estimate a measure of given scores from bags alone, with an interval.
 
     Examples
     --------

@@ -36,6 +36,13 @@ def corrected_risk(
     risk : float
         The estimate; it may be negative.
 
+    See Also
+    --------
+    unbag.metrics.balanced_accuracy_score : Estimate the balanced accuracy of ``scores > threshold``
+        from bags alone.
+    unbag.objectives.CorrectedRisk : Corrected risk in score space, for one or several sets of
+        weights.
+
     Examples
     --------
     >>> import numpy as np
@@ -70,6 +77,15 @@ def confusion_matrix(y: Any, scores: ArrayLike, *, threshold: float = 0.0) -> Fl
         One row per class, one column per prediction. Rows sum to 1; being unbiased, entries may
         lie outside [0, 1].
 
+    See Also
+    --------
+    unbag.metrics.balanced_accuracy_score : Estimate the balanced accuracy of ``scores > threshold``
+        from bags alone.
+    unbag.metrics.recall_score : Estimate the share of one class that is predicted as such: the true
+        positive rate.
+    unbag.metrics.precision_score : Estimate how many of those predicted positive are, at given
+        shares of the classes.
+
     Examples
     --------
     >>> from unbag import bag_target
@@ -101,6 +117,16 @@ def balanced_accuracy_score(y: Any, scores: ArrayLike, *, threshold: float = 0.0
     -------
     score : float
         The estimate, unbiased and so at times outside [0, 1].
+
+    See Also
+    --------
+    unbag.metrics.estimate : Estimate a measure of given scores from bags alone, with an interval.
+    unbag.metrics.confusion_matrix : Estimate P(predicted k | class c) from bags alone: one row per
+        class.
+    unbag.metrics.accuracy_score : Estimate the accuracy of ``scores > threshold`` where classes
+        have the given shares.
+    unbag.metrics.cost_score : Estimate the mean cost of the decisions ``scores > threshold``.
+    unbag.metrics.corrected_risk : Estimate the risk of scores from bags alone.
 
     Examples
     --------
@@ -136,6 +162,11 @@ def accuracy_score(
     -------
     score : float
         The estimate, unbiased and so at times outside [0, 1].
+
+    See Also
+    --------
+    unbag.metrics.balanced_accuracy_score : Estimate the balanced accuracy of ``scores > threshold``
+        from bags alone.
 
     Examples
     --------
@@ -174,6 +205,13 @@ def cost_score(
     cost : float
         The estimate of the mean cost of an instance.
 
+    See Also
+    --------
+    unbag.metrics.balanced_accuracy_score : Estimate the balanced accuracy of ``scores > threshold``
+        from bags alone.
+    unbag.metrics.best_threshold : Find the threshold at which ``scores > threshold`` costs least,
+        from bags alone.
+
     Examples
     --------
     >>> from unbag import bag_target
@@ -205,6 +243,13 @@ def recall_score(y: Any, scores: ArrayLike, *, threshold: float = 0.0, positive:
     -------
     score : float
         The estimate, unbiased and so at times outside [0, 1].
+
+    See Also
+    --------
+    unbag.metrics.confusion_matrix : Estimate P(predicted k | class c) from bags alone: one row per
+        class.
+    unbag.metrics.precision_score : Estimate how many of those predicted positive are, at given
+        shares of the classes.
 
     Examples
     --------
@@ -248,6 +293,17 @@ def precision_score(
     score : float
         The estimate; not a number if nothing is predicted positive.
 
+    See Also
+    --------
+    unbag.metrics.confusion_matrix : Estimate P(predicted k | class c) from bags alone: one row per
+        class.
+    unbag.metrics.f1_score : Estimate the harmonic mean of precision and recall, at given shares of
+        the classes.
+    unbag.metrics.recall_score : Estimate the share of one class that is predicted as such: the true
+        positive rate.
+    unbag.metrics.precision_recall_curve : Estimate precision and recall at every threshold, where
+        classes have given shares.
+
     Examples
     --------
     >>> from unbag import bag_target
@@ -290,6 +346,11 @@ def f1_score(
     score : float
         The estimate.
 
+    See Also
+    --------
+    unbag.metrics.precision_score : Estimate how many of those predicted positive are, at given
+        shares of the classes.
+
     Examples
     --------
     >>> from unbag import bag_target
@@ -317,6 +378,11 @@ def roc_auc_score(y: Any, scores: ArrayLike) -> float:
     -------
     score : float
         The estimate, unbiased and so at times outside [0, 1].
+
+    See Also
+    --------
+    unbag.metrics.estimate : Estimate a measure of given scores from bags alone, with an interval.
+    unbag.metrics.roc_curve : Estimate the ROC curve of the scores from bags alone.
 
     Examples
     --------

@@ -31,6 +31,11 @@ def decision_scores(model: Any, X: Any) -> Floats:
     scores : ndarray of shape (n_instances,) or (n_instances, n_classes)
         For two classes one score, for more one column per class.
 
+    See Also
+    --------
+    unbag.model_selection.out_of_fold_scores : Score every bag by a clone of the estimator that was
+        trained without it.
+
     Examples
     --------
     >>> from unbag import LinearMCMClassifier
@@ -87,6 +92,14 @@ def out_of_fold_scores(
         Scores of each row by the model that did not see its bag.
     fold : ndarray of shape (n_instances,)
         The fold that held each row out.
+
+    See Also
+    --------
+    unbag.BagKFold : K folds of whole bags, each with small and large proportions.
+    unbag.model_selection.decision_scores : Decision function of a fitted model, or the log-odds of
+        its probabilities.
+    unbag.metrics.cross_val_evaluate : Estimate from bags alone how good a classifier is on bags
+        that it did not see.
 
     Examples
     --------

@@ -117,6 +117,19 @@ class AutoMCMClassifier(BagClassifier):
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the columns, if X had any that are texts.
 
+    See Also
+    --------
+    unbag.LinearMCMClassifierCV : `LinearMCMClassifier` that chooses its penalty from the bags.
+    unbag.KernelMCMClassifierCV : `KernelMCMClassifier` that chooses its penalty from the bags.
+    unbag.BoostedMCMClassifier : Boosted trees trained from the class proportions of bags.
+    unbag.NeuralMCMClassifier : A neural network trained from bags.
+    unbag.tabular.make_classifier : Make the pipeline that ``unbag fit`` trains: from a table of any
+        columns to probabilities.
+    unbag.metrics.evaluate_search : Estimate from bags alone how good a fitted model is, by the
+        folds of its own search.
+    unbag.diagnostics.make_reference : Keep what is needed of the training bags to hold new ones
+        against them.
+
     Examples
     --------
     >>> from unbag import AutoMCMClassifier

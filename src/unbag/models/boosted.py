@@ -136,6 +136,17 @@ class BoostedMCMClassifier(BagClassifier):
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the columns, if X had any that are texts.
 
+    See Also
+    --------
+    unbag.AutoMCMClassifier : Linear, kernel and boosted models on the same bags, mixed by what
+        held-out bags say of them.
+    unbag.CountEMClassifier : Train any classifier that takes ``sample_weight`` from the counts of
+        bags.
+    unbag.distributed.DistributedBoostedClassifier : Trains boosted trees on Dask arrays and data
+        frames.
+    unbag.reports.RoundsDisplay : The selection criteria over the rounds of a search, for every
+        number of leaves.
+
     Examples
     --------
     >>> from unbag import BoostedMCMClassifier

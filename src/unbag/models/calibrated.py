@@ -195,6 +195,13 @@ class BagCalibratedClassifier(MetaEstimatorMixin, BagClassifier):
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the columns, if X had any that are texts.
 
+    See Also
+    --------
+    unbag.LinearMCMClassifierCV : `LinearMCMClassifier` that chooses its penalty from the bags.
+    unbag.metrics.reliability_curve : Compare predicted probabilities with what bags say about the
+        shares of a class.
+    unbag.metrics.brier_score : Estimate the Brier score of predicted probabilities from bags alone.
+
     Notes
     -----
     With more than two classes, each class is calibrated against the rest and the results are

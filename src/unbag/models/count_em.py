@@ -127,6 +127,12 @@ class CountEMClassifier(MetaEstimatorMixin, BagClassifier):
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the columns, if X had any that are texts.
 
+    See Also
+    --------
+    unbag.BoostedMCMClassifier : Boosted trees trained from the class proportions of bags.
+    unbag.objectives.label_posteriors : Chance of each class of every instance, given the rows and
+        the counts of its bag.
+
     Notes
     -----
     Labels leave nothing to be guessed: if all bags are pure, the inner classifier is fitted once.

@@ -226,6 +226,13 @@ class GroupingsClassifier(LinearGroupingsClassifier):
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the columns, if X had any that are texts.
 
+    See Also
+    --------
+    unbag.groupings_target : Make the target of rows that are counted in several groupings at once.
+    unbag.LinearMCMClassifier : Linear classifier trained from the class proportions of bags.
+    unbag.GroupingsClassifierCV : `GroupingsClassifier` that chooses its penalty on counts that were
+        held out.
+
     Examples
     --------
     >>> import numpy as np
@@ -343,6 +350,11 @@ class GroupingsClassifierCV(LinearGroupingsClassifier):
         Number of columns of X.
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the columns, if X had any that are texts.
+
+    See Also
+    --------
+    unbag.GroupingsClassifier : Linear classifier trained from the counts of several groupings of
+        the same rows.
 
     Examples
     --------

@@ -136,6 +136,15 @@ class KernelMCMClassifier(KernelClassifier):
     training_prior_ : ndarray of shape (n_classes,)
         Shares of the classes at which the objective was minimised.
 
+    See Also
+    --------
+    unbag.LinearMCMClassifier : Linear classifier trained from the class proportions of bags.
+    unbag.KernelMCMClassifierCV : `KernelMCMClassifier` that chooses its penalty from the bags.
+    unbag.kernels.Kernel : k(x, z): e^{−γ‖x−z‖²} (rbf), xᵀz (linear), (γxᵀz + c₀)^degree (poly), or
+        given entries.
+    unbag.distributed.DistributedClassifier : Trains a linear or kernel classifier on Dask arrays
+        and data frames.
+
     Examples
     --------
     >>> from unbag import KernelMCMClassifier
@@ -342,6 +351,14 @@ class KernelMCMClassifierCV(KernelClassifier):
         Names of the columns, if X had any that are texts.
     training_prior_ : ndarray of shape (n_classes,)
         Shares of the classes at which the objective was minimised.
+
+    See Also
+    --------
+    unbag.AutoMCMClassifier : Linear, kernel and boosted models on the same bags, mixed by what
+        held-out bags say of them.
+    unbag.KernelMCMClassifier : Kernel classifier trained from the class proportions of bags.
+    unbag.LinearMCMClassifierCV : `LinearMCMClassifier` that chooses its penalty from the bags.
+    unbag.reports.PathDisplay : The selection criterion over the penalties of a search.
 
     Examples
     --------

@@ -106,6 +106,20 @@ class LinearMCMClassifier(LinearClassifier):
     training_prior_ : ndarray of shape (n_classes,)
         Shares of the classes at which the objective was minimised.
 
+    See Also
+    --------
+    unbag.bag_target : Make the target `y` that every estimator of this package is fitted to.
+    unbag.LinearMCMClassifierCV : `LinearMCMClassifier` that chooses its penalty from the bags.
+    unbag.KernelMCMClassifier : Kernel classifier trained from the class proportions of bags.
+    unbag.GroupingsClassifier : Linear classifier trained from the counts of several groupings of
+        the same rows.
+    unbag.logistic_from_sums : Fit scikit-learn's `LogisticRegression` to the rows and to sums over
+        the positive ones.
+    unbag.distributed.DistributedClassifier : Trains a linear or kernel classifier on Dask arrays
+        and data frames.
+    unbag.baselines.LinearProportionRiskClassifier : Linear classifier that gets the proportions of
+        bags right: empirical proportion risk.
+
     Examples
     --------
     >>> from unbag import LinearMCMClassifier
@@ -270,6 +284,16 @@ class LinearMCMClassifierCV(LinearClassifier):
         Names of the columns, if X had any that are texts.
     training_prior_ : ndarray of shape (n_classes,)
         Shares of the classes at which the objective was minimised.
+
+    See Also
+    --------
+    unbag.AutoMCMClassifier : Linear, kernel and boosted models on the same bags, mixed by what
+        held-out bags say of them.
+    unbag.LinearMCMClassifier : Linear classifier trained from the class proportions of bags.
+    unbag.KernelMCMClassifierCV : `KernelMCMClassifier` that chooses its penalty from the bags.
+    unbag.BagCalibratedClassifier : Classifier whose probabilities are calibrated from the class
+        proportions of bags.
+    unbag.reports.PathDisplay : The selection criterion over the penalties of a search.
 
     Examples
     --------

@@ -53,6 +53,11 @@ class SumsFit:
     standard_errors : ndarray of shape (n_coefficients,)
         Of the same.
 
+    See Also
+    --------
+    unbag.logistic_from_sums : Fit scikit-learn's `LogisticRegression` to the rows and to sums over
+        the positive ones.
+
     Examples
     --------
     >>> import numpy as np
@@ -129,6 +134,11 @@ def logistic_from_sums(
     -------
     fit : SumsFit
         With the fitted ``model``, its ``covariance`` and ``standard_errors``.
+
+    See Also
+    --------
+    unbag.LinearMCMClassifier : Linear classifier trained from the class proportions of bags.
+    unbag.models.SumsFit : A logistic regression that was fitted to sums.
 
     Examples
     --------

@@ -157,6 +157,17 @@ class NeuralMCMClassifier(BagClassifier):
     function_class_ : TwoLayerReLU or None
         The paper's class of ``module="two_layer"``, for `unbag.bounds`; None for others.
 
+    See Also
+    --------
+    unbag.AutoMCMClassifier : Linear, kernel and boosted models on the same bags, mixed by what
+        held-out bags say of them.
+    unbag.torch.CountLikelihoodLoss : −(1/T) Σ_b log Pr(K_b = k_b), over the T rows of a batch: the
+        likelihood of the counts.
+    unbag.torch.BagDataset : Bags of rows: what is asked for by the numbers of some bags comes as
+        one batch of them.
+    unbag.bounds.TwoLayerReLU : Networks f(x) = Σ_j v_j max(0, u_jᵀx) with |v_j| ≤ α_j and ‖u_j‖ ≤
+        β_j.
+
     Examples
     --------
     >>> from unbag.datasets import make_gaussian_bags

@@ -18,6 +18,20 @@ class Objective(Protocol):
     n_outputs : int
         Number of scores of an instance.
 
+    See Also
+    --------
+    unbag.objectives.CorrectedRisk : Corrected risk in score space, for one or several sets of
+        weights.
+    unbag.objectives.CountLikelihood : Mean negative log-likelihood of the counts of bags, in score
+        space.
+    unbag.objectives.ForwardLikelihood : Mean negative log-likelihood of single rows, given the
+        shares of their bags; in score space.
+    unbag.objectives.ProportionRisk : Empirical proportion risk in score space, for one or several
+        sets of weights.
+    unbag.objectives.Shifted : An objective of f + offset, with offsets of their own for every
+        problem.
+    unbag.solvers.minimise : Minimise the penalised objective from zero, for all columns together.
+
     Examples
     --------
     An objective of your own:
@@ -91,6 +105,11 @@ class Shifted:
         The objective of f + offset.
     offsets : ndarray of shape (n_problems, n_outputs)
         What is added to the scores of each problem.
+
+    See Also
+    --------
+    unbag.objectives.Objective : What a solver minimises: a function of scores, for many columns at
+        once.
 
     Examples
     --------

@@ -75,6 +75,17 @@ class CountLikelihood:
         How far classes keep their look, from 0 (rows keep their odds) to 1. It makes a difference
         for noisy counts only: see `unbag.objectives.noisy_counts`.
 
+    See Also
+    --------
+    unbag.torch.CountLikelihoodLoss : −(1/T) Σ_b log Pr(K_b = k_b), over the T rows of a batch: the
+        likelihood of the counts.
+    unbag.objectives.Objective : What a solver minimises: a function of scores, for many columns at
+        once.
+    unbag.objectives.ForwardLikelihood : Mean negative log-likelihood of single rows, given the
+        shares of their bags; in score space.
+    unbag.objectives.label_posteriors : Chance of each class of every instance, given the rows and
+        the counts of its bag.
+
     Examples
     --------
     >>> import numpy as np
@@ -139,6 +150,14 @@ def label_posteriors(
     -------
     chances : array of shape (columns, outputs, instances)
         For two classes, those of the second.
+
+    See Also
+    --------
+    unbag.CountEMClassifier : Train any classifier that takes ``sample_weight`` from the counts of
+        bags.
+    unbag.torch.count_posteriors : Chance of each class of every row, given the counts of its bag.
+    unbag.objectives.CountLikelihood : Mean negative log-likelihood of the counts of bags, in score
+        space.
 
     Examples
     --------

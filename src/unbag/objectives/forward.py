@@ -50,6 +50,15 @@ class ForwardLikelihood:
     like : array, optional
         Array whose namespace, type and device the scores will have.
 
+    See Also
+    --------
+    unbag.torch.ForwardLoss : −(1/T) Σ_j log Σ_c (γ_bc/q_c) p_jc: the likelihood of single rows,
+        given shares of bags.
+    unbag.objectives.Objective : What a solver minimises: a function of scores, for many columns at
+        once.
+    unbag.objectives.CountLikelihood : Mean negative log-likelihood of the counts of bags, in score
+        space.
+
     Examples
     --------
     >>> import numpy as np

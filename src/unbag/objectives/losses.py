@@ -362,6 +362,11 @@ def get_loss(loss: str | ClassLoss, n_classes: int = 2) -> ClassLoss:
     ValueError
         If there is no loss of that name, or it is not for so many classes.
 
+    See Also
+    --------
+    unbag.objectives.CorrectedRisk : Corrected risk in score space, for one or several sets of
+        weights.
+
     Examples
     --------
     >>> from unbag.objectives import get_loss

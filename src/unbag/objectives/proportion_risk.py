@@ -82,6 +82,15 @@ class ProportionRisk:
     like : array, optional
         Array whose namespace, type and device the computation should have.
 
+    See Also
+    --------
+    unbag.torch.ProportionLoss : Σ_b (n_b/T) d(γ_b, p̂_b), p̂_b the mean chances of a bag: the loss
+        of DLLP, by cross-entropy.
+    unbag.objectives.Objective : What a solver minimises: a function of scores, for many columns at
+        once.
+    unbag.baselines.ProportionRiskClassifier : Kernel classifier that gets the proportions of bags
+        right: empirical proportion risk.
+
     Examples
     --------
     >>> import numpy as np

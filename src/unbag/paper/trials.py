@@ -45,6 +45,11 @@ class Setting:
     standardize_all : bool, default=False
         Whether one-hot columns are standardised as well, as the published code does.
 
+    See Also
+    --------
+    unbag.paper.Task : One trial of one method.
+    unbag.paper.make_trial : Draw the bags of one trial and encode the features.
+
     Examples
     --------
     >>> from unbag.paper import Setting
@@ -98,6 +103,10 @@ class Trial:
     labels_test : ndarray of shape (n_test,)
         Their labels.
 
+    See Also
+    --------
+    unbag.paper.make_trial : Draw the bags of one trial and encode the features.
+
     Examples
     --------
     >>> from unbag.paper import Setting, make_trial
@@ -131,6 +140,13 @@ def make_trial(setting: Setting, seed: int) -> Trial:
     -------
     trial : Trial
         Bags to train on, and rows to score.
+
+    See Also
+    --------
+    unbag.paper.Setting : One cell of the paper's tables.
+    unbag.paper.Trial : Data of one trial: bags to train on; labels are there for scoring only.
+    unbag.datasets.load_magic : Load MAGIC: telling showers of gamma rays from hadron showers in a
+        telescope's images.
 
     Examples
     --------

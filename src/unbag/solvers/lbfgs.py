@@ -53,6 +53,10 @@ class Solution:
     converged : ndarray of bool, shape (columns,)
         Whether each column converged.
 
+    See Also
+    --------
+    unbag.solvers.minimise : Minimise the penalised objective from zero, for all columns together.
+
     Examples
     --------
     >>> import numpy as np
@@ -113,6 +117,13 @@ def minimise(
     -------
     solution : Solution
         Minimisers of all columns.
+
+    See Also
+    --------
+    unbag.objectives.Objective : What a solver minimises: a function of scores, for many columns at
+        once.
+    unbag.solvers.Solution : Minimisers of all columns.
+    unbag.solvers.FunctionSpace : What the solver needs to know of a model.
 
     Examples
     --------

@@ -32,6 +32,14 @@ class FunctionSpace(Protocol):
     self_dual : bool
         Whether the dual of θ is θ.
 
+    See Also
+    --------
+    unbag.solvers.minimise : Minimise the penalised objective from zero, for all columns together.
+    unbag.solvers.KernelSpace : f = Σ_j α_j k(·, x_j) + b with the inner product of the RKHS, ⟨u, v⟩
+        = uᵀ K v + u_b v_b.
+    unbag.solvers.LinearSpace : f = Xw + b with the plain inner product; the intercept b is not
+        penalised.
+
     Examples
     --------
     >>> import numpy as np
@@ -124,6 +132,12 @@ class KernelSpace:
     fit_intercept : bool, default=False
         Whether there is a b.
 
+    See Also
+    --------
+    unbag.kernels.Kernel : k(x, z): e^{−γ‖x−z‖²} (rbf), xᵀz (linear), (γxᵀz + c₀)^degree (poly), or
+        given entries.
+    unbag.solvers.FunctionSpace : What the solver needs to know of a model.
+
     Examples
     --------
     >>> import numpy as np
@@ -187,6 +201,10 @@ class LinearSpace:
         Number of scores of an instance.
     fit_intercept : bool
         Whether there is a b.
+
+    See Also
+    --------
+    unbag.solvers.FunctionSpace : What the solver needs to know of a model.
 
     Examples
     --------

@@ -54,6 +54,11 @@ class ToNumbers(TransformerMixin, BaseEstimator):
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the columns.
 
+    See Also
+    --------
+    unbag.tabular.features.make_features : Standardise numbers, encode everything else one-hot;
+        missing values are filled in.
+
     Examples
     --------
     >>> import pandas as pd
@@ -174,6 +179,11 @@ class ToText(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the columns.
 
+    See Also
+    --------
+    unbag.tabular.features.make_features : Standardise numbers, encode everything else one-hot;
+        missing values are filled in.
+
     Examples
     --------
     >>> import pandas as pd
@@ -238,6 +248,11 @@ def number_columns(frame: Any) -> list[str]:
     names : list of str
         In the order of the table.
 
+    See Also
+    --------
+    unbag.tabular.features.make_features : Standardise numbers, encode everything else one-hot;
+        missing values are filled in.
+
     Examples
     --------
     >>> import pandas as pd
@@ -261,6 +276,11 @@ def category_columns(frame: Any) -> list[str]:
     -------
     names : list of str
         In the order of the table.
+
+    See Also
+    --------
+    unbag.tabular.features.make_features : Standardise numbers, encode everything else one-hot;
+        missing values are filled in.
 
     Examples
     --------
@@ -302,6 +322,20 @@ def make_features(dtype: Literal["float64", "float32"] = "float64") -> ColumnTra
     ColumnTransformer
         With the parts ``"numbers"`` (`ToNumbers`) and ``"categories"`` (`ToText` and scikit-learn's
         ``OneHotEncoder``).
+
+    See Also
+    --------
+    unbag.tabular.make_classifier : Make the pipeline that ``unbag fit`` trains: from a table of any
+        columns to probabilities.
+    unbag.tabular.features.ToNumbers : Turn columns of numbers, truth values and times into
+        standardised floats without gaps.
+    unbag.tabular.features.ToText : Turn columns of any kind into text, with ``"(missing)"`` where
+        there is no value.
+    unbag.tabular.times.TimeParts : Say where in the day, the week and the year a time is, as points
+        on a circle.
+    unbag.tabular.features.number_columns : Names of the columns that hold numbers, truth values or
+        times.
+    unbag.tabular.features.category_columns : Names of the columns that hold text or categories.
 
     Examples
     --------

@@ -98,6 +98,15 @@ def export_onnx(
     pathlib.Path
         The path.
 
+    See Also
+    --------
+    unbag.tabular.make_classifier : Make the pipeline that ``unbag fit`` trains: from a table of any
+        columns to probabilities.
+    unbag.tabular.onnx_export.to_onnx : Turn a fitted model into an ONNX graph.
+    unbag.tabular.onnx_export.read_signature : Names and types of the inputs and outputs of an ONNX
+        file.
+    unbag.tabular.persistence.save_model : Save a fitted model as one file, whole or not at all.
+
     Notes
     -----
     The outputs are ``class``, ``score`` (that of the second class; of more than two classes, a
@@ -151,6 +160,11 @@ def to_onnx(
     graph : onnx.ModelProto
         What `export_onnx` writes.
 
+    See Also
+    --------
+    unbag.tabular.onnx_export.export_onnx : Write a fitted model as an ONNX file, whole or not at
+        all.
+
     Examples
     --------
     >>> from unbag import LinearMCMClassifier
@@ -200,6 +214,11 @@ def read_signature(path: str | os.PathLike[str]) -> dict[str, list[dict[str, str
     -------
     signature : dict
         With the keys ``inputs`` and ``outputs``, each a list of ``name`` and ``type``.
+
+    See Also
+    --------
+    unbag.tabular.onnx_export.export_onnx : Write a fitted model as an ONNX file, whole or not at
+        all.
 
     Examples
     --------

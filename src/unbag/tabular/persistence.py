@@ -85,6 +85,11 @@ class UntrustedTypesError(ValueError):
     types : list of str
         Full names of the types.
 
+    See Also
+    --------
+    unbag.tabular.persistence.load_model : Load what `save_model` saved, if it holds trusted types
+        only.
+
     Examples
     --------
     >>> from unbag.tabular.persistence import UntrustedTypesError
@@ -112,6 +117,11 @@ class ModelFile:
         What was saved beside it.
     versions : dict
         Versions of the packages that wrote the file, by name.
+
+    See Also
+    --------
+    unbag.tabular.persistence.load_model : Load what `save_model` saved, if it holds trusted types
+        only.
 
     Examples
     --------
@@ -163,6 +173,16 @@ def save_model(
     -------
     pathlib.Path
         The path.
+
+    See Also
+    --------
+    unbag.tabular.make_classifier : Make the pipeline that ``unbag fit`` trains: from a table of any
+        columns to probabilities.
+    unbag.tabular.onnx_export.export_onnx : Write a fitted model as an ONNX file, whole or not at
+        all.
+    unbag.tabular.persistence.load_model : Load what `save_model` saved, if it holds trusted types
+        only.
+    unbag.tabular.persistence.describe_model : Say what a model file is, without loading its model.
 
     Examples
     --------
@@ -230,6 +250,12 @@ def load_model(
     OSError
         If it cannot be read.
 
+    See Also
+    --------
+    unbag.tabular.persistence.save_model : Save a fitted model as one file, whole or not at all.
+    unbag.tabular.persistence.ModelFile : What `load_model` found in a file.
+    unbag.tabular.persistence.UntrustedTypesError : A model file holds types that are not trusted.
+
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
@@ -271,6 +297,10 @@ def describe_model(path: str | os.PathLike[str]) -> dict[str, Any]:
     dict
         With the keys ``format``, ``format_version``, ``created``, ``versions``, ``sha256``,
         ``schema`` and ``metadata``.
+
+    See Also
+    --------
+    unbag.tabular.persistence.save_model : Save a fitted model as one file, whole or not at all.
 
     Examples
     --------

@@ -59,6 +59,16 @@ def make_classifier(
         With the steps ``"features"`` (`unbag.tabular.features.make_features`) and ``"model"``
         (`unbag.AutoMCMClassifier`), to be fitted to a table and the target of `unbag.bag_target`.
 
+    See Also
+    --------
+    unbag.AutoMCMClassifier : Linear, kernel and boosted models on the same bags, mixed by what
+        held-out bags say of them.
+    unbag.tabular.features.make_features : Standardise numbers, encode everything else one-hot;
+        missing values are filled in.
+    unbag.tabular.persistence.save_model : Save a fitted model as one file, whole or not at all.
+    unbag.tabular.onnx_export.export_onnx : Write a fitted model as an ONNX file, whole or not at
+        all.
+
     Examples
     --------
     >>> import pandas as pd

@@ -70,6 +70,14 @@ def open_table(
         encoding, rows of another length than the header, two columns of one name, no rows. What
         is wrong with rows is told when they are read.
 
+    See Also
+    --------
+    unbag.bags_from_frame : Join a table of instances with a table of bags into `X` and `y`.
+    unbag.tabular.Table : A table on disk, made by `open_table`.
+    unbag.tabular.write_table : Write pandas DataFrames one below the other into one file, and count
+        the rows.
+    unbag.tabular.schema.make_schema : Remember what the columns of a table hold.
+
     Examples
     --------
     >>> import tempfile
@@ -171,6 +179,11 @@ class Table:
         What reads it.
     missing : tuple of str
         Texts that stand for missing values.
+
+    See Also
+    --------
+    unbag.tabular.open_table : Open a table: its columns are known at once, its rows are read when
+        asked for.
 
     Examples
     --------

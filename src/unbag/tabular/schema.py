@@ -36,6 +36,11 @@ class Column:
     missing : bool
         Whether values were missing.
 
+    See Also
+    --------
+    unbag.tabular.schema.Schema : The feature columns that a model expects, and the key columns that
+        name the bags.
+
     Examples
     --------
     >>> import pandas as pd
@@ -68,6 +73,11 @@ class SchemaReport:
         Number of missing values in columns that had none when the schema was made.
     extra : tuple of str
         Columns that the schema does not know, which were ignored.
+
+    See Also
+    --------
+    unbag.tabular.schema.Schema : The feature columns that a model expects, and the key columns that
+        name the bags.
 
     Examples
     --------
@@ -136,6 +146,13 @@ class Schema:
         The feature columns, in the order in which the model sees them.
     keys : tuple of str
         The key columns. They are no features, and a table to be checked may lack them.
+
+    See Also
+    --------
+    unbag.tabular.schema.make_schema : Remember what the columns of a table hold.
+    unbag.tabular.schema.Column : What is known about one feature column.
+    unbag.tabular.schema.SchemaReport : How a table differs from the schema; the reports of several
+        chunks can be added.
 
     Examples
     --------
@@ -271,6 +288,13 @@ def make_schema(frame: Any, keys: Sequence[str] = ()) -> Schema:
     -------
     Schema
         To be held against later tables with `Schema.check`.
+
+    See Also
+    --------
+    unbag.tabular.open_table : Open a table: its columns are known at once, its rows are read when
+        asked for.
+    unbag.tabular.schema.Schema : The feature columns that a model expects, and the key columns that
+        name the bags.
 
     Examples
     --------

@@ -38,6 +38,11 @@ def time_columns(frame: Any) -> list[str]:
     names : list of str
         In the order of the table.
 
+    See Also
+    --------
+    unbag.tabular.times.TimeParts : Say where in the day, the week and the year a time is, as points
+        on a circle.
+
     Examples
     --------
     >>> import pandas as pd
@@ -70,6 +75,12 @@ class TimeParts(TransformerMixin, BaseEstimator):
         Number of columns.
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the columns.
+
+    See Also
+    --------
+    unbag.tabular.features.make_features : Standardise numbers, encode everything else one-hot;
+        missing values are filled in.
+    unbag.tabular.times.time_columns : Names of the columns that hold dates or times.
 
     Examples
     --------

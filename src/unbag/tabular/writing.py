@@ -40,6 +40,11 @@ def write_table(frames: Iterable[Any], path: str | Path) -> int:
     int
         Number of rows written.
 
+    See Also
+    --------
+    unbag.tabular.open_table : Open a table: its columns are known at once, its rows are read when
+        asked for.
+
     Examples
     --------
     >>> from tempfile import TemporaryDirectory

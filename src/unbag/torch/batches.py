@@ -26,6 +26,13 @@ class BagBatch(NamedTuple):
     covariance : tensor or array of shape (n_bags, n_classes, n_classes), optional
         Of the noise in the counts.
 
+    See Also
+    --------
+    unbag.torch.BagDataset : Bags of rows: what is asked for by the numbers of some bags comes as
+        one batch of them.
+    unbag.torch.BagLoss : A loss of scores and the bags they are in; `forward` gives a scalar for
+        autograd.
+
     Examples
     --------
     >>> import torch

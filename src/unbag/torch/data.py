@@ -25,6 +25,13 @@ class BagDataset(Dataset[tuple[Tensor, BagBatch]]):
     y : structured array from `unbag.bag_target`, or Bags
         Rows of known label count as bags of one row.
 
+    See Also
+    --------
+    unbag.NeuralMCMClassifier : A neural network trained from bags.
+    unbag.torch.BagBatchSampler : Batches of whole bags, of at most so many rows.
+    unbag.torch.BagBatch : Which row of a batch is in which of its bags, and how many of each class
+        a bag holds.
+
     Examples
     --------
     >>> import numpy as np
@@ -133,6 +140,11 @@ class BagBatchSampler(Sampler[list[int]]):
         Whether the bags come in a new order every time.
     seed : int, default=0
         Same seed, same orders.
+
+    See Also
+    --------
+    unbag.torch.BagDataset : Bags of rows: what is asked for by the numbers of some bags comes as
+        one batch of them.
 
     Examples
     --------

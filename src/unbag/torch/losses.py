@@ -43,6 +43,21 @@ class BagLoss(nn.Module, ABC):
 
     The base of the losses below; it is not made itself.
 
+    See Also
+    --------
+    unbag.torch.BagBatch : Which row of a batch is in which of its bags, and how many of each class
+        a bag holds.
+    unbag.torch.CountLikelihoodLoss : −(1/T) Σ_b log Pr(K_b = k_b), over the T rows of a batch: the
+        likelihood of the counts.
+    unbag.torch.ForwardLoss : −(1/T) Σ_j log Σ_c (γ_bc/q_c) p_jc: the likelihood of single rows,
+        given shares of bags.
+    unbag.torch.CorrectedRiskLoss : The paper's corrected risk at the pooled shares, estimated from
+        the bags of a batch.
+    unbag.torch.ProportionLoss : Σ_b (n_b/T) d(γ_b, p̂_b), p̂_b the mean chances of a bag: the loss
+        of DLLP, by cross-entropy.
+    unbag.torch.two_pass_backward : Add the gradient of the loss of a batch to ``.grad`` of all
+        parameters, and give the loss.
+
     Examples
     --------
     >>> import torch
@@ -150,6 +165,16 @@ class CountLikelihoodLoss(BagLoss):
     exact_size : int, default=16
         Bags of two classes and at most so many rows are summed exactly.
 
+    See Also
+    --------
+    unbag.NeuralMCMClassifier : A neural network trained from bags.
+    unbag.torch.BagLoss : A loss of scores and the bags they are in; `forward` gives a scalar for
+        autograd.
+    unbag.torch.count_posteriors : Chance of each class of every row, given the counts of its bag.
+    unbag.torch.mix_bags : Put parts of neighbours in place of some bags of a batch.
+    unbag.objectives.CountLikelihood : Mean negative log-likelihood of the counts of bags, in score
+        space.
+
     Examples
     --------
     >>> import torch
@@ -205,6 +230,13 @@ class ForwardLoss(BagLoss):
     class_shares : array-like of shape (n_classes,)
         q, the shares of the classes in all bags.
 
+    See Also
+    --------
+    unbag.torch.BagLoss : A loss of scores and the bags they are in; `forward` gives a scalar for
+        autograd.
+    unbag.objectives.ForwardLikelihood : Mean negative log-likelihood of single rows, given the
+        shares of their bags; in score space.
+
     Examples
     --------
     >>> import torch
@@ -246,6 +278,13 @@ class CorrectedRiskLoss(BagLoss):
     correction : {"nonnegative", "none"}, default="nonnegative"
         Whether class risks of a batch are bent away from negative values.
 
+    See Also
+    --------
+    unbag.torch.BagLoss : A loss of scores and the bags they are in; `forward` gives a scalar for
+        autograd.
+    unbag.objectives.CorrectedRisk : Corrected risk in score space, for one or several sets of
+        weights.
+
     Examples
     --------
     >>> import torch
@@ -285,6 +324,13 @@ class ProportionLoss(BagLoss):
     ----------
     divergence : {"cross_entropy", "squared", "absolute"}, default="cross_entropy"
         d, as in `unbag.objectives.proportion_risk`.
+
+    See Also
+    --------
+    unbag.torch.BagLoss : A loss of scores and the bags they are in; `forward` gives a scalar for
+        autograd.
+    unbag.objectives.ProportionRisk : Empirical proportion risk in score space, for one or several
+        sets of weights.
 
     Examples
     --------

@@ -42,6 +42,11 @@ def mix_bags(
     X, bags : tensor, BagBatch
         With the covariance of the counts, for `CountLikelihoodLoss`.
 
+    See Also
+    --------
+    unbag.torch.CountLikelihoodLoss : −(1/T) Σ_b log Pr(K_b = k_b), over the T rows of a batch: the
+        likelihood of the counts.
+
     Examples
     --------
     >>> import numpy as np

@@ -50,6 +50,11 @@ def two_pass_backward(
     loss : tensor
         The loss of the batch, without a graph.
 
+    See Also
+    --------
+    unbag.torch.BagLoss : A loss of scores and the bags they are in; `forward` gives a scalar for
+        autograd.
+
     Examples
     --------
     >>> import torch

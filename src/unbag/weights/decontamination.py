@@ -58,6 +58,15 @@ def decontamination_weights(
     W : ndarray of shape (n_bags, n_classes)
         Weights with Wᵀ times the proportions the identity, if bags allow it.
 
+    See Also
+    --------
+    unbag.bounds.table_bound : Bound the distance between the risk by a table W and the true one,
+        for all f of a class.
+    unbag.objectives.CorrectedRisk : Corrected risk in score space, for one or several sets of
+        weights.
+    unbag.weights.pair_bags : Pair the bags so that Σ HM(n⁺, n⁻) · (γ⁺ − γ⁻)² is as large as
+        possible.
+
     Examples
     --------
     >>> from unbag import bag_target, check_bag_target

@@ -56,6 +56,11 @@ class Pairing:
     negative : ndarray of int, shape (n_pairs,)
         Index of the other one.
 
+    See Also
+    --------
+    unbag.weights.pair_bags : Pair the bags so that Σ HM(n⁺, n⁻) · (γ⁺ − γ⁻)² is as large as
+        possible.
+
     Examples
     --------
     >>> pairing = pair_extremes([0.1, 0.9, 0.5, 0.6])
@@ -248,6 +253,13 @@ def pair_bags(
     -------
     Pairing
         Empty if all proportions are equal.
+
+    See Also
+    --------
+    unbag.reports.PairingDisplay : Pairs of bags and the difference Δ between their proportions.
+    unbag.weights.Pairing : Pairs of bags: pair k is made of the bags ``positive[k]`` and
+        ``negative[k]``.
+    unbag.weights.decontamination_weights : Make W for the given bags.
 
     Examples
     --------
