@@ -64,7 +64,7 @@ class Bags:
 
     See Also
     --------
-    unbag.check_bag_target : Read a target as `Bags`: one made by `bag_target`, or plain labels.
+    unbag.check_bag_target : Read a target as `Bags`.
     unbag.bags.Groupings : What is known about the cells of several groupings.
 
     Examples
@@ -162,7 +162,18 @@ class Bags:
         raise ValueError(f"bag_model must be 'instances' or 'bags', not {bag_model!r}.")
 
     def reordered(self, rows: NDArray[np.intp]) -> Bags:
-        """The same bags, of instances in another order."""
+        """Give the same bags, of instances in another order.
+
+        Parameters
+        ----------
+        rows : ndarray of int, shape (n_instances,)
+            Positions of the instances in the new order.
+
+        Returns
+        -------
+        bags : Bags
+            The same bags.
+        """
         return replace(self, index=self.index[rows])
 
     def divide(self, part: NDArray[np.intp]) -> tuple[Bags, NDArray[np.intp]]:
@@ -266,10 +277,8 @@ def check_bag_target(y: Any) -> Bags:
     See Also
     --------
     unbag.bag_target : Make the target `y` that every estimator of this package is fitted to.
-    unbag.Bags : What is known about the bags: who is in which, how large they are, and of what
-        mixture.
-    unbag.bags.check_groupings_target : Read a target of several groupings, or of one:
-        `unbag.bag_target`, or plain labels.
+    unbag.Bags : What is known about the bags.
+    unbag.bags.check_groupings_target : Read a target of several groupings, or of one.
 
     Examples
     --------

@@ -103,8 +103,7 @@ def bags_from_frame(
     unbag.bags.find_contradictions : List every bag for which the tables do not fit together.
     unbag.distributed.bags_from_frame : Join a Dask data frame of instances with a table of bags
         into `X` and `y`.
-    unbag.tabular.open_table : Open a table: its columns are known at once, its rows are read when
-        asked for.
+    unbag.tabular.open_table : Open a table.
 
     Examples
     --------

@@ -39,8 +39,7 @@ def groupings_target(targets: Mapping[str, Any]) -> NDArray[np.void]:
     See Also
     --------
     unbag.bag_target : Make the target `y` that every estimator of this package is fitted to.
-    unbag.bags.check_groupings_target : Read a target of several groupings, or of one:
-        `unbag.bag_target`, or plain labels.
+    unbag.bags.check_groupings_target : Read a target of several groupings, or of one.
     unbag.GroupingsClassifier : Linear classifier trained from the counts of several groupings of
         the same rows.
 
@@ -98,10 +97,8 @@ class Groupings:
 
     See Also
     --------
-    unbag.bags.check_groupings_target : Read a target of several groupings, or of one:
-        `unbag.bag_target`, or plain labels.
-    unbag.Bags : What is known about the bags: who is in which, how large they are, and of what
-        mixture.
+    unbag.bags.check_groupings_target : Read a target of several groupings, or of one.
+    unbag.Bags : What is known about the bags.
 
     Examples
     --------
@@ -179,7 +176,7 @@ def check_groupings_target(y: Any) -> Groupings:
 
     See Also
     --------
-    unbag.check_bag_target : Read a target as `Bags`: one made by `bag_target`, or plain labels.
+    unbag.check_bag_target : Read a target as `Bags`.
     unbag.bags.Groupings : What is known about the cells of several groupings.
     unbag.groupings_target : Make the target of rows that are counted in several groupings at once.
 

@@ -61,10 +61,9 @@ def bag_target(
     See Also
     --------
     unbag.bags_from_frame : Join a table of instances with a table of bags into `X` and `y`.
-    unbag.check_bag_target : Read a target as `Bags`: one made by `bag_target`, or plain labels.
+    unbag.check_bag_target : Read a target as `Bags`.
     unbag.groupings_target : Make the target of rows that are counted in several groupings at once.
-    unbag.datasets.make_bags : Draw bags of different mixtures from labelled rows: the paper's
-        sampling scheme.
+    unbag.datasets.make_bags : Draw bags of different mixtures from labelled rows.
     unbag.datasets.add_count_noise : Add noise to the counts of every bag, as privacy systems do
         before they publish them.
     unbag.bag_information : Tell how many labelled rows the bags are worth, which of them, and what

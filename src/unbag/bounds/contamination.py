@@ -58,8 +58,7 @@ def unbiased_coefficients(kappa_plus: ArrayLike, kappa_minus: ArrayLike) -> Floa
 
     See Also
     --------
-    unbag.bounds.unbiased_loss : ℓ^κ of Proposition 1: the loss whose contaminated risk is the clean
-        risk of ``loss``.
+    unbag.bounds.unbiased_loss : ℓ^κ of Proposition 1.
 
     Examples
     --------
@@ -158,8 +157,7 @@ class MultiMCM:
         f of a class at once.
     unbag.bounds.sample_bags : Draw bags of given true proportions under one of the paper's sampling
         models.
-    unbag.bounds.unbiased_loss : ℓ^κ of Proposition 1: the loss whose contaminated risk is the clean
-        risk of ``loss``.
+    unbag.bounds.unbiased_loss : ℓ^κ of Proposition 1.
 
     Examples
     --------

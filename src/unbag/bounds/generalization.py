@@ -142,7 +142,7 @@ def generalization_bound(
     unbag.bounds.MultiMCM : N mutual contamination models with the same two class-conditional
         distributions.
     unbag.bounds.excess_error : Bound how far the error rate is from the least, from how far the
-        risk is: ψ⁻¹.
+        risk is.
 
     Notes
     -----

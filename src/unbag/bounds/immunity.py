@@ -112,8 +112,7 @@ def immunity_constants(
     --------
     unbag.bounds.is_symmetric : Whether ℓ₊ + ℓ₋ is constant, which makes a loss immune to
         contamination.
-    unbag.bounds.unbiased_loss : ℓ^κ of Proposition 1: the loss whose contaminated risk is the clean
-        risk of ``loss``.
+    unbag.bounds.unbiased_loss : ℓ^κ of Proposition 1.
 
     Examples
     --------
@@ -159,8 +158,7 @@ def convexity_condition(loss: str | Loss, kappa_plus: ArrayLike, kappa_minus: Ar
 
     See Also
     --------
-    unbag.bounds.unbiased_loss : ℓ^κ of Proposition 1: the loss whose contaminated risk is the clean
-        risk of ``loss``.
+    unbag.bounds.unbiased_loss : ℓ^κ of Proposition 1.
 
     Examples
     --------

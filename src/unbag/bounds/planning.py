@@ -252,8 +252,7 @@ def required_bags(
     --------
     unbag.bag_information : Tell how many labelled rows the bags are worth, which of them, and what
         finer ones would be.
-    unbag.bounds.BagPlan : What `required_bags` found; printing it says so in words, `frame` gives
-        the table.
+    unbag.bounds.BagPlan : What `required_bags` found.
     unbag.bounds.bags_for_bound : Tell how many bags it takes until the bound for least squares is
         at most ``target``.
     unbag.metrics.labels_needed : Say how many labels, drawn at random, give an interval of a

@@ -59,7 +59,7 @@ def calibration_function(loss: str | Loss, theta: ArrayLike) -> Floats:
     See Also
     --------
     unbag.bounds.excess_error : Bound how far the error rate is from the least, from how far the
-        risk is: ψ⁻¹.
+        risk is.
 
     Examples
     --------
@@ -141,7 +141,7 @@ def moved_error(excess_risk: float, trained_at: ArrayLike, moved_to: ArrayLike) 
     See Also
     --------
     unbag.bounds.excess_error : Bound how far the error rate is from the least, from how far the
-        risk is: ψ⁻¹.
+        risk is.
 
     Examples
     --------

@@ -252,8 +252,7 @@ def bags_for_bound(
     --------
     unbag.bounds.required_bags : Tell how many bags of a size and spread it takes to know a
         classifier's quality that well.
-    unbag.bounds.BoundPlan : How many bags bring the bound down to a target; found by
-        `bags_for_bound`.
+    unbag.bounds.BoundPlan : How many bags bring the bound down to a target.
     unbag.bounds.table_bound : Bound the distance between the risk by a table W and the true one,
         for all f of a class.
 

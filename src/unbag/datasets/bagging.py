@@ -83,8 +83,7 @@ def make_bags(
         then much alike.
     unbag.datasets.make_gaussian_bags : Draw bags from Gaussian classes, with independent or
         dependent instances.
-    unbag.datasets.load_adult : Load Adult: who earns more than 50,000 dollars a year, by the census
-        of 1994.
+    unbag.datasets.load_adult : Load Adult.
 
     Examples
     --------
@@ -156,8 +155,7 @@ def shuffle_bags(
 
     See Also
     --------
-    unbag.datasets.make_bags : Draw bags of different mixtures from labelled rows: the paper's
-        sampling scheme.
+    unbag.datasets.make_bags : Draw bags of different mixtures from labelled rows.
     unbag.datasets.add_count_noise : Add noise to the counts of every bag, as privacy systems do
         before they publish them.
 

@@ -82,8 +82,7 @@ def make_gaussian_bags(
 
     See Also
     --------
-    unbag.datasets.make_bags : Draw bags of different mixtures from labelled rows: the paper's
-        sampling scheme.
+    unbag.datasets.make_bags : Draw bags of different mixtures from labelled rows.
     unbag.datasets.gaussian_auc : Return the largest AUC possible for two classes of
         `make_gaussian_bags`.
     unbag.datasets.gaussian_bayes_ber : Return the least balanced error rate possible for two

@@ -58,10 +58,8 @@ def load_adult(subset: Subset = "train", backend: Backend = "pandas") -> Bunch:
 
     See Also
     --------
-    unbag.datasets.make_bags : Draw bags of different mixtures from labelled rows: the paper's
-        sampling scheme.
-    unbag.datasets.load_magic : Load MAGIC: telling showers of gamma rays from hadron showers in a
-        telescope's images.
+    unbag.datasets.make_bags : Draw bags of different mixtures from labelled rows.
+    unbag.datasets.load_magic : Load MAGIC.
 
     Examples
     --------
@@ -109,8 +107,7 @@ def load_magic(backend: Backend = "pandas") -> Bunch:
 
     See Also
     --------
-    unbag.datasets.load_adult : Load Adult: who earns more than 50,000 dollars a year, by the census
-        of 1994.
+    unbag.datasets.load_adult : Load Adult.
     unbag.paper.make_trial : Draw the bags of one trial and encode the features.
 
     Examples

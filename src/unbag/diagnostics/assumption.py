@@ -164,7 +164,7 @@ def assumption_test(
     --------
     unbag.bag_information : Tell how many labelled rows the bags are worth, which of them, and what
         finer ones would be.
-    unbag.diagnostics.AssumptionTest : What `assumption_test` found; printing it shows the tables.
+    unbag.diagnostics.AssumptionTest : What `assumption_test` found.
     unbag.reports.AssumptionDisplay : Means of bags against what their proportions lead one to
         expect.
     unbag.diagnostics.estimate_bag_effect : Estimate the variance of bag effects from chances of

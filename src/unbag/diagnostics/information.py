@@ -195,7 +195,7 @@ def bag_information(y: Any, *, bag_model: BagModel = "instances") -> BagInformat
     See Also
     --------
     unbag.bag_target : Make the target `y` that every estimator of this package is fitted to.
-    unbag.diagnostics.BagInformation : What `bag_information` found; printing it shows the tables.
+    unbag.diagnostics.BagInformation : What `bag_information` found.
     unbag.assumption_test : Test whether instances of a class are distributed alike in all bags.
     unbag.bounds.required_bags : Tell how many bags of a size and spread it takes to know a
         classifier's quality that well.

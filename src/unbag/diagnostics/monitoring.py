@@ -168,8 +168,7 @@ def make_reference(model: Any, X: Any, y: Any, *, chances: ArrayLike | None = No
     See Also
     --------
     unbag.diagnostics.monitor : Say whether a model still holds, from the counts of new bags.
-    unbag.diagnostics.Reference : What is kept of the training bags, to hold new ones against; made
-        by `make_reference`.
+    unbag.diagnostics.Reference : What is kept of the training bags, to hold new ones against.
     unbag.AutoMCMClassifier : Linear, kernel and boosted models on the same bags, mixed by what
         held-out bags say of them.
 
@@ -244,8 +243,7 @@ def monitor(
     --------
     unbag.diagnostics.make_reference : Keep what is needed of the training bags to hold new ones
         against them.
-    unbag.diagnostics.Monitoring : Whether a model still holds; made by `monitor`. Printing it says
-        so in words.
+    unbag.diagnostics.Monitoring : Whether a model still holds.
     unbag.metrics.evaluate : Estimate from bags alone how good given scores are.
 
     Examples

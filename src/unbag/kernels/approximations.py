@@ -183,7 +183,7 @@ def make_kernel_features(
 
     See Also
     --------
-    unbag.kernels.KernelFeatures : φ(x) = Tᵀ b(x, Z) for a basis b and points Z.
+    unbag.kernels.KernelFeatures : Features that stand for a kernel.
     unbag.kernels.make_kernel : Check the settings of a kernel and fix γ for the instances.
 
     Examples

@@ -40,8 +40,7 @@ class Kernel:
     --------
     unbag.KernelMCMClassifier : Kernel classifier trained from the class proportions of bags.
     unbag.kernels.make_kernel : Check the settings of a kernel and fix γ for the instances.
-    unbag.solvers.KernelSpace : f = Σ_j α_j k(·, x_j) + b with the inner product of the RKHS, ⟨u, v⟩
-        = uᵀ K v + u_b v_b.
+    unbag.solvers.KernelSpace : Functions of an RKHS, as a space to search.
 
     Examples
     --------
@@ -190,8 +189,7 @@ def make_kernel(name: str, gamma: str | float, degree: int, coef0: float, rows: 
 
     See Also
     --------
-    unbag.kernels.Kernel : k(x, z): e^{−γ‖x−z‖²} (rbf), xᵀz (linear), (γxᵀz + c₀)^degree (poly), or
-        given entries.
+    unbag.kernels.Kernel : A kernel with its width, and matrices of it.
     unbag.kernels.make_kernel_features : Draw the features that stand for a kernel.
 
     Examples

@@ -81,8 +81,7 @@ def confusion_matrix(y: Any, scores: ArrayLike, *, threshold: float = 0.0) -> Fl
     --------
     unbag.metrics.balanced_accuracy_score : Estimate the balanced accuracy of ``scores > threshold``
         from bags alone.
-    unbag.metrics.recall_score : Estimate the share of one class that is predicted as such: the true
-        positive rate.
+    unbag.metrics.recall_score : Estimate the share of one class that is predicted as such.
     unbag.metrics.precision_score : Estimate how many of those predicted positive are, at given
         shares of the classes.
 
@@ -121,8 +120,7 @@ def balanced_accuracy_score(y: Any, scores: ArrayLike, *, threshold: float = 0.0
     See Also
     --------
     unbag.metrics.estimate : Estimate a measure of given scores from bags alone, with an interval.
-    unbag.metrics.confusion_matrix : Estimate P(predicted k | class c) from bags alone: one row per
-        class.
+    unbag.metrics.confusion_matrix : Estimate P(predicted k | class c) from bags alone.
     unbag.metrics.accuracy_score : Estimate the accuracy of ``scores > threshold`` where classes
         have the given shares.
     unbag.metrics.cost_score : Estimate the mean cost of the decisions ``scores > threshold``.
@@ -246,8 +244,7 @@ def recall_score(y: Any, scores: ArrayLike, *, threshold: float = 0.0, positive:
 
     See Also
     --------
-    unbag.metrics.confusion_matrix : Estimate P(predicted k | class c) from bags alone: one row per
-        class.
+    unbag.metrics.confusion_matrix : Estimate P(predicted k | class c) from bags alone.
     unbag.metrics.precision_score : Estimate how many of those predicted positive are, at given
         shares of the classes.
 
@@ -295,12 +292,10 @@ def precision_score(
 
     See Also
     --------
-    unbag.metrics.confusion_matrix : Estimate P(predicted k | class c) from bags alone: one row per
-        class.
+    unbag.metrics.confusion_matrix : Estimate P(predicted k | class c) from bags alone.
     unbag.metrics.f1_score : Estimate the harmonic mean of precision and recall, at given shares of
         the classes.
-    unbag.metrics.recall_score : Estimate the share of one class that is predicted as such: the true
-        positive rate.
+    unbag.metrics.recall_score : Estimate the share of one class that is predicted as such.
     unbag.metrics.precision_recall_curve : Estimate precision and recall at every threshold, where
         classes have given shares.
 

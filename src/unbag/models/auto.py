@@ -123,8 +123,7 @@ class AutoMCMClassifier(BagClassifier):
     unbag.KernelMCMClassifierCV : `KernelMCMClassifier` that chooses its penalty from the bags.
     unbag.BoostedMCMClassifier : Boosted trees trained from the class proportions of bags.
     unbag.NeuralMCMClassifier : A neural network trained from bags.
-    unbag.tabular.make_classifier : Make the pipeline that ``unbag fit`` trains: from a table of any
-        columns to probabilities.
+    unbag.tabular.make_classifier : Make the pipeline that ``unbag fit`` trains.
     unbag.metrics.evaluate_search : Estimate from bags alone how good a fitted model is, by the
         folds of its own search.
     unbag.diagnostics.make_reference : Keep what is needed of the training bags to hold new ones

@@ -140,8 +140,7 @@ class KernelMCMClassifier(KernelClassifier):
     --------
     unbag.LinearMCMClassifier : Linear classifier trained from the class proportions of bags.
     unbag.KernelMCMClassifierCV : `KernelMCMClassifier` that chooses its penalty from the bags.
-    unbag.kernels.Kernel : k(x, z): e^{−γ‖x−z‖²} (rbf), xᵀz (linear), (γxᵀz + c₀)^degree (poly), or
-        given entries.
+    unbag.kernels.Kernel : A kernel with its width, and matrices of it.
     unbag.distributed.DistributedClassifier : Trains a linear or kernel classifier on Dask arrays
         and data frames.
 

@@ -118,7 +118,7 @@ class LinearMCMClassifier(LinearClassifier):
     unbag.distributed.DistributedClassifier : Trains a linear or kernel classifier on Dask arrays
         and data frames.
     unbag.baselines.LinearProportionRiskClassifier : Linear classifier that gets the proportions of
-        bags right: empirical proportion risk.
+        bags right.
 
     Examples
     --------

@@ -161,10 +161,8 @@ class NeuralMCMClassifier(BagClassifier):
     --------
     unbag.AutoMCMClassifier : Linear, kernel and boosted models on the same bags, mixed by what
         held-out bags say of them.
-    unbag.torch.CountLikelihoodLoss : −(1/T) Σ_b log Pr(K_b = k_b), over the T rows of a batch: the
-        likelihood of the counts.
-    unbag.torch.BagDataset : Bags of rows: what is asked for by the numbers of some bags comes as
-        one batch of them.
+    unbag.torch.CountLikelihoodLoss : The likelihood of the counts of bags.
+    unbag.torch.BagDataset : Bags of rows.
     unbag.bounds.TwoLayerReLU : Networks f(x) = Σ_j v_j max(0, u_jᵀx) with |v_j| ≤ α_j and ‖u_j‖ ≤
         β_j.
 

@@ -25,7 +25,7 @@ class Objective(Protocol):
     unbag.objectives.CountLikelihood : Mean negative log-likelihood of the counts of bags, in score
         space.
     unbag.objectives.ForwardLikelihood : Mean negative log-likelihood of single rows, given the
-        shares of their bags; in score space.
+        shares of their bags.
     unbag.objectives.ProportionRisk : Empirical proportion risk in score space, for one or several
         sets of weights.
     unbag.objectives.Shifted : An objective of f + offset, with offsets of their own for every
@@ -108,8 +108,7 @@ class Shifted:
 
     See Also
     --------
-    unbag.objectives.Objective : What a solver minimises: a function of scores, for many columns at
-        once.
+    unbag.objectives.Objective : What a solver minimises.
 
     Examples
     --------

@@ -67,8 +67,7 @@ class CorrectedRisk:
     unbag.metrics.corrected_risk : Estimate the risk of scores from bags alone.
     unbag.torch.CorrectedRiskLoss : The paper's corrected risk at the pooled shares, estimated from
         the bags of a batch.
-    unbag.objectives.Objective : What a solver minimises: a function of scores, for many columns at
-        once.
+    unbag.objectives.Objective : What a solver minimises.
     unbag.weights.decontamination_weights : Make W for the given bags.
     unbag.objectives.get_loss : Look a loss up by its name, in the form that fits the number of
         classes.

@@ -77,12 +77,10 @@ class CountLikelihood:
 
     See Also
     --------
-    unbag.torch.CountLikelihoodLoss : −(1/T) Σ_b log Pr(K_b = k_b), over the T rows of a batch: the
-        likelihood of the counts.
-    unbag.objectives.Objective : What a solver minimises: a function of scores, for many columns at
-        once.
+    unbag.torch.CountLikelihoodLoss : The likelihood of the counts of bags.
+    unbag.objectives.Objective : What a solver minimises.
     unbag.objectives.ForwardLikelihood : Mean negative log-likelihood of single rows, given the
-        shares of their bags; in score space.
+        shares of their bags.
     unbag.objectives.label_posteriors : Chance of each class of every instance, given the rows and
         the counts of its bag.
 

@@ -52,10 +52,8 @@ class ForwardLikelihood:
 
     See Also
     --------
-    unbag.torch.ForwardLoss : −(1/T) Σ_j log Σ_c (γ_bc/q_c) p_jc: the likelihood of single rows,
-        given shares of bags.
-    unbag.objectives.Objective : What a solver minimises: a function of scores, for many columns at
-        once.
+    unbag.torch.ForwardLoss : The likelihood of single rows, given shares of bags.
+    unbag.objectives.Objective : What a solver minimises.
     unbag.objectives.CountLikelihood : Mean negative log-likelihood of the counts of bags, in score
         space.
 

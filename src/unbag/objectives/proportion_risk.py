@@ -84,12 +84,10 @@ class ProportionRisk:
 
     See Also
     --------
-    unbag.torch.ProportionLoss : Σ_b (n_b/T) d(γ_b, p̂_b), p̂_b the mean chances of a bag: the loss
-        of DLLP, by cross-entropy.
-    unbag.objectives.Objective : What a solver minimises: a function of scores, for many columns at
-        once.
+    unbag.torch.ProportionLoss : The loss of DLLP, by mean chances of bags.
+    unbag.objectives.Objective : What a solver minimises.
     unbag.baselines.ProportionRiskClassifier : Kernel classifier that gets the proportions of bags
-        right: empirical proportion risk.
+        right.
 
     Examples
     --------

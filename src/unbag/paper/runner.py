@@ -38,8 +38,7 @@ class Task:
 
     See Also
     --------
-    unbag.paper.make_tasks : List the trials of all combinations; the first trial of everything
-        comes first.
+    unbag.paper.make_tasks : List the trials of all combinations.
     unbag.paper.Setting : One cell of the paper's tables.
 
     Examples
@@ -186,8 +185,7 @@ def run_tasks(
 
     See Also
     --------
-    unbag.paper.make_tasks : List the trials of all combinations; the first trial of everything
-        comes first.
+    unbag.paper.make_tasks : List the trials of all combinations.
     unbag.paper.read_rows : Read all finished trials of a folder, in the order of their names.
 
     Examples
@@ -233,7 +231,7 @@ def read_rows(folder: Path) -> list[Row]:
     --------
     unbag.paper.run_tasks : Run what the folder does not hold yet, and yield each row when it is
         written.
-    unbag.paper.published_auc : Look up the paper's figure for a setting; None if it reports none.
+    unbag.paper.published_auc : Look up the paper's figure for a setting.
 
     Examples
     --------

@@ -144,9 +144,8 @@ def make_trial(setting: Setting, seed: int) -> Trial:
     See Also
     --------
     unbag.paper.Setting : One cell of the paper's tables.
-    unbag.paper.Trial : Data of one trial: bags to train on; labels are there for scoring only.
-    unbag.datasets.load_magic : Load MAGIC: telling showers of gamma rays from hadron showers in a
-        telescope's images.
+    unbag.paper.Trial : Data of one trial.
+    unbag.datasets.load_magic : Load MAGIC.
 
     Examples
     --------

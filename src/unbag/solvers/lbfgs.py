@@ -120,8 +120,7 @@ def minimise(
 
     See Also
     --------
-    unbag.objectives.Objective : What a solver minimises: a function of scores, for many columns at
-        once.
+    unbag.objectives.Objective : What a solver minimises.
     unbag.solvers.Solution : Minimisers of all columns.
     unbag.solvers.FunctionSpace : What the solver needs to know of a model.
 

@@ -35,10 +35,8 @@ class FunctionSpace(Protocol):
     See Also
     --------
     unbag.solvers.minimise : Minimise the penalised objective from zero, for all columns together.
-    unbag.solvers.KernelSpace : f = Σ_j α_j k(·, x_j) + b with the inner product of the RKHS, ⟨u, v⟩
-        = uᵀ K v + u_b v_b.
-    unbag.solvers.LinearSpace : f = Xw + b with the plain inner product; the intercept b is not
-        penalised.
+    unbag.solvers.KernelSpace : Functions of an RKHS, as a space to search.
+    unbag.solvers.LinearSpace : Linear functions, as a space to search.
 
     Examples
     --------
@@ -134,8 +132,7 @@ class KernelSpace:
 
     See Also
     --------
-    unbag.kernels.Kernel : k(x, z): e^{−γ‖x−z‖²} (rbf), xᵀz (linear), (γxᵀz + c₀)^degree (poly), or
-        given entries.
+    unbag.kernels.Kernel : A kernel with its width, and matrices of it.
     unbag.solvers.FunctionSpace : What the solver needs to know of a model.
 
     Examples

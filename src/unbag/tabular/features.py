@@ -56,8 +56,7 @@ class ToNumbers(TransformerMixin, BaseEstimator):
 
     See Also
     --------
-    unbag.tabular.features.make_features : Standardise numbers, encode everything else one-hot;
-        missing values are filled in.
+    unbag.tabular.features.make_features : Standardise numbers, encode everything else one-hot.
 
     Examples
     --------
@@ -181,8 +180,7 @@ class ToText(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     See Also
     --------
-    unbag.tabular.features.make_features : Standardise numbers, encode everything else one-hot;
-        missing values are filled in.
+    unbag.tabular.features.make_features : Standardise numbers, encode everything else one-hot.
 
     Examples
     --------
@@ -250,8 +248,7 @@ def number_columns(frame: Any) -> list[str]:
 
     See Also
     --------
-    unbag.tabular.features.make_features : Standardise numbers, encode everything else one-hot;
-        missing values are filled in.
+    unbag.tabular.features.make_features : Standardise numbers, encode everything else one-hot.
 
     Examples
     --------
@@ -279,8 +276,7 @@ def category_columns(frame: Any) -> list[str]:
 
     See Also
     --------
-    unbag.tabular.features.make_features : Standardise numbers, encode everything else one-hot;
-        missing values are filled in.
+    unbag.tabular.features.make_features : Standardise numbers, encode everything else one-hot.
 
     Examples
     --------
@@ -325,8 +321,7 @@ def make_features(dtype: Literal["float64", "float32"] = "float64") -> ColumnTra
 
     See Also
     --------
-    unbag.tabular.make_classifier : Make the pipeline that ``unbag fit`` trains: from a table of any
-        columns to probabilities.
+    unbag.tabular.make_classifier : Make the pipeline that ``unbag fit`` trains.
     unbag.tabular.features.ToNumbers : Turn columns of numbers, truth values and times into
         standardised floats without gaps.
     unbag.tabular.features.ToText : Turn columns of any kind into text, with ``"(missing)"`` where

@@ -100,8 +100,7 @@ def export_onnx(
 
     See Also
     --------
-    unbag.tabular.make_classifier : Make the pipeline that ``unbag fit`` trains: from a table of any
-        columns to probabilities.
+    unbag.tabular.make_classifier : Make the pipeline that ``unbag fit`` trains.
     unbag.tabular.onnx_export.to_onnx : Turn a fitted model into an ONNX graph.
     unbag.tabular.onnx_export.read_signature : Names and types of the inputs and outputs of an ONNX
         file.

@@ -176,8 +176,7 @@ def save_model(
 
     See Also
     --------
-    unbag.tabular.make_classifier : Make the pipeline that ``unbag fit`` trains: from a table of any
-        columns to probabilities.
+    unbag.tabular.make_classifier : Make the pipeline that ``unbag fit`` trains.
     unbag.tabular.onnx_export.export_onnx : Write a fitted model as an ONNX file, whole or not at
         all.
     unbag.tabular.persistence.load_model : Load what `save_model` saved, if it holds trusted types

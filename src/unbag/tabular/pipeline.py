@@ -63,8 +63,7 @@ def make_classifier(
     --------
     unbag.AutoMCMClassifier : Linear, kernel and boosted models on the same bags, mixed by what
         held-out bags say of them.
-    unbag.tabular.features.make_features : Standardise numbers, encode everything else one-hot;
-        missing values are filled in.
+    unbag.tabular.features.make_features : Standardise numbers, encode everything else one-hot.
     unbag.tabular.persistence.save_model : Save a fitted model as one file, whole or not at all.
     unbag.tabular.onnx_export.export_onnx : Write a fitted model as an ONNX file, whole or not at
         all.

@@ -182,8 +182,7 @@ class Table:
 
     See Also
     --------
-    unbag.tabular.open_table : Open a table: its columns are known at once, its rows are read when
-        asked for.
+    unbag.tabular.open_table : Open a table.
 
     Examples
     --------

@@ -151,8 +151,7 @@ class Schema:
     --------
     unbag.tabular.schema.make_schema : Remember what the columns of a table hold.
     unbag.tabular.schema.Column : What is known about one feature column.
-    unbag.tabular.schema.SchemaReport : How a table differs from the schema; the reports of several
-        chunks can be added.
+    unbag.tabular.schema.SchemaReport : How a table differs from the schema.
 
     Examples
     --------
@@ -291,8 +290,7 @@ def make_schema(frame: Any, keys: Sequence[str] = ()) -> Schema:
 
     See Also
     --------
-    unbag.tabular.open_table : Open a table: its columns are known at once, its rows are read when
-        asked for.
+    unbag.tabular.open_table : Open a table.
     unbag.tabular.schema.Schema : The feature columns that a model expects, and the key columns that
         name the bags.
 

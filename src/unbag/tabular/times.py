@@ -78,8 +78,7 @@ class TimeParts(TransformerMixin, BaseEstimator):
 
     See Also
     --------
-    unbag.tabular.features.make_features : Standardise numbers, encode everything else one-hot;
-        missing values are filled in.
+    unbag.tabular.features.make_features : Standardise numbers, encode everything else one-hot.
     unbag.tabular.times.time_columns : Names of the columns that hold dates or times.
 
     Examples

@@ -42,8 +42,7 @@ def write_table(frames: Iterable[Any], path: str | Path) -> int:
 
     See Also
     --------
-    unbag.tabular.open_table : Open a table: its columns are known at once, its rows are read when
-        asked for.
+    unbag.tabular.open_table : Open a table.
 
     Examples
     --------

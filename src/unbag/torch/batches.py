@@ -28,10 +28,8 @@ class BagBatch(NamedTuple):
 
     See Also
     --------
-    unbag.torch.BagDataset : Bags of rows: what is asked for by the numbers of some bags comes as
-        one batch of them.
-    unbag.torch.BagLoss : A loss of scores and the bags they are in; `forward` gives a scalar for
-        autograd.
+    unbag.torch.BagDataset : Bags of rows.
+    unbag.torch.BagLoss : A loss of scores and the bags they are in.
 
     Examples
     --------

@@ -143,8 +143,7 @@ class BagBatchSampler(Sampler[list[int]]):
 
     See Also
     --------
-    unbag.torch.BagDataset : Bags of rows: what is asked for by the numbers of some bags comes as
-        one batch of them.
+    unbag.torch.BagDataset : Bags of rows.
 
     Examples
     --------

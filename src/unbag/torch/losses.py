@@ -47,14 +47,11 @@ class BagLoss(nn.Module, ABC):
     --------
     unbag.torch.BagBatch : Which row of a batch is in which of its bags, and how many of each class
         a bag holds.
-    unbag.torch.CountLikelihoodLoss : −(1/T) Σ_b log Pr(K_b = k_b), over the T rows of a batch: the
-        likelihood of the counts.
-    unbag.torch.ForwardLoss : −(1/T) Σ_j log Σ_c (γ_bc/q_c) p_jc: the likelihood of single rows,
-        given shares of bags.
+    unbag.torch.CountLikelihoodLoss : The likelihood of the counts of bags.
+    unbag.torch.ForwardLoss : The likelihood of single rows, given shares of bags.
     unbag.torch.CorrectedRiskLoss : The paper's corrected risk at the pooled shares, estimated from
         the bags of a batch.
-    unbag.torch.ProportionLoss : Σ_b (n_b/T) d(γ_b, p̂_b), p̂_b the mean chances of a bag: the loss
-        of DLLP, by cross-entropy.
+    unbag.torch.ProportionLoss : The loss of DLLP, by mean chances of bags.
     unbag.torch.two_pass_backward : Add the gradient of the loss of a batch to ``.grad`` of all
         parameters, and give the loss.
 
@@ -168,8 +165,7 @@ class CountLikelihoodLoss(BagLoss):
     See Also
     --------
     unbag.NeuralMCMClassifier : A neural network trained from bags.
-    unbag.torch.BagLoss : A loss of scores and the bags they are in; `forward` gives a scalar for
-        autograd.
+    unbag.torch.BagLoss : A loss of scores and the bags they are in.
     unbag.torch.count_posteriors : Chance of each class of every row, given the counts of its bag.
     unbag.torch.mix_bags : Put parts of neighbours in place of some bags of a batch.
     unbag.objectives.CountLikelihood : Mean negative log-likelihood of the counts of bags, in score
@@ -232,10 +228,9 @@ class ForwardLoss(BagLoss):
 
     See Also
     --------
-    unbag.torch.BagLoss : A loss of scores and the bags they are in; `forward` gives a scalar for
-        autograd.
+    unbag.torch.BagLoss : A loss of scores and the bags they are in.
     unbag.objectives.ForwardLikelihood : Mean negative log-likelihood of single rows, given the
-        shares of their bags; in score space.
+        shares of their bags.
 
     Examples
     --------
@@ -280,8 +275,7 @@ class CorrectedRiskLoss(BagLoss):
 
     See Also
     --------
-    unbag.torch.BagLoss : A loss of scores and the bags they are in; `forward` gives a scalar for
-        autograd.
+    unbag.torch.BagLoss : A loss of scores and the bags they are in.
     unbag.objectives.CorrectedRisk : Corrected risk in score space, for one or several sets of
         weights.
 
@@ -327,8 +321,7 @@ class ProportionLoss(BagLoss):
 
     See Also
     --------
-    unbag.torch.BagLoss : A loss of scores and the bags they are in; `forward` gives a scalar for
-        autograd.
+    unbag.torch.BagLoss : A loss of scores and the bags they are in.
     unbag.objectives.ProportionRisk : Empirical proportion risk in score space, for one or several
         sets of weights.
 

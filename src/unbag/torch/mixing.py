@@ -44,8 +44,7 @@ def mix_bags(
 
     See Also
     --------
-    unbag.torch.CountLikelihoodLoss : −(1/T) Σ_b log Pr(K_b = k_b), over the T rows of a batch: the
-        likelihood of the counts.
+    unbag.torch.CountLikelihoodLoss : The likelihood of the counts of bags.
 
     Examples
     --------

@@ -52,8 +52,7 @@ def two_pass_backward(
 
     See Also
     --------
-    unbag.torch.BagLoss : A loss of scores and the bags they are in; `forward` gives a scalar for
-        autograd.
+    unbag.torch.BagLoss : A loss of scores and the bags they are in.
 
     Examples
     --------

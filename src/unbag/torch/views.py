@@ -37,8 +37,7 @@ def count_posteriors(scores: Tensor, bags: Any, bag_effect: float = 0.0) -> Tens
 
     See Also
     --------
-    unbag.torch.CountLikelihoodLoss : −(1/T) Σ_b log Pr(K_b = k_b), over the T rows of a batch: the
-        likelihood of the counts.
+    unbag.torch.CountLikelihoodLoss : The likelihood of the counts of bags.
     unbag.torch.view_loss : Cross-entropy of scores of strong views and posteriors of weak ones,
         weighed.
     unbag.objectives.label_posteriors : Chance of each class of every instance, given the rows and

@@ -257,8 +257,7 @@ def pair_bags(
     See Also
     --------
     unbag.reports.PairingDisplay : Pairs of bags and the difference Δ between their proportions.
-    unbag.weights.Pairing : Pairs of bags: pair k is made of the bags ``positive[k]`` and
-        ``negative[k]``.
+    unbag.weights.Pairing : Pairs of bags.
     unbag.weights.decontamination_weights : Make W for the given bags.
 
     Examples
