@@ -185,7 +185,7 @@ def find_contradictions(
 class MatchedTables:
     """Both tables, read and matched, but not yet checked against each other."""
 
-    instances: nw.DataFrame  # without its key
+    instances: nw.DataFrame[Any]  # without its key
     match: Match
     keys: list[str]
     columns: list[str]
@@ -339,14 +339,17 @@ def match_tables(
     )
 
 
-def _has_equal_rows(table: nw.DataFrame) -> bool:
+def _has_equal_rows(table: nw.DataFrame[Any]) -> bool:
     """Whether a row stands there twice, as a copy does and a part of a bag hardly."""
     rows = list(zip(*(table[name].to_list() for name in table.columns), strict=True))
     return len(set(map(repr, rows))) < len(rows)
 
 
 def _check_not_swapped(
-    instance_table: nw.DataFrame, bag_table: nw.DataFrame, keys: list[str], columns: list[str]
+    instance_table: nw.DataFrame[Any],
+    bag_table: nw.DataFrame[Any],
+    keys: list[str],
+    columns: list[str],
 ) -> None:
     """Recognise tables that were given in the wrong order."""
     here, there = instance_table.columns, bag_table.columns
@@ -361,7 +364,7 @@ def _check_not_swapped(
         )
 
 
-def _as_table(data: Any, parameter: str, table: str) -> nw.DataFrame:
+def _as_table(data: Any, parameter: str, table: str) -> nw.DataFrame[Any]:
     try:
         frame = nw.from_native(data, eager_only=True)
     except TypeError:
@@ -406,7 +409,7 @@ def _noise_columns(noise: Any, columns: list[str]) -> list[str]:
     return as_column_names(noise, "noise")
 
 
-def _check_columns(frame: nw.DataFrame, names: Iterable[Any], table: str) -> None:
+def _check_columns(frame: nw.DataFrame[Any], names: Iterable[Any], table: str) -> None:
     # a pandas column may be named by anything
     present = [column for column in frame.columns if isinstance(column, str)]
     for name in names:

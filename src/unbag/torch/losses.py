@@ -139,7 +139,7 @@ class BagLoss(nn.Module, ABC):
                 value, slopes = evaluate(_columns(wide))
                 value = torch.as_tensor(value[0], device=wide.device, dtype=wide.dtype)
                 slopes = torch.as_tensor(slopes[0]).T
-            return _Known.apply(wide, value, slopes)
+            return _Known.apply(wide, value, slopes)  # type: ignore[no-untyped-call]
 
         return loss
 
