@@ -6,6 +6,7 @@ works with. Nothing behind `Bags` sees `y`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -124,9 +125,9 @@ class Bags:
             return np.where(self.labelled, self.sizes, 1).astype(float)
         raise ValueError(f"bag_model must be 'instances' or 'bags', not {bag_model!r}.")
 
-    def reordered(self, rows: NDArray[np.intp]) -> Bags:
-        """The same bags, of instances in another order."""
-        return replace(self, index=self.index[rows])
+    def reordered(self, arrange: Callable[[NDArray[np.intp]], NDArray[np.intp]]) -> Bags:
+        """The same bags, of instances in the order that ``arrange`` brings them into."""
+        return replace(self, index=arrange(self.index))
 
     def divide(self, part: NDArray[np.intp]) -> tuple[Bags, NDArray[np.intp]]:
         """Cut bags where their rows have different part numbers.
