@@ -96,14 +96,41 @@ class AutoMCMClassifier(BagClassifier):
         How they are put together.
     best_estimator_ : classifier
         The first of ``models_``.
-    objective_, bag_effect_, bag_effect_interval_, looks_
-        Of the best learner.
+    objective_ : {"likelihood", "forward", "corrected"}
+        What the best learner minimised.
+    bag_effect_ : float
+        The variance of bag effects that the best learner used.
+    bag_effect_interval_ : ndarray of shape (2,)
+        95% interval of its estimate; NaN if there was none.
+    looks_ : float
+        1 if its likelihood of noisy counts is that of classes that keep their look, 0 otherwise.
     out_of_fold_scores_ : ndarray of shape (n_instances,) or (n_instances, n_classes)
         Scores of each row by learners that did not see its bag, mixed by what the others say.
     folds_ : SearchFolds
         The same for all folds, by which `unbag.metrics.evaluate_search` tells how good the model
         is; not saved with the model.
-    classes_, class_prior_ : ndarray of shape (n_classes,)
+    classes_ : ndarray of shape (n_classes,)
+        Labels of the classes, in the order of columns of chances.
+    class_prior_ : ndarray of shape (n_classes,)
+        Shares of the classes that the model was trained for.
+    class_shares_ : ndarray of shape (n_classes,)
+        Share of each class among all instances of training.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, if X had any that are texts.
+
+    See Also
+    --------
+    unbag.LinearMCMClassifierCV : `LinearMCMClassifier` that chooses its penalty from the bags.
+    unbag.KernelMCMClassifierCV : `KernelMCMClassifier` that chooses its penalty from the bags.
+    unbag.BoostedMCMClassifier : Boosted trees trained from the class proportions of bags.
+    unbag.NeuralMCMClassifier : A neural network trained from bags.
+    unbag.tabular.make_classifier : Make the pipeline that ``unbag fit`` trains.
+    unbag.metrics.evaluate_search : Estimate from bags alone how good a fitted model is, by the
+        folds of its own search.
+    unbag.diagnostics.make_reference : Keep what is needed of the training bags to hold new ones
+        against them.
 
     Examples
     --------
@@ -146,7 +173,14 @@ class AutoMCMClassifier(BagClassifier):
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_instances, n_features)
-        y : structured array from `unbag.bag_target`, or plain labels (pure bags)
+            Instances, one per row.
+        y : structured array from `unbag.bag_target`, or plain labels
+            The bag of each instance and its proportions; plain labels are pure bags.
+
+        Returns
+        -------
+        self : estimator
+            The fitted model.
         """
         X, bags = self._check_Xy(X, y)
         # rows of known label are held out one by one
@@ -307,8 +341,15 @@ class AutoMCMClassifier(BagClassifier):
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_instances, n_features)
+            Instances, one per row.
         class_prior : {"empirical", "balanced"} or array-like, optional
-            Shares of the classes where the model is used; by default those of the constructor.
+            Shares of the classes where the model is used; by default those it was trained for,
+            ``class_prior_``.
+
+        Returns
+        -------
+        chances : ndarray of shape (n_instances, n_classes)
+            Chance of each class, in the order of ``classes_``.
         """
         scores = self.decision_function(X)
         loss = get_loss("logistic", len(self.classes_))

@@ -97,12 +97,15 @@ class BoostedMCMClassifier(BagClassifier):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
+        Labels of the classes, in the order of columns of chances.
     class_prior_ : ndarray of shape (n_classes,)
         The prior the model was trained for.
     library_ : {"lightgbm", "xgboost"}
         What grew the trees.
-    num_leaves_, n_estimators_ : int
-        What was chosen.
+    num_leaves_ : int
+        The number of leaves that was chosen.
+    n_estimators_ : int
+        The number of rounds that was chosen.
     selection_path_ : list of tuple (num_leaves, rounds, criteria)
         What was looked at: numbers of rounds, and by line the criteria on bags held out, of which
         the sum of ranks decides. Empty with ``cv=None``.
@@ -127,6 +130,23 @@ class BoostedMCMClassifier(BagClassifier):
         The trees as their library writes them: ``lightgbm.Booster(model_str=...)`` reads them, or
         ``load_model(bytearray(..., "utf-8"))`` of an ``xgboost.Booster``. There is one text for
         each fold, or one in all. The mean of their scores is log-odds at equal class shares.
+    class_shares_ : ndarray of shape (n_classes,)
+        Share of each class among all instances of training.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, if X had any that are texts.
+
+    See Also
+    --------
+    unbag.AutoMCMClassifier : Linear, kernel and boosted models on the same bags, mixed by what
+        held-out bags say of them.
+    unbag.CountEMClassifier : Train any classifier that takes ``sample_weight`` from the counts of
+        bags.
+    unbag.distributed.DistributedBoostedClassifier : Trains boosted trees on Dask arrays and data
+        frames.
+    unbag.reports.RoundsDisplay : The selection criteria over the rounds of a search, for every
+        number of leaves.
 
     Examples
     --------
@@ -205,7 +225,14 @@ class BoostedMCMClassifier(BagClassifier):
         Parameters
         ----------
         X : array-like, sparse matrix or data frame of shape (n_instances, n_features)
-        y : structured array from `unbag.bag_target`, or plain labels (pure bags)
+            Instances, one per row.
+        y : structured array from `unbag.bag_target`, or plain labels
+            The bag of each instance and its proportions; plain labels are pure bags.
+
+        Returns
+        -------
+        self : estimator
+            The fitted model.
         """
         X, bags = self._check_Xy(X, y)
         plan = make_plan(self)
@@ -256,9 +283,15 @@ class BoostedMCMClassifier(BagClassifier):
         Parameters
         ----------
         X : array-like, sparse matrix or data frame of shape (n_instances, n_features)
+            Instances, one per row.
         class_prior : {"empirical", "balanced"} or array-like, optional
             Shares of the classes where the model is used; by default those it was trained for,
-            which are equal under ``class_prior="balanced"``.
+            ``class_prior_``.
+
+        Returns
+        -------
+        chances : ndarray of shape (n_instances, n_classes)
+            Chance of each class, in the order of ``classes_``.
         """
         scores = self.decision_function(X)
         loss = get_loss("logistic", len(self.classes_))

@@ -74,8 +74,15 @@ class MinimisingClassifier(BagClassifier):
 
         Parameters
         ----------
-        X : array-like of shape (n_instances, n_features)
-        y : structured array from `unbag.bag_target`, or plain labels (pure bags)
+        X : array-like or sparse matrix of shape (n_instances, n_features)
+            Instances, one per row.
+        y : structured array from `unbag.bag_target`, or plain labels
+            The bag of each instance and its proportions; plain labels are pure bags.
+
+        Returns
+        -------
+        self : estimator
+            The fitted model.
         """
         X, bags = self._check_Xy(X, y)
         goal = make_goal(self, bags)
@@ -98,10 +105,16 @@ class MinimisingClassifier(BagClassifier):
 
         Parameters
         ----------
-        X : array-like of shape (n_instances, n_features)
+        X : array-like or sparse matrix of shape (n_instances, n_features)
+            Instances, one per row.
         class_prior : {"empirical", "balanced"} or array-like, optional
             Shares of the classes where the model is used; by default those it was trained for,
-            which are equal under ``class_prior="balanced"``.
+            ``class_prior_``.
+
+        Returns
+        -------
+        chances : ndarray of shape (n_instances, n_classes)
+            Chance of each class, in the order of ``classes_``.
         """
         scores = self.decision_function(X).astype(float)
         chances = self._loss.class_probabilities(scores)
