@@ -13,7 +13,7 @@ from unbag.cli.data import BagData, read_bags
 from unbag.cli.options import add_json, add_quiet, add_tables
 from unbag.cli.output import need, plain, say, show, show_json
 from unbag.cli.parser import add_parser
-from unbag.cli.records import evaluation_record, with_class_names
+from unbag.cli.records import evaluation_record
 from unbag.cli.training import (
     FITTING,
     Trained,
@@ -82,7 +82,7 @@ def run(options: argparse.Namespace) -> int:
     say(*trained.lines, sentence(training["summary"]))
     evaluation = None
     if options.folds:
-        evaluation = with_class_names(_evaluate(trained, data, options), data.class_names)
+        evaluation = _evaluate(trained, data, options)
     record = {} if evaluation is None else evaluation_record(evaluation)
     metadata = {
         "model": type(pipeline[-1]).__name__,

@@ -50,7 +50,7 @@ class Witness:
 
 def hear_scores(y: Any, scores: Floats, groups: Ints | None = None) -> Witness:
     """Test scores; of several classes, each column of them."""
-    classes = check_bag_target(y).classes
+    classes = check_bag_target(y).class_names
     names = ["score"] if scores.ndim == 1 else [f"score of class {name}" for name in classes]
     return _hear("The scores", y, read_columns(scores, names), groups)
 

@@ -51,11 +51,11 @@ class ReliabilityDisplay(Display):
         **options
             Of `unbag.metrics.reliability_curve`, such as ``n_bins``.
         """
-        classes = check_bag_target(y).classes
-        wanted = classes[1:] if len(classes) == 2 else classes
+        bags = check_bag_target(y)
+        wanted = list(zip(bags.class_names, bags.classes, strict=True))
         curves = {
-            shown(name): reliability_curve(y, probabilities, pos_label=name, **options)
-            for name in wanted
+            shown(name): reliability_curve(y, probabilities, pos_label=one, **options)
+            for name, one in (wanted[1:] if len(wanted) == 2 else wanted)
         }
         return cls(curves)
 

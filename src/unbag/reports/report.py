@@ -283,7 +283,7 @@ def _facts(
         facts.append(("Columns", whole(columns)))
     shares = ", ".join(
         f"{shown(name, 24)}: {percent(share)}"
-        for name, share in zip(bags.classes[:6], bags.class_shares[:6], strict=True)
+        for name, share in zip(bags.class_names[:6], bags.class_shares[:6], strict=True)
     )
     facts.append(("Classes", shares + (", …" if bags.n_classes > 6 else "")))
     if evaluation.fold is not None:

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from unbag._text import counted, p_text, percent, sentence, shown, whole
+from unbag._text import counted, p_text, percent, rough, sentence, shown, whole
 from unbag.bags.bags import Bags
 from unbag.diagnostics.assumption import AssumptionTest
 from unbag.diagnostics.bag_effects import describe_effect
-from unbag.diagnostics.information import BagInformation
+from unbag.diagnostics.information import LISTED_PIECES, BagInformation
 from unbag.metrics import Evaluation
 from unbag.reports.assumption import AssumptionDisplay
 from unbag.reports.bags import BagsDisplay
@@ -40,7 +40,7 @@ def bags_section(display: BagsDisplay) -> Section:
     low, high = bags.proportions[:, -1].min(), bags.proportions[:, -1].max()
     pictures, tables = [], [_bag_table(information)]
     if not bags.labelled.all():
-        what = "positives" if bags.n_classes == 2 else f"class {shown(bags.classes[-1], 40)}"
+        what = "positives" if bags.n_classes == 2 else f"class {shown(bags.class_names[-1], 40)}"
         pictures.append(
             Picture(
                 display.plot,
@@ -77,7 +77,7 @@ def _bag_warnings(display: BagsDisplay) -> list[Finding]:
     bags, found = display.bags, []
     least = int(display.spread.argmin())
     if display.spread[least] < _LITTLE_SPREAD:
-        name = "positives" if bags.n_classes == 2 else f"class {shown(bags.classes[least], 40)}"
+        name = "positives" if bags.n_classes == 2 else f"class {shown(bags.class_names[least], 40)}"
         text = (
             f"The share of {name} hardly varies from bag to bag (standard deviation "
             f"{display.spread[least]:.2g}). Bags tell classes apart by their differences; bags of "
@@ -96,7 +96,7 @@ def bags_tile(information: BagInformation) -> Tile:
     """Give the number of labelled rows that the bags are worth."""
     return Tile(
         "worth in labelled rows",
-        whole(information.labelled_rows),
+        rough(information.labelled_rows),
         f"{percent(information.share_of_labels)} of what all labels would give",
     )
 
@@ -130,11 +130,11 @@ def _finer_table(information: BagInformation) -> Table:
         (
             whole(finer["pieces"][k]),
             whole(finer["n_bags"][k]),
-            f"{finer['mean_size'][k]:,.3g}" if finer["mean_size"][k] < 1000 else "over 1,000",
-            whole(finer["labelled_rows"][k]),
+            rough(finer["mean_size"][k]),
+            rough(finer["labelled_rows"][k]),
             percent(finer["share_of_labels"][k]),
         )
-        for k in range(len(finer["pieces"]))
+        for k in range(min(len(finer["pieces"]), LISTED_PIECES))
     )
     return Table(
         "What to expect if proportions were known for smaller bags: every bag cut at random",
