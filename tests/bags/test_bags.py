@@ -2,8 +2,6 @@
 
 import pickle
 
-import pickle
-
 import numpy as np
 import pandas as pd
 import polars as pl
