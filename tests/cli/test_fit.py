@@ -1,5 +1,6 @@
 """``unbag fit``: from files to a model file, and every way in which files can be wrong."""
 
+import html
 import json
 
 import numpy as np
@@ -18,7 +19,7 @@ def test_from_files_to_a_model(run, folder, frames, known, tmp_path):
     page, model = tmp_path / "page.html", tmp_path / "model.unbag"
     result = run(
         *("fit", "visits.csv.gz", "regions.csv", *known, "--size", "n", "--model", "linear"),
-        *("-o", model, "--report", page),
+        *("-o", model, "--report", page, "--title", "Visits & more"),
         cwd=folder,
     )
     assert result.returncode == 0, result.stderr
@@ -28,7 +29,10 @@ def test_from_files_to_a_model(run, folder, frames, known, tmp_path):
     assert "66/66" in result.stderr
     assert "\nClass: positive above a probability of 0." in result.stderr
     assert "\nTrained on the likelihood of the counts; features explain how bags" in result.stderr
-    assert "unbag" in page.read_text(encoding="utf-8")
+    words = html.unescape(page.read_text(encoding="utf-8"))
+    assert "<title>Visits & more</title>" in words
+    assert "unbag fit visits.csv.gz regions.csv --bag region" in words
+    assert f"--report {page} --title 'Visits & more'</pre>" in words
 
     # the same by hand, from data frames
     found = load_model(model)
@@ -264,3 +268,9 @@ def test_names_that_would_be_obeyed(call, frames, tmp_path, nasty):
     text = page.read_text(encoding="utf-8")
     assert "<script>" not in text
     assert "\x1b" not in text
+
+
+def test_a_title_needs_a_page(call, known):
+    result = call("fit", "v.csv", "r.csv", *known, "-o", "m.unbag", "--title", "Visits")
+    assert result.returncode == 2
+    assert "--title is that of the page: --report PAGE" in result.stderr

@@ -58,6 +58,7 @@ def add_command(commands: Any) -> None:
         "-o", "--output", type=Path, required=True, metavar="MODEL", help="model file to write"
     )
     parser.add_argument("--report", type=Path, metavar="PAGE", help="HTML page to write as well")
+    parser.add_argument("--title", help="heading of that page")
     add_json(parser)
     add_quiet(parser)
     parser.set_defaults(run=run, parser=parser)
@@ -67,6 +68,8 @@ def run(options: argparse.Namespace) -> int:
     """Read, fit, evaluate, save."""
     if options.report is not None and not options.folds:
         options.parser.error("--report needs --folds, since it tells how good the model is")
+    if options.title is not None and options.report is None:
+        options.parser.error("--title is that of the page: --report PAGE")
     check_fitting(options)
     need("pandas", "skops", extra="files")
     check_place(options.output)
@@ -114,7 +117,14 @@ def _evaluate(trained: Trained, data: BagData, options: argparse.Namespace) -> E
     if options.report is None:
         return evaluate_search(trained.pipeline, data.X, data.y, **shared)
     page = fit_report(
-        trained.pipeline, data.X, data.y, cv=None, path=options.report, title=None, **shared
+        trained.pipeline,
+        data.X,
+        data.y,
+        cv=None,
+        path=options.report,
+        title=options.title,
+        command=options.command,
+        **shared,
     )
     return page.evaluation
 

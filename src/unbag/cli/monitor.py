@@ -98,6 +98,7 @@ def run(options: argparse.Namespace) -> int:
             result,
             options.report,
             title=title,
+            command=options.command,
             model=repr(model),
             remarks=data.report.differences,
         )

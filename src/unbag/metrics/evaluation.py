@@ -72,6 +72,8 @@ class Evaluation:
     possible : dict of str to PossibleValues
         What each measure of these very rows can be at all, over all labels that agree with the
         counts.
+    log_odds : ndarray or None
+        What the probabilities of the model say of the same rows; None if it gives none.
     """
 
     verdict: Verdict
@@ -86,6 +88,7 @@ class Evaluation:
     witnesses: tuple[Witness, ...] = ()
     effect: BagEffect | None = None
     possible: dict[str, PossibleValues] = field(default_factory=dict)
+    log_odds: NDArray[np.float64] | None = None
 
     def __getitem__(self, measure: str) -> Estimate:
         if measure not in self.estimates:
@@ -300,6 +303,7 @@ def evaluate_rows(
         threshold=threshold,
         n_bags=sample.bags.n_bags,
         n_instances=sample.bags.n_instances,
+        log_odds=rows.promise.log_odds if rows.promise.scaled else None,
     )
     if sample.bags.labelled.all():
         said = {name: replace(one, basis="labels") for name, one in looks.items()}

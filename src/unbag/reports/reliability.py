@@ -65,6 +65,20 @@ class ReliabilityDisplay(Display):
         found = [np.abs(c.observed - c.predicted) <= 2 * c.standard_error for c in self._known()]
         return int(sum(f.sum() for f in found)), sum(map(len, found))
 
+    @property
+    def agreeing_if_all_alike(self) -> int:
+        """Count the bins that would agree with one and the same probability for all rows."""
+        found = 0
+        for curve in self._known():
+            mean = np.average(curve.predicted, weights=curve.count)
+            found += int((np.abs(curve.observed - mean) <= 2 * curve.standard_error).sum())
+        return found
+
+    @property
+    def typical_bar(self) -> float:
+        """Two standard errors, in the middle of all bins."""
+        return float(np.median([2 * error for c in self._known() for error in c.standard_error]))
+
     def _known(self) -> list[ReliabilityCurve]:
         return [c for c in self.curves.values() if np.isfinite(c.standard_error).all()]
 
