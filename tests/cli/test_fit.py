@@ -11,6 +11,7 @@ from scipy.special import expit
 from unbag.bags.frames import bags_from_frame
 from unbag.metrics import evaluate_search
 from unbag.tabular import make_classifier
+from unbag.tabular.first_look import look_at_bags
 from unbag.tabular.persistence import load_model
 from unbag.tabular.rules import Rule, make_rule
 
@@ -47,6 +48,10 @@ def test_from_files_to_a_model(run, folder, frames, known, tmp_path):
     assert rule.threshold == pytest.approx(expected.threshold)
     evaluation = evaluate_search(by_hand, X, y, threshold=rule.score_threshold)
     assert result.stdout == f"{evaluation}\n"
+    # one test of the assumption, before a fit and after it
+    seen = look_at_bags(X, y).assumption
+    assert (seen.what, seen.test.brief) in [(w.what, w.test.brief) for w in evaluation.witnesses]
+    assert seen.test.p_value == evaluation.tests["The features"].p_value
     kept = found.metadata["evaluation"]["estimates"]["roc_auc"]
     assert kept["value"] == pytest.approx(evaluation["roc_auc"].value, abs=1e-9)
     assert 0.5 < kept["low"] < kept["value"] < kept["high"]
@@ -73,7 +78,8 @@ def test_a_share_instead_of_counts_and_no_evaluation(call, folder, tmp_path):
     known = ["--bag", "region", "--proportion", "rate", "--noise", "0.01", "--drop", "id"]
     arguments = ["fit", folder / "visits.parquet", folder / "regions.csv", *known, "-q"]
     result = call(*arguments, "--folds", 0, "--model", "linear", "-o", tmp_path / "m.unbag")
-    assert (result.returncode, result.stdout) == (0, "")
+    assert result.returncode == 0
+    assert result.stdout.startswith("The features: Nothing speaks against the assumption")
     assert load_model(tmp_path / "m.unbag").metadata["evaluation"] is None
 
 

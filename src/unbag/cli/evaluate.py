@@ -102,6 +102,7 @@ def run(options: argparse.Namespace) -> int:
             data.y,
             columns,
             X=data.X if features is None else features.transform(data.X),
+            feature_names=None if features is None else features.get_feature_names_out(),
             probabilities=chances,
             threshold=threshold,
             random_state=options.seed,

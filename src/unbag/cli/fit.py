@@ -23,6 +23,7 @@ from unbag.cli.training import (
     train,
 )
 from unbag.metrics import Evaluation, evaluate_search
+from unbag.metrics.witnesses import hear_features
 from unbag.reports import fit_report
 from unbag.tabular.persistence import save_model
 from unbag.tabular.pipeline import training_record
@@ -109,6 +110,9 @@ def run(options: argparse.Namespace) -> int:
         )
     elif evaluation is not None:
         show(str(evaluation))
+    else:
+        about = hear_features(data.y, data.X, pipeline, fitted=True)
+        show(f"{about.what}: {about.test if isinstance(about.test, str) else about.test.summary}")
     return 0
 
 

@@ -226,6 +226,7 @@ def evaluate(
     scores: ArrayLike,
     *,
     X: Any = None,
+    feature_names: ArrayLike | None = None,
     probabilities: ArrayLike | None = None,
     threshold: float = 0.0,
     class_prior: Any = "empirical",
@@ -247,6 +248,8 @@ def evaluate(
         Decision function of every instance.
     X : array, sparse matrix or data frame, optional
         Features of the instances. Their bag means are the sharpest test of what estimates assume.
+    feature_names : sequence of str, optional
+        Names of the columns of an array.
     probabilities : array-like of shape (n_instances,) or (n_instances, n_classes), optional
         What the model takes the chances of the classes to be. Without them scores are taken for
         log-odds, as decision functions of models trained by a logistic loss are.
@@ -276,7 +279,7 @@ def evaluate(
     log_odds = sample.scores if probabilities is None else log_odds_of(probabilities)
     witnesses = [hear_scores(y, sample.scores)]
     if X is not None:
-        witnesses.append(hear_columns(y, X))
+        witnesses.append(hear_columns(y, X, feature_names))
     rows = ScoredRows(sample, sample, Promise(sample.bags, log_odds), tuple(witnesses))
     return evaluate_rows(rows, threshold, class_prior, uncertainty)
 

@@ -166,11 +166,12 @@ def assumption_section(
             findings.append(Finding(text, "warning"))
             tables.append(_suspects(what, test))
         else:
-            findings.append(Finding(f"{what}: {_lower(test.summary)}", "good"))
+            kind: Kind = "good" if test.could_fail else "note"
+            findings.append(Finding(f"{what}: {_lower(test.summary)}", kind))
         findings += [Finding(note, "note") for note in test.notes]
     findings += [Finding(note, "note") for one in evaluation.witnesses for note in one.notes]
     if evaluation.effect is not None and evaluation.effect.world is not None:
-        kind: Kind = "note" if evaluation.effect.world == "odds" else "plain"
+        kind = "note" if evaluation.effect.world == "odds" else "plain"
         findings.append(Finding(evaluation.effect.hint, kind))
     findings += effects
     pictures = [
