@@ -64,8 +64,8 @@ class AutoMCMClassifier(BagClassifier):
         ``"linear"``, ``"kernel"``, ``"boosted"`` (LightGBM, the extra ``boosting``) and
         ``"neural"`` (torch, the extra ``torch``). ``"auto"`` takes the first three: the kernel up
         to 60,000 rows, from 5,000 on by 500 landmarks, and trees where LightGBM is installed, of 4
-        or 16 leaves where there are more rows. A dict gives names to classifiers of your own, whose ``decision_function`` must be log-odds
-        at ``class_prior``.
+        or 16 leaves where there are more rows. A dict gives names to classifiers of your own, whose
+        ``decision_function`` must be log-odds at ``class_prior``.
     temperature : float, default=16.0
         By how many units of log-likelihood a learner must lead to count e times as much as
         another. The smaller, the nearer to the best one alone.
