@@ -1,4 +1,8 @@
-"""From raw text to a classifier: letters in, and for each day the share of them that complain.
+"""
+Text: which letters complain
+============================
+
+From raw text to a classifier: letters in, and for each day the share of them that complain.
 
 A desk gets letters, and nobody sorts them; of each day it is only known how many were complaints.
 Here letters are drawn from the word frequencies of complaints and of others, which differ a little

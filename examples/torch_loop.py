@@ -1,4 +1,9 @@
-"""A training loop of your own in torch: counts of bags in, a classifier of single rows out."""
+"""
+Networks: a training loop of your own
+=====================================
+
+A training loop of your own in torch: counts of bags in, a classifier of single rows out.
+"""
 
 import numpy as np
 import torch
