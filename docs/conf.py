@@ -1,7 +1,6 @@
 """How the site is built; ``sh scripts/docs`` builds it."""
 
 import sys
-import warnings
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
@@ -50,14 +49,18 @@ copybutton_prompt_is_regexp = True
 
 # --- gallery ------------------------------------------------------------------------------------
 
-# as pytest does: what warns is mended, not shown
-warnings.filterwarnings("ignore", message=".*non-GUI backend.*")
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
+    "subsection_order": [
+        f"../examples/{section}" for section in ("worlds", "data", "models", "knowing", "large")
+    ],
+    # others are run by hand, or by the tutorial
     "filename_pattern": r"plot_\w+\.py",
     "ignore_pattern": r"(regional_conversions|pairing_errs|proportion_risk_fails)\.py",
     "within_subsection_order": "FileNameSortKey",
+    "reset_modules": ("gallery_style.set_style",),
+    "min_reported_time": 1000,
     "remove_config_comments": True,
     "show_memory": False,
     "show_signature": False,
