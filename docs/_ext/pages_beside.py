@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-DOCS = ROOT / "docs"
+DOCS, EXAMPLES = ROOT / "docs", ROOT / "examples"
 # where pages of the repository stand on the site
 BESIDE = {
     "CHANGELOG.md": "changes.md",
@@ -54,6 +54,10 @@ def turn_links(app: Any, docname: str, source: list[str]) -> None:
 
     def turned(link: re.Match[str]) -> str:
         target = (origin.parent / link[2]).resolve()
+        if target == EXAMPLES:
+            return f"{link[1]}/gallery/index"
+        if target.is_relative_to(EXAMPLES) and target.name.startswith("plot_"):
+            return f"{link[1]}/gallery/{target.relative_to(EXAMPLES).with_suffix('')}"
         target = moved.get(target, target)
         if target.is_relative_to(DOCS) and target.suffix == ".md":
             return f"{link[1]}/{target.relative_to(DOCS)}"
