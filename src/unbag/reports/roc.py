@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from unbag._optional import make_frame
 from unbag._text import percent
 from unbag.metrics import Estimate, Evaluation, RocBand, evaluate
-from unbag.reports.colours import BLUE, GREY, INK
+from unbag.reports.colours import BLUE, GREY
 from unbag.reports.display import Display, add_legend, finish, make_axes
 from unbag.reports.wording import digits_of
 
@@ -107,7 +107,8 @@ class RocDisplay(Display):
         ax.plot(band.fpr, band.tpr, color=BLUE, label=label)
         if self.true_curve is not None and self.true_auc is not None:
             label = f"with the labels (AUC {percent(self.true_auc, 1)})"
-            ax.plot(*self.true_curve, color=INK, linestyle="--", linewidth=1.2, label=label)
+            ink = ax.xaxis.label.get_color()  # to be seen on a ground of any colour
+            ax.plot(*self.true_curve, color=ink, linestyle="--", linewidth=1.2, label=label)
         ax.plot([0, 1], [0, 1], color=GREY, linestyle=":", label="chance", zorder=1)
         ax.set(
             xlabel="false alarms among negatives (FPR)",
