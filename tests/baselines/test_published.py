@@ -29,7 +29,7 @@ from unbag.objectives.proportion_risk import ProportionRisk
 DATA = make_gaussian_bags(n_bags=25, bag_size=20, n_features=3, random_state=0)
 THREE = make_gaussian_bags(n_bags=40, bag_size=12, n_classes=3, separation=4.0, random_state=0)
 FEW = {"alphas": (1e-2, 1e-4), "cv": 3}
-# Its minimum is a function that hardly differs inside a bag.
+# Its minimum is a function that hardly differs inside a bag, and need not reach both classes.
 LEARN = [name for name in PUBLISHED if name != "amm_max"]
 TWO_CLASSES = {"amm_max", "amm_min", "easyllp_squared", "llp_dc", "rot"}
 ONE = np.zeros(1, dtype=np.intp)
@@ -185,11 +185,11 @@ class TestChoice:
 
     def test_settings_and_penalties_are_those_of_least_error(self):
         grid = LaplacianMeanMap((0.01, 1.0), (0.5, 2.0))
-        model = fitted(grid)
-        single = {setting: fitted(setting).selection_risks_.min() for setting in grid.settings()}
+        model = fitted(grid, tol=1e-8)
+        single = {s: fitted(s, tol=1e-8).selection_risks_.min() for s in grid.settings()}
         assert len(single) == 4
         assert model.method_ == min(single, key=single.get)
-        assert model.selection_risks_.min() == pytest.approx(min(single.values()))
+        assert model.selection_risks_.min() == pytest.approx(min(single.values()), rel=1e-5)
         assert model.alpha_ == model.alphas_[model.selection_risks_.argmin()]
 
     def test_sparse_rows_give_the_same_model(self):

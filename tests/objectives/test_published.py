@@ -217,13 +217,16 @@ class TestAssignment:
             total += np.logaddexp(0, own).sum() - choose(allowed)
         return total / len(f)
 
-    @pytest.mark.parametrize(("name", "choose"), [("exact", max), ("worst", min)])
-    def test_best_and_worst_labels_by_enumeration(self, name, choose):
-        bags = BAGS[2]
+    def test_best_and_worst_labels_by_enumeration(self):
+        bags, problem = BAGS[2], np.zeros(4, dtype=np.intp)
         scores = some_scores(bags)
-        found = AssignmentRisk(problems(bags)[:1], bags, name).value(scores, np.zeros(4, int))
-        expected = [self.labels(bags, f[0], choose) for f in scores]
-        np.testing.assert_allclose(found, expected)
+        found = AssignmentRisk(problems(bags)[:1], bags).value(scores, problem)
+        np.testing.assert_allclose(found, [self.labels(bags, f[0], max) for f in scores])
+        # an entropy of log 2 at most, times τ
+        found = AssignmentRisk(problems(bags)[:1], bags, "worst").value(scores, problem)
+        over = found - [self.labels(bags, f[0], min) for f in scores]
+        assert (over > 0).all()
+        assert (over < 0.1 * np.log(2)).all()
 
     def test_equal_scores_share_the_labels(self):
         bags = make_bags([[3, 1], [1, 4]])

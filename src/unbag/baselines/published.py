@@ -69,13 +69,6 @@ class PublishedGoal(Goal):
         """What the method minimises."""
         return self.method.objective(Task(problems.included, bags, self.X, like))
 
-    def first_objective(self, problems: Problems, bags: Bags, like: Any) -> Objective | None:
-        """What the method minimises from whose solution this one starts."""
-        first = self.method.start()
-        if first is None:
-            return None
-        return first.objective(Task(problems.included, bags, self.X, like))
-
     def criteria(self, problems: Problems, bags: Bags, like: Any) -> list[BagError]:  # noqa: ARG002
         """Error of the shares in bags held out."""
         return [BagError(bags, self.loss)]
@@ -110,11 +103,17 @@ class PublishedClassifier(MinimisingClassifier):
     def _train(self, backend: Any, goal: Any) -> Found:
         alphas = check_alphas(goal.method.alphas if self.alphas is None else self.alphas)
         folded = backend.folded(self.cv)
-        searches = [
-            search(folded, replace(goal, method=setting, X=backend.X), alphas, self.selection)
-            for setting in goal.method.settings()
-        ]
-        best = min(searches, key=_error)
+        goal = replace(goal, X=backend.X)
+        first, found = goal.method.start(), []
+        if first is not None:
+            solved = folded.solve(replace(goal, method=first), alphas)
+            goal = replace(goal, start=solved.fits.theta)
+        for setting in goal.method.settings():
+            goal = replace(goal, method=setting)
+            found.append(search(folded, goal, alphas, self.selection))
+            # from one setting it is not far to the next
+            goal = replace(goal, start=found[-1].solved.fits.theta)
+        best = min(found, key=_error)
         tell_search(self, alphas, best)
         return best
 

@@ -234,6 +234,7 @@ class AlternatingMeanMap(PublishedMethod):
     """
 
     assignment: Assignment = "exact"
+    alphas = ALPHAS[2:]
 
     def start(self) -> PublishedMethod | None:
         """Mean map, from which the turns start."""

@@ -55,6 +55,8 @@ class Goal(ABC):
         1 if noisy counts are taken to be those of classes that keep their look.
     asks_for_effect, asks_for_looks : bool
         Whether bags held out are yet to tell the two.
+    start : ndarray of shape (columns, coefficients), optional
+        Where to start from, for every penalty and problem; by default at zero.
     """
 
     loss: ClassLoss
@@ -64,6 +66,7 @@ class Goal(ABC):
     looks: float = 0.0
     asks_for_effect: bool = False
     asks_for_looks: bool = False
+    start: NDArray[Any] | None = None
 
     @abstractmethod
     def weights(self, bags: Bags) -> NDArray[np.float64]:
@@ -72,10 +75,6 @@ class Goal(ABC):
     @abstractmethod
     def objective(self, problems: Problems, bags: Bags, like: Any) -> Objective:
         """What is minimised; a bag that a problem leaves out counts for nothing."""
-
-    def first_objective(self, problems: Problems, bags: Bags, like: Any) -> Objective | None:  # noqa: ARG002
-        """What is minimised first, to start from there; by default one starts at zero."""
-        return None
 
     def criteria(self, problems: Problems, bags: Bags, like: Any) -> Sequence[Criterion]:
         """What penalties are chosen by on bags held out; of several, the sum of ranks decides."""

@@ -4,9 +4,10 @@ The labels of a bag must have its count k_b. Among those that do, or their relax
 0 ≤ Y_j ≤ 1 with Σ_j Y_j = k_b, the loss of scores f is taken against
 
     exact      the labels that fit best, the k_b largest scores: min_Y Σ_j ℓ(f_j, Y_j),
-    worst      the labels that fit worst, the k_b smallest scores: max_Y Σ_j ℓ(f_j, Y_j),
     transport  min_Y Σ_j [ℓ(f_j, Y_j) − H(Y_j)], with H the entropy: Y_j = σ(f_j + θ_b), which is
                where Sinkhorn's iterations on the chances end,
+    worst      the labels that fit worst: max_Y Σ_j [ℓ(f_j, Y_j) + τ H(Y_j)]; with τ = 0 the k_b
+               smallest scores, whose kinks no solver likes, here with τ = .1,
 
 with ℓ(f, Y) = log(1 + e^f) − Y f, the logistic loss. In all of them the gradient with respect to
 f_j is p_j − Y_j, that of the loss of labels that are held: so to minimise such a function is to
@@ -29,7 +30,10 @@ from unbag.objectives.bag_rows import BagRows, chances, equal_sizes
 from unbag.objectives.losses import LogisticLoss
 from unbag.objectives.saddle_point import LARGEST_SCORE, TiltSearch, tilted_chances
 
-Assignment = Literal["exact", "worst", "transport"]
+Assignment = Literal["exact", "transport", "worst"]
+
+# τ of the worst labels.
+_TEMPERATURE = 0.1
 
 # A Newton step of the tilt that short leaves labels that add up to the count.
 _SHORT_STEP = 1e-8
@@ -42,7 +46,7 @@ class AssignmentRisk:
         (1/T) Σ_b Σ_j [log(1 + e^{f_j}) − Y_j f_j],    gradient (p_j − Y_j)/T,
 
     over the T instances of the bags that a problem includes; less the entropy of Y in
-    "transport".
+    "transport", plus τ times it in "worst".
 
     Parameters
     ----------
@@ -50,7 +54,7 @@ class AssignmentRisk:
         The bags that each problem learns from; the others are held out and count for nothing.
     bags : Bags
         Of two classes.
-    assignment : {"exact", "worst", "transport"}
+    assignment : {"exact", "transport", "worst"}
     like : array, optional
         Array whose namespace and device the scores will have.
 
@@ -88,7 +92,6 @@ class AssignmentRisk:
         self._share = beside_in_double(share, like)
         self._pure = beside_in_double(np.where((share == 0) | (share == 1), 1.0, 0.0), like)
         self._largest = _LargestScores(self._rows, counts, like)
-        self._smallest = _LargestScores(self._rows, sizes - counts, like)
         self._assign = {
             "exact": self._best_labels,
             "worst": self._worst_labels,
@@ -121,8 +124,9 @@ class AssignmentRisk:
         return labels, self._rows.segments.sum(labels * f)
 
     def _worst_labels(self, f: Array) -> tuple[Array, Array]:
-        labels = 1.0 - self._smallest.marked(f)
-        return labels, self._rows.segments.sum(labels * f)
+        """Y = σ(−f/τ + θ), and Σ_j [Y_j f_j − τ H(Y_j)]."""
+        labels, fit = self._transport(-f / _TEMPERATURE)
+        return labels, -_TEMPERATURE * fit
 
     def _transport(self, f: Array) -> tuple[Array, Array]:
         """Y = σ(f + θ), and Σ_j [Y_j f_j + H(Y_j)] = Σ_j log(1 + e^{f_j + θ}) − θk."""

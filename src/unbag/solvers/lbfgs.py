@@ -89,7 +89,7 @@ def minimise(
     penalty, problem : ndarray of shape (columns,)
         λ of each column, and the problem of the objective that it belongs to.
     tol : float
-        A column has converged when the norm of its gradient is below ``tol`` times that at first,
+        A column has converged when the norm of its gradient is below ``tol`` times that at zero,
         when its value has stopped to fall, or when not even steepest descent finds a lower point
         (at a kink, or at the end of the precision).
     max_iter : int
@@ -106,7 +106,9 @@ def minimise(
         memory = _MEMORY_ON_DEVICE if on_device else _MEMORY
     leaving = _LEAVING_ON_DEVICE if on_device else 0.0
     with untracked(space.like):
-        columns = _Columns.at_start(objective, space, penalty, problem, memory, start)
+        columns = _Columns.at_zero(objective, space, penalty, problem, memory)
+        if start is not None:
+            columns = columns.moved_to(start, objective, space, memory)
         solution = _empty_solution(columns)
         for iteration in range(max_iter + 1):
             converged = columns.converged(tol)
@@ -170,39 +172,29 @@ class _Columns:
     history: History
 
     @classmethod
-    def at_start(
+    def at_zero(
         cls,
         objective: Objective,
         space: FunctionSpace,
         penalty: Numbers,
         problem: Rows,
         memory: int,
-        theta: Array | None,
     ) -> Self:
         xp, n = array_namespace(space.like), len(penalty)
         like = space.like
-        squared_norm = np.zeros(n)
-        if theta is None:
-            theta = xp.zeros((n, space.n_coefficients), dtype=like.dtype, device=device(like))
-            image = theta
-        else:
-            image = space.dual(theta)
-            squared_norm = to_host(inner(space.penalised(theta), image)).astype(np.float64)
-        scores = space.scores(theta, image)
+        theta = xp.zeros((n, space.n_coefficients), dtype=like.dtype, device=device(like))
+        scores = space.scores(theta, theta if space.self_dual else xp.zeros_like(theta))
         value, score_gradient = objective.value_and_gradient(scores, problem)
-        value = value + penalty * squared_norm
-        pull = factor(2 * penalty, theta)
-        gradient = space.gradient(score_gradient) + pull * space.penalised(theta)
-        history = History.start(_with_dual(gradient, space), memory)
+        history = History.start(_with_dual(space.gradient(score_gradient), space), memory)
         return cls(
             number=np.arange(n),
             penalty=penalty,
             problem=problem,
-            pull=pull,
+            pull=factor(2 * penalty, theta),
             theta=theta,
             scores=scores,
             value=value,
-            squared_norm=squared_norm,
+            squared_norm=np.zeros(n),
             first_square=history.square,
             lowest=value,
             idle=np.zeros(n, dtype=np.int64),
@@ -211,6 +203,27 @@ class _Columns:
             ill_posed=np.zeros(n, dtype=bool),
             ended=np.zeros(n, dtype=bool),
             history=history,
+        )
+
+    def moved_to(
+        self, theta: Array, objective: Objective, space: FunctionSpace, memory: int
+    ) -> Self:
+        """Go on from elsewhere, as if nothing had been before."""
+        image = space.dual(theta)
+        scores = space.scores(theta, image)
+        value, score_gradient = objective.value_and_gradient(scores, self.problem)
+        penalised = space.penalised(theta)
+        norm = to_host(inner(penalised, image)).astype(np.float64)
+        gradient = space.gradient(score_gradient) + self.pull * penalised
+        value = value + self.penalty * norm
+        return replace(
+            self,
+            theta=theta,
+            scores=scores,
+            value=value,
+            squared_norm=norm,
+            lowest=value,
+            history=History.start(_with_dual(gradient, space), memory),
         )
 
     def converged(self, tol: float) -> Bools:
