@@ -30,6 +30,7 @@ SMALLER = {
     "AutoMCMClassifier": {"learners": ["linear", "boosted"], "cv": 3},
     "BagCalibratedClassifier": {"cv": 3},
     "BoostedMCMClassifier": {"num_leaves": (2, 4), "cv": 4},
+    "ClusterClassifier": {"n_clusters": (5,), "cv": 2},
     "CountEMClassifier": {"cv": 3},
     "InvCalClassifierCV": {"Cs": (1,), "epsilons": (0, 0.01), "gammas": (0.1,)},
     "KernelMCMClassifierCV": {"alphas": (1e-2, 1e-3), "cv": 3},

@@ -4,6 +4,7 @@ from unbag.baselines.alternating_svm import (
     AlternatingSVMClassifier,
     AlternatingSVMClassifierCV,
 )
+from unbag.baselines.clusters import ClusterClassifier
 from unbag.baselines.invcal import InvCalClassifier, InvCalClassifierCV
 from unbag.baselines.proportion_risk import (
     LinearProportionRiskClassifier,
@@ -24,6 +25,7 @@ __all__ = [
     "PUBLISHED",
     "AlternatingSVMClassifier",
     "AlternatingSVMClassifierCV",
+    "ClusterClassifier",
     "InvCalClassifier",
     "InvCalClassifierCV",
     "KernelPublishedClassifierCV",
