@@ -106,6 +106,9 @@ class LocalBackend:
                     tol=self.tol,
                     max_iter=self.max_iter,
                     callback=progress.of_batch(len(penalty[batch])),
+                    start=None
+                    if goal.start is None
+                    else beside(goal.start[batch], self.space.like),
                 )
                 keep_scores(batch, part.scores)
                 parts.append((to_host(part.theta), part.n_iter, part.converged))
