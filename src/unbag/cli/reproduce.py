@@ -31,7 +31,7 @@ _PAPER = {
 _PAPER_METHODS = "lmmcm-paper,lmmcm,likelihood,soft-label,labels"
 
 # Options of the other suites alone.
-_OTHERS = {"kinds": None, "data": None, "dask": None}
+_OTHERS = {"sets": None, "kinds": None, "data": None, "dask": None}
 
 
 def add_command(commands: Any) -> None:
@@ -71,6 +71,7 @@ def add_command(commands: Any) -> None:
     )
     paper("--standardize-all", action="store_true", help="standardise one-hot columns as well")
     others = reproduce.add_argument_group("the other suites").add_argument
+    others("--sets", help="names of sets, by commas, such as votes,flights (default: all)")
     others("--kinds", help="kinds of bags, by commas, such as simple,hard (default: all)")
     others("--data", type=Path, help="folder of files that benchmarks/fetch.py got")
     others("--dask", metavar="ADDRESS", help="scheduler of a Dask cluster that runs the trials")
@@ -102,6 +103,7 @@ def run_suite(options: argparse.Namespace) -> int:
         options.suite,
         methods=_names(options.methods),
         kinds=_names(options.kinds),
+        names=_names(options.sets),
         seeds=range(1 if options.quick else options.trials),
         short=options.quick,
     )

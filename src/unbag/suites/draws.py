@@ -214,5 +214,6 @@ def _clustered(X: Floats, sizes: Ints, rng: Any) -> tuple[Ints, Ints]:
         ends = ends[ends <= len(members)]
         bags += np.split(members[: ends[-1]], ends[:-1]) if len(ends) else []
     chosen = [bags[b] for b in rng.permutation(len(bags))[:n_bags]]
-    lengths = [len(bag) for bag in chosen]
-    return np.concatenate(chosen), np.repeat(np.arange(len(chosen)), lengths)
+    lengths = np.array([len(bag) for bag in chosen])
+    lengths = lengths[lengths.cumsum() <= sizes.sum()]
+    return np.concatenate(chosen[: len(lengths)]), np.repeat(np.arange(len(lengths)), lengths)

@@ -171,6 +171,7 @@ def make_suite_tasks(
     *,
     methods: Sequence[str] | None = None,
     kinds: Sequence[str] | None = None,
+    names: Sequence[str] | None = None,
     seeds: Sequence[int] = (0,),
     short: bool = False,
 ) -> list[SuiteTask]:
@@ -179,8 +180,8 @@ def make_suite_tasks(
     Parameters
     ----------
     suite : {"landscape", "natural", "tables"}
-    methods, kinds : sequence of str, optional
-        Those of the suite by default.
+    methods, kinds, names : sequence of str, optional
+        Methods, kinds of bags and sets; those of the suite by default.
     seeds : sequence of int
         Of the draws; of the landscape the numbers of the published splits.
     short : bool
@@ -196,17 +197,18 @@ def make_suite_tasks(
     chosen = SUITES[suite]
     methods = chosen.methods if methods is None else methods
     check_methods(methods)
-    names = chosen.names(short)
-    known = tuple(dict.fromkeys(map(chosen.kind_of, names)))
+    for name in names or ():
+        check_name(name, chosen.names(False))
+    sets = chosen.names(short) if names is None else names
     for kind in kinds or ():
-        check_name(kind, known, "kind of bags")
+        check_name(kind, dict.fromkeys(map(chosen.kind_of, sets)), "kind of bags")
     if not seeds:
         raise ValueError("The number of splits must be at least 1.")
     if chosen.most_seeds is not None and max(seeds) >= chosen.most_seeds:
         raise ValueError(f"The {suite} has {chosen.most_seeds} splits, not {max(seeds) + 1}.")
     return [
         SuiteTask(suite, name, seed, method)
-        for seed, name, method in product(seeds, names, methods)
+        for seed, name, method in product(seeds, sets, methods)
         if kinds is None or chosen.kind_of(name) in kinds
     ]
 
