@@ -6,7 +6,7 @@ works with. Nothing behind `Bags` sees `y`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -123,6 +123,10 @@ class Bags:
         if bag_model == "bags":
             return np.where(self.labelled, self.sizes, 1).astype(float)
         raise ValueError(f"bag_model must be 'instances' or 'bags', not {bag_model!r}.")
+
+    def reordered(self, rows: NDArray[np.intp]) -> Bags:
+        """The same bags, of instances in another order."""
+        return replace(self, index=self.index[rows])
 
     def divide(self, part: NDArray[np.intp]) -> tuple[Bags, NDArray[np.intp]]:
         """Cut bags where their rows have different part numbers.

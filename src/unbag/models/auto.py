@@ -263,7 +263,10 @@ class AutoMCMClassifier(BagClassifier):
         ]
         self.models_ = [found[i].model for i in order]
         self.mixture_ = Mixture(
-            mixture.losses[order], mixture.weights[order], mixture.slope, mixture.intercepts
+            mixture.losses[order],
+            mixture.weights[order],
+            mixture.slopes[order],
+            mixture.intercepts,
         )
         self.best_estimator_ = self.models_[0]
         for name in ("objective_", "bag_effect_", "bag_effect_interval_", "looks_"):
