@@ -11,6 +11,8 @@ from unbag.baselines.proportion_risk import (
     ProportionRiskClassifier,
     ProportionRiskClassifierCV,
 )
+from unbag.baselines.published import KernelPublishedClassifierCV, LinearPublishedClassifierCV
+from unbag.baselines.published_methods import PUBLISHED
 from unbag.baselines.soft_label import (
     LinearSoftLabelClassifier,
     LinearSoftLabelClassifierCV,
@@ -19,12 +21,15 @@ from unbag.baselines.soft_label import (
 )
 
 __all__ = [
+    "PUBLISHED",
     "AlternatingSVMClassifier",
     "AlternatingSVMClassifierCV",
     "InvCalClassifier",
     "InvCalClassifierCV",
+    "KernelPublishedClassifierCV",
     "LinearProportionRiskClassifier",
     "LinearProportionRiskClassifierCV",
+    "LinearPublishedClassifierCV",
     "LinearSoftLabelClassifier",
     "LinearSoftLabelClassifierCV",
     "ProportionRiskClassifier",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -92,20 +93,23 @@ class LocalBackend:
         after each batch, with its columns and their scores, to take what it needs.
         """
         objective = goal.objective(problems, self.bags, self.space.like)
+        first = goal.first_objective(problems, self.bags, self.space.like)
         size = max(1, _BATCH_SCORES // (self.bags.n_instances * objective.n_outputs))
         parts = []
         with column_progress(len(penalty), self.verbose) as progress:
             for start in range(0, len(penalty), size):
                 batch = slice(start, min(start + size, len(penalty)))
-                part = minimise(
-                    objective,
-                    self.space,
-                    penalty[batch],
-                    problem[batch],
+                solve = partial(
+                    minimise,
+                    space=self.space,
+                    penalty=penalty[batch],
+                    problem=problem[batch],
                     tol=self.tol,
                     max_iter=self.max_iter,
-                    callback=progress.of_batch(len(penalty[batch])),
                 )
+                told = progress.of_batch(len(penalty[batch]))
+                theta = None if first is None else solve(first).theta
+                part = solve(objective, callback=told, start=theta)
                 keep_scores(batch, part.scores)
                 parts.append((to_host(part.theta), part.n_iter, part.converged))
         return Fits(*(np.concatenate(rows) for rows in zip(*parts, strict=True)))

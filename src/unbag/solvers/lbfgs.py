@@ -17,9 +17,18 @@ import numpy as np
 from array_api_compat import array_namespace, device, is_torch_array
 from numpy.typing import NDArray
 
-from unbag._arrays import Array, Bools, put, untracked
+from unbag._arrays import Array, Bools, put, to_host, untracked
 from unbag.objectives.base import Objective
-from unbag.solvers.batches import Numbers, Rows, factor, inners, noise, selection, stretch
+from unbag.solvers.batches import (
+    Numbers,
+    Rows,
+    factor,
+    inner,
+    inners,
+    noise,
+    selection,
+    stretch,
+)
 from unbag.solvers.history import History
 from unbag.solvers.line_search import Line
 from unbag.solvers.spaces import FunctionSpace
@@ -67,8 +76,9 @@ def minimise(
     max_iter: int = 1000,
     memory: int | None = None,
     callback: Callable[[int, int], None] | None = None,
+    start: Array | None = None,
 ) -> Solution:
-    """Minimise the penalised objective from zero, for all columns together.
+    """Minimise the penalised objective, for all columns together.
 
     Parameters
     ----------
@@ -79,7 +89,7 @@ def minimise(
     penalty, problem : ndarray of shape (columns,)
         λ of each column, and the problem of the objective that it belongs to.
     tol : float
-        A column has converged when the norm of its gradient is below ``tol`` times that at zero,
+        A column has converged when the norm of its gradient is below ``tol`` times that at first,
         when its value has stopped to fall, or when not even steepest descent finds a lower point
         (at a kink, or at the end of the precision).
     max_iter : int
@@ -88,13 +98,15 @@ def minimise(
         Steps that L-BFGS remembers, by default 20, or 40 on a device of torch.
     callback : callable, optional
         Called after each iteration with its number and the number of columns left.
+    start : array of shape (columns, coefficients), optional
+        Where to start from, by default zero.
     """
     on_device = is_torch_array(space.like)
     if memory is None:
         memory = _MEMORY_ON_DEVICE if on_device else _MEMORY
     leaving = _LEAVING_ON_DEVICE if on_device else 0.0
     with untracked(space.like):
-        columns = _Columns.at_zero(objective, space, penalty, problem, memory)
+        columns = _Columns.at_start(objective, space, penalty, problem, memory, start)
         solution = _empty_solution(columns)
         for iteration in range(max_iter + 1):
             converged = columns.converged(tol)
@@ -158,29 +170,39 @@ class _Columns:
     history: History
 
     @classmethod
-    def at_zero(
+    def at_start(
         cls,
         objective: Objective,
         space: FunctionSpace,
         penalty: Numbers,
         problem: Rows,
         memory: int,
+        theta: Array | None,
     ) -> Self:
         xp, n = array_namespace(space.like), len(penalty)
         like = space.like
-        theta = xp.zeros((n, space.n_coefficients), dtype=like.dtype, device=device(like))
-        scores = space.scores(theta, theta if space.self_dual else xp.zeros_like(theta))
+        squared_norm = np.zeros(n)
+        if theta is None:
+            theta = xp.zeros((n, space.n_coefficients), dtype=like.dtype, device=device(like))
+            image = theta
+        else:
+            image = space.dual(theta)
+            squared_norm = to_host(inner(space.penalised(theta), image)).astype(np.float64)
+        scores = space.scores(theta, image)
         value, score_gradient = objective.value_and_gradient(scores, problem)
-        history = History.start(_with_dual(space.gradient(score_gradient), space), memory)
+        value = value + penalty * squared_norm
+        pull = factor(2 * penalty, theta)
+        gradient = space.gradient(score_gradient) + pull * space.penalised(theta)
+        history = History.start(_with_dual(gradient, space), memory)
         return cls(
             number=np.arange(n),
             penalty=penalty,
             problem=problem,
-            pull=factor(2 * penalty, theta),
+            pull=pull,
             theta=theta,
             scores=scores,
             value=value,
-            squared_norm=np.zeros(n),
+            squared_norm=squared_norm,
             first_square=history.square,
             lowest=value,
             idle=np.zeros(n, dtype=np.int64),
