@@ -42,7 +42,7 @@ STUDY = Study(
     keys=["suite", "name", "seed", "method"],
     tasks=tasks,
     measure=run_one,
-    page=page_lines,
+    page=lambda rows: page_lines(rows, "landscape.png"),
     options={
         "--suite": {"choices": list(SUITES), "default": "landscape"},
         "--methods": {"help": "names, by commas; those of the suite by default"},

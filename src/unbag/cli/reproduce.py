@@ -119,7 +119,7 @@ def run_suite(options: argparse.Namespace) -> int:
     rows = read_rows(path)
     if not rows:
         raise ValueError(f"{options.output} holds no finished trial")
-    page = "\n".join(page_lines(rows)) + "\n"
+    page = "\n".join(page_lines(rows, "ranks.png")) + "\n"
     print(page)
     write_whole(options.output / "page.md", page)
     draw_figure(rows, options.output / "ranks.png")

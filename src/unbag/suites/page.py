@@ -76,13 +76,13 @@ def suite_rankings(rows: Sequence[Row]) -> list[SuiteRanking]:
     return found
 
 
-def page_lines(rows: Sequence[Row]) -> list[str]:
-    """Write the page, in Markdown, without a heading."""
+def page_lines(rows: Sequence[Row], picture: str | None = None) -> list[str]:
+    """Write the page, in Markdown, without a heading; ``picture`` is the name of its file."""
     rankings = suite_rankings(rows)
     return [
         *_lead(rows),
         *_losses(rows, rankings),
-        *_which(rankings),
+        *_which(rankings, picture),
         *_published_sets(rows),
         *_scores(rows),
         *_worlds(rows),
@@ -173,9 +173,11 @@ def _splits(count: int) -> str:
 # --- which method ---------------------------------------------------------------------------------
 
 
-def _which(rankings: Sequence[SuiteRanking]) -> list[str]:
+def _which(rankings: Sequence[SuiteRanking], picture: str | None) -> list[str]:
     """Mean ranks by suite and kind, and the tests over all sets of a suite."""
     lines = ["## Which method for which bags", ""]
+    if picture is not None:
+        lines += [f"![Mean ranks by kind of bags, and critical differences]({picture})", ""]
     for found in rankings:
         kinds = found.by_kind
         methods = found.whole.methods
