@@ -5,26 +5,22 @@ import pytest
 
 from unbag.suites.against import against_published, best_published
 from unbag.suites.figures import draw_figure
-from unbag.suites.landscape import LABEL_FREE, LANDSCAPE, PUBLISHED, kind_of, published
+from unbag.suites.files import TABLES
+from unbag.suites.landscape import LABEL_FREE, LANDSCAPE, PUBLISHED, published
 from unbag.suites.page import page_lines, suite_rankings
 from unbag.suites.scores import make_scores, methods_on_every_set, of_suite
 
 
 def row(name, method, accuracy, seed=0, suite="tables", **more):
-    kind = kind_of(name) if suite == "landscape" else name.split()[1]
     measured = {"accuracy": accuracy, "f1": accuracy, "auc": accuracy, "predicted": 0.2}
     spent = {"seconds": 1.0, "core_seconds": 0.5, "peak_mb": 100, "bags": f"{name} {seed}"}
-    known = {"suite": suite, "kind": kind, "name": name, "seed": seed, "method": method}
+    known = {"suite": suite, "name": name, "seed": seed, "method": method}
     return known | measured | spent | more
-
-
-def six_tables(kind="low"):
-    return [f"{table} {kind} 8" for table in ("hi", "compas", "arrests", "caravan", "hi", "hi")]
 
 
 def some_rows(gain):
     """Linear against EPR on six tables of two kinds, ahead by so much in the first kind."""
-    names = [f"{t} {k} 8" for k in ("low", "high") for t in "abcdef"]
+    names = [f"{t} {k} 8" for k in ("low", "high") for t in TABLES[:6]]
     found = []
     for number, name in enumerate(names):
         ahead = gain if "low" in name else 0.02
@@ -67,19 +63,19 @@ def test_methods_that_refuse_rank_last_and_are_counted():
 
 
 def test_methods_are_compared_on_the_same_draws():
-    rows = [row("a low 8", "linear", 0.8, seed) for seed in (0, 1)]
-    rows += [row("a low 8", "epr", 0.6, seed=1), row("b low 8", "linear", 0.5)]
+    rows = [row("hi low 8", "linear", 0.8, seed) for seed in (0, 1)]
+    rows += [row("hi low 8", "epr", 0.6, seed=1), row("compas low 8", "linear", 0.5)]
     assert methods_on_every_set(rows) == ["linear"]
-    scores = make_scores(rows, "auc", ["linear", "epr"])
-    assert scores.names == ("a low 8",)
-    assert scores.seeds == {"a low 8": (1,)}
+    scores = make_scores(of_suite(rows, "tables"), "auc", ["linear", "epr"])
+    assert scores.names == ("hi low 8",)
+    assert scores.seeds == {"hi low 8": (1,)}
     page = "\n".join(page_lines(rows))
-    assert "`epr` and `linear` on 1 sets: accuracy 0.600 and 0.800" in page
+    assert "`epr` and `linear` on 1 set: accuracy 0.600 and 0.800" in page
 
 
 def test_rows_of_different_bags_are_refused():
-    rows = [row("a low 8", "linear", 0.8), row("a low 8", "epr", 0.8, bags="others")]
-    with pytest.raises(ValueError, match="a low 8, draw 0, were made with different bags; delete"):
+    rows = [row("hi low 8", "linear", 0.8), row("hi low 8", "epr", 0.8, bags="others")]
+    with pytest.raises(ValueError, match="hi low 8, draw 0, were made with different bags; delete"):
         of_suite(rows, "tables")
 
 
@@ -105,17 +101,17 @@ def test_the_picture_is_drawn(tmp_path):
     draw_figure(rows, tmp_path / "ranks.png")
     assert (tmp_path / "ranks.png").read_bytes()[1:4] == b"PNG"
     with pytest.raises(ValueError, match="There are no rows to draw"):
-        draw_figure([row("a low 8", "labels", 0.9)], tmp_path / "none.png")
+        draw_figure([row("hi low 8", "labels", 0.9)], tmp_path / "none.png")
 
 
 def test_worlds_are_counted():
-    told = {"slope": 1.0}
+    told = {"slope": 1.0, "spread": 2.0}
     rows = [
-        row("a low 8", m, 0.7, world=w, world_told=told)
+        row("hi low 8", m, 0.7, world=w, world_told=told)
         for m, w in (("linear", None), ("labels", "looks"))
     ]
-    page = "\n".join(page_lines([*rows, row("a low 8", "epr", 0.6)]))
-    assert "| tables, low | shares in [0, 1/2] | 0, 0, 1 | 0, 1, 0 |" in page
+    page = "\n".join(page_lines([*rows, row("hi low 8", "epr", 0.6)]))
+    assert "| tables, low | shares in [0, 1/2] | 0, 0, 1 | 2.0 | 0, 1, 0 | 2.0 |" in page
 
 
 def test_means_are_those_of_the_rows():

@@ -23,14 +23,18 @@ def draw_figure(rows: Sequence[Row], path: Path) -> None:
     from matplotlib.figure import Figure
 
     rankings = suite_rankings(rows)
-    heights = [h for found in rankings for h in (_chart_height(found), _diagram_height(found))]
     if not rankings:
         raise ValueError("There are no rows to draw: no method was run on every set of a suite.")
+    parts: list[tuple[Any, SuiteRanking, float]] = []
+    for found in rankings:
+        parts.append((draw_chart, found, _chart_height(found)))
+        if found.whole.n_sets >= FEWEST_SETS:
+            parts.append((draw_diagram, found, _diagram_height(found)))
+    heights = [height for *_, height in parts]
     figure = Figure(figsize=(9.5, sum(heights)), layout="constrained")
     panels = figure.subplots(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
-    for found, chart, diagram in zip(rankings, panels[::2], panels[1::2], strict=True):
-        draw_chart(found, chart)
-        draw_diagram(found, diagram)
+    for (draw, found, _), panel in zip(parts, panels, strict=True):
+        draw(found, panel)
     save_figure(figure, path)
 
 
@@ -84,7 +88,8 @@ def draw_diagram(found: SuiteRanking, axes: Any) -> None:
         axes.plot([tick, tick], [0, 0.12], color="black", lw=1)
         axes.text(tick, 0.2, str(tick), ha="center", va="bottom", fontsize=8)
     half = (k + 1) // 2
-    depth = 1.0 + 0.35 * len(_bars(ranking))
+    bars = cliques(ranking)
+    depth = 1.0 + 0.35 * len(bars)
     for place, (method, rank) in enumerate(zip(ranking.methods, ranking.ranks, strict=True)):
         left = place < half
         level = -depth - 0.55 * (place if left else k - 1 - place)
@@ -99,18 +104,13 @@ def draw_diagram(found: SuiteRanking, axes: Any) -> None:
             fontsize=8,
             color=_color(method),
         )
-    for number, (first, last) in enumerate(_bars(ranking)):
+    for number, (first, last) in enumerate(bars):
         ends = ranking.ranks[first] - 0.06, ranking.ranks[last] + 0.06
         axes.plot(ends, [-0.4 - 0.35 * number] * 2, color="black", lw=3, solid_capstyle="butt")
-    if ranking.n_sets >= FEWEST_SETS:
-        width = ranking.critical_difference
-        axes.plot([1, 1 + width], [0.95, 0.95], color="black", lw=1.5)
-        axes.text(1 + width / 2, 1.02, f"critical difference {width:.2f}", ha="center", fontsize=8)
+    width = ranking.critical_difference
+    axes.plot([1, 1 + width], [0.95, 0.95], color="black", lw=1.5)
+    axes.text(1 + width / 2, 1.02, f"critical difference {width:.2f}", ha="center", fontsize=8)
     axes.set_ylim(-depth - 0.55 * half, 1.5)
-
-
-def _bars(ranking: Ranking) -> list[tuple[int, int]]:
-    return cliques(ranking) if ranking.n_sets >= FEWEST_SETS else []
 
 
 def _rank_of(ranking: Ranking, method: str) -> float:
@@ -127,4 +127,4 @@ def _chart_height(found: SuiteRanking) -> float:
 
 def _diagram_height(found: SuiteRanking) -> float:
     half = (len(found.whole.methods) + 1) // 2
-    return 0.9 + 0.25 * (half + len(_bars(found.whole)))
+    return 0.9 + 0.25 * (half + len(cliques(found.whole)))

@@ -96,7 +96,9 @@ METHODS: dict[str, SuiteMethod] = {
         ours=True,
     ),
     "auto": SuiteMethod(
-        lambda: AutoMCMClassifier(n_jobs=1), "these three, mixed by held-out bags", ours=True
+        lambda: AutoMCMClassifier(n_jobs=1),
+        "linear, kernel and boosted, mixed by what held-out bags say",
+        ours=True,
     ),
     "epr": SuiteMethod(LinearProportionRiskClassifierCV, "empirical proportion risk, linear"),
     "soft-label": SuiteMethod(

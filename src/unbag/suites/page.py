@@ -38,10 +38,7 @@ KIND_WORDS = {
     "shuffled": "rows at random",
     "feature": "rows alike in some columns",
     "clustered": "rows of one cluster",
-    "votes": "voters by state",
-    "demographics": "voters by state, demographics only",
-    "flights": "flights by day, or by airline",
-    "stops": "stops by neighbourhood, or by precinct",
+    "real": "made by the world",
 }
 
 
@@ -102,8 +99,9 @@ def _lead(rows: Sequence[Row]) -> list[str]:
             sets, draws = {r["name"] for r in own}, {(r["name"], r["seed"]) for r in own}
             methods = {r["method"] for r in own}
             lines.append(
-                f"- **{suite}**: {about.title}: {len(sets)} sets, {len(draws)} draws of bags, "
-                f"{len(methods)} methods, ranked by {SHOWN[RANKED_BY[suite]]}."
+                f"- **{suite}**: {about.title}: {_count(len(sets), 'set')}, "
+                f"{_count(len(draws), 'draw')} of bags, {_count(len(methods), 'method')}, ranked "
+                f"by {SHOWN[RANKED_BY[suite]]}."
             )
     left = [f"Methods refused the bags in {refused} rows, and rank last there."] * (refused > 0)
     left += [f"{skipped} draws were not to be had: too few rows of a class."] * (skipped > 0)
@@ -135,7 +133,7 @@ def _losses(rows: Sequence[Row], rankings: Sequence[SuiteRanking]) -> list[str]:
                 lines.append(
                     f"- {found.suite}, {kind} ({KIND_WORDS[kind]}): `{found.default}` has mean "
                     f"rank {_rank(ranking, place)}, behind `{ranking.methods[0]}` with "
-                    f"{_rank(ranking, 0)}, over {ranking.n_sets} sets."
+                    f"{_rank(ranking, 0)}, over {_count(ranking.n_sets, 'set')}."
                 )
         lines += [
             f"- {found.suite}: `{found.default}` is below `{one.other}` on average: {_told(one)}."
@@ -144,7 +142,7 @@ def _losses(rows: Sequence[Row], rankings: Sequence[SuiteRanking]) -> list[str]:
         ]
     lines += [
         f"- landscape, {one.name}: {one.ours:.4f} against {one.theirs:.4f} of {one.best} "
-        f"({one.gain:+.4f}, {_splits(one.n_splits)})."
+        f"({one.gain:+.4f}, {_count(one.n_splits, 'split')})."
         for one in against_published(rows)
         if one.gain < 0
     ]
@@ -157,7 +155,8 @@ def _told(one: Comparison) -> str:
     tested = "" if np.isnan(one.p_value) else f", Wilcoxon–Holm p = {one.p_value:.2g}"
     sets = one.above + one.level + one.below
     return (
-        f"{one.gain:+.4f} over {sets} sets, above it in {one.above}, below in {one.below}{tested}"
+        f"{one.gain:+.4f} over {_count(sets, 'set')}, above it in {one.above}, below in "
+        f"{one.below}{tested}"
     )
 
 
@@ -166,8 +165,8 @@ def _rank(ranking: Ranking, place: int) -> str:
     return f"{ranking.ranks[place]:.2f}" + ("" if np.isnan(error) else f" ± {error:.2f}")
 
 
-def _splits(count: int) -> str:
-    return "1 split" if count == 1 else f"{count} splits"
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" + "s" * (number != 1)
 
 
 # --- which method ---------------------------------------------------------------------------------
@@ -310,13 +309,15 @@ def _partial(rows: Sequence[Row], methods: Sequence[str]) -> list[str]:
                 f"{np.nanmean(t.by_method['linear']):.3f}"
                 for word, t in zip(SHOWN.values(), tables, strict=True)
             )
-            lines.append(f"- `{method}` and `linear` on {len(tables[0].names)} sets: {told}.")
+            sets = _count(len(tables[0].names), "set")
+            lines.append(f"- `{method}` and `linear` on {sets}: {told}.")
     return [*lines, ""] if lines else []
 
 
 def _worlds(rows: Sequence[Row]) -> list[str]:
     """Which world bags live in: by our diagnostics, and by a model of the labels."""
-    own = [row for row in rows if row.get("world_told") and row["method"] in ("linear", "labels")]
+    known = [row for suite in SUITES for row in of_suite(rows, suite) if row.get("world_told")]
+    own = [row for row in known if row["method"] in ("linear", "labels")]
     if not own:
         return []
     lines = [
@@ -324,23 +325,29 @@ def _worlds(rows: Sequence[Row]) -> list[str]:
         "",
         "By the slope of shares over mean chances: of `linear`, on bags it did not see, and of "
         "logistic regression on the labels, which is the truth as far as a linear model goes. "
-        "Draws whose bags were told to keep odds, to keep looks, or neither beyond doubt.",
+        "Draws whose bags were told to keep odds, to keep looks, or neither beyond doubt; and the "
+        "effect of bags, the deviation of their shares from what rows explain.",
         "",
     ]
-    groups = dict.fromkeys((row["suite"], row["kind"]) for row in own)
+    groups = dict.fromkeys(map(_group_of, own))
     body = []
-    for suite, kind in groups:
+    for suite, group in groups:
         cells = []
         for method in ("linear", "labels"):
-            worlds = [
-                row["world"]
-                for row in own
-                if (row["suite"], row["kind"], row["method"]) == (suite, kind, method)
-            ]
+            found = [r for r in own if r["method"] == method and _group_of(r) == (suite, group)]
+            worlds = [row["world"] for row in found]
+            spread = [row["world_told"].get("spread", np.nan) for row in found]
             cells.append(", ".join(str(worlds.count(w)) for w in ("odds", "looks", None)))
-        body.append([f"{suite}, {kind}", KIND_WORDS[kind], *cells])
-    header = ["bags", "", "without labels: odds, looks, no hint", "with labels"]
+            cells.append(f"{np.nanmean(spread):.1f}" if np.isfinite(spread).any() else "")
+        body.append([f"{suite}, {group}", KIND_WORDS.get(group, ""), *cells])
+    header = ["bags", "", "without labels: odds, looks, no hint", "effect, points"]
+    header += ["with labels", "effect, points"]
     return [*lines, *_table(header, body), ""]
+
+
+def _group_of(row: Row) -> tuple[str, str]:
+    """Real bags one by one, others by their kind."""
+    return row["suite"], row["name"] if row["kind"] == "real" else row["kind"]
 
 
 def _costs(rows: Sequence[Row]) -> list[str]:

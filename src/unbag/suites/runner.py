@@ -33,7 +33,6 @@ def run_suite_task(task: SuiteTask, folder: Path | None = None, device: str | No
     """
     row: Row = {
         "suite": task.suite,
-        "kind": task.kind,
         "name": task.name,
         "seed": task.seed,
         "method": task.method,

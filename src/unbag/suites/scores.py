@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +11,7 @@ from unbag._arrays import Floats
 from unbag.paper.rows import Row
 from unbag.suites.landscape import PUBLISHED, published
 from unbag.suites.methods import METHODS
+from unbag.suites.tasks import SUITES
 
 # Methods of ours by which we are judged, the first that was run on every set.
 DEFAULTS = ("auto", "linear", "kernel")
@@ -44,8 +45,16 @@ class Scores:
 
 
 def of_suite(rows: Iterable[Row], suite: str) -> list[Row]:
-    """Rows of one suite whose bags could be drawn, after a check that methods had the same bags."""
-    found = [row for row in rows if row["suite"] == suite and "skipped" not in row]
+    """Rows of one suite whose bags could be drawn, each with the kind of its bags.
+
+    A check makes sure that all methods had the same bags.
+    """
+    kind_of = SUITES[suite].kind_of
+    found = [
+        row | {"kind": kind_of(row["name"])}
+        for row in rows
+        if row["suite"] == suite and "skipped" not in row
+    ]
     digests: dict[tuple[str, int], str] = {}
     for row in found:
         draw = row["name"], row["seed"]
@@ -74,8 +83,8 @@ def methods_on_every_set(rows: Sequence[Row]) -> list[str]:
 def make_scores(rows: Sequence[Row], metric: str, methods: Sequence[str]) -> Scores:
     """Make the table of methods on the sets that all of them were run on."""
     found = {(row["name"], row["seed"], row["method"]): row for row in rows}
-    draws = [(row["name"], row["seed"]) for row in rows]
-    draws = [d for d in dict.fromkeys(draws) if all((*d, method) in found for method in methods)]
+    draws = sorted({(row["name"], row["seed"]) for row in rows}, key=_place_of(rows))
+    draws = [draw for draw in draws if all((*draw, method) in found for method in methods)]
     names = tuple(dict.fromkeys(name for name, _ in draws))
     seeds = {name: tuple(seed for other, seed in draws if other == name) for name in names}
     by_method = {
@@ -90,6 +99,15 @@ def make_scores(rows: Sequence[Row], metric: str, methods: Sequence[str]) -> Sco
     kind_of = {row["name"]: row["kind"] for row in rows}
     kinds = tuple(kind_of[name] for name in names)
     return Scores(names, kinds, by_method, seeds)
+
+
+def _place_of(rows: Sequence[Row]) -> Callable[[tuple[str, int]], tuple[int, int]]:
+    """Sets in the order of their suite, whatever order they were run in."""
+    known = [
+        name for suite in {row["suite"] for row in rows} for name in SUITES[suite].names(False)
+    ]
+    place = {name: number for number, name in enumerate(known)}
+    return lambda draw: (place[draw[0]], draw[1])
 
 
 def add_published(scores: Scores, metric: str) -> Scores:

@@ -51,11 +51,6 @@ class SuiteTask:
     method: str
 
     @property
-    def kind(self) -> str:
-        """Which kind of bags these are."""
-        return SUITES[self.suite].kind_of(self.name)
-
-    @property
     def identity(self) -> str:
         """Tells tasks apart."""
         return f"{self.suite}/{self.name}/{self.seed}/{self.method}"
@@ -159,7 +154,7 @@ SUITES: dict[str, Suite] = {
     "natural": Suite(
         "Bags that the world made",
         lambda short: NATURAL[::2] if short else NATURAL,
-        lambda name: name.split("-")[0],
+        lambda _: "real",
         _pick_natural,
         _ALL,
     ),
