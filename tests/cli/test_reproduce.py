@@ -70,7 +70,10 @@ def folder_of_tables(tmp_path_factory):
     ("arguments", "message"),
     [
         (["--suite", "tables", "--data", "nowhere", "--jobs", "1"], "fetch the data with python"),
-        (["--suite", "natural", "--table", "2"], "--table is an option of paper"),
+        (
+            ["--suite", "natural", "--table", "2"],
+            "--table is an option of --suite paper, not of --suite natural",
+        ),
         (["--kinds", "low"], "--kinds is an option of the other suites, not of --suite paper"),
         (["--suite", "tables", "--methods", "svm"], "There is no method 'svm'"),
         (["--suite", "landscape", "--trials", "31"], "The landscape has 30 splits, not 31"),

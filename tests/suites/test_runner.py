@@ -7,9 +7,9 @@ import sys
 
 import numpy as np
 import pytest
-from joblib import parallel_config
 
-from distributed import Client, LocalCluster
+from distributed import LocalCluster
+from unbag.distributed.tasks import on_cluster
 from unbag.paper.rows import read_rows
 from unbag.suites.methods import METHODS
 from unbag.suites.runner import pending_suite_tasks, run_suite_task, run_suite_tasks
@@ -82,7 +82,7 @@ def test_a_dask_cluster_gives_the_same_figures(folder, tmp_path):
     cluster = LocalCluster(
         n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
     )
-    with cluster, Client(cluster), parallel_config(backend="dask"):
+    with cluster, on_cluster(cluster.scheduler_address):
         rows = list(run_suite_tasks(tasks, tmp_path / "rows.jsonl", jobs=-1, folder=folder))
     for row in rows:
         task = SuiteTask("tables", row["name"], 0, row["method"])

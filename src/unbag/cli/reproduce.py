@@ -80,7 +80,9 @@ def add_command(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run what is missing, and print the tables."""
-    foreign, of = (_OTHERS, "the other suites") if options.suite == "paper" else (_PAPER, "paper")
+    foreign, of = (
+        (_OTHERS, "the other suites") if options.suite == "paper" else (_PAPER, "--suite paper")
+    )
     for name, usual in foreign.items():
         if getattr(options, name) != usual:
             option = "--" + name.replace("_", "-")
