@@ -32,7 +32,6 @@ from typing import Any
 
 import torch
 
-from bag_data import data_folder
 from image_data import ImageSet, load_images
 from image_training import (
     BagLoss,
@@ -46,6 +45,7 @@ from image_training import (
 )
 from image_views import RECIPES
 from study import Row, Study, table
+from unbag.suites import data_folder
 
 METHODS = ("proportion", "likelihood", "views", "features", "fine")
 

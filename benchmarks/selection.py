@@ -16,7 +16,6 @@ import numpy as np
 from scipy.stats import rankdata
 from sklearn.metrics import roc_auc_score
 
-from bag_data import TABLES, draw_bags, load_table
 from study import Row, Study, seeds_of, standard_error, table
 from unbag import KernelMCMClassifierCV, LinearMCMClassifierCV, metrics
 from unbag.models.local import LocalBackend
@@ -25,6 +24,7 @@ from unbag.models.row_order import RowOrder
 from unbag.models.training import search
 from unbag.objectives.corrected_risk import CorrectedRisk
 from unbag.objectives.losses import get_loss
+from unbag.suites import TABLES, draw_bags, load_table
 from unbag.weights.decontamination import decontamination_weights
 
 ALPHAS = 10.0 ** -np.arange(0, 6.5, 0.5)
