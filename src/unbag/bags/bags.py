@@ -6,6 +6,7 @@ works with. Nothing behind `Bags` sees `y`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -15,6 +16,9 @@ from numpy.typing import NDArray
 from unbag.bags.labels import check_labels
 
 BagModel = Literal["instances", "bags"]
+
+# Where a target keeps the names of its classes: in the metadata of its dtype.
+CLASS_NAMES = "class_names"
 
 # Proportions closer together than this differ by rounding only.
 SAME_PROPORTION = 1e-9
@@ -61,6 +65,8 @@ class Bags:
     noise : ndarray of shape (n_bags, n_classes, n_classes), optional
         Covariance of the noise in each bag's proportions, whose rows sum to zero; None where
         proportions are exact. Noisy proportions sum to one but may lie outside [0, 1].
+    names : tuple of str, optional
+        What to call the classes in words and tables; by default what they are.
 
     See Also
     --------
@@ -86,6 +92,7 @@ class Bags:
     classes: NDArray[Any]
     labelled: NDArray[np.bool_]
     noise: NDArray[np.float64] | None = None
+    names: tuple[str, ...] | None = None
 
     @property
     def n_bags(self) -> int:
@@ -96,6 +103,11 @@ class Bags:
     def n_classes(self) -> int:
         """Number of classes."""
         return self.proportions.shape[1]
+
+    @property
+    def class_names(self) -> NDArray[Any]:
+        """What to call the classes."""
+        return self.classes if self.names is None else np.array(self.names, dtype=object)
 
     @property
     def n_instances(self) -> int:
@@ -161,20 +173,20 @@ class Bags:
             return np.where(self.labelled, self.sizes, 1).astype(float)
         raise ValueError(f"bag_model must be 'instances' or 'bags', not {bag_model!r}.")
 
-    def reordered(self, rows: NDArray[np.intp]) -> Bags:
+    def reordered(self, arrange: Callable[[NDArray[np.intp]], NDArray[np.intp]]) -> Bags:
         """Give the same bags, of instances in another order.
 
         Parameters
         ----------
-        rows : ndarray of int, shape (n_instances,)
-            Positions of the instances in the new order.
+        arrange : callable
+            Brings an array with a line for every instance into the new order.
 
         Returns
         -------
         bags : Bags
             The same bags.
         """
-        return replace(self, index=self.index[rows])
+        return replace(self, index=arrange(self.index))
 
     def divide(self, part: NDArray[np.intp]) -> tuple[Bags, NDArray[np.intp]]:
         """Cut bags where their rows have different part numbers.
@@ -204,6 +216,7 @@ class Bags:
             classes=self.classes,
             labelled=self.labelled[whole],
             noise=None if self.noise is None else self.noise[whole],
+            names=self.names,
         )
         return pieces, first
 
@@ -249,6 +262,7 @@ class Bags:
             classes=self.classes,
             labelled=self.labelled[chosen],
             noise=None if self.noise is None else self.noise[chosen],
+            names=self.names,
         )
         return kept, rows
 
@@ -312,13 +326,21 @@ def check_bag_target(y: Any) -> Bags:
     sizes = np.bincount(codes)
     check_constant(y["size"].astype(float), y["size"][first].astype(float), codes, ids, "size")
     check_whole(sizes, y["size"][first], ids)
-    classes = np.arange(proportions.shape[1])
     single = (y["size"][first] == 1) & (proportions.max(axis=1) == 1)
     noise = None
     if deviation is not None and deviation.any():
         single &= is_exact(deviation)
         noise = noise_covariance(deviation)
-    bags = Bags(codes, ids, sizes, proportions, classes, np.zeros(len(ids), dtype=bool), noise)
+    bags = Bags(
+        index=codes,
+        ids=ids,
+        sizes=sizes,
+        proportions=proportions,
+        classes=np.arange(proportions.shape[1]),
+        labelled=np.zeros(len(ids), dtype=bool),
+        noise=noise,
+        names=(y.dtype.metadata or {}).get(CLASS_NAMES),
+    )
     return gather_labelled_rows(bags, single) if single.any() else bags
 
 
@@ -356,7 +378,7 @@ def gather_labelled_rows(bags: Bags, single: NDArray[np.bool_]) -> Bags:
     position[~single] = np.arange(n_other)
     position[single] = n_other + place
     index = position[bags.index]
-    names = [f"rows labelled {bags.classes[c]}" for c in present]
+    names = [f"rows labelled {bags.class_names[c]}" for c in present]
     noise = None
     if bags.noise is not None:
         none = np.zeros((len(present), bags.n_classes, bags.n_classes))
@@ -369,6 +391,7 @@ def gather_labelled_rows(bags: Bags, single: NDArray[np.bool_]) -> Bags:
         classes=bags.classes,
         labelled=np.arange(n_other + len(present)) >= n_other,
         noise=noise,
+        names=bags.names,
     )
 
 

@@ -269,14 +269,15 @@ class MatchedTables:
         values = values.reshape(shape)
         deviation = None if deviation is None else deviation.reshape(shape)
         ids = np.arange(len(match.ids)) if number_bags else match.ids
+        names = self.columns if len(self.columns) > 1 else None
         if self.labels is None:
-            y = bag_target(ids, values, noise=deviation)[match.codes]
+            y = bag_target(ids, values, noise=deviation, class_names=names)[match.codes]
             y["size"] = match.sizes[match.codes]
             return y
         known = self.labels if match.rows is None else self.labels[match.rows]
         codes = match.codes
         noise = None if deviation is None else deviation[codes]
-        return bag_target(ids[codes], values[codes], labels=known, noise=noise)
+        return bag_target(ids[codes], values[codes], labels=known, noise=noise, class_names=names)
 
 
 def match_tables(

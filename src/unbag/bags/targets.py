@@ -6,14 +6,21 @@ with or without some known labels. `unbag.bags.bags.check_bag_target` reads it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unbag.bags.bags import bag_name, check_constant, check_noise, check_shares, is_exact
+from unbag.bags.bags import (
+    CLASS_NAMES,
+    bag_name,
+    check_constant,
+    check_noise,
+    check_shares,
+    is_exact,
+)
 
 
 def bag_target(
@@ -23,6 +30,7 @@ def bag_target(
     counts: Any = None,
     labels: ArrayLike | None = None,
     noise: Any = None,
+    class_names: Sequence[Any] | None = None,
 ) -> NDArray[np.void]:
     """Make the target `y` that every estimator of this package is fitted to.
 
@@ -50,6 +58,9 @@ def bag_target(
         must not be clipped, which would bias them. With one column per class, noise may be given
         per class as well; it is taken to be independent between classes, and shares that do not
         sum to one are corrected in proportion to the variance of their noise.
+    class_names : sequence, optional
+        What to call the classes in words and tables, in the order of the columns; of two, the
+        negative class first. Models go by the numbers 0, 1, ... all the same.
 
     Returns
     -------
@@ -107,10 +118,23 @@ def bag_target(
         deviation = None if deviation is None else deviation / size
     shares = check_shares(shares, ids, deviation)
     if known is not None:
-        return _with_labels(codes, ids, sizes, shares, known, deviation)
-    return _fill_target(
-        ids[codes], shares[codes], sizes[codes], None if deviation is None else deviation[codes]
-    )
+        y = _with_labels(codes, ids, sizes, shares, known, deviation)
+    else:
+        noise = None if deviation is None else deviation[codes]
+        y = _fill_target(ids[codes], shares[codes], sizes[codes], noise)
+    return y if class_names is None else name_classes(y, class_names)
+
+
+def name_classes(y: NDArray[np.void], names: Sequence[Any]) -> NDArray[np.void]:
+    """Give a target names of its classes, which stay with it when rows are taken."""
+    shape = y.dtype["proportion"].shape
+    n_classes = shape[0] if shape else 2
+    told = tuple(map(str, names))
+    if len(set(told)) != n_classes or len(told) != n_classes:
+        raise ValueError(
+            f"class_names must be {n_classes} different names, one for each class, not {names!r}."
+        )
+    return y.astype(np.dtype(y.dtype.descr, metadata={CLASS_NAMES: told}))
 
 
 def _fill_target(

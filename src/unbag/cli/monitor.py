@@ -99,6 +99,7 @@ def run(options: argparse.Namespace) -> int:
             result,
             options.report,
             title=title,
+            command=options.command,
             model=repr(model),
             remarks=data.report.differences,
         )

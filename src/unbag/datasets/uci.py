@@ -1,23 +1,18 @@
 """The two data sets of the paper's experiments, shipped with the package.
 
 Both come from the UCI Machine Learning Repository under CC BY 4.0; ``data/LICENSE`` says whom to
-name. They are read with the standard library, so that no data frame library is needed but the
-one the frame is asked for in.
+name.
 """
 
 from __future__ import annotations
 
-import csv
-import lzma
-from importlib import import_module
-from importlib.resources import files
-from typing import Any, Literal, get_args
+from typing import Literal
 
-import narwhals as nw
 import numpy as np
 from sklearn.utils import Bunch
 
-Backend = Literal["pandas", "polars", "pyarrow"]
+from unbag.datasets.shipped import Backend, load_shipped
+
 Subset = Literal["train", "test", "all"]
 
 _ADULT_FILES = {
@@ -74,7 +69,7 @@ def load_adult(subset: Subset = "train", backend: Backend = "pandas") -> Bunch:
     """
     if subset not in _ADULT_FILES:
         raise ValueError(f"subset must be 'train', 'test' or 'all', not {subset!r}.")
-    return _load(
+    return load_shipped(
         _ADULT_FILES[subset],
         backend,
         categorical=_ADULT_CATEGORICAL,
@@ -119,7 +114,7 @@ def load_magic(backend: Backend = "pandas") -> Bunch:
     >>> print(f"{magic.target.mean():.3f} of them are gamma rays")
     0.648 of them are gamma rays
     """
-    return _load(
+    return load_shipped(
         ("magic.csv.xz",),
         backend,
         categorical=(),
@@ -130,55 +125,3 @@ def load_magic(backend: Backend = "pandas") -> Bunch:
             "CC BY 4.0. https://doi.org/10.24432/C52C8B"
         ),
     )
-
-
-def _load(
-    names: tuple[str, ...],
-    backend: Backend,
-    *,
-    categorical: tuple[str, ...],
-    number: type[np.number[Any]],
-    target_names: tuple[str, str],
-    citation: str,
-) -> Bunch:
-    _check_backend(backend)
-    header, rows = _read(names)
-    values = dict(zip(header, zip(*rows, strict=True), strict=True))
-    # the label is the last column of every shipped file
-    labels = values.pop(header[-1])
-    columns = {
-        name: list(column) if name in categorical else np.array(column, dtype=number)
-        for name, column in values.items()
-    }
-    return Bunch(
-        frame=nw.from_dict(columns, backend=backend).to_native(),
-        target=np.array([target_names.index(label) for label in labels]),
-        target_names=np.array(target_names),
-        categorical=list(categorical),
-        numerical=[name for name in columns if name not in categorical],
-        citation=citation,
-    )
-
-
-def _check_backend(backend: str) -> None:
-    if backend not in get_args(Backend):
-        known = ", ".join(map(repr, get_args(Backend)))
-        raise ValueError(f"backend must be one of {known}, not {backend!r}.")
-    try:
-        import_module(backend)
-    except ModuleNotFoundError as error:
-        raise ImportError(
-            f"backend={backend!r} needs {error.name}, which is not installed: "
-            f"pip install {error.name}."
-        ) from error
-
-
-def _read(names: tuple[str, ...]) -> tuple[list[str], list[list[str]]]:
-    """Header and rows of shipped files of the same columns, one behind the other."""
-    header: list[str] = []
-    rows: list[list[str]] = []
-    for name in names:
-        packed = files("unbag.datasets").joinpath("data", name).read_bytes()
-        header, *more = csv.reader(lzma.decompress(packed).decode("ascii").splitlines())
-        rows += more
-    return header, rows

@@ -268,7 +268,7 @@ def monitor(
     if not hasattr(model, "predict_proba"):
         raise ValueError(f"{type(model).__name__} gives no probabilities to hold counts against.")
     if class_names is not None:
-        bags = replace(bags, classes=np.array(class_names, dtype=object))
+        bags = replace(bags, names=tuple(map(str, class_names)))
     chances = np.asarray(model.predict_proba(X), dtype=float)
     before = np.array(reference.class_shares)
     prior = _prior_for_totals(chances, before, bags)
@@ -361,7 +361,7 @@ def _hold_class(
     mean = max(found.mean, 1e-12)
     rows = float(found.sizes.sum())
     return ClassMonitoring(
-        name=bags.classes[number],
+        name=bags.class_names[number],
         promised=rows * found.mean,
         found=rows * found.share,
         ratio=found.share / mean,
@@ -388,7 +388,7 @@ def _by_bag(
     return {
         "bag": bags.ids[used],
         "size": bags.sizes[used],
-        "class": bags.classes[numbers],
+        "class": bags.class_names[numbers],
         "probability": means,
         "promised": promised,
         "found": bags.proportions[used, numbers],

@@ -76,6 +76,8 @@ class Evaluation:
     possible : dict of str to PossibleValues
         What each measure of these very rows can be at all, over all labels that agree with the
         counts.
+    log_odds : ndarray or None
+        What the probabilities of the model say of the same rows; None if it gives none.
 
     See Also
     --------
@@ -108,6 +110,7 @@ class Evaluation:
     witnesses: tuple[Witness, ...] = ()
     effect: BagEffect | None = None
     possible: dict[str, PossibleValues] = field(default_factory=dict)
+    log_odds: NDArray[np.float64] | None = None
 
     def __getitem__(self, measure: str) -> Estimate:
         if measure not in self.estimates:
@@ -268,6 +271,7 @@ def evaluate(
     scores: ArrayLike,
     *,
     X: Any = None,
+    feature_names: ArrayLike | None = None,
     probabilities: ArrayLike | None = None,
     threshold: float = 0.0,
     class_prior: Any = "empirical",
@@ -290,6 +294,8 @@ def evaluate(
         Decision function of every instance.
     X : array, sparse matrix or data frame, optional
         Features of the instances. Their bag means are the sharpest test of what estimates assume.
+    feature_names : sequence of str, optional
+        Names of the columns of an array.
     probabilities : array-like of shape (n_instances,) or (n_instances, n_classes), optional
         What the model takes the chances of the classes to be. Without them scores are taken for
         log-odds, as decision functions of models trained by a logistic loss are.
@@ -345,7 +351,7 @@ def evaluate(
     log_odds = sample.scores if probabilities is None else log_odds_of(probabilities)
     witnesses = [hear_scores(y, sample.scores)]
     if X is not None:
-        witnesses.append(hear_columns(y, X))
+        witnesses.append(hear_columns(y, X, feature_names))
     rows = ScoredRows(sample, sample, Promise(sample.bags, log_odds), tuple(witnesses))
     return evaluate_rows(rows, threshold, class_prior, uncertainty)
 
@@ -372,6 +378,7 @@ def evaluate_rows(
         threshold=threshold,
         n_bags=sample.bags.n_bags,
         n_instances=sample.bags.n_instances,
+        log_odds=rows.promise.log_odds if rows.promise.scaled else None,
     )
     if sample.bags.labelled.all():
         said = {name: replace(one, basis="labels") for name, one in looks.items()}

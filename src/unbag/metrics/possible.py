@@ -228,8 +228,8 @@ def allowed_counts(bags: Bags, level: float) -> AllowedCounts:
     absent = found.most.sum(axis=0) == 0
     if absent.any():
         raise ValueError(
-            f"These bags hold no row of class {bags.classes[absent.argmax()]}, so that there is "
-            "nothing to tell apart."
+            f"These bags hold no row of class {bags.class_names[absent.argmax()]}, so that there "
+            "is nothing to tell apart."
         )
     return found
 

@@ -18,7 +18,7 @@ from unbag.model_selection.out_of_fold import look_at_folds
 from unbag.model_selection.splitters import check_cv, cut_by_folds
 from unbag.models.bag_goal import make_bag_goal
 from unbag.models.base import BagClassifier
-from unbag.models.boosted import BoostedMCMClassifier
+from unbag.models.boosted import DEFAULT_LEAVES, BoostedMCMClassifier
 from unbag.models.checks import check_positive
 from unbag.models.goals import Goal
 from unbag.models.kernel import KernelMCMClassifierCV
@@ -30,6 +30,9 @@ from unbag.objectives.losses import get_loss
 # takes longer than people wait.
 _WHOLE_KERNEL, _MOST_FOR_KERNEL = 5_000, 60_000
 _LANDMARKS = 500
+
+# Trees of so many leaves are compared where there are as many rows: half of the usual numbers.
+_FEW_LEAVES = (4, 16)
 
 # With fewer there are no two folds of two bags, which differ.
 _FEWEST_BAGS = 4
@@ -60,9 +63,9 @@ class AutoMCMClassifier(BagClassifier):
     learners : "auto", str, list of str or dict, default="auto"
         ``"linear"``, ``"kernel"``, ``"boosted"`` (LightGBM, the extra ``boosting``) and
         ``"neural"`` (torch, the extra ``torch``). ``"auto"`` takes the first three: the kernel up
-        to 60,000 rows, from 5,000 on by 500 landmarks, and trees where LightGBM is installed. A
-        dict gives names to classifiers of your own, whose ``decision_function`` must be log-odds
-        at ``class_prior``.
+        to 60,000 rows, from 5,000 on by 500 landmarks, and trees where LightGBM is installed, of 4
+        or 16 leaves where there are more rows. A dict gives names to classifiers of your own, whose
+        ``decision_function`` must be log-odds at ``class_prior``.
     temperature : float, default=16.0
         By how many units of log-likelihood a learner must lead to count e times as much as
         another. The smaller, the nearer to the best one alone.
@@ -233,8 +236,13 @@ class AutoMCMClassifier(BagClassifier):
                 **shared,
             )
         if name == "boosted":
+            leaves = DEFAULT_LEAVES if n_rows <= _MOST_FOR_KERNEL else _FEW_LEAVES
             return BoostedMCMClassifier(
-                store_folds=True, n_jobs=self.n_jobs, random_state=self.random_state, **shared
+                num_leaves=leaves,
+                store_folds=True,
+                n_jobs=self.n_jobs,
+                random_state=self.random_state,
+                **shared,
             )
         if name == "neural":
             from unbag.models.neural import NeuralMCMClassifier

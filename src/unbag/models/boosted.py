@@ -23,6 +23,7 @@ from unbag.models.boosted_search import Look
 from unbag.models.boosted_settings import LIBRARIES, make_plan, takes_sparse
 from unbag.models.boosted_training import Trained, Trainer, effect_here
 from unbag.models.categories import encode_categories, find_categories
+from unbag.models.row_order import RowOrder, order_by_bag
 from unbag.objectives.losses import get_loss
 
 # Leaves to choose from: stumps for effects that add up, more for those that depend on each other.
@@ -236,14 +237,16 @@ class BoostedMCMClassifier(BagClassifier):
         X, bags = self._check_Xy(X, y)
         plan = make_plan(self)
         goal, held = check_goal(self, bags), None
+        order = order_by_bag(X, bags)
+        bags = bags.reordered(order.arrange)
         if self.cv is not None:
-            bags, held = cut_by_folds(
-                bags, check_cv(no_more_folds(self.cv, bags), X, np.asarray(y))
-            )
+            unseen = check_cv(no_more_folds(self.cv, bags), X, np.asarray(y))
+            bags, held = cut_by_folds(bags, order.arrange(unseen.T).T)
+        X = order.arrange(X)
         rows = plan.library.rows(X, list(self.categories_), plan.settings)
         trainer = Trainer(X, rows, bags, plan, self.verbose, self.store_folds)
         trained = trainer.run(goal, held, self.refit, effect_here)
-        keep_trees(self, plan.name, trained)
+        keep_trees(self, plan.name, trained, order)
         return self
 
     def _check_X(self, X: Any, *, reset: bool) -> Any:
@@ -317,8 +320,11 @@ def no_more_folds(cv: Any, bags: Bags) -> Any:
     return min(cv, int((~bags.labelled).sum() + bags.sizes[bags.labelled].sum()))
 
 
-def keep_trees(model: BoostedMCMClassifier, library: str, trained: Trained) -> None:
-    """Store what training came to."""
+def keep_trees(
+    model: BoostedMCMClassifier, library: str, trained: Trained, order: RowOrder | None = None
+) -> None:
+    """Store what training came to, on rows in the order given."""
+    order = order or RowOrder()
     goal = trained.goal
     model.library_, model.model_texts_ = library, trained.texts
     model.num_leaves_, model.n_estimators_ = trained.num_leaves, trained.n_rounds
@@ -329,9 +335,10 @@ def keep_trees(model: BoostedMCMClassifier, library: str, trained: Trained) -> N
     model.out_of_fold_scores_ = None
     if trained.held_out is not None:
         prior = _prior_scores(model.class_prior_)[:, None]
-        model.out_of_fold_scores_ = by_instance(trained.held_out + prior)
+        model.out_of_fold_scores_ = order.restore(by_instance(trained.held_out + prior))
         if trained.folds is not None:
-            model.folds_ = collect_folds(trained.folds.fold, trained.folds.scores + prior, True)
+            fold, scores = order.restore(trained.folds.fold), trained.folds.scores + prior
+            model.folds_ = collect_folds(fold, (order.restore(own.T).T for own in scores), True)
 
 
 def _prior_scores(class_prior: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -387,7 +387,7 @@ def _with_whole_counts(bags: Bags) -> Bags:
     proportions = np.where(exact[:, None], rounded / bags.sizes[:, None], bags.proportions)
     whole = replace(bags, proportions=proportions)
     if whole.class_shares.min() <= 0:
-        missing = bags.classes[int(whole.class_shares.argmin())]
+        missing = bags.class_names[int(whole.class_shares.argmin())]
         raise ValueError(
             f"Rounded to whole instances, no bag has any of class {bag_name(missing)}; use a model "
             "of the corrected risk, such as LinearMCMClassifierCV(objective='corrected')."

@@ -16,7 +16,7 @@ from scipy.sparse import issparse
 from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 
-from unbag._arrays import Floats, Ints, on_device, to_host
+from unbag._arrays import Floats, on_device, to_host
 from unbag.bags.bags import Bags
 from unbag.kernels.matrices import row_blocks
 from unbag.kernels.rows import as_dense
@@ -25,12 +25,9 @@ from unbag.models.checks import check_count, check_positive
 from unbag.models.functions import Basis, Functions, KernelFunctions, LinearFunctions
 from unbag.models.goals import Goal
 from unbag.models.local import LocalBackend
+from unbag.models.row_order import RowOrder, order_by_bag
 from unbag.models.training import Backend, Found, warn_not_converged
 from unbag.objectives.losses import LOSSES, ClassLoss
-
-# Below, the scores of all rows stay in the cache of a processor, in whatever order; above, a copy
-# of the rows would take too much memory.
-_ROWS_IN_CACHE, _LARGEST_COPY = 20_000, 2**28
 
 
 def _gives_probabilities(estimator: Any) -> bool:
@@ -90,7 +87,7 @@ class MinimisingClassifier(BagClassifier):
         X, bags = self._check_Xy(X, y)
         goal = make_goal(self, bags)
         order = self._row_order(X, bags)
-        rows, bags = (X, bags) if order is None else (X[order], bags.reordered(order))
+        rows, bags = order.arrange(X), bags.reordered(order.arrange)
         space, basis = self._make_functions().space(rows, goal.n_outputs(bags), goal.free_intercept)
         nobody = np.zeros((0, bags.n_bags), dtype=bool)
         solver = (self.tol, int(self.max_iter), self.verbose)
@@ -98,9 +95,9 @@ class MinimisingClassifier(BagClassifier):
         train(self, backend, goal, basis)
         return self
 
-    def _row_order(self, X: Any, bags: Bags) -> Ints | None:  # noqa: ARG002
-        """The order of rows in which a fit is fastest, if it is another and may be taken."""
-        return None
+    def _row_order(self, X: Any, bags: Bags) -> RowOrder:  # noqa: ARG002
+        """The order of rows in which a fit is fastest, if it may be taken."""
+        return RowOrder()
 
     @available_if(_gives_probabilities)
     def predict_proba(self, X: Any, class_prior: Any = None) -> Floats:
@@ -165,15 +162,8 @@ class LinearClassifier(MinimisingClassifier):
     def _make_functions(self) -> Functions:
         return LinearFunctions(bool(self.fit_intercept), self.device)
 
-    def _row_order(self, X: Any, bags: Bags) -> Ints | None:
-        sparse = bool(issparse(X))
-        values = X.data if sparse else X
-        small = bags.n_instances < _ROWS_IN_CACHE or values.nbytes > _LARGEST_COPY
-        if small or self.device is not None:
-            return None
-        # bag after bag, so that what is added up lies together; pure ones are summed apart
-        pure = bags.proportions.max(axis=1) == 1
-        return np.lexsort((bags.index, pure[bags.index]))
+    def _row_order(self, X: Any, bags: Bags) -> RowOrder:
+        return RowOrder() if self.device is not None else order_by_bag(X, bags)
 
     def _store(self, basis: Basis, theta: NDArray[Any], n_outputs: int) -> None:
         self.coef_, self.intercept_ = basis.read(theta, n_outputs)

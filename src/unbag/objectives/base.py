@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+import numpy as np
+
 from unbag._arrays import Array, Floats, Ints, Latest, beside
 
 
-class Objective(Protocol):
-    """What a solver minimises: a function of scores, for many columns at once.
+class Criterion(Protocol):
+    """What fits are compared by: a function of scores, for many columns at once.
 
     A column is one fit. Several problems (say, the folds of a search) share the instances; each
     column says which problem it belongs to.
@@ -54,8 +56,6 @@ class Objective(Protocol):
     array([[2., 1.]])
     """
 
-    n_outputs: int
-
     def value(self, scores: Array, problem: Ints) -> Floats:
         """Value per column.
 
@@ -72,6 +72,12 @@ class Objective(Protocol):
             The values.
         """
         ...
+
+
+class Objective(Criterion, Protocol):
+    """What a solver minimises: a criterion with its gradient."""
+
+    n_outputs: int
 
     def value_and_gradient(self, scores: Array, problem: Ints) -> tuple[Any, Array]:
         """Value per column, and the gradient with respect to the scores.
@@ -139,3 +145,33 @@ class Shifted:
 
     def _shift(self, scores: Array, problem: Ints) -> Array:
         return scores + self._chosen(problem, scores)
+
+
+class Mixed:
+    """A weighed sum of objectives of the same scores.
+
+    Parameters
+    ----------
+    parts : list of (float, Objective)
+        What each counts.
+    """
+
+    def __init__(self, parts: list[tuple[float, Objective]]) -> None:
+        self.n_outputs = parts[0][1].n_outputs
+        self.parts = parts
+
+    def value(self, scores: Array, problem: Ints) -> Floats:
+        """Weighed sum of the values, per column."""
+        values = [factor * part.value(scores, problem) for factor, part in self.parts]
+        total: Floats = np.sum(values, axis=0)
+        return total
+
+    def value_and_gradient(self, scores: Array, problem: Ints) -> tuple[Floats, Array]:
+        """Weighed sums of values and gradients, per column."""
+        (factor, first), *others = self.parts
+        value, slopes = first.value_and_gradient(scores, problem)
+        total, gradient = factor * value, factor * slopes
+        for factor, part in others:
+            value, slopes = part.value_and_gradient(scores, problem)
+            total, gradient = total + factor * value, gradient + factor * slopes
+        return total, gradient

@@ -203,8 +203,8 @@ def check_counts(bags: Bags) -> None:
         n, share = int(bags.sizes[bag]), float(bags.proportions[bag, -1])
         raise ValueError(
             f"Bag {bag_name(bags.ids[bag])} of {n} rows has the share {share:g} of class "
-            f"{bags.classes[-1]}: that would be {n * share:g} rows, which no labels can give. If "
-            "labels were drawn with this chance, use objective='forward'; if the share is known "
+            f"{bags.class_names[-1]}: that would be {n * share:g} rows, which no labels can give. "
+            "If labels were drawn with this chance, use objective='forward'; if the share is known "
             "up to some error, say so by bag_target(noise=...)."
         )
 

@@ -17,9 +17,18 @@ import numpy as np
 from array_api_compat import array_namespace, device, is_torch_array
 from numpy.typing import NDArray
 
-from unbag._arrays import Array, Bools, put, untracked
+from unbag._arrays import Array, Bools, put, to_host, untracked
 from unbag.objectives.base import Objective
-from unbag.solvers.batches import Numbers, Rows, factor, inners, noise, selection, stretch
+from unbag.solvers.batches import (
+    Numbers,
+    Rows,
+    factor,
+    inner,
+    inners,
+    noise,
+    selection,
+    stretch,
+)
 from unbag.solvers.history import History
 from unbag.solvers.line_search import Line
 from unbag.solvers.spaces import FunctionSpace
@@ -89,8 +98,9 @@ def minimise(
     max_iter: int = 1000,
     memory: int | None = None,
     callback: Callable[[int, int], None] | None = None,
+    start: Array | None = None,
 ) -> Solution:
-    """Minimise the penalised objective from zero, for all columns together.
+    """Minimise the penalised objective, for all columns together.
 
     Parameters
     ----------
@@ -112,6 +122,8 @@ def minimise(
         Steps that L-BFGS remembers, by default 20, or 40 on a device of torch.
     callback : callable, optional
         Called after each iteration with its number and the number of columns left.
+    start : array of shape (columns, coefficients), optional
+        Where to start from, by default zero.
 
     Returns
     -------
@@ -144,6 +156,8 @@ def minimise(
     leaving = _LEAVING_ON_DEVICE if on_device else 0.0
     with untracked(space.like):
         columns = _Columns.at_zero(objective, space, penalty, problem, memory)
+        if start is not None:
+            columns = columns.moved_to(start, objective, space, memory)
         solution = _empty_solution(columns)
         for iteration in range(max_iter + 1):
             converged = columns.converged(tol)
@@ -238,6 +252,27 @@ class _Columns:
             ill_posed=np.zeros(n, dtype=bool),
             ended=np.zeros(n, dtype=bool),
             history=history,
+        )
+
+    def moved_to(
+        self, theta: Array, objective: Objective, space: FunctionSpace, memory: int
+    ) -> Self:
+        """Go on from elsewhere, as if nothing had been before."""
+        image = space.dual(theta)
+        scores = space.scores(theta, image)
+        value, score_gradient = objective.value_and_gradient(scores, self.problem)
+        penalised = space.penalised(theta)
+        norm = to_host(inner(penalised, image)).astype(np.float64)
+        gradient = space.gradient(score_gradient) + self.pull * penalised
+        value = value + self.penalty * norm
+        return replace(
+            self,
+            theta=theta,
+            scores=scores,
+            value=value,
+            squared_norm=norm,
+            lowest=value,
+            history=History.start(_with_dual(gradient, space), memory),
         )
 
     def converged(self, tol: float) -> Bools:

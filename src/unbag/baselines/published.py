@@ -1,0 +1,252 @@
+"""Published methods of learning from label proportions, by name.
+
+`unbag.baselines.published_methods` says what each minimises. Here it is minimised over linear
+functions or those of a kernel, and what a method leaves open is chosen by the error of bags held
+out, Σ_b (n_b/N) |p̂_b − γ_b|, which means the same for all of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from unbag._arrays import Array, Floats, Ints
+from unbag.bags.bags import Bags
+from unbag.baselines.published_methods import PublishedMethod, Task, get_method
+from unbag.models.checks import check_alphas
+from unbag.models.goals import Goal, Problems
+from unbag.models.minimising import KernelClassifier, LinearClassifier, MinimisingClassifier
+from unbag.models.training import Found, search, tell_search
+from unbag.objectives.base import Objective
+from unbag.objectives.losses import get_loss
+from unbag.weights.decontamination import check_contrast
+
+
+class BagError:
+    """Error of the shares that scores predict, ½ Σ_c |p̂_bc − γ_bc|, in the mean over all rows.
+
+    Parameters
+    ----------
+    bags : Bags
+    loss : ClassLoss
+        The link between scores and chances.
+    """
+
+    def __init__(self, bags: Bags, loss: Any) -> None:
+        self._bags, self._loss = bags, loss
+
+    def value(self, scores: Array, problem: Ints) -> Floats:  # noqa: ARG002
+        """Error per column."""
+        means = self._bags.means(self._loss.probability(scores))
+        shares = self._bags.clipped_proportions.T
+        shares = shares[1:] if means.shape[1] == 1 else shares
+        off = np.abs(means - shares).sum(axis=1) * (1.0 if len(shares) == 1 else 0.5)
+        error: Floats = off @ self._bags.sizes / self._bags.sizes.sum()
+        return error
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PublishedGoal(Goal):
+    """What a published method minimises; the error of bags held out chooses.
+
+    Attributes
+    ----------
+    method : PublishedMethod
+    X : array or sparse matrix of shape (n_instances, n_features)
+    """
+
+    method: PublishedMethod
+    X: Any = None
+
+    def weights(self, bags: Bags) -> Floats:
+        """Weights, which methods find themselves."""
+        check_contrast(bags)
+        return np.zeros((bags.n_bags, bags.n_classes))
+
+    def objective(self, problems: Problems, bags: Bags, like: Any) -> Objective:
+        """What the method minimises."""
+        return self.method.objective(Task(problems.included, bags, self.X, like))
+
+    def criteria(self, problems: Problems, bags: Bags, like: Any) -> list[BagError]:  # noqa: ARG002
+        """Error of the shares in bags held out."""
+        return [BagError(bags, self.loss)]
+
+    def attributes(self) -> dict[str, Any]:
+        """What a fitted model says of its goal."""
+        return {"class_prior_": self.class_prior, "method_": self.method}
+
+
+class PublishedClassifier(MinimisingClassifier):
+    """A published method over a family of functions; a concrete one adds these."""
+
+    method: Any
+    alphas: Any
+    cv: Any
+    selection: Any
+
+    @property
+    def loss(self) -> str:
+        """The link between scores and chances, on which the method decides."""
+        return get_method(self.method).loss
+
+    def _make_goal(self, bags: Bags) -> PublishedGoal:
+        method = get_method(self.method)
+        return PublishedGoal(
+            loss=get_loss(method.loss, bags.n_classes),
+            class_prior=bags.class_shares,
+            free_intercept=True,
+            method=method,
+        )
+
+    def _train(self, backend: Any, goal: Any) -> Found:
+        alphas = check_alphas(goal.method.alphas if self.alphas is None else self.alphas)
+        folded = backend.folded(self.cv)
+        goal = replace(goal, X=backend.X)
+        first, found = goal.method.start(), []
+        if first is not None:
+            solved = folded.solve(replace(goal, method=first), alphas)
+            goal = replace(goal, start=solved.fits.theta)
+        for setting in goal.method.settings():
+            goal = replace(goal, method=setting)
+            found.append(search(folded, goal, alphas, self.selection))
+            # from one setting it is not far to the next
+            goal = replace(goal, start=found[-1].solved.fits.theta)
+        best = min(found, key=_error)
+        tell_search(self, alphas, best)
+        return best
+
+
+def _error(found: Found) -> float:
+    """Error of the penalty that was chosen."""
+    risks: Any = found.risks
+    return float(risks[..., found.best].mean())
+
+
+class LinearPublishedClassifierCV(PublishedClassifier, LinearClassifier):
+    """A published method with a linear function, its settings chosen by bags held out.
+
+    Minimises what the method says (:mod:`unbag.baselines.published_methods`) plus α‖w‖², over
+    f(x) = xᵀw + b with b free. ``docs/methods.md`` has the paper, the formula and the settings of
+    each method.
+
+    Parameters
+    ----------
+    method : str or PublishedMethod, default="dllp"
+        One of ``unbag.baselines.PUBLISHED`` by its name, or one with other settings, such as
+        ``EasyLLP(loss="squared")`` of :mod:`unbag.baselines.published_methods`.
+    alphas : array-like, optional
+        Penalties to choose from; by default half decades, as small as the method wants them.
+    cv, selection
+        As in `unbag.KernelMCMClassifierCV`; by the error Σ_b (n_b/N) |p̂_b − γ_b| of bags held out.
+    fit_intercept, tol, max_iter, verbose
+        As in `unbag.LinearMCMClassifier`.
+
+    Attributes
+    ----------
+    method_ : PublishedMethod
+        The method with the settings that were chosen.
+    class_prior_ : ndarray of shape (n_classes,)
+        Share of each class in all bags together, to which the probabilities belong.
+    alpha_, alphas_, selection_risks_, out_of_fold_scores_
+        As in `unbag.KernelMCMClassifierCV`.
+    classes_, coef_, intercept_, n_iter_, converged_
+        As in `unbag.LinearMCMClassifier`.
+
+    Examples
+    --------
+    >>> from unbag.baselines import LinearPublishedClassifierCV
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> data = make_gaussian_bags(n_bags=30, bag_size=50, random_state=0)
+    >>> model = LinearPublishedClassifierCV("mm").fit(data.X, data.y)
+    >>> bool((model.predict(data.X) == data.labels).mean() > 0.8)
+    True
+    """
+
+    def __init__(
+        self,
+        method: Any = "dllp",
+        *,
+        alphas: Any = None,
+        cv: Any = 5,
+        selection: str = "pooled",
+        fit_intercept: bool = True,
+        tol: float = 1e-4,
+        max_iter: int = 1000,
+        verbose: int = 0,
+    ) -> None:
+        self.method = method
+        self.alphas = alphas
+        self.cv = cv
+        self.selection = selection
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_iter = max_iter
+        self.verbose = verbose
+
+
+class KernelPublishedClassifierCV(PublishedClassifier, KernelClassifier):
+    """A published method with a function of a kernel, its settings chosen by bags held out.
+
+    As `LinearPublishedClassifierCV`, over f(x) = Σ_j α_j k(x, x_j) + b.
+
+    Parameters
+    ----------
+    method, alphas, cv, selection
+        As in `LinearPublishedClassifierCV`.
+    kernel, gamma, degree, coef0, precision, approximation, n_components, tol, max_iter, \
+random_state, verbose
+        As in `unbag.KernelMCMClassifier`.
+
+    Attributes
+    ----------
+    method_, class_prior_, alpha_, alphas_, selection_risks_, out_of_fold_scores_
+        As in `LinearPublishedClassifierCV`.
+    classes_, dual_coef_, intercept_, n_iter_, converged_
+        As in `unbag.KernelMCMClassifier`.
+
+    Examples
+    --------
+    >>> from unbag.baselines import KernelPublishedClassifierCV
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> data = make_gaussian_bags(n_bags=30, bag_size=50, random_state=0)
+    >>> model = KernelPublishedClassifierCV("mm").fit(data.X, data.y)
+    >>> bool((model.predict(data.X) == data.labels).mean() > 0.8)
+    True
+    """
+
+    def __init__(
+        self,
+        method: Any = "dllp",
+        *,
+        alphas: Any = None,
+        cv: Any = 5,
+        selection: str = "pooled",
+        kernel: str = "rbf",
+        gamma: str | float = "wide",
+        degree: int = 3,
+        coef0: float = 1.0,
+        precision: str = "single",
+        approximation: str | None = "auto",
+        n_components: int = 1000,
+        tol: float = 1e-4,
+        max_iter: int = 1000,
+        random_state: Any = 0,
+        verbose: int = 0,
+    ) -> None:
+        self.method = method
+        self.alphas = alphas
+        self.cv = cv
+        self.selection = selection
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.precision = precision
+        self.approximation = approximation
+        self.n_components = n_components
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.verbose = verbose
