@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import Any
 
 from unbag import __version__
-from unbag.cli.output import safe, say
+from unbag.cli.output import command_line, safe, say
 from unbag.cli.parser import COMMANDS, Help, Parser
 
 _EXAMPLES = """examples:
@@ -31,6 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; return its exit code (0 done, 1 failed, 2 called wrongly, 130 interrupted)."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     options = _parser(given).parse_args(given)
+    options.command = command_line(given)
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
         try:

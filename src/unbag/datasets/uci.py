@@ -37,10 +37,10 @@ def load_adult(subset: Subset = "train", backend: Backend = "pandas") -> Bunch:
 
     Parameters
     ----------
-    subset : {"train", "test", "all"}
+    subset : {"train", "test", "all"}, default="train"
         The 32,561 rows of the original training file, the 16,281 of the test file, or the
         former followed by the latter. Rows keep their original order.
-    backend : {"pandas", "polars", "pyarrow"}
+    backend : {"pandas", "polars", "pyarrow"}, default="pandas"
         The library whose data frame to return.
 
     Returns
@@ -50,6 +50,11 @@ def load_adult(subset: Subset = "train", backend: Backend = "pandas") -> Bunch:
         ``target_names``, the names of these two classes; ``categorical`` and ``numerical``, the
         names of the columns of each kind; ``citation``, whom to name. An unknown value is the
         category ``"?"``.
+
+    See Also
+    --------
+    unbag.datasets.make_bags : Draw bags of different mixtures from labelled rows.
+    unbag.datasets.load_magic : Load MAGIC.
 
     Examples
     --------
@@ -85,7 +90,7 @@ def load_magic(backend: Backend = "pandas") -> Bunch:
 
     Parameters
     ----------
-    backend : {"pandas", "polars", "pyarrow"}
+    backend : {"pandas", "polars", "pyarrow"}, default="pandas"
         The library whose data frame to return.
 
     Returns
@@ -94,6 +99,11 @@ def load_magic(backend: Backend = "pandas") -> Bunch:
         ``frame``, the features; ``target``, 1 for gamma and 0 for hadron; ``target_names``, the
         original names of these two classes; ``categorical`` (none) and ``numerical``, the names
         of the columns of each kind; ``citation``, whom to name.
+
+    See Also
+    --------
+    unbag.datasets.load_adult : Load Adult.
+    unbag.paper.make_trial : Draw the bags of one trial and encode the features.
 
     Examples
     --------

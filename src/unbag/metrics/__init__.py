@@ -20,6 +20,7 @@ from unbag.metrics.evaluation import (
     evaluate,
     evaluate_search,
 )
+from unbag.metrics.importance import ColumnImportance, column_importance
 from unbag.metrics.label_plan import labels_needed, rows_to_label
 from unbag.metrics.labelled import (
     LabelledEstimate,
@@ -52,6 +53,7 @@ from unbag.metrics.scores import (
 __all__ = [
     "MEASURES",
     "SCORERS",
+    "ColumnImportance",
     "Estimate",
     "Evaluation",
     "LabelledEstimate",
@@ -65,6 +67,7 @@ __all__ = [
     "best_threshold",
     "brier_score",
     "calibration_error",
+    "column_importance",
     "confusion_matrix",
     "corrected_risk",
     "cost_score",

@@ -18,6 +18,8 @@ from unbag.reports.colours import BLUE, GREY, ORANGE
 from unbag.reports.display import SOME, Display, add_legend, finish, make_axes
 
 _NAMED = 3
+# More crosses than this would bury the bags below them.
+_CROSSED = 10
 # Standard errors from which on a bag counts as far off.
 _FAR = 2.5
 
@@ -178,17 +180,7 @@ class AssumptionDisplay(Display):
                 label="bag, ±2 std. errors" if n <= 100 else "bag",
             )
         ax.plot(x, line, color=GREY, linewidth=1.5, label="expected")
-        bad = self.suspicious
-        if bad.any():
-            ax.plot(
-                self.position[bad],
-                self.mean[bad],
-                "X",
-                color=ORANGE,
-                markersize=8,
-                label="stands out",
-            )
-            self._name_bags(ax)
+        self._mark_suspicious(ax)
         x_label = (
             "share of positives in the bag" if self.n_classes == 2 else "expected mean rank, in %"
         )
@@ -203,6 +195,20 @@ class AssumptionDisplay(Display):
             columnspacing=1,
         )
         return finish(ax)
+
+    def _mark_suspicious(self, ax: Any) -> None:
+        """Cross out the worst bags, and mark others that stand out by dots that hide nothing."""
+        bad = np.flatnonzero(self.suspicious)
+        if len(bad) == 0:
+            return
+        worst = bad[np.argsort(-np.abs(self.residual[bad]), kind="stable")]
+        crossed, rest = worst[:_CROSSED], worst[_CROSSED:]
+        ax.plot(self.position[rest], self.mean[rest], ".", color=ORANGE, markersize=3)
+        label = "stands out" if len(rest) == 0 else f"the {_CROSSED} worst of {len(bad):,}"
+        ax.plot(
+            self.position[crossed], self.mean[crossed], "X", color=ORANGE, markersize=8, label=label
+        )
+        self._name_bags(ax)
 
     def _name_bags(self, ax: Any) -> None:
         """Write the names of the worst bags beside them, where one does not cover another."""

@@ -83,7 +83,7 @@ class BagsDisplay(Display):
         return finish(ax)
 
     def _proportions(self, ax: Any) -> None:
-        shares, classes = self.bags.proportions, self.bags.classes
+        shares, classes = self.bags.proportions, self.bags.class_names
         if len(classes) == 2:
             bins = np.linspace(min(0.0, shares.min()), max(1.0, shares.max()), 21)
             ax.hist(shares[:, 1], bins=bins, color=BLUE)
@@ -133,7 +133,7 @@ class BagsDisplay(Display):
         sizes, shares = self.bags.sizes, self.bags.proportions
         spread = ", ".join(
             f"{shown(name)}: {shares[:, c].min():.3g} to {shares[:, c].max():.3g}"
-            for c, name in enumerate(self.bags.classes)
+            for c, name in enumerate(self.bags.class_names)
         )
         return "\n".join(
             [

@@ -51,11 +51,11 @@ class ReliabilityDisplay(Display):
         **options
             Of `unbag.metrics.reliability_curve`, such as ``n_bins``.
         """
-        classes = check_bag_target(y).classes
-        wanted = classes[1:] if len(classes) == 2 else classes
+        bags = check_bag_target(y)
+        wanted = list(zip(bags.class_names, bags.classes, strict=True))
         curves = {
-            shown(name): reliability_curve(y, probabilities, pos_label=name, **options)
-            for name in wanted
+            shown(name): reliability_curve(y, probabilities, pos_label=one, **options)
+            for name, one in (wanted[1:] if len(wanted) == 2 else wanted)
         }
         return cls(curves)
 
@@ -64,6 +64,20 @@ class ReliabilityDisplay(Display):
         """Count the bins where predicted and observed agree within two standard errors, and all."""
         found = [np.abs(c.observed - c.predicted) <= 2 * c.standard_error for c in self._known()]
         return int(sum(f.sum() for f in found)), sum(map(len, found))
+
+    @property
+    def agreeing_if_all_alike(self) -> int:
+        """Count the bins that would agree with one and the same probability for all rows."""
+        found = 0
+        for curve in self._known():
+            mean = np.average(curve.predicted, weights=curve.count)
+            found += int((np.abs(curve.observed - mean) <= 2 * curve.standard_error).sum())
+        return found
+
+    @property
+    def typical_bar(self) -> float:
+        """Two standard errors, in the middle of all bins."""
+        return float(np.median([2 * error for c in self._known() for error in c.standard_error]))
 
     def _known(self) -> list[ReliabilityCurve]:
         return [c for c in self.curves.values() if np.isfinite(c.standard_error).all()]

@@ -13,6 +13,7 @@ from unbag._text import percent
 from unbag.metrics import Estimate, Evaluation, RocBand, evaluate
 from unbag.reports.colours import BLUE, GREY
 from unbag.reports.display import Display, add_legend, finish, make_axes
+from unbag.reports.wording import digits_of
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -99,12 +100,13 @@ class RocDisplay(Display):
             if self.auc.basis == "any"
             else f"{percent(band.level, None)} band, point by point",
         )
-        label = f"from proportions (AUC {self.auc.value:.3f})"
+        written = percent(self.auc.value, digits_of(self.auc))
+        label = f"from proportions (AUC {written})"
         if self.auc.basis == "any":
-            label = f"if scores keep their word (AUC {self.auc.value:.3f})"
+            label = f"if scores keep their word (AUC {written})"
         ax.plot(band.fpr, band.tpr, color=BLUE, label=label)
-        if self.true_curve is not None:
-            label = f"with the labels (AUC {self.true_auc:.3f})"
+        if self.true_curve is not None and self.true_auc is not None:
+            label = f"with the labels (AUC {percent(self.true_auc, 1)})"
             ink = ax.xaxis.label.get_color()  # to be seen on a ground of any colour
             ax.plot(*self.true_curve, color=ink, linestyle="--", linewidth=1.2, label=label)
         ax.plot([0, 1], [0, 1], color=GREY, linestyle=":", label="chance", zorder=1)
