@@ -32,7 +32,7 @@ templates_path = ["_templates"]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 4
 # tables of results have headings of the third level
-suppress_warnings = ["myst.header"]
+suppress_warnings = ["myst.header", "toc.empty_glob"]
 # formulas are indented blocks of plain text; code says which language it is
 highlight_language = "none"
 pygments_style = "tango"
