@@ -32,7 +32,7 @@ templates_path = ["_templates"]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 4
 # tables of results have headings of the third level
-suppress_warnings = ["myst.header"]
+suppress_warnings = ["myst.header", "toc.empty_glob"]
 # formulas are indented blocks of plain text; code says which language it is
 highlight_language = "none"
 pygments_style = "tango"
@@ -41,6 +41,8 @@ pygments_style = "tango"
 
 autosummary_generate = True
 autodoc_typehints = "none"
+maximum_signature_line_length = 80
+toc_object_entries_show_parents = "hide"
 autodoc_inherit_docstrings = False
 numpydoc_class_members_toctree = False
 numpydoc_show_class_members = False
@@ -74,6 +76,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "unbag"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_context = {"default_mode": "auto"}
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {

@@ -70,6 +70,13 @@ def test_comparisons_by_hand_and_by_scipy():
     )
 
 
+def test_level_sets_say_nothing():
+    gains = np.array([0, 0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
+    (one,) = compare({"a": gains, "b": np.zeros(8)}, "a")
+    assert one.p_value == pytest.approx(2 / 2**6)
+    assert (one.above, one.level) == (6, 2)
+
+
 def test_sets_without_a_score_do_not_count():
     (one,) = compare({"a": [1.0, 1.0, np.nan], "b": [0.0, 0.5, 0.0]}, "a")
     assert (one.gain, one.above, one.below) == (0.75, 2, 0)

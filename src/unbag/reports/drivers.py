@@ -187,7 +187,7 @@ def linear_coefficients(model: Any) -> Floats | None:
     last, slope = last_step(model), 1.0
     mixed = getattr(last, "models_", None)
     if mixed is not None and len(mixed) == 1:
-        slope, last = last.mixture_.slope, mixed[0]
+        slope, last = float(last.mixture_.slopes[0]), mixed[0]
     found = getattr(last, "coef_", None)
     if found is None or np.ndim(found) != 2:
         return None
