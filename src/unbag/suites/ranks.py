@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from scipy.stats import friedmanchisquare, rankdata, studentized_range, wilcoxon
@@ -178,5 +179,5 @@ def _signed_rank(gain: Floats) -> float:
         return np.nan
     # sets that are level say nothing; the method is named, since versions of SciPy choose others
     differs = gain[gain != 0]
-    method = "exact" if len(differs) <= _EXACT else "approx"
+    method: Literal["exact", "approx"] = "exact" if len(differs) <= _EXACT else "approx"
     return float(wilcoxon(differs, method=method).pvalue) if len(differs) else 1.0
