@@ -29,8 +29,7 @@ from unbag._arrays import Floats, Ints
 from unbag._optional import make_frame
 from unbag._text import aligned, percent
 from unbag.bags.bags import check_bag_target
-from unbag.bags.priors import move_chances
-from unbag.metrics.held_out import log_odds_of
+from unbag.metrics.held_out import log_odds_at_shares, log_odds_of
 from unbag.objectives.count_likelihood import CountLikelihood
 
 # Rows of whole bags that are scored again for every column, and bags that these are at least.
@@ -186,16 +185,12 @@ class _Likelihood:
         self._bags = check_bag_target(y)
         steps = getattr(model, "steps", None)
         last = steps[-1][1] if steps else model
-        self._prior = getattr(last, "class_prior_", None)
         effect = float(getattr(last, "bag_effect_", 0.0))
         every = np.ones(self._bags.n_bags, dtype=bool)
         self._likelihood = CountLikelihood(every, self._bags, bag_effect=effect)
 
     def __call__(self, table: Any) -> float:
-        chances = np.asarray(self._model.predict_proba(table), dtype=float)
-        if self._prior is not None:
-            chances = move_chances(chances, self._prior, self._bags.class_shares)
-        return self._of(log_odds_of(chances))
+        return self._of(log_odds_at_shares(self._model, table, self._bags))
 
     def of_shares(self) -> float:
         """The same if every row had the shares of the classes for its chances."""
