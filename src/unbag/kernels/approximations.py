@@ -28,7 +28,6 @@ from typing import Any, Literal, get_args
 import numpy as np
 from array_api_compat import array_namespace, device
 from numpy.typing import NDArray
-from sklearn.cluster import kmeans_plusplus
 from sklearn.utils import check_random_state
 from sklearn.utils.random import sample_without_replacement
 
@@ -225,6 +224,9 @@ def _spread_landmarks(rows: Rows, m: int, rng: Any) -> NDArray[Any]:
     n = rows.shape[0]
     if m == n:
         return as_dense(rows.take(np.arange(n)))
+    # here, as it is slow to import and most fits do without it
+    from sklearn.cluster import kmeans_plusplus
+
     some = np.sort(sample_without_replacement(n, min(n, _CANDIDATES * m), random_state=rng))
     candidates = rows.take(some)
     _, chosen = kmeans_plusplus(candidates, m, random_state=rng, n_local_trials=1)
