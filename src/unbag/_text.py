@@ -79,6 +79,19 @@ def whole(number: float) -> str:
     return f"{round(number):,}"
 
 
+def rough(number: float) -> str:
+    """Write a number that is known roughly: three digits are enough, and two below ten.
+
+    Examples
+    --------
+    >>> rough(1676.2), rough(33.47), rough(4.61)
+    ('1,680', '33', '4.6')
+    """
+    if number < 10:
+        return f"{number:.2g}"
+    return whole(number if number < 1000 else float(f"{number:.3g}"))
+
+
 def percent(share: float, digits: int | None = 0) -> str:
     """Write a share in percent; without a number of digits, as short as it is exact."""
     return f"{100 * share:g}%" if digits is None else f"{100 * share:.{digits}f}%"

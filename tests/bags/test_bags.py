@@ -697,3 +697,24 @@ def test_corner_cases(comes_right):
 def test_more_errors(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+# --- names of classes ---------------------------------------------------------------------------
+
+
+def test_names_of_classes_stay_with_the_target():
+    counts = {1: [1, 1, 0], 2: [0, 1, 1]}
+    y = bag_target([1, 1, 2, 2], counts=counts, class_names=["Ann", "Bob", "Cy"])
+    for part in (y, y[2:], y[y["bag"] == 1], pickle.loads(pickle.dumps(y))):
+        assert check_bag_target(part).class_names.tolist() == ["Ann", "Bob", "Cy"]
+    plain = bag_target([1, 1, 2, 2], counts=counts)
+    np.testing.assert_array_equal(y, plain)
+    # models go by numbers
+    assert check_bag_target(y).classes.tolist() == [0, 1, 2]
+    assert check_bag_target(plain).class_names.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("names", [["Ann", "Bob"], ["Ann", "Ann", "Bob"]])
+def test_names_must_be_as_many_as_classes(names):
+    with pytest.raises(ValueError, match="class_names must be 3 different names"):
+        bag_target([1, 2], counts=[[1, 0, 0], [0, 1, 0]], class_names=names)

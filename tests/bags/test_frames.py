@@ -847,3 +847,10 @@ def test_contradictions_survive_a_change_of_process():
     assert str(again) == str(caught.value)
     assert again.contradictions == caught.value.contradictions
     assert "or use --unmatched drop to leave" in again.told(drop="use --unmatched drop")
+
+
+def test_columns_of_counts_are_the_names_of_the_classes():
+    rows = pd.DataFrame({"ward": [1, 1, 2], "x": [0.0, 1.0, 2.0]})
+    counts = pd.DataFrame({"ward": [1, 2], "Ann": [1, 0], "Bob": [0, 1], "Cy": [1, 0]})
+    _, y = bags_from_frame(rows, counts, on="ward", positives=["Ann", "Bob", "Cy"])
+    assert check_bag_target(y).class_names.tolist() == ["Ann", "Bob", "Cy"]

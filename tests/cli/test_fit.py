@@ -1,5 +1,6 @@
 """``unbag fit``: from files to a model file, and every way in which files can be wrong."""
 
+import html
 import json
 
 import numpy as np
@@ -10,6 +11,7 @@ from scipy.special import expit
 from unbag.bags.frames import bags_from_frame
 from unbag.metrics import evaluate_search
 from unbag.tabular import make_classifier
+from unbag.tabular.first_look import look_at_bags
 from unbag.tabular.persistence import load_model
 from unbag.tabular.rules import Rule, make_rule
 
@@ -18,7 +20,7 @@ def test_from_files_to_a_model(run, folder, frames, known, tmp_path):
     page, model = tmp_path / "page.html", tmp_path / "model.unbag"
     result = run(
         *("fit", "visits.csv.gz", "regions.csv", *known, "--size", "n", "--model", "linear"),
-        *("-o", model, "--report", page),
+        *("-o", model, "--report", page, "--title", "Visits & more"),
         cwd=folder,
     )
     assert result.returncode == 0, result.stderr
@@ -28,7 +30,10 @@ def test_from_files_to_a_model(run, folder, frames, known, tmp_path):
     assert "66/66" in result.stderr
     assert "\nClass: positive above a probability of 0." in result.stderr
     assert "\nTrained on the likelihood of the counts; features explain how bags" in result.stderr
-    assert "unbag" in page.read_text(encoding="utf-8")
+    words = html.unescape(page.read_text(encoding="utf-8"))
+    assert "<title>Visits & more</title>" in words
+    assert "unbag fit visits.csv.gz regions.csv --bag region" in words
+    assert f"--report {page} --title 'Visits & more'</pre>" in words
 
     # the same by hand, from data frames
     found = load_model(model)
@@ -43,6 +48,10 @@ def test_from_files_to_a_model(run, folder, frames, known, tmp_path):
     assert rule.threshold == pytest.approx(expected.threshold)
     evaluation = evaluate_search(by_hand, X, y, threshold=rule.score_threshold)
     assert result.stdout == f"{evaluation}\n"
+    # one test of the assumption, before a fit and after it
+    seen = look_at_bags(X, y).assumption
+    assert (seen.what, seen.test.brief) in [(w.what, w.test.brief) for w in evaluation.witnesses]
+    assert seen.test.p_value == evaluation.tests["The features"].p_value
     kept = found.metadata["evaluation"]["estimates"]["roc_auc"]
     assert kept["value"] == pytest.approx(evaluation["roc_auc"].value, abs=1e-9)
     assert 0.5 < kept["low"] < kept["value"] < kept["high"]
@@ -69,7 +78,8 @@ def test_a_share_instead_of_counts_and_no_evaluation(call, folder, tmp_path):
     known = ["--bag", "region", "--proportion", "rate", "--noise", "0.01", "--drop", "id"]
     arguments = ["fit", folder / "visits.parquet", folder / "regions.csv", *known, "-q"]
     result = call(*arguments, "--folds", 0, "--model", "linear", "-o", tmp_path / "m.unbag")
-    assert (result.returncode, result.stdout) == (0, "")
+    assert result.returncode == 0
+    assert result.stdout.startswith("The features: Nothing speaks against the assumption")
     assert load_model(tmp_path / "m.unbag").metadata["evaluation"] is None
 
 
@@ -264,3 +274,9 @@ def test_names_that_would_be_obeyed(call, frames, tmp_path, nasty):
     text = page.read_text(encoding="utf-8")
     assert "<script>" not in text
     assert "\x1b" not in text
+
+
+def test_a_title_needs_a_page(call, known):
+    result = call("fit", "v.csv", "r.csv", *known, "-o", "m.unbag", "--title", "Visits")
+    assert result.returncode == 2
+    assert "--title is that of the page: --report PAGE" in result.stderr

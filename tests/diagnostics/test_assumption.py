@@ -365,3 +365,26 @@ def test_mistakes_are_named():
         assumption_test(X, y)
     with pytest.raises(ValueError, match="Column 'a' does not hold numbers"):
         assumption_test(pd.DataFrame({"a": ["x"] * 600}), y)
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_columns_of_few_ones_are_tested_by_these_alone(grouped):
+    rng = np.random.default_rng(0)
+    bag, _, y = small()
+    groups = bag % 3 if grouped else None
+    dense = (rng.uniform(size=(len(bag), 4)) < [0.02, 0.1, 0.5, 0.9]) * [1.0, 1.0, 2.0, 0.5]
+    expected = assumption_test(dense, y, groups=groups)
+    found = assumption_test(sparse.csr_array(dense), y, groups=groups)
+    for name in ("statistic", "p_value", "adjusted_p_value", "detectable_drift"):
+        np.testing.assert_allclose(found.features[name], expected.features[name], rtol=1e-6)
+    by_size = (np.sort(np.abs(one.bags["z"])) for one in (found, expected))
+    np.testing.assert_allclose(*by_size, rtol=1e-6)
+
+
+def test_a_test_that_could_not_fail_says_so():
+    data = make_gaussian_bags(n_bags=6, bag_size=4, random_state=0)
+    found = assumption_test(data.X, data.y)
+    assert not found.reject
+    assert found.typical_drift > 0.5
+    assert not found.could_fail
+    assert "but these bags could not show it: drifts of less than about" in found.summary

@@ -369,7 +369,7 @@ def test_summary_in_words():
     assert found.summary == (
         "These 48 bags of 6,144 instances in all are worth about 628 labelled rows for telling "
         "the classes apart, 10% of what all labels would give. Class averages are known as well "
-        "as from about 1,340 labelled rows of class 0 and 222 of class 1. 9 of the bags carry "
+        "as from about 1,340 labelled negatives and 222 positives. 9 of the bags carry "
         "half of the information."
     )
     assert np.sum(found.by_bag["share"][:9]) >= 0.5 > np.sum(found.by_bag["share"][:8])

@@ -260,7 +260,7 @@ def test_columns_that_left_their_range():
     pd = pytest.importorskip("pandas")
     then = pd.DataFrame({"age": [20.0, 60.0], "gap": [np.nan, 1.0], "name": ["a", "b"]})
     kept = remember_columns(then)
-    assert kept == {"age": [20.0, 60.0]}
+    assert kept == {"age": [20.0, 60.0], "gap": [1.0, 1.0]}
     now = pd.DataFrame({"age": [10.0, 30.0, 70.0, 40.0], "new": 1.0})
     assert outside_of(kept, now) == {"age": 0.5}
     assert remember_columns(np.array([[1.0, 2.0], [3.0, 0.0]])) == {

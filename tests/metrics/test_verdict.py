@@ -26,6 +26,8 @@ def drifting(size):
 
 
 GROSS = drifting(3.0)
+FEW = make_gaussian_bags(n_bags=6, bag_size=4, random_state=0)
+WEAK = assumption_test(FEW.X, FEW.y)
 
 
 @pytest.mark.parametrize(
@@ -42,6 +44,10 @@ GROSS = drifting(3.0)
         (GROSS, LOOKS, "doubtful"),
         (replace(SOUND, p_value=0.02, reject=True), UNSURE, "doubtful"),
         (replace(SOUND, p_value=0.02, reject=True), LOOKS, "supported"),
+        # a test that could not fail is none
+        (WEAK, UNSURE, "doubtful"),
+        (WEAK, None, "doubtful"),
+        (WEAK, LOOKS, "supported"),
         ("too few bags", LOOKS, "supported"),
         ("too few bags", UNSURE, "doubtful"),
         ("too few bags", None, "doubtful"),
@@ -70,3 +76,13 @@ def test_what_is_impossible(value, error, expected):
     assert ("impossible" in str(found)) is (expected != "supported")
     unbounded = Estimate(value, error, 0, 0, 0.95, bounded=False)
     assert judge({"cost": unbounded}, {"The scores": SOUND}, UNSURE).name == "supported"
+
+
+def test_every_test_is_told_with_what_it_could_have_seen():
+    found = judge(GOOD, {"The scores": SOUND, "The features": WEAK, "Others": "no bags."}, LOOKS)
+    sound, weak, none, _ = found.reasons
+    drift = SOUND.typical_drift
+    assert sound.endswith(f"; drifts of {drift:.2g} standard deviations would have been seen.")
+    assert "these bags could not show it: drifts of" in weak
+    assert weak.endswith("would go unseen.")
+    assert none == "Others could not be tested: no bags."

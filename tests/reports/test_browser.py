@@ -118,7 +118,7 @@ def test_names_are_shown_and_never_run(browser, address):
     show(browser, address)
     # an alert that is open would make this fail
     words = browser.execute_script("return document.body.textContent")
-    for name in ("<script>alert(1)</script>", "$x_1$", "a&b", "\\u202eevil", "<b>h</b>"):
+    for name in ("<script>alert(1)</script>", "$x_1$", "</text></svg><img", "<b>h</b>"):
         assert name in words
     assert browser.execute_script("return document.querySelectorAll('script, img').length") == 0
     # what is drawn is text as well

@@ -324,3 +324,19 @@ def test_every_class_has_its_curve():
     display = ReliabilityDisplay.from_data(data.y, weights / weights.sum(axis=1, keepdims=True))
     assert list(display.curves) == ["0", "1", "2"]
     assert len(display.plot().get_legend().get_texts()) == 4
+
+
+def test_crosses_do_not_bury_the_bags():
+    rng = np.random.default_rng(0)
+    bag = np.repeat(np.arange(60), 40)
+    y = bag_target(bag, counts=rng.integers(0, 41, 60)[bag])
+    display = AssumptionDisplay.from_data(rng.normal(size=2400) + rng.normal(size=60)[bag], y)
+    assert display.suspicious.sum() > 20
+    crosses, dots = (
+        [line for line in display.plot().lines if line.get_marker() == m] for m in "X."
+    )
+    worst = np.sort(np.abs(display.residual[display.suspicious]))[-10:]
+    drawn = np.isin(display.mean, crosses[0].get_ydata())
+    np.testing.assert_allclose(np.sort(np.abs(display.residual[drawn])), worst)
+    assert len(dots[0].get_ydata()) == display.suspicious.sum() - 10
+    assert crosses[0].get_label() == f"the 10 worst of {display.suspicious.sum()}"

@@ -7,10 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.sparse import csr_array
+from scipy.special import expit
 from sklearn.base import clone
 from sklearn.metrics import balanced_accuracy_score
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from unbag import (
     AutoMCMClassifier,
@@ -20,7 +21,11 @@ from unbag import (
     bag_target,
 )
 from unbag.datasets import make_gaussian_bags
-from unbag.reports import Report, fit_report
+from unbag.metrics import reliability_curve
+from unbag.metrics.reliability import ReliabilityCurve
+from unbag.reports import DriversDisplay, ReliabilityDisplay, Report, fit_report
+from unbag.reports.drivers import linear_coefficients
+from unbag.reports.probabilities import reliability_section
 
 DATA = make_gaussian_bags(n_bags=24, bag_size=40, random_state=0)
 MODEL = LinearMCMClassifier()
@@ -66,6 +71,10 @@ def report():
     return fit_report(LinearMCMClassifierCV([0.001, 0.01, 0.1]), DATA.X, DATA.y, labels=DATA.labels)
 
 
+def section(report, key):
+    return next(section for section in report.sections if section.key == key)
+
+
 def titles(report):
     return [section.title for section in report.sections]
 
@@ -89,12 +98,12 @@ def test_a_page_is_whole_and_needs_nothing_else(report):
 def test_every_question_is_answered(report):
     assert titles(report) == [
         "Can the figures be believed?",
-        "How good is the classifier?",
-        "What are the bags worth?",
         "Does the assumption hold?",
+        "How good is the classifier?",
         "Are its probabilities right?",
+        "What drives the model?",
+        "What are the bags worth?",
         "How was the penalty chosen?",
-        "How do the bags pair up?",
     ]
     assert report.warnings == ()
     words = str(report)
@@ -102,11 +111,12 @@ def test_every_question_is_answered(report):
     digits = 1 if auc.high - auc.low < 0.04 else 0
     assert f"in {100 * auc.value:.{digits}f}% of cases" in words
     assert "Nothing speaks against".lower() in words.lower()
-    assert set(report.displays) >= {"roc", "bags", "reliability", "path", "pairs"}
+    assert set(report.displays) >= {"roc", "bags", "reliability", "path", "drivers"}
+    assert "pairs" not in report.displays
 
 
 def test_the_truth_stands_beside_the_estimates(report):
-    (table,) = report.sections[1].tables
+    (table,) = section(report, "performance").tables
     truth = balanced_accuracy_score(DATA.labels, report.evaluation.scores > 0)
     row = next(row for row in table.rows if row[0] == "Balanced accuracy")
     assert row[-1] == f"{100 * truth:.1f}%"
@@ -117,7 +127,7 @@ def test_the_truth_stands_beside_the_estimates(report):
 
 
 def findings(report, key):
-    return next(section for section in report.sections if section.key == key).findings
+    return section(report, key).findings
 
 
 def shops(effect, n_bags=60, size=60):
@@ -161,12 +171,11 @@ def test_models_without_a_likelihood_tell_nothing_of_effects():
     assert "effect" not in str(report)
     assert "unexplained" not in str(report)
     assert "had the least risk on bags held out" in str(report)
-    assert "least-squares weights use all" in str(report)
+    assert "pairs" not in report.displays
 
 
 def test_the_penalty_of_a_likelihood_is_chosen_by_two(report):
     assert "by the likelihood of counts and the likelihood of rows together" in str(report)
-    assert "its likelihood uses all of it" in str(report)
 
 
 def test_how_trees_were_chosen_is_told():
@@ -232,8 +241,7 @@ def test_three_classes():
     data = make_gaussian_bags(n_bags=24, bag_size=30, n_classes=3, random_state=0)
     report = fit_report(MODEL, data.X, data.y, cv=3, n_draws=50, labels=data.labels)
     assert "roc" not in report.displays
-    assert "How do the bags pair up?" not in titles(report)
-    names = [row[0] for row in report.sections[1].tables[0].rows]
+    names = [row[0] for row in section(report, "performance").tables[0].rows]
     assert names[-3:] == [f"Found of class {c} (recall)" for c in range(3)]
     page = Page(report.to_html())
     assert page.open == []
@@ -317,8 +325,111 @@ def test_a_mixture_says_what_it_is_made_of():
     data = make_gaussian_bags(n_bags=24, bag_size=15, random_state=0)
     model = AutoMCMClassifier(["linear", "boosted"], cv=3).fit(data.X, data.y)
     report = fit_report(model, data.X, data.y, cv=None, n_draws=50)
-    section = next(section for section in report.sections if section.key == "learners")
-    (table,) = section.tables
+    (table,) = section(report, "learners").tables
     assert [row[0] for row in table.rows] == [row["learner"] for row in model.leaderboard_]
-    keys = {section.key for section in report.sections}
-    assert keys & {"penalty", "rounds"}
+    best = model.leaderboard_[0]
+    keys = {"linear": "penalty", "boosted": "rounds"}
+    (told,) = [f.text for f in findings(report, keys[best["learner"]]) if "best one" in f.text]
+    assert f"this is the best one, {best['learner']}, which makes up" in told
+    # several learners have no coefficients
+    assert not report.displays["drivers"].linear
+
+
+# --- what drives the model ----------------------------------------------------------------------
+
+
+def test_coefficients_of_a_linear_model_are_shown_for_a_standard_deviation():
+    X = pd.DataFrame(DATA.X * [1.0, 100.0], columns=["a", "b"])
+    scaler = StandardScaler().set_output(transform="pandas")
+    pipeline = make_pipeline(scaler, clone(MODEL)).fit(X, DATA.y)
+    display = DriversDisplay.from_estimator(pipeline, X, DATA.y)
+    shown = dict(zip(display.columns, display.values[0], strict=True))
+    assert display.linear
+    assert shown == pytest.approx(dict(zip("ab", pipeline[-1].coef_[0], strict=True)))
+
+
+def test_coefficients_of_several_classes_are_told_by_their_names():
+    data = make_gaussian_bags(n_bags=24, bag_size=30, n_classes=3, random_state=0)
+    y = bag_target(data.y["bag"], data.y["proportion"], class_names=["Ann", "Bob", "<Cy>"])
+    report = fit_report(MODEL, data.X, y, cv=3, n_draws=50)
+    assert section(report, "drivers").tables[0].header[1:] == tuple(
+        f"Log-odds of {name}" for name in ("Ann", "Bob", "<Cy>")
+    )
+    words = "".join(Page(report.to_html()).words)
+    assert "Found of class Bob (recall)" in words
+    assert "class 0" not in words
+
+
+def test_a_mixture_of_one_linear_model_has_coefficients_on_the_scale_of_its_scores():
+    model = AutoMCMClassifier("linear", cv=3).fit(DATA.X, DATA.y)
+    step = np.array([[0.0, 0.0], [1.0, 0.0]])
+    rise = np.diff(model.decision_function(step))[0]
+    assert linear_coefficients(model)[0, 0] == pytest.approx(rise)
+
+
+# --- where the page comes from ------------------------------------------------------------------
+
+
+def test_the_command_is_shown_and_no_address_in_memory():
+    report = fit_report(
+        make_pipeline(FunctionTransformer(np.tanh), MODEL),
+        *(DATA.X, DATA.y),
+        cv=2,
+        n_draws=50,
+        command="unbag report <a> b",
+    )
+    words = "".join(Page(report.to_html()).words)
+    assert "unbag report <a> b" in words
+    assert "<ufunc 'tanh'>" in words
+    assert " at 0x" not in words
+
+
+def test_pairs_are_shown_of_models_that_pair():
+    model = LinearMCMClassifier(weights="pairs", objective="corrected")
+    report = fit_report(model, DATA.X, DATA.y, cv=2, n_draws=50)
+    assert "How were the bags paired?" in titles(report)
+    assert "trained on 12 pairs of bags" in str(report)
+
+
+# --- probabilities ------------------------------------------------------------------------------
+
+
+def test_probabilities_are_those_of_the_model_itself():
+    model = AutoMCMClassifier("linear", cv=3).fit(DATA.X, DATA.y)
+    report = fit_report(model, DATA.X, DATA.y, cv=None, n_draws=50)
+    own = expit(model.out_of_fold_scores_)
+    expected = reliability_curve(DATA.y, own)
+    (curve,) = report.displays["reliability"].curves.values()
+    np.testing.assert_allclose(curve.predicted, expected.predicted)
+    np.testing.assert_allclose(curve.observed, expected.observed)
+
+
+def curve_of(observed, error, predicted=None):
+    n = len(observed)
+    predicted = np.linspace(0.1, 0.9, n) if predicted is None else predicted
+    numbers = np.array(predicted), np.array(observed), np.full(n, error), np.full(n, 10)
+    return ReliabilityDisplay({"1": ReliabilityCurve(*numbers, np.full(n, 1 / n))})
+
+
+@pytest.mark.parametrize(
+    ("display", "kind"),
+    [
+        (curve_of(np.linspace(0.12, 0.88, 10), 0.02), "good"),
+        # bars of 89 points: nothing else could have been found
+        (curve_of(np.linspace(0.12, 0.88, 10), 0.445), "note"),
+        (curve_of([0.5], 0.01, [0.6]), "warning"),
+        (curve_of([0.1, 0.5, 0.5], 0.01, [0.1, 0.3, 0.8]), "warning"),
+    ],
+)
+def test_what_could_not_fail_is_not_called_good(display, kind):
+    told = [f for f in reliability_section(display).findings if "agree within" in f.text]
+    assert [f.kind for f in told] == [kind]
+    assert ("could not show anything else" in told[0].text) == (kind == "note")
+
+
+def test_probabilities_are_not_judged_by_what_bags_refute():
+    X, y = shops(effect=0.0)
+    report = fit_report(LinearMCMClassifier(), X, y, cv=3, n_draws=50)
+    assert report.evaluation.verdict.name == "refuted"
+    assert "This cannot be told: which rows of a bag" in str(section(report, "probabilities"))
+    assert "reliability" not in report.displays

@@ -6,7 +6,8 @@ works with. Nothing behind `Bags` sees `y`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -15,6 +16,9 @@ from numpy.typing import NDArray
 from unbag.bags.labels import check_labels
 
 BagModel = Literal["instances", "bags"]
+
+# Where a target keeps the names of its classes: in the metadata of its dtype.
+CLASS_NAMES = "class_names"
 
 # Proportions closer together than this differ by rounding only.
 SAME_PROPORTION = 1e-9
@@ -61,6 +65,24 @@ class Bags:
     noise : ndarray of shape (n_bags, n_classes, n_classes), optional
         Covariance of the noise in each bag's proportions, whose rows sum to zero; None where
         proportions are exact. Noisy proportions sum to one but may lie outside [0, 1].
+    names : tuple of str, optional
+        What to call the classes in words and tables; by default what they are.
+
+    See Also
+    --------
+    unbag.check_bag_target : Read a target as `Bags`.
+    unbag.bags.Groupings : What is known about the cells of several groupings.
+
+    Examples
+    --------
+    >>> from unbag import bag_target, check_bag_target
+    >>> y = bag_target(["north", "south", "north", "south"], {"north": 0.5, "south": 1.0})
+    >>> bags = check_bag_target(y)
+    >>> bags.n_bags, bags.sizes.tolist()
+    (2, [2, 2])
+    >>> bags.proportions
+    array([[0.5, 0.5],
+           [0. , 1. ]])
     """
 
     index: NDArray[np.intp]
@@ -70,6 +92,7 @@ class Bags:
     classes: NDArray[Any]
     labelled: NDArray[np.bool_]
     noise: NDArray[np.float64] | None = None
+    names: tuple[str, ...] | None = None
 
     @property
     def n_bags(self) -> int:
@@ -80,6 +103,11 @@ class Bags:
     def n_classes(self) -> int:
         """Number of classes."""
         return self.proportions.shape[1]
+
+    @property
+    def class_names(self) -> NDArray[Any]:
+        """What to call the classes."""
+        return self.classes if self.names is None else np.array(self.names, dtype=object)
 
     @property
     def n_instances(self) -> int:
@@ -106,7 +134,18 @@ class Bags:
         return Membership(self.index, self.sizes)
 
     def means(self, values: NDArray[Any]) -> NDArray[np.float64]:
-        """Mean of ``values`` over each bag; the last axis runs over instances, then over bags."""
+        """Mean of ``values`` over each bag.
+
+        Parameters
+        ----------
+        values : ndarray of shape (..., n_instances)
+            Values of the instances.
+
+        Returns
+        -------
+        means : ndarray of shape (..., n_bags)
+            Their means.
+        """
         flat = values.reshape(-1, self.n_instances)
         sums = np.stack([np.bincount(self.index, row, self.n_bags) for row in flat])
         return (sums / self.sizes).reshape(*values.shape[:-1], self.n_bags)
@@ -117,6 +156,16 @@ class Bags:
         Under ``"instances"`` (IIM) these are the instances. Under ``"bags"`` (IBM) instances of
         a bag may depend on each other in any way, so that a bag counts once, however large;
         rows of known label are no bag and still count one by one.
+
+        Parameters
+        ----------
+        bag_model : {"instances", "bags"}
+            What is independent.
+
+        Returns
+        -------
+        draws : ndarray of shape (n_bags,)
+            Number of independent draws.
         """
         if bag_model == "instances":
             return self.sizes.astype(float)
@@ -124,11 +173,37 @@ class Bags:
             return np.where(self.labelled, self.sizes, 1).astype(float)
         raise ValueError(f"bag_model must be 'instances' or 'bags', not {bag_model!r}.")
 
+    def reordered(self, arrange: Callable[[NDArray[np.intp]], NDArray[np.intp]]) -> Bags:
+        """Give the same bags, of instances in another order.
+
+        Parameters
+        ----------
+        arrange : callable
+            Brings an array with a line for every instance into the new order.
+
+        Returns
+        -------
+        bags : Bags
+            The same bags.
+        """
+        return replace(self, index=arrange(self.index))
+
     def divide(self, part: NDArray[np.intp]) -> tuple[Bags, NDArray[np.intp]]:
         """Cut bags where their rows have different part numbers.
 
         Every piece keeps the proportions of its bag, which is right for labelled rows only.
-        Returns the pieces, and the first row of each.
+
+        Parameters
+        ----------
+        part : ndarray of int, shape (n_instances,)
+            Number of the part that each row goes to, from 0.
+
+        Returns
+        -------
+        pieces : Bags
+            The pieces, as bags.
+        first : ndarray of int, shape (n_pieces,)
+            The first row of each.
         """
         key = self.index * (int(part.max()) + 1) + part
         _, first, index = np.unique(key, return_index=True, return_inverse=True)
@@ -141,16 +216,38 @@ class Bags:
             classes=self.classes,
             labelled=self.labelled[whole],
             noise=None if self.noise is None else self.noise[whole],
+            names=self.names,
         )
         return pieces, first
 
     def with_labelled_rows_apart(self) -> tuple[Bags, NDArray[np.intp]]:
-        """Make every labelled row a bag of its own; the bags, and the first row of each."""
+        """Make every labelled row a bag of its own.
+
+        Returns
+        -------
+        bags : Bags
+            The bags.
+        first : ndarray of int, shape (n_bags,)
+            The first row of each.
+        """
         rows = np.arange(self.n_instances)
         return self.divide(np.where(self.labelled[self.index], rows, 0))
 
     def take(self, bags: NDArray[Any]) -> tuple[Bags, NDArray[np.intp]]:
-        """Keep some whole bags: the `Bags` of those, and the rows that are left."""
+        """Keep some whole bags.
+
+        Parameters
+        ----------
+        bags : ndarray
+            Positions of bags, none of them twice, or a mask of all.
+
+        Returns
+        -------
+        kept : Bags
+            These bags.
+        rows : ndarray of int
+            The rows that are left.
+        """
         chosen = np.arange(self.n_bags)[bags]
         if len(np.unique(chosen)) < len(chosen):
             raise ValueError("A bag cannot be taken twice.")
@@ -165,6 +262,7 @@ class Bags:
             classes=self.classes,
             labelled=self.labelled[chosen],
             noise=None if self.noise is None else self.noise[chosen],
+            names=self.names,
         )
         return kept, rows
 
@@ -174,6 +272,34 @@ def check_bag_target(y: Any) -> Bags:
 
     Plain labels are pure bags, one per class. A bag of one instance whose proportion is 0 or 1
     is a labelled row; such rows are gathered into one pure bag per class as well.
+
+    Parameters
+    ----------
+    y : structured array from `unbag.bag_target`, or plain labels
+        The target.
+
+    Returns
+    -------
+    bags : Bags
+        What it says about the bags.
+
+    Raises
+    ------
+    ValueError
+        If the target is of another kind, or holds part of a bag only.
+
+    See Also
+    --------
+    unbag.bag_target : Make the target `y` that every estimator of this package is fitted to.
+    unbag.Bags : What is known about the bags.
+    unbag.bags.check_groupings_target : Read a target of several groupings, or of one.
+
+    Examples
+    --------
+    >>> from unbag import check_bag_target
+    >>> bags = check_bag_target(["no", "yes", "yes"])
+    >>> bags.classes.tolist(), bags.sizes.tolist()
+    (['no', 'yes'], [1, 2])
     """
     # a list of its rows is a target as well
     y = np.asarray(y) if isinstance(y, list) else y
@@ -200,13 +326,21 @@ def check_bag_target(y: Any) -> Bags:
     sizes = np.bincount(codes)
     check_constant(y["size"].astype(float), y["size"][first].astype(float), codes, ids, "size")
     check_whole(sizes, y["size"][first], ids)
-    classes = np.arange(proportions.shape[1])
     single = (y["size"][first] == 1) & (proportions.max(axis=1) == 1)
     noise = None
     if deviation is not None and deviation.any():
         single &= is_exact(deviation)
         noise = noise_covariance(deviation)
-    bags = Bags(codes, ids, sizes, proportions, classes, np.zeros(len(ids), dtype=bool), noise)
+    bags = Bags(
+        index=codes,
+        ids=ids,
+        sizes=sizes,
+        proportions=proportions,
+        classes=np.arange(proportions.shape[1]),
+        labelled=np.zeros(len(ids), dtype=bool),
+        noise=noise,
+        names=(y.dtype.metadata or {}).get(CLASS_NAMES),
+    )
     return gather_labelled_rows(bags, single) if single.any() else bags
 
 
@@ -244,7 +378,7 @@ def gather_labelled_rows(bags: Bags, single: NDArray[np.bool_]) -> Bags:
     position[~single] = np.arange(n_other)
     position[single] = n_other + place
     index = position[bags.index]
-    names = [f"rows labelled {bags.classes[c]}" for c in present]
+    names = [f"rows labelled {bags.class_names[c]}" for c in present]
     noise = None
     if bags.noise is not None:
         none = np.zeros((len(present), bags.n_classes, bags.n_classes))
@@ -257,6 +391,7 @@ def gather_labelled_rows(bags: Bags, single: NDArray[np.bool_]) -> Bags:
         classes=bags.classes,
         labelled=np.arange(n_other + len(present)) >= n_other,
         noise=noise,
+        names=bags.names,
     )
 
 

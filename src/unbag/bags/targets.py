@@ -6,14 +6,21 @@ with or without some known labels. `unbag.bags.bags.check_bag_target` reads it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unbag.bags.bags import bag_name, check_constant, check_noise, check_shares, is_exact
+from unbag.bags.bags import (
+    CLASS_NAMES,
+    bag_name,
+    check_constant,
+    check_noise,
+    check_shares,
+    is_exact,
+)
 
 
 def bag_target(
@@ -23,6 +30,7 @@ def bag_target(
     counts: Any = None,
     labels: ArrayLike | None = None,
     noise: Any = None,
+    class_names: Sequence[Any] | None = None,
 ) -> NDArray[np.void]:
     """Make the target `y` that every estimator of this package is fitted to.
 
@@ -31,11 +39,11 @@ def bag_target(
     bag : array-like of shape (n_instances,)
         The bag of each instance: integers or strings, in any order, with any gaps. May be
         missing (None or NaN) for rows whose label is known.
-    proportion : array-like, mapping or Series
+    proportion : array-like, mapping or Series, optional
         Share of the positive class: one value per instance (equal within a bag), or one per bag
         as a mapping or a Series indexed by bag. For more than two classes, one column or one
         sequence entry per class.
-    counts : array-like, mapping or Series
+    counts : array-like, mapping or Series, optional
         Instead of ``proportion``: the number of positive instances in each bag (or, with several
         columns, of instances of every class).
     labels : array-like of shape (n_instances,), optional
@@ -50,6 +58,9 @@ def bag_target(
         must not be clipped, which would bias them. With one column per class, noise may be given
         per class as well; it is taken to be independent between classes, and shares that do not
         sum to one are corrected in proportion to the variance of their noise.
+    class_names : sequence, optional
+        What to call the classes in words and tables, in the order of the columns; of two, the
+        negative class first. Models go by the numbers 0, 1, ... all the same.
 
     Returns
     -------
@@ -57,6 +68,19 @@ def bag_target(
         With the fields ``bag``, ``proportion`` and ``size`` (the rows of the whole bag, so that
         a bag cut to pieces is noticed), and ``noise`` (the standard deviation of the shares) if
         it was given. Read the fields by name.
+
+    See Also
+    --------
+    unbag.bags_from_frame : Join a table of instances with a table of bags into `X` and `y`.
+    unbag.check_bag_target : Read a target as `Bags`.
+    unbag.groupings_target : Make the target of rows that are counted in several groupings at once.
+    unbag.datasets.make_bags : Draw bags of different mixtures from labelled rows.
+    unbag.datasets.add_count_noise : Add noise to the counts of every bag, as privacy systems do
+        before they publish them.
+    unbag.bag_information : Tell how many labelled rows the bags are worth, which of them, and what
+        finer ones would be.
+    unbag.LinearMCMClassifier : Linear classifier trained from the class proportions of bags.
+    unbag.suites.count_target : Make the target of bags from the labels of their rows.
 
     Examples
     --------
@@ -95,10 +119,23 @@ def bag_target(
         deviation = None if deviation is None else deviation / size
     shares = check_shares(shares, ids, deviation)
     if known is not None:
-        return _with_labels(codes, ids, sizes, shares, known, deviation)
-    return _fill_target(
-        ids[codes], shares[codes], sizes[codes], None if deviation is None else deviation[codes]
-    )
+        y = _with_labels(codes, ids, sizes, shares, known, deviation)
+    else:
+        noise = None if deviation is None else deviation[codes]
+        y = _fill_target(ids[codes], shares[codes], sizes[codes], noise)
+    return y if class_names is None else name_classes(y, class_names)
+
+
+def name_classes(y: NDArray[np.void], names: Sequence[Any]) -> NDArray[np.void]:
+    """Give a target names of its classes, which stay with it when rows are taken."""
+    shape = y.dtype["proportion"].shape
+    n_classes = shape[0] if shape else 2
+    told = tuple(map(str, names))
+    if len(set(told)) != n_classes or len(told) != n_classes:
+        raise ValueError(
+            f"class_names must be {n_classes} different names, one for each class, not {names!r}."
+        )
+    return y.astype(np.dtype(y.dtype.descr, metadata={CLASS_NAMES: told}))
 
 
 def _fill_target(

@@ -13,7 +13,7 @@ from unbag.cli.loading import add_model, class_names, open_model
 from unbag.cli.options import add_json, add_seed, add_tables
 from unbag.cli.output import need, say, show, show_json
 from unbag.cli.parser import add_parser
-from unbag.cli.records import evaluation_record, with_class_names
+from unbag.cli.records import evaluation_record
 from unbag.cli.scoring import rule_of
 from unbag.metrics import evaluate, evaluate_with_labels
 from unbag.metrics.sample import as_columns
@@ -85,7 +85,6 @@ def run(options: argparse.Namespace) -> int:
             f"{options.aggregates} was said to have {given}"
         )
     columns = as_columns(decision_scores(model, data.X))
-    named = names if given > 2 else None
     rule = rule_of(found, None, names)
     threshold = 0.0 if rule is None else rule.score_threshold
     if options.labels is not None:
@@ -94,7 +93,6 @@ def run(options: argparse.Namespace) -> int:
             labelled = evaluate_with_labels(
                 data.y, columns, labels, weights=weights, threshold=threshold
             )
-        labelled = with_class_names(labelled, named)
         _show(options, str(labelled), asdict(labelled))
         return 0
     features, _ = split_pipeline(model)
@@ -104,11 +102,11 @@ def run(options: argparse.Namespace) -> int:
             data.y,
             columns,
             X=data.X if features is None else features.transform(data.X),
+            feature_names=None if features is None else features.get_feature_names_out(),
             probabilities=chances,
             threshold=threshold,
             random_state=options.seed,
         )
-    evaluation = with_class_names(evaluation, named)
     _show(options, str(evaluation), evaluation_record(evaluation))
     return 0
 

@@ -13,7 +13,7 @@ from unbag.cli.data import BagData, read_bags
 from unbag.cli.options import add_json, add_quiet, add_tables
 from unbag.cli.output import need, plain, say, show, show_json
 from unbag.cli.parser import add_parser
-from unbag.cli.records import evaluation_record, with_class_names
+from unbag.cli.records import evaluation_record
 from unbag.cli.training import (
     FITTING,
     Trained,
@@ -23,6 +23,7 @@ from unbag.cli.training import (
     train,
 )
 from unbag.metrics import Evaluation, evaluate_search
+from unbag.metrics.witnesses import hear_features
 from unbag.reports import fit_report
 from unbag.tabular.persistence import save_model
 from unbag.tabular.pipeline import training_record
@@ -58,6 +59,7 @@ def add_command(commands: Any) -> None:
         "-o", "--output", type=Path, required=True, metavar="MODEL", help="model file to write"
     )
     parser.add_argument("--report", type=Path, metavar="PAGE", help="HTML page to write as well")
+    parser.add_argument("--title", help="heading of that page")
     add_json(parser)
     add_quiet(parser)
     parser.set_defaults(run=run, parser=parser)
@@ -67,6 +69,8 @@ def run(options: argparse.Namespace) -> int:
     """Read, fit, evaluate, save."""
     if options.report is not None and not options.folds:
         options.parser.error("--report needs --folds, since it tells how good the model is")
+    if options.title is not None and options.report is None:
+        options.parser.error("--title is that of the page: --report PAGE")
     check_fitting(options)
     need("pandas", "skops", extra="files")
     check_place(options.output)
@@ -82,7 +86,7 @@ def run(options: argparse.Namespace) -> int:
     say(*trained.lines, sentence(training["summary"]))
     evaluation = None
     if options.folds:
-        evaluation = with_class_names(_evaluate(trained, data, options), data.class_names)
+        evaluation = _evaluate(trained, data, options)
     record = {} if evaluation is None else evaluation_record(evaluation)
     metadata = {
         "model": type(pipeline[-1]).__name__,
@@ -106,6 +110,9 @@ def run(options: argparse.Namespace) -> int:
         )
     elif evaluation is not None:
         show(str(evaluation))
+    else:
+        about = hear_features(data.y, data.X, pipeline, fitted=True)
+        show(f"{about.what}: {about.test if isinstance(about.test, str) else about.test.summary}")
     return 0
 
 
@@ -114,7 +121,14 @@ def _evaluate(trained: Trained, data: BagData, options: argparse.Namespace) -> E
     if options.report is None:
         return evaluate_search(trained.pipeline, data.X, data.y, **shared)
     page = fit_report(
-        trained.pipeline, data.X, data.y, cv=None, path=options.report, title=None, **shared
+        trained.pipeline,
+        data.X,
+        data.y,
+        cv=None,
+        path=options.report,
+        title=options.title,
+        command=options.command,
+        **shared,
     )
     return page.evaluation
 

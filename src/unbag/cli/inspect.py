@@ -11,8 +11,8 @@ from unbag.cli.data import join_files, match_files, naming
 from unbag.cli.options import add_columns, add_json, table_place
 from unbag.cli.output import need, records, say, show, show_json
 from unbag.cli.parser import add_parser
-from unbag.diagnostics.assumption import AssumptionTest
 from unbag.diagnostics.information import BagInformation
+from unbag.metrics.witnesses import Witness
 from unbag.tabular.file import is_table_name
 from unbag.tabular.first_look import look_at_bags
 from unbag.tabular.persistence import describe_model
@@ -105,7 +105,7 @@ def _inspect_tables(options: argparse.Namespace) -> int:
         str(information),
         "",
         "Are instances of a class alike in all bags?",
-        str(assumption),
+        *_assumption_lines(assumption),
         "",
         *effect.lines(),
     ]
@@ -127,15 +127,22 @@ def _information_record(information: BagInformation) -> dict[str, Any]:
     }
 
 
-def _assumption_record(test: AssumptionTest | str) -> dict[str, Any]:
+def _assumption_lines(witness: Witness) -> list[str]:
+    test = witness.test
+    told = f"This cannot be tested: {test}" if isinstance(test, str) else str(test)
+    return [told, *witness.notes]
+
+
+def _assumption_record(witness: Witness) -> dict[str, Any]:
+    test = witness.test
     if isinstance(test, str):
-        return {"p_value": None, "reject": None, "summary": test}
+        return {"p_value": None, "reject": None, "summary": f"This cannot be tested: {test}"}
     return {
         "p_value": test.p_value,
         "reject": test.reject,
         "level": test.level,
         "summary": test.summary,
-        "notes": test.notes,
+        "notes": (*test.notes, *witness.notes),
         "features": records(test.features),
         "bags": records(test.bags),
     }

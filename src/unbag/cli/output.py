@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import math
+import re
+import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
 from unbag._text import shown
+
+_PASSWORD = re.compile(r"(://[^/@:]*:)[^@]*@")
 
 
 def safe(text: str, *, one_line: bool = False) -> str:
@@ -25,6 +29,18 @@ def safe(text: str, *, one_line: bool = False) -> str:
      and more
     """
     return shown(text) if one_line else "\n".join(map(shown, text.split("\n")))
+
+
+def command_line(arguments: Sequence[str]) -> str:
+    """Write a command as it was called, but for passwords in addresses of databases.
+
+    Examples
+    --------
+    >>> from unbag.cli.output import command_line
+    >>> print(command_line(["fit", "postgresql://me:secret@host/db", "my regions.csv"]))
+    unbag fit 'postgresql://me:***@host/db' 'my regions.csv'
+    """
+    return "unbag " + shlex.join(_PASSWORD.sub(r"\1***@", word) for word in arguments)
 
 
 def show(text: str) -> None:

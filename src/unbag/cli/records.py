@@ -1,29 +1,11 @@
-"""Evaluations as commands show them: classes by their names, and numbers for JSON."""
+"""Evaluations as numbers for JSON."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from typing import Any, TypeVar
+from typing import Any
 
-from unbag.metrics import Estimate, Evaluation, LabelledEvaluation
-
-_Evaluated = TypeVar("_Evaluated", Evaluation, LabelledEvaluation)
-
-
-def with_class_names(evaluation: _Evaluated, names: list[str] | None) -> _Evaluated:
-    """Call classes by the columns that told of them, where there are more than two."""
-    if names is None:
-        return evaluation
-    new = {f"recall of {number}": f"recall of {name}" for number, name in enumerate(names)}
-
-    def named(found: dict[str, Any]) -> dict[str, Any]:
-        return {new.get(key, key): value for key, value in found.items()}
-
-    evaluation = replace(evaluation, estimates=named(evaluation.estimates))
-    if isinstance(evaluation, Evaluation):
-        worlds = {world: named(found) for world, found in evaluation.worlds.items()}
-        evaluation = replace(evaluation, worlds=worlds)
-    return evaluation
+from unbag.metrics import Estimate, Evaluation
 
 
 def evaluation_record(evaluation: Evaluation) -> dict[str, Any]:

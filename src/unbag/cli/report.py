@@ -62,6 +62,7 @@ def run(options: argparse.Namespace) -> int:
         data.y,
         cv=None,
         title=options.title,
+        command=options.command,
         path=options.output,
         threshold=trained.score_threshold,
         random_state=options.seed,

@@ -28,6 +28,9 @@ Array = Floats
 
 _LISTED = 5
 
+# Standard deviations within a class: a test that misses such drifts could not fail.
+LARGE_DRIFT = 0.5
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AssumptionTest:
@@ -53,6 +56,21 @@ class AssumptionTest:
         The finding in words.
     notes : tuple of str
         What was left out, and what to be wary of.
+
+    See Also
+    --------
+    unbag.assumption_test : Test whether instances of a class are distributed alike in all bags.
+
+    Examples
+    --------
+    >>> from unbag import assumption_test
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> data = make_gaussian_bags(n_bags=30, bag_size=40, random_state=0)
+    >>> found = assumption_test(data.X, data.y)
+    >>> found.reject
+    False
+    >>> sorted(found.features)
+    ['adjusted_p_value', 'detectable_drift', 'df', 'feature', 'p_value', 'statistic']
     """
 
     p_value: float
@@ -72,11 +90,25 @@ class AssumptionTest:
         return str(self.features["feature"][int(np.nanargmin(self.features["p_value"]))])
 
     @property
+    def typical_drift(self) -> float:
+        """How far bags must typically drift to be noticed, in the middle of all columns."""
+        return float(np.nanmedian(self.features["detectable_drift"]))
+
+    @property
+    def could_fail(self) -> bool:
+        """Whether drifts of half a standard deviation would have been noticed, or some were."""
+        return self.reject or self.typical_drift <= LARGE_DRIFT
+
+    @property
     def brief(self) -> str:
         """The finding in half a sentence."""
         off = self.features["adjusted_p_value"] <= self.level
         if not self.reject:
-            return f"bag means follow the proportions ({p_text(self.p_value)} at the least)"
+            found = f"bag means follow the proportions ({p_text(self.p_value)} at the least)"
+            seen = f"drifts of {self.typical_drift:.2g} standard deviations"
+            if self.could_fail:
+                return f"{found}; {seen} would have been seen"
+            return f"{found}, but these bags could not show it: {seen} would go unseen"
         if not off.any():
             return f"means of single bags do not follow the proportions ({p_text(self.p_value)})"
         worst = np.argsort(self.features["p_value"], kind="stable")[: off.sum()]
@@ -86,7 +118,18 @@ class AssumptionTest:
         return f"bag means{which} do not follow the proportions, {p_text(self.p_value)}"
 
     def frame(self, table: Literal["features", "bags"] = "features") -> Any:
-        """Give one of the two tables as a pandas DataFrame."""
+        """Give one of the two tables as a pandas DataFrame.
+
+        Parameters
+        ----------
+        table : {"features", "bags"}, default="features"
+            Which of the two.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+            The table.
+        """
         if table not in ("features", "bags"):
             raise ValueError(f"table must be 'features' or 'bags', not {table!r}.")
         return make_frame(getattr(self, table))
@@ -134,6 +177,17 @@ def assumption_test(
     -------
     AssumptionTest
 
+    See Also
+    --------
+    unbag.bag_information : Tell how many labelled rows the bags are worth, which of them, and what
+        finer ones would be.
+    unbag.diagnostics.AssumptionTest : What `assumption_test` found.
+    unbag.reports.AssumptionDisplay : Means of bags against what their proportions lead one to
+        expect.
+    unbag.diagnostics.estimate_bag_effect : Estimate the variance of bag effects from chances of
+        rows that the model did not see.
+    unbag.metrics.evaluate : Estimate from bags alone how good given scores are.
+
     Notes
     -----
     Half of the level is for features (each one's lack of fit over all bags), half for single
@@ -176,8 +230,7 @@ def assumption_test(
     bags, planes, notes = _planes(bags, groups)
     skipped, tables = [], _Tables(len(names), bags.n_bags)
     for position, column in enumerate(columns):
-        values = _as_numbers(column, names[position])
-        found = [plane.test(values) for plane in planes]
+        found = _test_column(column, names[position], planes)
         if all(one is None for one in found):
             skipped.append(str(names[position]))
         else:
@@ -343,7 +396,7 @@ def _check_columns(
         by_column = sparse.csc_array(given)
         shape = by_column.shape
         found = list(range(shape[1]))
-        columns = (by_column[:, [j]].toarray()[:, 0] for j in found)
+        columns = (by_column[:, [j]] for j in found)
     else:
         values = np.asarray(X)
         shape = values.shape
@@ -357,6 +410,19 @@ def _check_columns(
     if len(names) != len(found):
         raise ValueError(f"X has {len(found)} columns, but there are {len(names)} feature_names.")
     return np.array([str(name) for name in names], dtype=object), columns
+
+
+def _test_column(column: Any, name: str, planes: list[Plane]) -> list[LackOfFit | None]:
+    """Test a column on every plane, one of zeros and ones by its ones alone."""
+    if sparse.issparse(column):
+        given: Any = column
+        held = given.data[given.data != 0]
+        if len(held) and held.min() == held.max() > 0:
+            rows = given.indices[given.data != 0]
+            return [plane.test_two_valued(plane.places(rows)) for plane in planes]
+        column = given.toarray()[:, 0]
+    values = _as_numbers(column, name)
+    return [plane.test(values) for plane in planes]
 
 
 def _as_numbers(column: Any, name: str) -> Array:
@@ -379,10 +445,15 @@ def _summary(features: dict[str, Any], bags: dict[str, Any], level: float) -> st
     worst = [f"{features['feature'][j]} ({p_text(p[j])})" for j in off]
     if len(off) == 0 and len(standing) == 0:
         drift = np.median(features["detectable_drift"][tested])
+        found = f"Nothing speaks against the assumption ({p_text(np.min(p[tested]))} at the least)"
+        if drift > LARGE_DRIFT:
+            return (
+                f"{found}, but these bags could not show it: drifts of less than about {drift:.2g} "
+                "standard deviations in all bags would go unseen."
+            )
         return (
-            f"Nothing speaks against the assumption ({p_text(np.min(p[tested]))} at the least): "
-            f"bag means follow the proportions. Drifts of typically more than about {drift:.2g} "
-            "standard deviations in all bags would have been seen."
+            f"{found}: bag means follow the proportions. Drifts of typically more than about "
+            f"{drift:.2g} standard deviations in all bags would have been seen."
         )
     sentence = (
         f"The bag means of {len(off)} of {tested.sum()} features do not follow the proportions: "

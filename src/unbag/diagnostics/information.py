@@ -45,7 +45,7 @@ from scipy.special import ndtri
 
 from unbag._arrays import Floats
 from unbag._optional import make_frame
-from unbag._text import aligned, capital, counted
+from unbag._text import aligned, capital, counted, rough
 from unbag.bags.bags import BagModel, Bags, check_bag_target
 from unbag.weights.decontamination import decontamination_weights, precision
 from unbag.weights.merging import MERGERS
@@ -58,6 +58,7 @@ Table = dict[str, NDArray[Any]]
 _ROWS_TO_SEE_CLASSES = float(ndtri(0.975) + ndtri(0.8)) ** 2
 # Bags printed, and classes named one by one in the summary.
 _LISTED_BAGS = 5
+LISTED_PIECES = 5
 _LISTED_CLASSES = 3
 _WIDTH = 88
 
@@ -68,9 +69,12 @@ class BagInformation:
 
     Attributes
     ----------
-    n_bags, n_instances : int
-        Rows of known label are instances, but no bags.
+    n_bags : int
+        Number of bags; rows of known label are no bags.
+    n_instances : int
+        Number of instances, of known label or not.
     classes : ndarray of shape (n_classes,)
+        Labels of the classes.
     labelled_rows : float
         As many labelled rows, of the same mixture, would tell the classes apart as well:
         ``share_of_labels`` times ``n_instances``.
@@ -103,6 +107,22 @@ class BagInformation:
         The finding in words.
     warning : str or None
         What was warned of, if the bags are worth too little.
+
+    See Also
+    --------
+    unbag.bag_information : Tell how many labelled rows the bags are worth, which of them, and what
+        finer ones would be.
+    unbag.reports.BagsDisplay : Sizes, proportions and information of the bags.
+
+    Examples
+    --------
+    >>> from unbag import bag_information, bag_target
+    >>> y = bag_target(["a"] * 4 + ["b"] * 4, counts={"a": 0, "b": 3})
+    >>> information = bag_information(y)
+    >>> round(information.labelled_rows, 1), information.n_bags
+    (4.8, 2)
+    >>> information.by_bag["bag"].tolist()
+    ['a', 'b']
     """
 
     n_bags: int
@@ -120,7 +140,18 @@ class BagInformation:
     warning: str | None
 
     def frame(self, table: Literal["by_bag", "finer"] = "by_bag") -> Any:
-        """Give one of the two tables as a pandas DataFrame."""
+        """Give one of the two tables as a pandas DataFrame.
+
+        Parameters
+        ----------
+        table : {"by_bag", "finer"}, default="by_bag"
+            Which of the two.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+            The table.
+        """
         if table not in ("by_bag", "finer"):
             raise ValueError(f"table must be 'by_bag' or 'finer', not {table!r}.")
         return make_frame(getattr(self, table))
@@ -131,7 +162,7 @@ class BagInformation:
         lines += ["", "The most informative bags:", *_lines(self.by_bag, _LISTED_BAGS)]
         if self.finer:
             lines += ["", "If every bag were cut into pieces of known proportion:"]
-            lines += _lines(self.finer, None)
+            lines += _lines(self.finer, LISTED_PIECES)
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -152,7 +183,7 @@ def bag_information(y: Any, *, bag_model: BagModel = "instances") -> BagInformat
     y : structured array from `unbag.bag_target`, or plain labels
         With noisy proportions the answer is for statistics between 0 and 1, such as predictions,
         and is an estimate itself.
-    bag_model : {"instances", "bags"}
+    bag_model : {"instances", "bags"}, default="instances"
         Whether the instances of a bag are independent given their classes, or may depend on
         each other in any way, so that a bag counts once, however large. Rows of known label
         count one by one in either case.
@@ -160,6 +191,15 @@ def bag_information(y: Any, *, bag_model: BagModel = "instances") -> BagInformat
     Returns
     -------
     information : BagInformation
+        What was found; print it.
+
+    See Also
+    --------
+    unbag.bag_target : Make the target `y` that every estimator of this package is fitted to.
+    unbag.diagnostics.BagInformation : What `bag_information` found.
+    unbag.assumption_test : Test whether instances of a class are distributed alike in all bags.
+    unbag.bounds.required_bags : Tell how many bags of a size and spread it takes to know a
+        classifier's quality that well.
 
     Examples
     --------
@@ -170,28 +210,28 @@ def bag_information(y: Any, *, bag_model: BagModel = "instances") -> BagInformat
     >>> print(bag_information(y))
     These 3 bags of 16 instances in all are worth about 8.4 labelled rows for telling the
     classes apart, 52% of what all labels would give. Class averages are known as well as
-    from about 4.6 labelled rows of class 0 and 6.4 of class 1. One of the bags carries 61%
-    of the information.
+    from about 4.6 labelled negatives and 6.4 positives. One of the bags carries 61% of the
+    information.
     <BLANKLINE>
     The most informative bags:
-      bag  size  proportion     share
-    north     4           0    0.6136
-     west     8       0.875    0.3788
-    south     4         0.5  0.007576
+      bag  size  proportion  share
+    north     4           0    61%
+     west     8       0.875    38%
+    south     4         0.5  0.76%
     <BLANKLINE>
     If every bag were cut into pieces of known proportion:
     pieces  n_bags  mean_size  rows of 0  rows of 1  labelled_rows  share_of_labels
-         1       3      5.333      4.632      6.439          8.381           0.5238
-         2       6      2.667      5.319      7.224          10.24           0.6402
-         4      12      1.333      6.471      8.462          13.97            0.873
-         8      16          1          7          9             16                1
+         1       3        5.3        4.6        6.4            8.4              52%
+         2       6        2.7        5.3        7.2             10              64%
+         4      12        1.3        6.5        8.5             14              87%
+         8      16          1          7          9             16             100%
     """
     bags = check_bag_target(y)
     W = decontamination_weights(bags, bag_model=bag_model)
     draws = precision(bags, bag_model)
     shares, n_instances, n_classes = bags.class_shares, bags.n_instances, bags.n_classes
     if (shares == 0).any():
-        missing = bags.classes[int(shares.argmin())]
+        missing = bags.class_names[int(shares.argmin())]
         raise ValueError(
             f"By the noisy proportions there are no instances of class {missing} at all, so that "
             "its labels cannot be counted."
@@ -209,7 +249,7 @@ def bag_information(y: Any, *, bag_model: BagModel = "instances") -> BagInformat
     return BagInformation(
         n_bags=int((~bags.labelled).sum()),
         n_instances=n_instances,
-        classes=bags.classes,
+        classes=bags.class_names,
         labelled_rows=share * n_instances,
         share_of_labels=share,
         rows_per_class=rows,
@@ -229,7 +269,7 @@ def _by_bag(bags: Bags, share: Array) -> Table:
     if bags.n_classes == 2:
         table["proportion"] = bags.proportions[order, 1]
     else:
-        for name, column in zip(bags.classes, bags.proportions.T, strict=True):
+        for name, column in zip(bags.class_names, bags.proportions.T, strict=True):
             table[f"proportion of {name}"] = column[order]
     return table | {"share": share[order]}
 
@@ -302,7 +342,7 @@ def _finer(bags: Bags) -> Table:
         "n_bags": np.array(n_bags),
         "mean_size": bags.sizes[~bags.labelled].sum() / np.array(n_bags),
     }
-    for name, column in zip(bags.classes, np.transpose(rows), strict=True):
+    for name, column in zip(bags.class_names, np.transpose(rows), strict=True):
         table[f"rows of {name}"] = column
     table["labelled_rows"] = np.array(share) * bags.n_instances
     return table | {"share_of_labels": np.array(share)}
@@ -342,8 +382,8 @@ def _warning(bags: Bags, covariance: Array) -> str | None:
     spread = np.sqrt(np.average((share - mean) ** 2, weights=bags.sizes))
     return (
         "These bags tell little about single instances: even if the classes "
-        f"{bags.classes[first]} and {bags.classes[second]} were a whole standard deviation apart, "
-        "averages estimated from the bags would often not show it. It takes more bags, or "
+        f"{bags.class_names[first]} and {bags.class_names[second]} were a whole standard deviation "
+        "apart, averages estimated from the bags would often not show it. It takes more bags, or "
         f"proportions that vary more (now by ±{spread:.2g} around {mean:.2g})."
     )
 
@@ -359,9 +399,9 @@ def _summary(bags: Bags, share: float, rows: Array, by_bag: Array, bag_model: Ba
         what = f"if a bag counts once, however large, {what}"
     sentences = [
         f"{capital(what)} of {bags.n_instances:,} instances in all are worth about "
-        f"{_about(share * bags.n_instances)} labelled rows for telling the classes apart, "
+        f"{rough(share * bags.n_instances)} labelled rows for telling the classes apart, "
         f"{_percent(share)} of what all labels would give.",
-        f"Class averages are known as well as from about {_by_class(bags.classes, rows)}.",
+        f"Class averages are known as well as from about {_by_class(bags.class_names, rows)}.",
     ]
     if n_labelled:
         labelled = _percent(by_bag[bags.labelled].sum())
@@ -379,7 +419,9 @@ def _summary(bags: Bags, share: float, rows: Array, by_bag: Array, bag_model: Ba
 
 
 def _by_class(classes: NDArray[Any], rows: NDArray[Any]) -> str:
-    numbers = [_about(m) for m in rows]
+    numbers = [rough(m) for m in rows]
+    if classes.tolist() == [0, 1]:
+        return f"{numbers[0]} labelled negatives and {numbers[1]} positives"
     if len(classes) > _LISTED_CLASSES:
         low, high = int(np.argmin(rows)), int(np.argmax(rows))
         return (
@@ -391,22 +433,23 @@ def _by_class(classes: NDArray[Any], rows: NDArray[Any]) -> str:
     return ", ".join(listed[:-1]) + " and " + listed[-1]
 
 
-def _about(number: float) -> str:
-    """Three digits are enough, and two below ten."""
-    return f"{float(f'{number:.3g}'):,.0f}" if number >= 10 else f"{number:.2g}"
-
-
 def _percent(share: float) -> str:
     return f"{100 * share:.0f}%" if share >= 0.01 else f"{100 * share:.2g}%"
 
 
 def _lines(table: Table, limit: int | None) -> list[str]:
     """Lines of text, one for the names and one for each row."""
-    cells = [[name, *(_cell(value) for value in column[:limit])] for name, column in table.items()]
+    cells = [
+        [name, *(_cell(name, value) for value in column[:limit])] for name, column in table.items()
+    ]
     return aligned(list(zip(*cells, strict=True)), ">")
 
 
-def _cell(value: Any) -> str:
+def _cell(name: str, value: Any) -> str:
     if not isinstance(value, float):
         return str(value)
+    if name.startswith("share"):
+        return _percent(value)
+    if "rows" in name or name == "mean_size":
+        return rough(value)
     return f"{value:.4g}" if abs(value) < 1000 else f"{value:.0f}"

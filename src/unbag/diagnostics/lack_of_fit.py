@@ -56,6 +56,8 @@ _LEAST_WITHIN = 0.01
 # Bags so many standard errors off the plane pull at it no more than that, in so many rounds.
 _FAR = 2.5
 _ROBUST_ROUNDS = 20
+# Standard errors that residuals may still move by.
+_SETTLED = 1e-3
 # Times that plane and variances are fitted in turn; the third changes hardly anything.
 _ROUNDS = 3
 # Power at which a drift counts as "would have been seen".
@@ -164,6 +166,14 @@ class Plane:
         self.by_rows = np.linalg.qr(np.sqrt(bags.sizes)[:, None] * G)[0]
         self.by_freedom, self.triangle = np.linalg.qr(self.weight[:, None] * G)
 
+    def places(self, rows: Ints) -> Ints:
+        """Where rows of the table are among those of this group, as far as they are."""
+        if isinstance(self.rows, slice):
+            return rows
+        place = np.searchsorted(self.rows, rows)
+        place = np.minimum(place, len(self.rows) - 1)
+        return place[self.rows[place] == rows]
+
     def test(self, column: Array) -> LackOfFit | None:
         """Fit the plane to a column; None if that is constant."""
         h, two_valued = _standardise(column[self.rows])
@@ -175,7 +185,23 @@ class Plane:
         for _ in range(2):
             power = power * h
             moments.append(np.bincount(bags.index, power, len(n)) / n)
-        mean, second, third = moments
+        return self._test(*moments, two_valued=two_valued)
+
+    def test_two_valued(self, upper: Ints) -> LackOfFit | None:
+        """Do the same for a column of two values from the rows that hold the upper one."""
+        bags, n = self.bags, self.bags.sizes
+        share = np.bincount(bags.index[upper], minlength=len(n)) / n
+        pooled = len(upper) / bags.n_instances
+        if pooled in (0, 1):
+            return None
+        # moments of 1 − pooled, in a share of the rows, and of −pooled in the others
+        one, other = 1 - pooled, -pooled
+        moments = (share * one**k + (1 - share) * other**k for k in (1, 2, 3))
+        return self._test(*moments, two_valued=True)
+
+    def _test(self, mean: Array, second: Array, third: Array, *, two_valued: bool) -> LackOfFit:
+        """Fit the plane to a column of given moments in bags."""
+        bags, n = self.bags, self.bags.sizes
         spread = n * np.maximum(second - mean**2, 0.0) / self.within
         cubes = third - 3 * mean * second + 2 * mean**3
 
@@ -377,7 +403,9 @@ def _robust_residuals(mean: Array, design: Array, residual: Array, free: Array) 
         root = np.sqrt(weight)
         q, r = np.linalg.qr(root[:, None] * design)
         error = np.sqrt(np.maximum(1 + np.sum(q**2, axis=1) * (1 / weight - 2), SAME_PROPORTION))
-        z = (mean - design @ np.linalg.solve(r, q.T @ (root * mean))) / error
+        before, z = z, (mean - design @ np.linalg.solve(r, q.T @ (root * mean))) / error
+        if np.abs(z - before).max() < _SETTLED:
+            break
     return z
 
 

@@ -1,4 +1,9 @@
-"""The columns of X that can be averaged over bags: numbers without gaps."""
+"""The columns of X as numbers that can be averaged over bags.
+
+Numbers stay what they are; their gaps are filled in by the median, and whether there was one is a
+column of its own. Of text and categories, every value that is not rare is a column of zeros and
+ones.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +17,12 @@ from scipy import sparse
 
 from unbag._arrays import Floats
 
+# Values of text that fewer rows hold tell nothing.
+_RARE = 5
+
+# Share of entries that are not zero, below which columns are kept sparse.
+_SPARSE = 0.1
+
 
 @dataclass(frozen=True, eq=False)
 class Columns:
@@ -22,12 +33,18 @@ class Columns:
     values : ndarray of shape (n_instances, n_columns), or sparse
     names : ndarray of str, shape (n_columns,)
     left_out : tuple of str
-        Columns that hold something else than numbers, or have missing values.
+        Columns without a value that several rows share.
     """
 
     values: Any
     names: NDArray[Any]
     left_out: tuple[str, ...] = ()
+
+    @property
+    def n_numbers(self) -> int:
+        """How many numbers there are to look at."""
+        values: Any = self.values
+        return int(values.size)
 
     def column(self, name: str) -> Floats:
         """Values of one column."""
@@ -41,12 +58,12 @@ class Columns:
 
 
 def read_columns(X: Any, feature_names: ArrayLike | None = None) -> Columns:
-    """Find the columns of numbers in an array, a sparse matrix, a data frame or a single column."""
+    """Read an array, a sparse matrix, a data frame or a single column as numbers."""
     frame: Any = nw.from_native(X, eager_only=True, allow_series=True, pass_through=True)
     if isinstance(frame, nw.Series):
         frame = frame.rename(frame.name or "score").to_frame()
     if isinstance(frame, nw.DataFrame):
-        return _from_frame(frame)
+        return _gather({str(n): frame.get_column(n).to_numpy() for n in frame.columns}, len(frame))
     if sparse.issparse(X):
         given: Any = X
         return Columns(sparse.csc_array(given), _names(given.shape[1], feature_names))
@@ -57,24 +74,62 @@ def read_columns(X: Any, feature_names: ArrayLike | None = None) -> Columns:
     if values.ndim != 2:
         return Columns(np.empty((len(values), 0)), np.array([], dtype=str))
     names = _names(values.shape[1], feature_names)
+    if values.dtype.kind in "biuf" and np.isfinite(values).all():
+        return Columns(values, names)
+    return _gather(dict(zip(names.tolist(), values.T, strict=True)), len(values))
+
+
+def _gather(columns: dict[str, NDArray[Any]], n_rows: int) -> Columns:
+    found: dict[str, Any] = {}
+    left_out = []
+    for name, values in columns.items():
+        made = _as_numbers(name, values)
+        left_out += [] if made else [name]
+        found |= made
+    names = np.array(list(found), dtype=str)
+    if not found:
+        return Columns(np.empty((n_rows, 0)), names, tuple(left_out))
+    table: Any = sparse.csc_array(sparse.hstack(list(found.values())))
+    if table.nnz > _SPARSE * n_rows * len(found):
+        table = table.toarray()
+    return Columns(table, names, tuple(left_out))
+
+
+def _as_numbers(name: str, values: NDArray[Any]) -> dict[str, Any]:
+    """Columns that a column becomes, by their names."""
+    if values.dtype.kind == "M":
+        times = values.astype("datetime64[s]")
+        values = np.where(np.isnat(times), np.nan, times.astype(float))
     if values.dtype.kind not in "biuf":
-        return Columns(np.empty((len(values), 0)), names[:0], tuple(names))
-    full = np.isfinite(values).all(axis=0)
-    return Columns(values[:, full], names[full], tuple(names[~full]))
+        try:
+            # numbers and None
+            values = values.astype(float)
+        except (TypeError, ValueError):
+            return _by_value(name, values)
+    numbers = values.astype(float)
+    gaps = ~np.isfinite(numbers)
+    if not gaps.any():
+        return {name: sparse.csc_array(numbers[:, None])}
+    if gaps.all():
+        return {}
+    filled = np.where(gaps, np.median(numbers[~gaps]), numbers)
+    columns = {name: filled, f"{name} is missing": gaps.astype(float)}
+    return {what: sparse.csc_array(one[:, None]) for what, one in columns.items()}
 
 
-def _from_frame(frame: nw.DataFrame[Any]) -> Columns:
-    kept, names, left_out = [], [], []
-    for column in map(frame.get_column, frame.columns):
-        numeric = column.dtype.is_numeric() or column.dtype == nw.Boolean
-        values = np.asarray(column.to_numpy(), dtype=float) if numeric else np.array([np.nan])
-        if np.isfinite(values).all():
-            kept.append(values)
-            names.append(str(column.name))
-        else:
-            left_out.append(str(column.name))
-    values = np.column_stack(kept) if kept else np.empty((len(frame), 0))
-    return Columns(values, np.array(names, dtype=str), tuple(left_out))
+def _by_value(name: str, values: NDArray[Any]) -> dict[str, Any]:
+    """A column of ones for each value, where it is; None and NaN are a value, too."""
+    texts = np.array(["" if one is None or one != one else str(one) for one in values.tolist()])
+    known, code, count = np.unique(texts, return_inverse=True, return_counts=True)
+    order = np.argsort(code, kind="stable")
+    ends = np.cumsum(count)
+    found = {}
+    for place in np.flatnonzero(count >= min(_RARE, len(values))):
+        rows = order[ends[place] - count[place] : ends[place]]
+        what = f"{name}_{known[place]}" if known[place] else f"{name} is missing"
+        ones, none = np.ones(len(rows)), np.zeros(len(rows), dtype=np.intp)
+        found[what] = sparse.csc_array((ones, (rows, none)), shape=(len(values), 1))
+    return found
 
 
 def _names(n_columns: int, feature_names: ArrayLike | None) -> NDArray[Any]:

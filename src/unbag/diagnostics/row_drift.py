@@ -13,12 +13,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 from scipy import stats
 
 from unbag._arrays import Floats
 from unbag.bags.bags import Bags
-from unbag.diagnostics.numeric_columns import read_columns
 
 _TENTHS = np.arange(1, 10) / 10
 
@@ -68,30 +68,33 @@ def _parts(bags: Bags, chances: Floats, edges: Floats) -> tuple[Floats, Floats]:
 
 
 def remember_columns(X: Any) -> dict[str, list[float]]:
-    """Smallest and largest value of every column of numbers without gaps, if X is not sparse."""
-    found: dict[str, list[float]] = {}
-    for names, values in _dense_columns(X):
-        ranges = np.stack([values.min(axis=0), values.max(axis=0)], axis=1).astype(float)
-        found |= dict(zip(names, ranges.tolist(), strict=True))
-    return found
+    """Smallest and largest value of every column of numbers, if X is not sparse."""
+    return {
+        name: [float(values.min()), float(values.max())]
+        for name, values in _number_columns(X)
+        if len(values)
+    }
 
 
 def outside_of(ranges: Mapping[str, Any], X: Any) -> dict[str, float]:
     """Share of rows outside of the range of training, by column, where it is worth a word."""
     found: dict[str, float] = {}
-    for names, values in _dense_columns(X):
-        known = np.array([name in ranges for name in names], dtype=bool)
-        kept = [name for name in names if name in ranges]
-        low, high = np.array([ranges[name] for name in kept], dtype=float).reshape(-1, 2).T
-        out = (values[:, known] < low) | (values[:, known] > high)
-        found |= dict(zip(kept, out.mean(axis=0).tolist(), strict=True))
+    for name, values in _number_columns(X):
+        if name in ranges and len(values):
+            low, high = ranges[name]
+            found[name] = float(np.mean((values < low) | (values > high)))
     told = {name: share for name, share in found.items() if share > _WORTH_A_WORD}
     return dict(sorted(told.items(), key=lambda item: -item[1]))
 
 
-def _dense_columns(X: Any) -> Iterator[tuple[list[str], Floats]]:
-    """Names and values; of a frame one by one, since of many rows there is no room for copies."""
-    parts = (X[[name]] for name in X.columns) if hasattr(X, "columns") else [X]
-    for columns in map(read_columns, parts):
-        if isinstance(columns.values, np.ndarray):
-            yield list(map(str, columns.names)), columns.values
+def _number_columns(X: Any) -> Iterator[tuple[str, Floats]]:
+    """Name and finite values of every column of numbers, one by one."""
+    frame: Any = nw.from_native(X, eager_only=True, pass_through=True)
+    if isinstance(frame, nw.DataFrame):
+        for column in map(frame.get_column, frame.columns):
+            if column.dtype.is_numeric():
+                values = np.asarray(column.to_numpy(), dtype=float)
+                yield str(column.name), values[np.isfinite(values)]
+    elif isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "biuf":
+        for number, values in enumerate(X.T.astype(float, copy=False)):
+            yield f"column {number}", values[np.isfinite(values)]

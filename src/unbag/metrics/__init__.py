@@ -20,6 +20,8 @@ from unbag.metrics.evaluation import (
     evaluate,
     evaluate_search,
 )
+from unbag.metrics.groups import GroupTable, group_table
+from unbag.metrics.importance import ColumnImportance, column_importance
 from unbag.metrics.label_plan import labels_needed, rows_to_label
 from unbag.metrics.labelled import (
     LabelledEstimate,
@@ -52,8 +54,10 @@ from unbag.metrics.scores import (
 __all__ = [
     "MEASURES",
     "SCORERS",
+    "ColumnImportance",
     "Estimate",
     "Evaluation",
+    "GroupTable",
     "LabelledEstimate",
     "LabelledEvaluation",
     "PossibleValues",
@@ -65,6 +69,7 @@ __all__ = [
     "best_threshold",
     "brier_score",
     "calibration_error",
+    "column_importance",
     "confusion_matrix",
     "corrected_risk",
     "cost_score",
@@ -75,6 +80,7 @@ __all__ = [
     "evaluate_search",
     "evaluate_with_labels",
     "f1_score",
+    "group_table",
     "labels_needed",
     "possible_values",
     "precision_recall_curve",

@@ -61,7 +61,7 @@ def draw_of(sample: Sample, labels: ArrayLike | None, weights: ArrayLike | None)
     counts = np.bincount(known[rows], minlength=bags.n_classes)
     if counts.min() < FEWEST_LABELS:
         raise ValueError(
-            f"Of class {bags.classes[counts.argmin()]} there are {counts.min()} labels, and at "
+            f"Of class {bags.class_names[counts.argmin()]} there are {counts.min()} labels, and at "
             f"least {FEWEST_LABELS} of every class are needed: label more rows."
         )
     return Draw(rows, known[rows], _row_weights(weights, rows, bags.n_instances), bags)
@@ -94,6 +94,7 @@ def _all_in_one(bags: Bags) -> Bags:
         classes=bags.classes,
         labelled=np.zeros(1, dtype=bool),
         noise=noise,
+        names=bags.names,
     )
 
 

@@ -424,7 +424,7 @@ def usual_measures(bags: Bags, threshold: float, class_prior: Any) -> dict[str, 
         "accuracy": Cost(threshold, class_prior, complement=True),
     }
     if bags.n_classes > 2:
-        recalls = {f"recall of {c}": Rate(threshold, i, i) for i, c in enumerate(bags.classes)}
+        recalls = {f"recall of {c}": Rate(threshold, i, i) for i, c in enumerate(bags.class_names)}
         return {**found, **recalls}
     return {
         "roc_auc": Area(),

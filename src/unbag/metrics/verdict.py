@@ -70,24 +70,32 @@ def judge(
         return Verdict("refuted", reasons, (_LABELS,))
     if "doubtful" in names:
         return Verdict("doubtful", reasons, (_LABELS,))
-    silent = all(isinstance(test, str) for test in tests.values()) and world is None
+    silent = not any(_could_fail(test) for test in tests.values()) and world is None
     if silent:
         text = "There are too few bags, or too similar ones, to check the assumption."
-        return Verdict("doubtful", (text,), (_LABELS,))
+        return Verdict("doubtful", (text, *reasons), (_LABELS,))
     return Verdict("supported", reasons, ())
 
 
+def _could_fail(test: AssumptionTest | str) -> bool:
+    return not isinstance(test, str) and test.could_fail
+
+
 def _of_tests(tests: dict[str, AssumptionTest | str], world: str | None) -> list[Finding]:
+    """What every test says, whether it speaks against the assumption or not."""
     found: list[Finding] = []
     doubt = _CLEAR_DOUBT if world == "looks" else _DOUBT
     for what, test in tests.items():
-        if isinstance(test, str) or test.p_value >= doubt:
+        if isinstance(test, str):
+            found.append(("supported", f"{what} could not be tested: {test}"))
             continue
-        sure = test.p_value < _REFUTE and world != "looks"
+        name: VerdictName = "supported"
+        if test.p_value < doubt:
+            name = "refuted" if test.p_value < _REFUTE and world != "looks" else "doubtful"
         text = f"{what}: {test.brief}."
-        if world == "looks":
+        if test.reject and world == "looks":
             text += " Rows of a bag that are alike for reasons of their own would do this, too."
-        found.append(("refuted" if sure else "doubtful", text))
+        found.append((name, text))
     return found
 
 

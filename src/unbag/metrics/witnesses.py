@@ -17,7 +17,7 @@ from unbag.diagnostics.assumption import AssumptionTest, assumption_test
 from unbag.diagnostics.numeric_columns import Columns, read_columns
 
 # Of more columns than this only the scores are tested.
-MOST_COLUMNS = 500
+MOST_COLUMNS = 5000
 
 # Numbers of the columns that are tested; of more rows some bags are taken.
 _MOST_NUMBERS = 2**26
@@ -50,7 +50,7 @@ class Witness:
 
 def hear_scores(y: Any, scores: Floats, groups: Ints | None = None) -> Witness:
     """Test scores; of several classes, each column of them."""
-    classes = check_bag_target(y).classes
+    classes = check_bag_target(y).class_names
     names = ["score"] if scores.ndim == 1 else [f"score of class {name}" for name in classes]
     return _hear("The scores", y, read_columns(scores, names), groups)
 
@@ -58,15 +58,15 @@ def hear_scores(y: Any, scores: Floats, groups: Ints | None = None) -> Witness:
 def hear_columns(
     y: Any, X: Any, feature_names: ArrayLike | None = None, what: str = "The columns of X"
 ) -> Witness:
-    """Test the columns of X that are numbers without gaps."""
+    """Test the columns of X, as numbers."""
     columns = read_columns(X, feature_names)
     notes = []
     if columns.left_out:
         listed = listing(columns.left_out)
-        notes.append(f"Not tested, since not numbers or not complete: {listed}.")
+        notes.append(f"Not tested, since hardly any rows share a value: {listed}.")
     n_columns = len(columns.names)
     if n_columns == 0:
-        return Witness(what, "none of them holds numbers without gaps.", notes=(*notes,))
+        return Witness(what, "none of them has values that rows share.", notes=(*notes,))
     if n_columns > MOST_COLUMNS:
         text = f"there are {n_columns:,}; unbag.assumption_test looks at them one by one."
         return Witness(what, text, notes=(*notes,))
@@ -92,7 +92,7 @@ def _hear(
     what: str, y: Any, columns: Columns, groups: Ints | None, notes: list[str] | None = None
 ) -> Witness:
     notes = notes or []
-    rows = _some_rows(y, len(columns.names))
+    rows = _some_rows(y, columns.n_numbers)
     values, some = columns.values, groups
     if rows is not None:
         notes.append(f"Tested on {len(rows):,} rows of some of the bags.")
@@ -107,10 +107,10 @@ def _hear(
     return Witness(what, test, loudest, groups, tuple(notes))
 
 
-def _some_rows(y: Any, n_columns: int) -> Ints | None:
+def _some_rows(y: Any, n_numbers: int) -> Ints | None:
     """Rows of whole bags that are tested, if all would take too long."""
     bags = check_bag_target(y)
-    most = _MOST_NUMBERS // n_columns
+    most = _MOST_NUMBERS * bags.n_instances // n_numbers
     if bags.n_instances <= most:
         return None
     order = np.random.default_rng(0).permutation(bags.n_bags)

@@ -76,10 +76,28 @@ class ProportionRisk:
         Who is in which bag. Rows of known label are bags of one instance.
     loss : ClassLoss
         `LogisticLoss` or `SoftmaxLoss`, the link between scores and chances.
-    divergence : {"squared", "absolute", "cross_entropy"}
+    divergence : {"squared", "absolute", "cross_entropy"}, default="squared"
         How the mean chances of a bag are compared with its proportions.
     like : array, optional
         Array whose namespace, type and device the computation should have.
+
+    See Also
+    --------
+    unbag.torch.ProportionLoss : The loss of DLLP, by mean chances of bags.
+    unbag.objectives.Objective : What a solver minimises.
+    unbag.baselines.ProportionRiskClassifier : Kernel classifier that gets the proportions of bags
+        right.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unbag import bag_target, check_bag_target
+    >>> from unbag.objectives import ProportionRisk, get_loss
+    >>> bags = check_bag_target(bag_target([1, 1, 2, 2], [0.25, 0.25, 0.75, 0.75]))
+    >>> risk = ProportionRisk(np.full((2, 2), 0.5), bags, get_loss("logistic"))
+    >>> scores, problem = np.zeros((1, 1, 4)), np.zeros(1, dtype=int)
+    >>> float(risk.value(scores, problem)[0].round(4))  # a chance of ½ where shares are ¼ and ¾
+    0.0625
     """
 
     def __init__(

@@ -8,6 +8,7 @@ pandas; both come with ``pip install unbag[report]``.
 
 from unbag.reports.assumption import AssumptionDisplay
 from unbag.reports.bags import BagsDisplay
+from unbag.reports.drivers import DriversDisplay
 from unbag.reports.pairing import PairingDisplay
 from unbag.reports.path import PathDisplay
 from unbag.reports.reliability import ReliabilityDisplay
@@ -18,6 +19,7 @@ from unbag.reports.rounds import RoundsDisplay
 __all__ = [
     "AssumptionDisplay",
     "BagsDisplay",
+    "DriversDisplay",
     "PairingDisplay",
     "PathDisplay",
     "ReliabilityDisplay",

@@ -49,6 +49,15 @@ class Tile:
     kind: Kind = "plain"
 
 
+@dataclass(frozen=True)
+class Origin:
+    """What a page was made by."""
+
+    command: str | None
+    model: str
+    versions: str
+
+
 @dataclass(frozen=True, eq=False)
 class Section:
     """One question about the fit, and its answer."""

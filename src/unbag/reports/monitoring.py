@@ -18,7 +18,7 @@ from unbag._text import counted, percent, shown, whole
 from unbag.diagnostics import monitoring_results as words
 from unbag.diagnostics.monitoring_results import Monitoring
 from unbag.reports.colours import BLUE, GREY, INK, ORANGE
-from unbag.reports.content import Finding, Kind, Picture, Section, Table, Tile
+from unbag.reports.content import Finding, Kind, Origin, Picture, Section, Table, Tile
 from unbag.reports.display import Display, add_legend, finish, make_axes
 from unbag.reports.page import make_page
 from unbag.reports.svg import make_axes_available
@@ -96,6 +96,7 @@ def monitoring_page(
     *,
     title: str = "Does the model still hold?",
     model: str = "",
+    command: str | None = None,
     remarks: Sequence[str] = (),
 ) -> Path:
     """Write one self-contained HTML page on what `unbag.diagnostics.monitor` found.
@@ -107,6 +108,8 @@ def monitoring_page(
     title : str
     model : str
         What is said of the model at the foot of the page.
+    command : str, optional
+        The command that makes the page, to be shown on it.
     remarks : sequence of str
         What else is known of the rows, such as categories that were not there in training.
 
@@ -134,7 +137,8 @@ def monitoring_page(
         ("Instances", whole(found.bags["size"].sum())),
         ("Date", origin["date"]),
     ]
-    page = make_page(title, facts, _tiles(found), _sections(found, remarks), model, versions)
+    made_by = Origin(command, model, versions)
+    page = make_page(title, facts, _tiles(found), _sections(found, remarks), made_by)
     return write_whole(check_place(path), page)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from importlib.resources import files
 
 from unbag._text import counted, shown
-from unbag.reports.content import Finding, Picture, Section, Table, Tile
+from unbag.reports.content import Finding, Origin, Picture, Section, Table, Tile
 from unbag.reports.svg import draw_svg
 
 # Nothing is loaded and nothing is run, whatever a name in the data may say.
@@ -23,8 +23,7 @@ def make_page(
     facts: Sequence[tuple[str, str]],
     tiles: Sequence[Tile],
     sections: Sequence[Section],
-    model: str,
-    versions: str,
+    origin: Origin,
 ) -> str:
     """Put a report on a page."""
     style = files("unbag.reports").joinpath("page.css").read_text(encoding="utf-8")
@@ -34,7 +33,7 @@ def make_page(
             _tiles(tiles),
             _overview(sections),
             *(_section(section) for section in sections),
-            _origin(model, versions),
+            _origin(origin),
         ]
     )
     return f"""<!DOCTYPE html>
@@ -140,10 +139,14 @@ def _table(table: Table) -> str:
     )
 
 
-def _origin(model: str, versions: str) -> str:
-    lines = "\n".join(_text(line) for line in model.split("\n"))
+def _origin(origin: Origin) -> str:
+    command = "" if origin.command is None else _lines(origin.command, "The command")
     return (
-        '<footer id="origin">\n<h2>How this page was made</h2>\n'
-        f'<pre tabindex="0" aria-label="The model">{lines}</pre>\n'
-        f"<p>{_text(versions)}</p>\n</footer>"
+        f'<footer id="origin">\n<h2>How this page was made</h2>\n{command}'
+        f"{_lines(origin.model, 'The model')}<p>{_text(origin.versions)}</p>\n</footer>"
     )
+
+
+def _lines(text: str, label: str) -> str:
+    lines = "\n".join(_text(line) for line in text.split("\n"))
+    return f'<pre tabindex="0" aria-label="{label}">{lines}</pre>\n'

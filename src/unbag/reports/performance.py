@@ -146,7 +146,7 @@ def _table(evaluation: Evaluation, labels: ArrayLike | None) -> Table:
         if truth:
             row.append(percent(truth[name], 1))
         rows.append(tuple(row))
-    threshold = "" if evaluation.roc is None else f", threshold {evaluation.threshold:g}"
+    threshold = "" if evaluation.roc is None else f", threshold {evaluation.threshold:.3g}"
     header = ("Measure", "Estimate", f"{percent(level, None)} interval", "Standard error")
     return Table(
         f"Estimates on bags held out ({whole(evaluation.n_instances)} instances){threshold}",

@@ -26,6 +26,11 @@ class ReliabilityDisplay(Display):
     curves : dict of str to ReliabilityCurve
         The curve of the positive class, or of each of several classes, by its name.
 
+    See Also
+    --------
+    unbag.metrics.reliability_curve : Compare predicted probabilities with what bags say about the
+        shares of a class.
+
     Examples
     --------
     >>> import numpy as np
@@ -47,15 +52,22 @@ class ReliabilityDisplay(Display):
         Parameters
         ----------
         y : structured array from `unbag.bag_target`, or plain labels
+            The bag of each instance and its proportions.
         probabilities : array-like of shape (n_instances,) or (n_instances, n_classes)
+            Probabilities of the second of two classes, or of every class.
         **options
             Of `unbag.metrics.reliability_curve`, such as ``n_bins``.
+
+        Returns
+        -------
+        display : ReliabilityDisplay
+            The display.
         """
-        classes = check_bag_target(y).classes
-        wanted = classes[1:] if len(classes) == 2 else classes
+        bags = check_bag_target(y)
+        wanted = list(zip(bags.class_names, bags.classes, strict=True))
         curves = {
-            shown(name): reliability_curve(y, probabilities, pos_label=name, **options)
-            for name in wanted
+            shown(name): reliability_curve(y, probabilities, pos_label=one, **options)
+            for name, one in (wanted[1:] if len(wanted) == 2 else wanted)
         }
         return cls(curves)
 
@@ -65,11 +77,31 @@ class ReliabilityDisplay(Display):
         found = [np.abs(c.observed - c.predicted) <= 2 * c.standard_error for c in self._known()]
         return int(sum(f.sum() for f in found)), sum(map(len, found))
 
+    @property
+    def agreeing_if_all_alike(self) -> int:
+        """Count the bins that would agree with one and the same probability for all rows."""
+        found = 0
+        for curve in self._known():
+            mean = np.average(curve.predicted, weights=curve.count)
+            found += int((np.abs(curve.observed - mean) <= 2 * curve.standard_error).sum())
+        return found
+
+    @property
+    def typical_bar(self) -> float:
+        """Two standard errors, in the middle of all bins."""
+        return float(np.median([2 * error for c in self._known() for error in c.standard_error]))
+
     def _known(self) -> list[ReliabilityCurve]:
         return [c for c in self.curves.values() if np.isfinite(c.standard_error).all()]
 
     def frame(self) -> Any:
-        """One row per class and bin."""
+        """One row per class and bin.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+            The table.
+        """
         fields = ("predicted", "observed", "standard_error", "count")
         names = [np.repeat(name, len(c.predicted)) for name, c in self.curves.items()]
         columns = {
@@ -79,7 +111,18 @@ class ReliabilityDisplay(Display):
         return make_frame({"class": np.concatenate(names), **columns})
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw observed shares over predicted probabilities and return the axes."""
+        """Draw observed shares over predicted probabilities and return the axes.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default on a new figure.
+
+        Returns
+        -------
+        ax : matplotlib Axes
+            What was drawn on.
+        """
         ax = make_axes(ax)
         ax.plot([0, 1], [0, 1], color=GREY, linestyle=":", label="as predicted", zorder=1)
         two = len(self.curves) == 1

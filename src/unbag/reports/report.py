@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import html
 import os
+import re
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.special import logsumexp
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
@@ -23,16 +23,16 @@ from unbag.bags.bags import BagModel, Bags, check_bag_target
 from unbag.diagnostics.assumption import AssumptionTest
 from unbag.diagnostics.information import BagInformation, bag_information
 from unbag.metrics import Evaluation, cross_val_evaluate, evaluate_search
-from unbag.models.calibrated import fit_calibrator
 from unbag.reports.assumption import AssumptionDisplay
 from unbag.reports.bags import BagsDisplay
-from unbag.reports.content import Finding, Section, Tile
+from unbag.reports.content import Finding, Origin, Section, Tile
 from unbag.reports.display import Display
+from unbag.reports.drivers import DriversDisplay, drivers_section
 from unbag.reports.page import make_page
 from unbag.reports.pairing import PairingDisplay
 from unbag.reports.path import PathDisplay, searching_model
 from unbag.reports.performance import performance_section, performance_tiles
-from unbag.reports.reliability import ReliabilityDisplay
+from unbag.reports.probabilities import reliability_section, show_reliability
 from unbag.reports.roc import RocDisplay
 from unbag.reports.rounds import RoundsDisplay, boosted_model
 from unbag.reports.sections import (
@@ -42,9 +42,10 @@ from unbag.reports.sections import (
     effect_findings,
     learners_section,
     pairing_section,
+    pairs_bags,
     path_section,
-    reliability_section,
     rounds_section,
+    whose_choice,
 )
 from unbag.reports.svg import make_axes_available
 from unbag.reports.verdict import verdict_section, verdict_tile
@@ -58,6 +59,7 @@ class Report:
     Attributes
     ----------
     title : str
+        Title of the page.
     estimator : classifier
         Fitted to all bags.
     evaluation : Evaluation
@@ -69,6 +71,23 @@ class Report:
     displays : dict of str to display
         The pictures, each with its ``plot()`` and ``frame()``.
     sections : tuple of Section
+        The parts of the page.
+
+    See Also
+    --------
+    unbag.reports.fit_report : Fit a classifier, and report from bags alone how good it is and how
+        far to trust that.
+
+    Examples
+    --------
+    >>> from unbag import LinearMCMClassifierCV
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.reports import fit_report
+    >>> data = make_gaussian_bags(n_bags=20, bag_size=20, random_state=0)
+    >>> model = LinearMCMClassifierCV(store_folds=True).fit(data.X, data.y)
+    >>> report = fit_report(model, data.X, data.y, cv=None, n_draws=50)
+    >>> sorted(report.displays)
+    ['assumption, column 1', 'assumption, score', 'bags', 'drivers', 'path', 'reliability', 'roc']
     """
 
     title: str
@@ -80,7 +99,7 @@ class Report:
     sections: tuple[Section, ...]
     _facts: tuple[tuple[str, str], ...]
     _tiles: tuple[Tile, ...]
-    _versions: str
+    _origin: Origin
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -88,18 +107,34 @@ class Report:
         return tuple(text for section in self.sections for text in section.warnings)
 
     def to_html(self) -> str:
-        """Return one self-contained HTML page, without scripts and without links to elsewhere."""
+        """Return one self-contained HTML page, without scripts and without links to elsewhere.
+
+        Returns
+        -------
+        page : str
+            The page.
+        """
         return make_page(
             self.title,
             self._facts,
             self._tiles,
             self.sections,
-            repr(self.estimator),
-            self._versions,
+            self._origin,
         )
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the page; a file of that name is replaced at once, or not at all."""
+        """Write the page; a file of that name is replaced at once, or not at all.
+
+        Parameters
+        ----------
+        path : str or path
+            Name of the file.
+
+        Returns
+        -------
+        path : pathlib.Path
+            The path.
+        """
         return write_whole(check_place(path), self.to_html())
 
     def __str__(self) -> str:
@@ -122,6 +157,7 @@ def fit_report(
     *,
     cv: Any = 5,
     title: str | None = None,
+    command: str | None = None,
     path: str | os.PathLike[str] | None = None,
     labels: ArrayLike | None = None,
     feature_names: ArrayLike | None = None,
@@ -141,19 +177,37 @@ def fit_report(
     estimator : classifier or pipeline
         Fitted to all bags if it is not yet; a clone is, so that yours stays as it is.
     X : array, sparse matrix or data frame with n_instances rows
+        The instances.
     y : structured array from `unbag.bag_target`, or plain labels
+        The bag of each instance and its proportions.
     cv : int, splitter, iterable or None, default=5
         Folds of whole bags for the evaluation; clones of the estimator are fitted to them. None
         takes those of the model's own search (`unbag.metrics.evaluate_search`).
     title : str, optional
+        Title of the page.
+    command : str, optional
+        The command or call that makes the page, to be shown on it.
     path : str or path, optional
         Where to write the page.
     labels : array-like of shape (n_instances,), optional
         True labels, if they are known after all; shown for comparison and used for nothing else.
     feature_names : sequence of str, optional
         Names of the columns of X, if that is no data frame.
-    threshold, class_prior, bag_model, level, n_draws, random_state
-        Of the evaluation; see `unbag.metrics.evaluate`.
+    threshold : float, default=0.0
+        Above it the positive class is predicted.
+    class_prior : {"empirical", "balanced"} or one number per class, default="empirical"
+        Shares of the classes where the classifier is used, for accuracy, precision and F1.
+    bag_model : {"bags", "instances"}, default="bags"
+        What is independent. Under ``"bags"`` instances of a bag may depend on each other in any
+        way, and bags may stray from the assumption at random. ``"instances"`` trusts that
+        instances are drawn one by one, and is too narrow if they are not. Noisy proportions
+        always go by ``"bags"``, since noise hits a bag as a whole.
+    level : float, default=0.95
+        How often the interval should hold the truth.
+    n_draws : int, default=1000
+        Draws of the bootstrap.
+    random_state : int, RandomState or None, default=0
+        Of the bootstrap.
     n_jobs : int, optional
         Folds fitted at the same time.
     verbose : int, default=0
@@ -163,6 +217,20 @@ def fit_report(
     -------
     report : Report
         Print it, or see ``report.to_html()``, ``report.save(path)`` and ``report.displays``.
+
+    See Also
+    --------
+    unbag.metrics.evaluate : Estimate from bags alone how good given scores are.
+    unbag.reports.Report : What `fit_report` found.
+    unbag.reports.RocDisplay : A label-free ROC curve, and the true one where labels are known for
+        comparison.
+    unbag.reports.BagsDisplay : Sizes, proportions and information of the bags.
+    unbag.reports.AssumptionDisplay : Means of bags against what their proportions lead one to
+        expect.
+    unbag.reports.PathDisplay : The selection criterion over the penalties of a search.
+    unbag.reports.RoundsDisplay : The selection criteria over the rounds of a search, for every
+        number of leaves.
+    unbag.reports.DriversDisplay : Columns by how much a model goes by them.
 
     Examples
     --------
@@ -207,30 +275,31 @@ def fit_report(
     displays["bags"] = shape = BagsDisplay(bags, information)
     shown_tests = _show_witnesses(y, evaluation)
     displays |= {f"assumption, {d.feature}": d for d in shown_tests}
+    reliability = show_reliability(y, evaluation, model)
+    drivers = _drivers(model, X, y, feature_names)
+    found = {"reliability": reliability, "drivers": drivers}
+    displays |= {name: one for name, one in found.items() if not isinstance(one, str)}
     sections = [
         verdict_section(evaluation),
-        _with_convergence(performance_section(evaluation, bags, roc, labels), model),
-        bags_section(shape),
         assumption_section(evaluation, shown_tests, effect_findings(last_step(model), bags)),
+        _with_convergence(performance_section(evaluation, bags, roc, labels), model),
+        reliability_section(reliability),
+        drivers_section(drivers),
+        bags_section(shape),
     ]
-    reliability = _reliability(y, evaluation)
-    if not isinstance(reliability, str):
-        displays["reliability"] = reliability
-    sections.append(reliability_section(reliability))
     leaderboard = getattr(last_step(model), "leaderboard_", [])
     if len(leaderboard) > 1:
         sections.append(learners_section(leaderboard))
-    inner = searching_model(model)
+    inner, whose = searching_model(model), whose_choice(leaderboard)
     if inner is not None:
         displays["path"] = search = PathDisplay.from_estimator(inner)
-        sections.append(path_section(search))
+        sections.append(path_section(search, whose))
     if boosted_model(model) is not None:
         displays["rounds"] = rounds = RoundsDisplay.from_estimator(model)
-        sections.append(rounds_section(rounds))
-    if bags.n_classes == 2 and bags.noise is None and not bags.labelled.all():
-        pairs = PairingDisplay.from_data(y)
-        displays["pairs"] = pairs
-        sections.append(pairing_section(pairs, information.pairing_share, last_step(model)))
+        sections.append(rounds_section(rounds, whose))
+    if pairs_bags(last_step(model)) and bags.noise is None:
+        displays["pairs"] = pairs = PairingDisplay.from_data(y)
+        sections.append(pairing_section(pairs, information.pairing_share))
     origin = provenance()
     report = Report(
         title=str(title) if title is not None else f"{type(last_step(model)).__name__} from bags",
@@ -246,8 +315,14 @@ def fit_report(
             *performance_tiles(evaluation),
             bags_tile(information),
         ),
-        _versions=", ".join(f"{k} {v}" for k, v in origin.items() if k not in ("date", "machine"))
-        + f"; {origin['machine']}; {origin['date']}",
+        _origin=Origin(
+            command=command,
+            model=re.sub(r" at 0x[0-9a-f]+", "", repr(model)),
+            versions=", ".join(
+                f"{k} {v}" for k, v in origin.items() if k not in ("date", "machine")
+            )
+            + f"; {origin['machine']}; {origin['date']}",
+        ),
     )
     if path is not None:
         report.save(path)
@@ -283,7 +358,7 @@ def _facts(
         facts.append(("Columns", whole(columns)))
     shares = ", ".join(
         f"{shown(name, 24)}: {percent(share)}"
-        for name, share in zip(bags.classes[:6], bags.class_shares[:6], strict=True)
+        for name, share in zip(bags.class_names[:6], bags.class_shares[:6], strict=True)
     )
     facts.append(("Classes", shares + (", …" if bags.n_classes > 6 else "")))
     if evaluation.fold is not None:
@@ -299,6 +374,13 @@ def _with_convergence(section: Section, model: Any) -> Section:
     return Section(section.key, section.title, findings, section.pictures, section.tables)
 
 
+def _drivers(model: Any, X: Any, y: Any, feature_names: Any) -> DriversDisplay | str:
+    try:
+        return DriversDisplay.from_estimator(model, X, y, feature_names=feature_names)
+    except ValueError as error:
+        return str(error)
+
+
 def _show_witnesses(y: Any, evaluation: Evaluation) -> list[AssumptionDisplay]:
     """Show for each test the column that speaks most against the assumption."""
     return [
@@ -306,32 +388,3 @@ def _show_witnesses(y: Any, evaluation: Evaluation) -> list[AssumptionDisplay]:
         for witness in evaluation.witnesses
         if witness.loudest is not None and not isinstance(witness.test, str)
     ]
-
-
-def _reliability(y: Any, evaluation: Evaluation) -> ReliabilityDisplay | str:
-    """Reliability of probabilities, each by a map fitted to the other folds; or why not."""
-    try:
-        return ReliabilityDisplay.from_data(y, cross_calibrated(y, evaluation))
-    except ValueError as error:
-        return str(error)
-
-
-def cross_calibrated(y: Any, evaluation: Evaluation) -> NDArray[np.float64]:
-    """Probabilities of every class: the scores of each fold by a map fitted to the other folds."""
-    if evaluation.fold is None:
-        raise ValueError("Only out-of-fold scores, from cross_val_evaluate, can be calibrated.")
-    scores = evaluation.scores
-    if scores.ndim == 2:
-        # how far each class is ahead of the others
-        others = [np.delete(scores, c, axis=1) for c in range(scores.shape[1])]
-        scores = scores - np.column_stack([logsumexp(rest, axis=1) for rest in others])
-    y = np.asarray(y)
-    n_classes = check_bag_target(y).n_classes
-    chances = np.empty((len(y), n_classes))
-    for k in range(int(evaluation.fold.max()) + 1):
-        out = evaluation.fold == k
-        train = check_bag_target(y[~out])
-        if train.n_classes != n_classes:
-            raise ValueError("Some class is missing in all folds but one.")
-        chances[out] = fit_calibrator(scores[~out], train).predict_proba(scores[out])
-    return chances

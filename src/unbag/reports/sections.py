@@ -5,28 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
-from unbag._text import counted, p_text, percent, sentence, shown, whole
+from unbag._text import counted, p_text, percent, rough, sentence, shown, whole
 from unbag.bags.bags import Bags
 from unbag.diagnostics.assumption import AssumptionTest
 from unbag.diagnostics.bag_effects import describe_effect
-from unbag.diagnostics.information import BagInformation
+from unbag.diagnostics.information import LISTED_PIECES, BagInformation
 from unbag.metrics import Evaluation
 from unbag.reports.assumption import AssumptionDisplay
 from unbag.reports.bags import BagsDisplay
 from unbag.reports.content import Finding, Kind, Picture, Section, Table, Tile
 from unbag.reports.pairing import PairingDisplay
 from unbag.reports.path import PathDisplay
-from unbag.reports.reliability import ReliabilityDisplay
 from unbag.reports.rounds import RoundsDisplay
 
 # Shares of a class that vary by less than this over bags leave little to learn from.
 _LITTLE_SPREAD = 0.05
 _FEW_BAGS = 10
-# Share of intervals of two standard errors, from few bags, that miss the truth.
-_MISSES = 0.07
-_RARE = 0.01
 _LISTED = 10
 
 
@@ -40,7 +35,7 @@ def bags_section(display: BagsDisplay) -> Section:
     low, high = bags.proportions[:, -1].min(), bags.proportions[:, -1].max()
     pictures, tables = [], [_bag_table(information)]
     if not bags.labelled.all():
-        what = "positives" if bags.n_classes == 2 else f"class {shown(bags.classes[-1], 40)}"
+        what = "positives" if bags.n_classes == 2 else f"class {shown(bags.class_names[-1], 40)}"
         pictures.append(
             Picture(
                 display.plot,
@@ -77,7 +72,7 @@ def _bag_warnings(display: BagsDisplay) -> list[Finding]:
     bags, found = display.bags, []
     least = int(display.spread.argmin())
     if display.spread[least] < _LITTLE_SPREAD:
-        name = "positives" if bags.n_classes == 2 else f"class {shown(bags.classes[least], 40)}"
+        name = "positives" if bags.n_classes == 2 else f"class {shown(bags.class_names[least], 40)}"
         text = (
             f"The share of {name} hardly varies from bag to bag (standard deviation "
             f"{display.spread[least]:.2g}). Bags tell classes apart by their differences; bags of "
@@ -96,7 +91,7 @@ def bags_tile(information: BagInformation) -> Tile:
     """Give the number of labelled rows that the bags are worth."""
     return Tile(
         "worth in labelled rows",
-        whole(information.labelled_rows),
+        rough(information.labelled_rows),
         f"{percent(information.share_of_labels)} of what all labels would give",
     )
 
@@ -130,11 +125,11 @@ def _finer_table(information: BagInformation) -> Table:
         (
             whole(finer["pieces"][k]),
             whole(finer["n_bags"][k]),
-            f"{finer['mean_size'][k]:,.3g}" if finer["mean_size"][k] < 1000 else "over 1,000",
-            whole(finer["labelled_rows"][k]),
+            rough(finer["mean_size"][k]),
+            rough(finer["labelled_rows"][k]),
             percent(finer["share_of_labels"][k]),
         )
-        for k in range(len(finer["pieces"]))
+        for k in range(min(len(finer["pieces"]), LISTED_PIECES))
     )
     return Table(
         "What to expect if proportions were known for smaller bags: every bag cut at random",
@@ -171,11 +166,12 @@ def assumption_section(
             findings.append(Finding(text, "warning"))
             tables.append(_suspects(what, test))
         else:
-            findings.append(Finding(f"{what}: {_lower(test.summary)}", "good"))
+            kind: Kind = "good" if test.could_fail else "note"
+            findings.append(Finding(f"{what}: {_lower(test.summary)}", kind))
         findings += [Finding(note, "note") for note in test.notes]
     findings += [Finding(note, "note") for one in evaluation.witnesses for note in one.notes]
     if evaluation.effect is not None and evaluation.effect.world is not None:
-        kind: Kind = "note" if evaluation.effect.world == "odds" else "plain"
+        kind = "note" if evaluation.effect.world == "odds" else "plain"
         findings.append(Finding(evaluation.effect.hint, kind))
     findings += effects
     pictures = [
@@ -236,46 +232,6 @@ def _lower(sentence: str) -> str:
     return sentence[:1].lower() + sentence[1:]
 
 
-def reliability_section(display: ReliabilityDisplay | str) -> Section:
-    """Tell whether calibrated probabilities can be taken at their word; a str says why not."""
-    if isinstance(display, str):
-        finding = Finding(f"Probabilities could not be calibrated: {display}", "note")
-        return Section("probabilities", "Are its probabilities right?", (finding,))
-    curve = next(iter(display.curves.values()))
-    top = int(np.argmax(curve.predicted))
-    what = "positive" if len(display.curves) == 1 else f"of class {next(iter(display.curves))}"
-    within = 2 * curve.standard_error[top]
-    margin = f" (give or take {100 * within:.2g} points)" if np.isfinite(within) else ""
-    observed = float(np.clip(curve.observed[top], 0, 1))
-    text = (
-        f"Of the instances with the highest calibrated probabilities, {percent(observed)} are "
-        f"estimated to be {what}{margin}; predicted are {percent(curve.predicted[top])}."
-    )
-    findings = [Finding(text)]
-    agree, n_bins = display.agreeing
-    if n_bins:
-        text = (
-            f"In {agree} of {n_bins} groups of similar probability, the predicted and the "
-            "estimated share agree within two standard errors."
-        )
-        # so many that miss would be rare if probabilities were right
-        rare = stats.binom.sf(n_bins - agree - 1, n_bins, _MISSES) < _RARE
-        findings.append(Finding(text, "warning" if rare else "good"))
-    text = (
-        "These are the scores of the folds, turned into probabilities by "
-        "a sigmoid fitted to the other folds, as BagCalibratedClassifier does."
-    )
-    findings.append(Finding(text, "note"))
-    picture = Picture(
-        display.plot,
-        "Predicted probabilities and the shares estimated from bags. Points on the dotted line "
-        "are as predicted.",
-        f"Reliability curve; at the top, {percent(curve.predicted[top])} predicted and "
-        f"{percent(observed)} observed.",
-    )
-    return Section("probabilities", "Are its probabilities right?", tuple(findings), (picture,))
-
-
 def learners_section(leaderboard: list[dict[str, Any]]) -> Section:
     """Tell what was compared, and how much each counts."""
     tried = [row for row in leaderboard if row["loss"] is not None]
@@ -301,15 +257,27 @@ def learners_section(leaderboard: list[dict[str, Any]]) -> Section:
     )
 
 
-def path_section(display: PathDisplay) -> Section:
+def whose_choice(leaderboard: list[dict[str, Any]]) -> str:
+    """Begin a sentence about settings: those of a mixture are told of its best learner."""
+    tried = [row for row in leaderboard if row["loss"] is not None]
+    if len(tried) < 2:
+        return ""
+    best = tried[0]
+    return (
+        f"Every learner chooses for itself; this is the best one, {best['learner']}, which makes "
+        f"up {percent(best['weight'])} of the mixture. "
+    )
+
+
+def path_section(display: PathDisplay, whose: str = "") -> Section:
     """Tell how the penalty was chosen."""
     low, high = display.alphas.min(), display.alphas.max()
     best = "had the least risk on bags held out, estimated without labels"
     if display.criteria:
         best = f"was best on bags held out, by {' and '.join(display.criteria)} together"
     text = (
-        f"Of {counted(len(display.alphas), 'penalty', 'penalties')} from {low:.2g} to {high:.2g}, "
-        f"{display.alpha:.2g} {best}."
+        f"{whose}Of {counted(len(display.alphas), 'penalty', 'penalties')} from {low:.2g} to "
+        f"{high:.2g}, {display.alpha:.2g} {best}."
     )
     findings = [Finding(text)]
     if display.edge:
@@ -325,14 +293,14 @@ def path_section(display: PathDisplay) -> Section:
     return Section("penalty", "How was the penalty chosen?", tuple(findings), (picture,))
 
 
-def rounds_section(display: RoundsDisplay) -> Section:
+def rounds_section(display: RoundsDisplay, whose: str = "") -> Section:
     """Tell how leaves and rounds of boosted trees were chosen."""
     tried = np.unique(display.leaves)
     by = "by the risk, estimated without labels"
     if len(display.criteria) > 1:
         by = f"by {' and '.join(display.criteria)} together"
     text = (
-        f"Trees of {display.num_leaves} leaves were best on bags held out after "
+        f"{whose}Trees of {display.num_leaves} leaves were best on bags held out after "
         f"{display.n_rounds} rounds, {by}."
     )
     if len(tried) > 1:
@@ -347,25 +315,25 @@ def rounds_section(display: RoundsDisplay) -> Section:
     return Section("rounds", "How were the trees chosen?", tuple(findings), (picture,))
 
 
-def pairing_section(display: PairingDisplay, share: float | None, model: Any) -> Section:
-    """Tell how the bags pair up, and what pairing would cost."""
+def pairs_bags(model: Any) -> bool:
+    """Whether a model was trained on pairs of bags, as in the paper."""
+    corrected = getattr(model, "objective_", None) == "corrected"
+    return corrected and getattr(model, "weights", None) == "pairs"
+
+
+def pairing_section(display: PairingDisplay, share: float | None) -> Section:
+    """Tell how the bags were paired, and what that costs."""
     difference = display.high - display.low
     text = (
-        f"The best pairing has {counted(len(difference), 'pair')} of bags, whose proportions "
+        f"The model was trained on {counted(len(difference), 'pair')} of bags, whose proportions "
         f"differ by {difference.min():.2g} to {difference.max():.2g}, half of them by more than "
         f"{np.median(difference):.2g}."
     )
     if share is not None:
         text += f" Pairs keep {percent(share)} of the information that the bags hold."
-    if getattr(model, "objective_", "corrected") != "corrected":
-        text += " This model does not pair bags: its likelihood uses all of it."
-    elif getattr(model, "weights", None) == "least_squares":
-        text += " This model does not pair bags: its least-squares weights use all of it."
-    elif getattr(model, "weights", None) == "pairs":
-        text += " This model was trained on pairs."
     caption = "Which proportions are paired; far apart is good."
     if len(difference) == 1:
         caption = "The two bags of the only pair."
     alt = f"Pairs of proportions; the median difference is {np.median(difference):.2g}."
     picture = Picture(display.plot, caption, alt)
-    return Section("pairs", "How do the bags pair up?", (Finding(text),), (picture,))
+    return Section("pairs", "How were the bags paired?", (Finding(text),), (picture,))

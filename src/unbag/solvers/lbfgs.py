@@ -52,11 +52,33 @@ class Solution:
     Attributes
     ----------
     theta : array of shape (columns, coefficients)
+        The minimisers.
     scores : array of shape (columns, outputs, instances)
+        Their scores.
     value : ndarray of shape (columns,)
         Objective with its penalty.
     n_iter : ndarray of int, shape (columns,)
+        Number of iterations.
     converged : ndarray of bool, shape (columns,)
+        Whether each column converged.
+
+    See Also
+    --------
+    unbag.solvers.minimise : Minimise the penalised objective, for all columns together.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unbag import bag_target, check_bag_target
+    >>> from unbag.objectives import ForwardLikelihood
+    >>> from unbag.solvers import LinearSpace, minimise
+    >>> y = bag_target([1, 1, 2, 2], [0.25, 0.25, 0.75, 0.75])
+    >>> objective = ForwardLikelihood(np.array([True, True]), check_bag_target(y))
+    >>> space = LinearSpace(np.array([[0.0], [1.0], [1.0], [2.0]]), n_outputs=1, fit_intercept=True)
+    >>> penalty = np.array([1.0, 0.01])  # two fits at once
+    >>> solution = minimise(objective, space, penalty, problem=np.zeros(2, dtype=int))
+    >>> solution.converged.tolist(), solution.scores.shape
+    ([True, True], (2, 1, 4))
     """
 
     theta: Array
@@ -86,13 +108,15 @@ def minimise(
         Value and gradient in score space.
     space : FunctionSpace
         Where the functions live.
-    penalty, problem : ndarray of shape (columns,)
-        λ of each column, and the problem of the objective that it belongs to.
-    tol : float
+    penalty : ndarray of shape (columns,)
+        λ of each column.
+    problem : ndarray of int, shape (columns,)
+        The problem of the objective that each column belongs to.
+    tol : float, default=1e-4
         A column has converged when the norm of its gradient is below ``tol`` times that at zero,
         when its value has stopped to fall, or when not even steepest descent finds a lower point
         (at a kink, or at the end of the precision).
-    max_iter : int
+    max_iter : int, default=1000
         Iterations after which a column is given up.
     memory : int, optional
         Steps that L-BFGS remembers, by default 20, or 40 on a device of torch.
@@ -100,6 +124,31 @@ def minimise(
         Called after each iteration with its number and the number of columns left.
     start : array of shape (columns, coefficients), optional
         Where to start from, by default zero.
+
+    Returns
+    -------
+    solution : Solution
+        Minimisers of all columns.
+
+    See Also
+    --------
+    unbag.objectives.Objective : What a solver minimises.
+    unbag.solvers.Solution : Minimisers of all columns.
+    unbag.solvers.FunctionSpace : What the solver needs to know of a model.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unbag import bag_target, check_bag_target
+    >>> from unbag.objectives import ForwardLikelihood
+    >>> from unbag.solvers import LinearSpace, minimise
+    >>> y = bag_target([1, 1, 2, 2], [0.25, 0.25, 0.75, 0.75])
+    >>> objective = ForwardLikelihood(np.array([True, True]), check_bag_target(y))
+    >>> space = LinearSpace(np.array([[0.0], [1.0], [1.0], [2.0]]), n_outputs=1, fit_intercept=True)
+    >>> penalty = np.array([1.0, 0.01])  # two fits at once
+    >>> solution = minimise(objective, space, penalty, problem=np.zeros(2, dtype=int))
+    >>> bool(solution.theta[0, 0] < solution.theta[1, 0])
+    True
     """
     on_device = is_torch_array(space.like)
     if memory is None:

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from unbag._text import counted, sentence
 from unbag.bags.bags import check_bag_target
-from unbag.diagnostics.assumption import AssumptionTest, assumption_test
 from unbag.diagnostics.bag_effects import FEWEST_BAGS, BagEffect, effect_of_scores
 from unbag.diagnostics.information import BagInformation, bag_information
+from unbag.metrics.witnesses import Witness, hear_columns
 from unbag.models import LinearMCMClassifierCV
 from unbag.tabular.features import make_features
 
@@ -58,10 +58,10 @@ class Unexplained:
 
 
 class FirstLook(NamedTuple):
-    """What the bags are worth; the test of the assumption, or why there is none; bag effects."""
+    """What the bags are worth; the test of the assumption on the features; bag effects."""
 
     information: BagInformation
-    assumption: AssumptionTest | str
+    assumption: Witness
     effect: Unexplained
 
 
@@ -71,14 +71,11 @@ def look_at_bags(table: Any, y: NDArray[np.void]) -> FirstLook:
         # the information itself says so
         warnings.simplefilter("ignore", UserWarning)
         information = bag_information(y)
-    features = make_features()
+    # those that the model of make_classifier sees, so that the test is that of a fit
+    features = make_features("float32")
     X = features.fit_transform(table)
-    assumption: AssumptionTest | str
-    try:
-        names = features.get_feature_names_out()
-        assumption = assumption_test(X, y, feature_names=names)
-    except ValueError as error:
-        assumption = f"This cannot be tested: {error}"
+    names = features.get_feature_names_out()
+    assumption = hear_columns(y, X, names, "The features")
     return FirstLook(information, assumption, _look_for_effect(X, y))
 
 

@@ -148,6 +148,7 @@ def _merge(bags: Bags, small: Ints, block: Ints, up: Bools) -> MergedBags:
         proportions=counts / sizes[:, None],
         classes=bags.classes,
         labelled=np.arange(len(sizes)) >= n_large,
+        names=bags.names,
     )
     return MergedBags(merged, group, _pair_sides(merged, n_large))
 
