@@ -80,6 +80,7 @@ def bag_target(
     unbag.bag_information : Tell how many labelled rows the bags are worth, which of them, and what
         finer ones would be.
     unbag.LinearMCMClassifier : Linear classifier trained from the class proportions of bags.
+    unbag.suites.count_target : Make the target of bags from the labels of their rows.
 
     Examples
     --------
