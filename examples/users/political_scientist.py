@@ -22,7 +22,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from trial import Trial
 
-from unbag import CountEMClassifier, LinearMCMClassifier, bags_from_frame
+from unbag import CountEMClassifier, LinearMCMClassifierCV, bags_from_frame
 from unbag.metrics import group_table
 from unbag.tabular.features import make_features
 
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     truth = np.array([[np.mean(vote[race == g] == c) for c in range(3)] for g in GROUPS])
 
     print("The likelihood of the counts, which is the default")
-    linear = make_pipeline(make_features(), LinearMCMClassifier()).fit(X, y)
+    linear = make_pipeline(make_features(), LinearMCMClassifierCV()).fit(X, y)
     table = group_table(linear, X, y, race)
     print(table)
     for g, group in enumerate(GROUPS):
@@ -76,13 +76,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     errors = {"likelihood": np.abs(table.share - truth).max()}
     for what, model in {
         "expectation-maximisation": CountEMClassifier(LogisticRegression()),
-        "corrected risk": LinearMCMClassifier(objective="corrected"),
+        "corrected risk": LinearMCMClassifierCV(objective="corrected"),
     }.items():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
             model.fit(numbers, y)
         found = group_table(model, numbers, y, race, intervals=False).share
         errors[what] = np.abs(found - truth).max()
+        print(f"  {what}: {found[:, 2].round(3)}")
+    print(f"  truth: {truth[:, 2].round(3)}")
     for what, error in errors.items():
         print(f"  largest error of nine shares, {what}: {error:.3f}")
     trial.expect(
