@@ -32,14 +32,13 @@ templates_path = ["_templates"]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 4
 # tables of results have headings of the third level
-suppress_warnings = ["myst.header", "toc.empty_glob"]
+suppress_warnings = ["myst.header"]
 # formulas are indented blocks of plain text; code says which language it is
 highlight_language = "none"
 pygments_style = "tango"
 
 # --- docstrings ---------------------------------------------------------------------------------
 
-autosummary_generate = True
 autodoc_typehints = "none"
 maximum_signature_line_length = 80
 toc_object_entries_show_parents = "hide"
