@@ -337,6 +337,8 @@ def evaluate(
     unbag.reports.fit_report : Fit a classifier, and report from bags alone how good it is and how
         far to trust that.
     unbag.metrics.column_importance : Tell which columns a fitted model goes by.
+    unbag.metrics.group_table : Estimate the share of each class in groups of rows, with intervals
+        and sure bounds.
 
     Examples
     --------

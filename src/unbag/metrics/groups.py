@@ -55,19 +55,43 @@ class GroupTable:
     Attributes
     ----------
     groups : ndarray of shape (n_groups,)
+        The groups.
     classes : ndarray of shape (n_classes,)
-        Their names.
+        Names of the classes.
     sizes : ndarray of shape (n_groups,)
         Rows of each group.
     share : ndarray of shape (n_groups, n_classes)
         Estimated share of each class; those of a group sum to one.
-    low, high : ndarrays of the same shape
-        Limits of an interval of the given level; NaN if none were asked for.
-    least, most : ndarrays of the same shape
-        Bounds that hold whatever the model; 0 and 1 where counts are noisy.
+    low : ndarray of shape (n_groups, n_classes)
+        Lower limit of an interval of the given level; NaN if none were asked for.
+    high : ndarray of shape (n_groups, n_classes)
+        Its upper limit.
+    least : ndarray of shape (n_groups, n_classes)
+        Lower bound that holds whatever the model; 0 where counts are noisy.
+    most : ndarray of shape (n_groups, n_classes)
+        Upper bound of that kind; 1 where counts are noisy.
     level : float
+        How often intervals should hold the share.
     notes : tuple of str
         What to be wary of.
+
+    See Also
+    --------
+    unbag.metrics.group_table : Estimate the share of each class in groups of rows, with intervals
+        and sure bounds.
+
+    Examples
+    --------
+    >>> from unbag import LinearMCMClassifier
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.metrics import group_table
+    >>> data = make_gaussian_bags(n_bags=20, bag_size=20, random_state=0)
+    >>> model = LinearMCMClassifier().fit(data.X, data.y)
+    >>> table = group_table(model, data.X, data.y, data.X[:, 0] > 0, intervals=False)
+    >>> table.groups.tolist(), int(table.sizes.sum())
+    ([False, True], 400)
+    >>> bool((table.least <= table.most).all())
+    True
     """
 
     groups: NDArray[Any]
@@ -82,7 +106,13 @@ class GroupTable:
     notes: tuple[str, ...]
 
     def frame(self) -> Any:
-        """One row for each group and class, as a pandas DataFrame."""
+        """One row for each group and class, as a pandas DataFrame.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+            The table.
+        """
         n = len(self.classes)
         columns = {
             "group": np.repeat(self.groups, n),
@@ -130,6 +160,7 @@ def group_table(
     X : array, sparse matrix or data frame with n_instances rows
         What says which group a row is in should be among its columns.
     y : structured array from `unbag.bag_target`
+        The bag of each row and its proportions.
     groups : array-like of shape (n_instances,)
         The group of each row.
     level : float, default=0.95
@@ -142,6 +173,13 @@ def group_table(
     -------
     table : GroupTable
         Print it, or take ``table.frame()``.
+
+    See Also
+    --------
+    unbag.metrics.GroupTable : Shares of the classes in groups of rows.
+    unbag.metrics.possible_values : Find the least and the largest value of a measure over all
+        labels that the counts allow.
+    unbag.metrics.evaluate : Estimate from bags alone how good given scores are.
 
     Examples
     --------

@@ -125,6 +125,8 @@ def possible_values(
     --------
     unbag.metrics.estimate : Estimate a measure of given scores from bags alone, with an interval.
     unbag.metrics.PossibleValues : The smallest and the largest value that a measure can take.
+    unbag.metrics.group_table : Estimate the share of each class in groups of rows, with intervals
+        and sure bounds.
 
     Examples
     --------
