@@ -57,7 +57,7 @@ ABOVE = {
     "metrics": "What each can and cannot tell: :doc:`/evaluation`.",
     "bags": "How to say what is known of bags: :doc:`/which-model`.",
 }
-COMMAND_LINE, COLUMNS = "cli", "80"
+COMMAND_LINE, COLUMNS = "cli", "76"
 _OF_SCIKIT_LEARN = re.compile(r"set_\w+_request|get_metadata_routing|set_output")
 
 
