@@ -442,3 +442,25 @@ def test_gradient_of_the_counts_is_chance_less_posterior():
         chance = np.prod(np.where(labels, p, 1 - p), axis=1)
         posterior = chance @ labels / chance.sum()
         np.testing.assert_allclose(slopes[0, 0, own] * 10, p - posterior, atol=1e-12)
+
+
+@pytest.mark.parametrize("off", [16, 64])
+def test_confident_and_wrong_counts_keep_their_likelihood(off):
+    """128 rows, half of them sure to be positive: an FFT of their chances loses the tail."""
+    n, k = 128, 64 + off
+    p = np.where(np.arange(n) < 64, 1 - 1e-3, 1e-3)
+    # chances of the counts row by row, as logarithms
+    logs = np.full(n + 1, -np.inf)
+    logs[0] = 0.0
+    for chance in p:
+        up = np.append(-np.inf, logs[:-1] + np.log(chance))
+        logs = np.logaddexp(logs + np.log1p(-chance), up)
+    turned = np.prod(1 - p + p * np.exp(-2j * np.pi * np.arange(n + 1) / (n + 1))[:, None], axis=1)
+    by_fft = np.log(np.maximum(np.fft.ifft(turned).real, 1e-300))[k]
+    assert by_fft > -45 or not np.isclose(by_fft, logs[k], rtol=0.01)
+    bags = check_bag_target(bag_target(np.repeat([0, 1], n), counts=np.repeat([k, 30], n)))
+    scores = np.concatenate([np.log(p / (1 - p)), np.zeros(n)])[None, None]
+    only = np.array([[True, False]])
+    for exact_size, close in ((n, 1e-9), (16, 0.01)):
+        likelihood = CountLikelihood(only, bags, exact_size=exact_size)
+        np.testing.assert_allclose(likelihood.value(scores, ONE)[0] * n, -logs[k], rtol=close)

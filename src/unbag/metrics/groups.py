@@ -135,7 +135,8 @@ def group_table(
     level : float, default=0.95
         How often intervals should hold the share.
     intervals : bool, default=True
-        Whether to give intervals, for which clones of the model are fitted ten times.
+        Whether to give intervals, for which clones of the model are fitted ten times: of a search
+        at the penalty that it chose. They know of chance, and not of what a strong penalty shrinks.
 
     Returns
     -------
@@ -226,8 +227,7 @@ def _check_groups(groups: ArrayLike, bags: Bags) -> tuple[NDArray[Any], Ints]:
 def _chances_given_counts(model: Any, X: Any, bags: Bags) -> Floats:
     """Chances of the classes (n_rows, n_classes), given rows and counts."""
     scores = log_odds_at_shares(model, X, bags)
-    steps = getattr(model, "steps", None)
-    effect = float(getattr(steps[-1][1] if steps else model, "bag_effect_", 0.0))
+    effect = float(getattr(_last(model), "bag_effect_", 0.0))
     found = label_posteriors(np.atleast_2d(scores.T)[None], bags, effect)[0]
     return np.column_stack([1 - found[0], found[0]]) if len(found) == 1 else found.T
 
@@ -263,7 +263,7 @@ def _jackknife_variance(model: Any, X: Any, y: Any, bags: Bags, group: Ints, siz
     y, found = np.asarray(y), []
     for number in range(n_parts):
         kept = np.flatnonzero(part[bags.index] != number)
-        fitted = clone(model).fit(_safe_indexing(X, kept), y[kept])
+        fitted = _with_its_penalty(model).fit(_safe_indexing(X, kept), y[kept])
         chances = _chances_given_counts(fitted, X, bags)
         # of bags left out, counts are not known
         out = part[bags.index] == number
@@ -272,7 +272,19 @@ def _jackknife_variance(model: Any, X: Any, y: Any, bags: Bags, group: Ints, siz
     return (n_parts - 1) * np.stack(found).var(axis=0)
 
 
-def _notes(model: Any, bags: Bags) -> tuple[str, ...]:
+def _with_its_penalty(model: Any) -> Any:
+    """A model to be fitted anew, at the penalty that a search has chosen."""
+    copy, last = clone(model), _last(model)
+    if hasattr(last, "alpha_") and "alphas" in last.get_params(deep=False):
+        _last(copy).set_params(alphas=[last.alpha_])
+    return copy
+
+
+def _last(model: Any) -> Any:
     steps = getattr(model, "steps", None)
-    effect = describe_effect(steps[-1][1] if steps else model, bags)
+    return steps[-1][1] if steps else model
+
+
+def _notes(model: Any, bags: Bags) -> tuple[str, ...]:
+    effect = describe_effect(_last(model), bags)
     return (_WARNING, *([] if effect is None else [sentence(effect)]))

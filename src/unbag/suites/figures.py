@@ -69,7 +69,7 @@ def draw_chart(found: SuiteRanking, axes: Any) -> None:
     kinds = [f"{kind}: {KIND_WORDS[kind]} ({r.n_sets})" for kind, r in found.by_kind.items()]
     axes.set_yticks(range(len(kinds)), kinds, fontsize=8)
     axes.set_title(
-        f"{found.suite}: mean rank by {SHOWN[RANKED_BY[found.suite]]}; ringed: take this one",
+        f"{found.suite}: mean rank by {SHOWN[RANKED_BY[found.suite]]}; ringed: take one of these",
         fontsize=10,
         loc="left",
     )
