@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import io
+import os
 import re
 from importlib import import_module
 from pathlib import Path
@@ -48,7 +49,15 @@ PAGES: list[tuple[str, str, tuple[str, ...]]] = [
     ("suites", "Many kinds of bags", ("suites",)),
     ("testing", "Checks for estimators of your own", ("testing",)),
 ]
-COMMAND_LINE = "cli"
+# what stands above the tables of a page
+ABOVE = {
+    "models": ":func:`unbag.tabular.make_classifier` is where to start: columns of any kind, and "
+    "learners compared and mixed. These take numbers, alone or in pipelines; :doc:`/which-model` "
+    "says which of them is for what.",
+    "metrics": "What each can and cannot tell: :doc:`/evaluation`.",
+    "bags": "How to say what is known of bags: :doc:`/which-model`.",
+}
+COMMAND_LINE, COLUMNS = "cli", "76"
 _OF_SCIKIT_LEARN = re.compile(r"set_\w+_request|get_metadata_routing|set_output")
 
 
@@ -60,7 +69,8 @@ def public_names(module: str) -> list[str]:
         for name, value in vars(home).items()
         if not name.startswith("_") and getattr(value, "__module__", None) == home.__name__
     ]
-    names = getattr(home, "__all__", own)
+    # constants last
+    names = sorted(getattr(home, "__all__", own), key=str.isupper)
     return [f"unbag.{n}" if n in unbag.__all__ else f"unbag.{module}.{n}" for n in names]
 
 
@@ -74,9 +84,9 @@ def check_nothing_is_missing() -> None:
         raise ValueError(f"No place in the reference has {', '.join(sorted(missing))}.")
 
 
-def package_page(title: str, modules: tuple[str, ...]) -> str:
+def package_page(name: str, title: str, modules: tuple[str, ...]) -> str:
     """A table of names for each module, with what it says of itself."""
-    lines = [title, "=" * len(title), ""]
+    lines = [title, "=" * len(title), "", ABOVE.get(name, ""), ""]
     seen: set[str] = set()
     for module in modules:
         about = inspect.getdoc(import_module(f"unbag.{module}")) or ""
@@ -91,6 +101,7 @@ def package_page(title: str, modules: tuple[str, ...]) -> str:
 
 def command_page() -> str:
     """What ``--help`` says of each command."""
+    os.environ["COLUMNS"] = COLUMNS  # what a page has room for
     lines = ["The command line", "================", ""]
     for command in ("", *COMMANDS):
         heading = f"unbag {command}".strip()
@@ -105,7 +116,7 @@ def command_page() -> str:
 def write_pages(_: Any, config: Any) -> None:
     """Write what changed since the last time, and have autosummary look there for names."""
     check_nothing_is_missing()
-    pages = {name: package_page(title, modules) for name, title, modules in PAGES}
+    pages = {name: package_page(name, title, modules) for name, title, modules in PAGES}
     pages["commands"] = command_page()
     API.mkdir(exist_ok=True)
     for name, text in pages.items():
