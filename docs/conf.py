@@ -39,8 +39,9 @@ pygments_style = "tango"
 
 # --- docstrings ---------------------------------------------------------------------------------
 
-autosummary_generate = True
 autodoc_typehints = "none"
+maximum_signature_line_length = 80
+toc_object_entries_show_parents = "hide"
 autodoc_inherit_docstrings = False
 numpydoc_class_members_toctree = False
 numpydoc_show_class_members = False
@@ -74,6 +75,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "unbag"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_context = {"default_mode": "auto"}
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {

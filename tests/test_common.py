@@ -165,7 +165,7 @@ class TestEveryEstimator:
             (lambda X, y: (X[:-1], y), "inconsistent"),
             (
                 lambda X, y: (np.where(X[3, 1] == X, np.nan, X), y),
-                "^X holds NaN or infinity, first in row 3, column 1; fill such values in",
+                "^X holds NaN or infinity, first in row 4, column 1; fill such values in",
             ),
             (lambda X, y: (X[y["bag"] == 0], y[y["bag"] == 0]), "only one bag"),
             (

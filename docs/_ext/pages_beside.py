@@ -64,7 +64,9 @@ def turn_links(app: Any, docname: str, source: list[str]) -> None:
         return f"{link[1]}{os.path.relpath(target, page.parent)}"
 
     title = f"# {TITLES[docname]}\n\n" if docname in TITLES else ""
-    source[0] = title + _LINK.sub(turned, source[0])
+    # what rows were made by: a line for each command
+    text = re.sub(r"^(`python .*)\n(?=`python)", r"\1  \n", source[0], flags=re.MULTILINE)
+    source[0] = title + _LINK.sub(turned, text)
 
 
 def setup(app: Any) -> dict[str, bool]:

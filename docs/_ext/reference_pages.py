@@ -45,6 +45,7 @@ PAGES: list[tuple[str, str, tuple[str, ...]]] = [
     ("objectives", "What is minimised", ("objectives", "weights", "kernels", "solvers")),
     ("baselines", "Published competitors", ("baselines",)),
     ("paper", "The paper's experiments", ("paper",)),
+    ("suites", "Many kinds of bags", ("suites",)),
     ("testing", "Checks for estimators of your own", ("testing",)),
 ]
 COMMAND_LINE = "cli"
@@ -101,8 +102,8 @@ def command_page() -> str:
     return "\n".join(lines)
 
 
-def write_pages(*_: Any) -> None:
-    """Write what changed since the last time."""
+def write_pages(_: Any, config: Any) -> None:
+    """Write what changed since the last time, and have autosummary look there for names."""
     check_nothing_is_missing()
     pages = {name: package_page(title, modules) for name, title, modules in PAGES}
     pages["commands"] = command_page()
@@ -111,6 +112,7 @@ def write_pages(*_: Any) -> None:
         path = API / f"{name}.rst"
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")
+    config.autosummary_generate = [f"api/{name}.rst" for name in pages]
 
 
 def leave_out(_: Any, __: str, name: str, *___: Any) -> bool | None:

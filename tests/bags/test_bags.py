@@ -718,3 +718,13 @@ def test_names_of_classes_stay_with_the_target():
 def test_names_must_be_as_many_as_classes(names):
     with pytest.raises(ValueError, match="class_names must be 3 different names"):
         bag_target([1, 2], counts=[[1, 0, 0], [0, 1, 0]], class_names=names)
+
+
+@pytest.mark.parametrize("counts", [[0.3, 0.3, 1, 1], [[0.3, 1.7], [0.3, 1.7], [1, 1], [1, 1]]])
+def test_counts_are_whole_numbers_unless_noise_is_told(counts):
+    sentence = "The counts of bag 7 hold 0.3, which is no whole number: .* noise=...; .* proportion"
+    with pytest.raises(ValueError, match=sentence):
+        bag_target([7, 7, 9, 9], counts=counts)
+    assert bag_target([7, 7, 9, 9], counts=counts, noise=0.5)["proportion"].shape[0] == 4
+    # rounding is no fraction
+    assert bag_target([7, 7], counts=[1 + 1e-9] * 2)["proportion"][0] == pytest.approx(0.5)

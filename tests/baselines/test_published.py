@@ -198,6 +198,11 @@ class TestChoice:
         other.fit(csr_array(DATA.X), DATA.y)
         np.testing.assert_allclose(dense.coef_, other.coef_, atol=1e-5)
 
+    def test_mean_over_folds(self):
+        model = fitted("dllp", selection="folds")
+        assert model.selection_risks_.shape == (3, 2)
+        assert model.alpha_ == model.alphas_[model.selection_risks_.mean(axis=0).argmin()]
+
     def test_a_name_that_is_none(self):
         with pytest.raises(ValueError, match=r"method must be one of 'aggregate', .* not 'magic'"):
             LinearPublishedClassifierCV("magic").fit(DATA.X, DATA.y)

@@ -199,3 +199,26 @@ def test_shares_of_the_wrong_number_are_refused(call, folder, tmp_path):
     result = call(*arguments, "-o", tmp_path / "s.csv", "--class-prior", "0.2,0.3")
     assert result.returncode == 1
     assert "--class-prior needs 2 shares that add up to 1, not 0.2,0.3" in result.stderr
+
+
+def test_columns_that_leave_the_range_of_training_are_named(call, folder, frames, tmp_path):
+    visits = frames[0].copy()
+    first = next(name for name in visits if pd.api.types.is_float_dtype(visits[name]))
+    low, high = visits[first].min(), visits[first].max()
+    visits.loc[:59, first] = high + 1
+    new = tmp_path / "new.parquet"
+    visits.to_parquet(new)
+    arguments = ["predict", folder / "model.unbag", new, "-o", tmp_path / "s.csv"]
+    result = call(*arguments, "--chunk-rows", 100)
+    sentence = (
+        f"leaves the range of training ({low:g} to {high:g}) in 11% of rows: what the model says "
+        "of them is a guess."
+    )
+    assert [line for line in result.stderr.splitlines() if sentence in line]
+    found = json.loads(call(*arguments, "-q", "--json").stdout)
+    n_known = visits[first].notna().sum()
+    assert found["outside_of_training"] == {first: pytest.approx(60 / n_known)}
+    same = call(
+        "predict", folder / "model.unbag", folder / "visits.parquet", "-o", tmp_path / "t.csv"
+    )
+    assert "range of training" not in same.stderr

@@ -229,7 +229,7 @@ class TestMistakes:
             (lambda X, y: (X[1:], y[1:]), "has 19 of its 20 instances here"),
             (
                 lambda X, y: (da.where(DATA.X[ORDER[123], 1] == X, np.nan, X), y),
-                "^Partition 1: X holds NaN or infinity, first in row 23, column 1",
+                "^Partition 1: X holds NaN or infinity, first in row 24, column 1",
             ),
         ],
     )

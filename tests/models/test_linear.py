@@ -130,5 +130,5 @@ def test_missing_values_in_sparse_data_are_found():
     data = make_gaussian_bags(n_bags=5, bag_size=4, n_features=3, random_state=1)
     X = np.where(np.abs(data.X) < 0.3, 0, data.X)
     X[7, 2] = np.inf
-    with pytest.raises(ValueError, match="first in row 7, column 2"):
+    with pytest.raises(ValueError, match="first in row 8, column 2"):
         LinearMCMClassifier().fit(csr_array(X), data.y)

@@ -381,21 +381,29 @@ class TestGroupedForward:
         with pytest.raises(ValueError, match=r"Groups of 3 bags, .* need more than 2 bag"):
             GroupedForward(yes[None], bags, np.arange(bags.n_bags))
 
-    @pytest.mark.parametrize("n_classes", [2, 10])
-    def test_the_released_prior_is_no_better_than_equal_shares(self, n_classes):
-        """TV distance of the induced prior Γᵀα from q, for Dirichlet(1) shares."""
-        rng = np.random.default_rng(0)
-        groups = rng.dirichlet(np.ones(n_classes), size=(400, n_classes))
+    def prior_distances(self, groups):
+        """Mean TV distance of the induced prior Γᵀα from q."""
         q = groups.mean(axis=(0, 1))
-        distance = {
+        return {
             prior: np.mean([np.abs(g.T @ bag_prior(g, q, prior) - q).sum() / 2 for g in groups])
             for prior in ("fixed", "released", "uniform")
         }
-        if n_classes == 10:
-            rounded = {prior: round(float(d), 2) for prior, d in distance.items()}
-            assert rounded == {"fixed": 0.06, "released": 0.12, "uniform": 0.12}
-        assert abs(distance["released"] - distance["uniform"]) < 0.1 * distance["uniform"]
-        assert distance["fixed"] < 0.6 * distance["uniform"]
+
+    def test_the_released_prior_is_no_better_than_equal_shares(self):
+        """Ten balanced classes: α = 1/C solves the transposed problem, whatever the shares."""
+        groups = np.random.default_rng(0).dirichlet(np.ones(10), size=(400, 10))
+        found = self.prior_distances(groups)
+        rounded = {prior: round(float(d), 2) for prior, d in found.items()}
+        assert rounded == {"fixed": 0.06, "released": 0.12, "uniform": 0.12}
+
+    def test_so_it_is_with_two_classes(self):
+        """Shares uniform on [0, ½]: 1/12 by equal shares and 1/24 at best, by integration."""
+        share = np.random.default_rng(0).uniform(0, 0.5, size=(1500, 2))
+        found = self.prior_distances(np.stack([1 - share, share], axis=-1))
+        # four standard errors
+        assert found["uniform"] == pytest.approx(1 / 12, abs=0.007)
+        assert found["released"] == pytest.approx(1 / 12, abs=0.01)
+        assert found["fixed"] == pytest.approx(1 / 24, abs=0.006)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -434,3 +442,25 @@ def test_gradient_of_the_counts_is_chance_less_posterior():
         chance = np.prod(np.where(labels, p, 1 - p), axis=1)
         posterior = chance @ labels / chance.sum()
         np.testing.assert_allclose(slopes[0, 0, own] * 10, p - posterior, atol=1e-12)
+
+
+@pytest.mark.parametrize("off", [16, 64])
+def test_confident_and_wrong_counts_keep_their_likelihood(off):
+    """128 rows, half of them sure to be positive: an FFT of their chances loses the tail."""
+    n, k = 128, 64 + off
+    p = np.where(np.arange(n) < 64, 1 - 1e-3, 1e-3)
+    # chances of the counts row by row, as logarithms
+    logs = np.full(n + 1, -np.inf)
+    logs[0] = 0.0
+    for chance in p:
+        up = np.append(-np.inf, logs[:-1] + np.log(chance))
+        logs = np.logaddexp(logs + np.log1p(-chance), up)
+    turned = np.prod(1 - p + p * np.exp(-2j * np.pi * np.arange(n + 1) / (n + 1))[:, None], axis=1)
+    by_fft = np.log(np.maximum(np.fft.ifft(turned).real, 1e-300))[k]
+    assert by_fft > -45 or not np.isclose(by_fft, logs[k], rtol=0.01)
+    bags = check_bag_target(bag_target(np.repeat([0, 1], n), counts=np.repeat([k, 30], n)))
+    scores = np.concatenate([np.log(p / (1 - p)), np.zeros(n)])[None, None]
+    only = np.array([[True, False]])
+    for exact_size, close in ((n, 1e-9), (16, 0.01)):
+        likelihood = CountLikelihood(only, bags, exact_size=exact_size)
+        np.testing.assert_allclose(likelihood.value(scores, ONE)[0] * n, -logs[k], rtol=close)

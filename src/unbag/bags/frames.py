@@ -104,6 +104,8 @@ def bags_from_frame(
     unbag.distributed.bags_from_frame : Join a Dask data frame of instances with a table of bags
         into `X` and `y`.
     unbag.tabular.open_table : Open a table.
+    unbag.datasets.load_flights : Load flights from New York in 2013, and how many of each day were
+        late.
 
     Examples
     --------

@@ -22,6 +22,9 @@ from unbag.bags.bags import (
     is_exact,
 )
 
+# Counts may be off whole numbers by what computing with them does.
+_ROUNDING = 1e-6
+
 
 def bag_target(
     bag: ArrayLike,
@@ -80,6 +83,7 @@ def bag_target(
     unbag.bag_information : Tell how many labelled rows the bags are worth, which of them, and what
         finer ones would be.
     unbag.LinearMCMClassifier : Linear classifier trained from the class proportions of bags.
+    unbag.suites.count_target : Make the target of bags from the labels of their rows.
 
     Examples
     --------
@@ -302,6 +306,16 @@ def _check_counts(
     if wrong.any():
         unless = "finite and not negative" if exact[wrong][0] else "finite"
         raise ValueError(f"The counts of bag {bag_name(ids[wrong][0])} must be {unless}.")
+    table = counts.reshape(len(ids), -1)
+    fractional = (np.abs(table - np.round(table)) > _ROUNDING).any(axis=1) & exact
+    if fractional.any():
+        bag = int(fractional.argmax())
+        number = table[bag][np.abs(table[bag] - np.round(table[bag])) > _ROUNDING][0]
+        raise ValueError(
+            f"The counts of bag {bag_name(ids[bag])} hold {number:g}, which is no whole number: if "
+            "noise was added to them, tell its standard deviation by noise=...; if they are "
+            "shares, use proportion."
+        )
     wrong = (total > sizes if counts.ndim == 1 else total != sizes) & exact
     if wrong.any():
         bag = int(wrong.argmax())

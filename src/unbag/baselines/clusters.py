@@ -41,16 +41,20 @@ class ClusterClassifier(BagClassifier):
     ----------
     n_clusters : tuple of int or int, default=(2, 5, 10, 20, 40)
         Numbers of clusters to choose from, by the error of bags held out.
-    cv
-        Folds of whole bags, as in `unbag.KernelMCMClassifierCV`.
-    tol, max_iter
-        Of ``sklearn.cluster.KMeans``.
+    cv : int, splitter or iterable, default=5
+        An integer means that many folds of `unbag.BagKFold`. A fold that holds out part of a
+        bag is an error.
+    tol : float, default=1e-4
+        When ``sklearn.cluster.KMeans`` has converged.
+    max_iter : int, default=300
+        Iterations of k-means, at most.
     random_state : int, RandomState or None, default=0
         Seed of the first centres.
 
     Attributes
     ----------
     clusters_ : KMeans
+        The clusters.
     chances_ : ndarray of shape (n_clusters, n_classes)
         Chance of each class in each cluster, at ``class_prior_``.
     n_clusters_ : int
@@ -62,6 +66,18 @@ class ClusterClassifier(BagClassifier):
     class_prior_ : ndarray of shape (n_classes,)
         Share of each class in all bags together.
     classes_ : ndarray of shape (n_classes,)
+        Labels of the classes, in the order of columns of chances.
+    class_shares_ : ndarray of shape (n_classes,)
+        Share of each class among all instances of training.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, if X had any that are texts.
+
+    See Also
+    --------
+    unbag.baselines.LinearPublishedClassifierCV : A published method with a linear function, its
+        settings chosen by bags held out.
 
     Examples
     --------
@@ -96,7 +112,14 @@ class ClusterClassifier(BagClassifier):
         Parameters
         ----------
         X : array-like of shape (n_instances, n_features)
-        y : structured array from `unbag.bag_target`, or plain labels (pure bags)
+            Instances, one per row.
+        y : structured array from `unbag.bag_target`, or plain labels
+            The bag of each instance and its proportions; plain labels are pure bags.
+
+        Returns
+        -------
+        self : estimator
+            The fitted model.
         """
         X, bags = self._check_Xy(X, y)
         grid = check_grid(np.atleast_1d(self.n_clusters), "n_clusters")
@@ -138,8 +161,15 @@ class ClusterClassifier(BagClassifier):
         Parameters
         ----------
         X : array-like of shape (n_instances, n_features)
+            Instances, one per row.
         class_prior : {"empirical", "balanced"} or array-like, optional
-            Shares of the classes where the model is used; by default those of the training bags.
+            Shares of the classes where the model is used; by default those of the training bags,
+            ``class_prior_``.
+
+        Returns
+        -------
+        chances : ndarray of shape (n_instances, n_classes)
+            Chance of each class, in the order of ``classes_``.
         """
         scores = self.decision_function(X)
         if scores.ndim == 1:

@@ -428,6 +428,8 @@ class LinearProportionRiskClassifierCV(LinearClassifier):
     --------
     unbag.baselines.LinearProportionRiskClassifier : Linear classifier that gets the proportions of
         bags right.
+    unbag.baselines.LinearPublishedClassifierCV : A published method with a linear function, its
+        settings chosen by bags held out.
 
     Examples
     --------

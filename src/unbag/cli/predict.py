@@ -9,7 +9,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from unbag._text import counted
+from unbag._text import counted, sentence
 from unbag.cli.data import BagData, read_bags
 from unbag.cli.loading import add_model, class_names, open_model
 from unbag.cli.options import (
@@ -25,6 +25,7 @@ from unbag.cli.options import (
 from unbag.cli.output import need, safe, say, show_json
 from unbag.cli.parser import add_parser
 from unbag.cli.scoring import Scorer, rule_of
+from unbag.diagnostics.row_drift import Strays
 from unbag.tabular import open_table, write_table
 from unbag.tabular.file import STANDARD_INPUT, TableError, TableFile
 from unbag.tabular.kinds import Kind
@@ -133,6 +134,7 @@ def run(options: argparse.Namespace) -> int:
         )
     bar = tqdm(unit=" rows", unit_scale=True, disable=options.quiet)
     reports: list[SchemaReport] = [SchemaReport()]
+    strays = Strays((found.metadata.get("reference") or {}).get("columns", {}))
 
     def chunks() -> Iterator[Any]:
         wanted = list(dict.fromkeys([*kept, *schema.names]))
@@ -144,19 +146,21 @@ def run(options: argparse.Namespace) -> int:
         for chunk in table.chunks(options.chunk_rows, wanted, kinds):
             X, report = schema.check(chunk)
             reports[0] += report
+            strays.add(X)
             yield chunk[kept].assign(**scorer.score(X))
             bar.update(len(chunk))
 
     def known_bags() -> Iterator[Any]:
         data = _read_known_bags(options, schema, found, kept)
         reports[0] += data.report
+        strays.add(data.X)
         rows = data.kept if data.rows is None else data.kept.iloc[data.rows]
         yield rows[kept].assign(**scorer.score(data.X, data.y))
         bar.update(len(data.X))
 
     with bar:
         n_rows = _write(chunks() if options.proportions is None else known_bags(), options.output)
-    say(*reports[0].differences, *scorer.remarks)
+    say(*reports[0].differences, *map(sentence, strays.words), *scorer.remarks)
     if options.output != "-":
         say(f"{counted(n_rows, 'row')} written to {options.output}")
     if options.json:
@@ -168,6 +172,7 @@ def run(options: argparse.Namespace) -> int:
         show_json(
             {"output": options.output, "rows": n_rows, "unseen": unseen}
             | {"missing": dict(report.missing), "rule": scorer.rule}
+            | {"outside_of_training": strays.shares}
         )
     return 0
 

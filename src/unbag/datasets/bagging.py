@@ -84,6 +84,8 @@ def make_bags(
     unbag.datasets.make_gaussian_bags : Draw bags from Gaussian classes, with independent or
         dependent instances.
     unbag.datasets.load_adult : Load Adult.
+    unbag.suites.draw_bags : Give features and target of what `pick_rows` draws, and features and
+        labels to test on.
 
     Examples
     --------

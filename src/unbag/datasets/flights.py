@@ -34,7 +34,8 @@ def load_flights(backend: Backend = "pandas") -> Bunch:
 
     See Also
     --------
-    unbag.bags_from_frame : Makes X and y of the two tables.
+    unbag.datasets.load_adult : Load Adult.
+    unbag.bags_from_frame : Join a table of instances with a table of bags into `X` and `y`.
 
     Examples
     --------

@@ -55,6 +55,9 @@ def load_adult(subset: Subset = "train", backend: Backend = "pandas") -> Bunch:
     --------
     unbag.datasets.make_bags : Draw bags of different mixtures from labelled rows.
     unbag.datasets.load_magic : Load MAGIC.
+    unbag.datasets.load_flights : Load flights from New York in 2013, and how many of each day were
+        late.
+    unbag.suites.load_landscape : Load Adult in one of the bag sets.
 
     Examples
     --------

@@ -9,6 +9,7 @@ chi-square of the same mean and variance gives the p-value.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,7 @@ import numpy as np
 from scipy import stats
 
 from unbag._arrays import Floats
+from unbag._text import percent, shown
 from unbag.bags.bags import Bags
 
 _TENTHS = np.arange(1, 10) / 10
@@ -78,13 +80,49 @@ def remember_columns(X: Any) -> dict[str, list[float]]:
 
 def outside_of(ranges: Mapping[str, Any], X: Any) -> dict[str, float]:
     """Share of rows outside of the range of training, by column, where it is worth a word."""
-    found: dict[str, float] = {}
-    for name, values in _number_columns(X):
-        if name in ranges and len(values):
-            low, high = ranges[name]
-            found[name] = float(np.mean((values < low) | (values > high)))
-    told = {name: share for name, share in found.items() if share > _WORTH_A_WORD}
-    return dict(sorted(told.items(), key=lambda item: -item[1]))
+    strays = Strays(ranges)
+    strays.add(X)
+    return strays.shares
+
+
+class Strays:
+    """Counts rows that leave the range of training, chunk by chunk.
+
+    Parameters
+    ----------
+    ranges : mapping of str to (low, high)
+        Of `remember_columns`.
+    """
+
+    def __init__(self, ranges: Mapping[str, Any]) -> None:
+        self._ranges = ranges
+        self._outside: Counter[str] = Counter()
+        self._seen: Counter[str] = Counter()
+
+    def add(self, X: Any) -> None:
+        """Look at more rows; gaps are none of them."""
+        for name, values in _number_columns(X):
+            if name in self._ranges:
+                low, high = self._ranges[name]
+                self._outside[name] += int(np.sum((values < low) | (values > high)))
+                self._seen[name] += len(values)
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Share of rows outside by column, the largest first, where it is worth a word."""
+        found = {name: self._outside[name] / n for name, n in self._seen.items() if n}
+        told = {name: share for name, share in found.items() if share > _WORTH_A_WORD}
+        return dict(sorted(told.items(), key=lambda item: -item[1]))
+
+    @property
+    def words(self) -> list[str]:
+        """What is to be said of them."""
+        return [
+            f"{shown(name, 40)} leaves the range of training ({self._ranges[name][0]:g} to "
+            f"{self._ranges[name][1]:g}) in {percent(share)} of rows: what the model says of them "
+            "is a guess"
+            for name, share in self.shares.items()
+        ]
 
 
 def _number_columns(X: Any) -> Iterator[tuple[str, Floats]]:

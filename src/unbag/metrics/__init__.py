@@ -20,6 +20,7 @@ from unbag.metrics.evaluation import (
     evaluate,
     evaluate_search,
 )
+from unbag.metrics.groups import GroupTable, group_table
 from unbag.metrics.importance import ColumnImportance, column_importance
 from unbag.metrics.label_plan import labels_needed, rows_to_label
 from unbag.metrics.labelled import (
@@ -56,6 +57,7 @@ __all__ = [
     "ColumnImportance",
     "Estimate",
     "Evaluation",
+    "GroupTable",
     "LabelledEstimate",
     "LabelledEvaluation",
     "PossibleValues",
@@ -78,6 +80,7 @@ __all__ = [
     "evaluate_search",
     "evaluate_with_labels",
     "f1_score",
+    "group_table",
     "labels_needed",
     "possible_values",
     "precision_recall_curve",

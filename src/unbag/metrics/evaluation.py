@@ -336,6 +336,7 @@ def evaluate(
         collections.
     unbag.reports.fit_report : Fit a classifier, and report from bags alone how good it is and how
         far to trust that.
+    unbag.metrics.column_importance : Tell which columns a fitted model goes by.
 
     Examples
     --------

@@ -21,7 +21,8 @@ from numpy.typing import ArrayLike
 from sklearn.utils import _safe_indexing
 
 from unbag._arrays import Floats, Ints
-from unbag.bags.bags import check_bag_target
+from unbag.bags.bags import Bags, check_bag_target
+from unbag.bags.priors import move_chances
 from unbag.metrics.sample import Sample, make_sample
 from unbag.metrics.witnesses import Witness, hear_scores
 from unbag.metrics.worlds import Promise
@@ -120,6 +121,16 @@ def log_odds_of(probabilities: ArrayLike) -> Floats:
         return np.log(chances) - np.log1p(-chances)
     logs = np.log(chances)
     return logs[:, 1] - logs[:, 0] if logs.shape[1] == 2 else logs
+
+
+def log_odds_at_shares(model: Any, X: Any, bags: Bags) -> Floats:
+    """Log-odds that a model gives to rows, at the shares of the classes in some bags together."""
+    chances = np.asarray(model.predict_proba(X), dtype=float)
+    steps = getattr(model, "steps", None)
+    prior = getattr(steps[-1][1] if steps else model, "class_prior_", None)
+    if prior is not None:
+        chances = move_chances(chances, prior, bags.class_shares)
+    return log_odds_of(chances)
 
 
 def _one_column(scores: Floats) -> Floats:

@@ -96,8 +96,8 @@ class BagClassifier(ClassifierMixin, BaseEstimator, ABC):
         names = getattr(self, "feature_names_in_", None)
         name = int(column) if names is None else repr(str(names[column]))
         raise ValueError(
-            f"X holds NaN or infinity, first in row {row}, column {name}; fill such values in or "
-            "leave these rows out before fitting."
+            f"X holds NaN or infinity, first in row {row + 1}, column {name}; fill such values in "
+            "or leave these rows out before fitting."
         )
 
     def _check_Xy(self, X: Any, y: Any) -> tuple[Any, Bags]:

@@ -19,6 +19,33 @@ class Criterion(Protocol):
     ----------
     n_outputs : int
         Number of scores of an instance.
+    """
+
+    def value(self, scores: Array, problem: Ints) -> Floats:
+        """Value per column.
+
+        Parameters
+        ----------
+        scores : array of shape (columns, outputs, instances)
+            Scores of the instances, for each column.
+        problem : ndarray of int, shape (columns,)
+            The problem that each column belongs to.
+
+        Returns
+        -------
+        value : ndarray of shape (columns,)
+            The values.
+        """
+        ...
+
+
+class Objective(Criterion, Protocol):
+    """What a solver minimises: a criterion with its gradient.
+
+    Attributes
+    ----------
+    n_outputs : int
+        Number of scores of an instance.
 
     See Also
     --------
@@ -32,7 +59,7 @@ class Criterion(Protocol):
         sets of weights.
     unbag.objectives.Shifted : An objective of f + offset, with offsets of their own for every
         problem.
-    unbag.solvers.minimise : Minimise the penalised objective from zero, for all columns together.
+    unbag.solvers.minimise : Minimise the penalised objective, for all columns together.
 
     Examples
     --------
@@ -55,27 +82,6 @@ class Criterion(Protocol):
     >>> solution.theta.round(6)  # slope and intercept
     array([[2., 1.]])
     """
-
-    def value(self, scores: Array, problem: Ints) -> Floats:
-        """Value per column.
-
-        Parameters
-        ----------
-        scores : array of shape (columns, outputs, instances)
-            Scores of the instances, for each column.
-        problem : ndarray of int, shape (columns,)
-            The problem that each column belongs to.
-
-        Returns
-        -------
-        value : ndarray of shape (columns,)
-            The values.
-        """
-        ...
-
-
-class Objective(Criterion, Protocol):
-    """What a solver minimises: a criterion with its gradient."""
 
     n_outputs: int
 

@@ -103,6 +103,7 @@ def make_tasks(
     unbag.paper.Task : One trial of one method.
     unbag.paper.run_tasks : Run what the folder does not hold yet, and yield each row when it is
         written.
+    unbag.suites.make_suite_tasks : List the tasks of a suite.
 
     Examples
     --------

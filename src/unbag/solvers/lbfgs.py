@@ -64,7 +64,7 @@ class Solution:
 
     See Also
     --------
-    unbag.solvers.minimise : Minimise the penalised objective from zero, for all columns together.
+    unbag.solvers.minimise : Minimise the penalised objective, for all columns together.
 
     Examples
     --------

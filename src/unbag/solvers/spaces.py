@@ -34,7 +34,7 @@ class FunctionSpace(Protocol):
 
     See Also
     --------
-    unbag.solvers.minimise : Minimise the penalised objective from zero, for all columns together.
+    unbag.solvers.minimise : Minimise the penalised objective, for all columns together.
     unbag.solvers.KernelSpace : Functions of an RKHS, as a space to search.
     unbag.solvers.LinearSpace : Linear functions, as a space to search.
 

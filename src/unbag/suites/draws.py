@@ -55,6 +55,7 @@ def pick_rows(
     Parameters
     ----------
     X : ndarray of shape (n, n_columns)
+        Features.
     labels : ndarray of shape (n,)
         Zeros and ones.
     kind : {"low", "high", "shuffled", "feature", "clustered"}
@@ -67,13 +68,20 @@ def pick_rows(
         Rows to train on. There are fewer if not all bags can be filled: with few positives in
         the table, say.
     seed : int
-    unequal : bool
+        Same seed, same rows.
+    unequal : bool, default=False
         Whether sizes are spread between half and twice ``size``, evenly on the scale of logarithms.
 
     Returns
     -------
     picked : Picked
         A quarter of the rows, or 2,000 if that is more, are for testing.
+
+    See Also
+    --------
+    unbag.suites.draw_bags : Give features and target of what `pick_rows` draws, and features and
+        labels to test on.
+    unbag.suites.count_target : Make the target of bags from the labels of their rows.
 
     Examples
     --------
@@ -114,13 +122,37 @@ def pick_split(
 
     Parameters
     ----------
-    labels, bag : ndarrays
-        As `load_natural` and `load_landscape` give them.
-    n_rows : int, optional
-        Rows to train on, at most; each bag gives the same share of its rows, and at least two.
+    labels : ndarray of shape (n,)
+        Zeros and ones.
+    bag : ndarray of shape (n,)
+        The bag of each row.
+    n_rows : int or None
+        Rows to train on, at most; each bag gives the same share of its rows, and at least two. None
+        takes all.
     seed : int
-    share : float
+        Same seed, same rows.
+    share : float, default=0.75
         Of the rows of a bag that are not for testing.
+
+    Returns
+    -------
+    picked : Picked
+        Which rows are trained on, the bag of each, and which rows are for testing.
+
+    See Also
+    --------
+    unbag.suites.split_bags : Give features and target of what `pick_split` picks, and features and
+        labels to test on.
+    unbag.suites.count_target : Make the target of bags from the labels of their rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unbag.suites import pick_split
+    >>> bag = np.repeat([0, 1], 8)
+    >>> picked = pick_split(bag % 2, bag, None, seed=0)
+    >>> len(picked.train), len(picked.test)
+    (12, 4)
     """
     rng = check_random_state(seed)
     shuffled = rng.permutation(len(labels))
@@ -138,19 +170,133 @@ def pick_split(
 def draw_bags(
     X: Floats, labels: Labels, kind: Kind, size: int, n_rows: int, seed: int
 ) -> tuple[Floats, NDArray[np.void], Floats, Labels]:
-    """Give features and target of what `pick_rows` draws, and features and labels to test on."""
+    """Give features and target of what `pick_rows` draws, and features and labels to test on.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, n_columns)
+        Features.
+    labels : ndarray of shape (n,)
+        Zeros and ones.
+    kind : {"low", "high", "shuffled", "feature", "clustered"}
+        Proportions uniform on [0, 1/2] or on [1/2, 1]; rows at random; rows sorted by three columns
+        that the seed chooses, and cut; or rows of one cluster, found by k-means with a cluster for
+        about four bags. In the last two a row's odds are the same in every bag.
+    size : int
+        Rows in a bag.
+    n_rows : int
+        Rows to train on. There are fewer if not all bags can be filled: with few positives in
+        the table, say.
+    seed : int
+        Same seed, same rows.
+
+    Returns
+    -------
+    X_train : ndarray of shape (n_train, n_columns)
+        Features to train on.
+    y : structured ndarray of shape (n_train,)
+        Their bags, as made by `unbag.bag_target`.
+    X_test : ndarray of shape (n_test, n_columns)
+        Features to test on.
+    labels_test : ndarray of shape (n_test,)
+        Their labels.
+
+    See Also
+    --------
+    unbag.suites.load_table : Load a table of two classes.
+    unbag.suites.pick_rows : Put rows of known label into bags, and hold out rows to test on.
+    unbag.datasets.make_bags : Draw bags of different mixtures from labelled rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unbag.suites import draw_bags
+    >>> labels = np.arange(9000) % 3 // 2
+    >>> X, y, X_test, labels_test = draw_bags(np.zeros((9000, 1)), labels, "low", 32, 1024, seed=0)
+    >>> X.shape, X_test.shape
+    ((1024, 1), (2250, 1))
+    """
     return _arrays_of(X, labels, pick_rows(X, labels, kind, size, n_rows, seed))
 
 
 def split_bags(
     X: Floats, labels: Labels, bag: NDArray[Any], n_rows: int | None, seed: int
 ) -> tuple[Floats, NDArray[np.void], Floats, Labels]:
-    """Give features and target of what `pick_split` picks, and features and labels to test on."""
+    """Give features and target of what `pick_split` picks, and features and labels to test on.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, n_columns)
+        Features.
+    labels : ndarray of shape (n,)
+        Zeros and ones.
+    bag : ndarray of shape (n,)
+        The bag of each row.
+    n_rows : int or None
+        Rows to train on, at most; each bag gives the same share of its rows, and at least two. None
+        takes all.
+    seed : int
+        Same seed, same rows.
+
+    Returns
+    -------
+    X_train : ndarray of shape (n_train, n_columns)
+        Features to train on.
+    y : structured ndarray of shape (n_train,)
+        Their bags, as made by `unbag.bag_target`.
+    X_test : ndarray of shape (n_test, n_columns)
+        Features to test on.
+    labels_test : ndarray of shape (n_test,)
+        Their labels.
+
+    See Also
+    --------
+    unbag.suites.load_landscape : Load Adult in one of the bag sets.
+    unbag.suites.load_natural : Load rows whose bags are a column of the data.
+    unbag.suites.pick_split : Train on a share of the rows of every bag, or fewer, and test on the
+        others.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unbag.suites import split_bags
+    >>> bag = np.repeat([0, 1], 8)
+    >>> X, y, X_test, labels_test = split_bags(np.eye(16), np.arange(16) % 2, bag, None, seed=0)
+    >>> X.shape, X_test.shape
+    ((12, 16), (4, 16))
+    """
     return _arrays_of(X, labels, pick_split(labels, bag, n_rows, seed))
 
 
 def count_target(bag: NDArray[Any], labels: Labels) -> NDArray[np.void]:
-    """Make the target of bags from the labels of their rows."""
+    """Make the target of bags from the labels of their rows.
+
+    Parameters
+    ----------
+    bag : ndarray of shape (n,)
+        The bag of each row.
+    labels : ndarray of shape (n,)
+        Zeros and ones.
+
+    Returns
+    -------
+    y : structured ndarray of shape (n,)
+        The target, as made by `unbag.bag_target`.
+
+    See Also
+    --------
+    unbag.suites.pick_rows : Put rows of known label into bags, and hold out rows to test on.
+    unbag.suites.pick_split : Train on a share of the rows of every bag, or fewer, and test on the
+        others.
+    unbag.bag_target : Make the target `y` that every estimator of this package is fitted to.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unbag.suites import count_target
+    >>> count_target(np.array(["a", "a", "b"]), np.array([0, 1, 1]))["proportion"]
+    array([0.5, 0.5, 1. ])
+    """
     _, codes = np.unique(bag, return_inverse=True)
     return bag_target(codes, counts=np.bincount(codes, weights=labels)[codes])
 

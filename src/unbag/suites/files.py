@@ -49,7 +49,31 @@ _N_FLIGHTS = 60_000
 
 
 def data_folder(folder: Path | None = None) -> Path:
-    """Where the files are."""
+    """Say where the files are that do not come with the package.
+
+    Parameters
+    ----------
+    folder : Path, optional
+        Given back, if there is one.
+
+    Returns
+    -------
+    folder : Path
+        By default the one that the environment variable ``UNBAG_BENCHMARK_DATA`` names, or
+        ``benchmarks/data``.
+
+    See Also
+    --------
+    unbag.suites.load_natural : Load rows whose bags are a column of the data.
+    unbag.suites.load_table : Load a table of two classes.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from unbag.suites import data_folder
+    >>> data_folder(Path("mine")).name
+    'mine'
+    """
     return folder or Path(os.environ.get("UNBAG_BENCHMARK_DATA", "benchmarks/data"))
 
 
@@ -61,6 +85,7 @@ def load_table(name: str, folder: Path | None = None) -> tuple[Floats, Labels]:
     name : str
         One of TABLES.
     folder : Path, optional
+        Where the files are; by default `data_folder`.
 
     Returns
     -------
@@ -68,6 +93,19 @@ def load_table(name: str, folder: Path | None = None) -> tuple[Floats, Labels]:
         Numbers standardised, categories as columns of zeros and ones.
     labels : ndarray of shape (n_rows,)
         Zeros and ones; ones are rarer.
+
+    See Also
+    --------
+    unbag.suites.data_folder : Say where the files are that do not come with the package.
+    unbag.suites.draw_bags : Give features and target of what `pick_rows` draws, and features and
+        labels to test on.
+
+    Examples
+    --------
+    Needs files that do not come with the package:
+
+    >>> from unbag.suites import load_table
+    >>> X, labels = load_table("hi")  # doctest: +SKIP
     """
     import pandas as pd
 
@@ -90,6 +128,7 @@ def load_natural(task: str, folder: Path | None = None) -> tuple[Floats, Labels,
         neighbourhood; "stops-precinct": the same by precinct. What makes the bags is no feature,
         but for the airlines and airports of "flights".
     folder : Path, optional
+        Where the files are; by default `data_folder`.
 
     Returns
     -------
@@ -99,6 +138,21 @@ def load_natural(task: str, folder: Path | None = None) -> tuple[Floats, Labels,
         Zeros and ones.
     bag : ndarray of shape (n_rows,)
         The bag of each row.
+
+    See Also
+    --------
+    unbag.suites.natural_frame : Load rows whose bags are a column of the data, with their columns
+        as they are.
+    unbag.suites.data_folder : Say where the files are that do not come with the package.
+    unbag.suites.split_bags : Give features and target of what `pick_split` picks, and features and
+        labels to test on.
+
+    Examples
+    --------
+    Needs files that do not come with the package:
+
+    >>> from unbag.suites import load_natural
+    >>> X, labels, bag = load_natural("votes")  # doctest: +SKIP
     """
     features, labels, bag = natural_frame(task, folder)
     if task in ("votes", "demographics"):
@@ -109,7 +163,35 @@ def load_natural(task: str, folder: Path | None = None) -> tuple[Floats, Labels,
 
 
 def natural_frame(task: str, folder: Path | None = None) -> tuple[Any, Labels, NDArray[Any]]:
-    """Load the same with its columns as they are: features, labels and bags."""
+    """Load rows whose bags are a column of the data, with their columns as they are.
+
+    Parameters
+    ----------
+    task : str
+        One of NATURAL, as in `load_natural`.
+    folder : Path, optional
+        Where the files are; by default `data_folder`.
+
+    Returns
+    -------
+    features : pandas.DataFrame
+        The columns.
+    labels : ndarray of shape (n_rows,)
+        Zeros and ones.
+    bag : ndarray of shape (n_rows,)
+        The bag of each row.
+
+    See Also
+    --------
+    unbag.suites.load_natural : Load rows whose bags are a column of the data.
+
+    Examples
+    --------
+    Needs files that do not come with the package:
+
+    >>> from unbag.suites import natural_frame
+    >>> features, labels, bag = natural_frame("votes")  # doctest: +SKIP
+    """
     import pandas as pd
 
     check_name(task, NATURAL)

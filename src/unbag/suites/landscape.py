@@ -112,6 +112,15 @@ def load_landscape(name: str) -> tuple[Floats, Labels, Ints]:
     bag : ndarray of shape (48842,)
         The bag of each row.
 
+    See Also
+    --------
+    unbag.suites.make_suite_tasks : List the tasks of a suite.
+    unbag.suites.published : Look up what was published of a method on a set, selected by a rule,
+        split by split.
+    unbag.suites.split_bags : Give features and target of what `pick_split` picks, and features and
+        labels to test on.
+    unbag.datasets.load_adult : Load Adult.
+
     Examples
     --------
     >>> from unbag.suites.landscape import LANDSCAPE, load_landscape
@@ -140,6 +149,24 @@ def split_rows(split: int) -> tuple[Ints, Ints]:
 
 def published(name: str, method: str, rule: str = "abs") -> PublishedScore:
     """Look up what was published of a method on a set, selected by a rule, split by split.
+
+    Parameters
+    ----------
+    name : str
+        One of LANDSCAPE.
+    method : {"mm", "lmm", "amm", "kdd-lr", "dllp", "llp-vat", "mixbag", "llpfc"}
+        The method.
+    rule : {"abs", "hypergeo", "oracle"}, default="abs"
+        How its settings were selected.
+
+    Returns
+    -------
+    scores : PublishedScore
+        With ``accuracy`` and ``f1`` of each split.
+
+    See Also
+    --------
+    unbag.suites.load_landscape : Load Adult in one of the bag sets.
 
     Examples
     --------

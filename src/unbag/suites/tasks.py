@@ -43,6 +43,16 @@ class SuiteTask:
         Of the draw; of the landscape the number of the published split.
     method : str
         One of METHODS.
+
+    See Also
+    --------
+    unbag.suites.make_suite_tasks : List the tasks of a suite.
+
+    Examples
+    --------
+    >>> from unbag.suites import SuiteTask
+    >>> SuiteTask("natural", "votes", 0, "linear").identity
+    'natural/votes/0/linear'
     """
 
     suite: str
@@ -182,12 +192,28 @@ def make_suite_tasks(
     Parameters
     ----------
     suite : {"landscape", "natural", "tables"}
-    methods, kinds, names : sequence of str, optional
-        Methods, kinds of bags and sets; those of the suite by default.
-    seeds : sequence of int
+        Which suite.
+    methods : sequence of str, optional
+        Names in METHODS; those of the suite by default.
+    kinds : sequence of str, optional
+        Kinds of bags; those of the suite by default.
+    names : sequence of str, optional
+        Sets; those of the suite by default.
+    seeds : sequence of int, default=(0,)
         Of the draws; of the landscape the numbers of the published splits.
-    short : bool
+    short : bool, default=False
         Whether only some of the sets are meant.
+
+    Returns
+    -------
+    tasks : list of SuiteTask
+        One for each method on each draw.
+
+    See Also
+    --------
+    unbag.suites.SuiteTask : One method on one draw of bags.
+    unbag.paper.make_tasks : List the trials of all combinations.
+    unbag.suites.load_landscape : Load Adult in one of the bag sets.
 
     Examples
     --------

@@ -1,0 +1,290 @@
+"""Shares of the classes in groups of rows: the tables of ecological inference.
+
+Groups are made by a column, such as race; bags, such as precincts, hold several of them. Three
+things can be said of the share of class c in group g.
+
+- What the model says. Given the rows and the counts of its bag, row j is of class c with the chance
+  π_jc (`unbag.objectives.count_likelihood.label_posteriors`); these add up to the counts. Their
+  mean over the group is the estimate.
+- How sure that is. Bags are left out in ten parts, one after the other, with their counts: with θ_k
+  what is then said of all rows, 9/10 Σ_k (θ_k − θ̄)² is the variance (a jackknife of whole bags,
+  which any model can afford, where a bootstrap would fit it hundreds of times).
+- What is possible at all. Of n_b rows of a bag, n_gb in the group and k_bc of the class, at least
+  max(0, k_bc − (n_b − n_gb)) and at most min(k_bc, n_gb) are both (Duncan and Davis, 1953). Summed
+  over bags these are the sharpest bounds that counts alone give, whatever the model.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+from scipy.special import softmax
+from sklearn.base import clone
+from sklearn.utils import _safe_indexing
+
+from unbag._arrays import Floats, Ints
+from unbag._optional import make_frame
+from unbag._text import sentence, shown, table_lines
+from unbag.bags.bags import Bags, check_bag_target
+from unbag.diagnostics.bag_effects import describe_effect
+from unbag.metrics.held_out import log_odds_at_shares
+from unbag.objectives.count_likelihood import label_posteriors
+
+# Parts that bags are left out in.
+_PARTS = 10
+_FEWEST_BAGS = 4
+_WIDTH = 96
+
+_WARNING = (
+    "Estimates go by the model: rows that look the same are taken to have the same odds in all "
+    "bags, up to a shift of the bag. Where belonging to a group means something else from bag to "
+    "bag (aggregation bias), estimates and their intervals are wrong, and counts of bags cannot "
+    "show it. Bounds hold in any case."
+)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GroupTable:
+    """Shares of the classes in groups of rows; printing it shows the table.
+
+    Attributes
+    ----------
+    groups : ndarray of shape (n_groups,)
+    classes : ndarray of shape (n_classes,)
+        Their names.
+    sizes : ndarray of shape (n_groups,)
+        Rows of each group.
+    share : ndarray of shape (n_groups, n_classes)
+        Estimated share of each class; those of a group sum to one.
+    low, high : ndarrays of the same shape
+        Limits of an interval of the given level; NaN if none were asked for.
+    least, most : ndarrays of the same shape
+        Bounds that hold whatever the model; 0 and 1 where counts are noisy.
+    level : float
+    notes : tuple of str
+        What to be wary of.
+    """
+
+    groups: NDArray[Any]
+    classes: NDArray[Any]
+    sizes: Ints
+    share: Floats
+    low: Floats
+    high: Floats
+    least: Floats
+    most: Floats
+    level: float
+    notes: tuple[str, ...]
+
+    def frame(self) -> Any:
+        """One row for each group and class, as a pandas DataFrame."""
+        n = len(self.classes)
+        columns = {
+            "group": np.repeat(self.groups, n),
+            "class": np.tile(self.classes, len(self.groups)),
+            "rows": np.repeat(self.sizes, n),
+        }
+        names = ("share", "low", "high", "least", "most")
+        return make_frame({**columns, **{name: getattr(self, name).ravel() for name in names}})
+
+    def __str__(self) -> str:
+        heads = ("group", "rows", "class", "share", f"{100 * self.level:g}% interval", "possible")
+        rows = []
+        for g, group in enumerate(self.groups):
+            for c, name in enumerate(self.classes):
+                first = (shown(group, 24), f"{self.sizes[g]:,}") if c == 0 else ("", "")
+                interval = _span(self.low[g, c], self.high[g, c])
+                possible = _span(self.least[g, c], self.most[g, c])
+                share = f"{self.share[g, c]:.3f}"
+                rows.append((*first, shown(name, 24), share, interval, possible))
+        notes = [textwrap.fill(note, _WIDTH) for note in self.notes]
+        return "\n".join([*table_lines(heads, rows), "", *notes])
+
+    __repr__ = __str__
+
+
+def _span(low: float, high: float) -> str:
+    return "-" if np.isnan(low) else f"{low:.3f} to {high:.3f}"
+
+
+def group_table(
+    model: Any,
+    X: Any,
+    y: Any,
+    groups: ArrayLike,
+    *,
+    level: float = 0.95,
+    intervals: bool = True,
+) -> GroupTable:
+    """Estimate the share of each class in groups of rows, with intervals and sure bounds.
+
+    Parameters
+    ----------
+    model : classifier or pipeline
+        With ``predict_proba``, fitted to ``X`` and ``y``.
+    X : array, sparse matrix or data frame with n_instances rows
+        What says which group a row is in should be among its columns.
+    y : structured array from `unbag.bag_target`
+    groups : array-like of shape (n_instances,)
+        The group of each row.
+    level : float, default=0.95
+        How often intervals should hold the share.
+    intervals : bool, default=True
+        Whether to give intervals, for which clones of the model are fitted ten times: of a search
+        at the penalty that it chose. They know of chance, and not of what a strong penalty shrinks.
+
+    Returns
+    -------
+    table : GroupTable
+        Print it, or take ``table.frame()``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unbag import LinearMCMClassifier, bag_target
+    >>> from unbag.metrics import group_table
+    >>> rng = np.random.default_rng(0)
+    >>> precinct = np.repeat(np.arange(60), 50)
+    >>> old = rng.uniform(size=3000) < rng.uniform(0.1, 0.9, size=60)[precinct]
+    >>> vote = rng.uniform(size=3000) < np.where(old, 0.7, 0.3)
+    >>> y = bag_target(precinct, counts=np.bincount(precinct, vote)[precinct])
+    >>> X = old[:, None].astype(float)
+    >>> model = LinearMCMClassifier(1e-5).fit(X, y)
+    >>> table = group_table(model, X, y, np.where(old, "old", "young"))
+    >>> table.share[:, 1].round(1)
+    array([0.7, 0.3])
+    >>> bool(table.least[0, 1] < vote[old].mean() < table.most[0, 1])
+    True
+    """
+    bags = check_bag_target(y)
+    names, code = _check_groups(groups, bags)
+    if not 0 < level < 1:
+        raise ValueError(f"level must lie between 0 and 1, not be {level!r}.")
+    if not hasattr(model, "predict_proba"):
+        raise ValueError(f"{type(model).__name__} gives no probabilities to add up.")
+    sizes = np.bincount(code)
+    share = _by_group(_chances_given_counts(model, X, bags), code, sizes)
+    least, most = duncan_davis_bounds(bags, code, len(names))
+    low = high = np.full_like(share, np.nan)
+    if intervals:
+        error = np.sqrt(_jackknife_variance(model, X, y, bags, code, sizes))
+        reach = stats.t.ppf((1 + level) / 2, _parts(bags) - 1) * error
+        low, high = (np.clip(share + sign * reach, least, most) for sign in (-1, 1))
+    return GroupTable(
+        groups=names,
+        classes=bags.class_names,
+        sizes=sizes,
+        share=np.clip(share, least, most),
+        low=low,
+        high=high,
+        least=least,
+        most=most,
+        level=level,
+        notes=_notes(model, bags),
+    )
+
+
+def duncan_davis_bounds(bags: Bags, group: Ints, n_groups: int) -> tuple[Floats, Floats]:
+    """Least and largest share of each class in each group: (n_groups, n_classes).
+
+    Parameters
+    ----------
+    bags : Bags
+    group : ndarray of int, shape (n_instances,)
+        Number of the group of each row.
+    n_groups : int
+    """
+    inside = np.bincount(bags.index * n_groups + group, minlength=bags.n_bags * n_groups)
+    inside = inside.reshape(bags.n_bags, n_groups)[:, :, None]
+    size = inside.sum(axis=0)
+    if bags.noise is not None:
+        shape = (n_groups, bags.n_classes)
+        return np.zeros(shape), np.ones(shape)
+    count = (bags.sizes[:, None] * bags.proportions)[:, None, :]
+    outside = bags.sizes[:, None, None] - inside
+    least, most = np.maximum(count - outside, 0), np.minimum(count, inside)
+    return least.sum(axis=0) / size, most.sum(axis=0) / size
+
+
+def _check_groups(groups: ArrayLike, bags: Bags) -> tuple[NDArray[Any], Ints]:
+    values = np.asarray(groups)
+    if values.shape != (bags.n_instances,):
+        raise ValueError(
+            f"groups must hold one group for each of the {bags.n_instances} rows; its shape is "
+            f"{values.shape}."
+        )
+    # a column of objects may hold what does not sort
+    plain = values.astype(str) if values.dtype == object else values
+    names, code = np.unique(plain, return_inverse=True)
+    return names, code
+
+
+def _chances_given_counts(model: Any, X: Any, bags: Bags) -> Floats:
+    """Chances of the classes (n_rows, n_classes), given rows and counts."""
+    scores = log_odds_at_shares(model, X, bags)
+    effect = float(getattr(_last(model), "bag_effect_", 0.0))
+    found = label_posteriors(np.atleast_2d(scores.T)[None], bags, effect)[0]
+    return np.column_stack([1 - found[0], found[0]]) if len(found) == 1 else found.T
+
+
+def _chances(model: Any, X: Any, bags: Bags) -> Floats:
+    """Chances of the classes (n_rows, n_classes), given rows alone."""
+    table = np.atleast_2d(log_odds_at_shares(model, X, bags).T)
+    scores = np.concatenate([np.zeros_like(table), table]) if len(table) == 1 else table
+    return np.asarray(softmax(scores, axis=0).T)
+
+
+def _by_group(values: Floats, group: Ints, sizes: Ints) -> Floats:
+    sums = [np.bincount(group, column, len(sizes)) for column in values.T]
+    return np.stack(sums, axis=1) / sizes[:, None]
+
+
+def _parts(bags: Bags) -> int:
+    n_bags = int((~bags.labelled).sum())
+    if n_bags < _FEWEST_BAGS:
+        raise ValueError(
+            f"Intervals take at least {_FEWEST_BAGS} bags, and there are {n_bags}; "
+            "intervals=False leaves them out."
+        )
+    return min(_PARTS, n_bags)
+
+
+def _jackknife_variance(model: Any, X: Any, y: Any, bags: Bags, group: Ints, sizes: Ints) -> Floats:
+    """Variance of shares over models that are each fitted without one part of the bags."""
+    n_parts = _parts(bags)
+    part = np.random.default_rng(0).permutation(np.arange(bags.n_bags) % n_parts)
+    # rows of known label are no bag, and stay
+    part[bags.labelled] = -1
+    y, found = np.asarray(y), []
+    for number in range(n_parts):
+        kept = np.flatnonzero(part[bags.index] != number)
+        fitted = _with_its_penalty(model).fit(_safe_indexing(X, kept), y[kept])
+        chances = _chances_given_counts(fitted, X, bags)
+        # of bags left out, counts are not known
+        out = part[bags.index] == number
+        chances[out] = _chances(fitted, X, bags)[out]
+        found.append(_by_group(chances, group, sizes))
+    return (n_parts - 1) * np.stack(found).var(axis=0)
+
+
+def _with_its_penalty(model: Any) -> Any:
+    """A model to be fitted anew, at the penalty that a search has chosen."""
+    copy, last = clone(model), _last(model)
+    if hasattr(last, "alpha_") and "alphas" in last.get_params(deep=False):
+        _last(copy).set_params(alphas=[last.alpha_])
+    return copy
+
+
+def _last(model: Any) -> Any:
+    steps = getattr(model, "steps", None)
+    return steps[-1][1] if steps else model
+
+
+def _notes(model: Any, bags: Bags) -> tuple[str, ...]:
+    effect = describe_effect(_last(model), bags)
+    return (_WARNING, *([] if effect is None else [sentence(effect)]))
