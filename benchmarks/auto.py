@@ -16,7 +16,10 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from bag_data import (
+from study import Row, Study, seeds_of, standard_error, table
+from unbag import AutoMCMClassifier
+from unbag.metrics import evaluate_search
+from unbag.suites import (
     LANDSCAPE,
     NATURAL,
     TABLES,
@@ -26,9 +29,6 @@ from bag_data import (
     load_table,
     split_bags,
 )
-from study import Row, Study, seeds_of, standard_error, table
-from unbag import AutoMCMClassifier
-from unbag.metrics import evaluate_search
 
 KINDS = {"low": 32, "high": 128, "shuffled": 32, "clustered": 64}
 LEARNERS = ("linear", "kernel", "boosted")

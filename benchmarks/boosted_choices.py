@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from bag_data import draw_bags, load_table
 from boosted import fit_and_score
 from study import Row, Study, standard_error, table
 from unbag import BoostedMCMClassifier
+from unbag.suites import draw_bags, load_table
 
 # Settings that were compared; the first is the default.
 CHOICES: dict[str, dict[str, Any]] = {

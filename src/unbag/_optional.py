@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -16,6 +18,18 @@ def optional(module: str, user: str, extra: str) -> Any:
         raise ModuleNotFoundError(
             f"{user} needs {package}; install it with: pip install 'unbag[{extra}]'"
         ) from None
+
+
+@contextmanager
+def hidden(*modules: str) -> Iterator[None]:
+    """Let modules that are not imported yet look as if they were not installed."""
+    unseen = {name for name in modules if name not in sys.modules}
+    sys.modules.update(dict.fromkeys(unseen))  # type: ignore[arg-type]
+    try:
+        yield
+    finally:
+        for name in unseen:
+            del sys.modules[name]
 
 
 def make_frame(columns: Mapping[str, Any]) -> Any:

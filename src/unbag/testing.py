@@ -17,6 +17,16 @@ from unbag.datasets import make_gaussian_bags
 def all_estimators() -> list[tuple[str, type[BaseEstimator]]]:
     """List every public estimator of the package by name.
 
+    Returns
+    -------
+    estimators : list of (str, class)
+        In the order of their names.
+
+    See Also
+    --------
+    unbag.testing.check_bag_classifier : Check that a classifier trained from bags means by its
+        attributes what all others mean.
+
     Examples
     --------
     >>> from unbag.testing import all_estimators
@@ -45,6 +55,10 @@ def check_bag_classifier(estimator: Any) -> None:
     ----------
     estimator : classifier
         Not fitted; a clone of it is, to 24 small bags of two classes.
+
+    See Also
+    --------
+    unbag.testing.all_estimators : List every public estimator of the package by name.
 
     Examples
     --------

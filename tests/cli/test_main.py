@@ -162,10 +162,3 @@ def test_a_reader_that_leaves_early(folder):
         error = process.stderr.read()
     assert error == b""
     assert process.returncode == 1
-
-
-def test_help_is_answered_without_scikit_learn():
-    code = "import sys; from unbag.cli import main\ntry:\n    main(['--help'])\nfinally:\n"
-    code += "    print('sklearn' in sys.modules, 'scipy' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.endswith("False False\n")

@@ -2,6 +2,8 @@
 
 import pytest
 
+from unbag.datasets import load_magic
+
 
 def test_what_is_missing_is_run_and_tables_are_shown(call, tmp_path):
     small = ["--table", "2", "--datasets", "magic", "--ranges", "0-0.5", "--bag-sizes", "32"]
@@ -30,6 +32,57 @@ def test_what_is_missing_is_run_and_tables_are_shown(call, tmp_path):
     ],
 )
 def test_mistakes_get_one_sentence(arguments, message, call, tmp_path):
+    result = call("reproduce", *arguments, "-o", tmp_path)
+    assert result.returncode == 1
+    assert message in result.stderr
+    assert result.stdout == ""
+
+
+def test_a_suite_is_run_and_shown(call, tmp_path, folder_of_tables):
+    sets = "hi low 32,compas high 32"
+    suite = ["reproduce", "--suite", "tables", "--data", folder_of_tables, "--jobs", "1"]
+    suite += ["--sets", sets, "--methods", "linear,soft-label", "-o", tmp_path]
+    first = call(*suite, "--trials", "1")
+    assert first.returncode == 0, first.stderr
+    assert "4/4" in first.stderr
+    assert "## Where our default loses" in first.stdout
+    second = call(*suite, "--trials", "2")
+    assert "4 of 8 trials were done before." in second.stderr
+    shown = call(*suite, "--tables-only")
+    assert shown.stdout == second.stdout
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"rows.jsonl", "page.md", "ranks.png"}
+
+
+@pytest.fixture
+def folder_of_tables(tmp_path_factory):
+    """Two tables of real rows, as benchmarks/fetch.py would have got them."""
+    magic = load_magic()
+    folder = tmp_path_factory.mktemp("data")
+    (folder / "tables").mkdir()
+    for start, name in enumerate(("hi", "compas")):
+        part = magic.frame.assign(label=1 - magic.target).iloc[start::6]
+        part.reset_index(drop=True).to_parquet(folder / "tables" / f"{name}.parquet")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--suite", "tables", "--data", "nowhere", "--jobs", "1"], "fetch the data with python"),
+        (
+            ["--suite", "natural", "--table", "2"],
+            "--table is an option of --suite paper, not of --suite natural",
+        ),
+        (["--kinds", "low"], "--kinds is an option of the other suites, not of --suite paper"),
+        (["--suite", "tables", "--methods", "svm"], "There is no method 'svm'"),
+        (["--suite", "landscape", "--trials", "31"], "The landscape has 30 splits, not 31"),
+        (["--suite", "landscape", "--kinds", "low"], "There is no kind of bags 'low'"),
+        (["--suite", "landscape", "--tables-only"], "holds no finished trial"),
+        (["--suite", "tables", "--dask", "ftp://cluster"], "No scheduler of Dask answers"),
+    ],
+)
+def test_mistakes_with_suites_get_one_sentence(arguments, message, call, tmp_path):
     result = call("reproduce", *arguments, "-o", tmp_path)
     assert result.returncode == 1
     assert message in result.stderr

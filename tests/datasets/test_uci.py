@@ -15,6 +15,7 @@ from unbag.datasets import load_adult, load_magic
 
 # of the uncompressed text, which no version of the compressor can change
 CHECKSUMS = {
+    "flights.csv.xz": "81a22f3be358791c8e359ad91bdc8560fc03a1a2a951b722edcf13cab402acf9",
     "adult-train.csv.xz": "f2c62076f19504d99a38b22badf445a7f42530ade6b827acf78dd143fbce38bb",
     "adult-test.csv.xz": "f6b1801c5d231515ea5ff04d4444997bacd57e04876e94710cb9b9bd5549c033",
     "magic.csv.xz": "ed9c3c747b6a424f579fb830b375bfea72ac4b0f4520fb2edd1ee609df79d0bc",

@@ -23,6 +23,11 @@ THREE = make_gaussian_bags(n_bags=30, bag_size=12, n_features=3, n_classes=3, ra
 QUICK = ["linear", "boosted"]
 
 
+def _goal_of(y):
+    bags = check_bag_target(y)
+    return make_bag_goal(LinearMCMClassifierCV(class_prior="empirical"), bags), bags
+
+
 @pytest.mark.parametrize("data", [DATA, THREE], ids=["two classes", "three"])
 def test_it_learns_and_its_probabilities_add_up_to_the_counts(data):
     model = AutoMCMClassifier(QUICK).fit(data.X, data.y)
@@ -39,11 +44,10 @@ def test_scores_are_the_mixture_of_the_learners():
     weights = [row["weight"] for row in model.leaderboard_]
     assert sum(weights) == pytest.approx(1)
     assert [row["loss"] for row in model.leaderboard_] == sorted(model.mixture_.losses)
-    mixed = sum(
-        weight * one.decision_function(DATA.X)
-        for weight, one in zip(weights, model.models_, strict=True)
+    expected = model.mixture_.intercepts[0] + sum(
+        slope * one.decision_function(DATA.X)
+        for slope, one in zip(model.mixture_.slopes, model.models_, strict=True)
     )
-    expected = model.mixture_.slope * mixed + model.mixture_.intercepts[0]
     np.testing.assert_allclose(model.decision_function(DATA.X), expected)
 
 
@@ -68,11 +72,27 @@ def test_calibration_finds_the_scale_of_scores_that_were_stretched():
     odds = rng.normal(size=8000) + np.repeat(rng.normal(size=400), 20)
     labels = rng.random(8000) < expit(odds)
     y = bag_target(bag, counts=np.bincount(bag, labels).astype(int)[bag])
-    bags = check_bag_target(y)
-    goal = make_bag_goal(LinearMCMClassifierCV(class_prior="empirical"), bags)
+    goal, bags = _goal_of(y)
     found = fit_mixture(goal, bags, [3 * odds[None] + 1], temperature=16.0)
-    assert found.slope == pytest.approx(1 / 3, rel=0.1)
+    assert found.slopes[0] == pytest.approx(1 / 3, rel=0.1)
     assert found.intercepts[0] == pytest.approx(-1 / 3, abs=0.1)
+
+
+def test_a_loud_model_does_not_drown_a_quiet_one():
+    """How loud a model tells its scores changes what it counts, not what a unit of that does."""
+    goal, bags = _goal_of(DATA.y)
+    one, other = np.random.default_rng(0).normal(size=(2, 1, len(DATA.y)))
+    found = fit_mixture(goal, bags, [one, 50 * other], temperature=1e9)
+    np.testing.assert_allclose(found.weights, 0.5, atol=1e-3)
+    spread = found.slopes * [one.std(), 50 * other.std()]
+    assert spread[0] == pytest.approx(spread[1], rel=0.01)
+
+
+def test_models_that_say_nothing_are_mixed_without_a_warning():
+    goal, bags = _goal_of(DATA.y)
+    silent = np.zeros((1, len(DATA.y)))
+    for scores in ([silent, silent], [silent, np.ones_like(silent)]):
+        assert np.isfinite(fit_mixture(goal, bags, scores, temperature=16.0)(scores)).all()
 
 
 def test_mixtures_are_scored_by_models_that_did_not_see_the_bag():

@@ -472,3 +472,20 @@ def test_softmax_uses_nothing_outside_the_array_api():
 
     plain, strict = solve(np.asarray), solve(array_api_strict.asarray)
     np.testing.assert_allclose(np.asarray(strict.scores), plain.scores, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "make", [lambda X: LinearSpace(X, 1, True), lambda X: KernelSpace(gram(X), 1)]
+)
+def test_a_start_elsewhere_leads_to_the_same_end(make):
+    """A convex objective has one minimum; where one starts there, nothing is left to do."""
+    space, problem = make(DATA.X), one_problem(PENALTIES)
+    objective = risk_of(DATA, correction="none")
+    settings = {"penalty": PENALTIES, "problem": problem, "tol": 1e-8}
+    ends = minimise(objective, space, **settings)
+    away = ends.theta + np.random.default_rng(0).normal(scale=0.1, size=ends.theta.shape)
+    again = minimise(objective, space, **settings, start=away)
+    np.testing.assert_allclose(again.value, ends.value, rtol=1e-9)
+    np.testing.assert_allclose(again.scores, ends.scores, atol=1e-5)
+    stay = minimise(objective, space, **settings, start=ends.theta)
+    np.testing.assert_allclose(stay.value, ends.value, rtol=1e-12)

@@ -6,7 +6,8 @@ works with. Nothing behind `Bags` sees `y`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -66,6 +67,22 @@ class Bags:
         proportions are exact. Noisy proportions sum to one but may lie outside [0, 1].
     names : tuple of str, optional
         What to call the classes in words and tables; by default what they are.
+
+    See Also
+    --------
+    unbag.check_bag_target : Read a target as `Bags`.
+    unbag.bags.Groupings : What is known about the cells of several groupings.
+
+    Examples
+    --------
+    >>> from unbag import bag_target, check_bag_target
+    >>> y = bag_target(["north", "south", "north", "south"], {"north": 0.5, "south": 1.0})
+    >>> bags = check_bag_target(y)
+    >>> bags.n_bags, bags.sizes.tolist()
+    (2, [2, 2])
+    >>> bags.proportions
+    array([[0.5, 0.5],
+           [0. , 1. ]])
     """
 
     index: NDArray[np.intp]
@@ -117,7 +134,18 @@ class Bags:
         return Membership(self.index, self.sizes)
 
     def means(self, values: NDArray[Any]) -> NDArray[np.float64]:
-        """Mean of ``values`` over each bag; the last axis runs over instances, then over bags."""
+        """Mean of ``values`` over each bag.
+
+        Parameters
+        ----------
+        values : ndarray of shape (..., n_instances)
+            Values of the instances.
+
+        Returns
+        -------
+        means : ndarray of shape (..., n_bags)
+            Their means.
+        """
         flat = values.reshape(-1, self.n_instances)
         sums = np.stack([np.bincount(self.index, row, self.n_bags) for row in flat])
         return (sums / self.sizes).reshape(*values.shape[:-1], self.n_bags)
@@ -128,6 +156,16 @@ class Bags:
         Under ``"instances"`` (IIM) these are the instances. Under ``"bags"`` (IBM) instances of
         a bag may depend on each other in any way, so that a bag counts once, however large;
         rows of known label are no bag and still count one by one.
+
+        Parameters
+        ----------
+        bag_model : {"instances", "bags"}
+            What is independent.
+
+        Returns
+        -------
+        draws : ndarray of shape (n_bags,)
+            Number of independent draws.
         """
         if bag_model == "instances":
             return self.sizes.astype(float)
@@ -135,11 +173,37 @@ class Bags:
             return np.where(self.labelled, self.sizes, 1).astype(float)
         raise ValueError(f"bag_model must be 'instances' or 'bags', not {bag_model!r}.")
 
+    def reordered(self, arrange: Callable[[NDArray[np.intp]], NDArray[np.intp]]) -> Bags:
+        """Give the same bags, of instances in another order.
+
+        Parameters
+        ----------
+        arrange : callable
+            Brings an array with a line for every instance into the new order.
+
+        Returns
+        -------
+        bags : Bags
+            The same bags.
+        """
+        return replace(self, index=arrange(self.index))
+
     def divide(self, part: NDArray[np.intp]) -> tuple[Bags, NDArray[np.intp]]:
         """Cut bags where their rows have different part numbers.
 
         Every piece keeps the proportions of its bag, which is right for labelled rows only.
-        Returns the pieces, and the first row of each.
+
+        Parameters
+        ----------
+        part : ndarray of int, shape (n_instances,)
+            Number of the part that each row goes to, from 0.
+
+        Returns
+        -------
+        pieces : Bags
+            The pieces, as bags.
+        first : ndarray of int, shape (n_pieces,)
+            The first row of each.
         """
         key = self.index * (int(part.max()) + 1) + part
         _, first, index = np.unique(key, return_index=True, return_inverse=True)
@@ -157,12 +221,33 @@ class Bags:
         return pieces, first
 
     def with_labelled_rows_apart(self) -> tuple[Bags, NDArray[np.intp]]:
-        """Make every labelled row a bag of its own; the bags, and the first row of each."""
+        """Make every labelled row a bag of its own.
+
+        Returns
+        -------
+        bags : Bags
+            The bags.
+        first : ndarray of int, shape (n_bags,)
+            The first row of each.
+        """
         rows = np.arange(self.n_instances)
         return self.divide(np.where(self.labelled[self.index], rows, 0))
 
     def take(self, bags: NDArray[Any]) -> tuple[Bags, NDArray[np.intp]]:
-        """Keep some whole bags: the `Bags` of those, and the rows that are left."""
+        """Keep some whole bags.
+
+        Parameters
+        ----------
+        bags : ndarray
+            Positions of bags, none of them twice, or a mask of all.
+
+        Returns
+        -------
+        kept : Bags
+            These bags.
+        rows : ndarray of int
+            The rows that are left.
+        """
         chosen = np.arange(self.n_bags)[bags]
         if len(np.unique(chosen)) < len(chosen):
             raise ValueError("A bag cannot be taken twice.")
@@ -187,6 +272,34 @@ def check_bag_target(y: Any) -> Bags:
 
     Plain labels are pure bags, one per class. A bag of one instance whose proportion is 0 or 1
     is a labelled row; such rows are gathered into one pure bag per class as well.
+
+    Parameters
+    ----------
+    y : structured array from `unbag.bag_target`, or plain labels
+        The target.
+
+    Returns
+    -------
+    bags : Bags
+        What it says about the bags.
+
+    Raises
+    ------
+    ValueError
+        If the target is of another kind, or holds part of a bag only.
+
+    See Also
+    --------
+    unbag.bag_target : Make the target `y` that every estimator of this package is fitted to.
+    unbag.Bags : What is known about the bags.
+    unbag.bags.check_groupings_target : Read a target of several groupings, or of one.
+
+    Examples
+    --------
+    >>> from unbag import check_bag_target
+    >>> bags = check_bag_target(["no", "yes", "yes"])
+    >>> bags.classes.tolist(), bags.sizes.tolist()
+    (['no', 'yes'], [1, 2])
     """
     # a list of its rows is a target as well
     y = np.asarray(y) if isinstance(y, list) else y

@@ -63,10 +63,10 @@ def bags_from_frame(
         The key: columns present in both tables. Several columns together name a bag, whose id is
         then written like ``"north | 2024-05-01"``. A single key of integers or text is the id
         itself; any other is written as text.
-    proportion : str or list of str
+    proportion : str or list of str, optional
         Column of ``aggregates`` with the share of the positive class, or one column per class.
         Text such as "24%" is read as what it says.
-    positives : str or list of str
+    positives : str or list of str, optional
         Instead of ``proportion``: the column with the number of positive instances, or one column
         with the number of instances per class. The size of a bag is the number of its rows in
         ``instances``.
@@ -96,6 +96,16 @@ def bags_from_frame(
         the same order.
     y : structured ndarray of shape (n_instances,)
         The target, as made by `bag_target`.
+
+    See Also
+    --------
+    unbag.bag_target : Make the target `y` that every estimator of this package is fitted to.
+    unbag.bags.find_contradictions : List every bag for which the tables do not fit together.
+    unbag.distributed.bags_from_frame : Join a Dask data frame of instances with a table of bags
+        into `X` and `y`.
+    unbag.tabular.open_table : Open a table.
+    unbag.datasets.load_flights : Load flights from New York in 2013, and how many of each day were
+        late.
 
     Examples
     --------
@@ -137,14 +147,28 @@ def find_contradictions(
 
     Parameters
     ----------
-    instances, aggregates, unmatched, **options
-        As for `bags_from_frame`.
+    instances : data frame
+        One row per instance, with its features and the key of its bag. A pandas or polars
+        DataFrame, a pyarrow Table or any other eager frame that narwhals knows.
+    aggregates : data frame
+        One row per bag, with its key and what is known about its classes. It may be of another
+        kind than ``instances``. Counts of several rows for one bag are added up, with a warning.
+    unmatched : {"error", "drop"}, default="error"
+        What to do with bags that are in one of the tables only: raise an error that names them,
+        or leave them out.
+    **options
+        Further parameters of `unbag.bags_from_frame`: ``on``, which is needed, and ``proportion``,
+        ``positives``, ``size``, ``noise``, ``percent``, ``fold`` and ``labels``.
 
     Returns
     -------
     list of Contradiction
         With the bag, the problem in words, the column that tells of it, the number there and the
         number of the bag's rows in the instance table.
+
+    See Also
+    --------
+    unbag.bags_from_frame : Join a table of instances with a table of bags into `X` and `y`.
 
     Examples
     --------
@@ -163,7 +187,7 @@ def find_contradictions(
 class MatchedTables:
     """Both tables, read and matched, but not yet checked against each other."""
 
-    instances: nw.DataFrame  # without its key
+    instances: nw.DataFrame[Any]  # without its key
     match: Match
     keys: list[str]
     columns: list[str]
@@ -318,14 +342,17 @@ def match_tables(
     )
 
 
-def _has_equal_rows(table: nw.DataFrame) -> bool:
+def _has_equal_rows(table: nw.DataFrame[Any]) -> bool:
     """Whether a row stands there twice, as a copy does and a part of a bag hardly."""
     rows = list(zip(*(table[name].to_list() for name in table.columns), strict=True))
     return len(set(map(repr, rows))) < len(rows)
 
 
 def _check_not_swapped(
-    instance_table: nw.DataFrame, bag_table: nw.DataFrame, keys: list[str], columns: list[str]
+    instance_table: nw.DataFrame[Any],
+    bag_table: nw.DataFrame[Any],
+    keys: list[str],
+    columns: list[str],
 ) -> None:
     """Recognise tables that were given in the wrong order."""
     here, there = instance_table.columns, bag_table.columns
@@ -340,7 +367,7 @@ def _check_not_swapped(
         )
 
 
-def _as_table(data: Any, parameter: str, table: str) -> nw.DataFrame:
+def _as_table(data: Any, parameter: str, table: str) -> nw.DataFrame[Any]:
     try:
         frame = nw.from_native(data, eager_only=True)
     except TypeError:
@@ -385,7 +412,7 @@ def _noise_columns(noise: Any, columns: list[str]) -> list[str]:
     return as_column_names(noise, "noise")
 
 
-def _check_columns(frame: nw.DataFrame, names: Iterable[Any], table: str) -> None:
+def _check_columns(frame: nw.DataFrame[Any], names: Iterable[Any], table: str) -> None:
     # a pandas column may be named by anything
     present = [column for column in frame.columns if isinstance(column, str)]
     for name in names:

@@ -36,6 +36,13 @@ def groupings_target(targets: Mapping[str, Any]) -> NDArray[np.void]:
         With one field for each grouping, which is its own target: ``y["day"]`` can be given to
         any estimator of this package.
 
+    See Also
+    --------
+    unbag.bag_target : Make the target `y` that every estimator of this package is fitted to.
+    unbag.bags.check_groupings_target : Read a target of several groupings, or of one.
+    unbag.GroupingsClassifier : Linear classifier trained from the counts of several groupings of
+        the same rows.
+
     Examples
     --------
     >>> from unbag import bag_target, groupings_target
@@ -82,9 +89,31 @@ class Groupings:
     Attributes
     ----------
     names : tuple of str
+        Names of the groupings.
     bags : tuple of Bags
         The cells of each grouping, with every row of known label in one of its own.
     classes : ndarray of shape (2,)
+        Labels of the classes.
+
+    See Also
+    --------
+    unbag.bags.check_groupings_target : Read a target of several groupings, or of one.
+    unbag.Bags : What is known about the bags.
+
+    Examples
+    --------
+    >>> from unbag import bag_target, groupings_target
+    >>> from unbag.bags import check_groupings_target
+    >>> groupings = check_groupings_target(
+    ...     groupings_target(
+    ...         {
+    ...             "campaign": bag_target(["a", "a", "b", "b"], counts={"a": 2, "b": 0}),
+    ...             "day": bag_target([1, 2, 1, 2], counts={1: 1, 2: 1}),
+    ...         }
+    ...     )
+    ... )
+    >>> groupings.names, groupings.n_cells
+    (('campaign', 'day'), 4)
     """
 
     names: tuple[str, ...]
@@ -111,13 +140,54 @@ class Groupings:
         return found
 
     def by_grouping(self, values: NDArray[Any]) -> list[NDArray[Any]]:
-        """Split what all cells have, on the last axis, into that of each grouping."""
+        """Split what all cells have into that of each grouping.
+
+        Parameters
+        ----------
+        values : ndarray of shape (..., n_cells)
+            Values of the cells of all groupings, one grouping after the other.
+
+        Returns
+        -------
+        parts : list of ndarray
+            Those of each grouping.
+        """
         ends = np.cumsum([bags.n_bags for bags in self.bags])[:-1]
         return np.split(values, ends, axis=-1)
 
 
 def check_groupings_target(y: Any) -> Groupings:
-    """Read a target of several groupings, or of one: `unbag.bag_target`, or plain labels."""
+    """Read a target of several groupings, or of one: `unbag.bag_target`, or plain labels.
+
+    Parameters
+    ----------
+    y : structured array from `unbag.groupings_target` or `unbag.bag_target`, or plain labels
+        The target; one of the last two is a single grouping.
+
+    Returns
+    -------
+    groupings : Groupings
+        What it says about the cells.
+
+    Raises
+    ------
+    ValueError
+        If the target is of another kind, or if exact counts of two groupings have different sums.
+
+    See Also
+    --------
+    unbag.check_bag_target : Read a target as `Bags`.
+    unbag.bags.Groupings : What is known about the cells of several groupings.
+    unbag.groupings_target : Make the target of rows that are counted in several groupings at once.
+
+    Examples
+    --------
+    >>> from unbag import bag_target
+    >>> from unbag.bags import check_groupings_target
+    >>> groupings = check_groupings_target(bag_target([7, 7, 9, 9], counts={7: 1, 9: 2}))
+    >>> groupings.names, groupings.class_shares
+    (('bag',), array([0.25, 0.75]))
+    """
     names = grouping_names(y)
     targets = [y] if names is None else [y[name] for name in names]
     read = [_read(target, name) for target, name in zip(targets, names or [None], strict=True)]

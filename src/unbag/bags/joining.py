@@ -103,8 +103,8 @@ class Match(NamedTuple):
 
 
 def match_bags(
-    instance_table: nw.DataFrame,
-    bag_table: nw.DataFrame,
+    instance_table: nw.DataFrame[Any],
+    bag_table: nw.DataFrame[Any],
     keys: list[str],
     folds: Sequence[str] = (),
 ) -> Match:
@@ -156,7 +156,9 @@ def match_bags(
     )
 
 
-def _number_keys(table: nw.DataFrame, keys: list[str]) -> tuple[NDArray[np.intp], nw.DataFrame]:
+def _number_keys(
+    table: nw.DataFrame[Any], keys: list[str]
+) -> tuple[NDArray[np.intp], nw.DataFrame[Any]]:
     """Number the distinct keys of a table 0, 1, ...; give each row's number and the keys."""
     # own names, so that no key is called like one of the two numbers
     renamed = table.select(*[nw.col(name).alias(f"key {i}") for i, name in enumerate(keys)])
@@ -176,7 +178,7 @@ def _number_keys(table: nw.DataFrame, keys: list[str]) -> tuple[NDArray[np.intp]
     return codes.astype(np.intp, copy=False), distinct
 
 
-def _values(column: nw.Series) -> list[Any]:
+def _values(column: nw.Series[Any]) -> list[Any]:
     """List the values of a key column."""
     if isinstance(column.dtype, nw.Datetime) and column.dtype.time_zone is None:
         # many times faster than the time objects of pandas; those still serve for nanoseconds
@@ -278,7 +280,7 @@ def _distinct_ids(keys: list[Key]) -> NDArray[Any]:
     return np.array(ids)
 
 
-def _check_present(frame: nw.DataFrame, name: str, table: str) -> None:
+def _check_present(frame: nw.DataFrame[Any], name: str, table: str) -> None:
     column = frame[name]
     missing = column.is_null()
     if column.dtype.is_float():

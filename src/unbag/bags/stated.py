@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+from typing import Any
 
 import narwhals as nw
 import numpy as np
@@ -28,7 +29,7 @@ class StatedNumbers:
         Whether shares are given in percent.
     """
 
-    def __init__(self, table: nw.DataFrame, match: Match, percent: bool) -> None:
+    def __init__(self, table: nw.DataFrame[Any], match: Match, percent: bool) -> None:
         self._table, self._match, self._percent = table, match, percent
 
     def counts(self, names: list[str]) -> NDArray[np.float64]:
@@ -95,7 +96,7 @@ def rounding(shares: NDArray[np.float64]) -> float:
 
 
 def read_numbers(
-    frame: nw.DataFrame, name: str, may_be_percent: bool = False
+    frame: nw.DataFrame[Any], name: str, may_be_percent: bool = False
 ) -> NDArray[np.float64]:
     """Read a column as floats, NaN where a value is missing."""
     column = frame[name]
@@ -138,7 +139,7 @@ def _no_number(name: str, row: int, value: str, is_percent: bool) -> JoinError:
     )
 
 
-def _has_sign(column: nw.Series) -> bool:
+def _has_sign(column: nw.Series[Any]) -> bool:
     """Whether shares carry their own percent sign."""
     if column.dtype.is_numeric():
         return False

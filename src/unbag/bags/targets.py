@@ -42,11 +42,11 @@ def bag_target(
     bag : array-like of shape (n_instances,)
         The bag of each instance: integers or strings, in any order, with any gaps. May be
         missing (None or NaN) for rows whose label is known.
-    proportion : array-like, mapping or Series
+    proportion : array-like, mapping or Series, optional
         Share of the positive class: one value per instance (equal within a bag), or one per bag
         as a mapping or a Series indexed by bag. For more than two classes, one column or one
         sequence entry per class.
-    counts : array-like, mapping or Series
+    counts : array-like, mapping or Series, optional
         Instead of ``proportion``: the number of positive instances in each bag (or, with several
         columns, of instances of every class).
     labels : array-like of shape (n_instances,), optional
@@ -71,6 +71,19 @@ def bag_target(
         With the fields ``bag``, ``proportion`` and ``size`` (the rows of the whole bag, so that
         a bag cut to pieces is noticed), and ``noise`` (the standard deviation of the shares) if
         it was given. Read the fields by name.
+
+    See Also
+    --------
+    unbag.bags_from_frame : Join a table of instances with a table of bags into `X` and `y`.
+    unbag.check_bag_target : Read a target as `Bags`.
+    unbag.groupings_target : Make the target of rows that are counted in several groupings at once.
+    unbag.datasets.make_bags : Draw bags of different mixtures from labelled rows.
+    unbag.datasets.add_count_noise : Add noise to the counts of every bag, as privacy systems do
+        before they publish them.
+    unbag.bag_information : Tell how many labelled rows the bags are worth, which of them, and what
+        finer ones would be.
+    unbag.LinearMCMClassifier : Linear classifier trained from the class proportions of bags.
+    unbag.suites.count_target : Make the target of bags from the labels of their rows.
 
     Examples
     --------

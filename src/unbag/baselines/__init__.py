@@ -4,6 +4,7 @@ from unbag.baselines.alternating_svm import (
     AlternatingSVMClassifier,
     AlternatingSVMClassifierCV,
 )
+from unbag.baselines.clusters import ClusterClassifier
 from unbag.baselines.invcal import InvCalClassifier, InvCalClassifierCV
 from unbag.baselines.proportion_risk import (
     LinearProportionRiskClassifier,
@@ -11,6 +12,8 @@ from unbag.baselines.proportion_risk import (
     ProportionRiskClassifier,
     ProportionRiskClassifierCV,
 )
+from unbag.baselines.published import KernelPublishedClassifierCV, LinearPublishedClassifierCV
+from unbag.baselines.published_methods import PUBLISHED
 from unbag.baselines.soft_label import (
     LinearSoftLabelClassifier,
     LinearSoftLabelClassifierCV,
@@ -19,12 +22,16 @@ from unbag.baselines.soft_label import (
 )
 
 __all__ = [
+    "PUBLISHED",
     "AlternatingSVMClassifier",
     "AlternatingSVMClassifierCV",
+    "ClusterClassifier",
     "InvCalClassifier",
     "InvCalClassifierCV",
+    "KernelPublishedClassifierCV",
     "LinearProportionRiskClassifier",
     "LinearProportionRiskClassifierCV",
+    "LinearPublishedClassifierCV",
     "LinearSoftLabelClassifier",
     "LinearSoftLabelClassifierCV",
     "ProportionRiskClassifier",

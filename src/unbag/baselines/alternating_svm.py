@@ -106,8 +106,10 @@ class AlternatingSVMClassifier(AlternatingModel):
         Kernel; with "precomputed", X is the kernel matrix.
     gamma : {"scale", "auto"} or float, default="scale"
         Width of "rbf" and factor of "poly": "scale" is 1/(d·Var(X)), "auto" 1/d.
-    degree, coef0 : int, default=3, and float, default=1.0
-        Of the polynomial kernel.
+    degree : int, default=3
+        Degree of the kernel "poly".
+    coef0 : float, default=1.0
+        Constant of the kernel "poly".
     n_init : int, default=1
         Number of random starts, of which the lowest objective is kept. Yu et al. took ten, the
         paper one.
@@ -123,6 +125,7 @@ class AlternatingSVMClassifier(AlternatingModel):
     Attributes
     ----------
     classes_ : ndarray of shape (2,)
+        Labels of the classes.
     labels_ : ndarray of shape (n_instances,)
         The imputed labels: the best ones for the final scores.
     objective_value_ : float
@@ -130,14 +133,30 @@ class AlternatingSVMClassifier(AlternatingModel):
     support_ : ndarray of shape (n_support,)
         Rows of the support vectors. There are none if all labels came out equal: the score is
         then constant, with the sign of that class.
-    kernel_, points_
-        As in `unbag.KernelMCMClassifier`; points are the support vectors.
+    kernel_ : Kernel
+        k, with its width.
+    points_ : ndarray of shape (n_support, n_features) or None
+        The support vectors; None for a kernel matrix that was given.
     dual_coef_ : ndarray of shape (1, n_support)
+        The α_j of f(x) = Σ_j α_j k(x, z_j) + b.
     intercept_ : ndarray of shape (1,)
+        b.
     n_iter_ : int
         Alternations at all C* together.
     converged_ : bool
         Whether the objective settled at C* = C.
+    class_shares_ : ndarray of shape (n_classes,)
+        Share of each class among all instances of training.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, if X had any that are texts.
+
+    See Also
+    --------
+    unbag.baselines.InvCalClassifier : Inverse calibration.
+    unbag.baselines.AlternatingSVMClassifierCV : `AlternatingSVMClassifier` that chooses C, C_bag
+        and gamma from the bags.
 
     Notes
     -----
@@ -194,7 +213,14 @@ class AlternatingSVMClassifier(AlternatingModel):
         Parameters
         ----------
         X : array-like of shape (n_instances, n_features)
-        y : structured array from `unbag.bag_target`, or plain labels (pure bags)
+            Instances, one per row.
+        y : structured array from `unbag.bag_target`, or plain labels
+            The bag of each instance and its proportions; plain labels are pure bags.
+
+        Returns
+        -------
+        self : estimator
+            The fitted model.
         """
         X, bags = self._check_Xy(X, y)
         check_positive(self.C, "C")
@@ -222,31 +248,88 @@ class AlternatingSVMClassifierCV(AlternatingModel):
     Parameters
     ----------
     Cs : array-like, default=(0.1, 1, 10)
+        Values of C to choose from; the default is the paper's grid.
     C_bags : array-like, default=(1, 10, 100)
+        Values of C_bag to choose from.
     gammas : array-like, default=(0.01, 0.1, 1)
-        What to choose from: the paper's grid. A gamma may also be "scale" or "auto". The kernels
-        "linear" and "precomputed" have none, and are tried once.
+        Values of gamma to choose from, numbers or "scale" and "auto". The kernels "linear" and
+        "precomputed" have none, and are tried once.
     cv : int, splitter or iterable, default=5
         An integer means that many folds of `unbag.BagKFold`. A fold that holds out part of a
         bag is an error.
     n_jobs : int, optional
         Number of threads; each holds its fold's part of the kernel matrix.
-    kernel, degree, coef0, n_init, random_state, tol, max_iter, verbose
-        As in `AlternatingSVMClassifier`. All fits have the same source of random starts.
+    kernel : {"rbf", "linear", "poly", "precomputed"}, default="rbf"
+        Kernel; with "precomputed", X is the kernel matrix.
+    degree : int, default=3
+        Degree of the kernel "poly".
+    coef0 : float, default=1.0
+        Constant of the kernel "poly".
+    n_init : int, default=1
+        Number of random starts, of which the lowest objective is kept. Yu et al. took ten, the
+        paper one.
+    random_state : int, RandomState or None, default=0
+        Of the starts, the same for all fits. The order of rows does not matter, except for a
+        precomputed kernel.
+    tol : float, default=1e-2
+        Alternation at one C* ends when the objective moves by less.
+    max_iter : int, default=100
+        Alternations at one C* after which it is left, with a ConvergenceWarning at the last.
+    verbose : int, default=0
+        Whether to show a progress bar over the C* of each start.
 
     Attributes
     ----------
-    C_, C_bag_, gamma_ : float
-        The chosen ones; gamma_ is 1 for a kernel without gamma.
-    Cs_, C_bags_, gammas_ : ndarray
-        What there was to choose from, in rising order.
+    C_ : float
+        The chosen C.
+    C_bag_ : float
+        The chosen C_bag.
+    gamma_ : float
+        The chosen gamma; 1 for a kernel without one.
+    Cs_ : ndarray
+        Values of C there were to choose from, in rising order.
+    C_bags_ : ndarray
+        Values of C_bag, in rising order.
+    gammas_ : ndarray
+        Values of gamma, in rising order.
     bag_errors_ : ndarray of shape (n_Cs, n_C_bags, n_gammas)
         The errors, in the order of ``Cs_``, ``C_bags_`` and ``gammas_``.
     out_of_fold_scores_ : ndarray of shape (n_instances,)
         Scores of each instance by the model that did not see its bag, for the chosen ones. None
         if the folds do not hold out every bag exactly once.
-    labels_, objective_value_, support_, dual_coef_, intercept_, n_iter_, converged_
-        As in `AlternatingSVMClassifier`, of the fit to all bags.
+    labels_ : ndarray of shape (n_instances,)
+        The imputed labels: the best ones for the final scores.
+    objective_value_ : float
+        What was minimised, at these labels and scores.
+    support_ : ndarray of shape (n_support,)
+        Rows of the support vectors. There are none if all labels came out equal: the score is
+        then constant, with the sign of that class.
+    dual_coef_ : ndarray of shape (1, n_support)
+        The α_j of f(x) = Σ_j α_j k(x, z_j) + b.
+    intercept_ : ndarray of shape (1,)
+        b.
+    n_iter_ : int
+        Alternations at all C* together.
+    converged_ : bool
+        Whether the objective settled at C* = C.
+    classes_ : ndarray of shape (2,)
+        Labels of the classes.
+    kernel_ : Kernel
+        k, with its width.
+    points_ : ndarray of shape (n_support, n_features) or None
+        The support vectors; None for a kernel matrix that was given.
+    class_shares_ : ndarray of shape (n_classes,)
+        Share of each class among all instances of training.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, if X had any that are texts.
+
+    See Also
+    --------
+    unbag.baselines.AlternatingSVMClassifier : Support vector machine whose labels are imputed.
+    unbag.baselines.InvCalClassifierCV : `InvCalClassifier` that chooses its parameters by the error
+        on held-out bags.
 
     Examples
     --------
@@ -295,7 +378,14 @@ class AlternatingSVMClassifierCV(AlternatingModel):
         Parameters
         ----------
         X : array-like of shape (n_instances, n_features)
-        y : structured array from `unbag.bag_target`, or plain labels (pure bags)
+            Instances, one per row.
+        y : structured array from `unbag.bag_target`, or plain labels
+            The bag of each instance and its proportions; plain labels are pure bags.
+
+        Returns
+        -------
+        self : estimator
+            The fitted model.
         """
         X, bags = self._check_Xy(X, y)
         self.Cs_, self.C_bags_ = check_grid(self.Cs, "Cs"), check_grid(self.C_bags, "C_bags")

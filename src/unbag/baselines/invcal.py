@@ -84,7 +84,18 @@ class InvCalModel(KernelMachine):
     def predict_proba(self, X: Any, class_prior: Any = None) -> Floats:
         """Chance of each class, with f(x) as log-odds of the second one.
 
-        ``class_prior`` is that of `unbag.KernelMCMClassifier.predict_proba`.
+        Parameters
+        ----------
+        X : array-like of shape (n_instances, n_features)
+            Instances, one per row.
+        class_prior : {"empirical", "balanced"} or array-like, optional
+            Shares of the classes where the model is used; by default those of the training bags,
+            ``class_prior_``.
+
+        Returns
+        -------
+        chances : ndarray of shape (n_instances, 2)
+            Chance of each class, in the order of ``classes_``.
         """
         scores = self.decision_function(X)
         chances = np.column_stack([expit(-scores), expit(scores)])
@@ -112,8 +123,10 @@ class InvCalClassifier(InvCalModel):
         Kernel of the instances; with "precomputed", X is their kernel matrix.
     gamma : {"scale", "auto"} or float, default="scale"
         Width of "rbf" and factor of "poly": "scale" is 1/(d·Var(X)), "auto" 1/d.
-    degree, coef0 : int, default=3, and float, default=1.0
-        Of the polynomial kernel.
+    degree : int, default=3
+        Degree of the kernel "poly".
+    coef0 : float, default=1.0
+        Constant of the kernel "poly".
     tol : float, default=1e-6
         Converged when the optimality conditions hold up to this much, in log-odds.
     max_iter : int, default=100
@@ -124,16 +137,35 @@ class InvCalClassifier(InvCalModel):
     Attributes
     ----------
     classes_ : ndarray of shape (2,)
+        Labels of the classes.
     bag_coef_ : ndarray of shape (n_bags,)
         β: what each bag contributes to the score.
-    kernel_, points_, dual_coef_
-        The same by instance, as in `unbag.KernelMCMClassifier`.
+    kernel_ : Kernel
+        k, with its width.
+    points_ : ndarray of shape (n_instances, n_features) or None
+        The instances; None for a kernel matrix that was given.
+    dual_coef_ : ndarray of shape (1, n_instances)
+        The α_j of f(x) = Σ_j α_j k(x, x_j) + b.
     class_prior_ : ndarray of shape (n_classes,)
         Shares of the classes in all bags together, to which the probabilities belong.
     intercept_ : ndarray of shape (1,)
         b; where it is not unique, the middle of its interval.
     n_iter_ : int
+        Number of iterations.
     converged_ : bool
+        Whether the fit converged within ``max_iter`` iterations.
+    class_shares_ : ndarray of shape (n_classes,)
+        Share of each class among all instances of training.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, if X had any that are texts.
+
+    See Also
+    --------
+    unbag.baselines.InvCalClassifierCV : `InvCalClassifier` that chooses its parameters by the error
+        on held-out bags.
+    unbag.baselines.AlternatingSVMClassifier : Support vector machine whose labels are imputed.
 
     Examples
     --------
@@ -174,7 +206,14 @@ class InvCalClassifier(InvCalModel):
         Parameters
         ----------
         X : array-like of shape (n_instances, n_features)
-        y : structured array from `unbag.bag_target`, or plain labels (two pure bags)
+            Instances, one per row.
+        y : structured array from `unbag.bag_target`, or plain labels
+            The bag of each instance and its proportions; plain labels are pure bags.
+
+        Returns
+        -------
+        self : estimator
+            The fitted model.
         """
         X, bags = self._check_Xy(X, y)
         check_positive(self.C, "C")
@@ -214,23 +253,68 @@ class InvCalClassifierCV(InvCalModel):
     cv : int, splitter or iterable, default=5
         An integer means that many folds of `unbag.BagKFold`. A fold that holds out part of a
         bag is an error.
-    kernel, degree, coef0, tol, max_iter, verbose
-        As in `InvCalClassifier`.
+    kernel : {"rbf", "linear", "poly", "precomputed"}, default="rbf"
+        Kernel of the instances; with "precomputed", X is their kernel matrix.
+    degree : int, default=3
+        Degree of the kernel "poly".
+    coef0 : float, default=1.0
+        Constant of the kernel "poly".
+    tol : float, default=1e-6
+        Converged when the optimality conditions hold up to this much, in log-odds.
+    max_iter : int, default=100
+        Iterations after which the fit is given up, with a ConvergenceWarning.
+    verbose : int, default=0
+        Whether to show a progress bar.
 
     Attributes
     ----------
-    C_, epsilon_, gamma_ : float
-        The chosen parameters: those of the least error, of equals the smallest C, then the
-        largest epsilon, then the smallest gamma. ``gamma_`` is None for kernels without it.
-    Cs_, epsilons_, gammas_ : ndarray
-        All of them in that order: rising, falling and rising.
+    C_ : float
+        The chosen C: of the least error, of equals the smallest.
+    epsilon_ : float
+        The chosen epsilon; of equals the largest.
+    gamma_ : float or None
+        The chosen gamma, of equals the smallest; None for a kernel without one.
+    Cs_ : ndarray
+        Values of C there were to choose from, rising.
+    epsilons_ : ndarray
+        Values of epsilon, falling.
+    gammas_ : ndarray
+        Values of gamma, rising.
     bag_errors_ : ndarray of shape (n_Cs, n_epsilons, n_gammas)
         Mean error of the held-out bags.
     out_of_fold_scores_ : ndarray of shape (n_instances,)
         Scores of each instance by the model that did not see its bag, at the chosen parameters.
         None if the folds do not hold out every bag exactly once.
-    classes_, class_prior_, bag_coef_, kernel_, points_, dual_coef_, intercept_, n_iter_, converged_
-        Of the chosen model, as in `InvCalClassifier`.
+    classes_ : ndarray of shape (2,)
+        Labels of the classes.
+    class_prior_ : ndarray of shape (n_classes,)
+        Shares of the classes in all bags together, to which the probabilities belong.
+    bag_coef_ : ndarray of shape (n_bags,)
+        β: what each bag contributes to the score.
+    kernel_ : Kernel
+        k, with its width.
+    points_ : ndarray of shape (n_instances, n_features) or None
+        The instances; None for a kernel matrix that was given.
+    dual_coef_ : ndarray of shape (1, n_instances)
+        The α_j of f(x) = Σ_j α_j k(x, x_j) + b.
+    intercept_ : ndarray of shape (1,)
+        b; where it is not unique, the middle of its interval.
+    n_iter_ : int
+        Number of iterations.
+    converged_ : bool
+        Whether the fit converged within ``max_iter`` iterations.
+    class_shares_ : ndarray of shape (n_classes,)
+        Share of each class among all instances of training.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, if X had any that are texts.
+
+    See Also
+    --------
+    unbag.baselines.InvCalClassifier : Inverse calibration.
+    unbag.baselines.AlternatingSVMClassifierCV : `AlternatingSVMClassifier` that chooses C, C_bag
+        and gamma from the bags.
 
     Examples
     --------
@@ -276,7 +360,14 @@ class InvCalClassifierCV(InvCalModel):
         Parameters
         ----------
         X : array-like of shape (n_instances, n_features)
-        y : structured array from `unbag.bag_target`, or plain labels (two pure bags)
+            Instances, one per row.
+        y : structured array from `unbag.bag_target`, or plain labels
+            The bag of each instance and its proportions; plain labels are pure bags.
+
+        Returns
+        -------
+        self : estimator
+            The fitted model.
         """
         X, bags = self._check_Xy(X, y)
         Cs = check_grid(self.Cs, "Cs")

@@ -84,15 +84,58 @@ class SoftLabelClassifier(KernelClassifier):
     class_prior : {"balanced", "empirical"} or array-like, default="balanced"
         How much each class counts. "empirical" counts all instances alike: the plain loss of
         soft labels, under which few bags with mostly positives mean few positive predictions.
-    kernel, gamma, degree, coef0, precision, tol, max_iter, verbose
-        As in `unbag.KernelMCMClassifier`.
+    kernel : {"rbf", "linear", "poly", "precomputed"}, default="rbf"
+        Kernel; with "precomputed", X is the kernel matrix.
+    gamma : {"wide", "scale", "auto"} or float, default="wide"
+        Width of "rbf" and factor of "poly": "scale" is 1/(d·Var(X)) as in the paper, "wide" half
+        of that, which was more accurate (docs/beyond-the-paper.md), and "auto" 1/d.
+    degree : int, default=3
+        Degree of the kernel "poly".
+    coef0 : float, default=1.0
+        Constant of the kernel "poly".
+    precision : {"single", "double"}, default="single"
+        Of the kernel matrix or features in training and their products; sums, and all of
+        prediction, are in double precision always.
+    tol : float, default=1e-3
+        Converged when the gradient's norm is below this share of that at f = 0.
+    max_iter : int, default=1000
+        Iterations after which the fit is given up, with a ConvergenceWarning.
+    verbose : int, default=0
+        Whether to show a progress bar.
 
     Attributes
     ----------
     class_prior_ : ndarray of shape (n_classes,)
         The prior the model was trained for.
-    classes_, dual_coef_, n_iter_, converged_
-        As in `unbag.KernelMCMClassifier`.
+    classes_ : ndarray of shape (n_classes,)
+        Labels of the classes, in the order of columns of chances.
+    dual_coef_ : ndarray of shape (n_outputs, n_instances)
+        The α_j of f(x) = Σ_j α_j k(x, x_j): one row for two classes, one per class for more.
+    n_iter_ : int
+        Number of iterations.
+    converged_ : bool
+        Whether the fit converged within ``max_iter`` iterations.
+    approximation_ : None
+        The kernel matrix is exact.
+    kernel_ : Kernel
+        k, with its width.
+    points_ : ndarray of shape (n_instances, n_features) or None
+        The instances; None for a kernel matrix that was given.
+    intercept_ : ndarray of shape (n_outputs,)
+        Zeros: f is in the RKHS.
+    class_shares_ : ndarray of shape (n_classes,)
+        Share of each class among all instances of training.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, if X had any that are texts.
+
+    See Also
+    --------
+    unbag.baselines.LinearSoftLabelClassifier : Logistic regression on the proportions of bags as
+        soft labels.
+    unbag.baselines.SoftLabelClassifierCV : `SoftLabelClassifier` that chooses its penalty by the
+        soft-label loss of bags held out.
 
     Examples
     --------
@@ -138,18 +181,76 @@ class SoftLabelClassifierCV(KernelClassifier):
 
     Parameters
     ----------
-    alphas, cv
-        As in `unbag.KernelMCMClassifierCV`.
+    alphas : array-like, optional
+        Penalties to choose from; by default half decades from 1 to 1e-5.
+    cv : int, splitter or iterable, default=5
+        An integer means that many folds of `unbag.BagKFold`. A fold that holds out part of a
+        bag is an error.
     selection : {"pooled", "folds"}, default="pooled"
         Whether the loss of bags held out is taken over all of them together, or as the mean
         over folds of that of each fold.
-    class_prior, kernel, gamma, degree, coef0, precision, tol, max_iter, verbose
-        As in `SoftLabelClassifier`.
+    class_prior : {"balanced", "empirical"} or array-like, default="balanced"
+        How much each class counts. "empirical" counts all instances alike: the plain loss of
+        soft labels, under which few bags with mostly positives mean few positive predictions.
+    kernel : {"rbf", "linear", "poly", "precomputed"}, default="rbf"
+        Kernel; with "precomputed", X is the kernel matrix.
+    gamma : {"wide", "scale", "auto"} or float, default="wide"
+        Width of "rbf" and factor of "poly": "scale" is 1/(d·Var(X)) as in the paper, "wide" half
+        of that, which was more accurate (docs/beyond-the-paper.md), and "auto" 1/d.
+    degree : int, default=3
+        Degree of the kernel "poly".
+    coef0 : float, default=1.0
+        Constant of the kernel "poly".
+    precision : {"single", "double"}, default="single"
+        Of the kernel matrix or features in training and their products; sums, and all of
+        prediction, are in double precision always.
+    tol : float, default=1e-3
+        Converged when the gradient's norm is below this share of that at f = 0.
+    max_iter : int, default=1000
+        Iterations after which the fit is given up, with a ConvergenceWarning.
+    verbose : int, default=0
+        Whether to show a progress bar.
 
     Attributes
     ----------
-    alpha_, alphas_, selection_risks_, out_of_fold_scores_
-        As in `unbag.KernelMCMClassifierCV`.
+    alpha_ : float
+        The chosen penalty.
+    alphas_ : ndarray of shape (n_alphas,)
+        All of them, in falling order.
+    selection_risks_ : ndarray of shape (n_alphas,) or (n_folds, n_alphas)
+        The criterion by which it was chosen; of two criteria, both, along a first axis.
+    out_of_fold_scores_ : ndarray of shape (n_instances,) or (n_instances, n_classes)
+        Scores of each instance by the model that did not see its bag, at the chosen penalty.
+        None if the folds do not hold out every bag exactly once.
+    class_prior_ : ndarray of shape (n_classes,)
+        The prior the model was trained for.
+    classes_ : ndarray of shape (n_classes,)
+        Labels of the classes, in the order of columns of chances.
+    dual_coef_ : ndarray of shape (n_outputs, n_instances)
+        The α_j of f(x) = Σ_j α_j k(x, x_j): one row for two classes, one per class for more.
+    n_iter_ : int
+        Number of iterations.
+    converged_ : bool
+        Whether the fit converged within ``max_iter`` iterations.
+    approximation_ : None
+        The kernel matrix is exact.
+    kernel_ : Kernel
+        k, with its width.
+    points_ : ndarray of shape (n_instances, n_features) or None
+        The instances; None for a kernel matrix that was given.
+    intercept_ : ndarray of shape (n_outputs,)
+        Zeros: f is in the RKHS.
+    class_shares_ : ndarray of shape (n_classes,)
+        Share of each class among all instances of training.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, if X had any that are texts.
+
+    See Also
+    --------
+    unbag.baselines.SoftLabelClassifier : Kernel logistic regression on the proportions of bags as
+        soft labels.
 
     Examples
     --------
@@ -203,17 +304,49 @@ class LinearSoftLabelClassifier(LinearClassifier):
 
     Parameters
     ----------
-    alpha, class_prior
-        As in `SoftLabelClassifier`.
-    fit_intercept, tol, max_iter, verbose
-        As in `unbag.LinearMCMClassifier`.
+    alpha : float, default=1e-3
+        Strength of the penalty.
+    class_prior : {"balanced", "empirical"} or array-like, default="balanced"
+        How much each class counts. "empirical" counts all instances alike: the plain loss of
+        soft labels, under which few bags with mostly positives mean few positive predictions.
+    fit_intercept : bool, default=True
+        Whether to fit b.
+    tol : float, default=1e-4
+        Converged when the gradient's norm is below this share of that at zero.
+    max_iter : int, default=1000
+        Iterations after which the fit is given up, with a ConvergenceWarning.
+    verbose : int, default=0
+        Whether to show a progress bar.
 
     Attributes
     ----------
     class_prior_ : ndarray of shape (n_classes,)
         The prior the model was trained for.
-    classes_, coef_, intercept_, n_iter_, converged_
-        As in `unbag.LinearMCMClassifier`.
+    classes_ : ndarray of shape (n_classes,)
+        Labels of the classes, in the order of columns of chances.
+    coef_ : ndarray of shape (n_outputs, n_features)
+        Coefficients of the features: one row for two classes, one per class for more.
+    intercept_ : ndarray of shape (n_outputs,)
+        Constant of each row of ``coef_``; 0 without an intercept.
+    n_iter_ : int
+        Number of iterations.
+    converged_ : bool
+        Whether the fit converged within ``max_iter`` iterations.
+    class_shares_ : ndarray of shape (n_classes,)
+        Share of each class among all instances of training.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, if X had any that are texts.
+
+    See Also
+    --------
+    unbag.baselines.LinearProportionRiskClassifier : Linear classifier that gets the proportions of
+        bags right.
+    unbag.baselines.LinearSoftLabelClassifierCV : `LinearSoftLabelClassifier` that chooses its
+        penalty by the loss of bags held out.
+    unbag.baselines.SoftLabelClassifier : Kernel logistic regression on the proportions of bags as
+        soft labels.
 
     Examples
     --------
@@ -251,15 +384,60 @@ class LinearSoftLabelClassifierCV(LinearClassifier):
 
     Parameters
     ----------
-    alphas, cv, selection
-        As in `SoftLabelClassifierCV`.
-    class_prior, fit_intercept, tol, max_iter, verbose
-        As in `LinearSoftLabelClassifier`.
+    alphas : array-like, optional
+        Penalties to choose from; by default half decades from 1 to 1e-5.
+    cv : int, splitter or iterable, default=5
+        An integer means that many folds of `unbag.BagKFold`. A fold that holds out part of a
+        bag is an error.
+    selection : {"pooled", "folds"}, default="pooled"
+        Whether the loss of bags held out is taken over all of them together, or as the mean
+        over folds of that of each fold.
+    class_prior : {"balanced", "empirical"} or array-like, default="balanced"
+        How much each class counts. "empirical" counts all instances alike: the plain loss of
+        soft labels, under which few bags with mostly positives mean few positive predictions.
+    fit_intercept : bool, default=True
+        Whether to fit b.
+    tol : float, default=1e-4
+        Converged when the gradient's norm is below this share of that at zero.
+    max_iter : int, default=1000
+        Iterations after which the fit is given up, with a ConvergenceWarning.
+    verbose : int, default=0
+        Whether to show a progress bar.
 
     Attributes
     ----------
-    alpha_, alphas_, selection_risks_, out_of_fold_scores_
-        As in `unbag.KernelMCMClassifierCV`.
+    alpha_ : float
+        The chosen penalty.
+    alphas_ : ndarray of shape (n_alphas,)
+        All of them, in falling order.
+    selection_risks_ : ndarray of shape (n_alphas,) or (n_folds, n_alphas)
+        The criterion by which it was chosen; of two criteria, both, along a first axis.
+    out_of_fold_scores_ : ndarray of shape (n_instances,) or (n_instances, n_classes)
+        Scores of each instance by the model that did not see its bag, at the chosen penalty.
+        None if the folds do not hold out every bag exactly once.
+    class_prior_ : ndarray of shape (n_classes,)
+        The prior the model was trained for.
+    classes_ : ndarray of shape (n_classes,)
+        Labels of the classes, in the order of columns of chances.
+    coef_ : ndarray of shape (n_outputs, n_features)
+        Coefficients of the features: one row for two classes, one per class for more.
+    intercept_ : ndarray of shape (n_outputs,)
+        Constant of each row of ``coef_``; 0 without an intercept.
+    n_iter_ : int
+        Number of iterations.
+    converged_ : bool
+        Whether the fit converged within ``max_iter`` iterations.
+    class_shares_ : ndarray of shape (n_classes,)
+        Share of each class among all instances of training.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, if X had any that are texts.
+
+    See Also
+    --------
+    unbag.baselines.LinearSoftLabelClassifier : Logistic regression on the proportions of bags as
+        soft labels.
 
     Examples
     --------

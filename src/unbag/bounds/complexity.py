@@ -59,11 +59,17 @@ class RKHSBall:
     ----------
     kernel : Kernel
         With a precomputed kernel, X is the kernel matrix.
-    radius : float
+    radius : float, default=1.0
+        The largest norm.
     kernel_bound : float, optional
         A bound of √k(x, x) on the whole space. It is 1 for the Gaussian kernel, where A and B do
         not depend on the data. For others, if it is left out, the largest value on the data stands
         for it: then A and B hold for these instances only.
+
+    See Also
+    --------
+    unbag.bounds.rademacher_complexity : Estimate the complexity R^I ("IIM") or R^B ("IBM") of a
+        class on given data.
 
     Examples
     --------
@@ -89,12 +95,39 @@ class RKHSBall:
 
         With several scores, of squared norms that sum to radius² at most, A bounds the Euclidean
         norm of all of them and B is √n_outputs times as large.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_instances, n_features), optional
+            Instances; needed where ``kernel_bound`` is not known.
+        n_outputs : int, default=1
+            Number of scores of an instance.
+
+        Returns
+        -------
+        A : float
+            Bound of |f(x)|.
+        B : float
+            B of condition (SR).
         """
         bound = self.radius * self._bound(X)
         return bound, bound * sqrt(n_outputs)
 
     def suprema(self, X: NDArray[Any], signed: Floats) -> Floats:
-        """Give radius · √(uᵀKu) for every row u of ``signed``; K is made in blocks of rows."""
+        """Give radius · √(uᵀKu) for every row u of ``signed``; K is made in blocks of rows.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_instances, n_features)
+            Instances.
+        signed : ndarray of shape (n_draws, n_instances)
+            Coefficients with random signs, one draw per row.
+
+        Returns
+        -------
+        suprema : ndarray of shape (n_draws,)
+            One for each draw.
+        """
         squares = np.zeros(len(signed))
         step = max(1, _BLOCK // X.shape[0])
         for start in range(0, X.shape[0], step):
@@ -104,7 +137,20 @@ class RKHSBall:
         return self.radius * np.sqrt(np.maximum(squares, 0.0))
 
     def rows(self, X: NDArray[Any], chosen: Ints) -> NDArray[Any]:
-        """Some of the instances; of a precomputed kernel, rows and columns."""
+        """Some of the instances; of a precomputed kernel, rows and columns.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_instances, n_features)
+            Instances.
+        chosen : ndarray of int
+            Which of them.
+
+        Returns
+        -------
+        rows : ndarray
+            These.
+        """
         return X[np.ix_(chosen, chosen)] if self.kernel.name == "precomputed" else X[chosen]
 
     def _bound(self, X: ArrayLike | None) -> float:
@@ -140,10 +186,18 @@ class TwoLayerReLU:
 
     Parameters
     ----------
-    output_bounds, input_bounds : array-like of shape (n_hidden,)
-        α and β.
+    output_bounds : array-like of shape (n_hidden,)
+        α.
+    input_bounds : array-like of shape (n_hidden,)
+        β.
     data_bound : float, optional
         A bound of ‖x‖ on the whole space; left out, the largest norm in the data.
+
+    See Also
+    --------
+    unbag.NeuralMCMClassifier : A neural network trained from bags.
+    unbag.bounds.rademacher_complexity : Estimate the complexity R^I ("IIM") or R^B ("IBM") of a
+        class on given data.
 
     Examples
     --------
@@ -174,18 +228,57 @@ class TwoLayerReLU:
         return float(np.dot(self.output_bounds, self.input_bounds))
 
     def constants(self, X: ArrayLike) -> tuple[float, float]:
-        """(A, B) of condition (SR)."""
+        """(A, B) of condition (SR).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_instances, n_features)
+            Instances; not read if ``data_bound`` is given.
+
+        Returns
+        -------
+        A : float
+            Bound of |f(x)|.
+        B : float
+            B of condition (SR).
+        """
         bound = self.data_bound
         if bound is None:
             bound = float(np.max(np.linalg.norm(np.asarray(X, dtype=float), axis=1)))
         return self.scale * bound, 2 * self.scale * bound
 
     def suprema(self, X: NDArray[Any], signed: Floats) -> Floats:
-        """2⟨α, β⟩‖Σ_k u_k x_k‖, whose mean over signs bounds that of the supremum."""
+        """2⟨α, β⟩‖Σ_k u_k x_k‖, whose mean over signs bounds that of the supremum.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_instances, n_features)
+            Instances.
+        signed : ndarray of shape (n_draws, n_instances)
+            Coefficients with random signs, one draw per row.
+
+        Returns
+        -------
+        suprema : ndarray of shape (n_draws,)
+            One for each draw.
+        """
         return 2 * self.scale * np.linalg.norm(signed @ X, axis=1)
 
     def rows(self, X: NDArray[Any], chosen: Ints) -> NDArray[Any]:
-        """Some of the instances."""
+        """Some of the instances.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_instances, n_features)
+            Instances.
+        chosen : ndarray of int
+            Which of them.
+
+        Returns
+        -------
+        rows : ndarray
+            These.
+        """
         return X[chosen]
 
 
@@ -201,6 +294,25 @@ class ComplexityEstimate:
         Its Monte-Carlo standard error.
     upper_bound : float
         The bound by condition (SR), which needs no draws.
+
+    See Also
+    --------
+    unbag.bounds.rademacher_complexity : Estimate the complexity R^I ("IIM") or R^B ("IBM") of a
+        class on given data.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unbag import bag_target, check_bag_target
+    >>> from unbag.bounds import RKHSBall, rademacher_complexity
+    >>> from unbag.kernels import Kernel
+    >>> from unbag.weights import pair_bags
+    >>> bags = check_bag_target(bag_target([1, 1, 2, 2], [0.2, 0.2, 0.9, 0.9]))
+    >>> pairing = pair_bags(bags.proportions[:, 1], bags.sizes)
+    >>> X = np.array([[0.0], [1.0], [1.0], [2.0]])
+    >>> estimate = rademacher_complexity(RKHSBall(Kernel("rbf")), X, bags, pairing, [1.0])
+    >>> bool(estimate.value < estimate.upper_bound), estimate.standard_error < 0.01
+    (True, True)
     """
 
     value: float
@@ -224,19 +336,36 @@ def rademacher_complexity(
     Parameters
     ----------
     functions : RKHSBall or TwoLayerReLU
+        The class.
     X : array-like of shape (n_instances, n_features)
         The instances, in the order of ``bags.index``.
-    bags, pairing : Bags, Pairing
+    bags : Bags
+        The bags.
+    pairing : Pairing
+        Which bags make a pair.
     coefficients : array-like of shape (n_pairs,)
         c_i ≥ 0; for the bounds c_i = w_i|ℓ|/s_i, see `GeneralizationBound.coefficients`.
-    model : {"IIM", "IBM"}
-    n_draws : int
+    model : {"IIM", "IBM"}, default="IIM"
+        Whether instances are independent, or only bags are.
+    n_draws : int, default=1000
         Number of draws of random signs.
-    random_state : int, Generator or None
+    random_state : int, Generator or None, default=0
+        Makes the draws repeatable.
 
     Returns
     -------
-    ComplexityEstimate
+    estimate : ComplexityEstimate
+        With ``value``, ``standard_error`` and ``upper_bound``.
+
+    See Also
+    --------
+    unbag.bounds.generalization_bound : Bound the distance between corrected and true risk, for all
+        f of a class at once.
+    unbag.bounds.ComplexityEstimate : A Monte-Carlo estimate of a weighted Rademacher complexity on
+        given data.
+    unbag.bounds.RKHSBall : Functions of RKHS norm at most ``radius``.
+    unbag.bounds.TwoLayerReLU : Networks f(x) = Σ_j v_j max(0, u_jᵀx) with |v_j| ≤ α_j and ‖u_j‖ ≤
+        β_j.
 
     Examples
     --------

@@ -56,6 +56,10 @@ def unbiased_coefficients(kappa_plus: ArrayLike, kappa_minus: ArrayLike) -> Floa
     -------
     coefficients : ndarray of shape (..., 2, 2)
 
+    See Also
+    --------
+    unbag.bounds.unbiased_loss : ℓ^κ of Proposition 1.
+
     Examples
     --------
     >>> from unbag.bounds import unbiased_coefficients
@@ -84,6 +88,16 @@ def unbiased_loss(
     -------
     corrected : callable
         ``corrected(score, sign)`` is ℓ^κ(t, σ) for σ = 1 or −1; all arguments broadcast.
+
+    See Also
+    --------
+    unbag.bounds.MultiMCM : N mutual contamination models with the same two class-conditional
+        distributions.
+    unbag.bounds.unbiased_coefficients : Coefficients of ℓ₋ and ℓ₊ (last axis) in ℓ₋^κ and ℓ₊^κ
+        (last axis but one).
+    unbag.bounds.convexity_condition : Whether the unbiased loss ℓ^κ is convex, pair by pair.
+    unbag.bounds.immunity_constants : Slope and offset of the contaminated balanced risk as a
+        function of the clean one.
 
     Examples
     --------
@@ -115,18 +129,35 @@ class MultiMCM:
 
     Parameters
     ----------
-    kappa_plus, kappa_minus : array-like of shape (n_pairs,)
-        Contaminations κ_i⁺, κ_i⁻ ≥ 0 of the positive and negative bag, with κ_i⁺ + κ_i⁻ < 1.
-    sizes_plus, sizes_minus : int or array-like of shape (n_pairs,)
-        Numbers of instances n_i⁺ and n_i⁻.
-    weights : {"IIM", "IBM", "uniform"} or array-like of shape (n_pairs,)
+    kappa_plus : array-like of shape (n_pairs,)
+        Contaminations κ_i⁺ ≥ 0 of the positive bags.
+    kappa_minus : array-like of shape (n_pairs,)
+        Contaminations κ_i⁻ ≥ 0 of the negative bags, with κ_i⁺ + κ_i⁻ < 1.
+    sizes_plus : int or array-like of shape (n_pairs,), default=1
+        Numbers of instances n_i⁺.
+    sizes_minus : int or array-like of shape (n_pairs,), default=1
+        Numbers of instances n_i⁻.
+    weights : {"IIM", "IBM", "uniform"} or array-like of shape (n_pairs,), default="IIM"
         w, not negative and with sum 1. The paper's best ones are w_i ∝ n̄_i (1 − κ_i⁺ − κ_i⁻)² for
         independent instances, n̄ being the harmonic mean of the two sizes, and the same without n̄
         for independent bags.
 
     Attributes
     ----------
-    kappa_plus, kappa_minus, sizes_plus, sizes_minus, weights : ndarray of shape (n_pairs,)
+    kappa_plus, kappa_minus : ndarray of shape (n_pairs,)
+        Contaminations.
+    sizes_plus, sizes_minus : ndarray of int, shape (n_pairs,)
+        Numbers of instances.
+    weights : ndarray of shape (n_pairs,)
+        w.
+
+    See Also
+    --------
+    unbag.bounds.generalization_bound : Bound the distance between corrected and true risk, for all
+        f of a class at once.
+    unbag.bounds.sample_bags : Draw bags of given true proportions under one of the paper's sampling
+        models.
+    unbag.bounds.unbiased_loss : ℓ^κ of Proposition 1.
 
     Examples
     --------
@@ -178,10 +209,17 @@ class MultiMCM:
             it.
         proportions : array-like of shape (n_bags,)
             Proportion of the positive class in each bag.
-        sizes : int or array-like of shape (n_bags,)
+        sizes : int or array-like of shape (n_bags,), default=1
             Number of instances in every bag, or in each.
-        weights : {"IIM", "IBM", "uniform"} or array-like of shape (n_pairs,)
-            As in the class.
+        weights : {"IIM", "IBM", "uniform"} or array-like of shape (n_pairs,), default="IIM"
+            w, not negative and with sum 1. The paper's best ones are w_i ∝ n̄_i (1 − κ_i⁺ − κ_i⁻)²
+            for independent instances, n̄ being the harmonic mean of the two sizes, and the same
+            without n̄ for independent bags.
+
+        Returns
+        -------
+        models : MultiMCM
+            One for each pair.
 
         Examples
         --------
@@ -236,7 +274,40 @@ class MultiMCM:
         dependence: float | None = None,
         random_state: int | RandomState | None = None,
     ) -> BagSample:
-        """Draw all bags under one of the paper's sampling models; see `sample_bags`."""
+        """Draw all bags under one of the paper's sampling models.
+
+        Parameters
+        ----------
+        positives : array-like or callable
+            The distribution of the positive class: rows to draw from, with replacement, or a
+            function that is given a number and a RandomState and draws so many instances, such as
+            ``scipy.stats.norm(1).rvs``.
+        negatives : array-like or callable
+            That of the negative class.
+        model : {"IIM", "IBM", "CIIM", "CIBM", "CIBM'"}, default="IIM"
+            What may depend on what:
+
+            - "IIM" and "CIIM": each label is positive with chance γ_i, each instance drawn from its
+              class, all independently.
+            - "IBM": one instance is drawn from the mixture for the whole bag, and each instance is
+              a copy of it with chance √r, else a draw of its own.
+            - "CIBM'": each label is with chance √r a copy of one label drawn for the whole bag.
+              Given the labels, each instance is with chance √r a copy of the one that was drawn for
+              its bag and class.
+            - "CIBM": the same, but the labels of each bag are sorted, positives first, before
+              instances are drawn. So the first are positive more often than γ_i, the last less
+              often, and their average is right.
+        dependence : float in [0, 1], optional
+            r, by default 0.5: the correlation of two labels of a bag (of two instances under
+            "IBM"). At 1 and under "IBM" a bag is one instance many times. Not for "IIM" and "CIIM".
+        random_state : int, RandomState or None, default=None
+            Makes the draw repeatable.
+
+        Returns
+        -------
+        sample : BagSample
+            The instances, and which bag each is in.
+        """
         return sample_bags(
             self.proportions,
             self.sizes,
@@ -253,15 +324,36 @@ class MultiMCM:
         Parameters
         ----------
         loss : str or Loss
+            A loss, by its name in `unbag.objectives.LOSSES` or itself.
         scores : array-like of shape (n_instances,)
             f(x) of each instance.
         bag : array-like of shape (n_instances,)
             The bag of each: i for the positive one of pair i, N + i for the negative one.
+
+        Returns
+        -------
+        risk : float
+            The estimate; it may be negative.
         """
         return float(self.weights @ self.pair_risks(loss, scores, bag))
 
     def pair_risks(self, loss: str | Loss, scores: ArrayLike, bag: ArrayLike) -> Floats:
-        """Ê_i(f) of each pair: half the mean of ℓ₊^κ over the one bag, half that of ℓ₋^κ."""
+        """Ê_i(f) of each pair: half the mean of ℓ₊^κ over the one bag, half that of ℓ₋^κ.
+
+        Parameters
+        ----------
+        loss : str or Loss
+            A loss, by its name in `unbag.objectives.LOSSES` or itself.
+        scores : array-like of shape (n_instances,)
+            f(x) of each instance.
+        bag : array-like of shape (n_instances,)
+            The bag of each: i for the positive one of pair i, N + i for the negative one.
+
+        Returns
+        -------
+        risks : ndarray of shape (n_pairs,)
+            One for each pair.
+        """
         found, index = find_loss(loss), np.asarray(bag)
         margin = np.asarray(scores, dtype=float)
         counts = np.bincount(index, minlength=2 * self.n_pairs)

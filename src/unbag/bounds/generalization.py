@@ -45,17 +45,34 @@ class GeneralizationBound:
     ----------
     value : float
         The bound for the given weights.
-    with_optimal_weights, with_uniform_weights : float
-        The same for w_i ∝ n̄_i s_i² (harmonic mean) and for w_i = 1/N (arithmetic mean).
+    with_optimal_weights : float
+        The same for w_i ∝ n̄_i s_i² (harmonic mean).
+    with_uniform_weights : float
+        The same for w_i = 1/N (arithmetic mean).
     stated : float
         The right-hand side as printed in the paper, D = 2B|ℓ| + (1 + A|ℓ|)√log(2/δ): never
         smaller. NaN where ``complexity`` takes the place of B.
-    weights, optimal_weights : ndarray of shape (n_pairs,)
-        The weights w of ``value``, and the best ones.
+    weights : ndarray of shape (n_pairs,)
+        The weights w of ``value``.
+    optimal_weights : ndarray of shape (n_pairs,)
+        The best ones.
     coefficients : ndarray of shape (n_pairs,)
         c_i = w_i |ℓ| / s_i, the coefficients of the weighted Rademacher complexity.
     variation : float
         V = Σ w_i² / (n̄_i s_i²).
+
+    See Also
+    --------
+    unbag.bounds.generalization_bound : Bound the distance between corrected and true risk, for all
+        f of a class at once.
+
+    Examples
+    --------
+    >>> from unbag.bounds import generalization_bound
+    >>> pairs = ([0.1, 0.4], [0.2, 0.3], [100, 100])
+    >>> bound = generalization_bound(pairs, "logistic", A=1.0, B=1.0, delta=0.05, weights="uniform")
+    >>> bool(bound.value > bound.with_optimal_weights), bound.weights
+    (True, array([0.5, 0.5]))
     """
 
     value: float
@@ -90,16 +107,18 @@ def generalization_bound(
         and n⁻. A fourth array is read as ``weights``.
     loss : str or Loss
         A Lipschitz loss, by name or as an object with the attribute ``lipschitz``.
-    A, B : float
-        Constants of the class of functions: |f(x)| ≤ A, and B of the paper's condition (SR).
+    A : float
+        Bound of |f(x)| for all functions f of the class, see `unbag.bounds.RKHSBall`.
+    B : float
+        B of the paper's condition (SR) for the class.
     delta : float
         The bound may fail with this probability.
-    model : {"IIM", "IBM"}
+    model : {"IIM", "IBM"}, default="IIM"
         Whether instances are independent, or only bags are. Rows of known label are no bag and
         count one by one under both.
     bags : Bags, optional
         The bags of the pairing.
-    weights : "optimal", "uniform" or array-like of shape (n_pairs,)
+    weights : "optimal", "uniform" or array-like of shape (n_pairs,), optional
         Weights of the pairs: not negative, of sum one. Left out, those of the MultiMCM, and
         otherwise the optimal ones.
     complexity : float, optional
@@ -111,6 +130,19 @@ def generalization_bound(
     Returns
     -------
     GeneralizationBound
+
+    See Also
+    --------
+    unbag.bounds.table_bound : Bound the distance between the risk by a table W and the true one,
+        for all f of a class.
+    unbag.bounds.GeneralizationBound : A bound on sup_f |Ê_w(f) − E(f)|, and what it is made of.
+    unbag.bounds.merged_bound : Bound the distance between the risk of merged bags and the true one.
+    unbag.bounds.rademacher_complexity : Estimate the complexity R^I ("IIM") or R^B ("IBM") of a
+        class on given data.
+    unbag.bounds.MultiMCM : N mutual contamination models with the same two class-conditional
+        distributions.
+    unbag.bounds.excess_error : Bound how far the error rate is from the least, from how far the
+        risk is.
 
     Notes
     -----

@@ -31,6 +31,21 @@ _TOLERANCE = 1e-9
 def symmetry_constant(loss: str | Loss) -> float | None:
     """C with ℓ₊(t) + ℓ₋(t) = C at 602 scores from 0 to 1000, or None if there is none.
 
+    Parameters
+    ----------
+    loss : str or Loss
+        A loss, by its name in `unbag.objectives.LOSSES` or itself.
+
+    Returns
+    -------
+    constant : float or None
+        C.
+
+    See Also
+    --------
+    unbag.bounds.is_symmetric : Whether ℓ₊ + ℓ₋ is constant, which makes a loss immune to
+        contamination.
+
     Examples
     --------
     >>> from unbag.bounds import symmetry_constant
@@ -48,6 +63,23 @@ def symmetry_constant(loss: str | Loss) -> float | None:
 
 def is_symmetric(loss: str | Loss) -> bool:
     """Whether ℓ₊ + ℓ₋ is constant, which makes a loss immune to contamination.
+
+    Parameters
+    ----------
+    loss : str or Loss
+        A loss, by its name in `unbag.objectives.LOSSES` or itself.
+
+    Returns
+    -------
+    symmetric : bool
+        Whether it is.
+
+    See Also
+    --------
+    unbag.bounds.immunity_constants : Slope and offset of the contaminated balanced risk as a
+        function of the clean one.
+    unbag.bounds.symmetry_constant : C with ℓ₊(t) + ℓ₋(t) = C at 602 scores from 0 to 1000, or None
+        if there is none.
 
     Examples
     --------
@@ -75,6 +107,12 @@ def immunity_constants(
     -------
     slope, offset : ndarray
         1 − κ⁺ − κ⁻ and C (κ⁺ + κ⁻)/2.
+
+    See Also
+    --------
+    unbag.bounds.is_symmetric : Whether ℓ₊ + ℓ₋ is constant, which makes a loss immune to
+        contamination.
+    unbag.bounds.unbiased_loss : ℓ^κ of Proposition 1.
 
     Examples
     --------
@@ -107,12 +145,20 @@ def convexity_condition(loss: str | Loss, kappa_plus: ArrayLike, kappa_minus: Ar
     Parameters
     ----------
     loss : str or Loss
-    kappa_plus, kappa_minus : float or array-like
-        Contaminations, with κ⁺ + κ⁻ < 1.
+        A loss, by its name in `unbag.objectives.LOSSES` or itself.
+    kappa_plus : float or array-like
+        Contaminations κ⁺ of the positive bags.
+    kappa_minus : float or array-like
+        Contaminations κ⁻ of the negative bags, with κ⁺ + κ⁻ < 1.
 
     Returns
     -------
     convex : ndarray of bool
+        One for each pair.
+
+    See Also
+    --------
+    unbag.bounds.unbiased_loss : ℓ^κ of Proposition 1.
 
     Examples
     --------

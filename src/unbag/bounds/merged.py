@@ -63,10 +63,25 @@ class MergedBound:
         blockwise-max: it holds at least this often. At or below zero it says nothing.
     stated : float
         The right-hand side as printed in the paper: never smaller where it says something.
-    epsilon, epsilon0 : float
-        The ε and ε₀ in use.
+    epsilon : float
+        The ε in use.
+    epsilon0 : float
+        The ε₀ in use.
     largest_epsilon : float
         The end of the range of ε for this ε₀.
+
+    See Also
+    --------
+    unbag.bounds.merged_bound : Bound the distance between the risk of merged bags and the true one.
+
+    Examples
+    --------
+    >>> from unbag.bounds import merged_bound
+    >>> sizes = {"n_pairs": 20_000, "merge_size": 200, "bag_size": 8}
+    >>> wanted = {"delta": 0.05, "epsilon": 0.2, "spread": 1.0, "tau": 0.5}
+    >>> bound = merged_bound(**sizes, loss="logistic", A=1.0, B=1.0, **wanted)
+    >>> bool(bound.value <= bound.stated), round(bound.largest_epsilon, 3)
+    (True, 0.2)
     """
 
     value: float
@@ -106,30 +121,47 @@ def merged_bound(
         n, the number of instances in each small bag.
     loss : str or Loss
         A Lipschitz loss.
-    A, B : float
-        Constants of the class of functions: |f(x)| ≤ A, and B of the paper's condition (SR).
+    A : float
+        Bound of |f(x)| for all functions f of the class, see `unbag.bounds.RKHSBall`.
+    B : float
+        B of the paper's condition (SR) for the class.
     delta : float
         The part of the failure probability that belongs to the instances.
     epsilon : float
         ε: how far observed contrasts may fall short of their mean.
-    spread, tau : float
-        Δ and τ of the condition (LP). For independent proportions of one distribution, τ is the
-        probability that two of them differ by less than Δ.
+    spread : float
+        Δ of the condition (LP).
+    tau : float
+        τ of the same. For independent proportions of one distribution, the probability that two of
+        them differ by less than Δ.
     epsilon0 : float, optional
         ε₀; by default the largest that allows this ε, Δ(1 − τ) − ε(1 + Δ).
     contrasts : array-like of shape (n_pairs / merge_size,), optional
         Γ_i⁺ − Γ_i⁻ where the true proportions are known (`expected_contrasts`): those of
         blockwise-max for that scheme, else those of blockwise-pairwise. Left out,
         Γ_i⁺ − Γ_i⁻ − ε ≥ ε₀ takes their place.
-    model : {"CIIM", "CIBM"}
+    model : {"CIIM", "CIBM"}, default="CIIM"
         Whether instances are independent given the proportions, or only bags are.
-    scheme : {"blockwise_pairwise", "blockwise_max", "dominating"}
+    scheme : {"blockwise_pairwise", "blockwise_max", "dominating"}, default="blockwise_pairwise"
         How bags are merged. Without contrasts the bound is the same for all; the paper prints
         another for the schemes that dominate the first.
 
     Returns
     -------
     MergedBound
+
+    See Also
+    --------
+    unbag.bounds.generalization_bound : Bound the distance between corrected and true risk, for all
+        f of a class at once.
+    unbag.bounds.MergedBound : A bound on sup_f |Ẽ(f) − E(f)| for merged bags.
+    unbag.bounds.epsilon_for : Find the ε for which observed contrasts fall short with probability
+        at most ``failure``.
+    unbag.bounds.largest_epsilon : (Δ(1 − τ) − ε₀) / (1 + Δ), the end of the admissible range of ε.
+    unbag.bounds.expected_contrasts : Γ_i⁺ − Γ_i⁻ of the blockwise-pairwise or blockwise-max scheme,
+        from the true proportions.
+    unbag.bounds.neighbour_condition : Compute τ(Δ) of condition (LP) from bags, for true
+        proportions that are independent.
 
     Examples
     --------
@@ -178,6 +210,24 @@ def merged_bound(
 def largest_epsilon(spread: float, tau: float, epsilon0: float) -> float:
     """(Δ(1 − τ) − ε₀) / (1 + Δ), the end of the admissible range of ε.
 
+    Parameters
+    ----------
+    spread : float
+        Δ of the condition (LP).
+    tau : float
+        τ of the same.
+    epsilon0 : float
+        ε₀.
+
+    Returns
+    -------
+    epsilon : float
+        The largest ε.
+
+    See Also
+    --------
+    unbag.bounds.merged_bound : Bound the distance between the risk of merged bags and the true one.
+
     Examples
     --------
     >>> from unbag.bounds import largest_epsilon
@@ -199,6 +249,26 @@ def epsilon_for(
 
     It solves 2(N/K) e^{−2Kε²} = failure or, for contrasts of blockwise-max,
     (N/K)(e^{−2Kε²} + e^{−Kε²}) = failure, and shrinks like √(log(N/K)/K).
+
+    Parameters
+    ----------
+    failure : float
+        The probability.
+    n_pairs : int
+        N, half the number of small bags.
+    merge_size : int
+        K, the number of small bags in a big one; N is a multiple of it.
+    scheme : {"blockwise_pairwise", "blockwise_max"}, default="blockwise_pairwise"
+        How bags are merged.
+
+    Returns
+    -------
+    epsilon : float
+        ε.
+
+    See Also
+    --------
+    unbag.bounds.merged_bound : Bound the distance between the risk of merged bags and the true one.
 
     Examples
     --------
@@ -256,12 +326,19 @@ def expected_contrasts(
         K.
     bag_size : int, optional
         n; needed under (CIIM).
-    model : {"CIIM", "CIBM"}
-    scheme : {"blockwise_pairwise", "blockwise_max"}
+    model : {"CIIM", "CIBM"}, default="CIIM"
+        Whether instances are independent given the proportions, or only bags are.
+    scheme : {"blockwise_pairwise", "blockwise_max"}, default="blockwise_pairwise"
+        How bags are merged.
 
     Returns
     -------
-    ndarray of shape (n_pairs / merge_size,)
+    contrasts : ndarray of shape (n_pairs / merge_size,)
+        One for each pair of big bags.
+
+    See Also
+    --------
+    unbag.bounds.merged_bound : Bound the distance between the risk of merged bags and the true one.
 
     Examples
     --------

@@ -38,6 +38,19 @@ class NeighbourCondition:
         Pairs of the given proportions that differ by less than Δ.
     tau : float
         A bound of τ(Δ) that holds with probability 1 − δ. At 1 it says nothing.
+
+    See Also
+    --------
+    unbag.bounds.neighbour_condition : Compute τ(Δ) of condition (LP) from bags, for true
+        proportions that are independent.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unbag.bounds import neighbour_condition
+    >>> found = neighbour_condition(np.linspace(0, 1, 200), 0.1)
+    >>> found.spread, bool(found.share < found.tau < 1)
+    (0.1, True)
     """
 
     spread: float
@@ -64,6 +77,13 @@ def neighbour_condition(
     Returns
     -------
     NeighbourCondition
+
+    See Also
+    --------
+    unbag.bounds.merged_bound : Bound the distance between the risk of merged bags and the true one.
+    unbag.bounds.NeighbourCondition : Δ and τ of condition (LP), found by `neighbour_condition`.
+    unbag.bounds.misordering_probability : Chance that of two bags the one with the larger true
+        proportion shows the smaller share.
 
     Examples
     --------

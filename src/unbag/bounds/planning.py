@@ -66,16 +66,26 @@ def misordering_probability(
 
     Parameters
     ----------
-    low, high : float
-        True proportions, ``low <= high``.
-    size_low, size_high : int
-        Sizes of the two bags; the same if only one is given.
+    low : float
+        Smaller true proportion.
+    high : float
+        Larger true proportion.
+    size_low : int
+        Size of the bag with the smaller one.
+    size_high : int, optional
+        Size of the other; by default the same.
     ties : float in [0, 1], default=0
         Which part of the chance of equal shares to add; ½ if ties are broken at random.
 
     Returns
     -------
     probability : float
+        The chance.
+
+    See Also
+    --------
+    unbag.bounds.neighbour_condition : Compute τ(Δ) of condition (LP) from bags, for true
+        proportions that are independent.
 
     Examples
     --------
@@ -105,22 +115,50 @@ class BagPlan:
 
     Attributes
     ----------
-    n_bags, bag_size, n_instances : int
-        The bags it takes.
+    n_bags : int
+        Number of bags it takes.
+    bag_size : int
+        Instances in every bag.
+    n_instances : int
+        Instances in all.
     measure : str
+        What is to be estimated.
     expected : float
         The value that the measure was taken to have.
-    standard_error, half_width : float
+    standard_error : float
         Of the measure, from so many bags.
+    half_width : float
+        Half the width of its interval.
     level : float
         How often an interval of this half width holds the truth.
-    labelled_rows, share_of_labels, rows_for_difference : float
-        What the bags are worth, as `unbag.bag_information` counts it.
-    mean, spread : float
-        Mean and standard deviation of the observed proportions.
+    labelled_rows : float
+        As many labelled rows would tell the classes apart as well, as `unbag.bag_information`
+        counts.
+    share_of_labels : float
+        That, as a part of all instances.
+    rows_for_difference : float
+        One over the variance of the estimated difference between the class means.
+    mean : float
+        Mean of the observed proportions.
+    spread : float
+        Their standard deviation.
     by_size : dict of arrays
         For bags from a quarter to four times this size: ``bag_size``, and the ``n_bags`` and
         ``n_instances`` that reach the same target.
+
+    See Also
+    --------
+    unbag.bounds.required_bags : Tell how many bags of a size and spread it takes to know a
+        classifier's quality that well.
+
+    Examples
+    --------
+    >>> from unbag.bounds import required_bags
+    >>> plan = required_bags(50, (0.1, 0.6), 0.02, expected=0.8)
+    >>> plan.n_bags, plan.n_instances
+    (84, 4200)
+    >>> plan.by_size["bag_size"].tolist()
+    [12, 25, 50, 100, 200]
     """
 
     n_bags: int
@@ -139,7 +177,13 @@ class BagPlan:
     by_size: dict[str, NDArray[np.int64]]
 
     def frame(self) -> Any:
-        """Give the table of bag sizes as a pandas DataFrame."""
+        """Give the table of bag sizes as a pandas DataFrame.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+            One row per size.
+        """
         return make_frame(self.by_size)
 
     def __str__(self) -> str:
@@ -183,11 +227,11 @@ def required_bags(
         Three or more numbers are observed proportions of bags such as there will be.
     target : float
         What is wanted, in the units of ``precision``.
-    precision : {"standard_error", "half_width", "labelled_rows"}
+    precision : {"standard_error", "half_width", "labelled_rows"}, default="standard_error"
         Standard error of the measure; half the width of the interval that `unbag.metrics.estimate`
         will give, which takes ten bags or more; or how many labelled rows the bags should be
         worth for telling the classes apart, whatever the measure.
-    measure : {"balanced_accuracy", "roc_auc"}
+    measure : {"balanced_accuracy", "roc_auc"}, default="balanced_accuracy"
         What `unbag.metrics` is to estimate from the bags, for scores of a model that has not
         seen them.
     expected : float, default=0.5
@@ -203,6 +247,16 @@ def required_bags(
     -------
     plan : BagPlan
         With ``n_bags``, at least 3.
+
+    See Also
+    --------
+    unbag.bag_information : Tell how many labelled rows the bags are worth, which of them, and what
+        finer ones would be.
+    unbag.bounds.BagPlan : What `required_bags` found.
+    unbag.bounds.bags_for_bound : Tell how many bags it takes until the bound for least squares is
+        at most ``target``.
+    unbag.metrics.labels_needed : Say how many labels, drawn at random, give an interval of a
+        certain half width.
 
     Examples
     --------

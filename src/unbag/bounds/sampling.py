@@ -52,12 +52,28 @@ class BagSample:
     Attributes
     ----------
     X : ndarray of shape (n_instances, ...)
+        The instances.
     bag : ndarray of shape (n_instances,)
         Bags are numbered from 0.
     labels : ndarray of shape (n_instances,)
         The class that each instance was drawn from, 0 or 1. A learner does not see it.
     true_proportions : ndarray of shape (n_bags,)
         γ_i.
+
+    See Also
+    --------
+    unbag.bounds.sample_bags : Draw bags of given true proportions under one of the paper's sampling
+        models.
+
+    Examples
+    --------
+    >>> from scipy.stats import norm
+    >>> from unbag.bounds import sample_bags
+    >>> sample = sample_bags([0.2, 0.7], 5, norm(1).rvs, norm(-1).rvs, random_state=0)
+    >>> sample.X.shape, sample.bag.tolist()
+    ((10,), [0, 0, 0, 0, 0, 1, 1, 1, 1, 1])
+    >>> sample.target("true")["proportion"][[0, 5]]
+    array([0.2, 0.7])
     """
 
     X: NDArray[Any]
@@ -71,7 +87,18 @@ class BagSample:
         return np.bincount(self.bag, self.labels) / np.bincount(self.bag)
 
     def target(self, proportions: Literal["observed", "true"] = "observed") -> NDArray[np.void]:
-        """Make the target `y` of these bags from their observed or their true proportions."""
+        """Make the target `y` of these bags from their observed or their true proportions.
+
+        Parameters
+        ----------
+        proportions : {"observed", "true"}, default="observed"
+            Which of them the learner is told.
+
+        Returns
+        -------
+        y : structured ndarray of shape (n_instances,)
+            The target, as made by `unbag.bag_target`.
+        """
         if proportions not in ("observed", "true"):
             raise ValueError(f"proportions must be 'observed' or 'true', not {proportions!r}.")
         known = self.true_proportions if proportions == "true" else self.observed_proportions
@@ -96,11 +123,13 @@ def sample_bags(
         True proportions γ_i. The conditional models let them be random: draw them first.
     sizes : int or array-like of shape (n_bags,)
         Number of instances in every bag, or in each.
-    positives, negatives : array-like or callable
-        The two class-conditional distributions: rows to draw from, with replacement, or a
-        function that is given a number and a RandomState and draws so many instances, such as
+    positives : array-like or callable
+        The distribution of the positive class: rows to draw from, with replacement, or a function
+        that is given a number and a RandomState and draws so many instances, such as
         ``scipy.stats.norm(1).rvs``.
-    model : {"IIM", "IBM", "CIIM", "CIBM", "CIBM'"}
+    negatives : array-like or callable
+        That of the negative class.
+    model : {"IIM", "IBM", "CIIM", "CIBM", "CIBM'"}, default="CIIM"
         What may depend on what:
 
         - "IIM" and "CIIM": each label is positive with chance γ_i, each instance drawn from its
@@ -113,15 +142,23 @@ def sample_bags(
         - "CIBM": the same, but the labels of each bag are sorted, positives first, before
           instances are drawn. So the first are positive more often than γ_i, the last less often,
           and their average is right.
-    dependence : float in [0, 1], default=0.5
-        r, the correlation of two labels of a bag (of two instances under "IBM"). At 1 and under
-        "IBM" a bag is one instance many times. Not for "IIM" and "CIIM".
-    random_state : int, RandomState or None
+    dependence : float in [0, 1], optional
+        r, by default 0.5: the correlation of two labels of a bag (of two instances under "IBM"). At
+        1 and under "IBM" a bag is one instance many times. Not for "IIM" and "CIIM".
+    random_state : int, RandomState or None, default=None
         Makes the draw repeatable.
 
     Returns
     -------
     sample : BagSample
+
+    See Also
+    --------
+    unbag.datasets.make_gaussian_bags : Draw bags from Gaussian classes, with independent or
+        dependent instances.
+    unbag.bounds.MultiMCM : N mutual contamination models with the same two class-conditional
+        distributions.
+    unbag.bounds.BagSample : Instances drawn by `sample_bags`, bag after bag.
 
     Examples
     --------

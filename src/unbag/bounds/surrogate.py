@@ -44,6 +44,23 @@ _HALVINGS = 40
 def calibration_function(loss: str | Loss, theta: ArrayLike) -> Floats:
     """ψ(θ) of a convex or symmetric loss.
 
+    Parameters
+    ----------
+    loss : str or Loss
+        A loss, by its name in `unbag.objectives.LOSSES` or itself.
+    theta : array-like
+        θ, from 0 to 1.
+
+    Returns
+    -------
+    psi : ndarray
+        ψ of each θ.
+
+    See Also
+    --------
+    unbag.bounds.excess_error : Bound how far the error rate is from the least, from how far the
+        risk is.
+
     Examples
     --------
     >>> from unbag.bounds import calibration_function
@@ -80,6 +97,14 @@ def excess_error(loss: str | Loss, excess_risk: float) -> float:
     float
         A bound of E₀₁(f) − inf E₀₁ at the same prior, at most 1.
 
+    See Also
+    --------
+    unbag.bounds.generalization_bound : Bound the distance between corrected and true risk, for all
+        f of a class at once.
+    unbag.bounds.calibration_function : ψ(θ) of a convex or symmetric loss.
+    unbag.bounds.moved_error : Bound the error at one class prior of logistic scores that were
+        trained at another.
+
     Examples
     --------
     >>> from unbag.bounds import excess_error
@@ -112,6 +137,11 @@ def moved_error(excess_risk: float, trained_at: ArrayLike, moved_to: ArrayLike) 
     -------
     float
         A bound of E₀₁,π − inf E₀₁,π for the scores f(x) + log(π₊/π₋) − log(q₊/q₋).
+
+    See Also
+    --------
+    unbag.bounds.excess_error : Bound how far the error rate is from the least, from how far the
+        risk is.
 
     Examples
     --------

@@ -61,6 +61,22 @@ class TableBound:
         r_i = Σ_c π_c |W[i, c]|: the losses of an instance of bag i count r_i/n_i in the risk.
     class_prior : ndarray of shape (n_classes,)
         π.
+
+    See Also
+    --------
+    unbag.bounds.table_bound : Bound the distance between the risk by a table W and the true one,
+        for all f of a class.
+
+    Examples
+    --------
+    >>> from unbag import bag_target, check_bag_target
+    >>> from unbag.bounds import table_bound
+    >>> from unbag.weights import decontamination_weights
+    >>> bags = check_bag_target(bag_target([0] * 50 + [1] * 50, [0.2] * 50 + [0.8] * 50))
+    >>> W = decontamination_weights(bags)
+    >>> bound = table_bound(W, bags, "logistic", A=1.0, B=1.0, delta=0.05)
+    >>> round(bound.variation, 4), bound.reach.round(3)
+    (0.0278, array([0.833, 0.833]))
     """
 
     value: float
@@ -90,19 +106,31 @@ def table_bound(
         With exact proportions.
     loss : str or ClassLoss
         A Lipschitz loss.
-    A, B : float
-        Constants of the class of functions, see `unbag.bounds.RKHSBall`; for several classes those
-        of vectors of scores.
+    A : float
+        Bound of |f(x)| for all functions f of the class, see `unbag.bounds.RKHSBall`; for several
+        classes, of the norm of the vector of scores.
+    B : float
+        B of the paper's condition (SR) for the class.
     delta : float
         The bound may fail with this probability.
-    class_prior : {"balanced", "empirical"} or array-like of shape (n_classes,)
+    class_prior : {"balanced", "empirical"} or array-like of shape (n_classes,), default="balanced"
         π. "empirical" are the pooled shares, where kernel models minimise the corrected risk.
-    model : {"IIM", "IBM"}
+    model : {"IIM", "IBM"}, default="IIM"
         Whether instances are independent given their labels, or only bags are.
 
     Returns
     -------
-    TableBound
+    bound : TableBound
+        With ``value`` and what it is made of.
+
+    See Also
+    --------
+    unbag.bounds.bags_for_bound : Tell how many bags it takes until the bound for least squares is
+        at most ``target``.
+    unbag.bounds.TableBound : A bound on sup_f |Ê(f) − E(f)| for a table W.
+    unbag.bounds.generalization_bound : Bound the distance between corrected and true risk, for all
+        f of a class at once.
+    unbag.weights.decontamination_weights : Make W for the given bags.
 
     Examples
     --------
@@ -144,12 +172,28 @@ class BoundPlan:
 
     Attributes
     ----------
-    n_bags, bag_size, n_instances : int
-        The bags it takes.
+    n_bags : int
+        Number of bags it takes.
+    bag_size : int
+        Instances in every bag.
+    n_instances : int
+        Instances in all.
     value : float
         The bound that is expected from so many.
     variation_per_bag : float
         V times the number of bags.
+
+    See Also
+    --------
+    unbag.bounds.bags_for_bound : Tell how many bags it takes until the bound for least squares is
+        at most ``target``.
+
+    Examples
+    --------
+    >>> from unbag.bounds import bags_for_bound
+    >>> plan = bags_for_bound(50, (0.0, 0.5), target=0.1, loss="logistic", A=1.0, B=1.0, delta=0.05)
+    >>> plan.n_bags, plan.n_instances
+    (474, 23700)
     """
 
     n_bags: int
@@ -179,18 +223,38 @@ def bags_for_bound(
     Parameters
     ----------
     bag_size : int
+        Instances in every bag.
     proportions : (low, high), frozen scipy.stats distribution or array-like
-        How the bags differ, as in `required_bags`.
+        How the bags differ. Two numbers or a distribution say where true proportions come from,
+        as in `unbag.datasets.make_bags`: labels are drawn, so that observed proportions vary more.
+        Three or more numbers are observed proportions of bags such as there will be.
     target : float
         The bound that is wanted.
-    loss, A, B, delta, model
-        As in `table_bound`, for two classes.
-    class_prior : {"balanced", "empirical"} or two numbers
+    loss : str or ClassLoss
+        A Lipschitz loss.
+    A : float
+        Bound of |f(x)| for all functions f of the class, see `unbag.bounds.RKHSBall`.
+    B : float
+        B of the paper's condition (SR) for the class.
+    delta : float
+        The bound may fail with this probability.
+    class_prior : {"balanced", "empirical"} or two numbers, default="balanced"
         "empirical" are the mean shares.
+    model : {"IIM", "IBM"}, default="IIM"
+        Whether instances are independent given their labels, or only bags are.
 
     Returns
     -------
-    BoundPlan
+    plan : BoundPlan
+        With ``n_bags``.
+
+    See Also
+    --------
+    unbag.bounds.required_bags : Tell how many bags of a size and spread it takes to know a
+        classifier's quality that well.
+    unbag.bounds.BoundPlan : How many bags bring the bound down to a target.
+    unbag.bounds.table_bound : Bound the distance between the risk by a table W and the true one,
+        for all f of a class.
 
     Examples
     --------

@@ -10,27 +10,18 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
-from importlib import import_module
 from typing import Any
 
-from unbag import __version__
 from unbag.cli.output import command_line, safe, say
-from unbag.cli.parser import COMMANDS, Help, Parser
-
-_EXAMPLES = """examples:
-  unbag demo                           see what it does, on a data set that comes with it
-  unbag inspect people.csv results.csv --bag district --positives yes_votes
-  unbag fit     people.csv results.csv --bag district --positives yes_votes -o votes.unbag
-  unbag predict votes.unbag everyone.parquet -o scores.parquet
-
-'unbag COMMAND --help' explains a command and shows more examples.
-"""
+from unbag.cli.parser import make_parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; return its exit code (0 done, 1 failed, 2 called wrongly, 130 interrupted)."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    options = _parser(given).parse_args(given)
+    # only the command that is asked for is imported
+    asked = next((word for word in given if not word.startswith("-")), None)
+    options = make_parser({asked}).parse_args(given)
     options.command = command_line(given)
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
@@ -48,26 +39,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except KeyboardInterrupt:
             say("unbag: interrupted")
             return 130
-
-
-def _parser(given: Sequence[str]) -> Parser:
-    """Take apart what was given; only the command that is asked for is imported."""
-    parser = Parser(
-        prog="unbag",
-        usage="unbag COMMAND ...",
-        description="Learn to classify single instances from the class proportions of bags.",
-        epilog=_EXAMPLES,
-        formatter_class=Help,
-    )
-    parser.add_argument("--version", action="version", version=f"unbag {__version__}")
-    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    asked = next((word for word in given if not word.startswith("-")), None)
-    for name, does in COMMANDS.items():
-        if name == asked:
-            import_module(f"unbag.cli.{name.replace('-', '_')}").add_command(commands)
-        else:
-            commands.add_parser(name, help=does)
-    return parser
 
 
 def _words(error: BaseException) -> str:

@@ -15,7 +15,8 @@ from unbag.cli.options import add_json, add_seed, add_tables, positive_number
 from unbag.cli.output import need, records, say, show, show_json
 from unbag.cli.parser import add_parser
 from unbag.cli.records import evaluation_record
-from unbag.diagnostics.monitoring import Monitoring, Quality, Reference, monitor
+from unbag.diagnostics.monitoring import Reference, monitor
+from unbag.diagnostics.monitoring_results import Monitoring, Quality
 from unbag.metrics import evaluate
 from unbag.model_selection.out_of_fold import decision_scores
 from unbag.reports.monitoring import monitoring_page

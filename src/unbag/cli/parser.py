@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Container
+from importlib import import_module
 from typing import Any, NoReturn
 
+from unbag import __version__
 from unbag.cli.output import safe
 
 # What each command does; its module has the same name.
@@ -18,8 +21,18 @@ COMMANDS = {
     "label-plan": "choose some rows whose labels tell how good a model is",
     "report": "train from two tables, and write a page on how good the classifier is",
     "demo": "train from proportions on a shipped data set and compare with the hidden labels",
-    "reproduce": "re-run the paper's experiments and print ours beside theirs",
+    "reproduce": "re-run the paper's experiments, or compare methods on many kinds of bags",
+    "completion": "print what makes a shell complete commands and options",
 }
+
+_EXAMPLES = """examples:
+  unbag demo                           see what it does, on a data set that comes with it
+  unbag inspect people.csv results.csv --bag district --positives yes_votes
+  unbag fit     people.csv results.csv --bag district --positives yes_votes -o votes.unbag
+  unbag predict votes.unbag everyone.parquet -o scores.parquet
+
+'unbag COMMAND --help' explains a command and shows more examples.
+"""
 
 
 class Help(argparse.RawDescriptionHelpFormatter):
@@ -43,6 +56,25 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Print usage and error, and exit with 2."""
         super().error(safe(message, one_line=True))
+
+
+def make_parser(whole: Container[str | None]) -> Parser:
+    """Put together all commands; only those that are to be whole are imported."""
+    parser = Parser(
+        prog="unbag",
+        usage="unbag COMMAND ...",
+        description="Learn to classify single instances from the class proportions of bags.",
+        epilog=_EXAMPLES,
+        formatter_class=Help,
+    )
+    parser.add_argument("--version", action="version", version=f"unbag {__version__}")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    for name, does in COMMANDS.items():
+        if name in whole:
+            import_module(f"unbag.cli.{name.replace('-', '_')}").add_command(commands)
+        else:
+            commands.add_parser(name, help=does)
+    return parser
 
 
 def add_parser(commands: Any, name: str, usage: str, **words: str) -> Parser:

@@ -1,6 +1,7 @@
-"""Data to learn from: the paper's two data sets, bags drawn from labels, synthetic bags."""
+"""Data to learn from: real bags, the paper's two data sets, bags drawn from labels or made up."""
 
 from unbag.datasets.bagging import add_count_noise, make_bags, shuffle_bags
+from unbag.datasets.flights import load_flights
 from unbag.datasets.synthetic import gaussian_auc, gaussian_bayes_ber, make_gaussian_bags
 from unbag.datasets.uci import load_adult, load_magic
 
@@ -9,6 +10,7 @@ __all__ = [
     "gaussian_auc",
     "gaussian_bayes_ber",
     "load_adult",
+    "load_flights",
     "load_magic",
     "make_bags",
     "make_gaussian_bags",

@@ -57,7 +57,7 @@ def make_bags(
         The class of each row: any two values, of which the larger is the positive one, or more.
     bag_size : int or array-like of shape (n_bags,)
         Number of rows in every bag, or in each.
-    proportions : (low, high) or frozen scipy.stats distribution
+    proportions : (low, high) or frozen scipy.stats distribution, default=(0, 1)
         Where true proportions come from: the uniform distribution between two numbers, or any
         distribution inside [0, 1], such as ``scipy.stats.beta(2, 5)``. For more than two
         classes a distribution over mixtures, such as ``scipy.stats.dirichlet([1, 1, 1])``; the
@@ -66,7 +66,7 @@ def make_bags(
         How many bags to draw. By default one for each entry of ``bag_size``; if that is a single
         number, bags are drawn one after the other until the next does not fit any more, for want
         of rows of the classes it asks for. Rows of another class may be left then.
-    random_state : int, RandomState or None
+    random_state : int, RandomState or None, default=None
         Makes the draw repeatable.
 
     Returns
@@ -75,6 +75,17 @@ def make_bags(
         Positions of the drawn rows in ``labels``, bag after bag, in random order within a bag.
     y : structured ndarray of shape (n_instances,)
         Their bags and proportions, as `unbag.bag_target` makes it. Bags are numbered from 0.
+
+    See Also
+    --------
+    unbag.bag_target : Make the target `y` that every estimator of this package is fitted to.
+    unbag.datasets.shuffle_bags : Shuffle labelled rows and cut them into bags, whose mixtures are
+        then much alike.
+    unbag.datasets.make_gaussian_bags : Draw bags from Gaussian classes, with independent or
+        dependent instances.
+    unbag.datasets.load_adult : Load Adult.
+    unbag.suites.draw_bags : Give features and target of what `pick_rows` draws, and features and
+        labels to test on.
 
     Examples
     --------
@@ -134,7 +145,7 @@ def shuffle_bags(
     n_bags : int, optional
         How many bags to make. By default one for each entry of ``bag_size``, or, if that is a
         single number, as many as there are rows for. Rows that fill no bag are left out.
-    random_state : int, RandomState or None
+    random_state : int, RandomState or None, default=None
         Makes the draw repeatable.
 
     Returns
@@ -143,6 +154,12 @@ def shuffle_bags(
         Positions of the rows in ``labels``, bag after bag.
     y : structured ndarray of shape (n_instances,)
         Their bags and proportions, as `unbag.bag_target` makes it. Bags are numbered from 0.
+
+    See Also
+    --------
+    unbag.datasets.make_bags : Draw bags of different mixtures from labelled rows.
+    unbag.datasets.add_count_noise : Add noise to the counts of every bag, as privacy systems do
+        before they publish them.
 
     Examples
     --------
@@ -179,9 +196,9 @@ def add_count_noise(
     scale : float
         Parameter b of the Laplace distribution (1/ε for counts that are to be ε-differentially
         private), or the standard deviation of the Gaussian one.
-    distribution : {"laplace", "gaussian"}
+    distribution : {"laplace", "gaussian"}, default="laplace"
         Of the noise. Several classes get independent noise.
-    random_state : int, RandomState or None
+    random_state : int, RandomState or None, default=None
         Makes the noise repeatable. Do not give the seed that made the bags: the same random
         numbers would make their shares, and noise that depends on the shares is another thing.
 
@@ -189,6 +206,12 @@ def add_count_noise(
     -------
     y : structured ndarray of shape (n_instances,)
         The same bags with noisy proportions, not clipped, and the field ``noise``.
+
+    See Also
+    --------
+    unbag.bag_target : Make the target `y` that every estimator of this package is fitted to.
+    unbag.datasets.shuffle_bags : Shuffle labelled rows and cut them into bags, whose mixtures are
+        then much alike.
 
     Examples
     --------

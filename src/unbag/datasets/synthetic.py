@@ -51,21 +51,24 @@ def make_gaussian_bags(
     n_bags : int, optional
         Number of bags; by default one for each entry of ``bag_size``, or 100 if that is a single
         number.
-    bag_size : int or array-like of shape (n_bags,)
+    bag_size : int or array-like of shape (n_bags,), default=50
         Number of instances in every bag, or in each.
-    proportions : (low, high) or frozen scipy.stats distribution
-        Where true proportions come from, as in `make_bags`.
-    n_classes : int
+    proportions : (low, high) or frozen scipy.stats distribution, default=(0, 1)
+        Where true proportions come from: the uniform distribution between two numbers, or any
+        distribution inside [0, 1], such as ``scipy.stats.beta(2, 5)``. For more than two
+        classes a distribution over mixtures, such as ``scipy.stats.dirichlet([1, 1, 1])``; the
+        default (0, 1) makes all mixtures equally likely, whatever the number of classes.
+    n_classes : int, default=2
         Number of classes.
-    n_features : int
+    n_features : int, default=2
         Number of features, at least ``n_classes - 1``.
-    separation : float
+    separation : float, default=2.0
         Distance between the means of any two classes.
-    dependence : float in [0, 1)
+    dependence : float in [0, 1), default=0.0
         ρ, the correlation of a feature in two instances of a bag, given their labels.
-    label_dependence : float in [0, 1)
+    label_dependence : float in [0, 1), default=0.0
         r, the correlation of two labels of a bag, given its true proportion.
-    random_state : int, RandomState or None
+    random_state : int, RandomState or None, default=None
         Makes the draw repeatable. The same number gives the same labels, whatever ``dependence``
         and ``separation`` are.
 
@@ -76,6 +79,16 @@ def make_gaussian_bags(
         `unbag.bag_target` makes it; ``labels``, the true class of each instance;
         ``true_proportions``, γ_i of each bag, with a column per class if there are more than
         two; ``means``, μ of each class.
+
+    See Also
+    --------
+    unbag.datasets.make_bags : Draw bags of different mixtures from labelled rows.
+    unbag.datasets.gaussian_auc : Return the largest AUC possible for two classes of
+        `make_gaussian_bags`.
+    unbag.datasets.gaussian_bayes_ber : Return the least balanced error rate possible for two
+        classes of `make_gaussian_bags`.
+    unbag.bounds.sample_bags : Draw bags of given true proportions under one of the paper's sampling
+        models.
 
     Examples
     --------
@@ -115,6 +128,23 @@ def gaussian_bayes_ber(separation: float) -> float:
 
     It is Φ(−separation / 2), reached by the plane halfway between the two means.
 
+    Parameters
+    ----------
+    separation : float
+        Distance between the means of the two classes, in standard deviations.
+
+    Returns
+    -------
+    error : float
+        Mean of the error rates in the two classes.
+
+    See Also
+    --------
+    unbag.datasets.make_gaussian_bags : Draw bags from Gaussian classes, with independent or
+        dependent instances.
+    unbag.datasets.gaussian_auc : Return the largest AUC possible for two classes of
+        `make_gaussian_bags`.
+
     Examples
     --------
     >>> from unbag.datasets import gaussian_bayes_ber
@@ -128,6 +158,23 @@ def gaussian_auc(separation: float) -> float:
     """Return the largest AUC possible for two classes of `make_gaussian_bags`.
 
     It is Φ(separation / √2), reached by the projection on the line through the two means.
+
+    Parameters
+    ----------
+    separation : float
+        Distance between the means of the two classes, in standard deviations.
+
+    Returns
+    -------
+    auc : float
+        Chance that an instance of the second class gets a higher score than one of the first.
+
+    See Also
+    --------
+    unbag.datasets.make_gaussian_bags : Draw bags from Gaussian classes, with independent or
+        dependent instances.
+    unbag.datasets.gaussian_bayes_ber : Return the least balanced error rate possible for two
+        classes of `make_gaussian_bags`.
 
     Examples
     --------

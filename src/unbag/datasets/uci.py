@@ -1,23 +1,18 @@
 """The two data sets of the paper's experiments, shipped with the package.
 
 Both come from the UCI Machine Learning Repository under CC BY 4.0; ``data/LICENSE`` says whom to
-name. They are read with the standard library, so that no data frame library is needed but the
-one the frame is asked for in.
+name.
 """
 
 from __future__ import annotations
 
-import csv
-import lzma
-from importlib import import_module
-from importlib.resources import files
-from typing import Any, Literal, get_args
+from typing import Literal
 
-import narwhals as nw
 import numpy as np
 from sklearn.utils import Bunch
 
-Backend = Literal["pandas", "polars", "pyarrow"]
+from unbag.datasets.shipped import Backend, load_shipped
+
 Subset = Literal["train", "test", "all"]
 
 _ADULT_FILES = {
@@ -42,10 +37,10 @@ def load_adult(subset: Subset = "train", backend: Backend = "pandas") -> Bunch:
 
     Parameters
     ----------
-    subset : {"train", "test", "all"}
+    subset : {"train", "test", "all"}, default="train"
         The 32,561 rows of the original training file, the 16,281 of the test file, or the
         former followed by the latter. Rows keep their original order.
-    backend : {"pandas", "polars", "pyarrow"}
+    backend : {"pandas", "polars", "pyarrow"}, default="pandas"
         The library whose data frame to return.
 
     Returns
@@ -55,6 +50,14 @@ def load_adult(subset: Subset = "train", backend: Backend = "pandas") -> Bunch:
         ``target_names``, the names of these two classes; ``categorical`` and ``numerical``, the
         names of the columns of each kind; ``citation``, whom to name. An unknown value is the
         category ``"?"``.
+
+    See Also
+    --------
+    unbag.datasets.make_bags : Draw bags of different mixtures from labelled rows.
+    unbag.datasets.load_magic : Load MAGIC.
+    unbag.datasets.load_flights : Load flights from New York in 2013, and how many of each day were
+        late.
+    unbag.suites.load_landscape : Load Adult in one of the bag sets.
 
     Examples
     --------
@@ -69,7 +72,7 @@ def load_adult(subset: Subset = "train", backend: Backend = "pandas") -> Bunch:
     """
     if subset not in _ADULT_FILES:
         raise ValueError(f"subset must be 'train', 'test' or 'all', not {subset!r}.")
-    return _load(
+    return load_shipped(
         _ADULT_FILES[subset],
         backend,
         categorical=_ADULT_CATEGORICAL,
@@ -90,7 +93,7 @@ def load_magic(backend: Backend = "pandas") -> Bunch:
 
     Parameters
     ----------
-    backend : {"pandas", "polars", "pyarrow"}
+    backend : {"pandas", "polars", "pyarrow"}, default="pandas"
         The library whose data frame to return.
 
     Returns
@@ -99,6 +102,11 @@ def load_magic(backend: Backend = "pandas") -> Bunch:
         ``frame``, the features; ``target``, 1 for gamma and 0 for hadron; ``target_names``, the
         original names of these two classes; ``categorical`` (none) and ``numerical``, the names
         of the columns of each kind; ``citation``, whom to name.
+
+    See Also
+    --------
+    unbag.datasets.load_adult : Load Adult.
+    unbag.paper.make_trial : Draw the bags of one trial and encode the features.
 
     Examples
     --------
@@ -109,7 +117,7 @@ def load_magic(backend: Backend = "pandas") -> Bunch:
     >>> print(f"{magic.target.mean():.3f} of them are gamma rays")
     0.648 of them are gamma rays
     """
-    return _load(
+    return load_shipped(
         ("magic.csv.xz",),
         backend,
         categorical=(),
@@ -120,55 +128,3 @@ def load_magic(backend: Backend = "pandas") -> Bunch:
             "CC BY 4.0. https://doi.org/10.24432/C52C8B"
         ),
     )
-
-
-def _load(
-    names: tuple[str, ...],
-    backend: Backend,
-    *,
-    categorical: tuple[str, ...],
-    number: type[np.number[Any]],
-    target_names: tuple[str, str],
-    citation: str,
-) -> Bunch:
-    _check_backend(backend)
-    header, rows = _read(names)
-    values = dict(zip(header, zip(*rows, strict=True), strict=True))
-    # the label is the last column of every shipped file
-    labels = values.pop(header[-1])
-    columns = {
-        name: list(column) if name in categorical else np.array(column, dtype=number)
-        for name, column in values.items()
-    }
-    return Bunch(
-        frame=nw.from_dict(columns, backend=backend).to_native(),
-        target=np.array([target_names.index(label) for label in labels]),
-        target_names=np.array(target_names),
-        categorical=list(categorical),
-        numerical=[name for name in columns if name not in categorical],
-        citation=citation,
-    )
-
-
-def _check_backend(backend: str) -> None:
-    if backend not in get_args(Backend):
-        known = ", ".join(map(repr, get_args(Backend)))
-        raise ValueError(f"backend must be one of {known}, not {backend!r}.")
-    try:
-        import_module(backend)
-    except ModuleNotFoundError as error:
-        raise ImportError(
-            f"backend={backend!r} needs {error.name}, which is not installed: "
-            f"pip install {error.name}."
-        ) from error
-
-
-def _read(names: tuple[str, ...]) -> tuple[list[str], list[list[str]]]:
-    """Header and rows of shipped files of the same columns, one behind the other."""
-    header: list[str] = []
-    rows: list[list[str]] = []
-    for name in names:
-        packed = files("unbag.datasets").joinpath("data", name).read_bytes()
-        header, *more = csv.reader(lzma.decompress(packed).decode("ascii").splitlines())
-        rows += more
-    return header, rows

@@ -56,6 +56,21 @@ class AssumptionTest:
         The finding in words.
     notes : tuple of str
         What was left out, and what to be wary of.
+
+    See Also
+    --------
+    unbag.assumption_test : Test whether instances of a class are distributed alike in all bags.
+
+    Examples
+    --------
+    >>> from unbag import assumption_test
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> data = make_gaussian_bags(n_bags=30, bag_size=40, random_state=0)
+    >>> found = assumption_test(data.X, data.y)
+    >>> found.reject
+    False
+    >>> sorted(found.features)
+    ['adjusted_p_value', 'detectable_drift', 'df', 'feature', 'p_value', 'statistic']
     """
 
     p_value: float
@@ -103,7 +118,18 @@ class AssumptionTest:
         return f"bag means{which} do not follow the proportions, {p_text(self.p_value)}"
 
     def frame(self, table: Literal["features", "bags"] = "features") -> Any:
-        """Give one of the two tables as a pandas DataFrame."""
+        """Give one of the two tables as a pandas DataFrame.
+
+        Parameters
+        ----------
+        table : {"features", "bags"}, default="features"
+            Which of the two.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+            The table.
+        """
         if table not in ("features", "bags"):
             raise ValueError(f"table must be 'features' or 'bags', not {table!r}.")
         return make_frame(getattr(self, table))
@@ -150,6 +176,17 @@ def assumption_test(
     Returns
     -------
     AssumptionTest
+
+    See Also
+    --------
+    unbag.bag_information : Tell how many labelled rows the bags are worth, which of them, and what
+        finer ones would be.
+    unbag.diagnostics.AssumptionTest : What `assumption_test` found.
+    unbag.reports.AssumptionDisplay : Means of bags against what their proportions lead one to
+        expect.
+    unbag.diagnostics.estimate_bag_effect : Estimate the variance of bag effects from chances of
+        rows that the model did not see.
+    unbag.metrics.evaluate : Estimate from bags alone how good given scores are.
 
     Notes
     -----

@@ -73,8 +73,10 @@ class BagEffect:
     ----------
     variance : float
         τ², as a share of q(1 − q).
-    low, high : float
-        Of a 95% interval.
+    low : float
+        Lower end of a 95% interval.
+    high : float
+        Its upper end.
     slope : float
         β: how much shares of bags differ for every unit that their mean chances do. 1 where rows
         keep their odds, more where classes keep their look.
@@ -86,6 +88,24 @@ class BagEffect:
         β*, what β would be about if classes kept their look.
     free_slope : float
         β without the bound of 1: less where chances promise more than held-out bags keep.
+
+    See Also
+    --------
+    unbag.diagnostics.estimate_bag_effect : Estimate the variance of bag effects from chances of
+        rows that the model did not see.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unbag import LinearMCMClassifierCV, check_bag_target
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.diagnostics import estimate_bag_effect
+    >>> data = make_gaussian_bags(n_bags=40, bag_size=30, random_state=0)
+    >>> model = LinearMCMClassifierCV(class_prior="empirical").fit(data.X, data.y)
+    >>> chance = 1 / (1 + np.exp(-model.out_of_fold_scores_))
+    >>> effect = estimate_bag_effect(check_bag_target(data.y), np.stack([1 - chance, chance]))
+    >>> effect.low <= effect.variance <= effect.high
+    True
     """
 
     variance: float
@@ -174,9 +194,33 @@ def estimate_bag_effect(bags: Bags, chances: Floats) -> BagEffect:
     Parameters
     ----------
     bags : Bags
+        The bags, as `unbag.check_bag_target` gives them.
     chances : ndarray of shape (n_classes, n_instances)
         Class chances of each row at the shares of the classes in all bags together, by a model
         that was trained without the row's bag.
+
+    Returns
+    -------
+    effect : BagEffect
+        The variance, with its interval and what it rests on.
+
+    See Also
+    --------
+    unbag.assumption_test : Test whether instances of a class are distributed alike in all bags.
+    unbag.diagnostics.BagEffect : Estimated variance of bag effects.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unbag import LinearMCMClassifierCV, check_bag_target
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.diagnostics import estimate_bag_effect
+    >>> data = make_gaussian_bags(n_bags=40, bag_size=30, random_state=0)
+    >>> model = LinearMCMClassifierCV(class_prior="empirical").fit(data.X, data.y)
+    >>> chance = 1 / (1 + np.exp(-model.out_of_fold_scores_))
+    >>> effect = estimate_bag_effect(check_bag_target(data.y), np.stack([1 - chance, chance]))
+    >>> bool(effect.variance < 0.1)
+    True
     """
     return effect_of_means(bags, bags.means(chances).T, bags.means(chances * (1 - chances)).T)
 

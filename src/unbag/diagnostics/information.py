@@ -69,9 +69,12 @@ class BagInformation:
 
     Attributes
     ----------
-    n_bags, n_instances : int
-        Rows of known label are instances, but no bags.
+    n_bags : int
+        Number of bags; rows of known label are no bags.
+    n_instances : int
+        Number of instances, of known label or not.
     classes : ndarray of shape (n_classes,)
+        Labels of the classes.
     labelled_rows : float
         As many labelled rows, of the same mixture, would tell the classes apart as well:
         ``share_of_labels`` times ``n_instances``.
@@ -104,6 +107,22 @@ class BagInformation:
         The finding in words.
     warning : str or None
         What was warned of, if the bags are worth too little.
+
+    See Also
+    --------
+    unbag.bag_information : Tell how many labelled rows the bags are worth, which of them, and what
+        finer ones would be.
+    unbag.reports.BagsDisplay : Sizes, proportions and information of the bags.
+
+    Examples
+    --------
+    >>> from unbag import bag_information, bag_target
+    >>> y = bag_target(["a"] * 4 + ["b"] * 4, counts={"a": 0, "b": 3})
+    >>> information = bag_information(y)
+    >>> round(information.labelled_rows, 1), information.n_bags
+    (4.8, 2)
+    >>> information.by_bag["bag"].tolist()
+    ['a', 'b']
     """
 
     n_bags: int
@@ -121,7 +140,18 @@ class BagInformation:
     warning: str | None
 
     def frame(self, table: Literal["by_bag", "finer"] = "by_bag") -> Any:
-        """Give one of the two tables as a pandas DataFrame."""
+        """Give one of the two tables as a pandas DataFrame.
+
+        Parameters
+        ----------
+        table : {"by_bag", "finer"}, default="by_bag"
+            Which of the two.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+            The table.
+        """
         if table not in ("by_bag", "finer"):
             raise ValueError(f"table must be 'by_bag' or 'finer', not {table!r}.")
         return make_frame(getattr(self, table))
@@ -153,7 +183,7 @@ def bag_information(y: Any, *, bag_model: BagModel = "instances") -> BagInformat
     y : structured array from `unbag.bag_target`, or plain labels
         With noisy proportions the answer is for statistics between 0 and 1, such as predictions,
         and is an estimate itself.
-    bag_model : {"instances", "bags"}
+    bag_model : {"instances", "bags"}, default="instances"
         Whether the instances of a bag are independent given their classes, or may depend on
         each other in any way, so that a bag counts once, however large. Rows of known label
         count one by one in either case.
@@ -161,6 +191,15 @@ def bag_information(y: Any, *, bag_model: BagModel = "instances") -> BagInformat
     Returns
     -------
     information : BagInformation
+        What was found; print it.
+
+    See Also
+    --------
+    unbag.bag_target : Make the target `y` that every estimator of this package is fitted to.
+    unbag.diagnostics.BagInformation : What `bag_information` found.
+    unbag.assumption_test : Test whether instances of a class are distributed alike in all bags.
+    unbag.bounds.required_bags : Tell how many bags of a size and spread it takes to know a
+        classifier's quality that well.
 
     Examples
     --------

@@ -73,12 +73,31 @@ class Reference:
     Attributes
     ----------
     n_bags : int
+        Number of bags.
     class_shares : tuple of float
         That the model's probabilities are for.
     classes : tuple of ClassReference
         The second of two classes, or each of several.
     columns : mapping of str to (low, high)
         Range of each column of numbers.
+
+    See Also
+    --------
+    unbag.diagnostics.make_reference : Keep what is needed of the training bags to hold new ones
+        against them.
+
+    Examples
+    --------
+    >>> from unbag import AutoMCMClassifier
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.diagnostics import Reference, make_reference
+    >>> data = make_gaussian_bags(n_bags=20, bag_size=30, random_state=0)
+    >>> model = AutoMCMClassifier("linear").fit(data.X, data.y)
+    >>> reference = make_reference(model, data.X, data.y)
+    >>> reference.n_bags
+    20
+    >>> Reference.from_dict(reference.to_dict()).class_shares == reference.class_shares
+    True
     """
 
     n_bags: int
@@ -97,12 +116,29 @@ class Reference:
         return self.classes[0].line.direction
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, lists and mappings, for a file."""
+        """Give plain numbers, lists and mappings, for a file.
+
+        Returns
+        -------
+        kept : dict
+            Plain numbers, lists and mappings.
+        """
         return asdict(self)
 
     @classmethod
     def from_dict(cls, kept: Mapping[str, Any]) -> Self:
-        """Read what `to_dict` gave."""
+        """Read what `to_dict` gave.
+
+        Parameters
+        ----------
+        kept : mapping
+            The dictionary.
+
+        Returns
+        -------
+        reference : Reference
+            The same as before.
+        """
         classes = tuple(
             ClassReference(**{**one, "line": Line(**one["line"])}) for one in kept["classes"]
         )
@@ -118,9 +154,23 @@ def make_reference(model: Any, X: Any, y: Any, *, chances: ArrayLike | None = No
         Fitted to X and y with the class prior "empirical", with ``out_of_fold_scores_``, such as
         `unbag.AutoMCMClassifier` or the pipeline of `unbag.tabular.make_classifier`.
     X : array or data frame with n_instances rows
+        The rows of training.
     y : structured array from `unbag.bag_target`
+        Their bags.
     chances : array-like of shape (n_instances, n_classes), optional
         For other models: probabilities of each row by a model that did not see its bag.
+
+    Returns
+    -------
+    reference : Reference
+        What to give to `monitor`; ``to_dict`` makes it something for a file.
+
+    See Also
+    --------
+    unbag.diagnostics.monitor : Say whether a model still holds, from the counts of new bags.
+    unbag.diagnostics.Reference : What is kept of the training bags, to hold new ones against.
+    unbag.AutoMCMClassifier : Linear, kernel and boosted models on the same bags, mixed by what
+        held-out bags say of them.
 
     Examples
     --------
@@ -166,6 +216,7 @@ def monitor(
     Parameters
     ----------
     model : classifier or pipeline with ``predict_proba``
+        The model to look after.
     X : array or data frame with n_instances rows
         The new rows.
     y : structured array from `unbag.bag_target`
@@ -187,6 +238,13 @@ def monitor(
     -------
     found : Monitoring
         With ``verdict``, ``classes``, ``bags``, ``class_prior``; print it.
+
+    See Also
+    --------
+    unbag.diagnostics.make_reference : Keep what is needed of the training bags to hold new ones
+        against them.
+    unbag.diagnostics.Monitoring : Whether a model still holds.
+    unbag.metrics.evaluate : Estimate from bags alone how good given scores are.
 
     Examples
     --------

@@ -152,9 +152,29 @@ class Monitoring:
     class_prior : tuple of float
         Shares of the classes at which probabilities add up to the new totals.
     quality : Quality or None
+        The figure that was given.
     outside : mapping of str to float
         Share of rows outside of the range of training, by column.
-    level, tolerance : float
+    level : float
+        How often there may be an alarm if nothing is wrong.
+    tolerance : float
+        Difference of totals that does not matter, as a share.
+
+    See Also
+    --------
+    unbag.diagnostics.monitor : Say whether a model still holds, from the counts of new bags.
+
+    Examples
+    --------
+    >>> from unbag import AutoMCMClassifier
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.diagnostics import make_reference, monitor
+    >>> data = make_gaussian_bags(n_bags=20, bag_size=30, random_state=0)
+    >>> model = AutoMCMClassifier("linear").fit(data.X, data.y)
+    >>> reference = make_reference(model, data.X, data.y)
+    >>> found = monitor(model, data.X, data.y, reference=reference)
+    >>> found.verdict, len(found.bags["bag"])
+    ('holds', 20)
     """
 
     classes: tuple[ClassMonitoring, ...]

@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import block_diag
 
+from unbag._arrays import Floats
 from unbag._progress import column_progress
 from unbag.bags.bags import Bags
 from unbag.diagnostics.bag_effects import BagEffect, effect_of_means
 from unbag.distributed.criteria import make_objective, selection_risks
 from unbag.distributed.forward import held_out_chances
 from unbag.distributed.partitions import Partitions
-from unbag.distributed.risk import DistributedData, Floats, Model
+from unbag.distributed.risk import DistributedData, Model
 from unbag.distributed.table import BagTable
 from unbag.models.functions import Basis
 from unbag.models.training import Fits, Selection

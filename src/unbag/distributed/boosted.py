@@ -56,6 +56,12 @@ class DistributedBoostedClassifier(DistributedClassifier):
     estimator_ : BoostedMCMClassifier
         The fitted classifier. ``out_of_fold_scores_`` is None.
 
+    See Also
+    --------
+    unbag.BoostedMCMClassifier : Boosted trees trained from the class proportions of bags.
+    unbag.distributed.DistributedClassifier : Trains a linear or kernel classifier on Dask arrays
+        and data frames.
+
     Examples
     --------
     >>> import dask.array as da
@@ -83,6 +89,11 @@ class DistributedBoostedClassifier(DistributedClassifier):
             Categories of a frame must be known, as after ``X.categorize()``.
         y : Dask array of shape (n_instances,)
             In partitions of the same rows, as in `unbag.distributed.DistributedClassifier`.
+
+        Returns
+        -------
+        self : estimator
+            The fitted model.
         """
         model, plan = _check_estimator(self.estimator)
         collections = partitions_of(X, y)

@@ -64,6 +64,17 @@ class DistributedClassifier:
     estimator_ : classifier
         The fitted classifier. ``out_of_fold_scores_`` of the CV forms is None.
 
+    See Also
+    --------
+    unbag.LinearMCMClassifier : Linear classifier trained from the class proportions of bags.
+    unbag.KernelMCMClassifier : Kernel classifier trained from the class proportions of bags.
+    unbag.distributed.bags_from_frame : Join a Dask data frame of instances with a table of bags
+        into `X` and `y`.
+    unbag.distributed.DistributedBoostedClassifier : Trains boosted trees on Dask arrays and data
+        frames.
+    unbag.distributed.evaluate : Estimate from bags alone how good given scores are, for Dask
+        collections.
+
     Examples
     --------
     >>> import dask.array as da
@@ -93,9 +104,15 @@ class DistributedClassifier:
         Parameters
         ----------
         X : Dask array or data frame of n_instances rows
+            Instances, one per row.
         y : Dask array of shape (n_instances,)
             In partitions of the same rows: chunks of what `unbag.bag_target` makes, or what
             `unbag.distributed.bags_from_frame` gives.
+
+        Returns
+        -------
+        self : estimator
+            The fitted model.
         """
         estimator = LinearMCMClassifier() if self.estimator is None else self.estimator
         functions = functions_on_partitions(estimator)
@@ -124,24 +141,62 @@ class DistributedClassifier:
         return self
 
     def to_local(self) -> Any:
-        """Return the ordinary classifier that was fitted, to be saved or reported on."""
+        """Return the ordinary classifier that was fitted, to be saved or reported on.
+
+        Returns
+        -------
+        estimator : classifier
+            ``estimator_``.
+        """
         if not hasattr(self, "estimator_"):
             raise NotFittedError("This DistributedClassifier is not fitted yet; call fit first.")
         return self.estimator_
 
     def decision_function(self, X: Any) -> Any:
-        """Scores of instances: a Dask array for a Dask collection, to be computed when needed."""
+        """Scores of instances: a Dask array for a Dask collection, to be computed when needed.
+
+        Parameters
+        ----------
+        X : Dask array or data frame, or array-like, of n_instances rows
+            Instances, one per row.
+
+        Returns
+        -------
+        scores : Dask array or ndarray of shape (n_instances,) or (n_instances, n_classes)
+            For two classes one score, above 0 for the second; for more, one column per class.
+        """
         n_classes = len(self.to_local().classes_)
         return self._by_row("decision_function", X, np.empty((0, n_classes)[: 1 + (n_classes > 2)]))
 
     def predict(self, X: Any) -> Any:
-        """Class of each instance, as a Dask array for a Dask collection."""
+        """Class of each instance, as a Dask array for a Dask collection.
+
+        Parameters
+        ----------
+        X : Dask array or data frame, or array-like, of n_instances rows
+            Instances, one per row.
+
+        Returns
+        -------
+        labels : Dask array or ndarray of shape (n_instances,)
+            One of the classes for each instance.
+        """
         return self._by_row("predict", X, self.to_local().classes_[:0])
 
     def predict_proba(self, X: Any, class_prior: Any = None) -> Any:
         """Chance of each class, as a Dask array for a Dask collection.
 
-        ``class_prior`` is that of `unbag.LinearMCMClassifier.predict_proba`.
+        Parameters
+        ----------
+        X : Dask array or data frame, or array-like, of n_instances rows
+            Instances, one per row.
+        class_prior : {"empirical", "balanced"} or array-like, optional
+            Shares of the classes where the model is used; by default those it was trained for.
+
+        Returns
+        -------
+        chances : Dask array or ndarray of shape (n_instances, n_classes)
+            Chance of each class.
         """
         like = np.empty((0, len(self.to_local().classes_)))
         return self._by_row("predict_proba", X, like, class_prior=class_prior)

@@ -39,8 +39,27 @@ def bags_from_frame(
     aggregates : data frame
         One row per bag, with its key and what is known about its classes: in memory, of any kind
         that `unbag.bags_from_frame` takes.
-    on, proportion, positives, size, noise, unmatched
-        As in `unbag.bags_from_frame`.
+    on : str or list of str
+        The key: columns present in both tables. Several columns together name a bag, whose id is
+        then written like ``"north | 2024-05-01"``. A single key of integers or text is the id
+        itself; any other is written as text.
+    proportion : str or list of str, optional
+        Column of ``aggregates`` with the share of the positive class, or one column per class.
+        Text such as "24%" is read as what it says.
+    positives : str or list of str, optional
+        Instead of ``proportion``: the column with the number of positive instances, or one column
+        with the number of instances per class. The size of a bag is the number of its rows in
+        ``instances``.
+    size : str, optional
+        Column of ``aggregates`` with the size of each bag, to be compared with the number of
+        its rows in ``instances``. Where it is larger, the rows are taken for a random sample of
+        their bag, with the same shares, with a warning.
+    noise : str, list of str or number, optional
+        Standard deviation of the noise in ``proportion`` or ``positives``: a column of
+        ``aggregates``, one column per class, or one number for all bags. See `bag_target`.
+    unmatched : {"error", "drop"}, default="error"
+        What to do with bags that are in one of the tables only: raise an error that names them,
+        or leave them out.
 
     Returns
     -------
@@ -48,6 +67,12 @@ def bags_from_frame(
         The instances without the key columns.
     y : Dask array
         The target, in partitions of the same rows.
+
+    See Also
+    --------
+    unbag.bags_from_frame : Join a table of instances with a table of bags into `X` and `y`.
+    unbag.distributed.DistributedClassifier : Trains a linear or kernel classifier on Dask arrays
+        and data frames.
 
     Examples
     --------

@@ -72,8 +72,32 @@ def evaluate(
     scores : Dask array of shape (n_instances,) or (n_instances, n_classes)
         Such as ``model.decision_function(X)``. It is computed twice, so that scores which take
         long should be persisted.
-    threshold, class_prior, bag_model, level, n_draws, random_state
-        As in `unbag.metrics.evaluate`.
+    threshold : float, default=0.0
+        Above it the positive class is predicted.
+    class_prior : {"empirical", "balanced"} or one number per class, default="empirical"
+        Shares of the classes where the classifier is used, for accuracy, precision and F1.
+    bag_model : {"bags", "instances"}, default="bags"
+        What is independent. Under ``"bags"`` instances of a bag may depend on each other in any
+        way, and bags may stray from the assumption at random. ``"instances"`` trusts that
+        instances are drawn one by one, and is too narrow if they are not. Noisy proportions
+        always go by ``"bags"``, since noise hits a bag as a whole.
+    level : float, default=0.95
+        How often the interval should hold the truth.
+    n_draws : int, default=1000
+        Draws of the bootstrap.
+    random_state : int, RandomState or None, default=0
+        Of the bootstrap.
+
+    Returns
+    -------
+    evaluation : Evaluation
+        Print it, or take ``evaluation["roc_auc"]``.
+
+    See Also
+    --------
+    unbag.metrics.evaluate : Estimate from bags alone how good given scores are.
+    unbag.distributed.DistributedClassifier : Trains a linear or kernel classifier on Dask arrays
+        and data frames.
 
     Examples
     --------

@@ -22,7 +22,7 @@ from unbag._arrays import Floats, Ints
 from unbag.distributed.instances import Instances
 from unbag.distributed.partitions import Partitions, share
 from unbag.kernels.matrices import Kernel
-from unbag.objectives.base import Objective, Shifted
+from unbag.objectives.base import Criterion, Objective, Shifted
 from unbag.objectives.corrected_risk import CorrectedRisk
 from unbag.objectives.losses import ClassLoss
 
@@ -269,7 +269,7 @@ class DistributedRisk:
         return value, slope[:, None, :] @ gradient
 
 
-def read_risk(objective: Objective, n_outputs: int) -> tuple[CorrectedRisk, RowWeights]:
+def read_risk(objective: Criterion, n_outputs: int) -> tuple[CorrectedRisk, RowWeights]:
     """Take a risk over the table of bags apart: what the driver keeps, and what workers need."""
     offsets, risk = np.zeros((1, n_outputs)), objective
     if isinstance(objective, Shifted):

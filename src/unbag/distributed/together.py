@@ -97,7 +97,7 @@ class Group:
     @contextmanager
     def _tracker(self) -> Iterator[dict[str, Any]]:
         """What brings workers together, on this machine; at the end, those that wait are let go."""
-        from distributed.comm import get_address_host
+        from distributed.comm.addressing import get_address_host
         from distributed.utils import get_ip
 
         library = xgboost()

@@ -60,6 +60,20 @@ class KernelFeatures:
         Z, landmarks or frequencies.
     transform : ndarray of shape (n_basis, n_features) or None
         T; None stands for the identity.
+
+    See Also
+    --------
+    unbag.kernels.make_kernel_features : Draw the features that stand for a kernel.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unbag.kernels import Kernel, make_kernel_features
+    >>> from unbag.kernels.rows import RowsInMemory
+    >>> rows = RowsInMemory(np.random.default_rng(0).normal(size=(50, 2)))
+    >>> features = make_kernel_features("fourier", Kernel("rbf"), rows, 20, random_state=0)
+    >>> features.matrix(np.eye(2), np.dtype(float)).shape
+    (2, 20)
     """
 
     kernel: Kernel
@@ -71,6 +85,20 @@ class KernelFeatures:
 
         Rows, which may be sparse, are brought there in blocks, so that little more than the result
         is held.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_rows, n_columns)
+            Rows.
+        dtype : numpy.dtype
+            Type of the result.
+        where : str, default=None
+            Device of torch, or None for NumPy.
+
+        Returns
+        -------
+        features : array of shape (n_rows, n_features)
+            φ of each row.
         """
         points, transform = on_device(self.points, where), self.transform
         if transform is not None:
@@ -137,13 +165,26 @@ def make_kernel_features(
     Parameters
     ----------
     approximation : {"nystroem", "fourier"}
+        Functions that some instances span, or random waves.
     kernel : Kernel
+        The kernel they stand for; "rbf" for waves.
     rows : Rows
         Instances, of which landmarks are drawn.
     n_components : int
         Number of landmarks, all instances if there are no more; or of random features, half of
         them cosines and half sines, an odd number rounded up.
     random_state : int, RandomState or None, default=None
+        Makes the draw repeatable.
+
+    Returns
+    -------
+    features : KernelFeatures
+        What makes features of rows.
+
+    See Also
+    --------
+    unbag.kernels.KernelFeatures : Features that stand for a kernel.
+    unbag.kernels.make_kernel : Check the settings of a kernel and fix γ for the instances.
 
     Examples
     --------

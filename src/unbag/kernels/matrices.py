@@ -23,7 +23,35 @@ _BLOCK = 1024
 
 @dataclass(frozen=True)
 class Kernel:
-    """k(x, z): e^{−γ‖x−z‖²} (rbf), xᵀz (linear), (γxᵀz + c₀)^degree (poly), or given entries."""
+    """k(x, z): e^{−γ‖x−z‖²} (rbf), xᵀz (linear), (γxᵀz + c₀)^degree (poly), or given entries.
+
+    Parameters
+    ----------
+    name : {"rbf", "linear", "poly", "precomputed"}
+        Which kernel.
+    gamma : float, default=1.0
+        γ of "rbf" and "poly".
+    degree : int, default=3
+        Degree of "poly".
+    coef0 : float, default=1.0
+        c₀ of "poly".
+
+    See Also
+    --------
+    unbag.KernelMCMClassifier : Kernel classifier trained from the class proportions of bags.
+    unbag.kernels.make_kernel : Check the settings of a kernel and fix γ for the instances.
+    unbag.solvers.KernelSpace : Functions of an RKHS, as a space to search.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unbag.kernels import Kernel
+    >>> X = np.array([[0.0], [1.0], [2.0]])
+    >>> Kernel("rbf", gamma=1.0).matrix(X, np.float64).round(3)
+    array([[1.   , 0.368, 0.018],
+           [0.368, 1.   , 0.368],
+           [0.018, 0.368, 1.   ]])
+    """
 
     name: str
     gamma: float = 1.0
@@ -35,6 +63,20 @@ class Kernel:
 
         Products are taken in double precision and rounded at the end only: far from the origin,
         a distance is a small difference of large numbers.
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, n_columns)
+            Rows.
+        Z : array of shape (n_points, n_columns)
+            Points, in the same namespace.
+        dtype : dtype
+            Type of the result, of the namespace of X.
+
+        Returns
+        -------
+        block : array of shape (n_rows, n_points)
+            k(x, z) of all pairs.
         """
         xp = array_namespace(X)
         if self.name == "precomputed":
@@ -52,7 +94,22 @@ class Kernel:
         return xp.exp(xp.clip(xp.astype(product, dtype, copy=False), max=0.0))
 
     def matrix(self, X: Array, dtype: Any) -> Array:
-        """Symmetric kernel matrix of the rows of X; each block off the diagonal is made once."""
+        """Make the symmetric kernel matrix of the rows of X.
+
+        Each block off the diagonal is made once.
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, n_columns)
+            Rows.
+        dtype : dtype
+            Type of the result, of the namespace of X.
+
+        Returns
+        -------
+        K : array of shape (n_rows, n_rows)
+            The matrix.
+        """
         xp = array_namespace(X)
         if self.name == "precomputed":
             return xp.astype(X, dtype)
@@ -69,7 +126,22 @@ class Kernel:
         return K
 
     def expand(self, X: Array, Z: Array, coef: Array) -> Array:
-        """Σ_j coef[., j] k(x, z_j) for every row x of X: shape (columns, rows of X)."""
+        """Sum up Σ_j coef[., j] k(x, z_j) for every row x of X.
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, n_columns)
+            Rows.
+        Z : array of shape (n_points, n_columns)
+            Points, in the same namespace.
+        coef : array of shape (n_columns_of_coefficients, n_points)
+            Coefficients.
+
+        Returns
+        -------
+        values : array of shape (n_columns_of_coefficients, n_rows)
+            The sums.
+        """
         xp = array_namespace(X)
         parts = [coef @ self.block(X[rows, :], Z, coef.dtype).T for rows in row_blocks(X.shape[0])]
         return xp.concat(parts, axis=1)
@@ -96,6 +168,38 @@ def make_kernel(name: str, gamma: str | float, degree: int, coef0: float, rows: 
 
     ``"scale"`` is 1/(d·Var(X)), as in the paper, and ``"wide"`` half of it, which for standardised
     columns is one over the mean squared distance of two rows.
+
+    Parameters
+    ----------
+    name : {"rbf", "linear", "poly", "precomputed"}
+        Which kernel.
+    gamma : {"wide", "scale", "auto"} or float
+        γ; "auto" is 1/d.
+    degree : int
+        Degree of "poly".
+    coef0 : float
+        Constant of "poly".
+    rows : Rows
+        The instances, as `unbag.kernels.rows.RowsInMemory` gives them.
+
+    Returns
+    -------
+    kernel : Kernel
+        The kernel, with its γ.
+
+    See Also
+    --------
+    unbag.kernels.Kernel : A kernel with its width, and matrices of it.
+    unbag.kernels.make_kernel_features : Draw the features that stand for a kernel.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unbag.kernels import make_kernel
+    >>> from unbag.kernels.rows import RowsInMemory
+    >>> X = np.array([[0.0, 1.0], [2.0, 3.0]])
+    >>> make_kernel("rbf", "scale", 3, 1.0, RowsInMemory(X)).gamma
+    0.4
     """
     if name not in KERNELS:
         raise ValueError(f"kernel must be one of {', '.join(map(repr, KERNELS))}, not {name!r}.")

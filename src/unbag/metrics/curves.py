@@ -23,6 +23,13 @@ from unbag.metrics.worlds import Kappas, SoftSample
 def roc_curve(y: Any, scores: ArrayLike) -> tuple[Floats, Floats, Floats]:
     """Estimate the ROC curve of the scores from bags alone.
 
+    Parameters
+    ----------
+    y : structured array from `unbag.bag_target`, or plain labels
+        The bag of each instance and its proportions; plain labels are pure bags.
+    scores : array-like of shape (n_instances,)
+        Decision function of every instance.
+
     Returns
     -------
     fpr, tpr : ndarray
@@ -30,6 +37,29 @@ def roc_curve(y: Any, scores: ArrayLike) -> tuple[Floats, Floats, Floats]:
         They need not rise steadily, because some weights are negative.
     thresholds : ndarray
         Decreasing, the first one infinite.
+
+    See Also
+    --------
+    unbag.metrics.roc_auc_score : Estimate the area under the ROC curve from bags alone, ties
+        counted half.
+    unbag.metrics.roc_band : Estimate the ROC curve with a band that holds each of its points with
+        the given chance.
+    unbag.metrics.precision_recall_curve : Estimate precision and recall at every threshold, where
+        classes have given shares.
+
+    Examples
+    --------
+    >>> from unbag import bag_target
+    >>> from unbag.metrics import roc_curve
+    >>> y = bag_target([1, 1, 1, 1, 2, 2, 2, 2], [0.25] * 4 + [0.75] * 4)
+    >>> scores = [-2.0, -1.0, 0.5, 1.0, -1.5, 0.5, 1.5, 2.0]
+    >>> fpr, tpr, thresholds = roc_curve(y, scores)
+    >>> thresholds
+    array([ inf,  2. ,  1.5,  1. ,  0.5, -1. , -1.5, -2. ])
+    >>> fpr.round(3) + 0.0
+    array([ 0.   , -0.125, -0.25 ,  0.125,  0.375,  0.75 ,  0.625,  1.   ])
+    >>> tpr.round(3) + 0.0
+    array([0.   , 0.375, 0.75 , 0.625, 0.875, 0.75 , 1.125, 1.   ])
     """
     rates, thresholds = _rates(make_sample(y, scores, binary="The ROC curve"))
     return rates[0], rates[1], thresholds
@@ -41,6 +71,16 @@ def precision_recall_curve(
 ) -> tuple[Floats, Floats, Floats]:
     """Estimate precision and recall at every threshold, where classes have given shares.
 
+    Parameters
+    ----------
+    y : structured array from `unbag.bag_target`, or plain labels
+        The bag of each instance and its proportions; plain labels are pure bags.
+    scores : array-like of shape (n_instances,)
+        Decision function of every instance.
+    class_prior : {"empirical", "balanced"} or one number per class, default="empirical"
+        Shares of the classes where the classifier is used; ``"empirical"`` are those of all
+        given bags together.
+
     Returns
     -------
     precision, recall : ndarray
@@ -48,6 +88,26 @@ def precision_recall_curve(
         as scikit-learn has it.
     thresholds : ndarray
         Rising.
+
+    See Also
+    --------
+    unbag.metrics.precision_score : Estimate how many of those predicted positive are, at given
+        shares of the classes.
+    unbag.metrics.roc_curve : Estimate the ROC curve of the scores from bags alone.
+
+    Examples
+    --------
+    >>> from unbag import bag_target
+    >>> from unbag.metrics import precision_recall_curve
+    >>> y = bag_target([1, 1, 1, 1, 2, 2, 2, 2], [0.25] * 4 + [0.75] * 4)
+    >>> scores = [-2.0, -1.0, 0.5, 1.0, -1.5, 0.5, 1.5, 2.0]
+    >>> precision, recall, thresholds = precision_recall_curve(y, scores)
+    >>> thresholds
+    array([-2. , -1.5, -1. ,  0.5,  1. ,  1.5,  2. ])
+    >>> precision.round(3) + 0.0
+    array([0.5  , 0.643, 0.5  , 0.7  , 0.833, 1.5  , 1.5  , 1.   ])
+    >>> recall.round(3) + 0.0
+    array([1.   , 1.125, 0.75 , 0.875, 0.625, 0.75 , 0.375, 0.   ])
     """
     sample = make_sample(y, scores, binary="The precision-recall curve")
     (fpr, tpr), thresholds = _rates(sample)
@@ -68,9 +128,28 @@ class RocBand:
         Rates of false positives, from 0 to 1.
     tpr : ndarray of shape (n_points,)
         Estimated rate of true positives at each, rising steadily.
-    low, high : ndarray of shape (n_points,)
-        Limits of the rate of true positives, at each point by itself.
+    low : ndarray of shape (n_points,)
+        Lower limit of the rate of true positives, at each point by itself.
+    high : ndarray of shape (n_points,)
+        Upper limit.
     level : float
+        How often limits should hold the truth.
+
+    See Also
+    --------
+    unbag.metrics.roc_band : Estimate the ROC curve with a band that holds each of its points with
+        the given chance.
+
+    Examples
+    --------
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.metrics import roc_band
+    >>> data = make_gaussian_bags(n_bags=30, bag_size=30, n_features=1, random_state=0)
+    >>> band = roc_band(data.y, data.X[:, 0], n_draws=100, n_points=11)
+    >>> band.fpr
+    array([0. , 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1. ])
+    >>> band.level
+    0.95
     """
 
     fpr: Floats
@@ -93,8 +172,46 @@ def roc_band(
 ) -> RocBand:
     """Estimate the ROC curve with a band that holds each of its points with the given chance.
 
-    Parameters are those of `unbag.metrics.estimate`; ``n_points`` is the number of rates of false
-    positives at which the curve is given.
+    Parameters
+    ----------
+    y : structured array from `unbag.bag_target`, or plain labels
+        The bag of each instance and its proportions; plain labels are pure bags.
+    scores : array-like of shape (n_instances,)
+        Decision function of every instance.
+    bag_model : {"bags", "instances"}, default="bags"
+        What is independent. Under ``"bags"`` instances of a bag may depend on each other in any
+        way, and bags may stray from the assumption at random. ``"instances"`` trusts that
+        instances are drawn one by one, and is too narrow if they are not. Noisy proportions
+        always go by ``"bags"``, since noise hits a bag as a whole.
+    level : float, default=0.95
+        How often the band should hold the truth.
+    n_draws : int, default=1000
+        Draws of the bootstrap.
+    n_points : int, default=101
+        Number of rates of false positives at which the curve is given.
+    random_state : int, RandomState or None, default=0
+        Of the bootstrap.
+
+    Returns
+    -------
+    band : RocBand
+        With ``fpr``, ``tpr``, ``low`` and ``high``.
+
+    See Also
+    --------
+    unbag.metrics.roc_curve : Estimate the ROC curve of the scores from bags alone.
+    unbag.metrics.RocBand : A label-free ROC curve with its band.
+    unbag.reports.RocDisplay : A label-free ROC curve, and the true one where labels are known for
+        comparison.
+
+    Examples
+    --------
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.metrics import roc_band
+    >>> data = make_gaussian_bags(n_bags=30, bag_size=30, n_features=1, random_state=0)
+    >>> band = roc_band(data.y, data.X[:, 0], n_draws=100, n_points=11)
+    >>> bool((band.low <= band.high).all()), band.tpr.shape
+    (True, (11,))
     """
     sample = make_sample(y, scores, binary="The ROC curve")
     return make_roc_band(
@@ -150,20 +267,36 @@ def best_threshold(
     Parameters
     ----------
     y : structured array from `unbag.bag_target`, or plain labels
+        The bag of each instance and its proportions; plain labels are pure bags.
     scores : array-like of shape (n_instances,)
+        Decision function of every instance.
     cost : (cost of a false positive, cost of a false negative), optional
         By default both cost the same.
-    class_prior : {"balanced", "empirical"} or (negative, positive)
+    class_prior : {"balanced", "empirical"} or (negative, positive), default="balanced"
         Shares of the classes where the classifier is used. The default, together with equal
         costs, gives the threshold of the least balanced error.
-    bag_model, level, n_draws, random_state
-        Of the interval, a bootstrap; see `unbag.metrics.estimate`.
+    bag_model : {"bags", "instances"}, default="bags"
+        What is independent. Under ``"bags"`` instances of a bag may depend on each other in any
+        way, and bags may stray from the assumption at random. ``"instances"`` trusts that
+        instances are drawn one by one, and is too narrow if they are not. Noisy proportions
+        always go by ``"bags"``, since noise hits a bag as a whole.
+    level : float, default=0.95
+        How often the interval should hold the truth.
+    n_draws : int, default=1000
+        Draws of the bootstrap.
+    random_state : int, RandomState or None, default=0
+        Of the bootstrap.
 
     Returns
     -------
     threshold : Estimate
         What it costs is told by ``estimate("cost", ..., threshold=threshold.value)``, on other
         bags: on the same ones it looks a little better than it is.
+
+    See Also
+    --------
+    unbag.metrics.estimate : Estimate a measure of given scores from bags alone, with an interval.
+    unbag.metrics.cost_score : Estimate the mean cost of the decisions ``scores > threshold``.
 
     Examples
     --------

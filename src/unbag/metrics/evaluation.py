@@ -64,7 +64,11 @@ class Evaluation:
     fold : ndarray of shape (n_instances,) or None
         The fold that each row was held out in.
     threshold : float
-    n_bags, n_instances : int
+        Above it the positive class is predicted.
+    n_bags : int
+        Number of bags.
+    n_instances : int
+        Number of instances.
     witnesses : tuple of Witness
         Tests of the assumption, on scores and on features.
     effect : BagEffect or None
@@ -74,6 +78,24 @@ class Evaluation:
         counts.
     log_odds : ndarray or None
         What the probabilities of the model say of the same rows; None if it gives none.
+
+    See Also
+    --------
+    unbag.metrics.evaluate : Estimate from bags alone how good given scores are.
+    unbag.metrics.Verdict : Whether bags bear out what estimates without labels assume.
+    unbag.metrics.Estimate : An estimate, how far it may be off, and between which limits the truth
+        lies.
+
+    Examples
+    --------
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.metrics import evaluate
+    >>> data = make_gaussian_bags(n_bags=30, bag_size=30, n_features=1, random_state=0)
+    >>> evaluation = evaluate(data.y, data.X[:, 0], n_draws=100)
+    >>> evaluation.verdict.name, evaluation.n_bags
+    ('supported', 30)
+    >>> sorted(evaluation.estimates)[:3]
+    ['accuracy', 'balanced_accuracy', 'f1']
     """
 
     verdict: Verdict
@@ -102,7 +124,13 @@ class Evaluation:
         return {witness.what: witness.test for witness in self.witnesses}
 
     def frame(self) -> Any:
-        """One row per measure, as a pandas DataFrame."""
+        """One row per measure, as a pandas DataFrame.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+            With the columns ``value``, ``standard_error``, ``low``, ``high`` and ``basis``.
+        """
         import pandas as pd
 
         columns = ("value", "standard_error", "low", "high", "basis")
@@ -166,11 +194,12 @@ def estimate(
         ``"recall"``, ``"true_positive_rate"``, ``"false_positive_rate"``, ``"precision"``,
         ``"f1"`` or ``"corrected_risk"``.
     y : structured array from `unbag.bag_target`, or plain labels
+        The bag of each instance and its proportions; plain labels are pure bags.
     scores : array-like of shape (n_instances,) or (n_instances, n_classes)
         Decision function, by a model that did not see these bags; see `cross_val_evaluate`.
-    method : {"bootstrap", "analytic"}
+    method : {"bootstrap", "analytic"}, default="bootstrap"
         Draw bags anew, or compute the variance by a formula.
-    bag_model : {"bags", "instances"}
+    bag_model : {"bags", "instances"}, default="bags"
         What is independent. Under ``"bags"`` instances of a bag may depend on each other in any
         way, and bags may stray from the assumption at random. ``"instances"`` trusts that
         instances are drawn one by one, and is too narrow if they are not. Noisy proportions
@@ -191,6 +220,22 @@ def estimate(
         With ``value``, ``standard_error``, ``low``, ``high``, and the ``verdict`` on what it
         assumes. Where that is refuted, value and limits are those of a range that needs less
         (`Evaluation`).
+
+    See Also
+    --------
+    unbag.metrics.evaluate : Estimate from bags alone how good given scores are.
+    unbag.metrics.Estimate : An estimate, how far it may be off, and between which limits the truth
+        lies.
+    unbag.metrics.possible_values : Find the least and the largest value of a measure over all
+        labels that the counts allow.
+    unbag.metrics.estimate_with_labels : Estimate a measure of these very rows from bags and from
+        some labels drawn at random.
+    unbag.metrics.roc_auc_score : Estimate the area under the ROC curve from bags alone, ties
+        counted half.
+    unbag.metrics.balanced_accuracy_score : Estimate the balanced accuracy of ``scores > threshold``
+        from bags alone.
+    unbag.metrics.best_threshold : Find the threshold at which ``scores > threshold`` costs least,
+        from bags alone.
 
     Examples
     --------
@@ -244,6 +289,7 @@ def evaluate(
     Parameters
     ----------
     y : structured array from `unbag.bag_target`, or plain labels
+        The bag of each instance and its proportions; plain labels are pure bags.
     scores : array-like of shape (n_instances,) or (n_instances, n_classes)
         Decision function of every instance.
     X : array, sparse matrix or data frame, optional
@@ -255,15 +301,42 @@ def evaluate(
         log-odds, as decision functions of models trained by a logistic loss are.
     threshold : float, default=0.0
         Above it the positive class is predicted.
-    class_prior : {"empirical", "balanced"} or one number per class
+    class_prior : {"empirical", "balanced"} or one number per class, default="empirical"
         Shares of the classes where the classifier is used, for accuracy, precision and F1.
-    method, bag_model, level, n_draws, random_state
-        Of the intervals; see `unbag.metrics.estimate`.
+    method : {"bootstrap", "analytic"}, default="bootstrap"
+        Draw bags anew, or compute the variance by a formula.
+    bag_model : {"bags", "instances"}, default="bags"
+        What is independent. Under ``"bags"`` instances of a bag may depend on each other in any
+        way, and bags may stray from the assumption at random. ``"instances"`` trusts that
+        instances are drawn one by one, and is too narrow if they are not. Noisy proportions
+        always go by ``"bags"``, since noise hits a bag as a whole.
+    level : float, default=0.95
+        How often the interval should hold the truth.
+    n_draws : int, default=1000
+        Draws of the bootstrap.
+    random_state : int, RandomState or None, default=0
+        Of the bootstrap.
 
     Returns
     -------
     evaluation : Evaluation
         Print it, or take ``evaluation["roc_auc"]``.
+
+    See Also
+    --------
+    unbag.assumption_test : Test whether instances of a class are distributed alike in all bags.
+    unbag.diagnostics.monitor : Say whether a model still holds, from the counts of new bags.
+    unbag.metrics.cross_val_evaluate : Estimate from bags alone how good a classifier is on bags
+        that it did not see.
+    unbag.metrics.estimate : Estimate a measure of given scores from bags alone, with an interval.
+    unbag.metrics.Evaluation : How good scores are, estimated from bags alone.
+    unbag.metrics.evaluate_with_labels : Estimate the usual measures of these very rows from bags
+        and from some labels.
+    unbag.distributed.evaluate : Estimate from bags alone how good given scores are, for Dask
+        collections.
+    unbag.reports.fit_report : Fit a classifier, and report from bags alone how good it is and how
+        far to trust that.
+    unbag.metrics.column_importance : Tell which columns a fitted model goes by.
 
     Examples
     --------
@@ -409,18 +482,49 @@ def cross_val_evaluate(
         Anything that can be fitted to ``X`` and ``y`` and gives a ``decision_function`` or
         probabilities; it is cloned and stays as it is.
     X : array, sparse matrix or data frame with n_instances rows
+        The instances.
     y : structured array from `unbag.bag_target`, or plain labels
+        The bag of each instance and its proportions; plain labels are pure bags.
     cv : int, splitter or iterable, default=5
         Folds of whole bags, each bag held out once; a number stands for `unbag.BagKFold`.
     feature_names : sequence of str, optional
         Names of what the model sees, for the test of the assumption; by default those of the data
         frame or of the steps before it.
-    threshold, class_prior, method, bag_model, level, n_draws, random_state
-        See `evaluate`.
+    threshold : float, default=0.0
+        Above it the positive class is predicted.
+    class_prior : {"empirical", "balanced"} or one number per class, default="empirical"
+        Shares of the classes where the classifier is used, for accuracy, precision and F1.
+    method : {"bootstrap", "analytic"}, default="bootstrap"
+        Draw bags anew, or compute the variance by a formula.
+    bag_model : {"bags", "instances"}, default="bags"
+        What is independent. Under ``"bags"`` instances of a bag may depend on each other in any
+        way, and bags may stray from the assumption at random. ``"instances"`` trusts that
+        instances are drawn one by one, and is too narrow if they are not. Noisy proportions
+        always go by ``"bags"``, since noise hits a bag as a whole.
+    level : float, default=0.95
+        How often the interval should hold the truth.
+    n_draws : int, default=1000
+        Draws of the bootstrap.
+    random_state : int, RandomState or None, default=0
+        Of the bootstrap.
     n_jobs : int, optional
         Folds fitted at the same time.
     verbose : int, default=0
         Whether to show a progress bar.
+
+    Returns
+    -------
+    evaluation : Evaluation
+        Print it, or take ``evaluation["roc_auc"]``.
+
+    See Also
+    --------
+    unbag.BagKFold : K folds of whole bags, each with small and large proportions.
+    unbag.model_selection.out_of_fold_scores : Score every bag by a clone of the estimator that was
+        trained without it.
+    unbag.metrics.evaluate : Estimate from bags alone how good given scores are.
+    unbag.metrics.evaluate_search : Estimate from bags alone how good a fitted model is, by the
+        folds of its own search.
 
     Examples
     --------
@@ -466,9 +570,41 @@ def evaluate_search(
     model : classifier or pipeline
         Fitted to ``X`` and ``y``, with ``store_folds=True``.
     X : array, sparse matrix or data frame with n_instances rows
+        The instances.
     y : structured array from `unbag.bag_target`, or plain labels
-    feature_names, threshold, class_prior, method, bag_model, level, n_draws, random_state
-        See `cross_val_evaluate`.
+        The bag of each instance and its proportions; plain labels are pure bags.
+    feature_names : sequence of str, optional
+        Names of what the model sees, for the test of the assumption; by default those of the data
+        frame or of the steps before it.
+    threshold : float, default=0.0
+        Above it the positive class is predicted.
+    class_prior : {"empirical", "balanced"} or one number per class, default="empirical"
+        Shares of the classes where the classifier is used, for accuracy, precision and F1.
+    method : {"bootstrap", "analytic"}, default="bootstrap"
+        Draw bags anew, or compute the variance by a formula.
+    bag_model : {"bags", "instances"}, default="bags"
+        What is independent. Under ``"bags"`` instances of a bag may depend on each other in any
+        way, and bags may stray from the assumption at random. ``"instances"`` trusts that
+        instances are drawn one by one, and is too narrow if they are not. Noisy proportions
+        always go by ``"bags"``, since noise hits a bag as a whole.
+    level : float, default=0.95
+        How often the interval should hold the truth.
+    n_draws : int, default=1000
+        Draws of the bootstrap.
+    random_state : int, RandomState or None, default=0
+        Of the bootstrap.
+
+    Returns
+    -------
+    evaluation : Evaluation
+        Print it, or take ``evaluation["roc_auc"]``.
+
+    See Also
+    --------
+    unbag.AutoMCMClassifier : Linear, kernel and boosted models on the same bags, mixed by what
+        held-out bags say of them.
+    unbag.metrics.cross_val_evaluate : Estimate from bags alone how good a classifier is on bags
+        that it did not see.
 
     Examples
     --------

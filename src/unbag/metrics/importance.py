@@ -60,6 +60,21 @@ class ColumnImportance:
     explained : float
         How much more probable the model makes the counts than the shares of the classes alone:
         log-likelihood per row.
+
+    See Also
+    --------
+    unbag.metrics.column_importance : Tell which columns a fitted model goes by.
+
+    Examples
+    --------
+    >>> from unbag import LinearMCMClassifier
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.metrics import column_importance
+    >>> data = make_gaussian_bags(n_bags=20, bag_size=20, random_state=0)
+    >>> model = LinearMCMClassifier().fit(data.X, data.y)
+    >>> found = column_importance(model, data.X, data.y)
+    >>> bool(found.loss[0] > found.loss[1]), found.explained > 0
+    (True, True)
     """
 
     columns: NDArray[Any]
@@ -68,7 +83,13 @@ class ColumnImportance:
     explained: float
 
     def frame(self) -> Any:
-        """One row per column, as a pandas DataFrame."""
+        """One row per column, as a pandas DataFrame.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+            The table.
+        """
         return make_frame({"column": self.columns, "loss": self.loss, "spread": self.spread})
 
     def __str__(self) -> str:
@@ -99,6 +120,7 @@ def column_importance(
     model : classifier or pipeline
         Fitted, with ``predict_proba``. Columns are those of the table that a pipeline begins with.
     X : array, sparse matrix or data frame with n_instances rows
+        The instances.
     y : structured array from `unbag.bag_target`
         Of many rows, whole bags are drawn.
     feature_names : sequence of str, optional
@@ -109,6 +131,13 @@ def column_importance(
     Returns
     -------
     found : ColumnImportance
+        Print it, or look at ``columns`` and ``loss``.
+
+    See Also
+    --------
+    unbag.metrics.ColumnImportance : What a model loses without each of its columns.
+    unbag.reports.DriversDisplay : Columns by how much a model goes by them.
+    unbag.metrics.evaluate : Estimate from bags alone how good given scores are.
 
     Examples
     --------

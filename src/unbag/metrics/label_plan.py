@@ -46,22 +46,36 @@ def labels_needed(
     precision : float
         Half the width of the interval: 0.02 for ±.02.
     y : structured array from `unbag.bag_target`
+        The bag of each instance and its proportions.
     scores : array-like of shape (n_instances,) or (n_instances, n_classes)
         Decision function. Without ``labels`` it is believed to be log-odds, as that of models
         trained by the likelihood is; a model that is too sure of itself makes the number too
         small.
     measure : str, default="roc_auc"
-        As in `unbag.metrics.estimate`.
+        ``"roc_auc"``, ``"balanced_accuracy"``, ``"balanced_error"``, ``"accuracy"``, ``"cost"``,
+        ``"recall"``, ``"true_positive_rate"``, ``"false_positive_rate"``, ``"precision"``,
+        ``"f1"`` or ``"corrected_risk"``.
     labels : array-like of shape (n_instances,), optional
         Some labels that are known already, drawn at random: fifty say more than the model does.
     level : float, default=0.95
+        How often the interval should hold the truth.
     **options
-        Of the measure.
+        Of the measure: ``threshold`` (default 0), ``class_prior``, ``cost``, ``loss``,
+        ``positive``.
 
     Returns
     -------
     n_labels : int
         At most the number of rows.
+
+    See Also
+    --------
+    unbag.metrics.estimate_with_labels : Estimate a measure of these very rows from bags and from
+        some labels drawn at random.
+    unbag.metrics.rows_to_label : Choose rows whose labels would tell most, with the weights that
+        keep estimates right.
+    unbag.bounds.required_bags : Tell how many bags of a size and spread it takes to know a
+        classifier's quality that well.
 
     Examples
     --------
@@ -101,8 +115,11 @@ def rows_to_label(
     n : int
         How many rows.
     y : structured array from `unbag.bag_target`
+        The bag of each instance and its proportions.
     scores : array-like of shape (n_instances,) or (n_instances, n_classes)
-    random_state : int, RandomState or None
+        Decision function of every instance.
+    random_state : int, RandomState or None, default=None
+        Makes the draw repeatable.
 
     Returns
     -------
@@ -110,6 +127,13 @@ def rows_to_label(
         Their positions, rising.
     weights : ndarray of shape (n,)
         One by the chance of each to be drawn.
+
+    See Also
+    --------
+    unbag.metrics.estimate_with_labels : Estimate a measure of these very rows from bags and from
+        some labels drawn at random.
+    unbag.metrics.labels_needed : Say how many labels, drawn at random, give an interval of a
+        certain half width.
 
     Examples
     --------

@@ -64,11 +64,47 @@ class LabelledEstimate(Estimate):
 
     Attributes
     ----------
+    value : float
+        The estimate.
+    standard_error : float
+        Its standard error.
+    low : float
+        Lower limit.
+    high : float
+        Upper limit.
+    level : float
+        How often the interval should hold the truth.
+    bounded : bool
+        Whether the measure lies between 0 and 1.
+    basis : {"looks", "odds", "any", "both", "labels"}
+        What it rests on: classes that look the same in all bags; rows that have the same odds in
+        all bags; next to nothing; the first and the third, whichever is right; labels.
+    verdict : Verdict or None
+        What speaks for and against it.
     alone : Estimate
         What the labels tell by themselves, as if there were no bags and no other scores.
     n_labels : int
+        Number of labels.
     uses_bags : bool
         Whether bags made it more precise; if not, it is the estimate from labels alone.
+
+    See Also
+    --------
+    unbag.metrics.estimate_with_labels : Estimate a measure of these very rows from bags and from
+        some labels drawn at random.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.metrics import estimate_with_labels
+    >>> data = make_gaussian_bags(n_bags=20, bag_size=20, n_features=1, random_state=0)
+    >>> labels = np.full(400, np.nan)
+    >>> drawn = np.random.default_rng(0).choice(400, 80, replace=False)
+    >>> labels[drawn] = data.labels[drawn]
+    >>> auc = estimate_with_labels("roc_auc", data.y, data.X[:, 0], labels)
+    >>> auc.n_labels, bool(auc.standard_error <= auc.alone.standard_error)
+    (80, True)
     """
 
     alone: Estimate | None = None
@@ -94,8 +130,11 @@ def estimate_with_labels(
     Parameters
     ----------
     measure : str
-        As in `unbag.metrics.estimate`.
+        ``"roc_auc"``, ``"balanced_accuracy"``, ``"balanced_error"``, ``"accuracy"``, ``"cost"``,
+        ``"recall"``, ``"true_positive_rate"``, ``"false_positive_rate"``, ``"precision"``,
+        ``"f1"`` or ``"corrected_risk"``.
     y : structured array from `unbag.bag_target`
+        The bag of each instance and its proportions.
     scores : array-like of shape (n_instances,) or (n_instances, n_classes)
         Decision function, by a model that did not see these bags.
     labels : array-like of shape (n_instances,), optional
@@ -117,6 +156,18 @@ def estimate_with_labels(
     estimate : LabelledEstimate
         With ``value``, ``standard_error``, ``low`` and ``high``; ``alone`` is the estimate from
         the labels alone. Limits that no labels allow (`possible_values`) are cut off.
+
+    See Also
+    --------
+    unbag.metrics.estimate : Estimate a measure of given scores from bags alone, with an interval.
+    unbag.metrics.LabelledEstimate : An estimate from labels and bags, beside that from the labels
+        alone.
+    unbag.metrics.labels_needed : Say how many labels, drawn at random, give an interval of a
+        certain half width.
+    unbag.metrics.rows_to_label : Choose rows whose labels would tell most, with the weights that
+        keep estimates right.
+    unbag.metrics.evaluate_with_labels : Estimate the usual measures of these very rows from bags
+        and from some labels.
 
     Examples
     --------
@@ -154,17 +205,49 @@ def evaluate_with_labels(
 
     Parameters
     ----------
-    y, scores, labels, weights, level
-        See `estimate_with_labels`.
+    y : structured array from `unbag.bag_target`
+        The bag of each instance and its proportions.
+    scores : array-like of shape (n_instances,) or (n_instances, n_classes)
+        Decision function, by a model that did not see these bags.
+    labels : array-like of shape (n_instances,), optional
+        Labels as class numbers 0, 1, ..., missing (None or NaN) where unknown. The rows must have
+        been drawn at random, or by `rows_to_label`. By default the labels that were given to
+        `unbag.bag_target`; as such rows have left their bags, bags then only tell how many
+        rows of each class there are in all.
+    weights : array-like of shape (n_instances,), optional
+        One by the chance that a row was drawn to be labelled, as `rows_to_label` gives it; only
+        those of labelled rows are read. By default all rows had the same chance.
     threshold : float, default=0.0
         Above it the positive class is predicted.
-    class_prior : {"empirical", "balanced"} or one number per class
+    class_prior : {"empirical", "balanced"} or one number per class, default="empirical"
         Shares of the classes where the classifier is used, for accuracy, precision and F1.
+    level : float, default=0.95
+        How often the interval should hold the truth, over draws of the labelled rows.
 
     Returns
     -------
     evaluation : LabelledEvaluation
         Print it, or take ``evaluation["roc_auc"]``.
+
+    See Also
+    --------
+    unbag.metrics.evaluate : Estimate from bags alone how good given scores are.
+    unbag.metrics.estimate_with_labels : Estimate a measure of these very rows from bags and from
+        some labels drawn at random.
+    unbag.metrics.LabelledEvaluation : How good scores are, from bags and from some labels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.metrics import evaluate_with_labels
+    >>> data = make_gaussian_bags(n_bags=20, bag_size=20, n_features=1, random_state=0)
+    >>> labels = np.full(400, np.nan)
+    >>> drawn = np.random.default_rng(0).choice(400, 80, replace=False)
+    >>> labels[drawn] = data.labels[drawn]
+    >>> evaluation = evaluate_with_labels(data.y, data.X[:, 0], labels)
+    >>> bool(evaluation["roc_auc"].low < 0.92 < evaluation["roc_auc"].high)
+    True
     """
     sample = make_sample(y, scores)
     drawn = draw_of(sample, labels, weights)
@@ -204,7 +287,29 @@ class LabelledEvaluation:
     Attributes
     ----------
     estimates : dict of str to LabelledEstimate
-    n_labels, n_instances : int
+        What can be said of each measure.
+    n_labels : int
+        Number of labels.
+    n_instances : int
+        Number of instances.
+
+    See Also
+    --------
+    unbag.metrics.evaluate_with_labels : Estimate the usual measures of these very rows from bags
+        and from some labels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.metrics import evaluate_with_labels
+    >>> data = make_gaussian_bags(n_bags=20, bag_size=20, n_features=1, random_state=0)
+    >>> labels = np.full(400, np.nan)
+    >>> drawn = np.random.default_rng(0).choice(400, 80, replace=False)
+    >>> labels[drawn] = data.labels[drawn]
+    >>> evaluation = evaluate_with_labels(data.y, data.X[:, 0], labels)
+    >>> evaluation.n_labels, evaluation.n_instances
+    (80, 400)
     """
 
     estimates: dict[str, LabelledEstimate]

@@ -57,10 +57,27 @@ class PossibleValues:
 
     Attributes
     ----------
-    low, high : float
+    low : float
+        The smallest value.
+    high : float
+        The largest value.
     sharp : bool
         Whether some labelling attains each of them. If not, the limits hold all the same, but
         narrower ones might.
+
+    See Also
+    --------
+    unbag.metrics.possible_values : Find the least and the largest value of a measure over all
+        labels that the counts allow.
+
+    Examples
+    --------
+    >>> from unbag import bag_target
+    >>> from unbag.metrics import possible_values
+    >>> y = bag_target([1, 1, 1, 2, 2, 2], counts=[1, 1, 1, 2, 2, 2])
+    >>> values = possible_values("accuracy", y, [-2.0, -1.0, 0.5, -0.5, 1.0, 2.0])
+    >>> round(values.low, 4), round(values.high, 4), values.sharp
+    (0.3333, 1.0, True)
     """
 
     low: float
@@ -83,9 +100,14 @@ def possible_values(
     Parameters
     ----------
     measure : str
-        As in `unbag.metrics.estimate`, or ``"brier"`` for probabilities in place of scores.
+        ``"roc_auc"``, ``"balanced_accuracy"``, ``"balanced_error"``, ``"accuracy"``, ``"cost"``,
+        ``"recall"``, ``"true_positive_rate"``, ``"false_positive_rate"``, ``"precision"``,
+        ``"f1"`` or ``"corrected_risk"``,
+        or ``"brier"`` for probabilities in place of scores.
     y : structured array from `unbag.bag_target`, or plain labels
+        The bag of each instance and its proportions; plain labels are pure bags.
     scores : array-like of shape (n_instances,) or (n_instances, n_classes)
+        Decision function of every instance.
     level : float, default=0.95
         Where counts carry noise: the chance that all true counts lie within the limits that are
         allowed for them, for normal or Laplace noise. A share that is not that of a whole count
@@ -98,6 +120,11 @@ def possible_values(
     -------
     values : PossibleValues
         With ``low``, ``high`` and ``sharp``.
+
+    See Also
+    --------
+    unbag.metrics.estimate : Estimate a measure of given scores from bags alone, with an interval.
+    unbag.metrics.PossibleValues : The smallest and the largest value that a measure can take.
 
     Examples
     --------

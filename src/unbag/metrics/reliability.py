@@ -44,6 +44,20 @@ class ReliabilityCurve:
         Number of instances in each bin.
     share : ndarray
         Share of each bin at the class prior; under "empirical", count / number of instances.
+
+    See Also
+    --------
+    unbag.metrics.reliability_curve : Compare predicted probabilities with what bags say about the
+        shares of a class.
+
+    Examples
+    --------
+    >>> from unbag import bag_target
+    >>> from unbag.metrics import reliability_curve
+    >>> y = bag_target([1, 1, 2, 2], [0.0, 0.0, 0.5, 0.5])
+    >>> curve = reliability_curve(y, [0.1, 0.1, 0.1, 0.9], n_bins=2, strategy="uniform")
+    >>> curve.predicted, curve.count
+    (array([0.1, 0.9]), array([3, 1]))
     """
 
     predicted: Floats
@@ -77,6 +91,7 @@ def reliability_curve(
     Parameters
     ----------
     y : structured array from `unbag.bag_target`, or plain labels
+        The bag of each instance and its proportions; plain labels are pure bags.
     probabilities : array-like of shape (n_instances,) or (n_instances, n_classes)
         Probabilities of the class ``pos_label``, or of every class. They should come from a model
         that was not trained on these bags.
@@ -88,6 +103,22 @@ def reliability_curve(
         The class that the curve is about; by default the second of two.
     class_prior : {"empirical", "balanced"} or array-like, default="empirical"
         Shares of the classes for which the probabilities are meant.
+
+    Returns
+    -------
+    curve : ReliabilityCurve
+        With ``predicted`` and ``observed`` of each bin.
+
+    See Also
+    --------
+    unbag.BagCalibratedClassifier : Classifier whose probabilities are calibrated from the class
+        proportions of bags.
+    unbag.metrics.ReliabilityCurve : Predicted probabilities and estimated shares of a class, in
+        bins of similar probability.
+    unbag.metrics.calibration_error : Estimate the mean squared calibration error, (P(c | p(X)) −
+        p(X))², from bags alone.
+    unbag.reports.ReliabilityDisplay : Predicted probabilities against estimated shares, in bins of
+        similar probability.
 
     Examples
     --------
@@ -149,8 +180,30 @@ def calibration_error(
 
     Parameters
     ----------
-    y, probabilities, n_bins, strategy, pos_label, class_prior
-        As in `reliability_curve`.
+    y : structured array from `unbag.bag_target`, or plain labels
+        The bag of each instance and its proportions; plain labels are pure bags.
+    probabilities : array-like of shape (n_instances,) or (n_instances, n_classes)
+        Probabilities of the class ``pos_label``, or of every class. They should come from a model
+        that was not trained on these bags.
+    n_bins : int, default=10
+        Number of bins; empty ones are left out.
+    strategy : {"quantile", "uniform"}, default="quantile"
+        Bins with equally many instances, or of equal width.
+    pos_label : label, optional
+        The class that the curve is about; by default the second of two.
+    class_prior : {"empirical", "balanced"} or array-like, default="empirical"
+        Shares of the classes for which the probabilities are meant.
+
+    Returns
+    -------
+    error : float
+        The estimate; it may be negative.
+
+    See Also
+    --------
+    unbag.metrics.reliability_curve : Compare predicted probabilities with what bags say about the
+        shares of a class.
+    unbag.metrics.brier_score : Estimate the Brier score of predicted probabilities from bags alone.
 
     Examples
     --------
@@ -193,10 +246,23 @@ def brier_score(y: Any, probabilities: ArrayLike, *, class_prior: Any = "empiric
     Parameters
     ----------
     y : structured array from `unbag.bag_target`, or plain labels
+        The bag of each instance and its proportions; plain labels are pure bags.
     probabilities : array-like of shape (n_instances,) or (n_instances, n_classes)
         Probabilities of the second of two classes, or of every class.
     class_prior : {"empirical", "balanced"} or array-like, default="empirical"
         How much each class counts.
+
+    Returns
+    -------
+    score : float
+        The estimate; it may be negative.
+
+    See Also
+    --------
+    unbag.BagCalibratedClassifier : Classifier whose probabilities are calibrated from the class
+        proportions of bags.
+    unbag.metrics.calibration_error : Estimate the mean squared calibration error, (P(c | p(X)) −
+        p(X))², from bags alone.
 
     Examples
     --------

@@ -20,10 +20,24 @@ class Verdict:
     Attributes
     ----------
     name : {"supported", "doubtful", "refuted"}
+        The verdict.
     reasons : tuple of str
         What speaks for that, in sentences.
     advice : tuple of str
         What would help.
+
+    See Also
+    --------
+    unbag.metrics.Evaluation : How good scores are, estimated from bags alone.
+
+    Examples
+    --------
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.metrics import estimate
+    >>> data = make_gaussian_bags(n_bags=30, bag_size=30, n_features=1, random_state=0)
+    >>> auc = estimate("roc_auc", data.y, data.X[:, 0], n_draws=100)
+    >>> auc.verdict.name
+    'supported'
     """
 
     name: VerdictName
@@ -56,7 +70,14 @@ class Estimate:
 
     Attributes
     ----------
-    value, standard_error, low, high : float
+    value : float
+        The estimate.
+    standard_error : float
+        Its standard error.
+    low : float
+        Lower limit.
+    high : float
+        Upper limit.
     level : float
         How often the interval should hold the truth.
     bounded : bool
@@ -66,6 +87,20 @@ class Estimate:
         all bags; next to nothing; the first and the third, whichever is right; labels.
     verdict : Verdict or None
         What speaks for and against it.
+
+    See Also
+    --------
+    unbag.metrics.Evaluation : How good scores are, estimated from bags alone.
+    unbag.metrics.estimate : Estimate a measure of given scores from bags alone, with an interval.
+
+    Examples
+    --------
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.metrics import estimate
+    >>> data = make_gaussian_bags(n_bags=30, bag_size=30, n_features=1, random_state=0)
+    >>> auc = estimate("roc_auc", data.y, data.X[:, 0], n_draws=100)
+    >>> bool(auc.low < auc.value < auc.high), auc.basis
+    (True, 'looks')
     """
 
     value: float
@@ -78,7 +113,18 @@ class Estimate:
     verdict: Verdict | None = None
 
     def widened(self, factor: float) -> Self:
-        """Give the same with its error, and its limits, further from the value by a factor."""
+        """Give the same with its error, and its limits, further from the value by a factor.
+
+        Parameters
+        ----------
+        factor : float
+            The factor.
+
+        Returns
+        -------
+        estimate : Estimate
+            The wider one.
+        """
         low, high = (self.value + factor * (limit - self.value) for limit in (self.low, self.high))
         return replace(self, standard_error=factor * self.standard_error, low=low, high=high)
 

@@ -23,12 +23,25 @@ def corrected_risk(
     Parameters
     ----------
     y : structured array from `unbag.bag_target`, or plain labels
+        The bag of each instance and its proportions; plain labels are pure bags.
     scores : array-like of shape (n_instances,) or (n_instances, n_classes)
         Decision function of every instance.
-    loss : str
+    loss : str, default="logistic"
         Name of the loss; ``"zero_one"`` gives the (balanced) error rate.
-    class_prior : {"balanced", "empirical"} or one number per class
+    class_prior : {"balanced", "empirical"} or one number per class, default="balanced"
         How much each class counts.
+
+    Returns
+    -------
+    risk : float
+        The estimate; it may be negative.
+
+    See Also
+    --------
+    unbag.metrics.balanced_accuracy_score : Estimate the balanced accuracy of ``scores > threshold``
+        from bags alone.
+    unbag.objectives.CorrectedRisk : Corrected risk in score space, for one or several sets of
+        weights.
 
     Examples
     --------
@@ -48,6 +61,39 @@ def confusion_matrix(y: Any, scores: ArrayLike, *, threshold: float = 0.0) -> Fl
 
     Like scikit-learn's with ``normalize="true"``. A score equal to the threshold counts half for
     either class; with one column of scores per class, the class with the largest is predicted.
+
+    Parameters
+    ----------
+    y : structured array from `unbag.bag_target`, or plain labels
+        The bag of each instance and its proportions; plain labels are pure bags.
+    scores : array-like of shape (n_instances,) or (n_instances, n_classes)
+        Decision function of every instance.
+    threshold : float, default=0.0
+        Above it the positive class is predicted; for two classes.
+
+    Returns
+    -------
+    matrix : ndarray of shape (n_classes, n_classes)
+        One row per class, one column per prediction. Rows sum to 1; being unbiased, entries may
+        lie outside [0, 1].
+
+    See Also
+    --------
+    unbag.metrics.balanced_accuracy_score : Estimate the balanced accuracy of ``scores > threshold``
+        from bags alone.
+    unbag.metrics.recall_score : Estimate the share of one class that is predicted as such.
+    unbag.metrics.precision_score : Estimate how many of those predicted positive are, at given
+        shares of the classes.
+
+    Examples
+    --------
+    >>> from unbag import bag_target
+    >>> from unbag.metrics import confusion_matrix
+    >>> y = bag_target([1, 1, 1, 1, 2, 2, 2, 2], [0.25] * 4 + [0.75] * 4)
+    >>> scores = [-2.0, -1.0, 0.5, 1.0, -1.5, 0.5, 1.5, 2.0]
+    >>> confusion_matrix(y, scores).round(3)
+    array([[0.625, 0.375],
+           [0.125, 0.875]])
     """
     sample = make_sample(y, scores)
     return sample.class_means(predicted_shares(sample, threshold)).T
@@ -55,7 +101,40 @@ def confusion_matrix(y: Any, scores: ArrayLike, *, threshold: float = 0.0) -> Fl
 
 @refuse_sample_weight
 def balanced_accuracy_score(y: Any, scores: ArrayLike, *, threshold: float = 0.0) -> float:
-    """Estimate the balanced accuracy of ``scores > threshold`` from bags alone."""
+    """Estimate the balanced accuracy of ``scores > threshold`` from bags alone.
+
+    Parameters
+    ----------
+    y : structured array from `unbag.bag_target`, or plain labels
+        The bag of each instance and its proportions; plain labels are pure bags.
+    scores : array-like of shape (n_instances,) or (n_instances, n_classes)
+        Decision function of every instance.
+    threshold : float, default=0.0
+        Above it the positive class is predicted; for two classes.
+
+    Returns
+    -------
+    score : float
+        The estimate, unbiased and so at times outside [0, 1].
+
+    See Also
+    --------
+    unbag.metrics.estimate : Estimate a measure of given scores from bags alone, with an interval.
+    unbag.metrics.confusion_matrix : Estimate P(predicted k | class c) from bags alone.
+    unbag.metrics.accuracy_score : Estimate the accuracy of ``scores > threshold`` where classes
+        have the given shares.
+    unbag.metrics.cost_score : Estimate the mean cost of the decisions ``scores > threshold``.
+    unbag.metrics.corrected_risk : Estimate the risk of scores from bags alone.
+
+    Examples
+    --------
+    >>> from unbag import bag_target
+    >>> from unbag.metrics import balanced_accuracy_score
+    >>> y = bag_target([1, 1, 1, 1, 2, 2, 2, 2], [0.25] * 4 + [0.75] * 4)
+    >>> scores = [-2.0, -1.0, 0.5, 1.0, -1.5, 0.5, 1.5, 2.0]
+    >>> round(balanced_accuracy_score(y, scores), 4)
+    0.75
+    """
     return Cost(threshold, complement=True).value(make_sample(y, scores))
 
 
@@ -67,9 +146,34 @@ def accuracy_score(
 
     Parameters
     ----------
-    class_prior : {"empirical", "balanced"} or one number per class
+    y : structured array from `unbag.bag_target`, or plain labels
+        The bag of each instance and its proportions; plain labels are pure bags.
+    scores : array-like of shape (n_instances,) or (n_instances, n_classes)
+        Decision function of every instance.
+    threshold : float, default=0.0
+        Above it the positive class is predicted; for two classes.
+    class_prior : {"empirical", "balanced"} or one number per class, default="empirical"
         Shares of the classes where the classifier is used; ``"empirical"`` are those of all
         given bags together.
+
+    Returns
+    -------
+    score : float
+        The estimate, unbiased and so at times outside [0, 1].
+
+    See Also
+    --------
+    unbag.metrics.balanced_accuracy_score : Estimate the balanced accuracy of ``scores > threshold``
+        from bags alone.
+
+    Examples
+    --------
+    >>> from unbag import bag_target
+    >>> from unbag.metrics import accuracy_score
+    >>> y = bag_target([1, 1, 1, 1, 2, 2, 2, 2], [0.25] * 4 + [0.75] * 4)
+    >>> scores = [-2.0, -1.0, 0.5, 1.0, -1.5, 0.5, 1.5, 2.0]
+    >>> round(accuracy_score(y, scores), 4)
+    0.75
     """
     return Cost(threshold, class_prior, complement=True).value(make_sample(y, scores))
 
@@ -82,15 +186,77 @@ def cost_score(
 
     Parameters
     ----------
+    y : structured array from `unbag.bag_target`, or plain labels
+        The bag of each instance and its proportions; plain labels are pure bags.
+    scores : array-like of shape (n_instances,) or (n_instances, n_classes)
+        Decision function of every instance.
     cost : (cost of a false positive, cost of a false negative) or table
         Or one row per class and one column per prediction.
+    threshold : float, default=0.0
+        Above it the positive class is predicted; for two classes.
+    class_prior : {"empirical", "balanced"} or one number per class, default="empirical"
+        Shares of the classes where the classifier is used; ``"empirical"`` are those of all
+        given bags together.
+
+    Returns
+    -------
+    cost : float
+        The estimate of the mean cost of an instance.
+
+    See Also
+    --------
+    unbag.metrics.balanced_accuracy_score : Estimate the balanced accuracy of ``scores > threshold``
+        from bags alone.
+    unbag.metrics.best_threshold : Find the threshold at which ``scores > threshold`` costs least,
+        from bags alone.
+
+    Examples
+    --------
+    >>> from unbag import bag_target
+    >>> from unbag.metrics import cost_score
+    >>> y = bag_target([1, 1, 1, 1, 2, 2, 2, 2], [0.25] * 4 + [0.75] * 4)
+    >>> scores = [-2.0, -1.0, 0.5, 1.0, -1.5, 0.5, 1.5, 2.0]
+    >>> round(cost_score(y, scores, cost=(1, 5)), 4)
+    0.5
     """
     return Cost(threshold, class_prior, cost).value(make_sample(y, scores))
 
 
 @refuse_sample_weight
 def recall_score(y: Any, scores: ArrayLike, *, threshold: float = 0.0, positive: int = 1) -> float:
-    """Estimate the share of one class that is predicted as such: the true positive rate."""
+    """Estimate the share of one class that is predicted as such: the true positive rate.
+
+    Parameters
+    ----------
+    y : structured array from `unbag.bag_target`, or plain labels
+        The bag of each instance and its proportions; plain labels are pure bags.
+    scores : array-like of shape (n_instances,) or (n_instances, n_classes)
+        Decision function of every instance.
+    threshold : float, default=0.0
+        Above it the positive class is predicted; for two classes.
+    positive : int, default=1
+        Number of the class that is meant.
+
+    Returns
+    -------
+    score : float
+        The estimate, unbiased and so at times outside [0, 1].
+
+    See Also
+    --------
+    unbag.metrics.confusion_matrix : Estimate P(predicted k | class c) from bags alone.
+    unbag.metrics.precision_score : Estimate how many of those predicted positive are, at given
+        shares of the classes.
+
+    Examples
+    --------
+    >>> from unbag import bag_target
+    >>> from unbag.metrics import recall_score
+    >>> y = bag_target([1, 1, 1, 1, 2, 2, 2, 2], [0.25] * 4 + [0.75] * 4)
+    >>> scores = [-2.0, -1.0, 0.5, 1.0, -1.5, 0.5, 1.5, 2.0]
+    >>> round(recall_score(y, scores), 4)
+    0.875
+    """
     return Rate(threshold, positive, positive).value(make_sample(y, scores))
 
 
@@ -105,7 +271,42 @@ def precision_score(
 ) -> float:
     """Estimate how many of those predicted positive are, at given shares of the classes.
 
-    Not a number if nothing is predicted positive.
+    Parameters
+    ----------
+    y : structured array from `unbag.bag_target`, or plain labels
+        The bag of each instance and its proportions; plain labels are pure bags.
+    scores : array-like of shape (n_instances,) or (n_instances, n_classes)
+        Decision function of every instance.
+    threshold : float, default=0.0
+        Above it the positive class is predicted; for two classes.
+    class_prior : {"empirical", "balanced"} or one number per class, default="empirical"
+        Shares of the classes where the classifier is used; ``"empirical"`` are those of all
+        given bags together.
+    positive : int, default=1
+        Number of the class that is meant.
+
+    Returns
+    -------
+    score : float
+        The estimate; not a number if nothing is predicted positive.
+
+    See Also
+    --------
+    unbag.metrics.confusion_matrix : Estimate P(predicted k | class c) from bags alone.
+    unbag.metrics.f1_score : Estimate the harmonic mean of precision and recall, at given shares of
+        the classes.
+    unbag.metrics.recall_score : Estimate the share of one class that is predicted as such.
+    unbag.metrics.precision_recall_curve : Estimate precision and recall at every threshold, where
+        classes have given shares.
+
+    Examples
+    --------
+    >>> from unbag import bag_target
+    >>> from unbag.metrics import precision_score
+    >>> y = bag_target([1, 1, 1, 1, 2, 2, 2, 2], [0.25] * 4 + [0.75] * 4)
+    >>> scores = [-2.0, -1.0, 0.5, 1.0, -1.5, 0.5, 1.5, 2.0]
+    >>> round(precision_score(y, scores), 4)
+    0.7
     """
     return Precision(threshold, class_prior, positive).value(make_sample(y, scores))
 
@@ -119,13 +320,64 @@ def f1_score(
     class_prior: Any = "empirical",
     positive: int = 1,
 ) -> float:
-    """Estimate the harmonic mean of precision and recall, at given shares of the classes."""
+    """Estimate the harmonic mean of precision and recall, at given shares of the classes.
+
+    Parameters
+    ----------
+    y : structured array from `unbag.bag_target`, or plain labels
+        The bag of each instance and its proportions; plain labels are pure bags.
+    scores : array-like of shape (n_instances,) or (n_instances, n_classes)
+        Decision function of every instance.
+    threshold : float, default=0.0
+        Above it the positive class is predicted; for two classes.
+    class_prior : {"empirical", "balanced"} or one number per class, default="empirical"
+        Shares of the classes where the classifier is used; ``"empirical"`` are those of all
+        given bags together.
+    positive : int, default=1
+        Number of the class that is meant.
+
+    Returns
+    -------
+    score : float
+        The estimate.
+
+    See Also
+    --------
+    unbag.metrics.precision_score : Estimate how many of those predicted positive are, at given
+        shares of the classes.
+
+    Examples
+    --------
+    >>> from unbag import bag_target
+    >>> from unbag.metrics import f1_score
+    >>> y = bag_target([1, 1, 1, 1, 2, 2, 2, 2], [0.25] * 4 + [0.75] * 4)
+    >>> scores = [-2.0, -1.0, 0.5, 1.0, -1.5, 0.5, 1.5, 2.0]
+    >>> round(f1_score(y, scores), 4)
+    0.7778
+    """
     return F1(threshold, class_prior, positive).value(make_sample(y, scores))
 
 
 @refuse_sample_weight
 def roc_auc_score(y: Any, scores: ArrayLike) -> float:
     """Estimate the area under the ROC curve from bags alone, ties counted half.
+
+    Parameters
+    ----------
+    y : structured array from `unbag.bag_target`, or plain labels
+        The bag of each instance and its proportions; plain labels are pure bags.
+    scores : array-like of shape (n_instances,)
+        Decision function of every instance.
+
+    Returns
+    -------
+    score : float
+        The estimate, unbiased and so at times outside [0, 1].
+
+    See Also
+    --------
+    unbag.metrics.estimate : Estimate a measure of given scores from bags alone, with an interval.
+    unbag.metrics.roc_curve : Estimate the ROC curve of the scores from bags alone.
 
     Examples
     --------

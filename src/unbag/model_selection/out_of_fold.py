@@ -17,7 +17,35 @@ from unbag.model_selection.splitters import check_cv, cut_by_folds
 
 
 def decision_scores(model: Any, X: Any) -> Floats:
-    """Decision function of a fitted model, or the log-odds of its probabilities."""
+    """Decision function of a fitted model, or the log-odds of its probabilities.
+
+    Parameters
+    ----------
+    model : classifier
+        Fitted, with ``decision_function`` or ``predict_proba``.
+    X : array-like of shape (n_instances, n_features)
+        Instances.
+
+    Returns
+    -------
+    scores : ndarray of shape (n_instances,) or (n_instances, n_classes)
+        For two classes one score, for more one column per class.
+
+    See Also
+    --------
+    unbag.model_selection.out_of_fold_scores : Score every bag by a clone of the estimator that was
+        trained without it.
+
+    Examples
+    --------
+    >>> from unbag import LinearMCMClassifier
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.model_selection import decision_scores
+    >>> data = make_gaussian_bags(n_bags=20, bag_size=10, random_state=0)
+    >>> model = LinearMCMClassifier().fit(data.X, data.y)
+    >>> decision_scores(model, data.X).shape
+    (200,)
+    """
     if hasattr(model, "decision_function"):
         return np.asarray(model.decision_function(X), dtype=float)
     if not hasattr(model, "predict_proba"):
@@ -42,14 +70,46 @@ def out_of_fold_scores(
 
     Parameters
     ----------
-    score : callable
+    estimator : classifier
+        Clones of it are fitted.
+    X : array-like of shape (n_instances, n_features)
+        Instances.
+    y : structured array from `unbag.bag_target`, or plain labels
+        Their bags.
+    cv : int, splitter or iterable of splits, default=5
+        Folds of whole bags that hold out every bag exactly once; an integer means so many folds of
+        `unbag.BagKFold`.
+    score : callable, default=decision_scores
         From a fitted model and instances to their scores.
+    n_jobs : int, default=None
+        Number of folds to fit at a time, as in joblib.
+    verbose : int, default=0
+        Whether joblib tells of its progress.
 
     Returns
     -------
     scores : ndarray of shape (n_instances,) or (n_instances, n_classes)
+        Scores of each row by the model that did not see its bag.
     fold : ndarray of shape (n_instances,)
         The fold that held each row out.
+
+    See Also
+    --------
+    unbag.BagKFold : K folds of whole bags, each with small and large proportions.
+    unbag.model_selection.decision_scores : Decision function of a fitted model, or the log-odds of
+        its probabilities.
+    unbag.metrics.cross_val_evaluate : Estimate from bags alone how good a classifier is on bags
+        that it did not see.
+
+    Examples
+    --------
+    >>> from unbag import LinearMCMClassifier
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.model_selection import out_of_fold_scores
+    >>> data = make_gaussian_bags(n_bags=20, bag_size=10, random_state=0)
+    >>> scores, fold = out_of_fold_scores(LinearMCMClassifier(), data.X, data.y, cv=4)
+    >>> scores.shape, sorted(set(fold.tolist()))
+    ((200,), [0, 1, 2, 3])
     """
     parts, fold = look_at_folds(estimator, X, y, score, cv=cv, n_jobs=n_jobs, verbose=verbose)
     scores = np.empty((len(y), *parts[0].shape[1:]))

@@ -30,7 +30,22 @@ class _WholeBags(BaseCrossValidator):
         """Rows that each split holds out."""
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:  # noqa: ARG002
-        """Return the number of splits."""
+        """Return the number of splits.
+
+        Parameters
+        ----------
+        X : object, default=None
+            Not used; here as scikit-learn gives it.
+        y : object, default=None
+            Not used.
+        groups : object, default=None
+            Not used.
+
+        Returns
+        -------
+        n_splits : int
+            Number of splits.
+        """
         return self.n_splits
 
     def _iter_test_masks(
@@ -54,8 +69,17 @@ class BagKFold(_WholeBags):
         Number of folds, at least 2 and at most the number of bags.
     shuffle : bool, default=False
         Whether bags of a group are dealt out at random.
-    random_state : int, RandomState or None
+    random_state : int, RandomState or None, default=None
         For ``shuffle=True``.
+
+    See Also
+    --------
+    unbag.BagShuffleSplit : Random splits into training and test bags, with proportions spread over
+        both.
+    unbag.model_selection.out_of_fold_scores : Score every bag by a clone of the estimator that was
+        trained without it.
+    unbag.metrics.cross_val_evaluate : Estimate from bags alone how good a classifier is on bags
+        that it did not see.
 
     Examples
     --------
@@ -90,8 +114,22 @@ class BagShuffleSplit(_WholeBags):
         Number of splits.
     test_size : float, default=0.2
         Share of the bags that is held out in each split.
-    random_state : int, RandomState or None
+    random_state : int, RandomState or None, default=None
         Source of randomness.
+
+    See Also
+    --------
+    unbag.BagKFold : K folds of whole bags, each with small and large proportions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unbag import BagShuffleSplit, bag_target
+    >>> y = bag_target(np.repeat([1, 2, 3, 4], 2), np.repeat([0.2, 0.3, 0.6, 0.9], 2))
+    >>> for train, test in BagShuffleSplit(2, test_size=0.5, random_state=1).split(y, y):
+    ...     print(np.unique(y["bag"][train]), np.unique(y["bag"][test]))
+    [1 3] [2 4]
+    [2 4] [1 3]
     """
 
     def __init__(

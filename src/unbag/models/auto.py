@@ -18,7 +18,7 @@ from unbag.model_selection.out_of_fold import look_at_folds
 from unbag.model_selection.splitters import check_cv, cut_by_folds
 from unbag.models.bag_goal import make_bag_goal
 from unbag.models.base import BagClassifier
-from unbag.models.boosted import BoostedMCMClassifier
+from unbag.models.boosted import DEFAULT_LEAVES, BoostedMCMClassifier
 from unbag.models.checks import check_positive
 from unbag.models.goals import Goal
 from unbag.models.kernel import KernelMCMClassifierCV
@@ -30,6 +30,9 @@ from unbag.objectives.losses import get_loss
 # takes longer than people wait.
 _WHOLE_KERNEL, _MOST_FOR_KERNEL = 5_000, 60_000
 _LANDMARKS = 500
+
+# Trees of so many leaves are compared where there are as many rows: half of the usual numbers.
+_FEW_LEAVES = (4, 16)
 
 # With fewer there are no two folds of two bags, which differ.
 _FEWEST_BAGS = 4
@@ -60,9 +63,9 @@ class AutoMCMClassifier(BagClassifier):
     learners : "auto", str, list of str or dict, default="auto"
         ``"linear"``, ``"kernel"``, ``"boosted"`` (LightGBM, the extra ``boosting``) and
         ``"neural"`` (torch, the extra ``torch``). ``"auto"`` takes the first three: the kernel up
-        to 60,000 rows, from 5,000 on by 500 landmarks, and trees where LightGBM is installed. A
-        dict gives names to classifiers of your own, whose ``decision_function`` must be log-odds
-        at ``class_prior``.
+        to 60,000 rows, from 5,000 on by 500 landmarks, and trees where LightGBM is installed, of 4
+        or 16 leaves where there are more rows. A dict gives names to classifiers of your own, whose
+        ``decision_function`` must be log-odds at ``class_prior``.
     temperature : float, default=16.0
         By how many units of log-likelihood a learner must lead to count e times as much as
         another. The smaller, the nearer to the best one alone.
@@ -93,14 +96,41 @@ class AutoMCMClassifier(BagClassifier):
         How they are put together.
     best_estimator_ : classifier
         The first of ``models_``.
-    objective_, bag_effect_, bag_effect_interval_, looks_
-        Of the best learner.
+    objective_ : {"likelihood", "forward", "corrected"}
+        What the best learner minimised.
+    bag_effect_ : float
+        The variance of bag effects that the best learner used.
+    bag_effect_interval_ : ndarray of shape (2,)
+        95% interval of its estimate; NaN if there was none.
+    looks_ : float
+        1 if its likelihood of noisy counts is that of classes that keep their look, 0 otherwise.
     out_of_fold_scores_ : ndarray of shape (n_instances,) or (n_instances, n_classes)
         Scores of each row by learners that did not see its bag, mixed by what the others say.
     folds_ : SearchFolds
         The same for all folds, by which `unbag.metrics.evaluate_search` tells how good the model
         is; not saved with the model.
-    classes_, class_prior_ : ndarray of shape (n_classes,)
+    classes_ : ndarray of shape (n_classes,)
+        Labels of the classes, in the order of columns of chances.
+    class_prior_ : ndarray of shape (n_classes,)
+        Shares of the classes that the model was trained for.
+    class_shares_ : ndarray of shape (n_classes,)
+        Share of each class among all instances of training.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, if X had any that are texts.
+
+    See Also
+    --------
+    unbag.LinearMCMClassifierCV : `LinearMCMClassifier` that chooses its penalty from the bags.
+    unbag.KernelMCMClassifierCV : `KernelMCMClassifier` that chooses its penalty from the bags.
+    unbag.BoostedMCMClassifier : Boosted trees trained from the class proportions of bags.
+    unbag.NeuralMCMClassifier : A neural network trained from bags.
+    unbag.tabular.make_classifier : Make the pipeline that ``unbag fit`` trains.
+    unbag.metrics.evaluate_search : Estimate from bags alone how good a fitted model is, by the
+        folds of its own search.
+    unbag.diagnostics.make_reference : Keep what is needed of the training bags to hold new ones
+        against them.
 
     Examples
     --------
@@ -143,7 +173,14 @@ class AutoMCMClassifier(BagClassifier):
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_instances, n_features)
-        y : structured array from `unbag.bag_target`, or plain labels (pure bags)
+            Instances, one per row.
+        y : structured array from `unbag.bag_target`, or plain labels
+            The bag of each instance and its proportions; plain labels are pure bags.
+
+        Returns
+        -------
+        self : estimator
+            The fitted model.
         """
         X, bags = self._check_Xy(X, y)
         # rows of known label are held out one by one
@@ -199,8 +236,13 @@ class AutoMCMClassifier(BagClassifier):
                 **shared,
             )
         if name == "boosted":
+            leaves = DEFAULT_LEAVES if n_rows <= _MOST_FOR_KERNEL else _FEW_LEAVES
             return BoostedMCMClassifier(
-                store_folds=True, n_jobs=self.n_jobs, random_state=self.random_state, **shared
+                num_leaves=leaves,
+                store_folds=True,
+                n_jobs=self.n_jobs,
+                random_state=self.random_state,
+                **shared,
             )
         if name == "neural":
             from unbag.models.neural import NeuralMCMClassifier
@@ -263,7 +305,10 @@ class AutoMCMClassifier(BagClassifier):
         ]
         self.models_ = [found[i].model for i in order]
         self.mixture_ = Mixture(
-            mixture.losses[order], mixture.weights[order], mixture.slope, mixture.intercepts
+            mixture.losses[order],
+            mixture.weights[order],
+            mixture.slopes[order],
+            mixture.intercepts,
         )
         self.best_estimator_ = self.models_[0]
         for name in ("objective_", "bag_effect_", "bag_effect_interval_", "looks_"):
@@ -296,8 +341,15 @@ class AutoMCMClassifier(BagClassifier):
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_instances, n_features)
+            Instances, one per row.
         class_prior : {"empirical", "balanced"} or array-like, optional
-            Shares of the classes where the model is used; by default those of the constructor.
+            Shares of the classes where the model is used; by default those it was trained for,
+            ``class_prior_``.
+
+        Returns
+        -------
+        chances : ndarray of shape (n_instances, n_classes)
+            Chance of each class, in the order of ``classes_``.
         """
         scores = self.decision_function(X)
         loss = get_loss("logistic", len(self.classes_))

@@ -40,7 +40,20 @@ class BagClassifier(ClassifierMixin, BaseEstimator, ABC):
 
     @abstractmethod
     def fit(self, X: Any, y: Any) -> Self:
-        """Fit the model to instances and the proportions of their bags."""
+        """Fit the model to instances and the proportions of their bags.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_instances, n_features)
+            Instances, one per row.
+        y : structured array from `unbag.bag_target`, or plain labels
+            The bag of each instance and its proportions; plain labels are pure bags.
+
+        Returns
+        -------
+        self : estimator
+            The fitted model.
+        """
 
     @abstractmethod
     def _scores(self, X: Any) -> NDArray[Any]:
@@ -105,7 +118,18 @@ class BagClassifier(ClassifierMixin, BaseEstimator, ABC):
         return X, bags
 
     def decision_function(self, X: Any) -> NDArray[Any]:
-        """Scores of instances: positive for the second class, or one column per class."""
+        """Scores of instances: positive for the second class, or one column per class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_instances, n_features)
+            Instances, one per row; a sparse matrix if the model is fitted to one.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_instances,) or (n_instances, n_classes)
+            For two classes one score, above 0 for the second; for more, one column per class.
+        """
         check_is_fitted(self)
         scores = self._scores(self._check_X(X, reset=False))
         return scores[0] if len(scores) == 1 else scores.T
@@ -118,13 +142,39 @@ class BagClassifier(ClassifierMixin, BaseEstimator, ABC):
         return move_chances(chances, self.class_prior_, wanted)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Class of each instance: that of the largest score, or of the sign of a single one."""
+        """Class of each instance: that of the largest score, or of the sign of a single one.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_instances, n_features)
+            Instances, one per row; a sparse matrix if the model is fitted to one.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_instances,)
+            One of ``classes_`` for each instance.
+        """
         scores = self.decision_function(X)
         number = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
         return self.classes_[number]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Balanced accuracy estimated from bags alone; on plain labels, the accuracy."""
+        """Balanced accuracy estimated from bags alone; on plain labels, the accuracy.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_instances, n_features)
+            Instances, one per row; a sparse matrix if the model is fitted to one.
+        y : structured array from `unbag.bag_target`, or plain labels
+            The bag of each instance and its proportions; or true labels, to score by.
+        sample_weight : array-like of shape (n_instances,), optional
+            Weights of the instances, for plain labels only.
+
+        Returns
+        -------
+        score : float
+            Balanced accuracy for bags, accuracy for labels; the larger, the better.
+        """
         if getattr(getattr(y, "dtype", None), "names", None) is None:
             return float(super().score(X, y, sample_weight))
         check_no_sample_weight({"sample_weight": sample_weight})

@@ -23,6 +23,7 @@ from unbag.models.boosted_search import Look
 from unbag.models.boosted_settings import LIBRARIES, make_plan, takes_sparse
 from unbag.models.boosted_training import Trained, Trainer, effect_here
 from unbag.models.categories import encode_categories, find_categories
+from unbag.models.row_order import RowOrder, order_by_bag
 from unbag.objectives.losses import get_loss
 
 # Leaves to choose from: stumps for effects that add up, more for those that depend on each other.
@@ -96,12 +97,15 @@ class BoostedMCMClassifier(BagClassifier):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
+        Labels of the classes, in the order of columns of chances.
     class_prior_ : ndarray of shape (n_classes,)
         The prior the model was trained for.
     library_ : {"lightgbm", "xgboost"}
         What grew the trees.
-    num_leaves_, n_estimators_ : int
-        What was chosen.
+    num_leaves_ : int
+        The number of leaves that was chosen.
+    n_estimators_ : int
+        The number of rounds that was chosen.
     selection_path_ : list of tuple (num_leaves, rounds, criteria)
         What was looked at: numbers of rounds, and by line the criteria on bags held out, of which
         the sum of ranks decides. Empty with ``cv=None``.
@@ -126,6 +130,23 @@ class BoostedMCMClassifier(BagClassifier):
         The trees as their library writes them: ``lightgbm.Booster(model_str=...)`` reads them, or
         ``load_model(bytearray(..., "utf-8"))`` of an ``xgboost.Booster``. There is one text for
         each fold, or one in all. The mean of their scores is log-odds at equal class shares.
+    class_shares_ : ndarray of shape (n_classes,)
+        Share of each class among all instances of training.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, if X had any that are texts.
+
+    See Also
+    --------
+    unbag.AutoMCMClassifier : Linear, kernel and boosted models on the same bags, mixed by what
+        held-out bags say of them.
+    unbag.CountEMClassifier : Train any classifier that takes ``sample_weight`` from the counts of
+        bags.
+    unbag.distributed.DistributedBoostedClassifier : Trains boosted trees on Dask arrays and data
+        frames.
+    unbag.reports.RoundsDisplay : The selection criteria over the rounds of a search, for every
+        number of leaves.
 
     Examples
     --------
@@ -204,19 +225,28 @@ class BoostedMCMClassifier(BagClassifier):
         Parameters
         ----------
         X : array-like, sparse matrix or data frame of shape (n_instances, n_features)
-        y : structured array from `unbag.bag_target`, or plain labels (pure bags)
+            Instances, one per row.
+        y : structured array from `unbag.bag_target`, or plain labels
+            The bag of each instance and its proportions; plain labels are pure bags.
+
+        Returns
+        -------
+        self : estimator
+            The fitted model.
         """
         X, bags = self._check_Xy(X, y)
         plan = make_plan(self)
         goal, held = check_goal(self, bags), None
+        order = order_by_bag(X, bags)
+        bags = bags.reordered(order.arrange)
         if self.cv is not None:
-            bags, held = cut_by_folds(
-                bags, check_cv(no_more_folds(self.cv, bags), X, np.asarray(y))
-            )
+            unseen = check_cv(no_more_folds(self.cv, bags), X, np.asarray(y))
+            bags, held = cut_by_folds(bags, order.arrange(unseen.T).T)
+        X = order.arrange(X)
         rows = plan.library.rows(X, list(self.categories_), plan.settings)
         trainer = Trainer(X, rows, bags, plan, self.verbose, self.store_folds)
         trained = trainer.run(goal, held, self.refit, effect_here)
-        keep_trees(self, plan.name, trained)
+        keep_trees(self, plan.name, trained, order)
         return self
 
     def _check_X(self, X: Any, *, reset: bool) -> Any:
@@ -253,9 +283,15 @@ class BoostedMCMClassifier(BagClassifier):
         Parameters
         ----------
         X : array-like, sparse matrix or data frame of shape (n_instances, n_features)
+            Instances, one per row.
         class_prior : {"empirical", "balanced"} or array-like, optional
             Shares of the classes where the model is used; by default those it was trained for,
-            which are equal under ``class_prior="balanced"``.
+            ``class_prior_``.
+
+        Returns
+        -------
+        chances : ndarray of shape (n_instances, n_classes)
+            Chance of each class, in the order of ``classes_``.
         """
         scores = self.decision_function(X)
         loss = get_loss("logistic", len(self.classes_))
@@ -284,8 +320,11 @@ def no_more_folds(cv: Any, bags: Bags) -> Any:
     return min(cv, int((~bags.labelled).sum() + bags.sizes[bags.labelled].sum()))
 
 
-def keep_trees(model: BoostedMCMClassifier, library: str, trained: Trained) -> None:
-    """Store what training came to."""
+def keep_trees(
+    model: BoostedMCMClassifier, library: str, trained: Trained, order: RowOrder | None = None
+) -> None:
+    """Store what training came to, on rows in the order given."""
+    order = order or RowOrder()
     goal = trained.goal
     model.library_, model.model_texts_ = library, trained.texts
     model.num_leaves_, model.n_estimators_ = trained.num_leaves, trained.n_rounds
@@ -296,9 +335,10 @@ def keep_trees(model: BoostedMCMClassifier, library: str, trained: Trained) -> N
     model.out_of_fold_scores_ = None
     if trained.held_out is not None:
         prior = _prior_scores(model.class_prior_)[:, None]
-        model.out_of_fold_scores_ = by_instance(trained.held_out + prior)
+        model.out_of_fold_scores_ = order.restore(by_instance(trained.held_out + prior))
         if trained.folds is not None:
-            model.folds_ = collect_folds(trained.folds.fold, trained.folds.scores + prior, True)
+            fold, scores = order.restore(trained.folds.fold), trained.folds.scores + prior
+            model.folds_ = collect_folds(fold, (order.restore(own.T).T for own in scores), True)
 
 
 def _prior_scores(class_prior: NDArray[np.float64]) -> NDArray[np.float64]:

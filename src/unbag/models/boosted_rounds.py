@@ -22,6 +22,9 @@ from unbag.objectives.base import Objective
 # The only problem of an objective.
 FIRST = np.zeros(1, dtype=np.intp)
 
+# Scores that are worked on together: what is made of them should stay near the processor.
+_SCORES_TOGETHER = 2**19
+
 
 @dataclass(frozen=True, eq=False)
 class Task:
@@ -58,8 +61,13 @@ class Task:
 def curvature(log_odds: NDArray[np.float64]) -> NDArray[np.float64]:
     """Bound of the second derivative at log-odds (columns, outputs, rows): see above."""
     if log_odds.shape[1] == 1:
-        small = np.exp(-np.abs(log_odds))
-        return small / (1 + small) ** 2
+        small = np.abs(log_odds)
+        np.negative(small, out=small)
+        np.exp(small, out=small)
+        whole = 1 + small
+        small /= whole
+        small /= whole
+        return small
     powers = np.exp(log_odds - log_odds.max(axis=1, keepdims=True))
     chances = powers / powers.sum(axis=1, keepdims=True)
     return 2 * chances * (1 - chances)
@@ -67,6 +75,10 @@ def curvature(log_odds: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def boost(task: Task, boosters: list[Booster], problem: NDArray[np.intp]) -> None:
     """One round of every booster, each on its problem."""
-    scores = np.stack([booster.scores() for booster in boosters])
-    for booster, *slopes in zip(boosters, *task.slopes(scores, problem), strict=True):
-        booster.grow(*slopes)
+    some = max(1, _SCORES_TOGETHER // task.bags.n_instances)
+    for start in range(0, len(boosters), some):
+        own = boosters[start : start + some]
+        scores = np.stack([booster.scores() for booster in own])
+        slopes = task.slopes(scores, problem[start : start + some])
+        for booster, gradient, bound in zip(own, *slopes, strict=True):
+            booster.grow(gradient, bound)

@@ -185,10 +185,22 @@ class BagCalibratedClassifier(MetaEstimatorMixin, BagClassifier):
     calibrator_ : Calibrator
         The map from scores to probabilities at the shares ``class_shares_``.
     classes_ : ndarray of shape (n_classes,)
+        Labels of the classes, in the order of columns of chances.
     class_shares_ : ndarray of shape (n_classes,)
         Shares of the classes among the training instances.
     class_prior_ : ndarray of shape (n_classes,)
         The shares for which probabilities are given by default.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, if X had any that are texts.
+
+    See Also
+    --------
+    unbag.LinearMCMClassifierCV : `LinearMCMClassifier` that chooses its penalty from the bags.
+    unbag.metrics.reliability_curve : Compare predicted probabilities with what bags say about the
+        shares of a class.
+    unbag.metrics.brier_score : Estimate the Brier score of predicted probabilities from bags alone.
 
     Notes
     -----
@@ -231,7 +243,14 @@ class BagCalibratedClassifier(MetaEstimatorMixin, BagClassifier):
         Parameters
         ----------
         X : array-like of shape (n_instances, n_features)
-        y : structured array from `unbag.bag_target`, or plain labels (pure bags)
+            Instances, one per row.
+        y : structured array from `unbag.bag_target`, or plain labels
+            The bag of each instance and its proportions; plain labels are pure bags.
+
+        Returns
+        -------
+        self : estimator
+            The fitted model.
         """
         X, bags = self._check_Xy(X, y)
         if self.method not in _FITS:
@@ -278,9 +297,15 @@ class BagCalibratedClassifier(MetaEstimatorMixin, BagClassifier):
         Parameters
         ----------
         X : array-like of shape (n_instances, n_features)
+            Instances, one per row.
         class_prior : {"empirical", "balanced"} or array-like, optional
-            Shares of the classes where the probabilities are used, instead of those given to
-            the constructor.
+            Shares of the classes where the model is used; by default those it was trained for,
+            ``class_prior_``.
+
+        Returns
+        -------
+        chances : ndarray of shape (n_instances, n_classes)
+            Chance of each class, in the order of ``classes_``.
         """
         check_is_fitted(self)
         chances = self.calibrator_.predict_proba(_inner_scores(self.estimator_, X))
@@ -290,12 +315,38 @@ class BagCalibratedClassifier(MetaEstimatorMixin, BagClassifier):
         return move_chances(chances, self.class_shares_, wanted)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Class of largest probability at the class prior."""
+        """Class of largest probability at the class prior.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_instances, n_features)
+            Instances, one per row.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_instances,)
+            One of ``classes_`` for each instance.
+        """
         number = self.predict_proba(X).argmax(axis=1)
         return self.classes_[number]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Balanced accuracy estimated from bags alone; on plain labels, the accuracy."""
+        """Balanced accuracy estimated from bags alone; on plain labels, the accuracy.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_instances, n_features)
+            Instances, one per row.
+        y : structured array from `unbag.bag_target`, or plain labels
+            The bag of each instance and its proportions; or true labels, to score by.
+        sample_weight : array-like of shape (n_instances,), optional
+            Weights of the instances, for plain labels only.
+
+        Returns
+        -------
+        score : float
+            Balanced accuracy for bags, accuracy for labels; the larger, the better.
+        """
         if getattr(getattr(y, "dtype", None), "names", None) is None:
             return super().score(X, y, sample_weight)
         check_no_sample_weight({"sample_weight": sample_weight})

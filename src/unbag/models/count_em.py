@@ -122,6 +122,17 @@ class CountEMClassifier(MetaEstimatorMixin, BagClassifier):
     converged_ : bool
         Whether the fit ended before ``max_iter``.
     classes_ : ndarray of shape (n_classes,)
+        Labels of the classes, in the order of columns of chances.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, if X had any that are texts.
+
+    See Also
+    --------
+    unbag.BoostedMCMClassifier : Boosted trees trained from the class proportions of bags.
+    unbag.objectives.label_posteriors : Chance of each class of every instance, given the rows and
+        the counts of its bag.
 
     Notes
     -----
@@ -183,7 +194,14 @@ class CountEMClassifier(MetaEstimatorMixin, BagClassifier):
         Parameters
         ----------
         X : array-like of shape (n_instances, n_features)
-        y : structured array from `unbag.bag_target`, or plain labels (pure bags)
+            Instances, one per row.
+        y : structured array from `unbag.bag_target`, or plain labels
+            The bag of each instance and its proportions; plain labels are pure bags.
+
+        Returns
+        -------
+        self : estimator
+            The fitted model.
         """
         X, bags = self._check_Xy(X, y)
         bags = _with_whole_counts(bags)
@@ -304,9 +322,15 @@ class CountEMClassifier(MetaEstimatorMixin, BagClassifier):
         Parameters
         ----------
         X : array-like of shape (n_instances, n_features)
+            Instances, one per row.
         class_prior : {"empirical", "balanced"} or array-like, optional
             Shares of the classes where the model is used; by default equal ones, for which the
             scores are log-odds.
+
+        Returns
+        -------
+        chances : ndarray of shape (n_instances, n_classes)
+            Chance of each class, in the order of ``classes_``.
         """
         scores = self.decision_function(X)
         if scores.ndim == 1:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from unbag.bags.bags import Bags
 from unbag.diagnostics.bag_effects import BagEffect
 from unbag.model_selection.splitters import naming_fold
-from unbag.objectives.base import Objective
+from unbag.objectives.base import Criterion, Objective
 from unbag.objectives.losses import ClassLoss
 
 
@@ -54,6 +55,8 @@ class Goal(ABC):
         1 if noisy counts are taken to be those of classes that keep their look.
     asks_for_effect, asks_for_looks : bool
         Whether bags held out are yet to tell the two.
+    start : ndarray of shape (columns, coefficients), optional
+        Where to start from, for every penalty and problem; by default at zero.
     """
 
     loss: ClassLoss
@@ -63,6 +66,7 @@ class Goal(ABC):
     looks: float = 0.0
     asks_for_effect: bool = False
     asks_for_looks: bool = False
+    start: NDArray[Any] | None = None
 
     @abstractmethod
     def weights(self, bags: Bags) -> NDArray[np.float64]:
@@ -72,7 +76,7 @@ class Goal(ABC):
     def objective(self, problems: Problems, bags: Bags, like: Any) -> Objective:
         """What is minimised; a bag that a problem leaves out counts for nothing."""
 
-    def criteria(self, problems: Problems, bags: Bags, like: Any) -> list[Objective]:
+    def criteria(self, problems: Problems, bags: Bags, like: Any) -> Sequence[Criterion]:
         """What penalties are chosen by on bags held out; of several, the sum of ranks decides."""
         return [self.objective(problems, bags, like)]
 
@@ -142,7 +146,7 @@ class Goal(ABC):
 
     def fold_criteria(
         self, bags: Bags, held: NDArray[np.bool_]
-    ) -> dict[int, tuple[list[Objective], NDArray[np.intp]]]:
+    ) -> dict[int, tuple[Sequence[Criterion], NDArray[np.intp]]]:
         """Criteria of each fold's held-out bags, weighed among themselves, and their instances."""
         found = {}
         for number, alone in self.of_telling_folds(bags, held).items():

@@ -62,7 +62,14 @@ class LinearGroupingsClassifier(BagClassifier):
         Parameters
         ----------
         X : array-like of shape (n_instances, n_features)
+            Instances, one per row.
         y : structured array from `unbag.groupings_target` or `unbag.bag_target`, or plain labels
+            What is known of the cells of each grouping, or of bags.
+
+        Returns
+        -------
+        self : estimator
+            The fitted model.
         """
         X, groupings = self._check_X_and_groupings(X, y)
         check_positive(self.tol, "tol")
@@ -104,9 +111,15 @@ class LinearGroupingsClassifier(BagClassifier):
         Parameters
         ----------
         X : array-like of shape (n_instances, n_features)
+            Instances, one per row.
         class_prior : {"empirical", "balanced"} or array-like, optional
             Shares of the classes where the model is used; by default those it was trained for,
-            which are equal under ``class_prior="balanced"``.
+            ``class_prior_``.
+
+        Returns
+        -------
+        chances : ndarray of shape (n_instances, n_classes)
+            Chance of each class, in the order of ``classes_``.
         """
         scores = self.decision_function(X).astype(float)
         return self._chances_at(get_loss("logistic", 2).class_probabilities(scores), class_prior)
@@ -191,14 +204,34 @@ class GroupingsClassifier(LinearGroupingsClassifier):
     Attributes
     ----------
     coef_ : ndarray of shape (1, n_features)
+        Coefficients of the features.
     intercept_ : ndarray of shape (1,)
+        b; 0 without an intercept.
     classes_ : ndarray of shape (2,)
-    class_shares_, class_prior_ : ndarray of shape (2,)
-        Shares of the classes among all instances, and those that scores are for.
-    looks_, covariance_ : float and str
+        Labels of the classes, in the order of columns of chances.
+    class_shares_ : ndarray of shape (2,)
+        Share of each class among all instances.
+    class_prior_ : ndarray of shape (2,)
+        Shares of the classes that scores are for.
+    looks_ : float
+        What was used.
+    covariance_ : {"shared", "none"}
         What was used.
     n_iter_ : int
+        Number of iterations.
     converged_ : bool
+        Whether the fit converged within ``max_iter`` iterations.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, if X had any that are texts.
+
+    See Also
+    --------
+    unbag.groupings_target : Make the target of rows that are counted in several groupings at once.
+    unbag.LinearMCMClassifier : Linear classifier trained from the class proportions of bags.
+    unbag.GroupingsClassifierCV : `GroupingsClassifier` that chooses its penalty on counts that were
+        held out.
 
     Examples
     --------
@@ -265,20 +298,63 @@ class GroupingsClassifierCV(LinearGroupingsClassifier):
         Penalties to choose from; by default half decades from 1 to 1e-5.
     cv : int, default=5
         Number of folds.
-    fit_intercept, covariance, bag_effect, looks, class_prior, tol, max_iter
-        As in `GroupingsClassifier`.
+    fit_intercept : bool, default=True
+        Whether to fit b, without which likelihoods are not what they should be.
+    covariance : {"shared", "none"}, default="shared"
+        "none" adds up the likelihoods of the groupings as if they shared no rows. That is less
+        precise (results/groupings.md), and needs less memory where two groupings have thousands
+        of cells each.
+    bag_effect : float, default=0
+        Variance of what cells differ by beyond their rows, as a share of q(1 − q).
+    looks : "auto" or float, default="auto"
+        For noisy counts: 0 if rows keep their odds, whatever campaign or day they belong to, 1 if
+        classes keep their look in all cells, and cells differ in how many of each they hold. 1
+        needs ``covariance="none"``. "auto" fits with 0, and again with these two if the cells
+        lean that way. Exact counts are the same in both worlds.
+    class_prior : {"balanced", "empirical"} or array-like, default="balanced"
+        Shares of the classes that scores and probabilities are for.
     random_state : int, default=0
         Deals out the cells to folds.
+    tol : float, default=1e-4
+        Converged when the gradient's norm is below this share of that at zero.
+    max_iter : int, default=1000
+        Iterations after which the fit is given up, with a ConvergenceWarning.
 
     Attributes
     ----------
-    alpha_, alphas_ : float and ndarray
-        The penalty that was chosen, and all of them.
+    alpha_ : float
+        The penalty that was chosen.
+    alphas_ : ndarray of shape (n_alphas,)
+        All of them, in falling order.
     selection_risks_ : ndarray of shape (n_alphas,)
         Negative log-likelihood per instance of all counts held out, given those learned from.
-    coef_, intercept_, classes_, class_shares_, class_prior_, looks_, covariance_, n_iter_, \
-converged_
-        As in `GroupingsClassifier`.
+    coef_ : ndarray of shape (1, n_features)
+        Coefficients of the features.
+    intercept_ : ndarray of shape (1,)
+        b; 0 without an intercept.
+    classes_ : ndarray of shape (2,)
+        Labels of the classes, in the order of columns of chances.
+    class_shares_ : ndarray of shape (2,)
+        Share of each class among all instances.
+    class_prior_ : ndarray of shape (2,)
+        Shares of the classes that scores are for.
+    looks_ : float
+        What was used.
+    covariance_ : {"shared", "none"}
+        What was used.
+    n_iter_ : int
+        Number of iterations.
+    converged_ : bool
+        Whether the fit converged within ``max_iter`` iterations.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, if X had any that are texts.
+
+    See Also
+    --------
+    unbag.GroupingsClassifier : Linear classifier trained from the counts of several groupings of
+        the same rows.
 
     Examples
     --------

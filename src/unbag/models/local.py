@@ -20,6 +20,7 @@ from unbag.diagnostics.bag_effects import BagEffect, effect_of_scores
 from unbag.model_selection.folds import SearchFolds, by_instance, collect_folds
 from unbag.model_selection.splitters import check_cv, cut_by_folds
 from unbag.models.goals import Goal, Problems
+from unbag.models.row_order import RowOrder
 from unbag.models.training import Fits, Selection, choose
 from unbag.solvers import FunctionSpace, minimise
 
@@ -43,6 +44,8 @@ class LocalBackend:
     held : ndarray of bool, shape (n_folds, n_bags)
     tol, max_iter, verbose
         Of the solver.
+    order : RowOrder
+        In which rows of ``space`` and ``bags`` are; X and y stay as they were given.
     """
 
     space: FunctionSpace
@@ -53,10 +56,12 @@ class LocalBackend:
     tol: float
     max_iter: int
     verbose: int
+    order: RowOrder
 
     def folded(self, cv: Any) -> Self:
         """Deal the bags out to folds; rows of known label are dealt out one by one."""
-        bags, held = cut_by_folds(self.bags, check_cv(cv, self.X, self.y))
+        held = check_cv(cv, self.X, self.y)
+        bags, held = cut_by_folds(self.bags, self.order.arrange(held.T).T)
         return replace(self, bags=bags, held=held)
 
     def solve(self, goal: Goal, penalties: Floats) -> LocallySolved:
@@ -72,7 +77,7 @@ class LocalBackend:
             np.tile(np.arange(n_problems), len(penalties)),
             held_out.keep,
         )
-        return LocallySolved(goal, self.space, self.bags, self.held, fits, held_out)
+        return LocallySolved(goal, self.space, self.bags, self.held, fits, held_out, self.order)
 
     def _minimise(
         self,
@@ -101,6 +106,9 @@ class LocalBackend:
                     tol=self.tol,
                     max_iter=self.max_iter,
                     callback=progress.of_batch(len(penalty[batch])),
+                    start=None
+                    if goal.start is None
+                    else beside(goal.start[batch], self.space.like),
                 )
                 keep_scores(batch, part.scores)
                 parts.append((to_host(part.theta), part.n_iter, part.converged))
@@ -117,6 +125,7 @@ class LocallySolved:
     held: Bools
     fits: Fits
     held_out: HeldOut
+    order: RowOrder
 
     def risks(self, selection: Selection) -> Floats:
         """Criteria on bags held out: (criteria, penalties), or with folds in between."""
@@ -131,20 +140,22 @@ class LocallySolved:
 
     def out_of_fold_scores(self, penalty: int) -> Floats | None:
         """Scores of all instances by models that did not see them, if all are held out once."""
-        return self.held_out.by_instance(penalty)
+        scores = self.held_out.by_instance(penalty)
+        return scores if scores is None else self.order.restore(scores)
 
     def folds(self) -> SearchFolds | None:
         """What the model of every fold says of all instances, its penalty chosen by the others."""
         if self.out_of_fold_scores(0) is None:
             return None
-        fold = self.held.argmax(axis=0)[self.bags.index]
+        fold = self.order.restore(self.held.argmax(axis=0)[self.bags.index])
         scores = (self._scores_of_fold(number) for number in range(len(self.held)))
         return collect_folds(fold, scores, self.goal.loss.name == "logistic")
 
     def _scores_of_fold(self, number: int) -> NDArray[Any]:
         column = choose(self._pooled_risks(~self.held[number])) * (len(self.held) + 1) + number + 1
         theta = beside(self.fits.theta[column][None], self.space.like)
-        return to_host(self.space.scores(theta, self.space.dual(theta)))[0]
+        scores = to_host(self.space.scores(theta, self.space.dual(theta)))[0]
+        return self.order.restore(scores.T).T
 
     def _pooled_risks(self, which: Bools | None = None) -> Floats:
         """Criteria of the out-of-fold scores of all bags, or of some, a few penalties at a time."""

@@ -52,6 +52,22 @@ class SumsFit:
         labels and noise in the sums.
     standard_errors : ndarray of shape (n_coefficients,)
         Of the same.
+
+    See Also
+    --------
+    unbag.logistic_from_sums : Fit scikit-learn's `LogisticRegression` to the rows and to sums over
+        the positive ones.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unbag import logistic_from_sums
+    >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])
+    >>> fit = logistic_from_sums(X, sums=[5.0], total=2)
+    >>> fit.model.predict(X)
+    array([0, 0, 1, 1])
+    >>> fit.covariance.shape, fit.standard_errors.shape
+    ((2, 2), (2,))
     """
 
     model: LogisticRegression
@@ -93,14 +109,16 @@ def logistic_from_sums(
     Parameters
     ----------
     X : array-like, sparse matrix or DataFrame of shape (n_instances, n_features)
+        All rows, positive or not.
     sums : array-like of shape (n_features,), mapping or Series
         Xᵀy: the sum of each column over all positive rows. For an indicator it is the number of
         positives that it holds for. By name of the column, if X is a DataFrame.
-    total : float
+    total : float, optional
         Number of positive rows; without it there can be no intercept.
     C : float, default=1.0
         Inverse strength of the penalty, as in `LogisticRegression`; ``np.inf`` for none.
     fit_intercept : bool, default=True
+        Whether to fit an intercept, which needs ``total``.
     noise : number or array-like, optional
         Standard deviation of the noise in the sums, one for all or one for each; or the covariance
         of the noise in all sums and, behind them, in the total. Needed for sums beyond what labels
@@ -110,11 +128,17 @@ def logistic_from_sums(
     tol : float, default=1e-8
         Converged when no part of the gradient per instance is larger.
     max_iter : int, default=200
+        Iterations after which the fit is given up, with a ConvergenceWarning.
 
     Returns
     -------
     fit : SumsFit
         With the fitted ``model``, its ``covariance`` and ``standard_errors``.
+
+    See Also
+    --------
+    unbag.LinearMCMClassifier : Linear classifier trained from the class proportions of bags.
+    unbag.models.SumsFit : A logistic regression that was fitted to sums.
 
     Examples
     --------

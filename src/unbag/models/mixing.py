@@ -2,10 +2,12 @@ r"""Several models as one: how much each counts, and what its scores say in chan
 
 All of it goes by what models say of bags that they did not see. A model counts by its likelihood
 there, exp(−(L_k − L_min)/T) for L_k the negative log-likelihood of all counts: with T = 1 nearly
-always a single one, whether it is better or luckier, and without end all of them alike. Scores of
-the mixture are then stretched and moved, f ↦ af + b, to where the likelihood of the same bags is
-largest. That is what Platt's sigmoid does for labels: chances of the mixture are those that bags
-bear out, whether classes keep their look or rows their odds.
+always a single one, whether it is better or luckier, and without end all of them alike. Scores are
+brought to the same spread before they are added up: by their own, a model that overstates what it
+found would drown one that understates it, however much the other counts. The sum is then stretched
+and moved, f ↦ af + b, to where the likelihood of the same bags is largest. That is what Platt's
+sigmoid does for labels: chances of the mixture are those that bags bear out, whether classes keep
+their look or rows their odds.
 """
 
 from __future__ import annotations
@@ -28,34 +30,36 @@ TEMPERATURE = 16.0
 # Standard deviation of log a before anything is seen, which keeps few bags from telling wonders.
 _STRETCH = 0.5
 
+# Scores that vary less than this beside the most varied ones say nothing, and are not blown up.
+_LEAST_SPREAD = 1e-3
+
 _FIRST = np.zeros(1, dtype=np.intp)
 
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """f = a Σ_k w_k f_k + b.
+    """f = Σ_k a_k f_k + b, with a_k ∝ w_k / (spread of f_k).
 
     Attributes
     ----------
     losses : ndarray of shape (n_models,)
         Negative log-likelihood of held-out counts by each model, per row.
     weights : ndarray of shape (n_models,)
-        The w_k, which add up to one.
-    slope : float
-        a.
+        How much each model counts, the w_k, which add up to one.
+    slopes : ndarray of shape (n_models,)
+        By what its scores are multiplied, the a_k.
     intercepts : ndarray of shape (n_outputs,)
         b.
     """
 
     losses: NDArray[np.float64]
     weights: NDArray[np.float64]
-    slope: float
+    slopes: NDArray[np.float64]
     intercepts: NDArray[np.float64]
 
     def __call__(self, scores: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
         """Scores (n_outputs, n_instances) of the mixture from those of its models."""
-        mixed = _mix(self.weights, scores)
-        return self.slope * mixed + self.intercepts[:, None]
+        return _add(self.slopes, scores) + self.intercepts[:, None]
 
 
 def fit_mixture(
@@ -74,18 +78,26 @@ def fit_mixture(
     objective = goal.objective(goal.whole(bags), bags, None)
     losses = np.array([float(objective.value(one[None], _FIRST)[0]) for one in scores])
     weights = softmax(-(losses - losses.min()) * bags.n_instances / temperature)
-    slope, intercepts = _calibrate(objective, _mix(weights, scores))
-    return Mixture(losses, weights, slope, intercepts)
+    slopes = weights * _equal_spreads(weights, scores)
+    stretch, intercepts = _calibrate(objective, _add(slopes, scores))
+    return Mixture(losses, weights, stretch * slopes, intercepts)
 
 
-def _mix(
+def _equal_spreads(
     weights: NDArray[np.float64], scores: Sequence[NDArray[np.float64]]
 ) -> NDArray[np.float64]:
+    """What brings the scores of all models to the weighted mean of their spreads."""
+    spreads = np.array([np.sqrt(one.var(axis=1).mean()) for one in scores])
+    spreads = np.maximum(spreads, _LEAST_SPREAD * spreads.max())
+    return weights @ spreads / spreads if spreads.any() else np.ones_like(spreads)
+
+
+def _add(slopes: NDArray[np.float64], scores: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
     # one after the other, since of many rows there is no room for all side by side
-    mixed = np.zeros_like(scores[0], dtype=float)
-    for weight, one in zip(weights, scores, strict=True):
-        mixed += weight * one
-    return mixed
+    total = np.zeros_like(scores[0], dtype=float)
+    for slope, one in zip(slopes, scores, strict=True):
+        total += slope * one
+    return total
 
 
 def _calibrate(

@@ -79,18 +79,23 @@ class NeuralMCMClassifier(BagClassifier):
     norm_bounds : (float, float), default=(1.0, 1.0)
         α and β of ``"two_layer"``: weights are brought back within them after every step.
     objective : {"auto", "likelihood", "forward", "corrected", "proportion"}, default="auto"
-        As in `LinearMCMClassifier`; ``"proportion"`` compares mean chances of bags with their
-        shares (DLLP).
+        What is minimised. "likelihood": that of the counts of bags. "forward": that of single rows
+        whose labels were drawn with the shares of their bags as chances. "corrected": the paper's
+        risk R. "proportion" compares mean chances of bags with their shares (DLLP). "auto" is
+        "likelihood", but "forward" if shares are not those of whole counts.
     bag_effect : float or "auto", default="auto"
         Variance of what bags differ by beyond their rows. ``"auto"`` looks for it in the bags held
         out, and trains again if there is any beyond doubt.
     class_prior : {"balanced", "empirical"} or array-like, default="balanced"
         Shares of the classes that scores and chances are for.
     max_epochs : int, default=200
+        Epochs after which training ends in any case.
     batch_size : int, default=1024
         Most rows of a batch. Larger bags are taken in parts, at no loss but of time.
-    lr, weight_decay : float, default=5e-3, 1e-3
-        Of AdamW.
+    lr : float, default=5e-3
+        Step size of AdamW.
+    weight_decay : float, default=1e-3
+        Weight decay of AdamW.
     validation_share : float, default=0.2
         Share of the bags held out to stop by; 0 for none, and none where there would be one.
     patience : int, default=20
@@ -123,8 +128,16 @@ class NeuralMCMClassifier(BagClassifier):
 
     Attributes
     ----------
-    classes_, class_prior_, objective_, bag_effect_, bag_effect_interval_
-        As in `LinearMCMClassifier`.
+    classes_ : ndarray of shape (n_classes,)
+        Labels of the classes, in the order of columns of chances.
+    class_prior_ : ndarray of shape (n_classes,)
+        The prior the model was trained for.
+    objective_ : {"likelihood", "forward", "corrected", "proportion"}
+        What was minimised.
+    bag_effect_ : float
+        The variance of bag effects that was used.
+    bag_effect_interval_ : ndarray of shape (2,)
+        95% interval of the estimate; NaN if there was none.
     training_shares_ : ndarray of shape (n_classes,)
         Shares of the classes in the bags that were not held out.
     weights_ : dict of ndarray
@@ -133,6 +146,25 @@ class NeuralMCMClassifier(BagClassifier):
         Number of epochs.
     history_ : dict of ndarray
         ``training_loss`` and ``validation_loss`` by epoch.
+    class_shares_ : ndarray of shape (n_classes,)
+        Share of each class among all instances of training.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, if X had any that are texts.
+    input_shape_ : tuple of int
+        Shape of a row.
+    function_class_ : TwoLayerReLU or None
+        The paper's class of ``module="two_layer"``, for `unbag.bounds`; None for others.
+
+    See Also
+    --------
+    unbag.AutoMCMClassifier : Linear, kernel and boosted models on the same bags, mixed by what
+        held-out bags say of them.
+    unbag.torch.CountLikelihoodLoss : The likelihood of the counts of bags.
+    unbag.torch.BagDataset : Bags of rows.
+    unbag.bounds.TwoLayerReLU : Networks f(x) = Σ_j v_j max(0, u_jᵀx) with |v_j| ≤ α_j and ‖u_j‖ ≤
+        β_j.
 
     Examples
     --------
@@ -202,7 +234,13 @@ class NeuralMCMClassifier(BagClassifier):
         ----------
         X : array-like or sparse matrix of shape (n_instances, ...)
             Rows, of any shape that the module takes.
-        y : structured array from `unbag.bag_target`, or plain labels (pure bags)
+        y : structured array from `unbag.bag_target`, or plain labels
+            The bag of each instance and its proportions; plain labels are pure bags.
+
+        Returns
+        -------
+        self : estimator
+            The fitted model.
         """
         X, bags = self._check_Xy(X, y)
         check_settings(self)
@@ -225,9 +263,16 @@ class NeuralMCMClassifier(BagClassifier):
 
         Parameters
         ----------
-        X : array-like of shape (n_instances, ...)
+        X : array-like or sparse matrix of shape (n_instances, ...)
+            Rows, of any shape that the module takes.
         class_prior : {"empirical", "balanced"} or array-like, optional
-            Shares of the classes where the model is used; by default those it was trained for.
+            Shares of the classes where the model is used; by default those it was trained for,
+            ``class_prior_``.
+
+        Returns
+        -------
+        chances : ndarray of shape (n_instances, n_classes)
+            Chance of each class, in the order of ``classes_``.
         """
         scores = self.decision_function(X).astype(float)
         loss = get_loss("logistic", len(self.classes_))
@@ -237,6 +282,11 @@ class NeuralMCMClassifier(BagClassifier):
         """Give the trained network, for use in torch.
 
         Its scores are log-odds at ``training_shares_``, those of the bags it was trained on.
+
+        Returns
+        -------
+        network : torch.nn.Module
+            With the trained weights, in the mode of evaluation.
         """
         check_is_fitted(self)
         with self._own_generators():

@@ -223,13 +223,18 @@ def search_alphas(estimator: Any, backend: Backend, goal: Goal) -> Found:
     """Train an estimator that chooses among ``alphas``, and tell what it chose by."""
     penalties = check_alphas(estimator.alphas)
     found = search(backend.folded(estimator.cv), goal, penalties, estimator.selection)
+    tell_search(estimator, penalties, found)
+    return found
+
+
+def tell_search(estimator: Any, penalties: Floats, found: Found) -> None:
+    """Keep what an estimator chose, and what by."""
     estimator.alphas_, estimator.alpha_ = penalties, float(penalties[found.best])
     risks = found.risks
     estimator.selection_risks_ = risks[0] if risks is not None and len(risks) == 1 else risks
     estimator.out_of_fold_scores_ = found.solved.out_of_fold_scores(found.best)
     if getattr(estimator, "store_folds", False):
         estimator.folds_ = found.solved.folds()
-    return found
 
 
 def warn_not_converged(fits: Fits, max_iter: int) -> None:

@@ -39,7 +39,7 @@ from unbag.objectives.saddle_point import (
 
 # Scores that are worked on together: temporary arrays should stay in the cache of a processor, or
 # fill a GPU.
-_CACHE, _CARD = 2**14, 2**24
+_CACHE, _CARD = 2**16, 2**24
 
 # Chances of a whole bag do not underflow where the sizes of its scores add up to less.
 _SAFE_SUM = 600.0

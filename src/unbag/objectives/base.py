@@ -4,24 +4,104 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+import numpy as np
+
 from unbag._arrays import Array, Floats, Ints, Latest, beside
 
 
-class Objective(Protocol):
-    """What a solver minimises: a function of scores, for many columns at once.
+class Criterion(Protocol):
+    """What fits are compared by: a function of scores, for many columns at once.
 
     A column is one fit. Several problems (say, the folds of a search) share the instances; each
     column says which problem it belongs to.
+
+    Attributes
+    ----------
+    n_outputs : int
+        Number of scores of an instance.
+    """
+
+    def value(self, scores: Array, problem: Ints) -> Floats:
+        """Value per column.
+
+        Parameters
+        ----------
+        scores : array of shape (columns, outputs, instances)
+            Scores of the instances, for each column.
+        problem : ndarray of int, shape (columns,)
+            The problem that each column belongs to.
+
+        Returns
+        -------
+        value : ndarray of shape (columns,)
+            The values.
+        """
+        ...
+
+
+class Objective(Criterion, Protocol):
+    """What a solver minimises: a criterion with its gradient.
+
+    Attributes
+    ----------
+    n_outputs : int
+        Number of scores of an instance.
+
+    See Also
+    --------
+    unbag.objectives.CorrectedRisk : Corrected risk in score space, for one or several sets of
+        weights.
+    unbag.objectives.CountLikelihood : Mean negative log-likelihood of the counts of bags, in score
+        space.
+    unbag.objectives.ForwardLikelihood : Mean negative log-likelihood of single rows, given the
+        shares of their bags.
+    unbag.objectives.ProportionRisk : Empirical proportion risk in score space, for one or several
+        sets of weights.
+    unbag.objectives.Shifted : An objective of f + offset, with offsets of their own for every
+        problem.
+    unbag.solvers.minimise : Minimise the penalised objective, for all columns together.
+
+    Examples
+    --------
+    An objective of your own:
+
+    >>> import numpy as np
+    >>> from unbag.solvers import LinearSpace, minimise
+    >>> class Squares:
+    ...     n_outputs = 1
+    ...
+    ...     def value(self, scores, problem):
+    ...         return self.value_and_gradient(scores, problem)[0]
+    ...
+    ...     def value_and_gradient(self, scores, problem):
+    ...         rest = scores - np.array([1.0, 3.0, 5.0])
+    ...         return (rest**2).sum(axis=(1, 2)) / 2, rest
+    >>> space = LinearSpace(np.array([[0.0], [1.0], [2.0]]), n_outputs=1, fit_intercept=True)
+    >>> one = np.zeros(1)
+    >>> solution = minimise(Squares(), space, penalty=one, problem=one.astype(int))
+    >>> solution.theta.round(6)  # slope and intercept
+    array([[2., 1.]])
     """
 
     n_outputs: int
 
-    def value(self, scores: Array, problem: Ints) -> Floats:
-        """Value per column for scores of shape (columns, outputs, instances)."""
-        ...
-
     def value_and_gradient(self, scores: Array, problem: Ints) -> tuple[Any, Array]:
-        """Value per column and gradient with respect to scores (columns, outputs, instances)."""
+        """Value per column, and the gradient with respect to the scores.
+
+        Parameters
+        ----------
+        scores : array of shape (columns, outputs, instances)
+            Scores of the instances, for each column.
+        problem : ndarray of int, shape (columns,)
+            The problem that each column belongs to.
+
+        Returns
+        -------
+        value : ndarray of shape (columns,)
+            The values.
+        gradient : array of shape (columns, outputs, instances)
+            Their derivatives by the scores.
+        """
         ...
 
 
@@ -34,7 +114,25 @@ class Shifted:
     Parameters
     ----------
     objective : Objective
+        The objective of f + offset.
     offsets : ndarray of shape (n_problems, n_outputs)
+        What is added to the scores of each problem.
+
+    See Also
+    --------
+    unbag.objectives.Objective : What a solver minimises.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unbag import bag_target, check_bag_target
+    >>> from unbag.objectives import ForwardLikelihood, Shifted
+    >>> bags = check_bag_target(bag_target([1, 1, 2, 2], [0.25, 0.25, 0.75, 0.75]))
+    >>> forward = ForwardLikelihood(np.array([True, True]), bags)
+    >>> scores, problem = np.array([[[-1.0, 1.0, 1.0, 1.0]]]), np.zeros(1, dtype=int)
+    >>> shifted = Shifted(forward, np.array([[0.5]]))
+    >>> bool(shifted.value(scores, problem) == forward.value(scores + 0.5, problem))
+    True
     """
 
     def __init__(self, objective: Objective, offsets: Floats) -> None:
@@ -53,3 +151,33 @@ class Shifted:
 
     def _shift(self, scores: Array, problem: Ints) -> Array:
         return scores + self._chosen(problem, scores)
+
+
+class Mixed:
+    """A weighed sum of objectives of the same scores.
+
+    Parameters
+    ----------
+    parts : list of (float, Objective)
+        What each counts.
+    """
+
+    def __init__(self, parts: list[tuple[float, Objective]]) -> None:
+        self.n_outputs = parts[0][1].n_outputs
+        self.parts = parts
+
+    def value(self, scores: Array, problem: Ints) -> Floats:
+        """Weighed sum of the values, per column."""
+        values = [factor * part.value(scores, problem) for factor, part in self.parts]
+        total: Floats = np.sum(values, axis=0)
+        return total
+
+    def value_and_gradient(self, scores: Array, problem: Ints) -> tuple[Floats, Array]:
+        """Weighed sums of values and gradients, per column."""
+        (factor, first), *others = self.parts
+        value, slopes = first.value_and_gradient(scores, problem)
+        total, gradient = factor * value, factor * slopes
+        for factor, part in others:
+            value, slopes = part.value_and_gradient(scores, problem)
+            total, gradient = total + factor * value, gradient + factor * slopes
+        return total, gradient

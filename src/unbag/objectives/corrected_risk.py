@@ -57,10 +57,33 @@ class CorrectedRisk:
         The loss in score space.
     prior : ndarray of shape (n_classes,) or (n_problems, n_classes)
         π, how much the risk on each class counts; see `unbag.bags.priors.resolve_class_prior`.
-    correction : {"nonnegative", "none"}
+    correction : {"nonnegative", "none"}, default="nonnegative"
         Whether to bend class risks away from negative values.
     like : array, optional
         Array whose namespace, type and device the computation should have.
+
+    See Also
+    --------
+    unbag.metrics.corrected_risk : Estimate the risk of scores from bags alone.
+    unbag.torch.CorrectedRiskLoss : The paper's corrected risk at the pooled shares, estimated from
+        the bags of a batch.
+    unbag.objectives.Objective : What a solver minimises.
+    unbag.weights.decontamination_weights : Make W for the given bags.
+    unbag.objectives.get_loss : Look a loss up by its name, in the form that fits the number of
+        classes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unbag import bag_target, check_bag_target
+    >>> from unbag.objectives import CorrectedRisk, get_loss
+    >>> from unbag.weights import decontamination_weights
+    >>> bags = check_bag_target(bag_target([1, 1, 2, 2], [0.25, 0.25, 0.75, 0.75]))
+    >>> W, half = decontamination_weights(bags), np.array([0.5, 0.5])
+    >>> risk = CorrectedRisk(W, bags.membership, get_loss("logistic"), half, correction="none")
+    >>> scores, problem = np.zeros((1, 1, 4)), np.zeros(1, dtype=int)
+    >>> float(risk.value(scores, problem)[0].round(4))  # log 2, whatever the labels
+    0.6931
     """
 
     def __init__(
@@ -91,7 +114,20 @@ class CorrectedRisk:
         )
 
     def class_risks(self, scores: Array, problem: Ints) -> Floats:
-        """R_c for every column and class, before any correction: shape (columns, classes)."""
+        """R_c for every column and class, before any correction.
+
+        Parameters
+        ----------
+        scores : array of shape (columns, outputs, instances)
+            Scores of the instances, for each column.
+        problem : ndarray of int, shape (columns,)
+            The problem that each column belongs to.
+
+        Returns
+        -------
+        risks : ndarray of shape (columns, n_classes)
+            The risks.
+        """
         xp = array_namespace(scores)
         risks = np.zeros((scores.shape[0], self._weights.shape[1]))
         for here in _blocks(scores):
@@ -100,7 +136,22 @@ class CorrectedRisk:
         return risks
 
     def combine(self, risks: Floats, problem: Ints) -> tuple[Floats, Floats]:
-        """Σ_c π_c h(R_c) of given class risks per column, and its derivatives by them."""
+        """Σ_c π_c h(R_c) of given class risks, and its derivatives by them.
+
+        Parameters
+        ----------
+        risks : ndarray of shape (columns, n_classes)
+            Class risks.
+        problem : ndarray of int, shape (columns,)
+            The problem that each column belongs to.
+
+        Returns
+        -------
+        value : ndarray of shape (columns,)
+            The sums.
+        slope : ndarray of shape (columns, n_classes)
+            Their derivatives.
+        """
         where, prior = self._of_columns(problem, self._bent, self._prior)
         bent, slope = _bend(risks, where)
         return np.sum(bent * prior, axis=1), slope * prior
@@ -127,7 +178,18 @@ class CorrectedRisk:
         return value, gradient
 
     def weights_of(self, problem: Ints) -> Array:
-        """Weights (columns, classes, instances), or of one column if all are the same."""
+        """Weights of all instances, or of one column if all are the same.
+
+        Parameters
+        ----------
+        problem : ndarray of int, shape (columns,)
+            The problem that each column belongs to.
+
+        Returns
+        -------
+        weights : array of shape (columns, n_classes, n_instances)
+            The weights; one column stands for all that are the same.
+        """
         return self._weights_in(_ALL, problem)
 
     def _weights_in(self, here: slice, problem: Ints) -> Array:

@@ -75,6 +75,15 @@ class CountLikelihood:
         How far classes keep their look, from 0 (rows keep their odds) to 1. It makes a difference
         for noisy counts only: see `unbag.objectives.noisy_counts`.
 
+    See Also
+    --------
+    unbag.torch.CountLikelihoodLoss : The likelihood of the counts of bags.
+    unbag.objectives.Objective : What a solver minimises.
+    unbag.objectives.ForwardLikelihood : Mean negative log-likelihood of single rows, given the
+        shares of their bags.
+    unbag.objectives.label_posteriors : Chance of each class of every instance, given the rows and
+        the counts of its bag.
+
     Examples
     --------
     >>> import numpy as np
@@ -129,13 +138,33 @@ def label_posteriors(
     scores : array of shape (columns, outputs, instances)
         At the shares of the classes in all bags together.
     bags : Bags
-    bag_effect, looks : float, default=0
-        As in `CountLikelihood`.
+        Who is in which bag, and the counts.
+    bag_effect : float, default=0.0
+        τ², the variance of what bags differ by beyond their rows, as a share of q(1 − q).
+    looks : float, default=0.0
+        How far classes keep their look, from 0 (rows keep their odds) to 1; for noisy counts.
 
     Returns
     -------
     chances : array of shape (columns, outputs, instances)
         For two classes, those of the second.
+
+    See Also
+    --------
+    unbag.CountEMClassifier : Train any classifier that takes ``sample_weight`` from the counts of
+        bags.
+    unbag.torch.count_posteriors : Chance of each class of every row, given the counts of its bag.
+    unbag.objectives.CountLikelihood : Mean negative log-likelihood of the counts of bags, in score
+        space.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unbag import bag_target, check_bag_target
+    >>> from unbag.objectives import label_posteriors
+    >>> bags = check_bag_target(bag_target([1, 1, 2, 2], counts=[1, 1, 2, 2]))
+    >>> label_posteriors(np.array([[[-1.0, 1.0, 0.0, 0.0]]]), bags).round(2)
+    array([[[0.12, 0.88, 1.  , 1.  ]]])
     """
     xp = array_namespace(scores)
     pieces, _ = bags.with_labelled_rows_apart()

@@ -50,6 +50,13 @@ class ForwardLikelihood:
     like : array, optional
         Array whose namespace, type and device the scores will have.
 
+    See Also
+    --------
+    unbag.torch.ForwardLoss : The likelihood of single rows, given shares of bags.
+    unbag.objectives.Objective : What a solver minimises.
+    unbag.objectives.CountLikelihood : Mean negative log-likelihood of the counts of bags, in score
+        space.
+
     Examples
     --------
     >>> import numpy as np

@@ -343,7 +343,36 @@ LOSSES: dict[str, Loss] = {
 
 
 def get_loss(loss: str | ClassLoss, n_classes: int = 2) -> ClassLoss:
-    """Look a loss up by its name, in the form that fits the number of classes."""
+    """Look a loss up by its name, in the form that fits the number of classes.
+
+    Parameters
+    ----------
+    loss : str or ClassLoss
+        A name in `LOSSES`, or a loss, which is given back.
+    n_classes : int, default=2
+        Number of classes.
+
+    Returns
+    -------
+    loss : ClassLoss
+        The loss.
+
+    Raises
+    ------
+    ValueError
+        If there is no loss of that name, or it is not for so many classes.
+
+    See Also
+    --------
+    unbag.objectives.CorrectedRisk : Corrected risk in score space, for one or several sets of
+        weights.
+
+    Examples
+    --------
+    >>> from unbag.objectives import get_loss
+    >>> type(get_loss("logistic")).__name__, type(get_loss("logistic", n_classes=3)).__name__
+    ('LogisticLoss', 'SoftmaxLoss')
+    """
     if isinstance(loss, ClassLoss):
         found = loss
     elif loss not in LOSSES:

@@ -18,15 +18,14 @@ Brier score.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 
 import numpy as np
 from array_api_compat import array_namespace, device
-from numpy.typing import NDArray
 
 from unbag._arrays import Array, Floats, Ints, index_beside, take, to_host
 from unbag.bags.bags import Bags
+from unbag.objectives.bag_rows import equal_sizes
 from unbag.objectives.losses import ClassLoss
 
 # From log p̂ and γ, of shape (columns, classes, bags) or what broadcasts to it: d, summed over
@@ -77,10 +76,28 @@ class ProportionRisk:
         Who is in which bag. Rows of known label are bags of one instance.
     loss : ClassLoss
         `LogisticLoss` or `SoftmaxLoss`, the link between scores and chances.
-    divergence : {"squared", "absolute", "cross_entropy"}
+    divergence : {"squared", "absolute", "cross_entropy"}, default="squared"
         How the mean chances of a bag are compared with its proportions.
     like : array, optional
         Array whose namespace, type and device the computation should have.
+
+    See Also
+    --------
+    unbag.torch.ProportionLoss : The loss of DLLP, by mean chances of bags.
+    unbag.objectives.Objective : What a solver minimises.
+    unbag.baselines.ProportionRiskClassifier : Kernel classifier that gets the proportions of bags
+        right.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unbag import bag_target, check_bag_target
+    >>> from unbag.objectives import ProportionRisk, get_loss
+    >>> bags = check_bag_target(bag_target([1, 1, 2, 2], [0.25, 0.25, 0.75, 0.75]))
+    >>> risk = ProportionRisk(np.full((2, 2), 0.5), bags, get_loss("logistic"))
+    >>> scores, problem = np.zeros((1, 1, 4)), np.zeros(1, dtype=int)
+    >>> float(risk.value(scores, problem)[0].round(4))  # a chance of ½ where shares are ¼ and ¾
+    0.0625
     """
 
     def __init__(
@@ -109,7 +126,7 @@ class ProportionRisk:
         self._proportions = xp.asarray(
             units.clipped_proportions[by_size].T[None], dtype=xp.float64, device=where
         )
-        self._blocks = list(_equal_sizes(units.sizes[by_size]))
+        self._blocks = list(equal_sizes(units.sizes[by_size]))
 
     def value(self, scores: Array, problem: Ints) -> Floats:
         """Empirical proportion risk per column."""
@@ -148,25 +165,6 @@ class ProportionRisk:
         pulled = chances * xp.astype(pull, scores.dtype)[:, :, :, None]
         value = to_host(xp.sum(weights * divergence, axis=1))
         return value, self._loss.pull_back(scores, xp.reshape(pulled, losses.shape))
-
-
-@dataclass(frozen=True)
-class _Block:
-    """A run of bags of one size, and of their instances."""
-
-    size: int
-    bags: slice
-    rows: slice
-
-
-def _equal_sizes(sizes: NDArray[np.int64]) -> Iterator[_Block]:
-    """Cut rising sizes into runs, inside which an array needs no padding."""
-    values, starts, counts = np.unique(sizes, return_index=True, return_counts=True)
-    row = 0
-    for size, start, count in zip(values.tolist(), starts.tolist(), counts.tolist(), strict=True):
-        end = row + size * count
-        yield _Block(size, slice(start, start + count), slice(row, end))
-        row = end
 
 
 def get_divergence(divergence: str) -> Divergence:

@@ -148,18 +148,18 @@ def two_class_loss(
     tilt, whole = search.tilt, 1.0 + odds
     left *= whole
     log_ratio = rows.sum(xp.log(left))
-    skewed, square = w * (1.0 - 2.0 * q), w * w
-    skewness, spread = rows.sum(skewed), rows.sum(w) + S + _TINY
-    # what is left of the way, to second order; along it, chances change by w, w by w(1 − 2q), and
-    # that by w(1 − 6w)
+    slope = 1.0 - 2.0 * q
+    skewness, spread = rows.sum(w * slope), rows.sum(w) + S + _TINY
+    # what is left of the way, to second order; along it, chances change by w, and w by w(1 − 2q)
     short = xp.abs(search.gap) < _SHORT_STEP * spread
     rest = xp.where(short, search.gap / spread, xp.zeros_like(spread))
     rest = rest - 0.5 * skewness / spread * rest**2
     value = log_ratio + tilt * (k - 0.5 * S * tilt) + 0.5 * spread * rest**2
-    rest = rows.spread(rest)
-    half = 0.5 * rest * rest
-    q += rest * w + half * skewed
-    w += rest * skewed + half * (w - 6.0 * square)
+    slope *= rows.spread(0.5 * rest**2)
+    slope += rows.spread(rest)
+    slope *= w
+    q += slope
+    w = q * (1.0 - q)
     sums = Sums.of(q, w, rows)
     h, pull = sums.miss(S)
     if not gradient:
@@ -179,18 +179,15 @@ def tilted_chances(odds: Array, rows: Segments, tilt: Array) -> tuple[Array, Arr
 
 def two_class_slopes(p: Array, q: Array, w: Array, pull: Pull, rows: Segments) -> Array:
     """Gradient of the loss with respect to the scores of rows, of chances p and, tilted, q."""
-    slope = 1.0 - 2.0 * q
-    square = w * w
-    bent = square * slope
-    slope *= rows.spread(pull.by_total)
+    odd = w * rows.spread(2.0 * pull.by_square)
+    odd += rows.spread(pull.by_total)
+    odd *= 1.0 - 2.0 * q
+    slope = w * rows.spread(-6.0 * pull.by_skewness)
     slope += rows.spread(pull.along)
+    slope += odd
     slope *= w
     slope += p
     slope -= q
-    square *= rows.spread(6.0 * pull.by_skewness)
-    slope -= square
-    bent *= rows.spread(2.0 * pull.by_square)
-    slope += bent
     return slope
 
 

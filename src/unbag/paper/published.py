@@ -51,6 +51,28 @@ def published_auc(
 ) -> Published | None:
     """Look up the paper's figure for a setting; None if it reports none.
 
+    Parameters
+    ----------
+    table : {1, 2}
+        Table of the paper.
+    dataset : {"adult", "magic"}
+        Data set.
+    proportions : (low, high)
+        Range of the true proportions.
+    bag_size : int
+        Instances in a bag.
+    method : str
+        A name in `unbag.paper.METHODS`.
+
+    Returns
+    -------
+    figure : Published or None
+        With ``mean`` and ``deviation``.
+
+    See Also
+    --------
+    unbag.paper.read_rows : Read all finished trials of a folder, in the order of their names.
+
     Examples
     --------
     >>> from unbag.paper import published_auc

@@ -25,7 +25,28 @@ from unbag.paper.trials import Sampling, Setting, make_trial
 
 @dataclass(frozen=True)
 class Task:
-    """One trial of one method."""
+    """One trial of one method.
+
+    Parameters
+    ----------
+    setting : Setting
+        Data set, proportions and sizes.
+    method : str
+        A name in `unbag.paper.METHODS`.
+    seed : int
+        Number of the trial.
+
+    See Also
+    --------
+    unbag.paper.make_tasks : List the trials of all combinations.
+    unbag.paper.Setting : One cell of the paper's tables.
+
+    Examples
+    --------
+    >>> from unbag.paper import Setting, Task
+    >>> Task(Setting("magic", (0.0, 0.5), 128), "lmmcm", seed=0).name
+    'table1_magic_0-0.5_128_lmmcm_0'
+    """
 
     setting: Setting
     method: str
@@ -51,7 +72,46 @@ def make_tasks(
     sampling: Sampling = "paper",
     standardize_all: bool = False,
 ) -> list[Task]:
-    """List the trials of all combinations; the first trial of everything comes first."""
+    """List the trials of all combinations; the first trial of everything comes first.
+
+    Parameters
+    ----------
+    tables : sequence of int, default=(1,)
+        Tables of the paper, 1 or 2.
+    datasets : sequence of str, default=("adult", "magic")
+        Data sets.
+    ranges : sequence of (low, high), default=((0.0, 0.5), (0.5, 1.0))
+        Ranges of the true proportions.
+    bag_sizes : sequence of int, default=(8, 32, 128, 512)
+        Instances in a bag.
+    methods : sequence of str, default=("lmmcm",)
+        Names in `unbag.paper.METHODS`.
+    trials : int, default=5
+        Number of trials of each.
+    sampling : {"paper", "iid"}, default="paper"
+        Bags of different mixtures, or rows shuffled at random.
+    standardize_all : bool, default=False
+        Whether one-hot columns are standardised as well.
+
+    Returns
+    -------
+    tasks : list of Task
+        One for each trial of each method.
+
+    See Also
+    --------
+    unbag.paper.Task : One trial of one method.
+    unbag.paper.run_tasks : Run what the folder does not hold yet, and yield each row when it is
+        written.
+    unbag.suites.make_suite_tasks : List the tasks of a suite.
+
+    Examples
+    --------
+    >>> from unbag.paper import make_tasks
+    >>> tasks = make_tasks(datasets=["magic"], bag_sizes=[128], trials=2)
+    >>> len(tasks), tasks[0].seed, tasks[-1].seed
+    (4, 0, 1)
+    """
     unknown = [name for name in methods if name not in METHODS]
     if unknown:
         known = ", ".join(METHODS)
@@ -108,7 +168,37 @@ def run_tasks(
 ) -> Iterator[Row]:
     """Run what the folder does not hold yet, and yield each row when it is written.
 
-    Methods that can compute on a device of torch do so on ``device``.
+    Parameters
+    ----------
+    tasks : iterable of Task
+        What to run.
+    folder : Path
+        Where rows are kept; those that are there are not run again.
+    jobs : int, default=1
+        Trials to run at a time.
+    device : str, default=None
+        Device of torch, for methods that can use one.
+
+    Yields
+    ------
+    row : dict
+        One for each trial, when it is written.
+
+    See Also
+    --------
+    unbag.paper.make_tasks : List the trials of all combinations.
+    unbag.paper.read_rows : Read all finished trials of a folder, in the order of their names.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from unbag.paper import make_tasks, run_tasks
+    >>> tasks = make_tasks(datasets=["magic"], bag_sizes=[512], trials=1)
+    >>> with TemporaryDirectory() as folder:
+    ...     rows = run_tasks(tasks, Path(folder))  # nothing runs before a row is asked for
+    >>> len(tasks)
+    2
     """
     left = [{"task": task, "device": device} for task in pending(tasks, folder)]
     for rows in run_and_keep(_rows_of, left, folder / "rows.jsonl", jobs):
@@ -126,6 +216,33 @@ def pending(tasks: Iterable[Task], folder: Path) -> list[Task]:
 
 
 def read_rows(folder: Path) -> list[Row]:
-    """Read all finished trials of a folder, in the order of their names."""
+    """Read all finished trials of a folder, in the order of their names.
+
+    Parameters
+    ----------
+    folder : Path
+        Where `run_tasks` wrote.
+
+    Returns
+    -------
+    rows : list of dict
+        One for each trial.
+
+    See Also
+    --------
+    unbag.paper.run_tasks : Run what the folder does not hold yet, and yield each row when it is
+        written.
+    unbag.paper.published_auc : Look up the paper's figure for a setting.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from unbag.paper import read_rows
+    >>> with TemporaryDirectory() as folder:
+    ...     rows = read_rows(Path(folder))
+    >>> rows
+    []
+    """
     found = {row["task"]: row for row in kept.read_rows(folder / "rows.jsonl")}
     return [found[name] for name in sorted(found)]

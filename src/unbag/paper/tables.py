@@ -14,7 +14,7 @@ from scipy.stats import wilcoxon
 
 from unbag.paper.methods import FORMER_METHODS, METHODS
 from unbag.paper.published import published_auc
-from unbag.paper.runner import Row
+from unbag.paper.rows import Row
 from unbag.paper.trials import N_BAGS, N_INSTANCES
 from unbag.reports.display import save_figure
 

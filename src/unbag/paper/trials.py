@@ -30,18 +30,31 @@ N_BAGS: dict[str, int] = {"adult": 16, "magic": 12}
 class Setting:
     """One cell of the paper's tables.
 
-    Attributes
+    Parameters
     ----------
     dataset : {"adult", "magic"}
+        The data set.
     proportions : (low, high)
         Range of the bags' true proportions; with ``sampling="iid"`` it has no effect.
     bag_size : int
-    table : {1, 2}
+        Instances in every bag.
+    table : {1, 2}, default=1
         Whether the number of instances or the number of bags is fixed.
-    sampling : {"paper", "iid"}
+    sampling : {"paper", "iid"}, default="paper"
         Bags of different mixtures, or rows shuffled at random as in most other papers.
-    standardize_all : bool
+    standardize_all : bool, default=False
         Whether one-hot columns are standardised as well, as the published code does.
+
+    See Also
+    --------
+    unbag.paper.Task : One trial of one method.
+    unbag.paper.make_trial : Draw the bags of one trial and encode the features.
+
+    Examples
+    --------
+    >>> from unbag.paper import Setting
+    >>> Setting("magic", (0.0, 0.5), 128).n_bags
+    48
     """
 
     dataset: str
@@ -75,7 +88,32 @@ class Setting:
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """Data of one trial: bags to train on; labels are there for scoring only."""
+    """Data of one trial: bags to train on; labels are there for scoring only.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n_instances, n_features)
+        Instances to train on.
+    y : structured ndarray of shape (n_instances,)
+        Their bags, as made by `unbag.bag_target`.
+    labels : ndarray of shape (n_instances,)
+        Their labels.
+    X_test : ndarray of shape (n_test, n_features)
+        Instances to score.
+    labels_test : ndarray of shape (n_test,)
+        Their labels.
+
+    See Also
+    --------
+    unbag.paper.make_trial : Draw the bags of one trial and encode the features.
+
+    Examples
+    --------
+    >>> from unbag.paper import Setting, make_trial
+    >>> trial = make_trial(Setting("magic", (0.0, 0.5), 512), seed=0)
+    >>> trial.X.shape, trial.X_test.shape
+    ((6144, 10), (3804, 10))
+    """
 
     X: Floats
     y: NDArray[np.void]
@@ -90,6 +128,31 @@ def make_trial(setting: Setting, seed: int) -> Trial:
     Adult has a test file of its own; of MAGIC a random fifth is held out. Numerical columns are
     standardised with mean and deviation of the training instances, categorical ones one-hot
     encoded.
+
+    Parameters
+    ----------
+    setting : Setting
+        Data set, proportions and sizes.
+    seed : int
+        Number of the trial.
+
+    Returns
+    -------
+    trial : Trial
+        Bags to train on, and rows to score.
+
+    See Also
+    --------
+    unbag.paper.Setting : One cell of the paper's tables.
+    unbag.paper.Trial : Data of one trial.
+    unbag.datasets.load_magic : Load MAGIC.
+
+    Examples
+    --------
+    >>> from unbag.paper import Setting, make_trial
+    >>> trial = make_trial(Setting("magic", (0.0, 0.5), 512), seed=0)
+    >>> len(trial.y) == len(trial.labels)
+    True
     """
     rng = check_random_state(seed)
     train, test = _split(setting.dataset, rng)

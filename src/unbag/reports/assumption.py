@@ -42,13 +42,24 @@ class AssumptionDisplay(Display):
         Names of the bags.
     position : ndarray of shape (n_bags,)
         Share of positives in the bag; with more than two classes, the expected mean.
-    mean, expected, error : ndarray of shape (n_bags,)
-        Mean rank in percent (differences between groups taken off), what is expected, and how far
-        chance carries the mean: its standard error.
+    mean : ndarray of shape (n_bags,)
+        Mean rank in percent (differences between groups taken off).
+    expected : ndarray of shape (n_bags,)
+        What is expected.
+    error : ndarray of shape (n_bags,)
+        How far chance carries the mean: its standard error.
     suspicious : ndarray of bool, shape (n_bags,)
         Bags that stand out by the test, and are far off in this column.
     n_classes : int
+        Number of classes.
     test : AssumptionTest
+        The test of all columns.
+
+    See Also
+    --------
+    unbag.assumption_test : Test whether instances of a class are distributed alike in all bags.
+    unbag.reports.fit_report : Fit a classifier, and report from bags alone how good it is and how
+        far to trust that.
 
     Examples
     --------
@@ -87,14 +98,22 @@ class AssumptionDisplay(Display):
         Parameters
         ----------
         X : array-like or data frame of shape (n_instances,) or (n_instances, n_features)
+            Columns to test.
         y : structured array from `unbag.bag_target`
+            The bag of each instance and its proportions.
         groups : array-like of shape (n_instances,), optional
             The fold of each row, if X are out-of-fold scores.
         feature : str, optional
+            The column to show; by default that of the least p-value.
         feature_names : sequence of str, optional
             Names of the columns of an array.
         level : float, default=0.05
             Chance of a false alarm.
+
+        Returns
+        -------
+        display : AssumptionDisplay
+            The display.
         """
         columns = read_columns(X, feature_names)
         test = assumption_test(
@@ -112,7 +131,26 @@ class AssumptionDisplay(Display):
         groups: ArrayLike | None = None,
         feature: str | None = None,
     ) -> Self:
-        """Show a column of those that were tested; see `from_data`."""
+        """Show a column of those that were tested.
+
+        Parameters
+        ----------
+        columns : Columns
+            The columns, as `unbag.diagnostics.numeric_columns.read_columns` gives them.
+        y : structured array from `unbag.bag_target`
+            The bag of each instance and its proportions.
+        test : AssumptionTest
+            What was found in them.
+        groups : array-like of shape (n_instances,), optional
+            The fold of each row, if X are out-of-fold scores.
+        feature : str, optional
+            The column to show; by default that of the least p-value.
+
+        Returns
+        -------
+        display : AssumptionDisplay
+            The display.
+        """
         name = test.worst_feature if feature is None else feature
         values, bags = columns.column(name), check_bag_target(y)
         fold = np.zeros(bags.n_instances) if groups is None else np.asarray(groups)
@@ -150,12 +188,29 @@ class AssumptionDisplay(Display):
         return (self.mean - self.expected) / self.error
 
     def frame(self) -> Any:
-        """One row per bag, in the order of the bags."""
+        """One row per bag, in the order of the bags.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+            The table.
+        """
         names = ("bag", "position", "mean", "expected", "error", "suspicious")
         return make_frame({name: getattr(self, name) for name in names})
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw means over proportions with the fitted line, and name the worst bags."""
+        """Draw means over proportions with the fitted line, and name the worst bags.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default on a new figure.
+
+        Returns
+        -------
+        ax : matplotlib Axes
+            What was drawn on.
+        """
         ax = make_axes(ax)
         order = np.argsort(self.position)
         x, line = self.position[order], self.expected[order]

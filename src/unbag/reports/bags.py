@@ -29,6 +29,13 @@ class BagsDisplay(Display):
     information : BagInformation
         How much each bag tells.
 
+    See Also
+    --------
+    unbag.diagnostics.BagInformation : What `bag_information` found.
+    unbag.reports.fit_report : Fit a classifier, and report from bags alone how good it is and how
+        far to trust that.
+    unbag.reports.PairingDisplay : Pairs of bags and the difference Δ between their proportions.
+
     Examples
     --------
     >>> from unbag.datasets import make_gaussian_bags
@@ -45,7 +52,18 @@ class BagsDisplay(Display):
 
     @classmethod
     def from_data(cls, y: Any) -> Self:
-        """Read the bags of a target made by `unbag.bag_target`, or of plain labels."""
+        """Read the bags of a target made by `unbag.bag_target`, or of plain labels.
+
+        Parameters
+        ----------
+        y : structured array from `unbag.bag_target`, or plain labels
+            The bag of each instance and its proportions.
+
+        Returns
+        -------
+        display : BagsDisplay
+            The display.
+        """
         return cls(check_bag_target(y), bag_information(y))
 
     @property
@@ -56,12 +74,29 @@ class BagsDisplay(Display):
         return np.sqrt(np.average((shares - centre) ** 2, axis=0, weights=sizes))
 
     def bags_for(self, share: float) -> int:
-        """Count the bags, most informative first, that carry a share of all information."""
+        """Count the bags, most informative first, that carry a share of all information.
+
+        Parameters
+        ----------
+        share : float
+            Share of the information, from 0 to 1.
+
+        Returns
+        -------
+        n_bags : int
+            Number of bags.
+        """
         reached = np.cumsum(self.information.by_bag["share"])
         return int(np.searchsorted(reached, share - 1e-9)) + 1
 
     def frame(self) -> Any:
-        """One row per bag, the most informative first: name, size, proportions and share."""
+        """One row per bag, the most informative first: name, size, proportions and share.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+            The table.
+        """
         return make_frame(self.information.by_bag)
 
     def plot(self, ax: Any = None, *, view: BagsView = "proportions") -> Any:
@@ -70,9 +105,15 @@ class BagsDisplay(Display):
         Parameters
         ----------
         ax : matplotlib Axes, optional
-        view : {"proportions", "sizes", "information"}
+            Where to draw; by default on a new figure.
+        view : {"proportions", "sizes", "information"}, default="proportions"
             How the shares of classes are spread over bags, how large bags are, or how much of
             the information the most informative bags carry.
+
+        Returns
+        -------
+        ax : matplotlib Axes
+            What was drawn on.
         """
         if view not in get_args(BagsView):
             names = ", ".join(map(repr, get_args(BagsView)))

@@ -42,6 +42,12 @@ class DriversDisplay(Display):
     classes : tuple of str
         What the rows of ``values`` are for, if the model is linear and there are several classes.
 
+    See Also
+    --------
+    unbag.metrics.column_importance : Tell which columns a fitted model goes by.
+    unbag.reports.fit_report : Fit a classifier, and report from bags alone how good it is and how
+        far to trust that.
+
     Examples
     --------
     >>> from unbag import LinearMCMClassifier
@@ -68,10 +74,18 @@ class DriversDisplay(Display):
         Parameters
         ----------
         model : classifier or pipeline
+            Fitted.
         X : array, sparse matrix or data frame
+            The instances.
         y : structured array from `unbag.bag_target`
+            The bag of each instance and its proportions.
         feature_names : sequence of str, optional
             Names of the columns of an array.
+
+        Returns
+        -------
+        display : DriversDisplay
+            The display.
         """
         before, _ = split_pipeline(model)
         coefficients = linear_coefficients(model)
@@ -87,7 +101,13 @@ class DriversDisplay(Display):
         return cls(names[order], values[:, order], linear=True, classes=several)
 
     def frame(self) -> Any:
-        """One row per column, the strongest first."""
+        """One row per column, the strongest first.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+            The table.
+        """
         if self.classes:
             parts = {f"log-odds of {name}": row for name, row in self._by_class()}
         else:
@@ -98,7 +118,18 @@ class DriversDisplay(Display):
         return list(zip(self.classes, self.values, strict=True)) if self.classes else []
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the strongest columns as bars and return the axes."""
+        """Draw the strongest columns as bars and return the axes.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default on a new figure.
+
+        Returns
+        -------
+        ax : matplotlib Axes
+            What was drawn on.
+        """
         ax = make_axes(ax)
         n = min(len(self.columns), _SHOWN)
         rows = self._by_class()[:_FIRST_CLASSES] or [("", self.values[0])]
@@ -132,7 +163,18 @@ class DriversDisplay(Display):
         return ("Feature", *(several or ("Log-odds for one standard deviation",)))
 
     def rows(self, most: int = _SHOWN) -> tuple[tuple[str, ...], ...]:
-        """Give the strongest columns, in words."""
+        """Give the strongest columns, in words.
+
+        Parameters
+        ----------
+        most : int, default=10
+            How many columns.
+
+        Returns
+        -------
+        rows : tuple of tuple of str
+            The name of each column, and its values.
+        """
         write = (lambda v: f"{v:+.2f}") if self.linear else (lambda v: percent(max(v, 0.0)))
         return tuple(
             (shown(name, 60), *map(write, self.values[:, k]))
@@ -145,7 +187,7 @@ def linear_coefficients(model: Any) -> Floats | None:
     last, slope = last_step(model), 1.0
     mixed = getattr(last, "models_", None)
     if mixed is not None and len(mixed) == 1:
-        slope, last = last.mixture_.slope, mixed[0]
+        slope, last = float(last.mixture_.slopes[0]), mixed[0]
     found = getattr(last, "coef_", None)
     if found is None or np.ndim(found) != 2:
         return None

@@ -23,8 +23,15 @@ class PairingDisplay(Display):
     Attributes
     ----------
     bags : Bags
+        The bags.
     pairing : Pairing
         Ordered by Δ, the largest first.
+
+    See Also
+    --------
+    unbag.weights.pair_bags : Pair the bags so that Σ HM(n⁺, n⁻) · (γ⁺ − γ⁻)² is as large as
+        possible.
+    unbag.reports.BagsDisplay : Sizes, proportions and information of the bags.
 
     Examples
     --------
@@ -42,7 +49,20 @@ class PairingDisplay(Display):
 
     @classmethod
     def from_data(cls, y: Any, pairing: Pairing | None = None) -> Self:
-        """Pair the bags of a target, or show a pairing that was made before."""
+        """Pair the bags of a target, or show a pairing that was made before.
+
+        Parameters
+        ----------
+        y : structured array from `unbag.bag_target`
+            The bag of each instance and its proportions.
+        pairing : Pairing, optional
+            Pairs that were made before.
+
+        Returns
+        -------
+        display : PairingDisplay
+            The display.
+        """
         bags = check_bag_target(y)
         if bags.n_classes != 2:
             raise ValueError(f"Pairs are for two classes and there are {bags.n_classes}.")
@@ -61,7 +81,13 @@ class PairingDisplay(Display):
         return self.bags.proportions[self.pairing.positive, 1]
 
     def frame(self) -> Any:
-        """One row per pair: the two bags, their proportions and sizes, and Δ."""
+        """One row per pair: the two bags, their proportions and sizes, and Δ.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+            The table.
+        """
         bags, pairs = self.bags, self.pairing
         return make_frame(
             {
@@ -76,7 +102,18 @@ class PairingDisplay(Display):
         )
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw each pair as a line between its proportions, or many as a histogram of Δ."""
+        """Draw each pair as a line between its proportions, or many as a histogram of Δ.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default on a new figure.
+
+        Returns
+        -------
+        ax : matplotlib Axes
+            What was drawn on.
+        """
         ax = make_axes(ax)
         n = len(self.pairing)
         if n > SOME:

@@ -34,6 +34,13 @@ class PathDisplay(Display):
     criteria : tuple of str
         What several criteria are called; empty for one.
 
+    See Also
+    --------
+    unbag.LinearMCMClassifierCV : `LinearMCMClassifier` that chooses its penalty from the bags.
+    unbag.KernelMCMClassifierCV : `KernelMCMClassifier` that chooses its penalty from the bags.
+    unbag.reports.fit_report : Fit a classifier, and report from bags alone how good it is and how
+        far to trust that.
+
     Examples
     --------
     >>> from unbag import LinearMCMClassifierCV
@@ -53,7 +60,18 @@ class PathDisplay(Display):
 
     @classmethod
     def from_estimator(cls, estimator: Any) -> Self:
-        """Read the path of a fitted classifier with a search, also inside a pipeline."""
+        """Read the path of a fitted classifier with a search, also inside a pipeline.
+
+        Parameters
+        ----------
+        estimator : classifier or pipeline
+            Fitted, with ``alphas_`` and ``selection_risks_``.
+
+        Returns
+        -------
+        display : PathDisplay
+            The display.
+        """
         model = searching_model(estimator)
         if model is None:
             raise ValueError(
@@ -98,7 +116,13 @@ class PathDisplay(Display):
         return "strongest" if self.alpha == self.alphas.max() else "weakest"
 
     def frame(self) -> Any:
-        """One row per penalty: the criterion, what it is made of if known, and the choice."""
+        """One row per penalty: the criterion, what it is made of if known, and the choice.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+            The table.
+        """
         parts = {f"fold {k + 1}": row for k, row in enumerate(self._by_fold)}
         parts |= self.by_criterion if self.criteria else {}
         columns = {"alpha": self.alphas, "criterion": self.criterion, **parts}
@@ -108,6 +132,16 @@ class PathDisplay(Display):
         """Draw the criterion over the penalties and return the axes.
 
         Several criteria are drawn from the best of each, 0, to the worst, 1.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default on a new figure.
+
+        Returns
+        -------
+        ax : matplotlib Axes
+            What was drawn on.
         """
         ax = make_axes(ax)
         for k, row in enumerate(self._by_fold):

@@ -26,6 +26,11 @@ class ReliabilityDisplay(Display):
     curves : dict of str to ReliabilityCurve
         The curve of the positive class, or of each of several classes, by its name.
 
+    See Also
+    --------
+    unbag.metrics.reliability_curve : Compare predicted probabilities with what bags say about the
+        shares of a class.
+
     Examples
     --------
     >>> import numpy as np
@@ -47,9 +52,16 @@ class ReliabilityDisplay(Display):
         Parameters
         ----------
         y : structured array from `unbag.bag_target`, or plain labels
+            The bag of each instance and its proportions.
         probabilities : array-like of shape (n_instances,) or (n_instances, n_classes)
+            Probabilities of the second of two classes, or of every class.
         **options
             Of `unbag.metrics.reliability_curve`, such as ``n_bins``.
+
+        Returns
+        -------
+        display : ReliabilityDisplay
+            The display.
         """
         bags = check_bag_target(y)
         wanted = list(zip(bags.class_names, bags.classes, strict=True))
@@ -83,7 +95,13 @@ class ReliabilityDisplay(Display):
         return [c for c in self.curves.values() if np.isfinite(c.standard_error).all()]
 
     def frame(self) -> Any:
-        """One row per class and bin."""
+        """One row per class and bin.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+            The table.
+        """
         fields = ("predicted", "observed", "standard_error", "count")
         names = [np.repeat(name, len(c.predicted)) for name, c in self.curves.items()]
         columns = {
@@ -93,7 +111,18 @@ class ReliabilityDisplay(Display):
         return make_frame({"class": np.concatenate(names), **columns})
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw observed shares over predicted probabilities and return the axes."""
+        """Draw observed shares over predicted probabilities and return the axes.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default on a new figure.
+
+        Returns
+        -------
+        ax : matplotlib Axes
+            What was drawn on.
+        """
         ax = make_axes(ax)
         ax.plot([0, 1], [0, 1], color=GREY, linestyle=":", label="as predicted", zorder=1)
         two = len(self.curves) == 1

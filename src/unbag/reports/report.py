@@ -59,6 +59,7 @@ class Report:
     Attributes
     ----------
     title : str
+        Title of the page.
     estimator : classifier
         Fitted to all bags.
     evaluation : Evaluation
@@ -70,6 +71,23 @@ class Report:
     displays : dict of str to display
         The pictures, each with its ``plot()`` and ``frame()``.
     sections : tuple of Section
+        The parts of the page.
+
+    See Also
+    --------
+    unbag.reports.fit_report : Fit a classifier, and report from bags alone how good it is and how
+        far to trust that.
+
+    Examples
+    --------
+    >>> from unbag import LinearMCMClassifierCV
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.reports import fit_report
+    >>> data = make_gaussian_bags(n_bags=20, bag_size=20, random_state=0)
+    >>> model = LinearMCMClassifierCV(store_folds=True).fit(data.X, data.y)
+    >>> report = fit_report(model, data.X, data.y, cv=None, n_draws=50)
+    >>> sorted(report.displays)
+    ['assumption, column 1', 'assumption, score', 'bags', 'drivers', 'path', 'reliability', 'roc']
     """
 
     title: str
@@ -89,7 +107,13 @@ class Report:
         return tuple(text for section in self.sections for text in section.warnings)
 
     def to_html(self) -> str:
-        """Return one self-contained HTML page, without scripts and without links to elsewhere."""
+        """Return one self-contained HTML page, without scripts and without links to elsewhere.
+
+        Returns
+        -------
+        page : str
+            The page.
+        """
         return make_page(
             self.title,
             self._facts,
@@ -99,7 +123,18 @@ class Report:
         )
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the page; a file of that name is replaced at once, or not at all."""
+        """Write the page; a file of that name is replaced at once, or not at all.
+
+        Parameters
+        ----------
+        path : str or path
+            Name of the file.
+
+        Returns
+        -------
+        path : pathlib.Path
+            The path.
+        """
         return write_whole(check_place(path), self.to_html())
 
     def __str__(self) -> str:
@@ -142,11 +177,14 @@ def fit_report(
     estimator : classifier or pipeline
         Fitted to all bags if it is not yet; a clone is, so that yours stays as it is.
     X : array, sparse matrix or data frame with n_instances rows
+        The instances.
     y : structured array from `unbag.bag_target`, or plain labels
+        The bag of each instance and its proportions.
     cv : int, splitter, iterable or None, default=5
         Folds of whole bags for the evaluation; clones of the estimator are fitted to them. None
         takes those of the model's own search (`unbag.metrics.evaluate_search`).
     title : str, optional
+        Title of the page.
     command : str, optional
         The command or call that makes the page, to be shown on it.
     path : str or path, optional
@@ -155,8 +193,21 @@ def fit_report(
         True labels, if they are known after all; shown for comparison and used for nothing else.
     feature_names : sequence of str, optional
         Names of the columns of X, if that is no data frame.
-    threshold, class_prior, bag_model, level, n_draws, random_state
-        Of the evaluation; see `unbag.metrics.evaluate`.
+    threshold : float, default=0.0
+        Above it the positive class is predicted.
+    class_prior : {"empirical", "balanced"} or one number per class, default="empirical"
+        Shares of the classes where the classifier is used, for accuracy, precision and F1.
+    bag_model : {"bags", "instances"}, default="bags"
+        What is independent. Under ``"bags"`` instances of a bag may depend on each other in any
+        way, and bags may stray from the assumption at random. ``"instances"`` trusts that
+        instances are drawn one by one, and is too narrow if they are not. Noisy proportions
+        always go by ``"bags"``, since noise hits a bag as a whole.
+    level : float, default=0.95
+        How often the interval should hold the truth.
+    n_draws : int, default=1000
+        Draws of the bootstrap.
+    random_state : int, RandomState or None, default=0
+        Of the bootstrap.
     n_jobs : int, optional
         Folds fitted at the same time.
     verbose : int, default=0
@@ -166,6 +217,20 @@ def fit_report(
     -------
     report : Report
         Print it, or see ``report.to_html()``, ``report.save(path)`` and ``report.displays``.
+
+    See Also
+    --------
+    unbag.metrics.evaluate : Estimate from bags alone how good given scores are.
+    unbag.reports.Report : What `fit_report` found.
+    unbag.reports.RocDisplay : A label-free ROC curve, and the true one where labels are known for
+        comparison.
+    unbag.reports.BagsDisplay : Sizes, proportions and information of the bags.
+    unbag.reports.AssumptionDisplay : Means of bags against what their proportions lead one to
+        expect.
+    unbag.reports.PathDisplay : The selection criterion over the penalties of a search.
+    unbag.reports.RoundsDisplay : The selection criteria over the rounds of a search, for every
+        number of leaves.
+    unbag.reports.DriversDisplay : Columns by how much a model goes by them.
 
     Examples
     --------

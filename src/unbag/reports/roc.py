@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from unbag._optional import make_frame
 from unbag._text import percent
 from unbag.metrics import Estimate, Evaluation, RocBand, evaluate
-from unbag.reports.colours import BLUE, GREY, INK
+from unbag.reports.colours import BLUE, GREY
 from unbag.reports.display import Display, add_legend, finish, make_axes
 from unbag.reports.wording import digits_of
 
@@ -23,9 +23,20 @@ class RocDisplay(Display):
     Attributes
     ----------
     band : RocBand
+        The curve with its band.
     auc : Estimate
+        The area under it.
     true_curve : (fpr, tpr) or None
+        The curve by labels.
     true_auc : float or None
+        The area under that.
+
+    See Also
+    --------
+    unbag.metrics.roc_band : Estimate the ROC curve with a band that holds each of its points with
+        the given chance.
+    unbag.reports.fit_report : Fit a classifier, and report from bags alone how good it is and how
+        far to trust that.
 
     Examples
     --------
@@ -52,6 +63,11 @@ class RocDisplay(Display):
             From `unbag.metrics.cross_val_evaluate` or `unbag.metrics.evaluate`.
         labels : array-like of shape (n_instances,), optional
             True labels, if they are known after all; they are drawn for comparison only.
+
+        Returns
+        -------
+        display : RocDisplay
+            The display.
         """
         if evaluation.roc is None:
             raise ValueError("The ROC curve is for two classes, and this evaluation has more.")
@@ -73,12 +89,32 @@ class RocDisplay(Display):
     ) -> Self:
         """Evaluate scores of bags that the model was not trained on.
 
-        ``options`` are those of `unbag.metrics.evaluate`.
+        Parameters
+        ----------
+        y : structured array from `unbag.bag_target`, or plain labels
+            The bag of each instance and its proportions.
+        scores : array-like of shape (n_instances,)
+            Decision function of every instance.
+        labels : array-like of shape (n_instances,), optional
+            True labels, if they are known after all; they are drawn for comparison only.
+        **options
+            Of `unbag.metrics.evaluate`, such as ``level``.
+
+        Returns
+        -------
+        display : RocDisplay
+            The display.
         """
         return cls.from_evaluation(evaluate(y, scores, **options), labels)
 
     def frame(self) -> Any:
-        """One row per rate of false positives: the rate of true positives and its limits."""
+        """One row per rate of false positives: the rate of true positives and its limits.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+            The table.
+        """
         band = self.band
         columns = {"fpr": band.fpr, "tpr": band.tpr, "low": band.low, "high": band.high}
         if self.true_curve is not None:
@@ -86,7 +122,18 @@ class RocDisplay(Display):
         return make_frame(columns)
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the curve with its band and return the axes."""
+        """Draw the curve with its band and return the axes.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default on a new figure.
+
+        Returns
+        -------
+        ax : matplotlib Axes
+            What was drawn on.
+        """
         ax = make_axes(ax)
         band = self.band
         ax.fill_between(
@@ -107,7 +154,8 @@ class RocDisplay(Display):
         ax.plot(band.fpr, band.tpr, color=BLUE, label=label)
         if self.true_curve is not None and self.true_auc is not None:
             label = f"with the labels (AUC {percent(self.true_auc, 1)})"
-            ax.plot(*self.true_curve, color=INK, linestyle="--", linewidth=1.2, label=label)
+            ink = ax.xaxis.label.get_color()  # to be seen on a ground of any colour
+            ax.plot(*self.true_curve, color=ink, linestyle="--", linewidth=1.2, label=label)
         ax.plot([0, 1], [0, 1], color=GREY, linestyle=":", label="chance", zorder=1)
         ax.set(
             xlabel="false alarms among negatives (FPR)",

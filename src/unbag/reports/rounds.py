@@ -23,14 +23,24 @@ class RoundsDisplay(Display):
 
     Attributes
     ----------
-    leaves, rounds : ndarray of shape (n_looks,)
-        What was looked at.
+    leaves : ndarray of shape (n_looks,)
+        Numbers of leaves that were looked at.
+    rounds : ndarray of shape (n_looks,)
+        Numbers of rounds.
     risks : ndarray of shape (n_criteria, n_looks)
         Criteria on bags that were held out, the less the better.
     criteria : tuple of str
         What they are called.
-    num_leaves, n_rounds : int
-        The chosen ones, where the sum of the ranks by all criteria is least.
+    num_leaves : int
+        The chosen number of leaves, where the sum of the ranks by all criteria is least.
+    n_rounds : int
+        The chosen number of rounds.
+
+    See Also
+    --------
+    unbag.BoostedMCMClassifier : Boosted trees trained from the class proportions of bags.
+    unbag.reports.fit_report : Fit a classifier, and report from bags alone how good it is and how
+        far to trust that.
 
     Examples
     --------
@@ -53,7 +63,18 @@ class RoundsDisplay(Display):
 
     @classmethod
     def from_estimator(cls, estimator: Any) -> Self:
-        """Read the path of fitted boosted trees, also inside a pipeline."""
+        """Read the path of fitted boosted trees, also inside a pipeline.
+
+        Parameters
+        ----------
+        estimator : classifier or pipeline
+            Fitted boosted trees.
+
+        Returns
+        -------
+        display : RoundsDisplay
+            The display.
+        """
         model = boosted_model(estimator)
         if model is None:
             raise ValueError(
@@ -95,13 +116,30 @@ class RoundsDisplay(Display):
         return bool(self.n_rounds == self.rounds[self.leaves == self.num_leaves].max())
 
     def frame(self) -> Any:
-        """One row per look: leaves, rounds, the criterion, what it is made of, and the choice."""
+        """One row per look: leaves, rounds, the criterion, what it is made of, and the choice.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+            The table.
+        """
         parts = dict(zip(self.criteria, self.risks, strict=True)) if len(self.risks) > 1 else {}
         columns = {"leaves": self.leaves, "rounds": self.rounds, "criterion": self.criterion}
         return make_frame({**columns, **parts, "chosen": self.chosen})
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the criteria, from the best, 0, to the worst, 1, and return the axes."""
+        """Draw the criteria, from the best, 0, to the worst, 1, and return the axes.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default on a new figure.
+
+        Returns
+        -------
+        ax : matplotlib Axes
+            What was drawn on.
+        """
         ax = make_axes(ax)
         for place, n in enumerate(np.unique(self.leaves)):
             own = self.leaves == n

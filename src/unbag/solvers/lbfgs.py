@@ -17,9 +17,18 @@ import numpy as np
 from array_api_compat import array_namespace, device, is_torch_array
 from numpy.typing import NDArray
 
-from unbag._arrays import Array, Bools, put, untracked
+from unbag._arrays import Array, Bools, put, to_host, untracked
 from unbag.objectives.base import Objective
-from unbag.solvers.batches import Numbers, Rows, factor, inners, noise, selection, stretch
+from unbag.solvers.batches import (
+    Numbers,
+    Rows,
+    factor,
+    inner,
+    inners,
+    noise,
+    selection,
+    stretch,
+)
 from unbag.solvers.history import History
 from unbag.solvers.line_search import Line
 from unbag.solvers.spaces import FunctionSpace
@@ -43,11 +52,33 @@ class Solution:
     Attributes
     ----------
     theta : array of shape (columns, coefficients)
+        The minimisers.
     scores : array of shape (columns, outputs, instances)
+        Their scores.
     value : ndarray of shape (columns,)
         Objective with its penalty.
     n_iter : ndarray of int, shape (columns,)
+        Number of iterations.
     converged : ndarray of bool, shape (columns,)
+        Whether each column converged.
+
+    See Also
+    --------
+    unbag.solvers.minimise : Minimise the penalised objective, for all columns together.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unbag import bag_target, check_bag_target
+    >>> from unbag.objectives import ForwardLikelihood
+    >>> from unbag.solvers import LinearSpace, minimise
+    >>> y = bag_target([1, 1, 2, 2], [0.25, 0.25, 0.75, 0.75])
+    >>> objective = ForwardLikelihood(np.array([True, True]), check_bag_target(y))
+    >>> space = LinearSpace(np.array([[0.0], [1.0], [1.0], [2.0]]), n_outputs=1, fit_intercept=True)
+    >>> penalty = np.array([1.0, 0.01])  # two fits at once
+    >>> solution = minimise(objective, space, penalty, problem=np.zeros(2, dtype=int))
+    >>> solution.converged.tolist(), solution.scores.shape
+    ([True, True], (2, 1, 4))
     """
 
     theta: Array
@@ -67,8 +98,9 @@ def minimise(
     max_iter: int = 1000,
     memory: int | None = None,
     callback: Callable[[int, int], None] | None = None,
+    start: Array | None = None,
 ) -> Solution:
-    """Minimise the penalised objective from zero, for all columns together.
+    """Minimise the penalised objective, for all columns together.
 
     Parameters
     ----------
@@ -76,18 +108,47 @@ def minimise(
         Value and gradient in score space.
     space : FunctionSpace
         Where the functions live.
-    penalty, problem : ndarray of shape (columns,)
-        λ of each column, and the problem of the objective that it belongs to.
-    tol : float
+    penalty : ndarray of shape (columns,)
+        λ of each column.
+    problem : ndarray of int, shape (columns,)
+        The problem of the objective that each column belongs to.
+    tol : float, default=1e-4
         A column has converged when the norm of its gradient is below ``tol`` times that at zero,
         when its value has stopped to fall, or when not even steepest descent finds a lower point
         (at a kink, or at the end of the precision).
-    max_iter : int
+    max_iter : int, default=1000
         Iterations after which a column is given up.
     memory : int, optional
         Steps that L-BFGS remembers, by default 20, or 40 on a device of torch.
     callback : callable, optional
         Called after each iteration with its number and the number of columns left.
+    start : array of shape (columns, coefficients), optional
+        Where to start from, by default zero.
+
+    Returns
+    -------
+    solution : Solution
+        Minimisers of all columns.
+
+    See Also
+    --------
+    unbag.objectives.Objective : What a solver minimises.
+    unbag.solvers.Solution : Minimisers of all columns.
+    unbag.solvers.FunctionSpace : What the solver needs to know of a model.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unbag import bag_target, check_bag_target
+    >>> from unbag.objectives import ForwardLikelihood
+    >>> from unbag.solvers import LinearSpace, minimise
+    >>> y = bag_target([1, 1, 2, 2], [0.25, 0.25, 0.75, 0.75])
+    >>> objective = ForwardLikelihood(np.array([True, True]), check_bag_target(y))
+    >>> space = LinearSpace(np.array([[0.0], [1.0], [1.0], [2.0]]), n_outputs=1, fit_intercept=True)
+    >>> penalty = np.array([1.0, 0.01])  # two fits at once
+    >>> solution = minimise(objective, space, penalty, problem=np.zeros(2, dtype=int))
+    >>> bool(solution.theta[0, 0] < solution.theta[1, 0])
+    True
     """
     on_device = is_torch_array(space.like)
     if memory is None:
@@ -95,6 +156,8 @@ def minimise(
     leaving = _LEAVING_ON_DEVICE if on_device else 0.0
     with untracked(space.like):
         columns = _Columns.at_zero(objective, space, penalty, problem, memory)
+        if start is not None:
+            columns = columns.moved_to(start, objective, space, memory)
         solution = _empty_solution(columns)
         for iteration in range(max_iter + 1):
             converged = columns.converged(tol)
@@ -189,6 +252,27 @@ class _Columns:
             ill_posed=np.zeros(n, dtype=bool),
             ended=np.zeros(n, dtype=bool),
             history=history,
+        )
+
+    def moved_to(
+        self, theta: Array, objective: Objective, space: FunctionSpace, memory: int
+    ) -> Self:
+        """Go on from elsewhere, as if nothing had been before."""
+        image = space.dual(theta)
+        scores = space.scores(theta, image)
+        value, score_gradient = objective.value_and_gradient(scores, self.problem)
+        penalised = space.penalised(theta)
+        norm = to_host(inner(penalised, image)).astype(np.float64)
+        gradient = space.gradient(score_gradient) + self.pull * penalised
+        value = value + self.penalty * norm
+        return replace(
+            self,
+            theta=theta,
+            scores=scores,
+            value=value,
+            squared_norm=norm,
+            lowest=value,
+            history=History.start(_with_dual(gradient, space), memory),
         )
 
     def converged(self, tol: float) -> Bools:

@@ -21,26 +21,96 @@ _BLOCK = 2**16
 
 
 class FunctionSpace(Protocol):
-    """What the solver needs to know of a model."""
+    """What the solver needs to know of a model.
+
+    Attributes
+    ----------
+    n_coefficients : int
+        Number of coefficients of a function.
+    like : array
+        An array whose namespace, type and device coefficients and scores have.
+    self_dual : bool
+        Whether the dual of θ is θ.
+
+    See Also
+    --------
+    unbag.solvers.minimise : Minimise the penalised objective, for all columns together.
+    unbag.solvers.KernelSpace : Functions of an RKHS, as a space to search.
+    unbag.solvers.LinearSpace : Linear functions, as a space to search.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unbag.solvers import FunctionSpace, LinearSpace
+    >>> space: FunctionSpace = LinearSpace(np.eye(3), n_outputs=1, fit_intercept=True)
+    >>> space.n_coefficients, space.self_dual
+    (4, True)
+    """
 
     n_coefficients: int
     like: Array
     self_dual: bool
 
     def dual(self, theta: Array) -> Array:
-        """Image of θ under the inner product: ⟨u, θ⟩ = Σ u · dual(θ)."""
+        """Image of θ under the inner product: ⟨u, θ⟩ = Σ u · dual(θ).
+
+        Parameters
+        ----------
+        theta : array of shape (columns, n_coefficients)
+            Coefficients of the functions.
+
+        Returns
+        -------
+        image : array of shape (columns, n_coefficients)
+            The dual.
+        """
         ...
 
     def scores(self, theta: Array, image: Array) -> Array:
-        """Scores (columns, outputs, instances) of θ, whose dual is ``image``."""
+        """Scores of θ on the instances of training.
+
+        Parameters
+        ----------
+        theta : array of shape (columns, n_coefficients)
+            Coefficients of the functions.
+        image : array of shape (columns, n_coefficients)
+            Its dual.
+
+        Returns
+        -------
+        scores : array of shape (columns, outputs, instances)
+            The scores.
+        """
         ...
 
     def gradient(self, score_gradient: Array) -> Array:
-        """Gradient in this geometry of a function with the given gradient in the scores."""
+        """Gradient in this geometry of a function with the given gradient in the scores.
+
+        Parameters
+        ----------
+        score_gradient : array of shape (columns, outputs, instances)
+            Gradient with respect to the scores.
+
+        Returns
+        -------
+        gradient : array of shape (columns, n_coefficients)
+            Gradient with respect to the function.
+        """
         ...
 
     def penalised(self, theta: Array) -> Array:
-        """Pθ, the part of θ that is penalised."""
+        """Pθ, the part of θ that is penalised.
+
+        Parameters
+        ----------
+        theta : array of shape (columns, n_coefficients)
+            Coefficients of the functions.
+
+        Returns
+        -------
+        part : array of shape (columns, n_coefficients)
+            θ, with zeros for what is not penalised.
+        """
         ...
 
 
@@ -50,6 +120,29 @@ class KernelSpace:
     The scores are K α + b, which is the dual itself but for b, and the gradient of φ(f) is
     Σ_j φ'_j k(·, x_j) and, in b, Σ_j φ'_j: its coefficients are φ' with no factor K. So an
     iteration needs one product with K. The intercept b is not penalised, and may be left out.
+
+    Parameters
+    ----------
+    K : array of shape (n_instances, n_instances)
+        Kernel matrix of the instances.
+    n_outputs : int
+        Number of scores of an instance.
+    fit_intercept : bool, default=False
+        Whether there is a b.
+
+    See Also
+    --------
+    unbag.kernels.Kernel : A kernel with its width, and matrices of it.
+    unbag.solvers.FunctionSpace : What the solver needs to know of a model.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unbag.solvers import KernelSpace
+    >>> space = KernelSpace(np.array([[1.0, 0.5], [0.5, 1.0]]), n_outputs=1)
+    >>> theta = np.array([[2.0, 0.0]])
+    >>> space.scores(theta, space.dual(theta))
+    array([[[2., 1.]]])
     """
 
     self_dual = False
@@ -96,6 +189,28 @@ class LinearSpace:
 
     X may be a sparse matrix of SciPy. The gradient Xᵀφ' is a sum over all rows, and is taken in
     double precision over blocks of them, so that single precision does for many rows too.
+
+    Parameters
+    ----------
+    X : array or sparse matrix of shape (n_instances, n_features)
+        The instances.
+    n_outputs : int
+        Number of scores of an instance.
+    fit_intercept : bool
+        Whether there is a b.
+
+    See Also
+    --------
+    unbag.solvers.FunctionSpace : What the solver needs to know of a model.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unbag.solvers import LinearSpace
+    >>> space = LinearSpace(np.array([[0.0], [1.0]]), n_outputs=1, fit_intercept=True)
+    >>> theta = np.array([[2.0, 1.0]])
+    >>> space.scores(theta, space.dual(theta))
+    array([[[1., 3.]]])
     """
 
     self_dual = True

@@ -45,15 +45,51 @@ class ToNumbers(TransformerMixin, BaseEstimator):
         What gaps are filled with; 0 if a column has no value.
     gappy_ : ndarray of int
         The columns that had gaps.
-    means_, scales_ : ndarray of shape (n_features_in_ + len(gappy_),)
-        Mean and standard deviation (1 for constants) of each column that comes out.
+    means_ : ndarray of shape (n_features_in_ + len(gappy_),)
+        Mean of each column that comes out.
+    scales_ : ndarray of shape (n_features_in_ + len(gappy_),)
+        Its standard deviation; 1 for a constant.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns.
+
+    See Also
+    --------
+    unbag.tabular.features.make_features : Standardise numbers, encode everything else one-hot.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from unbag.tabular.features import ToNumbers
+    >>> frame = pd.DataFrame({"age": [31.0, None, 65.0], "colour": ["red", None, "blue"]})
+    >>> numbers = ToNumbers().fit(frame[["age"]])
+    >>> numbers.get_feature_names_out().tolist()
+    ['age', 'missing_age']
+    >>> numbers.transform(frame[["age"]]).round(3)
+    array([[-1.225, -0.707],
+           [ 0.   ,  1.414],
+           [ 1.225, -0.707]])
     """
 
     def __init__(self, dtype: str = "float64") -> None:
         self.dtype = dtype
 
     def fit(self, X: Any, y: Any = None) -> ToNumbers:  # noqa: ARG002 (scikit-learn's signature)
-        """Learn what each column holds, and its median, mean and standard deviation."""
+        """Learn what each column holds, and its median, mean and standard deviation.
+
+        Parameters
+        ----------
+        X : data frame of shape (n_rows, n_columns)
+            The table.
+        y : object, default=None
+            Not used; here as scikit-learn gives it.
+
+        Returns
+        -------
+        self : transformer
+            The fitted transformer.
+        """
         validate_data(self, X, skip_check_array=True)
         self.kinds_: list[str] = [column_kind(as_pandas(X, name)) for name in X.columns]
         self.medians_ = np.zeros(len(self.kinds_))
@@ -72,7 +108,18 @@ class ToNumbers(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> Any:
-        """Give an array of floats: the columns, and then those that say where gaps were."""
+        """Give an array of floats: the columns, and then those that say where gaps were.
+
+        Parameters
+        ----------
+        X : data frame of shape (n_rows, n_columns)
+            The table.
+
+        Returns
+        -------
+        numbers : ndarray of shape (n_rows, n_columns_out)
+            What comes out.
+        """
         check_is_fitted(self)
         validate_data(self, X, skip_check_array=True, reset=False)
         n_columns = len(self.medians_)
@@ -87,7 +134,18 @@ class ToNumbers(TransformerMixin, BaseEstimator):
         return numbers
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:  # noqa: ARG002
-        """Names of the columns that come out."""
+        """Names of the columns that come out.
+
+        Parameters
+        ----------
+        input_features : object, default=None
+            Not used; names are those of ``fit``.
+
+        Returns
+        -------
+        names : ndarray of str
+            The names.
+        """
         check_is_fitted(self)
         names = [str(name) for name in self.feature_names_in_]
         return np.array(names + [f"missing_{names[i]}" for i in self.gappy_], dtype=object)
@@ -111,15 +169,59 @@ def _mean_and_scale(values: NDArray[Any]) -> tuple[float, float]:
 
 
 class ToText(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
-    """Turn columns of any kind into text, with ``"(missing)"`` where there is no value."""
+    """Turn columns of any kind into text, with ``"(missing)"`` where there is no value.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns.
+
+    See Also
+    --------
+    unbag.tabular.features.make_features : Standardise numbers, encode everything else one-hot.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from unbag.tabular.features import ToText
+    >>> frame = pd.DataFrame({"age": [31.0, None, 65.0], "colour": ["red", None, "blue"]})
+    >>> ToText().fit_transform(frame[["colour"]]).ravel().tolist()
+    ['red', '(missing)', 'blue']
+    """
 
     def fit(self, X: Any, y: Any = None) -> ToText:  # noqa: ARG002 (scikit-learn's signature)
-        """Remember the names of the columns."""
+        """Remember the names of the columns.
+
+        Parameters
+        ----------
+        X : data frame of shape (n_rows, n_columns)
+            The table.
+        y : object, default=None
+            Not used; here as scikit-learn gives it.
+
+        Returns
+        -------
+        self : transformer
+            The fitted transformer.
+        """
         validate_data(self, X, skip_check_array=True)
         return self
 
     def transform(self, X: Any) -> Any:
-        """Give an array of text with the same columns."""
+        """Give an array of text with the same columns.
+
+        Parameters
+        ----------
+        X : data frame of shape (n_rows, n_columns)
+            The table.
+
+        Returns
+        -------
+        text : ndarray of str, shape (n_rows, n_columns)
+            What comes out.
+        """
         check_is_fitted(self)
         validate_data(self, X, skip_check_array=True, reset=False)
         text = np.empty(X.shape, dtype=object)
@@ -132,12 +234,58 @@ class ToText(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
 
 def number_columns(frame: Any) -> list[str]:
-    """Names of the columns that hold numbers, truth values or times."""
+    """Names of the columns that hold numbers, truth values or times.
+
+    Parameters
+    ----------
+    frame : data frame
+        A table of pandas, polars or another library that narwhals knows.
+
+    Returns
+    -------
+    names : list of str
+        In the order of the table.
+
+    See Also
+    --------
+    unbag.tabular.features.make_features : Standardise numbers, encode everything else one-hot.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from unbag.tabular.features import number_columns
+    >>> frame = pd.DataFrame({"age": [31.0, None, 65.0], "colour": ["red", None, "blue"]})
+    >>> number_columns(frame)
+    ['age']
+    """
     return [name for name in _names(frame) if column_kind(as_pandas(frame, name)) != "category"]
 
 
 def category_columns(frame: Any) -> list[str]:
-    """Names of the columns that hold text or categories."""
+    """Names of the columns that hold text or categories.
+
+    Parameters
+    ----------
+    frame : data frame
+        A table of pandas, polars or another library that narwhals knows.
+
+    Returns
+    -------
+    names : list of str
+        In the order of the table.
+
+    See Also
+    --------
+    unbag.tabular.features.make_features : Standardise numbers, encode everything else one-hot.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from unbag.tabular.features import category_columns
+    >>> frame = pd.DataFrame({"age": [31.0, None, 65.0], "colour": ["red", None, "blue"]})
+    >>> category_columns(frame)
+    ['colour']
+    """
     return [name for name in _names(frame) if column_kind(as_pandas(frame, name)) == "category"]
 
 
@@ -170,6 +318,19 @@ def make_features(dtype: Literal["float64", "float32"] = "float64") -> ColumnTra
     ColumnTransformer
         With the parts ``"numbers"`` (`ToNumbers`) and ``"categories"`` (`ToText` and scikit-learn's
         ``OneHotEncoder``).
+
+    See Also
+    --------
+    unbag.tabular.make_classifier : Make the pipeline that ``unbag fit`` trains.
+    unbag.tabular.features.ToNumbers : Turn columns of numbers, truth values and times into
+        standardised floats without gaps.
+    unbag.tabular.features.ToText : Turn columns of any kind into text, with ``"(missing)"`` where
+        there is no value.
+    unbag.tabular.times.TimeParts : Say where in the day, the week and the year a time is, as points
+        on a circle.
+    unbag.tabular.features.number_columns : Names of the columns that hold numbers, truth values or
+        times.
+    unbag.tabular.features.category_columns : Names of the columns that hold text or categories.
 
     Examples
     --------

@@ -98,11 +98,33 @@ def export_onnx(
     pathlib.Path
         The path.
 
+    See Also
+    --------
+    unbag.tabular.make_classifier : Make the pipeline that ``unbag fit`` trains.
+    unbag.tabular.onnx_export.to_onnx : Turn a fitted model into an ONNX graph.
+    unbag.tabular.onnx_export.read_signature : Names and types of the inputs and outputs of an ONNX
+        file.
+    unbag.tabular.persistence.save_model : Save a fitted model as one file, whole or not at all.
+
     Notes
     -----
     The outputs are ``class``, ``score`` (that of the second class; of more than two classes, a
     column for each) and, if the model has them, ``probability``, a column for each class, for the
     shares of classes that the model was trained for (``class_prior_``).
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from unbag import LinearMCMClassifier
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.tabular.onnx_export import export_onnx, read_signature
+    >>> data = make_gaussian_bags(random_state=0)
+    >>> model = LinearMCMClassifier().fit(data.X, data.y)
+    >>> with TemporaryDirectory() as folder:
+    ...     path = export_onnx(model, f"{folder}/model.onnx")
+    ...     signature = read_signature(path)
+    >>> [output["name"] for output in signature["outputs"]]
+    ['class', 'score', 'probability']
     """
     shared: dict[str, Any] = {"class_names": class_names, "score_threshold": score_threshold}
     return write_whole(path, to_onnx(model, schema=schema, **shared).SerializeToString())
@@ -115,7 +137,32 @@ def to_onnx(
     class_names: Sequence[Any] | None = None,
     score_threshold: float = 0.0,
 ) -> Any:
-    """Turn a fitted model into an ONNX graph; see `export_onnx`.
+    """Turn a fitted model into an ONNX graph.
+
+    Parameters
+    ----------
+    model : estimator or Pipeline
+        Linear, kernel or boosted, a mixture of these (`unbag.AutoMCMClassifier`), or one of them
+        calibrated by a sigmoid; alone or behind steps that `make_features` or scikit-learn has.
+    schema : Schema, optional
+        Of the table that the model takes: every column is an input of its own, of shape
+        (rows, 1). Numbers are doubles, NaN where they are missing, truth values 0 and 1, times
+        seconds since 1970 (UTC); the rest is text, empty where it is missing. Without a schema
+        there is one input ``X`` of shape (rows, columns).
+    class_names : sequence, optional
+        What to call the classes; by default as in ``classes_``.
+    score_threshold : float, default=0.0
+        Log-odds above which a row is of the second of two classes.
+
+    Returns
+    -------
+    graph : onnx.ModelProto
+        What `export_onnx` writes.
+
+    See Also
+    --------
+    unbag.tabular.onnx_export.export_onnx : Write a fitted model as an ONNX file, whole or not at
+        all.
 
     Examples
     --------
@@ -155,7 +202,37 @@ def to_onnx(
 
 
 def read_signature(path: str | os.PathLike[str]) -> dict[str, list[dict[str, str]]]:
-    """Names and types of the inputs and outputs of an ONNX file."""
+    """Names and types of the inputs and outputs of an ONNX file.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+
+    Returns
+    -------
+    signature : dict
+        With the keys ``inputs`` and ``outputs``, each a list of ``name`` and ``type``.
+
+    See Also
+    --------
+    unbag.tabular.onnx_export.export_onnx : Write a fitted model as an ONNX file, whole or not at
+        all.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from unbag import LinearMCMClassifier
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.tabular.onnx_export import export_onnx, read_signature
+    >>> data = make_gaussian_bags(random_state=0)
+    >>> model = LinearMCMClassifier().fit(data.X, data.y)
+    >>> with TemporaryDirectory() as folder:
+    ...     path = export_onnx(model, f"{folder}/model.onnx")
+    ...     signature = read_signature(path)
+    >>> signature["inputs"]
+    [{'name': 'X', 'type': 'double'}]
+    """
     onnx = optional("onnx", "an ONNX file", "export")
     graph = onnx.load(path).graph
     words = {onnx.TensorProto.DOUBLE: "double", onnx.TensorProto.INT64: "int64"}

@@ -261,11 +261,11 @@ def trees(model: Any, graph: Graph, X: str) -> str:
 
 
 def mixture(model: Any, graph: Graph, X: str, score: Callable[..., str]) -> str:
-    """A Σ_k w_k f_k + b over the learners of an `AutoMCMClassifier`."""
+    """Σ_k a_k f_k + b over the learners of an `AutoMCMClassifier`."""
     found = model.mixture_
     parts = [
-        graph.node("Mul", score(one, graph, X), graph.constant(float(found.slope * weight)))
-        for one, weight in zip(model.models_, found.weights, strict=True)
+        graph.node("Mul", score(one, graph, X), graph.constant(float(slope)))
+        for one, slope in zip(model.models_, found.slopes, strict=True)
     ]
     total = parts[0] if len(parts) == 1 else graph.node("Sum", *parts)
     return graph.node("Add", total, graph.constant(_double(found.intercepts)))

@@ -31,7 +31,7 @@ from sklearn.base import BaseEstimator
 from sklearn.model_selection import BaseCrossValidator
 
 from unbag._files import whole_file
-from unbag._optional import optional
+from unbag._optional import hidden, optional
 from unbag._provenance import PACKAGES
 from unbag.kernels.matrices import Kernel
 from unbag.models.calibrated import Calibrator, SigmoidMap
@@ -65,13 +65,38 @@ _PARTS = {
     "xgboost.sklearn.XGBClassifier",
 }
 
+# The parts of scikit-learn that import other array libraries, and hold no estimator.
+_ARRAY_LIBRARIES = tuple(
+    f"sklearn.externals.array_api_compat.{name}" for name in ("cupy", "dask", "torch")
+)
+
 # What a fitted model of this package is made of, and where such classes live.
 _FAMILIES = (BaseEstimator, BaseCrossValidator, ClassLoss, Kernel, Calibrator, SigmoidMap, Mixture)
 _HOMES = ("baselines", "kernels", "model_selection", "models", "objectives", "tabular")
 
 
 class UntrustedTypesError(ValueError):
-    """A model file holds types that are not trusted: their names are in ``types``."""
+    """A model file holds types that are not trusted.
+
+    Parameters
+    ----------
+    message : str
+        What is wrong, in words.
+    types : list of str
+        Full names of the types.
+
+    See Also
+    --------
+    unbag.tabular.persistence.load_model : Load what `save_model` saved, if it holds trusted types
+        only.
+
+    Examples
+    --------
+    >>> from unbag.tabular.persistence import UntrustedTypesError
+    >>> error = UntrustedTypesError("model.unbag holds types that are not trusted.", ["os.system"])
+    >>> error.types
+    ['os.system']
+    """
 
     def __init__(self, message: str, types: list[str]) -> None:
         super().__init__(message)
@@ -92,6 +117,24 @@ class ModelFile:
         What was saved beside it.
     versions : dict
         Versions of the packages that wrote the file, by name.
+
+    See Also
+    --------
+    unbag.tabular.persistence.load_model : Load what `save_model` saved, if it holds trusted types
+        only.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from unbag import LinearMCMClassifier
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.tabular.persistence import load_model, save_model
+    >>> data = make_gaussian_bags(random_state=0)
+    >>> model = LinearMCMClassifier().fit(data.X, data.y)
+    >>> with TemporaryDirectory() as folder:
+    ...     found = load_model(save_model(model, f"{folder}/model.unbag"))
+    >>> "scikit-learn" in found.versions, found.metadata
+    (True, {})
     """
 
     model: Any
@@ -130,6 +173,15 @@ def save_model(
     -------
     pathlib.Path
         The path.
+
+    See Also
+    --------
+    unbag.tabular.make_classifier : Make the pipeline that ``unbag fit`` trains.
+    unbag.tabular.onnx_export.export_onnx : Write a fitted model as an ONNX file, whole or not at
+        all.
+    unbag.tabular.persistence.load_model : Load what `save_model` saved, if it holds trusted types
+        only.
+    unbag.tabular.persistence.describe_model : Say what a model file is, without loading its model.
 
     Examples
     --------
@@ -197,9 +249,24 @@ def load_model(
     OSError
         If it cannot be read.
 
+    See Also
+    --------
+    unbag.tabular.persistence.save_model : Save a fitted model as one file, whole or not at all.
+    unbag.tabular.persistence.ModelFile : What `load_model` found in a file.
+    unbag.tabular.persistence.UntrustedTypesError : A model file holds types that are not trusted.
+
     Examples
     --------
-    See `save_model`.
+    >>> from tempfile import TemporaryDirectory
+    >>> from unbag import LinearMCMClassifier
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.tabular.persistence import load_model, save_model
+    >>> data = make_gaussian_bags(random_state=0)
+    >>> model = LinearMCMClassifier().fit(data.X, data.y)
+    >>> with TemporaryDirectory() as folder:
+    ...     found = load_model(save_model(model, f"{folder}/model.unbag"))
+    >>> type(found.model).__name__
+    'LinearMCMClassifier'
     """
     names = _type_names(trusted)
     path = Path(path)
@@ -230,6 +297,10 @@ def describe_model(path: str | os.PathLike[str]) -> dict[str, Any]:
         With the keys ``format``, ``format_version``, ``created``, ``versions``, ``sha256``,
         ``schema`` and ``metadata``.
 
+    See Also
+    --------
+    unbag.tabular.persistence.save_model : Save a fitted model as one file, whole or not at all.
+
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
@@ -249,7 +320,9 @@ def describe_model(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _skops() -> Any:
-    return optional("skops.io", "a model file", "files")
+    # to list estimators, skops walks over all of scikit-learn, and so would import torch and Dask
+    with hidden(*_ARRAY_LIBRARIES):
+        return optional("skops.io", "a model file", "files")
 
 
 def _serialise(model: Any) -> bytes:

@@ -40,14 +40,33 @@ def make_classifier(
         "auto" compares learners on the same folds of bags and mixes them by what held-out bags say;
         the others train one. "boosted" needs LightGBM, the extra ``boosting``, and "neural" torch,
         the extra ``torch``.
-    cv, class_prior, time_limit, random_state, verbose
-        As in `unbag.AutoMCMClassifier`.
+    cv : int, splitter or iterable, default=5
+        Folds of whole bags that hold out every bag exactly once, the same for all learners; a
+        number is reduced to half that of the bags.
+    class_prior : {"empirical", "balanced"} or array-like, default="empirical"
+        Shares of the classes that scores, predictions and probabilities are for: those of the
+        training bags, unlike in single learners, equal ones, or others.
+    time_limit : float, optional
+        Seconds after which no further learner is begun. The first is trained in any case.
+    random_state : int, default=0
+        Of the learners.
+    verbose : int, default=0
+        Whether to show progress bars.
 
     Returns
     -------
     Pipeline
         With the steps ``"features"`` (`unbag.tabular.features.make_features`) and ``"model"``
         (`unbag.AutoMCMClassifier`), to be fitted to a table and the target of `unbag.bag_target`.
+
+    See Also
+    --------
+    unbag.AutoMCMClassifier : Linear, kernel and boosted models on the same bags, mixed by what
+        held-out bags say of them.
+    unbag.tabular.features.make_features : Standardise numbers, encode everything else one-hot.
+    unbag.tabular.persistence.save_model : Save a fitted model as one file, whole or not at all.
+    unbag.tabular.onnx_export.export_onnx : Write a fitted model as an ONNX file, whole or not at
+        all.
 
     Examples
     --------

@@ -53,7 +53,7 @@ def open_table(
         By default, the only table of a database, and the first sheet.
     encoding : str, default="cp1252"
         What text is written in that is not UTF-8, and has no byte order mark to say so.
-    missing : sequence of str
+    missing : sequence of str, default=()
         Texts that stand for missing values, beside those that pandas knows (an empty field, NA,
         nan, null and the like).
     tell : callable, optional
@@ -69,6 +69,14 @@ def open_table(
         With one sentence that names the file and, where there is one, the line at fault: wrong
         encoding, rows of another length than the header, two columns of one name, no rows. What
         is wrong with rows is told when they are read.
+
+    See Also
+    --------
+    unbag.bags_from_frame : Join a table of instances with a table of bags into `X` and `y`.
+    unbag.tabular.Table : A table on disk, made by `open_table`.
+    unbag.tabular.write_table : Write pandas DataFrames one below the other into one file, and count
+        the rows.
+    unbag.tabular.schema.make_schema : Remember what the columns of a table hold.
 
     Examples
     --------
@@ -171,6 +179,25 @@ class Table:
         What reads it.
     missing : tuple of str
         Texts that stand for missing values.
+
+    See Also
+    --------
+    unbag.tabular.open_table : Open a table.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> import pandas as pd
+    >>> from unbag.tabular import open_table
+    >>> with TemporaryDirectory() as folder:
+    ...     path = f"{folder}/people.csv"
+    ...     pd.DataFrame({"age": [31, 64], "name": ["Ada", "Max"]}).to_csv(path, index=False)
+    ...     table = open_table(path)
+    ...     people = table.read(["age"])
+    >>> table.names
+    ['age', 'name']
+    >>> people["age"].tolist()
+    [31, 64]
     """
 
     file: TableFile
@@ -183,7 +210,20 @@ class Table:
         return self.source.names
 
     def need(self, columns: Sequence[str], why: str = "") -> None:
-        """Make sure that there are these columns."""
+        """Make sure that there are these columns.
+
+        Parameters
+        ----------
+        columns : sequence of str
+            Names of columns.
+        why : str, default=""
+            What they are needed for, for the error.
+
+        Raises
+        ------
+        TableError
+            If one of them is missing.
+        """
         known = set(self.names)
         absent = [name for name in columns if name not in known]
         if absent:
@@ -243,10 +283,13 @@ class Table:
 
         Parameters
         ----------
-        rows : int
+        rows : int, default=100000
             Rows in each chunk; only the last may have fewer.
-        columns, kinds
-            As for `read`.
+        columns : sequence of str, optional
+            The columns to read, in the order wanted; all of them by default.
+        kinds : mapping of str to str, optional
+            What some or all columns hold; see `unbag.tabular.kinds`. Categories are read as they
+            are written, with leading zeros and all.
 
         Yields
         ------

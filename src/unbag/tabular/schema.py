@@ -35,6 +35,20 @@ class Column:
         than 1000.
     missing : bool
         Whether values were missing.
+
+    See Also
+    --------
+    unbag.tabular.schema.Schema : The feature columns that a model expects, and the key columns that
+        name the bags.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from unbag.tabular.schema import make_schema
+    >>> frame = pd.DataFrame({"age": [31, 64], "colour": ["red", "blue"]})
+    >>> schema = make_schema(frame)
+    >>> schema.columns[1]
+    Column(name='colour', kind='category', values=('blue', 'red'), missing=False)
     """
 
     name: str
@@ -59,6 +73,21 @@ class SchemaReport:
         Number of missing values in columns that had none when the schema was made.
     extra : tuple of str
         Columns that the schema does not know, which were ignored.
+
+    See Also
+    --------
+    unbag.tabular.schema.Schema : The feature columns that a model expects, and the key columns that
+        name the bags.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from unbag.tabular.schema import make_schema
+    >>> schema = make_schema(pd.DataFrame({"age": [31, 64], "colour": ["red", "blue"]}))
+    >>> later = pd.DataFrame({"age": [47], "colour": ["green"], "size": [3]})
+    >>> table, report = schema.check(later)
+    >>> dict(report.unseen), report.extra
+    ({'colour': 1}, ('size',))
     """
 
     rows: int = 0
@@ -117,6 +146,23 @@ class Schema:
         The feature columns, in the order in which the model sees them.
     keys : tuple of str
         The key columns. They are no features, and a table to be checked may lack them.
+
+    See Also
+    --------
+    unbag.tabular.schema.make_schema : Remember what the columns of a table hold.
+    unbag.tabular.schema.Column : What is known about one feature column.
+    unbag.tabular.schema.SchemaReport : How a table differs from the schema.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from unbag.tabular.schema import Schema, make_schema
+    >>> frame = pd.DataFrame({"age": [31, 64], "colour": ["red", "blue"]})
+    >>> schema = make_schema(frame)
+    >>> [column.name for column in schema.columns]
+    ['age', 'colour']
+    >>> Schema.from_dict(schema.to_dict()) == schema
+    True
     """
 
     columns: tuple[Column, ...]
@@ -178,7 +224,13 @@ class Schema:
         return pd.DataFrame(found, index=frame.index, columns=list(self.names)), report
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the schema as plain lists and dictionaries, which JSON can hold."""
+        """Give the schema as plain lists and dictionaries, which JSON can hold.
+
+        Returns
+        -------
+        content : dict
+            The schema.
+        """
         columns = [
             {
                 "name": column.name,
@@ -192,7 +244,23 @@ class Schema:
 
     @classmethod
     def from_dict(cls, content: Any) -> Schema:
-        """Read what `to_dict` gave."""
+        """Read what `to_dict` gave.
+
+        Parameters
+        ----------
+        content : mapping
+            The dictionary.
+
+        Returns
+        -------
+        schema : Schema
+            The same as before.
+
+        Raises
+        ------
+        ValueError
+            If it is something else, or damaged.
+        """
         if not isinstance(content, Mapping) or content.get("format") != _FORMAT:
             raise ValueError("This is no schema that can be read: it does not say 'format': 1.")
         try:
@@ -212,13 +280,19 @@ def make_schema(frame: Any, keys: Sequence[str] = ()) -> Schema:
     ----------
     frame : pandas DataFrame
         The table that a model is trained on.
-    keys : sequence of str
+    keys : sequence of str, default=()
         The columns that name the bags; all others are features.
 
     Returns
     -------
     Schema
         To be held against later tables with `Schema.check`.
+
+    See Also
+    --------
+    unbag.tabular.open_table : Open a table.
+    unbag.tabular.schema.Schema : The feature columns that a model expects, and the key columns that
+        name the bags.
 
     Examples
     --------

@@ -26,7 +26,32 @@ _SIDES = {"sin": np.sin, "cos": np.cos}
 
 
 def time_columns(frame: Any) -> list[str]:
-    """Names of the columns that hold dates or times."""
+    """Names of the columns that hold dates or times.
+
+    Parameters
+    ----------
+    frame : data frame
+        A table of pandas, polars or another library that narwhals knows.
+
+    Returns
+    -------
+    names : list of str
+        In the order of the table.
+
+    See Also
+    --------
+    unbag.tabular.times.TimeParts : Say where in the day, the week and the year a time is, as points
+        on a circle.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from unbag.tabular.times import time_columns
+    >>> frame = pd.DataFrame({"age": [31.0, None, 65.0], "colour": ["red", None, "blue"]})
+    >>> frame["at"] = pd.date_range("2024-05-01", periods=3)
+    >>> time_columns(frame)
+    ['at']
+    """
     return [name for name in frame.columns if column_kind(as_pandas(frame, name)) == "time"]
 
 
@@ -46,6 +71,15 @@ class TimeParts(TransformerMixin, BaseEstimator):
     ----------
     rounds_ : list of list of str
         For each column, the rounds that are told.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns.
+
+    See Also
+    --------
+    unbag.tabular.features.make_features : Standardise numbers, encode everything else one-hot.
+    unbag.tabular.times.time_columns : Names of the columns that hold dates or times.
 
     Examples
     --------
@@ -63,13 +97,37 @@ class TimeParts(TransformerMixin, BaseEstimator):
         self.dtype = dtype
 
     def fit(self, X: Any, y: Any = None) -> TimeParts:  # noqa: ARG002 (scikit-learn's signature)
-        """Find which rounds each column goes through."""
+        """Find which rounds each column goes through.
+
+        Parameters
+        ----------
+        X : data frame of shape (n_rows, n_columns)
+            The table.
+        y : object, default=None
+            Not used; here as scikit-learn gives it.
+
+        Returns
+        -------
+        self : transformer
+            The fitted transformer.
+        """
         validate_data(self, X, skip_check_array=True)
         self.rounds_: list[list[str]] = [_rounds(_seconds(X, name)) for name in X.columns]
         return self
 
     def transform(self, X: Any) -> NDArray[Any]:
-        """Give an array: a sine and a cosine for each round."""
+        """Give an array: a sine and a cosine for each round.
+
+        Parameters
+        ----------
+        X : data frame of shape (n_rows, n_columns)
+            The table.
+
+        Returns
+        -------
+        numbers : ndarray of shape (n_rows, n_columns_out)
+            What comes out.
+        """
         check_is_fitted(self)
         validate_data(self, X, skip_check_array=True, reset=False)
         parts = []
@@ -82,7 +140,18 @@ class TimeParts(TransformerMixin, BaseEstimator):
         return np.array(parts, dtype=self.dtype).reshape(len(parts), len(X)).T
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:  # noqa: ARG002
-        """Names of the columns that come out."""
+        """Names of the columns that come out.
+
+        Parameters
+        ----------
+        input_features : object, default=None
+            Not used; names are those of ``fit``.
+
+        Returns
+        -------
+        names : ndarray of str
+            The names.
+        """
         check_is_fitted(self)
         told = zip(self.feature_names_in_, self.rounds_, strict=True)
         parts = [f"{name}_{part}" for name, rounds in told for part in rounds]

@@ -39,6 +39,21 @@ def write_table(frames: Iterable[Any], path: str | Path) -> int:
     -------
     int
         Number of rows written.
+
+    See Also
+    --------
+    unbag.tabular.open_table : Open a table.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> import pandas as pd
+    >>> from unbag.tabular import open_table, write_table
+    >>> with TemporaryDirectory() as folder:
+    ...     n_rows = write_table([pd.DataFrame({"age": [31, 64]})], f"{folder}/people.csv")
+    ...     people = open_table(f"{folder}/people.csv").read()
+    >>> n_rows, people["age"].tolist()
+    (2, [31, 64])
     """
     table = TableFile.find(path, to_write=True)
     try:

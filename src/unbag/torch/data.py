@@ -25,6 +25,13 @@ class BagDataset(Dataset[tuple[Tensor, BagBatch]]):
     y : structured array from `unbag.bag_target`, or Bags
         Rows of known label count as bags of one row.
 
+    See Also
+    --------
+    unbag.NeuralMCMClassifier : A neural network trained from bags.
+    unbag.torch.BagBatchSampler : Batches of whole bags, of at most so many rows.
+    unbag.torch.BagBatch : Which row of a batch is in which of its bags, and how many of each class
+        a bag holds.
+
     Examples
     --------
     >>> import numpy as np
@@ -61,12 +68,34 @@ class BagDataset(Dataset[tuple[Tensor, BagBatch]]):
         return self.tensor(self.rows(chosen)), self.batch(chosen)
 
     def rows(self, bags: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Numbers of the rows of some bags."""
+        """Numbers of the rows of some bags.
+
+        Parameters
+        ----------
+        bags : ndarray of int
+            Numbers of bags.
+
+        Returns
+        -------
+        rows : ndarray of int
+            Numbers of their rows, bag after bag.
+        """
         parts = [self._order[self._ends[b] - self.bags.sizes[b] : self._ends[b]] for b in bags]
         return np.concatenate(parts)
 
     def batch(self, bags: NDArray[np.intp]) -> BagBatch:
-        """What is known of some bags."""
+        """What is known of some bags.
+
+        Parameters
+        ----------
+        bags : ndarray of int
+            Numbers of bags.
+
+        Returns
+        -------
+        batch : BagBatch
+            Their counts, and which row of a batch is in which.
+        """
         sizes = self.bags.sizes[bags]
         covariance = None
         if self.bags.noise is not None:
@@ -79,7 +108,18 @@ class BagDataset(Dataset[tuple[Tensor, BagBatch]]):
         )
 
     def tensor(self, rows: NDArray[np.intp]) -> Tensor:
-        """Some rows, dense."""
+        """Some rows, dense.
+
+        Parameters
+        ----------
+        rows : ndarray of int
+            Numbers of rows.
+
+        Returns
+        -------
+        X : tensor of shape (len(rows), ...)
+            The rows.
+        """
         found = self.X[rows]
         return torch.as_tensor(found.toarray() if hasattr(found, "toarray") else found)
 
@@ -93,6 +133,7 @@ class BagBatchSampler(Sampler[list[int]]):
     Parameters
     ----------
     dataset : BagDataset
+        The bags.
     batch_size : int, default=1024
         Most rows of a batch.
     shuffle : bool, default=True
@@ -100,9 +141,19 @@ class BagBatchSampler(Sampler[list[int]]):
     seed : int, default=0
         Same seed, same orders.
 
+    See Also
+    --------
+    unbag.torch.BagDataset : Bags of rows.
+
     Examples
     --------
-    See `BagDataset`.
+    >>> import numpy as np
+    >>> from unbag import bag_target
+    >>> from unbag.torch import BagBatchSampler, BagDataset
+    >>> y = bag_target([7, 7, 9, 9, 9], counts={7: 1, 9: 2})
+    >>> dataset = BagDataset(np.eye(5, dtype=np.float32), y)
+    >>> list(BagBatchSampler(dataset, batch_size=4, shuffle=False))
+    [[0], [1]]
     """
 
     def __init__(
@@ -117,7 +168,13 @@ class BagBatchSampler(Sampler[list[int]]):
         self.epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
-        """Say which of the orders comes next; they count up by themselves."""
+        """Say which of the orders comes next; they count up by themselves.
+
+        Parameters
+        ----------
+        epoch : int
+            Number of the order.
+        """
         self.epoch = epoch
 
     def __iter__(self) -> Iterator[list[int]]:

@@ -40,6 +40,32 @@ class BagLoss(nn.Module, ABC):
 
     Scores have the shape (rows, classes), or (rows,) or (rows, 1) for two classes: then they are
     log-odds of the second. Half precision is taken to single before anything is summed.
+
+    The base of the losses below; it is not made itself.
+
+    See Also
+    --------
+    unbag.torch.BagBatch : Which row of a batch is in which of its bags, and how many of each class
+        a bag holds.
+    unbag.torch.CountLikelihoodLoss : The likelihood of the counts of bags.
+    unbag.torch.ForwardLoss : The likelihood of single rows, given shares of bags.
+    unbag.torch.CorrectedRiskLoss : The paper's corrected risk at the pooled shares, estimated from
+        the bags of a batch.
+    unbag.torch.ProportionLoss : The loss of DLLP, by mean chances of bags.
+    unbag.torch.two_pass_backward : Add the gradient of the loss of a batch to ``.grad`` of all
+        parameters, and give the loss.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from unbag.torch import BagLoss, ProportionLoss
+    >>> loss = ProportionLoss()
+    >>> isinstance(loss, BagLoss)
+    True
+    >>> bags = torch.tensor([0, 0, 1, 1]), torch.tensor([1, 2])
+    >>> value, gradient = loss.value_and_gradient(torch.zeros(4), bags)
+    >>> gradient.shape
+    torch.Size([4])
     """
 
     def forward(self, scores: Tensor, bags: Any) -> Tensor:
@@ -48,12 +74,34 @@ class BagLoss(nn.Module, ABC):
         Parameters
         ----------
         scores : tensor of shape (rows, classes) or (rows,)
+            Scores of the rows; log-odds of the second class, if there is one column.
         bags : BagBatch, or a pair of its index and counts
+            Which rows are in which bag, and how many of each class it holds.
+
+        Returns
+        -------
+        loss : tensor
+            A scalar, for autograd.
         """
         return self.prepare(scores, bags)(scores)
 
     def value_and_gradient(self, scores: Tensor, bags: Any) -> tuple[Tensor, Tensor]:
-        """Loss and its gradient with respect to the scores, in their shape, without autograd."""
+        """Loss and its gradient with respect to the scores, without autograd.
+
+        Parameters
+        ----------
+        scores : tensor of shape (rows, classes) or (rows,)
+            Scores of the rows; log-odds of the second class, if there is one column.
+        bags : BagBatch, or a pair of its index and counts
+            Which rows are in which bag, and how many of each class it holds.
+
+        Returns
+        -------
+        value : tensor
+            The loss, a scalar.
+        gradient : tensor
+            Of the shape of the scores.
+        """
         tracked = scores.detach().requires_grad_()
         with torch.enable_grad():
             value = self(tracked, bags)
@@ -67,7 +115,13 @@ class BagLoss(nn.Module, ABC):
         ----------
         like : tensor
             Scores of the shape, type and device that will be given.
-        bags : BagBatch
+        bags : BagBatch, or a pair of its index and counts
+            Which rows are in which bag, and how many of each class it holds.
+
+        Returns
+        -------
+        loss : callable
+            From scores to the loss.
         """
         wide = _as_outputs(like)
         found = to_bags(bags, len(wide))
@@ -85,7 +139,7 @@ class BagLoss(nn.Module, ABC):
                 value, slopes = evaluate(_columns(wide))
                 value = torch.as_tensor(value[0], device=wide.device, dtype=wide.dtype)
                 slopes = torch.as_tensor(slopes[0]).T
-            return _Known.apply(wide, value, slopes)
+            return _Known.apply(wide, value, slopes)  # type: ignore[no-untyped-call]
 
         return loss
 
@@ -107,6 +161,15 @@ class CountLikelihoodLoss(BagLoss):
         q, the shares of the classes in all bags; needed for a bag effect only.
     exact_size : int, default=16
         Bags of two classes and at most so many rows are summed exactly.
+
+    See Also
+    --------
+    unbag.NeuralMCMClassifier : A neural network trained from bags.
+    unbag.torch.BagLoss : A loss of scores and the bags they are in.
+    unbag.torch.count_posteriors : Chance of each class of every row, given the counts of its bag.
+    unbag.torch.mix_bags : Put parts of neighbours in place of some bags of a batch.
+    unbag.objectives.CountLikelihood : Mean negative log-likelihood of the counts of bags, in score
+        space.
 
     Examples
     --------
@@ -163,6 +226,12 @@ class ForwardLoss(BagLoss):
     class_shares : array-like of shape (n_classes,)
         q, the shares of the classes in all bags.
 
+    See Also
+    --------
+    unbag.torch.BagLoss : A loss of scores and the bags they are in.
+    unbag.objectives.ForwardLikelihood : Mean negative log-likelihood of single rows, given the
+        shares of their bags.
+
     Examples
     --------
     >>> import torch
@@ -198,10 +267,17 @@ class CorrectedRiskLoss(BagLoss):
     Parameters
     ----------
     proportions : array-like of shape (n_bags, n_classes) or (n_bags,)
-        Of all training bags.
+        Shares of the classes, or of the second of two, in all training bags.
     sizes : array-like of shape (n_bags,)
-    correction : {"nonnegative", "none"}
+        Number of rows of these bags.
+    correction : {"nonnegative", "none"}, default="nonnegative"
         Whether class risks of a batch are bent away from negative values.
+
+    See Also
+    --------
+    unbag.torch.BagLoss : A loss of scores and the bags they are in.
+    unbag.objectives.CorrectedRisk : Corrected risk in score space, for one or several sets of
+        weights.
 
     Examples
     --------
@@ -240,8 +316,14 @@ class ProportionLoss(BagLoss):
 
     Parameters
     ----------
-    divergence : {"cross_entropy", "squared", "absolute"}
+    divergence : {"cross_entropy", "squared", "absolute"}, default="cross_entropy"
         d, as in `unbag.objectives.proportion_risk`.
+
+    See Also
+    --------
+    unbag.torch.BagLoss : A loss of scores and the bags they are in.
+    unbag.objectives.ProportionRisk : Empirical proportion risk in score space, for one or several
+        sets of weights.
 
     Examples
     --------

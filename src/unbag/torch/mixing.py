@@ -29,15 +29,22 @@ def mix_bags(
     Parameters
     ----------
     X : tensor of shape (rows, ...)
-    bags : BagBatch
+        The rows of a batch.
+    bags : BagBatch, or a pair of its index and counts
+        Which rows are in which bag, and how many of each class it holds.
     share : float, default=0.5
         How often a bag gives way to a part of it and a part of the next one.
     generator : numpy.random.Generator, optional
+        Where chance comes from; by default a new one, seeded by the system.
 
     Returns
     -------
     X, bags : tensor, BagBatch
         With the covariance of the counts, for `CountLikelihoodLoss`.
+
+    See Also
+    --------
+    unbag.torch.CountLikelihoodLoss : The likelihood of the counts of bags.
 
     Examples
     --------

@@ -41,8 +41,18 @@ def two_pass_backward(
     bags : BagBatch
         Their bags, whole.
     loss : BagLoss
+        The loss.
     chunk_size : int, default=1024
         Rows that go through the network at a time.
+
+    Returns
+    -------
+    loss : tensor
+        The loss of the batch, without a graph.
+
+    See Also
+    --------
+    unbag.torch.BagLoss : A loss of scores and the bags they are in.
 
     Examples
     --------

@@ -18,11 +18,23 @@ def vat_loss(module: nn.Module, X: Tensor, size: float = 1.0, probe: float = 1e-
     Parameters
     ----------
     module : nn.Module
+        From rows to scores.
     X : tensor of shape (rows, ...)
+        The rows.
     size : float, default=1
         Euclidean length of the move.
     probe : float, default=1e-3
         Length of the move by which its direction is found, in one step.
+
+    Returns
+    -------
+    loss : tensor
+        The mean over the rows, for autograd.
+
+    See Also
+    --------
+    unbag.torch.view_loss : Cross-entropy of scores of strong views and posteriors of weak ones,
+        weighed.
 
     Examples
     --------

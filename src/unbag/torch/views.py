@@ -23,13 +23,25 @@ def count_posteriors(scores: Tensor, bags: Any, bag_effect: float = 0.0) -> Tens
     Parameters
     ----------
     scores : tensor of shape (rows, classes) or (rows,)
-    bags : BagBatch
+        Scores of the rows; log-odds of the second class, if there is one column.
+    bags : BagBatch, or a pair of its index and counts
+        Which rows are in which bag, and how many of each class it holds.
     bag_effect : float, default=0
-        With it, the class shares are those of the batch.
+        Variance of what bags differ by beyond their rows. With it, the class shares are those of
+        the batch.
 
     Returns
     -------
     chances : tensor of shape (rows, classes)
+        Chances of the classes, that add up to the counts of each bag.
+
+    See Also
+    --------
+    unbag.torch.CountLikelihoodLoss : The likelihood of the counts of bags.
+    unbag.torch.view_loss : Cross-entropy of scores of strong views and posteriors of weak ones,
+        weighed.
+    unbag.objectives.label_posteriors : Chance of each class of every instance, given the rows and
+        the counts of its bag.
 
     Examples
     --------
@@ -62,8 +74,20 @@ def view_loss(scores: Tensor, posteriors: Tensor) -> Tensor:
     Parameters
     ----------
     scores : tensor of shape (rows, classes) or (rows,)
+        Scores of the rows; log-odds of the second class, if there is one column.
     posteriors : tensor of shape (rows, classes)
         From `count_posteriors`; nothing is back-propagated through them.
+
+    Returns
+    -------
+    loss : tensor
+        The mean over the rows, for autograd.
+
+    See Also
+    --------
+    unbag.torch.count_posteriors : Chance of each class of every row, given the counts of its bag.
+    unbag.torch.vat_loss : KL divergence of the chances of rows and of rows moved where these change
+        most.
 
     Examples
     --------

@@ -42,12 +42,12 @@ def decontamination_weights(
     ----------
     bags : Bags
         At least two bags whose proportions differ.
-    method : {"least_squares", "pairs"}
+    method : {"least_squares", "pairs"}, default="least_squares"
         Least squares uses every bag and any number of classes; pairs are the paper's.
-    bag_model : {"instances", "bags"}
+    bag_model : {"instances", "bags"}, default="instances"
         The paper's independent-instance or independent-bag model: whether a large bag tells
         more than a small one.
-    merge : {None, "blockwise_pairwise", "blockwise_max"}
+    merge : {None, "blockwise_pairwise", "blockwise_max"}, default=None
         Whether small bags are first merged into large ones.
     merge_size : int, optional
         K, how many small bags make a large one; by default it grows like the square root of the
@@ -56,6 +56,16 @@ def decontamination_weights(
     Returns
     -------
     W : ndarray of shape (n_bags, n_classes)
+        Weights with Wᵀ times the proportions the identity, if bags allow it.
+
+    See Also
+    --------
+    unbag.bounds.table_bound : Bound the distance between the risk by a table W and the true one,
+        for all f of a class.
+    unbag.objectives.CorrectedRisk : Corrected risk in score space, for one or several sets of
+        weights.
+    unbag.weights.pair_bags : Pair the bags so that Σ HM(n⁺, n⁻) · (γ⁺ − γ⁻)² is as large as
+        possible.
 
     Examples
     --------

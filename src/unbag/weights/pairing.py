@@ -51,8 +51,15 @@ class Pairing:
 
     Attributes
     ----------
-    positive, negative : ndarray of int, shape (n_pairs,)
-        Indices of bags.
+    positive : ndarray of int, shape (n_pairs,)
+        Index of the bag with the larger proportion, of each pair.
+    negative : ndarray of int, shape (n_pairs,)
+        Index of the other one.
+
+    See Also
+    --------
+    unbag.weights.pair_bags : Pair the bags so that Σ HM(n⁺, n⁻) · (γ⁺ − γ⁻)² is as large as
+        possible.
 
     Examples
     --------
@@ -246,6 +253,12 @@ def pair_bags(
     -------
     Pairing
         Empty if all proportions are equal.
+
+    See Also
+    --------
+    unbag.reports.PairingDisplay : Pairs of bags and the difference Δ between their proportions.
+    unbag.weights.Pairing : Pairs of bags.
+    unbag.weights.decontamination_weights : Make W for the given bags.
 
     Examples
     --------

@@ -1,4 +1,6 @@
-"""From raw text to a classifier: letters in, and for each day the share of them that complain.
+"""
+Text: which letters complain
+============================
 
 A desk gets letters, and nobody sorts them; of each day it is only known how many were complaints.
 Here letters are drawn from the word frequencies of complaints and of others, which differ a little
@@ -7,6 +9,7 @@ to hold its thousands of coefficients back. How well single letters of later day
 estimated without labels, and stands beside the truth that only this script knows.
 """
 
+import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.metrics import roc_auc_score
@@ -15,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from unbag import LinearMCMClassifierCV, bag_target
 from unbag.metrics import evaluate
 
-N_DAYS, N_LETTERS, N_WORDS = 80, 40, 40
+N_DAYS, N_LETTERS, N_WORDS = 60, 40, 40
 
 rng = np.random.default_rng(0)
 syllables = [consonant + vowel for consonant in "bdfgklmnprstvz" for vowel in "aeiou"]
@@ -29,7 +32,11 @@ def letters_of_some_days():
     """Draw raw text, the target that is known of it, and the labels that nobody has."""
     day = np.repeat(np.arange(N_DAYS), N_LETTERS)
     labels = (rng.random(len(day)) < rng.uniform(0.05, 0.6, N_DAYS)[day]).astype(int)
-    text = [" ".join(rng.choice(vocabulary, N_WORDS, p=frequencies[label])) for label in labels]
+    words = np.empty((len(day), N_WORDS), dtype=vocabulary.dtype)
+    for label in (0, 1):
+        size = (np.count_nonzero(labels == label), N_WORDS)
+        words[labels == label] = rng.choice(vocabulary, size, p=frequencies[label])
+    text = [" ".join(letter) for letter in words]
     counts = np.bincount(day, labels)
     return text, bag_target(day, counts=counts[day]), labels
 
@@ -43,3 +50,26 @@ text, y, labels = letters_of_some_days()
 scores = model.decision_function(text)
 print(f"AUC without a label: {evaluate(y, scores)['roc_auc']}")
 print(f"AUC in truth:        {roc_auc_score(labels, scores):.4f}")
+
+# %%
+# What the model learned about each word, beside how much more frequent it truly is in complaints.
+
+ratio = np.log(frequencies[1] / frequencies[0])
+words = model[0].get_feature_names_out()
+position = {word: i for i, word in enumerate(vocabulary)}
+truly = np.array([ratio[position[word]] for word in words])
+how_often = np.array([common[position[word]] for word in words])
+
+axes = plt.figure().gca()
+rare_first = np.argsort(how_often)
+shown = axes.scatter(
+    truly[rare_first],
+    model[1].coef_[0][rare_first],
+    c=how_often[rare_first] / how_often.max(),
+    s=8,
+    norm="log",
+)
+plt.colorbar(shown, label="how frequent the word is, to the most frequent")
+axes.set(xlabel="true log-ratio of frequencies", ylabel="coefficient learned")
+axes.set_title("4,900 words, learned from the counts of 60 days")
+plt.show()

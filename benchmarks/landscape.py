@@ -1,0 +1,59 @@
+"""Which method for which bags: three suites of bags, many methods, one page.
+
+The suites are those of ``unbag reproduce --suite``: the 52 Adult bag sets of Franco et al. beside
+what they published of eight methods, bags that the world made, and tables in bags of every kind.
+Nothing is chosen by a label; labels of test rows score.
+
+    python benchmarks/landscape.py run --suite landscape --methods linear,labels --splits 2
+    python benchmarks/landscape.py run --suite tables --short
+    python benchmarks/landscape.py show
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from study import Row, Study
+from unbag.suites.figures import draw_figure
+from unbag.suites.page import page_lines
+from unbag.suites.runner import run_suite_task
+from unbag.suites.tasks import SUITES, SuiteTask, make_suite_tasks
+
+
+def tasks(options: argparse.Namespace) -> list[dict[str, Any]]:
+    found = make_suite_tasks(
+        options.suite,
+        methods=options.methods and options.methods.split(","),
+        kinds=options.kinds and options.kinds.split(","),
+        seeds=range(options.first, options.first + options.splits),
+        short=options.short,
+    )
+    return [vars(task) for task in found]
+
+
+def run_one(suite: str, name: str, seed: int, method: str) -> Row:
+    return run_suite_task(SuiteTask(suite, name, seed, method))
+
+
+STUDY = Study(
+    name="landscape",
+    title="Which method for which bags",
+    keys=["suite", "name", "seed", "method"],
+    tasks=tasks,
+    measure=run_one,
+    page=lambda rows: page_lines(rows, "landscape.png"),
+    options={
+        "--suite": {"choices": list(SUITES), "default": "landscape"},
+        "--methods": {"help": "names, by commas; those of the suite by default"},
+        "--kinds": {"help": "of bags, by commas; all by default"},
+        "--splits": {"type": int, "default": 1, "help": "draws of each set"},
+        "--first": {"type": int, "default": 0, "help": "number of the first draw"},
+        "--short": {"action": "store_true", "help": "only some of the sets"},
+    },
+    figure=draw_figure,
+    packages=("lightgbm",),
+)
+
+if __name__ == "__main__":
+    STUDY.main()

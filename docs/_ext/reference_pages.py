@@ -1,0 +1,143 @@
+"""Reference of everything public, in the order of the flow: written by what packages export."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import io
+import re
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import Any
+
+from docutils.parsers.rst.states import Inliner
+
+import unbag
+from unbag.cli import main
+from unbag.cli.parser import COMMANDS
+
+API = Path(__file__).parents[1] / "api"
+# page, title, packages and modules whose public names stand on it
+PAGES: list[tuple[str, str, tuple[str, ...]]] = [
+    ("bags", "Bags: your data as a target", ("bags",)),
+    ("diagnostics", "What bags are worth", ("diagnostics",)),
+    ("models", "Models", ("models",)),
+    ("model_selection", "Folds of whole bags", ("model_selection",)),
+    ("metrics", "How good it is, without labels", ("metrics",)),
+    ("reports", "Reports and pictures", ("reports",)),
+    (
+        "tabular",
+        "Tables, files and saved models",
+        (
+            "tabular",
+            "tabular.features",
+            "tabular.times",
+            "tabular.schema",
+            "tabular.persistence",
+            "tabular.onnx_export",
+        ),
+    ),
+    ("distributed", "On a cluster", ("distributed",)),
+    ("torch", "Networks of your own", ("torch",)),
+    ("datasets", "Data to learn from", ("datasets",)),
+    ("bounds", "Theory: bounds and planning", ("bounds",)),
+    ("objectives", "What is minimised", ("objectives", "weights", "kernels", "solvers")),
+    ("baselines", "Published competitors", ("baselines",)),
+    ("paper", "The paper's experiments", ("paper",)),
+    ("suites", "Many kinds of bags", ("suites",)),
+    ("testing", "Checks for estimators of your own", ("testing",)),
+]
+COMMAND_LINE = "cli"
+_OF_SCIKIT_LEARN = re.compile(r"set_\w+_request|get_metadata_routing|set_output")
+
+
+def public_names(module: str) -> list[str]:
+    """List what a module exports, by the shortest path that leads to it."""
+    home = import_module(f"unbag.{module}")
+    own = [
+        name
+        for name, value in vars(home).items()
+        if not name.startswith("_") and getattr(value, "__module__", None) == home.__name__
+    ]
+    names = getattr(home, "__all__", own)
+    return [f"unbag.{n}" if n in unbag.__all__ else f"unbag.{module}.{n}" for n in names]
+
+
+def check_nothing_is_missing() -> None:
+    """Every public package has its place, and every name of ``unbag`` too."""
+    placed = [module for _, _, modules in PAGES for module in modules]
+    packages = {m.name for m in iter_modules(unbag.__path__) if not m.name.startswith("_")}
+    listed = {name for module in placed for name in public_names(module)}
+    missing = packages - {*placed, COMMAND_LINE} | {f"unbag.{n}" for n in unbag.__all__} - listed
+    if missing:
+        raise ValueError(f"No place in the reference has {', '.join(sorted(missing))}.")
+
+
+def package_page(title: str, modules: tuple[str, ...]) -> str:
+    """A table of names for each module, with what it says of itself."""
+    lines = [title, "=" * len(title), ""]
+    seen: set[str] = set()
+    for module in modules:
+        about = inspect.getdoc(import_module(f"unbag.{module}")) or ""
+        heading = f"``unbag.{module}``"
+        lines += [heading, "-" * len(heading), "", about.split("\n\n")[0], ""]
+        names = [name for name in public_names(module) if name not in seen]
+        seen.update(names)
+        lines += [".. autosummary::", "   :toctree: generated", "   :nosignatures:", ""]
+        lines += [*(f"   {name}" for name in names), ""]
+    return "\n".join(lines)
+
+
+def command_page() -> str:
+    """What ``--help`` says of each command."""
+    lines = ["The command line", "================", ""]
+    for command in ("", *COMMANDS):
+        heading = f"unbag {command}".strip()
+        help_text = io.StringIO()
+        with contextlib.redirect_stdout(help_text), contextlib.suppress(SystemExit):
+            main([*([command] if command else []), "--help"])
+        lines += [heading, "-" * len(heading), "", ".. code-block:: text", ""]
+        lines += [f"   {line}".rstrip() for line in help_text.getvalue().splitlines()] + [""]
+    return "\n".join(lines)
+
+
+def write_pages(_: Any, config: Any) -> None:
+    """Write what changed since the last time, and have autosummary look there for names."""
+    check_nothing_is_missing()
+    pages = {name: package_page(title, modules) for name, title, modules in PAGES}
+    pages["commands"] = command_page()
+    API.mkdir(exist_ok=True)
+    for name, text in pages.items():
+        path = API / f"{name}.rst"
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+    config.autosummary_generate = [f"api/{name}.rst" for name in pages]
+
+
+def leave_out(_: Any, __: str, name: str, *___: Any) -> bool | None:
+    """Skip what scikit-learn gives every estimator, and documents."""
+    return True if _OF_SCIKIT_LEARN.fullmatch(name) else None
+
+
+Parsed = tuple[str, list[Any], str, list[Any]]
+
+
+def plain_bar(_: Any, match: re.Match[str], __: int) -> Parsed:
+    """Let |x| be an absolute value, which reStructuredText takes for a substitution."""
+    end = match.end("start")
+    return match.string[:end], [], match.string[end:], []
+
+
+def plain_underscore(_: Any, match: re.Match[str], __: int) -> Parsed:
+    """Let ``coef_`` without quotes be a name, which reStructuredText takes for a link."""
+    end = match.end("whole")
+    return match.string[:end], [], match.string[end:], []
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """Join the build: before autosummary looks for names."""
+    app.connect("config-inited", write_pages)
+    app.connect("autodoc-skip-member", leave_out)
+    Inliner.dispatch |= {"|": plain_bar, "_": plain_underscore}
+    return {"parallel_read_safe": True}

@@ -1,0 +1,33 @@
+"""
+Images: digits from the counts of their bags
+============================================
+
+Bags of twelve images each; of a bag it is known how often each digit is in it, and of no image
+which digit it shows. A kernel model of the pixels learns to read them.
+"""
+
+import matplotlib.pyplot as plt
+from sklearn.datasets import load_digits
+
+from unbag import KernelMCMClassifier
+from unbag.datasets import shuffle_bags
+
+digits = load_digits()
+rows, y = shuffle_bags(digits.target[:800], 12, random_state=0)
+model = KernelMCMClassifier(1e-5).fit(digits.data[rows] / 16, y)
+
+new = digits.data[800:] / 16
+read = model.predict(new)
+right = read == digits.target[800:]
+print(f"{right.mean():.0%} of {len(new)} new images are read right.")
+
+# %%
+# The first of them; those that are wrong have a red title.
+
+figure, axes = plt.subplots(4, 10, figsize=(8, 4))
+for axis, image, digit, fine in zip(axes.flat, digits.images[800:], read, right, strict=False):
+    axis.imshow(image, cmap="gray_r")
+    axis.set_title(digit, color="black" if fine else "red", fontsize=10)
+    axis.axis("off")
+figure.suptitle("What the model reads, without having seen a labelled image")
+plt.show()

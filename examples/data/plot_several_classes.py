@@ -1,0 +1,34 @@
+"""
+Several classes: three kinds from mixed samples
+===============================================
+
+Of each sample it is known how much of each kind it holds, by one number per class, and of no cell
+which kind it is. The same call learns to tell any number of classes apart.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from unbag import KernelMCMClassifier
+from unbag.datasets import make_gaussian_bags
+
+samples = make_gaussian_bags(n_bags=50, bag_size=20, n_classes=3, separation=3, random_state=0)
+print(samples.y[:2])
+model = KernelMCMClassifier().fit(samples.X, samples.y)
+print(f"{(model.predict(samples.X) == samples.labels).mean():.0%} of cells are told right.")
+
+# %%
+# What each cell truly is (colours), and where the model draws the lines.
+
+low, high = samples.X.min() - 0.5, samples.X.max() + 0.5
+grid = np.linspace(low, high, 150)
+points = np.column_stack([axis.ravel() for axis in np.meshgrid(grid, grid)])
+regions = model.predict(points).reshape(150, 150)
+
+axes = plt.figure().gca()
+axes.contour(grid, grid, regions, levels=[0.5, 1.5], colors="black", linewidths=1)
+for kind in range(3):
+    axes.scatter(*samples.X[samples.labels == kind].T, s=8, label=f"kind {kind}")
+axes.set(aspect="equal", title="Lines learned from 50 mixtures of 20 cells")
+axes.legend()
+plt.show()

@@ -1,0 +1,33 @@
+"""
+Reading the report
+==================
+
+``fit_report`` trains, evaluates on bags that the model did not see, and writes one page: a verdict
+whether the figures can be believed, the figures, and what they rest on. Every picture of the page
+can be had alone, with its numbers.
+"""
+
+import matplotlib.pyplot as plt
+
+from unbag import LinearMCMClassifier
+from unbag.datasets import make_gaussian_bags
+from unbag.reports import fit_report
+
+wards = make_gaussian_bags(n_bags=50, bag_size=40, proportions=(0, 0.6), random_state=0)
+report = fit_report(LinearMCMClassifier(), wards.X, wards.y, title="Wards", n_draws=200)
+print(report)
+
+# %%
+# ``report.save("page.html")`` writes the page. Its pictures:
+
+print(*report.displays)
+figure, axes = plt.subplots(1, 2, figsize=(9, 4))
+report.displays["bags"].plot(axes[0])
+report.displays["roc"].plot(axes[1])
+figure.suptitle("What is known, and how good the model is: two pictures of the page")
+plt.show()
+
+# %%
+# And the numbers behind one of them:
+
+print(report.displays["roc"].frame().head())

@@ -1,0 +1,33 @@
+"""
+On a cluster: the same model from Dask
+======================================
+
+Rows stay where they are, in partitions, and bags may span them. What comes out is the model that
+the same rows would give in memory, up to rounding. With ``dask.distributed.Client`` the very same
+lines run on a cluster; here, on threads.
+"""
+
+import dask.array as da
+import matplotlib.pyplot as plt
+
+from unbag import LinearMCMClassifier
+from unbag.datasets import make_gaussian_bags
+from unbag.distributed import DistributedClassifier
+
+visits = make_gaussian_bags(n_bags=100, bag_size=100, n_features=5, random_state=0)
+X = da.from_array(visits.X, chunks=(2500, -1))
+y = da.from_array(visits.y, chunks=2500)
+
+remote = DistributedClassifier(LinearMCMClassifier(tol=1e-8)).fit(X, y)
+local = LinearMCMClassifier(tol=1e-8).fit(visits.X, visits.y)
+
+# %%
+# Scores of both, and how far they are apart.
+
+here, there = local.decision_function(visits.X), remote.decision_function(X).compute()
+axes = plt.figure(figsize=(4.8, 4.4)).gca()
+axes.scatter(here, there, s=3)
+axes.axline((0, 0), slope=1, color="black", lw=0.5)
+axes.set(xlabel="score, in memory", ylabel="score, on Dask", aspect="equal")
+axes.set_title(f"{X.npartitions} partitions, largest difference {abs(here - there).max():.0e}")
+plt.show()

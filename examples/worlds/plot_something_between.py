@@ -1,0 +1,40 @@
+"""
+Between the worlds: days with effects of their own
+==================================================
+
+Flights of a stormy day are late more often than anything known of them says. ``bag_effect_`` tells
+how much days differ beyond their flights and beyond chance, and training allows for it.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from unbag import LinearMCMClassifierCV, bags_from_frame, check_bag_target
+from unbag.datasets import load_flights
+from unbag.tabular.features import make_features
+
+flights = load_flights()
+table = flights.frame[flights.frame["date"] < "2013-03"].drop(columns="dest")
+told = {"on": "date", "positives": "late", "unmatched": "drop"}
+X, y = bags_from_frame(table, flights.days, **told)
+X = make_features().fit_transform(X)
+model = LinearMCMClassifierCV([1e-3, 1e-2, 1e-1], class_prior="empirical").fit(X, y)
+
+# %%
+# Chances that models which did not see a day give to its flights, beside what happened.
+
+bags = check_bag_target(y)
+q = bags.class_shares[1]
+spread = np.sqrt(model.bag_effect_ * q * (1 - q))
+print(f"Beyond their flights and chance, days differ by ±{100 * spread:.0f} points.")
+
+expected = bags.means(1 / (1 + np.exp(-model.out_of_fold_scores_)))
+late = bags.proportions[:, 1]
+chance = np.sqrt(expected * (1 - expected) / bags.sizes)
+
+axes = plt.figure().gca()
+axes.errorbar(expected, late, yerr=2 * chance, fmt="o", ms=4, elinewidth=0.7)
+axes.axline((0.2, 0.2), slope=1, color="black", lw=1, ls="--")
+axes.set(xlabel="share late, by what is known of its flights", ylabel="share late, in fact")
+axes.set_title("Bars show chance alone: days are further off than that")
+plt.show()

@@ -1,0 +1,34 @@
+"""Draw the demonstration for the site and the README, on light and on dark ground.
+
+Run it with ``python scripts/demo_pictures.py``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib as mpl
+
+from unbag.paper import Setting
+from unbag.paper.demo import draw_demo, run_demo
+
+PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
+# what displays leave to the style; the ground is that of the site's theme
+STYLES = {"light": ("white", "#1b1f24"), "dark": ("#14181e", "#e6e8ec")}
+
+
+def main() -> None:
+    """Run it once, draw it twice."""
+    result = run_demo(Setting("magic", (0.0, 0.5), 128), verbose=0)
+    PICTURES.mkdir(exist_ok=True)
+    for name, (ground, ink) in STYLES.items():
+        inks = ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color")
+        style = dict.fromkeys(inks, ink) | dict.fromkeys(
+            ("figure.facecolor", "axes.facecolor", "savefig.facecolor"), ground
+        )
+        with mpl.rc_context({**style, "savefig.dpi": 130}):
+            draw_demo(result, PICTURES / f"demo-{name}.png")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,365 @@
+"""Published methods of learning from label proportions, by name.
+
+`unbag.baselines.published_methods` says what each minimises. Here it is minimised over linear
+functions or those of a kernel, and what a method leaves open is chosen by the error of bags held
+out, Σ_b (n_b/N) |p̂_b − γ_b|, which means the same for all of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from unbag._arrays import Array, Floats, Ints
+from unbag.bags.bags import Bags
+from unbag.baselines.published_methods import PublishedMethod, Task, get_method
+from unbag.models.checks import check_alphas
+from unbag.models.goals import Goal, Problems
+from unbag.models.minimising import KernelClassifier, LinearClassifier, MinimisingClassifier
+from unbag.models.training import Found, search, tell_search
+from unbag.objectives.base import Objective
+from unbag.objectives.losses import get_loss
+from unbag.weights.decontamination import check_contrast
+
+
+class BagError:
+    """Error of the shares that scores predict, ½ Σ_c |p̂_bc − γ_bc|, in the mean over all rows.
+
+    Parameters
+    ----------
+    bags : Bags
+    loss : ClassLoss
+        The link between scores and chances.
+    """
+
+    def __init__(self, bags: Bags, loss: Any) -> None:
+        self._bags, self._loss = bags, loss
+
+    def value(self, scores: Array, problem: Ints) -> Floats:  # noqa: ARG002
+        """Error per column."""
+        means = self._bags.means(self._loss.probability(scores))
+        shares = self._bags.clipped_proportions.T
+        shares = shares[1:] if means.shape[1] == 1 else shares
+        off = np.abs(means - shares).sum(axis=1) * (1.0 if len(shares) == 1 else 0.5)
+        error: Floats = off @ self._bags.sizes / self._bags.sizes.sum()
+        return error
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PublishedGoal(Goal):
+    """What a published method minimises; the error of bags held out chooses.
+
+    Attributes
+    ----------
+    method : PublishedMethod
+    X : array or sparse matrix of shape (n_instances, n_features)
+    """
+
+    method: PublishedMethod
+    X: Any = None
+
+    def weights(self, bags: Bags) -> Floats:
+        """Weights, which methods find themselves."""
+        check_contrast(bags)
+        return np.zeros((bags.n_bags, bags.n_classes))
+
+    def objective(self, problems: Problems, bags: Bags, like: Any) -> Objective:
+        """What the method minimises."""
+        return self.method.objective(Task(problems.included, bags, self.X, like))
+
+    def criteria(self, problems: Problems, bags: Bags, like: Any) -> list[BagError]:  # noqa: ARG002
+        """Error of the shares in bags held out."""
+        return [BagError(bags, self.loss)]
+
+    def attributes(self) -> dict[str, Any]:
+        """What a fitted model says of its goal."""
+        return {"class_prior_": self.class_prior, "method_": self.method}
+
+
+class PublishedClassifier(MinimisingClassifier):
+    """A published method over a family of functions; a concrete one adds these."""
+
+    method: Any
+    alphas: Any
+    cv: Any
+    selection: Any
+
+    @property
+    def loss(self) -> str:
+        """The link between scores and chances, on which the method decides."""
+        return get_method(self.method).loss
+
+    def _make_goal(self, bags: Bags) -> PublishedGoal:
+        method = get_method(self.method)
+        return PublishedGoal(
+            loss=get_loss(method.loss, bags.n_classes),
+            class_prior=bags.class_shares,
+            free_intercept=True,
+            method=method,
+        )
+
+    def _train(self, backend: Any, goal: Any) -> Found:
+        alphas = check_alphas(goal.method.alphas if self.alphas is None else self.alphas)
+        folded = backend.folded(self.cv)
+        goal = replace(goal, X=backend.X)
+        first, found = goal.method.start(), []
+        if first is not None:
+            solved = folded.solve(replace(goal, method=first), alphas)
+            goal = replace(goal, start=solved.fits.theta)
+        for setting in goal.method.settings():
+            goal = replace(goal, method=setting)
+            found.append(search(folded, goal, alphas, self.selection))
+            # from one setting it is not far to the next
+            goal = replace(goal, start=found[-1].solved.fits.theta)
+        best = min(found, key=_error)
+        tell_search(self, alphas, best)
+        return best
+
+
+def _error(found: Found) -> float:
+    """Error of the penalty that was chosen."""
+    risks: Any = found.risks
+    return float(risks[..., found.best].mean())
+
+
+class LinearPublishedClassifierCV(PublishedClassifier, LinearClassifier):
+    """A published method with a linear function, its settings chosen by bags held out.
+
+    Minimises what the method says (:mod:`unbag.baselines.published_methods`) plus α‖w‖², over
+    f(x) = xᵀw + b with b free. ``docs/methods.md`` has the paper, the formula and the settings of
+    each method.
+
+    Parameters
+    ----------
+    method : str or PublishedMethod, default="dllp"
+        One of ``unbag.baselines.PUBLISHED`` by its name, or one with other settings, such as
+        ``EasyLLP(loss="squared")`` of :mod:`unbag.baselines.published_methods`.
+    alphas : array-like, optional
+        Penalties to choose from; by default half decades, as small as the method wants them.
+    cv : int, splitter or iterable, default=5
+        An integer means that many folds of `unbag.BagKFold`. A fold that holds out part of a
+        bag is an error.
+    selection : {"pooled", "folds"}, default="pooled"
+        "pooled" chooses by the error Σ_b (n_b/N) |p̂_b − γ_b| of all bags held out together, "folds"
+        by its mean over folds.
+    fit_intercept : bool, default=True
+        Whether to fit b.
+    tol : float, default=1e-4
+        Converged when the gradient's norm is below this share of that at zero.
+    max_iter : int, default=1000
+        Iterations after which the fit is given up, with a ConvergenceWarning.
+    verbose : int, default=0
+        Whether to show a progress bar.
+
+    Attributes
+    ----------
+    method_ : PublishedMethod
+        The method with the settings that were chosen.
+    class_prior_ : ndarray of shape (n_classes,)
+        Share of each class in all bags together, to which the probabilities belong.
+    alpha_ : float
+        The chosen penalty.
+    alphas_ : ndarray of shape (n_alphas,)
+        All of them, in falling order.
+    selection_risks_ : ndarray of shape (n_alphas,) or (n_folds, n_alphas)
+        The error by which it was chosen.
+    out_of_fold_scores_ : ndarray of shape (n_instances,) or (n_instances, n_classes)
+        Scores of each instance by the model that did not see its bag, at the chosen penalty.
+        None if the folds do not hold out every bag exactly once.
+    classes_ : ndarray of shape (n_classes,)
+        Labels of the classes, in the order of columns of chances.
+    coef_ : ndarray of shape (n_outputs, n_features)
+        Coefficients of the features: one row for two classes, one per class for more.
+    intercept_ : ndarray of shape (n_outputs,)
+        Constant of each row of ``coef_``; 0 without an intercept.
+    n_iter_ : int
+        Number of iterations.
+    converged_ : bool
+        Whether the fit converged within ``max_iter`` iterations.
+    class_shares_ : ndarray of shape (n_classes,)
+        Share of each class among all instances of training.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, if X had any that are texts.
+
+    See Also
+    --------
+    unbag.baselines.ClusterClassifier : K-means, and the chances of clusters that fit the
+        proportions of bags best.
+    unbag.baselines.KernelPublishedClassifierCV : A published method with a function of a kernel,
+        its settings chosen by bags held out.
+    unbag.baselines.LinearProportionRiskClassifierCV : `LinearProportionRiskClassifier` that chooses
+        its penalty by the risk of bags held out.
+
+    Examples
+    --------
+    >>> from unbag.baselines import LinearPublishedClassifierCV
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> data = make_gaussian_bags(n_bags=30, bag_size=50, random_state=0)
+    >>> model = LinearPublishedClassifierCV("mm").fit(data.X, data.y)
+    >>> bool((model.predict(data.X) == data.labels).mean() > 0.8)
+    True
+    """
+
+    def __init__(
+        self,
+        method: Any = "dllp",
+        *,
+        alphas: Any = None,
+        cv: Any = 5,
+        selection: str = "pooled",
+        fit_intercept: bool = True,
+        tol: float = 1e-4,
+        max_iter: int = 1000,
+        verbose: int = 0,
+    ) -> None:
+        self.method = method
+        self.alphas = alphas
+        self.cv = cv
+        self.selection = selection
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_iter = max_iter
+        self.verbose = verbose
+
+
+class KernelPublishedClassifierCV(PublishedClassifier, KernelClassifier):
+    """A published method with a function of a kernel, its settings chosen by bags held out.
+
+    As `LinearPublishedClassifierCV`, over f(x) = Σ_j α_j k(x, x_j) + b.
+
+    Parameters
+    ----------
+    method : str or PublishedMethod, default="dllp"
+        One of ``unbag.baselines.PUBLISHED`` by its name, or one with other settings, such as
+        ``EasyLLP(loss="squared")`` of :mod:`unbag.baselines.published_methods`.
+    alphas : array-like, optional
+        Penalties to choose from; by default half decades, as small as the method wants them.
+    cv : int, splitter or iterable, default=5
+        An integer means that many folds of `unbag.BagKFold`. A fold that holds out part of a
+        bag is an error.
+    selection : {"pooled", "folds"}, default="pooled"
+        "pooled" chooses by the error Σ_b (n_b/N) |p̂_b − γ_b| of all bags held out together, "folds"
+        by its mean over folds.
+    kernel : {"rbf", "linear", "poly", "precomputed"}, default="rbf"
+        Kernel; with "precomputed", X is the kernel matrix.
+    gamma : {"wide", "scale", "auto"} or float, default="wide"
+        Width of "rbf" and factor of "poly": "scale" is 1/(d·Var(X)) as in the paper, "wide" half
+        of that, which was more accurate (docs/beyond-the-paper.md), and "auto" 1/d.
+    degree : int, default=3
+        Degree of the kernel "poly".
+    coef0 : float, default=1.0
+        Constant of the kernel "poly".
+    precision : {"single", "double"}, default="single"
+        Of the kernel matrix or features in training and their products; sums, and all of
+        prediction, are in double precision always.
+    approximation : {"auto", "nystroem", "fourier"} or None, default="auto"
+        None computes the whole kernel matrix, with time and memory that grow with the square of
+        the number of instances. "nystroem" takes the functions that some instances span,
+        landmarks chosen by k-means++, and "fourier" random waves (for "rbf" only, and less
+        accurate): time and memory are linear. "auto" is None while the matrix takes at most a
+        quarter of the memory and, but on a GPU, at most 1.6 GB (20,000 instances in single
+        precision); then "nystroem", as for sparse X at any size.
+    n_components : int, default=1000
+        Number of landmarks or of random features. Not used by the exact kernel.
+    tol : float, default=1e-4
+        Converged when the gradient's norm is below this share of that at zero.
+    max_iter : int, default=1000
+        Iterations after which the fit is given up, with a ConvergenceWarning.
+    random_state : int, RandomState or None, default=0
+        Draws landmarks or waves; the default draws the same for the same data.
+    verbose : int, default=0
+        Whether to show a progress bar.
+
+    Attributes
+    ----------
+    method_ : PublishedMethod
+        The method with the settings that were chosen.
+    class_prior_ : ndarray of shape (n_classes,)
+        Share of each class in all bags together, to which the probabilities belong.
+    alpha_ : float
+        The chosen penalty.
+    alphas_ : ndarray of shape (n_alphas,)
+        All of them, in falling order.
+    selection_risks_ : ndarray of shape (n_alphas,) or (n_folds, n_alphas)
+        The error by which it was chosen.
+    out_of_fold_scores_ : ndarray of shape (n_instances,) or (n_instances, n_classes)
+        Scores of each instance by the model that did not see its bag, at the chosen penalty.
+        None if the folds do not hold out every bag exactly once.
+    classes_ : ndarray of shape (n_classes,)
+        Labels of the classes, in the order of columns of chances.
+    dual_coef_ : ndarray of shape (n_outputs, n_points)
+        The α_j: one row for two classes, one per class for more. A frequency has two, of its
+        cosine and its sine.
+    intercept_ : ndarray of shape (n_outputs,)
+        b.
+    n_iter_ : int
+        Number of iterations.
+    converged_ : bool
+        Whether the fit converged within ``max_iter`` iterations.
+    approximation_ : {"nystroem", "fourier"} or None
+        What was used.
+    kernel_ : Kernel
+        k, with its width.
+    points_ : ndarray of shape (n_points, n_features) or None
+        The z_j of f(x) = Σ_j α_j k(x, z_j) + b: instances, landmarks or frequencies; None for a
+        kernel matrix that was given.
+    class_shares_ : ndarray of shape (n_classes,)
+        Share of each class among all instances of training.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, if X had any that are texts.
+
+    See Also
+    --------
+    unbag.baselines.LinearPublishedClassifierCV : A published method with a linear function, its
+        settings chosen by bags held out.
+
+    Examples
+    --------
+    >>> from unbag.baselines import KernelPublishedClassifierCV
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> data = make_gaussian_bags(n_bags=30, bag_size=50, random_state=0)
+    >>> model = KernelPublishedClassifierCV("mm").fit(data.X, data.y)
+    >>> bool((model.predict(data.X) == data.labels).mean() > 0.8)
+    True
+    """
+
+    def __init__(
+        self,
+        method: Any = "dllp",
+        *,
+        alphas: Any = None,
+        cv: Any = 5,
+        selection: str = "pooled",
+        kernel: str = "rbf",
+        gamma: str | float = "wide",
+        degree: int = 3,
+        coef0: float = 1.0,
+        precision: str = "single",
+        approximation: str | None = "auto",
+        n_components: int = 1000,
+        tol: float = 1e-4,
+        max_iter: int = 1000,
+        random_state: Any = 0,
+        verbose: int = 0,
+    ) -> None:
+        self.method = method
+        self.alphas = alphas
+        self.cv = cv
+        self.selection = selection
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.precision = precision
+        self.approximation = approximation
+        self.n_components = n_components
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.verbose = verbose

@@ -1,0 +1,35 @@
+"""Methods beside each other on many kinds of bags: what ``unbag reproduce --suite`` runs."""
+
+from unbag.suites.draws import count_target, draw_bags, pick_rows, pick_split, split_bags
+from unbag.suites.files import (
+    NATURAL,
+    TABLES,
+    data_folder,
+    load_natural,
+    load_table,
+    natural_frame,
+)
+from unbag.suites.landscape import LANDSCAPE, load_landscape, published
+from unbag.suites.methods import METHODS
+from unbag.suites.tasks import SUITES, SuiteTask, make_suite_tasks
+
+__all__ = [
+    "LANDSCAPE",
+    "METHODS",
+    "NATURAL",
+    "SUITES",
+    "TABLES",
+    "SuiteTask",
+    "count_target",
+    "data_folder",
+    "draw_bags",
+    "load_landscape",
+    "load_natural",
+    "load_table",
+    "make_suite_tasks",
+    "natural_frame",
+    "pick_rows",
+    "pick_split",
+    "published",
+    "split_bags",
+]

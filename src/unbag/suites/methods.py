@@ -1,0 +1,125 @@
+"""The methods that the suites compare, each under the name that commands and rows use.
+
+All choose their settings without labels. Where a method can be told for which shares of the classes
+it decides, it is told the pooled ones, at which accuracy counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
+
+from unbag.baselines import (
+    InvCalClassifierCV,
+    LinearProportionRiskClassifierCV,
+    LinearPublishedClassifierCV,
+    LinearSoftLabelClassifierCV,
+)
+from unbag.models import (
+    AutoMCMClassifier,
+    BoostedMCMClassifier,
+    CountEMClassifier,
+    KernelMCMClassifierCV,
+    LinearMCMClassifierCV,
+)
+from unbag.suites.files import check_name
+
+
+@dataclass(frozen=True)
+class SuiteMethod:
+    """How to make an estimator.
+
+    Attributes
+    ----------
+    make : callable
+    description : str
+    ours : bool
+        Whether it is a model of this package, not a published competitor.
+    sees_labels : bool
+        Whether it is trained on labels, as a ceiling.
+    """
+
+    make: Callable[[], Any]
+    description: str
+    ours: bool = False
+    sees_labels: bool = False
+
+
+def _logistic() -> LogisticRegression:
+    return LogisticRegression(max_iter=1000)
+
+
+# Linear, and what they leave open chosen by the error of shares of bags held out.
+_PUBLISHED = {
+    "mm": "mean map (Quadrianto et al. 2009)",
+    "lmm": "Laplacian mean map (Patrini et al. 2014)",
+    "amm_min": "alternating mean map (Patrini et al. 2014)",
+    "amm_max": "alternating mean map against the worst labels (Patrini et al. 2014)",
+    "dllp": "cross-entropy of mean chances (Ardehaly and Culotta 2017)",
+    "easyllp": "EasyLLP (Busa-Fekete et al. 2023)",
+    "dsq": "debiased squares",
+    "genbags": "GenBags (Saket et al. 2022)",
+    "llpfc": "forward correction in groups, mended (Zhang et al. 2022)",
+    "forward": "forward correction, all bags one group",
+    "count_loss": "likelihood of counts, without our prior and effects",
+    "rot": "relaxed optimal transport (Liu et al. 2021)",
+    "llp_dc": "exact assignment",
+    "llp_mm": "factorial moments",
+    "aggregate": "loss of bags and of rows, mixed",
+}
+
+
+def _published(name: str) -> SuiteMethod:
+    return SuiteMethod(partial(LinearPublishedClassifierCV, name), f"{_PUBLISHED[name]}, linear")
+
+
+METHODS: dict[str, SuiteMethod] = {
+    "linear": SuiteMethod(
+        lambda: LinearMCMClassifierCV(class_prior="empirical"), "our linear model", ours=True
+    ),
+    "kernel": SuiteMethod(
+        lambda: KernelMCMClassifierCV(class_prior="empirical"), "our kernel model", ours=True
+    ),
+    "boosted": SuiteMethod(
+        lambda: BoostedMCMClassifier(class_prior="empirical", n_jobs=1),
+        "our boosted trees",
+        ours=True,
+    ),
+    "linear-no-effect": SuiteMethod(
+        lambda: LinearMCMClassifierCV(class_prior="empirical", bag_effect=0.0),
+        "our linear model, told that bags have no effects",
+        ours=True,
+    ),
+    "auto": SuiteMethod(
+        lambda: AutoMCMClassifier(n_jobs=1),
+        "linear, kernel and boosted, mixed by what held-out bags say",
+        ours=True,
+    ),
+    "epr": SuiteMethod(LinearProportionRiskClassifierCV, "empirical proportion risk, linear"),
+    "soft-label": SuiteMethod(
+        lambda: LinearSoftLabelClassifierCV(class_prior="empirical"),
+        "the bag's proportion as a soft label, linear",
+    ),
+    "em-lr": SuiteMethod(
+        lambda: CountEMClassifier(_logistic()), "EM with logistic regression and exact counts"
+    ),
+    "invcal": SuiteMethod(InvCalClassifierCV, "inverse calibration (Rüping 2010), kernel"),
+    **{name.replace("_", "-"): _published(name) for name in _PUBLISHED},
+    "labels": SuiteMethod(_logistic, "logistic regression on the labels", sees_labels=True),
+    "labels-trees": SuiteMethod(
+        lambda: HistGradientBoostingClassifier(random_state=0),
+        "boosted trees on the labels",
+        sees_labels=True,
+    ),
+}
+
+
+def check_methods(names: Sequence[str]) -> None:
+    """Say which methods there are, if one of these is none."""
+    for name in names:
+        check_name(name, METHODS, "method")

@@ -1,0 +1,392 @@
+"""The page: which method for which bags, from rows alone, and first of all where ours lose."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from unbag.paper.rows import Row
+from unbag.suites.against import against_published
+from unbag.suites.landscape import PUBLISHED
+from unbag.suites.methods import METHODS
+from unbag.suites.ranks import Comparison, Ranking, compare, rank_methods
+from unbag.suites.scores import (
+    Scores,
+    add_published,
+    blind,
+    default_of,
+    make_scores,
+    methods_on_every_set,
+    of_suite,
+    published_name,
+)
+from unbag.suites.tasks import SUITES
+
+# What methods are ranked by: accuracy is what was published of the landscape.
+RANKED_BY = {"landscape": "accuracy", "natural": "auc", "tables": "auc"}
+SHOWN = {"accuracy": "accuracy", "f1": "F1", "auc": "AUC"}
+
+KIND_WORDS = {
+    "naive": "rows at random, 5 to 30 bags",
+    "simple": "classes keep their look",
+    "intermediate": "rows keep their odds",
+    "hard": "neither",
+    "low": "shares in [0, 1/2]",
+    "high": "shares in [1/2, 1]",
+    "shuffled": "rows at random",
+    "feature": "rows alike in some columns",
+    "clustered": "rows of one cluster",
+    "real": "made by the world",
+}
+
+
+class SuiteRanking(NamedTuple):
+    """Everything that the page says of the ranks in a suite."""
+
+    suite: str
+    scores: Scores
+    whole: Ranking
+    by_kind: dict[str, Ranking]
+    default: str
+
+
+def suite_rankings(rows: Sequence[Row]) -> list[SuiteRanking]:
+    """Rank the methods that were run on every set of a suite, for each suite that has rows."""
+    found = []
+    for suite in SUITES:
+        own = blind(of_suite(rows, suite))
+        methods = methods_on_every_set(own)
+        default = default_of(methods)
+        if default is None:
+            continue
+        metric = RANKED_BY[suite]
+        scores = make_scores(own, metric, methods)
+        if suite == "landscape":
+            scores = add_published(scores, metric)
+        if len(scores.by_method) < 2:
+            continue
+        kinds = dict.fromkeys(scores.kinds)
+        by_kind = {kind: rank_methods(scores.of_kind(kind).by_method) for kind in kinds}
+        found.append(SuiteRanking(suite, scores, rank_methods(scores.by_method), by_kind, default))
+    return found
+
+
+def page_lines(rows: Sequence[Row], picture: str | None = None) -> list[str]:
+    """Write the page, in Markdown, without a heading; ``picture`` is the name of its file."""
+    rankings = suite_rankings(rows)
+    return [
+        *_lead(rows),
+        *_losses(rows, rankings),
+        *_which(rankings, picture),
+        *_published_sets(rows),
+        *_scores(rows),
+        *_worlds(rows),
+        *_costs(rows),
+        *_methods(rows),
+    ]
+
+
+def _lead(rows: Sequence[Row]) -> list[str]:
+    done = [row for row in rows if "skipped" not in row]
+    refused = sum("failed" in row for row in done)
+    skipped = len(rows) - len(done)
+    lines = []
+    for suite, about in SUITES.items():
+        own = of_suite(rows, suite)
+        if own:
+            sets, draws = {r["name"] for r in own}, {(r["name"], r["seed"]) for r in own}
+            methods = {r["method"] for r in own}
+            lines.append(
+                f"- **{suite}**: {about.title}: {_count(len(sets), 'set')}, "
+                f"{_count(len(draws), 'draw')} of bags, {_count(len(methods), 'method')}, ranked "
+                f"by {SHOWN[RANKED_BY[suite]]}."
+            )
+    left = [f"Methods refused the bags in {refused} rows, and rank last there."] * (refused > 0)
+    left += [f"{skipped} draws were not to be had: too few rows of a class."] * (skipped > 0)
+    return [
+        *lines,
+        "",
+        " ".join(
+            [
+                "Settings are chosen without labels; labels of test rows score. Ranks: the best "
+                "method of a set has rank 1, and a mean over sets has its standard error. Sets of "
+                "a suite share rows, so that p-values over sets are somewhat too small.",
+                *left,
+            ]
+        ),
+        "",
+    ]
+
+
+# --- where we lose --------------------------------------------------------------------------------
+
+
+def _losses(rows: Sequence[Row], rankings: Sequence[SuiteRanking]) -> list[str]:
+    """All that speaks against our default, before anything else."""
+    lines = []
+    for found in rankings:
+        for kind, ranking in found.by_kind.items():
+            if not ranking.first_within(found.default):
+                place = ranking.methods.index(found.default)
+                lines.append(
+                    f"- {found.suite}, {kind} ({KIND_WORDS[kind]}): `{found.default}` has mean "
+                    f"rank {_rank(ranking, place)}, behind `{ranking.methods[0]}` with "
+                    f"{_rank(ranking, 0)}, over {_count(ranking.n_sets, 'set')}."
+                )
+        lines += [
+            f"- {found.suite}: `{found.default}` is below `{one.other}` on average: {_told(one)}."
+            for one in compare(found.scores.by_method, found.default)
+            if one.gain < 0
+        ]
+    lines += [
+        f"- landscape, {one.name}: {one.ours:.4f} against {one.theirs:.4f} of {one.best} "
+        f"({one.gain:+.4f}, {_count(one.n_splits, 'split')})."
+        for one in against_published(rows)
+        if one.gain < 0
+    ]
+    if not lines:
+        lines = ["Nowhere in these rows: it is first, or within one standard error of the first."]
+    return ["## Where our default loses", "", *lines, ""]
+
+
+def _told(one: Comparison) -> str:
+    tested = "" if np.isnan(one.p_value) else f", Wilcoxon–Holm p = {one.p_value:.2g}"
+    sets = one.above + one.level + one.below
+    return (
+        f"{one.gain:+.4f} over {_count(sets, 'set')}, above it in {one.above}, below in "
+        f"{one.below}{tested}"
+    )
+
+
+def _rank(ranking: Ranking, place: int) -> str:
+    error = ranking.errors[place]
+    return f"{ranking.ranks[place]:.2f}" + ("" if np.isnan(error) else f" ± {error:.2f}")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" + "s" * (number != 1)
+
+
+# --- which method ---------------------------------------------------------------------------------
+
+
+def _which(rankings: Sequence[SuiteRanking], picture: str | None) -> list[str]:
+    """Mean ranks by suite and kind, and the tests over all sets of a suite."""
+    lines = ["## Which method for which bags", ""]
+    if picture is not None:
+        lines += [f"![Mean ranks by kind of bags, and critical differences]({picture})", ""]
+    for found in rankings:
+        kinds = found.by_kind
+        methods = found.whole.methods
+        header = ["method", "all", *kinds]
+        body = [["sets", str(found.whole.n_sets), *(str(r.n_sets) for r in kinds.values())]]
+        for method in methods:
+            cells = [_cell(ranking, method) for ranking in (found.whole, *kinds.values())]
+            body.append([f"`{method}`", *cells])
+        what = ", ".join(f"{kind}: {KIND_WORDS[kind]}" for kind in kinds)
+        lines += [
+            f"### {found.suite}",
+            "",
+            f"Mean rank by {SHOWN[RANKED_BY[found.suite]]}, with its standard error over sets; "
+            f"bold: first, or within one standard error of the first. {what}.",
+            "",
+            *_table(header, body),
+            "",
+            *_tests(found),
+        ]
+    return lines
+
+
+def _cell(ranking: Ranking, method: str) -> str:
+    text = _rank(ranking, ranking.methods.index(method))
+    return f"**{text}**" if ranking.first_within(method) else text
+
+
+def _tests(found: SuiteRanking) -> list[str]:
+    lines = []
+    whole = found.whole
+    if not np.isnan(whole.p_value):
+        lines.append(
+            f"Friedman's test: p = {whole.p_value:.2g}; mean ranks that differ by more than "
+            f"{whole.critical_difference:.2f} differ beyond chance (Nemenyi, 95%)."
+        )
+    lines += [
+        f"- `{found.default}` against `{one.other}`: {_told(one)}."
+        for one in compare(found.scores.by_method, found.default)
+    ]
+    return [*lines, ""]
+
+
+# --- the published results ------------------------------------------------------------------------
+
+
+def _published_sets(rows: Sequence[Row]) -> list[str]:
+    found = against_published(rows)
+    if not found:
+        return []
+    kinds = dict.fromkeys(one.kind for one in found)
+    body = []
+    for kind in (*kinds, "all"):
+        own = [one for one in found if kind in (one.kind, "all")]
+        gains = np.array([one.gain for one in own])
+        body.append(
+            [
+                kind,
+                str(len(own)),
+                f"{np.mean([one.ours for one in own]):.4f}",
+                f"{np.mean([one.theirs for one in own]):.4f}",
+                *(str(int(n)) for n in ((gains > 0).sum(), (gains == 0).sum(), (gains < 0).sum())),
+                f"{gains.min():+.4f}",
+            ]
+        )
+    header = ["bags", "sets", "ours", "best published", "above", "level", "below", "at worst"]
+    splits = sorted({one.n_splits for one in found})
+    return [
+        "### Ours beside the best published accuracy",
+        "",
+        "For every set the best of what was published, eight methods by two rules of selection "
+        "without labels, known in hindsight from all thirty splits; both in the same "
+        f"{' to '.join(dict.fromkeys(map(str, (splits[0], splits[-1]))))} of them. Ours is the one "
+        "model that is judged above.",
+        "",
+        *_table(header, body),
+        "",
+    ]
+
+
+# --- scores, worlds, costs ------------------------------------------------------------------------
+
+
+def _scores(rows: Sequence[Row]) -> list[str]:
+    """Means by kind: accuracy, F1 and AUC."""
+    lines = ["## Scores", ""]
+    for suite in SUITES:
+        own = of_suite(rows, suite)
+        methods = methods_on_every_set(own)
+        if not methods:
+            continue
+        tables = {metric: make_scores(own, metric, methods) for metric in SHOWN}
+        if suite == "landscape":
+            for metric in ("accuracy", "f1"):
+                tables[metric] = add_published(tables[metric], metric)
+        kinds = list(dict.fromkeys(tables["auc"].kinds))
+        by_kind = {
+            (metric, kind): scores.of_kind(kind).by_method
+            for metric, scores in tables.items()
+            for kind in kinds
+        }
+        body = [
+            [f"`{method}`", *(_means(by_kind, kind, method) for kind in kinds)]
+            for method in tables["accuracy"].by_method
+        ]
+        lines += [
+            f"### {suite}: {', '.join(SHOWN.values())}, means over sets",
+            "",
+            *_table(["method", *kinds], body),
+            "",
+        ]
+        lines += _partial(own, methods)
+    return lines
+
+
+def _means(by_kind: dict[tuple[str, str], dict[str, np.ndarray]], kind: str, method: str) -> str:
+    found = [by_kind[metric, kind].get(method) for metric in SHOWN]
+    return " ".join("–" if values is None else f"{np.nanmean(values):.3f}" for values in found)
+
+
+def _partial(rows: Sequence[Row], methods: Sequence[str]) -> list[str]:
+    """Methods that were run on some of the sets only, each beside `linear` there."""
+    counts = dict.fromkeys(row["method"] for row in rows if row["method"] not in methods)
+    lines = []
+    for method in counts:
+        pair = ["linear", method]
+        tables = [make_scores(rows, metric, pair) for metric in SHOWN]
+        if tables[0].names:
+            told = ", ".join(
+                f"{word} {np.nanmean(t.by_method[method]):.3f} and "
+                f"{np.nanmean(t.by_method['linear']):.3f}"
+                for word, t in zip(SHOWN.values(), tables, strict=True)
+            )
+            sets = _count(len(tables[0].names), "set")
+            lines.append(f"- `{method}` and `linear` on {sets}: {told}.")
+    return [*lines, ""] if lines else []
+
+
+def _worlds(rows: Sequence[Row]) -> list[str]:
+    """Which world bags live in: by our diagnostics, and by a model of the labels."""
+    known = [row for suite in SUITES for row in of_suite(rows, suite) if row.get("world_told")]
+    own = [row for row in known if row["method"] in ("linear", "labels")]
+    if not own:
+        return []
+    lines = [
+        "## Which world bags live in",
+        "",
+        "By the slope of shares over mean chances: of `linear`, on bags it did not see, and of "
+        "logistic regression on the labels, which is the truth as far as a linear model goes. "
+        "Draws whose bags were told to keep odds, to keep looks, or neither beyond doubt; and the "
+        "effect of bags, the deviation of their shares from what rows explain.",
+        "",
+    ]
+    groups = dict.fromkeys(map(_group_of, own))
+    body = []
+    for suite, group in groups:
+        cells = []
+        for method in ("linear", "labels"):
+            found = [r for r in own if r["method"] == method and _group_of(r) == (suite, group)]
+            worlds = [row["world"] for row in found]
+            spread = [row["world_told"].get("spread", np.nan) for row in found]
+            cells.append(", ".join(str(worlds.count(w)) for w in ("odds", "looks", None)))
+            cells.append(f"{np.nanmean(spread):.1f}" if np.isfinite(spread).any() else "")
+        body.append([f"{suite}, {group}", KIND_WORDS.get(group, ""), *cells])
+    header = ["bags", "", "without labels: odds, looks, no hint", "effect, points"]
+    header += ["with labels", "effect, points"]
+    return [*lines, *_table(header, body), ""]
+
+
+def _group_of(row: Row) -> tuple[str, str]:
+    """Real bags one by one, others by their kind."""
+    return row["suite"], row["name"] if row["kind"] == "real" else row["kind"]
+
+
+def _costs(rows: Sequence[Row]) -> list[str]:
+    body = []
+    for suite in SUITES:
+        own = [row for row in of_suite(rows, suite) if "failed" not in row]
+        for method in dict.fromkeys(row["method"] for row in own):
+            found = [row for row in own if row["method"] == method]
+            core = [row["core_seconds"] for row in found]
+            body.append(
+                [
+                    suite,
+                    f"`{method}`",
+                    str(len(found)),
+                    f"{np.median(core):.1f}",
+                    f"{np.max(core):.1f}",
+                    f"{np.median([row['seconds'] for row in found]):.1f}",
+                    f"{max(row['peak_mb'] for row in found)}",
+                ]
+            )
+    header = ["suite", "method", "fits", "core-seconds, median", "most", "seconds, median"]
+    return [
+        "## Time and memory of a fit, with its search",
+        "",
+        *_table([*header, "peak of the process, MB"], body),
+        "",
+    ]
+
+
+def _methods(rows: Sequence[Row]) -> list[str]:
+    present = {row["method"] for row in rows}
+    body = [[f"`{name}`", METHODS[name].description] for name in METHODS if name in present]
+    if any(row["suite"] == "landscape" for row in rows):
+        names = ", ".join(f"`{published_name(method)}`" for method in PUBLISHED)
+        body.append([names, "as published by Franco et al., selected by the error of shares"])
+    return ["## Methods", "", *_table(["method", "what it is"], body)]
+
+
+def _table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
+    header = list(header)
+    lines = [header, ["---"] * len(header), *rows]
+    return ["| " + " | ".join(line) + " |" for line in lines]

@@ -1,0 +1,120 @@
+"""The page says what the rows say, and losses first."""
+
+import numpy as np
+import pytest
+
+from unbag.suites.against import against_published, best_published
+from unbag.suites.figures import draw_figure
+from unbag.suites.files import TABLES
+from unbag.suites.landscape import LABEL_FREE, LANDSCAPE, PUBLISHED, published
+from unbag.suites.page import page_lines, suite_rankings
+from unbag.suites.scores import make_scores, methods_on_every_set, of_suite
+
+
+def row(name, method, accuracy, seed=0, suite="tables", **more):
+    measured = {"accuracy": accuracy, "f1": accuracy, "auc": accuracy, "predicted": 0.2}
+    spent = {"seconds": 1.0, "core_seconds": 0.5, "peak_mb": 100, "bags": f"{name} {seed}"}
+    known = {"suite": suite, "name": name, "seed": seed, "method": method}
+    return known | measured | spent | more
+
+
+def some_rows(gain):
+    """Linear against EPR on six tables of two kinds, ahead by so much in the first kind."""
+    names = [f"{t} {k} 8" for k in ("low", "high") for t in TABLES[:6]]
+    found = []
+    for number, name in enumerate(names):
+        ahead = gain if "low" in name else 0.02
+        found.append(row(name, "linear", 0.7 + ahead + number / 1000))
+        found.append(row(name, "epr", 0.7))
+    return found
+
+
+def test_losses_come_first():
+    page = "\n".join(page_lines(some_rows(-0.1)))
+    told = page.split("## ")[1]
+    assert told.startswith("Where our default loses")
+    assert "tables, low (shares in [0, 1/2]): `linear` has mean rank 2.00 ± 0.00" in told
+    assert "behind `epr` with 1.00 ± 0.00, over 6 sets" in told
+    assert "tables, high" not in told
+    assert (
+        "`linear` is below `epr` on average: -0.0345 over 12 sets, above it in 6, below in 6"
+        in told
+    )
+
+
+def test_where_nothing_is_lost_the_page_says_so():
+    page = "\n".join(page_lines(some_rows(0.1)))
+    assert "Nowhere in these rows" in page
+    assert "| `linear` | **1.00 ± 0.00** | **1.00 ± 0.00** | **1.00 ± 0.00** |" in page
+    # six sets ahead by different amounts: 2/2⁶, and twelve: 2/2¹²
+    assert "above it in 12, below in 0, Wilcoxon–Holm p = 0.00049" in page
+
+
+def test_methods_that_refuse_rank_last_and_are_counted():
+    rows = some_rows(0.1)
+    refused = rows[0]
+    for measure in ("accuracy", "f1", "auc"):
+        del refused[measure]
+    refused["failed"] = "All bags are alike."
+    page = "\n".join(page_lines(rows))
+    assert "Methods refused the bags in 1 rows, and rank last there." in page
+    (found,) = suite_rankings(rows)
+    assert found.by_kind["low"].ranks[0] == pytest.approx((2 + 5) / 6)
+
+
+def test_methods_are_compared_on_the_same_draws():
+    rows = [row("hi low 8", "linear", 0.8, seed) for seed in (0, 1)]
+    rows += [row("hi low 8", "epr", 0.6, seed=1), row("compas low 8", "linear", 0.5)]
+    assert methods_on_every_set(rows) == ["linear"]
+    scores = make_scores(of_suite(rows, "tables"), "auc", ["linear", "epr"])
+    assert scores.names == ("hi low 8",)
+    assert scores.seeds == {"hi low 8": (1,)}
+    page = "\n".join(page_lines(rows))
+    assert "`epr` and `linear` on 1 set: accuracy 0.600 and 0.800" in page
+
+
+def test_rows_of_different_bags_are_refused():
+    rows = [row("hi low 8", "linear", 0.8), row("hi low 8", "epr", 0.8, bags="others")]
+    with pytest.raises(ValueError, match="hi low 8, draw 0, were made with different bags; delete"):
+        of_suite(rows, "tables")
+
+
+def test_ours_stand_beside_the_best_of_theirs():
+    name = LANDSCAPE[10]
+    pairs = [(m, r) for m in PUBLISHED for r in LABEL_FREE]
+    best = max(pairs, key=lambda pair: published(name, *pair).accuracy.mean())
+    theirs = published(name, *best).accuracy[[3, 5]].mean()
+    assert best_published(name, [3, 5]) == (*best, pytest.approx(theirs))
+    rows = [row(name, "linear", theirs + 0.01 * seed, seed, "landscape") for seed in (3, 5)]
+    (one,) = against_published(rows)
+    assert one.gain == pytest.approx(0.04)
+    assert one.n_splits == 2
+    assert "| all | 1 |" in "\n".join(page_lines(rows))
+    (ranking,) = suite_rankings(rows)
+    assert len(ranking.whole.methods) == 9
+    assert ranking.whole.methods[0] == "linear"
+
+
+def test_the_picture_is_drawn(tmp_path):
+    rows = some_rows(0.1)
+    rows += [row(name, "linear", 0.85, 0, "landscape") for name in LANDSCAPE[::9]]
+    draw_figure(rows, tmp_path / "ranks.png")
+    assert (tmp_path / "ranks.png").read_bytes()[1:4] == b"PNG"
+    with pytest.raises(ValueError, match="There are no rows to draw"):
+        draw_figure([row("hi low 8", "labels", 0.9)], tmp_path / "none.png")
+
+
+def test_worlds_are_counted():
+    told = {"slope": 1.0, "spread": 2.0}
+    rows = [
+        row("hi low 8", m, 0.7, world=w, world_told=told)
+        for m, w in (("linear", None), ("labels", "looks"))
+    ]
+    page = "\n".join(page_lines([*rows, row("hi low 8", "epr", 0.6)]))
+    assert "| tables, low | shares in [0, 1/2] | 0, 0, 1 | 2.0 | 0, 1, 0 | 2.0 |" in page
+
+
+def test_means_are_those_of_the_rows():
+    page = "\n".join(page_lines(some_rows(0.1)))
+    mean = np.mean([0.8 + n / 1000 for n in range(6)])
+    assert f"| `linear` | {mean:.3f} {mean:.3f} {mean:.3f} |" in page

@@ -1,0 +1,76 @@
+"""Pages lead somewhere, in the repository and on the site; what builds the site does as it says.
+
+``sh scripts/docs`` builds it; here is what can be told without.
+"""
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+import unbag
+
+ROOT = Path(__file__).parents[1]
+MADE = {"changes.md", "contributing.md", "conduct.md", "security.md"}  # copies, by the site
+DOCS = sorted(path for path in (ROOT / "docs").glob("*.md") if path.name not in MADE)
+PAGES = [*sorted(ROOT.glob("*.md")), *DOCS, *sorted(ROOT.glob("results/*.md"))]
+# of packages and of pages that the site writes, in toctrees and cards
+WRITTEN = re.compile(r"api/\w+|gallery/index|results/.*|changes|contributing|conduct|security")
+
+
+def load(path):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def anchors(page):
+    """The headings of a page as GitHub and the site name them."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    titles = re.findall(r"^#+ (.*)$", text, flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_to_files_and_headings(page):
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    for link in re.findall(r"\]\((?!https?:)([^)\s]+)\)", text):
+        name, _, heading = link.partition("#")
+        target = (page.parent / name) if name else page
+        assert target.exists(), link
+        assert not heading or heading in anchors(target), link
+
+
+def test_every_page_has_its_place_on_the_site():
+    placed = set()
+    for page in DOCS:
+        text = page.read_text(encoding="utf-8")
+        for toctree in re.findall(r"^```\{toctree\}\n(.*?)^```$", text, flags=re.M | re.S):
+            lines = [line for line in toctree.splitlines() if line and not line.startswith(":")]
+            placed |= {re.sub(r".*<(.*)>", r"\1", line) for line in lines}
+    names = {page.stem for page in DOCS} - {"index"}
+    assert names - placed == set()
+    assert all(WRITTEN.fullmatch(name) for name in placed - names)
+
+
+def test_citation_names_the_version():
+    text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert re.search(r"^version: (.*)$", text, flags=re.MULTILINE)[1] == unbag.__version__
+
+
+def test_broken_links_are_found(tmp_path):
+    script = load(ROOT / "scripts" / "check_links.py")
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "c.html").write_text('<h1 id="here">C</h1><a href="../a.html#there">A</a>')
+    (tmp_path / "a.html").write_text(
+        '<p id="there"></p><a href="b/c.html#here">C</a><a href="#there">there</a>'
+        '<a href="https://example.org/none">elsewhere</a><img src="none.png">'
+        '<a href="b/c.html#nowhere">C</a><a href="d.html">D</a>'
+    )
+    assert script.broken_links(tmp_path) == [
+        "a.html: none.png",
+        "a.html: b/c.html#nowhere",
+        "a.html: d.html",
+    ]
