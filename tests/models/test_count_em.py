@@ -1,5 +1,7 @@
 """Expectation–maximisation from counts: what each step does, and what it leads to."""
 
+from typing import ClassVar
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -13,7 +15,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
-from threadpoolctl import threadpool_limits
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from unbag import BagKFold, CountEMClassifier, bag_target, check_bag_target
 from unbag.datasets import make_bags, make_gaussian_bags, shuffle_bags
@@ -383,3 +385,25 @@ def test_wrong_data_are_named():
     overlapping = [(rows[rows >= 10 * k], rows[rows < 10 * k]) for k in (5, 10)]
     with pytest.raises(ValueError, match="hold out every bag exactly once"):
         CountEMClassifier(cv=overlapping).fit(X, y)
+
+
+class _Counting(LogisticRegression):
+    """Tells on how many threads it could run."""
+
+    threads: ClassVar[list[int]] = []
+
+    def fit(self, X, y, sample_weight=None):
+        self.threads.extend(one["num_threads"] for one in threadpool_info())
+        return super().fit(X, y, sample_weight)
+
+
+def test_small_tables_are_learned_on_one_thread(monkeypatch):
+    data = make_gaussian_bags(n_bags=12, bag_size=10, random_state=0)
+    with threadpool_limits(2):
+        CountEMClassifier(_Counting(), max_iter=3, tol=1e9, cv=None).fit(data.X, data.y)
+        assert set(_Counting.threads) == {1}
+        _Counting.threads.clear()
+        # a table that counts as large has what there is
+        monkeypatch.setattr("unbag.models.threads.FEW_NUMBERS", 10)
+        CountEMClassifier(_Counting(), max_iter=3, tol=1e9, cv=None).fit(data.X, data.y)
+    assert max(_Counting.threads) == 2

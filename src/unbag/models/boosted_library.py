@@ -14,10 +14,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from unbag.models.threads import FEW_NUMBERS
 
-# Numbers in a table below which more threads than one cost more than they bring.
-_FEW = 1_000_000
+Floats = NDArray[np.float64]
 
 
 class Booster(Protocol):
@@ -103,7 +102,7 @@ def count_threads(n_jobs: int | None, X: Any) -> int:
     """Number of threads for a table, −1 for all: by default one if it is small."""
     if n_jobs is not None:
         return n_jobs
-    return 1 if X.shape[0] * X.shape[1] < _FEW else -1
+    return 1 if X.shape[0] * X.shape[1] < FEW_NUMBERS else -1
 
 
 def refuse_constant() -> None:

@@ -48,6 +48,7 @@ from unbag.model_selection.splitters import check_cv, cut_by_folds
 from unbag.models.bag_goal import check_effect
 from unbag.models.base import BagClassifier
 from unbag.models.checks import check_count, check_positive
+from unbag.models.threads import few_threads
 from unbag.objectives.count_likelihood import CountLikelihood, label_posteriors
 
 # The only problem of a likelihood.
@@ -255,7 +256,8 @@ class CountEMClassifier(MetaEstimatorMixin, BagClassifier):
         path: list[float] = []
         best, best_scores, best_chances = -np.inf, chances.T, chances
         self.converged_ = False
-        with tqdm(total=max_iter, desc="EM", unit="step", disable=not self.verbose) as bar:
+        bar = tqdm(total=max_iter, desc="EM", unit="step", disable=not self.verbose)
+        with few_threads(X), bar:
             while len(path) < max_iter and not self.converged_:
                 if held is None:
                     model = learner.fit(X, chances)
@@ -271,8 +273,8 @@ class CountEMClassifier(MetaEstimatorMixin, BagClassifier):
                 chances = self._given_counts(scores, bags)
                 bar.set_postfix(log_likelihood=f"{reached:.5f}", refresh=False)
                 bar.update()
-        if self.estimator_ is None:
-            self.estimator_ = learner.fit(X, best_chances)
+            if self.estimator_ is None:
+                self.estimator_ = learner.fit(X, best_chances)
         self.label_posteriors_ = best_chances if bags.n_classes > 2 else best_chances[:, 1]
         self.log_likelihood_path_ = np.array(path)
         self.n_iter_ = len(path)
