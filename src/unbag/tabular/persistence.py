@@ -395,7 +395,17 @@ def _is_ours(name: str) -> bool:
         found = getattr(importlib.import_module(module), attribute, None)
     except ImportError:
         return False
-    return isinstance(found, type) and found.__module__ == module and issubclass(found, _FAMILIES)
+    families = _families(home.split(".")[0])
+    return isinstance(found, type) and found.__module__ == module and issubclass(found, families)
+
+
+def _families(home: str) -> tuple[type, ...]:
+    """List the families of a home; competitors are imported only for models of them."""
+    if home != "baselines":
+        return _FAMILIES
+    from unbag.baselines.published_methods import PublishedMethod
+
+    return (*_FAMILIES, PublishedMethod)
 
 
 def _type_names(trusted: Collection[str | type[Any]]) -> set[str]:
