@@ -68,6 +68,21 @@ class GroupTable:
     level : float
     notes : tuple of str
         What to be wary of.
+
+    See Also
+    --------
+    unbag.metrics.group_table : Estimate the share of each class in groups of rows.
+
+    Examples
+    --------
+    >>> from unbag import LinearMCMClassifier
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.metrics import group_table
+    >>> data = make_gaussian_bags(n_bags=20, bag_size=20, random_state=0)
+    >>> model = LinearMCMClassifier().fit(data.X, data.y)
+    >>> table = group_table(model, data.X, data.y, data.X[:, 0] > 0, intervals=False)
+    >>> table.frame()[["group", "class"]].to_numpy().tolist()
+    [[False, 0], [False, 1], [True, 0], [True, 1]]
     """
 
     groups: NDArray[Any]
@@ -82,7 +97,13 @@ class GroupTable:
     notes: tuple[str, ...]
 
     def frame(self) -> Any:
-        """One row for each group and class, as a pandas DataFrame."""
+        """One row for each group and class, as a pandas DataFrame.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+            The table.
+        """
         n = len(self.classes)
         columns = {
             "group": np.repeat(self.groups, n),
@@ -130,6 +151,7 @@ def group_table(
     X : array, sparse matrix or data frame with n_instances rows
         What says which group a row is in should be among its columns.
     y : structured array from `unbag.bag_target`
+        The counts of the bags.
     groups : array-like of shape (n_instances,)
         The group of each row.
     level : float, default=0.95
@@ -142,6 +164,10 @@ def group_table(
     -------
     table : GroupTable
         Print it, or take ``table.frame()``.
+
+    See Also
+    --------
+    unbag.metrics.GroupTable : What comes out.
 
     Examples
     --------
