@@ -146,9 +146,26 @@ def _losses(rows: Sequence[Row], rankings: Sequence[SuiteRanking]) -> list[str]:
         for one in against_published(rows)
         if one.gain < 0
     ]
+    lines += _losses_by_f1(rows)
     if not lines:
         lines = ["Nowhere in these rows: it is first, or within one standard error of the first."]
     return ["## Where our default loses", "", *lines, ""]
+
+
+def _losses_by_f1(rows: Sequence[Row]) -> list[str]:
+    """Kinds of the landscape where another method has a higher mean F1, which was published too."""
+    own = blind(of_suite(rows, "landscape"))
+    methods = methods_on_every_set(own)
+    default = default_of(methods)
+    if default is None:
+        return []
+    scores = add_published(make_scores(own, "f1", methods), "f1")
+    lines = []
+    for kind in dict.fromkeys(scores.kinds):
+        one = compare(scores.of_kind(kind).by_method, default)[0]
+        if one.gain < 0:
+            lines.append(f"- landscape, {kind}, F1: below `{one.other}` on average: {_told(one)}.")
+    return lines
 
 
 def _told(one: Comparison) -> str:
