@@ -263,5 +263,5 @@ def test_an_error_names_its_partition():
     wrong = X.copy()
     wrong[3 * ROWS + 5, 1] = np.nan
     parts = da.from_array(wrong, chunks=(ROWS, -1)), da.from_array(y, chunks=ROWS)
-    with pytest.raises(ValueError, match=r"^Partition 3: X holds NaN.* row 5, column 1"):
+    with pytest.raises(ValueError, match=r"^Partition 3: X holds NaN.* row 6, column 1"):
         DistributedClassifier(ESTIMATOR).fit(*parts)
