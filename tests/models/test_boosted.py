@@ -199,9 +199,9 @@ class TestSearch:
         assert model.looks_ in (0.0, 1.0)
         assert roc_auc_score(TWO.labels, model.decision_function(TWO.X)) > 0.85
 
-    def test_progress_is_shown(self, capsys):
+    def test_progress_is_shown(self, terminal):
         BoostedMCMClassifier(2, n_estimators=5, verbose=1).fit(TWO.X, TWO.y)
-        assert "boosting" in capsys.readouterr().err
+        assert "boosting" in terminal.readouterr().err
 
 
 @pytest.mark.parametrize("objective", AIMS)

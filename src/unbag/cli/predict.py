@@ -7,8 +7,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from tqdm import tqdm
-
+from unbag._progress import progress_bar
 from unbag._text import counted, sentence
 from unbag.cli.data import BagData, read_bags
 from unbag.cli.loading import add_model, class_names, open_model
@@ -132,7 +131,7 @@ def run(options: argparse.Namespace) -> int:
             "or leave it out",
             column=taken[0],
         )
-    bar = tqdm(unit=" rows", unit_scale=True, disable=options.quiet)
+    bar = progress_bar(verbose=not options.quiet, unit=" rows", unit_scale=True)
     reports: list[SchemaReport] = [SchemaReport()]
     strays = Strays((found.metadata.get("reference") or {}).get("columns", {}))
 
