@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from unbag.cli.data import naming, read_bags
 from unbag.cli.labels import read_row_labels
 from unbag.cli.loading import add_model, class_names, open_model
-from unbag.cli.options import add_json, add_seed, add_tables
+from unbag.cli.options import add_json, add_seed, add_tables, file_place
 from unbag.cli.output import need, say, show, show_json
 from unbag.cli.parser import add_parser
 from unbag.cli.records import evaluation_record
@@ -56,7 +55,7 @@ def add_labels(parser: argparse.ArgumentParser) -> None:
     """Add a table of labels."""
     parser.add_argument(
         "--labels",
-        type=Path,
+        type=file_place,
         metavar="TABLE",
         help="labels of some rows, drawn at random: a filled-in table of unbag label-plan, or any "
         "with columns row (1 for the first row of INSTANCES) and label",

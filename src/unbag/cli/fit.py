@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 from unbag._files import check_place
 from unbag._text import counted, sentence
 from unbag.bags.bags import check_bag_target
 from unbag.cli.data import BagData, read_bags
-from unbag.cli.options import add_json, add_quiet, add_tables
+from unbag.cli.options import add_json, add_quiet, add_tables, file_place
 from unbag.cli.output import need, plain, say, show, show_json
 from unbag.cli.parser import add_parser
 from unbag.cli.records import evaluation_record
@@ -56,9 +55,16 @@ def add_command(commands: Any) -> None:
     add_tables(parser)
     add_fitting(parser)
     parser.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="MODEL", help="model file to write"
+        "-o",
+        "--output",
+        type=file_place,
+        required=True,
+        metavar="MODEL",
+        help="model file to write",
     )
-    parser.add_argument("--report", type=Path, metavar="PAGE", help="HTML page to write as well")
+    parser.add_argument(
+        "--report", type=file_place, metavar="PAGE", help="HTML page to write as well"
+    )
     parser.add_argument("--title", help="heading of that page")
     add_json(parser)
     add_quiet(parser)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
-from unbag.cli.options import by_commas
+from unbag.cli.options import by_commas, file_place
 from unbag.tabular.persistence import ModelFile, UntrustedTypesError, load_model
 from unbag.tabular.schema import Schema
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
     """Add the model file, and what to trust in it."""
-    parser.add_argument("model", metavar="MODEL", type=Path, help="model file, from unbag fit")
+    parser.add_argument(
+        "model", metavar="MODEL", type=file_place, help="model file, from unbag fit"
+    )
     parser.add_argument(
         "--trust",
         type=by_commas,

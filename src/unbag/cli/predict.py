@@ -17,6 +17,7 @@ from unbag.cli.options import (
     add_quiet,
     add_reading,
     by_commas,
+    file_place,
     positive_number,
     table_place,
     whole_number,
@@ -65,6 +66,7 @@ def add_command(commands: Any) -> None:
         "-o",
         "--output",
         required=True,
+        type=_output,
         metavar="SCORES",
         help="table to write, in the format that its name says; - for CSV on stdout",
     )
@@ -190,6 +192,10 @@ def _read_known_bags(
     now |= {"instances": options.instances, "aggregates": options.proportions}
     asked = told | now | {"aggregates_query": None, "label_column": None}
     return read_bags(argparse.Namespace(**asked), schema, keep=dict.fromkeys(kept), why="to keep")
+
+
+def _output(text: str) -> str:
+    return str(file_place(text))
 
 
 def _share(text: str) -> float:

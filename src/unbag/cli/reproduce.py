@@ -10,6 +10,7 @@ from typing import Any
 
 from unbag._files import write_whole
 from unbag._progress import progress_bar
+from unbag.cli.options import file_place
 from unbag.cli.output import need, say, show
 from unbag.cli.parser import add_parser
 
@@ -58,7 +59,13 @@ def add_command(commands: Any) -> None:
     add("--tables-only", action="store_true", help="run nothing, show what the folder holds")
     add("--jobs", type=int, default=2, help="trials side by side")
     add("--device", help="a device of torch for the methods that can use one, such as cuda")
-    add("-o", "--output", type=Path, default=Path("unbag-reproduce"), help="folder of the results")
+    add(
+        "-o",
+        "--output",
+        type=file_place,
+        default=Path("unbag-reproduce"),
+        help="folder of the results",
+    )
     paper = reproduce.add_argument_group("the paper's tables").add_argument
     paper("--table", default=_PAPER["table"], help="1 (instances fixed), 2 (bags fixed) or 1,2")
     paper("--datasets", default=_PAPER["datasets"], help="adult, magic or both")
@@ -74,7 +81,7 @@ def add_command(commands: Any) -> None:
     others = reproduce.add_argument_group("the other suites").add_argument
     others("--sets", help="names of sets, by commas, such as votes,flights (default: all)")
     others("--kinds", help="kinds of bags, by commas, such as simple,hard (default: all)")
-    others("--data", type=Path, help="folder of files that benchmarks/fetch.py got")
+    others("--data", type=file_place, help="folder of files that benchmarks/fetch.py got")
     others("--dask", metavar="ADDRESS", help="scheduler of a Dask cluster that runs the trials")
     reproduce.set_defaults(run=run)
 
