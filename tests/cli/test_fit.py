@@ -167,7 +167,7 @@ def test_without_lightgbm_it_is_said_before_anything_is_read(call, known, tmp_pa
         result = call(*nowhere, "-o", tmp_path / page)
         assert result.returncode == 1
         assert result.stderr == (
-            "unbag fit: error: this command needs lightgbm; install with: "
+            f"unbag {command}: error: this command needs lightgbm; install with: "
             f"{install_command('boosting')}\n"
         )
 

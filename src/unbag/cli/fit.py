@@ -24,6 +24,7 @@ from unbag.cli.training import (
 from unbag.metrics import Evaluation, evaluate_search
 from unbag.metrics.witnesses import hear_features
 from unbag.reports import fit_report
+from unbag.tabular.fingerprints import make_fingerprints
 from unbag.tabular.persistence import save_model
 from unbag.tabular.pipeline import training_record
 
@@ -105,6 +106,7 @@ def run(options: argparse.Namespace) -> int:
         "rule": None if trained.rule is None else trained.rule.to_dict(),
         "evaluation": record or None,
         "reference": reference_record(pipeline, data),
+        "training_bags": make_fingerprints(data.X, data.y),
     }
     save_model(pipeline, options.output, schema=data.schema.to_dict(), metadata=plain(metadata))
     say(f"Model: {options.output}")

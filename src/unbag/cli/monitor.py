@@ -9,7 +9,7 @@ from typing import Any
 
 from unbag._files import check_place
 from unbag.cli.data import BagData, naming, read_bags
-from unbag.cli.loading import add_model, class_names, open_model
+from unbag.cli.loading import add_model, class_names, open_model, warn_of_known_bags
 from unbag.cli.options import add_json, add_seed, add_tables, file_place, positive_number
 from unbag.cli.output import need, records, say, show, show_json
 from unbag.cli.parser import add_parser
@@ -83,6 +83,7 @@ def run(options: argparse.Namespace) -> int:
             f"the model in {options.model} tells {len(names)} classes apart, and "
             f"{options.aggregates} was said to have {given}"
         )
+    warn_of_known_bags(found, data)
     say(*data.report.differences)
     with naming(options):
         result = monitor(
