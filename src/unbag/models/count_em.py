@@ -227,7 +227,7 @@ class CountEMClassifier(MetaEstimatorMixin, BagClassifier):
             scores = self._climb(X, bags, learner, held, max_iter, start)
         if given is None and held is not None:
             effect = estimate_bag_effect(bags, softmax(scores, axis=0))
-            if effect.present:
+            if effect.matters:
                 self.bag_effect_ = effect.variance
                 self._climb(X, bags, learner, held, max_iter, self._given_counts(scores, bags))
         self.converged_ |= labels_known

@@ -85,7 +85,7 @@ class NeuralMCMClassifier(BagClassifier):
         "likelihood", but "forward" if shares are not those of whole counts.
     bag_effect : float or "auto", default="auto"
         Variance of what bags differ by beyond their rows. ``"auto"`` looks for it in the bags held
-        out, and trains again if there is any beyond doubt.
+        out, and trains again if there is any beyond doubt and rows seem to keep their odds.
     class_prior : {"balanced", "empirical"} or array-like, default="balanced"
         Shares of the classes that scores and chances are for.
     max_epochs : int, default=200
@@ -449,8 +449,8 @@ class NeuralMCMClassifier(BagClassifier):
         by_row = scores[0] if len(scores) == 1 else scores.T
         found = effect_of_scores(out, by_row.astype(float), self.class_prior_)
         self.bag_effect_interval_ = np.array([found.low, found.high])
-        self.bag_effect_ = found.variance if found.present else 0.0
-        return found.present
+        self.bag_effect_ = found.variance if found.matters else 0.0
+        return found.matters
 
     def _open_checkpoint(
         self, X: Any, units: Bags, held: NDArray[np.bool_], seed: int
