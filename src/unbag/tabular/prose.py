@@ -194,7 +194,8 @@ class ToWords(TransformerMixin, BaseEstimator):
             A column and a word each.
         """
         check_is_fitted(self)
-        pairs = zip(self.feature_names_in_, self.vectorizers_, strict=True)
+        columns: Any = self.feature_names_in_
+        pairs = zip(columns, self.vectorizers_, strict=True)
         names = [
             f"{name}_{word}"
             for name, words in pairs
