@@ -11,6 +11,7 @@ from scipy.sparse import csr_matrix
 from sklearn.metrics import roc_auc_score
 
 from unbag import BagKFold, BagShuffleSplit, BoostedMCMClassifier, bag_target, check_bag_target
+from unbag._optional import install_command
 from unbag.datasets import make_gaussian_bags
 from unbag.models.boosted_goal import make_goal_at_equal_shares, pose, pose_folds
 from unbag.models.boosted_lightgbm import BinnedRows
@@ -199,9 +200,9 @@ class TestSearch:
         assert model.looks_ in (0.0, 1.0)
         assert roc_auc_score(TWO.labels, model.decision_function(TWO.X)) > 0.85
 
-    def test_progress_is_shown(self, capsys):
+    def test_progress_is_shown(self, terminal):
         BoostedMCMClassifier(2, n_estimators=5, verbose=1).fit(TWO.X, TWO.y)
-        assert "boosting" in capsys.readouterr().err
+        assert "boosting" in terminal.readouterr().err
 
 
 @pytest.mark.parametrize("objective", AIMS)
@@ -380,7 +381,7 @@ def test_forged_trees_are_refused(line, forged, message):
 
 def test_without_lightgbm_it_is_said_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "lightgbm", None)
-    with pytest.raises(ImportError, match=r"pip install 'unbag\[boosting\]'"):
+    with pytest.raises(ImportError, match=re.escape(install_command("boosting"))):
         BoostedMCMClassifier(**QUICK).fit(TWO.X, TWO.y)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from unbag._progress import progress_bar
 from unbag.bags.bags import Bags
 from unbag.diagnostics.bag_effects import BagEffect, effect_of_scores
 from unbag.model_selection.folds import SearchFolds
@@ -153,7 +154,7 @@ class Trainer:
         return booster
 
     def _bar(self, total: int) -> tqdm:
-        return tqdm(total=total, desc="boosting", unit="round", disable=not self.verbose)
+        return progress_bar(total=total, verbose=self.verbose, desc="boosting", unit="round")
 
 
 def _summary(

@@ -21,6 +21,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unbag._arrays import to_host
+from unbag._optional import install_command
 from unbag.bags.bags import Bags
 from unbag.bags.priors import resolve_class_prior
 from unbag.bounds.complexity import TwoLayerReLU
@@ -34,7 +35,7 @@ from unbag.objectives.noisy_counts import allow_for_looks, shrunken_shares
 try:
     import torch
 except ImportError:
-    raise ImportError("Neural networks need torch: pip install 'unbag[torch]'") from None
+    raise ImportError(f"Neural networks need torch: {install_command('torch')}") from None
 
 from torch import nn
 
