@@ -28,7 +28,7 @@ from unbag.bags.bags import Bags
 from unbag.baselines.bag_kernels import BagFolds, bag_kernel, mean_kernel
 from unbag.baselines.kernel_machine import KernelMachine
 from unbag.baselines.tube_regression import BagRegression, solve_bag_regression
-from unbag.kernels.matrices import WITH_GAMMA, Kernel
+from unbag.kernels.matrices import Kernel
 from unbag.model_selection.splitters import check_cv
 from unbag.models.checks import check_count, check_grid, check_positive
 
@@ -279,7 +279,7 @@ class InvCalClassifierCV(InvCalModel):
         Values of C there were to choose from, rising.
     epsilons_ : ndarray
         Values of epsilon, falling.
-    gammas_ : ndarray
+    gammas_ : ndarray or None
         Values of gamma, rising.
     bag_errors_ : ndarray of shape (n_Cs, n_epsilons, n_gammas)
         Mean error of the held-out bags.
@@ -395,9 +395,7 @@ class InvCalClassifierCV(InvCalModel):
         self._store(fit, kernel, X, bags)
         self.C_, self.epsilon_ = float(C[pair]), float(epsilon[pair])
         self.Cs_, self.epsilons_ = Cs, epsilons
-        has_gamma = kernel.name in WITH_GAMMA
-        self.gamma_ = kernel.gamma if has_gamma else None
-        self.gammas_ = np.array([k.gamma for k in kernels]) if has_gamma else None
+        self._keep_widths(kernels, width)
         self.bag_errors_ = errors.reshape(len(Cs), len(epsilons), len(kernels))
         self.out_of_fold_scores_ = best.scores[pair] if folds.each_once else None
         n_failed = sum(trial.n_failed for trial in tried) + (not self.converged_)

@@ -30,6 +30,9 @@ from unbag.weights.decontamination import check_contrast
 # Of XGBoost.
 _FIRST_VERSION = 3
 
+# Parameters by which a classifier is known to grow trees on bags.
+_OF_TREES = {"num_leaves", "early_stopping_rounds", "bag_effect", "refit"}
+
 
 class DistributedBoostedClassifier(DistributedClassifier):
     """Trains boosted trees on Dask arrays and data frames.
@@ -197,7 +200,7 @@ def _check_estimator(estimator: Any) -> tuple[BoostedMCMClassifier, Plan]:
         )
     if estimator is None:
         estimator = BoostedMCMClassifier(estimator=xgboost().XGBClassifier())
-    if not isinstance(estimator, BoostedMCMClassifier):
+    if not _OF_TREES <= getattr(estimator, "get_params", dict)().keys():
         raise ValueError(f"estimator must be a BoostedMCMClassifier, not {estimator!r}.")
     plan = make_plan(estimator)
     if plan.name != "xgboost":

@@ -34,7 +34,7 @@ from unbag._files import whole_file
 from unbag._optional import hidden, optional
 from unbag._provenance import PACKAGES
 from unbag.kernels.matrices import Kernel
-from unbag.models.calibrated import Calibrator, SigmoidMap
+from unbag.models.calibrated import Calibrator, ScoreMap
 from unbag.models.mixing import Mixture
 from unbag.objectives.losses import ClassLoss
 
@@ -72,7 +72,7 @@ _ARRAY_LIBRARIES = tuple(
 )
 
 # What a fitted model of this package is made of, and where such classes live.
-_FAMILIES = (BaseEstimator, BaseCrossValidator, ClassLoss, Kernel, Calibrator, SigmoidMap, Mixture)
+_FAMILIES = (BaseEstimator, BaseCrossValidator, ClassLoss, Kernel, Calibrator, ScoreMap, Mixture)
 _HOMES = ("baselines", "kernels", "model_selection", "models", "objectives", "tabular")
 
 
