@@ -395,7 +395,7 @@ class InvCalClassifierCV(InvCalModel):
         self._store(fit, kernel, X, bags)
         self.C_, self.epsilon_ = float(C[pair]), float(epsilon[pair])
         self.Cs_, self.epsilons_ = Cs, epsilons
-        self._keep_widths(kernels, width)
+        self._keep_widths(kernels, int(width))
         self.bag_errors_ = errors.reshape(len(Cs), len(epsilons), len(kernels))
         self.out_of_fold_scores_ = best.scores[pair] if folds.each_once else None
         n_failed = sum(trial.n_failed for trial in tried) + (not self.converged_)

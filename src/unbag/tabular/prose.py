@@ -174,7 +174,7 @@ class ToWords(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         validate_data(self, X, skip_check_array=True, reset=False)
-        parts = [sparse.csr_matrix((len(X), 0), dtype=self.dtype)]
+        parts: list[Any] = [sparse.csr_matrix(np.empty((len(X), 0), dtype=self.dtype))]
         for name, words in zip(X.columns, self.vectorizers_, strict=True):
             if words is not None:
                 parts.append(words.transform(_texts(X, name)))
