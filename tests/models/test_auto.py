@@ -20,7 +20,7 @@ from unbag.models.bag_goal import make_bag_goal
 from unbag.models.mixing import fit_mixture
 
 DATA = make_gaussian_bags(n_bags=30, bag_size=20, n_features=3, random_state=0)
-THREE = make_gaussian_bags(n_bags=30, bag_size=12, n_features=3, n_classes=3, random_state=0)
+THREE = make_gaussian_bags(n_bags=20, bag_size=12, n_features=3, n_classes=3, random_state=0)
 QUICK = ["linear", "boosted"]
 
 
@@ -31,11 +31,11 @@ def _goal_of(y):
 
 @pytest.mark.parametrize("data", [DATA, THREE], ids=["two classes", "three"])
 def test_it_learns_and_its_probabilities_add_up_to_the_counts(data):
-    model = AutoMCMClassifier(QUICK).fit(data.X, data.y)
+    model = AutoMCMClassifier(QUICK, cv=3).fit(data.X, data.y)
     assert (model.predict(data.X) == data.labels).mean() > 0.7
     shares = check_bag_target(data.y).class_shares
     np.testing.assert_allclose(model.predict_proba(data.X).mean(axis=0), shares, atol=0.02)
-    balanced = AutoMCMClassifier(QUICK, class_prior="balanced").fit(data.X, data.y)
+    balanced = AutoMCMClassifier(QUICK, cv=3, class_prior="balanced").fit(data.X, data.y)
     moved = model.predict_proba(data.X, class_prior="balanced")
     np.testing.assert_allclose(balanced.predict_proba(data.X), moved, atol=0.02)
 
