@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.utils import _safe_indexing
 
 from unbag._optional import install_command
 from unbag.bags.bags import Bags
@@ -34,6 +35,9 @@ _LANDMARKS = 500
 
 # Trees of so many leaves are compared where there are as many rows: half of the usual numbers.
 _FEW_LEAVES = (4, 16)
+
+# Rows that tell mean chances of the mixture, to a third of a point.
+_ROWS_FOR_MEANS = 20_000
 
 # With fewer there are no two folds of two bags, which differ.
 _FEWEST_BAGS = 4
@@ -202,7 +206,8 @@ class AutoMCMClassifier(BagClassifier):
         bags, held = cut_by_folds(bags, held)
         goal = self._goal(bags, found)
         self.class_prior_ = goal.class_prior
-        self._keep(goal, bags, held, found, notes)
+        some = np.random.default_rng(0).permutation(X.shape[0])[:_ROWS_FOR_MEANS]
+        self._keep(goal, bags, held, found, notes, _safe_indexing(X, np.sort(some)))
         return self
 
     def _learners(self, n_rows: int) -> tuple[dict[str, Any], dict[str, str]]:
@@ -285,8 +290,9 @@ class AutoMCMClassifier(BagClassifier):
         held: NDArray[np.bool_],
         found: list[_Candidate],
         notes: dict[str, str],
+        some: Any,
     ) -> None:
-        """Mix on all bags, and for every fold on the others."""
+        """Mix on all bags, and for every fold on the others; `some` rows tell mean chances."""
         held_out = [one.folds.held_out for one in found]
         mixture = fit_mixture(goal, bags, held_out, self.temperature)
         order = np.argsort(mixture.losses, kind="stable")
@@ -310,7 +316,7 @@ class AutoMCMClassifier(BagClassifier):
             mixture.weights[order],
             mixture.slopes[order],
             mixture.intercepts,
-        )
+        ).at_shares(self._scores_of_models(some), bags.class_shares, goal.class_prior)
         self.best_estimator_ = self.models_[0]
         for name in ("objective_", "bag_effect_", "bag_effect_interval_", "looks_"):
             if hasattr(self.best_estimator_, name):
@@ -319,7 +325,9 @@ class AutoMCMClassifier(BagClassifier):
         def scores_of_fold(number: int) -> NDArray[np.float64]:
             part, rows = bags.take(~held[number])
             own = fit_mixture(goal, part, [one[:, rows] for one in held_out], self.temperature)
-            return own([one.folds.scores[number] for one in found])
+            scores = [one.folds.scores[number] for one in found]
+            seen = [one[:, rows] for one in scores]
+            return own.at_shares(seen, part.class_shares, goal.class_prior)(scores)
 
         fold = found[0].folds.fold
         self.folds_ = collect_folds(fold, map(scores_of_fold, range(len(held))), True)
@@ -334,7 +342,10 @@ class AutoMCMClassifier(BagClassifier):
         return by_instance(self.folds_.held_out)
 
     def _scores(self, X: Any) -> NDArray[np.float64]:
-        return self.mixture_([_by_output(model.decision_function(X)) for model in self.models_])
+        return self.mixture_(self._scores_of_models(X))
+
+    def _scores_of_models(self, X: Any) -> list[NDArray[np.float64]]:
+        return [_by_output(model.decision_function(X)) for model in self.models_]
 
     def predict_proba(self, X: Any, class_prior: Any = None) -> NDArray[np.float64]:
         """Chance of each class.
