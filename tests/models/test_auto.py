@@ -13,6 +13,7 @@ from unbag import (
     LinearMCMClassifierCV,
     bag_target,
 )
+from unbag._optional import install_command
 from unbag.bags.bags import check_bag_target
 from unbag.datasets import make_gaussian_bags
 from unbag.models.bag_goal import make_bag_goal
@@ -142,7 +143,7 @@ def test_without_lightgbm_trees_are_left_out_and_it_is_said(monkeypatch):
     assert {row["learner"]: row["note"] for row in model.leaderboard_} == {
         "linear": "",
         "kernel": "",
-        "boosted": "needs LightGBM: pip install 'unbag[boosting]'",
+        "boosted": f"needs LightGBM: {install_command('boosting')}",
     }
 
 

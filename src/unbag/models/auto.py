@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from unbag._optional import install_command
 from unbag.bags.bags import Bags
 from unbag.model_selection.folds import SearchFolds, by_instance, collect_folds
 from unbag.model_selection.out_of_fold import look_at_folds
@@ -218,7 +219,7 @@ class AutoMCMClassifier(BagClassifier):
         if n_rows > _MOST_FOR_KERNEL:
             notes["kernel"] = f"takes too long for more than {_MOST_FOR_KERNEL:,} rows"
         if find_spec("lightgbm") is None:
-            notes["boosted"] = "needs LightGBM: pip install 'unbag[boosting]'"
+            notes["boosted"] = f"needs LightGBM: {install_command('boosting')}"
         names = [name for name in ("linear", "kernel", "boosted") if name not in notes]
         return {name: self._learner(name, n_rows) for name in names}, notes
 

@@ -106,10 +106,19 @@ def load_table(name: str, folder: Path | None = None) -> tuple[Floats, Labels]:
 
     Examples
     --------
-    Needs files that do not come with the package:
+    A folder with a table of four rows:
 
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import pandas as pd
     >>> from unbag.suites import load_table
-    >>> X, labels = load_table("hi")  # doctest: +SKIP
+    >>> rows = pd.DataFrame({"age": [31, 64, 50, 43], "label": [0, 1, 0, 0]})
+    >>> with TemporaryDirectory() as folder:
+    ...     Path(folder, "tables").mkdir()
+    ...     rows.to_parquet(Path(folder, "tables", "hi.parquet"))
+    ...     X, labels = load_table("hi", Path(folder))
+    >>> X.shape, labels.tolist()
+    ((4, 1), [0, 1, 0, 0])
     """
     import pandas as pd
 
@@ -153,10 +162,19 @@ def load_natural(task: str, folder: Path | None = None) -> tuple[Floats, Labels,
 
     Examples
     --------
-    Needs files that do not come with the package:
+    A folder with a file of three voters:
 
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import pandas as pd
     >>> from unbag.suites import load_natural
-    >>> X, labels, bag = load_natural("votes")  # doctest: +SKIP
+    >>> votes = {"state": ["OH", "OH", "TX"], "age": [31, 64, 50], "votetrump": [0, 1, 1]}
+    >>> with TemporaryDirectory() as folder:
+    ...     Path(folder, "natural").mkdir()
+    ...     pd.DataFrame(votes).to_csv(Path(folder, "natural", "votes.csv.xz"), index=False)
+    ...     X, labels, bag = load_natural("votes", Path(folder))
+    >>> X.shape, labels.tolist(), bag.tolist()
+    ((3, 1), [0, 1, 1], ['OH', 'OH', 'TX'])
     """
     features, labels, bag = natural_frame(task, folder)
     if task in ("votes", "demographics"):
@@ -191,10 +209,19 @@ def natural_frame(task: str, folder: Path | None = None) -> tuple[Any, Labels, N
 
     Examples
     --------
-    Needs files that do not come with the package:
+    A folder with a file of three voters:
 
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import pandas as pd
     >>> from unbag.suites import natural_frame
-    >>> features, labels, bag = natural_frame("votes")  # doctest: +SKIP
+    >>> votes = {"state": ["OH", "OH", "TX"], "age": [31, 64, 50], "votetrump": [0, 1, 1]}
+    >>> with TemporaryDirectory() as folder:
+    ...     Path(folder, "natural").mkdir()
+    ...     pd.DataFrame(votes).to_csv(Path(folder, "natural", "votes.csv.xz"), index=False)
+    ...     features, labels, bag = natural_frame("votes", Path(folder))
+    >>> list(features), labels.tolist(), bag.tolist()
+    (['age'], [0, 1, 1], ['OH', 'OH', 'TX'])
     """
     import pandas as pd
 

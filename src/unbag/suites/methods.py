@@ -89,7 +89,7 @@ _PUBLISHED = {
     "llpfc": "forward correction in groups, mended (Zhang et al. 2022)",
     "forward": "forward correction, all bags one group",
     "count_loss": "likelihood of counts, without our prior and effects",
-    "rot": "relaxed optimal transport (Liu et al. 2021)",
+    "rot": "relaxed optimal transport (Dulac-Arnold et al. 2019)",
     "llp_dc": "exact assignment",
     "llp_mm": "factorial moments",
     "aggregate": "loss of bags and of rows, mixed",

@@ -34,7 +34,7 @@ from unbag._files import whole_file
 from unbag._optional import hidden, optional
 from unbag._provenance import PACKAGES
 from unbag.kernels.matrices import Kernel
-from unbag.models.calibrated import Calibrator, SigmoidMap
+from unbag.models.calibrated import Calibrator, ScoreMap
 from unbag.models.mixing import Mixture
 from unbag.objectives.losses import ClassLoss
 
@@ -52,7 +52,7 @@ TREES = (
 )
 
 # Parts of pipelines and searches that skops does not know, and that do no harm whatever they are
-# given; the two functions only look at the columns of a table. Of the classifiers of boosting
+# given; the functions only look at the columns of a table. Of the classifiers of boosting
 # libraries, settings can come back, but no trees: these are of types that are not here.
 _PARTS = {
     "lightgbm.sklearn.LGBMClassifier",
@@ -61,6 +61,7 @@ _PARTS = {
     "sklearn.metrics._scorer._PassthroughScorer",
     "unbag.tabular.features.category_columns",
     "unbag.tabular.features.number_columns",
+    "unbag.tabular.prose.prose_columns",
     "unbag.tabular.times.time_columns",
     "xgboost.sklearn.XGBClassifier",
 }
@@ -71,7 +72,7 @@ _ARRAY_LIBRARIES = tuple(
 )
 
 # What a fitted model of this package is made of, and where such classes live.
-_FAMILIES = (BaseEstimator, BaseCrossValidator, ClassLoss, Kernel, Calibrator, SigmoidMap, Mixture)
+_FAMILIES = (BaseEstimator, BaseCrossValidator, ClassLoss, Kernel, Calibrator, ScoreMap, Mixture)
 _HOMES = ("baselines", "kernels", "model_selection", "models", "objectives", "tabular")
 
 
