@@ -83,7 +83,7 @@ def add_command(commands: Any) -> None:
     others("--sets", help="names of sets, by commas, such as votes,flights (default: all)")
     others("--kinds", help="kinds of bags, by commas, such as simple,hard (default: all)")
     others(
-        "--data", type=file_place, help="folder of what benchmarks/fetch.py and image_data.py got"
+        "--data", type=file_place, help="folder that benchmarks/fetch.py and image_data.py filled"
     )
     others("--dask", metavar="ADDRESS", help="scheduler of a Dask cluster that runs the trials")
     reproduce.set_defaults(run=run)
