@@ -200,7 +200,7 @@ def _check_estimator(estimator: Any) -> tuple[BoostedMCMClassifier, Plan]:
         )
     if estimator is None:
         estimator = BoostedMCMClassifier(estimator=xgboost().XGBClassifier())
-    if not _OF_TREES <= getattr(estimator, "get_params", dict)().keys():
+    if not getattr(estimator, "get_params", dict)().keys() >= _OF_TREES:
         raise ValueError(f"estimator must be a BoostedMCMClassifier, not {estimator!r}.")
     plan = make_plan(estimator)
     if plan.name != "xgboost":
