@@ -60,6 +60,13 @@ def test_citation_names_the_version():
     assert re.search(r"^version: (.*)$", text, flags=re.MULTILINE)[1] == unbag.__version__
 
 
+def test_the_reference_names_each_object_by_a_path_that_leads_to_it():
+    script = load(ROOT / "docs" / "_ext" / "reference_pages.py")
+    assert "unbag.bags_from_frame" in script.public_names("bags")
+    assert "unbag.distributed.bags_from_frame" in script.public_names("distributed")
+    script.check_nothing_is_missing()
+
+
 def test_broken_links_are_found(tmp_path):
     script = load(ROOT / "scripts" / "check_links.py")
     (tmp_path / "b").mkdir()

@@ -7,6 +7,7 @@ one sentence and exit code 1.
 import errno
 import json
 import os
+import re
 import signal
 import sys
 import warnings
@@ -29,7 +30,7 @@ SCRIPT = "\x1b[31m<script>alert(1)<"
 def assert_one_sentence(result, *parts):
     assert (result.returncode, result.stdout) == (1, "")
     error = result.stderr.splitlines()[-1]
-    assert error.startswith("unbag: ")
+    assert re.match(r"unbag [a-z-]+: error: ", error)
     assert error.isprintable()
     assert "Traceback" not in result.stderr
     for part in parts:

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from scipy.special import expit
 
+from unbag._optional import install_command
 from unbag.bags.frames import bags_from_frame
 from unbag.metrics import evaluate_search
 from unbag.tabular import make_classifier
@@ -166,7 +167,8 @@ def test_without_lightgbm_it_is_said_before_anything_is_read(call, known, tmp_pa
         result = call(*nowhere, "-o", tmp_path / page)
         assert result.returncode == 1
         assert result.stderr == (
-            "unbag: this command needs lightgbm; install with: pip install 'unbag[boosting]'\n"
+            f"unbag {command}: error: this command needs lightgbm; install with: "
+            f"{install_command('boosting')}\n"
         )
 
 
@@ -236,7 +238,7 @@ def test_mistakes_get_one_sentence(tables, options, message, call):
     result = call("fit", *tables.split(), *base.split(), *options.split())
     assert (result.returncode, result.stdout) == (1, "")
     error = result.stderr.splitlines()[-1]
-    assert error.startswith("unbag: ")
+    assert error.startswith("unbag fit: error: ")
     assert message in error
 
 

@@ -236,6 +236,7 @@ def test_several_classes():
 
 def test_a_reference_survives_a_file(april):
     again = Reference.from_dict(json.loads(json.dumps(april.to_dict())))
+    assert again == april
     X, y = odds_month(9, more=0.4)
     first, second = (monitor(TRUE, X, y, reference=one) for one in (april, again))
     assert str(first) == str(second)

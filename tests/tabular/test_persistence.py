@@ -36,6 +36,7 @@ from unbag import (
     LinearMCMClassifierCV,
     _files,
 )
+from unbag._optional import install_command
 from unbag.datasets import make_gaussian_bags
 from unbag.objectives.losses import LOSSES
 from unbag.tabular import persistence as files
@@ -242,7 +243,7 @@ class TestRoundTrip:
         path = save_model(SMALL, tmp_path / "m.unbag")
         monkeypatch.setitem(sys.modules, "skops.io", None)
         for call in (lambda: save_model(SMALL, path), lambda: load_model(path)):
-            with pytest.raises(ImportError, match=re.escape("pip install 'unbag[files]'")):
+            with pytest.raises(ImportError, match=re.escape(install_command("files"))):
                 call()
         assert describe_model(path)["format_version"] == 1
 

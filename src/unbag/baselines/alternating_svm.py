@@ -13,9 +13,9 @@ import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
-from tqdm import tqdm
 
 from unbag._arrays import Floats, Ints
+from unbag._progress import progress_bar
 from unbag.bags.bags import Bags
 from unbag.baselines.alternating import Machines, Schedule, count_positives, expected_positives
 from unbag.baselines.kernel_machine import KernelMachine, cut_by_trainable_folds
@@ -432,11 +432,11 @@ class AlternatingSVMClassifierCV(AlternatingModel):
         """Fit the grid: by kernel, C and fold, a list over C_bags."""
         grid = [(C, fold) for C in self.Cs_ for fold in folds]
         found: list[list[_FoldFit]] = []
-        with tqdm(
+        with progress_bar(
             total=len(kernels) * len(grid) * len(self.C_bags_),
             desc="fitting",
             unit="fit",
-            disable=not self.verbose,
+            verbose=self.verbose,
         ) as bar:
             for kernel in kernels:
                 K = _matrix(kernel, X, order)

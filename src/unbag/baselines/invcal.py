@@ -22,6 +22,7 @@ import numpy as np
 from tqdm import tqdm
 
 from unbag._arrays import Floats
+from unbag._progress import progress_bar
 from unbag.bags.bags import Bags
 from unbag.baselines.bag_kernels import BagFolds, bag_kernel, mean_kernel
 from unbag.baselines.kernel_machine import KernelMachine
@@ -201,7 +202,7 @@ class InvCalClassifier(InvCalModel):
             raise ValueError(f"epsilon must be a number of zero or more, not {self.epsilon!r}.")
         C, epsilon = np.array([float(self.C)]), np.array([float(self.epsilon)])
         kernel = self._make_kernel(self.gamma, X)
-        with tqdm(total=1, desc="fitting", unit="fit", disable=not self.verbose) as bar:
+        with progress_bar(total=1, verbose=self.verbose, desc="fitting", unit="fit") as bar:
             K = bag_kernel(kernel, X, bags)
             fit = self._solve(K, bags.clipped_proportions[:, 1], bags.n_instances, C, epsilon)
             bar.update()
@@ -356,7 +357,7 @@ class InvCalClassifierCV(InvCalModel):
         C, epsilon = (a.ravel() for a in np.meshgrid(Cs, epsilons, indexing="ij"))
         folds = BagFolds(bags, check_cv(self.cv, X, np.asarray(y)))
         n_fits = len(kernels) * len(folds.held) * len(C) + 1
-        with tqdm(total=n_fits, desc="fitting", unit="fit", disable=not self.verbose) as bar:
+        with progress_bar(total=n_fits, verbose=self.verbose, desc="fitting", unit="fit") as bar:
             tried = [self._try(kernel, X, folds, C, epsilon, bar) for kernel in kernels]
             errors = np.stack([trial.errors for trial in tried], axis=1)
             # errors that are equal but for rounding are equal

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 from unbag._files import check_place
 from unbag._text import counted, sentence
 from unbag.bags.bags import check_bag_target
 from unbag.cli.data import BagData, read_bags
-from unbag.cli.options import add_json, add_quiet, add_tables
+from unbag.cli.options import add_json, add_quiet, add_tables, file_place
 from unbag.cli.output import need, plain, say, show, show_json
 from unbag.cli.parser import add_parser
 from unbag.cli.records import evaluation_record
@@ -25,6 +24,7 @@ from unbag.cli.training import (
 from unbag.metrics import Evaluation, evaluate_search
 from unbag.metrics.witnesses import hear_features
 from unbag.reports import fit_report
+from unbag.tabular.fingerprints import make_fingerprints
 from unbag.tabular.persistence import save_model
 from unbag.tabular.pipeline import training_record
 
@@ -56,9 +56,16 @@ def add_command(commands: Any) -> None:
     add_tables(parser)
     add_fitting(parser)
     parser.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="MODEL", help="model file to write"
+        "-o",
+        "--output",
+        type=file_place,
+        required=True,
+        metavar="MODEL",
+        help="model file to write",
     )
-    parser.add_argument("--report", type=Path, metavar="PAGE", help="HTML page to write as well")
+    parser.add_argument(
+        "--report", type=file_place, metavar="PAGE", help="HTML page to write as well"
+    )
     parser.add_argument("--title", help="heading of that page")
     add_json(parser)
     add_quiet(parser)
@@ -99,6 +106,7 @@ def run(options: argparse.Namespace) -> int:
         "rule": None if trained.rule is None else trained.rule.to_dict(),
         "evaluation": record or None,
         "reference": reference_record(pipeline, data),
+        "training_bags": make_fingerprints(data.X, data.y),
     }
     save_model(pipeline, options.output, schema=data.schema.to_dict(), metadata=plain(metadata))
     say(f"Model: {options.output}")

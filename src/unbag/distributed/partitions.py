@@ -21,6 +21,7 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 
+from unbag._optional import install_command
 from unbag.kernels.matrices import physical_memory
 
 # Results that one task joins.
@@ -41,7 +42,7 @@ def load_dask() -> ModuleType:
         import dask.dataframe
     except ImportError:
         raise ImportError(
-            "unbag.distributed needs Dask; install it with 'pip install unbag[distributed]'."
+            f"unbag.distributed needs Dask; install it with: {install_command('distributed')}"
         ) from None
     return dask
 

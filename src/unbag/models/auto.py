@@ -11,7 +11,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.utils import _safe_indexing
 
+from unbag._optional import install_command
 from unbag.bags.bags import Bags
 from unbag.model_selection.folds import SearchFolds, by_instance, collect_folds
 from unbag.model_selection.out_of_fold import look_at_folds
@@ -32,6 +34,9 @@ _LANDMARKS = 500
 
 # Trees of so many leaves are compared where there are as many rows: half of the usual numbers.
 _FEW_LEAVES = (4, 16)
+
+# Rows that tell mean chances of the mixture, to a third of a point.
+_ROWS_FOR_MEANS = 20_000
 
 # With fewer there are no two folds of two bags, which differ.
 _FEWEST_BAGS = 4
@@ -200,7 +205,8 @@ class AutoMCMClassifier(LogOddsClassifier):
         bags, held = cut_by_folds(bags, held)
         goal = self._goal(bags, found)
         self.class_prior_ = goal.class_prior
-        self._keep(goal, bags, held, found, notes)
+        some = np.random.default_rng(0).permutation(X.shape[0])[:_ROWS_FOR_MEANS]
+        self._keep(goal, bags, held, found, notes, _safe_indexing(X, np.sort(some)))
         return self
 
     def _learners(self, n_rows: int) -> tuple[dict[str, Any], dict[str, str]]:
@@ -217,7 +223,7 @@ class AutoMCMClassifier(LogOddsClassifier):
         if n_rows > _MOST_FOR_KERNEL:
             notes["kernel"] = f"takes too long for more than {_MOST_FOR_KERNEL:,} rows"
         if find_spec("lightgbm") is None:
-            notes["boosted"] = "needs LightGBM: pip install 'unbag[boosting]'"
+            notes["boosted"] = f"needs LightGBM: {install_command('boosting')}"
         names = [name for name in ("linear", "kernel", "boosted") if name not in notes]
         return {name: self._learner(name, n_rows) for name in names}, notes
 
@@ -283,8 +289,9 @@ class AutoMCMClassifier(LogOddsClassifier):
         held: NDArray[np.bool_],
         found: list[_Candidate],
         notes: dict[str, str],
+        some: Any,
     ) -> None:
-        """Mix on all bags, and for every fold on the others."""
+        """Mix on all bags, and for every fold on the others; `some` rows tell mean chances."""
         held_out = [one.folds.held_out for one in found]
         mixture = fit_mixture(goal, bags, held_out, self.temperature)
         order = np.argsort(mixture.losses, kind="stable")
@@ -308,7 +315,7 @@ class AutoMCMClassifier(LogOddsClassifier):
             mixture.weights[order],
             mixture.slopes[order],
             mixture.intercepts,
-        )
+        ).at_shares(self._scores_of_models(some), bags.class_shares, goal.class_prior)
         self.best_estimator_ = self.models_[0]
         for name in ("objective_", "bag_effect_", "bag_effect_interval_", "looks_"):
             if hasattr(self.best_estimator_, name):
@@ -317,7 +324,9 @@ class AutoMCMClassifier(LogOddsClassifier):
         def scores_of_fold(number: int) -> NDArray[np.float64]:
             part, rows = bags.take(~held[number])
             own = fit_mixture(goal, part, [one[:, rows] for one in held_out], self.temperature)
-            return own([one.folds.scores[number] for one in found])
+            scores = [one.folds.scores[number] for one in found]
+            seen = [one[:, rows] for one in scores]
+            return own.at_shares(seen, part.class_shares, goal.class_prior)(scores)
 
         fold = found[0].folds.fold
         self.folds_ = collect_folds(fold, map(scores_of_fold, range(len(held))), True)
@@ -332,7 +341,10 @@ class AutoMCMClassifier(LogOddsClassifier):
         return by_instance(self.folds_.held_out)
 
     def _scores(self, X: Any) -> NDArray[np.float64]:
-        return self.mixture_([_by_output(model.decision_function(X)) for model in self.models_])
+        return self.mixture_(self._scores_of_models(X))
+
+    def _scores_of_models(self, X: Any) -> list[NDArray[np.float64]]:
+        return [_by_output(model.decision_function(X)) for model in self.models_]
 
 
 def _names(learners: Any) -> Sequence[str]:

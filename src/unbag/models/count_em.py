@@ -39,9 +39,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils import Tags, check_random_state, get_tags
 from sklearn.utils.validation import has_fit_parameter
-from tqdm import tqdm
 
 from unbag._arrays import Bools, Floats
+from unbag._progress import progress_bar
 from unbag.bags.bags import Bags, bag_name
 from unbag.diagnostics.bag_effects import estimate_bag_effect
 from unbag.model_selection.splitters import check_cv, cut_by_folds
@@ -227,7 +227,7 @@ class CountEMClassifier(MetaEstimatorMixin, LogOddsClassifier):
             scores = self._climb(X, bags, learner, held, max_iter, start)
         if given is None and held is not None:
             effect = estimate_bag_effect(bags, softmax(scores, axis=0))
-            if effect.present:
+            if effect.matters:
                 self.bag_effect_ = effect.variance
                 self._climb(X, bags, learner, held, max_iter, self._given_counts(scores, bags))
         self.converged_ |= labels_known
@@ -256,7 +256,7 @@ class CountEMClassifier(MetaEstimatorMixin, LogOddsClassifier):
         path: list[float] = []
         best, best_scores, best_chances = -np.inf, chances.T, chances
         self.converged_ = False
-        bar = tqdm(total=max_iter, desc="EM", unit="step", disable=not self.verbose)
+        bar = progress_bar(total=max_iter, verbose=self.verbose, desc="EM", unit="step")
         with few_threads(X), bar:
             while len(path) < max_iter and not self.converged_:
                 if held is None:

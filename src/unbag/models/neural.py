@@ -21,6 +21,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unbag._arrays import to_host
+from unbag._optional import install_command
 from unbag.bags.bags import Bags
 from unbag.bags.priors import resolve_class_prior
 from unbag.bounds.complexity import TwoLayerReLU
@@ -33,7 +34,7 @@ from unbag.objectives.noisy_counts import allow_for_looks, shrunken_shares
 try:
     import torch
 except ImportError:
-    raise ImportError("Neural networks need torch: pip install 'unbag[torch]'") from None
+    raise ImportError(f"Neural networks need torch: {install_command('torch')}") from None
 
 from torch import nn
 
@@ -84,7 +85,7 @@ class NeuralMCMClassifier(LogOddsClassifier):
         "likelihood", but "forward" if shares are not those of whole counts.
     bag_effect : float or "auto", default="auto"
         Variance of what bags differ by beyond their rows. ``"auto"`` looks for it in the bags held
-        out, and trains again if there is any beyond doubt.
+        out, and trains again if there is any beyond doubt and rows seem to keep their odds.
     class_prior : {"balanced", "empirical"} or array-like, default="balanced"
         Shares of the classes that scores and chances are for.
     max_epochs : int, default=200
@@ -428,8 +429,8 @@ class NeuralMCMClassifier(LogOddsClassifier):
         by_row = scores[0] if len(scores) == 1 else scores.T
         found = effect_of_scores(out, by_row.astype(float), self.class_prior_)
         self.bag_effect_interval_ = np.array([found.low, found.high])
-        self.bag_effect_ = found.variance if found.present else 0.0
-        return found.present
+        self.bag_effect_ = found.variance if found.matters else 0.0
+        return found.matters
 
     def _open_checkpoint(
         self, X: Any, units: Bags, held: NDArray[np.bool_], seed: int

@@ -29,6 +29,7 @@ from unbag._arrays import (
 )
 from unbag.bags.bags import Bags
 from unbag.objectives.count_sums import largest_exact_bag, turned_roots, weighed_counts
+from unbag.objectives.recorded import RecordedLosses
 from unbag.objectives.saddle_point import (
     LARGEST_SCORE,
     exact_class_loss,
@@ -257,7 +258,13 @@ class LargeBags(TwoClassBags):
 
     _most = LARGEST_SCORE
 
+    def __init__(self, table: BagTable, like: Array) -> None:
+        super().__init__(table, like)
+        self._recorded = RecordedLosses(self._segments, self._k, self._n, self._S)
+
     def _sum(self, f: Array, gradient: bool) -> tuple[Array, Any]:
+        if gradient and self._recorded.serve(f):
+            return self._recorded(f)
         odds = array_namespace(f).exp(f)
         return two_class_loss(odds, self._segments, self._k, self._n, self._S, gradient)
 

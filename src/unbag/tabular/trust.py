@@ -24,7 +24,7 @@ TREES = (
 )
 
 # Parts of pipelines and searches that skops does not know, and that do no harm whatever they are
-# given; the two functions only look at the columns of a table. Of the classifiers of boosting
+# given; the functions only look at the columns of a table. Of the classifiers of boosting
 # libraries, settings can come back, but no trees: these are of types that are not here.
 _PARTS = {
     "lightgbm.sklearn.LGBMClassifier",
@@ -33,6 +33,7 @@ _PARTS = {
     "sklearn.metrics._scorer._PassthroughScorer",
     "unbag.tabular.features.category_columns",
     "unbag.tabular.features.number_columns",
+    "unbag.tabular.prose.prose_columns",
     "unbag.tabular.times.time_columns",
     "xgboost.sklearn.XGBClassifier",
 }
