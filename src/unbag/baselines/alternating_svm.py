@@ -409,7 +409,7 @@ class AlternatingSVMClassifierCV(AlternatingModel):
         width, of_C, of_bag = np.unravel_index(np.round(errors, 12).argmin(), errors.shape)
         self.bag_errors_ = np.moveaxis(errors, 0, -1)
         kernel = kernels[width]
-        self._keep_widths(kernels, width)
+        self._keep_widths(kernels, int(width))
         self.C_, self.C_bag_ = float(self.Cs_[of_C]), float(self.C_bags_[of_bag])
         self.out_of_fold_scores_ = None
         if (held.sum(axis=0) == 1).all():

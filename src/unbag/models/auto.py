@@ -19,14 +19,13 @@ from unbag.model_selection.folds import SearchFolds, by_instance, collect_folds
 from unbag.model_selection.out_of_fold import look_at_folds
 from unbag.model_selection.splitters import check_cv, cut_by_folds
 from unbag.models.bag_goal import make_bag_goal
-from unbag.models.base import BagClassifier
+from unbag.models.base import LogOddsClassifier
 from unbag.models.boosted import DEFAULT_LEAVES, BoostedMCMClassifier
 from unbag.models.checks import check_positive
 from unbag.models.goals import Goal
 from unbag.models.kernel import KernelMCMClassifierCV
 from unbag.models.linear import LinearMCMClassifier, LinearMCMClassifierCV
 from unbag.models.mixing import TEMPERATURE, Mixture, fit_mixture
-from unbag.objectives.losses import get_loss
 
 # Rows up to which the kernel matrix is computed whole, and beyond which even its approximation
 # takes longer than people wait.
@@ -55,7 +54,7 @@ class _Candidate:
     seconds: float
 
 
-class AutoMCMClassifier(BagClassifier):
+class AutoMCMClassifier(LogOddsClassifier):
     """Linear, kernel and boosted models on the same bags, mixed by what held-out bags say of them.
 
     All learners choose their settings on the same folds of whole bags. Each then counts by the
@@ -346,26 +345,6 @@ class AutoMCMClassifier(BagClassifier):
 
     def _scores_of_models(self, X: Any) -> list[NDArray[np.float64]]:
         return [_by_output(model.decision_function(X)) for model in self.models_]
-
-    def predict_proba(self, X: Any, class_prior: Any = None) -> NDArray[np.float64]:
-        """Chance of each class.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_instances, n_features)
-            Instances, one per row.
-        class_prior : {"empirical", "balanced"} or array-like, optional
-            Shares of the classes where the model is used; by default those it was trained for,
-            ``class_prior_``.
-
-        Returns
-        -------
-        chances : ndarray of shape (n_instances, n_classes)
-            Chance of each class, in the order of ``classes_``.
-        """
-        scores = self.decision_function(X)
-        loss = get_loss("logistic", len(self.classes_))
-        return self._chances_at(loss.class_probabilities(scores), class_prior)
 
 
 def _names(learners: Any) -> Sequence[str]:

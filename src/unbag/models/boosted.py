@@ -16,7 +16,7 @@ from unbag.bags.priors import resolve_class_prior
 from unbag.model_selection.folds import by_instance, collect_folds
 from unbag.model_selection.splitters import check_cv, cut_by_folds
 from unbag.models.bag_goal import BagGoal
-from unbag.models.base import BagClassifier
+from unbag.models.base import LogOddsClassifier
 from unbag.models.boosted_goal import make_goal_at_equal_shares
 from unbag.models.boosted_library import TreeShape
 from unbag.models.boosted_search import Look
@@ -25,13 +25,12 @@ from unbag.models.boosted_start import fill_gaps
 from unbag.models.boosted_training import Trained, Trainer, effect_here
 from unbag.models.categories import encode_categories, find_categories
 from unbag.models.row_order import RowOrder, order_by_bag
-from unbag.objectives.losses import get_loss
 
 # Leaves to choose from: stumps for effects that add up, more for those that depend on each other.
 DEFAULT_LEAVES = (2, 4, 8, 16)
 
 
-class BoostedMCMClassifier(BagClassifier):
+class BoostedMCMClassifier(LogOddsClassifier):
     """Boosted trees trained from the class proportions of bags.
 
     Trees of LightGBM or XGBoost, grown by the gradient of the negative log-likelihood of the counts
@@ -297,26 +296,6 @@ class BoostedMCMClassifier(BagClassifier):
         start = start + (self.start_intercept_ + _prior_scores(self.class_prior_))[:, None]
         parts = [read(text, shape)(X) for text in self.model_texts_]
         return np.mean(parts, axis=0) + start if parts else start
-
-    def predict_proba(self, X: Any, class_prior: Any = None) -> NDArray[np.float64]:
-        """Chance of each class.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or data frame of shape (n_instances, n_features)
-            Instances, one per row.
-        class_prior : {"empirical", "balanced"} or array-like, optional
-            Shares of the classes where the model is used; by default those it was trained for,
-            ``class_prior_``.
-
-        Returns
-        -------
-        chances : ndarray of shape (n_instances, n_classes)
-            Chance of each class, in the order of ``classes_``.
-        """
-        scores = self.decision_function(X)
-        loss = get_loss("logistic", len(self.classes_))
-        return self._chances_at(loss.class_probabilities(scores), class_prior)
 
     @property
     def _n_outputs(self) -> int:

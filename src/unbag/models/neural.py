@@ -27,9 +27,8 @@ from unbag.bags.priors import resolve_class_prior
 from unbag.bounds.complexity import TwoLayerReLU
 from unbag.diagnostics.bag_effects import FEWEST_BAGS, effect_of_scores
 from unbag.model_selection.splitters import BagShuffleSplit
-from unbag.models.base import BagClassifier
+from unbag.models.base import LogOddsClassifier
 from unbag.objectives.count_likelihood import impossible_counts
-from unbag.objectives.losses import get_loss
 from unbag.objectives.noisy_counts import allow_for_looks, shrunken_shares
 
 try:
@@ -64,7 +63,7 @@ _FEWEST_HELD_OUT = 2
 _ONE_FIT_AT_A_TIME = threading.RLock()
 
 
-class NeuralMCMClassifier(BagClassifier):
+class NeuralMCMClassifier(LogOddsClassifier):
     """A neural network trained from bags.
 
     Parameters
@@ -258,26 +257,6 @@ class NeuralMCMClassifier(BagClassifier):
         if self._finds_bag_effect(X, units, held):
             self._train(X, units, held, seed)
         return self
-
-    def predict_proba(self, X: Any, class_prior: Any = None) -> NDArray[np.float64]:
-        """Chance of each class.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_instances, ...)
-            Rows, of any shape that the module takes.
-        class_prior : {"empirical", "balanced"} or array-like, optional
-            Shares of the classes where the model is used; by default those it was trained for,
-            ``class_prior_``.
-
-        Returns
-        -------
-        chances : ndarray of shape (n_instances, n_classes)
-            Chance of each class, in the order of ``classes_``.
-        """
-        scores = self.decision_function(X).astype(float)
-        loss = get_loss("logistic", len(self.classes_))
-        return self._chances_at(loss.class_probabilities(scores), class_prior)
 
     def make_network(self) -> nn.Module:
         """Give the trained network, for use in torch.

@@ -339,12 +339,13 @@ def _keep_shapes(operator: Any) -> None:
 
 def _has_own_features(model: Any) -> bool:
     """Whether features are those of `make_features`."""
-    steps = [step for _, step in getattr(model, "steps", [])]
-    return any(
-        type(part) is ToNumbers or isinstance(getattr(part, "steps", [[None, None]])[0][1], ToText)
-        for step in steps
+    parts = [
+        part
+        for _, step in getattr(model, "steps", [])
         for _, part, *_ in getattr(step, "transformers_", [])
-    )
+    ]
+    firsts = [part.steps[0][1] for part in parts if hasattr(part, "steps")]
+    return not {ToNumbers, ToText}.isdisjoint(map(type, [*parts, *firsts]))
 
 
 def _inputs(model: Any, schema: Schema | None) -> list[tuple[str, Any]]:
