@@ -26,7 +26,7 @@ class RoundsDisplay(SinglePicture):
     leaves : ndarray of shape (n_looks,)
         Numbers of leaves that were looked at.
     rounds : ndarray of shape (n_looks,)
-        Numbers of rounds.
+        Numbers of rounds; after none there is what trees are added to.
     risks : ndarray of shape (n_criteria, n_looks)
         Criteria on bags that were held out, the less the better.
     criteria : tuple of str
@@ -51,7 +51,7 @@ class RoundsDisplay(SinglePicture):
     >>> model = BoostedMCMClassifier((2, 4), n_estimators=10, cv=3).fit(data.X, data.y)
     >>> display = RoundsDisplay.from_estimator(model)
     >>> display.frame()[["leaves", "rounds"]].to_numpy().tolist()
-    [[2, 5], [2, 10], [4, 5], [4, 10]]
+    [[2, 0], [2, 5], [2, 10], [4, 5], [4, 10]]
     """
 
     leaves: NDArray[np.intp]
