@@ -51,7 +51,7 @@ class SuiteMethod:
 
 
 # What networks for images see of the images they are given, and how many at a time.
-EPOCHS, BATCH = 20, 256
+EPOCHS, BATCH = 60, 2048
 
 
 def _network(objective: str) -> Any:
