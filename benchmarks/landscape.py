@@ -13,6 +13,7 @@ images. Nothing is chosen by a label; labels of test rows score.
 from __future__ import annotations
 
 import argparse
+from importlib.util import find_spec
 from typing import Any
 
 from study import Row, Study
@@ -56,7 +57,7 @@ STUDY = Study(
         "--short": {"action": "store_true", "help": "only some of the sets"},
     },
     figure=draw_figure,
-    packages=("lightgbm", "torch"),
+    packages=[name for name in ("lightgbm", "torch") if find_spec(name)],
 )
 
 if __name__ == "__main__":

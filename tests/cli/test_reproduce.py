@@ -11,12 +11,12 @@ def test_what_is_missing_is_run_and_tables_are_shown(call, tmp_path):
     small = ["reproduce", *small, "--methods", "lmmcm,soft-label", "--jobs", "1", "-o", tmp_path]
     first = call(*small, "--trials", "1")
     assert first.returncode == 0, first.stderr
-    assert "2/2" in first.stderr
+    assert first.stderr.count(": AUC ") == 2
     assert "MAGIC, proportions in [0, 0.5]" in first.stdout
     assert "(paper 0.7852)" in first.stdout
     second = call(*small, "--trials", "2")
     assert "2 of 4 trials were done before." in second.stderr
-    assert "2/2" in second.stderr
+    assert second.stderr.count(": AUC ") == 2
     shown = call(*small, "--tables-only")
     assert shown.stdout == second.stdout
     names = {path.name for path in tmp_path.iterdir()}
@@ -45,7 +45,7 @@ def test_a_suite_is_run_and_shown(call, tmp_path, folder_of_tables):
     suite += ["--sets", sets, "--methods", "linear,soft-label", "-o", tmp_path]
     first = call(*suite, "--trials", "1")
     assert first.returncode == 0, first.stderr
-    assert "4/4" in first.stderr
+    assert first.stderr.count(": accuracy ") == 4
     assert "## Where our default loses" in first.stdout
     second = call(*suite, "--trials", "2")
     assert "4 of 8 trials were done before." in second.stderr
@@ -95,4 +95,5 @@ def test_missing_torch_gets_one_sentence(call, tmp_path, monkeypatch):
     monkeypatch.setattr(output, "find_spec", lambda name: None if name == "torch" else name)
     result = call("reproduce", "--suite", "images", "-o", tmp_path)
     assert result.returncode == 1
-    assert "needs torch; install with: pip install 'unbag[torch]'" in result.stderr
+    assert "this command needs torch; install with: pip install" in result.stderr
+    assert "[torch]" in result.stderr
