@@ -1,5 +1,7 @@
 """What scikit-learn's own tools make of bags: each works, or says what to call instead."""
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -8,8 +10,16 @@ from scipy import sparse
 from sklearn import config_context
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
-from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
+from sklearn.model_selection import (
+    GridSearchCV,
+    KFold,
+    TunedThresholdClassifierCV,
+    cross_val_predict,
+    cross_val_score,
+)
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
+from sklearn.utils.multiclass import type_of_target
 
 from unbag import (
     BagCalibratedClassifier,
@@ -21,6 +31,7 @@ from unbag import (
     LinearMCMClassifier,
     bag_target,
     check_bag_target,
+    groupings_target,
 )
 from unbag.baselines import InvCalClassifier, ProportionRiskClassifier
 from unbag.datasets import make_gaussian_bags
@@ -31,26 +42,33 @@ from unbag.tabular.features import make_features
 
 DATA = make_gaussian_bags(n_bags=24, bag_size=15, n_features=3, random_state=0)
 X, Y = DATA.X, DATA.y
+NO_LABELS = (
+    r"^y holds bags and their proportions, and this tool .* cv=unbag.BagKFold\(5\) .*SCORERS"
+    r".*BagCalibratedClassifier .*AutoMCMClassifier\(learners.*docs/pitfalls.md"
+)
 NUMBERED = "^y holds {} different values, which are taken for ids of bags, not for classes; "
 
 
 class TestToolsThatTakeBagsForClasses:
-    def test_bagging_is_refused(self):
-        for model in (LinearMCMClassifier(), KernelMCMClassifier(), CountEMClassifier()):
-            with pytest.raises(ValueError, match=NUMBERED.format(24) + ".*docs/pitfalls.md"):
-                BaggingClassifier(model, n_estimators=2, random_state=0).fit(X, Y)
-
     @pytest.mark.parametrize(
         "tool",
         [
             VotingClassifier([("a", LinearMCMClassifier())]),
             StackingClassifier([("a", LinearMCMClassifier())], cv=BagKFold(3)),
             CalibratedClassifierCV(LinearMCMClassifier(), cv=BagKFold(3)),
+            CalibratedClassifierCV(LinearMCMClassifier()),
+            BaggingClassifier(LinearMCMClassifier()),
+            OneVsRestClassifier(LinearMCMClassifier()),
+            TunedThresholdClassifierCV(LinearMCMClassifier(), cv=BagKFold(3)),
+            GridSearchCV(LinearMCMClassifier(), {"alpha": [1, 0.1]}),
         ],
+        ids=lambda tool: type(tool).__name__,
     )
-    def test_others_stop_before_anything_is_predicted(self, tool):
-        with pytest.raises(TypeError, match="unhashable"):
-            tool.fit(X, Y)
+    def test_they_are_told_what_to_use(self, tool):
+        few = Y["bag"] < 5
+        for rows in (slice(None), few):
+            with pytest.raises(ValueError, match=NO_LABELS):
+                tool.fit(X[rows], Y[rows])
 
     def test_calibration_from_bags_takes_their_place(self):
         model = BagCalibratedClassifier(LinearMCMClassifier(), cv=3).fit(X, Y)
@@ -58,11 +76,11 @@ class TestToolsThatTakeBagsForClasses:
 
     def test_splits_of_rows_say_how_to_split_bags(self):
         with pytest.raises(ValueError, match="Split whole bags"):
-            CalibratedClassifierCV(LinearMCMClassifier()).fit(X, Y)
+            cross_val_score(LinearMCMClassifier(), X, Y, cv=KFold(5), error_score="raise")
 
     @pytest.mark.parametrize("scoring", ["roc_auc", "accuracy", "neg_log_loss"])
     def test_scores_of_labels_fail_aloud(self, scoring):
-        with pytest.warns(UserWarning, match="Scoring failed"):
+        with pytest.warns(UserWarning, match=f"(?s)Scoring failed.*{NO_LABELS[1:]}"):
             found = cross_val_score(LinearMCMClassifier(), X, Y, cv=BagKFold(3), scoring=scoring)
         assert np.isnan(found).all()
         search = GridSearchCV(
@@ -72,7 +90,7 @@ class TestToolsThatTakeBagsForClasses:
             scoring=scoring,
             error_score="raise",
         )
-        with pytest.raises((TypeError, ValueError), match=r"unhashable|multi_class"):
+        with pytest.raises(ValueError, match=NO_LABELS):
             search.fit(X, Y)
 
     def test_scores_of_bags_choose(self):
@@ -92,6 +110,34 @@ class TestToolsThatTakeBagsForClasses:
         for method in ("predict_proba", "decision_function"):
             with pytest.raises(ValueError, match=NUMBERED.format(16)):
                 cross_val_predict(LinearMCMClassifier(), X, Y, cv=BagKFold(3), method=method)
+
+
+class TestTargetsKeepTheirType:
+    @pytest.mark.parametrize(
+        "change",
+        [
+            np.asarray,
+            lambda y: pickle.loads(pickle.dumps(y)),
+            lambda y: y[::-1].copy(),
+            lambda y: np.concatenate([y, y]),
+            lambda y: np.array(list(y)),
+            lambda y: bag_target(y["bag"], y["proportion"], class_names=["no", "yes"]),
+            lambda y: groupings_target({"one": y}),
+        ],
+    )
+    def test_through_what_arrays_go_through(self, change):
+        with pytest.raises(ValueError, match=NO_LABELS):
+            type_of_target(change(Y))
+
+    def test_rows_are_rows_still(self):
+        assert Y[0] == Y[1]
+        assert not np.isdtype(Y.dtype, "numeric")
+        assert Y[0].item() == (Y["bag"][0], Y["proportion"][0], Y["size"][0])
+        assert pd.DataFrame(Y).columns.tolist() == ["bag", "proportion", "size"]
+        plain = np.array(Y.tolist(), dtype=Y.dtype.descr)
+        np.testing.assert_array_equal(plain, Y)
+        one, other = check_bag_target(plain), check_bag_target(Y)
+        np.testing.assert_array_equal(one.proportions, other.proportions)
 
 
 class TestWhatIsNoTarget:

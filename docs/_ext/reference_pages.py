@@ -34,6 +34,7 @@ PAGES: list[tuple[str, str, tuple[str, ...]]] = [
             "tabular",
             "tabular.features",
             "tabular.times",
+            "tabular.prose",
             "tabular.schema",
             "tabular.persistence",
             "tabular.onnx_export",

@@ -14,6 +14,8 @@ import numpy as np
 from array_api_compat import array_namespace, device, is_torch_array
 from numpy.typing import NDArray
 
+from unbag._optional import install_command
+
 # Array of any namespace of the array API (NumPy, torch, ...).
 Array = Any
 
@@ -40,7 +42,7 @@ def on_device(array: Any, device: str | None) -> Array:
         import torch
     except ImportError:
         raise ImportError(
-            f"device={device!r} needs torch; install it with 'pip install unbag[torch]'."
+            f"device={device!r} needs torch; install it with: {install_command('torch')}"
         ) from None
     try:
         return torch.asarray(array, device=device)

@@ -231,7 +231,8 @@ class TestKernels:
         given_matrix = AlternatingSVMClassifierCV([1], [1, 10], kernel="precomputed")
         given_matrix.fit(rbf_kernel(X, gamma=0.3), y)
         np.testing.assert_allclose(given_matrix.bag_errors_, named.bag_errors_, atol=1e-9)
-        assert given_matrix.gamma_ == 1.0
+        assert given_matrix.gamma_ is None
+        assert given_matrix.gammas_ is None
 
     @pytest.mark.parametrize("kernel", ["linear", "poly"])
     def test_others(self, kernel):
@@ -325,9 +326,9 @@ class TestSearch:
         with pytest.raises(ValueError, match="part of bag 9 only"):
             AlternatingSVMClassifierCV(cv=splits).fit(DATA.X, DATA.y)
 
-    def test_progress(self, capsys):
+    def test_progress(self, terminal):
         AlternatingSVMClassifierCV([1], [10], gammas=[1], verbose=1).fit(DATA.X, DATA.y)
-        shown = capsys.readouterr().err
+        shown = terminal.readouterr().err
         assert "fitting" in shown
         assert "annealing" in shown
 

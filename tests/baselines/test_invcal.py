@@ -261,11 +261,11 @@ class TestInvCalClassifier:
             InvCalClassifier(kernel="poly", degree=400, gamma=1.0).fit(DATA.X + 50, DATA.y)
 
     @pytest.mark.parametrize("estimator", [InvCalClassifier, InvCalClassifierCV])
-    def test_progress_bar(self, estimator, capsys):
+    def test_progress_bar(self, estimator, terminal):
         estimator().fit(DATA.X, DATA.y)
-        assert capsys.readouterr().err == ""
+        assert terminal.readouterr().err == ""
         estimator(verbose=1).fit(DATA.X, DATA.y)
-        assert "fitting: 100%" in capsys.readouterr().err
+        assert "fitting: 100%" in terminal.readouterr().err
 
 
 def some_labelled_rows():

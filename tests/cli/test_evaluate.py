@@ -1,6 +1,7 @@
 """``unbag evaluate``: a saved model on bags that it did not see."""
 
 import json
+import warnings
 
 import numpy as np
 import pytest
@@ -75,3 +76,27 @@ def test_mistakes(call, halves):
     result = call("evaluate", model, table, halves / "regions.csv", *known, "--unmatched", "drop")
     assert result.returncode == 0
     assert "Left out: 12 bags of" in result.stderr
+
+
+KNOWN_BAGS = (
+    "unbag evaluate: warning: the model was trained on {} of these 12 bags, and looks better there "
+    "than it is; 'unbag fit' has told how good it is on bags held out\n"
+)
+
+
+def test_training_bags_are_known_again(call, halves, frames, tmp_path):
+    visits, regions = frames
+    # other order, other format, one row of one region changed
+    again = visits[visits["region"].isin(regions["region"][::2])].sample(frac=1, random_state=0)
+    again.to_csv(tmp_path / "again.csv", index=False)
+    again.iloc[0, 1] += 1
+    again.to_parquet(tmp_path / "changed.parquet")
+    known = ("--bag", "region", "--positives", "conversions")
+    for table, n_known in (("again.csv", 12), ("changed.parquet", 11)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")
+            result = call(
+                *("evaluate", halves / "half.unbag", tmp_path / table, halves / "first.csv", *known)
+            )
+        assert result.returncode == 0
+        assert result.stderr == KNOWN_BAGS.format(n_known)

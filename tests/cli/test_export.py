@@ -46,7 +46,7 @@ def test_mistakes_get_one_sentence_and_leave_nothing_behind(call, folder, tmp_pa
     place = tmp_path / "nowhere" / "m.onnx"
     result = call("export", folder / "model.unbag", "-o", place)
     assert result.returncode == 1
-    assert result.stderr == f"unbag: the folder of {place} does not exist\n"
+    assert result.stderr == f"unbag export: error: the folder of {place} does not exist\n"
     result = call("export", folder / "regions.csv", "-o", tmp_path / "m.onnx")
     assert result.returncode == 1
     assert "is no model file" in result.stderr

@@ -2,12 +2,14 @@
 
 import html
 import json
+import re
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import expit
 
+from unbag._optional import install_command
 from unbag.bags.frames import bags_from_frame
 from unbag.metrics import evaluate_search
 from unbag.tabular import make_classifier
@@ -166,7 +168,8 @@ def test_without_lightgbm_it_is_said_before_anything_is_read(call, known, tmp_pa
         result = call(*nowhere, "-o", tmp_path / page)
         assert result.returncode == 1
         assert result.stderr == (
-            "unbag: this command needs lightgbm; install with: pip install 'unbag[boosting]'\n"
+            f"unbag {command}: error: this command needs lightgbm; install with: "
+            f"{install_command('boosting')}\n"
         )
 
 
@@ -236,7 +239,7 @@ def test_mistakes_get_one_sentence(tables, options, message, call):
     result = call("fit", *tables.split(), *base.split(), *options.split())
     assert (result.returncode, result.stdout) == (1, "")
     error = result.stderr.splitlines()[-1]
-    assert error.startswith("unbag: ")
+    assert error.startswith("unbag fit: error: ")
     assert message in error
 
 
@@ -280,3 +283,37 @@ def test_a_title_needs_a_page(call, known):
     result = call("fit", "v.csv", "r.csv", *known, "-o", "m.unbag", "--title", "Visits")
     assert result.returncode == 2
     assert "--title is that of the page: --report PAGE" in result.stderr
+
+
+def test_shares_by_group(folder, known, frames, call, tmp_path):
+    tables = (folder / "visits.parquet", folder / "regions.csv")
+    how = ("--model", "linear", "--folds", 0, "-q", "-o", tmp_path / "m.unbag")
+    result = call("fit", *tables, *known, *how, "--by", "device")
+    assert result.returncode == 0, result.stderr
+    shown = result.stdout.partition("Shares by device:\n")[2]
+    assert shown.startswith("group  rows  class  share  95% interval")
+    found = load_model(tmp_path / "m.unbag")
+    told = found.metadata["groups"]
+    assert [(one["group"], one["class"]) for one in told] == [
+        *[("desk", 0), ("desk", 1), ("phone", 0), ("phone", 1)]
+    ]
+    # shares of groups add up to the totals
+    total = sum(one["rows"] * one["share"] for one in told if one["class"] == 1)
+    assert total == pytest.approx(frames[1]["conversions"].sum(), abs=1)
+    assert found.metadata["fitted_with"]["encoding"] is None
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        ("devise", "--by devise is no feature; the features are fLength, fWidth"),
+        ("fWidth", r"--by fWidth would make \d+ groups, and more than 50 make no table"),
+    ],
+)
+def test_columns_that_make_no_groups(column, message, folder, known, call, tmp_path):
+    tables = (folder / "visits.parquet", folder / "regions.csv")
+    how = ("--model", "linear", "--folds", 0, "-q", "-o", tmp_path / "m.unbag")
+    result = call("fit", *tables, *known, *how, "--by", column)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert re.search(f"^unbag fit: error: {message}", result.stderr, re.MULTILINE)
+    assert not (tmp_path / "m.unbag").exists()

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from unbag import __version__
+from unbag._optional import install_command
 from unbag.cli import output
 from unbag.cli.output import safe
 
@@ -128,8 +129,8 @@ def test_warnings_and_errors_are_one_line_each(call, monkeypatch, recwarn):
         result = call("demo")
     assert result.returncode == 1
     assert result.stderr.splitlines() == [
-        r"unbag: warning: watch\x1b out",
-        r"unbag: page\x1b.html: No space left on device",
+        r"unbag demo: warning: watch\x1b out",
+        r"unbag demo: error: page\x1b.html: No space left on device",
     ]
     assert not recwarn.list
 
@@ -149,7 +150,10 @@ def test_missing_extra_says_what_to_install(call, monkeypatch):
     monkeypatch.setattr(output, "find_spec", lambda name: None if name == "pandas" else name)
     result = call("demo")
     assert result.returncode == 1
-    assert "needs pandas; install with: pip install 'unbag[demo]'" in result.stderr
+    assert (
+        f"unbag demo: error: this command needs pandas; install with: {install_command('demo')}"
+        in result.stderr
+    )
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGPIPE"), reason="there are no broken pipes here")

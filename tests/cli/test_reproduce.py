@@ -2,6 +2,7 @@
 
 import pytest
 
+from unbag.cli import output
 from unbag.datasets import load_magic
 
 
@@ -75,6 +76,7 @@ def folder_of_tables(tmp_path_factory):
             "--table is an option of --suite paper, not of --suite natural",
         ),
         (["--kinds", "low"], "--kinds is an option of the other suites, not of --suite paper"),
+        (["--suite", "images", "--data", "nowhere", "--jobs", "1"], "benchmarks/image_data.py"),
         (["--suite", "tables", "--methods", "svm"], "There is no method 'svm'"),
         (["--suite", "landscape", "--trials", "31"], "The landscape has 30 splits, not 31"),
         (["--suite", "landscape", "--kinds", "low"], "There is no kind of bags 'low'"),
@@ -87,3 +89,10 @@ def test_mistakes_with_suites_get_one_sentence(arguments, message, call, tmp_pat
     assert result.returncode == 1
     assert message in result.stderr
     assert result.stdout == ""
+
+
+def test_missing_torch_gets_one_sentence(call, tmp_path, monkeypatch):
+    monkeypatch.setattr(output, "find_spec", lambda name: None if name == "torch" else name)
+    result = call("reproduce", "--suite", "images", "-o", tmp_path)
+    assert result.returncode == 1
+    assert "needs torch; install with: pip install 'unbag[torch]'" in result.stderr

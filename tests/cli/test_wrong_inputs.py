@@ -172,6 +172,13 @@ WRONG = {
     "wrong query": ("fit t.sqlite r.csv --query 'select x from visits'", 1, "no such column: x"),
     "query of a file": ("fit v.csv r.csv --query visits", 1, "v.csv is no database and no workbo"),
     "elsewhere": ("fit https://a.org/v.csv r.csv", 2, "v.csv is not on this machine: download it"),
+    "an address": ("fit file:///v.csv r.csv", 2, "file:///v.csv is an address: give the path"),
+    "a far model": (
+        "predict https://a.org/m v.csv -o s.csv",
+        2,
+        "https://a.org/m is an address",
+    ),
+    "a far output": ("predict m.unbag v.csv -o s3://b/s.csv", 2, "s3://b/s.csv is an address, and"),
     "no such driver": ("fit db2000://u:pw@h/v r.csv", 1, r"db2000://u:\*\*\*@h/v cannot be read"),
     "empty folder": ("fit empty r.csv", 1, "empty is a folder without a table in it"),
     "uneven parts": ("fit parts r.csv", 1, "2.csv has other columns than .*1.csv: 'age', 'size'"),
@@ -302,7 +309,7 @@ def test_one_sentence_and_nothing_left(name, place, call, monkeypatch, tmp_path)
     assert result.stdout == ""
     assert "Traceback" not in result.stderr
     said = result.stderr.splitlines()[-1]
-    assert said.startswith("unbag: " if code == 1 else "unbag fit: error: ")
+    assert said.startswith(f"unbag {words[0]}: error: ")
     assert re.search(pattern, said), said
     assert said.isprintable()
     assert sorted(Path().rglob("*")) == before

@@ -56,9 +56,29 @@ def test_the_same_as_tables_in_memory(tables, parquet, known):
     np.testing.assert_array_equal(y.compute(), y_local)
 
 
+def test_percentages_and_keys_that_differ_in_case(tables):
+    people, results = tables
+    results = results.assign(region=results["region"].str.upper(), share=100 * results["share"])
+    # one bag is written in two ways
+    people = people.assign(
+        region=people["region"].where(people.index % 3 > 0, people["region"].str.title())
+    )
+    known = {"on": KEY, "proportion": "share", "percent": True, "fold": "case"}
+    _, y = bags_from_frame(dd.from_pandas(people, npartitions=3), results, **known)
+    _, y_local = unbag.bags_from_frame(people, results, **known)
+    np.testing.assert_array_equal(y.compute(), y_local)
+
+
+def test_labels_are_for_tables_in_memory(tables, parquet):
+    with pytest.raises(ValueError, match=r"^labels='yes' cannot be used with Dask, .*in memory"):
+        bags_from_frame(
+            dd.read_parquet(parquet), tables[1], on=KEY, proportion="share", labels="yes"
+        )
+
+
 def test_fit_and_evaluate_out_of_core(tables, parquet):
     X, y = bags_from_frame(dd.read_parquet(parquet), tables[1], on=KEY, proportion="share")
-    estimator = LinearMCMClassifierCV(alphas=[1e-2, 1e-3], cv=3, tol=1e-8)
+    estimator = LinearMCMClassifierCV(alphas=[1e-1, 1e-2], cv=2, tol=1e-6, objective="forward")
     model = DistributedClassifier(estimator, persist=False).fit(X, y)
     local = estimator.fit(*unbag.bags_from_frame(*tables, on=KEY, proportion="share"))
     np.testing.assert_allclose(model.to_local().coef_, local.coef_, atol=1e-6)

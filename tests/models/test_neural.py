@@ -12,6 +12,7 @@ from sklearn.base import clone
 from torch import nn
 
 from unbag import LinearMCMClassifier, bag_target
+from unbag._optional import install_command
 from unbag.bounds import TwoLayerReLU
 from unbag.datasets import make_gaussian_bags
 from unbag.models import NeuralMCMClassifier
@@ -267,7 +268,7 @@ for name in ("unbag.torch", "unbag.models.neural"):
     imported, *told = done.stdout.splitlines()
     assert imported == "False"
     assert len(told) == 2
-    assert all("torch: pip install 'unbag[torch]'" in sentence for sentence in told)
+    assert all(f"torch: {install_command('torch')}" in sentence for sentence in told)
 
 
 @pytest.mark.parametrize(

@@ -189,8 +189,8 @@ def test_plain_labels_are_searched_over_stratified_rows():
     assert ((model.out_of_fold_scores_ > 0) == DATA.labels).mean() > 0.8
 
 
-def test_progress_bar_goes_to_standard_error(capsys):
+def test_progress_bar_goes_to_standard_error(terminal):
     LinearMCMClassifierCV(verbose=1).fit(DATA.X, DATA.y)
-    captured = capsys.readouterr()
+    captured = terminal.readouterr()
     assert captured.out == ""
     assert "66/66" in captured.err

@@ -1,5 +1,6 @@
 """Displays: their numbers, that they can be drawn with few and many bags, and their names."""
 
+import re
 import sys
 from dataclasses import FrozenInstanceError
 from functools import partial
@@ -22,6 +23,7 @@ from unbag import (
     bag_target,
     check_bag_target,
 )
+from unbag._optional import install_command
 from unbag._text import shown
 from unbag.datasets import make_gaussian_bags
 from unbag.metrics import evaluate
@@ -95,13 +97,13 @@ def test_many_bags_stay_readable_and_small():
 
 def test_without_matplotlib_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(ImportError, match=r"pip install 'unbag\[report\]'"):
+    with pytest.raises(ImportError, match=re.escape(install_command("report"))):
         DISPLAYS["bags"].plot()
 
 
 def test_without_pandas_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match=r"pip install 'unbag\[report\]'"):
+    with pytest.raises(ImportError, match=re.escape(install_command("report"))):
         DISPLAYS["bags"].frame()
 
 

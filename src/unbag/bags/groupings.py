@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbag.bags.bags import Bags, check_bag_target
+from unbag.bags.rows import row_type
 
 # Totals of exact counts agree up to rounding.
 _SAME_TOTAL = 1e-6
@@ -75,7 +76,7 @@ def groupings_target(targets: Mapping[str, Any]) -> NDArray[np.void]:
                 f"The targets of the groupings {first!r} and {name!r} have {n_rows} and {length} "
                 "rows; all of them are of the same rows."
             )
-    y = np.empty(n_rows, dtype=[(name, target.dtype) for name, target in targets.items()])
+    y = np.empty(n_rows, row_type([(name, target.dtype) for name, target in targets.items()]))
     for name, target in targets.items():
         y[name] = target
     check_groupings_target(y)

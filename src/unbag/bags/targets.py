@@ -21,6 +21,7 @@ from unbag.bags.bags import (
     check_shares,
     is_exact,
 )
+from unbag.bags.rows import row_type
 
 # Counts may be off whole numbers by what computing with them does.
 _ROUNDING = 1e-6
@@ -138,7 +139,7 @@ def name_classes(y: NDArray[np.void], names: Sequence[Any]) -> NDArray[np.void]:
         raise ValueError(
             f"class_names must be {n_classes} different names, one for each class, not {names!r}."
         )
-    return y.astype(np.dtype(y.dtype.descr, metadata={CLASS_NAMES: told}))
+    return y.astype(row_type(y.dtype.descr, **{CLASS_NAMES: told}))
 
 
 def _fill_target(
@@ -151,7 +152,7 @@ def _fill_target(
     fields = [("bag", bag.dtype), ("proportion", float, shape), ("size", np.int64)]
     if noise is not None:
         fields.append(("noise", float, shape))
-    y = np.empty(len(bag), dtype=fields)
+    y = np.empty(len(bag), dtype=row_type(fields))
     y["bag"], y["proportion"], y["size"] = bag, proportion, size
     if noise is not None:
         y["noise"] = noise

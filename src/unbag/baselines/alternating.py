@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from sklearn import config_context
 from sklearn.svm import SVC
 from sklearn.utils import check_random_state
-from tqdm import tqdm
 
 from unbag._arrays import Bools, Floats, Ints
+from unbag._progress import progress_bar
 from unbag.bags.bags import Bags
 from unbag.baselines.support_vectors import Machine, train_machine
 
@@ -240,7 +240,7 @@ class Schedule:
     ) -> Alternation:
         """Alternate at every C*, each time from where the one before it ended."""
         machine, n_iter = None, 0
-        for level in tqdm(annealing(C), desc="annealing", unit="step", disable=not verbose):
+        for level in progress_bar(annealing(C), verbose=verbose, desc="annealing", unit="step"):
             end = self.alternate(machines, bags, labels, level, C_bag, machine)
             machine, labels, n_iter = end.machine, end.labels, n_iter + end.n_iter
         return replace(end, n_iter=n_iter)

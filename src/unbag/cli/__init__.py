@@ -23,8 +23,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = next((word for word in given if not word.startswith("-")), None)
     options = make_parser({asked}).parse_args(given)
     options.command = command_line(given)
+
+    def show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+        say(f"unbag {asked}: warning: {safe(str(message), one_line=True)}")
+
     with warnings.catch_warnings():
-        warnings.showwarning = _show_warning
+        warnings.showwarning = show_warning
         try:
             code = int(options.run(options))
             sys.stdout.flush()
@@ -34,10 +38,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 1
         except (ValueError, ArithmeticError, MemoryError, ImportError, OSError) as error:
-            say(f"unbag: {safe(_words(error), one_line=True)}")
+            say(f"unbag {asked}: error: {safe(_words(error), one_line=True)}")
             return 1
         except KeyboardInterrupt:
-            say("unbag: interrupted")
+            say(f"unbag {asked}: interrupted")
             return 130
 
 
@@ -47,7 +51,3 @@ def _words(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return str(error) or type(error).__name__
-
-
-def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    say(f"unbag: warning: {safe(str(message), one_line=True)}")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from unbag._files import check_place
+from unbag.cli.options import file_place
 from unbag.cli.output import need, show
 from unbag.cli.parser import add_parser
 
@@ -39,8 +40,15 @@ def add_command(commands: Any) -> None:
     )
     add("--seed", type=int, default=0, metavar="N", help="seed of the random bags")
     picture, page = Path("unbag-demo.png"), Path("unbag-demo.html")
-    add("-o", "--output", type=Path, default=picture, metavar="PICTURE", help="picture to write")
-    add("--report", type=Path, default=page, metavar="PAGE", help="page that explains it")
+    add(
+        "-o",
+        "--output",
+        type=file_place,
+        default=picture,
+        metavar="PICTURE",
+        help="picture to write",
+    )
+    add("--report", type=file_place, default=page, metavar="PAGE", help="page that explains it")
     demo.set_defaults(run=run)
 
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from unbag.cli.data import naming, read_bags
 from unbag.cli.labels import read_row_labels
-from unbag.cli.loading import add_model, class_names, open_model
-from unbag.cli.options import add_json, add_seed, add_tables
+from unbag.cli.loading import (
+    add_model,
+    check_classes,
+    class_names,
+    open_model,
+    warn_of_known_bags,
+)
+from unbag.cli.options import add_json, add_seed, add_tables, file_place
 from unbag.cli.output import need, say, show, show_json
 from unbag.cli.parser import add_parser
 from unbag.cli.records import evaluation_record
@@ -56,7 +61,7 @@ def add_labels(parser: argparse.ArgumentParser) -> None:
     """Add a table of labels."""
     parser.add_argument(
         "--labels",
-        type=Path,
+        type=file_place,
         metavar="TABLE",
         help="labels of some rows, drawn at random: a filled-in table of unbag label-plan, or any "
         "with columns row (1 for the first row of INSTANCES) and label",
@@ -76,14 +81,10 @@ def run(options: argparse.Namespace) -> int:
     by_key = options.labels is not None and options.row_key is not None
     keep: dict[str, Kind | None] | None = {options.row_key: "category"} if by_key else None
     data = read_bags(options, schema, keep=keep, why="to find rows by")
+    warn_of_known_bags(found, data)
     say(*data.report.differences)
     names = class_names(found, model.classes_)
-    given = 2 if data.class_names is None else len(data.class_names)
-    if given != len(names):
-        raise ValueError(
-            f"the model in {options.model} tells {len(names)} classes apart, and "
-            f"{options.aggregates} was said to have {given}"
-        )
+    check_classes(options, data, len(names))
     columns = as_columns(decision_scores(model, data.X))
     rule = rule_of(found, None, names)
     threshold = 0.0 if rule is None else rule.score_threshold

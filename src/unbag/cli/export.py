@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 from unbag._files import check_place
 from unbag.cli.loading import add_model, class_names, open_model
-from unbag.cli.options import add_json
+from unbag.cli.options import add_json, file_place
 from unbag.cli.output import need, show, show_json
 from unbag.cli.parser import add_parser
 from unbag.cli.scoring import rule_of
@@ -41,7 +40,7 @@ def add_command(commands: Any) -> None:
     )
     add_model(parser)
     add = parser.add_argument
-    add("-o", "--output", required=True, type=Path, metavar="FILE", help="ONNX file to write")
+    add("-o", "--output", required=True, type=file_place, metavar="FILE", help="ONNX file to write")
     add_json(parser)
     parser.set_defaults(run=run, parser=parser)
 

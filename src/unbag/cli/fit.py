@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 from unbag._files import check_place
-from unbag._text import counted, sentence
+from unbag._text import counted, listing, sentence
 from unbag.bags.bags import check_bag_target
 from unbag.cli.data import BagData, read_bags
-from unbag.cli.options import add_json, add_quiet, add_tables
-from unbag.cli.output import need, plain, say, show, show_json
+from unbag.cli.options import add_json, add_quiet, add_tables, file_place
+from unbag.cli.output import need, plain, records, say, show, show_json
 from unbag.cli.parser import add_parser
 from unbag.cli.records import evaluation_record
 from unbag.cli.training import (
@@ -22,11 +21,15 @@ from unbag.cli.training import (
     reference_record,
     train,
 )
-from unbag.metrics import Evaluation, evaluate_search
+from unbag.metrics import Evaluation, evaluate_search, group_table
 from unbag.metrics.witnesses import hear_features
 from unbag.reports import fit_report
+from unbag.tabular.fingerprints import make_fingerprints
 from unbag.tabular.persistence import save_model
 from unbag.tabular.pipeline import training_record
+
+# Groups that make a table one can read.
+_MOST_GROUPS = 50
 
 _EXAMPLES = """examples:
   unbag fit visits.parquet regions.csv --bag region --positives conversions -o model.unbag
@@ -34,6 +37,9 @@ _EXAMPLES = """examples:
   the share instead of the number, with privacy noise; names and ids are no features:
   unbag fit visits.csv.gz regions.csv --bag region,month --proportion rate --noise 0.02 \\
       --drop name,visit_id --types postcode=category -o model.unbag --report page.html
+
+  how each group voted, by precincts and a voter file:
+  unbag fit voters.csv results.csv --bag precinct --positives ann,bob,cy --by race -o m.unbag
 
 exit code: 0 done, 1 data or files at fault, 2 called wrongly, 130 interrupted
 """
@@ -56,10 +62,23 @@ def add_command(commands: Any) -> None:
     add_tables(parser)
     add_fitting(parser)
     parser.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="MODEL", help="model file to write"
+        "-o",
+        "--output",
+        type=file_place,
+        required=True,
+        metavar="MODEL",
+        help="model file to write",
     )
-    parser.add_argument("--report", type=Path, metavar="PAGE", help="HTML page to write as well")
+    parser.add_argument(
+        "--report", type=file_place, metavar="PAGE", help="HTML page to write as well"
+    )
     parser.add_argument("--title", help="heading of that page")
+    parser.add_argument(
+        "--by",
+        metavar="COLUMN",
+        help="feature whose values make groups: print the share of each class in each of them, "
+        "with intervals, for which the model is fitted ten times more",
+    )
     add_json(parser)
     add_quiet(parser)
     parser.set_defaults(run=run, parser=parser)
@@ -79,6 +98,7 @@ def run(options: argparse.Namespace) -> int:
         need("matplotlib", extra="report")
 
     data = read_bags(options, keep_names=options.report is not None)
+    groups = None if options.by is None else _groups(options, data)
     n_rows, n_columns = data.X.shape
     say(f"Read {counted(n_rows, 'instance')} with {counted(n_columns, 'column')}.")
     trained = train(options, data)
@@ -99,7 +119,12 @@ def run(options: argparse.Namespace) -> int:
         "rule": None if trained.rule is None else trained.rule.to_dict(),
         "evaluation": record or None,
         "reference": reference_record(pipeline, data),
+        "training_bags": make_fingerprints(data.X, data.y),
     }
+    table = None
+    if groups is not None:
+        table = group_table(pipeline, data.X, data.y, groups)
+        metadata["groups"] = records(table.columns())
     save_model(pipeline, options.output, schema=data.schema.to_dict(), metadata=plain(metadata))
     say(f"Model: {options.output}")
     if options.report is not None:
@@ -113,7 +138,24 @@ def run(options: argparse.Namespace) -> int:
     else:
         about = hear_features(data.y, data.X, pipeline, fitted=True)
         show(f"{about.what}: {about.test if isinstance(about.test, str) else about.test.summary}")
+    if table is not None and not options.json:
+        show(f"\nShares by {options.by}:\n{table}")
     return 0
+
+
+def _groups(options: argparse.Namespace, data: BagData) -> Any:
+    """The group of each row, where a column makes groups of rows and not of one row each."""
+    if options.by not in data.X:
+        raise ValueError(
+            f"--by {options.by} is no feature; the features are {listing(map(str, data.X.columns))}"
+        )
+    column = data.X[options.by]
+    if column.nunique() > _MOST_GROUPS:
+        raise ValueError(
+            f"--by {options.by} would make {column.nunique():,} groups, and more than "
+            f"{_MOST_GROUPS} make no table; give a column of fewer values"
+        )
+    return column.astype(object).where(column.notna(), "missing").to_numpy()
 
 
 def _evaluate(trained: Trained, data: BagData, options: argparse.Namespace) -> Evaluation:
@@ -137,4 +179,7 @@ def _told(options: argparse.Namespace) -> dict[str, Any]:
     """What the model was fitted to and how, as it was asked for."""
     names = "instances aggregates bag positives proportion size noise drop types unmatched"
     names += " percent fold label_column query aggregates_query encoding missing"
-    return {name: getattr(options, name) for name in (*names.split(), *FITTING)}
+    told = {name: getattr(options, name) for name in (*names.split(), *FITTING)}
+    # what text is taken for that is not UTF-8 says nothing of these tables unless it was asked for
+    usual = told["encoding"] == options.parser.get_default("encoding")
+    return told | {"encoding": None if usual else told["encoding"]}

@@ -75,7 +75,7 @@ def _inspect_tables(options: argparse.Namespace) -> int:
             rest = [f"and {counted(more, 'more place')}"] if more > 0 else []
             show("\n".join([*table_lines(Contradiction._fields, found[:_MOST_SHOWN]), *rest]))
         say(
-            f"unbag: {options.aggregates} contradicts {options.instances} in "
+            f"unbag inspect: error: {options.aggregates} contradicts {options.instances} in "
             f"{counted(len(found), 'place')}"
         )
         return 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from unbag._text import counted
 from unbag.cli.data import naming, read_bags
 from unbag.cli.labels import LABEL, ROW, WEIGHT
 from unbag.cli.loading import add_model, class_names, open_model
-from unbag.cli.options import add_seed, add_tables, by_commas, whole_number
+from unbag.cli.options import add_seed, add_tables, by_commas, file_place, whole_number
 from unbag.cli.output import need, say
 from unbag.cli.parser import add_parser
 from unbag.metrics import rows_to_label
@@ -59,7 +58,7 @@ def add_command(commands: Any) -> None:
         metavar="COLUMN[,COLUMN]",
         help="columns of INSTANCES to write as well, such as an id",
     )
-    add("-o", "--output", required=True, type=Path, metavar="TABLE", help="table to write")
+    add("-o", "--output", required=True, type=file_place, metavar="TABLE", help="table to write")
     add_seed(parser)
     parser.set_defaults(run=run, parser=parser)
 

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
+import warnings
 from typing import Any
 
-from unbag.cli.options import by_commas
+from unbag._text import counted
+from unbag.bags.bags import check_bag_target
+from unbag.cli.data import BagData
+from unbag.cli.options import by_commas, file_place
+from unbag.tabular.fingerprints import count_seen
 from unbag.tabular.persistence import ModelFile, UntrustedTypesError, load_model
 from unbag.tabular.schema import Schema
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
     """Add the model file, and what to trust in it."""
-    parser.add_argument("model", metavar="MODEL", type=Path, help="model file, from unbag fit")
+    parser.add_argument(
+        "model", metavar="MODEL", type=file_place, help="model file, from unbag fit"
+    )
     parser.add_argument(
         "--trust",
         type=by_commas,
@@ -42,9 +48,34 @@ def open_model(options: argparse.Namespace) -> tuple[Any, Schema, ModelFile]:
     return found.model, Schema.from_dict(found.schema), found
 
 
+def warn_of_known_bags(found: ModelFile, data: BagData) -> None:
+    """Warn where a model is judged by the bags that it was trained on."""
+    kept = found.metadata.get("training_bags")
+    n_seen = 0 if kept is None else count_seen(kept, data.X, data.y)
+    if kept is not None and n_seen:
+        among = "" if len(kept["bags"]) == kept["n_bags"] else "at least "
+        n_bags = check_bag_target(data.y).n_bags
+        warnings.warn(
+            f"the model was trained on {among}{n_seen} of these {counted(n_bags, 'bag')}, and "
+            "looks better there than it is; 'unbag fit' has told how good it is on bags held out",
+            UserWarning,
+            stacklevel=2,
+        )
+
+
 def class_names(found: ModelFile, classes: Any) -> list[Any]:
     """What to call the classes of a model."""
     names = found.metadata.get("class_names")
     if isinstance(names, list) and len(names) == len(classes):
         return list(map(str, names))
     return list(classes.tolist())
+
+
+def check_classes(options: argparse.Namespace, data: BagData, n_classes: int) -> None:
+    """Refuse bags of other classes than those that a model tells apart."""
+    given = 2 if data.class_names is None else len(data.class_names)
+    if given != n_classes:
+        raise ValueError(
+            f"the model in {options.model} tells {n_classes} classes apart, and "
+            f"{options.aggregates} was said to have {given}"
+        )

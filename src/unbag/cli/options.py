@@ -164,6 +164,15 @@ def table_place(text: str) -> Path | TableURL:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
+def file_place(text: str) -> Path:
+    """Read where a file is: on this machine, and not behind an address."""
+    if "://" in text:
+        raise argparse.ArgumentTypeError(
+            f"{TableURL(text)} is an address, and a file on this machine is needed"
+        )
+    return Path(text)
+
+
 def by_commas(text: str) -> list[str]:
     """Split names at commas."""
     names = text.split(",")

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from unbag._optional import install_command
 from unbag._text import shown
 
 _PASSWORD = re.compile(r"(://[^/@:]*:)[^@]*@")
@@ -83,6 +84,5 @@ def need(*modules: str, extra: str) -> None:
     missing = [name for name in modules if find_spec(name) is None]
     if missing:
         raise ModuleNotFoundError(
-            f"this command needs {' and '.join(missing)}; install with: "
-            f"pip install 'unbag[{extra}]'"
+            f"this command needs {' and '.join(missing)}; install with: {install_command(extra)}"
         )

@@ -7,8 +7,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from tqdm import tqdm
-
+from unbag._progress import progress_bar
 from unbag._text import counted, sentence
 from unbag.cli.data import BagData, read_bags
 from unbag.cli.loading import add_model, class_names, open_model
@@ -18,6 +17,7 @@ from unbag.cli.options import (
     add_quiet,
     add_reading,
     by_commas,
+    file_place,
     positive_number,
     table_place,
     whole_number,
@@ -66,6 +66,7 @@ def add_command(commands: Any) -> None:
         "-o",
         "--output",
         required=True,
+        type=_output,
         metavar="SCORES",
         help="table to write, in the format that its name says; - for CSV on stdout",
     )
@@ -132,7 +133,7 @@ def run(options: argparse.Namespace) -> int:
             "or leave it out",
             column=taken[0],
         )
-    bar = tqdm(unit=" rows", unit_scale=True, disable=options.quiet)
+    bar = progress_bar(verbose=not options.quiet, unit=" rows", unit_scale=True)
     reports: list[SchemaReport] = [SchemaReport()]
     strays = Strays((found.metadata.get("reference") or {}).get("columns", {}))
 
@@ -191,6 +192,10 @@ def _read_known_bags(
     now |= {"instances": options.instances, "aggregates": options.proportions}
     asked = told | now | {"aggregates_query": None, "label_column": None}
     return read_bags(argparse.Namespace(**asked), schema, keep=dict.fromkeys(kept), why="to keep")
+
+
+def _output(text: str) -> str:
+    return str(file_place(text))
 
 
 def _share(text: str) -> float:

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from unbag._files import write_whole
+from unbag._progress import progress_bar
+from unbag.cli.options import file_place
 from unbag.cli.output import need, say, show
 from unbag.cli.parser import add_parser
 
@@ -17,6 +19,7 @@ _EXAMPLES = """examples:
   unbag reproduce --table 1 --methods lmmcm,invcal --datasets magic --jobs 2
   unbag reproduce --suite landscape --methods linear --trials 30 -o landscape
   unbag reproduce --suite tables --data benchmarks/data --quick
+  unbag reproduce --suite images --data benchmarks/data --device cuda --jobs 1
 """
 
 # Options of the paper's tables alone.
@@ -46,10 +49,10 @@ def add_command(commands: Any) -> None:
     add = reproduce.add_argument
     add(
         "--suite",
-        choices=["paper", "landscape", "natural", "tables"],
+        choices=["paper", "landscape", "natural", "tables", "images"],
         default="paper",
         help="the paper's tables; 52 bag sets of Adult beside published results; bags that the "
-        "world made; tables in bags of every kind",
+        "world made; tables in bags of every kind; images, for networks",
     )
     add("--methods", help=f"names, by commas (default: those of the suite; {_PAPER_METHODS})")
     add("--trials", type=int, default=5, help="trials of each cell or set, seeds 0, 1, ...")
@@ -57,7 +60,13 @@ def add_command(commands: Any) -> None:
     add("--tables-only", action="store_true", help="run nothing, show what the folder holds")
     add("--jobs", type=int, default=2, help="trials side by side")
     add("--device", help="a device of torch for the methods that can use one, such as cuda")
-    add("-o", "--output", type=Path, default=Path("unbag-reproduce"), help="folder of the results")
+    add(
+        "-o",
+        "--output",
+        type=file_place,
+        default=Path("unbag-reproduce"),
+        help="folder of the results",
+    )
     paper = reproduce.add_argument_group("the paper's tables").add_argument
     paper("--table", default=_PAPER["table"], help="1 (instances fixed), 2 (bags fixed) or 1,2")
     paper("--datasets", default=_PAPER["datasets"], help="adult, magic or both")
@@ -73,7 +82,9 @@ def add_command(commands: Any) -> None:
     others = reproduce.add_argument_group("the other suites").add_argument
     others("--sets", help="names of sets, by commas, such as votes,flights (default: all)")
     others("--kinds", help="kinds of bags, by commas, such as simple,hard (default: all)")
-    others("--data", type=Path, help="folder of files that benchmarks/fetch.py got")
+    others(
+        "--data", type=file_place, help="folder that benchmarks/fetch.py and image_data.py filled"
+    )
     others("--dask", metavar="ADDRESS", help="scheduler of a Dask cluster that runs the trials")
     reproduce.set_defaults(run=run)
 
@@ -93,8 +104,6 @@ def run(options: argparse.Namespace) -> int:
 
 def run_suite(options: argparse.Namespace) -> int:
     """Run what is missing of a suite, and print its page."""
-    from tqdm import tqdm
-
     from unbag.paper.rows import read_rows
     from unbag.suites.figures import draw_figure
     from unbag.suites.page import page_lines
@@ -109,6 +118,8 @@ def run_suite(options: argparse.Namespace) -> int:
         seeds=range(1 if options.quick else options.trials),
         short=options.quick,
     )
+    if any("network" in task.method for task in tasks) and not options.tables_only:
+        need("torch", extra="torch")
     path = options.output / "rows.jsonl"
     left = [] if options.tables_only else pending_suite_tasks(tasks, path)
     if not options.tables_only and len(left) < len(tasks):
@@ -116,8 +127,9 @@ def run_suite(options: argparse.Namespace) -> int:
     jobs = options.jobs if options.dask is None else -1
     with _cluster(options.dask):
         runs = run_suite_tasks(left, path, jobs, options.data, options.device)
-        for row in tqdm(runs, total=len(left), unit="trial", smoothing=0.1, disable=not left):
-            tqdm.write(f"{row['name']} {row['method']}: {_outcome(row)}", file=sys.stderr)
+        bar = progress_bar(runs, verbose=left, total=len(left), unit="trial", smoothing=0.1)
+        for row in bar:
+            bar.write(f"{row['name']} {row['method']}: {_outcome(row)}", file=sys.stderr)
     rows = read_rows(path)
     if not rows:
         raise ValueError(f"{options.output} holds no finished trial")
@@ -148,8 +160,6 @@ def _names(text: str | None) -> list[str] | None:
 
 def run_paper(options: argparse.Namespace) -> int:
     """Run what is missing of the paper's tables, and print them."""
-    from tqdm import tqdm
-
     from unbag.paper.runner import make_tasks, pending, read_rows, run_tasks
     from unbag.paper.tables import comparisons, draw_figure, markdown_tables, rows_as_csv
 
@@ -168,8 +178,9 @@ def run_paper(options: argparse.Namespace) -> int:
     if not options.tables_only and len(left) < len(tasks):
         say(f"{len(tasks) - len(left)} of {len(tasks)} trials were done before.")
     runs = run_tasks(left, options.output, options.jobs, options.device)
-    for row in tqdm(runs, total=len(left), unit="trial", smoothing=0.1, disable=not left):
-        tqdm.write(f"{row['dataset']} {row['method']}: AUC {row['auc']:.4f}", file=sys.stderr)
+    bar = progress_bar(runs, verbose=left, total=len(left), unit="trial", smoothing=0.1)
+    for row in bar:
+        bar.write(f"{row['dataset']} {row['method']}: AUC {row['auc']:.4f}", file=sys.stderr)
     rows = read_rows(options.output)
     if not rows:
         raise ValueError(f"{options.output} holds no finished trial")

@@ -67,8 +67,8 @@ def add_fitting(parser: argparse.ArgumentParser) -> None:
         choices=get_args(ModelName),
         default="auto",
         help="auto: linear, kernel and boosted trees, mixed by what bags held out say of them; "
-        "or one alone; boosted needs LightGBM (pip install 'unbag[boosting]'), neural torch "
-        "(pip install 'unbag[torch]')",
+        "or one alone; boosted needs LightGBM (the extra boosting), neural needs torch (the extra "
+        "torch)",
     )
     group.add_argument(
         "--time-limit",

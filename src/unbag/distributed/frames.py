@@ -25,6 +25,9 @@ def bags_from_frame(
     positives: str | Sequence[str] | None = None,
     size: str | None = None,
     noise: str | Sequence[str] | float | None = None,
+    percent: bool = False,
+    fold: str | Sequence[str] | None = None,
+    labels: str | None = None,
     unmatched: Literal["error", "drop"] = "error",
 ) -> tuple[Any, Any]:
     """Join a Dask data frame of instances with a table of bags into `X` and `y`.
@@ -57,6 +60,13 @@ def bags_from_frame(
     noise : str, list of str or number, optional
         Standard deviation of the noise in ``proportion`` or ``positives``: a column of
         ``aggregates``, one column per class, or one number for all bags. See `bag_target`.
+    percent : bool, default=False
+        Whether ``proportion``, and its noise, are in percent.
+    fold : {"case", "blanks", "zeros", "dates"} or list of them, optional
+        Differences between keys to ignore: capitals; blanks around and within; leading zeros; ways
+        to write a date.
+    labels : str, optional
+        Must be None: labels of single rows are for tables in memory.
     unmatched : {"error", "drop"}, default="error"
         What to do with bags that are in one of the tables only: raise an error that names them,
         or leave them out.
@@ -94,6 +104,12 @@ def bags_from_frame(
             f"instances must be a Dask data frame, not {type(instances).__name__}; "
             "unbag.bags_from_frame takes tables in memory."
         )
+    if labels is not None:
+        raise ValueError(
+            f"labels={labels!r} cannot be used with Dask, where bags are known by their counts "
+            "alone; for tables in memory there is unbag.bags_from_frame, and labels of some rows "
+            "can tell how good a model is (unbag.metrics.evaluate_with_labels)."
+        )
     keys = as_column_names(on, "on")
     missing = [name for name in keys if name not in instances.columns]
     if missing:
@@ -108,6 +124,8 @@ def bags_from_frame(
         positives=positives,
         size=size,
         noise=noise,
+        percent=percent,
+        fold=fold,
     )
     match = tables.match
     known = counts if match.rows is None else counts.iloc[match.rows]

@@ -113,6 +113,16 @@ class GroupTable:
         frame : pandas.DataFrame
             The table.
         """
+        return make_frame(self.columns())
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """The columns of `frame`, by name.
+
+        Returns
+        -------
+        columns : dict of ndarray
+            With the same length.
+        """
         n = len(self.classes)
         columns = {
             "group": np.repeat(self.groups, n),
@@ -120,7 +130,7 @@ class GroupTable:
             "rows": np.repeat(self.sizes, n),
         }
         names = ("share", "low", "high", "least", "most")
-        return make_frame({**columns, **{name: getattr(self, name).ravel() for name in names}})
+        return {**columns, **{name: getattr(self, name).ravel() for name in names}}
 
     def __str__(self) -> str:
         heads = ("group", "rows", "class", "share", f"{100 * self.level:g}% interval", "possible")

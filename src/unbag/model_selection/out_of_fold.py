@@ -9,9 +9,9 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing
-from tqdm import tqdm
 
 from unbag._arrays import Bools, Floats, Ints
+from unbag._progress import progress_bar
 from unbag.bags.bags import check_bag_target
 from unbag.model_selection.splitters import check_cv, cut_by_folds
 
@@ -149,7 +149,7 @@ def look_at_folds(
     jobs = Parallel(n_jobs=n_jobs, return_as="generator")(
         delayed(_fit_and_look)(estimator, X, y, out, look) for out in held
     )
-    found = list(tqdm(jobs, total=len(held), desc="folds", unit="fold", disable=not verbose))
+    found = list(progress_bar(jobs, verbose=verbose, total=len(held), desc="folds", unit="fold"))
     return found, held.argmax(axis=0)
 
 

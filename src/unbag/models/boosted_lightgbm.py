@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from unbag._optional import install_command
 from unbag.models.boosted_library import Library, TreeShape, count_threads, refuse_constant
 from unbag.models.boosted_text import check_trees
 
@@ -31,7 +32,7 @@ def lightgbm() -> Any:
     try:
         return import_module("lightgbm")
     except ImportError:
-        raise ImportError("Boosted trees need LightGBM: pip install 'unbag[boosting]'") from None
+        raise ImportError(f"Boosted trees need LightGBM: {install_command('boosting')}") from None
 
 
 class BinnedRows:

@@ -86,6 +86,8 @@ def as_place(name: str | Path | TableURL) -> Path | TableURL:
         return Path(name)
     place = TableURL(name)
     scheme = name.partition("://")[0].lower()
+    if scheme == "file":
+        raise TableError(place, "is an address: give the path of the file instead")
     if scheme in _FAR:
         raise TableError(
             place, "is not on this machine: download it first, and give the name of the file"

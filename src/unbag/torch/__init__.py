@@ -4,10 +4,12 @@ Everything here needs torch: ``pip install 'unbag[torch]'``. Those who want no l
 find an estimator in `unbag.models.neural`.
 """
 
+from unbag._optional import install_command as _install_command
+
 try:
     import torch as _torch  # noqa: F401
 except ImportError:
-    raise ImportError("unbag.torch needs torch: pip install 'unbag[torch]'") from None
+    raise ImportError(f"unbag.torch needs torch: {_install_command('torch')}") from None
 
 from unbag.torch.batches import BagBatch
 from unbag.torch.data import BagBatchSampler, BagDataset

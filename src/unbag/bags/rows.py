@@ -1,0 +1,44 @@
+"""The type of one row of a target, which answers tools that take it for a label."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import numpy as np
+
+_NO_LABELS = (
+    "y holds bags and their proportions, and this tool of scikit-learn asks for one label per row; "
+    "use cv=unbag.BagKFold(5) for folds, scoring=unbag.metrics.scorers.SCORERS['roc_auc'] for "
+    "scores, unbag.BagCalibratedClassifier to calibrate, unbag.AutoMCMClassifier(learners={...}) "
+    "to vote or stack, and see docs/pitfalls.md for others."
+)
+
+
+class _LikeVoid(type):
+    """Lets `numpy.isdtype`, which knows NumPy's own types only, take it for `numpy.void`."""
+
+    def __eq__(cls, other: object) -> bool:
+        return other is np.void or cls is other
+
+    def __hash__(cls) -> int:
+        return hash(np.void)
+
+
+class BagRow(np.void, metaclass=_LikeVoid):  # type: ignore[misc]
+    """One row of a target: fields by name, and no label.
+
+    The type belongs to the dtype, so that it outlives slices, copies, pickles and `numpy.asarray`.
+    Whoever asks what kind of labels a target holds (`sklearn.utils.multiclass.type_of_target`)
+    looks whether its first row is an array, and that is where the answer is given. NumPy itself
+    never asks, since a row is a scalar.
+    """
+
+    @property
+    def __array__(self) -> NoReturn:
+        raise ValueError(_NO_LABELS)
+
+
+def row_type(fields: Any, **metadata: Any) -> np.dtype[np.void]:
+    """The dtype of a target with such fields."""
+    dtype = np.dtype((BagRow, fields))
+    return np.dtype(dtype, metadata=metadata) if metadata else dtype
