@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "unbag"
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 # Serve all packages, though their names are private to users.
-SHARED = {"_arrays", "_text", "_files", "_optional", "_progress", "_provenance"}
+SHARED = {"_arrays", "_text", "_files", "_optional", "_progress", "_provenance", "_threads"}
 PRIVATE = re.compile(r"_[a-z]\w*|_[A-Z]\w*")
 # What Python and scikit-learn define with such names.
 NOT_OURS = {"_replace", "_asdict", "_fields", "_make", "_safe_indexing", "_estimator_type"}
@@ -71,11 +71,13 @@ def test_no_private_name_is_used_across_packages():
     assert not found
 
 
-def test_shared_modules_need_nothing_of_ours():
+def test_shared_modules_need_nothing_of_ours_but_each_other():
+    shared = {f"unbag.{name}" for name in SHARED}
     for module, package, tree in modules():
         if package in SHARED:
             nodes = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-            assert not [n.module for n in nodes if (n.module or "").startswith("unbag")], module
+            ours = {n.module for n in nodes if (n.module or "").startswith("unbag")}
+            assert ours <= shared, module
 
 
 def test_folders_are_listed_in_the_order_that_is_checked():

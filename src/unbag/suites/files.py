@@ -70,6 +70,7 @@ def data_folder(folder: Path | None = None) -> Path:
     --------
     unbag.suites.load_natural : Load rows whose bags are a column of the data.
     unbag.suites.load_table : Load a table of two classes.
+    unbag.suites.load_images : Load images of ten classes.
 
     Examples
     --------
