@@ -257,7 +257,7 @@ class CountEMClassifier(MetaEstimatorMixin, LogOddsClassifier):
         best, best_scores, best_chances = -np.inf, chances.T, chances
         self.converged_ = False
         bar = progress_bar(total=max_iter, verbose=self.verbose, desc="EM", unit="step")
-        with few_threads(X), bar:
+        with few_threads(*X.shape), bar:
             while len(path) < max_iter and not self.converged_:
                 if held is None:
                     model = learner.fit(X, chances)

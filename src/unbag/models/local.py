@@ -21,6 +21,7 @@ from unbag.model_selection.folds import SearchFolds, by_instance, collect_folds
 from unbag.model_selection.splitters import check_cv, cut_by_folds
 from unbag.models.goals import Goal, Problems
 from unbag.models.row_order import RowOrder
+from unbag.models.threads import few_blas_threads
 from unbag.models.training import Fits, Selection, choose
 from unbag.solvers import FunctionSpace, minimise
 
@@ -95,7 +96,8 @@ class LocalBackend:
         objective = goal.objective(problems, self.bags, self.space.like)
         size = max(1, _BATCH_SCORES // (self.bags.n_instances * objective.n_outputs))
         parts = []
-        with column_progress(len(penalty), self.verbose) as progress:
+        threads = few_blas_threads(self.bags.n_instances, self.space.n_coefficients)
+        with threads, column_progress(len(penalty), self.verbose) as progress:
             for start in range(0, len(penalty), size):
                 batch = slice(start, min(start + size, len(penalty)))
                 part = minimise(

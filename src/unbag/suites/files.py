@@ -104,6 +104,7 @@ def load_table(name: str, folder: Path | None = None) -> tuple[Floats, Labels]:
     unbag.suites.data_folder : Say where the files are that do not come with the package.
     unbag.suites.draw_bags : Give features and target of what `pick_rows` draws, and features and
         labels to test on.
+    unbag.suites.load_images : Load images of ten classes.
 
     Examples
     --------
