@@ -28,6 +28,11 @@ KINDS = {
     "shuffled bags": lambda cell: cell[3] == "iid",
 }
 
+STARTS = {
+    "linear": "Trees added to a linear function (the default)",
+    "zero": "Trees added to nothing (`start='zero'`, which was the default before)",
+}
+
 
 def cell_of(setting: Setting) -> tuple[Any, ...]:
     s = setting
@@ -36,18 +41,23 @@ def cell_of(setting: Setting) -> tuple[Any, ...]:
 
 def tasks(options: argparse.Namespace) -> list[dict[str, Any]]:
     return [
-        {**dict(zip(CELL, cell_of(s), strict=True)), "seed": seed, "setting": s}
+        {
+            **dict(zip(CELL, cell_of(s), strict=True)),
+            "seed": seed,
+            "start": options.start,
+            "setting": s,
+        }
         for seed in seeds_of(options.seeds)
         for s in sorted(settings(), key=lambda s: s.n_bags * s.bag_size)  # the quick ones first
         if options.sizes is None or str(s.bag_size) in options.sizes.split(",")
+        if options.table is None or (s.table, s.sampling) == (options.table, "paper")
     ]
 
 
-def run_one(setting: Setting, seed: int, **_: Any) -> Row:
+def run_one(setting: Setting, seed: int, start: str, **_: Any) -> Row:
     trial = make_trial(setting, seed)
-    return fit_and_score(
-        BoostedMCMClassifier(n_jobs=1), trial.X, trial.y, trial.X_test, trial.labels_test
-    )
+    model = BoostedMCMClassifier(start=start, n_jobs=1)
+    return fit_and_score(model, trial.X, trial.y, trial.X_test, trial.labels_test)
 
 
 def fit_and_score(
@@ -74,42 +84,52 @@ def page(rows: list[Row]) -> list[str]:
         for row in read_rows(RESULTS / "defaults" / "rows.jsonl")
         if row["method"] == "likelihood"
     }
-    by_cell = defaultdict(list)
+    found: dict[str, dict[Any, list[Row]]] = {start: defaultdict(list) for start in STARTS}
     for row in rows:
-        by_cell[tuple(row[name] for name in CELL)].append(row)
-    lines, gains = [], {}
-    for cell in filter(by_cell.__contains__, map(cell_of, settings())):
-        own = by_cell[cell]
-        gain = [row["auc"] - kernel[cell, row["seed"]] for row in own]
-        gains[cell] = float(np.mean(gain))
-        error = f" ± {standard_error(gain):.4f}" if len(gain) > 1 else ""
-        auc = float(np.mean([row["auc"] for row in own]))
-        lines.append(
-            [
-                name_of(cell),
-                str(len(own)),
-                f"{auc:.4f}",
-                f"{auc - gains[cell]:.4f}",
-                f"{gains[cell]:+.4f}{error}",
-                *(" ".join(str(row[name]) for row in own) for name in ("num_leaves", "rounds")),
-                f"{np.mean([row['core_seconds'] for row in own]):.1f}",
-            ]
-        )
-    header = ["cell", "trials", "trees", "kernel", "trees − kernel", "leaves", "rounds"]
+        cell = tuple(row[name] for name in CELL)
+        found[row["start"]][cell].append({**row, "gain": row["auc"] - kernel[cell, row["seed"]]})
+    lines: list[str] = []
+    for start, by_cell in found.items():
+        gains = {
+            cell: float(np.mean([row["gain"] for row in own])) for cell, own in by_cell.items()
+        }
+        header = ["cell", "trials", "trees", "kernel", "trees − kernel", "leaves", "rounds"]
+        cells = filter(by_cell.__contains__, map(cell_of, settings()))
+        lines += [
+            f"## {STARTS[start]}",
+            "",
+            *table(
+                ["cells", "trees above in", "trees − kernel"],
+                [
+                    _summary(name, [gain for cell, gain in gains.items() if belongs(cell)])
+                    for name, belongs in KINDS.items()
+                    if any(map(belongs, gains))
+                ],
+            ),
+            "",
+            *table([*header, "core-seconds"], [_line(cell, by_cell[cell]) for cell in cells]),
+            "",
+        ]
     return [
-        "Mean test AUC over the trials, and the paired difference with its standard error.",
+        "Mean test AUC over the trials, and the paired difference with its standard error; means",
+        "over cells with their standard errors over cells.",
         "",
-        *table([*header, "core-seconds"], lines),
-        "",
-        "Means over cells, with their standard errors over cells:",
-        "",
-        *table(
-            ["cells", "trees above in", "trees − kernel"],
-            [
-                _summary(name, [gain for cell, gain in gains.items() if belongs(cell)])
-                for name, belongs in KINDS.items()
-            ],
-        ),
+        *lines[:-1],
+    ]
+
+
+def _line(cell: tuple[Any, ...], own: list[Row]) -> list[str]:
+    gain = [row["gain"] for row in own]
+    error = f" ± {standard_error(gain):.4f}" if len(gain) > 1 else ""
+    auc = float(np.mean([row["auc"] for row in own]))
+    return [
+        name_of(cell),
+        str(len(own)),
+        f"{auc:.4f}",
+        f"{auc - np.mean(gain):.4f}",
+        f"{np.mean(gain):+.4f}{error}",
+        *(" ".join(str(row[name]) for row in own) for name in ("num_leaves", "rounds")),
+        f"{np.mean([row['core_seconds'] for row in own]):.1f}",
     ]
 
 
@@ -122,12 +142,14 @@ def _summary(name: str, gains: list[float]) -> list[str]:
 STUDY = Study(
     name="boosted",
     title="Boosted trees beside the kernel default",
-    keys=[*CELL, "seed"],
+    keys=[*CELL, "seed", "start"],
     tasks=tasks,
     measure=run_one,
     page=page,
     options={
         "--seeds": {"default": "100-104", "help": "first and last"},
+        "--start": {"default": "linear", "help": "what trees are added to"},
+        "--table": {"type": int, "help": "1 or 2; both, and shuffled bags, by default"},
         "--sizes": {"help": "bag sizes, with commas between; all by default"},
     },
     packages=["lightgbm"],

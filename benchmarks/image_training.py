@@ -13,18 +13,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from image_data import CLASSES, ImageSet
 from image_views import RECIPES, Network, Recipe, make_views, normalise
 from unbag import LinearMCMClassifierCV, bag_target
 from unbag.objectives.saddle_point import several_class_loss
 
+CLASSES = 10
 CURVE_POINTS = 10
 TEMPERATURE = 0.5
 
@@ -55,6 +56,15 @@ class Settings:
                 return network(x).float()
 
         return forward
+
+
+class ImageSet(NamedTuple):
+    """Images (rows, channels, height, width) to learn from and to test on, with their labels."""
+
+    images: NDArray[np.uint8]
+    labels: NDArray[np.int64]
+    test_images: NDArray[np.uint8]
+    test_labels: NDArray[np.int64]
 
 
 @dataclass

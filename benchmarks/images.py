@@ -32,10 +32,10 @@ from typing import Any
 
 import torch
 
-from image_data import ImageSet, load_images
 from image_training import (
     BagLoss,
     Data,
+    ImageSet,
     Settings,
     Training,
     accuracy,
@@ -45,7 +45,7 @@ from image_training import (
 )
 from image_views import RECIPES
 from study import Row, Study, table
-from unbag.suites import data_folder
+from unbag.suites import IMAGES, data_folder, load_images
 
 METHODS = ("proportion", "likelihood", "views", "features", "fine")
 
@@ -128,7 +128,10 @@ def run_one(
 
 @cache
 def load(dataset: str, folder: Path, rows: int | None) -> ImageSet:
-    return ImageSet(*(part[:rows] for part in load_images(dataset, folder)))
+    images, labels = load_images(dataset, folder)
+    n = IMAGES[dataset]
+    parts = images[:n], labels[:n], images[n:], labels[n:]
+    return ImageSet(*(part[:rows] for part in parts))
 
 
 def settings_of(options: Any) -> Settings:
@@ -259,7 +262,7 @@ STUDY = Study(
         "dataset": {"choices": list(RECIPES)},
         "--sizes": {"type": int, "nargs": "+", "default": [16, 64, 256]},
         "--methods": {"nargs": "+", "choices": METHODS, "default": METHODS[:3]},
-        "--data": {"type": Path, "default": data_folder() / "images", "metavar": "FOLDER"},
+        "--data": {"type": Path, "default": data_folder(), "metavar": "FOLDER"},
         "--work": {"type": Path, "default": data_folder() / "bodies", "metavar": "FOLDER"},
         "--device": {"default": "cuda" if torch.cuda.is_available() else "cpu"},
         "--seed": {"type": int, "default": 0},

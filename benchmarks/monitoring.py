@@ -2,7 +2,8 @@
 
 A model is trained on the bags of one month and held against those of the next. In the first two
 worlds classes keep their look, and rows of a bag are independent or alike for a reason of their
-own; in the others rows keep their odds, without and with an effect of their bag.
+own; in the others rows keep their odds, without and with an effect of their bag. Real bags (states,
+days, airlines, neighbourhoods) are halved at random: a model of one half is held against the other.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from study import Row, Study, seeds_of, table
 from unbag import AutoMCMClassifier, LinearMCMClassifierCV, bag_target
 from unbag.diagnostics.monitoring import Quality, make_reference, monitor
 from unbag.metrics import evaluate, evaluate_search
+from unbag.suites import count_target, load_natural
 
 N_BAGS, SIZES = 50, (20, 80)
 N_DRAWS = 100
@@ -30,7 +32,12 @@ CHANGES = {
     "other rows": "the first feature + 0.7 in all rows, labels as the rows have them",
     "other concept": "the second feature tells what the first told",
     "half the concept": "the first feature tells half of what it told",
+    "other shares, real": "negatives left out, so that the odds are exp(0.8) times as large",
+    "other concept, real": "half of the labels dealt out anew among all rows",
 }
+REAL = ("votes", "demographics", "flights", "flights-carrier", "stops")
+REAL_CHANGES = ("nothing", "other shares, real", "other concept, real")
+N_REAL = 4000
 # Nothing is wrong, so that alarms are false; and changes that are harder to find.
 QUIET = ("nothing", "larger bags")
 SMALL = ("slightly other shares", "half the concept")
@@ -65,22 +72,47 @@ def draw(world: str, change: str, rng: Any) -> tuple[Any, Any]:
 
 
 def tasks(options: Any) -> list[dict[str, Any]]:
-    large = tuple(change for change in CHANGES if change not in SMALL)
+    large = tuple(c for c in CHANGES if c not in (*SMALL, *REAL_CHANGES[1:]))
     found = []
     firsts = [*options.small[::PER_TASK], *options.seeds[::PER_TASK]]
     for first in firsts:
         changes = large if first < options.changes else QUIET
         changes = SMALL if first >= FIRST_SMALL else changes
         found += [{"world": world, "first": first, "changes": changes} for world in WORLDS]
-    return found
+    seeds = options.halves[::PER_TASK]
+    return found + [{"world": r, "first": f, "changes": REAL_CHANGES} for f in seeds for r in REAL]
+
+
+def halve(world: str, rng: Any) -> tuple[Any, Any]:
+    """Rows of a real set, and those of them that are in one half of the bags."""
+    X, labels, bag = load_natural(world)
+    rows = rng.permutation(len(labels))[:N_REAL]
+    ids = np.unique(bag)
+    first = np.isin(bag[rows], rng.permutation(ids)[: len(ids) // 2])
+    return (X[rows], labels[rows], bag[rows]), first
+
+
+def draw_half(rows: Any, some: Any, change: str, rng: Any) -> tuple[Any, Any]:
+    """Rows and target of one half, as they are or changed."""
+    X, labels, bag = (column[some] for column in rows)
+    if change == "other shares, real":
+        keep = (labels == 1) | (rng.random(len(labels)) < np.exp(-0.8))
+        X, labels, bag = X[keep], labels[keep], bag[keep]
+    if change == "other concept, real":
+        labels = np.where(rng.random(len(labels)) < 0.5, rng.permutation(labels), labels)
+    return X, count_target(bag, labels)
 
 
 def run_some(world: str, first: int, changes: tuple[str, ...]) -> list[Row]:
     """A row for each change, over some draws."""
     found: dict[str, list[Any]] = {change: [] for change in changes}
     for seed in range(first, first + PER_TASK):
-        rng = np.random.default_rng([WORLDS.index(world), seed])
-        X, y = draw(world, "nothing", rng)
+        rng = np.random.default_rng([(*WORLDS, *REAL).index(world), seed])
+        if world in REAL:
+            rows, half = halve(world, rng)
+            X, y = draw_half(rows, half, "nothing", rng)
+        else:
+            X, y = draw(world, "nothing", rng)
         learner = LinearMCMClassifierCV(
             alphas=[1e-3, 1e-2, 1e-1], store_folds=True, class_prior="empirical"
         )
@@ -88,7 +120,10 @@ def run_some(world: str, first: int, changes: tuple[str, ...]) -> list[Row]:
         reference = make_reference(model, X, y)
         before = auc(evaluate_search(model, X, y, n_draws=N_DRAWS), reference.world)
         for change in found:
-            X, y = draw(world, change, rng)
+            if world in REAL:
+                X, y = draw_half(rows, ~half, change, rng)
+            else:
+                X, y = draw(world, change, rng)
             scores, chances = model.decision_function(X), model.predict_proba(X)
             now = evaluate(y, scores, probabilities=chances, n_draws=N_DRAWS)
             quality = Quality.of("roc_auc", before, auc(now, reference.world))
@@ -113,9 +148,11 @@ def auc(evaluation: Any, world: str) -> dict[str, float]:
 
 def page(rows: list[Row]) -> list[str]:
     lines = []
-    for world in WORLDS:
+    for world in (*WORLDS, *REAL):
         for change in CHANGES:
             some = [r for r in rows if r["world"] == world and r["change"] == change]
+            if not some:
+                continue
             draws = sum(r["draws"] for r in some)
             verdicts = sum((Counter(r["verdicts"]) for r in some), Counter())
             alarms = sum((Counter(r["alarms"]) for r in some), Counter())
@@ -136,7 +173,10 @@ def page(rows: list[Row]) -> list[str]:
                     by_test,
                 ]
             )
-    false = [false_alarms(rows, change) for change in QUIET]
+    false = [
+        *(false_alarms(rows, WORLDS, change) for change in QUIET),
+        f"real halves, {false_alarms(rows, REAL, 'nothing')}",
+    ]
     header = ["world", "change", "months", "holds", "drifts", "broken"]
     header += ["rows have changed", "found / promised", "which tests (each at 1%)"]
     return [
@@ -151,9 +191,9 @@ def page(rows: list[Row]) -> list[str]:
     ]
 
 
-def false_alarms(rows: list[Row], change: str) -> str:
+def false_alarms(rows: list[Row], worlds: tuple[str, ...], change: str) -> str:
     """Share of months that do not hold, with its standard error."""
-    some = [row for row in rows if row["change"] == change]
+    some = [row for row in rows if row["change"] == change and row["world"] in worlds]
     draws = sum(row["draws"] for row in some)
     share = 1 - sum(row["verdicts"].get("holds", 0) for row in some) / draws
     error = np.sqrt(share * (1 - share) / draws)
@@ -175,6 +215,7 @@ STUDY = Study(
             "default": range(FIRST_SMALL, FIRST_SMALL + 20),
             "help": "draws with small changes",
         },
+        "--halves": {"type": seeds_of, "default": range(20), "help": "halves of each real set"},
     },
 )
 

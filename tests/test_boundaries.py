@@ -2,12 +2,17 @@
 
 import ast
 import re
+import tomllib
 from collections import defaultdict
 from pathlib import Path
 
-SOURCE = Path(__file__).parents[1] / "src" / "unbag"
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "unbag"
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 # Serve all packages, though their names are private to users.
-SHARED = {"_arrays", "_text", "_files", "_optional", "_progress", "_provenance"}
+SHARED = {"_arrays", "_text", "_files", "_optional", "_progress", "_provenance", "_threads"}
 PRIVATE = re.compile(r"_[a-z]\w*|_[A-Z]\w*")
 # What Python and scikit-learn define with such names.
 NOT_OURS = {"_replace", "_asdict", "_fields", "_make", "_safe_indexing", "_estimator_type"}
@@ -66,8 +71,30 @@ def test_no_private_name_is_used_across_packages():
     assert not found
 
 
-def test_shared_modules_need_nothing_of_ours():
+def test_shared_modules_need_nothing_of_ours_but_the_words_on_what_to_install():
     for module, package, tree in modules():
         if package in SHARED:
             nodes = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-            assert not [n.module for n in nodes if (n.module or "").startswith("unbag")], module
+            own = {n.module for n in nodes if (n.module or "").startswith("unbag")}
+            assert own <= ({"unbag._optional"} if module != "_optional" else set()), module
+
+
+def test_folders_are_listed_in_the_order_that_is_checked():
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
+    layers = contracts["importlinter"]["contracts"][0]["layers"]
+    table = CONTRIBUTING.partition("## Where things are")[2].partition("## The walk")[0]
+    rows = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \|", table, flags=re.MULTILINE)
+    listed = re.findall(r"\w+", " ".join(rows))
+    assert listed == [name for name in reversed(layers) if (SOURCE / name).is_dir()]
+
+
+WALK = CONTRIBUTING.partition("## The walk")[2].partition("## Habits")[0]
+
+
+@pytest.mark.parametrize("name", re.findall(r"`(?!dask)((?:[a-z_]+\.)+\w+)`", WALK))
+def test_every_step_of_the_walk_is_there(name):
+    parts = name.split(".")
+    places = [SOURCE / Path(*parts[:n]).with_suffix(".py") for n in range(1, 3)]
+    (n, place), *_ = [(n, place) for n, place in enumerate(places, 1) if place.exists()]
+    text = place.read_text(encoding="utf-8")
+    assert all(re.search(rf"(def|class) {found}\b", text) for found in parts[n:])

@@ -30,6 +30,7 @@ MODULES = (
     "tabular.features",
     "tabular.onnx_export",
     "tabular.persistence",
+    "tabular.prose",
     "tabular.schema",
     "tabular.times",
     "distributed",

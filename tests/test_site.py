@@ -60,6 +60,24 @@ def test_citation_names_the_version():
     assert re.search(r"^version: (.*)$", text, flags=re.MULTILINE)[1] == unbag.__version__
 
 
+def test_the_reference_names_each_object_by_a_path_that_leads_to_it():
+    script = load(ROOT / "docs" / "_ext" / "reference_pages.py")
+    assert "unbag.bags_from_frame" in script.public_names("bags")
+    assert "unbag.distributed.bags_from_frame" in script.public_names("distributed")
+    script.check_nothing_is_missing()
+
+
+def test_many_commands_of_a_study_are_folded_away():
+    script = load(ROOT / "docs" / "_ext" / "pages_beside.py")
+    page = "# Study\n\n`python a.py run`: machine\n`python b.py run`: machine\n{}\nFound.\n"
+    few, many = page.format(""), page.format("`python c.py run`: machine\n")
+    plain = script._COMMANDS.sub(script.fold_commands, few)
+    folded = script._COMMANDS.sub(script.fold_commands, many)
+    assert plain == few.replace("a.py run`: machine", "a.py run`: machine  ")
+    assert ":::{dropdown} The 3 commands that made its rows\n`python a.py" in folded
+    assert folded.endswith("c.py run`: machine\n:::\n\nFound.\n")
+
+
 def test_broken_links_are_found(tmp_path):
     script = load(ROOT / "scripts" / "check_links.py")
     (tmp_path / "b").mkdir()

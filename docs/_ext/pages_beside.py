@@ -24,6 +24,7 @@ BESIDE = {
 # a file that is made of tables alone
 TITLES = {"results/reproduce/tables": "All tables of the reproduction"}
 _LINK = re.compile(r"(\]\()(?!https?:|mailto:|#|/)([^)#\s]+)")
+_COMMANDS = re.compile(r"^(?:`python .*\n)+", re.MULTILINE)
 
 
 def places() -> dict[Path, Path]:
@@ -42,6 +43,15 @@ def copy_pages(*_: Any) -> None:
         place.parent.mkdir(parents=True, exist_ok=True)
         if not place.exists() or place.read_bytes() != path.read_bytes():
             shutil.copyfile(path, place)
+
+
+def fold_commands(found: re.Match[str]) -> str:
+    """Give each command that made rows a line of its own, and fold them away if they are many."""
+    commands = found[0].splitlines()
+    listed = "  \n".join(commands)
+    if len(commands) < 3:
+        return f"{listed}\n"
+    return f":::{{dropdown}} The {len(commands)} commands that made its rows\n{listed}\n:::\n"
 
 
 def turn_links(app: Any, docname: str, source: list[str]) -> None:
@@ -64,9 +74,7 @@ def turn_links(app: Any, docname: str, source: list[str]) -> None:
         return f"{link[1]}{os.path.relpath(target, page.parent)}"
 
     title = f"# {TITLES[docname]}\n\n" if docname in TITLES else ""
-    # what rows were made by: a line for each command
-    text = re.sub(r"^(`python .*)\n(?=`python)", r"\1  \n", source[0], flags=re.MULTILINE)
-    source[0] = title + _LINK.sub(turned, text)
+    source[0] = title + _LINK.sub(turned, _COMMANDS.sub(fold_commands, source[0]))
 
 
 def setup(app: Any) -> dict[str, bool]:

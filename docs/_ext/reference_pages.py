@@ -34,6 +34,7 @@ PAGES: list[tuple[str, str, tuple[str, ...]]] = [
             "tabular",
             "tabular.features",
             "tabular.times",
+            "tabular.prose",
             "tabular.schema",
             "tabular.persistence",
             "tabular.onnx_export",
@@ -71,7 +72,11 @@ def public_names(module: str) -> list[str]:
     ]
     # constants last
     names = sorted(getattr(home, "__all__", own), key=str.isupper)
-    return [f"unbag.{n}" if n in unbag.__all__ else f"unbag.{module}.{n}" for n in names]
+    at_the_top = {n: getattr(unbag, n) for n in unbag.__all__}
+    return [
+        f"unbag.{n}" if at_the_top.get(n) is getattr(home, n) else f"unbag.{module}.{n}"
+        for n in names
+    ]
 
 
 def check_nothing_is_missing() -> None:

@@ -48,8 +48,9 @@ def check_bag_classifier(estimator: Any) -> None:
 
     What scikit-learn asks of any estimator is checked by
     ``sklearn.utils.estimator_checks.check_estimator``. This is what bags add: the shares of classes
-    that were learned from and that probabilities are for, scores of bags that were held out, kernel
-    expansions. An AssertionError says what is broken.
+    that were learned from and that probabilities are for, classes that agree with the signs of
+    scores and with probabilities, scores of bags that were held out, kernel expansions. An
+    AssertionError says what is broken.
 
     Parameters
     ----------
@@ -81,12 +82,22 @@ def check_bag_classifier(estimator: Any) -> None:
 def _check_predictions(model: Any, X: Any) -> None:
     scores = model.decision_function(X)
     assert scores.shape == (len(X),), "two classes have one score"
+    np.testing.assert_array_equal(
+        model.predict(X),
+        model.classes_[(scores > 0).astype(int)],
+        err_msg="predict gives the class of the sign of the score",
+    )
     if not hasattr(model, "predict_proba"):
         assert not hasattr(model, "class_prior_"), "class_prior_ is what probabilities are for"
-        np.testing.assert_array_equal(model.predict(X), model.classes_[(scores > 0).astype(int)])
         return
     chances = model.predict_proba(X)
-    np.testing.assert_array_equal(model.predict(X), model.classes_[chances.argmax(axis=1)])
+    np.testing.assert_array_equal(
+        model.predict(X),
+        model.classes_[chances.argmax(axis=1)],
+        err_msg="predict gives the class of the largest chance",
+    )
+    order = np.argsort(scores)
+    assert (np.diff(chances[order, 1]) >= -1e-12).all(), "chances rise with scores"
     np.testing.assert_allclose(
         model.predict_proba(X, class_prior=model.class_prior_), chances, atol=1e-9
     )

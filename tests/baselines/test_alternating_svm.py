@@ -231,7 +231,8 @@ class TestKernels:
         given_matrix = AlternatingSVMClassifierCV([1], [1, 10], kernel="precomputed")
         given_matrix.fit(rbf_kernel(X, gamma=0.3), y)
         np.testing.assert_allclose(given_matrix.bag_errors_, named.bag_errors_, atol=1e-9)
-        assert given_matrix.gamma_ == 1.0
+        assert given_matrix.gamma_ is None
+        assert given_matrix.gammas_ is None
 
     @pytest.mark.parametrize("kernel", ["linear", "poly"])
     def test_others(self, kernel):

@@ -3,10 +3,11 @@
 import pytest
 
 
-def test_report_from_two_tables(run, folder, known, tmp_path):
+def test_report_from_two_tables(call, folder, known, tmp_path, monkeypatch):
+    monkeypatch.chdir(folder)
     page = tmp_path / "page.html"
     arguments = ["report", "visits.csv.gz", "regions.csv", *known, "--model", "linear"]
-    result = run(*arguments, "--title", "Visits", "-o", page, cwd=folder)
+    result = call(*arguments, "--title", "Visits", "-o", page)
     assert result.returncode == 0, result.stderr
     assert "ranks a random positive above a random negative" in result.stdout
     assert "Visits</bdi></h1>" in page.read_text(encoding="utf-8")

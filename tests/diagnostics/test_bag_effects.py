@@ -269,6 +269,11 @@ class Model:
     ("model", "words"),
     [
         (Model(bag_effect_=0.04, bag_effect_interval_=(0.01, 0.09)), str(FOUND)),
+        (
+            Model(bag_effect_=0.0, bag_effect_interval_=(0.01, 0.09)),
+            "features leave a spread of 5.0 to 15.0 points between bags unexplained, which "
+            "training does not allow for, as rows do not seem to keep their odds",
+        ),
         (Model(bag_effect_=0.0), "bags are taken to have no effect beyond their features"),
         (Model(bag_effect_=0.04), "bags are taken to differ by ±10.0 points beyond their features"),
         (Model(bag_effect_=0.0, objective_="forward"), None),
@@ -278,3 +283,17 @@ class Model:
 def test_words_of_what_a_model_takes_effects_to_be(model, words):
     bags = check_bag_target(bag_target([0, 0, 1, 1], [0.0, 0.0, 1.0, 1.0]))
     assert describe_effect(model, bags) == words
+
+
+@pytest.mark.parametrize(
+    ("low", "slope", "error", "matters"),
+    [
+        (0.01, 1.0, 0.5, True),
+        (0.01, 1.0, 1.1, False),  # no telling: √4 lies less than an error above
+        (0.01, 3.0, 0.1, False),  # classes keep their look
+        (0.0, 1.0, 0.1, False),  # there may be no effect at all
+    ],
+)
+def test_effects_matter_where_rows_seem_to_keep_their_odds(low, slope, error, matters):
+    effect = BagEffect(0.05, low, 0.09, slope, 0.5, error, slope_of_looks=4.0)
+    assert effect.matters == matters

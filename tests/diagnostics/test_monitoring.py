@@ -144,6 +144,26 @@ def test_odds_that_follow_rows_more_can_be_used_as_they_are(april):
     assert found.verdict in ("drifts", "broken")
 
 
+def test_a_line_that_hardly_rose_in_training_may_rise():
+    """Held-out bags make a weak model look weaker than the model of all bags is."""
+    weak = reference_of(*odds_month(0, slope=0.0, n_bags=12))
+    assert not weak.classes[0].line.sure
+    found = monitor(TRUE, *odds_month(1), reference=weak)
+    assert found.classes[0].held.slope_p < 0.01
+    assert not found.alarms["steeper"]
+
+
+def test_scatter_is_of_more_than_one_bag(april):
+    X, y = odds_month(1)
+    before = monitor(TRUE, X, y, reference=april).classes[0].held
+    low = np.argmin(np.bincount(y["bag"], X[:, 0]) / np.bincount(y["bag"]))
+    y = bag_target(y["bag"], np.where(y["bag"] == low, 1.0, y["proportion"]))
+    found = monitor(TRUE, X, y, reference=april)
+    assert found.classes[0].held.scatter > before.scatter + 20
+    assert abs(found.bags["z"]).max() > 4
+    assert not found.alarms["scatter"]
+
+
 def test_other_rows_of_the_same_odds_do_no_harm(april):
     found = monitor(TRUE, *odds_month(4, away=1.0), reference=april)
     assert found.rows_changed
@@ -236,6 +256,7 @@ def test_several_classes():
 
 def test_a_reference_survives_a_file(april):
     again = Reference.from_dict(json.loads(json.dumps(april.to_dict())))
+    assert again == april
     X, y = odds_month(9, more=0.4)
     first, second = (monitor(TRUE, X, y, reference=one) for one in (april, again))
     assert str(first) == str(second)

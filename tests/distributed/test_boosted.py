@@ -26,7 +26,7 @@ X, y = DATA.X[ORDER].round(2), DATA.y[ORDER]
 
 
 def trees(num_leaves=(2, 4), **options):
-    settings = {"n_estimators": 15, "cv": 3, "n_jobs": 1, **options}
+    settings = {"n_estimators": 15, "cv": 3, "n_jobs": 1, "start": "zero", **options}
     return BoostedMCMClassifier(num_leaves, estimator=xgboost.XGBClassifier(), **settings)
 
 
@@ -217,6 +217,7 @@ def test_what_users_get_back():
         (trees(class_prior=[0, 1]), "class_prior leaves a class out"),
         (trees(cv=[(0, 1)]), "cv must be a whole number or an unbag.BagKFold"),
         (trees(cv=None), "With cv=None nothing is chosen"),
+        (trees(start="linear"), "^On Dask trees start from nothing: give start='zero', or leave"),
     ],
 )
 def test_mistakes_get_one_sentence(estimator, message):

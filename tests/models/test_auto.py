@@ -20,7 +20,7 @@ from unbag.models.bag_goal import make_bag_goal
 from unbag.models.mixing import fit_mixture
 
 DATA = make_gaussian_bags(n_bags=30, bag_size=20, n_features=3, random_state=0)
-THREE = make_gaussian_bags(n_bags=30, bag_size=12, n_features=3, n_classes=3, random_state=0)
+THREE = make_gaussian_bags(n_bags=20, bag_size=12, n_features=3, n_classes=3, random_state=0)
 QUICK = ["linear", "boosted"]
 
 
@@ -31,11 +31,11 @@ def _goal_of(y):
 
 @pytest.mark.parametrize("data", [DATA, THREE], ids=["two classes", "three"])
 def test_it_learns_and_its_probabilities_add_up_to_the_counts(data):
-    model = AutoMCMClassifier(QUICK).fit(data.X, data.y)
+    model = AutoMCMClassifier(QUICK, cv=3).fit(data.X, data.y)
     assert (model.predict(data.X) == data.labels).mean() > 0.7
     shares = check_bag_target(data.y).class_shares
-    np.testing.assert_allclose(model.predict_proba(data.X).mean(axis=0), shares, atol=0.02)
-    balanced = AutoMCMClassifier(QUICK, class_prior="balanced").fit(data.X, data.y)
+    np.testing.assert_allclose(model.predict_proba(data.X).mean(axis=0), shares, atol=1e-6)
+    balanced = AutoMCMClassifier(QUICK, cv=3, class_prior="balanced").fit(data.X, data.y)
     moved = model.predict_proba(data.X, class_prior="balanced")
     np.testing.assert_allclose(balanced.predict_proba(data.X), moved, atol=0.02)
 
@@ -77,6 +77,32 @@ def test_calibration_finds_the_scale_of_scores_that_were_stretched():
     found = fit_mixture(goal, bags, [3 * odds[None] + 1], temperature=16.0)
     assert found.slopes[0] == pytest.approx(1 / 3, rel=0.1)
     assert found.intercepts[0] == pytest.approx(-1 / 3, abs=0.1)
+
+
+@pytest.mark.parametrize("world", ["looks", "odds"])
+def test_mean_chances_are_the_shares_and_many_bags_need_no_push(world):
+    """Of five bags of unequal size, and of 200 where calibration had all but found it."""
+    rng = np.random.default_rng(0)
+    for n_bags, most in ((5, np.inf), (200, 0.1)):
+        sizes = rng.integers(5, 60, n_bags)
+        bag = np.repeat(np.arange(n_bags), sizes)
+        x = rng.normal(size=len(bag))
+        if world == "looks":
+            labels = rng.random(len(bag)) < rng.uniform(0, 0.5, n_bags)[bag]
+            x = x + labels
+        else:
+            x = x + rng.normal(size=n_bags)[bag]
+            labels = rng.random(len(bag)) < expit(x - 1)
+        goal, bags = _goal_of(bag_target(bag, counts=np.bincount(bag, labels).astype(int)[bag]))
+        scores = [x[None]]
+        found = fit_mixture(goal, bags, scores, temperature=16.0)
+        moved = found.at_shares(scores, bags.class_shares, bags.class_shares)
+        assert expit(moved(scores)).mean() == pytest.approx(labels.mean())
+        assert abs(moved.intercepts[0] - found.intercepts[0]) < most
+        # the same for scores that are for equal classes
+        odds = np.log(bags.class_shares[1] / bags.class_shares[0])
+        balanced = found.at_shares([x[None]], bags.class_shares, np.array([0.5, 0.5]))
+        assert balanced.intercepts[0] == pytest.approx(moved.intercepts[0] - odds)
 
 
 def test_a_loud_model_does_not_drown_a_quiet_one():

@@ -137,8 +137,8 @@ def test_bags_held_out_have_no_influence(name):
 
 class TestSearch:
     def test_scores_of_bags_held_out_are_those_of_a_fit_without_them(self):
-        model = BoostedMCMClassifier((2, 4), n_estimators=30, cv=BagKFold(3), bag_effect=0)
-        model.fit(TWO.X, TWO.y)
+        settings = {"n_estimators": 30, "bag_effect": 0, "start": "zero"}
+        model = BoostedMCMClassifier((2, 4), cv=BagKFold(3), **settings).fit(TWO.X, TWO.y)
         train, test = next(BagKFold(3).split(TWO.X, TWO.y))
         alone = BoostedMCMClassifier(
             model.num_leaves_, n_estimators=model.n_estimators_, cv=None, bag_effect=0
@@ -151,10 +151,12 @@ class TestSearch:
         model = BoostedMCMClassifier((2, 4), n_estimators=30).fit(TWO.X, TWO.y)
         assert len(model.model_texts_) == 10
         parts = [lightgbm.Booster(model_str=text).predict(TWO.X) for text in model.model_texts_]
-        np.testing.assert_allclose(model.decision_function(TWO.X), np.mean(parts, axis=0))
+        start = TWO.X @ model.start_coef_[0] + model.start_intercept_[0]
+        np.testing.assert_allclose(model.decision_function(TWO.X), np.mean(parts, axis=0) + start)
 
     def test_refit_is_a_fit_with_what_was_chosen(self):
-        model = BoostedMCMClassifier((2, 4), n_estimators=30, refit=True).fit(TWO.X, TWO.y)
+        model = BoostedMCMClassifier((2, 4), n_estimators=30, refit=True, start="zero")
+        model.fit(TWO.X, TWO.y)
         again = BoostedMCMClassifier(
             model.num_leaves_, n_estimators=model.n_estimators_, cv=None
         ).fit(TWO.X, TWO.y)
@@ -185,11 +187,12 @@ class TestSearch:
         u = rng.normal(size=60)
         labels = rng.random(len(bag)) < 1 / (1 + np.exp(-X[:, 0] - u[bag]))
         y = bag_target(bag, counts=np.bincount(bag, labels)[bag])
-        model = BoostedMCMClassifier(2, n_estimators=30).fit(X, y)
+        settings = {"n_estimators": 30, "start": "zero"}
+        model = BoostedMCMClassifier(2, **settings).fit(X, y)
         assert model.bag_effect_ > 0.02
         low, high = model.bag_effect_interval_
         assert low < model.bag_effect_ < high
-        fixed = BoostedMCMClassifier(2, n_estimators=30, bag_effect=model.bag_effect_).fit(X, y)
+        fixed = BoostedMCMClassifier(2, bag_effect=model.bag_effect_, **settings).fit(X, y)
         assert fixed.model_texts_ == model.model_texts_
 
     def test_noisy_counts(self):
@@ -254,7 +257,7 @@ class TestData:
 
     def test_sparse_equals_dense(self):
         X = np.where(np.abs(TWO.X) < 0.7, 0.0, TWO.X)
-        model = BoostedMCMClassifier(4, n_estimators=20)
+        model = BoostedMCMClassifier(4, n_estimators=20, start="zero")
         dense = model.fit(X, TWO.y).decision_function(X)
         scores = model.fit(csr_matrix(X), TWO.y).decision_function(csr_matrix(X))
         np.testing.assert_array_equal(scores, dense)
@@ -405,6 +408,8 @@ def test_columns_of_one_value_are_refused():
         ({"min_child_weight": 0}, "min_child_weight must be a positive number"),
         ({"reg_lambda": -1}, "reg_lambda must be a number that is not negative, not -1"),
         ({"colsample_bytree": 2}, "colsample_bytree must be at most 1, not 2"),
+        ({"start": "kernel"}, "start must be 'auto', 'linear' or 'zero', not 'kernel'"),
+        ({"start": "linear", "num_leaves": 2, "cv": None}, "start='linear' chooses a penalty on b"),
         ({"params": {"metric": "auc"}}, "params may not hold 'metric'"),
         ({"objective": "odd"}, "objective must be one of 'auto', 'likelihood', 'forw"),
         ({"class_prior": [0, 1]}, "class_prior leaves a class out"),
@@ -419,7 +424,7 @@ def test_mistakes_get_one_sentence(change, message):
 
 def test_there_are_no_more_folds_than_bags():
     some = TWO.y["bag"] < 6
-    model = BoostedMCMClassifier(2, n_estimators=5).fit(TWO.X[some], TWO.y[some])
+    model = BoostedMCMClassifier(2, n_estimators=5, start="zero").fit(TWO.X[some], TWO.y[some])
     assert len(model.model_texts_) == 6
 
 

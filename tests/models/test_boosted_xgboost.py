@@ -147,10 +147,12 @@ class TestSearch:
             trees.load_model(bytearray(text, "utf-8"))
             assert trees.num_boosted_rounds() == model.n_estimators_
             parts.append(trees.predict(xgboost.DMatrix(TWO.X), output_margin=True))
-        np.testing.assert_allclose(model.decision_function(TWO.X), np.mean(parts, axis=0), 1e-5)
+        start = TWO.X @ model.start_coef_[0] + model.start_intercept_[0]
+        found = model.decision_function(TWO.X) - start
+        np.testing.assert_allclose(found, np.mean(parts, axis=0), rtol=1e-5, atol=1e-6)
 
     def test_refit_is_a_fit_with_what_was_chosen(self):
-        model = boosted((2, 4), n_estimators=30, refit=True).fit(TWO.X, TWO.y)
+        model = boosted((2, 4), n_estimators=30, refit=True, start="zero").fit(TWO.X, TWO.y)
         again = boosted(model.num_leaves_, n_estimators=model.n_estimators_, cv=None)
         assert model.model_texts_ == again.fit(TWO.X, TWO.y).model_texts_
 

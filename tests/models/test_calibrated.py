@@ -201,16 +201,16 @@ def test_classifier_learns_calibrated_probabilities_from_bags(method):
     chance = model.predict_proba(new.X)
     assert np.sqrt(np.mean((chance[:, 1] - truth) ** 2)) < 0.1
     np.testing.assert_array_equal(model.predict(new.X), chance.argmax(axis=1))
-    np.testing.assert_array_equal(
-        model.decision_function(new.X), model.estimator_.decision_function(new.X)
-    )
+    scores = model.decision_function(new.X)
+    inner = model.estimator_.decision_function(new.X)
+    assert (np.diff(scores[np.argsort(inner)]) >= 0).all()
     assert model.score(new.X, new.y) == pytest.approx(model.score(new.X, new.labels), abs=0.05)
 
 
 def test_another_prior_multiplies_the_odds():
     model = BagCalibratedClassifier(INNER, class_prior="balanced").fit(BINARY.X, BINARY.y)
     pooled = model.predict_proba(BINARY.X, class_prior="empirical")
-    scores = model.decision_function(BINARY.X)
+    scores = model.estimator_.decision_function(BINARY.X)
     np.testing.assert_allclose(pooled, model.calibrator_.predict_proba(scores))
     shares = model.class_shares_
     for prior in ([1, 3], np.array([0.9, 0.1])):
@@ -223,6 +223,23 @@ def test_another_prior_multiplies_the_odds():
         model.predict_proba(BINARY.X), model.predict_proba(BINARY.X, class_prior=[1, 1])
     )
     assert (model.predict_proba(BINARY.X, class_prior=[1, 0]) == [1, 0]).all()
+
+
+@METHODS
+@pytest.mark.parametrize("class_prior", ["empirical", "balanced", [0.02, 0.98]])
+def test_decisions_are_log_odds_of_the_probabilities_and_classes_their_signs(method, class_prior):
+    model = BagCalibratedClassifier(INNER, method=method, class_prior=class_prior)
+    model.fit(BINARY.X, BINARY.y)
+    scores, chance = model.decision_function(BINARY.X), model.predict_proba(BINARY.X)
+    np.testing.assert_allclose(expit(scores), chance[:, 1], atol=1e-12)
+    np.testing.assert_array_equal(model.predict(BINARY.X), scores > 0)
+    np.testing.assert_array_equal(model.predict(BINARY.X), chance.argmax(axis=1))
+
+
+def test_log_odds_are_finite_where_isotonic_probabilities_are_zero_and_one():
+    found = fit_isotonic(np.arange(4.0), np.array([0.0, 0.0, 1.0, 1.0]))
+    ends = found.log_odds(np.array([0.0, 1.5, 3.0]))
+    np.testing.assert_allclose(ends, [-36.04, 0, 36.04], atol=0.01)
 
 
 @METHODS

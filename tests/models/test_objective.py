@@ -276,7 +276,7 @@ def test_effects_of_bags_are_found_and_improve_slopes():
 
 @pytest.mark.parametrize("make", MODELS)
 def test_every_model_finds_effects_where_there_are_any(make):
-    X, y = votes(0, effect=1.0, n_bags=40, size=40)
+    X, y = votes(3, effect=0.6, n_bags=120, size=40)
     few = {"alphas": (1e-2, 1e-4), "cv": 3} if make.__name__.endswith("CV") else {}
     model = make(**few).fit(X, y)
     assert 0 < model.bag_effect_interval_[0] < model.bag_effect_

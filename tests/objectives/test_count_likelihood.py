@@ -415,6 +415,18 @@ def test_what_is_worked_on_together_changes_nothing(monkeypatch, size, n_classes
     np.testing.assert_allclose(other[1], gradient, atol=1e-11)
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_threads_change_not_even_a_bit(monkeypatch, n_classes):
+    monkeypatch.setattr("unbag.objectives.bag_losses._CACHE", 40)
+    bags, included, problem, scores = problem_of(n_classes)
+    value, gradient = CountLikelihood(included, bags).value_and_gradient(scores, problem)
+    monkeypatch.setattr("unbag.objectives.bag_losses._MANY_ROWS", 1)
+    monkeypatch.setattr("unbag.objectives.bag_losses.allowed_threads", lambda: 3)
+    other = CountLikelihood(included, bags).value_and_gradient(scores, problem)
+    np.testing.assert_array_equal(other[0], value)
+    np.testing.assert_array_equal(other[1], gradient)
+
+
 # --- what is refused ----------------------------------------------------------------------------
 
 

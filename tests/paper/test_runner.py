@@ -106,7 +106,7 @@ def test_wrong_tasks_are_named(change, message):
 def test_a_dask_cluster_takes_the_trials_over(tmp_path):
     tasks = small_tasks(trials=1)
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
+        LocalCluster(n_workers=2, processes=False, dashboard_address=":0") as cluster,
         Client(cluster),
         parallel_config(backend="dask"),
     ):

@@ -7,7 +7,7 @@ import pytest
 
 from unbag.tabular import open_table
 from unbag.tabular.features import make_features
-from unbag.tabular.kinds import find_stray, is_id, iso_times
+from unbag.tabular.kinds import convert, find_stray, is_id, iso_times
 from unbag.tabular.times import TimeParts
 
 DAY = pd.Timedelta(days=1)
@@ -158,3 +158,11 @@ def test_texts_for_missing_values(suffix, tmp_path):
     chunks = pd.concat(table.chunks(1))
     assert chunks["n"].dtype == float
     assert chunks["w"].dropna().tolist() == ["a", "b"]
+
+
+@pytest.mark.parametrize("dtype", ["str", "string", "object", "category"])
+def test_text_is_the_same_in_every_type_that_pandas_keeps_it_in(dtype):
+    values = pd.Series(["0042", None, "Käse"], index=[3, 1, 2], dtype=dtype, name="code")
+    found = convert(values, "category")
+    assert found.dtype == object
+    assert found.to_dict() == {3: "0042", 1: None, 2: "Käse"}

@@ -577,28 +577,6 @@ class TestTrust:
         assert "antigravity" not in sys.modules
 
     @pytest.mark.parametrize(
-        "name",
-        [
-            "unbag.objectives.losses.get_loss",  # a function
-            "unbag.objectives.losses.np",  # a module
-            "unbag.models.linear.BaseEstimator",  # not here
-            "unbag.models.LinearMCMClassifier",  # not its own name
-            "unbag.models.nowhere.Model",
-            "unbag.cli.main",
-            "unbag.models.local.LocalBackend",  # ours, but no part of a fitted model
-            "unbagged.models.Model",
-            "unbag",
-            "",
-        ],
-    )
-    def test_what_is_not_ours(self, name):
-        assert not files._is_ours(name)
-
-    def test_every_estimator_is_ours(self):
-        for _, estimator in all_estimators():
-            assert files._is_ours(f"{estimator.__module__}.{estimator.__name__}")
-
-    @pytest.mark.parametrize(
         "state",
         [
             {},

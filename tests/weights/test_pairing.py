@@ -191,7 +191,7 @@ def test_exchange_beyond_the_number_of_cells(family):
 
 
 def test_exchange_work_per_bag_does_not_grow(monkeypatch):
-    """Near-linear: ten times as many bags take at most half as many pairs more for each of them."""
+    """Near-linear: five times as many bags take at most a quarter more pairs for each of them."""
     looked_at = 0
     exchange = exchange_module.Pairs._exchange
 
@@ -202,14 +202,14 @@ def test_exchange_work_per_bag_does_not_grow(monkeypatch):
 
     monkeypatch.setattr(exchange_module.Pairs, "_exchange", counting)
     per_bag = []
-    for n_bags in (10_000, 100_000, 1_000_000):
+    for n_bags in (10_000, 50_000, 250_000):
         proportions, sizes = FAMILIES["skewed"](np.random.default_rng(1), n_bags)
         looked_at = 0
         pairing = pair_exchange(proportions, sizes)
         check_pairing(pairing, proportions)
         assert len(pairing) == n_bags // 2
         per_bag.append(looked_at / n_bags)
-    assert all(more_bags <= 1.5 * fewer for fewer, more_bags in pairwise(per_bag))
+    assert all(more_bags <= 1.25 * fewer for fewer, more_bags in pairwise(per_bag))
 
 
 @methods

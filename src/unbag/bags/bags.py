@@ -208,17 +208,7 @@ class Bags:
         key = self.index * (int(part.max()) + 1) + part
         _, first, index = np.unique(key, return_index=True, return_inverse=True)
         whole = self.index[first]
-        pieces = Bags(
-            index=index,
-            ids=self.ids[whole],
-            sizes=np.bincount(index),
-            proportions=self.proportions[whole],
-            classes=self.classes,
-            labelled=self.labelled[whole],
-            noise=None if self.noise is None else self.noise[whole],
-            names=self.names,
-        )
-        return pieces, first
+        return replace(self._picked(whole), index=index, sizes=np.bincount(index)), first
 
     def with_labelled_rows_apart(self) -> tuple[Bags, NDArray[np.intp]]:
         """Make every labelled row a bag of its own.
@@ -254,17 +244,18 @@ class Bags:
         position = np.full(self.n_bags, -1)
         position[chosen] = np.arange(len(chosen))
         rows = np.flatnonzero(position[self.index] >= 0)
-        kept = Bags(
-            index=position[self.index[rows]],
-            ids=self.ids[chosen],
-            sizes=self.sizes[chosen],
-            proportions=self.proportions[chosen],
-            classes=self.classes,
-            labelled=self.labelled[chosen],
-            noise=None if self.noise is None else self.noise[chosen],
-            names=self.names,
+        return replace(self._picked(chosen), index=position[self.index[rows]]), rows
+
+    def _picked(self, bags: NDArray[np.intp]) -> Bags:
+        """These bags, with the rows of all."""
+        return replace(
+            self,
+            ids=self.ids[bags],
+            sizes=self.sizes[bags],
+            proportions=self.proportions[bags],
+            labelled=self.labelled[bags],
+            noise=None if self.noise is None else self.noise[bags],
         )
-        return kept, rows
 
 
 def check_bag_target(y: Any) -> Bags:

@@ -6,6 +6,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit, logsumexp
+
+# Offsets of log-odds settle within a few dozen steps.
+_STEPS = 50
+_SETTLED = 1e-10
 
 
 def resolve_class_prior(class_prior: Any, class_shares: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -59,7 +64,49 @@ def move_chances(
     return normalise(chances * (wanted / prior), wanted)
 
 
+def log_odds_shift(prior: NDArray[np.float64], wanted: NDArray[np.float64]) -> float:
+    """What log-odds of the second of two classes change by where classes have other shares."""
+    moved = np.log(wanted + 1e-300) - np.log(prior + 1e-300)
+    return float(moved[1] - moved[0])
+
+
 def normalise(weights: NDArray[np.float64], otherwise: NDArray[np.float64]) -> NDArray[np.float64]:
     """Divide each row by its sum; a row of zeros says nothing and gets ``otherwise``."""
     total = weights.sum(axis=1, keepdims=True)
     return np.where(total > 0, weights / np.where(total > 0, total, 1), otherwise)
+
+
+def chances_of(log_odds: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Chances of all classes (n_classes, n_rows) from log-odds (n_outputs, n_rows)."""
+    if len(log_odds) == 1:
+        log_odds = np.concatenate([np.zeros_like(log_odds), log_odds])
+    return np.exp(log_odds - logsumexp(log_odds, axis=0))
+
+
+def offset_for_shares(
+    log_odds: NDArray[np.float64], shares: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """What is to be added to log-odds (n_outputs, n_rows) for mean chances to be the shares."""
+    shares = np.clip(shares, 1e-6, None)
+    if len(log_odds) == 1:
+        return _two_class_offset(log_odds[0], shares[1] / shares.sum())
+    offset = np.zeros(len(log_odds))
+    for _ in range(_STEPS):
+        # rows and shares scaled in turn
+        means = chances_of(log_odds + offset[:, None]).mean(axis=1)
+        step = np.log(shares) - np.log(means + 1e-300)
+        offset = offset + step
+        if np.abs(step).max() < _SETTLED:
+            break
+    return offset
+
+
+def _two_class_offset(scores: NDArray[np.float64], share: float) -> NDArray[np.float64]:
+    # the mean of chances rises with the offset: halving the interval cannot fail
+    reach = np.abs(scores).max() + 40.0
+    low, high = -reach, reach
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        mean = expit(scores + middle).mean()
+        low, high = (middle, high) if mean < share else (low, middle)
+    return np.array([(low + high) / 2])

@@ -284,13 +284,13 @@ class AlternatingSVMClassifierCV(AlternatingModel):
         The chosen C.
     C_bag_ : float
         The chosen C_bag.
-    gamma_ : float
-        The chosen gamma; 1 for a kernel without one.
+    gamma_ : float or None
+        The chosen gamma; None for a kernel without one.
     Cs_ : ndarray
         Values of C there were to choose from, in rising order.
     C_bags_ : ndarray
         Values of C_bag, in rising order.
-    gammas_ : ndarray
+    gammas_ : ndarray or None
         Values of gamma, in rising order.
     bag_errors_ : ndarray of shape (n_Cs, n_C_bags, n_gammas)
         The errors, in the order of ``Cs_``, ``C_bags_`` and ``gammas_``.
@@ -390,7 +390,6 @@ class AlternatingSVMClassifierCV(AlternatingModel):
         X, bags = self._check_Xy(X, y)
         self.Cs_, self.C_bags_ = check_grid(self.Cs, "Cs"), check_grid(self.C_bags, "C_bags")
         kernels = self._make_kernels(self.gammas, X)
-        self.gammas_ = np.array([kernel.gamma for kernel in kernels])
         plan = self._schedule()
         pieces, held = cut_by_trainable_folds(bags, check_cv(self.cv, X, np.asarray(y)))
         order = self._order(X, bags)
@@ -410,7 +409,7 @@ class AlternatingSVMClassifierCV(AlternatingModel):
         width, of_C, of_bag = np.unravel_index(np.round(errors, 12).argmin(), errors.shape)
         self.bag_errors_ = np.moveaxis(errors, 0, -1)
         kernel = kernels[width]
-        self.gamma_ = kernel.gamma
+        self._keep_widths(kernels, int(width))
         self.C_, self.C_bag_ = float(self.Cs_[of_C]), float(self.C_bags_[of_bag])
         self.out_of_fold_scores_ = None
         if (held.sum(axis=0) == 1).all():

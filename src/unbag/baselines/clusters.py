@@ -16,14 +16,13 @@ from typing import Any, Self
 
 import numpy as np
 from scipy.optimize import nnls
-from scipy.special import softmax
 from sklearn.cluster import KMeans
 from sklearn.utils import check_random_state
 
 from unbag._arrays import Floats, Ints
 from unbag.bags.bags import Bags
 from unbag.model_selection.splitters import check_cv, cut_by_folds
-from unbag.models.base import BagClassifier
+from unbag.models.base import LogOddsClassifier
 from unbag.models.checks import check_count, check_grid, check_positive
 
 # r, in rows; and what chances must sum to one by.
@@ -34,7 +33,7 @@ _SUM_WEIGHT = 1e3
 _SMALLEST_CHANCE = 1e-6
 
 
-class ClusterClassifier(BagClassifier):
+class ClusterClassifier(LogOddsClassifier):
     """K-means, and the chances of clusters that fit the proportions of bags best.
 
     Parameters
@@ -154,27 +153,6 @@ class ClusterClassifier(BagClassifier):
         scores = logs[:, 1:] - logs[:, :1] if logs.shape[1] == 2 else logs
         X = X.astype(self.clusters_.cluster_centers_.dtype, copy=False)
         return scores[self.clusters_.predict(X)].T
-
-    def predict_proba(self, X: Any, class_prior: Any = None) -> Floats:
-        """Chance of each class.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_instances, n_features)
-            Instances, one per row.
-        class_prior : {"empirical", "balanced"} or array-like, optional
-            Shares of the classes where the model is used; by default those of the training bags,
-            ``class_prior_``.
-
-        Returns
-        -------
-        chances : ndarray of shape (n_instances, n_classes)
-            Chance of each class, in the order of ``classes_``.
-        """
-        scores = self.decision_function(X)
-        if scores.ndim == 1:
-            scores = np.column_stack([np.zeros_like(scores), scores])
-        return self._chances_at(softmax(scores, axis=1), class_prior)
 
 
 def cluster_chances(bags: Bags, cluster: Ints, n_clusters: int) -> Floats:

@@ -19,7 +19,6 @@ from numbers import Real
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import expit
 from tqdm import tqdm
 
 from unbag._arrays import Floats
@@ -28,8 +27,9 @@ from unbag.bags.bags import Bags
 from unbag.baselines.bag_kernels import BagFolds, bag_kernel, mean_kernel
 from unbag.baselines.kernel_machine import KernelMachine
 from unbag.baselines.tube_regression import BagRegression, solve_bag_regression
-from unbag.kernels.matrices import WITH_GAMMA, Kernel
+from unbag.kernels.matrices import Kernel
 from unbag.model_selection.splitters import check_cv
+from unbag.models.base import LogOddsClassifier
 from unbag.models.checks import check_count, check_grid, check_positive
 
 
@@ -42,7 +42,7 @@ def log_odds_targets(proportion: Floats, n_instances: int) -> tuple[Floats, Floa
     return -np.log(1 / p - 1), 1 / (p * (1 - p))
 
 
-class InvCalModel(KernelMachine):
+class InvCalModel(KernelMachine, LogOddsClassifier):
     """f(x) = Σ_k β_k · (mean of k(x, ·) over bag k) + b."""
 
     def _check_Xy(self, X: Any, y: Any) -> tuple[Any, Bags]:
@@ -81,26 +81,6 @@ class InvCalModel(KernelMachine):
                 UserWarning,
                 stacklevel=3,
             )
-
-    def predict_proba(self, X: Any, class_prior: Any = None) -> Floats:
-        """Chance of each class, with f(x) as log-odds of the second one.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_instances, n_features)
-            Instances, one per row.
-        class_prior : {"empirical", "balanced"} or array-like, optional
-            Shares of the classes where the model is used; by default those of the training bags,
-            ``class_prior_``.
-
-        Returns
-        -------
-        chances : ndarray of shape (n_instances, 2)
-            Chance of each class, in the order of ``classes_``.
-        """
-        scores = self.decision_function(X)
-        chances = np.column_stack([expit(-scores), expit(scores)])
-        return self._chances_at(chances, class_prior)
 
 
 class InvCalClassifier(InvCalModel):
@@ -279,7 +259,7 @@ class InvCalClassifierCV(InvCalModel):
         Values of C there were to choose from, rising.
     epsilons_ : ndarray
         Values of epsilon, falling.
-    gammas_ : ndarray
+    gammas_ : ndarray or None
         Values of gamma, rising.
     bag_errors_ : ndarray of shape (n_Cs, n_epsilons, n_gammas)
         Mean error of the held-out bags.
@@ -395,9 +375,7 @@ class InvCalClassifierCV(InvCalModel):
         self._store(fit, kernel, X, bags)
         self.C_, self.epsilon_ = float(C[pair]), float(epsilon[pair])
         self.Cs_, self.epsilons_ = Cs, epsilons
-        has_gamma = kernel.name in WITH_GAMMA
-        self.gamma_ = kernel.gamma if has_gamma else None
-        self.gammas_ = np.array([k.gamma for k in kernels]) if has_gamma else None
+        self._keep_widths(kernels, int(width))
         self.bag_errors_ = errors.reshape(len(Cs), len(epsilons), len(kernels))
         self.out_of_fold_scores_ = best.scores[pair] if folds.each_once else None
         n_failed = sum(trial.n_failed for trial in tried) + (not self.converged_)

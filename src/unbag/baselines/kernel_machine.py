@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from numbers import Real
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
@@ -72,6 +73,12 @@ class KernelMachine(BagClassifier):
                 )
         kernels = {kernel.gamma: kernel for kernel in (self._make_kernel(g, X) for g in widths)}
         return [kernels[gamma] for gamma in sorted(kernels)]
+
+    def _keep_widths(self, kernels: list[Kernel], best: int) -> None:
+        """Keep the gammas of a search, and the one that was chosen; None if there are none."""
+        has_gamma = self.kernel in WITH_GAMMA
+        self.gamma_ = kernels[best].gamma if has_gamma else None
+        self.gammas_ = np.array([kernel.gamma for kernel in kernels]) if has_gamma else None
 
     def _scores(self, X: NDArray[Any]) -> NDArray[Any]:
         return self.kernel_.expand(X, self.points_, self.dual_coef_) + self.intercept_

@@ -21,6 +21,7 @@ from unbag.cli.output import say
 from unbag.tabular import Table, open_table
 from unbag.tabular.file import STANDARD_INPUT, TableError
 from unbag.tabular.kinds import ColumnError, Kind, cast, find_stray, is_id, iso_times, types_of
+from unbag.tabular.prose import is_prose
 from unbag.tabular.schema import Schema, SchemaReport, make_schema
 
 # Rows beyond which bags are numbered rather than named, which saves memory.
@@ -224,7 +225,7 @@ def _check_strays(X: Any, options: argparse.Namespace) -> None:
 
 def _say_ids(X: Any) -> None:
     """Name columns that say which row it is, and nothing about it."""
-    names = [name for name in X.columns if is_id(X[name])]
+    names = [name for name in X.columns if is_id(X[name]) and not is_prose(X[name])]
     if names:
         differ = plural(len(names), "is", "are")
         say(f"{listing(names)} {differ} different in every row: --drop {','.join(names)}")

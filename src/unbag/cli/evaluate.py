@@ -8,7 +8,13 @@ from typing import Any
 
 from unbag.cli.data import naming, read_bags
 from unbag.cli.labels import read_row_labels
-from unbag.cli.loading import add_model, class_names, open_model, warn_of_known_bags
+from unbag.cli.loading import (
+    add_model,
+    check_classes,
+    class_names,
+    open_model,
+    warn_of_known_bags,
+)
 from unbag.cli.options import add_json, add_seed, add_tables, file_place
 from unbag.cli.output import need, say, show, show_json
 from unbag.cli.parser import add_parser
@@ -78,12 +84,7 @@ def run(options: argparse.Namespace) -> int:
     warn_of_known_bags(found, data)
     say(*data.report.differences)
     names = class_names(found, model.classes_)
-    given = 2 if data.class_names is None else len(data.class_names)
-    if given != len(names):
-        raise ValueError(
-            f"the model in {options.model} tells {len(names)} classes apart, and "
-            f"{options.aggregates} was said to have {given}"
-        )
+    check_classes(options, data, len(names))
     columns = as_columns(decision_scores(model, data.X))
     rule = rule_of(found, None, names)
     threshold = 0.0 if rule is None else rule.score_threshold

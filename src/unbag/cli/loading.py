@@ -69,3 +69,13 @@ def class_names(found: ModelFile, classes: Any) -> list[Any]:
     if isinstance(names, list) and len(names) == len(classes):
         return list(map(str, names))
     return list(classes.tolist())
+
+
+def check_classes(options: argparse.Namespace, data: BagData, n_classes: int) -> None:
+    """Refuse bags of other classes than those that a model tells apart."""
+    given = 2 if data.class_names is None else len(data.class_names)
+    if given != n_classes:
+        raise ValueError(
+            f"the model in {options.model} tells {n_classes} classes apart, and "
+            f"{options.aggregates} was said to have {given}"
+        )

@@ -9,7 +9,13 @@ from typing import Any
 
 from unbag._files import check_place
 from unbag.cli.data import BagData, naming, read_bags
-from unbag.cli.loading import add_model, class_names, open_model, warn_of_known_bags
+from unbag.cli.loading import (
+    add_model,
+    check_classes,
+    class_names,
+    open_model,
+    warn_of_known_bags,
+)
 from unbag.cli.options import add_json, add_seed, add_tables, file_place, positive_number
 from unbag.cli.output import need, records, say, show, show_json
 from unbag.cli.parser import add_parser
@@ -77,12 +83,7 @@ def run(options: argparse.Namespace) -> int:
     reference = _reference(options, found)
     data = read_bags(options, schema)
     names = class_names(found, model.classes_)
-    given = 2 if data.class_names is None else len(data.class_names)
-    if given != len(names):
-        raise ValueError(
-            f"the model in {options.model} tells {len(names)} classes apart, and "
-            f"{options.aggregates} was said to have {given}"
-        )
+    check_classes(options, data, len(names))
     warn_of_known_bags(found, data)
     say(*data.report.differences)
     with naming(options):
@@ -93,7 +94,7 @@ def run(options: argparse.Namespace) -> int:
             reference=reference,
             quality=_quality(options, model, data, found.metadata.get("evaluation"), reference),
             tolerance=options.tolerance,
-            class_names=names if given > 2 else None,
+            class_names=names if len(names) > 2 else None,
         )
     if options.report is not None:
         title = f"Does {options.model.name} still hold?"

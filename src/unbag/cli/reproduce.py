@@ -19,6 +19,7 @@ _EXAMPLES = """examples:
   unbag reproduce --table 1 --methods lmmcm,invcal --datasets magic --jobs 2
   unbag reproduce --suite landscape --methods linear --trials 30 -o landscape
   unbag reproduce --suite tables --data benchmarks/data --quick
+  unbag reproduce --suite images --data benchmarks/data --device cuda --jobs 1
 """
 
 # Options of the paper's tables alone.
@@ -48,10 +49,10 @@ def add_command(commands: Any) -> None:
     add = reproduce.add_argument
     add(
         "--suite",
-        choices=["paper", "landscape", "natural", "tables"],
+        choices=["paper", "landscape", "natural", "tables", "images"],
         default="paper",
         help="the paper's tables; 52 bag sets of Adult beside published results; bags that the "
-        "world made; tables in bags of every kind",
+        "world made; tables in bags of every kind; images, for networks",
     )
     add("--methods", help=f"names, by commas (default: those of the suite; {_PAPER_METHODS})")
     add("--trials", type=int, default=5, help="trials of each cell or set, seeds 0, 1, ...")
@@ -81,7 +82,9 @@ def add_command(commands: Any) -> None:
     others = reproduce.add_argument_group("the other suites").add_argument
     others("--sets", help="names of sets, by commas, such as votes,flights (default: all)")
     others("--kinds", help="kinds of bags, by commas, such as simple,hard (default: all)")
-    others("--data", type=file_place, help="folder of files that benchmarks/fetch.py got")
+    others(
+        "--data", type=file_place, help="folder that benchmarks/fetch.py and image_data.py filled"
+    )
     others("--dask", metavar="ADDRESS", help="scheduler of a Dask cluster that runs the trials")
     reproduce.set_defaults(run=run)
 
@@ -115,6 +118,8 @@ def run_suite(options: argparse.Namespace) -> int:
         seeds=range(1 if options.quick else options.trials),
         short=options.quick,
     )
+    if any("network" in task.method for task in tasks) and not options.tables_only:
+        need("torch", extra="torch")
     path = options.output / "rows.jsonl"
     left = [] if options.tables_only else pending_suite_tasks(tasks, path)
     if not options.tables_only and len(left) < len(tasks):

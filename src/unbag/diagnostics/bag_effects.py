@@ -123,6 +123,15 @@ class BagEffect:
         return self.low > _ROUNDING
 
     @property
+    def matters(self) -> bool:
+        """Whether to train with it: it is there, and rows seem to keep their odds.
+
+        Elsewhere counts are not what an effect makes of the chances of rows, and a model that
+        takes it in learns less (docs/likelihood.md).
+        """
+        return self.present and not self.leans_to_looks
+
+    @property
     def spread(self) -> float:
         """Standard deviation of the shares of bags around what rows explain, in points."""
         return self._points(self.variance)
@@ -270,6 +279,12 @@ def describe_effect(model: Any, bags: Bags) -> str | None:
         return None
     low, high = getattr(model, "bag_effect_interval_", (np.nan, np.nan))
     effect = BagEffect(variance, low, high, np.nan, _focus(bags.class_shares))
+    if variance == 0 and effect.present:
+        spread = f"{effect._points(low):.1f} to {effect._points(high):.1f} points"
+        return (
+            f"features leave a spread of {spread} between bags unexplained, which training does "
+            "not allow for, as rows do not seem to keep their odds"
+        )
     if not np.isnan(low):
         return str(effect)
     if variance == 0:

@@ -30,6 +30,8 @@ Direction = Literal["odds", "looks"]
 _ROUNDS = 50
 _SETTLED = 1e-6
 _ROUNDING = 1e-12
+# Standard errors above 0 from which on there is a slope to speak of.
+_SURE = 3.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,6 +144,11 @@ class Line:
         """What τ² is a share of."""
         return self.share * (1 - self.share)
 
+    @property
+    def sure(self) -> bool:
+        """Whether it rises beyond doubt; held-out bags pull the slope of a weak model below 0."""
+        return self.slope > _SURE * self.slope_error
+
     def at(self, x: Floats) -> Floats:
         """The y of each x."""
         return self.intercept + self.slope * (x - self.centre)
@@ -211,7 +218,7 @@ def choose_line(found: ClassInBags, looks: bool) -> Line:
     """The line of the world that bags lean to; where classes keep their look, if it has a slope."""
     if looks:
         line = fit_line(found, "looks")
-        if line.slope > 3 * line.slope_error:
+        if line.sure:
             return line
     return fit_line(found, "odds")
 
@@ -230,11 +237,6 @@ def hold_against(line: Line, found: ClassInBags) -> Held:
     slope_error = np.hypot(own_slope, line.slope_error)
     degrees = len(x) - 2
     squares = weights * around**2
-    scatter = float(squares.sum())
-    # squares of normal residuals have a relative variance of 2, those of bags often more: tails
-    # are heavy, and the squares worth fewer
-    mean = max(float(squares.mean()), _ROUNDING)
-    worth = 2 / max(2.0, float(squares.var(ddof=1)) / mean**2)
     # as of variances of two samples: the other has as many degrees as τ² is sure of
     unsure = float(weights.mean() * line.unit * line.scatter_error) ** 2
     others = 2 / max(unsure, _ROUNDING)
@@ -246,10 +248,23 @@ def hold_against(line: Line, found: ClassInBags) -> Held:
         slope=float(slope),
         slope_error=float(slope_error),
         slope_p=_two_sided(slope / slope_error, degrees),
-        scatter=scatter,
+        scatter=float(squares.sum()),
         expected=float(degrees),
-        scatter_p=float(stats.f.sf(scatter / degrees, worth * degrees, others)),
+        scatter_p=max(
+            _scatter_p(squares, degrees, others),
+            # one bag that is odd says of itself, not of the model
+            _scatter_p(np.sort(squares)[:-1], degrees - 1, others),
+        ),
     )
+
+
+def _scatter_p(squares: Floats, degrees: int, others: float) -> float:
+    """Chance of squares as large as these, beside a variance of so many degrees of freedom."""
+    # squares of normal residuals have a relative variance of 2, those of bags often more: tails
+    # are heavy, and the squares worth fewer
+    mean = max(float(squares.mean()), _ROUNDING)
+    worth = 2 / max(2.0, float(squares.var(ddof=1)) / mean**2)
+    return float(stats.f.sf(squares.sum() / degrees, worth * degrees, others))
 
 
 def _least_squares(x: Floats, y: Floats, weights: Floats) -> tuple[float, float, float, float]:

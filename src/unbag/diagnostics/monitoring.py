@@ -46,7 +46,7 @@ _ROUNDS = 200
 _SETTLED = 1e-10
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class ClassReference:
     """A class in the training bags, as models said that did not see them.
 
@@ -66,7 +66,7 @@ class ClassReference:
     rows: Mapping[str, Any]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Reference:
     """What is kept of the training bags, to hold new ones against; made by `make_reference`.
 
@@ -96,7 +96,7 @@ class Reference:
     >>> reference = make_reference(model, data.X, data.y)
     >>> reference.n_bags
     20
-    >>> Reference.from_dict(reference.to_dict()).class_shares == reference.class_shares
+    >>> Reference.from_dict(reference.to_dict()) == reference
     True
     """
 

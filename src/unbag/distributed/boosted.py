@@ -30,6 +30,9 @@ from unbag.weights.decontamination import check_contrast
 # Of XGBoost.
 _FIRST_VERSION = 3
 
+# Parameters by which a classifier is known to grow trees on bags.
+_OF_TREES = {"num_leaves", "early_stopping_rounds", "bag_effect", "refit"}
+
 
 class DistributedBoostedClassifier(DistributedClassifier):
     """Trains boosted trees on Dask arrays and data frames.
@@ -37,10 +40,10 @@ class DistributedBoostedClassifier(DistributedClassifier):
     Trees are grown by XGBoost on all workers of a Dask cluster at once: each has some of the rows,
     and they add up histograms. For the likelihood of counts the rows of a bag are brought together
     on one worker, once; otherwise rows stay in their partitions. Leaves and rounds are chosen on
-    bags held out, as by the same classifier in memory, and the result is that of the same rows
-    there, up to rounding and to where XGBoost cuts the columns that have more than ``max_bin``
-    values, which it does by quantiles that workers estimate. If workers are lost, training begins
-    anew with those that are left.
+    bags held out, as by the same classifier in memory. Trees start from nothing, and the result is
+    that of ``start="zero"`` with the same rows there, up to rounding and to where XGBoost cuts the
+    columns of more than ``max_bin`` values, which it does by quantiles that workers estimate.
+    If workers are lost, training begins anew with those that are left.
 
     Workers hold their rows in single precision, and need XGBoost 3 or later.
     Without a cluster all rows come to this process.
@@ -197,7 +200,7 @@ def _check_estimator(estimator: Any) -> tuple[BoostedMCMClassifier, Plan]:
         )
     if estimator is None:
         estimator = BoostedMCMClassifier(estimator=xgboost().XGBClassifier())
-    if not isinstance(estimator, BoostedMCMClassifier):
+    if not getattr(estimator, "get_params", dict)().keys() >= _OF_TREES:
         raise ValueError(f"estimator must be a BoostedMCMClassifier, not {estimator!r}.")
     plan = make_plan(estimator)
     if plan.name != "xgboost":
@@ -205,7 +208,9 @@ def _check_estimator(estimator: Any) -> tuple[BoostedMCMClassifier, Plan]:
             "On Dask trees are grown by XGBoost: give "
             "BoostedMCMClassifier(estimator=xgboost.XGBClassifier())."
         )
-    return clone(estimator), plan
+    if estimator.start == "linear":
+        raise ValueError("On Dask trees start from nothing: give start='zero', or leave it out.")
+    return clone(estimator), replace(plan, start="zero")
 
 
 def _example_of(X: Any) -> Any:
@@ -288,7 +293,7 @@ def _grow(rows: Instances, job: Job) -> Trained:
     everyone = np.ones((1, bags.n_bags), dtype=bool)
     find_effect = partial(effect_together, goal.offsets(everyone, bags))
     binned = plan.library.rows(rows.X, job.categorical, plan.settings)
-    trainer = Trainer(rows.X, binned, bags, plan, verbose=0)
+    trainer = Trainer(rows.X, binned, bags, plan, job.categorical, verbose=0)
     trained = trainer.run(goal, job.held, job.refit, find_effect)
     told = {name: getattr(trained.goal, name) for name in own}
     return replace(trained, goal=BagGoal(**told), held_out=None)

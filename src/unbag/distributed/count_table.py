@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unbag._arrays import Bools, Floats, Ints
 from unbag.bags.bags import Bags
+from unbag.distributed.partitions import Travelling
 from unbag.objectives.count_likelihood import check_counts, what_counts_tell
 
 
 @dataclass(frozen=True, eq=False)
-class CountTable:
+class CountTable(Travelling):
     """What is known of every bag, by its entry in the table of bags.
 
     Attributes
@@ -34,13 +34,6 @@ class CountTable:
     covariance: Floats
     weights: Floats
     offsets: Floats
-
-    def __sizeof__(self) -> int:
-        return int(sum(array.nbytes for array in vars(self).values()))
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        # what has travelled lies at odd addresses, where every access would copy all of it first
-        vars(self).update({name: np.require(a, requirements="A") for name, a in state.items()})
 
     def of(self, included: Bools) -> CountTable:
         """The same, with weight for some entries only."""

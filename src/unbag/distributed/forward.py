@@ -11,7 +11,7 @@ import numpy as np
 from unbag._arrays import Bools, Floats, Ints
 from unbag.bags.bags import Bags
 from unbag.distributed.instances import Instances
-from unbag.distributed.partitions import share
+from unbag.distributed.partitions import Travelling, share
 from unbag.distributed.risk import DistributedData, Model, Request, Scorer
 from unbag.objectives.forward import forward_losses, forward_tables
 
@@ -20,7 +20,7 @@ _BLOCK_SCORES = 12_000
 
 
 @dataclass(frozen=True, eq=False)
-class ForwardTable:
+class ForwardTable(Travelling):
     """What workers need to know of bags, by their entries.
 
     Attributes
@@ -36,13 +36,6 @@ class ForwardTable:
     ratio: Floats
     weight: Floats
     offsets: Floats
-
-    def __sizeof__(self) -> int:
-        return self.ratio.nbytes + self.weight.nbytes
-
-    def __setstate__(self, state: dict[str, Floats]) -> None:
-        # what has travelled lies at odd addresses, where every access would copy all of it first
-        vars(self).update({name: np.require(a, requirements="A") for name, a in state.items()})
 
     def of(self, included: Bools) -> ForwardTable:
         """The same, with weight for some entries only."""

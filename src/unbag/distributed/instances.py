@@ -66,7 +66,6 @@ class Instances:
     entry: Ints
 
     def __sizeof__(self) -> int:
-        # what Dask goes by when it weighs moving this to another worker
         return self.X.nbytes + self.entry.nbytes
 
     def blocks(self, size: int) -> Iterator[tuple[NDArray[Any], Ints]]:

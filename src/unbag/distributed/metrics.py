@@ -22,7 +22,7 @@ from unbag.distributed.partitions import Partitions, is_dask, partitions_of, sha
 from unbag.distributed.table import BagTable, make_table, merge_summaries, summarise_target
 from unbag.metrics import evaluation as local
 from unbag.metrics.curves import RocBand, span_bands, tpr_at
-from unbag.metrics.evaluation import Evaluation, what_to_say
+from unbag.metrics.evaluation_results import Evaluation, what_to_say
 from unbag.metrics.measures import (
     CellTally,
     Measure,

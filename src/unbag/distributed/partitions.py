@@ -19,6 +19,7 @@ from typing import Any
 from uuid import uuid4
 
 import numpy as np
+from numpy.typing import NDArray
 
 from unbag._optional import install_command
 from unbag.kernels.matrices import physical_memory
@@ -228,6 +229,18 @@ def _one_key(item: Any) -> Any:
     if item is None or callable(item):
         return item
     return load_dask().delayed(item, pure=False, traverse=False)
+
+
+class Travelling:
+    """Arrays that go to workers, as attributes."""
+
+    def __sizeof__(self) -> int:
+        # what Dask goes by when it weighs moving this to another worker
+        return int(sum(array.nbytes for array in vars(self).values()))
+
+    def __setstate__(self, state: dict[str, NDArray[Any]]) -> None:
+        # what has travelled lies at odd addresses, where every access would copy all of it first
+        vars(self).update({name: np.require(a, requirements="A") for name, a in state.items()})
 
 
 def share(item: Any) -> Any:

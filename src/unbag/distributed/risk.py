@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from unbag._arrays import Floats, Ints
 from unbag.distributed.instances import Instances
-from unbag.distributed.partitions import Partitions, share
+from unbag.distributed.partitions import Partitions, Travelling, share
 from unbag.kernels.matrices import Kernel
 from unbag.objectives.base import Criterion, Objective, Shifted
 from unbag.objectives.corrected_risk import CorrectedRisk
@@ -64,7 +64,7 @@ class Model:
 
 
 @dataclass(frozen=True, eq=False)
-class RowWeights:
+class RowWeights(Travelling):
     """What each instance weighs in several problems, by the entry of its bag.
 
     Attributes
@@ -76,13 +76,6 @@ class RowWeights:
 
     weights: Floats
     offsets: Floats
-
-    def __sizeof__(self) -> int:
-        return self.weights.nbytes + self.offsets.nbytes
-
-    def __setstate__(self, state: dict[str, Floats]) -> None:
-        # what has travelled lies at odd addresses, where every access would copy all of it first
-        vars(self).update({name: np.require(a, requirements="A") for name, a in state.items()})
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,13 +13,8 @@ from unbag.metrics.curves import (
     roc_band,
     roc_curve,
 )
-from unbag.metrics.evaluation import (
-    Evaluation,
-    cross_val_evaluate,
-    estimate,
-    evaluate,
-    evaluate_search,
-)
+from unbag.metrics.evaluation import cross_val_evaluate, estimate, evaluate, evaluate_search
+from unbag.metrics.evaluation_results import Evaluation
 from unbag.metrics.groups import GroupTable, group_table
 from unbag.metrics.importance import ColumnImportance, column_importance
 from unbag.metrics.label_plan import labels_needed, rows_to_label

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -23,6 +23,9 @@ FEWEST_LABELS = 5
 # How far scores, and ranks in their place, are stretched at most to become log-odds.
 _STRETCHES = (0.0, 0.15, 0.3, 0.5, 0.75, 1.0, 1.4, 2.0, 2.8, 4.0, 6.0, 9.0)
 _N_FOLDS = 10
+
+# Scores that are turned into guesses at the same time.
+_BLOCK = 2**22
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,6 +138,14 @@ class Candidates(Sequence[Floats]):
         form, stretch = divmod(number, len(_STRETCHES))
         return guess_labels(_STRETCHES[stretch] * self._forms[form], self._bags)
 
+    def __iter__(self) -> Iterator[Floats]:
+        """As many at once as there is room for, since bags are sorted anew each time."""
+        at_once = max(1, _BLOCK // self._forms[0].size)
+        for form in self._forms:
+            for first in range(0, len(_STRETCHES), at_once):
+                some = np.array(_STRETCHES[first : first + at_once])[:, None, None] * form
+                yield from map(_both_classes, label_posteriors(some, self._bags))
+
 
 def fit_guesses(drawn: Draw, candidates: Sequence[Floats]) -> Guesses:
     """Choose the guesses under which labels are likeliest, from all of them and in folds."""
@@ -155,7 +166,10 @@ def fit_guesses(drawn: Draw, candidates: Sequence[Floats]) -> Guesses:
 
 def guess_labels(log_odds: Floats, bags: Bags) -> Floats:
     """Chance of each class for every row, given the counts of its bag: (n_classes, n_instances)."""
-    chances = label_posteriors(np.asarray(log_odds)[None], bags)[0]
+    return _both_classes(label_posteriors(np.asarray(log_odds)[None], bags)[0])
+
+
+def _both_classes(chances: Floats) -> Floats:
     return np.concatenate([1 - chances, chances]) if len(chances) == 1 else chances
 
 

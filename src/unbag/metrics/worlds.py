@@ -26,10 +26,10 @@ from functools import cached_property
 from typing import Self
 
 import numpy as np
-from scipy.special import expit, logsumexp
 
 from unbag._arrays import Floats
 from unbag.bags.bags import Bags
+from unbag.bags.priors import chances_of, offset_for_shares
 from unbag.diagnostics.bag_effects import BagEffect, estimate_bag_effect
 from unbag.metrics.measures import RowMeasure
 from unbag.metrics.odds_curve import OddsCurve, fit_odds_curve
@@ -46,10 +46,6 @@ SORTED = 64.0
 
 # Half the width of a 95% interval of the slope, in standard errors.
 _NORMAL_95 = 1.959964
-
-# The common offset of log-odds settles within a few steps of Newton's.
-_STEPS = 50
-_SETTLED = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,12 +69,12 @@ class Promise:
     def at_pooled_shares(self) -> Floats:
         """Log-odds moved so that mean chances are the shares of the classes: (outputs, rows)."""
         table = self.log_odds[None] if self.log_odds.ndim == 1 else self.log_odds.T
-        return table + _offset(table, self.bags.class_shares)[:, None]
+        return table + offset_for_shares(table, self.bags.class_shares)[:, None]
 
     @cached_property
     def effect(self) -> BagEffect:
         """How shares of bags follow what the log-odds promise, and what is left beyond that."""
-        return estimate_bag_effect(self.bags, _chances(self.at_pooled_shares))
+        return estimate_bag_effect(self.bags, chances_of(self.at_pooled_shares))
 
     @cached_property
     def curve(self) -> OddsCurve:
@@ -101,39 +97,6 @@ class Promise:
         scores = kappas[:, None, None] * self.at_pooled_shares
         found = label_posteriors(scores, self.bags)
         return np.concatenate([1 - found, found], axis=1) if len(scores[0]) == 1 else found
-
-
-def _chances(table: Floats) -> Floats:
-    """Chances of all classes (n_classes, n_rows) from log-odds (outputs, n_rows)."""
-    if len(table) == 1:
-        table = np.concatenate([np.zeros_like(table), table])
-    return np.exp(table - logsumexp(table, axis=0))
-
-
-def _offset(table: Floats, shares: Floats) -> Floats:
-    """What is to be added to log-odds for their mean chances to be the shares."""
-    shares = np.clip(shares, 1e-6, None)
-    if len(table) == 1:
-        return _two_class_offset(table[0], shares[1] / shares.sum())
-    offset = np.log(shares) - np.log(_chances(table).mean(axis=1) + 1e-300)
-    for _ in range(_STEPS):
-        # rows and shares scaled in turn
-        step = np.log(shares) - np.log(_chances(table + offset[:, None]).mean(axis=1) + 1e-300)
-        offset = offset + step
-        if np.abs(step).max() < _SETTLED:
-            break
-    return offset
-
-
-def _two_class_offset(scores: Floats, share: float) -> Floats:
-    # the mean of chances rises with the offset: halving the interval cannot fail
-    reach = np.abs(scores).max() + 40.0
-    low, high = -reach, reach
-    for _ in range(_STEPS):
-        middle = (low + high) / 2
-        mean = expit(scores + middle).mean()
-        low, high = (middle, high) if mean < share else (low, middle)
-    return np.array([(low + high) / 2])
 
 
 @dataclass(frozen=True, eq=False)

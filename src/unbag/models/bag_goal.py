@@ -131,8 +131,8 @@ class BagGoal(Goal):
         return replace(self, looks=looks, asks_for_looks=False)
 
     def told_of_effect(self, found: BagEffect) -> Self:
-        """Go on with effects of bags, if there are any beyond doubt."""
-        variance = found.variance if found.present else 0.0
+        """Go on with effects of bags, if there are any beyond doubt and rows keep their odds."""
+        variance = found.variance if found.matters else 0.0
         return replace(self, bag_effect=variance, effect_interval=np.array([found.low, found.high]))
 
     def _risk(self, problems: Problems, bags: Bags, like: Any, correction: Correction) -> Objective:

@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
+from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
@@ -180,6 +181,31 @@ class BagClassifier(ClassifierMixin, BaseEstimator, ABC):
         check_no_sample_weight({"sample_weight": sample_weight})
         sample = make_sample(y, self.decision_function(X), trusted=True)
         return Cost(complement=True).value(sample)
+
+
+class LogOddsClassifier(BagClassifier):
+    """A classifier whose scores are log-odds at ``class_prior_``."""
+
+    def predict_proba(self, X: Any, class_prior: Any = None) -> Floats:
+        """Chance of each class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_instances, n_features)
+            Instances, one per row; a sparse matrix if the model is fitted to one.
+        class_prior : {"empirical", "balanced"} or array-like, optional
+            Shares of the classes where the model is used; by default those it was trained for,
+            ``class_prior_``.
+
+        Returns
+        -------
+        chances : ndarray of shape (n_instances, n_classes)
+            Chance of each class, in the order of ``classes_``.
+        """
+        scores = self.decision_function(X).astype(float)
+        if scores.ndim == 1:
+            scores = np.column_stack([np.zeros_like(scores), scores])
+        return self._chances_at(softmax(scores, axis=1), class_prior)
 
 
 @contextmanager

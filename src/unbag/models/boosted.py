@@ -16,21 +16,21 @@ from unbag.bags.priors import resolve_class_prior
 from unbag.model_selection.folds import by_instance, collect_folds
 from unbag.model_selection.splitters import check_cv, cut_by_folds
 from unbag.models.bag_goal import BagGoal
-from unbag.models.base import BagClassifier
+from unbag.models.base import LogOddsClassifier
 from unbag.models.boosted_goal import make_goal_at_equal_shares
 from unbag.models.boosted_library import TreeShape
 from unbag.models.boosted_search import Look
 from unbag.models.boosted_settings import LIBRARIES, make_plan, takes_sparse
+from unbag.models.boosted_start import fill_gaps
 from unbag.models.boosted_training import Trained, Trainer, effect_here
 from unbag.models.categories import encode_categories, find_categories
 from unbag.models.row_order import RowOrder, order_by_bag
-from unbag.objectives.losses import get_loss
 
 # Leaves to choose from: stumps for effects that add up, more for those that depend on each other.
 DEFAULT_LEAVES = (2, 4, 8, 16)
 
 
-class BoostedMCMClassifier(BagClassifier):
+class BoostedMCMClassifier(LogOddsClassifier):
     """Boosted trees trained from the class proportions of bags.
 
     Trees of LightGBM or XGBoost, grown by the gradient of the negative log-likelihood of the counts
@@ -59,6 +59,10 @@ class BoostedMCMClassifier(BagClassifier):
         Added to the curvature of every leaf: the larger, the smaller the steps of small leaves.
     colsample_bytree : float, default=1.0
         Share of the columns that each tree may use.
+    start : {"auto", "linear", "zero"}, default="auto"
+        What trees are added to: a linear function of the numbers in X, fitted to the same bags with
+        a penalty chosen on bags held out, or nothing. "auto" is "linear", but "zero" with
+        ``cv=None``. Few rows teach a linear function sooner than trees (results/boosted.md).
     objective : {"auto", "likelihood", "forward", "corrected"}, default="auto"
         What is minimised, as in `unbag.KernelMCMClassifier`: the likelihood of the counts, that
         of single rows, or the paper's corrected risk with the weights of least squares. "auto" is
@@ -105,7 +109,14 @@ class BoostedMCMClassifier(BagClassifier):
     num_leaves_ : int
         The number of leaves that was chosen.
     n_estimators_ : int
-        The number of rounds that was chosen.
+        The number of rounds that was chosen; 0 if trees added nothing to what they start from.
+    start_coef_ : ndarray of shape (n_outputs, n_features)
+        Coefficients of the linear function that trees are added to: zero where they start from
+        nothing, and for categories. There is one output for two classes, else one for each.
+    start_intercept_ : ndarray of shape (n_outputs,)
+        Its constant, at equal class shares.
+    start_fill_ : ndarray of shape (n_features,)
+        What it takes for values that are missing: the mean of a column, or 0 in a sparse matrix.
     selection_path_ : list of tuple (num_leaves, rounds, criteria)
         What was looked at: numbers of rounds, and by line the criteria on bags held out, of which
         the sum of ranks decides. Empty with ``cv=None``.
@@ -115,7 +126,7 @@ class BoostedMCMClassifier(BagClassifier):
         Scores of all rows by the trees of every fold, leaves and rounds chosen by the other folds;
         only with ``store_folds``, and not saved with the model.
     feature_importances_ : ndarray of shape (n_features,)
-        Share of each column in all that splits gained.
+        Share of each column in all that splits gained, beyond what trees were added to.
     categories_ : dict
         Categories of the columns that hold any, by the position of the column.
     objective_ : {"likelihood", "forward", "corrected"}
@@ -129,7 +140,8 @@ class BoostedMCMClassifier(BagClassifier):
     model_texts_ : list of str
         The trees as their library writes them: ``lightgbm.Booster(model_str=...)`` reads them, or
         ``load_model(bytearray(..., "utf-8"))`` of an ``xgboost.Booster``. There is one text for
-        each fold, or one in all. The mean of their scores is log-odds at equal class shares.
+        each fold, or one in all. The mean of their scores, and what they are added to, is log-odds
+        at equal class shares.
     class_shares_ : ndarray of shape (n_classes,)
         Share of each class among all instances of training.
     n_features_in_ : int
@@ -164,6 +176,9 @@ class BoostedMCMClassifier(BagClassifier):
     model_texts_: list[str]
     num_leaves_: int
     n_estimators_: int
+    start_coef_: NDArray[np.float64]
+    start_intercept_: NDArray[np.float64]
+    start_fill_: NDArray[np.float64]
     feature_importances_: NDArray[np.float64]
     selection_path_: list[Look]
     objective_: str
@@ -182,6 +197,7 @@ class BoostedMCMClassifier(BagClassifier):
         min_child_weight: float = 5.0,
         reg_lambda: float = 10.0,
         colsample_bytree: float = 1.0,
+        start: str = "auto",
         objective: Any = "auto",
         bag_effect: str | float = "auto",
         class_prior: Any = "balanced",
@@ -201,6 +217,7 @@ class BoostedMCMClassifier(BagClassifier):
         self.min_child_weight = min_child_weight
         self.reg_lambda = reg_lambda
         self.colsample_bytree = colsample_bytree
+        self.start = start
         self.objective = objective
         self.bag_effect = bag_effect
         self.class_prior = class_prior
@@ -243,8 +260,9 @@ class BoostedMCMClassifier(BagClassifier):
             unseen = check_cv(no_more_folds(self.cv, bags), X, np.asarray(y))
             bags, held = cut_by_folds(bags, order.arrange(unseen.T).T)
         X = order.arrange(X)
-        rows = plan.library.rows(X, list(self.categories_), plan.settings)
-        trainer = Trainer(X, rows, bags, plan, self.verbose, self.store_folds)
+        categorical = list(self.categories_)
+        rows = plan.library.rows(X, categorical, plan.settings)
+        trainer = Trainer(X, rows, bags, plan, categorical, self.verbose, self.store_folds)
         trained = trainer.run(goal, held, self.refit, effect_here)
         keep_trees(self, plan.name, trained, order)
         return self
@@ -274,28 +292,10 @@ class BoostedMCMClassifier(BagClassifier):
         n_categories = max(map(len, self.categories_.values()), default=0)
         shape = TreeShape(self.n_features_in_, self._n_outputs, n_categories)
         read = LIBRARIES[self.library_].read
+        start: NDArray[Any] = (fill_gaps(X, self.start_fill_) @ self.start_coef_.T).T
+        start = start + (self.start_intercept_ + _prior_scores(self.class_prior_))[:, None]
         parts = [read(text, shape)(X) for text in self.model_texts_]
-        return np.mean(parts, axis=0) + _prior_scores(self.class_prior_)[:, None]
-
-    def predict_proba(self, X: Any, class_prior: Any = None) -> NDArray[np.float64]:
-        """Chance of each class.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or data frame of shape (n_instances, n_features)
-            Instances, one per row.
-        class_prior : {"empirical", "balanced"} or array-like, optional
-            Shares of the classes where the model is used; by default those it was trained for,
-            ``class_prior_``.
-
-        Returns
-        -------
-        chances : ndarray of shape (n_instances, n_classes)
-            Chance of each class, in the order of ``classes_``.
-        """
-        scores = self.decision_function(X)
-        loss = get_loss("logistic", len(self.classes_))
-        return self._chances_at(loss.class_probabilities(scores), class_prior)
+        return np.mean(parts, axis=0) + start if parts else start
 
     @property
     def _n_outputs(self) -> int:
@@ -330,6 +330,9 @@ def keep_trees(
     model.num_leaves_, model.n_estimators_ = trained.num_leaves, trained.n_rounds
     model.feature_importances_ = trained.gains / (trained.gains.sum() or 1.0)
     model.selection_path_ = trained.path
+    start = trained.start
+    model.start_coef_, model.start_intercept_ = start.coef[0], start.intercept[0]
+    model.start_fill_ = start.fill
     model.objective_, model.bag_effect_, model.looks_ = goal.name, goal.bag_effect, goal.looks
     model.bag_effect_interval_ = goal.effect_interval
     model.out_of_fold_scores_ = None

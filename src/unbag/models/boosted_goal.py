@@ -1,7 +1,7 @@
 """What boosting minimises: a goal of bags (`unbag.models.bag_goal`), as a task for rounds.
 
-Trees add to the shares of the classes in the bags that are learned from: scores that are zero stand
-for chances that are these shares, and are log-odds at equal ones.
+Scores are log-odds at equal shares of the classes: zero stands for chances that are the shares in
+the bags that are learned from.
 """
 
 from __future__ import annotations
@@ -17,6 +17,11 @@ from unbag.models.bag_goal import BagGoal, make_bag_goal
 from unbag.models.boosted_rounds import Task
 from unbag.models.goals import Problems
 from unbag.weights.decontamination import pooled_shares
+
+Floats = NDArray[np.float64]
+
+# Scores of problems that start from nothing.
+NOTHING: Floats = np.zeros((1, 1, 1))
 
 
 def make_goal_at_equal_shares(objective: Any, bag_effect: Any, bags: Bags) -> BagGoal:
@@ -42,24 +47,25 @@ def make_goal_at_equal_shares(objective: Any, bag_effect: Any, bags: Bags) -> Ba
     return make_bag_goal(settings, bags)
 
 
-def pose(goal: BagGoal, bags: Bags) -> Task:
-    """Pose the problem of all bags."""
-    return _task(goal, goal.whole(bags), bags)
+def pose(goal: BagGoal, bags: Bags, start: Floats = NOTHING) -> Task:
+    """Pose the problem of all bags, with scores (1, outputs, rows) to start from."""
+    return _task(goal, goal.whole(bags), bags, start)
 
 
-def pose_folds(goal: BagGoal, bags: Bags, held: NDArray[np.bool_]) -> Task:
+def pose_folds(goal: BagGoal, bags: Bags, held: NDArray[np.bool_], start: Floats = NOTHING) -> Task:
     """Pose the problems of folds, each of which holds out some bags: (folds, bags)."""
     found = goal.of_folds(bags, held)
-    return _task(goal, Problems(found.weights[1:], found.included[1:]), bags)
+    return _task(goal, Problems(found.weights[1:], found.included[1:]), bags, start)
 
 
-def _task(goal: BagGoal, problems: Problems, bags: Bags) -> Task:
+def _task(goal: BagGoal, problems: Problems, bags: Bags, start: Floats) -> Task:
     objective = goal.objective(problems, bags, None)
     offsets = goal.offsets(problems.included, bags)
-    return Task(objective, offsets, _row_weights(goal, problems, bags), bags)
+    start = np.broadcast_to(start, (*offsets.shape, bags.n_instances))
+    return Task(objective, offsets, _row_weights(goal, problems, bags), bags, start)
 
 
-def _row_weights(goal: BagGoal, problems: Problems, bags: Bags) -> NDArray[np.float64]:
+def _row_weights(goal: BagGoal, problems: Problems, bags: Bags) -> Floats:
     """What a row of each bag (problems, bags) weighs in the second derivative."""
     included = problems.included
     if goal.name != "corrected":

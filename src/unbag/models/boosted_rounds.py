@@ -39,12 +39,21 @@ class Task:
     weights : ndarray of shape (n_problems, n_bags)
         What a row of each bag weighs, one as a rule; zero in bags held out.
     bags : Bags
+    start : ndarray of shape (n_problems, n_outputs, n_rows or 1)
+        Scores that trees are added to.
     """
 
     objective: Objective
     offsets: NDArray[np.float64]
     weights: NDArray[np.float64]
     bags: Bags
+    start: NDArray[np.float64]
+
+    def scores(self, boosters: list[Booster], problem: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Scores (boosters, outputs, rows) by the trees so far and what they are added to."""
+        scores = np.stack([booster.scores() for booster in boosters])
+        scores += self.start[problem]
+        return scores
 
     def slopes(
         self, scores: NDArray[np.float64], problem: NDArray[np.intp]
@@ -78,7 +87,7 @@ def boost(task: Task, boosters: list[Booster], problem: NDArray[np.intp]) -> Non
     some = max(1, _SCORES_TOGETHER // task.bags.n_instances)
     for start in range(0, len(boosters), some):
         own = boosters[start : start + some]
-        scores = np.stack([booster.scores() for booster in own])
-        slopes = task.slopes(scores, problem[start : start + some])
+        which = problem[start : start + some]
+        slopes = task.slopes(task.scores(own, which), which)
         for booster, gradient, bound in zip(own, *slopes, strict=True):
             booster.grow(gradient, bound)

@@ -70,9 +70,11 @@ class Path:
         gain = np.min(self.risks[: recent[0]], axis=0) - self.best
         return bool(((gain > 0) & (self.best - leader <= _MORE_TO_COME * gain)).any())
 
-    def look(self, rounds: int, judges: list[Judge], fold: NDArray[np.intp]) -> None:
+    def look(self, rounds: int, task: Task, judges: list[Judge]) -> None:
         """Judge the scores of rows by the booster of the fold that holds them out."""
-        scores = np.stack([booster.scores() for booster in self.boosters])
+        held = task.weights == 0
+        scores = task.scores(self.boosters, np.arange(len(held)))
+        fold = held.argmax(axis=0)[task.bags.index]
         held_out = np.take_along_axis(scores, fold[None, None, :], axis=0)
         self.rounds.append(rounds)
         of_all, *others = (judge(held_out) for judge in judges)
@@ -117,7 +119,6 @@ def follow(
     tell : callable
         Hears how many more rounds are done.
     """
-    fold = (task.weights == 0).argmax(axis=0)[task.bags.index]
     n_folds = len(task.weights)
     going, done = paths, 0
     while going and done < most:
@@ -129,7 +130,7 @@ def follow(
             boost(task, boosters, problem)
         done += n
         for path in going:
-            path.look(done, judges, fold)
+            path.look(done, task, judges)
         leader = np.min([path.best for path in paths], axis=0)
         going = [path for path in going if path.has_hope(patience, leader)]
         tell(n)
@@ -163,7 +164,10 @@ class Found:
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """What is searched on: rows, the same in bins, and the bags (folds, bags) held out."""
+    """What is searched on: rows, the same in bins, and the bags (folds, bags) held out.
+
+    Trees are added to what they start from, ``start``, scores of shape (folds, outputs, rows).
+    """
 
     X: Any
     rows: Rows
@@ -171,6 +175,7 @@ class Search:
     held: NDArray[np.bool_]
     n_outputs: int
     store_folds: bool
+    start: NDArray[np.float64]
 
     def run(
         self, goal: BagGoal, leaves: list[int], most: int, patience: int, tell: Callable[[int], Any]
@@ -179,20 +184,29 @@ class Search:
         unseen = self.held[:, self.bags.index]
         folds = [self.rows.without(out) for out in unseen]
         paths = [Path(n, [begin(self.n_outputs, n) for begin in folds]) for n in leaves]
-        task = pose_folds(goal, self.bags, self.held)
+        task = pose_folds(goal, self.bags, self.held, self.start)
         judges = [_judge(goal, self.bags)]
         if self.store_folds:
             judges += [_judge(goal, *self.bags.take(~out)) for out in self.held]
+        if self.start.any():
+            # all paths start from there, so that the first will do
+            paths[0].look(0, task, judges)
         follow(task, paths, judges, most, patience, tell)
         candidates = [(path, n) for path in paths for n in path.rounds]
         risks = np.array([risk for path in paths for risk in path.risks])
         best, n_rounds = candidates[choose(risks.T)]
         scores = np.empty((self.n_outputs, self.bags.n_instances))
-        for booster, out in zip(best.boosters, unseen, strict=True):
-            scores[:, out] = booster.predict(self.X[np.flatnonzero(out)], n_rounds)
+        for number, out in enumerate(unseen):
+            scores[:, out] = self._scores(best, number, np.flatnonzero(out), n_rounds)
         looks = [(p.num_leaves, np.array(p.rounds), np.array(p.risks).T) for p in paths]
         kept = self._folds(paths) if self.store_folds else None
         return Found(best.num_leaves, n_rounds, best.boosters, scores, looks, kept)
+
+    def _scores(self, path: Path, fold: int, rows: Any, n_rounds: int) -> NDArray[np.float64]:
+        """Scores of some rows by the trees of a fold and what they are added to."""
+        start: NDArray[np.float64] = self.start[fold][:, rows]
+        # to the libraries, no rounds are all of them
+        return start + path.boosters[fold].predict(self.X[rows], n_rounds) if n_rounds else start
 
     def _folds(self, paths: list[Path]) -> SearchFolds:
         """Scores of all rows by the trees of every fold that the other folds choose."""
@@ -201,7 +215,7 @@ class Search:
 
         def scores_of_fold(number: int) -> NDArray[np.float64]:
             path, n_rounds = candidates[choose(others[:, number].T)]
-            return path.boosters[number].predict(self.X, n_rounds)
+            return self._scores(path, number, slice(None), n_rounds)
 
         fold = self.held.argmax(axis=0)[self.bags.index]
         return collect_folds(fold, map(scores_of_fold, range(len(self.held))), True)

@@ -41,6 +41,8 @@ class Plan:
         The most rounds.
     patience : int
         Rounds within which bags held out must gain.
+    start : {"linear", "zero"}
+        What trees are added to.
     """
 
     name: str
@@ -48,6 +50,7 @@ class Plan:
     leaves: list[int]
     n_rounds: int
     patience: int
+    start: str
 
     @property
     def library(self) -> Library:
@@ -82,7 +85,20 @@ def make_plan(model: Any) -> Plan:
     _check_whole(model.early_stopping_rounds, "early_stopping_rounds", 1)
     leaves = _check_leaves(settings.pop("num_leaves"))
     n_rounds = int(settings.pop("n_estimators"))
-    return Plan(name, settings, leaves, n_rounds, int(model.early_stopping_rounds))
+    patience, start = int(model.early_stopping_rounds), _check_start(model)
+    return Plan(name, settings, leaves, n_rounds, patience, start)
+
+
+def _check_start(model: Any) -> str:
+    """What "auto" stands for, or what was given."""
+    if model.start not in ("auto", "linear", "zero"):
+        raise ValueError(f"start must be 'auto', 'linear' or 'zero', not {model.start!r}.")
+    if model.start == "linear" and model.cv is None:
+        raise ValueError(
+            "start='linear' chooses a penalty on bags held out, and with cv=None there are none; "
+            "give cv, or use start='zero'."
+        )
+    return "zero" if model.start == "zero" or model.cv is None else "linear"
 
 
 def _find_library(estimator: Any) -> str | None:

@@ -20,6 +20,7 @@ from unbag.models.boosted_library import Booster, Rows
 from unbag.models.boosted_rounds import FIRST, boost
 from unbag.models.boosted_search import Found, Look, Search
 from unbag.models.boosted_settings import Plan
+from unbag.models.boosted_start import Start, find_start
 
 # Estimates effects of bags by scores (outputs, rows) of models that did not see them.
 FindEffect = Callable[[Bags, NDArray[np.float64]], BagEffect]
@@ -40,6 +41,8 @@ class Trained:
         What splits by each column gained.
     path : list of tuple (num_leaves, rounds, criteria)
         What was looked at.
+    start : Start
+        What trees are added to.
     held_out : ndarray of shape (n_outputs, n_instances), optional
         Scores of each instance by the trees that did not see its bag.
     folds : SearchFolds, optional
@@ -52,6 +55,7 @@ class Trained:
     texts: list[str]
     gains: NDArray[np.float64]
     path: list[Look]
+    start: Start
     held_out: NDArray[np.float64] | None = None
     folds: SearchFolds | None = None
 
@@ -67,6 +71,8 @@ class Trainer:
         The same in bins.
     bags : Bags
     plan : Plan
+    categorical : list of int
+        Columns that hold codes of categories.
     verbose : int
         Whether to show a progress bar.
     store_folds : bool
@@ -77,6 +83,7 @@ class Trainer:
     rows: Rows
     bags: Bags
     plan: Plan
+    categorical: list[int]
     verbose: int
     store_folds: bool = False
 
@@ -117,13 +124,20 @@ class Trainer:
                 f"{self.plan.leaves!r}."
             )
         leaves, rounds = self.plan.leaves[0], self.plan.n_rounds
-        return _summary(goal, [self._grow(goal, leaves, rounds)], leaves, rounds)
+        start = self._nothing(1)
+        return self._summary(goal, [self._grow(goal, start, leaves, rounds)], leaves, rounds, start)
 
     def _search(
         self, goal: BagGoal, held: NDArray[np.bool_], refit: bool, find_effect: FindEffect
     ) -> Trained:
         """Choose, and choose rounds again if bags held out tell of noise or effects."""
-        search = Search(self.X, self.rows, self.bags, held, self.n_outputs, self.store_folds)
+        whole, folds = self._nothing(1), self._nothing(len(held))
+        if self.plan.start == "linear":
+            whole, folds, goal = find_start(self.X, self.bags, held, goal, self.categorical)
+        scores = folds.scores(self.X)
+        search = Search(
+            self.X, self.rows, self.bags, held, self.n_outputs, self.store_folds, scores
+        )
         found = self._choose(search, goal, self.plan.leaves)
         if goal.asks_for_looks:
             before, goal = goal, goal.told_of_looks(find_effect(self.bags, found.held_out))
@@ -134,8 +148,9 @@ class Trainer:
             if goal.bag_effect != before.bag_effect:
                 found = self._choose(search, goal, [found.num_leaves])
         leaves, rounds = found.num_leaves, found.n_rounds
-        boosters = [self._grow(goal, leaves, rounds)] if refit else found.boosters
-        trained = _summary(goal, boosters, leaves, rounds)
+        start = whole if refit else folds.mean()
+        boosters = [self._grow(goal, whole, leaves, rounds)] if refit else found.boosters
+        trained = self._summary(goal, boosters, leaves, rounds, start)
         return replace(trained, path=found.looks, held_out=found.held_out, folds=found.folds)
 
     def _choose(self, search: Search, goal: BagGoal, leaves: list[int]) -> Found:
@@ -143,9 +158,12 @@ class Trainer:
         with self._bar(most) as bar:
             return search.run(goal, leaves, most, self.plan.patience, bar.update)
 
-    def _grow(self, goal: BagGoal, num_leaves: int, n_rounds: int) -> Booster:
+    def _nothing(self, n_problems: int) -> Start:
+        return Start.nothing(n_problems, self.n_outputs, self.X.shape[1])
+
+    def _grow(self, goal: BagGoal, start: Start, num_leaves: int, n_rounds: int) -> Booster:
         """Grow trees on all bags."""
-        task = pose(goal, self.bags)
+        task = pose(goal, self.bags, start.scores(self.X))
         booster = self.rows.booster(self.n_outputs, num_leaves)
         with self._bar(n_rounds) as bar:
             for _ in range(n_rounds):
@@ -153,19 +171,19 @@ class Trainer:
                 bar.update()
         return booster
 
+    def _summary(
+        self, goal: BagGoal, boosters: list[Booster], num_leaves: int, n_rounds: int, start: Start
+    ) -> Trained:
+        # a search may find that no trees are best
+        grown = boosters if n_rounds else []
+        texts = [booster.text(n_rounds) for booster in grown]
+        gains = np.zeros(self.X.shape[1])
+        for booster in grown:
+            gains += booster.gains(n_rounds)
+        return Trained(goal, num_leaves, n_rounds, texts, gains, [], start)
+
     def _bar(self, total: int) -> tqdm:
         return progress_bar(total=total, verbose=self.verbose, desc="boosting", unit="round")
-
-
-def _summary(
-    goal: BagGoal,
-    boosters: list[Booster],
-    num_leaves: int,
-    n_rounds: int,
-) -> Trained:
-    texts = [booster.text(n_rounds) for booster in boosters]
-    gains = np.sum([booster.gains(n_rounds) for booster in boosters], axis=0)
-    return Trained(goal, num_leaves, n_rounds, texts, gains, [])
 
 
 def effect_here(bags: Bags, scores: NDArray[np.float64]) -> BagEffect:

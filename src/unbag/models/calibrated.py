@@ -18,6 +18,7 @@ How well calibrated probabilities are is told by `unbag.metrics.reliability_curv
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -26,16 +27,13 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit, logit, logsumexp
 from sklearn.base import MetaEstimatorMixin, clone
-from sklearn.frozen import FrozenEstimator
 from sklearn.isotonic import IsotonicRegression
 from sklearn.utils import Tags, get_tags, indexable
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from unbag._arrays import Floats
 from unbag.bags.bags import Bags
-from unbag.bags.priors import move_chances, normalise, resolve_class_prior
-from unbag.metrics import balanced_accuracy_score
-from unbag.metrics.sample import check_no_sample_weight
+from unbag.bags.priors import log_odds_shift, move_chances, normalise, resolve_class_prior
 from unbag.model_selection.out_of_fold import out_of_fold_scores
 from unbag.models.base import BagClassifier
 from unbag.models.linear import LinearMCMClassifierCV
@@ -56,8 +54,20 @@ def unbiased_labels(bags: Bags) -> Floats:
     return per_bag[bags.index]
 
 
+class ScoreMap(ABC):
+    """A monotone map from scores to probabilities."""
+
+    @abstractmethod
+    def predict(self, scores: Floats) -> Floats:
+        """Probability for each score."""
+
+    @abstractmethod
+    def log_odds(self, scores: Floats) -> Floats:
+        """Log-odds of that probability, finite always."""
+
+
 @dataclass(frozen=True)
-class SigmoidMap:
+class SigmoidMap(ScoreMap):
     """Platt's map from scores to probabilities, 1/(1 + e^{−(slope · score + intercept)})."""
 
     slope: float
@@ -65,7 +75,27 @@ class SigmoidMap:
 
     def predict(self, scores: Floats) -> Floats:
         """Probability for each score."""
-        return expit(self.slope * scores + self.intercept)
+        return expit(self.log_odds(scores))
+
+    def log_odds(self, scores: Floats) -> Floats:
+        """What the sigmoid is taken of."""
+        return self.slope * scores + self.intercept
+
+
+@dataclass(frozen=True)
+class IsotonicMap(ScoreMap):
+    """A map in steps, joined by lines."""
+
+    regression: IsotonicRegression
+
+    def predict(self, scores: Floats) -> Floats:
+        """Probability for each score."""
+        return self.regression.predict(scores)
+
+    def log_odds(self, scores: Floats) -> Floats:
+        """Log-odds, of which probabilities of exactly 0 and 1 have the largest."""
+        least = np.finfo(float).eps
+        return logit(np.clip(self.predict(scores), least, 1 - least))
 
 
 def fit_sigmoid(scores: Floats, labels: Floats) -> SigmoidMap:
@@ -110,9 +140,10 @@ def fit_sigmoid(scores: Floats, labels: Floats) -> SigmoidMap:
     return SigmoidMap(slope, float(found.x[1] - slope * centre))
 
 
-def fit_isotonic(scores: Floats, labels: Floats) -> IsotonicRegression:
+def fit_isotonic(scores: Floats, labels: Floats) -> IsotonicMap:
     """Fit the monotone map with values in [0, 1] that is nearest to unbiased labels."""
-    return IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip").fit(scores, labels)
+    regression = IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip")
+    return IsotonicMap(regression.fit(scores, labels))
 
 
 _FITS = {"sigmoid": fit_sigmoid, "isotonic": fit_isotonic}
@@ -125,14 +156,13 @@ class Calibrator:
     Attributes
     ----------
     maps : tuple
-        Monotone maps with a method ``predict``: a single one for two classes, to the probability
-        of the second; else one for each class against the rest, whose results are divided by
-        their sum.
+        A single one for two classes, to the probability of the second; else one for each class
+        against the rest, whose results are divided by their sum.
     class_shares : ndarray of shape (n_classes,)
         Shares of the classes for which the probabilities hold.
     """
 
-    maps: tuple[SigmoidMap | IsotonicRegression, ...]
+    maps: tuple[ScoreMap, ...]
     class_shares: Floats
 
     def predict_proba(self, scores: Floats) -> Floats:
@@ -159,8 +189,8 @@ class BagCalibratedClassifier(MetaEstimatorMixin, BagClassifier):
     The inner classifier is fitted to all bags. Its scores are turned into probabilities by a
     monotone map that is fitted to *out-of-fold* scores: those of bags on which the scoring model
     was not trained. No label is needed; each instance enters with the unbiased label of its bag,
-    see `unbag.models.calibrated.unbiased_labels`. ``predict`` takes the class of largest
-    probability, which need not be that of the sign of the inner scores.
+    see `unbag.models.calibrated.unbiased_labels`. ``decision_function`` gives the log-odds of
+    these probabilities at the class prior, of more than two classes their logarithms.
 
     Parameters
     ----------
@@ -262,7 +292,7 @@ class BagCalibratedClassifier(MetaEstimatorMixin, BagClassifier):
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))
-        if isinstance(template, FrozenEstimator):
+        if self.estimator_ is template:  # frozen
             scores = _inner_scores(self.estimator_, X)
         else:
 
@@ -282,14 +312,10 @@ class BagCalibratedClassifier(MetaEstimatorMixin, BagClassifier):
         return X
 
     def _scores(self, X: Any) -> Floats:
-        """Give inner scores, with which the probability of the second of two classes rises.
-
-        Inner scores of more classes need not compare as the probabilities do; then these are the
-        logarithms of the probabilities at the class prior.
-        """
-        if len(self.classes_) == 2:
-            return _inner_scores(self.estimator_, X)[None]
-        return np.log(np.maximum(self.predict_proba(X), np.finfo(float).tiny)).T
+        if len(self.classes_) > 2:
+            return np.log(np.maximum(self.predict_proba(X), np.finfo(float).tiny)).T
+        log_odds = self.calibrator_.maps[0].log_odds(_inner_scores(self.estimator_, X))
+        return (log_odds + log_odds_shift(self.class_shares_, self.class_prior_))[None]
 
     def predict_proba(self, X: Any, class_prior: Any = None) -> Floats:
         """Calibrated probability of each class.
@@ -313,44 +339,6 @@ class BagCalibratedClassifier(MetaEstimatorMixin, BagClassifier):
         if class_prior is not None:
             wanted = resolve_class_prior(class_prior, self.class_shares_)
         return move_chances(chances, self.class_shares_, wanted)
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Class of largest probability at the class prior.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_instances, n_features)
-            Instances, one per row.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_instances,)
-            One of ``classes_`` for each instance.
-        """
-        number = self.predict_proba(X).argmax(axis=1)
-        return self.classes_[number]
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Balanced accuracy estimated from bags alone; on plain labels, the accuracy.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_instances, n_features)
-            Instances, one per row.
-        y : structured array from `unbag.bag_target`, or plain labels
-            The bag of each instance and its proportions; or true labels, to score by.
-        sample_weight : array-like of shape (n_instances,), optional
-            Weights of the instances, for plain labels only.
-
-        Returns
-        -------
-        score : float
-            Balanced accuracy for bags, accuracy for labels; the larger, the better.
-        """
-        if getattr(getattr(y, "dtype", None), "names", None) is None:
-            return super().score(X, y, sample_weight)
-        check_no_sample_weight({"sample_weight": sample_weight})
-        return balanced_accuracy_score(y, self.predict_proba(X))
 
     def _template(self) -> Any:
         return LinearMCMClassifierCV() if self.estimator is None else self.estimator

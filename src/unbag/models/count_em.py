@@ -46,7 +46,7 @@ from unbag.bags.bags import Bags, bag_name
 from unbag.diagnostics.bag_effects import estimate_bag_effect
 from unbag.model_selection.splitters import check_cv, cut_by_folds
 from unbag.models.bag_goal import check_effect
-from unbag.models.base import BagClassifier
+from unbag.models.base import LogOddsClassifier
 from unbag.models.checks import check_count, check_positive
 from unbag.models.threads import few_threads
 from unbag.objectives.count_likelihood import CountLikelihood, label_posteriors
@@ -58,7 +58,7 @@ _FIRST = np.zeros(1, dtype=np.intp)
 _SMALLEST_CHANCE = 1e-9
 
 
-class CountEMClassifier(MetaEstimatorMixin, BagClassifier):
+class CountEMClassifier(MetaEstimatorMixin, LogOddsClassifier):
     """Train any classifier that takes ``sample_weight`` from the counts of bags.
 
     Expectation–maximisation. The first model is fitted to soft labels: every instance is one of
@@ -227,7 +227,7 @@ class CountEMClassifier(MetaEstimatorMixin, BagClassifier):
             scores = self._climb(X, bags, learner, held, max_iter, start)
         if given is None and held is not None:
             effect = estimate_bag_effect(bags, softmax(scores, axis=0))
-            if effect.present:
+            if effect.matters:
                 self.bag_effect_ = effect.variance
                 self._climb(X, bags, learner, held, max_iter, self._given_counts(scores, bags))
         self.converged_ |= labels_known
@@ -315,27 +315,6 @@ class CountEMClassifier(MetaEstimatorMixin, BagClassifier):
     def _scores(self, X: Any) -> Floats:
         scores = _log_chances(self.estimator_, X, len(self.classes_))
         return _outputs(scores - np.log(self.class_shares_)[:, None])
-
-    def predict_proba(self, X: Any, class_prior: Any = None) -> Floats:
-        """Chance of each class.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_instances, n_features)
-            Instances, one per row.
-        class_prior : {"empirical", "balanced"} or array-like, optional
-            Shares of the classes where the model is used; by default equal ones, for which the
-            scores are log-odds.
-
-        Returns
-        -------
-        chances : ndarray of shape (n_instances, n_classes)
-            Chance of each class, in the order of ``classes_``.
-        """
-        scores = self.decision_function(X)
-        if scores.ndim == 1:
-            scores = np.column_stack([np.zeros_like(scores), scores])
-        return self._chances_at(softmax(scores, axis=1), class_prior)
 
 
 @dataclass(frozen=True)

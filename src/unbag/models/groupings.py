@@ -15,12 +15,11 @@ from sklearn.utils.validation import _num_samples
 from unbag.bags.groupings import Groupings, check_groupings_target
 from unbag.bags.priors import resolve_class_prior
 from unbag.diagnostics.bag_effects import FEWEST_BAGS, effect_of_scores
-from unbag.models.base import BagClassifier
+from unbag.models.base import LogOddsClassifier
 from unbag.models.checks import check_alphas, check_count, check_positive
 from unbag.models.training import Fits, warn_not_converged
 from unbag.objectives.base import Shifted
 from unbag.objectives.grouped_counts import GroupedCounts
-from unbag.objectives.losses import get_loss
 from unbag.solvers import LinearSpace, minimise
 from unbag.weights.decontamination import check_contrast
 
@@ -31,7 +30,7 @@ _LEAST_SHARE = 1e-9
 _BATCH_SCORES = 20_000_000
 
 
-class LinearGroupingsClassifier(BagClassifier):
+class LinearGroupingsClassifier(LogOddsClassifier):
     """f(x) = xᵀw + b, by the likelihood of the counts of several groupings."""
 
     fit_intercept: Any
@@ -104,25 +103,6 @@ class LinearGroupingsClassifier(BagClassifier):
             if (~bags.labelled).sum() >= FEWEST_BAGS
         ]
         return not leans or float(np.mean(leans)) > 0.5
-
-    def predict_proba(self, X: Any, class_prior: Any = None) -> NDArray[np.float64]:
-        """Chance of each class.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_instances, n_features)
-            Instances, one per row.
-        class_prior : {"empirical", "balanced"} or array-like, optional
-            Shares of the classes where the model is used; by default those it was trained for,
-            ``class_prior_``.
-
-        Returns
-        -------
-        chances : ndarray of shape (n_instances, n_classes)
-            Chance of each class, in the order of ``classes_``.
-        """
-        scores = self.decision_function(X).astype(float)
-        return self._chances_at(get_loss("logistic", 2).class_probabilities(scores), class_prior)
 
     def _scores(self, X: Any) -> NDArray[Any]:
         return (X @ self.coef_.T + self.intercept_).T

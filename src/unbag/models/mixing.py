@@ -8,12 +8,15 @@ found would drown one that understates it, however much the other counts. The su
 and moved, f ↦ af + b, to where the likelihood of the same bags is largest. That is what Platt's
 sigmoid does for labels: chances of the mixture are those that bags bear out, whether classes keep
 their look or rows their odds.
+
+Few bags leave b to chance, and the models that see them all are others than those that b was fitted
+to. The shares of all rows together are known, so that b ends where mean chances are these.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +24,7 @@ from scipy.optimize import minimize
 from scipy.special import softmax
 
 from unbag.bags.bags import Bags
+from unbag.bags.priors import offset_for_shares
 from unbag.models.goals import Goal
 from unbag.objectives.base import Objective
 
@@ -32,6 +36,7 @@ _STRETCH = 0.5
 
 # Scores that vary less than this beside the most varied ones say nothing, and are not blown up.
 _LEAST_SPREAD = 1e-3
+_LEAST_SHARE = 1e-6
 
 _FIRST = np.zeros(1, dtype=np.intp)
 
@@ -60,6 +65,22 @@ class Mixture:
     def __call__(self, scores: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
         """Scores (n_outputs, n_instances) of the mixture from those of its models."""
         return _add(self.slopes, scores) + self.intercepts[:, None]
+
+    def at_shares(
+        self,
+        scores: Sequence[NDArray[np.float64]],
+        shares: NDArray[np.float64],
+        prior: NDArray[np.float64],
+    ) -> Mixture:
+        """The same with the b at which mean chances are the shares of the rows that scores are of.
+
+        Scores are for classes as common as ``prior`` says.
+        """
+        found = self(scores)
+        move = np.log(np.maximum(shares, _LEAST_SHARE) / np.maximum(prior, _LEAST_SHARE))
+        move = move[1:] - move[:1] if len(found) == 1 else move
+        missing = offset_for_shares(found + move[:, None], shares)
+        return replace(self, intercepts=self.intercepts + missing)
 
 
 def fit_mixture(

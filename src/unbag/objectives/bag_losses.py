@@ -27,8 +27,10 @@ from unbag._arrays import (
     take,
     to_host,
 )
+from unbag._threads import allowed_threads, for_each
 from unbag.bags.bags import Bags
 from unbag.objectives.count_sums import largest_exact_bag, turned_roots, weighed_counts
+from unbag.objectives.recorded import RecordedLosses
 from unbag.objectives.saddle_point import (
     LARGEST_SCORE,
     exact_class_loss,
@@ -40,6 +42,9 @@ from unbag.objectives.saddle_point import (
 # Scores that are worked on together: temporary arrays should stay in the cache of a processor, or
 # fill a GPU.
 _CACHE, _CARD = 2**16, 2**24
+
+# Fewer rows are done before threads would have started.
+_MANY_ROWS = 50_000
 
 # Chances of a whole bag do not underflow where the sizes of its scores add up to less.
 _SAFE_SUM = 600.0
@@ -104,28 +109,27 @@ class BagLosses(ABC):
         f = scores[:, :, self.span] if self.in_order else take(scores, self._rows, axis=2)
         return xp.astype(f, xp.float64, copy=False)
 
+    def blocks(self, n_columns: int) -> list[slice]:
+        """Columns that are worked on together."""
+        starts = range(0, n_columns, self._step)
+        return [slice(start, min(start + self._step, n_columns)) for start in starts]
+
+    def weights(self, problem: Ints) -> Array:
+        """What bags weigh: (columns, bags), or of one column if all are the same."""
+        return self._weights_of(problem)
+
     def evaluate(
-        self, scores: Array, problem: Ints, largest: float, gradient: bool
+        self, scores: Array, weights: Array, largest: float, gradient: bool
     ) -> tuple[Array, Any]:
         """Weighed sum of the losses per column, and its gradient (columns, outputs, rows)."""
         xp = array_namespace(scores)
-        totals, slopes = [], []
-        weights = self._weights_of(problem)
-        for start in range(0, scores.shape[0], self._step):
-            some = slice(start, min(start + self._step, scores.shape[0]))
-            own = weights if weights.shape[0] == 1 else weights[some, :]
-            losses, slope = self.loss(self.gather(scores[some, :, :]), largest, gradient)
-            totals.append(xp.sum(own * losses, axis=1))
-            if gradient:
-                slope *= self._segments.spread(own)[:, None, :]
-                slopes.append(xp.astype(slope, scores.dtype, copy=False))
-        total = totals[0] if len(totals) == 1 else xp.concat(totals, axis=0)
-        if not gradient:
-            return total, None
-        return total, slopes[0] if len(slopes) == 1 else xp.concat(slopes, axis=0)
+        losses, slope = self.loss(self.gather(scores), largest, gradient)
+        if gradient:
+            slope *= self._segments.spread(weights)[:, None, :]
+            slope = xp.astype(slope, scores.dtype, copy=False)
+        return xp.sum(weights * losses, axis=1), slope
 
     def _choose(self, problem: Ints) -> Array:
-        """Weights (columns, bags), or of one column if all are the same."""
         if self._weights.shape[0] == 1:
             return self._weights
         return take(self._weights, index_beside(problem, self._weights), axis=0)
@@ -257,7 +261,13 @@ class LargeBags(TwoClassBags):
 
     _most = LARGEST_SCORE
 
+    def __init__(self, table: BagTable, like: Array) -> None:
+        super().__init__(table, like)
+        self._recorded = RecordedLosses(self._segments, self._k, self._n, self._S)
+
     def _sum(self, f: Array, gradient: bool) -> tuple[Array, Any]:
+        if gradient and self._recorded.serve(f):
+            return self._recorded(f)
         odds = array_namespace(f).exp(f)
         return two_class_loss(odds, self._segments, self._k, self._n, self._S, gradient)
 
@@ -387,23 +397,37 @@ class WeighedBags:
         rows = np.concatenate([part.rows for part in self._parts])
         self._place = index_beside(np.argsort(rows), like)
         self._in_order = all(part.in_order for part in self._parts)
+        many = is_numpy_array(like) and len(rows) >= _MANY_ROWS
+        self._threads = allowed_threads() if many else 1
+        ends = np.cumsum([len(part.rows) for part in self._parts])
+        self._spans = [
+            part.span if self._in_order else slice(int(end) - len(part.rows), int(end))
+            for part, end in zip(self._parts, ends, strict=True)
+        ]
 
     def evaluate(self, scores: Array, problem: Ints, gradient: bool) -> tuple[Array, Any]:
         """Weighed sum per column, where the scores are, and its gradient if that is asked for."""
-        xp = array_namespace(scores)
+        xp, n_columns = array_namespace(scores), scores.shape[0]
         largest = float(xp.max(xp.abs(scores)))
-        totals, found = [], []
-        slopes = xp.empty_like(scores) if gradient and self._in_order else None
-        for part in self._parts:
-            total, own = part.evaluate(scores, problem, largest, gradient)
-            totals.append(total)
+        weights = [part.weights(problem) for part in self._parts]
+        totals = xp.zeros((len(weights), n_columns), dtype=xp.float64, device=device(scores))
+        slopes = xp.empty_like(scores) if gradient else None
+
+        def work(unit: tuple[int, slice]) -> None:
+            number, some = unit
+            own = weights[number] if weights[number].shape[0] == 1 else weights[number][some, :]
+            part = self._parts[number]
+            total, slope = part.evaluate(scores[some, :, :], own, largest, gradient)
+            totals[number, some] = total
             if slopes is not None:
-                slopes[:, :, part.span] = own
-            elif gradient:
-                found.append(own)
-        if gradient and slopes is None:
-            slopes = take(xp.concat(found, axis=2), self._place, axis=2)
-        return xp.sum(xp.stack(totals), axis=0), slopes
+                slopes[some, :, self._spans[number]] = slope
+
+        units = [(i, some) for i, part in enumerate(self._parts) for some in part.blocks(n_columns)]
+        # each writes to places of its own, so that sums are the same whatever their order
+        for_each(work, units, self._threads)
+        if gradient and not self._in_order:
+            slopes = take(slopes, self._place, axis=2)
+        return xp.sum(totals, axis=0), slopes
 
 
 def _make_parts(

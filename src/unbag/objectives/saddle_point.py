@@ -95,12 +95,22 @@ class TiltSearch:
 
         Otherwise the tilt moves on.
         """
-        xp = array_namespace(mean)
-        S, n, tilt = self._S, self._n, self.tilt
-        self.gap = gap = self._k - mean - S * tilt
-        near = xp.abs(gap) < xp.maximum(short * (spread + S), _ROUNDING * n)
-        if bool(xp.all(near)):
+        if bool(self.near(mean, spread, short)):
             return True
+        self.move(mean, spread)
+        return False
+
+    def near(self, mean: Array, spread: Array, short: float) -> Array:
+        """Tell the same as an array, without waiting for a device; the tilt stays."""
+        xp = array_namespace(mean)
+        S = self._S
+        self.gap = self._k - mean - S * self.tilt
+        return xp.all(xp.abs(self.gap) < xp.maximum(short * (spread + S), _ROUNDING * self._n))
+
+    def move(self, mean: Array, spread: Array) -> None:
+        """Take a step from where the last look was."""
+        xp = array_namespace(mean)
+        S, n, tilt, gap = self._S, self._n, self.tilt, self.gap
         above = gap > 0
         self._low = xp.where(above, tilt, self._low)
         self._high = xp.where(above, self._high, tilt)
@@ -116,7 +126,6 @@ class TiltSearch:
         ahead = tilt + step
         outside = (ahead < self._low) | (ahead > self._high) | (xp.abs(step) > _LONGEST_STEP)
         self.tilt = xp.where(outside, 0.5 * (self._low + self._high), ahead)
-        return False
 
 
 def two_class_loss(
@@ -138,13 +147,50 @@ def two_class_loss(
     value, gradient : arrays of shape (columns, bags) and (columns, rows)
         The second is None unless it is asked for.
     """
-    xp = array_namespace(odds)
     search = TiltSearch(k, n, S, odds.shape[0])
     for _ in range(_MOST_STEPS):
         q, left = tilted_chances(odds, rows, search.tilt)
         w = q * left
         if search.found(rows.sum(q), rows.sum(w), _SHORT_STEP):
             break
+    return _loss_at(search, odds, (q, left, w), rows, k, S, gradient)
+
+
+def two_class_loss_in_looks(
+    odds: Array, rows: Segments, k: Array, n: Array, S: Array, tilt: Array, looks: int
+) -> tuple[Array, Array, Array, Array]:
+    """The same after so many looks for the tilt, from a given one on, without asking between them.
+
+    Returns
+    -------
+    value, gradient, found, tilt : arrays
+        The last but one says whether it was found for all bags.
+    """
+    search = TiltSearch(k, n, S, odds.shape[0])
+    search.tilt = tilt
+    for look in range(looks):
+        q, left = tilted_chances(odds, rows, search.tilt)
+        w = q * left
+        sums = rows.sum(q), rows.sum(w)
+        found = search.near(*sums, _SHORT_STEP)
+        if look + 1 < looks:
+            search.move(*sums)
+    value, gradient = _loss_at(search, odds, (q, left, w), rows, k, S, gradient=True)
+    return value, gradient, found, search.tilt
+
+
+def _loss_at(
+    search: TiltSearch,
+    odds: Array,
+    chances: tuple[Array, Array, Array],
+    rows: Segments,
+    k: Array,
+    S: Array,
+    gradient: bool,
+) -> tuple[Array, Any]:
+    """Loss and gradient once the tilt is found; chances are q, 1 − q and w there, to be changed."""
+    xp = array_namespace(odds)
+    q, left, w = chances
     tilt, whole = search.tilt, 1.0 + odds
     left *= whole
     log_ratio = rows.sum(xp.log(left))

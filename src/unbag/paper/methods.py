@@ -23,7 +23,6 @@ class Method:
 
     make: Callable[[], Any]
     chosen: tuple[str, ...]
-    description: str
     sees_labels: bool = False
 
 
@@ -43,24 +42,14 @@ def _corrected() -> KernelMCMClassifierCV:
 
 
 METHODS: dict[str, Method] = {
-    "lmmcm-paper": Method(_as_published, ("alpha_",), "the paper's method, as published"),
-    "lmmcm": Method(_corrected, ("alpha_",), "the corrected risk, with our defaults"),
-    "likelihood": Method(
-        KernelMCMClassifierCV, ("alpha_",), "the likelihood of the counts of bags: the default"
-    ),
-    "invcal": Method(
-        InvCalClassifierCV, ("C_", "epsilon_", "gamma_"), "inverse calibration (Rüping 2010)"
-    ),
-    "alter-psvm": Method(
-        AlternatingSVMClassifierCV, ("C_", "C_bag_", "gamma_"), "alter-∝SVM (Yu et al. 2013)"
-    ),
-    "epr": Method(ProportionRiskClassifierCV, ("alpha_",), "empirical proportion risk"),
-    "soft-label": Method(
-        SoftLabelClassifierCV, ("alpha_",), "the bag's proportion as a soft label"
-    ),
-    "labels": Method(
-        KernelMCMClassifierCV, ("alpha_",), "trained on the true labels: the ceiling", True
-    ),
+    "lmmcm-paper": Method(_as_published, ("alpha_",)),
+    "lmmcm": Method(_corrected, ("alpha_",)),
+    "likelihood": Method(KernelMCMClassifierCV, ("alpha_",)),
+    "invcal": Method(InvCalClassifierCV, ("C_", "epsilon_", "gamma_")),
+    "alter-psvm": Method(AlternatingSVMClassifierCV, ("C_", "C_bag_", "gamma_")),
+    "epr": Method(ProportionRiskClassifierCV, ("alpha_",)),
+    "soft-label": Method(SoftLabelClassifierCV, ("alpha_",)),
+    "labels": Method(KernelMCMClassifierCV, ("alpha_",), sees_labels=True),
 }
 
 # Methods that are no more, whose finished trials are still shown. "combined" was the default at

@@ -15,7 +15,7 @@ from unbag.bags.bags import Bags, check_bag_target
 from unbag.diagnostics.assumption import AssumptionTest, assumption_test
 from unbag.diagnostics.numeric_columns import Columns, read_columns
 from unbag.reports.colours import BLUE, GREY, ORANGE
-from unbag.reports.display import SOME, Display, add_legend, finish, make_axes
+from unbag.reports.display import SOME, SinglePicture, add_legend
 
 _NAMED = 3
 # More crosses than this would bury the bags below them.
@@ -27,7 +27,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class AssumptionDisplay(Display):
+class AssumptionDisplay(SinglePicture):
     """Means of bags against what their proportions lead one to expect.
 
     Values are replaced by their ranks in percent (within each group, if there are groups), as the
@@ -198,20 +198,8 @@ class AssumptionDisplay(Display):
         names = ("bag", "position", "mean", "expected", "error", "suspicious")
         return make_frame({name: getattr(self, name) for name in names})
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw means over proportions with the fitted line, and name the worst bags.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; by default on a new figure.
-
-        Returns
-        -------
-        ax : matplotlib Axes
-            What was drawn on.
-        """
-        ax = make_axes(ax)
+    def _draw(self, ax: Any) -> None:
+        """Draw means over proportions with the fitted line, and name the worst bags."""
         order = np.argsort(self.position)
         x, line = self.position[order], self.expected[order]
         ok = ~self.suspicious
@@ -249,7 +237,6 @@ class AssumptionDisplay(Display):
             borderaxespad=0,
             columnspacing=1,
         )
-        return finish(ax)
 
     def _mark_suspicious(self, ax: Any) -> None:
         """Cross out the worst bags, and mark others that stand out by dots that hide nothing."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,31 @@ class Display:
 
     def __repr__(self) -> str:
         return str(self)
+
+
+class SinglePicture(Display, ABC):
+    """A display of one picture."""
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw it, and return the axes.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default on a new figure.
+
+        Returns
+        -------
+        ax : matplotlib Axes
+            What was drawn on.
+        """
+        ax = make_axes(ax)
+        self._draw(ax)
+        return finish(ax)
+
+    @abstractmethod
+    def _draw(self, ax: Any) -> None:
+        """Draw on these axes."""
 
 
 def make_axes(ax: Any) -> Any:

@@ -17,7 +17,7 @@ from unbag.bags.bags import check_bag_target
 from unbag.metrics import column_importance
 from unbag.reports.colours import BLUE, CLASS_COLOURS, GREY, ORANGE
 from unbag.reports.content import Finding, Picture, Section, Table
-from unbag.reports.display import Display, add_legend, finish, make_axes
+from unbag.reports.display import SinglePicture, add_legend
 from unbag.tabular.pipeline import last_step, split_pipeline
 
 _SHOWN = 10
@@ -25,7 +25,7 @@ _FIRST_CLASSES = 4
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class DriversDisplay(Display):
+class DriversDisplay(SinglePicture):
     """Columns by how much a model goes by them.
 
     Attributes
@@ -117,20 +117,8 @@ class DriversDisplay(Display):
     def _by_class(self) -> list[tuple[str, Floats]]:
         return list(zip(self.classes, self.values, strict=True)) if self.classes else []
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the strongest columns as bars and return the axes.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; by default on a new figure.
-
-        Returns
-        -------
-        ax : matplotlib Axes
-            What was drawn on.
-        """
-        ax = make_axes(ax)
+    def _draw(self, ax: Any) -> None:
+        """Draw the strongest columns as bars."""
         n = min(len(self.columns), _SHOWN)
         rows = self._by_class()[:_FIRST_CLASSES] or [("", self.values[0])]
         height = 0.8 / len(rows)
@@ -149,7 +137,6 @@ class DriversDisplay(Display):
         )
         if len(rows) > 1:
             add_legend(ax)
-        return finish(ax)
 
     def __str__(self) -> str:
         return "\n".join(aligned([self.header, *self.rows()]))

@@ -19,7 +19,7 @@ from unbag.diagnostics import monitoring_results as words
 from unbag.diagnostics.monitoring_results import Monitoring
 from unbag.reports.colours import BLUE, GREY, INK, ORANGE
 from unbag.reports.content import Finding, Kind, Origin, Picture, Section, Table, Tile
-from unbag.reports.display import Display, add_legend, finish, make_axes
+from unbag.reports.display import SinglePicture, add_legend
 from unbag.reports.page import make_page
 from unbag.reports.svg import make_axes_available
 
@@ -31,7 +31,7 @@ _OUT, _LISTED = 3.0, 10
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PromiseDisplay(Display):
+class PromiseDisplay(SinglePicture):
     """Shares that were found in bags, over the mean of the model's probabilities.
 
     Attributes
@@ -58,9 +58,8 @@ class PromiseDisplay(Display):
         """One row per bag."""
         return make_frame(self.found.bags)
 
-    def plot(self, ax: Any = None) -> Any:
+    def _draw(self, ax: Any) -> None:
         """Draw found shares over mean probabilities, with the line of training."""
-        ax = make_axes(ax)
         bags = self.found.bags
         means, shares, out = bags["probability"], bags["found"], np.abs(bags["z"]) > _OUT
         ends = [min(means.min(), shares.min()), max(means.max(), shares.max())]
@@ -84,7 +83,6 @@ class PromiseDisplay(Display):
             )
         ax.set(xlabel="mean of the model's probabilities", ylabel="share found in the bag")
         add_legend(ax, loc="best")
-        return finish(ax)
 
     def __str__(self) -> str:
         return words.worst_told(self.found)

@@ -12,12 +12,12 @@ from unbag._optional import make_frame
 from unbag._text import counted, shown
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.reports.colours import BLUE, GREY, ORANGE
-from unbag.reports.display import FEW, SOME, Display, add_legend, finish, make_axes
+from unbag.reports.display import FEW, SOME, SinglePicture, add_legend
 from unbag.weights.pairing import Pairing, pair_bags
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PairingDisplay(Display):
+class PairingDisplay(SinglePicture):
     """Pairs of bags and the difference Δ between their proportions.
 
     Attributes
@@ -101,25 +101,13 @@ class PairingDisplay(Display):
             }
         )
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw each pair as a line between its proportions, or many as a histogram of Δ.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; by default on a new figure.
-
-        Returns
-        -------
-        ax : matplotlib Axes
-            What was drawn on.
-        """
-        ax = make_axes(ax)
+    def _draw(self, ax: Any) -> None:
+        """Draw each pair as a line between its proportions, or many as a histogram of Δ."""
         n = len(self.pairing)
         if n > SOME:
             ax.hist(self.high - self.low, bins=np.linspace(0, 1, 26), color=BLUE)
             ax.set(xlabel="difference of the two proportions, Δ", ylabel="number of pairs")
-            return finish(ax)
+            return
         rank = np.arange(1, n + 1)
         ax.hlines(rank, self.low, self.high, color=GREY, linewidth=1.2 if n <= 100 else 0.5)
         size = 5 if n <= FEW else 3 if n <= 100 else 1.5
@@ -136,7 +124,6 @@ class PairingDisplay(Display):
         else:
             ax.set_ylabel("pairs, largest difference first")
         add_legend(ax, loc="lower right", bbox_to_anchor=(1, 1), ncols=2, borderaxespad=0)
-        return finish(ax)
 
     def __str__(self) -> str:
         n = len(self.pairing)

@@ -11,7 +11,7 @@ from scipy.stats import rankdata
 
 from unbag._optional import make_frame
 from unbag.reports.colours import BLUE, FAINT, GREEN, MARKERS, ORANGE
-from unbag.reports.display import Display, add_legend, finish, make_axes
+from unbag.reports.display import SinglePicture, add_legend
 from unbag.tabular.pipeline import last_step
 
 # By what penalties are chosen where the likelihood of counts is minimised, in this order.
@@ -19,7 +19,7 @@ OF_LIKELIHOODS = ("the likelihood of counts", "the likelihood of rows")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PathDisplay(Display):
+class PathDisplay(SinglePicture):
     """The selection criterion over the penalties of a search.
 
     Attributes
@@ -128,22 +128,8 @@ class PathDisplay(Display):
         columns = {"alpha": self.alphas, "criterion": self.criterion, **parts}
         return make_frame({**columns, "chosen": self.alphas == self.alpha})
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the criterion over the penalties and return the axes.
-
-        Several criteria are drawn from the best of each, 0, to the worst, 1.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; by default on a new figure.
-
-        Returns
-        -------
-        ax : matplotlib Axes
-            What was drawn on.
-        """
-        ax = make_axes(ax)
+    def _draw(self, ax: Any) -> None:
+        """Draw the criterion over the penalties."""
         for k, row in enumerate(self._by_fold):
             label = "single folds" if k == 0 else None
             ax.plot(self.alphas, row, color=FAINT, linewidth=1, zorder=1, label=label)
@@ -167,7 +153,6 @@ class PathDisplay(Display):
             ylabel=worst if self.criteria else "risk on held-out bags",
         )
         add_legend(ax)
-        return finish(ax)
 
     def __str__(self) -> str:
         lines = [f"Penalty {self.alpha:.3g} chosen among {len(self.alphas)}."]

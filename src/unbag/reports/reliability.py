@@ -14,11 +14,11 @@ from unbag.bags.bags import check_bag_target
 from unbag.metrics import reliability_curve
 from unbag.metrics.reliability import ReliabilityCurve
 from unbag.reports.colours import CLASS_COLOURS, GREY, MARKERS
-from unbag.reports.display import Display, add_legend, finish, make_axes
+from unbag.reports.display import SinglePicture, add_legend
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ReliabilityDisplay(Display):
+class ReliabilityDisplay(SinglePicture):
     """Predicted probabilities against estimated shares, in bins of similar probability.
 
     Attributes
@@ -110,20 +110,8 @@ class ReliabilityDisplay(Display):
         }
         return make_frame({"class": np.concatenate(names), **columns})
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw observed shares over predicted probabilities and return the axes.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; by default on a new figure.
-
-        Returns
-        -------
-        ax : matplotlib Axes
-            What was drawn on.
-        """
-        ax = make_axes(ax)
+    def _draw(self, ax: Any) -> None:
+        """Draw observed shares over predicted probabilities."""
         ax.plot([0, 1], [0, 1], color=GREY, linestyle=":", label="as predicted", zorder=1)
         two = len(self.curves) == 1
         for k, (name, curve) in enumerate(self.curves.items()):
@@ -145,7 +133,6 @@ class ReliabilityDisplay(Display):
             ylim=self._limits(),
         )
         add_legend(ax, loc="upper left")
-        return finish(ax)
 
     def _limits(self) -> tuple[float, float]:
         """Room for all whiskers, but not for more than a half outside [0, 1]."""

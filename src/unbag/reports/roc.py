@@ -12,12 +12,12 @@ from unbag._optional import make_frame
 from unbag._text import percent
 from unbag.metrics import Estimate, Evaluation, RocBand, evaluate
 from unbag.reports.colours import BLUE, GREY
-from unbag.reports.display import Display, add_legend, finish, make_axes
+from unbag.reports.display import SinglePicture, add_legend
 from unbag.reports.wording import digits_of
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RocDisplay(Display):
+class RocDisplay(SinglePicture):
     """A label-free ROC curve, and the true one where labels are known for comparison.
 
     Attributes
@@ -121,20 +121,8 @@ class RocDisplay(Display):
             columns["true tpr"] = np.interp(band.fpr, *self.true_curve)
         return make_frame(columns)
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the curve with its band and return the axes.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; by default on a new figure.
-
-        Returns
-        -------
-        ax : matplotlib Axes
-            What was drawn on.
-        """
-        ax = make_axes(ax)
+    def _draw(self, ax: Any) -> None:
+        """Draw the curve with its band."""
         band = self.band
         ax.fill_between(
             band.fpr,
@@ -165,7 +153,6 @@ class RocDisplay(Display):
             aspect="equal",
         )
         add_legend(ax, loc="lower right")
-        return finish(ax)
 
     def __str__(self) -> str:
         lines = [f"AUC {self.auc}, from proportions alone."]

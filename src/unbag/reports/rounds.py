@@ -11,14 +11,14 @@ from scipy.stats import rankdata
 
 from unbag._optional import make_frame
 from unbag.reports.colours import CLASS_COLOURS, GREY, MARKERS
-from unbag.reports.display import Display, add_legend, finish, make_axes
+from unbag.reports.display import SinglePicture, add_legend
 from unbag.reports.path import OF_LIKELIHOODS, find_model
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RoundsDisplay(Display):
+class RoundsDisplay(SinglePicture):
     """The selection criteria over the rounds of a search, for every number of leaves.
 
     Attributes
@@ -26,7 +26,7 @@ class RoundsDisplay(Display):
     leaves : ndarray of shape (n_looks,)
         Numbers of leaves that were looked at.
     rounds : ndarray of shape (n_looks,)
-        Numbers of rounds.
+        Numbers of rounds; after none there is what trees are added to.
     risks : ndarray of shape (n_criteria, n_looks)
         Criteria on bags that were held out, the less the better.
     criteria : tuple of str
@@ -51,7 +51,7 @@ class RoundsDisplay(Display):
     >>> model = BoostedMCMClassifier((2, 4), n_estimators=10, cv=3).fit(data.X, data.y)
     >>> display = RoundsDisplay.from_estimator(model)
     >>> display.frame()[["leaves", "rounds"]].to_numpy().tolist()
-    [[2, 5], [2, 10], [4, 5], [4, 10]]
+    [[2, 0], [2, 5], [2, 10], [4, 5], [4, 10]]
     """
 
     leaves: NDArray[np.intp]
@@ -127,20 +127,8 @@ class RoundsDisplay(Display):
         columns = {"leaves": self.leaves, "rounds": self.rounds, "criterion": self.criterion}
         return make_frame({**columns, **parts, "chosen": self.chosen})
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the criteria, from the best, 0, to the worst, 1, and return the axes.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; by default on a new figure.
-
-        Returns
-        -------
-        ax : matplotlib Axes
-            What was drawn on.
-        """
-        ax = make_axes(ax)
+    def _draw(self, ax: Any) -> None:
+        """Draw the criteria, from the best, 0, to the worst, 1."""
         for place, n in enumerate(np.unique(self.leaves)):
             own = self.leaves == n
             look = place % len(CLASS_COLOURS)
@@ -164,7 +152,6 @@ class RoundsDisplay(Display):
         )
         ax.set(xlabel="rounds", ylabel="on held-out bags (best: 0, worst: 1)")
         add_legend(ax)
-        return finish(ax)
 
     def __str__(self) -> str:
         lines = [

@@ -299,10 +299,10 @@ def rounds_section(display: RoundsDisplay, whose: str = "") -> Section:
     by = "by the risk, estimated without labels"
     if len(display.criteria) > 1:
         by = f"by {' and '.join(display.criteria)} together"
-    text = (
-        f"{whose}Trees of {display.num_leaves} leaves were best on bags held out after "
-        f"{display.n_rounds} rounds, {by}."
-    )
+    best = f"Trees of {display.num_leaves} leaves were best on bags held out"
+    text = f"{whose}{best} after {display.n_rounds} rounds, {by}."
+    if display.n_rounds == 0:
+        text = f"{whose}Trees added nothing to a linear function on bags held out, {by}."
     if len(tried) > 1:
         text += f" Those of {', '.join(map(str, tried))} leaves were tried."
     findings = [Finding(text)]

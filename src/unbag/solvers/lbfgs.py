@@ -40,9 +40,9 @@ _VISIBLE = 0.01
 
 # How many steps are remembered. On a device of torch it is the number of operations that takes the
 # time, not their size: so it is more there, for fewer iterations, and columns that have ended come
-# along at rest until they are a quarter of all.
+# along at rest until they are half of all.
 _MEMORY, _MEMORY_ON_DEVICE = 20, 40
-_LEAVING_ON_DEVICE = 0.25
+_LEAVING_ON_DEVICE = 0.5
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,9 +2,11 @@
 
 from unbag.suites.draws import count_target, draw_bags, pick_rows, pick_split, split_bags
 from unbag.suites.files import (
+    IMAGES,
     NATURAL,
     TABLES,
     data_folder,
+    load_images,
     load_natural,
     load_table,
     natural_frame,
@@ -14,6 +16,7 @@ from unbag.suites.methods import METHODS
 from unbag.suites.tasks import SUITES, SuiteTask, make_suite_tasks
 
 __all__ = [
+    "IMAGES",
     "LANDSCAPE",
     "METHODS",
     "NATURAL",
@@ -23,6 +26,7 @@ __all__ = [
     "count_target",
     "data_folder",
     "draw_bags",
+    "load_images",
     "load_landscape",
     "load_natural",
     "load_table",

@@ -167,6 +167,33 @@ def pick_split(
     return Picked(train, codes[train], test)
 
 
+def pick_shuffled(labels: Labels, size: int, n_train: int, n_rows: int, seed: int) -> Picked:
+    """Put rows at random into bags of one size, and test on rows that are set apart.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n,)
+        Numbers of the classes.
+    size : int
+        Rows in a bag.
+    n_train : int
+        The first so many rows are to learn from, the others for testing.
+    n_rows : int
+        Rows to train on and rows to test on, at most.
+    seed : int
+        Same seed, same rows; the first ones are tested on, whatever the seed.
+
+    Returns
+    -------
+    picked : Picked
+        Which rows are trained on, the bag of each, and which rows are for testing.
+    """
+    index, y = shuffle_bags(
+        labels[:n_train], size, n_bags=min(n_rows, n_train) // size, random_state=seed
+    )
+    return Picked(index, y["bag"], np.arange(n_train, min(len(labels), n_train + n_rows)))
+
+
 def draw_bags(
     X: Floats, labels: Labels, kind: Kind, size: int, n_rows: int, seed: int
 ) -> tuple[Floats, NDArray[np.void], Floats, Labels]:
@@ -276,7 +303,7 @@ def count_target(bag: NDArray[Any], labels: Labels) -> NDArray[np.void]:
     bag : ndarray of shape (n,)
         The bag of each row.
     labels : ndarray of shape (n,)
-        Zeros and ones.
+        Numbers of the classes, from 0.
 
     Returns
     -------
@@ -298,7 +325,9 @@ def count_target(bag: NDArray[Any], labels: Labels) -> NDArray[np.void]:
     array([0.5, 0.5, 1. ])
     """
     _, codes = np.unique(bag, return_inverse=True)
-    return bag_target(codes, counts=np.bincount(codes, weights=labels)[codes])
+    classes = range(1, 2) if labels.max() < 2 else range(labels.max() + 1)
+    counts = np.column_stack([np.bincount(codes, labels == c) for c in classes])
+    return bag_target(codes, counts=(counts if len(classes) > 1 else counts[:, 0])[codes])
 
 
 def _arrays_of(

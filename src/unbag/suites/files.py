@@ -1,7 +1,8 @@
-"""Tables of two classes, and bags that the world made, from a folder of files.
+"""Tables of two classes, bags that the world made, and images, from a folder of files.
 
-``python benchmarks/fetch.py --to FOLDER`` fills the folder. It is the one that is given, or that
-the environment variable UNBAG_BENCHMARK_DATA names, or else ``benchmarks/data``.
+``python benchmarks/fetch.py --to FOLDER`` fills the folder, ``python benchmarks/image_data.py --to
+FOLDER`` adds the images. It is the one that is given, or that the environment variable
+UNBAG_BENCHMARK_DATA names, or else ``benchmarks/data``.
 """
 
 from __future__ import annotations
@@ -41,6 +42,9 @@ TABLES = (
 
 NATURAL = ("votes", "demographics", "flights", "flights-carrier", "stops", "stops-precinct")
 
+# Images to learn from; those behind them are for testing.
+IMAGES = {"mnist": 60_000, "fashion": 60_000, "cifar10": 50_000}
+
 _VOTES_AS_NUMBERS = ("age", "female", "collegeed")
 _ATTITUDES = ("ideo", "pid7na", "angryracism", "whiteadv", "fearraces", "racerare")
 _STOPS_FEATURES = ("MDC", "citationIssued", "personSearch", "vehicleSearch", "race", "gender")
@@ -66,6 +70,7 @@ def data_folder(folder: Path | None = None) -> Path:
     --------
     unbag.suites.load_natural : Load rows whose bags are a column of the data.
     unbag.suites.load_table : Load a table of two classes.
+    unbag.suites.load_images : Load images of ten classes.
 
     Examples
     --------
@@ -99,13 +104,23 @@ def load_table(name: str, folder: Path | None = None) -> tuple[Floats, Labels]:
     unbag.suites.data_folder : Say where the files are that do not come with the package.
     unbag.suites.draw_bags : Give features and target of what `pick_rows` draws, and features and
         labels to test on.
+    unbag.suites.load_images : Load images of ten classes.
 
     Examples
     --------
-    Needs files that do not come with the package:
+    A folder with a table of four rows:
 
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import pandas as pd
     >>> from unbag.suites import load_table
-    >>> X, labels = load_table("hi")  # doctest: +SKIP
+    >>> rows = pd.DataFrame({"age": [31, 64, 50, 43], "label": [0, 1, 0, 0]})
+    >>> with TemporaryDirectory() as folder:
+    ...     Path(folder, "tables").mkdir()
+    ...     rows.to_parquet(Path(folder, "tables", "hi.parquet"))
+    ...     X, labels = load_table("hi", Path(folder))
+    >>> X.shape, labels.tolist()
+    ((4, 1), [0, 1, 0, 0])
     """
     import pandas as pd
 
@@ -149,10 +164,19 @@ def load_natural(task: str, folder: Path | None = None) -> tuple[Floats, Labels,
 
     Examples
     --------
-    Needs files that do not come with the package:
+    A folder with a file of three voters:
 
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import pandas as pd
     >>> from unbag.suites import load_natural
-    >>> X, labels, bag = load_natural("votes")  # doctest: +SKIP
+    >>> votes = {"state": ["OH", "OH", "TX"], "age": [31, 64, 50], "votetrump": [0, 1, 1]}
+    >>> with TemporaryDirectory() as folder:
+    ...     Path(folder, "natural").mkdir()
+    ...     pd.DataFrame(votes).to_csv(Path(folder, "natural", "votes.csv.xz"), index=False)
+    ...     X, labels, bag = load_natural("votes", Path(folder))
+    >>> X.shape, labels.tolist(), bag.tolist()
+    ((3, 1), [0, 1, 1], ['OH', 'OH', 'TX'])
     """
     features, labels, bag = natural_frame(task, folder)
     if task in ("votes", "demographics"):
@@ -187,10 +211,19 @@ def natural_frame(task: str, folder: Path | None = None) -> tuple[Any, Labels, N
 
     Examples
     --------
-    Needs files that do not come with the package:
+    A folder with a file of three voters:
 
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import pandas as pd
     >>> from unbag.suites import natural_frame
-    >>> features, labels, bag = natural_frame("votes")  # doctest: +SKIP
+    >>> votes = {"state": ["OH", "OH", "TX"], "age": [31, 64, 50], "votetrump": [0, 1, 1]}
+    >>> with TemporaryDirectory() as folder:
+    ...     Path(folder, "natural").mkdir()
+    ...     pd.DataFrame(votes).to_csv(Path(folder, "natural", "votes.csv.xz"), index=False)
+    ...     features, labels, bag = natural_frame("votes", Path(folder))
+    >>> list(features), labels.tolist(), bag.tolist()
+    (['age'], [0, 1, 1], ['OH', 'OH', 'TX'])
     """
     import pandas as pd
 
@@ -216,6 +249,46 @@ def natural_frame(task: str, folder: Path | None = None) -> tuple[Any, Labels, N
         if task == "demographics":
             features = features.drop(columns=list(_ATTITUDES))
     return features, np.asarray(labels, dtype=np.int64), np.asarray(bag)
+
+
+def load_images(name: str, folder: Path | None = None) -> tuple[NDArray[np.uint8], Labels]:
+    """Load images of ten classes.
+
+    Parameters
+    ----------
+    name : {"mnist", "fashion", "cifar10"}
+        The last 10,000 images of MNIST and CIFAR-10 are their test sets. The file of Fashion-MNIST
+        has lost the order of its source, and comes in that of a seed.
+    folder : Path, optional
+        Where the files are; by default `data_folder`.
+
+    Returns
+    -------
+    images : ndarray of shape (n_images, n_channels, height, width)
+        Bytes; the first ``IMAGES[name]`` are to learn from.
+    labels : ndarray of shape (n_images,)
+        From 0 to 9.
+
+    See Also
+    --------
+    unbag.suites.data_folder : Say where the files are that do not come with the package.
+    unbag.suites.load_table : Load a table of two classes.
+
+    Examples
+    --------
+    Needs files that do not come with the package:
+
+    >>> from unbag.suites import load_images
+    >>> images, labels = load_images("fashion")  # doctest: +SKIP
+    """
+    check_name(name, IMAGES)
+    first = _find(f"images/{name}-1.npz", folder, script="image_data")
+    parts = [np.load(file) for file in sorted(first.parent.glob(f"{name}-*.npz"))]
+    images, labels = (np.concatenate([part[key] for part in parts]) for key in ("images", "labels"))
+    if name == "fashion":
+        order = np.random.default_rng(0).permutation(len(labels))
+        images, labels = images[order], labels[order]
+    return images, labels.astype(np.int64)
 
 
 def encode(frame: Any) -> Floats:
@@ -254,11 +327,11 @@ def _join(frame: Any, *names: str) -> NDArray[Any]:
     return joined
 
 
-def _find(path: str, folder: Path | None) -> Path:
+def _find(path: str, folder: Path | None, script: str = "fetch") -> Path:
     found = data_folder(folder) / path
     if not found.exists():
         raise FileNotFoundError(
-            f"There is no {found}: fetch the data with python benchmarks/fetch.py, and name their "
-            "folder by --data or by the environment variable UNBAG_BENCHMARK_DATA."
+            f"There is no {found}: fetch the data with python benchmarks/{script}.py, and name "
+            "their folder by --data or by the environment variable UNBAG_BENCHMARK_DATA."
         )
     return found

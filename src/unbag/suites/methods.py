@@ -50,6 +50,28 @@ class SuiteMethod:
     sees_labels: bool = False
 
 
+# What networks for images see of the images they are given, and how many at a time.
+EPOCHS, BATCH = 60, 2048
+
+
+def _network(objective: str) -> Any:
+    from unbag.models.neural import NeuralMCMClassifier
+    from unbag.torch.networks import ImageNetwork
+
+    return NeuralMCMClassifier(
+        ImageNetwork,
+        objective=objective,
+        class_prior="empirical",
+        max_epochs=EPOCHS,
+        batch_size=BATCH,
+        averaging=0.99,
+    )
+
+
+def _network_of(objective: str, description: str, **kind: bool) -> SuiteMethod:
+    return SuiteMethod(partial(_network, objective), f"four convolutions, {description}", **kind)
+
+
 def _logistic() -> LogisticRegression:
     return LogisticRegression(max_iter=1000)
 
@@ -67,7 +89,7 @@ _PUBLISHED = {
     "llpfc": "forward correction in groups, mended (Zhang et al. 2022)",
     "forward": "forward correction, all bags one group",
     "count_loss": "likelihood of counts, without our prior and effects",
-    "rot": "relaxed optimal transport (Liu et al. 2021)",
+    "rot": "relaxed optimal transport (Dulac-Arnold et al. 2019)",
     "llp_dc": "exact assignment",
     "llp_mm": "factorial moments",
     "aggregate": "loss of bags and of rows, mixed",
@@ -100,6 +122,12 @@ METHODS: dict[str, SuiteMethod] = {
         "linear, kernel and boosted, mixed by what held-out bags say",
         ours=True,
     ),
+    "network": _network_of("auto", "likelihood of counts", ours=True),
+    "network-corrected": _network_of("corrected", "the paper's risk", ours=True),
+    "network-proportion": _network_of(
+        "proportion", "cross-entropy of mean chances (Ardehaly and Culotta 2017)"
+    ),
+    "network-forward": _network_of("forward", "forward correction, all bags one group"),
     "epr": SuiteMethod(LinearProportionRiskClassifierCV, "empirical proportion risk, linear"),
     "soft-label": SuiteMethod(
         lambda: LinearSoftLabelClassifierCV(class_prior="empirical"),
@@ -116,6 +144,8 @@ METHODS: dict[str, SuiteMethod] = {
         "boosted trees on the labels",
         sees_labels=True,
     ),
+    # on labels that is their cross-entropy
+    "labels-network": _network_of("forward", "on the labels", sees_labels=True),
 }
 
 

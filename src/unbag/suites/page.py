@@ -22,10 +22,10 @@ from unbag.suites.scores import (
     of_suite,
     published_name,
 )
-from unbag.suites.tasks import SUITES
+from unbag.suites.tasks import IMAGE_SIZES, SUITES
 
 # What methods are ranked by: accuracy is what was published of the landscape.
-RANKED_BY = {"landscape": "accuracy", "natural": "auc", "tables": "auc"}
+RANKED_BY = {"landscape": "accuracy", "natural": "auc", "tables": "auc", "images": "accuracy"}
 SHOWN = {"accuracy": "accuracy", "f1": "F1", "auc": "AUC"}
 
 KIND_WORDS = {
@@ -39,6 +39,7 @@ KIND_WORDS = {
     "feature": "rows alike in some columns",
     "clustered": "rows of one cluster",
     "real": "made by the world",
+    **{str(size): "rows at random in a bag" for size in IMAGE_SIZES},
 }
 
 

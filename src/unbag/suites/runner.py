@@ -66,19 +66,32 @@ def _measure(task: SuiteTask, data: SuiteData, device: str | None) -> Row:
         "core_seconds": round(time.process_time() - core, 3),
         "peak_mb": round(_peak_mb()),
     }
-    predicted = model.predict(data.X_test)
     return {
-        "accuracy": float(np.mean(predicted == data.labels_test)),
-        "f1": float(f1_score(data.labels_test, predicted)),
-        "auc": float(roc_auc_score(data.labels_test, _scores(model, data.X_test))),
-        "predicted": float(np.mean(predicted)),
+        **_score(model, data),
         **spent,
+        **({"device": model.device} if getattr(model, "device", None) else {}),
         "chosen": {
             name: float(getattr(model, f"{name}_"))
             for name in ("alpha", "bag_effect", "looks")
             if getattr(model, f"{name}_", None) is not None
         },
         **_world(model, data, method.sees_labels),
+    }
+
+
+def _score(model: Any, data: SuiteData) -> Row:
+    """Accuracy, F1 and AUC; of several classes the means of each against the rest."""
+    truth, predicted = data.labels_test, model.predict(data.X_test)
+    if len(model.classes_) == 2:
+        kind, scores = "binary", _scores(model, data.X_test)
+        told = {"predicted": float(np.mean(predicted))}
+    else:
+        kind, scores, told = "macro", model.predict_proba(data.X_test), {}
+    return {
+        "accuracy": float(np.mean(predicted == truth)),
+        "f1": float(f1_score(truth, predicted, average=kind)),
+        "auc": float(roc_auc_score(truth, scores, multi_class="ovr")),
+        **told,
     }
 
 

@@ -14,7 +14,7 @@ from unbag.suites.methods import METHODS
 from unbag.suites.tasks import SUITES
 
 # Methods of ours by which we are judged, the first that was run on every set.
-DEFAULTS = ("auto", "linear", "kernel")
+DEFAULTS = ("network", "auto", "linear", "kernel")
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,9 +103,7 @@ def make_scores(rows: Sequence[Row], metric: str, methods: Sequence[str]) -> Sco
 
 def _place_of(rows: Sequence[Row]) -> Callable[[tuple[str, int]], tuple[int, int]]:
     """Sets in the order of their suite, whatever order they were run in."""
-    known = [
-        name for suite in {row["suite"] for row in rows} for name in SUITES[suite].names(False)
-    ]
+    known = [name for suite in {row["suite"] for row in rows} for name in SUITES[suite].all_names]
     place = {name: number for number, name in enumerate(known)}
     return lambda draw: (place[draw[0]], draw[1])
 

@@ -13,8 +13,16 @@ from numpy.typing import NDArray
 
 from unbag._arrays import Floats
 from unbag.suites import draws, landscape
-from unbag.suites.draws import Picked, count_target, pick_rows, pick_split
-from unbag.suites.files import NATURAL, TABLES, check_name, load_natural, load_table
+from unbag.suites.draws import Picked, count_target, pick_rows, pick_shuffled, pick_split
+from unbag.suites.files import (
+    IMAGES,
+    NATURAL,
+    TABLES,
+    check_name,
+    load_images,
+    load_natural,
+    load_table,
+)
 from unbag.suites.landscape import LANDSCAPE, load_landscape
 from unbag.suites.methods import check_methods
 
@@ -23,6 +31,11 @@ Labels = NDArray[np.int64]
 # Rows to train on, at most, where the rows of a suite are not given.
 NATURAL_ROWS, TABLE_ROWS = 8_000, 4_096
 SIZES = (8, 32, 128, 512, 2048)
+
+IMAGE_SIZES = (16, 64, 256, 1024)
+
+# Images to train on, and to test on, in a short run, which a processor without a card can do.
+SMALL = 2_048
 
 # Bags of these sizes in a short run of the tables.
 _SHORT_SIZES = (8, 32, 128, 512)
@@ -37,8 +50,9 @@ class SuiteTask:
     suite : str
         One of SUITES.
     name : str
-        Of the set: one of LANDSCAPE, one of NATURAL, or a table, a kind, a size and, if sizes
-        differ, "unequal", such as "hi low 128 unequal".
+        Of the set: one of LANDSCAPE, one of NATURAL, a table, a kind, a size and, if sizes
+        differ, "unequal", such as "hi low 128 unequal", or images, a size and, if there are few
+        of them, "small", such as "mnist 16 small".
     seed : int
         Of the draw; of the landscape the number of the published split.
     method : str
@@ -104,6 +118,11 @@ class Suite:
     methods: tuple[str, ...]
     most_seeds: int | None = None
 
+    @property
+    def all_names(self) -> list[str]:
+        """Names of the sets of long runs and short ones."""
+        return list(dict.fromkeys([*self.names(False), *self.names(True)]))
+
 
 def _table_names(short: bool) -> list[str]:
     """All combinations, or every kind in half of the tables, with one size in each."""
@@ -146,6 +165,22 @@ def _pick_landscape(name: str, seed: int, _: Path | None) -> tuple[Floats, Label
     return X, labels, Picked(train, bag[train], test)
 
 
+def _image_names(short: bool) -> list[str]:
+    """All combinations, or a few images of each source in bags of one size."""
+    if not short:
+        return [f"{images} {size}" for images, size in product(IMAGES, IMAGE_SIZES)]
+    return [f"{images} {size} small" for images, size in zip(IMAGES, (16, 64, 16), strict=True)]
+
+
+def _pick_images(name: str, seed: int, folder: Path | None) -> tuple[Floats, Labels, Picked]:
+    source, size, *small = name.split()
+    images, labels = load_images(source, folder)
+    n_train = IMAGES[source]
+    picked = pick_shuffled(labels, int(size), n_train, SMALL if small else n_train, seed)
+    pixels = images.reshape(len(images), -1).astype(np.float32)
+    return pixels / 255, labels, picked
+
+
 # What takes seconds on some thousands of rows.
 _ALL = (
     *("linear", "kernel", "boosted", "auto", "epr", "soft-label", "em-lr", "invcal"),
@@ -175,6 +210,16 @@ SUITES: dict[str, Suite] = {
         _pick_table,
         _ALL,
     ),
+    "images": Suite(
+        "Images of ten classes in bags of rows at random",
+        _image_names,
+        lambda name: name.split()[1],
+        _pick_images,
+        (
+            *("network", "network-proportion", "network-corrected", "network-forward"),
+            *("linear", "labels-network"),
+        ),
+    ),
 }
 
 
@@ -191,7 +236,7 @@ def make_suite_tasks(
 
     Parameters
     ----------
-    suite : {"landscape", "natural", "tables"}
+    suite : {"landscape", "natural", "tables", "images"}
         Which suite.
     methods : sequence of str, optional
         Names in METHODS; those of the suite by default.
@@ -226,7 +271,7 @@ def make_suite_tasks(
     methods = chosen.methods if methods is None else methods
     check_methods(methods)
     for name in names or ():
-        check_name(name, chosen.names(False))
+        check_name(name, chosen.all_names)
     sets = chosen.names(short) if names is None else names
     for kind in kinds or ():
         check_name(kind, dict.fromkeys(map(chosen.kind_of, sets)), "kind of bags")

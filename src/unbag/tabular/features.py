@@ -1,4 +1,4 @@
-"""From a table of any columns to features: numbers standardised, everything else one-hot."""
+"""From a table of any columns to features: numbers standardised, words weighed, others one-hot."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unbag.tabular.kinds import as_pandas, column_kind, convert, seconds
+from unbag.tabular.prose import FEWEST_ROWS, ToWords, is_prose, prose_columns
 from unbag.tabular.times import TimeParts, time_columns
 
 MISSING = "(missing)"
@@ -262,7 +263,7 @@ def number_columns(frame: Any) -> list[str]:
 
 
 def category_columns(frame: Any) -> list[str]:
-    """Names of the columns that hold text or categories.
+    """Names of the columns that hold categories, which includes text unless it is prose.
 
     Parameters
     ----------
@@ -286,7 +287,8 @@ def category_columns(frame: Any) -> list[str]:
     >>> category_columns(frame)
     ['colour']
     """
-    return [name for name in _names(frame) if column_kind(as_pandas(frame, name)) == "category"]
+    columns = ((name, as_pandas(frame, name)) for name in _names(frame))
+    return [name for name, own in columns if column_kind(own) == "category" and not is_prose(own)]
 
 
 def _names(frame: Any) -> Any:
@@ -305,8 +307,9 @@ def make_features(dtype: Literal["float64", "float32"] = "float64") -> ColumnTra
     as missing, truth values as 0 and 1, times as seconds and, where a table lasts long enough, as
     places in the day, the week and the year (`TimeParts`). Other missing values are a category of
     their own. Categories that were not seen in training become zeros; those in fewer than five
-    rows are taken together. Tables may be of pandas or polars. Features of which fewer than a tenth
-    are not zero, as with columns of many categories, are a sparse matrix.
+    rows are taken together. Columns of prose become the words that are in them (`ToWords`). Tables
+    may be of pandas or polars. Features of which fewer than a tenth are not zero, as with words or
+    columns of many categories, are a sparse matrix.
 
     Parameters
     ----------
@@ -316,8 +319,8 @@ def make_features(dtype: Literal["float64", "float32"] = "float64") -> ColumnTra
     Returns
     -------
     ColumnTransformer
-        With the parts ``"numbers"`` (`ToNumbers`) and ``"categories"`` (`ToText` and scikit-learn's
-        ``OneHotEncoder``).
+        With the parts ``"numbers"`` (`ToNumbers`), ``"times"`` (`TimeParts`), ``"categories"``
+        (`ToText` and scikit-learn's ``OneHotEncoder``) and ``"words"`` (`ToWords`).
 
     See Also
     --------
@@ -330,7 +333,8 @@ def make_features(dtype: Literal["float64", "float32"] = "float64") -> ColumnTra
         on a circle.
     unbag.tabular.features.number_columns : Names of the columns that hold numbers, truth values or
         times.
-    unbag.tabular.features.category_columns : Names of the columns that hold text or categories.
+    unbag.tabular.features.category_columns : Names of the columns that hold categories.
+    unbag.tabular.prose.ToWords : Turn columns of prose into the words that are in them.
 
     Examples
     --------
@@ -341,12 +345,15 @@ def make_features(dtype: Literal["float64", "float32"] = "float64") -> ColumnTra
     >>> features.get_feature_names_out().tolist()
     ['age', 'colour_(missing)', 'colour_red']
     """
-    others = OneHotEncoder(handle_unknown="ignore", min_frequency=5, dtype=np.dtype(dtype).type)
+    others = OneHotEncoder(
+        handle_unknown="ignore", min_frequency=FEWEST_ROWS, dtype=np.dtype(dtype).type
+    )
     return ColumnTransformer(
         [
             ("numbers", ToNumbers(dtype), number_columns),
             ("times", TimeParts(dtype), time_columns),
             ("categories", make_pipeline(ToText(), others), category_columns),
+            ("words", ToWords(dtype), prose_columns),
         ],
         sparse_threshold=_SPARSE,
         verbose_feature_names_out=False,

@@ -212,7 +212,10 @@ def convert(values: Any, kind: Kind) -> Any:
     if isinstance(values.dtype, pd.CategoricalDtype):
         values = values.astype(object)
     if kind == "category":
-        text = [None if gap else str(v) for v, gap in zip(values, gaps, strict=True)]
+        if isinstance(values.dtype, pd.StringDtype):
+            text = values.to_numpy(dtype=object, na_value=None)
+        else:
+            text = [None if gap else str(v) for v, gap in zip(values, gaps, strict=True)]
         return pd.Series(text, index=values.index, name=values.name, dtype=object)
     result = {"number": _numbers, "boolean": _booleans, "time": _times}[kind](values, given)
     wrong = result.isna().to_numpy(dtype=bool) & ~gaps

@@ -21,7 +21,7 @@ from unbag._files import write_whole
 from unbag._optional import optional
 from unbag.models.auto import AutoMCMClassifier
 from unbag.models.boosted import BoostedMCMClassifier
-from unbag.models.calibrated import BagCalibratedClassifier, SigmoidMap
+from unbag.models.calibrated import BagCalibratedClassifier
 from unbag.models.groupings import LinearGroupingsClassifier
 from unbag.models.minimising import KernelClassifier, LinearClassifier
 from unbag.tabular import onnx_nodes as nodes
@@ -37,6 +37,8 @@ _SCORES: dict[type[Any], Callable[..., str]] = {
     KernelClassifier: nodes.kernel,
     BoostedMCMClassifier: nodes.trees,
     AutoMCMClassifier: lambda model, graph, X: nodes.mixture(model, graph, X, _score),
+    BagCalibratedClassifier: lambda model, graph, X: nodes.sigmoid(model, graph, X, _score),
+    FrozenEstimator: lambda model, graph, X: _score(model.estimator, graph, X),
 }
 
 
@@ -255,8 +257,8 @@ class _Ending:
         check_is_fitted(model)
         self._threshold = score_threshold
         self._has_chances = hasattr(model, "predict_proba")
-        self._model, self._slope, self._shift = _scored_by(model)
-        _family(self._model)
+        _family(model)
+        _refuse_other_losses(model)
         self._classes = np.asarray(model.classes_ if class_names is None else list(class_names))
         if self._classes.dtype.kind not in "biu":
             self._classes = self._classes.astype(str)
@@ -286,7 +288,7 @@ class _Ending:
         """Add the nodes."""
         graph = nodes.Graph(scope, container)
         X = graph.cast(graph.together([i.full_name for i in operator.inputs]), "DOUBLE")
-        scores = _score(self._model, graph, X)
+        scores = _score(operator.raw_operator, graph, X)
         if len(self._classes) == 2:
             scores, number, chances = self._two_classes(graph, scores)
         else:
@@ -297,41 +299,20 @@ class _Ending:
             graph.rename(name, output.full_name)
 
     def _two_classes(self, graph: nodes.Graph, scores: str) -> tuple[str, str, str]:
-        odds = graph.node("Mul", scores, graph.constant(self._slope))
-        odds = graph.node("Add", odds, graph.constant(self._shift))
-        chance = graph.node("Sigmoid", odds)
+        chance = graph.node("Sigmoid", scores)
         other = graph.node("Sub", graph.constant(1.0), chance)
-        flat = graph.constant([1])
-        above = graph.node(
-            "Greater", graph.node("Squeeze", odds, flat), graph.constant(self._threshold)
-        )
-        return (
-            graph.node("Squeeze", scores, flat),
-            graph.cast(above, "INT64"),
-            graph.together([other, chance]),
-        )
+        flat = graph.node("Squeeze", scores, graph.constant([1]))
+        above = graph.node("Greater", flat, graph.constant(self._threshold))
+        return flat, graph.cast(above, "INT64"), graph.together([other, chance])
 
 
-def _scored_by(model: Any) -> tuple[Any, float, float]:
-    """The model whose scores s are taken, and the log-odds a·s + b that they stand for: a and b."""
-    if not isinstance(model, BagCalibratedClassifier):
-        loss = getattr(model, "loss", "logistic")
-        if hasattr(model, "predict_proba") and loss != "logistic":
-            raise ValueError(
-                f"Probabilities of loss={loss!r} cannot be exported to ONNX; those of "
-                "loss='logistic' can."
-            )
-        return model, 1.0, 0.0
-    first, *others = model.calibrator_.maps
-    if others or not isinstance(first, SigmoidMap):
+def _refuse_other_losses(model: Any) -> None:
+    loss = getattr(model, "loss", "logistic")
+    if hasattr(model, "predict_proba") and loss != "logistic":
         raise ValueError(
-            "Of calibrated models, only those of two classes and method='sigmoid' can be exported "
-            "to ONNX."
+            f"Probabilities of loss={loss!r} cannot be exported to ONNX; those of "
+            "loss='logistic' can."
         )
-    inner = model.estimator_
-    inner = inner.estimator if isinstance(inner, FrozenEstimator) else inner
-    moved = np.log(model.class_prior_) - np.log(model.class_shares_)
-    return inner, first.slope, first.intercept + float(moved[1] - moved[0])
 
 
 def _parse(scope: Any, step: Any, inputs: Any, custom_parsers: Any = None) -> Any:  # noqa: ARG001
@@ -358,12 +339,13 @@ def _keep_shapes(operator: Any) -> None:
 
 def _has_own_features(model: Any) -> bool:
     """Whether features are those of `make_features`."""
-    steps = [step for _, step in getattr(model, "steps", [])]
-    return any(
-        type(part) is ToNumbers or isinstance(getattr(part, "steps", [[None, None]])[0][1], ToText)
-        for step in steps
+    parts = [
+        part
+        for _, step in getattr(model, "steps", [])
         for _, part, *_ in getattr(step, "transformers_", [])
-    )
+    ]
+    firsts = [part.steps[0][1] for part in parts if hasattr(part, "steps")]
+    return not {ToNumbers, ToText}.isdisjoint(map(type, [*parts, *firsts]))
 
 
 def _inputs(model: Any, schema: Schema | None) -> list[tuple[str, Any]]:

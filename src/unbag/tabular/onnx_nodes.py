@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from unbag.bags.priors import log_odds_shift
 from unbag.kernels.matrices import Kernel, Waves
 from unbag.models.boosted_library import TreeShape
 from unbag.models.boosted_lightgbm import read_booster
@@ -226,7 +227,7 @@ _BASES: dict[tuple[type[Kernel], str], Callable[..., str]] = {
 
 
 def trees(model: Any, graph: Graph, X: str) -> str:
-    """The mean over boosters of the sum of their trees, and the class prior."""
+    """What trees are added to, the mean over boosters of their sums, and the class prior."""
     from onnx import TensorProto, helper
 
     if model.categories_:
@@ -238,6 +239,9 @@ def trees(model: Any, graph: Graph, X: str) -> str:
         raise ValueError("Of boosted trees, only those of LightGBM can be exported to ONNX.")
     prior = np.log(model.class_prior_)
     base = prior[1:] - prior[:1] if len(prior) == 2 else prior
+    start = graph.node("Add", _start(model, graph, X), graph.constant(base))
+    if not model.model_texts_:
+        return start
     table = _TreeTable(1 / len(model.model_texts_))
     for source in model.model_texts_:
         booster = read_booster(source, TreeShape(model.n_features_in_, len(base), 0))
@@ -257,7 +261,14 @@ def trees(model: Any, graph: Graph, X: str) -> str:
         **table.nodes,
         **table.targets,
     )
-    return graph.node("Add", graph.cast(sums, "DOUBLE"), graph.constant(base))
+    return graph.node("Add", graph.cast(sums, "DOUBLE"), start)
+
+
+def _start(model: Any, graph: Graph, X: str) -> str:
+    """The linear function that trees are added to."""
+    filled = graph.node("Where", graph.node("IsNaN", X), graph.constant(model.start_fill_), X)
+    product = graph.node("MatMul", filled, graph.constant(model.start_coef_.T))
+    return graph.node("Add", product, graph.constant(model.start_intercept_))
 
 
 def mixture(model: Any, graph: Graph, X: str, score: Callable[..., str]) -> str:
@@ -269,6 +280,19 @@ def mixture(model: Any, graph: Graph, X: str, score: Callable[..., str]) -> str:
     ]
     total = parts[0] if len(parts) == 1 else graph.node("Sum", *parts)
     return graph.node("Add", total, graph.constant(_double(found.intercepts)))
+
+
+def sigmoid(model: Any, graph: Graph, X: str, score: Callable[..., str]) -> str:
+    """Log-odds of a `BagCalibratedClassifier` at its class prior, from those of its estimator."""
+    if model.method != "sigmoid" or len(model.classes_) > 2:
+        raise ValueError(
+            "Of calibrated models, only those of two classes and method='sigmoid' can be exported "
+            "to ONNX."
+        )
+    (found,) = model.calibrator_.maps
+    shift = found.intercept + log_odds_shift(model.class_shares_, model.class_prior_)
+    log_odds = graph.node("Mul", score(model.estimator_, graph, X), graph.constant(found.slope))
+    return graph.node("Add", log_odds, graph.constant(shift))
 
 
 class _TreeTable:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import importlib
 import json
 import os
 import zipfile
@@ -27,16 +26,10 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from sklearn.base import BaseEstimator
-from sklearn.model_selection import BaseCrossValidator
-
 from unbag._files import whole_file
 from unbag._optional import hidden, optional
 from unbag._provenance import PACKAGES
-from unbag.kernels.matrices import Kernel
-from unbag.models.calibrated import Calibrator, SigmoidMap
-from unbag.models.mixing import Mixture
-from unbag.objectives.losses import ClassLoss
+from unbag.tabular.trust import TREES, is_ours
 
 FORMAT = "unbag model"
 FORMAT_VERSION = 1
@@ -44,35 +37,10 @@ HEADER, PAYLOAD = "header.json", "model.skops"
 MAX_HEADER = 16_000_000
 MAX_PAYLOAD = 16 * 1024**3
 
-# Types that skops leaves out because scikit-learn does not check the node numbers in them: those
-# of a forged file can crash the process at the first prediction. For files of known origin.
-TREES = (
-    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
-    "sklearn.tree._tree.Tree",
-)
-
-# Parts of pipelines and searches that skops does not know, and that do no harm whatever they are
-# given; the two functions only look at the columns of a table. Of the classifiers of boosting
-# libraries, settings can come back, but no trees: these are of types that are not here.
-_PARTS = {
-    "lightgbm.sklearn.LGBMClassifier",
-    "numpy.dtype",
-    "sklearn.compose._column_transformer.make_column_selector",
-    "sklearn.metrics._scorer._PassthroughScorer",
-    "unbag.tabular.features.category_columns",
-    "unbag.tabular.features.number_columns",
-    "unbag.tabular.times.time_columns",
-    "xgboost.sklearn.XGBClassifier",
-}
-
 # The parts of scikit-learn that import other array libraries, and hold no estimator.
 _ARRAY_LIBRARIES = tuple(
     f"sklearn.externals.array_api_compat.{name}" for name in ("cupy", "dask", "torch")
 )
-
-# What a fitted model of this package is made of, and where such classes live.
-_FAMILIES = (BaseEstimator, BaseCrossValidator, ClassLoss, Kernel, Calibrator, SigmoidMap, Mixture)
-_HOMES = ("baselines", "kernels", "model_selection", "models", "objectives", "tabular")
 
 
 class UntrustedTypesError(ValueError):
@@ -363,7 +331,7 @@ def _build(
     try:
         _check_sizes(payload)
         types = skops.get_untrusted_types(data=payload)
-        refused = [name for name in types if not (name in trusted or _is_ours(name))]
+        refused = [name for name in types if not (name in trusted or is_ours(name))]
         if not refused:
             return skops.loads(payload, trusted=types)
     except Exception as error:  # a forged model can make any of its parts fail
@@ -381,31 +349,6 @@ def _build(
         f"trusted={refused}.",
         refused,
     )
-
-
-def _is_ours(name: str) -> bool:
-    """Whether this is the full name of a class that a fitted model may hold, and no function."""
-    if name in _PARTS:
-        return True
-    module, _, attribute = name.rpartition(".")
-    package, _, home = module.partition(".")
-    if package != "unbag" or home.split(".")[0] not in _HOMES:
-        return False
-    try:
-        found = getattr(importlib.import_module(module), attribute, None)
-    except ImportError:
-        return False
-    families = _families(home.split(".")[0])
-    return isinstance(found, type) and found.__module__ == module and issubclass(found, families)
-
-
-def _families(home: str) -> tuple[type, ...]:
-    """List the families of a home; competitors are imported only for models of them."""
-    if home != "baselines":
-        return _FAMILIES
-    from unbag.baselines.published_methods import PublishedMethod
-
-    return (*_FAMILIES, PublishedMethod)
 
 
 def _type_names(trusted: Collection[str | type[Any]]) -> set[str]:
