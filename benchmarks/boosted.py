@@ -18,6 +18,7 @@ from sklearn.metrics import roc_auc_score
 from defaults import CELL, name_of, settings
 from study import RESULTS, Row, Study, seeds_of, standard_error, table
 from unbag import BoostedMCMClassifier
+from unbag.models.boosted_start import MOST_ROWS
 from unbag.paper.rows import read_rows
 from unbag.paper.trials import Setting, make_trial
 
@@ -28,10 +29,14 @@ KINDS = {
     "shuffled bags": lambda cell: cell[3] == "iid",
 }
 
-STARTS = {
-    "linear": "Trees added to a linear function (the default)",
-    "zero": "Trees added to nothing (`start='zero'`, which was the default before)",
+SECTIONS = {
+    True: f"The default: added to a linear function up to {MOST_ROWS:,} rows, else to nothing",
+    False: "The other start, for comparison",
 }
+
+
+def default_start(n_rows: int) -> str:
+    return "linear" if n_rows <= MOST_ROWS else "zero"
 
 
 def cell_of(setting: Setting) -> tuple[Any, ...]:
@@ -44,7 +49,7 @@ def tasks(options: argparse.Namespace) -> list[dict[str, Any]]:
         {
             **dict(zip(CELL, cell_of(s), strict=True)),
             "seed": seed,
-            "start": options.start,
+            "start": options.start or default_start(s.n_bags * s.bag_size),
             "setting": s,
         }
         for seed in seeds_of(options.seeds)
@@ -84,19 +89,20 @@ def page(rows: list[Row]) -> list[str]:
         for row in read_rows(RESULTS / "defaults" / "rows.jsonl")
         if row["method"] == "likelihood"
     }
-    found: dict[str, dict[Any, list[Row]]] = {start: defaultdict(list) for start in STARTS}
+    found: dict[bool, dict[Any, list[Row]]] = {usual: defaultdict(list) for usual in SECTIONS}
     for row in rows:
         cell = tuple(row[name] for name in CELL)
-        found[row["start"]][cell].append({**row, "gain": row["auc"] - kernel[cell, row["seed"]]})
+        usual = row["start"] == default_start(row["n_rows"])
+        found[usual][cell].append({**row, "gain": row["auc"] - kernel[cell, row["seed"]]})
     lines: list[str] = []
-    for start, by_cell in found.items():
+    for usual, by_cell in found.items():
         gains = {
             cell: float(np.mean([row["gain"] for row in own])) for cell, own in by_cell.items()
         }
         header = ["cell", "trials", "trees", "kernel", "trees − kernel", "leaves", "rounds"]
         cells = filter(by_cell.__contains__, map(cell_of, settings()))
         lines += [
-            f"## {STARTS[start]}",
+            f"## {SECTIONS[usual]}",
             "",
             *table(
                 ["cells", "trees above in", "trees − kernel"],
@@ -148,7 +154,7 @@ STUDY = Study(
     page=page,
     options={
         "--seeds": {"default": "100-104", "help": "first and last"},
-        "--start": {"default": "linear", "help": "what trees are added to"},
+        "--start": {"help": "what trees are added to; by default what 'auto' takes"},
         "--table": {"type": int, "help": "1 or 2; both, and shuffled bags, by default"},
         "--sizes": {"help": "bag sizes, with commas between; all by default"},
     },

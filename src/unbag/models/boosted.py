@@ -61,8 +61,9 @@ class BoostedMCMClassifier(LogOddsClassifier):
         Share of the columns that each tree may use.
     start : {"auto", "linear", "zero"}, default="auto"
         What trees are added to: a linear function of the numbers in X, fitted to the same bags with
-        a penalty chosen on bags held out, or nothing. "auto" is "linear", but "zero" with
-        ``cv=None``. Few rows teach a linear function sooner than trees (results/boosted.md).
+        a penalty chosen on bags held out, or nothing. "auto" is "linear" with up to 4,096 rows,
+        which teach a linear function sooner than trees (results/boosted.md), and "zero" with more
+        or with ``cv=None``.
     objective : {"auto", "likelihood", "forward", "corrected"}, default="auto"
         What is minimised, as in `unbag.KernelMCMClassifier`: the likelihood of the counts, that
         of single rows, or the paper's corrected risk with the weights of least squares. "auto" is

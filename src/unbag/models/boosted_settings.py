@@ -41,7 +41,7 @@ class Plan:
         The most rounds.
     patience : int
         Rounds within which bags held out must gain.
-    start : {"linear", "zero"}
+    start : {"auto", "linear", "zero"}
         What trees are added to.
     """
 
@@ -89,8 +89,7 @@ def make_plan(model: Any) -> Plan:
     return Plan(name, settings, leaves, n_rounds, patience, start)
 
 
-def _check_start(model: Any) -> str:
-    """What "auto" stands for, or what was given."""
+def _check_start(model: Any) -> Any:
     if model.start not in ("auto", "linear", "zero"):
         raise ValueError(f"start must be 'auto', 'linear' or 'zero', not {model.start!r}.")
     if model.start == "linear" and model.cv is None:
@@ -98,7 +97,7 @@ def _check_start(model: Any) -> str:
             "start='linear' chooses a penalty on bags held out, and with cv=None there are none; "
             "give cv, or use start='zero'."
         )
-    return "zero" if model.start == "zero" or model.cv is None else "linear"
+    return model.start
 
 
 def _find_library(estimator: Any) -> str | None:

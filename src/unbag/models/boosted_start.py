@@ -23,6 +23,9 @@ from unbag.models.training import search
 
 Floats = NDArray[np.float64]
 
+# With more rows trees were no better for it, on the tables that this was chosen by.
+MOST_ROWS = 4096
+
 # Trees make up for what is between two penalties, and for what a solver leaves undone.
 _ALPHAS = np.array(DEFAULT_ALPHAS[::2])
 _TOL, _MAX_ITER = 1e-3, 200

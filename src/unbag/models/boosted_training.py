@@ -20,7 +20,7 @@ from unbag.models.boosted_library import Booster, Rows
 from unbag.models.boosted_rounds import FIRST, boost
 from unbag.models.boosted_search import Found, Look, Search
 from unbag.models.boosted_settings import Plan
-from unbag.models.boosted_start import Start, find_start
+from unbag.models.boosted_start import MOST_ROWS, Start, find_start
 
 # Estimates effects of bags by scores (outputs, rows) of models that did not see them.
 FindEffect = Callable[[Bags, NDArray[np.float64]], BagEffect]
@@ -132,7 +132,8 @@ class Trainer:
     ) -> Trained:
         """Choose, and choose rounds again if bags held out tell of noise or effects."""
         whole, folds = self._nothing(1), self._nothing(len(held))
-        if self.plan.start == "linear":
+        few = self.plan.start == "auto" and self.bags.n_instances <= MOST_ROWS
+        if few or self.plan.start == "linear":
             whole, folds, goal = find_start(self.X, self.bags, held, goal, self.categorical)
         scores = folds.scores(self.X)
         search = Search(
