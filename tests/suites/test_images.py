@@ -52,7 +52,8 @@ def test_bags_have_counts_of_all_classes_and_tests_are_apart(images):
 
 def test_a_network_learns(images):
     data = load_data("images", SET, 0, images)
-    model = METHODS["network"].make().set_params(max_epochs=6).fit(data.X, data.y)
+    model = METHODS["network"].make().set_params(max_epochs=6, batch_size=256)
+    model.fit(data.X, data.y)
     assert (model.predict(data.X_test) == data.labels_test).mean() > 0.8
 
 
