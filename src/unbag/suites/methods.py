@@ -50,8 +50,8 @@ class SuiteMethod:
     sees_labels: bool = False
 
 
-# What networks for images see of the images they are given, and how many at a time.
-EPOCHS, BATCH = 60, 2048
+# How often networks see all images, how many at a time at most, and in how many steps at least.
+EPOCHS, BATCH, FEWEST_STEPS = 60, 2048, 16
 
 
 def _network(objective: str) -> Any:
@@ -63,7 +63,6 @@ def _network(objective: str) -> Any:
         objective=objective,
         class_prior="empirical",
         max_epochs=EPOCHS,
-        batch_size=BATCH,
         averaging=0.99,
     )
 

@@ -18,7 +18,7 @@ from unbag._provenance import provenance
 from unbag.bags import check_bag_target
 from unbag.diagnostics.bag_effects import effect_of_scores, estimate_bag_effect
 from unbag.paper.rows import Row, read_rows, run_and_keep
-from unbag.suites.methods import METHODS
+from unbag.suites.methods import BATCH, FEWEST_STEPS, METHODS
 from unbag.suites.tasks import SuiteData, SuiteTask, load_data
 
 _CLEAR, _STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
@@ -58,6 +58,8 @@ def _measure(task: SuiteTask, data: SuiteData, device: str | None) -> Row:
     model = method.make()
     if device is not None and "device" in model.get_params():
         model.set_params(device=device)
+    if "batch_size" in model.get_params():
+        model.set_params(batch_size=min(BATCH, len(data.y) // FEWEST_STEPS))
     _forget_peak()
     wall, core = time.perf_counter(), time.process_time()
     model.fit(data.X, data.labels if method.sees_labels else data.y)
