@@ -140,7 +140,7 @@ class TestEveryEstimator:
 
     def test_scorers(self, estimator):
         found = cross_validate(
-            make(estimator), BINARY.X, BINARY.y, cv=BagKFold(2), scoring=dict(SCORERS)
+            make(estimator), BINARY.X, BINARY.y, cv=BagKFold(3), scoring=dict(SCORERS)
         )
         for scorer in SCORERS:
             values = found[f"test_{scorer}"]

@@ -41,7 +41,7 @@ def test_rows_say_what_they_are_and_where_they_come_from(name):
     study = study_of(name)
     for row in read_rows(study.folder / "rows.jsonl"):
         assert {*study.keys, "command", "made"} <= set(row)
-        assert row["command"].startswith("python benchmarks/")
+        assert row["command"].startswith(("python benchmarks/", "unbag reproduce "))
         assert "machine " in row["made"]
         assert "numpy " in row["made"]
 

@@ -331,6 +331,7 @@ def test_a_thousand_columns(call, tmp_path):
 # --- names that are obeyed ----------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore:the model was trained on")
 @pytest.mark.skipif(sys.platform == "win32", reason="such file names do not exist there")
 def test_nothing_raw_on_the_terminal_or_in_a_page(call, frames, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

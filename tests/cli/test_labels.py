@@ -8,6 +8,9 @@ import pytest
 
 from unbag.datasets import load_magic
 
+# rows to label are drawn from the bags that the model was trained on
+pytestmark = pytest.mark.filterwarnings("ignore:the model was trained on")
+
 BAGS = ("--bag", "region", "--positives", "conversions")
 
 

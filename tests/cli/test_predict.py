@@ -100,6 +100,7 @@ def test_failures_leave_the_old_file(call, folder, frames, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"s.csv", "new.csv", "m.unbag"}
 
 
+@pytest.mark.filterwarnings("ignore:the model was trained on")
 def test_more_than_two_classes(call, tmp_path):
     rng = np.random.default_rng(0)
     shares = rng.dirichlet(np.ones(3), 20)

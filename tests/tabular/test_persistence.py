@@ -20,6 +20,7 @@ import sklearn
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.model_selection import GridSearchCV
@@ -74,6 +75,8 @@ def outputs(model, X):
 def assert_same(one, other, X=BINARY.X):
     for first, second in zip(outputs(one, X), outputs(other, X), strict=True):
         assert first.dtype == second.dtype
+        if issparse(first):
+            first, second = first.toarray(), second.toarray()
         np.testing.assert_array_equal(first, second)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from unbag._optional import optional
+from unbag.cli.options import file_place
 from unbag.cli.parser import COMMANDS, add_parser, make_parser
 
 SHELLS = ("bash", "zsh", "fish", "tcsh")
@@ -49,5 +50,7 @@ def _name_files(parser: argparse.ArgumentParser, files: Any) -> None:
         if isinstance(action.choices, dict):
             for command in action.choices.values():
                 _name_files(command, files)
-        elif action.choices is None and (action.type is Path or not action.option_strings):
+        elif action.choices is None and (
+            action.type in (Path, file_place) or not action.option_strings
+        ):
             action.complete = files  # type: ignore[attr-defined]

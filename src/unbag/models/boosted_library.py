@@ -1,7 +1,7 @@
 """What boosting asks of a library of trees, whichever it is.
 
 A library grows trees by a gradient and a curvature for every row and score, all else is done here:
-what is minimised (`unbag.models.boosted_aim`), rounds and folds (`unbag.models.boosted_search`).
+what is minimised (`unbag.models.boosted_goal`), rounds and folds (`unbag.models.boosted_search`).
 Trees are kept as the text that the library writes, and checked before it reads them again.
 """
 

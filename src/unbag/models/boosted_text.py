@@ -20,7 +20,7 @@ def check_trees(text: str, n_features: int, n_outputs: int) -> None:
     Parameters
     ----------
     text : str
-        As `unbag.models.boosted_trees.Booster.text` gives it.
+        As `unbag.models.boosted_library.Booster.text` gives it.
     n_features, n_outputs : int
     """
     head, *trees = text.partition("\nend of trees")[0].split("\nTree=")
