@@ -67,6 +67,9 @@ class Uncertainty:
     def of(self, measure: Measure, sample: Sample, *, bounded: bool = True) -> Estimate:
         """Estimate a measure with its interval."""
         value = measure.value(sample)
+        if np.isnan(value):
+            # no row is predicted positive, and there is no precision
+            return Estimate(value, np.nan, np.nan, np.nan, self.level, bounded)
         sample = sample.with_labelled_rows_apart()
         if self.method == "analytic":
             error = np.sqrt(variance(measure.influence(sample), sample, self._model(sample)))
