@@ -1,0 +1,52 @@
+"""Entries that a docstring takes from another class."""
+
+import pytest
+
+from unbag.models.docstrings import as_in
+
+
+class Given:
+    """One.
+
+    Parameters
+    ----------
+    one : int
+        The first,
+        in two lines.
+    two : str, default="a"
+        The second.
+    """
+
+
+def test_entries_are_those_of_the_other_class():
+    @as_in(Given)
+    class Asks:
+        """Two.
+
+        Parameters
+        ----------
+        three : float
+            The third.
+        two, one : as in Given
+
+        Examples
+        --------
+        >>> 1
+        """
+
+    assert Asks.__doc__ == (
+        "Two.\n\nParameters\n----------\nthree : float\n    The third.\n"
+        'two : str, default="a"\n    The second.\none : int\n    The first,\n    in two lines.\n\n'
+        "Examples\n--------\n>>> 1"
+    )
+
+
+def test_an_entry_that_is_not_there_is_noticed():
+    class Asks:
+        """Two.
+
+        four : as in Given
+        """
+
+    with pytest.raises(KeyError, match="four"):
+        as_in(Given)(Asks)
