@@ -2,7 +2,8 @@
 
 import pytest
 
-from unbag.models.docstrings import as_in
+from unbag.models.base import BagClassifier
+from unbag.models.docstrings import add_sections, as_in
 
 
 class Given:
@@ -50,3 +51,21 @@ def test_an_entry_that_is_not_there_is_noticed():
 
     with pytest.raises(KeyError, match="four"):
         as_in(Given)(Asks)
+
+
+def test_a_line_gets_the_sections_of_another_method():
+    def fit():
+        """Do it."""
+
+    def whole():
+        """Do it.
+
+        At length.
+        """
+
+    before = whole.__doc__
+    for method in (fit, whole):
+        add_sections(method, BagClassifier.fit)
+    assert fit.__doc__.startswith("Do it.\n\nParameters\n----------\nX : array-like")
+    assert fit.__doc__.endswith("self : estimator\n    The fitted model.")
+    assert whole.__doc__ == before

@@ -201,20 +201,7 @@ class AlternatingSVMClassifier(AlternatingModel):
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_instances, n_features)
-            Instances, one per row.
-        y : structured array from `unbag.bag_target`, or plain labels
-            The bag of each instance and its proportions; plain labels are pure bags.
-
-        Returns
-        -------
-        self : estimator
-            The fitted model.
-        """
+        """Fit the model."""
         X, bags = self._check_Xy(X, y)
         check_positive(self.C, "C")
         check_positive(self.C_bag, "C_bag")
@@ -328,20 +315,7 @@ class AlternatingSVMClassifierCV(AlternatingModel):
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Fit the whole grid on each fold, choose, and fit the choice on all bags.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_instances, n_features)
-            Instances, one per row.
-        y : structured array from `unbag.bag_target`, or plain labels
-            The bag of each instance and its proportions; plain labels are pure bags.
-
-        Returns
-        -------
-        self : estimator
-            The fitted model.
-        """
+        """Fit the whole grid on each fold, choose, and fit the choice on all bags."""
         X, bags = self._check_Xy(X, y)
         self.Cs_, self.C_bags_ = check_grid(self.Cs, "Cs"), check_grid(self.C_bags, "C_bags")
         kernels = self._make_kernels(self.gammas, X)

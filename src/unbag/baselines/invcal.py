@@ -172,20 +172,7 @@ class InvCalClassifier(InvCalModel):
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_instances, n_features)
-            Instances, one per row.
-        y : structured array from `unbag.bag_target`, or plain labels
-            The bag of each instance and its proportions; plain labels are pure bags.
-
-        Returns
-        -------
-        self : estimator
-            The fitted model.
-        """
+        """Fit the model."""
         X, bags = self._check_Xy(X, y)
         check_positive(self.C, "C")
         if not isinstance(self.epsilon, Real) or not 0 <= float(self.epsilon) < np.inf:
@@ -293,20 +280,7 @@ class InvCalClassifierCV(InvCalModel):
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Fit the whole grid on each fold, choose, and fit the chosen model on all bags.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_instances, n_features)
-            Instances, one per row.
-        y : structured array from `unbag.bag_target`, or plain labels
-            The bag of each instance and its proportions; plain labels are pure bags.
-
-        Returns
-        -------
-        self : estimator
-            The fitted model.
-        """
+        """Fit the whole grid on each fold, choose, and fit the chosen model on all bags."""
         X, bags = self._check_Xy(X, y)
         Cs = check_grid(self.Cs, "Cs")
         epsilons = check_grid(self.epsilons, "epsilons", zero_is_fine=True)[::-1]

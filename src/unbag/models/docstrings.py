@@ -33,5 +33,12 @@ def as_in(*others: type) -> Callable[[Class], Class]:
     return complete
 
 
-def _docstring(cls: type) -> str:
-    return cleandoc(cls.__doc__ or "")
+def add_sections(method: Callable[..., object], other: Callable[..., object]) -> None:
+    """Give a method whose docstring is one line the parameters and returns of another."""
+    doc = _docstring(method)
+    if doc and "\n" not in doc:
+        method.__doc__ = doc + "\n\n" + _docstring(other).partition("\n\n")[2]
+
+
+def _docstring(item: object) -> str:
+    return cleandoc(item.__doc__ or "")
