@@ -21,6 +21,7 @@ from unbag.bags.bags import Bags, check_bag_target
 from unbag.bags.priors import move_chances, resolve_class_prior
 from unbag.metrics.measures import Cost
 from unbag.metrics.sample import check_no_sample_weight, make_sample, refuse_sample_weight
+from unbag.models.docstrings import add_sections
 from unbag.weights.decontamination import check_contrast
 
 
@@ -38,6 +39,7 @@ class BagClassifier(ClassifierMixin, BaseEstimator, ABC):
         # not a parameter of fit: scikit-learn takes one for a promise that rows can be weighed
         if "fit" in vars(cls):
             cls.fit = refuse_sample_weight(cls.fit)  # type: ignore[method-assign]
+            add_sections(cls.fit, BagClassifier.fit)
 
     @abstractmethod
     def fit(self, X: Any, y: Any) -> Self:
