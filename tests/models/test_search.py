@@ -50,8 +50,12 @@ def criteria(model, y, scores):
 
 
 def best_of(risks):
-    """Number of the penalty (the columns) of which fewest others are better, over all criteria."""
-    better = [[sum(other < own for other in line) for own in line] for line in risks]
+    """Number of the penalty (the columns) of which fewest others are better, over all criteria.
+
+    Better is what is so by one unit in the sum over rows.
+    """
+    margin = 1 / len(DATA.y)
+    better = [[sum(other < own - margin for other in line) for own in line] for line in risks]
     return int(np.argmin(np.sum(better, axis=0)))
 
 
@@ -110,6 +114,22 @@ def test_selection_by_folds_is_the_mean_over_folds(search, single, settings):
 )
 def test_criteria_choose_by_the_sum_of_their_ranks(risks, best):
     assert choose(np.array(risks)) == best
+
+
+def test_of_penalties_within_the_margin_the_strongest_is_chosen():
+    """Rounding below the margin changes nothing, in one criterion or in both."""
+    risks = np.array([[3.0, 1.05, 1.0, 1.2], [2.0, 1.0, 1.04, 1.0]])
+    assert choose(risks) == 1
+    noise = np.random.default_rng(0).uniform(-0.01, 0.01, size=(50, 2, 4))
+    assert {choose(risks + one, margin=0.1) for one in noise} == {1}
+    assert len({choose(risks[:1, 1:3] + 5 * one[:1, 1:3]) for one in noise}) == 2
+
+
+def test_a_search_tells_penalties_apart_by_one_unit_of_log_likelihood():
+    model = LinearMCMClassifierCV([1e-3, 1e-3 + 1e-9, 0.1]).fit(DATA.X, DATA.y)
+    likelihood = model.selection_risks_[0] * len(DATA.y)
+    assert likelihood[0] > likelihood[1:].min() + 1
+    assert model.alpha_ == 1e-3 + 1e-9
 
 
 def test_a_criterion_that_is_not_finite_is_said():

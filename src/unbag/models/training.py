@@ -13,7 +13,6 @@ from typing import Any, Literal, Protocol, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 from sklearn.exceptions import ConvergenceWarning
 
 from unbag._arrays import Bools, Floats
@@ -197,20 +196,25 @@ def _differ(one: Goal, other: Goal) -> bool:
 def _choose_once(backend: Backend, goal: Goal, penalties: Floats, selection: Selection) -> Found:
     solved = backend.solve(goal, penalties)
     risks = solved.risks(selection)
-    return Found(goal, solved, solved.fits.on_all_bags(len(penalties)), choose(risks), risks)
+    best = choose(risks, goal.margin(int(backend.bags.sizes.sum())))
+    return Found(goal, solved, solved.fits.on_all_bags(len(penalties)), best, risks)
 
 
-def choose(risks: Floats) -> int:
+def choose(risks: Floats, margin: float = 0.0) -> int:
     """Choose the penalty that criteria rank best together, and of equals the strongest.
+
+    The rank of a penalty is the number of those that are better by more than the margin.
 
     Parameters
     ----------
     risks : ndarray of shape (n_criteria, n_penalties) or (n_criteria, n_folds, n_penalties)
+    margin : float, default=0.0
     """
     criteria = risks if risks.ndim == 2 else risks.mean(axis=1)
     if not np.isfinite(criteria).all():
         raise FloatingPointError("The selection criterion is not finite for every alpha.")
-    return int(np.argmin(rankdata(criteria, method="min", axis=1).sum(axis=0)))
+    better = criteria[:, None, :] < criteria[:, :, None] - margin
+    return int(np.argmin(better.sum(axis=(0, 2))))
 
 
 def fit_alpha(estimator: Any, backend: Backend, goal: Goal) -> Found:
