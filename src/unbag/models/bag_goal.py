@@ -46,10 +46,6 @@ TrainingPrior = Literal["auto", "pooled", "same", "convex"]
 # Shares of classes that the bags of a fold do not hold at all.
 _LEAST_SHARE = 1e-9
 
-# Units of log-likelihood of all rows together below which penalties are not told apart: what a
-# solver leaves undone comes to about as much.
-_TELLING = 1.0
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BagGoal(Goal):
@@ -124,10 +120,6 @@ class BagGoal(Goal):
             return [objective]
         # each errs in its own way: what both rank high was best (results/selection.md)
         return [objective, self._forward(problems, bags, like)]
-
-    def margin(self, n_rows: int) -> float:
-        """One unit in the sum over rows: a likelihood e times as high."""
-        return _TELLING / n_rows
 
     def offsets(self, included: Bools, bags: Bags) -> Floats:
         """What is added to scores to have them at the shares of each problem's bags together."""

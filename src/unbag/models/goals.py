@@ -80,10 +80,6 @@ class Goal(ABC):
         """What penalties are chosen by on bags held out; of several, the sum of ranks decides."""
         return [self.objective(problems, bags, like)]
 
-    def margin(self, n_rows: int) -> float:  # noqa: ARG002
-        """By how much criteria on so many rows must differ to tell penalties apart."""
-        return 0.0
-
     def attributes(self) -> dict[str, Any]:
         """What a fitted model says of its goal."""
         return {"class_prior_": self.class_prior}

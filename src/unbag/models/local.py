@@ -78,7 +78,9 @@ class LocalBackend:
             np.tile(np.arange(n_problems), len(penalties)),
             held_out.keep,
         )
-        return LocallySolved(goal, self.space, self.bags, self.held, fits, held_out, self.order)
+        return LocallySolved(
+            goal, self.space, self.bags, self.held, fits, held_out, self.order, self.tol
+        )
 
     def _minimise(
         self,
@@ -136,6 +138,7 @@ class LocallySolved:
     fits: Fits
     held_out: HeldOut
     order: RowOrder
+    tol: float
 
     def risks(self, selection: Selection) -> Floats:
         """Criteria on bags held out: (criteria, penalties), or with folds in between."""
@@ -162,9 +165,7 @@ class LocallySolved:
         return collect_folds(fold, scores, self.goal.loss.name == "logistic")
 
     def _scores_of_fold(self, number: int) -> NDArray[Any]:
-        others = ~self.held[number]
-        margin = self.goal.margin(int(self.bags.sizes[others].sum()))
-        best = choose(self._pooled_risks(others), margin)
+        best = choose(self._pooled_risks(~self.held[number]), self.tol)
         column = best * (len(self.held) + 1) + number + 1
         theta = beside(self.fits.theta[column][None], self.space.like)
         scores = to_host(self.space.scores(theta, self.space.dual(theta)))[0]
