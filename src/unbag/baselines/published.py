@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from unbag._arrays import Array, Floats, Ints
+from unbag._docstrings import as_in
 from unbag.bags.bags import Bags
 from unbag.baselines.published_methods import PublishedMethod, Task, get_method
 from unbag.models.checks import check_alphas
-from unbag.models.docstrings import as_in
 from unbag.models.goals import Goal, Problems
 from unbag.models.kernel import KernelMCMClassifier
 from unbag.models.linear import LinearMCMClassifier, LinearMCMClassifierCV

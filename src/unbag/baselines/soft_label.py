@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 
 from unbag._arrays import Floats
+from unbag._docstrings import as_in
 from unbag.bags.bags import Bags
 from unbag.bags.priors import resolve_class_prior
-from unbag.models.docstrings import as_in
 from unbag.models.goals import Goal, Problems
 from unbag.models.kernel import KernelMCMClassifier, KernelMCMClassifierCV
 from unbag.models.linear import LinearMCMClassifier, LinearMCMClassifierCV

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from unbag._arrays import Bools, Floats, Ints
+from unbag._docstrings import as_in
 from unbag.bags.bags import BagModel
 from unbag.distributed.partitions import Partitions, is_dask, partitions_of, share
 from unbag.distributed.table import BagTable, make_table, merge_summaries, summarise_target
@@ -46,6 +47,7 @@ _JUDGED_BAGS = 50
 _TABLE = 2**25
 
 
+@as_in(local.evaluate)
 def evaluate(
     y: Any,
     scores: Any,
@@ -72,21 +74,7 @@ def evaluate(
     scores : Dask array of shape (n_instances,) or (n_instances, n_classes)
         Such as ``model.decision_function(X)``. It is computed twice, so that scores which take
         long should be persisted.
-    threshold : float, default=0.0
-        Above it the positive class is predicted.
-    class_prior : {"empirical", "balanced"} or one number per class, default="empirical"
-        Shares of the classes where the classifier is used, for accuracy, precision and F1.
-    bag_model : {"bags", "instances"}, default="bags"
-        What is independent. Under ``"bags"`` instances of a bag may depend on each other in any
-        way, and bags may stray from the assumption at random. ``"instances"`` trusts that
-        instances are drawn one by one, and is too narrow if they are not. Noisy proportions
-        always go by ``"bags"``, since noise hits a bag as a whole.
-    level : float, default=0.95
-        How often the interval should hold the truth.
-    n_draws : int, default=1000
-        Draws of the bootstrap.
-    random_state : int, RandomState or None, default=0
-        Of the bootstrap.
+    threshold, class_prior, bag_model, level, n_draws, random_state : as in evaluate
 
     Returns
     -------

@@ -17,11 +17,11 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
 from unbag._arrays import Floats
+from unbag._docstrings import add_sections
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.bags.priors import move_chances, resolve_class_prior
 from unbag.metrics.measures import Cost
 from unbag.metrics.sample import check_no_sample_weight, make_sample, refuse_sample_weight
-from unbag.models.docstrings import add_sections
 from unbag.weights.decontamination import check_contrast
 
 

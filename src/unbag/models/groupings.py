@@ -12,12 +12,13 @@ from scipy.special import logit
 from sklearn.utils import Tags
 from sklearn.utils.validation import _num_samples
 
+from unbag._docstrings import as_in
 from unbag.bags.groupings import Groupings, check_groupings_target
 from unbag.bags.priors import resolve_class_prior
 from unbag.diagnostics.bag_effects import FEWEST_BAGS, effect_of_scores
 from unbag.models.base import LogOddsClassifier
 from unbag.models.checks import check_alphas, check_count, check_positive
-from unbag.models.docstrings import as_in
+from unbag.models.linear import LinearMCMClassifier
 from unbag.models.training import Fits, warn_not_converged
 from unbag.objectives.base import Shifted
 from unbag.objectives.grouped_counts import GroupedCounts
@@ -149,6 +150,7 @@ class LinearGroupingsClassifier(LogOddsClassifier):
         return Fits(found.theta, found.n_iter, found.converged), found.scores + offset
 
 
+@as_in(LinearMCMClassifier)
 class GroupingsClassifier(LinearGroupingsClassifier):
     """Linear classifier trained from the counts of several groupings of the same rows.
 
@@ -160,10 +162,7 @@ class GroupingsClassifier(LinearGroupingsClassifier):
 
     Parameters
     ----------
-    alpha : float, default=1e-3
-        Strength of the penalty.
-    fit_intercept : bool, default=True
-        Whether to fit b, without which likelihoods are not what they should be.
+    alpha, fit_intercept : as in LinearMCMClassifier
     covariance : {"shared", "none"}, default="shared"
         "none" adds up the likelihoods of the groupings as if they shared no rows. That is less
         precise (results/groupings.md), and needs less memory where two groupings have thousands
@@ -177,10 +176,7 @@ class GroupingsClassifier(LinearGroupingsClassifier):
         lean that way. Exact counts are the same in both worlds.
     class_prior : {"balanced", "empirical"} or array-like, default="balanced"
         Shares of the classes that scores and probabilities are for.
-    tol : float, default=1e-4
-        Converged when the gradient's norm is below this share of that at zero.
-    max_iter : int, default=1000
-        Iterations after which the fit is given up, with a ConvergenceWarning.
+    tol, max_iter : as in LinearMCMClassifier
 
     Attributes
     ----------
@@ -198,14 +194,7 @@ class GroupingsClassifier(LinearGroupingsClassifier):
         What was used.
     covariance_ : {"shared", "none"}
         What was used.
-    n_iter_ : int
-        Number of iterations.
-    converged_ : bool
-        Whether the fit converged within ``max_iter`` iterations.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, if X had any that are texts.
+    n_iter_, converged_, n_features_in_, feature_names_in_ : as in LinearMCMClassifier
 
     See Also
     --------

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from unbag._docstrings import as_in
 from unbag.models.bag_goal import make_bag_goal
-from unbag.models.docstrings import as_in
 from unbag.models.minimising import LinearClassifier
 from unbag.models.training import fit_alpha, search_alphas
 

@@ -1,6 +1,6 @@
 """Docstrings that say an entry once.
 
-A line ``kernel, gamma : as in KernelMCMClassifier`` stands for these entries of that class.
+A line ``kernel, gamma : as in KernelMCMClassifier`` stands for these entries of its docstring.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from collections.abc import Callable
 from inspect import cleandoc
 from typing import TypeVar
 
-Class = TypeVar("Class", bound=type)
+Item = TypeVar("Item", bound=Callable[..., object])
 
 _ENTRY = re.compile(r"^(\w+) : .*(?:\n {4}.*)*", re.MULTILINE)
 _ELSEWHERE = re.compile(r"^([\w, ]+) : as in (\w+)$", re.MULTILINE)
 
 
-def as_in(*others: type) -> Callable[[Class], Class]:
-    """Fill in the entries of a class's docstring that are those of other classes."""
+def as_in(*others: Callable[..., object]) -> Callable[[Item], Item]:
+    """Fill in the entries of a docstring that are those of other classes or functions."""
     entries = {
         other.__name__: {entry[1]: entry[0] for entry in _ENTRY.finditer(_docstring(other))}
         for other in others
@@ -26,9 +26,9 @@ def as_in(*others: type) -> Callable[[Class], Class]:
     def fill_in(line: re.Match[str]) -> str:
         return "\n".join(entries[line[2]][name] for name in line[1].split(", "))
 
-    def complete(cls: Class) -> Class:
-        cls.__doc__ = _ELSEWHERE.sub(fill_in, _docstring(cls))
-        return cls
+    def complete(item: Item) -> Item:
+        item.__doc__ = _ELSEWHERE.sub(fill_in, _docstring(item))
+        return item
 
     return complete
 

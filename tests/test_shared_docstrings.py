@@ -2,8 +2,8 @@
 
 import pytest
 
+from unbag._docstrings import add_sections, as_in
 from unbag.models.base import BagClassifier
-from unbag.models.docstrings import add_sections, as_in
 
 
 class Given:
