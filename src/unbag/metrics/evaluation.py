@@ -325,7 +325,8 @@ def cross_val_evaluate(
     y : structured array from `unbag.bag_target`, or plain labels
         The bag of each instance and its proportions; plain labels are pure bags.
     cv : int, splitter or iterable, default=5
-        Folds of whole bags, each bag held out once; a number stands for `unbag.BagKFold`.
+        Folds of whole bags, each bag held out once; a number stands for `unbag.BagKFold`, with no
+        more folds than there are bags.
     feature_names : sequence of str, optional
         Names of what the model sees, for the test of the assumption; by default those of the data
         frame or of the steps before it.
