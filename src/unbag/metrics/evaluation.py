@@ -251,7 +251,7 @@ def evaluate_rows(
     wide = Kappas.whatever_the_bags(rows.promise)
     worlds = {
         "looks": looks,
-        "odds": _estimate(rows, measures, likely, "odds", bootstrap),
+        "odds": _estimate(rows, measures, likely, "odds", bootstrap, rows.more_spread),
         "any": _estimate(rows, measures, wide, "any", bootstrap),
     }
     if enough_labels(sample.bags):
@@ -283,11 +283,13 @@ def _estimate(
     kappas: Kappas,
     basis: Basis,
     uncertainty: Uncertainty,
+    more_spread: float = 1.0,
 ) -> dict[str, Estimate]:
-    return {
-        name: replace(kappas.estimate(measure, rows.of(name), uncertainty), basis=basis)
+    found = {
+        name: kappas.estimate(measure, rows.of(name), uncertainty, more_spread=more_spread)
         for name, measure in measures.items()
     }
+    return {name: replace(one, basis=basis) for name, one in found.items()}
 
 
 @refuse_sample_weight
