@@ -21,7 +21,7 @@ bags (votes by state, flights by day, stops by neighbourhood) the true κ lay be
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Self
 
@@ -155,19 +155,25 @@ class Kappas:
         return cls(kappa[0], kappa[-1], promise.chances(kappa))
 
     def estimate(
-        self, measure: RowMeasure, sample: Sample, uncertainty: Uncertainty, *, bounded: bool = True
+        self,
+        measure: RowMeasure,
+        sample: Sample,
+        uncertainty: Uncertainty,
+        *,
+        bounded: bool = True,
+        more_spread: float = 1.0,
     ) -> Estimate:
         """Estimate a measure of the rows whose promise it was.
 
         The value is that at the centre; the limits are those of intervals, with bags drawn with
-        replacement, at any of the three.
+        replacement, at any of the three, made wider by a factor.
         """
         found = [_with_chances(measure, sample, row, uncertainty) for row in self.chances]
         values, errors, lows, highs = np.array(found).T
         low, high = float(np.fmin.reduce(lows)), float(np.fmax.reduce(highs))
-        if bounded:
-            low, high = max(low, 0.0), min(high, 1.0)
-        return Estimate(float(values[1]), float(errors[1]), low, high, uncertainty.level, bounded)
+        centre, error = float(values[1]), float(errors[1])
+        wide = Estimate(centre, error, low, high, uncertainty.level, bounded).widened(more_spread)
+        return replace(wide, low=max(wide.low, 0.0), high=min(wide.high, 1.0)) if bounded else wide
 
 
 def _with_chances(
