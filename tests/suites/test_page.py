@@ -7,8 +7,9 @@ from unbag.suites.against import against_published, best_published
 from unbag.suites.figures import draw_figure
 from unbag.suites.files import TABLES
 from unbag.suites.landscape import LABEL_FREE, LANDSCAPE, PUBLISHED, published
-from unbag.suites.page import page_lines, suite_rankings
-from unbag.suites.scores import make_scores, methods_on_every_set, of_suite
+from unbag.suites.page import page_lines
+from unbag.suites.rankings import suite_rankings
+from unbag.suites.scores import full_tables, make_scores, of_suite
 
 
 def row(name, method, accuracy, seed=0, suite="tables", **more):
@@ -65,12 +66,33 @@ def test_methods_that_refuse_rank_last_and_are_counted():
 def test_methods_are_compared_on_the_same_draws():
     rows = [row("hi low 8", "linear", 0.8, seed) for seed in (0, 1)]
     rows += [row("hi low 8", "epr", 0.6, seed=1), row("compas low 8", "linear", 0.5)]
-    assert methods_on_every_set(rows) == ["linear"]
+    (table,) = full_tables(rows, "tables")
+    assert table.methods == ["linear"]
     scores = make_scores(of_suite(rows, "tables"), "auc", ["linear", "epr"])
     assert scores.names == ("hi low 8",)
     assert scores.seeds == {"hi low 8": (1,)}
     page = "\n".join(page_lines(rows))
-    assert "`epr` and `linear` on 1 set: accuracy 0.600 and 0.800" in page
+    assert "`epr` and `linear` on 1 set, 1 draw: accuracy 0.600 and 0.800" in page
+    assert "by AUC -0.2000 over 1 set, above it in 0, below in 1." in page
+
+
+def test_sets_that_some_methods_lack_make_a_table_of_their_own():
+    rows = [row for row in some_rows(0.1) if "low" in row["name"]]
+    rows += [row(r["name"], "mm", 0.6) for r in rows[::2]]
+    rows += [row("hi low 2048", method, auc) for method, auc in (("linear", 0.6), ("epr", 0.8))]
+    first, second = full_tables(rows, "tables")
+    assert first.methods == ["linear", "epr", "mm"]
+    assert (second.title, second.methods) == ("tables, further sets", ["linear", "epr"])
+    page = "\n".join(page_lines(rows))
+    assert "- tables, further sets, low (shares in [0, 1/2]): `linear` has mean rank 2.00" in page
+    assert "The sets: hi low 2048." in page
+
+
+def test_times_on_a_device_are_told_apart():
+    rows = [row("hi low 8", "linear", 0.8), row("hi low 8", "linear", 0.8, 1, device="cuda")]
+    page = "\n".join(page_lines(rows))
+    assert "| tables | `linear` | 1 |" in page
+    assert "| tables | `linear` on cuda | 1 |" in page
 
 
 def test_rows_of_different_bags_are_refused():
@@ -83,13 +105,15 @@ def test_ours_stand_beside_the_best_of_theirs():
     name = LANDSCAPE[10]
     pairs = [(m, r) for m in PUBLISHED for r in LABEL_FREE]
     best = max(pairs, key=lambda pair: published(name, *pair).accuracy.mean())
-    theirs = published(name, *best).accuracy[[3, 5]].mean()
-    assert best_published(name, [3, 5]) == (*best, pytest.approx(theirs))
-    rows = [row(name, "linear", theirs + 0.01 * seed, seed, "landscape") for seed in (3, 5)]
-    (one,) = against_published(rows)
+    theirs = published(name, *best).accuracy
+    assert best_published(name) == best
+    rows = [row(name, "linear", theirs[s] + 0.01 * s, s, "landscape") for s in (3, 4, 5)]
+    (one,) = against_published([*rows, row(name, "kernel", 0.9, 3, "landscape")])
     assert one.gain == pytest.approx(0.04)
-    assert one.n_splits == 2
-    assert "| all | 1 |" in "\n".join(page_lines(rows))
+    # gains of .03, .04 and .05
+    assert one.error == pytest.approx(0.01 / np.sqrt(3))
+    page = "\n".join(page_lines(rows))
+    assert "| 1 | 0 | 0 | 1, 0 | +0.0400 |  |" in page
     (ranking,) = suite_rankings(rows)
     assert len(ranking.whole.methods) == 9
     assert ranking.whole.methods[0] == "linear"
@@ -117,4 +141,4 @@ def test_worlds_are_counted():
 def test_means_are_those_of_the_rows():
     page = "\n".join(page_lines(some_rows(0.1)))
     mean = np.mean([0.8 + n / 1000 for n in range(6)])
-    assert f"| `linear` | {mean:.3f} {mean:.3f} {mean:.3f} |" in page
+    assert f"| `linear` | 1 | {mean:.3f} {mean:.3f} {mean:.3f} |" in page

@@ -3,27 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
+import numpy as np
+
+from unbag._arrays import Floats
 from unbag.paper.rows import Row
-from unbag.suites.landscape import LABEL_FREE, PUBLISHED, published
-from unbag.suites.scores import blind, default_of, make_scores, methods_on_every_set, of_suite
+from unbag.suites.landscape import LABEL_FREE, PUBLISHED, kind_of, published
+from unbag.suites.scores import default_of, full_tables
 
 
-class Against(NamedTuple):
-    """Our default beside the best published method of a set."""
+@dataclass(frozen=True, eq=False)
+class Against:
+    """Our default beside the best published method of a set, split by split.
+
+    Attributes
+    ----------
+    name : str
+    best : str
+        The published method and its rule of selection.
+    ours, theirs : ndarray of shape (n_splits,)
+        Accuracies.
+    """
 
     name: str
-    kind: str
-    ours: float
-    theirs: float
     best: str
-    n_splits: int
+    ours: Floats
+    theirs: Floats
+
+    @property
+    def kind(self) -> str:
+        """How the bags were made."""
+        return kind_of(self.name)
 
     @property
     def gain(self) -> float:
-        """By how much ours is above."""
-        return self.ours - self.theirs
+        """By how much ours is above on average."""
+        return float((self.ours - self.theirs).mean())
+
+    @property
+    def error(self) -> float:
+        """Standard error of the gain over splits; not a number for one split."""
+        n = len(self.ours)
+        return float((self.ours - self.theirs).std(ddof=1) / np.sqrt(n)) if n > 1 else np.nan
 
 
 def against_published(rows: Sequence[Row]) -> list[Against]:
@@ -32,31 +54,21 @@ def against_published(rows: Sequence[Row]) -> list[Against]:
     Which of their sixteen, eight methods by two rules of selection without labels, is the best is
     known from all thirty splits.
     """
-    own = blind(of_suite(rows, "landscape"))
-    default = default_of(methods_on_every_set(own))
+    tables = full_tables(rows, "landscape")
+    default = default_of(tables[0].methods) if tables else None
     if default is None:
         return []
-    scores = make_scores(own, "accuracy", [default])
+    own = [row for row in tables[0].rows if row["method"] == default and "accuracy" in row]
     found = []
-    for place, name in enumerate(scores.names):
-        seeds = scores.seeds[name]
-        method, rule, theirs = best_published(name, seeds)
-        ours = float(scores.by_method[default][place])
-        kind = scores.kinds[place]
-        found.append(Against(name, kind, ours, theirs, f"{method} by {rule}", len(seeds)))
+    for name in dict.fromkeys(row["name"] for row in own):
+        ours = {row["seed"]: row["accuracy"] for row in own if row["name"] == name}
+        method, rule = best_published(name)
+        theirs = published(name, method, rule).accuracy[list(ours)]
+        found.append(Against(name, f"{method} by {rule}", np.array(list(ours.values())), theirs))
     return found
 
 
-def best_published(name: str, seeds: Sequence[int]) -> tuple[str, str, float]:
-    """Find the method and label-free rule with the best mean accuracy over all splits of a set.
-
-    Returns
-    -------
-    method, rule : str
-    accuracy : float
-        Its mean over some splits.
-    """
+def best_published(name: str) -> tuple[str, str]:
+    """Find the method and label-free rule with the best mean accuracy over all splits of a set."""
     pairs = [(method, rule) for method in PUBLISHED for rule in LABEL_FREE]
-    found = {pair: published(name, *pair).accuracy for pair in pairs}
-    best = max(pairs, key=lambda pair: float(found[pair].mean()))
-    return *best, float(found[best][list(seeds)].mean())
+    return max(pairs, key=lambda pair: float(published(name, *pair).accuracy.mean()))

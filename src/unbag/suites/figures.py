@@ -11,7 +11,8 @@ import numpy as np
 from unbag.paper.rows import Row
 from unbag.reports.display import save_figure
 from unbag.suites.methods import METHODS
-from unbag.suites.page import KIND_WORDS, RANKED_BY, SHOWN, SuiteRanking, suite_rankings
+from unbag.suites.page import KIND_WORDS, SHOWN
+from unbag.suites.rankings import RANKED_BY, SuiteRanking, suite_rankings
 from unbag.suites.ranks import FEWEST_SETS, Ranking, cliques
 
 _OURS, _OTHERS = "#0b6e4f", "0.25"
@@ -69,7 +70,8 @@ def draw_chart(found: SuiteRanking, axes: Any) -> None:
     kinds = [f"{kind}: {KIND_WORDS[kind]} ({r.n_sets})" for kind, r in found.by_kind.items()]
     axes.set_yticks(range(len(kinds)), kinds, fontsize=8)
     axes.set_title(
-        f"{found.suite}: mean rank by {SHOWN[RANKED_BY[found.suite]]}; ringed: take one of these",
+        f"{found.table.title}: mean rank by {SHOWN[RANKED_BY[found.suite]]}; ringed: take one of "
+        "these",
         fontsize=10,
         loc="left",
     )

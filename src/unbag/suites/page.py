@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -11,21 +10,19 @@ from unbag.paper.rows import Row
 from unbag.suites.against import against_published
 from unbag.suites.landscape import PUBLISHED
 from unbag.suites.methods import METHODS
-from unbag.suites.ranks import Comparison, Ranking, compare, rank_methods
+from unbag.suites.rankings import RANKED_BY, SuiteRanking, suite_rankings
+from unbag.suites.ranks import Comparison, Ranking, compare, signed_rank
 from unbag.suites.scores import (
+    FullTable,
     Scores,
     add_published,
-    blind,
-    default_of,
+    full_tables,
     make_scores,
-    methods_on_every_set,
     of_suite,
     published_name,
 )
 from unbag.suites.tasks import IMAGE_SIZES, SUITES
 
-# What methods are ranked by: accuracy is what was published of the landscape.
-RANKED_BY = {"landscape": "accuracy", "natural": "auc", "tables": "auc", "images": "accuracy"}
 SHOWN = {"accuracy": "accuracy", "f1": "F1", "auc": "AUC"}
 
 KIND_WORDS = {
@@ -41,37 +38,6 @@ KIND_WORDS = {
     "real": "made by the world",
     **{str(size): "rows at random in a bag" for size in IMAGE_SIZES},
 }
-
-
-class SuiteRanking(NamedTuple):
-    """Everything that the page says of the ranks in a suite."""
-
-    suite: str
-    scores: Scores
-    whole: Ranking
-    by_kind: dict[str, Ranking]
-    default: str
-
-
-def suite_rankings(rows: Sequence[Row]) -> list[SuiteRanking]:
-    """Rank the methods that were run on every set of a suite, for each suite that has rows."""
-    found = []
-    for suite in SUITES:
-        own = blind(of_suite(rows, suite))
-        methods = methods_on_every_set(own)
-        default = default_of(methods)
-        if default is None:
-            continue
-        metric = RANKED_BY[suite]
-        scores = make_scores(own, metric, methods)
-        if suite == "landscape":
-            scores = add_published(scores, metric)
-        if len(scores.by_method) < 2:
-            continue
-        kinds = dict.fromkeys(scores.kinds)
-        by_kind = {kind: rank_methods(scores.of_kind(kind).by_method) for kind in kinds}
-        found.append(SuiteRanking(suite, scores, rank_methods(scores.by_method), by_kind, default))
-    return found
 
 
 def page_lines(rows: Sequence[Row], picture: str | None = None) -> list[str]:
@@ -132,38 +98,36 @@ def _losses(rows: Sequence[Row], rankings: Sequence[SuiteRanking]) -> list[str]:
             if not ranking.first_within(found.default):
                 place = ranking.methods.index(found.default)
                 lines.append(
-                    f"- {found.suite}, {kind} ({KIND_WORDS[kind]}): `{found.default}` has mean "
-                    f"rank {_rank(ranking, place)}, behind `{ranking.methods[0]}` with "
+                    f"- {found.table.title}, {kind} ({KIND_WORDS[kind]}): `{found.default}` has "
+                    f"mean rank {_rank(ranking, place)}, behind `{ranking.methods[0]}` with "
                     f"{_rank(ranking, 0)}, over {_count(ranking.n_sets, 'set')}."
                 )
         lines += [
-            f"- {found.suite}: `{found.default}` is below `{one.other}` on average: {_told(one)}."
+            f"- {found.table.title}: `{found.default}` is below `{one.other}` on average: "
+            f"{_told(one)}."
             for one in compare(found.scores.by_method, found.default)
             if one.gain < 0
         ]
     lines += [
-        f"- landscape, {one.name}: {one.ours:.4f} against {one.theirs:.4f} of {one.best} "
-        f"({one.gain:+.4f}, {_count(one.n_splits, 'split')})."
+        f"- landscape, {one.name}: {one.ours.mean():.4f} against {one.theirs.mean():.4f} of "
+        f"{one.best} ({one.gain:+.4f}{_plus_minus(one.error)}, {_count(len(one.ours), 'split')})."
         for one in against_published(rows)
         if one.gain < 0
     ]
-    lines += _losses_by_f1(rows)
+    lines += [line for found in rankings for line in _losses_by_f1(found)]
     if not lines:
         lines = ["Nowhere in these rows: it is first, or within one standard error of the first."]
     return ["## Where our default loses", "", *lines, ""]
 
 
-def _losses_by_f1(rows: Sequence[Row]) -> list[str]:
+def _losses_by_f1(found: SuiteRanking) -> list[str]:
     """Kinds of the landscape where another method has a higher mean F1, which was published too."""
-    own = blind(of_suite(rows, "landscape"))
-    methods = methods_on_every_set(own)
-    default = default_of(methods)
-    if default is None:
+    if found.suite != "landscape":
         return []
-    scores = add_published(make_scores(own, "f1", methods), "f1")
+    scores = add_published(make_scores(found.table.rows, "f1", found.table.methods), "f1")
     lines = []
     for kind in dict.fromkeys(scores.kinds):
-        one = compare(scores.of_kind(kind).by_method, default)[0]
+        one = compare(scores.of_kind(kind).by_method, found.default)[0]
         if one.gain < 0:
             lines.append(f"- landscape, {kind}, F1: below `{one.other}` on average: {_told(one)}.")
     return lines
@@ -179,8 +143,11 @@ def _told(one: Comparison) -> str:
 
 
 def _rank(ranking: Ranking, place: int) -> str:
-    error = ranking.errors[place]
-    return f"{ranking.ranks[place]:.2f}" + ("" if np.isnan(error) else f" ± {error:.2f}")
+    return f"{ranking.ranks[place]:.2f}{_plus_minus(ranking.errors[place], 2)}"
+
+
+def _plus_minus(error: float, digits: int = 4) -> str:
+    return "" if np.isnan(error) else f" ± {error:.{digits}f}"
 
 
 def _count(number: int, what: str) -> str:
@@ -204,8 +171,10 @@ def _which(rankings: Sequence[SuiteRanking], picture: str | None) -> list[str]:
             cells = [_cell(ranking, method) for ranking in (found.whole, *kinds.values())]
             body.append([f"`{method}`", *cells])
         what = ", ".join(f"{kind}: {KIND_WORDS[kind]}" for kind in kinds)
+        if found.table.number:
+            what += f". The sets: {', '.join(found.scores.names)}"
         lines += [
-            f"### {found.suite}",
+            f"### {found.table.title}",
             "",
             f"Mean rank by {SHOWN[RANKED_BY[found.suite]]}, with its standard error over sets; "
             f"bold: first, or within one standard error of the first. {what}.",
@@ -249,25 +218,31 @@ def _published_sets(rows: Sequence[Row]) -> list[str]:
     for kind in (*kinds, "all"):
         own = [one for one in found if kind in (one.kind, "all")]
         gains = np.array([one.gain for one in own])
+        beyond = gains / np.array([one.error for one in own])
+        p_value = signed_rank(gains)
         body.append(
             [
                 kind,
                 str(len(own)),
-                f"{np.mean([one.ours for one in own]):.4f}",
-                f"{np.mean([one.theirs for one in own]):.4f}",
+                f"{np.mean([one.ours.mean() for one in own]):.4f}",
+                f"{np.mean([one.theirs.mean() for one in own]):.4f}",
                 *(str(int(n)) for n in ((gains > 0).sum(), (gains == 0).sum(), (gains < 0).sum())),
+                f"{(beyond > 2).sum()}, {(beyond < -2).sum()}",
                 f"{gains.min():+.4f}",
+                "" if np.isnan(p_value) else f"{p_value:.2g}",
             ]
         )
-    header = ["bags", "sets", "ours", "best published", "above", "level", "below", "at worst"]
-    splits = sorted({one.n_splits for one in found})
+    header = ["bags", "sets", "ours", "best published", "above", "level", "below"]
+    header += ["above, below by two standard errors", "at worst", "Wilcoxon p over sets"]
+    splits = sorted({len(one.ours) for one in found})
     return [
         "### Ours beside the best published accuracy",
         "",
         "For every set the best of what was published, eight methods by two rules of selection "
         "without labels, known in hindsight from all thirty splits; both in the same "
         f"{' to '.join(dict.fromkeys(map(str, (splits[0], splits[-1]))))} of them. Ours is the one "
-        "model that is judged above.",
+        "model that is judged above. Standard errors are those of paired differences over splits, "
+        "which share rows.",
         "",
         *_table(header, body),
         "",
@@ -280,55 +255,66 @@ def _published_sets(rows: Sequence[Row]) -> list[str]:
 def _scores(rows: Sequence[Row]) -> list[str]:
     """Means by kind: accuracy, F1 and AUC."""
     lines = ["## Scores", ""]
-    for suite in SUITES:
-        own = of_suite(rows, suite)
-        methods = methods_on_every_set(own)
-        if not methods:
-            continue
-        tables = {metric: make_scores(own, metric, methods) for metric in SHOWN}
-        if suite == "landscape":
-            for metric in ("accuracy", "f1"):
-                tables[metric] = add_published(tables[metric], metric)
-        kinds = list(dict.fromkeys(tables["auc"].kinds))
-        by_kind = {
-            (metric, kind): scores.of_kind(kind).by_method
-            for metric, scores in tables.items()
-            for kind in kinds
-        }
-        body = [
-            [f"`{method}`", *(_means(by_kind, kind, method) for kind in kinds)]
-            for method in tables["accuracy"].by_method
-        ]
+    for table in (table for suite in SUITES for table in full_tables(rows, suite)):
+        names = {row["name"] for row in table.rows}
+        covered = {m: {r["name"] for r in table.rows if r["method"] == m} for m in METHODS}
+        body = []
+        kinds: list[str] = []
+        for method in (method for method in METHODS if covered[method] == names):
+            parts = {metric: make_scores(table.rows, metric, [method]) for metric in SHOWN}
+            kinds = list(dict.fromkeys(parts["auc"].kinds))
+            body.append([f"`{method}`", _splits(parts["auc"]), *_means(parts, kinds, method)])
+        if table.suite == "landscape":
+            seeds = make_scores(table.rows, "accuracy", table.methods)
+            theirs = {metric: add_published(seeds, metric) for metric in ("accuracy", "f1")}
+            body += [
+                [f"`{name}`", _splits(seeds), *_means(theirs, kinds, name)]
+                for name in map(published_name, PUBLISHED)
+            ]
         lines += [
-            f"### {suite}: {', '.join(SHOWN.values())}, means over sets",
+            f"### {table.title}: {', '.join(SHOWN.values())}, means over sets",
             "",
-            *_table(["method", *kinds], body),
+            *_table(["method", "draws of a set", *kinds], body),
             "",
+            *_partial(table),
         ]
-        lines += _partial(own, methods)
     return lines
 
 
-def _means(by_kind: dict[tuple[str, str], dict[str, np.ndarray]], kind: str, method: str) -> str:
-    found = [by_kind[metric, kind].get(method) for metric in SHOWN]
-    return " ".join("–" if values is None else f"{np.nanmean(values):.3f}" for values in found)
+def _splits(scores: Scores) -> str:
+    counts = sorted({len(seeds) for seeds in scores.seeds.values()})
+    return " to ".join(dict.fromkeys(map(str, (counts[0], counts[-1]))))
 
 
-def _partial(rows: Sequence[Row], methods: Sequence[str]) -> list[str]:
-    """Methods that were run on some of the sets only, each beside `linear` there."""
-    counts = dict.fromkeys(row["method"] for row in rows if row["method"] not in methods)
+def _means(tables: Mapping[str, Scores], kinds: Sequence[str], method: str) -> list[str]:
+    by_kind = [{m: t.of_kind(kind).by_method for m, t in tables.items()} for kind in kinds]
+    return [
+        " ".join(f"{np.nanmean(own[m][method]):.3f}" if m in own else "–" for m in SHOWN)
+        for own in by_kind
+    ]
+
+
+def _partial(table: FullTable) -> list[str]:
+    """Methods that were not run on all of these draws, each beside `linear` on its own."""
+    by = RANKED_BY[table.suite]
+    whole = make_scores(table.rows, by, table.methods).seeds
     lines = []
-    for method in counts:
-        pair = ["linear", method]
-        tables = [make_scores(rows, metric, pair) for metric in SHOWN]
-        if tables[0].names:
-            told = ", ".join(
-                f"{word} {np.nanmean(t.by_method[method]):.3f} and "
-                f"{np.nanmean(t.by_method['linear']):.3f}"
-                for word, t in zip(SHOWN.values(), tables, strict=True)
-            )
-            sets = _count(len(tables[0].names), "set")
-            lines.append(f"- `{method}` and `linear` on {sets}: {told}.")
+    for method in dict.fromkeys(row["method"] for row in table.rows):
+        scores = {m: make_scores(table.rows, m, ["linear", method]) for m in SHOWN}
+        seeds = scores[by].seeds
+        if method == "linear" or not seeds or seeds == whole:
+            continue
+        told = ", ".join(
+            f"{SHOWN[m]} {np.nanmean(t.by_method[method]):.3f} and "
+            f"{np.nanmean(t.by_method['linear']):.3f}"
+            for m, t in scores.items()
+        )
+        (paired,) = compare(scores[by].by_method, method)
+        lines.append(
+            f"- `{method}` and `linear` on {_count(len(seeds), 'set')}, "
+            f"{_count(sum(map(len, seeds.values())), 'draw')}: {told}; by {SHOWN[by]} "
+            f"{_told(paired)}."
+        )
     return [*lines, ""] if lines else []
 
 
@@ -372,13 +358,13 @@ def _costs(rows: Sequence[Row]) -> list[str]:
     body = []
     for suite in SUITES:
         own = [row for row in of_suite(rows, suite) if "failed" not in row]
-        for method in dict.fromkeys(row["method"] for row in own):
-            found = [row for row in own if row["method"] == method]
+        for method, device in dict.fromkeys((row["method"], row.get("device")) for row in own):
+            found = [r for r in own if (r["method"], r.get("device")) == (method, device)]
             core = [row["core_seconds"] for row in found]
             body.append(
                 [
                     suite,
-                    f"`{method}`",
+                    f"`{method}`" + (f" on {device}" if device else ""),
                     str(len(found)),
                     f"{np.median(core):.1f}",
                     f"{np.max(core):.1f}",

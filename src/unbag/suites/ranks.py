@@ -141,7 +141,7 @@ def compare(scores: Mapping[str, Floats], method: str) -> list[Comparison]:
     others = [name for name in scores if name != method]
     differences = [own - np.asarray(scores[name], dtype=np.float64) for name in others]
     gains = [found[np.isfinite(found)] for found in differences]
-    p = holm(np.array([_signed_rank(gain) for gain in gains]))
+    p = holm(np.array([signed_rank(gain) for gain in gains]))
     found = [
         Comparison(
             name,
@@ -174,7 +174,8 @@ def holm(p_values: Floats) -> Floats:
     return corrected
 
 
-def _signed_rank(gain: Floats) -> float:
+def signed_rank(gain: Floats) -> float:
+    """Wilcoxon's p-value of gains over sets, not a number where there are too few."""
     if len(gain) < FEWEST_SETS:
         return np.nan
     # sets that are level say nothing; the method is named, since versions of SciPy choose others

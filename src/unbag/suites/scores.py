@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 
@@ -71,13 +72,57 @@ def blind(rows: Iterable[Row]) -> list[Row]:
     return [row for row in rows if not METHODS[row["method"]].sees_labels]
 
 
-def methods_on_every_set(rows: Sequence[Row]) -> list[str]:
-    """Methods with a row on every set, in the order of METHODS."""
-    names = {row["name"] for row in rows}
-    covered: dict[str, set[str]] = {}
+@dataclass(frozen=True, eq=False)
+class FullTable:
+    """Methods and draws of a suite without a gap between them.
+
+    Attributes
+    ----------
+    suite : str
+    methods : list of str
+        That see no labels, in the order of METHODS.
+    rows : list of dict
+        Of these draws, those of other methods as well.
+    number : int
+        How many larger tables of other draws there are.
+    """
+
+    suite: str
+    methods: list[str]
+    rows: list[Row]
+    number: int = 0
+
+    @property
+    def title(self) -> str:
+        """Name of the suite, and whether these are the sets that only some methods had."""
+        return self.suite + ", further sets" * (self.number > 0)
+
+
+def full_tables(rows: Sequence[Row], suite: str) -> list[FullTable]:
+    """Cut a suite into tables without a gap: the largest, then the largest of the other draws."""
+    left, found = of_suite(rows, suite), []
+    while blind(left):
+        methods, draws = _largest(blind(left))
+        own = [row for row in left if _draw(row) in draws]
+        found.append(FullTable(suite, methods, own, len(found)))
+        left = [row for row in left if _draw(row) not in draws]
+    return found
+
+
+def _largest(rows: Sequence[Row]) -> tuple[list[str], set[tuple[str, int]]]:
+    """Methods and draws with the most cells: those with the most draws, as many as it takes."""
+    draws: dict[str, set[tuple[str, int]]] = {}
     for row in rows:
-        covered.setdefault(row["method"], set()).add(row["name"])
-    return [method for method in METHODS if covered.get(method) == names]
+        draws.setdefault(row["method"], set()).add(_draw(row))
+    methods = sorted(draws, key=lambda method: -len(draws[method]))
+    shared = list(accumulate((draws[method] for method in methods), set.intersection))
+    cells = [(number + 1) * len(some) for number, some in enumerate(shared)]
+    last = max(range(len(cells)), key=lambda number: (cells[number], number))
+    return [name for name in METHODS if name in methods[: last + 1]], shared[last]
+
+
+def _draw(row: Row) -> tuple[str, int]:
+    return row["name"], row["seed"]
 
 
 def make_scores(rows: Sequence[Row], metric: str, methods: Sequence[str]) -> Scores:
