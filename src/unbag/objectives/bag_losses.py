@@ -54,7 +54,7 @@ _FARTHEST = 50.0
 
 
 @dataclass(frozen=True, eq=False)
-class BagTable:
+class KnownBags:
     """What is known of some bags.
 
     Attributes
@@ -83,7 +83,7 @@ class BagLosses(ABC):
     # numbers that are worked on for each score
     bulk: ClassVar[int] = 1
 
-    def __init__(self, table: BagTable, like: Array) -> None:
+    def __init__(self, table: KnownBags, like: Array) -> None:
         self.rows = table.rows
         first, n = int(table.rows[0]), len(table.rows)
         # rows that lie in this very order are taken without a copy
@@ -138,7 +138,7 @@ class BagLosses(ABC):
 class PureBags(BagLosses):
     """Bags of two classes of which they hold one: the loss is that of so many labels."""
 
-    def __init__(self, table: BagTable, like: Array) -> None:
+    def __init__(self, table: KnownBags, like: Array) -> None:
         super().__init__(table, like)
         # counts may be a little off whole ones
         sign = np.where(table.counts[:, 1] > table.counts[:, 0], -1.0, 1.0)
@@ -153,7 +153,7 @@ class PureBags(BagLosses):
 class TwoClassBags(BagLosses):
     """Bags of two classes: what small and large ones have in common."""
 
-    def __init__(self, table: BagTable, like: Array) -> None:
+    def __init__(self, table: KnownBags, like: Array) -> None:
         super().__init__(table, like)
         self._k = beside_in_double(table.counts[:, 1], like)
         self._n = beside_in_double(table.sizes.astype(float), like)
@@ -216,7 +216,7 @@ class SmallBags(TwoClassBags):
 
     same_size = True
 
-    def __init__(self, table: BagTable, like: Array) -> None:
+    def __init__(self, table: KnownBags, like: Array) -> None:
         super().__init__(table, like)
         self._shape = len(table.sizes), int(table.sizes[0])
         n, k, S = table.sizes, table.counts[:, 1], table.covariance[:, 1, 1]
@@ -261,7 +261,7 @@ class LargeBags(TwoClassBags):
 
     _most = LARGEST_SCORE
 
-    def __init__(self, table: BagTable, like: Array) -> None:
+    def __init__(self, table: KnownBags, like: Array) -> None:
         super().__init__(table, like)
         self._recorded = RecordedLosses(self._segments, self._k, self._n, self._S)
 
@@ -275,7 +275,7 @@ class LargeBags(TwoClassBags):
 class PureClasses(BagLosses):
     """Bags of several classes of which they hold one: the loss is that of so many labels."""
 
-    def __init__(self, table: BagTable, like: Array) -> None:
+    def __init__(self, table: KnownBags, like: Array) -> None:
         super().__init__(table, like)
         held = np.eye(table.counts.shape[1])[table.counts.argmax(axis=1)]
         self._held = beside_in_double(np.repeat(held, table.sizes, axis=0).T, like)
@@ -292,7 +292,7 @@ class SeveralClasses(BagLosses):
     Bags make a table with one line for each, filled up where a bag has fewer rows than the largest.
     """
 
-    def __init__(self, table: BagTable, like: Array) -> None:
+    def __init__(self, table: KnownBags, like: Array) -> None:
         super().__init__(table, like)
         slot = np.arange(table.sizes.max())
         real = slot < table.sizes[:, None]
@@ -322,7 +322,7 @@ class SmallClasses(BagLosses):
     same_size = True
     bulk = 32
 
-    def __init__(self, table: BagTable, like: Array) -> None:
+    def __init__(self, table: KnownBags, like: Array) -> None:
         super().__init__(table, like)
         self._shape = len(table.sizes), int(table.sizes[0])
         self._k = beside_in_double(np.round(table.counts), like)
@@ -445,7 +445,7 @@ def _make_parts(
         limit = _scores_together(like, kinds[kind[members[0]]].bulk)
         chunk = (np.cumsum(sizes[members]) - 1) // limit
         for own in np.split(members, np.flatnonzero(np.diff(chunk)) + 1):
-            table = BagTable(
+            table = KnownBags(
                 rows=order[_ranges(start[own], sizes[own])],
                 sizes=sizes[own],
                 counts=counts[own],
