@@ -214,3 +214,15 @@ def test_few_bags_tell_no_slope():
     few = BAGS.index < 2
     y = bag_target(Y["bag"][few], Y["proportion"][few])
     assert Promise(check_bag_target(y), X[few, 0]).curve.error == np.inf
+
+
+@pytest.mark.parametrize("method", ["bootstrap", "analytic"])
+def test_without_a_predicted_positive_there_is_no_precision_and_no_warning(method):
+    # of few bags too, as halves of real sets are
+    few = BAGS.index < 6
+    for scores, y in ((X[:, 0] - 20, Y), (X[few, 0] - 20, Y[few])):
+        found = evaluate(y, scores, method=method, n_draws=50)
+        for world in found.worlds.values():
+            precision = world["precision"]
+            assert np.isnan([precision.value, precision.low, precision.high]).all()
+            assert world["f1"].value == world["true_positive_rate"].value == 0

@@ -416,6 +416,19 @@ def test_what_is_worked_on_together_changes_nothing(monkeypatch, size, n_classes
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
+def test_bags_are_not_worked_on_for_problems_that_leave_them_out(monkeypatch, n_classes):
+    bags, included, problem, scores = problem_of(n_classes)
+    scores = 0.1 * scores
+    value, gradient = CountLikelihood(included, bags).value_and_gradient(scores, problem)
+    monkeypatch.setattr("unbag.objectives.bag_losses._WORTH_LEAVING_OUT", 1)
+    left_out = ~included[problem][:, bags.index]
+    unknown = np.where(left_out[:, None, :], np.nan, scores)
+    other = CountLikelihood(included, bags).value_and_gradient(unknown, problem)
+    np.testing.assert_allclose(other[0], value, rtol=1e-10)
+    np.testing.assert_allclose(other[1], gradient, atol=1e-11)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
 def test_threads_change_not_even_a_bit(monkeypatch, n_classes):
     monkeypatch.setattr("unbag.objectives.bag_losses._CACHE", 40)
     bags, included, problem, scores = problem_of(n_classes)

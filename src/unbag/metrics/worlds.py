@@ -164,7 +164,7 @@ class Kappas:
         """
         found = [_with_chances(measure, sample, row, uncertainty) for row in self.chances]
         values, errors, lows, highs = np.array(found).T
-        low, high = float(np.nanmin(lows)), float(np.nanmax(highs))
+        low, high = float(np.fmin.reduce(lows)), float(np.fmax.reduce(highs))
         if bounded:
             low, high = max(low, 0.0), min(high, 1.0)
         return Estimate(float(values[1]), float(errors[1]), low, high, uncertainty.level, bounded)
@@ -176,6 +176,9 @@ def _with_chances(
     """Value, standard error and limits for given chances, with bags drawn with replacement."""
     soft = SoftSample(sample.bags, sample.scores, chances=chances)
     value = measure.value(soft)
+    if np.isnan(value):
+        # no row is predicted positive, and there is no precision
+        return value, np.nan, np.nan, np.nan
     tally = measure.tally(soft)
     # (n_bags, n_classes, n_statistics), and how much of each class a bag holds
     sums = np.stack([tally.sums(row) for row in chances], axis=1)

@@ -46,6 +46,9 @@ _CACHE, _CARD = 2**16, 2**24
 # Fewer rows are done before threads would have started.
 _MANY_ROWS = 50_000
 
+# Bags of as many rows are worth leaving out for the problems that do not see them.
+_WORTH_LEAVING_OUT = 512
+
 # Chances of a whole bag do not underflow where the sizes of its scores add up to less.
 _SAFE_SUM = 600.0
 
@@ -53,8 +56,11 @@ _SAFE_SUM = 600.0
 _FARTHEST = 50.0
 
 
+Columns = slice | Ints
+
+
 @dataclass(frozen=True, eq=False)
-class KnownBags:
+class BagTable:
     """What is known of some bags.
 
     Attributes
@@ -83,7 +89,7 @@ class BagLosses(ABC):
     # numbers that are worked on for each score
     bulk: ClassVar[int] = 1
 
-    def __init__(self, table: KnownBags, like: Array) -> None:
+    def __init__(self, table: BagTable, like: Array) -> None:
         self.rows = table.rows
         first, n = int(table.rows[0]), len(table.rows)
         # rows that lie in this very order are taken without a copy
@@ -93,7 +99,10 @@ class BagLosses(ABC):
         self._segments = Segments(table.sizes, like)
         self._weights = beside_in_double(table.weights, like)
         self._weights_of = Latest(self._choose)
+        self._blocks_of = Latest(self._cut)
         self._step = max(1, _scores_together(like, self.bulk) // n)
+        seen = (table.weights != 0).any(axis=1)
+        self._seen = seen if is_numpy_array(like) and not seen.all() else None
 
     @abstractmethod
     def loss(self, f: Array, largest: float, gradient: bool) -> tuple[Array, Any]:
@@ -103,27 +112,35 @@ class BagLosses(ABC):
         respect to the scores, or None if it is not asked for.
         """
 
-    def gather(self, scores: Array) -> Array:
-        """Scores of these bags in double precision, one bag after the other."""
+    def gather(self, scores: Array, some: Columns) -> Array:
+        """Scores of these bags in some columns, in double precision, one bag after the other."""
         xp = array_namespace(scores)
-        f = scores[:, :, self.span] if self.in_order else take(scores, self._rows, axis=2)
+        if self.in_order:
+            f = scores[:, :, self.span][some, ...]
+        else:
+            f = take(scores[some, ...], self._rows, axis=2)
         return xp.astype(f, xp.float64, copy=False)
 
-    def blocks(self, n_columns: int) -> list[slice]:
-        """Columns that are worked on together."""
-        starts = range(0, n_columns, self._step)
-        return [slice(start, min(start + self._step, n_columns)) for start in starts]
+    @property
+    def seen_by_all(self) -> bool:
+        """Whether every column has to be worked on."""
+        return self._seen is None
+
+    def blocks(self, problem: Ints) -> list[Columns]:
+        """Columns that are worked on together, without those in which these bags weigh nothing."""
+        blocks: list[Columns] = self._blocks_of(problem)
+        return blocks
 
     def weights(self, problem: Ints) -> Array:
         """What bags weigh: (columns, bags), or of one column if all are the same."""
         return self._weights_of(problem)
 
     def evaluate(
-        self, scores: Array, weights: Array, largest: float, gradient: bool
+        self, scores: Array, some: Columns, weights: Array, largest: float, gradient: bool
     ) -> tuple[Array, Any]:
-        """Weighed sum of the losses per column, and its gradient (columns, outputs, rows)."""
+        """Weighed sums of the losses of some columns, and their gradient, for these rows."""
         xp = array_namespace(scores)
-        losses, slope = self.loss(self.gather(scores), largest, gradient)
+        losses, slope = self.loss(self.gather(scores, some), largest, gradient)
         if gradient:
             slope *= self._segments.spread(weights)[:, None, :]
             slope = xp.astype(slope, scores.dtype, copy=False)
@@ -134,11 +151,18 @@ class BagLosses(ABC):
             return self._weights
         return take(self._weights, index_beside(problem, self._weights), axis=0)
 
+    def _cut(self, problem: Ints) -> list[Columns]:
+        if self._seen is None:
+            starts = range(0, len(problem), self._step)
+            return [slice(start, min(start + self._step, len(problem))) for start in starts]
+        columns = np.flatnonzero(self._seen[problem])
+        return np.split(columns, range(self._step, len(columns), self._step))
+
 
 class PureBags(BagLosses):
     """Bags of two classes of which they hold one: the loss is that of so many labels."""
 
-    def __init__(self, table: KnownBags, like: Array) -> None:
+    def __init__(self, table: BagTable, like: Array) -> None:
         super().__init__(table, like)
         # counts may be a little off whole ones
         sign = np.where(table.counts[:, 1] > table.counts[:, 0], -1.0, 1.0)
@@ -153,7 +177,7 @@ class PureBags(BagLosses):
 class TwoClassBags(BagLosses):
     """Bags of two classes: what small and large ones have in common."""
 
-    def __init__(self, table: KnownBags, like: Array) -> None:
+    def __init__(self, table: BagTable, like: Array) -> None:
         super().__init__(table, like)
         self._k = beside_in_double(table.counts[:, 1], like)
         self._n = beside_in_double(table.sizes.astype(float), like)
@@ -216,7 +240,7 @@ class SmallBags(TwoClassBags):
 
     same_size = True
 
-    def __init__(self, table: KnownBags, like: Array) -> None:
+    def __init__(self, table: BagTable, like: Array) -> None:
         super().__init__(table, like)
         self._shape = len(table.sizes), int(table.sizes[0])
         n, k, S = table.sizes, table.counts[:, 1], table.covariance[:, 1, 1]
@@ -261,7 +285,7 @@ class LargeBags(TwoClassBags):
 
     _most = LARGEST_SCORE
 
-    def __init__(self, table: KnownBags, like: Array) -> None:
+    def __init__(self, table: BagTable, like: Array) -> None:
         super().__init__(table, like)
         self._recorded = RecordedLosses(self._segments, self._k, self._n, self._S)
 
@@ -275,7 +299,7 @@ class LargeBags(TwoClassBags):
 class PureClasses(BagLosses):
     """Bags of several classes of which they hold one: the loss is that of so many labels."""
 
-    def __init__(self, table: KnownBags, like: Array) -> None:
+    def __init__(self, table: BagTable, like: Array) -> None:
         super().__init__(table, like)
         held = np.eye(table.counts.shape[1])[table.counts.argmax(axis=1)]
         self._held = beside_in_double(np.repeat(held, table.sizes, axis=0).T, like)
@@ -292,7 +316,7 @@ class SeveralClasses(BagLosses):
     Bags make a table with one line for each, filled up where a bag has fewer rows than the largest.
     """
 
-    def __init__(self, table: KnownBags, like: Array) -> None:
+    def __init__(self, table: BagTable, like: Array) -> None:
         super().__init__(table, like)
         slot = np.arange(table.sizes.max())
         real = slot < table.sizes[:, None]
@@ -322,7 +346,7 @@ class SmallClasses(BagLosses):
     same_size = True
     bulk = 32
 
-    def __init__(self, table: KnownBags, like: Array) -> None:
+    def __init__(self, table: BagTable, like: Array) -> None:
         super().__init__(table, like)
         self._shape = len(table.sizes), int(table.sizes[0])
         self._k = beside_in_double(np.round(table.counts), like)
@@ -397,6 +421,7 @@ class WeighedBags:
         rows = np.concatenate([part.rows for part in self._parts])
         self._place = index_beside(np.argsort(rows), like)
         self._in_order = all(part.in_order for part in self._parts)
+        self._seen_by_all = all(part.seen_by_all for part in self._parts)
         many = is_numpy_array(like) and len(rows) >= _MANY_ROWS
         self._threads = allowed_threads() if many else 1
         ends = np.cumsum([len(part.rows) for part in self._parts])
@@ -411,18 +436,19 @@ class WeighedBags:
         largest = float(xp.max(xp.abs(scores)))
         weights = [part.weights(problem) for part in self._parts]
         totals = xp.zeros((len(weights), n_columns), dtype=xp.float64, device=device(scores))
-        slopes = xp.empty_like(scores) if gradient else None
+        blank = xp.empty_like if self._seen_by_all else xp.zeros_like
+        slopes = blank(scores) if gradient else None
 
-        def work(unit: tuple[int, slice]) -> None:
+        def work(unit: tuple[int, Columns]) -> None:
             number, some = unit
             own = weights[number] if weights[number].shape[0] == 1 else weights[number][some, :]
             part = self._parts[number]
-            total, slope = part.evaluate(scores[some, :, :], own, largest, gradient)
+            total, slope = part.evaluate(scores, some, own, largest, gradient)
             totals[number, some] = total
             if slopes is not None:
                 slopes[some, :, self._spans[number]] = slope
 
-        units = [(i, some) for i, part in enumerate(self._parts) for some in part.blocks(n_columns)]
+        units = [(i, some) for i, part in enumerate(self._parts) for some in part.blocks(problem)]
         # each writes to places of its own, so that sums are the same whatever their order
         for_each(work, units, self._threads)
         if gradient and not self._in_order:
@@ -444,8 +470,13 @@ def _make_parts(
             members = members[np.argsort(counts[members].min(axis=1), kind="stable")]
         limit = _scores_together(like, kinds[kind[members[0]]].bulk)
         chunk = (np.cumsum(sizes[members]) - 1) // limit
-        for own in np.split(members, np.flatnonzero(np.diff(chunk)) + 1):
-            table = KnownBags(
+        new = np.diff(chunk) != 0
+        if is_numpy_array(like):
+            seen = weights[:, members] != 0
+            large = sizes[members] >= _WORTH_LEAVING_OUT
+            new |= (np.diff(seen, axis=1).any(axis=0)) & (large[1:] & large[:-1])
+        for own in np.split(members, np.flatnonzero(new) + 1):
+            table = BagTable(
                 rows=order[_ranges(start[own], sizes[own])],
                 sizes=sizes[own],
                 counts=counts[own],
