@@ -15,7 +15,7 @@ import numpy as np
 from unbag._arrays import Array, Floats, Ints
 from unbag._docstrings import as_in
 from unbag.bags.bags import Bags
-from unbag.baselines.published_methods import PublishedMethod, Task, get_method
+from unbag.baselines.published_methods import BagTask, PublishedMethod, get_method
 from unbag.models.checks import check_alphas
 from unbag.models.goals import Goal, Problems
 from unbag.models.kernel import KernelMCMClassifier
@@ -70,7 +70,7 @@ class PublishedGoal(Goal):
 
     def objective(self, problems: Problems, bags: Bags, like: Any) -> Objective:
         """What the method minimises."""
-        return self.method.objective(Task(problems.included, bags, self.X, like))
+        return self.method.objective(BagTask(problems.included, bags, self.X, like))
 
     def criteria(self, problems: Problems, bags: Bags, like: Any) -> list[BagError]:  # noqa: ARG002
         """Error of the shares in bags held out."""

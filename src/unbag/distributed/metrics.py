@@ -111,9 +111,9 @@ def evaluate(
     sample = Sample(bags, np.empty(0))
     two = bags.n_classes == 2
     both = partitions_of(scores, y)
-    cells = Cells.none()
+    cells = ScoreCells.none()
     if two:
-        cells = Cells.of(both.reduce(sample_scores, join_samples), bags.n_bags)
+        cells = ScoreCells.of(both.reduce(sample_scores, join_samples), bags.n_bags)
     by_row = (sample.weights / bags.sizes[:, None]).T
     ruler = Ruler(table, by_row, cells, float(threshold))
     tables = both.reduce(count, join_counts, share(ruler)).tables(bags.sizes, bags.n_classes)
@@ -165,12 +165,12 @@ def _rows_of_some_bags(
     n_fit = int(np.searchsorted(np.cumsum(sizes[order]), _JUDGED_ROWS, side="right"))
     chosen = np.zeros(len(sizes), dtype=bool)
     chosen[order[: max(n_fit, _JUDGED_BAGS)]] = True
-    parts = both.gather(pick_rows, share((table, chosen)))
+    parts = both.gather(rows_of_bags, share((table, chosen)))
     targets, scores = zip(*parts, strict=True)
     return np.concatenate(targets), as_columns(np.concatenate(scores))
 
 
-def pick_rows(
+def rows_of_bags(
     scores: Any, y: Any, wanted: tuple[BagTable, Bools]
 ) -> tuple[NDArray[np.void], Floats]:
     """Rows of one partition that belong to chosen bags."""
@@ -216,21 +216,21 @@ def _ends(sample: ScoreSample, n_cells: int) -> Ints:
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
+class ScoreCells:
     """Fine cells, by their largest score, and the coarse cell that each belongs to."""
 
     largest: Floats
     coarse: Ints
 
     @classmethod
-    def of(cls, sample: ScoreSample, n_bags: int) -> Cells:
+    def of(cls, sample: ScoreSample, n_bags: int) -> ScoreCells:
         """Cut where a sample of the scores says."""
         n_coarse = int(np.clip(_TABLE // n_bags, 20, _COARSE_CELLS))
         ends = _ends(sample, n_coarse)
         return cls(sample.values, np.searchsorted(ends, np.arange(len(sample.values))))
 
     @classmethod
-    def none(cls) -> Cells:
+    def none(cls) -> ScoreCells:
         """No cells, for more than two classes."""
         return cls(np.empty(0), np.empty(0, dtype=np.intp))
 
@@ -246,7 +246,7 @@ class Ruler:
 
     table: BagTable
     by_row: Floats
-    cells: Cells
+    cells: ScoreCells
     threshold: float
 
 

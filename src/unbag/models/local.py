@@ -67,7 +67,7 @@ class LocalBackend:
 
     def solve(self, goal: Goal, penalties: Floats) -> LocallySolved:
         """Minimise the goal for every penalty, on all bags and without those of each fold."""
-        held_out = HeldOut(self.bags, self.held, len(penalties))
+        held_out = HeldOutScores(self.bags, self.held, len(penalties))
         problems = goal.of_folds(self.bags, self.held)
         n_problems = len(problems.weights)
         # fits of the same penalty, which need about the same number of iterations, come together
@@ -136,7 +136,7 @@ class LocallySolved:
     bags: Bags
     held: Bools
     fits: Fits
-    held_out: HeldOut
+    held_out: HeldOutScores
     order: RowOrder
     tol: float
 
@@ -194,7 +194,7 @@ class LocallySolved:
         return np.swapaxes(np.array(risks), 0, 1)
 
 
-class HeldOut:
+class HeldOutScores:
     """Scores of the bags that each fold holds out, for every penalty; without folds, of all bags.
 
     Columns run over the penalties and, for each, over the fit on all bags and those of the folds.

@@ -275,19 +275,9 @@ def fit_report(
         drivers_section(drivers),
         bags_section(shape),
     ]
-    leaderboard = getattr(last_step(model), "leaderboard_", [])
-    if len(leaderboard) > 1:
-        sections.append(learners_section(leaderboard))
-    inner, whose = searching_model(model), whose_choice(leaderboard)
-    if inner is not None:
-        displays["path"] = search = PathDisplay.from_estimator(inner)
-        sections.append(path_section(search, whose))
-    if boosted_model(model) is not None:
-        displays["rounds"] = rounds = RoundsDisplay.from_estimator(model)
-        sections.append(rounds_section(rounds, whose))
-    if pairs_bags(last_step(model)) and bags.noise is None:
-        displays["pairs"] = pairs = PairingDisplay.from_data(y)
-        sections.append(pairing_section(pairs, information.pairing_share))
+    pictures, told = _of_training(model, y, bags, information)
+    displays |= pictures
+    sections += told
     origin = provenance()
     report = Report(
         title=str(title) if title is not None else f"{type(last_step(model)).__name__} from bags",
@@ -315,6 +305,28 @@ def fit_report(
     if path is not None:
         report.save(path)
     return report
+
+
+def _of_training(
+    model: Any, y: Any, bags: Bags, information: BagInformation
+) -> tuple[dict[str, Display], list[Section]]:
+    """What was compared and chosen, as far as the model has a choice."""
+    displays: dict[str, Display] = {}
+    sections: list[Section] = []
+    leaderboard = getattr(last_step(model), "leaderboard_", [])
+    if len(leaderboard) > 1:
+        sections.append(learners_section(leaderboard))
+    inner, whose = searching_model(model), whose_choice(leaderboard)
+    if inner is not None:
+        displays["path"] = search = PathDisplay.from_estimator(inner)
+        sections.append(path_section(search, whose))
+    if boosted_model(model) is not None:
+        displays["rounds"] = rounds = RoundsDisplay.from_estimator(model)
+        sections.append(rounds_section(rounds, whose))
+    if pairs_bags(last_step(model)) and bags.noise is None:
+        displays["pairs"] = pairs = PairingDisplay.from_data(y)
+        sections.append(pairing_section(pairs, information.pairing_share))
+    return displays, sections
 
 
 def _fitted(estimator: Any, X: Any, y: Any) -> Any:
