@@ -8,6 +8,7 @@ Groups of bag sets:
 - ``looks``, ``odds``, ``effects``, ``correlated``: simulated. Classes keep their look; rows keep
   their odds; so, but for an effect of the bag on the log-odds, of several sizes and independent of
   its rows; so, but for an effect that goes along with the bag's mean score, which no count shows.
+- ``many``: as ``looks``, with 80 bags in every set, where intervals are narrow.
 
 A linear model is trained and evaluated as `cross_val_evaluate` does. The truth is the AUC and the
 balanced accuracy of the model trained on all bags, on other rows: those left out of the real sets,
@@ -45,7 +46,7 @@ from unbag.suites import (
 )
 
 ROWS = {"natural": 16_000, "landscape": 8_000}
-WORLDS = ("looks", "odds", "effects", "correlated")
+WORLDS = ("looks", "odds", "effects", "correlated", "many")
 _MEASURES = ("roc_auc", "balanced_accuracy")
 _N_FEATURES = 5
 _SPANS = ((0.0, 0.5), (0.2, 0.8), (0.5, 1.0), (0.05, 0.35))
@@ -89,6 +90,7 @@ def simulate(world: str, seed: int) -> Set:
     """Draw a set of bags at random: how many, how large, how different, how hard to tell."""
     rng = np.random.default_rng([seed, WORLDS.index(world)])
     n_bags, size = int(rng.choice([12, 20, 40, 80])), int(rng.choice([20, 50, 100, 300]))
+    n_bags = 80 if world == "many" else n_bags
     size = min(size, 12_000 // n_bags)
     sizes = np.full(n_bags, size)
     if rng.random() < 0.5:
@@ -112,7 +114,7 @@ def _draw(
 ) -> tuple[Any, NDArray[np.int64], NDArray[np.intp]]:
     bag = np.repeat(np.arange(len(sizes)), sizes)
     noise = rng.normal(size=(len(bag), _N_FEATURES))
-    if world == "looks":
+    if world in ("looks", "many"):
         share = rng.uniform(*setting["span"], size=len(sizes))
         labels = rng.random(len(bag)) < share[bag]
         return noise + np.outer(labels - 0.5, slope), labels.astype(np.int64), bag

@@ -209,7 +209,7 @@ class BagLoss:
         images = self._data.images[self._data.rows[chosen].reshape(-1)]
         counts, recipe = self._data.counts[chosen], self._data.recipe
         weak = make_views(images, recipe.weak, recipe)
-        if self._method == "proportion":
+        if self._method in ("proportion", "fine-shares"):
             return _proportion(forward(weak), counts)
         if self._method == "likelihood":
             scores = forward(weak)

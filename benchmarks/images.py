@@ -12,6 +12,7 @@ choose no epoch.
                  classes of weak ones, weighed by how sure these are
     features     the linear model of the library on self-supervised features (SimCLR)
     fine         views, from these features and that model on
+    fine-shares  the proportion loss from the same start: what the start alone is worth to it
 
 All of them report averaged weights (EMA), and the last ones beside them. The number of epochs is
 given, or what fits a number of seconds, by a few steps that are timed before learning starts. A
@@ -47,7 +48,8 @@ from image_views import RECIPES
 from study import Row, Study, table
 from unbag.suites import IMAGES, data_folder, load_images
 
-METHODS = ("proportion", "likelihood", "views", "features", "fine")
+METHODS = ("proportion", "likelihood", "views", "features", "fine", "fine-shares")
+FROM_FEATURES = METHODS[3:]
 
 # Of CIFAR-10, in percent, by bag size: DLLP, and the best of any method with its name.
 PUBLISHED = {
@@ -89,7 +91,7 @@ def run_one(
     row: Row = {"n_bags": len(data.rows), "test_rows": len(data.test_labels)}
     row["device"] = name_of(settings.device)
     rate = options.learning_rate
-    if method in ("features", "fine"):
+    if method in FROM_FEATURES:
         body = options.work / f"{dataset}-{seed}-{len(found.labels)}.pt"
         network = body_without_bags(data, settings, body, options.pretrain_seconds)
         row["without_bags"] = json.loads(body.with_suffix(".json").read_text())
@@ -232,7 +234,8 @@ def draw_figure(rows: list[Row], path: Path) -> None:
     figure = Figure(figsize=(9, 4), layout="constrained")
     shown = [row for row in ordered(rows) if "curve" in row]
     sizes = sorted({row["bag_size"] for row in shown})
-    dashes = {"proportion": ":", "likelihood": "-", "views": "-.", "fine": "--"}
+    dashes: dict[str, Any] = {"proportion": ":", "likelihood": "-", "views": "-.", "fine": "--"}
+    dashes["fine-shares"] = (0, (1, 4))
     for panel, name in zip(figure.subplots(1, 2), RECIPES, strict=True):
         for row in shown:
             if row["dataset"] != name or (name == "fashion" and row["batch_rows"] != MOST_ROWS):

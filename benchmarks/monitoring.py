@@ -215,7 +215,12 @@ STUDY = Study(
             "default": range(FIRST_SMALL, FIRST_SMALL + 20),
             "help": "draws with small changes",
         },
-        "--halves": {"type": seeds_of, "default": range(20), "help": "halves of each real set"},
+        # halves below 100 served to make the tests careful enough
+        "--halves": {
+            "type": seeds_of,
+            "default": range(100, 120),
+            "help": "halves of each real set",
+        },
     },
 )
 

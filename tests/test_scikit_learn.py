@@ -9,21 +9,28 @@ import pytest
 from scipy import sparse
 from sklearn import config_context
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import make_column_transformer
 from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
+from sklearn.feature_selection import RFE, RFECV, SelectFromModel, SequentialFeatureSelector
+from sklearn.inspection import permutation_importance
 from sklearn.model_selection import (
     GridSearchCV,
     KFold,
     TunedThresholdClassifierCV,
     cross_val_predict,
     cross_val_score,
+    learning_curve,
+    validation_curve,
 )
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.multiclass import type_of_target
 
 from unbag import (
     BagCalibratedClassifier,
     BagKFold,
+    BagShuffleSplit,
     BoostedMCMClassifier,
     CountEMClassifier,
     KernelMCMClassifier,
@@ -61,6 +68,7 @@ class TestToolsThatTakeBagsForClasses:
             OneVsRestClassifier(LinearMCMClassifier()),
             TunedThresholdClassifierCV(LinearMCMClassifier(), cv=BagKFold(3)),
             GridSearchCV(LinearMCMClassifier(), {"alpha": [1, 0.1]}),
+            RFECV(LinearMCMClassifier(), cv=BagKFold(3)),
         ],
         ids=lambda tool: type(tool).__name__,
     )
@@ -110,6 +118,54 @@ class TestToolsThatTakeBagsForClasses:
         for method in ("predict_proba", "decision_function"):
             with pytest.raises(ValueError, match=NUMBERED.format(16)):
                 cross_val_predict(LinearMCMClassifier(), X, Y, cv=BagKFold(3), method=method)
+
+
+class TestToolsThatWork:
+    """By the model's own score of bags, or one of `SCORERS`."""
+
+    @pytest.mark.parametrize("scoring", [None, SCORERS["roc_auc"]])
+    def test_what_a_column_is_worth(self, scoring):
+        model = LinearMCMClassifier().fit(X, Y)
+        found = permutation_importance(model, X, Y, n_repeats=2, scoring=scoring, random_state=0)
+        assert found.importances_mean.argmax() == np.abs(model.coef_[0]).argmax()
+
+    @pytest.mark.parametrize(
+        "tool",
+        [
+            RFE(LinearMCMClassifier(), n_features_to_select=1),
+            SelectFromModel(LinearMCMClassifier()),
+            SequentialFeatureSelector(
+                LinearMCMClassifier(), n_features_to_select=1, cv=BagKFold(3)
+            ),
+        ],
+        ids=lambda tool: type(tool).__name__,
+    )
+    def test_choosing_columns(self, tool):
+        kept = make_pipeline(tool, LinearMCMClassifier()).fit(X, Y)[0].get_support()
+        assert kept[np.abs(LinearMCMClassifier().fit(X, Y).coef_[0]).argmax()]
+
+    def test_curves_over_settings_and_sizes(self):
+        alphas = [1e4, 1e-3]
+        _, held_out = validation_curve(
+            LinearMCMClassifier(), X, Y, param_name="alpha", param_range=alphas, cv=BagKFold(3)
+        )
+        search = GridSearchCV(LinearMCMClassifier(), {"alpha": alphas}, cv=BagKFold(3)).fit(X, Y)
+        np.testing.assert_allclose(held_out.mean(axis=1), search.cv_results_["mean_test_score"])
+        with pytest.raises(ValueError, match=r"^Bag .* of its 15 instances here.*BagShuffleSplit"):
+            learning_curve(LinearMCMClassifier(), X, Y, cv=BagKFold(3), error_score="raise")
+        parts = BagShuffleSplit(2, test_size=0.5, random_state=0)
+        assert cross_val_score(LinearMCMClassifier(), X, Y, cv=parts).min() > 0.7
+
+    def test_columns_of_each_kind_their_own_step(self):
+        frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(d=np.where(X[:, 0] > 0, "u", "v"))
+        steps = make_column_transformer(
+            (StandardScaler(), ["a", "b", "c"]), (OneHotEncoder(), ["d"])
+        )
+        model = make_pipeline(steps, LinearMCMClassifier()).fit(frame, Y)
+        with config_context(enable_metadata_routing=True):
+            routed = make_pipeline(steps, LinearMCMClassifier()).fit(frame, Y)
+        np.testing.assert_array_equal(model.predict(frame), routed.predict(frame))
+        assert (model.predict(frame) == DATA.labels).mean() > 0.7
 
 
 class TestTargetsKeepTheirType:

@@ -83,7 +83,7 @@ def test_rows_may_be_put_in_another_order_but_not_left_out():
         ),
         (
             {"day": by_day(), "shop": bag_target(SHOP, counts={"a": 2, "b": 1})},
-            "By 'day' there are 2 positives in all, by 'shop' 3; if counts are rounded or noisy",
+            "By 'day' there are 2 positives in all, by 'shop' 3; if a table is rounded or noisy",
         ),
         (
             {"day": bag_target(DAY, np.full((6, 3), 1 / 3), noise=0.1)},

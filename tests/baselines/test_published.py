@@ -18,9 +18,9 @@ from unbag.baselines import (
 from unbag.baselines.published import BagError
 from unbag.baselines.published_methods import (
     AggregateResponses,
+    BagTask,
     EasyLLP,
     LaplacianMeanMap,
-    Task,
 )
 from unbag.datasets import make_gaussian_bags
 from unbag.objectives.losses import get_loss
@@ -63,7 +63,7 @@ def test_kernels_learn(method):
 
 def task(y=DATA.y, X=DATA.X):
     bags = check_bag_target(y)
-    return Task(np.ones((1, bags.n_bags), dtype=bool), bags, X, None)
+    return BagTask(np.ones((1, bags.n_bags), dtype=bool), bags, X, None)
 
 
 class TestIdentities:

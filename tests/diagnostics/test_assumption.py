@@ -381,6 +381,44 @@ def test_columns_of_few_ones_are_tested_by_these_alone(grouped):
     np.testing.assert_allclose(*by_size, rtol=1e-6)
 
 
+@pytest.mark.parametrize("n_groups", [1, 3])
+def test_columns_tested_together_say_what_each_says_alone(n_groups, monkeypatch):
+    rng = np.random.default_rng(12)
+    bag, positive, y = make_target(rng, np.tile([1, 2, 5, 40], 10))
+    shape = (len(bag), 5)
+    X = np.hstack(
+        [
+            rng.normal(size=shape) + 2 * positive,
+            rng.uniform(size=shape) < 0.02 + 0.5 * positive,
+            rng.lognormal(0, 3, shape) * (1 + bag[:, None] % 5),
+            np.ones(shape),
+            # constant in some groups only
+            (rng.uniform(size=shape) < 0.3) & (bag[:, None] % 3 == 1),
+        ]
+    )
+    groups = bag % n_groups
+    together = assumption_test(X, y, groups=groups)
+    monkeypatch.setattr("unbag.diagnostics.assumption._TOGETHER", 1)
+    alone = assumption_test(X, y, groups=groups)
+    assert alone.notes == together.notes
+    for table in ("features", "bags"):
+        for name, values in getattr(alone, table).items():
+            same = getattr(together, table)[name]
+            if values.dtype.kind == "f":
+                np.testing.assert_allclose(same, values, rtol=1e-10)
+            else:
+                np.testing.assert_array_equal(same, values)
+
+
+@pytest.mark.parametrize("size", [2, 7])
+def test_a_column_that_tells_bags_apart_breaks_the_assumption(size):
+    bag = np.repeat(np.arange(30), size)
+    y = bag_target(bag, counts=(bag % 3 > 0) * 1.0)
+    X = np.column_stack([np.random.default_rng(13).normal(size=30)[bag], bag % 2])
+    found = assumption_test(X, y)
+    assert (found.features["p_value"] < 1e-6).all()
+
+
 def test_a_test_that_could_not_fail_says_so():
     data = make_gaussian_bags(n_bags=6, bag_size=4, random_state=0)
     found = assumption_test(data.X, data.y)

@@ -26,6 +26,8 @@ SMALL = make_gaussian_bags(n_bags=60, bag_size=6, n_features=3, random_state=1)
 THREE = make_gaussian_bags(n_bags=16, bag_size=12, n_features=3, n_classes=3, random_state=0)
 FEW_THREE = make_gaussian_bags(n_bags=12, bag_size=6, n_features=3, n_classes=3, random_state=0)
 LARGE_THREE = make_gaussian_bags(n_bags=9, bag_size=20, n_features=3, n_classes=3, random_state=0)
+# every step is that of the fit in memory, so that few of them show as much as many
+TOL = 1e-4
 FIVE = make_gaussian_bags(n_bags=16, bag_size=12, n_features=4, n_classes=5, random_state=0)
 
 
@@ -77,14 +79,14 @@ def assert_same(distributed, local, X):
     ids=["large", "small", "unequal", "three classes", "large of three", "five classes"],
 )
 def test_same_model_as_in_memory(X, y, mixed, effect):
-    estimator = LinearMCMClassifier(alpha=1e-1, bag_effect=effect, tol=1e-7)
+    estimator = LinearMCMClassifier(alpha=1e-1, bag_effect=effect, tol=TOL)
     assert_same(*fit_both(estimator, X, y, 50, mixed))
 
 
 @pytest.mark.parametrize("data", [TWO, SMALL, FEW_THREE], ids=["large", "small", "three classes"])
 def test_noisy_counts(data):
     y = add_count_noise(data.y, 0.7, random_state=0)
-    estimator = LinearMCMClassifier(alpha=1e-1, tol=1e-7)
+    estimator = LinearMCMClassifier(alpha=1e-1, tol=TOL)
     distributed, local, X = fit_both(estimator, data.X, y, 45, True)
     assert_same(distributed, local, X)
     assert distributed.looks_ == local.looks_ == 1
@@ -94,7 +96,7 @@ def test_noisy_counts(data):
 @pytest.mark.parametrize("objective", ["likelihood", "forward"])
 def test_same_search(objective, selection):
     estimator = LinearMCMClassifierCV(
-        [1e-1, 1e-2, 1e-3], cv=3, objective=objective, selection=selection, tol=1e-8
+        [1e-1, 1e-2, 1e-3], cv=3, objective=objective, selection=selection, tol=TOL
     )
     distributed, local, X = fit_both(estimator, TWO.X, TWO.y, 100, True)
     assert_same(distributed, local, X)
@@ -104,7 +106,7 @@ def test_same_search(objective, selection):
 
 def test_kernel_features_with_a_free_intercept():
     estimator = KernelMCMClassifierCV(
-        [1e-2, 1e-3], cv=3, approximation="nystroem", n_components=20, precision="double", tol=1e-8
+        [1e-2, 1e-3], cv=3, approximation="nystroem", n_components=20, precision="double", tol=TOL
     )
     distributed, local, X = fit_both(estimator, TWO.X, TWO.y, 100, True)
     assert_same(distributed, local, X)
@@ -119,9 +121,9 @@ def test_effects_of_bags_are_found(search):
     odds = X @ [1.5, 0.5] + rng.normal(scale=0.7, size=60)[bag]
     labels = rng.random(len(bag)) < 1 / (1 + np.exp(-odds))
     y = bag_target(bag, counts=np.bincount(bag, labels)[bag])
-    estimator = LinearMCMClassifier(1e-3, tol=1e-8)
+    estimator = LinearMCMClassifier(1e-3, tol=TOL)
     if search:
-        estimator = LinearMCMClassifierCV([1e-2, 1e-3], cv=3, tol=1e-8)
+        estimator = LinearMCMClassifierCV([1e-2, 1e-3], cv=3, tol=TOL)
     distributed, local, X = fit_both(estimator, X, y, 700, True)
     assert local.bag_effect_ > 0.005
     assert_same(distributed, local, X)
@@ -129,7 +131,7 @@ def test_effects_of_bags_are_found(search):
 
 
 def test_instances_that_are_read_anew_in_every_pass():
-    estimator = LinearMCMClassifier(alpha=1e-2, tol=1e-9)
+    estimator = LinearMCMClassifier(alpha=1e-2, tol=TOL)
     assert_same(*fit_both(estimator, SMALL.X, SMALL.y, 100, True, persist=False))
 
 

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from unbag import BagKFold, BagShuffleSplit, LinearMCMClassifier, bag_target
+from unbag import BagKFold, BagShuffleSplit, LinearMCMClassifier
 from unbag.datasets import make_gaussian_bags
 from unbag.metrics import cross_val_evaluate, estimate, evaluate
 from unbag.model_selection.out_of_fold import out_of_fold_scores
@@ -147,7 +147,8 @@ def test_model_without_scores_is_refused():
         out_of_fold_scores(Mute(), DATA.X, DATA.y)
 
 
-def test_more_folds_than_bags_are_refused():
-    y = bag_target([1, 1, 2, 2], [0.5, 0.5, 1.0, 1.0])
-    with pytest.raises(ValueError, match="5 folds need as many bags, and there are 2"):
-        cross_val_evaluate(LinearMCMClassifier(), np.ones((4, 1)), y)
+def test_four_bags_are_evaluated_in_four_folds():
+    few = DATA.y["bag"] < 4
+    with pytest.warns(UserWarning, match="5 folds need as many bags, and there are 4"):
+        found = cross_val_evaluate(LinearMCMClassifier(), DATA.X[few], DATA.y[few], n_draws=50)
+    assert (found.n_bags, found.fold.max() + 1) == (4, 4)

@@ -1,5 +1,7 @@
 """Chances that agree with the counts, and what they say of a classifier."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.special import expit
@@ -8,6 +10,8 @@ from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 from unbag import LinearMCMClassifier, bag_target, check_bag_target
 from unbag.datasets import make_gaussian_bags
 from unbag.metrics import cross_val_evaluate, estimate, evaluate
+from unbag.metrics.evaluation import evaluate_rows
+from unbag.metrics.held_out import ScoredRows
 from unbag.metrics.measures import Area, Cost
 from unbag.metrics.sample import make_sample
 from unbag.metrics.uncertainty import Uncertainty
@@ -214,3 +218,29 @@ def test_few_bags_tell_no_slope():
     few = BAGS.index < 2
     y = bag_target(Y["bag"][few], Y["proportion"][few])
     assert Promise(check_bag_target(y), X[few, 0]).curve.error == np.inf
+
+
+@pytest.mark.parametrize("method", ["bootstrap", "analytic"])
+def test_without_a_predicted_positive_there_is_no_precision_and_no_warning(method):
+    # of few bags too, as halves of real sets are
+    few = BAGS.index < 6
+    for scores, y in ((X[:, 0] - 20, Y), (X[few, 0] - 20, Y[few])):
+        found = evaluate(y, scores, method=method, n_draws=50)
+        for world in found.worlds.values():
+            precision = world["precision"]
+            assert np.isnan([precision.value, precision.low, precision.high]).all()
+            assert world["f1"].value == world["true_positive_rate"].value == 0
+
+
+def test_uncertain_training_widens_what_either_world_says():
+    sample = make_sample(Y, X[:, 0])
+    steady = ScoredRows(sample, sample, Promise(BAGS, 1.5 * X[:, 0]), ())
+    shaky = replace(steady, more_spread=1.2)
+    one, other = (
+        evaluate_rows(rows, 0.0, "empirical", Uncertainty(n_draws=100)).worlds
+        for rows in (steady, shaky)
+    )
+    for world, factor in (("looks", 1.2), ("odds", 1.2), ("any", 1.0)):
+        narrow, wide = one[world]["balanced_accuracy"], other[world]["balanced_accuracy"]
+        assert wide.high - wide.value == pytest.approx(factor * (narrow.high - narrow.value))
+        assert wide.value - wide.low == pytest.approx(factor * (narrow.value - narrow.low))

@@ -316,13 +316,21 @@ def test_check_cv_takes_splitters_lists_and_generators():
         (1, "n_splits must be a whole number of at least 2, not 1"),
         ("five", "cv must be a whole number, a splitter or a list of splits, not 'five'"),
         (None, "cv must be a whole number, a splitter or a list of splits, not None"),
-        (5, "5 folds need as many bags, and there are 2"),
     ],
 )
 def test_folds_that_are_refused(cv, sentence):
     y = target([2, 2], [0.2, 0.8])
     with pytest.raises(ValueError, match=sentence):
         check_cv(cv, np.zeros((4, 1)), y)
+
+
+def test_of_few_bags_each_is_held_out_once():
+    y = target([2, 3, 1, 2], [0.2, 0.8, 0.0, 0.5])
+    with pytest.warns(UserWarning, match="5 folds need as many bags, and there are 4: each of"):
+        held = check_cv(5, np.zeros((8, 1)), y)
+    assert sorted(map(tuple, held)) == sorted(tuple(y["bag"] == bag) for bag in np.unique(y["bag"]))
+    with pytest.raises(ValueError, match="5 folds need as many bags, and there are 1"):
+        check_cv(5, np.zeros((2, 1)), target([2], [0.2]))
 
 
 def test_folds_that_leave_rows_out_of_both_parts_are_refused():

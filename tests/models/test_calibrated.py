@@ -313,7 +313,7 @@ class NoScores(Spy):
         ({"method": "platt"}, "method must be 'sigmoid' or 'isotonic', not 'platt'"),
         ({"cv": KFold(2)}, "A fold holds out part of bag 29 only"),
         ({"cv": BagShuffleSplit(3)}, "hold out every bag exactly once"),
-        ({"cv": 100}, "100 folds need as many bags"),
+        ({"cv": BagKFold(100)}, "100 folds need as many bags"),
         ({"class_prior": [1, 2, 3]}, "one number for each of the 2 classes"),
         ({"estimator": NoScores()}, "NoScores has neither decision_function nor predict_proba"),
         (

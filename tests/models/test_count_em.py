@@ -362,7 +362,7 @@ def test_probabilities_at_another_prior():
         ({"estimator": LinearSVC()}, "LinearSVC gives no probabilities"),
         ({"tol": 0}, "tol must be"),
         ({"max_iter": 0}, "max_iter must be"),
-        ({"cv": 25}, "25 folds need as many bags"),
+        ({"cv": BagKFold(25)}, "25 folds need as many bags"),
         ({"cv": "three"}, "cv must be"),
         ({"bag_effect": "none"}, "bag_effect must be 'auto' or a variance"),
     ],

@@ -11,11 +11,15 @@ PAGE = Path(__file__).parents[2] / "docs" / "groupings.md"
 
 def test_snippets_run():
     snippets = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-    assert len(snippets) == 2
+    assert len(snippets) == 3
     names = {}
     exec(snippets[0], names)
     np.testing.assert_allclose(names["model"].coef_[0], [1, -0.5, 0], atol=0.25)
     assert abs(names["chances"].mean() - names["sold"].mean()) < 0.03
     exec(snippets[1], names)
+    assert names["y"].dtype.names == ("day", "carrier")
+    shares = names["y"]["carrier"]["proportion"]
+    np.testing.assert_allclose(shares.sum(), names["late"].sum())
+    exec(snippets[2], names)
     reference = LogisticRegression(tol=1e-9, max_iter=5000).fit(names["X"], names["sold"])
     np.testing.assert_allclose(names["fit"].model.coef_, reference.coef_, atol=1e-4)

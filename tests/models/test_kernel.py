@@ -41,7 +41,7 @@ def bags_of(dataset):
 
 
 @pytest.mark.parametrize("dataset", ["magic", "adult"])
-@pytest.mark.parametrize("alpha", [1e-2, 1e-3, 1e-4])
+@pytest.mark.parametrize("alpha", [1e-2, 1e-4])
 @pytest.mark.parametrize(
     # with the likelihood the minimum is so flat that rounding ends the search a little earlier
     ("objective", "within"),
@@ -49,7 +49,7 @@ def bags_of(dataset):
 )
 def test_single_precision_scores_are_close(dataset, alpha, objective, within):
     trial = bags_of(dataset)
-    bags = trial.y["bag"] < 12
+    bags = trial.y["bag"] < 6
     X, y = trial.X[bags], trial.y[bags]
     single, double = (
         KernelMCMClassifier(alpha, objective=objective, precision=precision, tol=1e-5).fit(X, y)

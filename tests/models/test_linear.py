@@ -105,10 +105,12 @@ def test_sparse_equals_dense(estimator):
     np.testing.assert_allclose(sparse.decision_function(csr_array(X)), dense.decision_function(X))
 
 
-def test_many_columns_are_solved_in_batches(monkeypatch):
+@pytest.mark.parametrize("columns", [4, 7])
+def test_many_columns_are_solved_in_batches(monkeypatch, columns):
+    """Of fewer columns than one penalty has, or of as many, each from where the last has ended."""
     data = make_gaussian_bags(n_bags=20, bag_size=20, random_state=1)
     whole = LinearMCMClassifierCV(tol=1e-9).fit(data.X, data.y)
-    monkeypatch.setattr("unbag.models.local._BATCH_SCORES", 7 * len(data.X))
+    monkeypatch.setattr("unbag.models.local._BATCH_SCORES", columns * len(data.X))
     batched = LinearMCMClassifierCV(tol=1e-9).fit(data.X, data.y)
     np.testing.assert_allclose(batched.coef_, whole.coef_, atol=1e-9)
     np.testing.assert_allclose(batched.selection_risks_, whole.selection_risks_)

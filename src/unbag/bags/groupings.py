@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbag.bags.bags import Bags, check_bag_target
+from unbag.bags.joining import JoinError
 from unbag.bags.rows import row_type
 
 # Totals of exact counts agree up to rounding.
@@ -247,7 +248,8 @@ def _check_totals(groupings: Groupings) -> None:
     for name, total in totals.items():
         first, expected = next(iter(totals.items()))
         if abs(total - expected) > _SAME_TOTAL * max(1.0, expected):
-            raise ValueError(
-                f"By {first!r} there are {expected:g} positives in all, by {name!r} {total:g}; "
-                "if counts are rounded or noisy, say how much by bag_target(noise=...)."
+            raise JoinError(
+                "By {first!r} there are {expected:g} positives in all, by {name!r} {total:g}; if "
+                "a table is rounded or noisy, {noise}.",
+                {"first": first, "expected": expected, "name": name, "total": total},
             )

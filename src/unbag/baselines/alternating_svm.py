@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from unbag._arrays import Floats, Ints
+from unbag._docstrings import as_in
 from unbag._progress import progress_bar
 from unbag.bags.bags import Bags
 from unbag.baselines.alternating import Machines, Schedule, count_positives, expected_positives
@@ -22,6 +23,7 @@ from unbag.baselines.kernel_machine import KernelMachine, cut_by_trainable_folds
 from unbag.kernels.matrices import Kernel, check_kernel_memory
 from unbag.model_selection.splitters import check_cv
 from unbag.models.checks import check_count, check_grid, check_positive
+from unbag.models.kernel import KernelMCMClassifier, KernelMCMClassifierCV
 
 # Bytes per entry of the kernel matrix itself.
 _MATRIX_BYTES = 8
@@ -81,6 +83,7 @@ def _matrix(kernel: Kernel, X: NDArray[Any], order: Ints) -> Floats:
     return kernel.matrix(X[order], np.float64)
 
 
+@as_in(KernelMCMClassifier)
 class AlternatingSVMClassifier(AlternatingModel):
     r"""Support vector machine whose labels are imputed: alter-∝SVM.
 
@@ -102,14 +105,10 @@ class AlternatingSVMClassifier(AlternatingModel):
     C_bag : float, default=10.0
         Weight of the proportions, C_p in the paper. Once it exceeds C(1 + max|f|), every bag
         gets the known number of positives, and a larger value changes nothing.
-    kernel : {"rbf", "linear", "poly", "precomputed"}, default="rbf"
-        Kernel; with "precomputed", X is the kernel matrix.
+    kernel : as in KernelMCMClassifier
     gamma : {"scale", "auto"} or float, default="scale"
         Width of "rbf" and factor of "poly": "scale" is 1/(d·Var(X)), "auto" 1/d.
-    degree : int, default=3
-        Degree of the kernel "poly".
-    coef0 : float, default=1.0
-        Constant of the kernel "poly".
+    degree, coef0 : as in KernelMCMClassifier
     n_init : int, default=1
         Number of random starts, of which the lowest objective is kept. Yu et al. took ten, the
         paper one.
@@ -133,8 +132,7 @@ class AlternatingSVMClassifier(AlternatingModel):
     support_ : ndarray of shape (n_support,)
         Rows of the support vectors. There are none if all labels came out equal: the score is
         then constant, with the sign of that class.
-    kernel_ : Kernel
-        k, with its width.
+    kernel_ : as in KernelMCMClassifier
     points_ : ndarray of shape (n_support, n_features) or None
         The support vectors; None for a kernel matrix that was given.
     dual_coef_ : ndarray of shape (1, n_support)
@@ -145,12 +143,7 @@ class AlternatingSVMClassifier(AlternatingModel):
         Alternations at all C* together.
     converged_ : bool
         Whether the objective settled at C* = C.
-    class_shares_ : ndarray of shape (n_classes,)
-        Share of each class among all instances of training.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, if X had any that are texts.
+    class_shares_, n_features_in_, feature_names_in_ : as in KernelMCMClassifier
 
     See Also
     --------
@@ -208,20 +201,7 @@ class AlternatingSVMClassifier(AlternatingModel):
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_instances, n_features)
-            Instances, one per row.
-        y : structured array from `unbag.bag_target`, or plain labels
-            The bag of each instance and its proportions; plain labels are pure bags.
-
-        Returns
-        -------
-        self : estimator
-            The fitted model.
-        """
+        """Fit the model."""
         X, bags = self._check_Xy(X, y)
         check_positive(self.C, "C")
         check_positive(self.C_bag, "C_bag")
@@ -233,6 +213,7 @@ class AlternatingSVMClassifier(AlternatingModel):
         return self
 
 
+@as_in(KernelMCMClassifierCV, AlternatingSVMClassifier)
 class AlternatingSVMClassifierCV(AlternatingModel):
     """`AlternatingSVMClassifier` that chooses C, C_bag and gamma from the bags.
 
@@ -254,29 +235,14 @@ class AlternatingSVMClassifierCV(AlternatingModel):
     gammas : array-like, default=(0.01, 0.1, 1)
         Values of gamma to choose from, numbers or "scale" and "auto". The kernels "linear" and
         "precomputed" have none, and are tried once.
-    cv : int, splitter or iterable, default=5
-        An integer means that many folds of `unbag.BagKFold`. A fold that holds out part of a
-        bag is an error.
+    cv : as in KernelMCMClassifierCV
     n_jobs : int, optional
         Number of threads; each holds its fold's part of the kernel matrix.
-    kernel : {"rbf", "linear", "poly", "precomputed"}, default="rbf"
-        Kernel; with "precomputed", X is the kernel matrix.
-    degree : int, default=3
-        Degree of the kernel "poly".
-    coef0 : float, default=1.0
-        Constant of the kernel "poly".
-    n_init : int, default=1
-        Number of random starts, of which the lowest objective is kept. Yu et al. took ten, the
-        paper one.
+    kernel, degree, coef0, n_init : as in AlternatingSVMClassifier
     random_state : int, RandomState or None, default=0
         Of the starts, the same for all fits. The order of rows does not matter, except for a
         precomputed kernel.
-    tol : float, default=1e-2
-        Alternation at one C* ends when the objective moves by less.
-    max_iter : int, default=100
-        Alternations at one C* after which it is left, with a ConvergenceWarning at the last.
-    verbose : int, default=0
-        Whether to show a progress bar over the C* of each start.
+    tol, max_iter, verbose : as in AlternatingSVMClassifier
 
     Attributes
     ----------
@@ -297,33 +263,9 @@ class AlternatingSVMClassifierCV(AlternatingModel):
     out_of_fold_scores_ : ndarray of shape (n_instances,)
         Scores of each instance by the model that did not see its bag, for the chosen ones. None
         if the folds do not hold out every bag exactly once.
-    labels_ : ndarray of shape (n_instances,)
-        The imputed labels: the best ones for the final scores.
-    objective_value_ : float
-        What was minimised, at these labels and scores.
-    support_ : ndarray of shape (n_support,)
-        Rows of the support vectors. There are none if all labels came out equal: the score is
-        then constant, with the sign of that class.
-    dual_coef_ : ndarray of shape (1, n_support)
-        The α_j of f(x) = Σ_j α_j k(x, z_j) + b.
-    intercept_ : ndarray of shape (1,)
-        b.
-    n_iter_ : int
-        Alternations at all C* together.
-    converged_ : bool
-        Whether the objective settled at C* = C.
-    classes_ : ndarray of shape (2,)
-        Labels of the classes.
-    kernel_ : Kernel
-        k, with its width.
-    points_ : ndarray of shape (n_support, n_features) or None
-        The support vectors; None for a kernel matrix that was given.
-    class_shares_ : ndarray of shape (n_classes,)
-        Share of each class among all instances of training.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, if X had any that are texts.
+    labels_, objective_value_, support_, dual_coef_, intercept_ : as in AlternatingSVMClassifier
+    n_iter_, converged_, classes_, kernel_, points_, class_shares_ : as in AlternatingSVMClassifier
+    n_features_in_, feature_names_in_ : as in AlternatingSVMClassifier
 
     See Also
     --------
@@ -373,20 +315,7 @@ class AlternatingSVMClassifierCV(AlternatingModel):
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Fit the whole grid on each fold, choose, and fit the choice on all bags.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_instances, n_features)
-            Instances, one per row.
-        y : structured array from `unbag.bag_target`, or plain labels
-            The bag of each instance and its proportions; plain labels are pure bags.
-
-        Returns
-        -------
-        self : estimator
-            The fitted model.
-        """
+        """Fit the whole grid on each fold, choose, and fit the choice on all bags."""
         X, bags = self._check_Xy(X, y)
         self.Cs_, self.C_bags_ = check_grid(self.Cs, "Cs"), check_grid(self.C_bags, "C_bags")
         kernels = self._make_kernels(self.gammas, X)

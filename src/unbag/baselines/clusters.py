@@ -106,20 +106,7 @@ class ClusterClassifier(LogOddsClassifier):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Find clusters, and the chances of classes in them.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_instances, n_features)
-            Instances, one per row.
-        y : structured array from `unbag.bag_target`, or plain labels
-            The bag of each instance and its proportions; plain labels are pure bags.
-
-        Returns
-        -------
-        self : estimator
-            The fitted model.
-        """
+        """Find clusters, and the chances of classes in them."""
         X, bags = self._check_Xy(X, y)
         grid = check_grid(np.atleast_1d(self.n_clusters), "n_clusters")
         numbers = np.unique(np.minimum(grid, X.shape[0]))

@@ -22,6 +22,7 @@ import numpy as np
 from tqdm import tqdm
 
 from unbag._arrays import Floats
+from unbag._docstrings import as_in
 from unbag._progress import progress_bar
 from unbag.bags.bags import Bags
 from unbag.baselines.bag_kernels import BagFolds, bag_kernel, mean_kernel
@@ -31,6 +32,7 @@ from unbag.kernels.matrices import Kernel
 from unbag.model_selection.splitters import check_cv
 from unbag.models.base import LogOddsClassifier
 from unbag.models.checks import check_count, check_grid, check_positive
+from unbag.models.kernel import KernelMCMClassifier, KernelMCMClassifierCV
 
 
 def log_odds_targets(proportion: Floats, n_instances: int) -> tuple[Floats, Floats]:
@@ -83,6 +85,7 @@ class InvCalModel(KernelMachine, LogOddsClassifier):
             )
 
 
+@as_in(KernelMCMClassifier)
 class InvCalClassifier(InvCalModel):
     """Inverse calibration: support vector regression from bags to the log-odds of proportions.
 
@@ -104,16 +107,12 @@ class InvCalClassifier(InvCalModel):
         Kernel of the instances; with "precomputed", X is their kernel matrix.
     gamma : {"scale", "auto"} or float, default="scale"
         Width of "rbf" and factor of "poly": "scale" is 1/(d·Var(X)), "auto" 1/d.
-    degree : int, default=3
-        Degree of the kernel "poly".
-    coef0 : float, default=1.0
-        Constant of the kernel "poly".
+    degree, coef0 : as in KernelMCMClassifier
     tol : float, default=1e-6
         Converged when the optimality conditions hold up to this much, in log-odds.
     max_iter : int, default=100
         Iterations after which the fit is given up, with a ConvergenceWarning.
-    verbose : int, default=0
-        Whether to show a progress bar.
+    verbose : as in KernelMCMClassifier
 
     Attributes
     ----------
@@ -121,8 +120,7 @@ class InvCalClassifier(InvCalModel):
         Labels of the classes.
     bag_coef_ : ndarray of shape (n_bags,)
         β: what each bag contributes to the score.
-    kernel_ : Kernel
-        k, with its width.
+    kernel_ : as in KernelMCMClassifier
     points_ : ndarray of shape (n_instances, n_features) or None
         The instances; None for a kernel matrix that was given.
     dual_coef_ : ndarray of shape (1, n_instances)
@@ -131,16 +129,8 @@ class InvCalClassifier(InvCalModel):
         Shares of the classes in all bags together, to which the probabilities belong.
     intercept_ : ndarray of shape (1,)
         b; where it is not unique, the middle of its interval.
-    n_iter_ : int
-        Number of iterations.
-    converged_ : bool
-        Whether the fit converged within ``max_iter`` iterations.
-    class_shares_ : ndarray of shape (n_classes,)
-        Share of each class among all instances of training.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, if X had any that are texts.
+    n_iter_, converged_, class_shares_, n_features_in_ : as in KernelMCMClassifier
+    feature_names_in_ : as in KernelMCMClassifier
 
     See Also
     --------
@@ -182,20 +172,7 @@ class InvCalClassifier(InvCalModel):
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_instances, n_features)
-            Instances, one per row.
-        y : structured array from `unbag.bag_target`, or plain labels
-            The bag of each instance and its proportions; plain labels are pure bags.
-
-        Returns
-        -------
-        self : estimator
-            The fitted model.
-        """
+        """Fit the model."""
         X, bags = self._check_Xy(X, y)
         check_positive(self.C, "C")
         if not isinstance(self.epsilon, Real) or not 0 <= float(self.epsilon) < np.inf:
@@ -211,6 +188,7 @@ class InvCalClassifier(InvCalModel):
         return self
 
 
+@as_in(KernelMCMClassifierCV, InvCalClassifier)
 class InvCalClassifierCV(InvCalModel):
     """`InvCalClassifier` that chooses its parameters by the error on held-out bags.
 
@@ -231,21 +209,8 @@ class InvCalClassifierCV(InvCalModel):
     gammas : array-like, default=(0.01, 0.1, 1)
         Values of gamma to choose from, numbers or "scale" and "auto"; of no effect for kernels
         that have no gamma.
-    cv : int, splitter or iterable, default=5
-        An integer means that many folds of `unbag.BagKFold`. A fold that holds out part of a
-        bag is an error.
-    kernel : {"rbf", "linear", "poly", "precomputed"}, default="rbf"
-        Kernel of the instances; with "precomputed", X is their kernel matrix.
-    degree : int, default=3
-        Degree of the kernel "poly".
-    coef0 : float, default=1.0
-        Constant of the kernel "poly".
-    tol : float, default=1e-6
-        Converged when the optimality conditions hold up to this much, in log-odds.
-    max_iter : int, default=100
-        Iterations after which the fit is given up, with a ConvergenceWarning.
-    verbose : int, default=0
-        Whether to show a progress bar.
+    cv : as in KernelMCMClassifierCV
+    kernel, degree, coef0, tol, max_iter, verbose : as in InvCalClassifier
 
     Attributes
     ----------
@@ -266,30 +231,9 @@ class InvCalClassifierCV(InvCalModel):
     out_of_fold_scores_ : ndarray of shape (n_instances,)
         Scores of each instance by the model that did not see its bag, at the chosen parameters.
         None if the folds do not hold out every bag exactly once.
-    classes_ : ndarray of shape (2,)
-        Labels of the classes.
-    class_prior_ : ndarray of shape (n_classes,)
-        Shares of the classes in all bags together, to which the probabilities belong.
-    bag_coef_ : ndarray of shape (n_bags,)
-        β: what each bag contributes to the score.
-    kernel_ : Kernel
-        k, with its width.
-    points_ : ndarray of shape (n_instances, n_features) or None
-        The instances; None for a kernel matrix that was given.
-    dual_coef_ : ndarray of shape (1, n_instances)
-        The α_j of f(x) = Σ_j α_j k(x, x_j) + b.
-    intercept_ : ndarray of shape (1,)
-        b; where it is not unique, the middle of its interval.
-    n_iter_ : int
-        Number of iterations.
-    converged_ : bool
-        Whether the fit converged within ``max_iter`` iterations.
-    class_shares_ : ndarray of shape (n_classes,)
-        Share of each class among all instances of training.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, if X had any that are texts.
+    classes_, class_prior_, bag_coef_, kernel_, points_, dual_coef_ : as in InvCalClassifier
+    intercept_, n_iter_, converged_, class_shares_, n_features_in_ : as in InvCalClassifier
+    feature_names_in_ : as in InvCalClassifier
 
     See Also
     --------
@@ -336,20 +280,7 @@ class InvCalClassifierCV(InvCalModel):
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Fit the whole grid on each fold, choose, and fit the chosen model on all bags.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_instances, n_features)
-            Instances, one per row.
-        y : structured array from `unbag.bag_target`, or plain labels
-            The bag of each instance and its proportions; plain labels are pure bags.
-
-        Returns
-        -------
-        self : estimator
-            The fitted model.
-        """
+        """Fit the whole grid on each fold, choose, and fit the chosen model on all bags."""
         X, bags = self._check_Xy(X, y)
         Cs = check_grid(self.Cs, "Cs")
         epsilons = check_grid(self.epsilons, "epsilons", zero_is_fine=True)[::-1]

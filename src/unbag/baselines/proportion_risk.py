@@ -14,8 +14,11 @@ from typing import Any
 import numpy as np
 
 from unbag._arrays import Floats
+from unbag._docstrings import as_in
 from unbag.bags.bags import Bags
 from unbag.models.goals import Goal, Problems
+from unbag.models.kernel import KernelMCMClassifier, KernelMCMClassifierCV
+from unbag.models.linear import LinearMCMClassifier
 from unbag.models.minimising import KernelClassifier, LinearClassifier
 from unbag.models.training import fit_alpha, search_alphas
 from unbag.objectives.losses import get_loss
@@ -52,6 +55,7 @@ def make_proportion_goal(settings: Any, bags: Bags) -> ProportionGoal:
     )
 
 
+@as_in(KernelMCMClassifier)
 class ProportionRiskClassifier(KernelClassifier):
     """Kernel classifier that gets the proportions of bags right: empirical proportion risk.
 
@@ -70,52 +74,28 @@ class ProportionRiskClassifier(KernelClassifier):
     divergence : {"squared", "absolute", "cross_entropy"}, default="squared"
         How the mean chances in a bag are compared with its proportions. "absolute" has kinks,
         and takes many more iterations where the penalty is weak.
-    kernel : {"rbf", "linear", "poly", "precomputed"}, default="rbf"
-        Kernel; with "precomputed", X is the kernel matrix.
-    gamma : {"wide", "scale", "auto"} or float, default="wide"
-        Width of "rbf" and factor of "poly": "scale" is 1/(d·Var(X)) as in the paper, "wide" half
-        of that, which was more accurate (docs/beyond-the-paper.md), and "auto" 1/d.
-    degree : int, default=3
-        Degree of the kernel "poly".
-    coef0 : float, default=1.0
-        Constant of the kernel "poly".
-    precision : {"single", "double"}, default="single"
-        Of the kernel matrix or features in training and their products; sums, and all of
-        prediction, are in double precision always.
+    kernel, gamma, degree, coef0, precision : as in KernelMCMClassifier
     tol : float, default=1e-4
         Converged when the gradient's norm is below this share of that at f = 0. Most of the
         latter says how common the classes are, so that 1e-3 is often too early to stop.
-    max_iter : int, default=1000
-        Iterations after which the fit is given up, with a ConvergenceWarning.
-    verbose : int, default=0
-        Whether to show a progress bar.
+    max_iter, verbose : as in KernelMCMClassifier
 
     Attributes
     ----------
     class_prior_ : ndarray of shape (n_classes,)
         Share of each class in all bags together, to which the probabilities belong.
-    classes_ : ndarray of shape (n_classes,)
-        Labels of the classes, in the order of columns of chances.
+    classes_ : as in KernelMCMClassifier
     dual_coef_ : ndarray of shape (n_outputs, n_instances)
         The α_j of f(x) = Σ_j α_j k(x, x_j): one row for two classes, one per class for more.
-    n_iter_ : int
-        Number of iterations.
-    converged_ : bool
-        Whether the fit converged within ``max_iter`` iterations.
+    n_iter_, converged_ : as in KernelMCMClassifier
     approximation_ : None
         The kernel matrix is exact.
-    kernel_ : Kernel
-        k, with its width.
+    kernel_ : as in KernelMCMClassifier
     points_ : ndarray of shape (n_instances, n_features) or None
         The instances; None for a kernel matrix that was given.
     intercept_ : ndarray of shape (n_outputs,)
         Zeros: f is in the RKHS.
-    class_shares_ : ndarray of shape (n_classes,)
-        Share of each class among all instances of training.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, if X had any that are texts.
+    class_shares_, n_features_in_, feature_names_in_ : as in KernelMCMClassifier
 
     See Also
     --------
@@ -165,6 +145,7 @@ class ProportionRiskClassifier(KernelClassifier):
         self.verbose = verbose
 
 
+@as_in(KernelMCMClassifierCV, ProportionRiskClassifier)
 class ProportionRiskClassifierCV(KernelClassifier):
     """`ProportionRiskClassifier` that chooses its penalty by the risk of bags held out.
 
@@ -172,70 +153,19 @@ class ProportionRiskClassifierCV(KernelClassifier):
     ----------
     alphas : array-like, optional
         Penalties to choose from; by default half decades from 1e-2 to 1e-7.
-    cv : int, splitter or iterable, default=5
-        An integer means that many folds of `unbag.BagKFold`. A fold that holds out part of a
-        bag is an error.
+    cv : as in KernelMCMClassifierCV
     selection : {"pooled", "folds"}, default="pooled"
         Whether the risk of bags held out is taken over all of them together, or as the mean
         over folds of that of each fold.
-    divergence : {"squared", "absolute", "cross_entropy"}, default="squared"
-        How the mean chances in a bag are compared with its proportions. "absolute" has kinks,
-        and takes many more iterations where the penalty is weak.
-    kernel : {"rbf", "linear", "poly", "precomputed"}, default="rbf"
-        Kernel; with "precomputed", X is the kernel matrix.
-    gamma : {"wide", "scale", "auto"} or float, default="wide"
-        Width of "rbf" and factor of "poly": "scale" is 1/(d·Var(X)) as in the paper, "wide" half
-        of that, which was more accurate (docs/beyond-the-paper.md), and "auto" 1/d.
-    degree : int, default=3
-        Degree of the kernel "poly".
-    coef0 : float, default=1.0
-        Constant of the kernel "poly".
-    precision : {"single", "double"}, default="single"
-        Of the kernel matrix or features in training and their products; sums, and all of
-        prediction, are in double precision always.
-    tol : float, default=1e-4
-        Converged when the gradient's norm is below this share of that at f = 0. Most of the
-        latter says how common the classes are, so that 1e-3 is often too early to stop.
-    max_iter : int, default=1000
-        Iterations after which the fit is given up, with a ConvergenceWarning.
-    verbose : int, default=0
-        Whether to show a progress bar.
+    divergence, kernel, gamma, degree, coef0, precision, tol : as in ProportionRiskClassifier
+    max_iter, verbose : as in ProportionRiskClassifier
 
     Attributes
     ----------
-    alpha_ : float
-        The chosen penalty.
-    alphas_ : ndarray of shape (n_alphas,)
-        All of them, in falling order.
-    selection_risks_ : ndarray of shape (n_alphas,) or (n_folds, n_alphas)
-        The criterion by which it was chosen; of two criteria, both, along a first axis.
-    out_of_fold_scores_ : ndarray of shape (n_instances,) or (n_instances, n_classes)
-        Scores of each instance by the model that did not see its bag, at the chosen penalty.
-        None if the folds do not hold out every bag exactly once.
-    class_prior_ : ndarray of shape (n_classes,)
-        Share of each class in all bags together, to which the probabilities belong.
-    classes_ : ndarray of shape (n_classes,)
-        Labels of the classes, in the order of columns of chances.
-    dual_coef_ : ndarray of shape (n_outputs, n_instances)
-        The α_j of f(x) = Σ_j α_j k(x, x_j): one row for two classes, one per class for more.
-    n_iter_ : int
-        Number of iterations.
-    converged_ : bool
-        Whether the fit converged within ``max_iter`` iterations.
-    approximation_ : None
-        The kernel matrix is exact.
-    kernel_ : Kernel
-        k, with its width.
-    points_ : ndarray of shape (n_instances, n_features) or None
-        The instances; None for a kernel matrix that was given.
-    intercept_ : ndarray of shape (n_outputs,)
-        Zeros: f is in the RKHS.
-    class_shares_ : ndarray of shape (n_classes,)
-        Share of each class among all instances of training.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, if X had any that are texts.
+    alpha_, alphas_, selection_risks_, out_of_fold_scores_ : as in KernelMCMClassifierCV
+    class_prior_, classes_, dual_coef_, n_iter_, converged_ : as in ProportionRiskClassifier
+    approximation_, kernel_, points_, intercept_, class_shares_ : as in ProportionRiskClassifier
+    n_features_in_, feature_names_in_ : as in ProportionRiskClassifier
 
     See Also
     --------
@@ -285,6 +215,7 @@ class ProportionRiskClassifierCV(KernelClassifier):
         self.verbose = verbose
 
 
+@as_in(ProportionRiskClassifier, LinearMCMClassifier)
 class LinearProportionRiskClassifier(LinearClassifier):
     """Linear classifier that gets the proportions of bags right: empirical proportion risk.
 
@@ -293,40 +224,16 @@ class LinearProportionRiskClassifier(LinearClassifier):
 
     Parameters
     ----------
-    alpha : float, default=1e-5
-        Strength of the penalty.
-    divergence : {"squared", "absolute", "cross_entropy"}, default="squared"
-        How the mean chances in a bag are compared with its proportions. "absolute" has kinks,
-        and takes many more iterations where the penalty is weak.
+    alpha, divergence : as in ProportionRiskClassifier
     fit_intercept : bool, default=True
         Whether to fit b.
-    tol : float, default=1e-4
-        Converged when the gradient's norm is below this share of that at zero.
-    max_iter : int, default=1000
-        Iterations after which the fit is given up, with a ConvergenceWarning.
-    verbose : int, default=0
-        Whether to show a progress bar.
+    tol, max_iter, verbose : as in LinearMCMClassifier
 
     Attributes
     ----------
-    class_prior_ : ndarray of shape (n_classes,)
-        Share of each class in all bags together, to which the probabilities belong.
-    classes_ : ndarray of shape (n_classes,)
-        Labels of the classes, in the order of columns of chances.
-    coef_ : ndarray of shape (n_outputs, n_features)
-        Coefficients of the features: one row for two classes, one per class for more.
-    intercept_ : ndarray of shape (n_outputs,)
-        Constant of each row of ``coef_``; 0 without an intercept.
-    n_iter_ : int
-        Number of iterations.
-    converged_ : bool
-        Whether the fit converged within ``max_iter`` iterations.
-    class_shares_ : ndarray of shape (n_classes,)
-        Share of each class among all instances of training.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, if X had any that are texts.
+    class_prior_, classes_ : as in ProportionRiskClassifier
+    coef_, intercept_, n_iter_, converged_, class_shares_ : as in LinearMCMClassifier
+    n_features_in_, feature_names_in_ : as in LinearMCMClassifier
 
     See Also
     --------
@@ -369,60 +276,21 @@ class LinearProportionRiskClassifier(LinearClassifier):
         self.verbose = verbose
 
 
+@as_in(ProportionRiskClassifierCV, LinearProportionRiskClassifier)
 class LinearProportionRiskClassifierCV(LinearClassifier):
     """`LinearProportionRiskClassifier` that chooses its penalty by the risk of bags held out.
 
     Parameters
     ----------
-    alphas : array-like, optional
-        Penalties to choose from; by default half decades from 1e-2 to 1e-7.
-    cv : int, splitter or iterable, default=5
-        An integer means that many folds of `unbag.BagKFold`. A fold that holds out part of a
-        bag is an error.
-    selection : {"pooled", "folds"}, default="pooled"
-        Whether the risk of bags held out is taken over all of them together, or as the mean
-        over folds of that of each fold.
-    divergence : {"squared", "absolute", "cross_entropy"}, default="squared"
-        How the mean chances in a bag are compared with its proportions. "absolute" has kinks,
-        and takes many more iterations where the penalty is weak.
-    fit_intercept : bool, default=True
-        Whether to fit b.
-    tol : float, default=1e-4
-        Converged when the gradient's norm is below this share of that at zero.
-    max_iter : int, default=1000
-        Iterations after which the fit is given up, with a ConvergenceWarning.
-    verbose : int, default=0
-        Whether to show a progress bar.
+    alphas, cv, selection, divergence : as in ProportionRiskClassifierCV
+    fit_intercept, tol, max_iter, verbose : as in LinearProportionRiskClassifier
 
     Attributes
     ----------
-    alpha_ : float
-        The chosen penalty.
-    alphas_ : ndarray of shape (n_alphas,)
-        All of them, in falling order.
-    selection_risks_ : ndarray of shape (n_alphas,) or (n_folds, n_alphas)
-        The criterion by which it was chosen; of two criteria, both, along a first axis.
-    out_of_fold_scores_ : ndarray of shape (n_instances,) or (n_instances, n_classes)
-        Scores of each instance by the model that did not see its bag, at the chosen penalty.
-        None if the folds do not hold out every bag exactly once.
-    class_prior_ : ndarray of shape (n_classes,)
-        Share of each class in all bags together, to which the probabilities belong.
-    classes_ : ndarray of shape (n_classes,)
-        Labels of the classes, in the order of columns of chances.
-    coef_ : ndarray of shape (n_outputs, n_features)
-        Coefficients of the features: one row for two classes, one per class for more.
-    intercept_ : ndarray of shape (n_outputs,)
-        Constant of each row of ``coef_``; 0 without an intercept.
-    n_iter_ : int
-        Number of iterations.
-    converged_ : bool
-        Whether the fit converged within ``max_iter`` iterations.
-    class_shares_ : ndarray of shape (n_classes,)
-        Share of each class among all instances of training.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, if X had any that are texts.
+    alpha_, alphas_, selection_risks_, out_of_fold_scores_ : as in ProportionRiskClassifierCV
+    class_prior_, classes_ : as in ProportionRiskClassifierCV
+    coef_, intercept_, n_iter_, converged_, class_shares_ : as in LinearProportionRiskClassifier
+    n_features_in_, feature_names_in_ : as in LinearProportionRiskClassifier
 
     See Also
     --------

@@ -13,10 +13,13 @@ from typing import Any
 import numpy as np
 
 from unbag._arrays import Array, Floats, Ints
+from unbag._docstrings import as_in
 from unbag.bags.bags import Bags
-from unbag.baselines.published_methods import PublishedMethod, Task, get_method
+from unbag.baselines.published_methods import BagTask, PublishedMethod, get_method
 from unbag.models.checks import check_alphas
 from unbag.models.goals import Goal, Problems
+from unbag.models.kernel import KernelMCMClassifier
+from unbag.models.linear import LinearMCMClassifier, LinearMCMClassifierCV
 from unbag.models.minimising import KernelClassifier, LinearClassifier, MinimisingClassifier
 from unbag.models.training import Found, search, tell_search
 from unbag.objectives.base import Objective
@@ -67,7 +70,7 @@ class PublishedGoal(Goal):
 
     def objective(self, problems: Problems, bags: Bags, like: Any) -> Objective:
         """What the method minimises."""
-        return self.method.objective(Task(problems.included, bags, self.X, like))
+        return self.method.objective(BagTask(problems.included, bags, self.X, like))
 
     def criteria(self, problems: Problems, bags: Bags, like: Any) -> list[BagError]:  # noqa: ARG002
         """Error of the shares in bags held out."""
@@ -124,6 +127,7 @@ def _error(found: Found) -> float:
     return float(risks[..., found.best].mean())
 
 
+@as_in(LinearMCMClassifierCV, LinearMCMClassifier)
 class LinearPublishedClassifierCV(PublishedClassifier, LinearClassifier):
     """A published method with a linear function, its settings chosen by bags held out.
 
@@ -138,20 +142,13 @@ class LinearPublishedClassifierCV(PublishedClassifier, LinearClassifier):
         ``EasyLLP(loss="squared")`` of :mod:`unbag.baselines.published_methods`.
     alphas : array-like, optional
         Penalties to choose from; by default half decades, as small as the method wants them.
-    cv : int, splitter or iterable, default=5
-        An integer means that many folds of `unbag.BagKFold`. A fold that holds out part of a
-        bag is an error.
+    cv : as in LinearMCMClassifierCV
     selection : {"pooled", "folds"}, default="pooled"
         "pooled" chooses by the error Σ_b (n_b/N) |p̂_b − γ_b| of all bags held out together, "folds"
         by its mean over folds.
     fit_intercept : bool, default=True
         Whether to fit b.
-    tol : float, default=1e-4
-        Converged when the gradient's norm is below this share of that at zero.
-    max_iter : int, default=1000
-        Iterations after which the fit is given up, with a ConvergenceWarning.
-    verbose : int, default=0
-        Whether to show a progress bar.
+    tol, max_iter, verbose : as in LinearMCMClassifier
 
     Attributes
     ----------
@@ -159,31 +156,11 @@ class LinearPublishedClassifierCV(PublishedClassifier, LinearClassifier):
         The method with the settings that were chosen.
     class_prior_ : ndarray of shape (n_classes,)
         Share of each class in all bags together, to which the probabilities belong.
-    alpha_ : float
-        The chosen penalty.
-    alphas_ : ndarray of shape (n_alphas,)
-        All of them, in falling order.
+    alpha_, alphas_ : as in LinearMCMClassifierCV
     selection_risks_ : ndarray of shape (n_alphas,) or (n_folds, n_alphas)
         The error by which it was chosen.
-    out_of_fold_scores_ : ndarray of shape (n_instances,) or (n_instances, n_classes)
-        Scores of each instance by the model that did not see its bag, at the chosen penalty.
-        None if the folds do not hold out every bag exactly once.
-    classes_ : ndarray of shape (n_classes,)
-        Labels of the classes, in the order of columns of chances.
-    coef_ : ndarray of shape (n_outputs, n_features)
-        Coefficients of the features: one row for two classes, one per class for more.
-    intercept_ : ndarray of shape (n_outputs,)
-        Constant of each row of ``coef_``; 0 without an intercept.
-    n_iter_ : int
-        Number of iterations.
-    converged_ : bool
-        Whether the fit converged within ``max_iter`` iterations.
-    class_shares_ : ndarray of shape (n_classes,)
-        Share of each class among all instances of training.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, if X had any that are texts.
+    out_of_fold_scores_, classes_, coef_, intercept_, n_iter_ : as in LinearMCMClassifierCV
+    converged_, class_shares_, n_features_in_, feature_names_in_ : as in LinearMCMClassifierCV
 
     See Also
     --------
@@ -226,6 +203,7 @@ class LinearPublishedClassifierCV(PublishedClassifier, LinearClassifier):
         self.verbose = verbose
 
 
+@as_in(LinearPublishedClassifierCV, KernelMCMClassifier)
 class KernelPublishedClassifierCV(PublishedClassifier, KernelClassifier):
     """A published method with a function of a kernel, its settings chosen by bags held out.
 
@@ -233,86 +211,20 @@ class KernelPublishedClassifierCV(PublishedClassifier, KernelClassifier):
 
     Parameters
     ----------
-    method : str or PublishedMethod, default="dllp"
-        One of ``unbag.baselines.PUBLISHED`` by its name, or one with other settings, such as
-        ``EasyLLP(loss="squared")`` of :mod:`unbag.baselines.published_methods`.
-    alphas : array-like, optional
-        Penalties to choose from; by default half decades, as small as the method wants them.
-    cv : int, splitter or iterable, default=5
-        An integer means that many folds of `unbag.BagKFold`. A fold that holds out part of a
-        bag is an error.
-    selection : {"pooled", "folds"}, default="pooled"
-        "pooled" chooses by the error Σ_b (n_b/N) |p̂_b − γ_b| of all bags held out together, "folds"
-        by its mean over folds.
-    kernel : {"rbf", "linear", "poly", "precomputed"}, default="rbf"
-        Kernel; with "precomputed", X is the kernel matrix.
-    gamma : {"wide", "scale", "auto"} or float, default="wide"
-        Width of "rbf" and factor of "poly": "scale" is 1/(d·Var(X)) as in the paper, "wide" half
-        of that, which was more accurate (docs/beyond-the-paper.md), and "auto" 1/d.
-    degree : int, default=3
-        Degree of the kernel "poly".
-    coef0 : float, default=1.0
-        Constant of the kernel "poly".
-    precision : {"single", "double"}, default="single"
-        Of the kernel matrix or features in training and their products; sums, and all of
-        prediction, are in double precision always.
-    approximation : {"auto", "nystroem", "fourier"} or None, default="auto"
-        None computes the whole kernel matrix, with time and memory that grow with the square of
-        the number of instances. "nystroem" takes the functions that some instances span,
-        landmarks chosen by k-means++, and "fourier" random waves (for "rbf" only, and less
-        accurate): time and memory are linear. "auto" is None while the matrix takes at most a
-        quarter of the memory and, but on a GPU, at most 1.6 GB (20,000 instances in single
-        precision); then "nystroem", as for sparse X at any size.
-    n_components : int, default=1000
-        Number of landmarks or of random features. Not used by the exact kernel.
-    tol : float, default=1e-4
-        Converged when the gradient's norm is below this share of that at zero.
-    max_iter : int, default=1000
-        Iterations after which the fit is given up, with a ConvergenceWarning.
-    random_state : int, RandomState or None, default=0
-        Draws landmarks or waves; the default draws the same for the same data.
-    verbose : int, default=0
-        Whether to show a progress bar.
+    method, alphas, cv, selection : as in LinearPublishedClassifierCV
+    kernel, gamma, degree, coef0, precision, approximation, n_components : as in KernelMCMClassifier
+    tol, max_iter : as in LinearPublishedClassifierCV
+    random_state, verbose : as in KernelMCMClassifier
 
     Attributes
     ----------
-    method_ : PublishedMethod
-        The method with the settings that were chosen.
-    class_prior_ : ndarray of shape (n_classes,)
-        Share of each class in all bags together, to which the probabilities belong.
-    alpha_ : float
-        The chosen penalty.
-    alphas_ : ndarray of shape (n_alphas,)
-        All of them, in falling order.
-    selection_risks_ : ndarray of shape (n_alphas,) or (n_folds, n_alphas)
-        The error by which it was chosen.
-    out_of_fold_scores_ : ndarray of shape (n_instances,) or (n_instances, n_classes)
-        Scores of each instance by the model that did not see its bag, at the chosen penalty.
-        None if the folds do not hold out every bag exactly once.
-    classes_ : ndarray of shape (n_classes,)
-        Labels of the classes, in the order of columns of chances.
-    dual_coef_ : ndarray of shape (n_outputs, n_points)
-        The α_j: one row for two classes, one per class for more. A frequency has two, of its
-        cosine and its sine.
+    method_, class_prior_, alpha_, alphas_, selection_risks_ : as in LinearPublishedClassifierCV
+    out_of_fold_scores_, classes_ : as in LinearPublishedClassifierCV
+    dual_coef_ : as in KernelMCMClassifier
     intercept_ : ndarray of shape (n_outputs,)
         b.
-    n_iter_ : int
-        Number of iterations.
-    converged_ : bool
-        Whether the fit converged within ``max_iter`` iterations.
-    approximation_ : {"nystroem", "fourier"} or None
-        What was used.
-    kernel_ : Kernel
-        k, with its width.
-    points_ : ndarray of shape (n_points, n_features) or None
-        The z_j of f(x) = Σ_j α_j k(x, z_j) + b: instances, landmarks or frequencies; None for a
-        kernel matrix that was given.
-    class_shares_ : ndarray of shape (n_classes,)
-        Share of each class among all instances of training.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, if X had any that are texts.
+    n_iter_, converged_, approximation_, kernel_, points_, class_shares_ : as in KernelMCMClassifier
+    n_features_in_, feature_names_in_ : as in KernelMCMClassifier
 
     See Also
     --------

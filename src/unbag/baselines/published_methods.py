@@ -43,7 +43,7 @@ BagSize = Literal["bag_size"]
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class BagTask:
     """Several problems on the same bags.
 
     Attributes
@@ -107,7 +107,7 @@ class PublishedMethod(ABC):
     alphas: ClassVar[tuple[float, ...]] = ALPHAS
 
     @abstractmethod
-    def objective(self, task: Task) -> Objective:
+    def objective(self, task: BagTask) -> Objective:
         """What is minimised."""
 
     def start(self) -> PublishedMethod | None:
@@ -125,7 +125,7 @@ class DLLP(PublishedMethod):
 
     alphas = SMALL_ALPHAS
 
-    def objective(self, task: Task) -> Objective:
+    def objective(self, task: BagTask) -> Objective:
         """What is minimised."""
         return task.proportion_risk("cross_entropy")
 
@@ -143,7 +143,7 @@ class ResidualMethod(PublishedMethod):
     factor: float | BagSize = 1.0
     alphas = SMALL_ALPHAS
 
-    def objective(self, task: Task) -> Objective:
+    def objective(self, task: BagTask) -> Objective:
         """What is minimised."""
         units = task.bags.with_labelled_rows_apart()[0]
         a = float(units.sizes.mean()) if self.factor == "bag_size" else float(self.factor)
@@ -171,7 +171,7 @@ class EasyLLP(PublishedMethod):
     correction: Correction = "none"
     alphas = LARGE_ALPHAS
 
-    def objective(self, task: Task) -> Objective:
+    def objective(self, task: BagTask) -> Objective:
         """What is minimised."""
         return task.weighed_losses(self._weights, self.loss, self.correction)
 
@@ -189,7 +189,7 @@ class EasyLLP(PublishedMethod):
 class MeanMap(PublishedMethod):
     """Logistic loss whose class means are those of least squares over bags."""
 
-    def objective(self, task: Task) -> Objective:
+    def objective(self, task: BagTask) -> Objective:
         """What is minimised."""
         return task.weighed_losses(lambda bags, own: mean_map_weights(bags))  # noqa: ARG005
 
@@ -213,7 +213,7 @@ class LaplacianMeanMap(PublishedMethod):
         pairs = product(self.smoothness, self.width)
         return [replace(self, smoothness=(g,), width=(width,)) for g, width in pairs]
 
-    def objective(self, task: Task) -> Objective:
+    def objective(self, task: BagTask) -> Objective:
         """What is minimised, with the first smoothness and width."""
         means, g, width = task.bag_means(), self.smoothness[0], self.width[0]
         return task.weighed_losses(lambda bags, own: laplacian_weights(bags, means[own], g, width))
@@ -240,7 +240,7 @@ class AlternatingMeanMap(PublishedMethod):
         """Mean map, from which the turns start."""
         return MeanMap() if self.assignment == "exact" else None
 
-    def objective(self, task: Task) -> Objective:
+    def objective(self, task: BagTask) -> Objective:
         """What is minimised."""
         return AssignmentRisk(task.included, task.bags, self.assignment, task.like)
 
@@ -266,7 +266,7 @@ class PseudoLabels(PublishedMethod):
         """DLLP, by which pseudo-labels are known to begin with."""
         return DLLP()
 
-    def objective(self, task: Task) -> Objective:
+    def objective(self, task: BagTask) -> Objective:
         """What is minimised."""
         labels = AssignmentRisk(task.included, task.bags, self.assignment, task.like)
         return Mixed([(self.part_of_bags, DLLP().objective(task)), (self.part_of_labels, labels)])
@@ -276,7 +276,7 @@ class PseudoLabels(PublishedMethod):
 class Forward(PublishedMethod):
     """Forward correction with all bags as one group."""
 
-    def objective(self, task: Task) -> Objective:
+    def objective(self, task: BagTask) -> Objective:
         """What is minimised."""
         return ForwardLikelihood(task.included, task.bags, task.like)
 
@@ -299,7 +299,7 @@ class LLPFC(PublishedMethod):
     n_groupings: int = 5
     random_state: int = 0
 
-    def objective(self, task: Task) -> Objective:
+    def objective(self, task: BagTask) -> Objective:
         """What is minimised."""
         rng = np.random.default_rng(self.random_state)
         orders = [rng.permutation(task.bags.n_bags) for _ in range(self.n_groupings)]
@@ -314,7 +314,7 @@ class LLPFC(PublishedMethod):
 class CountLoss(PublishedMethod):
     """−log Pr(K_b = k_b), K_b a sum of independent draws."""
 
-    def objective(self, task: Task) -> Objective:
+    def objective(self, task: BagTask) -> Objective:
         """What is minimised."""
         return CountLikelihood(task.included, task.bags, task.like)
 
@@ -335,7 +335,7 @@ class FactorialMoments(PublishedMethod):
     smoothing: float = 1e-4
     alphas = SMALL_ALPHAS
 
-    def objective(self, task: Task) -> Objective:
+    def objective(self, task: BagTask) -> Objective:
         """What is minimised."""
         return CountMoments(task.included, task.bags, self.order, self.smoothing, task.like)
 
@@ -357,7 +357,7 @@ class AggregateResponses(PublishedMethod):
         """Every ρ."""
         return [replace(self, shares_of_bags=(rho,)) for rho in self.shares_of_bags]
 
-    def objective(self, task: Task) -> Objective:
+    def objective(self, task: BagTask) -> Objective:
         """What is minimised, with the first ρ."""
         rho = self.shares_of_bags[0]
         soft = EasyLLP(stretch=1.0).objective(task)

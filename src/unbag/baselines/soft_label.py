@@ -22,9 +22,12 @@ from typing import Any
 import numpy as np
 
 from unbag._arrays import Floats
+from unbag._docstrings import as_in
 from unbag.bags.bags import Bags
 from unbag.bags.priors import resolve_class_prior
 from unbag.models.goals import Goal, Problems
+from unbag.models.kernel import KernelMCMClassifier, KernelMCMClassifierCV
+from unbag.models.linear import LinearMCMClassifier, LinearMCMClassifierCV
 from unbag.models.minimising import KernelClassifier, LinearClassifier
 from unbag.models.training import fit_alpha, search_alphas
 from unbag.objectives.corrected_risk import CorrectedRisk
@@ -67,6 +70,7 @@ def make_soft_label_goal(settings: Any, bags: Bags) -> SoftLabelGoal:
     )
 
 
+@as_in(KernelMCMClassifier)
 class SoftLabelClassifier(KernelClassifier):
     """Kernel logistic regression on the proportions of bags as soft labels.
 
@@ -84,51 +88,22 @@ class SoftLabelClassifier(KernelClassifier):
     class_prior : {"balanced", "empirical"} or array-like, default="balanced"
         How much each class counts. "empirical" counts all instances alike: the plain loss of
         soft labels, under which few bags with mostly positives mean few positive predictions.
-    kernel : {"rbf", "linear", "poly", "precomputed"}, default="rbf"
-        Kernel; with "precomputed", X is the kernel matrix.
-    gamma : {"wide", "scale", "auto"} or float, default="wide"
-        Width of "rbf" and factor of "poly": "scale" is 1/(d·Var(X)) as in the paper, "wide" half
-        of that, which was more accurate (docs/beyond-the-paper.md), and "auto" 1/d.
-    degree : int, default=3
-        Degree of the kernel "poly".
-    coef0 : float, default=1.0
-        Constant of the kernel "poly".
-    precision : {"single", "double"}, default="single"
-        Of the kernel matrix or features in training and their products; sums, and all of
-        prediction, are in double precision always.
-    tol : float, default=1e-3
-        Converged when the gradient's norm is below this share of that at f = 0.
-    max_iter : int, default=1000
-        Iterations after which the fit is given up, with a ConvergenceWarning.
-    verbose : int, default=0
-        Whether to show a progress bar.
+    kernel, gamma, degree, coef0, precision, tol, max_iter, verbose : as in KernelMCMClassifier
 
     Attributes
     ----------
-    class_prior_ : ndarray of shape (n_classes,)
-        The prior the model was trained for.
-    classes_ : ndarray of shape (n_classes,)
-        Labels of the classes, in the order of columns of chances.
+    class_prior_, classes_ : as in KernelMCMClassifier
     dual_coef_ : ndarray of shape (n_outputs, n_instances)
         The α_j of f(x) = Σ_j α_j k(x, x_j): one row for two classes, one per class for more.
-    n_iter_ : int
-        Number of iterations.
-    converged_ : bool
-        Whether the fit converged within ``max_iter`` iterations.
+    n_iter_, converged_ : as in KernelMCMClassifier
     approximation_ : None
         The kernel matrix is exact.
-    kernel_ : Kernel
-        k, with its width.
+    kernel_ : as in KernelMCMClassifier
     points_ : ndarray of shape (n_instances, n_features) or None
         The instances; None for a kernel matrix that was given.
     intercept_ : ndarray of shape (n_outputs,)
         Zeros: f is in the RKHS.
-    class_shares_ : ndarray of shape (n_classes,)
-        Share of each class among all instances of training.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, if X had any that are texts.
+    class_shares_, n_features_in_, feature_names_in_ : as in KernelMCMClassifier
 
     See Also
     --------
@@ -176,76 +151,25 @@ class SoftLabelClassifier(KernelClassifier):
         self.verbose = verbose
 
 
+@as_in(KernelMCMClassifierCV, SoftLabelClassifier)
 class SoftLabelClassifierCV(KernelClassifier):
     """`SoftLabelClassifier` that chooses its penalty by the soft-label loss of bags held out.
 
     Parameters
     ----------
-    alphas : array-like, optional
-        Penalties to choose from; by default half decades from 1 to 1e-5.
-    cv : int, splitter or iterable, default=5
-        An integer means that many folds of `unbag.BagKFold`. A fold that holds out part of a
-        bag is an error.
+    alphas, cv : as in KernelMCMClassifierCV
     selection : {"pooled", "folds"}, default="pooled"
         Whether the loss of bags held out is taken over all of them together, or as the mean
         over folds of that of each fold.
-    class_prior : {"balanced", "empirical"} or array-like, default="balanced"
-        How much each class counts. "empirical" counts all instances alike: the plain loss of
-        soft labels, under which few bags with mostly positives mean few positive predictions.
-    kernel : {"rbf", "linear", "poly", "precomputed"}, default="rbf"
-        Kernel; with "precomputed", X is the kernel matrix.
-    gamma : {"wide", "scale", "auto"} or float, default="wide"
-        Width of "rbf" and factor of "poly": "scale" is 1/(d·Var(X)) as in the paper, "wide" half
-        of that, which was more accurate (docs/beyond-the-paper.md), and "auto" 1/d.
-    degree : int, default=3
-        Degree of the kernel "poly".
-    coef0 : float, default=1.0
-        Constant of the kernel "poly".
-    precision : {"single", "double"}, default="single"
-        Of the kernel matrix or features in training and their products; sums, and all of
-        prediction, are in double precision always.
-    tol : float, default=1e-3
-        Converged when the gradient's norm is below this share of that at f = 0.
-    max_iter : int, default=1000
-        Iterations after which the fit is given up, with a ConvergenceWarning.
-    verbose : int, default=0
-        Whether to show a progress bar.
+    class_prior, kernel, gamma, degree, coef0, precision, tol, max_iter : as in SoftLabelClassifier
+    verbose : as in SoftLabelClassifier
 
     Attributes
     ----------
-    alpha_ : float
-        The chosen penalty.
-    alphas_ : ndarray of shape (n_alphas,)
-        All of them, in falling order.
-    selection_risks_ : ndarray of shape (n_alphas,) or (n_folds, n_alphas)
-        The criterion by which it was chosen; of two criteria, both, along a first axis.
-    out_of_fold_scores_ : ndarray of shape (n_instances,) or (n_instances, n_classes)
-        Scores of each instance by the model that did not see its bag, at the chosen penalty.
-        None if the folds do not hold out every bag exactly once.
-    class_prior_ : ndarray of shape (n_classes,)
-        The prior the model was trained for.
-    classes_ : ndarray of shape (n_classes,)
-        Labels of the classes, in the order of columns of chances.
-    dual_coef_ : ndarray of shape (n_outputs, n_instances)
-        The α_j of f(x) = Σ_j α_j k(x, x_j): one row for two classes, one per class for more.
-    n_iter_ : int
-        Number of iterations.
-    converged_ : bool
-        Whether the fit converged within ``max_iter`` iterations.
-    approximation_ : None
-        The kernel matrix is exact.
-    kernel_ : Kernel
-        k, with its width.
-    points_ : ndarray of shape (n_instances, n_features) or None
-        The instances; None for a kernel matrix that was given.
-    intercept_ : ndarray of shape (n_outputs,)
-        Zeros: f is in the RKHS.
-    class_shares_ : ndarray of shape (n_classes,)
-        Share of each class among all instances of training.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, if X had any that are texts.
+    alpha_, alphas_, selection_risks_, out_of_fold_scores_ : as in KernelMCMClassifierCV
+    class_prior_, classes_ : as in KernelMCMClassifierCV
+    dual_coef_, n_iter_, converged_, approximation_, kernel_, points_ : as in SoftLabelClassifier
+    intercept_, class_shares_, n_features_in_, feature_names_in_ : as in SoftLabelClassifier
 
     See Also
     --------
@@ -295,6 +219,7 @@ class SoftLabelClassifierCV(KernelClassifier):
         self.verbose = verbose
 
 
+@as_in(SoftLabelClassifier, LinearMCMClassifier)
 class LinearSoftLabelClassifier(LinearClassifier):
     """Logistic regression on the proportions of bags as soft labels.
 
@@ -304,40 +229,15 @@ class LinearSoftLabelClassifier(LinearClassifier):
 
     Parameters
     ----------
-    alpha : float, default=1e-3
-        Strength of the penalty.
-    class_prior : {"balanced", "empirical"} or array-like, default="balanced"
-        How much each class counts. "empirical" counts all instances alike: the plain loss of
-        soft labels, under which few bags with mostly positives mean few positive predictions.
+    alpha, class_prior : as in SoftLabelClassifier
     fit_intercept : bool, default=True
         Whether to fit b.
-    tol : float, default=1e-4
-        Converged when the gradient's norm is below this share of that at zero.
-    max_iter : int, default=1000
-        Iterations after which the fit is given up, with a ConvergenceWarning.
-    verbose : int, default=0
-        Whether to show a progress bar.
+    tol, max_iter, verbose : as in LinearMCMClassifier
 
     Attributes
     ----------
-    class_prior_ : ndarray of shape (n_classes,)
-        The prior the model was trained for.
-    classes_ : ndarray of shape (n_classes,)
-        Labels of the classes, in the order of columns of chances.
-    coef_ : ndarray of shape (n_outputs, n_features)
-        Coefficients of the features: one row for two classes, one per class for more.
-    intercept_ : ndarray of shape (n_outputs,)
-        Constant of each row of ``coef_``; 0 without an intercept.
-    n_iter_ : int
-        Number of iterations.
-    converged_ : bool
-        Whether the fit converged within ``max_iter`` iterations.
-    class_shares_ : ndarray of shape (n_classes,)
-        Share of each class among all instances of training.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, if X had any that are texts.
+    class_prior_, classes_, coef_, intercept_, n_iter_, converged_ : as in LinearMCMClassifier
+    class_shares_, n_features_in_, feature_names_in_ : as in LinearMCMClassifier
 
     See Also
     --------
@@ -379,60 +279,20 @@ class LinearSoftLabelClassifier(LinearClassifier):
         self.verbose = verbose
 
 
+@as_in(SoftLabelClassifierCV, LinearSoftLabelClassifier, LinearMCMClassifierCV)
 class LinearSoftLabelClassifierCV(LinearClassifier):
     """`LinearSoftLabelClassifier` that chooses its penalty by the loss of bags held out.
 
     Parameters
     ----------
-    alphas : array-like, optional
-        Penalties to choose from; by default half decades from 1 to 1e-5.
-    cv : int, splitter or iterable, default=5
-        An integer means that many folds of `unbag.BagKFold`. A fold that holds out part of a
-        bag is an error.
-    selection : {"pooled", "folds"}, default="pooled"
-        Whether the loss of bags held out is taken over all of them together, or as the mean
-        over folds of that of each fold.
-    class_prior : {"balanced", "empirical"} or array-like, default="balanced"
-        How much each class counts. "empirical" counts all instances alike: the plain loss of
-        soft labels, under which few bags with mostly positives mean few positive predictions.
-    fit_intercept : bool, default=True
-        Whether to fit b.
-    tol : float, default=1e-4
-        Converged when the gradient's norm is below this share of that at zero.
-    max_iter : int, default=1000
-        Iterations after which the fit is given up, with a ConvergenceWarning.
-    verbose : int, default=0
-        Whether to show a progress bar.
+    alphas, cv, selection, class_prior : as in SoftLabelClassifierCV
+    fit_intercept, tol, max_iter, verbose : as in LinearSoftLabelClassifier
 
     Attributes
     ----------
-    alpha_ : float
-        The chosen penalty.
-    alphas_ : ndarray of shape (n_alphas,)
-        All of them, in falling order.
-    selection_risks_ : ndarray of shape (n_alphas,) or (n_folds, n_alphas)
-        The criterion by which it was chosen; of two criteria, both, along a first axis.
-    out_of_fold_scores_ : ndarray of shape (n_instances,) or (n_instances, n_classes)
-        Scores of each instance by the model that did not see its bag, at the chosen penalty.
-        None if the folds do not hold out every bag exactly once.
-    class_prior_ : ndarray of shape (n_classes,)
-        The prior the model was trained for.
-    classes_ : ndarray of shape (n_classes,)
-        Labels of the classes, in the order of columns of chances.
-    coef_ : ndarray of shape (n_outputs, n_features)
-        Coefficients of the features: one row for two classes, one per class for more.
-    intercept_ : ndarray of shape (n_outputs,)
-        Constant of each row of ``coef_``; 0 without an intercept.
-    n_iter_ : int
-        Number of iterations.
-    converged_ : bool
-        Whether the fit converged within ``max_iter`` iterations.
-    class_shares_ : ndarray of shape (n_classes,)
-        Share of each class among all instances of training.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, if X had any that are texts.
+    alpha_, alphas_, selection_risks_, out_of_fold_scores_ : as in LinearMCMClassifierCV
+    class_prior_, classes_, coef_, intercept_, n_iter_, converged_ : as in LinearMCMClassifierCV
+    class_shares_, n_features_in_, feature_names_in_ : as in LinearMCMClassifierCV
 
     See Also
     --------

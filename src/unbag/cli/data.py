@@ -102,10 +102,15 @@ def match_files(
     kept = None
     if keep is not None:
         kept = frame[[n for n in dict.fromkeys([*options.bag, *keep]) if n in columns]]
+    return match_frames(options, frame, bags), kept
+
+
+def match_frames(options: argparse.Namespace, instances: Any, aggregates: Any) -> MatchedTables:
+    """Match two data frames as the options say."""
     with naming(options):
-        tables = match_tables(
-            frame,
-            bags,
+        return match_tables(
+            instances,
+            aggregates,
             on=options.bag,
             positives=one_or_all(options.positives),
             proportion=one_or_all(options.proportion),
@@ -115,21 +120,21 @@ def match_files(
             fold=options.fold,
             labels=options.label_column,
         )
-    return tables, kept
+
+
+def open_aggregates(options: argparse.Namespace) -> Table:
+    """Open the table of bags."""
+    how = {"encoding": options.encoding, "missing": options.missing}
+    return open_table(options.aggregates, query=options.aggregates_query, tell=say, **how)
 
 
 def _open_both(options: argparse.Namespace) -> tuple[Table, Table]:
     if str(options.instances) == str(options.aggregates) == STANDARD_INPUT:
         options.parser.error("only one of the two tables can come from standard input")
 
-    def opened(place: Any, query: str | None) -> Table:
-        how = {"encoding": options.encoding, "missing": options.missing}
-        return open_table(place, query=query, tell=say, **how)
-
-    return (
-        opened(options.instances, options.query),
-        opened(options.aggregates, options.aggregates_query),
-    )
+    how = {"encoding": options.encoding, "missing": options.missing}
+    instances = open_table(options.instances, query=options.query, tell=say, **how)
+    return instances, open_aggregates(options)
 
 
 def _to_read(
@@ -165,7 +170,7 @@ def join_files(
         number_bags = not keep_names and len(tables.instances) > MANY_ROWS
         X, y = tables.join(options.unmatched, number_bags)
         _say_left_out(tables, options)
-        say(*(note.format(**_words(options)) for note in tables.notes()))
+        say_notes(tables, options)
         if schema is None:
             X = X.assign(**iso_times(X, options.types))
             _check_strays(X, options)
@@ -198,7 +203,9 @@ def _words(options: argparse.Namespace) -> dict[str, str]:
     return {
         "instances": f"{WORDS['instances']} {options.instances}",
         "bags": f"{WORDS['bags']} {options.aggregates}",
-        "drop": "use --unmatched drop",
+        "drop": "take their rows out of all tables"
+        if getattr(options, "grouping", None)
+        else "use --unmatched drop",
         "convert": "--types can make both a category",
         "swap": "INSTANCES come first, then AGGREGATES",
         "proportion": "use --proportion",
@@ -229,6 +236,11 @@ def _say_ids(X: Any) -> None:
     if names:
         differ = plural(len(names), "is", "are")
         say(f"{listing(names)} {differ} different in every row: --drop {','.join(names)}")
+
+
+def say_notes(tables: MatchedTables, options: argparse.Namespace) -> None:
+    """Say what a reader should know about how the tables were joined."""
+    say(*(note.format(**_words(options)) for note in tables.notes()))
 
 
 def _say_left_out(tables: MatchedTables, options: argparse.Namespace) -> None:

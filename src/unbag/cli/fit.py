@@ -9,6 +9,14 @@ from unbag._files import check_place
 from unbag._text import counted, listing, sentence
 from unbag.bags.bags import check_bag_target
 from unbag.cli.data import BagData, read_bags
+from unbag.cli.groupings import (
+    NOT_EVALUATED,
+    add_grouping,
+    check_groupings,
+    read_groupings,
+    tables_of,
+    train_groupings,
+)
 from unbag.cli.options import add_json, add_quiet, add_tables, file_place
 from unbag.cli.output import need, plain, records, say, show, show_json
 from unbag.cli.parser import add_parser
@@ -27,6 +35,7 @@ from unbag.reports import fit_report
 from unbag.tabular.fingerprints import make_fingerprints
 from unbag.tabular.persistence import save_model
 from unbag.tabular.pipeline import training_record
+from unbag.tabular.rules import Rule
 
 # Groups that make a table one can read.
 _MOST_GROUPS = 50
@@ -37,6 +46,10 @@ _EXAMPLES = """examples:
   the share instead of the number, with privacy noise; names and ids are no features:
   unbag fit visits.csv.gz regions.csv --bag region,month --proportion rate --noise 0.02 \\
       --drop name,visit_id --types postcode=category -o model.unbag --report page.html
+
+  totals by day and by carrier of the same flights:
+  unbag fit flights.csv days.csv --bag date --positives late --grouping carrier=carriers.csv \\
+      -o model.unbag
 
   how each group voted, by precincts and a voter file:
   unbag fit voters.csv results.csv --bag precinct --positives ann,bob,cy --by race -o m.unbag
@@ -60,6 +73,7 @@ def add_command(commands: Any) -> None:
         epilog=_EXAMPLES,
     )
     add_tables(parser)
+    add_grouping(parser)
     add_fitting(parser)
     parser.add_argument(
         "-o",
@@ -90,9 +104,13 @@ def run(options: argparse.Namespace) -> int:
         options.parser.error("--report needs --folds, since it tells how good the model is")
     if options.title is not None and options.report is None:
         options.parser.error("--title is that of the page: --report PAGE")
+    if options.grouping:
+        check_groupings(options)
     check_fitting(options)
     need("pandas", "skops", extra="files")
     check_place(options.output)
+    if options.grouping:
+        return _fit_groupings(options)
     if options.report is not None:
         check_place(options.report)
         need("matplotlib", extra="report")
@@ -108,15 +126,10 @@ def run(options: argparse.Namespace) -> int:
     if options.folds:
         evaluation = _evaluate(trained, data, options)
     record = {} if evaluation is None else evaluation_record(evaluation)
-    metadata = {
-        "model": type(pipeline[-1]).__name__,
-        "fitted_with": _told(options),
-        "n_instances": n_rows,
+    metadata = _metadata(options, data, pipeline, trained.rule) | {
         "n_bags": int(check_bag_target(data.y).n_bags),
-        "class_names": data.class_names,
         "training": training,
         "leaderboard": pipeline[-1].leaderboard_,
-        "rule": None if trained.rule is None else trained.rule.to_dict(),
         "evaluation": record or None,
         "reference": reference_record(pipeline, data),
         "training_bags": make_fingerprints(data.X, data.y),
@@ -141,6 +154,38 @@ def run(options: argparse.Namespace) -> int:
     if table is not None and not options.json:
         show(f"\nShares by {options.by}:\n{table}")
     return 0
+
+
+def _fit_groupings(options: argparse.Namespace) -> int:
+    """Read, fit and save a model of several tables of the same rows."""
+    data, y = read_groupings(options)
+    say(f"Read {counted(len(data.X), 'instance')} with {counted(data.X.shape[1], 'column')}.")
+    pipeline, rule, record = train_groupings(options, data, y)
+    first = next(tables_of(options))
+    metadata = _metadata(first, data, pipeline, rule) | record
+    further = [f"{','.join(keys)}={place}" for keys, place in options.grouping]
+    metadata["fitted_with"] |= {"grouping": further}
+    save_model(pipeline, options.output, schema=data.schema.to_dict(), metadata=plain(metadata))
+    say(f"Model: {options.output}")
+    if options.json:
+        columns = data.schema.to_dict()["columns"]
+        show_json({"output": options.output, "columns": columns} | metadata)
+    else:
+        show(NOT_EVALUATED)
+    return 0
+
+
+def _metadata(
+    options: argparse.Namespace, data: BagData, pipeline: Any, rule: Rule | None
+) -> dict[str, Any]:
+    """What every model file says."""
+    return {
+        "model": type(pipeline[-1]).__name__,
+        "fitted_with": _told(options),
+        "n_instances": len(data.X),
+        "class_names": data.class_names,
+        "rule": None if rule is None else rule.to_dict(),
+    }
 
 
 def _groups(options: argparse.Namespace, data: BagData) -> Any:

@@ -55,9 +55,10 @@ def warn_of_known_bags(found: ModelFile, data: BagData) -> None:
     if kept is not None and n_seen:
         among = "" if len(kept["bags"]) == kept["n_bags"] else "at least "
         n_bags = check_bag_target(data.y).n_bags
+        told = "; 'unbag fit' has told how good it is on bags held out"
         warnings.warn(
             f"the model was trained on {among}{n_seen} of these {counted(n_bags, 'bag')}, and "
-            "looks better there than it is; 'unbag fit' has told how good it is on bags held out",
+            f"looks better there than it is{told if found.metadata.get('evaluation') else ''}",
             UserWarning,
             stacklevel=2,
         )

@@ -119,8 +119,8 @@ def _reference(options: argparse.Namespace, found: ModelFile) -> Reference:
     if kept is None:
         raise ValueError(
             f"{options.model} does not say what its training bags were like, to hold new ones "
-            "against: it is older than unbag monitor, or had fewer than five bags; use unbag fit "
-            "again"
+            "against: it is older than unbag monitor, had fewer than five bags, or is one of "
+            "unbag fit --grouping; use unbag fit again"
         )
     return Reference.from_dict(kept)
 

@@ -61,7 +61,7 @@ def add_columns(
     )
     add(
         "--noise",
-        type=_number_or_name,
+        type=number_or_name,
         metavar="COLUMN|NUMBER",
         help="standard deviation of the noise in --positives or --proportion",
     )
@@ -214,7 +214,8 @@ def one_or_all(names: list[str] | None) -> Any:
     return names[0] if names is not None and len(names) == 1 else names
 
 
-def _number_or_name(text: str) -> str | float:
+def number_or_name(text: str) -> str | float:
+    """Read a number, or else a name."""
     try:
         return float(text)
     except ValueError:

@@ -7,6 +7,8 @@ import warnings
 from dataclasses import dataclass
 from typing import Any, get_args
 
+import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit
 
 from unbag._text import table_lines
@@ -115,25 +117,29 @@ def check_fitting(options: argparse.Namespace) -> None:
         need(module, extra=extra)
 
 
-def check_worth(options: argparse.Namespace, data: BagData) -> None:
-    """Refuse bags that teach next to nothing, and say of others that they teach little."""
+def check_worth(options: argparse.Namespace, *targets: NDArray[np.void]) -> None:
+    """Refuse bags that teach next to nothing, and say of others that they teach little.
+
+    Of several targets of the same rows, what they are worth is taken together.
+    """
     with warnings.catch_warnings():
         # said below
         warnings.simplefilter("ignore", UserWarning)
-        worth = bag_information(data.y)
-    rows = worth.labelled_rows
+        worths = [bag_information(y) for y in targets]
+    rows = sum(worth.labelled_rows for worth in worths)
+    best = max(worths, key=lambda worth: worth.labelled_rows)
     if rows < _FEWEST_ROWS and not options.anyway:
         raise ValueError(
             f"these bags are worth no more than {rows:.1f} rows of known label, from which nothing "
-            f"can be learned: {worth.warning or worth.summary} (--anyway fits all the same)"
+            f"can be learned: {best.warning or best.summary} (--anyway fits all the same)"
         )
-    if worth.warning is not None:
-        say(worth.warning)
+    if best.warning is not None:
+        say(best.warning)
 
 
 def train(options: argparse.Namespace, data: BagData) -> Trained:
     """Fit the model that the options name, and make the rule that they ask for."""
-    check_worth(options, data)
+    check_worth(options, data.y)
     pipeline = make_classifier(
         options.model,
         cv=options.folds or 5,

@@ -1,6 +1,6 @@
 """A test of an assumption: given its class, an instance is distributed alike in every bag.
 
-The statistics of one column are in `unbag.diagnostics.lack_of_fit`; here columns and groups of bags
+The statistics of columns are in `unbag.diagnostics.lack_of_fit`; here columns and groups of bags
 are checked, p-values of all columns and bags adjusted to each other, and the finding put into
 words.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import reduce
+from itertools import islice, pairwise
 from typing import Any, Literal
 
 import narwhals as nw
@@ -21,12 +21,15 @@ from unbag._arrays import Floats, Ints
 from unbag._optional import make_frame
 from unbag._text import aligned, listing, p_text
 from unbag.bags.bags import SAME_PROPORTION, Bags, bag_name, check_bag_target
-from unbag.diagnostics.lack_of_fit import LackOfFit, Moments, Plane
+from unbag.diagnostics.lack_of_fit import InBags, LackOfFit, Moments, Plane
 from unbag.weights.decontamination import check_contrast
 
 Array = Floats
 
 _LISTED = 5
+
+# Numbers in a table of bags and columns that are tested together.
+_TOGETHER = 2**17
 
 # Standard deviations within a class: a test that misses such drifts could not fail.
 LARGE_DRIFT = 0.5
@@ -228,18 +231,26 @@ def assumption_test(
     bags = check_bag_target(y)
     names, columns = _check_columns(X, bags.n_instances, feature_names)
     bags, planes, notes = _planes(bags, groups)
-    skipped, tables = [], _Tables(len(names), bags.n_bags)
-    for position, column in enumerate(columns):
-        found = _test_column(column, names[position], planes)
-        if all(one is None for one in found):
-            skipped.append(str(names[position]))
-        else:
-            tables.add(position, planes, found, level / (2 * len(names)))
-    if len(skipped) == len(names):
+    tables, varying = _Tables(len(names), bags.n_bags), _varying(columns, names, planes)
+    while block := list(islice(varying, max(1, _TOGETHER // bags.n_bags))):
+        tables.add(block, planes, level / (2 * len(names)))
+    if tables.tested == 0:
         raise ValueError("Every column is constant, so that there is nothing to test.")
-    if skipped:
-        notes.append(f"Constant and left out: {listing(skipped)}.")
+    if tables.tested < len(names):
+        constant = names[np.isnan(tables.numbers[1])]
+        notes.append(f"Constant and left out: {listing(list(constant))}.")
     return tables.result(names, bags, level, notes)
+
+
+@dataclass(frozen=True, eq=False)
+class _Ones:
+    """A sparse column of two values: the rows that do not hold zero."""
+
+    rows: Ints
+
+
+# The position of a column, and its moments on each plane.
+_Column = tuple[int, list[InBags | None]]
 
 
 class _Tables:
@@ -253,25 +264,42 @@ class _Tables:
         self.worst = np.zeros(n_bags, dtype=np.intp)
         self.tested = 0
 
-    def add(
-        self, position: int, planes: list[Plane], found: list[LackOfFit | None], level: float
-    ) -> None:
-        pairs = [(plane, one) for plane, one in zip(planes, found, strict=True) if one is not None]
-        refined = reduce(Moments.__add__, (one.refined for _, one in pairs))
-        plain = reduce(Moments.__add__, (one.plain for _, one in pairs))
-        information = sum(one.information for _, one in pairs)
-        df = sum(plane.df for plane, _ in pairs)
-        p, ratio = min((one.p_value(), one.ratio) for one in (refined, plain))
-        p_steep = min(1.0, len(pairs) * min(one.p_steep for _, one in pairs))
+    def add(self, block: list[_Column], planes: list[Plane], level: float) -> None:
+        """Test some columns together, and add up what planes say of each."""
+        positions = np.array([position for position, _ in block])
+        sums = np.zeros((2, len(Moments._fields), len(block)))
+        information, df, n_planes = np.zeros((3, len(block)))
+        p_steep = np.ones(len(block))
+        by_plane = zip(*(in_bags for _, in_bags in block), strict=True)
+        for plane, columns in zip(planes, by_plane, strict=True):
+            vary = np.array([column is not None for column in columns])
+            if not vary.any():
+                continue
+            one = plane.test([column for column in columns if column is not None])
+            sums[..., vary] += (one.refined, one.plain)
+            information[vary] += one.information
+            df[vary] += plane.df
+            n_planes[vary] += 1
+            p_steep[vary] = np.minimum(p_steep[vary], one.p_steep)
+            self._judge_bags(plane, positions[vary], one)
+        refined, plain = (Moments(*one) for one in sums)
+        p_refined, p_plain = refined.p_values(), plain.p_values()
+        alike = (p_plain == p_refined) & (plain.ratio < refined.ratio)
+        ratio = np.where((p_plain < p_refined) | alike, plain.ratio, refined.ratio)
+        p, p_steep = np.minimum(p_refined, p_plain), np.minimum(1.0, n_planes * p_steep)
         drift = np.sqrt(refined.noticed(level) / information)
-        self.numbers[:, position] = (df * ratio, df, min(p, p_steep), drift)
-        self.steep[position] = p_steep < p
-        self.tested += 1
-        for plane, one in pairs:
-            better = one.p_bag < self.p_bag[plane.members]
-            bags = np.arange(len(self.z))[plane.members][better]
-            self.p_bag[bags], self.z[bags] = one.p_bag[better], one.z[better]
-            self.worst[bags] = position
+        self.numbers[:, positions] = (df * ratio, df, np.minimum(p, p_steep), drift)
+        self.steep[positions] = p_steep < p
+        self.tested += len(block)
+
+    def _judge_bags(self, plane: Plane, positions: Ints, one: LackOfFit) -> None:
+        """Keep the column in which each bag stands out most."""
+        worst, place = one.p_bag.argmin(axis=0), np.arange(one.p_bag.shape[1])
+        p, bags = one.p_bag[worst, place], np.arange(len(self.z))[plane.members]
+        better = p < self.p_bag[bags]
+        bags = bags[better]
+        self.p_bag[bags], self.z[bags] = p[better], one.z[worst, place][better]
+        self.worst[bags] = positions[worst[better]]
 
     def result(
         self, names: NDArray[Any], bags: Bags, level: float, notes: list[str]
@@ -395,8 +423,7 @@ def _check_columns(
     elif sparse.issparse(X):
         by_column = sparse.csc_array(given)
         shape = by_column.shape
-        found = list(range(shape[1]))
-        columns = (by_column[:, [j]] for j in found)
+        found, columns = list(range(shape[1])), _sparse_columns(by_column)
     else:
         values = np.asarray(X)
         shape = values.shape
@@ -412,17 +439,26 @@ def _check_columns(
     return np.array([str(name) for name in names], dtype=object), columns
 
 
-def _test_column(column: Any, name: str, planes: list[Plane]) -> list[LackOfFit | None]:
-    """Test a column on every plane, one of zeros and ones by its ones alone."""
-    if sparse.issparse(column):
-        given: Any = column
-        held = given.data[given.data != 0]
+def _sparse_columns(table: Any) -> Iterator[Any]:
+    for j, (low, high) in enumerate(pairwise(table.indptr.tolist())):
+        data = table.data[low:high]
+        held = data[data != 0]
         if len(held) and held.min() == held.max() > 0:
-            rows = given.indices[given.data != 0]
-            return [plane.test_two_valued(plane.places(rows)) for plane in planes]
-        column = given.toarray()[:, 0]
-    values = _as_numbers(column, name)
-    return [plane.test(values) for plane in planes]
+            yield _Ones(table.indices[low:high][data != 0])
+        else:
+            yield table[:, [j]].toarray()[:, 0]
+
+
+def _varying(columns: Iterator[Any], names: NDArray[Any], planes: list[Plane]) -> Iterator[_Column]:
+    """Moments of columns that are not constant everywhere, with their positions."""
+    for position, column in enumerate(columns):
+        if isinstance(column, _Ones):
+            found = [plane.two_valued_in_bags(plane.places(column.rows)) for plane in planes]
+        else:
+            values = _as_numbers(column, names[position])
+            found = [plane.in_bags(values) for plane in planes]
+        if any(one is not None for one in found):
+            yield position, found
 
 
 def _as_numbers(column: Any, name: str) -> Array:

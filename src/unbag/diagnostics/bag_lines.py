@@ -112,7 +112,7 @@ class ClassInBags:
 
 
 @dataclass(frozen=True)
-class Line:
+class BagLine:
     """y = a + s(x − c), with what it is unsure of.
 
     Attributes
@@ -181,7 +181,7 @@ class Held(NamedTuple):
     scatter_p: float
 
 
-def fit_line(found: ClassInBags, direction: Direction) -> Line:
+def fit_line(found: ClassInBags, direction: Direction) -> BagLine:
     """Fit a line and the scatter around it."""
     x, y = found.axes(direction)
     unit = max(found.share * (1 - found.share), _ROUNDING)
@@ -201,7 +201,7 @@ def fit_line(found: ClassInBags, direction: Direction) -> Line:
             break
     error = np.sqrt(few * (weights**4 @ (excess - scatter) ** 2)) / (weights @ weights)
     level_error, slope_error = _errors(x - centre, rest, weights, along)
-    return Line(
+    return BagLine(
         direction=direction,
         centre=centre,
         intercept=level,
@@ -214,7 +214,7 @@ def fit_line(found: ClassInBags, direction: Direction) -> Line:
     )
 
 
-def choose_line(found: ClassInBags, looks: bool) -> Line:
+def choose_line(found: ClassInBags, looks: bool) -> BagLine:
     """The line of the world that bags lean to; where classes keep their look, if it has a slope."""
     if looks:
         line = fit_line(found, "looks")
@@ -223,7 +223,7 @@ def choose_line(found: ClassInBags, looks: bool) -> Line:
     return fit_line(found, "odds")
 
 
-def hold_against(line: Line, found: ClassInBags) -> Held:
+def hold_against(line: BagLine, found: ClassInBags) -> Held:
     """Hold new bags against a line that was fitted to others."""
     x, y = found.axes(line.direction)
     weights = 1 / (found.chance(line.direction, line.slope) + line.scatter * line.unit + _ROUNDING)

@@ -34,11 +34,14 @@ badly that nothing could be significant. Two bounds hold whatever θ is, and are
 
 What is averaged are mid-ranks (for two-valued columns, the values): a feature may have tails as
 heavy as it likes, one outlier makes no bag suspicious, and no monotone transformation matters.
+
+Columns are fitted many at a time: arrays have an axis of columns first, then one of bags.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy import special
@@ -53,6 +56,8 @@ Array = Floats
 _LEAST_VARIANCE = 0.2
 # Nor for less than this share of the variance in mixed bags.
 _LEAST_WITHIN = 0.01
+# And a bag's spread for less than this share of a column's variance.
+_LEAST_SPREAD = 1e-12
 # Bags so many standard errors off the plane pull at it no more than that, in so many rounds.
 _FAR = 2.5
 _ROBUST_ROUNDS = 20
@@ -69,66 +74,65 @@ _QUANTILES = 500
 _NODES = 64
 
 
-@dataclass(frozen=True)
-class Moments:
-    """A lack of fit, and what is to be expected of it if the assumption holds."""
+class Moments(NamedTuple):
+    """Lacks of fit, and what is to be expected of them if the assumption holds."""
 
-    excess: float  # T
-    scale: float  # mean of Σ n_i r_i²/v_i
-    variance: float  # of T, less what the estimated variances would add to normal data
-    noise: float  # the latter
-    third: float  # third cumulant of T
-
-    def __add__(self, other: Moments) -> Moments:
-        return Moments(
-            self.excess + other.excess,
-            self.scale + other.scale,
-            self.variance + other.variance,
-            self.noise + other.noise,
-            self.third + other.third,
-        )
+    excess: Array  # T
+    scale: Array  # mean of Σ n_i r_i²/v_i
+    variance: Array  # of T, less what the estimated variances would add to normal data
+    noise: Array  # the latter
+    third: Array  # third cumulant of T
 
     @property
-    def ratio(self) -> float:
+    def ratio(self) -> Array:
         """Lack of fit by what is to be expected of it: the F-statistic."""
         return 1 + self.excess / self.scale
 
-    def p_value(self) -> float:
+    def p_values(self) -> Array:
         """P(T > excess), with three moments of Σ n_i r_i²/v_i, over an estimated variance."""
         a, shape = self._pearson()
         df = 2 * self.scale**2 / self.noise
-        share = (np.arange(_NODES) + 0.5) / _NODES
+        share = (np.arange(_NODES) + 0.5)[:, None] / _NODES
         denominator = special.chdtri(df, share) / df
         threshold = ((self.scale + self.excess) * denominator - self.scale) / a + shape
-        return float(special.chdtrc(shape, np.maximum(threshold, 0.0)).mean())
+        return np.mean(special.chdtrc(shape, np.maximum(threshold, 0.0)), axis=0)
 
-    def noticed(self, level: float) -> float:
+    def noticed(self, level: float) -> Array:
         """Mean of T at which it is found significant in four of five cases."""
         a, shape = self._pearson()
         least = a * (special.chdtri(shape, level) - shape)
-        return float(least + special.ndtri(_POWER) * np.sqrt(self.variance + self.noise))
+        return np.asarray(least + special.ndtri(_POWER) * np.sqrt(self.variance + self.noise))
 
-    def _pearson(self) -> tuple[float, float]:
+    def _pearson(self) -> tuple[Array, Array]:
         """Give a and ν so that a(χ²_ν − ν) has this variance and third cumulant."""
         shape = 8 * self.variance**3 / self.third**2
         return np.sqrt(self.variance / (2 * shape)), shape
 
 
+class InBags(NamedTuple):
+    """Moments of a column in each bag."""
+
+    mean: Array
+    second: Array
+    third: Array
+    two_valued: bool
+
+
 @dataclass(frozen=True, eq=False)
 class LackOfFit:
-    """What one column says on one plane."""
+    """What columns say on one plane."""
 
     refined: Moments  # with the variance within classes
     plain: Moments  # with the variance within bags
-    p_steep: float  # classes no further apart than the values within bags
-    information: float  # mean of T for drifts of one standard deviation
-    z: Array
+    p_steep: Array  # classes no further apart than the values within bags
+    information: Array  # mean of T for drifts of one standard deviation
+    z: Array  # of columns and bags
     p_bag: Array
 
 
 @dataclass(frozen=True, eq=False)
 class _Fit:
-    """A plane and the variances around it, bag by bag or class by class."""
+    """Planes and the variances around them, bag by bag or class by class."""
 
     theta: Array
     covariance: Array  # of θ
@@ -144,7 +148,7 @@ class _Fit:
 
 
 class Plane:
-    """The bags of one group, to which each column fits a plane of its own."""
+    """The bags of one group, through whose means each column has a plane of its own."""
 
     def __init__(self, bags: Bags, rows: Ints | slice, members: Ints | slice) -> None:
         self.bags, self.rows, self.members = bags, rows, members
@@ -174,21 +178,18 @@ class Plane:
         place = np.minimum(place, len(self.rows) - 1)
         return place[self.rows[place] == rows]
 
-    def test(self, column: Array) -> LackOfFit | None:
-        """Fit the plane to a column; None if that is constant."""
+    def in_bags(self, column: Array) -> InBags | None:
+        """Moments of a column in bags; None if it is constant."""
         h, two_valued = _standardise(column[self.rows])
         if h is None:
             return None
         bags, n = self.bags, self.bags.sizes
-        moments = [np.bincount(bags.index, h, len(n)) / n]
-        power = h
-        for _ in range(2):
-            power = power * h
-            moments.append(np.bincount(bags.index, power, len(n)) / n)
-        return self._test(*moments, two_valued=two_valued)
+        powers = (h, h * h, h * h * h)
+        mean, second, third = (np.bincount(bags.index, one, len(n)) / n for one in powers)
+        return InBags(mean, second, third, two_valued)
 
-    def test_two_valued(self, upper: Ints) -> LackOfFit | None:
-        """Do the same for a column of two values from the rows that hold the upper one."""
+    def two_valued_in_bags(self, upper: Ints) -> InBags | None:
+        """Give the same for a column of two values from the rows that hold the upper one."""
         bags, n = self.bags, self.bags.sizes
         share = np.bincount(bags.index[upper], minlength=len(n)) / n
         pooled = len(upper) / bags.n_instances
@@ -196,13 +197,16 @@ class Plane:
             return None
         # moments of 1 − pooled, in a share of the rows, and of −pooled in the others
         one, other = 1 - pooled, -pooled
-        moments = (share * one**k + (1 - share) * other**k for k in (1, 2, 3))
-        return self._test(*moments, two_valued=True)
+        mean, second, third = (share * one**k + (1 - share) * other**k for k in (1, 2, 3))
+        return InBags(mean, second, third, two_valued=True)
 
-    def _test(self, mean: Array, second: Array, third: Array, *, two_valued: bool) -> LackOfFit:
-        """Fit the plane to a column of given moments in bags."""
-        bags, n = self.bags, self.bags.sizes
-        spread = n * np.maximum(second - mean**2, 0.0) / self.within
+    def test(self, columns: list[InBags]) -> LackOfFit:
+        """Fit a plane to each of some columns."""
+        n = self.bags.sizes
+        mean, second, third, two_valued = (np.array(one) for one in zip(*columns, strict=True))
+        # a column may be constant in every bag, which no variance in bags allows for
+        least = _LEAST_SPREAD * self._average(second, n)[:, None]
+        spread = np.maximum(n * (second - mean**2) / self.within, least)
         cubes = third - 3 * mean * second + 2 * mean**3
 
         fit = self._fit(mean, spread)
@@ -211,13 +215,13 @@ class Plane:
         # which makes it concave: a plane through it lies above the variance within classes
         widest = self._on_plane(spread) + np.maximum(fit.uncertain, 0.0)
         # T of a two-valued column moves in steps: a pair of equal rare values in a bag is one
-        step = np.average(2 / (self.within * fit.v), weights=n) / 2 if two_valued else 0.0
+        step = two_valued * self._average(1 / (self.within * fit.v), n)
         skewed_within = self._third_moments(cubes - self._third_between(fit))
         skewed = self._third_moments(cubes)
         refined = self._refined(fit, free, skewed_within, step)
         plain = self._plain(fit, free, spread, widest, skewed, step)
 
-        design = fit.root[:, None] * bags.proportions
+        design = fit.root[..., None] * self.bags.proportions
         r = _robust_residuals(fit.root * mean, design, fit.residual, free) * np.sqrt(fit.v)
         z, p_bag = self._judge_bags(r, fit.actual, skewed_within, refined)
         z_plain, p_plain = self._judge_bags(r, widest, skewed, plain)
@@ -226,46 +230,44 @@ class Plane:
             refined=refined,
             plain=plain,
             p_steep=self._p_steep(fit, spread, widest),
-            information=float(np.sum(free * n)),
+            information=free @ n,
             z=np.where(plainly, z_plain, z),
             p_bag=np.where(plainly, p_plain, p_bag),
         )
 
     def _fit(self, mean: Array, spread: Array) -> _Fit:
-        """Fit plane and variances in turn."""
+        """Fit planes and variances in turn."""
         n, G = self.bags.sizes, self.bags.proportions
-        pooled = np.average(spread, weights=n - 1)
-        actual = np.full(len(n), pooled)
+        pooled = self._average(spread, n - 1)[:, None]
+        actual = np.broadcast_to(pooled, spread.shape)
         for _ in range(_ROUNDS):
-            v = np.maximum(actual, _LEAST_VARIANCE * np.average(actual, weights=n))
+            v = np.maximum(actual, _LEAST_VARIANCE * self._average(actual, n)[:, None])
             root = np.sqrt(n / v)
-            q, r = np.linalg.qr(root[:, None] * G)
+            q, r = np.linalg.qr(root[..., None] * G)
             # noise in the proportions flattens the plane; less its part the slopes are right
-            steeper = r.T @ r - np.einsum("i,icd->cd", n / v, self.V)
-            if np.linalg.eigvalsh(steeper)[0] <= 0:
+            steeper = r.mT @ r - np.tensordot(n / v, self.V, 1)
+            if np.linalg.eigvalsh(steeper)[:, 0].min() <= 0:
                 raise ValueError(
                     "The noise in the proportions is as large as their differences, so that "
                     "nothing can be tested."
                 )
-            weighted = np.linalg.inv(steeper) @ r.T @ q.T
-            theta = weighted @ (root * mean)
-            half = weighted * np.sqrt(actual / v)
-            covariance = half @ half.T
-            residual = root * (mean - G @ theta)
+            weighted = np.linalg.inv(steeper) @ r.mT @ q.mT
+            theta = np.einsum("mci,mi->mc", weighted, root * mean)
+            covariance = _square(weighted, actual / v)
+            residual = root * (mean - theta @ G.T)
             # θθᵀ less the error of the estimate, which is larger if bags drift
-            drift = max(1.0, np.sum(residual**2) / np.sum(_free(q) * actual / v))
-            square = np.outer(theta, theta) - drift * covariance
-            own = spread - np.einsum("icd,cd->i", self.K, square)
-            uncertain = np.einsum("icd,cd->i", self.nV, square)
-            target = self.by_freedom.T @ (self.weight * (own - uncertain))
-            sigma2 = nnls(self.triangle, target)[0]
-            actual = G @ sigma2 + np.maximum(uncertain, 0.0)
+            drift = np.maximum(1.0, np.sum(residual**2, 1) / np.sum(_free(q) * actual / v, 1))
+            square = theta[:, :, None] * theta[:, None] - drift[:, None, None] * covariance
+            own = spread - np.tensordot(square, self.K, ((1, 2), (1, 2)))
+            uncertain = np.tensordot(square, self.nV, ((1, 2), (1, 2)))
+            sigma2 = self._of_classes(own - uncertain)
+            actual = sigma2 @ G.T + np.maximum(uncertain, 0.0)
             # classes may be far apart, but not so far that nothing is left within them
             actual = np.maximum(actual, _LEAST_WITHIN * pooled)
         return _Fit(
             theta=theta,
             covariance=covariance,
-            projection=weighted * root,
+            projection=weighted * root[:, None],
             root=root,
             q=q,
             residual=residual,
@@ -276,47 +278,47 @@ class Plane:
             v=v,
         )
 
-    def _refined(self, fit: _Fit, free: Array, skewed: Array, step: float) -> Moments:
+    def _refined(self, fit: _Fit, free: Array, skewed: Array, step: Array) -> Moments:
         """T against the variance within classes."""
         n, G, v = self.bags.sizes, self.bags.proportions, fit.v
         u = fit.actual / v
         own = np.where(self.plural, fit.own / v, u)
         # T_i holds products of different instances, and −2 Σ_j δ_j ε_j / (n_i − 1) from the
         # distance δ of classes; the estimate of θ adds its own part through K
-        distance = fit.theta - (G @ fit.theta)[:, None]
-        apart = 4 * n / self.within**2 * np.sum(G * distance**2 * fit.sigma2, axis=1)
-        M = np.einsum("i,icd->cd", self.plural * free / v, self.K)
+        distance = fit.theta[:, None] - (fit.theta @ G.T)[..., None]
+        apart = 4 * n / self.within**2 * np.einsum("ic,mic,mc->mi", G, distance**2, fit.sigma2)
+        M = np.tensordot(self.plural * free / v, self.K, 1)
         MC = M @ fit.covariance
         two, three = _traces(fit.q, u)
-        noise = 2 * np.sum(self.plural * (free * u) ** 2 / self.within)
-        noise += 4 * fit.theta @ MC @ M @ fit.theta + 2 * np.trace(MC @ MC)
+        noise = 2 * np.sum(self.plural * (free * u) ** 2 / self.within, axis=1)
+        noise += 4 * _form(MC @ M, fit.theta) + 2 * _trace(MC @ MC)
         return Moments(
-            excess=float(np.sum(fit.residual**2 - free * own) - step),
-            scale=float(np.sum(free * u)),
-            variance=float(2 * two + np.sum(self.plural * free**2 * apart / v**2)),
-            noise=float(noise),
+            excess=np.sum(fit.residual**2 - free * own, axis=1) - step,
+            scale=np.sum(free * u, axis=1),
+            variance=2 * two + np.sum(self.plural * free**2 * apart / v**2, axis=1),
+            noise=noise,
             third=8 * three + self._lumps(free, skewed, fit.v),
         )
 
     def _plain(
-        self, fit: _Fit, free: Array, spread: Array, widest: Array, skewed: Array, step: float
+        self, fit: _Fit, free: Array, spread: Array, widest: Array, skewed: Array, step: Array
     ) -> Moments:
         """T against the variance within bags, which does not depend on θ."""
         u = widest / fit.v
         own = np.where(self.plural, (spread + np.maximum(fit.uncertain, 0.0)) / fit.v, u)
         two, three = _traces(fit.q, u)
         return Moments(
-            excess=float(np.sum(fit.residual**2 - free * own) - step),
-            scale=float(np.sum(free * u)),
+            excess=np.sum(fit.residual**2 - free * own, axis=1) - step,
+            scale=np.sum(free * u, axis=1),
             variance=2 * two,
-            noise=float(2 * np.sum(self.plural * (free * u) ** 2 / self.within)),
+            noise=2 * np.sum(self.plural * (free * u) ** 2 / self.within, axis=1),
             third=8 * three + self._lumps(free, skewed, fit.v),
         )
 
-    def _lumps(self, free: Array, skewed: Array, v: Array) -> float:
+    def _lumps(self, free: Array, skewed: Array, v: Array) -> Array:
         """What third moments add to the third cumulant of T."""
         lumps = 4 * self.bags.sizes / self.within**2 * skewed**2
-        return float(np.sum(self.plural * (free / v) ** 3 * lumps))
+        return np.sum(self.plural * (free / v) ** 3 * lumps, axis=1)
 
     def _judge_bags(
         self, residual: Array, variance: Array, skewed: Array, moments: Moments
@@ -324,45 +326,53 @@ class Plane:
         """Standardised residuals of bags, and their p-values."""
         n = self.bags.sizes
         # the variance of single classes is known less well than the average: err on its side
-        cautious = np.maximum(variance, np.average(variance, weights=n))
+        cautious = np.maximum(variance, self._average(variance, n)[:, None])
         z = residual / np.sqrt(cautious)
         df = 2 * moments.scale**2 / moments.noise
-        return z, _bag_tails(z, skewed / np.sqrt(n * cautious**3), df)
+        return z, _bag_tails(z, skewed / np.sqrt(n * cautious**3), df[:, None])
 
-    def _p_steep(self, fit: _Fit, spread: Array, widest: Array) -> float:
+    def _p_steep(self, fit: _Fit, spread: Array, widest: Array) -> Array:
         """P-value of √(θᵀKθ) ≤ √S, for sums K and S over bags, weighted by n_i − 1."""
         degrees = self.plural * self.within
-        K = np.einsum("i,icd->cd", degrees, self.K)
+        K = np.tensordot(degrees, self.K, 1)
         # the error of θ with the variances that do not trust θ
-        half = fit.projection * np.sqrt(widest / self.bags.sizes)
-        covariance = half @ half.T
-        S = float(degrees @ spread)
-        apart = fit.theta @ K @ fit.theta - np.trace(K @ covariance)
-        if apart <= S:
-            return 1.0
-        slope = K @ fit.theta / np.sqrt(apart)
-        noise = 2 * np.sum(degrees * widest**2)
-        error = np.sqrt(slope @ covariance @ slope + noise / (4 * S))
-        return float(special.stdtr(2 * S**2 / noise, (np.sqrt(S) - np.sqrt(apart)) / error))
+        covariance = _square(fit.projection, widest / self.bags.sizes)
+        S = spread @ degrees
+        apart = _form(K, fit.theta) - _trace(K @ covariance)
+        # only what is further apart than S can be too steep
+        further = np.maximum(apart, S)
+        slope = fit.theta @ K / np.sqrt(further)[:, None]
+        noise = 2 * widest**2 @ degrees
+        error = np.sqrt(_form(covariance, slope) + noise / (4 * S))
+        p = special.stdtr(2 * S**2 / noise, (np.sqrt(S) - np.sqrt(further)) / error)
+        return np.where(apart <= S, 1.0, p)
+
+    def _average(self, values: Array, weights: Ints) -> Array:
+        """Averages over bags."""
+        return np.asarray(values @ weights / weights.sum())
+
+    def _of_classes(self, variances: Array) -> Array:
+        """Variances of classes from those of bags, none of them negative."""
+        targets = (self.weight * variances) @ self.by_freedom
+        return np.array([nnls(self.triangle, target)[0] for target in targets])
 
     def _on_plane(self, spread: Array) -> Array:
         """Variances within bags, on the plane fitted to them but no smaller than the average."""
-        sigma2 = nnls(self.triangle, self.by_freedom.T @ (self.weight * spread))[0]
-        pooled = np.average(spread, weights=self.bags.sizes - 1)
-        return np.maximum(self.bags.proportions @ sigma2, pooled)
+        pooled = self._average(spread, self.bags.sizes - 1)[:, None]
+        return np.maximum(self._of_classes(spread) @ self.bags.proportions.T, pooled)
 
     def _third_between(self, fit: _Fit) -> Array:
         """Third moments due to the distance δ of classes: Σ_c γ_c (3σ_c²δ_c + δ_c³)."""
         G = self.bags.proportions
-        distance = fit.theta - (G @ fit.theta)[:, None]
-        return np.sum(G * (3 * fit.sigma2 + distance**2) * distance, axis=1)
+        distance = fit.theta[:, None] - (fit.theta @ G.T)[..., None]
+        return np.sum(G * (3 * fit.sigma2[:, None] + distance**2) * distance, axis=2)
 
     def _third_moments(self, cubes: Array) -> Array:
         """Third moments of bags, on the plane fitted to them but no smaller than the average."""
         root = np.sqrt(self.bags.sizes)
-        fitted = self.by_rows @ (self.by_rows.T @ (root * cubes)) / root
-        pooled = np.average(cubes, weights=self.bags.sizes)
-        sign = 1.0 if pooled >= 0 else -1.0
+        fitted = (root * cubes) @ self.by_rows @ self.by_rows.T / root
+        pooled = self._average(cubes, self.bags.sizes)[:, None]
+        sign = np.where(pooled >= 0, 1.0, -1.0)
         return np.asarray(sign * np.maximum(sign * fitted, abs(pooled)))
 
 
@@ -387,37 +397,55 @@ def _standardise(values: Array) -> tuple[Array | None, bool]:
 
 def _free(q: Array) -> Array:
     """One minus the leverage of each bag."""
-    return np.maximum(1 - np.sum(q**2, axis=1), SAME_PROPORTION)
+    return np.maximum(1 - np.sum(q**2, axis=-1), SAME_PROPORTION)
+
+
+def _square(matrix: Array, weight: Array) -> Array:
+    """ABAᵀ of matrices A and diagonal ones B."""
+    half = matrix * np.sqrt(weight)[:, None]
+    return half @ half.mT
+
+
+def _form(matrix: Array, x: Array) -> Array:
+    """The quadratic form xᵀAx."""
+    return np.asarray(np.einsum("...c,...cd,...d->...", x, matrix, x))
+
+
+def _trace(matrix: Array) -> Array:
+    return np.trace(matrix, axis1=-2, axis2=-1)
 
 
 def _robust_residuals(mean: Array, design: Array, residual: Array, free: Array) -> Array:
-    """Standardised residuals from a plane that bags far off it do not pull over (Huber's).
+    """Standardised residuals from planes that bags far off them do not pull over (Huber's).
 
     With weights w and g = x(XᵀwX)⁻¹xᵀ the variance of a residual is about 1 + g(1 − 2w).
     """
     z = residual / np.sqrt(free)
+    moving = np.arange(len(z))
     for _ in range(_ROBUST_ROUNDS):
-        if np.abs(z).max() <= _FAR:
+        moving = moving[np.abs(z[moving]).max(axis=1) > _FAR]
+        if len(moving) == 0:
             break
-        weight = _FAR / np.maximum(np.abs(z), _FAR)
+        before, of, x = z[moving], mean[moving], design[moving]
+        weight = _FAR / np.maximum(np.abs(before), _FAR)
         root = np.sqrt(weight)
-        q, r = np.linalg.qr(root[:, None] * design)
-        error = np.sqrt(np.maximum(1 + np.sum(q**2, axis=1) * (1 / weight - 2), SAME_PROPORTION))
-        before, z = z, (mean - design @ np.linalg.solve(r, q.T @ (root * mean))) / error
-        if np.abs(z - before).max() < _SETTLED:
-            break
+        q, r = np.linalg.qr(root[..., None] * x)
+        error = np.sqrt(np.maximum(1 + np.sum(q**2, axis=2) * (1 / weight - 2), SAME_PROPORTION))
+        slopes = np.linalg.solve(r, q.mT @ (root * of)[..., None])
+        z[moving] = (of - (x @ slopes)[..., 0]) / error
+        moving = moving[np.abs(z[moving] - before).max(axis=1) >= _SETTLED]
     return z
 
 
-def _traces(q: Array, u: Array) -> tuple[float, float]:
+def _traces(q: Array, u: Array) -> tuple[Array, Array]:
     """Traces of (AU)² and (AU)³ for A = I − qqᵀ and U = diag(u)."""
-    one, two, three = (q.T @ (u[:, None] ** k * q) for k in (1, 2, 3))
-    second = np.sum(u**2) - 2 * np.trace(two) + np.trace(one @ one)
-    third = np.sum(u**3) - 3 * np.trace(three) + 3 * np.trace(two @ one)
-    return float(second), float(third - np.trace(one @ one @ one))
+    one, two, three = (q.mT @ (u[..., None] ** k * q) for k in (1, 2, 3))
+    second = np.sum(u**2, axis=1) - 2 * _trace(two) + _trace(one @ one)
+    third = np.sum(u**3, axis=1) - 3 * _trace(three) + 3 * _trace(two @ one)
+    return second, third - _trace(one @ one @ one)
 
 
-def _bag_tails(z: Array, skewness: Array, df: float) -> Array:
+def _bag_tails(z: Array, skewness: Array, df: Array) -> Array:
     """Two-sided p-values of standardised bag means: the larger of Student's and a skewed tail."""
     size = np.abs(z)
     towards = np.maximum(skewness * np.sign(z), 1e-3)

@@ -33,9 +33,9 @@ from unbag.bags.bags import Bags, check_bag_target
 from unbag.bags.priors import move_chances
 from unbag.diagnostics.bag_effects import FEWEST_BAGS, estimate_bag_effect
 from unbag.diagnostics.bag_lines import (
+    BagLine,
     ClassInBags,
     Direction,
-    Line,
     choose_line,
     hold_against,
 )
@@ -52,7 +52,7 @@ class ClassReference:
 
     Attributes
     ----------
-    line : Line
+    line : BagLine
         Of shares and mean chances of bags.
     gap, gap_error : float
         By how much shares lay above mean chances over all rows, and its standard error.
@@ -60,7 +60,7 @@ class ClassReference:
         Tenths of the chances, for the population stability index.
     """
 
-    line: Line
+    line: BagLine
     gap: float
     gap_error: float
     rows: Mapping[str, Any]
@@ -140,7 +140,7 @@ class Reference:
             The same as before.
         """
         classes = tuple(
-            ClassReference(**{**one, "line": Line(**one["line"])}) for one in kept["classes"]
+            ClassReference(**{**one, "line": BagLine(**one["line"])}) for one in kept["classes"]
         )
         return cls(kept["n_bags"], tuple(kept["class_shares"]), classes, kept["columns"])
 

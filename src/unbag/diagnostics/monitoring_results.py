@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from unbag._text import listing, p_text, percent, shown, whole
-from unbag.diagnostics.bag_lines import Held, Line
+from unbag.diagnostics.bag_lines import BagLine, Held
 from unbag.diagnostics.row_drift import Stability
 
 MonitorVerdict = Literal["holds", "drifts", "broken"]
@@ -97,7 +97,7 @@ class ClassMonitoring:
         Found over promised, with its standard error: bags of both times are what is independent.
     totals_p : float
         P-value of the totals.
-    line : Line
+    line : BagLine
         Of the training bags.
     held : Held
         The new bags against it. Where rows keep their odds, slope and scatter are told after
@@ -112,7 +112,7 @@ class ClassMonitoring:
     ratio: float
     ratio_error: float
     totals_p: float
-    line: Line
+    line: BagLine
     held: Held
     rows: Stability
 

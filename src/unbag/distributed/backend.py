@@ -14,7 +14,7 @@ from unbag._progress import column_progress
 from unbag.bags.bags import Bags
 from unbag.diagnostics.bag_effects import BagEffect, effect_of_means
 from unbag.distributed.criteria import make_objective, selection_risks
-from unbag.distributed.forward import held_out_chances
+from unbag.distributed.forward import held_out_moments
 from unbag.distributed.partitions import Partitions
 from unbag.distributed.risk import DistributedData, Model
 from unbag.distributed.table import BagTable
@@ -114,7 +114,7 @@ class RemotelySolved:
         everyone = np.ones((1, bags.n_bags), dtype=bool)
         offsets = np.repeat(self.goal.offsets(everyone, bags), len(scored), axis=0)
         fold = scored.argmax(axis=0)[bags.index]
-        means, variances = held_out_chances(theta, bags, fold, offsets, self.backend.data)
+        means, variances = held_out_moments(theta, bags, fold, offsets, self.backend.data)
         return effect_of_means(bags, means, variances)
 
     def out_of_fold_scores(self, penalty: int) -> None:

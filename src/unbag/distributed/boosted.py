@@ -24,7 +24,7 @@ from unbag.models.boosted import BoostedMCMClassifier, check_goal, keep_trees, n
 from unbag.models.boosted_settings import Plan, make_plan
 from unbag.models.boosted_training import Trained, Trainer
 from unbag.models.boosted_xgboost import single_precision, xgboost
-from unbag.objectives.count_likelihood import check_counts
+from unbag.objectives.count_likelihood import check_possible_counts
 from unbag.weights.decontamination import check_contrast
 
 # Of XGBoost.
@@ -109,7 +109,7 @@ class DistributedBoostedClassifier(DistributedClassifier):
         model.classes_, model.class_shares_ = bags.classes, bags.class_shares
         goal, held = check_goal(model, bags), None
         if goal.name == "likelihood":
-            check_counts(table.with_labelled_rows_apart().bags)
+            check_possible_counts(table.with_labelled_rows_apart().bags)
         if model.cv is not None:
             table, held = table.fold(no_more_folds(model.cv, bags))
         job = Job(table, held, goal, plan, list(model.categories_), model.refit)

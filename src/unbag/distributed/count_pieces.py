@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from unbag._arrays import Floats, Ints, Segments
 from unbag.distributed.count_table import CountTable
 from unbag.distributed.instances import Instances
-from unbag.distributed.risk import Model, Request, Scorer
+from unbag.distributed.risk import Model, Request, RowScorer
 from unbag.objectives.bag_losses import WeighedBags
 from unbag.objectives.count_likelihood import EXACT_SIZE
 from unbag.objectives.count_sums import factors_at, largest_exact_bag, posteriors_at, turned_roots
@@ -119,7 +119,7 @@ def whole_losses(
     group: list[CountedInstances], model: Model, table: CountTable, request: Request
 ) -> list[Floats]:
     """Losses of the bags that are whole here, and their gradient."""
-    scorer = Scorer(model, table.offsets, request)
+    scorer = RowScorer(model, table.offsets, request)
     value = np.zeros(len(request.problem))
     for part in group:
         for rows, weighed in part.whole:
@@ -150,7 +150,7 @@ class Spanning:
 
 
 def _walk(
-    group: list[CountedInstances], scorer: Scorer, spanning: Spanning
+    group: list[CountedInstances], scorer: RowScorer, spanning: Spanning
 ) -> Iterator[tuple[Pieces, Ints, Floats, Floats]]:
     """All pieces of some partitions, the places of their bags, their scores and values."""
     for part in group:
@@ -170,7 +170,7 @@ def two_class_sums(
     shape = len(request.problem), len(spanning.entries)
     found = np.zeros((6, *shape))
     functions = np.zeros((shape[0], spanning.small.max(initial=-1) + 1, len(ROOTS)), complex)
-    scorer = Scorer(model, table.offsets, request)
+    scorer = RowScorer(model, table.offsets, request)
     for pieces, place, scores, _ in _walk(group, scorer, spanning):
         rows = Segments(pieces.sizes, scores)
         odds = _odds(scores)
@@ -196,7 +196,7 @@ def two_class_gradient(
     turned: NDArray[np.complex128],
 ) -> list[Floats]:
     """Gradient of the losses of bags in pieces."""
-    scorer = Scorer(model, table.offsets, request)
+    scorer = RowScorer(model, table.offsets, request)
     weights = table.weights_of(request.problem)
     for pieces, place, scores, values in _walk(group, scorer, spanning):
         rows = Segments(pieces.sizes, scores)
@@ -248,7 +248,7 @@ def several_class_sums(
     before, own = np.zeros((columns, n_bags)), np.zeros((columns, n_bags))
     mean, covariance = np.zeros((columns, n_bags, C)), np.zeros((columns, n_bags, C, C))
     bent = np.zeros((columns, n_bags, C))
-    scorer = Scorer(model, table.offsets, request)
+    scorer = RowScorer(model, table.offsets, request)
     for pieces, place, scores, _ in _walk(group, scorer, spanning):
         present = _present(table, pieces.entries)
         for b, (spot, rows) in enumerate(zip(place, _ranges(pieces.sizes), strict=True)):
@@ -280,7 +280,7 @@ def several_class_gradient(
     turned: NDArray[np.complex128],
 ) -> list[Floats]:
     """Gradient of the losses of bags in pieces."""
-    scorer = Scorer(model, table.offsets, request)
+    scorer = RowScorer(model, table.offsets, request)
     weights = table.weights_of(request.problem)
     columns, _, C = spanning.tilt.shape
     for pieces, place, scores, values in _walk(group, scorer, spanning):

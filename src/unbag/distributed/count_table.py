@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from unbag._arrays import Bools, Floats, Ints
 from unbag.bags.bags import Bags
 from unbag.distributed.partitions import Travelling
-from unbag.objectives.count_likelihood import check_counts, what_counts_tell
+from unbag.objectives.count_likelihood import check_possible_counts, what_counts_tell
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +76,7 @@ def make_count_table(
     looks: float = 0.0,
 ) -> CountTable:
     """Read a table of bags, whose index runs over entries with so many rows each."""
-    check_counts(bags)
+    check_possible_counts(bags)
     weights = included / (included @ bags.sizes)[:, None]
     told, covariance = what_counts_tell(bags, bag_effect, looks)
     covariance = covariance / bags.sizes[:, None, None].astype(float) ** 2

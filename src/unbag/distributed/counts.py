@@ -35,7 +35,7 @@ from unbag.distributed.count_pieces import (
 )
 from unbag.distributed.count_table import CountTable
 from unbag.distributed.partitions import share
-from unbag.distributed.risk import DistributedData, Request, add_tables
+from unbag.distributed.risk import DistributedData, Request, sum_tables
 from unbag.objectives.bag_losses import classes_summable, count_weights
 from unbag.objectives.count_likelihood import EXACT_SIZE
 from unbag.objectives.count_sums import turned_roots
@@ -103,7 +103,7 @@ class DistributedCounts:
     def _pass(self, function: Any, request: Request, *more: Any) -> Any:
         """One pass over the data."""
         return self._instances.reduce(
-            function, add_tables, self._data.model, self._shared, request, *more
+            function, sum_tables, self._data.model, self._shared, request, *more
         )
 
     def _two_classes(self, request: Request) -> tuple[Floats, Any]:

@@ -12,7 +12,7 @@ from unbag._arrays import Bools, Floats, Ints
 from unbag.bags.bags import Bags
 from unbag.distributed.instances import Instances
 from unbag.distributed.partitions import Travelling, share
-from unbag.distributed.risk import DistributedData, Model, Request, Scorer
+from unbag.distributed.risk import DistributedData, Model, Request, RowScorer
 from unbag.objectives.forward import forward_losses, forward_tables
 
 # Scores of rows that are worked on together; less than 2**14, see `unbag.distributed.risk`.
@@ -57,7 +57,7 @@ def partial_forward(
     group: list[Instances], model: Model, table: ForwardTable, request: Request
 ) -> list[Floats]:
     """Sum of losses of some partitions per column, and their gradient."""
-    scorer = Scorer(model, table.offsets, request)
+    scorer = RowScorer(model, table.offsets, request)
     columns, outputs, _ = request.coefficients.shape
     value, size = np.zeros(columns), max(64, _BLOCK_SCORES // (columns * outputs))
     one = len(table.ratio) == 1
@@ -108,7 +108,7 @@ def chance_sums(
 
     Columns are folds; ``fold`` says which holds out each entry.
     """
-    scorer = Scorer(model, offsets, request)
+    scorer = RowScorer(model, offsets, request)
     columns, outputs, _ = request.coefficients.shape
     n_classes = max(outputs, 2)
     sums = np.zeros((2, n_classes, len(fold)))
@@ -126,7 +126,7 @@ def chance_sums(
     return [sums]
 
 
-def held_out_chances(
+def held_out_moments(
     theta: Floats, bags: Bags, fold: Ints, offsets: Floats, data: DistributedData
 ) -> tuple[Floats, Floats]:
     """Means of p and p(1 − p) over every bag, by the model (one for each fold) without it.

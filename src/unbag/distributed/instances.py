@@ -102,7 +102,7 @@ class RemoteRows:
 
     def variance(self) -> float:
         """Variance of all entries, in a pass of its own."""
-        moments: Moments = self._data.reduce(take_moments, join_moments, self._check)
+        moments: EntryMoments = self._data.reduce(take_moments, join_moments, self._check)
         return moments.squares / moments.n_entries
 
     def take(self, rows: Ints) -> NDArray[Any]:
@@ -119,7 +119,7 @@ class RemoteRows:
 
 
 @dataclass(frozen=True)
-class Moments:
+class EntryMoments:
     """Of all entries of some rows: their number, their mean, the sum of squares around it."""
 
     n_entries: int
@@ -127,22 +127,22 @@ class Moments:
     squares: float
 
 
-def take_moments(X: Any, y: Any, check: CheckX) -> Moments:  # noqa: ARG001
+def take_moments(X: Any, y: Any, check: CheckX) -> EntryMoments:  # noqa: ARG001
     """Moments of one partition."""
     if len(X) == 0:
-        return Moments(0, 0.0, 0.0)
+        return EntryMoments(0, 0.0, 0.0)
     X = check(X)
     variance = float(X.var(dtype=np.float64))
-    return Moments(X.size, float(X.mean(dtype=np.float64)), variance * X.size)
+    return EntryMoments(X.size, float(X.mean(dtype=np.float64)), variance * X.size)
 
 
-def join_moments(parts: list[Moments]) -> Moments:
+def join_moments(parts: list[EntryMoments]) -> EntryMoments:
     """Squares around the common mean: those around each mean, and those of the means around it."""
     entries = np.array([part.n_entries for part in parts])
     means = np.array([part.mean for part in parts])
     mean = float(entries @ means / max(int(entries.sum()), 1))
     within = sum(part.squares for part in parts)
-    return Moments(int(entries.sum()), mean, within + float(entries @ (means - mean) ** 2))
+    return EntryMoments(int(entries.sum()), mean, within + float(entries @ (means - mean) ** 2))
 
 
 def _take_rows(X: Any, y: Any, rows: Ints, check: CheckX) -> NDArray[Any]:  # noqa: ARG001

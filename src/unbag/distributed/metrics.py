@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from unbag._arrays import Bools, Floats, Ints
+from unbag._docstrings import as_in
 from unbag.bags.bags import BagModel
 from unbag.distributed.partitions import Partitions, is_dask, partitions_of, share
 from unbag.distributed.table import BagTable, make_table, merge_summaries, summarise_target
@@ -46,6 +47,7 @@ _JUDGED_BAGS = 50
 _TABLE = 2**25
 
 
+@as_in(local.evaluate)
 def evaluate(
     y: Any,
     scores: Any,
@@ -72,21 +74,7 @@ def evaluate(
     scores : Dask array of shape (n_instances,) or (n_instances, n_classes)
         Such as ``model.decision_function(X)``. It is computed twice, so that scores which take
         long should be persisted.
-    threshold : float, default=0.0
-        Above it the positive class is predicted.
-    class_prior : {"empirical", "balanced"} or one number per class, default="empirical"
-        Shares of the classes where the classifier is used, for accuracy, precision and F1.
-    bag_model : {"bags", "instances"}, default="bags"
-        What is independent. Under ``"bags"`` instances of a bag may depend on each other in any
-        way, and bags may stray from the assumption at random. ``"instances"`` trusts that
-        instances are drawn one by one, and is too narrow if they are not. Noisy proportions
-        always go by ``"bags"``, since noise hits a bag as a whole.
-    level : float, default=0.95
-        How often the interval should hold the truth.
-    n_draws : int, default=1000
-        Draws of the bootstrap.
-    random_state : int, RandomState or None, default=0
-        Of the bootstrap.
+    threshold, class_prior, bag_model, level, n_draws, random_state : as in evaluate
 
     Returns
     -------
@@ -123,9 +111,9 @@ def evaluate(
     sample = Sample(bags, np.empty(0))
     two = bags.n_classes == 2
     both = partitions_of(scores, y)
-    cells = Cells.none()
+    cells = ScoreCells.none()
     if two:
-        cells = Cells.of(both.reduce(sample_scores, join_samples), bags.n_bags)
+        cells = ScoreCells.of(both.reduce(sample_scores, join_samples), bags.n_bags)
     by_row = (sample.weights / bags.sizes[:, None]).T
     ruler = Ruler(table, by_row, cells, float(threshold))
     tables = both.reduce(count, join_counts, share(ruler)).tables(bags.sizes, bags.n_classes)
@@ -177,12 +165,12 @@ def _rows_of_some_bags(
     n_fit = int(np.searchsorted(np.cumsum(sizes[order]), _JUDGED_ROWS, side="right"))
     chosen = np.zeros(len(sizes), dtype=bool)
     chosen[order[: max(n_fit, _JUDGED_BAGS)]] = True
-    parts = both.gather(pick_rows, share((table, chosen)))
+    parts = both.gather(rows_of_bags, share((table, chosen)))
     targets, scores = zip(*parts, strict=True)
     return np.concatenate(targets), as_columns(np.concatenate(scores))
 
 
-def pick_rows(
+def rows_of_bags(
     scores: Any, y: Any, wanted: tuple[BagTable, Bools]
 ) -> tuple[NDArray[np.void], Floats]:
     """Rows of one partition that belong to chosen bags."""
@@ -228,21 +216,21 @@ def _ends(sample: ScoreSample, n_cells: int) -> Ints:
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
+class ScoreCells:
     """Fine cells, by their largest score, and the coarse cell that each belongs to."""
 
     largest: Floats
     coarse: Ints
 
     @classmethod
-    def of(cls, sample: ScoreSample, n_bags: int) -> Cells:
+    def of(cls, sample: ScoreSample, n_bags: int) -> ScoreCells:
         """Cut where a sample of the scores says."""
         n_coarse = int(np.clip(_TABLE // n_bags, 20, _COARSE_CELLS))
         ends = _ends(sample, n_coarse)
         return cls(sample.values, np.searchsorted(ends, np.arange(len(sample.values))))
 
     @classmethod
-    def none(cls) -> Cells:
+    def none(cls) -> ScoreCells:
         """No cells, for more than two classes."""
         return cls(np.empty(0), np.empty(0, dtype=np.intp))
 
@@ -258,7 +246,7 @@ class Ruler:
 
     table: BagTable
     by_row: Floats
-    cells: Cells
+    cells: ScoreCells
     threshold: float
 
 

@@ -87,7 +87,7 @@ class Request:
     gradient: bool
 
 
-class Scorer:
+class RowScorer:
     """Scores of rows, and gradients with respect to coefficients from those by scores."""
 
     def __init__(self, model: Model, offsets: Floats, request: Request) -> None:
@@ -169,7 +169,7 @@ def add(parts: list[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
     return np.sum(risks, axis=0), np.sum(gradients, axis=0)
 
 
-def add_tables(parts: list[list[Any]]) -> list[Any]:
+def sum_tables(parts: list[list[Any]]) -> list[Any]:
     """Sum what partitions give, table by table."""
     return [sum(tables[1:], tables[0]) for tables in zip(*parts, strict=True)]
 
@@ -221,7 +221,7 @@ class DistributedData:
 
     def reduce(self, function: Any, *shared: Any) -> list[Any]:
         """One pass over the data, whose tables are summed."""
-        found: list[Any] = self.instances.reduce(function, add_tables, self.model, *shared)
+        found: list[Any] = self.instances.reduce(function, sum_tables, self.model, *shared)
         return found
 
     def sums(

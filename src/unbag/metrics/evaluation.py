@@ -251,7 +251,7 @@ def evaluate_rows(
     wide = Kappas.whatever_the_bags(rows.promise)
     worlds = {
         "looks": looks,
-        "odds": _estimate(rows, measures, likely, "odds", bootstrap),
+        "odds": _estimate(rows, measures, likely, "odds", bootstrap, rows.more_spread),
         "any": _estimate(rows, measures, wide, "any", bootstrap),
     }
     if enough_labels(sample.bags):
@@ -283,11 +283,13 @@ def _estimate(
     kappas: Kappas,
     basis: Basis,
     uncertainty: Uncertainty,
+    more_spread: float = 1.0,
 ) -> dict[str, Estimate]:
-    return {
-        name: replace(kappas.estimate(measure, rows.of(name), uncertainty), basis=basis)
+    found = {
+        name: kappas.estimate(measure, rows.of(name), uncertainty, more_spread=more_spread)
         for name, measure in measures.items()
     }
+    return {name: replace(one, basis=basis) for name, one in found.items()}
 
 
 @refuse_sample_weight
@@ -325,7 +327,8 @@ def cross_val_evaluate(
     y : structured array from `unbag.bag_target`, or plain labels
         The bag of each instance and its proportions; plain labels are pure bags.
     cv : int, splitter or iterable, default=5
-        Folds of whole bags, each bag held out once; a number stands for `unbag.BagKFold`.
+        Folds of whole bags, each bag held out once; a number stands for `unbag.BagKFold`, with no
+        more folds than there are bags.
     feature_names : sequence of str, optional
         Names of what the model sees, for the test of the assumption; by default those of the data
         frame or of the steps before it.

@@ -41,9 +41,8 @@ class Evaluation:
         "doubtful"; from labels, where there are some and the verdict is not "supported".
     worlds : dict of str to dict of str to Estimate
         The same as each kind of bags would have it: "looks", if classes look the same in all
-        bags; "odds", if rows of the same look have the same odds in all of them (with intervals
-        that take scores as given, and leave out what training adds); "any", with room for effects
-        of bags that go along with scores; "labels", from rows of known label.
+        bags; "odds", if rows of the same look have the same odds in all of them; "any", with room
+        for effects of bags that go along with scores; "labels", from rows of known label.
     roc : RocBand or None
         The ROC curve with its band, for two classes.
     scores : ndarray

@@ -16,7 +16,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import logsumexp
 
 from unbag._arrays import Floats
 from unbag.bags.bags import Bags
@@ -94,7 +93,9 @@ def _moments(bags: Bags, log_odds: Floats, at: Floats, q: Floats) -> tuple[Float
     """
     offsets = np.concatenate([[0.0], at[:-1]])
     table = offsets[:, None] + at[-1] * log_odds
-    p = np.exp(table - logsumexp(table, axis=0))
+    table -= table.max(axis=0)
+    p = np.exp(table)
+    p /= p.sum(axis=0)
     centred = log_odds - (p * log_odds).sum(axis=0)
     by_class = [
         bags.means(p * ((np.arange(len(q)) == d)[:, None] - p[d])) for d in range(1, len(q))

@@ -19,6 +19,8 @@ have, under IIM.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
+from numbers import Integral
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -67,6 +69,9 @@ class Uncertainty:
     def of(self, measure: Measure, sample: Sample, *, bounded: bool = True) -> Estimate:
         """Estimate a measure with its interval."""
         value = measure.value(sample)
+        if np.isnan(value):
+            # no row is predicted positive, and there is no precision
+            return Estimate(value, np.nan, np.nan, np.nan, self.level, bounded)
         sample = sample.with_labelled_rows_apart()
         if self.method == "analytic":
             error = np.sqrt(variance(measure.influence(sample), sample, self._model(sample)))
@@ -108,13 +113,12 @@ class Uncertainty:
         Bags are drawn with replacement, with the degrees of freedom made up for as in
         `draw_class_means`.
         """
-        rng = check_random_state(self.random_state)
-        n_bags = len(parts)
+        n_bags, seed = len(parts), self.random_state
         spare = n_bags / max(n_bags - sample.bags.n_classes, 1)
         flat = parts.reshape(n_bags, -1)
         total = flat.sum(axis=0)
-        times = rng.multinomial(n_bags, np.full(n_bags, 1 / n_bags), self.n_draws)
-        draws = total + np.sqrt(spare) * (times @ flat - total)
+        draw = _times_drawn if isinstance(seed, Integral) else _times_drawn.__wrapped__
+        draws = total + np.sqrt(spare) * (draw(n_bags, self.n_draws, seed) @ flat - total)
         return draws.reshape(self.n_draws, *parts.shape[1:])
 
     def _model(self, sample: Sample) -> BagModel:
@@ -126,6 +130,15 @@ class Uncertainty:
         if self._model(sample) == "instances":
             return float(stats.norm.ppf(tail))
         return float(stats.t.ppf(tail, _degrees_of_freedom(sample)))
+
+
+@lru_cache(maxsize=1)
+def _times_drawn(n_bags: int, n_draws: int, random_state: Any) -> NDArray[np.uint16]:
+    """How often each bag is drawn; the same for all measures of an evaluation."""
+    times = check_random_state(random_state).multinomial(
+        n_bags, np.full(n_bags, 1 / n_bags), n_draws
+    )
+    return times.astype(np.uint16)
 
 
 def variance(influence: Floats, sample: Sample, bag_model: BagModel) -> float:

@@ -21,7 +21,7 @@ bags (votes by state, flights by day, stops by neighbourhood) the true κ lay be
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Self
 
@@ -155,19 +155,25 @@ class Kappas:
         return cls(kappa[0], kappa[-1], promise.chances(kappa))
 
     def estimate(
-        self, measure: RowMeasure, sample: Sample, uncertainty: Uncertainty, *, bounded: bool = True
+        self,
+        measure: RowMeasure,
+        sample: Sample,
+        uncertainty: Uncertainty,
+        *,
+        bounded: bool = True,
+        more_spread: float = 1.0,
     ) -> Estimate:
         """Estimate a measure of the rows whose promise it was.
 
         The value is that at the centre; the limits are those of intervals, with bags drawn with
-        replacement, at any of the three.
+        replacement, at any of the three, made wider by a factor.
         """
         found = [_with_chances(measure, sample, row, uncertainty) for row in self.chances]
         values, errors, lows, highs = np.array(found).T
-        low, high = float(np.nanmin(lows)), float(np.nanmax(highs))
-        if bounded:
-            low, high = max(low, 0.0), min(high, 1.0)
-        return Estimate(float(values[1]), float(errors[1]), low, high, uncertainty.level, bounded)
+        low, high = float(np.fmin.reduce(lows)), float(np.fmax.reduce(highs))
+        centre, error = float(values[1]), float(errors[1])
+        wide = Estimate(centre, error, low, high, uncertainty.level, bounded).widened(more_spread)
+        return replace(wide, low=max(wide.low, 0.0), high=min(wide.high, 1.0)) if bounded else wide
 
 
 def _with_chances(
@@ -176,6 +182,9 @@ def _with_chances(
     """Value, standard error and limits for given chances, with bags drawn with replacement."""
     soft = SoftSample(sample.bags, sample.scores, chances=chances)
     value = measure.value(soft)
+    if np.isnan(value):
+        # no row is predicted positive, and there is no precision
+        return value, np.nan, np.nan, np.nan
     tally = measure.tally(soft)
     # (n_bags, n_classes, n_statistics), and how much of each class a bag holds
     sums = np.stack([tally.sums(row) for row in chances], axis=1)

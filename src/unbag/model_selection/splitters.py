@@ -7,6 +7,7 @@ and spread their proportions over the folds. Rows of known label are dealt out o
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -105,6 +106,21 @@ class BagKFold(_WholeBags):
             yield fold == number
 
 
+class _FoldsOrFewer(BagKFold):
+    """As many folds, or where there are fewer bags, one for each."""
+
+    def _held_out(self, bags: Bags) -> Iterator[Bools]:
+        if self.n_splits <= bags.n_bags or bags.n_bags < 2:
+            return super()._held_out(bags)
+        warnings.warn(
+            f"{self.n_splits} folds need as many bags, and there are {bags.n_bags}: each of them "
+            "is held out once.",
+            UserWarning,
+            stacklevel=2,
+        )
+        return BagKFold(bags.n_bags)._held_out(bags)
+
+
 class BagShuffleSplit(_WholeBags):
     """Random splits into training and test bags, with proportions spread over both.
 
@@ -160,7 +176,7 @@ class BagShuffleSplit(_WholeBags):
 def check_cv(cv: Any, X: Any, y: Any) -> Bools:
     """Which rows each fold holds out, for an integer, a splitter or an iterable of splits."""
     if isinstance(cv, int | np.integer):
-        cv = BagKFold(int(cv))
+        cv = _FoldsOrFewer(int(cv))
     if isinstance(cv, str) or not (hasattr(cv, "split") or isinstance(cv, Iterable)):
         raise ValueError(f"cv must be a whole number, a splitter or a list of splits, not {cv!r}.")
     held = []

@@ -17,6 +17,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
 from unbag._arrays import Floats
+from unbag._docstrings import add_sections
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.bags.priors import move_chances, resolve_class_prior
 from unbag.metrics.measures import Cost
@@ -38,6 +39,7 @@ class BagClassifier(ClassifierMixin, BaseEstimator, ABC):
         # not a parameter of fit: scikit-learn takes one for a promise that rows can be weighed
         if "fit" in vars(cls):
             cls.fit = refuse_sample_weight(cls.fit)  # type: ignore[method-assign]
+            add_sections(cls.fit, BagClassifier.fit)
 
     @abstractmethod
     def fit(self, X: Any, y: Any) -> Self:

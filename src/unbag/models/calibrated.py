@@ -268,20 +268,7 @@ class BagCalibratedClassifier(MetaEstimatorMixin, BagClassifier):
         return tags
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Fit the inner classifier and the map from its scores to probabilities.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_instances, n_features)
-            Instances, one per row.
-        y : structured array from `unbag.bag_target`, or plain labels
-            The bag of each instance and its proportions; plain labels are pure bags.
-
-        Returns
-        -------
-        self : estimator
-            The fitted model.
-        """
+        """Fit the inner classifier and the map from its scores to probabilities."""
         X, bags = self._check_Xy(X, y)
         if self.method not in _FITS:
             raise ValueError(f"method must be 'sigmoid' or 'isotonic', not {self.method!r}.")

@@ -189,20 +189,7 @@ class CountEMClassifier(MetaEstimatorMixin, LogOddsClassifier):
             super()._check_finite(X)
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Fit the inner classifier to the bags, step by step.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_instances, n_features)
-            Instances, one per row.
-        y : structured array from `unbag.bag_target`, or plain labels
-            The bag of each instance and its proportions; plain labels are pure bags.
-
-        Returns
-        -------
-        self : estimator
-            The fitted model.
-        """
+        """Fit the inner classifier to the bags, step by step."""
         X, bags = self._check_Xy(X, y)
         bags = _with_whole_counts(bags)
         check_positive(self.tol, "tol")

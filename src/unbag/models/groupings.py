@@ -12,11 +12,13 @@ from scipy.special import logit
 from sklearn.utils import Tags
 from sklearn.utils.validation import _num_samples
 
+from unbag._docstrings import as_in
 from unbag.bags.groupings import Groupings, check_groupings_target
 from unbag.bags.priors import resolve_class_prior
 from unbag.diagnostics.bag_effects import FEWEST_BAGS, effect_of_scores
 from unbag.models.base import LogOddsClassifier
 from unbag.models.checks import check_alphas, check_count, check_positive
+from unbag.models.linear import LinearMCMClassifier
 from unbag.models.training import Fits, warn_not_converged
 from unbag.objectives.base import Shifted
 from unbag.objectives.grouped_counts import GroupedCounts
@@ -148,6 +150,7 @@ class LinearGroupingsClassifier(LogOddsClassifier):
         return Fits(found.theta, found.n_iter, found.converged), found.scores + offset
 
 
+@as_in(LinearMCMClassifier)
 class GroupingsClassifier(LinearGroupingsClassifier):
     """Linear classifier trained from the counts of several groupings of the same rows.
 
@@ -159,10 +162,7 @@ class GroupingsClassifier(LinearGroupingsClassifier):
 
     Parameters
     ----------
-    alpha : float, default=1e-3
-        Strength of the penalty.
-    fit_intercept : bool, default=True
-        Whether to fit b, without which likelihoods are not what they should be.
+    alpha, fit_intercept : as in LinearMCMClassifier
     covariance : {"shared", "none"}, default="shared"
         "none" adds up the likelihoods of the groupings as if they shared no rows. That is less
         precise (results/groupings.md), and needs less memory where two groupings have thousands
@@ -176,10 +176,7 @@ class GroupingsClassifier(LinearGroupingsClassifier):
         lean that way. Exact counts are the same in both worlds.
     class_prior : {"balanced", "empirical"} or array-like, default="balanced"
         Shares of the classes that scores and probabilities are for.
-    tol : float, default=1e-4
-        Converged when the gradient's norm is below this share of that at zero.
-    max_iter : int, default=1000
-        Iterations after which the fit is given up, with a ConvergenceWarning.
+    tol, max_iter : as in LinearMCMClassifier
 
     Attributes
     ----------
@@ -197,14 +194,7 @@ class GroupingsClassifier(LinearGroupingsClassifier):
         What was used.
     covariance_ : {"shared", "none"}
         What was used.
-    n_iter_ : int
-        Number of iterations.
-    converged_ : bool
-        Whether the fit converged within ``max_iter`` iterations.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, if X had any that are texts.
+    n_iter_, converged_, n_features_in_, feature_names_in_ : as in LinearMCMClassifier
 
     See Also
     --------
@@ -263,6 +253,7 @@ class GroupingsClassifier(LinearGroupingsClassifier):
         return fits, fits.theta[0]
 
 
+@as_in(GroupingsClassifier)
 class GroupingsClassifierCV(LinearGroupingsClassifier):
     """`GroupingsClassifier` that chooses its penalty on counts that were held out.
 
@@ -278,27 +269,10 @@ class GroupingsClassifierCV(LinearGroupingsClassifier):
         Penalties to choose from; by default half decades from 1 to 1e-5.
     cv : int, default=5
         Number of folds.
-    fit_intercept : bool, default=True
-        Whether to fit b, without which likelihoods are not what they should be.
-    covariance : {"shared", "none"}, default="shared"
-        "none" adds up the likelihoods of the groupings as if they shared no rows. That is less
-        precise (results/groupings.md), and needs less memory where two groupings have thousands
-        of cells each.
-    bag_effect : float, default=0
-        Variance of what cells differ by beyond their rows, as a share of q(1 − q).
-    looks : "auto" or float, default="auto"
-        For noisy counts: 0 if rows keep their odds, whatever campaign or day they belong to, 1 if
-        classes keep their look in all cells, and cells differ in how many of each they hold. 1
-        needs ``covariance="none"``. "auto" fits with 0, and again with these two if the cells
-        lean that way. Exact counts are the same in both worlds.
-    class_prior : {"balanced", "empirical"} or array-like, default="balanced"
-        Shares of the classes that scores and probabilities are for.
+    fit_intercept, covariance, bag_effect, looks, class_prior : as in GroupingsClassifier
     random_state : int, default=0
         Deals out the cells to folds.
-    tol : float, default=1e-4
-        Converged when the gradient's norm is below this share of that at zero.
-    max_iter : int, default=1000
-        Iterations after which the fit is given up, with a ConvergenceWarning.
+    tol, max_iter : as in GroupingsClassifier
 
     Attributes
     ----------
@@ -308,28 +282,8 @@ class GroupingsClassifierCV(LinearGroupingsClassifier):
         All of them, in falling order.
     selection_risks_ : ndarray of shape (n_alphas,)
         Negative log-likelihood per instance of all counts held out, given those learned from.
-    coef_ : ndarray of shape (1, n_features)
-        Coefficients of the features.
-    intercept_ : ndarray of shape (1,)
-        b; 0 without an intercept.
-    classes_ : ndarray of shape (2,)
-        Labels of the classes, in the order of columns of chances.
-    class_shares_ : ndarray of shape (2,)
-        Share of each class among all instances.
-    class_prior_ : ndarray of shape (2,)
-        Shares of the classes that scores are for.
-    looks_ : float
-        What was used.
-    covariance_ : {"shared", "none"}
-        What was used.
-    n_iter_ : int
-        Number of iterations.
-    converged_ : bool
-        Whether the fit converged within ``max_iter`` iterations.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, if X had any that are texts.
+    coef_, intercept_, classes_, class_shares_, class_prior_, looks_ : as in GroupingsClassifier
+    covariance_, n_iter_, converged_, n_features_in_, feature_names_in_ : as in GroupingsClassifier
 
     See Also
     --------

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from unbag._docstrings import as_in
 from unbag.models.bag_goal import make_bag_goal
+from unbag.models.linear import LinearMCMClassifier, LinearMCMClassifierCV
 from unbag.models.minimising import KernelClassifier
 from unbag.models.training import fit_alpha, search_alphas
 
 
+@as_in(LinearMCMClassifier)
 class KernelMCMClassifier(KernelClassifier):
     r"""Kernel classifier trained from the class proportions of bags.
 
@@ -45,24 +48,7 @@ class KernelMCMClassifier(KernelClassifier):
         "auto" is "likelihood", but "forward" if shares are not those of whole counts, and
         "corrected" for what only that can do: other losses, a class prior of zero,
         ``weights="pairs"``, ``merge`` and ``bag_model="bags"``.
-    bag_effect : "auto" or float, default="auto"
-        Variance τ² of what the shares of bags differ by beyond their rows, in units of q(1 − q)
-        with q the share of a class in all bags; for the objective "likelihood". "auto" estimates
-        it from bags held out, and fits again with it if it is there beyond doubt and rows seem to
-        keep their odds (:mod:`unbag.diagnostics.bag_effects`). 0 takes it that there is none.
-    weights : {"least_squares", "pairs"}, default="least_squares"
-        How R weighs bags: by least squares over all of them, or in the paper's pairs.
-    bag_model : {"instances", "bags"}, default="instances"
-        Of R: whether instances of a bag are independent (a large bag tells more) or may depend on
-        each other (each bag counts the same).
-    merge : {None, "blockwise_pairwise", "blockwise_max"}, default=None
-        Of R: whether small bags are merged into large ones first.
-    merge_size : int, optional
-        How many bags make a large one.
-    loss : str, default="logistic"
-        A name in `unbag.objectives.losses.LOSSES`; likelihoods are for "logistic" only.
-    class_prior : {"balanced", "empirical"} or array-like, default="balanced"
-        How much each class counts: equally (balanced error), by its share (accuracy), or given.
+    bag_effect, weights, bag_model, merge, merge_size, loss, class_prior : as in LinearMCMClassifier
     training_prior : {"auto", "pooled", "same", "convex"}, default="auto"
         Class shares at which R is minimised: those of all bags together, from which scores are
         then moved to ``class_prior`` by the log-odds, or ``class_prior`` itself. "pooled" makes R
@@ -70,10 +56,7 @@ class KernelMCMClassifier(KernelClassifier):
         accurate; "auto" takes it for them and the logistic loss, unless there are labels only.
         "convex" is the middle of the shares at which R is convex: for pairs of extremes, the
         median share. Likelihoods are those of the log-odds at the pooled shares in any case.
-    correction : {"none", "nonnegative"}, default="none"
-        Of R: whether class risks are kept from turning negative, which no mean of losses can be.
-        That can leave one class without predictions, for no gain (results/correction.md); where a
-        search compares penalties, pooled risks are kept so always.
+    correction : as in LinearMCMClassifier
     approximation : {"auto", "nystroem", "fourier"} or None, default="auto"
         None computes the whole kernel matrix, with time and memory that grow with the square of
         the number of instances. "nystroem" takes the functions that some instances span,
@@ -92,25 +75,12 @@ class KernelMCMClassifier(KernelClassifier):
         Where to compute: None for NumPy, else a device of torch such as "cuda" or "cpu".
     tol : float, default=1e-3
         Converged when the gradient's norm is below this share of that at f = 0.
-    max_iter : int, default=1000
-        Iterations after which the fit is given up, with a ConvergenceWarning.
-    verbose : int, default=0
-        Whether to show a progress bar.
+    max_iter, verbose : as in LinearMCMClassifier
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Labels of the classes, in the order of columns of chances.
-    class_prior_ : ndarray of shape (n_classes,)
-        The prior the model was trained for.
-    objective_ : {"likelihood", "forward", "corrected"}
-        What was minimised.
-    bag_effect_ : float
-        The variance of bag effects that was used.
-    bag_effect_interval_ : ndarray of shape (2,)
-        95% interval of the estimate; NaN if there was none.
-    looks_ : float
-        1 if the likelihood of noisy counts is that of classes that keep their look, 0 otherwise.
+    classes_, class_prior_, objective_, bag_effect_ : as in LinearMCMClassifier
+    bag_effect_interval_, looks_ : as in LinearMCMClassifier
     approximation_ : {"nystroem", "fourier"} or None
         What was used.
     kernel_ : Kernel
@@ -123,18 +93,8 @@ class KernelMCMClassifier(KernelClassifier):
         cosine and its sine.
     intercept_ : ndarray of shape (n_outputs,)
         b; zero for the objective "corrected", which takes g alone.
-    n_iter_ : int
-        Number of iterations.
-    converged_ : bool
-        Whether the fit converged within ``max_iter`` iterations.
-    class_shares_ : ndarray of shape (n_classes,)
-        Share of each class among all instances of training.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, if X had any that are texts.
-    training_prior_ : ndarray of shape (n_classes,)
-        Shares of the classes at which the objective was minimised.
+    n_iter_, converged_, class_shares_, n_features_in_ : as in LinearMCMClassifier
+    feature_names_in_, training_prior_ : as in LinearMCMClassifier
 
     See Also
     --------
@@ -210,6 +170,7 @@ class KernelMCMClassifier(KernelClassifier):
         self.verbose = verbose
 
 
+@as_in(KernelMCMClassifier, LinearMCMClassifierCV)
 class KernelMCMClassifierCV(KernelClassifier):
     """`KernelMCMClassifier` that chooses its penalty from the bags.
 
@@ -218,138 +179,19 @@ class KernelMCMClassifierCV(KernelClassifier):
 
     Parameters
     ----------
-    alphas : array-like, optional
-        Penalties to choose from; by default half decades from 1 to 1e-5.
-    cv : int, splitter or iterable, default=5
-        An integer means that many folds of `unbag.BagKFold`. A fold that holds out part of a
-        bag is an error.
-    selection : {"pooled", "folds"}, default="pooled"
-        "pooled" chooses by what the objective is for all out-of-fold scores together; "folds" by
-        its mean over folds, as the paper does. For the objective "likelihood" there are two
-        criteria, itself and the forward likelihood, and the sum of their ranks decides.
-    store_folds : bool, default=False
-        Whether to keep ``folds_``, by which `unbag.metrics.evaluate_search` tells how good the
-        model is without fitting anything again.
-    kernel : {"rbf", "linear", "poly", "precomputed"}, default="rbf"
-        Kernel; with "precomputed", X is the kernel matrix.
-    gamma : {"wide", "scale", "auto"} or float, default="wide"
-        Width of "rbf" and factor of "poly": "scale" is 1/(d·Var(X)) as in the paper, "wide" half
-        of that, which was more accurate (docs/beyond-the-paper.md), and "auto" 1/d.
-    degree : int, default=3
-        Degree of the kernel "poly".
-    coef0 : float, default=1.0
-        Constant of the kernel "poly".
-    objective : {"auto", "likelihood", "forward", "corrected"}, default="auto"
-        What is minimised. "likelihood": that of the counts, G. "forward": that of single rows
-        whose labels were drawn with the shares of their bags as chances
-        (:mod:`unbag.objectives.forward`). "corrected": the paper's risk R, from bags alone an
-        unbiased estimate of the risk that labels would give
-        (:mod:`unbag.objectives.corrected_risk`). The last two rest on classes that keep their look.
-        "auto" is "likelihood", but "forward" if shares are not those of whole counts, and
-        "corrected" for what only that can do: other losses, a class prior of zero,
-        ``weights="pairs"``, ``merge`` and ``bag_model="bags"``.
-    bag_effect : "auto" or float, default="auto"
-        Variance τ² of what the shares of bags differ by beyond their rows, in units of q(1 − q)
-        with q the share of a class in all bags; for the objective "likelihood". "auto" estimates
-        it from bags held out, and fits again with it if it is there beyond doubt and rows seem to
-        keep their odds (:mod:`unbag.diagnostics.bag_effects`). 0 takes it that there is none.
-    weights : {"least_squares", "pairs"}, default="least_squares"
-        How R weighs bags: by least squares over all of them, or in the paper's pairs.
-    bag_model : {"instances", "bags"}, default="instances"
-        Of R: whether instances of a bag are independent (a large bag tells more) or may depend on
-        each other (each bag counts the same).
-    merge : {None, "blockwise_pairwise", "blockwise_max"}, default=None
-        Of R: whether small bags are merged into large ones first.
-    merge_size : int, optional
-        How many bags make a large one.
-    loss : str, default="logistic"
-        A name in `unbag.objectives.losses.LOSSES`; likelihoods are for "logistic" only.
-    class_prior : {"balanced", "empirical"} or array-like, default="balanced"
-        How much each class counts: equally (balanced error), by its share (accuracy), or given.
-    training_prior : {"auto", "pooled", "same", "convex"}, default="auto"
-        Class shares at which R is minimised: those of all bags together, from which scores are
-        then moved to ``class_prior`` by the log-odds, or ``class_prior`` itself. "pooled" makes R
-        convex for the weights of least squares (without correction), is faster and was more
-        accurate; "auto" takes it for them and the logistic loss, unless there are labels only.
-        "convex" is the middle of the shares at which R is convex: for pairs of extremes, the
-        median share. Likelihoods are those of the log-odds at the pooled shares in any case.
-    correction : {"none", "nonnegative"}, default="none"
-        Of R: whether class risks are kept from turning negative, which no mean of losses can be.
-        That can leave one class without predictions, for no gain (results/correction.md); where a
-        search compares penalties, pooled risks are kept so always.
-    approximation : {"auto", "nystroem", "fourier"} or None, default="auto"
-        None computes the whole kernel matrix, with time and memory that grow with the square of
-        the number of instances. "nystroem" takes the functions that some instances span,
-        landmarks chosen by k-means++, and "fourier" random waves (for "rbf" only, and less
-        accurate): time and memory are linear. "auto" is None while the matrix takes at most a
-        quarter of the memory and, but on a GPU, at most 1.6 GB (20,000 instances in single
-        precision); then "nystroem", as for sparse X at any size.
-    n_components : int, default=1000
-        Number of landmarks or of random features. Not used by the exact kernel.
-    random_state : int, RandomState or None, default=0
-        Draws landmarks or waves; the default draws the same for the same data.
-    precision : {"single", "double"}, default="single"
-        Of the kernel matrix or features in training and their products; sums, and all of
-        prediction, are in double precision always.
-    device : str, optional
-        Where to compute: None for NumPy, else a device of torch such as "cuda" or "cpu".
-    tol : float, default=1e-3
-        Converged when the gradient's norm is below this share of that at f = 0.
-    max_iter : int, default=1000
-        Iterations after which the fit is given up, with a ConvergenceWarning.
-    verbose : int, default=0
-        Whether to show a progress bar.
+    alphas, cv, selection, store_folds : as in LinearMCMClassifierCV
+    kernel, gamma, degree, coef0, objective, bag_effect, weights : as in KernelMCMClassifier
+    bag_model, merge, merge_size, loss, class_prior, training_prior : as in KernelMCMClassifier
+    correction, approximation, n_components, random_state, precision : as in KernelMCMClassifier
+    device, tol, max_iter, verbose : as in KernelMCMClassifier
 
     Attributes
     ----------
-    alpha_ : float
-        The chosen penalty.
-    alphas_ : ndarray of shape (n_alphas,)
-        All of them, in falling order.
-    selection_risks_ : ndarray of shape (n_alphas,) or (n_folds, n_alphas)
-        The criterion by which it was chosen; of two criteria, both, along a first axis.
-    out_of_fold_scores_ : ndarray of shape (n_instances,) or (n_instances, n_classes)
-        Scores of each instance by the model that did not see its bag, at the chosen penalty.
-        None if the folds do not hold out every bag exactly once.
-    folds_ : SearchFolds or None
-        Scores of all rows by the model of every fold, its penalty chosen by the other folds; only
-        with ``store_folds``, and not saved with the model.
-    approximation_ : {"nystroem", "fourier"} or None
-        What was used.
-    kernel_ : Kernel
-        k, with its width.
-    points_ : ndarray of shape (n_points, n_features) or None
-        The z_j of f(x) = Σ_j α_j k(x, z_j) + b: instances, landmarks or frequencies; None for a
-        kernel matrix that was given.
-    dual_coef_ : ndarray of shape (n_outputs, n_points)
-        The α_j: one row for two classes, one per class for more. A frequency has two, of its
-        cosine and its sine.
-    intercept_ : ndarray of shape (n_outputs,)
-        b; zero for the objective "corrected", which takes g alone.
-    classes_ : ndarray of shape (n_classes,)
-        Labels of the classes, in the order of columns of chances.
-    class_prior_ : ndarray of shape (n_classes,)
-        The prior the model was trained for.
-    objective_ : {"likelihood", "forward", "corrected"}
-        What was minimised.
-    bag_effect_ : float
-        The variance of bag effects that was used.
-    bag_effect_interval_ : ndarray of shape (2,)
-        95% interval of the estimate; NaN if there was none.
-    looks_ : float
-        1 if the likelihood of noisy counts is that of classes that keep their look, 0 otherwise.
-    n_iter_ : int
-        Number of iterations.
-    converged_ : bool
-        Whether the fit converged within ``max_iter`` iterations.
-    class_shares_ : ndarray of shape (n_classes,)
-        Share of each class among all instances of training.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, if X had any that are texts.
-    training_prior_ : ndarray of shape (n_classes,)
-        Shares of the classes at which the objective was minimised.
+    alpha_, alphas_, selection_risks_, out_of_fold_scores_, folds_ : as in LinearMCMClassifierCV
+    approximation_, kernel_, points_, dual_coef_, intercept_, classes_ : as in KernelMCMClassifier
+    class_prior_, objective_, bag_effect_, bag_effect_interval_, looks_ : as in KernelMCMClassifier
+    n_iter_, converged_, class_shares_, n_features_in_ : as in KernelMCMClassifier
+    feature_names_in_, training_prior_ : as in KernelMCMClassifier
 
     See Also
     --------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from unbag._docstrings import as_in
 from unbag.models.bag_goal import make_bag_goal
 from unbag.models.minimising import LinearClassifier
 from unbag.models.training import fit_alpha, search_alphas
@@ -172,6 +173,7 @@ class LinearMCMClassifier(LinearClassifier):
         self.verbose = verbose
 
 
+@as_in(LinearMCMClassifier)
 class LinearMCMClassifierCV(LinearClassifier):
     """`LinearMCMClassifier` that chooses its penalty from the bags.
 
@@ -189,58 +191,9 @@ class LinearMCMClassifierCV(LinearClassifier):
     store_folds : bool, default=False
         Whether to keep ``folds_``, by which `unbag.metrics.evaluate_search` tells how good the
         model is without fitting anything again.
-    fit_intercept : bool, default=True
-        Whether to fit b, without which likelihoods are not what they should be.
-    objective : {"auto", "likelihood", "forward", "corrected"}, default="auto"
-        What is minimised. "likelihood": that of the counts, G. "forward": that of single rows
-        whose labels were drawn with the shares of their bags as chances
-        (:mod:`unbag.objectives.forward`). "corrected": the paper's risk R, from bags alone an
-        unbiased estimate of the risk that labels would give
-        (:mod:`unbag.objectives.corrected_risk`). The last two rest on classes that keep their look.
-        "auto" is "likelihood", but "forward" if shares are not those of whole counts, and
-        "corrected" for what only that can do: other losses, a class prior of zero,
-        ``weights="pairs"``, ``merge`` and ``bag_model="bags"``.
-        With "corrected", on labels, the model is
-        ``LogisticRegression(class_weight="balanced", C=1/(2αn))``.
-    bag_effect : "auto" or float, default="auto"
-        Variance τ² of what the shares of bags differ by beyond their rows, in units of q(1 − q)
-        with q the share of a class in all bags; for the objective "likelihood". "auto" estimates
-        it from bags held out, and fits again with it if it is there beyond doubt and rows seem to
-        keep their odds (:mod:`unbag.diagnostics.bag_effects`). 0 takes it that there is none.
-    weights : {"least_squares", "pairs"}, default="least_squares"
-        How R weighs bags: by least squares over all of them, or in the paper's pairs.
-    bag_model : {"instances", "bags"}, default="instances"
-        Of R: whether instances of a bag are independent (a large bag tells more) or may depend on
-        each other (each bag counts the same).
-    merge : {None, "blockwise_pairwise", "blockwise_max"}, default=None
-        Of R: whether small bags are merged into large ones first.
-    merge_size : int, optional
-        How many bags make a large one.
-    loss : str, default="logistic"
-        A name in `unbag.objectives.losses.LOSSES`; likelihoods are for "logistic" only.
-    class_prior : {"balanced", "empirical"} or array-like, default="balanced"
-        How much each class counts: equally (balanced error), by its share (accuracy), or given.
-    training_prior : {"same", "auto", "pooled", "convex"}, default="same"
-        Class shares at which R is minimised: "same" takes ``class_prior`` itself, "pooled" those of
-        all bags together, from which scores are then moved to ``class_prior`` by the log-odds,
-        "convex" the middle of the shares at which R is convex. "auto" takes "pooled" for weights of
-        least squares and the logistic loss, unless there are labels only, and "same" otherwise. A
-        linear function that is best for R at the pooled shares need not be best at ``class_prior``
-        as well, wherever it is moved. Likelihoods are those of the log-odds at the pooled shares in
-        any case.
-    correction : {"none", "nonnegative"}, default="none"
-        Of R: whether class risks are kept from turning negative, which no mean of losses can be.
-        That can leave one class without predictions, for no gain (results/correction.md); where a
-        search compares penalties, pooled risks are kept so always.
-    device : str, optional
-        Where to train: None for NumPy, else a device of torch such as "cuda" or "cpu", which X,
-        then dense, must fit. Predictions are always made by NumPy.
-    tol : float, default=1e-4
-        Converged when the gradient's norm is below this share of that at zero.
-    max_iter : int, default=1000
-        Iterations after which the fit is given up, with a ConvergenceWarning.
-    verbose : int, default=0
-        Whether to show a progress bar.
+    fit_intercept, objective, bag_effect, weights, bag_model, merge : as in LinearMCMClassifier
+    merge_size, loss, class_prior, training_prior, correction, device : as in LinearMCMClassifier
+    tol, max_iter, verbose : as in LinearMCMClassifier
 
     Attributes
     ----------
@@ -256,34 +209,9 @@ class LinearMCMClassifierCV(LinearClassifier):
     folds_ : SearchFolds or None
         Scores of all rows by the model of every fold, its penalty chosen by the other folds; only
         with ``store_folds``, and not saved with the model.
-    coef_ : ndarray of shape (n_outputs, n_features)
-        Coefficients of the features: one row for two classes, one per class for more.
-    intercept_ : ndarray of shape (n_outputs,)
-        Constant of each row of ``coef_``; 0 without an intercept.
-    classes_ : ndarray of shape (n_classes,)
-        Labels of the classes, in the order of columns of chances.
-    class_prior_ : ndarray of shape (n_classes,)
-        The prior the model was trained for.
-    objective_ : {"likelihood", "forward", "corrected"}
-        What was minimised.
-    bag_effect_ : float
-        The variance of bag effects that was used.
-    bag_effect_interval_ : ndarray of shape (2,)
-        95% interval of the estimate; NaN if there was none.
-    looks_ : float
-        1 if the likelihood of noisy counts is that of classes that keep their look, 0 otherwise.
-    n_iter_ : int
-        Number of iterations.
-    converged_ : bool
-        Whether the fit converged within ``max_iter`` iterations.
-    class_shares_ : ndarray of shape (n_classes,)
-        Share of each class among all instances of training.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, if X had any that are texts.
-    training_prior_ : ndarray of shape (n_classes,)
-        Shares of the classes at which the objective was minimised.
+    coef_, intercept_, classes_, class_prior_, objective_, bag_effect_ : as in LinearMCMClassifier
+    bag_effect_interval_, looks_, n_iter_, converged_, class_shares_ : as in LinearMCMClassifier
+    n_features_in_, feature_names_in_, training_prior_ : as in LinearMCMClassifier
 
     See Also
     --------

@@ -67,7 +67,7 @@ class LocalBackend:
 
     def solve(self, goal: Goal, penalties: Floats) -> LocallySolved:
         """Minimise the goal for every penalty, on all bags and without those of each fold."""
-        held_out = HeldOut(self.bags, self.held, len(penalties))
+        held_out = HeldOutScores(self.bags, self.held, len(penalties))
         problems = goal.of_folds(self.bags, self.held)
         n_problems = len(problems.weights)
         # fits of the same penalty, which need about the same number of iterations, come together
@@ -78,7 +78,9 @@ class LocalBackend:
             np.tile(np.arange(n_problems), len(penalties)),
             held_out.keep,
         )
-        return LocallySolved(goal, self.space, self.bags, self.held, fits, held_out, self.order)
+        return LocallySolved(
+            goal, self.space, self.bags, self.held, fits, held_out, self.order, self.tol
+        )
 
     def _minimise(
         self,
@@ -90,16 +92,26 @@ class LocalBackend:
     ) -> Fits:
         """Minimise all columns, in batches of bounded memory; the result is on the host.
 
+        Where there is more than one batch, penalties come one after the other, from the strongest
+        on, and each starts from where the one before has ended, which halves the evaluations.
         Scores of all instances are too many to keep for all columns: ``keep_scores`` is called
         after each batch, with its columns and their scores, to take what it needs.
         """
         objective = goal.objective(problems, self.bags, self.space.like)
         size = max(1, _BATCH_SCORES // (self.bags.n_instances * objective.n_outputs))
-        parts = []
+        n_problems = len(problems.included)
+        if size < len(penalty):
+            size = min(size, n_problems)
+        parts: list[tuple[NDArray[Any], Any, Any]] = []
         threads = few_blas_threads(self.bags.n_instances, self.space.n_coefficients)
         with threads, column_progress(len(penalty), self.verbose) as progress:
-            for start in range(0, len(penalty), size):
-                batch = slice(start, min(start + size, len(penalty)))
+            for first in range(0, len(penalty), size):
+                batch = slice(first, min(first + size, len(penalty)))
+                start = None if goal.start is None else goal.start[batch]
+                if start is None and first >= n_problems:
+                    # where the same problem has ended with the penalty before
+                    known = np.concatenate([theta for theta, *_ in parts])
+                    start = known[np.arange(batch.start, batch.stop) - n_problems]
                 part = minimise(
                     objective,
                     self.space,
@@ -108,9 +120,7 @@ class LocalBackend:
                     tol=self.tol,
                     max_iter=self.max_iter,
                     callback=progress.of_batch(len(penalty[batch])),
-                    start=None
-                    if goal.start is None
-                    else beside(goal.start[batch], self.space.like),
+                    start=None if start is None else beside(start, self.space.like),
                 )
                 keep_scores(batch, part.scores)
                 parts.append((to_host(part.theta), part.n_iter, part.converged))
@@ -126,8 +136,9 @@ class LocallySolved:
     bags: Bags
     held: Bools
     fits: Fits
-    held_out: HeldOut
+    held_out: HeldOutScores
     order: RowOrder
+    tol: float
 
     def risks(self, selection: Selection) -> Floats:
         """Criteria on bags held out: (criteria, penalties), or with folds in between."""
@@ -154,7 +165,8 @@ class LocallySolved:
         return collect_folds(fold, scores, self.goal.loss.name == "logistic")
 
     def _scores_of_fold(self, number: int) -> NDArray[Any]:
-        column = choose(self._pooled_risks(~self.held[number])) * (len(self.held) + 1) + number + 1
+        best = choose(self._pooled_risks(~self.held[number]), self.tol)
+        column = best * (len(self.held) + 1) + number + 1
         theta = beside(self.fits.theta[column][None], self.space.like)
         scores = to_host(self.space.scores(theta, self.space.dual(theta)))[0]
         return self.order.restore(scores.T).T
@@ -182,7 +194,7 @@ class LocallySolved:
         return np.swapaxes(np.array(risks), 0, 1)
 
 
-class HeldOut:
+class HeldOutScores:
     """Scores of the bags that each fold holds out, for every penalty; without folds, of all bags.
 
     Columns run over the penalties and, for each, over the fit on all bags and those of the folds.

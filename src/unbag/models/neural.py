@@ -21,6 +21,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unbag._arrays import to_host
+from unbag._docstrings import as_in
 from unbag._optional import install_command
 from unbag.bags.bags import Bags
 from unbag.bags.priors import resolve_class_prior
@@ -28,6 +29,7 @@ from unbag.bounds.complexity import TwoLayerReLU
 from unbag.diagnostics.bag_effects import FEWEST_BAGS, effect_of_scores
 from unbag.model_selection.splitters import BagShuffleSplit
 from unbag.models.base import LogOddsClassifier
+from unbag.models.linear import LinearMCMClassifier
 from unbag.objectives.count_likelihood import impossible_counts
 from unbag.objectives.noisy_counts import allow_for_looks, shrunken_shares
 
@@ -63,6 +65,7 @@ _FEWEST_HELD_OUT = 2
 _ONE_FIT_AT_A_TIME = threading.RLock()
 
 
+@as_in(LinearMCMClassifier)
 class NeuralMCMClassifier(LogOddsClassifier):
     """A neural network trained from bags.
 
@@ -128,16 +131,10 @@ class NeuralMCMClassifier(LogOddsClassifier):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Labels of the classes, in the order of columns of chances.
-    class_prior_ : ndarray of shape (n_classes,)
-        The prior the model was trained for.
+    classes_, class_prior_ : as in LinearMCMClassifier
     objective_ : {"likelihood", "forward", "corrected", "proportion"}
         What was minimised.
-    bag_effect_ : float
-        The variance of bag effects that was used.
-    bag_effect_interval_ : ndarray of shape (2,)
-        95% interval of the estimate; NaN if there was none.
+    bag_effect_, bag_effect_interval_ : as in LinearMCMClassifier
     training_shares_ : ndarray of shape (n_classes,)
         Shares of the classes in the bags that were not held out.
     weights_ : dict of ndarray
@@ -146,12 +143,7 @@ class NeuralMCMClassifier(LogOddsClassifier):
         Number of epochs.
     history_ : dict of ndarray
         ``training_loss`` and ``validation_loss`` by epoch.
-    class_shares_ : ndarray of shape (n_classes,)
-        Share of each class among all instances of training.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, if X had any that are texts.
+    class_shares_, n_features_in_, feature_names_in_ : as in LinearMCMClassifier
     input_shape_ : tuple of int
         Shape of a row.
     function_class_ : TwoLayerReLU or None

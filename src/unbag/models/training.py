@@ -13,7 +13,6 @@ from typing import Any, Literal, Protocol, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 from sklearn.exceptions import ConvergenceWarning
 
 from unbag._arrays import Bools, Floats
@@ -27,6 +26,9 @@ Selection = Literal["pooled", "folds"]
 
 # Folds in which effects of bags are looked for by a fit without a search.
 EFFECT_FOLDS = 5
+
+# So many times what a solver leaves undone, criteria of penalties count as equal.
+_CAREFUL = 10.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +88,8 @@ class Backend(Protocol):
     bags : Bags
     held : ndarray of bool, shape (n_folds, n_bags)
         Bags that each fold holds out; at first there are no folds.
+    tol : float
+        Of the solver.
     """
 
     @property
@@ -94,6 +98,10 @@ class Backend(Protocol):
 
     @property
     def held(self) -> Bools:  # noqa: D102
+        ...
+
+    @property
+    def tol(self) -> float:  # noqa: D102
         ...
 
     def folded(self, cv: Any) -> Self:
@@ -197,20 +205,28 @@ def _differ(one: Goal, other: Goal) -> bool:
 def _choose_once(backend: Backend, goal: Goal, penalties: Floats, selection: Selection) -> Found:
     solved = backend.solve(goal, penalties)
     risks = solved.risks(selection)
-    return Found(goal, solved, solved.fits.on_all_bags(len(penalties)), choose(risks), risks)
+    best = choose(risks, backend.tol)
+    return Found(goal, solved, solved.fits.on_all_bags(len(penalties)), best, risks)
 
 
-def choose(risks: Floats) -> int:
+def choose(risks: Floats, tol: float = 0.0) -> int:
     """Choose the penalty that criteria rank best together, and of equals the strongest.
+
+    The rank of a penalty is the number of those that are better, by more than a solver with such a
+    tolerance may be off: ten times as large a share of what the best gains over the strongest.
 
     Parameters
     ----------
     risks : ndarray of shape (n_criteria, n_penalties) or (n_criteria, n_folds, n_penalties)
+        The strongest penalty comes first.
+    tol : float, default=0.0
     """
     criteria = risks if risks.ndim == 2 else risks.mean(axis=1)
     if not np.isfinite(criteria).all():
         raise FloatingPointError("The selection criterion is not finite for every alpha.")
-    return int(np.argmin(rankdata(criteria, method="min", axis=1).sum(axis=0)))
+    margin = _CAREFUL * tol * (criteria[:, 0] - criteria.min(axis=1))
+    better = criteria[:, None, :] < (criteria - margin[:, None])[:, :, None]
+    return int(np.argmin(better.sum(axis=(0, 2))))
 
 
 def fit_alpha(estimator: Any, backend: Backend, goal: Goal) -> Found:

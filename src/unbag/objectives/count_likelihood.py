@@ -109,7 +109,7 @@ class CountLikelihood:
     ) -> None:
         table = check_included(included, bags)
         pieces, first = bags.with_labelled_rows_apart()
-        check_counts(pieces)
+        check_possible_counts(pieces)
         like = np.empty(0) if like is None else like
         self.n_outputs = 1 if bags.n_classes == 2 else bags.n_classes
         weights = (table / (table @ bags.sizes)[:, None])[:, bags.index[first]]
@@ -195,7 +195,7 @@ def check_included(included: Bools, bags: Bags) -> Bools:
     return table
 
 
-def check_counts(bags: Bags) -> None:
+def check_possible_counts(bags: Bags) -> None:
     """Refuse counts that no labels can give."""
     wrong = impossible_counts(bags)
     if wrong.any():

@@ -16,13 +16,14 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from unbag._docstrings import as_in
 from unbag._files import check_place, write_whole
 from unbag._provenance import provenance
 from unbag._text import counted, percent, shown, whole
 from unbag.bags.bags import BagModel, Bags, check_bag_target
 from unbag.diagnostics.assumption import AssumptionTest
 from unbag.diagnostics.information import BagInformation, bag_information
-from unbag.metrics import Evaluation, cross_val_evaluate, evaluate_search
+from unbag.metrics import Evaluation, cross_val_evaluate, evaluate, evaluate_search
 from unbag.reports.assumption import AssumptionDisplay
 from unbag.reports.bags import BagsDisplay
 from unbag.reports.content import Finding, Origin, Section, Tile
@@ -150,6 +151,7 @@ class Report:
         )
 
 
+@as_in(evaluate)
 def fit_report(
     estimator: Any,
     X: Any,
@@ -193,21 +195,7 @@ def fit_report(
         True labels, if they are known after all; shown for comparison and used for nothing else.
     feature_names : sequence of str, optional
         Names of the columns of X, if that is no data frame.
-    threshold : float, default=0.0
-        Above it the positive class is predicted.
-    class_prior : {"empirical", "balanced"} or one number per class, default="empirical"
-        Shares of the classes where the classifier is used, for accuracy, precision and F1.
-    bag_model : {"bags", "instances"}, default="bags"
-        What is independent. Under ``"bags"`` instances of a bag may depend on each other in any
-        way, and bags may stray from the assumption at random. ``"instances"`` trusts that
-        instances are drawn one by one, and is too narrow if they are not. Noisy proportions
-        always go by ``"bags"``, since noise hits a bag as a whole.
-    level : float, default=0.95
-        How often the interval should hold the truth.
-    n_draws : int, default=1000
-        Draws of the bootstrap.
-    random_state : int, RandomState or None, default=0
-        Of the bootstrap.
+    threshold, class_prior, bag_model, level, n_draws, random_state : as in evaluate
     n_jobs : int, optional
         Folds fitted at the same time.
     verbose : int, default=0
@@ -287,19 +275,9 @@ def fit_report(
         drivers_section(drivers),
         bags_section(shape),
     ]
-    leaderboard = getattr(last_step(model), "leaderboard_", [])
-    if len(leaderboard) > 1:
-        sections.append(learners_section(leaderboard))
-    inner, whose = searching_model(model), whose_choice(leaderboard)
-    if inner is not None:
-        displays["path"] = search = PathDisplay.from_estimator(inner)
-        sections.append(path_section(search, whose))
-    if boosted_model(model) is not None:
-        displays["rounds"] = rounds = RoundsDisplay.from_estimator(model)
-        sections.append(rounds_section(rounds, whose))
-    if pairs_bags(last_step(model)) and bags.noise is None:
-        displays["pairs"] = pairs = PairingDisplay.from_data(y)
-        sections.append(pairing_section(pairs, information.pairing_share))
+    pictures, told = _of_training(model, y, bags, information)
+    displays |= pictures
+    sections += told
     origin = provenance()
     report = Report(
         title=str(title) if title is not None else f"{type(last_step(model)).__name__} from bags",
@@ -327,6 +305,28 @@ def fit_report(
     if path is not None:
         report.save(path)
     return report
+
+
+def _of_training(
+    model: Any, y: Any, bags: Bags, information: BagInformation
+) -> tuple[dict[str, Display], list[Section]]:
+    """What was compared and chosen, as far as the model has a choice."""
+    displays: dict[str, Display] = {}
+    sections: list[Section] = []
+    leaderboard = getattr(last_step(model), "leaderboard_", [])
+    if len(leaderboard) > 1:
+        sections.append(learners_section(leaderboard))
+    inner, whose = searching_model(model), whose_choice(leaderboard)
+    if inner is not None:
+        displays["path"] = search = PathDisplay.from_estimator(inner)
+        sections.append(path_section(search, whose))
+    if boosted_model(model) is not None:
+        displays["rounds"] = rounds = RoundsDisplay.from_estimator(model)
+        sections.append(rounds_section(rounds, whose))
+    if pairs_bags(last_step(model)) and bags.noise is None:
+        displays["pairs"] = pairs = PairingDisplay.from_data(y)
+        sections.append(pairing_section(pairs, information.pairing_share))
+    return displays, sections
 
 
 def _fitted(estimator: Any, X: Any, y: Any) -> Any:

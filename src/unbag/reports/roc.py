@@ -75,7 +75,7 @@ class RocDisplay(SinglePicture):
             return cls(evaluation.roc, evaluation["roc_auc"])
         from sklearn.metrics import roc_auc_score, roc_curve
 
-        truth = check_labels(labels, len(evaluation.scores))
+        truth = check_truth(labels, len(evaluation.scores))
         fpr, tpr, _ = roc_curve(truth, evaluation.scores)
         # a point for every row is more than any picture shows
         grid = np.linspace(0, 1, 501)
@@ -165,7 +165,7 @@ class RocDisplay(SinglePicture):
         return "\n".join(lines)
 
 
-def check_labels(labels: ArrayLike, n_instances: int) -> NDArray[np.bool_]:
+def check_truth(labels: ArrayLike, n_instances: int) -> NDArray[np.bool_]:
     """Read labels of two classes as true for the second."""
     values = np.asarray(labels)
     if values.shape != (n_instances,):

@@ -89,11 +89,10 @@ def _look_for_effect(X: Any, y: Any) -> Unexplained:
         return Unexplained(None, few)
     if len(rows) > _MOST_ROWS:
         return Unexplained(None, "Bags are too large for a quick look; 'unbag fit' tells.")
-    # effects are looked for, not trained with
-    model = LinearMCMClassifierCV(cv=min(5, bags.n_bags // 2), bag_effect=0)
+    # effects are looked for, not trained with, and a quick look need not be exact
+    model = LinearMCMClassifierCV(cv=min(5, bags.n_bags // 2), bag_effect=0, tol=1e-3)
     try:
         with warnings.catch_warnings():
-            # a quick look need not be exact
             warnings.simplefilter("ignore", UserWarning)
             model.fit(X[rows], y[rows])
     except (ValueError, ArithmeticError) as error:

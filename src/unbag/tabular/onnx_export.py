@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from unbag._files import write_whole
 from unbag._optional import optional
+from unbag._text import listing
 from unbag.models.auto import AutoMCMClassifier
 from unbag.models.boosted import BoostedMCMClassifier
 from unbag.models.calibrated import BagCalibratedClassifier
@@ -26,7 +27,9 @@ from unbag.models.groupings import LinearGroupingsClassifier
 from unbag.models.minimising import KernelClassifier, LinearClassifier
 from unbag.tabular import onnx_nodes as nodes
 from unbag.tabular.features import ToNumbers, ToText
+from unbag.tabular.onnx_words import words
 from unbag.tabular.pipeline import last_step
+from unbag.tabular.prose import ToWords
 from unbag.tabular.schema import Schema
 from unbag.tabular.times import TimeParts
 
@@ -64,6 +67,7 @@ _FEATURES: dict[type[Any], Callable[..., str]] = {
     ToNumbers: nodes.numbers,
     ToText: nodes.text,
     TimeParts: nodes.times,
+    ToWords: words,
     OneHotEncoder: nodes.one_hot,
 }
 
@@ -186,7 +190,7 @@ def to_onnx(
             model,
             name="unbag",
             initial_types=inputs,
-            target_opset={"": nodes.OPSET, "ai.onnx.ml": nodes.ML_OPSET},
+            target_opset=nodes.VERSIONS,
             custom_parsers={**dict.fromkeys(features, _parse), type(final): ending.parse},
             custom_shape_calculators=dict.fromkeys([*features, type(final)], _keep_shapes),
             custom_conversion_functions={
@@ -322,6 +326,11 @@ def _parse(scope: Any, step: Any, inputs: Any, custom_parsers: Any = None) -> An
     operator.inputs = inputs
     kind = types.StringTensorType if type(step) is ToText else types.DoubleTensorType
     width = len(step.get_feature_names_out())
+    if not width:
+        raise ValueError(
+            f"Nothing of {listing(map(repr, step.feature_names_in_))} is a feature, since no word "
+            "is in five rows, and ONNX has no empty features: train without."
+        )
     operator.outputs.append(scope.declare_local_variable("features", kind([None, width])))
     return operator.outputs
 
@@ -345,7 +354,7 @@ def _has_own_features(model: Any) -> bool:
         for _, part, *_ in getattr(step, "transformers_", [])
     ]
     firsts = [part.steps[0][1] for part in parts if hasattr(part, "steps")]
-    return not {ToNumbers, ToText}.isdisjoint(map(type, [*parts, *firsts]))
+    return not {ToNumbers, ToText, ToWords}.isdisjoint(map(type, [*parts, *firsts]))
 
 
 def _inputs(model: Any, schema: Schema | None) -> list[tuple[str, Any]]:

@@ -19,8 +19,8 @@ from unbag.models.boosted_lightgbm import read_booster
 from unbag.tabular.features import MISSING
 from unbag.tabular.times import DIGITS, ROUNDS
 
-# Understood by runtimes of the last years.
-OPSET, ML_OPSET = 17, 3
+# Understood by runtimes of the last years; the last, for sentences alone, by onnxruntime.
+VERSIONS = {"": 17, "ai.onnx.ml": 3, "com.microsoft": 1}
 
 # Kinds of splits that LightGBM writes, and of values that are missing.
 _BY_NUMBER, _AS_NAN, _AS_ZERO = "<=", "NaN", "None"
@@ -46,7 +46,7 @@ class Graph:
             list(inputs),
             [output],
             op_domain=domain,
-            op_version=ML_OPSET if domain else OPSET,
+            op_version=VERSIONS[domain],
             name=self._scope.get_unique_operator_name(kind),
             **settings,
         )
@@ -79,7 +79,7 @@ class Graph:
             "Identity",
             [name],
             [output],
-            op_version=OPSET,
+            op_version=VERSIONS[""],
             name=self._scope.get_unique_operator_name("Identity"),
         )
 
@@ -99,10 +99,10 @@ def numbers(step: Any, graph: Graph, table: str) -> str:
         gaps = graph.node("Gather", bad, graph.constant(step.gappy_), axis=1)
         filled = graph.together([filled, graph.cast(gaps, "DOUBLE")])
     centred = graph.node("Sub", filled, graph.constant(step.means_))
-    return _rounded(step, graph, graph.node("Div", centred, graph.constant(step.scales_)))
+    return rounded(step, graph, graph.node("Div", centred, graph.constant(step.scales_)))
 
 
-def _rounded(step: Any, graph: Graph, values: str) -> str:
+def rounded(step: Any, graph: Graph, values: str) -> str:
     """Numbers in the precision of training, where trees split by them."""
     if step.dtype == "float64":
         return values
@@ -128,7 +128,7 @@ def times(step: Any, graph: Graph, table: str) -> str:
     scale = graph.constant(10.0**DIGITS)
     placed = graph.node("Div", graph.node("Round", graph.node("Mul", placed, scale)), scale)
     gap = graph.node("IsNaN", placed)
-    return _rounded(step, graph, graph.node("Where", gap, graph.constant(0.0), placed))
+    return rounded(step, graph, graph.node("Where", gap, graph.constant(0.0), placed))
 
 
 def text(step: Any, graph: Graph, table: str) -> str:  # noqa: ARG001

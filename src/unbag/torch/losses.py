@@ -23,7 +23,7 @@ from unbag._arrays import Array, beside, index_beside, take
 from unbag.bags.bags import Bags
 from unbag.objectives.bag_losses import WeighedBags
 from unbag.objectives.corrected_risk import CorrectedRisk, Correction
-from unbag.objectives.count_likelihood import EXACT_SIZE, check_counts
+from unbag.objectives.count_likelihood import EXACT_SIZE, check_possible_counts
 from unbag.objectives.forward import LEAST_RATIO, forward_losses
 from unbag.objectives.losses import get_loss
 from unbag.objectives.proportion_risk import ProportionRisk
@@ -200,7 +200,7 @@ class CountLikelihoodLoss(BagLoss):
         self.exact_size = exact_size
 
     def _objective(self, bags: Bags, like: Array) -> Evaluate:
-        check_counts(bags)
+        check_possible_counts(bags)
         weights = np.full((1, bags.n_bags), 1 / bags.n_instances)
         weighed = WeighedBags(bags, weights, self._covariance(bags), self.exact_size, like)
         return lambda scores: weighed.evaluate(scores, _ONE_COLUMN, gradient=True)
