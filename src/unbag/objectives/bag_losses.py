@@ -8,6 +8,7 @@ summed exactly, `LargeBags` and those of `SeveralClasses` go by the saddle point
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -126,9 +127,9 @@ class BagLosses(ABC):
         """Whether every column has to be worked on."""
         return self._seen is None
 
-    def blocks(self, problem: Ints) -> list[Columns]:
+    def blocks(self, problem: Ints) -> Sequence[Columns]:
         """Columns that are worked on together, without those in which these bags weigh nothing."""
-        blocks: list[Columns] = self._blocks_of(problem)
+        blocks: Sequence[Columns] = self._blocks_of(problem)
         return blocks
 
     def weights(self, problem: Ints) -> Array:
@@ -151,12 +152,13 @@ class BagLosses(ABC):
             return self._weights
         return take(self._weights, index_beside(problem, self._weights), axis=0)
 
-    def _cut(self, problem: Ints) -> list[Columns]:
+    def _cut(self, problem: Ints) -> Sequence[Columns]:
         if self._seen is None:
             starts = range(0, len(problem), self._step)
             return [slice(start, min(start + self._step, len(problem))) for start in starts]
         columns = np.flatnonzero(self._seen[problem])
-        return np.split(columns, range(self._step, len(columns), self._step))
+        starts = range(0, len(columns), self._step)
+        return [columns[start : start + self._step] for start in starts]
 
 
 class PureBags(BagLosses):

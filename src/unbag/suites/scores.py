@@ -100,7 +100,8 @@ class FullTable:
 
 def full_tables(rows: Sequence[Row], suite: str) -> list[FullTable]:
     """Cut a suite into tables without a gap: the largest, then the largest of the other draws."""
-    left, found = of_suite(rows, suite), []
+    left = of_suite(rows, suite)
+    found: list[FullTable] = []
     while blind(left):
         methods, draws = _largest(blind(left))
         own = [row for row in left if _draw(row) in draws]
@@ -115,7 +116,8 @@ def _largest(rows: Sequence[Row]) -> tuple[list[str], set[tuple[str, int]]]:
     for row in rows:
         draws.setdefault(row["method"], set()).add(_draw(row))
     methods = sorted(draws, key=lambda method: -len(draws[method]))
-    shared = list(accumulate((draws[method] for method in methods), set.intersection))
+    sets = (draws[method] for method in methods)
+    shared: list[set[tuple[str, int]]] = list(accumulate(sets, set.intersection))
     cells = [(number + 1) * len(some) for number, some in enumerate(shared)]
     last = max(range(len(cells)), key=lambda number: (cells[number], number))
     return [name for name in METHODS if name in methods[: last + 1]], shared[last]
