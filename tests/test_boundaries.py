@@ -98,6 +98,17 @@ def test_a_name_means_one_thing():
     assert {name for name in homes if len(homes[name]) > 1} - SAME <= TWICE
 
 
+def test_files_are_replaced_in_one_place():
+    """Rows of studies are added to a file, line by line, and never replaced."""
+    syncs = {
+        module
+        for module, _, tree in modules()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and node.attr == "fsync"
+    }
+    assert syncs == {"_files", "paper.rows"}
+
+
 def test_shared_modules_need_nothing_of_ours_but_the_words_on_what_to_install():
     for module, package, tree in modules():
         if package in SHARED:

@@ -18,6 +18,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from unbag._docstrings import as_in
 from unbag._text import counted, listing, plural, quoted
 from unbag.bags.bags import is_exact
 from unbag.bags.contradictions import (
@@ -136,6 +137,7 @@ def bags_from_frame(
     return joined
 
 
+@as_in(bags_from_frame)
 def find_contradictions(
     instances: Any,
     aggregates: Any,
@@ -147,15 +149,7 @@ def find_contradictions(
 
     Parameters
     ----------
-    instances : data frame
-        One row per instance, with its features and the key of its bag. A pandas or polars
-        DataFrame, a pyarrow Table or any other eager frame that narwhals knows.
-    aggregates : data frame
-        One row per bag, with its key and what is known about its classes. It may be of another
-        kind than ``instances``. Counts of several rows for one bag are added up, with a warning.
-    unmatched : {"error", "drop"}, default="error"
-        What to do with bags that are in one of the tables only: raise an error that names them,
-        or leave them out.
+    instances, aggregates, unmatched : as in bags_from_frame
     **options
         Further parameters of `unbag.bags_from_frame`: ``on``, which is needed, and ``proportion``,
         ``positives``, ``size``, ``noise``, ``percent``, ``fold`` and ``labels``.

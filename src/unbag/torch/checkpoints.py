@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-import secrets
 from pathlib import Path
 from typing import Any
 
 import torch
+
+from unbag._files import whole_file
 
 
 class Checkpoint:
@@ -25,15 +26,8 @@ class Checkpoint:
 
     def write(self, state: dict[str, Any]) -> None:
         """Write a state beside its place, and move it there when it is complete."""
-        temporary = self.path.with_name(f".{self.path.name}.{secrets.token_hex(8)}.tmp")
-        try:
-            with temporary.open("xb") as file:
-                torch.save({"fit": self.fit, "state": state}, file)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(self.path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        with whole_file(self.path) as file:
+            torch.save({"fit": self.fit, "state": state}, file)
 
     def read(self, device: torch.device) -> dict[str, Any] | None:
         """Read the state, or None if there is no file; nothing in the file is run."""
