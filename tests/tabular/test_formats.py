@@ -184,6 +184,25 @@ def test_the_first_letter_beyond_ascii_decides(n_plain, encoding, tmp_path):
     assert found["n"].tolist() == frame["n"].tolist()
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf_16_without_a_mark(encoding, tmp_path):
+    path = tmp_path / "t.csv"
+    people().to_csv(path, index=False, encoding=encoding)
+    assert open_table(path).read(["Straße"])["Straße"].tolist() == people()["Straße"].tolist()
+
+
+def test_a_title_above_the_header_is_named(tmp_path):
+    path = tmp_path / "t.xlsx"
+    with pd.ExcelWriter(path) as writer:
+        people().to_excel(writer, index=False, startrow=2)
+        writer.sheets["Sheet1"].write(0, 0, "Visits of 2024")
+    with pytest.raises(ValueError, match=r"t.xlsx has a title, 'Visits of 2024', .* begins with"):
+        open_table(path)
+    path.with_suffix(".csv").write_text("Visits of 2024\n\na,b\n1,2\n")
+    with pytest.raises(ValueError, match=r"line 3 has 2 fields, .* the header has 1; .* a title"):
+        open_table(path.with_suffix(".csv")).read()
+
+
 def test_names_in_another_encoding(tmp_path):
     path = tmp_path / "t.csv"
     path.write_bytes("Länge;Jiří\n1,5;2\n".encode("cp1250"))
@@ -202,6 +221,13 @@ def test_names_in_another_encoding(tmp_path):
         ('"a, in m";b\n1,5;x\n2,5;y, z\n', ["a, in m", "b"], [1.5, "x"]),
         ("a,b;c\n1,2;3\n", ["a", "b;c"], [1, "2;3"]),  # the usual wins where it fits
         ("a\n1;2\n", ["a"], ["1;2"]),
+        ('a,b\n"1,234.5",x\n12,y\n', ["a", "b"], [1234.5, "x"]),  # thousands
+        ('a,b\n"1,234","1,2"\n', ["a", "b"], ["1,234", "1,2"]),  # no thousands
+        ("a;b\n1.234,5;0,5\n", ["a", "b"], [1234.5, 0.5]),
+        ("a;b\n1,234;0.5\n", ["a", "b"], [1234, 0.5]),
+        ("a,b\n1'234,x\n", ["a", "b"], [1234, "x"]),
+        ("a,b\n1 234.5,x\n", ["a", "b"], [1234.5, "x"]),
+        ("a;b\n01.01.2024;1,5\n", ["a", "b"], ["01.01.2024", 1.5]),
     ],
 )
 def test_how_text_is_written(text, names, first, tmp_path):

@@ -210,7 +210,8 @@ def _align(
     if kinds[0] != kinds[1]:
         # a number and its digits, perhaps with zeros before them
         same = set(folded(here, ["zeros"])) & set(folded(there, ["zeros"]))
-        advice = "{fold_zeros}" if same else "{convert}"
+        days = {*kinds} == {"dates", "times"}
+        advice = "{fold_zeros}" if same else "keep the days of the times" if days else "{convert}"
         raise JoinError(
             "The key column {column!r} holds {kinds[0]} ({dtypes[0]}) in the {instances} but "
             f"{{kinds[1]}} ({{dtypes[1]}}) in the {{bags}}, so that no bag can match; {advice}.",

@@ -13,6 +13,9 @@ Tell = Callable[[str], object]
 
 _BLOCK = 1 << 16
 
+# Bytes of a header, by which UTF-16 without a mark is known.
+_LOOKED_AT = 16
+
 # The longer marks first: that of UTF-32 starts like that of UTF-16.
 _MARKS = {
     codecs.BOM_UTF32_LE: "utf-32",
@@ -25,10 +28,10 @@ _MARKS = {
 class Utf8Bytes(io.RawIOBase):
     """The bytes of a text file, turned to UTF-8 if they are not.
 
-    A byte order mark says UTF-16 or UTF-32. Otherwise the first character beyond ASCII decides: if
-    its bytes are UTF-8, all must be, and if not, the file is read as ``encoding``, which is the
-    same as if it had been read so from the start. (Latin-1 is part of cp1252 but for control
-    characters, which no text has.)
+    A byte order mark, or zeros between letters, say UTF-16 or UTF-32. Otherwise the first character
+    beyond ASCII decides: if its bytes are UTF-8, all must be, and if not, the file is read as
+    ``encoding``, which is the same as if it had been read so from the start. (Latin-1 is
+    part of cp1252 but for control characters, which no text has.)
     """
 
     def __init__(self, table: TableFile, encoding: str, tell: Tell) -> None:
@@ -77,7 +80,11 @@ class Utf8Bytes(io.RawIOBase):
         for mark, encoding in _MARKS.items():
             if block.startswith(mark):
                 self._switch(encoding)
-                break
+                return block
+        # every other byte of Western text is 0 in UTF-16, and no text has a 0 otherwise
+        for encoding, first in {"utf-16-le": 1, "utf-16-be": 0}.items():
+            if len(block) > 3 and not any(block[first:_LOOKED_AT:2]):
+                self._switch(encoding)
         return block
 
     def _switch(self, encoding: str) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 _CANDIDATES = (",", ";", "\t", "|")
 _WORDS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+_THOUSANDS = {",": "commas", ".": "points", "'": "apostrophes", " ": "blanks"}
 _WITH_COMMA, _WITH_POINT = (re.compile(rf"\s*[-+]?\d*{c}\d+\s*") for c in (",", r"\."))
 
 
@@ -22,16 +23,20 @@ class Dialect:
         What stands between fields.
     decimal : str
         What stands before decimals.
+    thousands : str or None
+        What stands between thousands.
     """
 
     separator: str
     decimal: str = "."
+    thousands: str | None = None
 
     def told(self, usual: str) -> str:
         """Say what is unusual; nothing if nothing is."""
         fields = "" if self.separator == usual else f"{_WORDS[self.separator]} between fields"
         decimals = "decimal commas" if self.decimal == "," else ""
-        return " and ".join(filter(None, (fields, decimals)))
+        thousands = f"{_THOUSANDS[self.thousands]} between thousands" if self.thousands else ""
+        return " and ".join(filter(None, (fields, decimals, thousands)))
 
 
 def find_dialect(lines: Sequence[str], usual: str) -> Dialect:
@@ -45,12 +50,13 @@ def find_dialect(lines: Sequence[str], usual: str) -> Dialect:
     --------
     >>> from unbag.tabular.dialect import find_dialect
     >>> find_dialect(["name;height\n", "Ann;1,71\n"], ",")
-    Dialect(separator=';', decimal=',')
+    Dialect(separator=';', decimal=',', thousands=None)
     """
     for separator in (usual, *_CANDIDATES):
         rows = list(_rows(lines, separator))
         if rows and len(rows[0]) > 1 and len(set(map(len, rows))) == 1:
-            return Dialect(separator, _decimal(rows[1:], separator))
+            decimal = _decimal(rows[1:], separator)
+            return Dialect(separator, decimal, _thousands(rows[1:], decimal))
     return Dialect(usual)
 
 
@@ -89,9 +95,34 @@ def _decimal(rows: list[list[str]], separator: str) -> str:
     if separator == ",":
         return "."
     commas, points = (
-        any(pattern.fullmatch(field) for row in rows for field in row)
+        [field for row in rows for field in row if pattern.fullmatch(field)]
         for pattern in (_WITH_COMMA, _WITH_POINT)
     )
+    if (
+        commas
+        and points
+        and (grouped := _are_grouped(commas, ",", ".")) != _are_grouped(points, ".", ",")
+    ):
+        return "." if grouped else ","
     if separator == ";":
         return "." if points and not commas else ","
     return "," if commas and not points else "."
+
+
+def _thousands(rows: list[list[str]], decimal: str) -> str | None:
+    """What stands between thousands wherever it stands in a number, and stands there at all."""
+    for mark in _THOUSANDS:
+        if mark == decimal:
+            continue
+        number = re.compile(rf"[-+]?\d[\d{re.escape(mark)}]*(?:{re.escape(decimal)}\d+)?")
+        fields = (field.strip() for row in rows for field in row if mark in field)
+        found = [field for field in fields if mark in field and number.fullmatch(field)]
+        if found and _are_grouped(found, mark, decimal):
+            return mark
+    return None
+
+
+def _are_grouped(numbers: list[str], mark: str, decimal: str) -> bool:
+    """Whether all have three digits behind every mark, and no zero in front."""
+    digits = rf"[-+]?[1-9]\d{{0,2}}(?:{re.escape(mark)}\d{{3}})+(?:{re.escape(decimal)}\d+)?"
+    return all(re.fullmatch(digits, number.strip()) for number in numbers)

@@ -57,6 +57,12 @@ def open_excel(
     if not len(header):
         raise TableError(file, f"has nothing in its sheet {chosen!r}")
     names = [str(n) for n in header.iloc[0].dropna()]
+    if len(names) == 1 and rows.notna().any().sum() > 1:
+        raise TableError(
+            file,
+            f"has a title, {names[0]!r}, above its columns; take it out, so that the sheet begins "
+            "with their names",
+        )
     check_distinct(file, names)
     rows = rows.rename(columns=_name_of)
     # a cell that was once touched makes a column without a name

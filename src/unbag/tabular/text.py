@@ -53,6 +53,7 @@ class TextTable:
                 file,
                 sep=self.dialect.separator,
                 decimal=self.dialect.decimal,
+                thousands=self.dialect.thousands,
                 usecols=columns,
                 dtype=dict.fromkeys(as_written | (self.codes & set(columns)), str),
                 na_values=list(self.missing),
@@ -158,7 +159,8 @@ class _Checked(Utf8Bytes):
                 first, last = self._first_line + n_passed, self._first_line + n_read - 1
                 where = f"line {first}" if last == first else f"the row on lines {first} to {last}"
                 hint = "" if last == first else " (is a quote left open?)"
-                problem = f"has {len(row)} fields{hint}, and the header has {n_fields}"
+                title = "; if that is a title, take it out" if n_fields == 1 else ""
+                problem = f"has {len(row)} fields{hint}, and the header has {n_fields}{title}"
                 raise TableError(self._table, problem, line=where)
             n_passed = n_read
         return len("".join(lines[:n_passed]).encode()), n_passed
