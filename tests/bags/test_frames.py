@@ -547,7 +547,7 @@ ERRORS = {
         bags([1, 2]),
         {"proportion": "share", "unmatched": "drop"},
         r"holds text \(String\) in the instance table but integers \(Int64\) in the bag table, so "
-        "that no bag can match; pass fold='zeros'.$",
+        "that no bag can match; their digits would: pass fold='zeros'.$",
     ),
     "times and dates": (
         rows([dt.datetime(2024, 5, 1, 6), dt.datetime(2024, 5, 2)]),
@@ -714,6 +714,13 @@ ERRORS = {
         bags(share=[24.5, 100]),
         {"proportion": "share"},
         r"it does not for bags 'a' \(24.5\), 'b' \(100\); if these are percentages, pass",
+    ),
+    "counts as shares": (
+        rows(list("aaabb")),
+        bags(yes=[3, 1]),
+        {"proportion": "yes"},
+        r"'a' \(3\); if these are percentages, pass percent=True; if these are counts, pass them "
+        "as positives.$",
     ),
     "percentages as counts": (
         rows(list("ab")),

@@ -139,8 +139,10 @@ def check_proportions(
         wrong = ~np.isfinite(column) | (((column < 0) | (column > 1)) & exact)
         if wrong.any():
             known = column[np.isfinite(column)]
-            in_percent = ((known >= 0) & (known <= 100)).all() and (known > 1).any()
-            hint = "; if these are percentages, {percent}" if in_percent else ""
+            beyond = (known >= 0).all() and (known > 1).any()
+            whole = (known == np.round(known)).all() and not (column > match.sizes).any()
+            likely = {"percentages, {percent}": (known <= 100).all(), "counts, {positives}": whole}
+            hint = "".join(f"; if these are {what}" for what in likely if beyond and likely[what])
             raise ContradictionError(
                 "Column {column!r} of the {bags} must hold proportions in [0, 1]; it does not for "
                 f"{{wrong}}{hint}.",

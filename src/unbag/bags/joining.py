@@ -25,6 +25,7 @@ WORDS = {
     "convert": "convert one of them",
     "swap": "give the instances first",
     "proportion": "pass them as proportion",
+    "positives": "pass them as positives",
     "percent": "pass percent=True",
     "noise": "pass its standard deviation as noise",
     "add_size": "with size, or counts, they would be added up",
@@ -210,7 +211,7 @@ def _align(
     if kinds[0] != kinds[1]:
         # a number and its digits, perhaps with zeros before them
         same = set(folded(here, ["zeros"])) & set(folded(there, ["zeros"]))
-        advice = "{fold_zeros}" if same else "{convert}"
+        advice = "their digits would: {fold_zeros}" if same else "{convert}"
         raise JoinError(
             "The key column {column!r} holds {kinds[0]} ({dtypes[0]}) in the {instances} but "
             f"{{kinds[1]}} ({{dtypes[1]}}) in the {{bags}}, so that no bag can match; {advice}.",
