@@ -686,9 +686,9 @@ ERRORS = {
     ),
     "two of three shares": (
         rows(list("ab")),
-        bags(u=[0.52, 0.5], v=[0.25, 0.25]),
+        bags(u=[0.52, 0.75], v=[0.25, 0.25]),
         {"proportion": ["u", "v"]},
-        r"for bags 'a' \(0.77\), 'b' \(0.75\); give a column for each class, if one is missing.$",
+        r"for bag 'a' \(0.77\); give a column for each class, if one is missing.$",
     ),
     "two of three counts": (
         rows(list("aaabbb")),

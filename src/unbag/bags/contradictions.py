@@ -121,7 +121,7 @@ def check_counts(
         wrong = np.flatnonzero((total != sizes) & exact)
         problem = f"The counts {{columns}} do not sum to the number of {_SIZES[what]}"
         brief = f"counts that do not sum to its {what}s"
-        if len(wrong) and (total[exact] < sizes[exact]).all():
+        if len(wrong) and (total[exact] <= sizes[exact]).all():
             hint = "; give a column for each class, if one is missing"
     if len(wrong):
         raise ContradictionError(
@@ -164,7 +164,7 @@ def _check_sums(
     wrong = (np.abs(total - 1) > rounding(shares[exact])) & exact
     if not wrong.any():
         return
-    all_below = (total[exact] < 1).all()
+    all_below = (total[exact] <= 1).all()
     hint = "; give a column for each class, if one is missing" if all_below else ""
     raise ContradictionError(
         f"The shares {{columns}} must sum to 1; they do not for {{wrong}}{hint}.",
