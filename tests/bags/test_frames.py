@@ -547,7 +547,7 @@ ERRORS = {
         bags([1, 2]),
         {"proportion": "share", "unmatched": "drop"},
         r"holds text \(String\) in the instance table but integers \(Int64\) in the bag table, so "
-        "that no bag can match; pass fold='zeros'.$",
+        "that no bag can match; their digits would: pass fold='zeros'.$",
     ),
     "times and dates": (
         rows([dt.datetime(2024, 5, 1, 6), dt.datetime(2024, 5, 2)]),
@@ -686,9 +686,9 @@ ERRORS = {
     ),
     "two of three shares": (
         rows(list("ab")),
-        bags(u=[0.52, 0.5], v=[0.25, 0.25]),
+        bags(u=[0.52, 0.75], v=[0.25, 0.25]),
         {"proportion": ["u", "v"]},
-        r"for bags 'a' \(0.77\), 'b' \(0.75\); give a column for each class, if one is missing.$",
+        r"for bag 'a' \(0.77\); give a column for each class, if one is missing.$",
     ),
     "two of three counts": (
         rows(list("aaabbb")),
@@ -714,6 +714,13 @@ ERRORS = {
         bags(share=[24.5, 100]),
         {"proportion": "share"},
         r"it does not for bags 'a' \(24.5\), 'b' \(100\); if these are percentages, pass",
+    ),
+    "counts as shares": (
+        rows(list("aaabb")),
+        bags(yes=[3, 1]),
+        {"proportion": "yes"},
+        r"'a' \(3\); if these are percentages, pass percent=True; if these are counts, pass them "
+        "as positives.$",
     ),
     "percentages as counts": (
         rows(list("ab")),

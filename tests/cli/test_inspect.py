@@ -137,7 +137,11 @@ def test_contradictions_are_all_listed(call, frames, folder, known, tmp_path, na
     }
     shown = call(*call_it)
     assert len(shown.stdout.splitlines()) == 7
-    assert "contradicts" in shown.stderr
+    assert "r.csv contradicts" in shown.stderr
+    assert (
+        "unbag inspect: error: Bag 'r07' has instances but no row in the bag table" in shown.stderr
+    )
+    assert "to leave such bags out." in shown.stderr
     assert "\x1b" not in shown.stdout
     found = json.loads(call(*call_it, "--json", "--unmatched", "drop").stdout)["contradictions"]
     assert [row["bag"] for row in found] == ["r03", "r04", "r05", "r02"]

@@ -121,7 +121,7 @@ def check_counts(
         wrong = np.flatnonzero((total != sizes) & exact)
         problem = f"The counts {{columns}} do not sum to the number of {_SIZES[what]}"
         brief = f"counts that do not sum to its {what}s"
-        if len(wrong) and (total[exact] < sizes[exact]).all():
+        if len(wrong) and (total[exact] <= sizes[exact]).all():
             hint = "; give a column for each class, if one is missing"
     if len(wrong):
         raise ContradictionError(
@@ -139,8 +139,10 @@ def check_proportions(
         wrong = ~np.isfinite(column) | (((column < 0) | (column > 1)) & exact)
         if wrong.any():
             known = column[np.isfinite(column)]
-            in_percent = ((known >= 0) & (known <= 100)).all() and (known > 1).any()
-            hint = "; if these are percentages, {percent}" if in_percent else ""
+            beyond = (known >= 0).all() and (known > 1).any()
+            whole = (known == np.round(known)).all() and not (column > match.sizes).any()
+            likely = {"percentages, {percent}": (known <= 100).all(), "counts, {positives}": whole}
+            hint = "".join(f"; if these are {what}" for what in likely if beyond and likely[what])
             raise ContradictionError(
                 "Column {column!r} of the {bags} must hold proportions in [0, 1]; it does not for "
                 f"{{wrong}}{hint}.",
@@ -162,7 +164,7 @@ def _check_sums(
     wrong = (np.abs(total - 1) > rounding(shares[exact])) & exact
     if not wrong.any():
         return
-    all_below = (total[exact] < 1).all()
+    all_below = (total[exact] <= 1).all()
     hint = "; give a column for each class, if one is missing" if all_below else ""
     raise ContradictionError(
         f"The shares {{columns}} must sum to 1; they do not for {{wrong}}{hint}.",

@@ -25,6 +25,7 @@ WORDS = {
     "convert": "convert one of them",
     "swap": "give the instances first",
     "proportion": "pass them as proportion",
+    "positives": "pass them as positives",
     "percent": "pass percent=True",
     "noise": "pass its standard deviation as noise",
     "add_size": "with size, or counts, they would be added up",
@@ -211,7 +212,8 @@ def _align(
         # a number and its digits, perhaps with zeros before them
         same = set(folded(here, ["zeros"])) & set(folded(there, ["zeros"]))
         days = {*kinds} == {"dates", "times"}
-        advice = "{fold_zeros}" if same else "keep the days of the times" if days else "{convert}"
+        digits = "their digits would: {fold_zeros}"
+        advice = digits if same else "keep the days of the times" if days else "{convert}"
         raise JoinError(
             "The key column {column!r} holds {kinds[0]} ({dtypes[0]}) in the {instances} but "
             f"{{kinds[1]}} ({{dtypes[1]}}) in the {{bags}}, so that no bag can match; {advice}.",

@@ -20,7 +20,7 @@ from unbag.cli.options import one_or_all
 from unbag.cli.output import say
 from unbag.tabular import Table, open_table
 from unbag.tabular.file import STANDARD_INPUT, TableError
-from unbag.tabular.kinds import ColumnError, Kind, cast, find_stray, is_id, iso_times, types_of
+from unbag.tabular.kinds import ColumnError, Kind, cast, find_stray, is_id, plain_texts, types_of
 from unbag.tabular.prose import is_prose
 from unbag.tabular.schema import Schema, SchemaReport, make_schema
 
@@ -172,7 +172,7 @@ def join_files(
         _say_left_out(tables, options)
         say_notes(tables, options)
         if schema is None:
-            X = X.assign(**iso_times(X, options.types))
+            X = X.assign(**plain_texts(X, options.types))
             _check_strays(X, options)
             _say_ids(X)
             schema = Schema(make_schema(X).columns, tuple(options.bag))
@@ -209,6 +209,7 @@ def _words(options: argparse.Namespace) -> dict[str, str]:
         "convert": "--types can make both a category",
         "swap": "INSTANCES come first, then AGGREGATES",
         "proportion": "use --proportion",
+        "positives": "use --positives",
         "percent": "use --percent",
         "noise": "tell its standard deviation by --noise",
         "add_size": "with --size, or --positives, they would be added up",

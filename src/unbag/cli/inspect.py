@@ -74,11 +74,9 @@ def _inspect_tables(options: argparse.Namespace) -> int:
             more = len(found) - _MOST_SHOWN
             rest = [f"and {counted(more, 'more place')}"] if more > 0 else []
             show("\n".join([*table_lines(Contradiction._fields, found[:_MOST_SHOWN]), *rest]))
-        say(
-            f"unbag inspect: error: {options.aggregates} contradicts {options.instances} in "
-            f"{counted(len(found), 'place')}"
-        )
-        return 1
+        places = counted(len(found), "place")
+        say(f"{options.aggregates} contradicts {options.instances} in {places}.")
+    # what contradicts is refused here, as in a fit, with what would help
     data = join_files(options, tables)
     with naming(options):
         information, assumption, effect = look_at_bags(data.X, data.y)

@@ -3,8 +3,8 @@
 =============  ===================================================  =================
 kind           what belongs to it                                   type
 =============  ===================================================  =================
-``number``     integers, floats, decimals, lengths of time (as      float64
-               seconds), and columns without any value
+``number``     integers, floats, decimals, percentages, lengths of  float64
+               time (as seconds), and columns without any value
 ``boolean``    true or false, with or without gaps                  boolean (pandas)
 ``time``       dates and points in time; zones are turned to UTC    datetime64[us]
 ``category``   text, pandas categoricals and everything else        object, as text
@@ -43,6 +43,7 @@ _KIND_OF_OBJECTS: dict[str, Kind] = {
     "datetime": "time",
     "datetime64": "time",
 }
+_PERCENT = re.compile(r"\s*[+-]?(\d+([.,]\d*)?|[.,]\d+)\s?%\s*")
 _ISO = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d([.,]\d+)?)?\s?(Z|[+-]\d\d(:?\d\d)?)?)?")
 # Values that are looked at before all of a column is tried.
 _FIRST = 100
@@ -132,16 +133,17 @@ def as_pandas(frame: Any, name: Any) -> Any:
     return values.to_pandas() if hasattr(values, "to_pandas") else values
 
 
-def iso_times(frame: Any, known: Collection[str] = ()) -> dict[str, Any]:
-    """Columns of text that are points in time in ISO form, as such; without those that are known.
+def plain_texts(frame: Any, known: Collection[str] = ()) -> dict[str, Any]:
+    """Columns of text that are times in ISO form or percentages, as such; but those that are known.
 
     Examples
     --------
     >>> import pandas as pd
-    >>> from unbag.tabular.kinds import iso_times
-    >>> visits = pd.DataFrame({"at": ["2024-05-01T06:30:00Z", "2024-05-02"], "by": ["ann", "bob"]})
-    >>> iso_times(visits)["at"].dt.hour.tolist()
-    [6, 0]
+    >>> from unbag.tabular.kinds import plain_texts
+    >>> visits = pd.DataFrame({"at": ["2024-05-01T06:30:00Z", "2024-05-02"], "load": ["7%", "12%"]})
+    >>> found = plain_texts(visits)
+    >>> found["at"].dt.hour.tolist(), found["load"].tolist()
+    ([6, 0], [7.0, 12.0])
     """
     found = {}
     for name in frame.columns:
@@ -149,16 +151,16 @@ def iso_times(frame: Any, known: Collection[str] = ()) -> dict[str, Any]:
         if name in known or column_kind(values) != "category":
             continue
         present = values.dropna()
-        if not _are_iso(present.iloc[:_FIRST]):
-            continue
-        times = _times(values, "category")
-        if times.notna().sum() == len(present):
-            found[name] = times
+        for form, read in ((_ISO, _times), (_PERCENT, _numbers)):
+            if _are(form, present.iloc[:_FIRST]):
+                made = read(values, "category")
+                if made.notna().sum() == len(present):
+                    found[name] = made
     return found
 
 
-def _are_iso(values: Any) -> bool:
-    return len(values) > 0 and all(isinstance(v, str) and _ISO.fullmatch(v) for v in values)
+def _are(form: re.Pattern[str], values: Any) -> bool:
+    return len(values) > 0 and all(isinstance(v, str) and form.fullmatch(v) for v in values)
 
 
 def is_id(values: Any) -> bool:
@@ -194,7 +196,7 @@ def find_stray(values: Any) -> Stray | None:
         return None
     present = values.dropna().astype(str)
     distinct = pd.Series(present.unique(), dtype=object)
-    is_number = pd.to_numeric(distinct, errors="coerce").notna()
+    is_number = pd.to_numeric(distinct.map(_without_sign), errors="coerce").notna()
     odd = distinct[~is_number]
     if not 1 <= len(odd) <= _MOST_STRAYS or is_number.sum() < _FEWEST_NUMBERS:
         return None
@@ -240,9 +242,16 @@ def _numbers(values: Any, given: Kind) -> Any:
     if pd.api.types.infer_dtype(values, skipna=True).startswith("timedelta"):
         return pd.to_timedelta(values).dt.total_seconds()
     if given == "category":
-        values = pd.to_numeric(values.astype(object), errors="coerce")
+        values = pd.to_numeric(values.astype(object).map(_without_sign), errors="coerce")
     numbers = values.to_numpy(dtype="float64", na_value=np.nan)
     return pd.Series(numbers, index=values.index, name=values.name)
+
+
+def _without_sign(value: Any) -> Any:
+    """A percentage as its number: 24.5% is 24.5, and so is 24,5%."""
+    if isinstance(value, str) and _PERCENT.fullmatch(value):
+        return value.replace("%", "").replace(",", ".").strip()
+    return value
 
 
 def _booleans(values: Any, given: Kind) -> Any:
