@@ -7,6 +7,7 @@ here, so that figures of these tables are no measure of the trees.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from itertools import product
 from typing import Any
 
@@ -38,13 +39,28 @@ MORE_TABLES = [
     *("health_insurance", "hi", "compas", "smoke_ban", "lending_club", "stackoverflow"),
 ]
 
+# How much bags must tell before trees need no linear function to start from.
+MORE_ROWS = [
+    *product(
+        [("shuffled", 32, 1024), ("shuffled", 32, 4096)],
+        ["hi", "nass_cds", "fertility", "k401ksubs", "smoke_ban"],
+    ),
+    *product(
+        [("low", 32, n) for n in (512, 1024, 2048, 4096)],
+        ["flchain", "wa_churn", "k401ksubs", "hi", "smoke_ban", "fertility"],
+    ),
+    *product([("shuffled", 128, 16384), ("low", 32, 8192)], ["hi", "fertility"]),
+]
+
 
 def tasks(_: Any) -> list[dict[str, Any]]:
-    few = product(FEW, MORE_TABLES, [FIRST, LAST])
+    both = [FIRST, LAST]
+    few = product(FEW, MORE_TABLES, both)
     many = product(MANY, TABLES, CHOICES)
+    limit = ((*cell, choice) for cell, choice in product(MORE_ROWS, both))
     return [
         {"table": name, "kind": kind, "size": size, "rows": rows, "choice": choice}
-        for (kind, size, rows), name, choice in (*few, *many)
+        for (kind, size, rows), name, choice in (*few, *many, *limit)
     ]
 
 
@@ -58,33 +74,58 @@ def page(rows: list[Row]) -> list[str]:
     for row in rows:
         bags = row["kind"], row["size"], row["rows"]
         auc[row["choice"]][row["table"], bags] = row["auc"]
-    base = auc[FIRST]
+    gains = {
+        name: {cell: value - auc[FIRST][cell] for cell, value in values.items()}
+        for name, values in auc.items()
+        if name != FIRST
+    }
     lines = [
-        [name, f"{size} ({kind})", f"{n_rows:,}", *_compare(own, base)]
-        for name, values in auc.items()
-        for kind, size, n_rows in [*FEW, *MANY]
-        if name != FIRST
-        if (own := {k: v for k, v in values.items() if k[1] == (kind, size, n_rows)})
+        [name, f"{size} ({kind})", f"{n_rows:,}", *_mean([values[cell] for cell in own])]
+        for name, values in gains.items()
+        for kind, size, n_rows in dict.fromkeys([*FEW, *MANY, *(bags for bags, _ in MORE_ROWS)])
+        if (own := [cell for cell in values if cell[1] == (kind, size, n_rows)])
     ]
-    lines += [
-        [f"**{name}**", "all", "", *_compare(values, base)]
-        for name, values in auc.items()
-        if name != FIRST
-    ]
-    header = ["setting", "bags", "rows", "sets", "mean difference ± standard error", "above in"]
+    lines += [[f"**{name}**", "all", "", *_mean(list(of.values()))] for name, of in gains.items()]
+    header = ["sets", "mean difference ± standard error", "above in"]
+    parts = {"rows": lambda row: row["n_rows"], "worth in labelled rows": labelled_rows}
     return [
         f"Test AUC less that of trees {FIRST} with the other defaults, on the same rows; one draw",
-        f"of each set. Tables: {', '.join(MORE_TABLES)}; those with",
-        f"2,048 rows are the first {len(TABLES)}.",
+        f"of each set. Lines of 10 sets: {', '.join(MORE_TABLES)};",
+        f"of 4, the first {len(TABLES)} of these; others, tables with so many rows.",
         "",
-        *table(header, lines),
+        *table(["setting", "bags", "rows", *header], lines),
+        "",
+        f"## Trees {LAST}, by how much there is to learn from",
+        "",
+        "Worth in labelled rows: what `unbag.bag_information` says of such bags on average.",
+        *(
+            line
+            for name, value in parts.items()
+            for line in ("", *table([name, *header], _by(value, rows, gains[LAST])))
+        ),
     ]
 
 
-def _compare(values: dict[Any, float], base: dict[Any, float]) -> list[str]:
-    gain = [value - base[cell] for cell, value in values.items()]
-    error = f" ± {standard_error(gain):.4f}" if len(gain) > 1 else ""
-    return [str(len(gain)), f"{np.mean(gain):+.4f}{error}", str(sum(one > 0 for one in gain))]
+def labelled_rows(row: Row) -> float:
+    """What the bags of a row are worth: a share of it is what shares differ by."""
+    by_chance = 1 / row["size"]
+    beyond = 0.0 if row["kind"] == "shuffled" else 1 / 9  # Var γ / q(1 − q), q = ¼ or ¾
+    return float(row["n_rows"] * (by_chance + (1 - by_chance) * beyond))
+
+
+def _by(value: Callable[[Row], float], rows: list[Row], gains: dict[Any, float]) -> list[list[str]]:
+    """Gains of the last choice in sets whose value doubles from line to line."""
+    found: dict[int, list[float]] = defaultdict(list)
+    for row in rows:
+        if row["choice"] == LAST:
+            cell = row["table"], (row["kind"], row["size"], row["rows"])
+            found[max(6, int(np.ceil(np.log2(value(row)))))].append(gains[cell])
+    return [[f"up to {2**power:,}", *_mean(found[power])] for power in sorted(found)]
+
+
+def _mean(gains: list[float]) -> list[str]:
+    error = f" ± {standard_error(gains):.4f}" if len(gains) > 1 else ""
+    return [str(len(gains)), f"{np.mean(gains):+.4f}{error}", str(sum(one > 0 for one in gains))]
 
 
 STUDY = Study(
