@@ -156,8 +156,9 @@ def page_of_halves(rows: list[Row]) -> list[str]:
         lines.append([kind, str(len(group)), n_labels, f"{np.mean(regret):.4f}", told])
     return [
         "How far the best penalty in hindsight is ahead of the choice by ranks of G and F, and how",
-        "far one that the labels of half of the test rows choose is ahead on the other half. What",
+        "far one that labels of half of the test rows choose is ahead on the other half. What",
         "the former has on the latter is chance: the best of thirteen, scored by what chose it.",
+        "What the latter has, bags do not tell.",
         "",
         *table(["sets", "number", "labels", "best in hindsight", "chosen by labels"], lines),
     ]
