@@ -181,7 +181,7 @@ def test_the_penalty_of_a_likelihood_is_chosen_by_two(report):
 
 
 def test_how_trees_were_chosen_is_told():
-    trees = BoostedMCMClassifier((2, 4), n_estimators=10, cv=3)
+    trees = BoostedMCMClassifier((2, 4), n_estimators=10, cv=3, start="zero")
     report = fit_report(trees, DATA.X, DATA.y, cv=2, n_draws=50)
     assert "How were the trees chosen?" in titles(report)
     assert "rounds, by the likelihood of counts and the likelihood of rows together" in str(report)
