@@ -209,4 +209,5 @@ def test_twenty_contradictions_are_shown(call, frames, folder, known, tmp_path):
     assert result.returncode == 1
     assert len(result.stdout.splitlines()) == 1 + 20 + 1
     assert result.stdout.endswith("and 4 more places\n")
-    assert result.stderr.endswith("in 24 places\n")
+    assert "in 24 places.\nunbag inspect: error: " in result.stderr
+    assert result.stderr.endswith("and 19 more.\n")
