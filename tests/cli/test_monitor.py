@@ -109,7 +109,7 @@ def test_models_of_four_bags_have_nothing_to_hold_others_against(call, months):
         "monitor", months / "tiny.unbag", months / "may.parquet", months / "may.csv", *KNOWN
     )
     assert result.returncode == 1
-    assert "had fewer than five bags; use unbag fit again" in result.stderr
+    assert "had fewer than five bags, or is one of unbag fit --grouping; use" in result.stderr
 
 
 def test_without_an_evaluation_there_is_no_auc(call, months):
