@@ -118,6 +118,20 @@ def test_codes_are_text_and_zeros_may_be_ignored(frames, fit):
         np.testing.assert_allclose(helped.coefficients, plain.coefficients)
 
 
+def test_a_time_that_tells_bags_apart_is_named(frames, call, tmp_path):
+    visits, regions = frames
+    regions.to_csv(tmp_path / "r.csv", index=False)
+    tables = [tmp_path / "v.csv", tmp_path / "r.csv", "--bag", "region", *COUNTS]
+    day = pd.to_datetime("2024-05-01") + pd.to_timedelta(visits["region"].factorize()[0], "D")
+    sentence = "day has one value in each bag: it tells bags apart, not their rows"
+    visits.assign(day=day).to_csv(tmp_path / "v.csv", index=False)
+    assert sentence in call("inspect", *tables, "--json").stderr
+    visits.assign(day=day.where(visits.index > 0, day.max())).to_csv(
+        tmp_path / "v.csv", index=False
+    )
+    assert sentence not in call("inspect", *tables, "--json").stderr
+
+
 def test_ids_and_times_are_noticed(frames, call, tmp_path):
     visits, regions = frames
     visits = visits.assign(

@@ -177,6 +177,7 @@ def join_files(
             _say_ids(X)
             schema = Schema(make_schema(X).columns, tuple(options.bag))
             X, report = X.assign(**cast(X, types_of(schema.kinds))), SchemaReport(len(X))
+            _say_times_of_bags(X, y["bag"], schema)
         else:
             X, report = schema.check(X)
     columns = options.positives or options.proportion
@@ -237,6 +238,18 @@ def _say_ids(X: Any) -> None:
     if names:
         differ = plural(len(names), "is", "are")
         say(f"{listing(names)} {differ} different in every row: --drop {','.join(names)}")
+
+
+def _say_times_of_bags(X: Any, bag: NDArray[Any], schema: Schema) -> None:
+    """Name times that tell bags apart and not their rows: those to come were never seen."""
+    times = [name for name, kind in schema.kinds.items() if kind == "time"]
+    names = [n for n in times if X[n].nunique() > 1 and X[n].groupby(bag).nunique().max() == 1]
+    if names:
+        have, which = plural(len(names), "has", "have"), plural(len(names), "it tells", "they tell")
+        say(
+            f"{listing(names)} {have} one value in each bag: {which} bags apart, not their rows, "
+            f"and later ones are none that was learned from: --drop {','.join(names)}"
+        )
 
 
 def say_notes(tables: MatchedTables, options: argparse.Namespace) -> None:
