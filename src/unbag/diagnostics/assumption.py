@@ -1,27 +1,25 @@
 """A test of an assumption: given its class, an instance is distributed alike in every bag.
 
-The statistics of columns are in `unbag.diagnostics.lack_of_fit`; here columns and groups of bags
-are checked, p-values of all columns and bags adjusted to each other, and the finding put into
-words.
+Columns are read in `unbag.diagnostics.tested_columns`, and their statistics are in
+`unbag.diagnostics.lack_of_fit`; here groups of bags are checked, p-values of all columns and bags
+adjusted to each other, and the finding put into words.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice, pairwise
+from itertools import islice
 from typing import Any, Literal
 
-import narwhals as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 
 from unbag._arrays import Floats, Ints
 from unbag._optional import make_frame
 from unbag._text import aligned, listing, p_text
 from unbag.bags.bags import SAME_PROPORTION, Bags, bag_name, check_bag_target
-from unbag.diagnostics.lack_of_fit import InBags, LackOfFit, Moments, Plane
+from unbag.diagnostics.lack_of_fit import LackOfFit, Moments, Plane
+from unbag.diagnostics.tested_columns import Column, check_columns, varying_columns
 from unbag.weights.decontamination import check_contrast
 
 Array = Floats
@@ -229,9 +227,9 @@ def assumption_test(
     if not 0 < level < 1:
         raise ValueError(f"level must lie between 0 and 1, not be {level!r}.")
     bags = check_bag_target(y)
-    names, columns = _check_columns(X, bags.n_instances, feature_names)
+    names, columns = check_columns(X, bags.n_instances, feature_names)
     bags, planes, notes = _planes(bags, groups)
-    tables, varying = _Tables(len(names), bags.n_bags), _varying(columns, names, planes)
+    tables, varying = _Tables(len(names), bags.n_bags), varying_columns(columns, names, planes)
     while block := list(islice(varying, max(1, _TOGETHER // bags.n_bags))):
         tables.add(block, planes, level / (2 * len(names)))
     if tables.tested == 0:
@@ -240,17 +238,6 @@ def assumption_test(
         constant = names[np.isnan(tables.numbers[1])]
         notes.append(f"Constant and left out: {listing(list(constant))}.")
     return tables.result(names, bags, level, notes)
-
-
-@dataclass(frozen=True, eq=False)
-class _Ones:
-    """A sparse column of two values: the rows that do not hold zero."""
-
-    rows: Ints
-
-
-# The position of a column, and its moments on each plane.
-_Column = tuple[int, list[InBags | None]]
 
 
 class _Tables:
@@ -264,7 +251,7 @@ class _Tables:
         self.worst = np.zeros(n_bags, dtype=np.intp)
         self.tested = 0
 
-    def add(self, block: list[_Column], planes: list[Plane], level: float) -> None:
+    def add(self, block: list[Column], planes: list[Plane], level: float) -> None:
         """Test some columns together, and add up what planes say of each."""
         positions = np.array([position for position, _ in block])
         sums = np.zeros((2, len(Moments._fields), len(block)))
@@ -404,73 +391,6 @@ def _check_groups(bags: Bags, groups: ArrayLike) -> tuple[Bags, NDArray[Any], In
             "nothing about part of a bag."
         )
     return pieces, names, codes[first]
-
-
-def _check_columns(
-    X: Any, n_instances: int, feature_names: ArrayLike | None
-) -> tuple[NDArray[Any], Iterator[Any]]:
-    """Names of the columns, and the columns one by one."""
-    columns: Iterator[Any]
-    found: list[Any]
-    shape: tuple[int, ...]
-    given: Any = X
-    frame: Any = nw.from_native(X, eager_only=True, allow_series=True, pass_through=True)
-    if isinstance(frame, nw.Series):
-        shape, found, columns = frame.shape, [frame.name or "score"], iter([frame.to_numpy()])
-    elif isinstance(frame, nw.DataFrame):
-        shape, found = frame.shape, list(frame.columns)
-        columns = (frame[name].to_numpy() for name in frame.columns)
-    elif sparse.issparse(X):
-        by_column = sparse.csc_array(given)
-        shape = by_column.shape
-        found, columns = list(range(shape[1])), _sparse_columns(by_column)
-    else:
-        values = np.asarray(X)
-        shape = values.shape
-        if values.ndim == 1:
-            found, columns = ["score"], iter([values])
-        else:
-            found, columns = list(range(shape[-1] if shape else 0)), iter(values.T)
-    if len(shape) not in (1, 2) or shape[0] != n_instances or not found:
-        raise ValueError(f"There are {n_instances} instances, but X has the shape {shape}.")
-    names = found if feature_names is None else list(np.asarray(feature_names).ravel())
-    if len(names) != len(found):
-        raise ValueError(f"X has {len(found)} columns, but there are {len(names)} feature_names.")
-    return np.array([str(name) for name in names], dtype=object), columns
-
-
-def _sparse_columns(table: Any) -> Iterator[Any]:
-    for j, (low, high) in enumerate(pairwise(table.indptr.tolist())):
-        data = table.data[low:high]
-        held = data[data != 0]
-        if len(held) and held.min() == held.max() > 0:
-            yield _Ones(table.indices[low:high][data != 0])
-        else:
-            yield table[:, [j]].toarray()[:, 0]
-
-
-def _varying(columns: Iterator[Any], names: NDArray[Any], planes: list[Plane]) -> Iterator[_Column]:
-    """Moments of columns that are not constant everywhere, with their positions."""
-    for position, column in enumerate(columns):
-        if isinstance(column, _Ones):
-            found = [plane.two_valued_in_bags(plane.places(column.rows)) for plane in planes]
-        else:
-            values = _as_numbers(column, names[position])
-            found = [plane.in_bags(values) for plane in planes]
-        if any(one is not None for one in found):
-            yield position, found
-
-
-def _as_numbers(column: Any, name: str) -> Array:
-    try:
-        values = np.asarray(column, dtype=float)
-    except (TypeError, ValueError):
-        raise ValueError(f"Column {name!r} does not hold numbers; encode it first.") from None
-    if not np.isfinite(values).all():
-        raise ValueError(
-            f"Column {name!r} has missing or infinite values; fill them or leave it out."
-        )
-    return values
 
 
 def _summary(features: dict[str, Any], bags: dict[str, Any], level: float) -> str:
