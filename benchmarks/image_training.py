@@ -23,7 +23,7 @@ from torch.nn import functional
 
 from image_views import RECIPES, Network, Recipe, make_views, normalise
 from unbag import LinearMCMClassifierCV, bag_target
-from unbag.objectives.saddle_point import several_class_loss
+from unbag.objectives.several_classes import several_class_loss
 
 CLASSES = 10
 CURVE_POINTS = 10

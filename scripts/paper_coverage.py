@@ -62,14 +62,14 @@ ITEMS = (
     Item("2.2", "Definition 3, complexity R^B", (B + "complexity:rademacher_complexity",), (
         "bounds/test_complexity.py:test_estimate_agrees_with_all_signs_and_stays_below_its_bound",
     )),
-    Item("2.2", "(SR)", (B + "complexity:FunctionClass",), (
+    Item("2.2", "(SR)", (B + "function_classes:FunctionClass",), (
         "bounds/test_complexity.py:test_bounds_of_the_whole_space_replace_those_of_the_data",
     )),
-    Item("2.2", "Proposition 4, kernels", (B + "complexity:RKHSBall",), (
+    Item("2.2", "Proposition 4, kernels", (B + "function_classes:RKHSBall",), (
         "bounds/test_complexity.py:test_supremum_over_the_ball_is_that_found_numerically",
         "bounds/test_tables.py:test_constants_of_the_gaussian_kernel_need_no_data",
     )),
-    Item("2.2", "Proposition 4, networks", (B + "complexity:TwoLayerReLU",), (
+    Item("2.2", "Proposition 4, networks", (B + "function_classes:TwoLayerReLU",), (
         "bounds/test_complexity.py:test_networks_stay_below_their_bound_and_attain_a",
         "bounds/test_tables.py:test_networks_have_a_bound",
     )),
@@ -129,7 +129,7 @@ ITEMS = (
         "bounds/test_neighbours.py:test_it_is_what_the_theorem_takes",
     )),
     Item("3.2", "Theorem 6, merged bags", (
-        B + "merged:merged_bound", B + "merged:expected_contrasts",
+        B + "merged:merged_bound", B + "contrasts:expected_contrasts",
     ), (
         "bounds/test_merged.py:test_bound_holds_as_often_as_it_says",
         "bounds/test_merged.py:test_contrasts_reach_what_the_theorem_says_as_often",
@@ -176,7 +176,7 @@ ITEMS = (
     Item("B.1", "proof of Proposition 1", (B + "contamination:unbiased_coefficients",), (
         "bounds/test_contamination.py:test_no_other_combination_of_the_two_losses_is_unbiased",
     )),
-    Item("B.2", "Ledoux-Talagrand contraction", (B + "complexity:TwoLayerReLU",), (
+    Item("B.2", "Ledoux-Talagrand contraction", (B + "function_classes:TwoLayerReLU",), (
         "bounds/test_lemmas.py:test_contraction_of_absolute_values",
     )),
     Item("B.3", "bounded difference inequality", (B + "generalization:proved_factor",), (
@@ -190,7 +190,7 @@ ITEMS = (
     )),
     Item("B.4", "Lemma, contrasts of blocks", (B + "merged:largest_epsilon",), (
         "bounds/test_merged.py:test_contrasts_reach_what_the_theorem_says_as_often",
-        "bounds/test_merged.py:test_contrast_of_the_true_proportions_is_a_lower_bound",
+        "bounds/test_contrasts.py:test_contrast_of_the_true_proportions_is_a_lower_bound",
     )),
     Item("B.4", "Lemma, Ẽ unbiased given the labels", (
         "unbag.weights.decontamination:decontamination_weights",
@@ -226,9 +226,9 @@ ITEMS = (
         "weights/test_merging.py:test_max_has_the_better_of_both_splits_for_bags_of_any_size",
     )),
     Item("G", "conjecture on blockwise-max", (
-        B + "merged:expected_contrasts", B + "merged:merged_bound",
+        B + "contrasts:expected_contrasts", B + "merged:merged_bound",
     ), (
-        "bounds/test_merged.py:test_contrast_of_blockwise_max_seldom_falls_short",
+        "bounds/test_contrasts.py:test_contrast_of_blockwise_max_seldom_falls_short",
         "bounds/test_merged.py:test_own_contrasts_of_blockwise_max_bound_sharper",
     )),
     Item("H", "calibration of the loss", (

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from scipy.stats import kstest, laplace, norm
 
 from unbag import bag_target, check_bag_target
-from unbag.bags.bags import noise_covariance
 from unbag.bags.frames import bags_from_frame
+from unbag.bags.shares import noise_covariance
 from unbag.datasets.bagging import add_count_noise
 from unbag.weights.decontamination import (
     class_means,

@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import minimize
 
 from unbag import bag_target, check_bag_target
-from unbag.bounds import RKHSBall, TwoLayerReLU, complexity, rademacher_complexity
+from unbag.bounds import RKHSBall, TwoLayerReLU, complexity, function_classes, rademacher_complexity
 from unbag.kernels.matrices import Kernel
 from unbag.weights.pairing import Pairing, pair_extremes
 
@@ -115,7 +115,8 @@ def test_data_in_blocks_give_the_same(monkeypatch):
     whole = ball.suprema(X, u)
     _, bags, pairing = small_problem()
     before = rademacher_complexity(ball, X[:8], bags, pairing, [1, 1])
-    monkeypatch.setattr(complexity, "_BLOCK", 120)
+    for module in (complexity, function_classes):
+        monkeypatch.setattr(module, "BLOCK", 120)
     assert ball.suprema(X, u) == pytest.approx(whole)
     after = rademacher_complexity(ball, X[:8], bags, pairing, [1, 1])
     assert abs(after.value - before.value) < 6 * before.standard_error

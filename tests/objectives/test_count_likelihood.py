@@ -420,7 +420,7 @@ def test_bags_are_not_worked_on_for_problems_that_leave_them_out(monkeypatch, n_
     bags, included, problem, scores = problem_of(n_classes)
     scores = 0.1 * scores
     value, gradient = CountLikelihood(included, bags).value_and_gradient(scores, problem)
-    monkeypatch.setattr("unbag.objectives.bag_losses._WORTH_LEAVING_OUT", 1)
+    monkeypatch.setattr("unbag.objectives.weighed_bags._WORTH_LEAVING_OUT", 1)
     left_out = ~included[problem][:, bags.index]
     unknown = np.where(left_out[:, None, :], np.nan, scores)
     likelihood = CountLikelihood(included, bags)
@@ -436,8 +436,8 @@ def test_threads_change_not_even_a_bit(monkeypatch, n_classes):
     monkeypatch.setattr("unbag.objectives.bag_losses._CACHE", 40)
     bags, included, problem, scores = problem_of(n_classes)
     value, gradient = CountLikelihood(included, bags).value_and_gradient(scores, problem)
-    monkeypatch.setattr("unbag.objectives.bag_losses._MANY_ROWS", 1)
-    monkeypatch.setattr("unbag.objectives.bag_losses.allowed_threads", lambda: 3)
+    monkeypatch.setattr("unbag.objectives.weighed_bags._MANY_ROWS", 1)
+    monkeypatch.setattr("unbag.objectives.weighed_bags.allowed_threads", lambda: 3)
     other = CountLikelihood(included, bags).value_and_gradient(scores, problem)
     np.testing.assert_array_equal(other[0], value)
     np.testing.assert_array_equal(other[1], gradient)

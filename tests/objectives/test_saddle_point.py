@@ -7,15 +7,17 @@ from scipy.special import expit, logsumexp, softmax
 from unbag._arrays import Segments
 from unbag.objectives.saddle_point import (
     LARGEST_SCORE,
-    ClassTiltSearch,
     TiltSearch,
+    tilted_chances,
+    two_class_loss,
+    two_class_loss_in_looks,
+)
+from unbag.objectives.several_classes import (
+    ClassTiltSearch,
     class_moments,
     classes_present,
     several_class_loss,
-    tilted_chances,
     tilted_classes,
-    two_class_loss,
-    two_class_loss_in_looks,
 )
 
 SIZES = np.array([1, 2, 3, 8, 17, 64, 300])

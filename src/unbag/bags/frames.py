@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from unbag._docstrings import as_in
 from unbag._text import counted, listing, plural, quoted
-from unbag.bags.bags import is_exact
 from unbag.bags.contradictions import (
     Contradiction,
     ContradictionError,
@@ -32,6 +31,7 @@ from unbag.bags.contradictions import (
 from unbag.bags.folding import check_folds
 from unbag.bags.joining import WORDS, JoinError, Match, match_bags
 from unbag.bags.labels import read_class_numbers
+from unbag.bags.shares import is_exact
 from unbag.bags.stated import StatedNumbers
 from unbag.bags.targets import bag_target
 

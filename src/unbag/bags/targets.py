@@ -13,15 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unbag.bags.bags import (
-    CLASS_NAMES,
-    bag_name,
-    check_constant,
-    check_noise,
-    check_shares,
-    is_exact,
-)
+from unbag.bags.bags import CLASS_NAMES
 from unbag.bags.rows import row_type
+from unbag.bags.shares import bag_name, check_constant, check_noise, check_shares, is_exact
 
 # Counts may be off whole numbers by what computing with them does.
 _ROUNDING = 1e-6

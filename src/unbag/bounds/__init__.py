@@ -1,12 +1,9 @@
 """The paper's theory, executable: contamination models, complexities, bounds and planning."""
 
-from unbag.bounds.complexity import (
-    ComplexityEstimate,
-    RKHSBall,
-    TwoLayerReLU,
-    rademacher_complexity,
-)
+from unbag.bounds.complexity import ComplexityEstimate, rademacher_complexity
 from unbag.bounds.contamination import MultiMCM, unbiased_coefficients, unbiased_loss
+from unbag.bounds.contrasts import expected_contrasts
+from unbag.bounds.function_classes import RKHSBall, TwoLayerReLU
 from unbag.bounds.generalization import GeneralizationBound, generalization_bound
 from unbag.bounds.immunity import (
     convexity_condition,
@@ -14,13 +11,7 @@ from unbag.bounds.immunity import (
     is_symmetric,
     symmetry_constant,
 )
-from unbag.bounds.merged import (
-    MergedBound,
-    epsilon_for,
-    expected_contrasts,
-    largest_epsilon,
-    merged_bound,
-)
+from unbag.bounds.merged import MergedBound, epsilon_for, largest_epsilon, merged_bound
 from unbag.bounds.neighbours import NeighbourCondition, neighbour_condition
 from unbag.bounds.planning import BagPlan, misordering_probability, required_bags
 from unbag.bounds.sampling import BagSample, sample_bags

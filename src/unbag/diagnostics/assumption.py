@@ -17,7 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 from unbag._arrays import Floats, Ints
 from unbag._optional import make_frame
 from unbag._text import aligned, listing, p_text
-from unbag.bags.bags import SAME_PROPORTION, Bags, bag_name, check_bag_target
+from unbag.bags.bags import SAME_PROPORTION, Bags, check_bag_target
+from unbag.bags.shares import bag_name
 from unbag.diagnostics.lack_of_fit import LackOfFit, Moments, Plane
 from unbag.diagnostics.tested_columns import Column, check_columns, varying_columns
 from unbag.weights.decontamination import check_contrast

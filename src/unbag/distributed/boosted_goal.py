@@ -18,11 +18,11 @@ from unbag.distributed.table import BagTable
 from unbag.models.bag_goal import BagGoal
 from unbag.models.boosted_xgboost import add_up
 from unbag.models.goals import Problems
-from unbag.objectives.bag_losses import WeighedBags
 from unbag.objectives.base import Objective, Shifted
 from unbag.objectives.corrected_risk import CorrectedRisk
 from unbag.objectives.count_likelihood import EXACT_SIZE, what_counts_tell
 from unbag.objectives.losses import get_loss
+from unbag.objectives.weighed_bags import WeighedBags
 from unbag.weights.decontamination import pooled_shares
 
 Floats = NDArray[np.float64]

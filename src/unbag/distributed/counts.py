@@ -39,13 +39,8 @@ from unbag.distributed.risk import DistributedData, Request, sum_tables
 from unbag.objectives.bag_losses import classes_summable, count_weights
 from unbag.objectives.count_likelihood import EXACT_SIZE
 from unbag.objectives.count_sums import turned_roots
-from unbag.objectives.saddle_point import (
-    ClassTiltSearch,
-    Sums,
-    TiltSearch,
-    class_miss,
-    classes_present,
-)
+from unbag.objectives.saddle_point import Sums, TiltSearch
+from unbag.objectives.several_classes import ClassTiltSearch, class_miss, classes_present
 
 # The driver takes the tilt as it is, without what would be left of the way.
 _SHORT_STEP = 1e-9

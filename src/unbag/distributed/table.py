@@ -15,12 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbag._arrays import Bools, Ints
-from unbag.bags.bags import (
-    Bags,
+from unbag.bags.bags import Bags, gather_labelled_rows
+from unbag.bags.shares import (
     check_constant,
     check_shares,
     check_whole,
-    gather_labelled_rows,
     is_exact,
     noise_covariance,
     read_noise,

@@ -18,7 +18,8 @@ from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import check_random_state
 
 from unbag._arrays import Bools, Ints
-from unbag.bags.bags import Bags, bag_name, check_bag_target
+from unbag.bags.bags import Bags, check_bag_target
+from unbag.bags.shares import bag_name
 
 
 class _WholeBags(BaseCrossValidator):

@@ -42,7 +42,8 @@ from sklearn.utils.validation import has_fit_parameter
 
 from unbag._arrays import Bools, Floats
 from unbag._progress import progress_bar
-from unbag.bags.bags import Bags, bag_name
+from unbag.bags.bags import Bags
+from unbag.bags.shares import bag_name
 from unbag.diagnostics.bag_effects import estimate_bag_effect
 from unbag.model_selection.splitters import check_cv, cut_by_folds
 from unbag.models.bag_goal import check_effect

@@ -25,7 +25,7 @@ from unbag._docstrings import as_in
 from unbag._optional import install_command
 from unbag.bags.bags import Bags
 from unbag.bags.priors import resolve_class_prior
-from unbag.bounds.complexity import TwoLayerReLU
+from unbag.bounds.function_classes import TwoLayerReLU
 from unbag.diagnostics.bag_effects import FEWEST_BAGS, effect_of_scores
 from unbag.model_selection.splitters import BagShuffleSplit
 from unbag.models.base import LogOddsClassifier

@@ -28,27 +28,14 @@ from unbag._arrays import (
     take,
     to_host,
 )
-from unbag._threads import allowed_threads, for_each
-from unbag.bags.bags import Bags
 from unbag.objectives.count_sums import largest_exact_bag, turned_roots, weighed_counts
 from unbag.objectives.recorded import RecordedLosses
-from unbag.objectives.saddle_point import (
-    LARGEST_SCORE,
-    exact_class_loss,
-    several_class_loss,
-    softmax,
-    two_class_loss,
-)
+from unbag.objectives.saddle_point import LARGEST_SCORE, two_class_loss
+from unbag.objectives.several_classes import exact_class_loss, several_class_loss, softmax
 
 # Scores that are worked on together: temporary arrays should stay in the cache of a processor, or
 # fill a GPU.
 _CACHE, _CARD = 2**16, 2**24
-
-# Fewer rows are done before threads would have started.
-_MANY_ROWS = 50_000
-
-# Bags of as many rows are worth leaving out for the problems that do not see them.
-_WORTH_LEAVING_OUT = 512
 
 # Chances of a whole bag do not underflow where the sizes of its scores add up to less.
 _SAFE_SUM = 600.0
@@ -101,7 +88,7 @@ class BagLosses(ABC):
         self._weights = beside_in_double(table.weights, like)
         self._weights_of = Latest(self._choose)
         self._blocks_of = Latest(self._cut)
-        self._step = max(1, _scores_together(like, self.bulk) // n)
+        self._step = max(1, scores_together(like, self.bulk) // n)
         seen = (table.weights != 0).any(axis=1)
         self._seen = seen if is_numpy_array(like) and not seen.all() else None
 
@@ -159,6 +146,11 @@ class BagLosses(ABC):
         columns = np.flatnonzero(self._seen[problem])
         starts = range(0, len(columns), self._step)
         return [columns[start : start + self._step] for start in starts]
+
+
+def scores_together(like: Array, bulk: int) -> int:
+    """How many scores fit the cache or the card, at ``bulk`` numbers for each."""
+    return max(1, (_CACHE if is_numpy_array(like) else _CARD) // bulk)
 
 
 class PureBags(BagLosses):
@@ -392,137 +384,3 @@ def _expit(f: Array) -> Array:
     xp = array_namespace(f)
     small = xp.exp(-xp.abs(f))
     return xp.where(f > 0, xp.ones_like(f), small) / (1.0 + small)
-
-
-class WeighedBags:
-    """Weighed sum of the losses of bags, for several problems; in score space.
-
-    Parameters
-    ----------
-    bags : Bags
-        With labelled rows apart.
-    weights : ndarray of shape (n_problems, n_bags)
-        What each bag weighs.
-    covariance : ndarray of shape (n_bags, n_classes, n_classes)
-        S, of what the counts may be off by.
-    exact_size : int
-        Bags of two classes and at most so many rows are summed exactly.
-    like : array
-        Array whose namespace and device the scores will have.
-    """
-
-    def __init__(
-        self,
-        bags: Bags,
-        weights: Floats,
-        covariance: Floats,
-        exact_size: int,
-        like: Array,
-    ) -> None:
-        self._parts = _make_parts(bags, weights, covariance, exact_size, like)
-        rows = np.concatenate([part.rows for part in self._parts])
-        self._place = index_beside(np.argsort(rows), like)
-        self._in_order = all(part.in_order for part in self._parts)
-        self._seen_by_all = all(part.seen_by_all for part in self._parts)
-        many = is_numpy_array(like) and len(rows) >= _MANY_ROWS
-        self._threads = allowed_threads() if many else 1
-        ends = np.cumsum([len(part.rows) for part in self._parts])
-        self._spans = [
-            part.span if self._in_order else slice(int(end) - len(part.rows), int(end))
-            for part, end in zip(self._parts, ends, strict=True)
-        ]
-
-    def evaluate(self, scores: Array, problem: Ints, gradient: bool) -> tuple[Array, Any]:
-        """Weighed sum per column, where the scores are, and its gradient if that is asked for."""
-        xp, n_columns = array_namespace(scores), scores.shape[0]
-        largest = float(xp.max(xp.abs(scores)))
-        weights = [part.weights(problem) for part in self._parts]
-        totals = xp.zeros((len(weights), n_columns), dtype=xp.float64, device=device(scores))
-        blank = xp.empty_like if self._seen_by_all else xp.zeros_like
-        slopes = blank(scores) if gradient else None
-
-        def work(unit: tuple[int, Columns]) -> None:
-            number, some = unit
-            own = weights[number] if weights[number].shape[0] == 1 else weights[number][some, :]
-            part = self._parts[number]
-            total, slope = part.evaluate(scores, some, own, largest, gradient)
-            totals[number, some] = total
-            if slopes is not None:
-                slopes[some, :, self._spans[number]] = slope
-
-        units = [(i, some) for i, part in enumerate(self._parts) for some in part.blocks(problem)]
-        # each writes to places of its own, so that sums are the same whatever their order
-        for_each(work, units, self._threads)
-        if gradient and not self._in_order:
-            slopes = take(slopes, self._place, axis=2)
-        return xp.sum(totals, axis=0), slopes
-
-
-def _make_parts(
-    bags: Bags, weights: Floats, covariance: Floats, exact_size: int, like: Array
-) -> list[BagLosses]:
-    """Sort bags by how and with which others they are treated."""
-    sizes, counts = bags.sizes, bags.sizes[:, None] * bags.proportions
-    kinds, kind = _choose_kinds(bags, counts, covariance, exact_size)
-    order, start = np.argsort(bags.index, kind="stable"), np.cumsum(sizes) - sizes
-    found = []
-    for members in _groups(kinds, kind, sizes, covariance):
-        if kinds[kind[members[0]]] is SmallBags:
-            # those that need about as many states come together
-            members = members[np.argsort(counts[members].min(axis=1), kind="stable")]
-        limit = _scores_together(like, kinds[kind[members[0]]].bulk)
-        chunk = (np.cumsum(sizes[members]) - 1) // limit
-        new = np.diff(chunk) != 0
-        if is_numpy_array(like):
-            seen = weights[:, members] != 0
-            large = sizes[members] >= _WORTH_LEAVING_OUT
-            new |= (np.diff(seen, axis=1).any(axis=0)) & (large[1:] & large[:-1])
-        for own in np.split(members, np.flatnonzero(new) + 1):
-            table = BagTable(
-                rows=order[_ranges(start[own], sizes[own])],
-                sizes=sizes[own],
-                counts=counts[own],
-                covariance=covariance[own],
-                weights=weights[:, own],
-            )
-            found.append(kinds[kind[own[0]]](table, like))
-    return found
-
-
-def _scores_together(like: Array, bulk: int) -> int:
-    return max(1, (_CACHE if is_numpy_array(like) else _CARD) // bulk)
-
-
-def _ranges(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Whole numbers from each start on, as many as its length says, one range after the other."""
-    before = np.cumsum(lengths) - lengths
-    return np.arange(lengths.sum()) + np.repeat(starts - before, lengths)
-
-
-def _choose_kinds(
-    bags: Bags, counts: Floats, covariance: Floats, exact_size: int
-) -> tuple[list[type[BagLosses]], Ints]:
-    """Kinds of losses, and which of them each bag has."""
-    pure = bags.proportions.max(axis=1) == 1
-    known = ~covariance.any(axis=(1, 2))
-    if bags.n_classes > 2:
-        small = classes_summable(bags.sizes, counts, covariance, exact_size)
-        kind = np.where(pure & known, 0, np.where(small, 2, 1))
-        return [PureClasses, SeveralClasses, SmallClasses], kind
-    small = bags.sizes <= exact_size
-    pure = (pure | (small & (np.round(counts).min(axis=1) == 0))) & known
-    return [PureBags, SmallBags, LargeBags], np.where(pure, 0, np.where(small, 1, 2))
-
-
-def _groups(
-    kinds: list[type[BagLosses]], kind: Ints, sizes: NDArray[np.int64], covariance: Floats
-) -> list[Ints]:
-    """Bags to be treated together: of one kind, with or without S, and of equal or any size."""
-    size = np.where(np.array([k.same_size for k in kinds])[kind], sizes, 0.0)
-    if SeveralClasses in kinds:
-        # lines are filled up by an eighth at most
-        step = 2.0 ** np.maximum(0, np.floor(np.log2(np.maximum(sizes - 1, 1))) - 3)
-        size = np.where(kind == kinds.index(SeveralClasses), np.ceil(sizes / step) * step, size)
-    keys = np.stack([kind, covariance.any(axis=(1, 2)), size])
-    _, group_of = np.unique(keys, axis=1, return_inverse=True)
-    return [np.flatnonzero(group_of.reshape(-1) == g) for g in range(group_of.max() + 1)]

@@ -34,10 +34,11 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from unbag._arrays import Array, Bools, Floats, Ints, to_host
-from unbag.bags.bags import Bags, bag_name
-from unbag.objectives.bag_losses import WeighedBags
+from unbag.bags.bags import Bags
+from unbag.bags.shares import bag_name
 from unbag.objectives.losses import SoftmaxLoss
 from unbag.objectives.noisy_counts import allow_for_looks
+from unbag.objectives.weighed_bags import WeighedBags
 
 # Bags of two classes and at most so many rows are summed exactly: docs/likelihood.md.
 EXACT_SIZE = 16

@@ -30,8 +30,9 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from unbag.bags.bags import Bags, bag_name
+from unbag.bags.bags import Bags
 from unbag.bags.groupings import Groupings
+from unbag.bags.shares import bag_name
 from unbag.objectives.count_likelihood import CountLikelihood, impossible_counts
 from unbag.objectives.margins import Cells, Margins
 

@@ -21,12 +21,12 @@ from torch.autograd.function import once_differentiable
 
 from unbag._arrays import Array, beside, index_beside, take
 from unbag.bags.bags import Bags
-from unbag.objectives.bag_losses import WeighedBags
 from unbag.objectives.corrected_risk import CorrectedRisk, Correction
 from unbag.objectives.count_likelihood import EXACT_SIZE, check_possible_counts
 from unbag.objectives.forward import LEAST_RATIO, forward_losses
 from unbag.objectives.losses import get_loss
 from unbag.objectives.proportion_risk import ProportionRisk
+from unbag.objectives.weighed_bags import WeighedBags
 from unbag.torch.batches import to_bags
 
 # From scores (columns, outputs, rows): value per column, and gradient.

@@ -1,0 +1,136 @@
+"""The rules of what is stated of a bag: shares that can be, the size of their noise, whole bags.
+
+Whoever reads a target checks it here, whatever it came as.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+# Shares that were divided and printed elsewhere rarely sum to exactly one.
+_SUM_TOLERANCE = 1e-6
+
+
+def bag_name(bag_id: Any) -> str:
+    """Write a bag's id as the user wrote it."""
+    return repr(bag_id.item() if isinstance(bag_id, np.generic) else bag_id)
+
+
+def check_shares(
+    shares: NDArray[np.float64], ids: NDArray[Any], noise: NDArray[np.float64] | None = None
+) -> NDArray[np.float64]:
+    """One valid share per bag, or one per bag and class.
+
+    Noisy shares may lie outside [0, 1]. Those of several classes are made to sum to one by
+    spreading what is missing over the classes in proportion to the variance of their noise: the
+    linear unbiased estimate of least variance.
+    """
+    if shares.ndim > 2 or (shares.ndim == 2 and shares.shape[1] < 2):
+        raise ValueError(
+            "proportion must be the share of the positive class, or one column per class "
+            f"(two or more); its shape is {shares.shape}."
+        )
+    rows = shares.reshape(len(ids), -1 if len(ids) else 1)
+    wrong = ~np.isfinite(rows).all(axis=1)
+    if wrong.any():
+        raise ValueError(f"The proportion of bag {bag_name(ids[wrong][0])} is not a finite number.")
+    exact = np.ones(len(ids), dtype=bool) if noise is None else is_exact(noise)
+    wrong = ((rows < 0) | (rows > 1)).any(axis=1) & exact
+    if wrong.any():
+        bag = int(wrong.argmax())
+        raise ValueError(
+            f"The proportion of bag {bag_name(ids[bag])} is {shares[bag]}, outside [0, 1]."
+        )
+    if shares.ndim == 2:
+        total = shares.sum(axis=1)
+        wrong = (np.abs(total - 1) > _SUM_TOLERANCE) & exact
+        if wrong.any():
+            bag = int(wrong.argmax())
+            raise ValueError(
+                f"The shares of bag {bag_name(ids[bag])} sum to {total[bag]:g}, not to 1."
+            )
+        if noise is None:
+            return shares / total[:, None]
+        weight = np.where(exact[:, None], shares, noise**2)
+        shares = shares + (1 - total)[:, None] * weight / weight.sum(axis=1, keepdims=True)
+    return shares
+
+
+def read_noise(
+    y: Any, first: NDArray[np.intp], codes: NDArray[np.intp], ids: NDArray[Any]
+) -> NDArray[np.float64] | None:
+    """Read the standard deviation of the noise in each bag's proportions."""
+    if "noise" not in y.dtype.names:
+        return None
+    noise = np.asarray(y["noise"], dtype=float)
+    if noise.shape != y["proportion"].shape:
+        raise ValueError("The fields 'noise' and 'proportion' of the target differ in shape.")
+    check_constant(noise, noise[first], codes, ids, "noise")
+    check_noise(noise[first], ids)
+    return noise[first]
+
+
+def check_noise(noise: NDArray[np.float64], ids: NDArray[Any]) -> None:
+    """Refuse what is no standard deviation."""
+    wrong = ~(np.isfinite(noise) & (noise >= 0)).reshape(len(ids), -1).all(axis=1)
+    if wrong.any():
+        raise ValueError(
+            f"The noise of bag {bag_name(ids[wrong][0])} is a standard deviation: it must be "
+            "finite and not negative."
+        )
+
+
+def is_exact(noise: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Mark the bags without any noise."""
+    exact: NDArray[np.bool_] = (noise.reshape(len(noise), -1) == 0).all(axis=1)
+    return exact
+
+
+def noise_covariance(noise: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Covariance V_i of the noise in the shares of each bag, from its standard deviations.
+
+    Two classes, one share known with standard deviation s: V = s² [[1, −1], [−1, 1]]. Several
+    classes, with independent noise of variances D = diag(s²) and shares then made to sum to one
+    as in `check_shares`: V = D − D11ᵀD/(1ᵀD1). Rows and columns of V sum to zero.
+    """
+    variance = noise**2
+    if noise.ndim == 1:
+        return variance[:, None, None] * np.array([[1.0, -1.0], [-1.0, 1.0]])
+    total = variance.sum(axis=1)
+    part = np.divide(variance, total[:, None], out=np.zeros_like(noise), where=total[:, None] > 0)
+    diagonal = variance[:, :, None] * np.eye(noise.shape[1])
+    return diagonal - variance[:, :, None] * part[:, None, :]
+
+
+def check_constant(
+    values: NDArray[np.float64],
+    per_bag: NDArray[np.float64],
+    codes: NDArray[np.intp],
+    ids: NDArray[Any],
+    what: str,
+) -> None:
+    """Refuse values that differ between the rows of a bag."""
+    differs = values != per_bag[codes]
+    both_nan = np.isnan(values) & np.isnan(per_bag[codes])
+    differs = (differs & ~both_nan).reshape(len(codes), -1).any(axis=1)
+    if differs.any():
+        bag = codes[int(differs.argmax())]
+        raise ValueError(
+            f"The {what} is not the same for all instances of bag {bag_name(ids[bag])}."
+        )
+
+
+def check_whole(rows: NDArray[np.int64], size: NDArray[np.int64], ids: NDArray[Any]) -> None:
+    """Refuse bags of which some rows are missing."""
+    # a bag drawn several times by a bootstrap is still whole
+    cut = rows % size != 0
+    if cut.any():
+        bag = int(cut.argmax())
+        raise ValueError(
+            f"Bag {bag_name(ids[bag])} has {rows[bag]} of its {size[bag]} instances here: a "
+            "proportion says nothing about part of a bag. Split whole bags (unbag.BagKFold, "
+            "unbag.BagShuffleSplit), or call bag_target again if these rows are now the bag."
+        )

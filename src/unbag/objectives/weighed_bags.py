@@ -1,0 +1,166 @@
+"""Losses of all bags, weighed and summed: each bag among those that are treated together with it.
+
+Bags of one kind (`unbag.objectives.bag_losses`), and of one size where the kind asks for that, make
+a part; parts fit the cache of a processor, and threads share them out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace, device, is_numpy_array
+from numpy.typing import NDArray
+
+from unbag._arrays import Array, Floats, Ints, index_beside, take
+from unbag._threads import allowed_threads, for_each
+from unbag.bags.bags import Bags
+from unbag.objectives.bag_losses import (
+    BagLosses,
+    BagTable,
+    Columns,
+    LargeBags,
+    PureBags,
+    PureClasses,
+    SeveralClasses,
+    SmallBags,
+    SmallClasses,
+    classes_summable,
+    scores_together,
+)
+
+# Fewer rows are done before threads would have started.
+_MANY_ROWS = 50_000
+
+# Bags of as many rows are worth leaving out for the problems that do not see them.
+_WORTH_LEAVING_OUT = 512
+
+
+class WeighedBags:
+    """Weighed sum of the losses of bags, for several problems; in score space.
+
+    Parameters
+    ----------
+    bags : Bags
+        With labelled rows apart.
+    weights : ndarray of shape (n_problems, n_bags)
+        What each bag weighs.
+    covariance : ndarray of shape (n_bags, n_classes, n_classes)
+        S, of what the counts may be off by.
+    exact_size : int
+        Bags of two classes and at most so many rows are summed exactly.
+    like : array
+        Array whose namespace and device the scores will have.
+    """
+
+    def __init__(
+        self,
+        bags: Bags,
+        weights: Floats,
+        covariance: Floats,
+        exact_size: int,
+        like: Array,
+    ) -> None:
+        self._parts = _make_parts(bags, weights, covariance, exact_size, like)
+        rows = np.concatenate([part.rows for part in self._parts])
+        self._place = index_beside(np.argsort(rows), like)
+        self._in_order = all(part.in_order for part in self._parts)
+        self._seen_by_all = all(part.seen_by_all for part in self._parts)
+        many = is_numpy_array(like) and len(rows) >= _MANY_ROWS
+        self._threads = allowed_threads() if many else 1
+        ends = np.cumsum([len(part.rows) for part in self._parts])
+        self._spans = [
+            part.span if self._in_order else slice(int(end) - len(part.rows), int(end))
+            for part, end in zip(self._parts, ends, strict=True)
+        ]
+
+    def evaluate(self, scores: Array, problem: Ints, gradient: bool) -> tuple[Array, Any]:
+        """Weighed sum per column, where the scores are, and its gradient if that is asked for."""
+        xp, n_columns = array_namespace(scores), scores.shape[0]
+        largest = float(xp.max(xp.abs(scores)))
+        weights = [part.weights(problem) for part in self._parts]
+        totals = xp.zeros((len(weights), n_columns), dtype=xp.float64, device=device(scores))
+        blank = xp.empty_like if self._seen_by_all else xp.zeros_like
+        slopes = blank(scores) if gradient else None
+
+        def work(unit: tuple[int, Columns]) -> None:
+            number, some = unit
+            own = weights[number] if weights[number].shape[0] == 1 else weights[number][some, :]
+            part = self._parts[number]
+            total, slope = part.evaluate(scores, some, own, largest, gradient)
+            totals[number, some] = total
+            if slopes is not None:
+                slopes[some, :, self._spans[number]] = slope
+
+        units = [(i, some) for i, part in enumerate(self._parts) for some in part.blocks(problem)]
+        # each writes to places of its own, so that sums are the same whatever their order
+        for_each(work, units, self._threads)
+        if gradient and not self._in_order:
+            slopes = take(slopes, self._place, axis=2)
+        return xp.sum(totals, axis=0), slopes
+
+
+def _make_parts(
+    bags: Bags, weights: Floats, covariance: Floats, exact_size: int, like: Array
+) -> list[BagLosses]:
+    """Sort bags by how and with which others they are treated."""
+    sizes, counts = bags.sizes, bags.sizes[:, None] * bags.proportions
+    kinds, kind = _choose_kinds(bags, counts, covariance, exact_size)
+    order, start = np.argsort(bags.index, kind="stable"), np.cumsum(sizes) - sizes
+    found = []
+    for members in _groups(kinds, kind, sizes, covariance):
+        if kinds[kind[members[0]]] is SmallBags:
+            # those that need about as many states come together
+            members = members[np.argsort(counts[members].min(axis=1), kind="stable")]
+        limit = scores_together(like, kinds[kind[members[0]]].bulk)
+        chunk = (np.cumsum(sizes[members]) - 1) // limit
+        new = np.diff(chunk) != 0
+        if is_numpy_array(like):
+            seen = weights[:, members] != 0
+            large = sizes[members] >= _WORTH_LEAVING_OUT
+            new |= (np.diff(seen, axis=1).any(axis=0)) & (large[1:] & large[:-1])
+        for own in np.split(members, np.flatnonzero(new) + 1):
+            table = BagTable(
+                rows=order[_ranges(start[own], sizes[own])],
+                sizes=sizes[own],
+                counts=counts[own],
+                covariance=covariance[own],
+                weights=weights[:, own],
+            )
+            found.append(kinds[kind[own[0]]](table, like))
+    return found
+
+
+def _ranges(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Whole numbers from each start on, as many as its length says, one range after the other."""
+    before = np.cumsum(lengths) - lengths
+    return np.arange(lengths.sum()) + np.repeat(starts - before, lengths)
+
+
+def _choose_kinds(
+    bags: Bags, counts: Floats, covariance: Floats, exact_size: int
+) -> tuple[list[type[BagLosses]], Ints]:
+    """Kinds of losses, and which of them each bag has."""
+    pure = bags.proportions.max(axis=1) == 1
+    known = ~covariance.any(axis=(1, 2))
+    if bags.n_classes > 2:
+        small = classes_summable(bags.sizes, counts, covariance, exact_size)
+        kind = np.where(pure & known, 0, np.where(small, 2, 1))
+        return [PureClasses, SeveralClasses, SmallClasses], kind
+    small = bags.sizes <= exact_size
+    pure = (pure | (small & (np.round(counts).min(axis=1) == 0))) & known
+    return [PureBags, SmallBags, LargeBags], np.where(pure, 0, np.where(small, 1, 2))
+
+
+def _groups(
+    kinds: list[type[BagLosses]], kind: Ints, sizes: NDArray[np.int64], covariance: Floats
+) -> list[Ints]:
+    """Bags to be treated together: of one kind, with or without S, and of equal or any size."""
+    size = np.where(np.array([k.same_size for k in kinds])[kind], sizes, 0.0)
+    if SeveralClasses in kinds:
+        # lines are filled up by an eighth at most
+        step = 2.0 ** np.maximum(0, np.floor(np.log2(np.maximum(sizes - 1, 1))) - 3)
+        size = np.where(kind == kinds.index(SeveralClasses), np.ceil(sizes / step) * step, size)
+    keys = np.stack([kind, covariance.any(axis=(1, 2)), size])
+    _, group_of = np.unique(keys, axis=1, return_inverse=True)
+    return [np.flatnonzero(group_of.reshape(-1) == g) for g in range(group_of.max() + 1)]
