@@ -28,6 +28,7 @@ from unbag.objectives.bag_losses import (
     classes_summable,
     scores_together,
 )
+from unbag.objectives.recorded import Blind, Recorder, Tilts
 
 # Fewer rows are done before threads would have started.
 _MANY_ROWS = 50_000
@@ -73,9 +74,43 @@ class WeighedBags:
             part.span if self._in_order else slice(int(end) - len(part.rows), int(end))
             for part, end in zip(self._parts, ends, strict=True)
         ]
+        self._recorder = Recorder(self.blind_evaluation, self.no_tilts)
+        self._recordable = all(part.blind for part in self._parts)
 
     def evaluate(self, scores: Array, problem: Ints, gradient: bool) -> tuple[Array, Any]:
-        """Weighed sum per column, where the scores are, and its gradient if that is asked for."""
+        """Weighed sum per column, where the scores are or on the host, and its gradient if asked.
+
+        What is recorded has its sums on the host already.
+        """
+        if gradient and self._recordable and self._recorder.serves(scores):
+            found = self._recorder(scores, problem)
+            if found is not None:
+                return found
+        return self._step_by_step(scores, problem, gradient)
+
+    def blind_evaluation(self, problem: Ints) -> Blind:
+        """An evaluation with gradient of these columns that asks the device nothing on its way."""
+        weights = [part.weights(problem) for part in self._parts]
+
+        def evaluate(scores: Array, tilts: Tilts) -> tuple[Array, Array, Array, Tilts]:
+            slopes, ended = array_namespace(scores).empty_like(scores), []
+            total, right = 0.0, True
+            for part, own, tilt, span in zip(self._parts, weights, tilts, self._spans, strict=True):
+                value, slope, fine, end = part.evaluate_blindly(scores, own, tilt)
+                total, right = total + value, right & fine
+                slopes[:, :, span] = slope
+                ended.append(end)
+            if not self._in_order:
+                slopes = take(slopes, self._place, axis=2)
+            return total, slopes, right, tuple(ended)
+
+        return evaluate
+
+    def no_tilts(self, scores: Array) -> Tilts:
+        """Tilts for it to start from, if nothing is known."""
+        return tuple(part.no_tilt(scores) for part in self._parts)
+
+    def _step_by_step(self, scores: Array, problem: Ints, gradient: bool) -> tuple[Array, Any]:
         xp, n_columns = array_namespace(scores), scores.shape[0]
         largest = float(xp.max(xp.abs(scores)))
         weights = [part.weights(problem) for part in self._parts]
