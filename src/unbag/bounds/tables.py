@@ -39,7 +39,7 @@ from unbag.bounds.checks import (
     check_inside,
     lipschitz_constant,
 )
-from unbag.bounds.planning import FEWEST_BAGS, lost_bags, share_distribution
+from unbag.bounds.planning import FEWEST_BAGS, lost_bags, required_bags, share_distribution
 from unbag.bounds.sampling import PairModel
 from unbag.objectives.corrected_risk import ClassPrior
 from unbag.objectives.losses import get_loss
@@ -204,7 +204,7 @@ class BoundPlan:
     variation_per_bag: float
 
 
-@as_in(table_bound)
+@as_in(table_bound, required_bags)
 def bags_for_bound(
     bag_size: int,
     proportions: Any,
@@ -224,12 +224,7 @@ def bags_for_bound(
 
     Parameters
     ----------
-    bag_size : int
-        Instances in every bag.
-    proportions : (low, high), frozen scipy.stats distribution or array-like
-        How the bags differ. Two numbers or a distribution say where true proportions come from,
-        as in `unbag.datasets.make_bags`: labels are drawn, so that observed proportions vary more.
-        Three or more numbers are observed proportions of bags such as there will be.
+    bag_size, proportions : as in required_bags
     target : float
         The bound that is wanted.
     loss : as in table_bound

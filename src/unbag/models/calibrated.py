@@ -36,7 +36,7 @@ from unbag._docstrings import as_in
 from unbag.bags.bags import Bags
 from unbag.bags.priors import log_odds_shift, move_chances, normalise, resolve_class_prior
 from unbag.model_selection.out_of_fold import out_of_fold_scores
-from unbag.models.base import BagClassifier
+from unbag.models.base import BagClassifier, LogOddsClassifier
 from unbag.models.linear import LinearMCMClassifierCV
 from unbag.weights.decontamination import decontamination_weights
 
@@ -302,21 +302,17 @@ class BagCalibratedClassifier(MetaEstimatorMixin, BagClassifier):
         log_odds = self.calibrator_.maps[0].log_odds(_inner_scores(self.estimator_, X))
         return (log_odds + log_odds_shift(self.class_shares_, self.class_prior_))[None]
 
+    @as_in(LogOddsClassifier.predict_proba)
     def predict_proba(self, X: Any, class_prior: Any = None) -> Floats:
         """Calibrated probability of each class.
 
         Parameters
         ----------
-        X : array-like of shape (n_instances, n_features)
-            Instances, one per row.
-        class_prior : {"empirical", "balanced"} or array-like, optional
-            Shares of the classes where the model is used; by default those it was trained for,
-            ``class_prior_``.
+        X, class_prior : as in predict_proba
 
         Returns
         -------
-        chances : ndarray of shape (n_instances, n_classes)
-            Chance of each class, in the order of ``classes_``.
+        chances : as in predict_proba
         """
         check_is_fitted(self)
         chances = self.calibrator_.predict_proba(_inner_scores(self.estimator_, X))
