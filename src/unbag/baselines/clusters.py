@@ -20,10 +20,12 @@ from sklearn.cluster import KMeans
 from sklearn.utils import check_random_state
 
 from unbag._arrays import Floats, Ints
+from unbag._docstrings import as_in
 from unbag.bags.bags import Bags
 from unbag.model_selection.splitters import check_cv, cut_by_folds
 from unbag.models.base import LogOddsClassifier
 from unbag.models.checks import check_count, check_grid, check_positive
+from unbag.models.linear import LinearMCMClassifier
 
 # r, in rows; and what chances must sum to one by.
 _RIDGE = 1e-2
@@ -33,6 +35,7 @@ _SUM_WEIGHT = 1e3
 _SMALLEST_CHANCE = 1e-6
 
 
+@as_in(LinearMCMClassifier)
 class ClusterClassifier(LogOddsClassifier):
     """K-means, and the chances of clusters that fit the proportions of bags best.
 
@@ -64,14 +67,7 @@ class ClusterClassifier(LogOddsClassifier):
         Iterations of k-means.
     class_prior_ : ndarray of shape (n_classes,)
         Share of each class in all bags together.
-    classes_ : ndarray of shape (n_classes,)
-        Labels of the classes, in the order of columns of chances.
-    class_shares_ : ndarray of shape (n_classes,)
-        Share of each class among all instances of training.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, if X had any that are texts.
+    classes_, class_shares_, n_features_in_, feature_names_in_ : as in LinearMCMClassifier
 
     See Also
     --------

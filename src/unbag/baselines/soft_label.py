@@ -25,6 +25,7 @@ from unbag._arrays import Floats
 from unbag._docstrings import as_in
 from unbag.bags.bags import Bags
 from unbag.bags.priors import resolve_class_prior
+from unbag.baselines.proportion_risk import ProportionRiskClassifier
 from unbag.models.goals import Goal, Problems
 from unbag.models.kernel import KernelMCMClassifier, KernelMCMClassifierCV
 from unbag.models.linear import LinearMCMClassifier, LinearMCMClassifierCV
@@ -70,7 +71,7 @@ def make_soft_label_goal(settings: Any, bags: Bags) -> SoftLabelGoal:
     )
 
 
-@as_in(KernelMCMClassifier)
+@as_in(KernelMCMClassifier, ProportionRiskClassifier)
 class SoftLabelClassifier(KernelClassifier):
     """Kernel logistic regression on the proportions of bags as soft labels.
 
@@ -93,16 +94,11 @@ class SoftLabelClassifier(KernelClassifier):
     Attributes
     ----------
     class_prior_, classes_ : as in KernelMCMClassifier
-    dual_coef_ : ndarray of shape (n_outputs, n_instances)
-        The α_j of f(x) = Σ_j α_j k(x, x_j): one row for two classes, one per class for more.
+    dual_coef_ : as in ProportionRiskClassifier
     n_iter_, converged_ : as in KernelMCMClassifier
-    approximation_ : None
-        The kernel matrix is exact.
+    approximation_ : as in ProportionRiskClassifier
     kernel_ : as in KernelMCMClassifier
-    points_ : ndarray of shape (n_instances, n_features) or None
-        The instances; None for a kernel matrix that was given.
-    intercept_ : ndarray of shape (n_outputs,)
-        Zeros: f is in the RKHS.
+    points_, intercept_ : as in ProportionRiskClassifier
     class_shares_, n_features_in_, feature_names_in_ : as in KernelMCMClassifier
 
     See Also

@@ -30,6 +30,7 @@ from numpy.random import RandomState
 from numpy.typing import ArrayLike, NDArray
 
 from unbag._arrays import Floats
+from unbag._docstrings import as_in
 from unbag.bounds.checks import (
     check_choice,
     check_contamination,
@@ -337,17 +338,13 @@ class MultiMCM:
         """
         return float(self.weights @ self.pair_risks(loss, scores, bag))
 
+    @as_in(risk)
     def pair_risks(self, loss: str | Loss, scores: ArrayLike, bag: ArrayLike) -> Floats:
         """Ê_i(f) of each pair: half the mean of ℓ₊^κ over the one bag, half that of ℓ₋^κ.
 
         Parameters
         ----------
-        loss : str or Loss
-            A loss, by its name in `unbag.objectives.LOSSES` or itself.
-        scores : array-like of shape (n_instances,)
-            f(x) of each instance.
-        bag : array-like of shape (n_instances,)
-            The bag of each: i for the positive one of pair i, N + i for the negative one.
+        loss, scores, bag : as in risk
 
         Returns
         -------

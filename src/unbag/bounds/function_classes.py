@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unbag._arrays import Floats, Ints
+from unbag._docstrings import as_in
 from unbag.bounds.checks import check_constant
 from unbag.kernels.matrices import Kernel
 
@@ -234,36 +235,30 @@ class TwoLayerReLU:
             bound = float(np.max(np.linalg.norm(np.asarray(X, dtype=float), axis=1)))
         return self.scale * bound, 2 * self.scale * bound
 
+    @as_in(RKHSBall.suprema)
     def suprema(self, X: NDArray[Any], signed: Floats) -> Floats:
         """2⟨α, β⟩‖Σ_k u_k x_k‖, whose mean over signs bounds that of the supremum.
 
         Parameters
         ----------
-        X : ndarray of shape (n_instances, n_features)
-            Instances.
-        signed : ndarray of shape (n_draws, n_instances)
-            Coefficients with random signs, one draw per row.
+        X, signed : as in suprema
 
         Returns
         -------
-        suprema : ndarray of shape (n_draws,)
-            One for each draw.
+        suprema : as in suprema
         """
         return 2 * self.scale * np.linalg.norm(signed @ X, axis=1)
 
+    @as_in(RKHSBall.rows)
     def rows(self, X: NDArray[Any], chosen: Ints) -> NDArray[Any]:
         """Some of the instances.
 
         Parameters
         ----------
-        X : ndarray of shape (n_instances, n_features)
-            Instances.
-        chosen : ndarray of int
-            Which of them.
+        X, chosen : as in rows
 
         Returns
         -------
-        rows : ndarray
-            These.
+        rows : as in rows
         """
         return X[chosen]

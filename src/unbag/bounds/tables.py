@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unbag._arrays import Floats
+from unbag._docstrings import as_in
 from unbag.bags.bags import Bags
 from unbag.bags.priors import resolve_class_prior
 from unbag.bounds.checks import (
@@ -38,7 +39,7 @@ from unbag.bounds.checks import (
     check_inside,
     lipschitz_constant,
 )
-from unbag.bounds.planning import FEWEST_BAGS, lost_bags, share_distribution
+from unbag.bounds.planning import FEWEST_BAGS, lost_bags, required_bags, share_distribution
 from unbag.bounds.sampling import PairModel
 from unbag.objectives.corrected_risk import ClassPrior
 from unbag.objectives.losses import get_loss
@@ -203,6 +204,7 @@ class BoundPlan:
     variation_per_bag: float
 
 
+@as_in(table_bound, required_bags)
 def bags_for_bound(
     bag_size: int,
     proportions: Any,
@@ -222,26 +224,16 @@ def bags_for_bound(
 
     Parameters
     ----------
-    bag_size : int
-        Instances in every bag.
-    proportions : (low, high), frozen scipy.stats distribution or array-like
-        How the bags differ. Two numbers or a distribution say where true proportions come from,
-        as in `unbag.datasets.make_bags`: labels are drawn, so that observed proportions vary more.
-        Three or more numbers are observed proportions of bags such as there will be.
+    bag_size, proportions : as in required_bags
     target : float
         The bound that is wanted.
-    loss : str or ClassLoss
-        A Lipschitz loss.
+    loss : as in table_bound
     A : float
         Bound of |f(x)| for all functions f of the class, see `unbag.bounds.RKHSBall`.
-    B : float
-        B of the paper's condition (SR) for the class.
-    delta : float
-        The bound may fail with this probability.
+    B, delta : as in table_bound
     class_prior : {"balanced", "empirical"} or two numbers, default="balanced"
         "empirical" are the mean shares.
-    model : {"IIM", "IBM"}, default="IIM"
-        Whether instances are independent given their labels, or only bags are.
+    model : as in table_bound
 
     Returns
     -------

@@ -17,6 +17,7 @@ from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
 from unbag._arrays import Floats, Ints
+from unbag._docstrings import as_in
 from unbag.bags.bags import check_bag_target
 from unbag.bags.targets import bag_target
 
@@ -123,6 +124,7 @@ def make_bags(
     return np.concatenate(drawn)[order], observed_target(sizes, counts)
 
 
+@as_in(make_bags)
 def shuffle_bags(
     labels: ArrayLike,
     bag_size: int | ArrayLike,
@@ -138,22 +140,17 @@ def shuffle_bags(
 
     Parameters
     ----------
-    labels : array-like of shape (n_rows,)
-        The class of each row: any two values, of which the larger is the positive one, or more.
-    bag_size : int or array-like of shape (n_bags,)
-        Number of rows in every bag, or in each.
+    labels, bag_size : as in make_bags
     n_bags : int, optional
         How many bags to make. By default one for each entry of ``bag_size``, or, if that is a
         single number, as many as there are rows for. Rows that fill no bag are left out.
-    random_state : int, RandomState or None, default=None
-        Makes the draw repeatable.
+    random_state : as in make_bags
 
     Returns
     -------
     index : ndarray of shape (n_instances,)
         Positions of the rows in ``labels``, bag after bag.
-    y : structured ndarray of shape (n_instances,)
-        Their bags and proportions, as `unbag.bag_target` makes it. Bags are numbered from 0.
+    y : as in make_bags
 
     See Also
     --------

@@ -24,15 +24,9 @@ from unbag.distributed.table import BagTable, make_table, merge_summaries, summa
 from unbag.metrics import evaluation as local
 from unbag.metrics.curves import RocBand, span_bands, tpr_at
 from unbag.metrics.evaluation_results import Evaluation, what_to_say
-from unbag.metrics.measures import (
-    CellTally,
-    Measure,
-    Tally,
-    area_under_roc,
-    predicted_shares,
-    usual_measures,
-)
+from unbag.metrics.measures import Measure, area_under_roc, predicted_shares, usual_measures
 from unbag.metrics.sample import Sample, as_columns
+from unbag.metrics.tallies import CellTally, Tally
 from unbag.metrics.uncertainty import Uncertainty
 from unbag.metrics.verdict import judge
 

@@ -18,12 +18,8 @@ from unbag.metrics.evaluation_results import Evaluation
 from unbag.metrics.groups import GroupTable, group_table
 from unbag.metrics.importance import ColumnImportance, column_importance
 from unbag.metrics.label_plan import labels_needed, rows_to_label
-from unbag.metrics.labelled import (
-    LabelledEstimate,
-    LabelledEvaluation,
-    estimate_with_labels,
-    evaluate_with_labels,
-)
+from unbag.metrics.labelled import estimate_with_labels, evaluate_with_labels
+from unbag.metrics.labelled_results import LabelledEstimate, LabelledEvaluation
 from unbag.metrics.measures import MEASURES
 from unbag.metrics.possible import PossibleValues, possible_values
 from unbag.metrics.reliability import (

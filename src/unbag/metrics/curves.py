@@ -10,11 +10,13 @@ from numpy.typing import ArrayLike
 from scipy.optimize import isotonic_regression
 
 from unbag._arrays import Floats
+from unbag._docstrings import as_in
 from unbag.bags.bags import BagModel
 from unbag.bags.priors import resolve_class_prior
-from unbag.metrics.measures import CellTally, cell_shares, check_cost, score_cells
+from unbag.metrics.measures import check_cost
 from unbag.metrics.results import Estimate
 from unbag.metrics.sample import Sample, make_sample, refuse_sample_weight
+from unbag.metrics.tallies import CellTally, cell_shares, score_cells
 from unbag.metrics.uncertainty import Uncertainty
 from unbag.metrics.worlds import Kappas, SoftSample
 
@@ -159,6 +161,7 @@ class RocBand:
     level: float
 
 
+@as_in(roc_curve, Uncertainty)
 @refuse_sample_weight
 def roc_band(
     y: Any,
@@ -174,23 +177,14 @@ def roc_band(
 
     Parameters
     ----------
-    y : structured array from `unbag.bag_target`, or plain labels
-        The bag of each instance and its proportions; plain labels are pure bags.
-    scores : array-like of shape (n_instances,)
-        Decision function of every instance.
-    bag_model : {"bags", "instances"}, default="bags"
-        What is independent. Under ``"bags"`` instances of a bag may depend on each other in any
-        way, and bags may stray from the assumption at random. ``"instances"`` trusts that
-        instances are drawn one by one, and is too narrow if they are not. Noisy proportions
-        always go by ``"bags"``, since noise hits a bag as a whole.
+    y, scores : as in roc_curve
+    bag_model : as in Uncertainty
     level : float, default=0.95
         How often the band should hold the truth.
-    n_draws : int, default=1000
-        Draws of the bootstrap.
+    n_draws : as in Uncertainty
     n_points : int, default=101
         Number of rates of false positives at which the curve is given.
-    random_state : int, RandomState or None, default=0
-        Of the bootstrap.
+    random_state : as in Uncertainty
 
     Returns
     -------
@@ -250,6 +244,7 @@ def span_bands(one: RocBand, other: RocBand) -> RocBand:
     return replace(one, low=np.minimum(one.low, other.low), high=np.maximum(one.high, other.high))
 
 
+@as_in(roc_band)
 @refuse_sample_weight
 def best_threshold(
     y: Any,
@@ -266,26 +261,16 @@ def best_threshold(
 
     Parameters
     ----------
-    y : structured array from `unbag.bag_target`, or plain labels
-        The bag of each instance and its proportions; plain labels are pure bags.
-    scores : array-like of shape (n_instances,)
-        Decision function of every instance.
+    y, scores : as in roc_band
     cost : (cost of a false positive, cost of a false negative), optional
         By default both cost the same.
     class_prior : {"balanced", "empirical"} or (negative, positive), default="balanced"
         Shares of the classes where the classifier is used. The default, together with equal
         costs, gives the threshold of the least balanced error.
-    bag_model : {"bags", "instances"}, default="bags"
-        What is independent. Under ``"bags"`` instances of a bag may depend on each other in any
-        way, and bags may stray from the assumption at random. ``"instances"`` trusts that
-        instances are drawn one by one, and is too narrow if they are not. Noisy proportions
-        always go by ``"bags"``, since noise hits a bag as a whole.
+    bag_model : as in roc_band
     level : float, default=0.95
         How often the interval should hold the truth.
-    n_draws : int, default=1000
-        Draws of the bootstrap.
-    random_state : int, RandomState or None, default=0
-        Of the bootstrap.
+    n_draws, random_state : as in roc_band
 
     Returns
     -------

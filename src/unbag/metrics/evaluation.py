@@ -12,6 +12,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from unbag._docstrings import as_in
 from unbag.bags.bags import BagModel
 from unbag.metrics.curves import make_roc_band, soft_roc_band, span_bands
 from unbag.metrics.evaluation_results import Evaluation, what_to_say
@@ -29,6 +30,7 @@ from unbag.model_selection.folds import SearchFolds
 from unbag.model_selection.out_of_fold import look_at_folds
 
 
+@as_in(Uncertainty)
 @refuse_sample_weight
 def estimate(
     measure: str | RowMeasure,
@@ -56,19 +58,7 @@ def estimate(
         The bag of each instance and its proportions; plain labels are pure bags.
     scores : array-like of shape (n_instances,) or (n_instances, n_classes)
         Decision function, by a model that did not see these bags; see `cross_val_evaluate`.
-    method : {"bootstrap", "analytic"}, default="bootstrap"
-        Draw bags anew, or compute the variance by a formula.
-    bag_model : {"bags", "instances"}, default="bags"
-        What is independent. Under ``"bags"`` instances of a bag may depend on each other in any
-        way, and bags may stray from the assumption at random. ``"instances"`` trusts that
-        instances are drawn one by one, and is too narrow if they are not. Noisy proportions
-        always go by ``"bags"``, since noise hits a bag as a whole.
-    level : float, default=0.95
-        How often the interval should hold the truth.
-    n_draws : int, default=1000
-        Draws of the bootstrap.
-    random_state : int, RandomState or None, default=0
-        Of the bootstrap.
+    method, bag_model, level, n_draws, random_state : as in Uncertainty
     **options
         Of the measure: ``threshold`` (default 0), ``class_prior``, ``cost``, ``loss``,
         ``positive``.
@@ -124,6 +114,7 @@ def estimate(
     return what_to_say(verdict, worlds)["it"]
 
 
+@as_in(estimate)
 @refuse_sample_weight
 def evaluate(
     y: Any,
@@ -147,8 +138,7 @@ def evaluate(
 
     Parameters
     ----------
-    y : structured array from `unbag.bag_target`, or plain labels
-        The bag of each instance and its proportions; plain labels are pure bags.
+    y : as in estimate
     scores : array-like of shape (n_instances,) or (n_instances, n_classes)
         Decision function of every instance.
     X : array, sparse matrix or data frame, optional
@@ -162,19 +152,7 @@ def evaluate(
         Above it the positive class is predicted.
     class_prior : {"empirical", "balanced"} or one number per class, default="empirical"
         Shares of the classes where the classifier is used, for accuracy, precision and F1.
-    method : {"bootstrap", "analytic"}, default="bootstrap"
-        Draw bags anew, or compute the variance by a formula.
-    bag_model : {"bags", "instances"}, default="bags"
-        What is independent. Under ``"bags"`` instances of a bag may depend on each other in any
-        way, and bags may stray from the assumption at random. ``"instances"`` trusts that
-        instances are drawn one by one, and is too narrow if they are not. Noisy proportions
-        always go by ``"bags"``, since noise hits a bag as a whole.
-    level : float, default=0.95
-        How often the interval should hold the truth.
-    n_draws : int, default=1000
-        Draws of the bootstrap.
-    random_state : int, RandomState or None, default=0
-        Of the bootstrap.
+    method, bag_model, level, n_draws, random_state : as in estimate
 
     Returns
     -------
@@ -292,6 +270,7 @@ def _estimate(
     return {name: replace(one, basis=basis) for name, one in found.items()}
 
 
+@as_in(evaluate)
 @refuse_sample_weight
 def cross_val_evaluate(
     estimator: Any,
@@ -324,31 +303,14 @@ def cross_val_evaluate(
         probabilities; it is cloned and stays as it is.
     X : array, sparse matrix or data frame with n_instances rows
         The instances.
-    y : structured array from `unbag.bag_target`, or plain labels
-        The bag of each instance and its proportions; plain labels are pure bags.
+    y : as in evaluate
     cv : int, splitter or iterable, default=5
         Folds of whole bags, each bag held out once; a number stands for `unbag.BagKFold`, with no
         more folds than there are bags.
     feature_names : sequence of str, optional
         Names of what the model sees, for the test of the assumption; by default those of the data
         frame or of the steps before it.
-    threshold : float, default=0.0
-        Above it the positive class is predicted.
-    class_prior : {"empirical", "balanced"} or one number per class, default="empirical"
-        Shares of the classes where the classifier is used, for accuracy, precision and F1.
-    method : {"bootstrap", "analytic"}, default="bootstrap"
-        Draw bags anew, or compute the variance by a formula.
-    bag_model : {"bags", "instances"}, default="bags"
-        What is independent. Under ``"bags"`` instances of a bag may depend on each other in any
-        way, and bags may stray from the assumption at random. ``"instances"`` trusts that
-        instances are drawn one by one, and is too narrow if they are not. Noisy proportions
-        always go by ``"bags"``, since noise hits a bag as a whole.
-    level : float, default=0.95
-        How often the interval should hold the truth.
-    n_draws : int, default=1000
-        Draws of the bootstrap.
-    random_state : int, RandomState or None, default=0
-        Of the bootstrap.
+    threshold, class_prior, method, bag_model, level, n_draws, random_state : as in evaluate
     n_jobs : int, optional
         Folds fitted at the same time.
     verbose : int, default=0
@@ -356,8 +318,7 @@ def cross_val_evaluate(
 
     Returns
     -------
-    evaluation : Evaluation
-        Print it, or take ``evaluation["roc_auc"]``.
+    evaluation : as in evaluate
 
     See Also
     --------
@@ -385,6 +346,7 @@ def cross_val_evaluate(
     return replace(evaluate_rows(rows, threshold, class_prior, uncertainty), fold=fold)
 
 
+@as_in(cross_val_evaluate)
 @refuse_sample_weight
 def evaluate_search(
     model: Any,
@@ -411,35 +373,12 @@ def evaluate_search(
     ----------
     model : classifier or pipeline
         Fitted to ``X`` and ``y``, with ``store_folds=True``.
-    X : array, sparse matrix or data frame with n_instances rows
-        The instances.
-    y : structured array from `unbag.bag_target`, or plain labels
-        The bag of each instance and its proportions; plain labels are pure bags.
-    feature_names : sequence of str, optional
-        Names of what the model sees, for the test of the assumption; by default those of the data
-        frame or of the steps before it.
-    threshold : float, default=0.0
-        Above it the positive class is predicted.
-    class_prior : {"empirical", "balanced"} or one number per class, default="empirical"
-        Shares of the classes where the classifier is used, for accuracy, precision and F1.
-    method : {"bootstrap", "analytic"}, default="bootstrap"
-        Draw bags anew, or compute the variance by a formula.
-    bag_model : {"bags", "instances"}, default="bags"
-        What is independent. Under ``"bags"`` instances of a bag may depend on each other in any
-        way, and bags may stray from the assumption at random. ``"instances"`` trusts that
-        instances are drawn one by one, and is too narrow if they are not. Noisy proportions
-        always go by ``"bags"``, since noise hits a bag as a whole.
-    level : float, default=0.95
-        How often the interval should hold the truth.
-    n_draws : int, default=1000
-        Draws of the bootstrap.
-    random_state : int, RandomState or None, default=0
-        Of the bootstrap.
+    X, y, feature_names, threshold, class_prior, method, bag_model : as in cross_val_evaluate
+    level, n_draws, random_state : as in cross_val_evaluate
 
     Returns
     -------
-    evaluation : Evaluation
-        Print it, or take ``evaluation["roc_auc"]``.
+    evaluation : as in cross_val_evaluate
 
     See Also
     --------

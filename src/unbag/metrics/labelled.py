@@ -25,7 +25,7 @@ transformation of Student's t.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,7 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from unbag._arrays import Floats
-from unbag._text import aligned
+from unbag._docstrings import as_in
 from unbag.bags.bags import Bags
 from unbag.metrics.guesses import (
     FEWEST_LABELS,
@@ -44,6 +44,7 @@ from unbag.metrics.guesses import (
     fit_guesses,
     guessed_means,
 )
+from unbag.metrics.labelled_results import LabelledEstimate, LabelledEvaluation
 from unbag.metrics.measures import Measure, RowMeasure, get_measure, usual_measures
 from unbag.metrics.possible import in_these_rows, possible_values_of
 from unbag.metrics.results import Estimate
@@ -56,60 +57,6 @@ _WIDEST = 1.05
 # The whole skewness of a sample overcorrects; with this much of it 95% intervals from 200 labels
 # held the area in 93.5 to 98% of 200 draws on six sets of real bags (results/labelled.md).
 _TRUSTED_SKEWNESS = 0.85
-
-
-@dataclass(frozen=True)
-class LabelledEstimate(Estimate):
-    """An estimate from labels and bags, beside that from the labels alone.
-
-    Attributes
-    ----------
-    value : float
-        The estimate.
-    standard_error : float
-        Its standard error.
-    low : float
-        Lower limit.
-    high : float
-        Upper limit.
-    level : float
-        How often the interval should hold the truth.
-    bounded : bool
-        Whether the measure lies between 0 and 1.
-    basis : {"looks", "odds", "any", "both", "labels"}
-        What it rests on: classes that look the same in all bags; rows that have the same odds in
-        all bags; next to nothing; the first and the third, whichever is right; labels.
-    verdict : Verdict or None
-        What speaks for and against it.
-    alone : Estimate
-        What the labels tell by themselves, as if there were no bags and no other scores.
-    n_labels : int
-        Number of labels.
-    uses_bags : bool
-        Whether bags made it more precise; if not, it is the estimate from labels alone.
-
-    See Also
-    --------
-    unbag.metrics.estimate_with_labels : Estimate a measure of these very rows from bags and from
-        some labels drawn at random.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from unbag.datasets import make_gaussian_bags
-    >>> from unbag.metrics import estimate_with_labels
-    >>> data = make_gaussian_bags(n_bags=20, bag_size=20, n_features=1, random_state=0)
-    >>> labels = np.full(400, np.nan)
-    >>> drawn = np.random.default_rng(0).choice(400, 80, replace=False)
-    >>> labels[drawn] = data.labels[drawn]
-    >>> auc = estimate_with_labels("roc_auc", data.y, data.X[:, 0], labels)
-    >>> auc.n_labels, bool(auc.standard_error <= auc.alone.standard_error)
-    (80, True)
-    """
-
-    alone: Estimate | None = None
-    n_labels: int = 0
-    uses_bags: bool = True
 
 
 def estimate_with_labels(
@@ -190,6 +137,7 @@ def estimate_with_labels(
     return from_draw(chosen, sample, drawn, guesses, level, bounded)
 
 
+@as_in(estimate_with_labels)
 @refuse_sample_weight
 def evaluate_with_labels(
     y: Any,
@@ -205,24 +153,12 @@ def evaluate_with_labels(
 
     Parameters
     ----------
-    y : structured array from `unbag.bag_target`
-        The bag of each instance and its proportions.
-    scores : array-like of shape (n_instances,) or (n_instances, n_classes)
-        Decision function, by a model that did not see these bags.
-    labels : array-like of shape (n_instances,), optional
-        Labels as class numbers 0, 1, ..., missing (None or NaN) where unknown. The rows must have
-        been drawn at random, or by `rows_to_label`. By default the labels that were given to
-        `unbag.bag_target`; as such rows have left their bags, bags then only tell how many
-        rows of each class there are in all.
-    weights : array-like of shape (n_instances,), optional
-        One by the chance that a row was drawn to be labelled, as `rows_to_label` gives it; only
-        those of labelled rows are read. By default all rows had the same chance.
+    y, scores, labels, weights : as in estimate_with_labels
     threshold : float, default=0.0
         Above it the positive class is predicted.
     class_prior : {"empirical", "balanced"} or one number per class, default="empirical"
         Shares of the classes where the classifier is used, for accuracy, precision and F1.
-    level : float, default=0.95
-        How often the interval should hold the truth, over draws of the labelled rows.
+    level : as in estimate_with_labels
 
     Returns
     -------
@@ -278,66 +214,6 @@ def estimates_from_labels(
         guesses = fit_guesses(drawn, Candidates(sample, drawn.bags))
         found[name] = from_draw(measure, sample, drawn, guesses, level)
     return found
-
-
-@dataclass(frozen=True, eq=False)
-class LabelledEvaluation:
-    """How good scores are, from bags and from some labels.
-
-    Attributes
-    ----------
-    estimates : dict of str to LabelledEstimate
-        What can be said of each measure.
-    n_labels : int
-        Number of labels.
-    n_instances : int
-        Number of instances.
-
-    See Also
-    --------
-    unbag.metrics.evaluate_with_labels : Estimate the usual measures of these very rows from bags
-        and from some labels.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from unbag.datasets import make_gaussian_bags
-    >>> from unbag.metrics import evaluate_with_labels
-    >>> data = make_gaussian_bags(n_bags=20, bag_size=20, n_features=1, random_state=0)
-    >>> labels = np.full(400, np.nan)
-    >>> drawn = np.random.default_rng(0).choice(400, 80, replace=False)
-    >>> labels[drawn] = data.labels[drawn]
-    >>> evaluation = evaluate_with_labels(data.y, data.X[:, 0], labels)
-    >>> evaluation.n_labels, evaluation.n_instances
-    (80, 400)
-    """
-
-    estimates: dict[str, LabelledEstimate]
-    n_labels: int
-    n_instances: int
-
-    def __getitem__(self, measure: str) -> LabelledEstimate:
-        if measure not in self.estimates:
-            known = ", ".join(self.estimates)
-            raise KeyError(f"There is no {measure!r} here; there are {known}.")
-        return self.estimates[measure]
-
-    def __str__(self) -> str:
-        level = next(iter(self.estimates.values())).level
-        head = ("", "estimate", f"{100 * level:g}% interval", "from the labels alone")
-        rows = [
-            (name, f"{e.value:.4f}", _range(e), "" if e.alone is None else _range(e.alone))
-            for name, e in self.estimates.items()
-        ]
-        told = (
-            f"Estimated from {self.n_labels} labels and the counts of the bags of "
-            f"{self.n_instances} rows, whatever the bags are like."
-        )
-        return "\n".join([told, *aligned([head, *rows])])
-
-
-def _range(estimate: Estimate) -> str:
-    return f"{estimate.low:.4f} to {estimate.high:.4f}"
 
 
 def from_draw(

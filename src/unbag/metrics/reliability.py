@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unbag._arrays import Floats, Ints
+from unbag._docstrings import as_in
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.bags.priors import resolve_class_prior
 from unbag.metrics.sample import refuse_sample_weight
@@ -157,6 +158,7 @@ def reliability_curve(
     return ReliabilityCurve(predicted, observed, error, count, share)
 
 
+@as_in(reliability_curve)
 @refuse_sample_weight
 def calibration_error(
     y: Any,
@@ -180,19 +182,7 @@ def calibration_error(
 
     Parameters
     ----------
-    y : structured array from `unbag.bag_target`, or plain labels
-        The bag of each instance and its proportions; plain labels are pure bags.
-    probabilities : array-like of shape (n_instances,) or (n_instances, n_classes)
-        Probabilities of the class ``pos_label``, or of every class. They should come from a model
-        that was not trained on these bags.
-    n_bins : int, default=10
-        Number of bins; empty ones are left out.
-    strategy : {"quantile", "uniform"}, default="quantile"
-        Bins with equally many instances, or of equal width.
-    pos_label : label, optional
-        The class that the curve is about; by default the second of two.
-    class_prior : {"empirical", "balanced"} or array-like, default="empirical"
-        Shares of the classes for which the probabilities are meant.
+    y, probabilities, n_bins, strategy, pos_label, class_prior : as in reliability_curve
 
     Returns
     -------

@@ -98,7 +98,9 @@ def make_sample(
     Parameters
     ----------
     y : structured array from `unbag.bag_target`, or plain labels
+        The bag of each instance and its proportions; plain labels are pure bags.
     scores : array-like of shape (n_instances,) or (n_instances, n_classes)
+        Decision function of every instance.
     binary : str, optional
         What it is for, if that makes sense for two classes only.
     trusted : bool, default=False

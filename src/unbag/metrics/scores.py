@@ -10,6 +10,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from unbag._arrays import Floats
+from unbag._docstrings import as_in
 from unbag.metrics.measures import F1, Area, Cost, Precision, Rate, Risk, predicted_shares
 from unbag.metrics.sample import make_sample, refuse_sample_weight
 
@@ -99,18 +100,14 @@ def confusion_matrix(y: Any, scores: ArrayLike, *, threshold: float = 0.0) -> Fl
     return sample.class_means(predicted_shares(sample, threshold)).T
 
 
+@as_in(confusion_matrix)
 @refuse_sample_weight
 def balanced_accuracy_score(y: Any, scores: ArrayLike, *, threshold: float = 0.0) -> float:
     """Estimate the balanced accuracy of ``scores > threshold`` from bags alone.
 
     Parameters
     ----------
-    y : structured array from `unbag.bag_target`, or plain labels
-        The bag of each instance and its proportions; plain labels are pure bags.
-    scores : array-like of shape (n_instances,) or (n_instances, n_classes)
-        Decision function of every instance.
-    threshold : float, default=0.0
-        Above it the positive class is predicted; for two classes.
+    y, scores, threshold : as in confusion_matrix
 
     Returns
     -------
@@ -138,6 +135,7 @@ def balanced_accuracy_score(y: Any, scores: ArrayLike, *, threshold: float = 0.0
     return Cost(threshold, complement=True).value(make_sample(y, scores))
 
 
+@as_in(balanced_accuracy_score)
 @refuse_sample_weight
 def accuracy_score(
     y: Any, scores: ArrayLike, *, threshold: float = 0.0, class_prior: Any = "empirical"
@@ -146,20 +144,14 @@ def accuracy_score(
 
     Parameters
     ----------
-    y : structured array from `unbag.bag_target`, or plain labels
-        The bag of each instance and its proportions; plain labels are pure bags.
-    scores : array-like of shape (n_instances,) or (n_instances, n_classes)
-        Decision function of every instance.
-    threshold : float, default=0.0
-        Above it the positive class is predicted; for two classes.
+    y, scores, threshold : as in balanced_accuracy_score
     class_prior : {"empirical", "balanced"} or one number per class, default="empirical"
         Shares of the classes where the classifier is used; ``"empirical"`` are those of all
         given bags together.
 
     Returns
     -------
-    score : float
-        The estimate, unbiased and so at times outside [0, 1].
+    score : as in balanced_accuracy_score
 
     See Also
     --------
@@ -178,6 +170,7 @@ def accuracy_score(
     return Cost(threshold, class_prior, complement=True).value(make_sample(y, scores))
 
 
+@as_in(accuracy_score)
 @refuse_sample_weight
 def cost_score(
     y: Any, scores: ArrayLike, *, cost: Any, threshold: float = 0.0, class_prior: Any = "empirical"
@@ -186,17 +179,10 @@ def cost_score(
 
     Parameters
     ----------
-    y : structured array from `unbag.bag_target`, or plain labels
-        The bag of each instance and its proportions; plain labels are pure bags.
-    scores : array-like of shape (n_instances,) or (n_instances, n_classes)
-        Decision function of every instance.
+    y, scores : as in accuracy_score
     cost : (cost of a false positive, cost of a false negative) or table
         Or one row per class and one column per prediction.
-    threshold : float, default=0.0
-        Above it the positive class is predicted; for two classes.
-    class_prior : {"empirical", "balanced"} or one number per class, default="empirical"
-        Shares of the classes where the classifier is used; ``"empirical"`` are those of all
-        given bags together.
+    threshold, class_prior : as in accuracy_score
 
     Returns
     -------
@@ -222,25 +208,20 @@ def cost_score(
     return Cost(threshold, class_prior, cost).value(make_sample(y, scores))
 
 
+@as_in(balanced_accuracy_score)
 @refuse_sample_weight
 def recall_score(y: Any, scores: ArrayLike, *, threshold: float = 0.0, positive: int = 1) -> float:
     """Estimate the share of one class that is predicted as such: the true positive rate.
 
     Parameters
     ----------
-    y : structured array from `unbag.bag_target`, or plain labels
-        The bag of each instance and its proportions; plain labels are pure bags.
-    scores : array-like of shape (n_instances,) or (n_instances, n_classes)
-        Decision function of every instance.
-    threshold : float, default=0.0
-        Above it the positive class is predicted; for two classes.
+    y, scores, threshold : as in balanced_accuracy_score
     positive : int, default=1
         Number of the class that is meant.
 
     Returns
     -------
-    score : float
-        The estimate, unbiased and so at times outside [0, 1].
+    score : as in balanced_accuracy_score
 
     See Also
     --------
@@ -260,6 +241,7 @@ def recall_score(y: Any, scores: ArrayLike, *, threshold: float = 0.0, positive:
     return Rate(threshold, positive, positive).value(make_sample(y, scores))
 
 
+@as_in(cost_score)
 @refuse_sample_weight
 def precision_score(
     y: Any,
@@ -273,15 +255,7 @@ def precision_score(
 
     Parameters
     ----------
-    y : structured array from `unbag.bag_target`, or plain labels
-        The bag of each instance and its proportions; plain labels are pure bags.
-    scores : array-like of shape (n_instances,) or (n_instances, n_classes)
-        Decision function of every instance.
-    threshold : float, default=0.0
-        Above it the positive class is predicted; for two classes.
-    class_prior : {"empirical", "balanced"} or one number per class, default="empirical"
-        Shares of the classes where the classifier is used; ``"empirical"`` are those of all
-        given bags together.
+    y, scores, threshold, class_prior : as in cost_score
     positive : int, default=1
         Number of the class that is meant.
 
@@ -311,6 +285,7 @@ def precision_score(
     return Precision(threshold, class_prior, positive).value(make_sample(y, scores))
 
 
+@as_in(precision_score)
 @refuse_sample_weight
 def f1_score(
     y: Any,
@@ -324,17 +299,7 @@ def f1_score(
 
     Parameters
     ----------
-    y : structured array from `unbag.bag_target`, or plain labels
-        The bag of each instance and its proportions; plain labels are pure bags.
-    scores : array-like of shape (n_instances,) or (n_instances, n_classes)
-        Decision function of every instance.
-    threshold : float, default=0.0
-        Above it the positive class is predicted; for two classes.
-    class_prior : {"empirical", "balanced"} or one number per class, default="empirical"
-        Shares of the classes where the classifier is used; ``"empirical"`` are those of all
-        given bags together.
-    positive : int, default=1
-        Number of the class that is meant.
+    y, scores, threshold, class_prior, positive : as in precision_score
 
     Returns
     -------

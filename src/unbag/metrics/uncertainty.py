@@ -30,9 +30,10 @@ from sklearn.utils import check_random_state
 
 from unbag._arrays import Floats
 from unbag.bags.bags import BagModel
-from unbag.metrics.measures import Measure, Tally
+from unbag.metrics.measures import Measure
 from unbag.metrics.results import Estimate
 from unbag.metrics.sample import Sample
+from unbag.metrics.tallies import Tally
 from unbag.weights.decontamination import moment_terms
 
 IntervalMethod = Literal["bootstrap", "analytic"]
@@ -48,7 +49,24 @@ _BLOCK = 2**23
 
 @dataclass(frozen=True)
 class Uncertainty:
-    """How intervals are made; see `unbag.metrics.estimate`."""
+    """How intervals are made.
+
+    Parameters
+    ----------
+    method : {"bootstrap", "analytic"}, default="bootstrap"
+        Draw bags anew, or compute the variance by a formula.
+    bag_model : {"bags", "instances"}, default="bags"
+        What is independent. Under ``"bags"`` instances of a bag may depend on each other in any
+        way, and bags may stray from the assumption at random. ``"instances"`` trusts that
+        instances are drawn one by one, and is too narrow if they are not. Noisy proportions
+        always go by ``"bags"``, since noise hits a bag as a whole.
+    level : float, default=0.95
+        How often the interval should hold the truth.
+    n_draws : int, default=1000
+        Draws of the bootstrap.
+    random_state : int, RandomState or None, default=0
+        Of the bootstrap.
+    """
 
     method: IntervalMethod = "bootstrap"
     bag_model: BagModel = "bags"

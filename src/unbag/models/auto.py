@@ -172,20 +172,7 @@ class AutoMCMClassifier(LogOddsClassifier):
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Train all learners on the same folds, and mix them.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_instances, n_features)
-            Instances, one per row.
-        y : structured array from `unbag.bag_target`, or plain labels
-            The bag of each instance and its proportions; plain labels are pure bags.
-
-        Returns
-        -------
-        self : estimator
-            The fitted model.
-        """
+        """Train all learners on the same folds, and mix them."""
         X, bags = self._check_Xy(X, y)
         # rows of known label are held out one by one
         n_units = int((~bags.labelled).sum() + bags.sizes[bags.labelled].sum())

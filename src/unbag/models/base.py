@@ -47,8 +47,8 @@ class BagClassifier(ClassifierMixin, BaseEstimator, ABC):
 
         Parameters
         ----------
-        X : array-like of shape (n_instances, n_features)
-            Instances, one per row.
+        X : array-like, sparse matrix or data frame of shape (n_instances, n_features)
+            Instances, one per row; sparse only if the model takes that.
         y : structured array from `unbag.bag_target`, or plain labels
             The bag of each instance and its proportions; plain labels are pure bags.
 

@@ -238,20 +238,7 @@ class BoostedMCMClassifier(LogOddsClassifier):
         return tags
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Choose rounds and leaves on bags held out, and grow the trees.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or data frame of shape (n_instances, n_features)
-            Instances, one per row.
-        y : structured array from `unbag.bag_target`, or plain labels
-            The bag of each instance and its proportions; plain labels are pure bags.
-
-        Returns
-        -------
-        self : estimator
-            The fitted model.
-        """
+        """Choose rounds and leaves on bags held out, and grow the trees."""
         X, bags = self._check_Xy(X, y)
         plan = make_plan(self)
         goal, held = check_goal(self, bags), None

@@ -32,10 +32,11 @@ from sklearn.utils import Tags, get_tags, indexable
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from unbag._arrays import Floats
+from unbag._docstrings import as_in
 from unbag.bags.bags import Bags
 from unbag.bags.priors import log_odds_shift, move_chances, normalise, resolve_class_prior
 from unbag.model_selection.out_of_fold import out_of_fold_scores
-from unbag.models.base import BagClassifier
+from unbag.models.base import BagClassifier, LogOddsClassifier
 from unbag.models.linear import LinearMCMClassifierCV
 from unbag.weights.decontamination import decontamination_weights
 
@@ -183,6 +184,7 @@ def fit_calibrator(scores: Floats, bags: Bags, method: CalibrationMethod = "sigm
     return Calibrator(maps, bags.class_shares)
 
 
+@as_in(LinearMCMClassifierCV)
 class BagCalibratedClassifier(MetaEstimatorMixin, BagClassifier):
     """Classifier whose probabilities are calibrated from the class proportions of bags.
 
@@ -214,16 +216,12 @@ class BagCalibratedClassifier(MetaEstimatorMixin, BagClassifier):
         The inner classifier, fitted to all bags.
     calibrator_ : Calibrator
         The map from scores to probabilities at the shares ``class_shares_``.
-    classes_ : ndarray of shape (n_classes,)
-        Labels of the classes, in the order of columns of chances.
+    classes_ : as in LinearMCMClassifierCV
     class_shares_ : ndarray of shape (n_classes,)
         Shares of the classes among the training instances.
     class_prior_ : ndarray of shape (n_classes,)
         The shares for which probabilities are given by default.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, if X had any that are texts.
+    n_features_in_, feature_names_in_ : as in LinearMCMClassifierCV
 
     See Also
     --------
@@ -304,21 +302,17 @@ class BagCalibratedClassifier(MetaEstimatorMixin, BagClassifier):
         log_odds = self.calibrator_.maps[0].log_odds(_inner_scores(self.estimator_, X))
         return (log_odds + log_odds_shift(self.class_shares_, self.class_prior_))[None]
 
+    @as_in(LogOddsClassifier.predict_proba)
     def predict_proba(self, X: Any, class_prior: Any = None) -> Floats:
         """Calibrated probability of each class.
 
         Parameters
         ----------
-        X : array-like of shape (n_instances, n_features)
-            Instances, one per row.
-        class_prior : {"empirical", "balanced"} or array-like, optional
-            Shares of the classes where the model is used; by default those it was trained for,
-            ``class_prior_``.
+        X, class_prior : as in predict_proba
 
         Returns
         -------
-        chances : ndarray of shape (n_instances, n_classes)
-            Chance of each class, in the order of ``classes_``.
+        chances : as in predict_proba
         """
         check_is_fitted(self)
         chances = self.calibrator_.predict_proba(_inner_scores(self.estimator_, X))

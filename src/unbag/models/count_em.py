@@ -41,6 +41,7 @@ from sklearn.utils import Tags, check_random_state, get_tags
 from sklearn.utils.validation import has_fit_parameter
 
 from unbag._arrays import Bools, Floats
+from unbag._docstrings import as_in
 from unbag._progress import progress_bar
 from unbag.bags.bags import Bags
 from unbag.bags.shares import bag_name
@@ -49,6 +50,7 @@ from unbag.model_selection.splitters import check_cv, cut_by_folds
 from unbag.models.bag_goal import check_effect
 from unbag.models.base import LogOddsClassifier
 from unbag.models.checks import check_count, check_positive
+from unbag.models.linear import LinearMCMClassifierCV
 from unbag.models.threads import few_threads
 from unbag.objectives.count_likelihood import CountLikelihood, label_posteriors
 
@@ -59,6 +61,7 @@ _FIRST = np.zeros(1, dtype=np.intp)
 _SMALLEST_CHANCE = 1e-9
 
 
+@as_in(LinearMCMClassifierCV)
 class CountEMClassifier(MetaEstimatorMixin, LogOddsClassifier):
     """Train any classifier that takes ``sample_weight`` from the counts of bags.
 
@@ -116,18 +119,12 @@ class CountEMClassifier(MetaEstimatorMixin, LogOddsClassifier):
         ``estimator_`` was fitted.
     bag_effect_ : float
         The variance that was used.
-    looks_ : float
-        1 if the likelihood of noisy counts is that of classes that keep their look, 0 otherwise.
+    looks_ : as in LinearMCMClassifierCV
     n_iter_ : int
         Number of steps.
     converged_ : bool
         Whether the fit ended before ``max_iter``.
-    classes_ : ndarray of shape (n_classes,)
-        Labels of the classes, in the order of columns of chances.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, if X had any that are texts.
+    classes_, n_features_in_, feature_names_in_ : as in LinearMCMClassifierCV
 
     See Also
     --------

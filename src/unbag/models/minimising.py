@@ -17,10 +17,11 @@ from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 
 from unbag._arrays import Floats, on_device, to_host
+from unbag._docstrings import as_in
 from unbag.bags.bags import Bags
 from unbag.kernels.matrices import row_blocks
 from unbag.kernels.rows import as_dense
-from unbag.models.base import BagClassifier
+from unbag.models.base import BagClassifier, LogOddsClassifier
 from unbag.models.checks import check_count, check_positive
 from unbag.models.functions import Basis, Functions, KernelFunctions, LinearFunctions
 from unbag.models.goals import Goal
@@ -70,20 +71,7 @@ class MinimisingClassifier(BagClassifier):
         """Keep what prediction needs of a solution."""
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_instances, n_features)
-            Instances, one per row.
-        y : structured array from `unbag.bag_target`, or plain labels
-            The bag of each instance and its proportions; plain labels are pure bags.
-
-        Returns
-        -------
-        self : estimator
-            The fitted model.
-        """
+        """Fit the model."""
         X, bags = self._check_Xy(X, y)
         goal = make_goal(self, bags)
         order = self._row_order(X, bags)
@@ -100,21 +88,17 @@ class MinimisingClassifier(BagClassifier):
         return RowOrder()
 
     @available_if(_gives_probabilities)
+    @as_in(LogOddsClassifier.predict_proba)
     def predict_proba(self, X: Any, class_prior: Any = None) -> Floats:
         """Chance of each class.
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_instances, n_features)
-            Instances, one per row.
-        class_prior : {"empirical", "balanced"} or array-like, optional
-            Shares of the classes where the model is used; by default those it was trained for,
-            ``class_prior_``.
+        X, class_prior : as in predict_proba
 
         Returns
         -------
-        chances : ndarray of shape (n_instances, n_classes)
-            Chance of each class, in the order of ``classes_``.
+        chances : as in predict_proba
         """
         scores = self.decision_function(X).astype(float)
         chances = self._loss.class_probabilities(scores)

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from unbag._arrays import Array, Floats, Ints, Latest, beside
+from unbag._docstrings import as_in
 
 
 class Criterion(Protocol):
@@ -85,20 +86,17 @@ class Objective(Criterion, Protocol):
 
     n_outputs: int
 
+    @as_in(Criterion.value)
     def value_and_gradient(self, scores: Array, problem: Ints) -> tuple[Any, Array]:
         """Value per column, and the gradient with respect to the scores.
 
         Parameters
         ----------
-        scores : array of shape (columns, outputs, instances)
-            Scores of the instances, for each column.
-        problem : ndarray of int, shape (columns,)
-            The problem that each column belongs to.
+        scores, problem : as in value
 
         Returns
         -------
-        value : ndarray of shape (columns,)
-            The values.
+        value : as in value
         gradient : array of shape (columns, outputs, instances)
             Their derivatives by the scores.
         """

@@ -24,7 +24,9 @@ from array_api_compat import array_namespace, is_numpy_array
 from numpy.typing import NDArray
 
 from unbag._arrays import Array, Bools, Floats, Ints, Latest, beside, index_beside, take, to_host
+from unbag._docstrings import as_in
 from unbag.bags.bags import Membership
+from unbag.objectives.base import Criterion
 from unbag.objectives.losses import ClassLoss
 
 Correction = Literal["nonnegative", "none"]
@@ -113,15 +115,13 @@ class CorrectedRisk:
             correction == "nonnegative",
         )
 
+    @as_in(Criterion.value)
     def class_risks(self, scores: Array, problem: Ints) -> Floats:
         """R_c for every column and class, before any correction.
 
         Parameters
         ----------
-        scores : array of shape (columns, outputs, instances)
-            Scores of the instances, for each column.
-        problem : ndarray of int, shape (columns,)
-            The problem that each column belongs to.
+        scores, problem : as in value
 
         Returns
         -------

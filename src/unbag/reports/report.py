@@ -151,7 +151,7 @@ class Report:
         )
 
 
-@as_in(evaluate)
+@as_in(evaluate, cross_val_evaluate)
 def fit_report(
     estimator: Any,
     X: Any,
@@ -178,8 +178,7 @@ def fit_report(
     ----------
     estimator : classifier or pipeline
         Fitted to all bags if it is not yet; a clone is, so that yours stays as it is.
-    X : array, sparse matrix or data frame with n_instances rows
-        The instances.
+    X : as in cross_val_evaluate
     y : structured array from `unbag.bag_target`, or plain labels
         The bag of each instance and its proportions.
     cv : int, splitter, iterable or None, default=5
@@ -196,10 +195,7 @@ def fit_report(
     feature_names : sequence of str, optional
         Names of the columns of X, if that is no data frame.
     threshold, class_prior, bag_model, level, n_draws, random_state : as in evaluate
-    n_jobs : int, optional
-        Folds fitted at the same time.
-    verbose : int, default=0
-        Whether to show a progress bar.
+    n_jobs, verbose : as in cross_val_evaluate
 
     Returns
     -------

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from unbag._arrays import Array, beside, index_beside, take
+from unbag._docstrings import as_in
 from unbag.bags.bags import Bags
 from unbag.objectives.corrected_risk import CorrectedRisk, Correction
 from unbag.objectives.count_likelihood import EXACT_SIZE, check_possible_counts
@@ -85,15 +86,13 @@ class BagLoss(nn.Module, ABC):
         """
         return self.prepare(scores, bags)(scores)
 
+    @as_in(forward)
     def value_and_gradient(self, scores: Tensor, bags: Any) -> tuple[Tensor, Tensor]:
         """Loss and its gradient with respect to the scores, without autograd.
 
         Parameters
         ----------
-        scores : tensor of shape (rows, classes) or (rows,)
-            Scores of the rows; log-odds of the second class, if there is one column.
-        bags : BagBatch, or a pair of its index and counts
-            Which rows are in which bag, and how many of each class it holds.
+        scores, bags : as in forward
 
         Returns
         -------

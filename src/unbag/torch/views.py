@@ -13,19 +13,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unbag.torch.losses import CountLikelihoodLoss
+from unbag._docstrings import as_in
+from unbag.torch.losses import BagLoss, CountLikelihoodLoss
 
 
+@as_in(BagLoss.forward)
 @torch.no_grad()
 def count_posteriors(scores: Tensor, bags: Any, bag_effect: float = 0.0) -> Tensor:
     """Chance of each class of every row, given the counts of its bag.
 
     Parameters
     ----------
-    scores : tensor of shape (rows, classes) or (rows,)
-        Scores of the rows; log-odds of the second class, if there is one column.
-    bags : BagBatch, or a pair of its index and counts
-        Which rows are in which bag, and how many of each class it holds.
+    scores, bags : as in forward
     bag_effect : float, default=0
         Variance of what bags differ by beyond their rows. With it, the class shares are those of
         the batch.
