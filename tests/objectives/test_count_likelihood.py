@@ -434,7 +434,7 @@ def test_bags_are_not_worked_on_for_problems_that_leave_them_out(monkeypatch, n_
 
 def test_bags_that_the_same_problems_see_are_worked_on_together(monkeypatch):
     """However folds are dealt out: bags of 40 rows to three of them by turns, and bags of 20."""
-    monkeypatch.setattr("unbag.objectives.bag_losses._WORTH_LEAVING_OUT", 30)
+    monkeypatch.setattr("unbag.objectives.weighed_bags._WORTH_LEAVING_OUT", 30)
     sizes = np.tile([20, 40], 6)
     bag = np.repeat(np.arange(12), sizes)
     bags = check_bag_target(bag_target(bag, counts=np.repeat(np.arange(3, 15), sizes)))
