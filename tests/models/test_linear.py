@@ -138,6 +138,23 @@ def test_penalties_come_one_after_the_other_where_rows_stay_in_the_cache(monkeyp
     assert len(starts) == 1 + len(each.alphas_) + 1
 
 
+def test_fits_of_one_penalty_have_the_tolerance_they_ask_for(monkeypatch):
+    """Those that start from another one end as near to the minimum by a smaller one."""
+    data = make_gaussian_bags(n_bags=20, bag_size=20, random_state=1)
+    asked = []
+
+    def noted(*args, tol, **settings):
+        asked.append(tol)
+        return minimise(*args, tol=tol, **settings)
+
+    monkeypatch.setattr("unbag.models.local.minimise", noted)
+    monkeypatch.setattr("unbag.models.local._ENOUGH_SCORES", 1)
+    LinearMCMClassifier(tol=1e-3).fit(data.X, data.y)
+    assert set(asked) == {1e-3}
+    LinearMCMClassifierCV(tol=1e-3).fit(data.X, data.y)
+    assert asked[-1] < 1e-3
+
+
 @pytest.mark.parametrize(("share", "kind"), [(0.05, csr_array), (0.2, np.ndarray)])
 def test_tables_of_zeros_are_multiplied_as_sparse_matrices(monkeypatch, share, kind):
     """As one-hot columns are; the model is the same, and predicts for tables as before."""

@@ -36,6 +36,10 @@ _BATCH_SCORES = 2**22
 # processor, so that few columns at a time are no slower than many, and where there is enough to do.
 _BYTES_IN_CACHE, _ENOUGH_SCORES = 2**23, 2**16
 
+# Who starts near the end stops as soon as the tolerance is met, and who comes from afar mostly goes
+# beyond: for as good an end, the tolerance is less.
+_NEAR = 0.3
+
 
 @dataclass(frozen=True, eq=False)
 class LocalBackend:
@@ -108,10 +112,10 @@ class LocalBackend:
         n_scores = self.bags.n_instances * objective.n_outputs
         size = max(1, _BATCH_SCORES // n_scores)
         n_problems = len(problems.included)
-        light = self.space.n_bytes <= _BYTES_IN_CACHE and is_numpy_array(self.space.like)
-        one_by_one = goal.start is None and light and n_problems * n_scores >= _ENOUGH_SCORES
-        if size < len(penalty) or one_by_one:
-            size = min(size, n_problems)
+        in_turn = n_problems < len(penalty) and (
+            size < len(penalty) or (goal.start is None and self._light(n_problems * n_scores))
+        )
+        size, tol = (min(size, n_problems), _NEAR * self.tol) if in_turn else (size, self.tol)
         parts: list[tuple[NDArray[Any], Any, Any]] = []
         threads = few_blas_threads(self.bags.n_instances, self.space.n_coefficients)
         with threads, column_progress(len(penalty), self.verbose) as progress:
@@ -127,7 +131,7 @@ class LocalBackend:
                     self.space,
                     penalty[batch],
                     problem[batch],
-                    tol=self.tol,
+                    tol=tol,
                     max_iter=self.max_iter,
                     callback=progress.of_batch(len(penalty[batch])),
                     start=None if start is None else beside(start, self.space.like),
@@ -135,6 +139,11 @@ class LocalBackend:
                 keep_scores(batch, part.scores)
                 parts.append((to_host(part.theta), part.n_iter, part.converged))
         return Fits(*(np.concatenate(rows) for rows in zip(*parts, strict=True)))
+
+    def _light(self, n_scores: int) -> bool:
+        """Whether one penalty at a time, of so many scores, takes no longer than all together."""
+        in_cache = is_numpy_array(self.space.like) and self.space.n_bytes <= _BYTES_IN_CACHE
+        return in_cache and n_scores >= _ENOUGH_SCORES
 
 
 @dataclass(frozen=True, eq=False)
