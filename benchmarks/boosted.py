@@ -19,7 +19,7 @@ from defaults import CELL, name_of, settings
 from study import RESULTS, Row, Study, seeds_of, standard_error, table
 from unbag import BoostedMCMClassifier
 from unbag.models.boosted_start import MOST_ROWS
-from unbag.paper.rows import read_rows
+from unbag.paper.rows import load_rows
 from unbag.paper.trials import Setting, make_trial
 
 KINDS = {
@@ -86,7 +86,7 @@ def fit_and_score(
 def page(rows: list[Row]) -> list[str]:
     kernel = {
         (tuple(row[name] for name in CELL), row["seed"]): row["auc"]
-        for row in read_rows(RESULTS / "defaults" / "rows.jsonl")
+        for row in load_rows(RESULTS / "defaults" / "rows.jsonl")
         if row["method"] == "likelihood"
     }
     found: dict[bool, dict[Any, list[Row]]] = {usual: defaultdict(list) for usual in SECTIONS}

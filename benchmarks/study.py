@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from unbag._provenance import provenance_line
-from unbag.paper.rows import Row, read_rows, run_and_keep
+from unbag.paper.rows import Row, load_rows, run_and_keep
 
 RESULTS = Path(__file__).parents[1] / "results"
 Task = Mapping[str, Any]
@@ -73,7 +73,7 @@ class Study:
 
     def run(self, options: argparse.Namespace) -> None:
         """Measure what is missing; every row is on disk before the next one is begun."""
-        kept = {self._identity(row) for row in read_rows(options.output)}
+        kept = {self._identity(row) for row in load_rows(options.output)}
         left = [task for task in self.tasks(options) if self._identity(task) not in kept]
         command = shlex.join(["python", *sys.argv])
         calls = [{"study": self, "task": task, "command": command} for task in left]
@@ -85,7 +85,7 @@ class Study:
 
     def show(self) -> None:
         """Write the page, and the picture if there is one."""
-        rows = read_rows(self.folder / "rows.jsonl")
+        rows = load_rows(self.folder / "rows.jsonl")
         page = self.render(rows)
         (RESULTS / f"{self.name}.md").write_text(page, encoding="utf-8")
         if self.figure is not None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from study import RESULTS, Study, measure_task, table
-from unbag.paper.rows import read_rows
-from unbag.paper.runner import read_rows as read_trials
+from unbag.paper.rows import load_rows
+from unbag.paper.runner import read_rows
 from unbag.paper.tables import comparisons, markdown_tables
 
 ROOT = Path(__file__).parents[1]
@@ -31,7 +31,7 @@ def test_every_study_has_rows_and_a_page():
 @pytest.mark.parametrize("name", PAGES)
 def test_pages_are_made_of_their_rows(name):
     study = study_of(name)
-    rows = read_rows(study.folder / "rows.jsonl")
+    rows = load_rows(study.folder / "rows.jsonl")
     assert study.name == name
     assert (RESULTS / f"{name}.md").read_text(encoding="utf-8") == study.render(rows)
 
@@ -39,7 +39,7 @@ def test_pages_are_made_of_their_rows(name):
 @pytest.mark.parametrize("name", PAGES)
 def test_rows_say_what_they_are_and_where_they_come_from(name):
     study = study_of(name)
-    for row in read_rows(study.folder / "rows.jsonl"):
+    for row in load_rows(study.folder / "rows.jsonl"):
         assert {*study.keys, "command", "made"} <= set(row)
         assert row["command"].startswith(("python benchmarks/", "unbag reproduce "))
         assert "machine " in row["made"]
@@ -47,7 +47,7 @@ def test_rows_say_what_they_are_and_where_they_come_from(name):
 
 
 def test_tables_of_the_reproduction_are_made_of_its_rows():
-    rows = read_trials(RESULTS / "reproduce")
+    rows = read_rows(RESULTS / "reproduce")
     text = "\n".join([markdown_tables(rows), *(f"- {s}" for s in comparisons(rows)), ""])
     assert (RESULTS / "reproduce" / "tables.md").read_text(encoding="utf-8") == text
 
@@ -90,11 +90,11 @@ def test_a_run_goes_on_where_it_was(monkeypatch, tmp_path, capsys):
     first = path.read_text()
     run(monkeypatch, "run", "--up-to", "4", "-o", str(path))
     assert path.read_text().startswith(first)
-    rows = read_rows(path)
+    rows = load_rows(path)
     assert [(row["number"], row["value"]) for row in rows] == [(0, 0), (1, 1), (2, 4), (3, 9)]
     assert rows[3]["command"] == f"python benchmarks/squares.py run --up-to 4 -o {path}"
     run(monkeypatch, "run", "--up-to", "4", "-o", str(path))
-    assert read_rows(path) == rows
+    assert load_rows(path) == rows
     assert capsys.readouterr().err.splitlines()[-1] == "2 of 2: 3"
 
 
@@ -110,7 +110,7 @@ def test_a_page_has_origin_notes_and_tables(monkeypatch, tmp_path):
     (tmp_path / "squares" / "notes.md").write_text("They grow.\n")
     run(monkeypatch, "run")
     run(monkeypatch, "show")
-    (made,) = {row["made"] for row in read_rows(tmp_path / "squares" / "rows.jsonl")}
+    (made,) = {row["made"] for row in load_rows(tmp_path / "squares" / "rows.jsonl")}
     assert (tmp_path / "squares.md").read_text() == (
         f"# Squares\n\n`python benchmarks/squares.py run`: {made}\n\nThey grow.\n\n"
         "| number | value |\n| --- | --- |\n| 0 | 0 |\n| 1 | 1 |\n"

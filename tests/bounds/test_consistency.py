@@ -18,7 +18,7 @@ from unbag.bounds import (
     unbiased_loss,
 )
 from unbag.objectives.losses import LOSSES
-from unbag.paper.rows import read_rows
+from unbag.paper.rows import load_rows
 from unbag.weights.merging import blockwise_max, blockwise_pairwise
 from unbag.weights.pairing import pair_extremes
 
@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def rows():
-    return read_rows(consistency.STUDY.folder / "rows.jsonl")
+    return load_rows(consistency.STUDY.folder / "rows.jsonl")
 
 
 @pytest.mark.parametrize("model", ["CIIM", "CIBM"])

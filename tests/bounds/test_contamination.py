@@ -327,7 +327,7 @@ def test_targets_hold_observed_or_true_proportions():
         (lambda: sample_bags([0.5], 3, [1.0], [0.0], dependence=0.1), "independent under"),
         (
             lambda: sample_bags([0.5], 3, [1.0], [0.0], model="IBM", dependence=2),
-            "between 0 and 1",
+            r"must lie in \[0, 1\]",
         ),
         (lambda: sample_bags([0, 1.5], 3, [1.0], [0.0]), "0 ≤ γ ≤ 1 fails.*1.5 for bag 1"),
         (lambda: sample_bags([[0.5]], 3, [1.0], [0.0]), "one number for each bag"),

@@ -298,7 +298,7 @@ def test_epsilon_for_a_chance_of_failure():
         ({"spread": 0.0}, "0 < Δ ≤ 1 must hold"),
         ({"spread": 1.5}, "0 < Δ ≤ 1 must hold"),
         ({"tau": 1.0}, "0 ≤ τ < 1 must hold"),
-        ({"delta": 1.5}, "delta must lie strictly between 0 and 1"),
+        ({"delta": 1.5}, "delta must lie between 0 and 1"),
         ({"model": "IIM"}, "model must be one of 'CIIM', 'CIBM'"),
         ({"scheme": "best"}, "scheme must be one of"),
         ({"merge_size": 30}, "n_pairs must be a multiple of merge_size"),

@@ -237,8 +237,8 @@ def test_plan_says_it_in_words():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: required_bags(0, (0, 1), 0.1), "bag_size must be a whole number above 0"),
-        (lambda: required_bags(2.5, (0, 1), 0.1), "bag_size must be a whole number above 0"),
+        (lambda: required_bags(0, (0, 1), 0.1), "bag_size must be a whole number of at least 1"),
+        (lambda: required_bags(2.5, (0, 1), 0.1), "bag_size must be a whole number of at least 1"),
         (lambda: required_bags(5, (0.6, 0.4), 0.1), "0 <= low <= high <= 1"),
         (lambda: required_bags(5, stats.norm(), 0.1), "from -inf to inf"),
         (lambda: required_bags(5, [0.5, 1.5], 0.1), "0 <= low <= high <= 1"),
@@ -251,11 +251,11 @@ def test_plan_says_it_in_words():
         (lambda: required_bags(5, (0, 1), np.nan), "target must be a positive number"),
         (lambda: required_bags(5, (0, 1), 0.1, precision="variance"), "precision must be one of"),
         (lambda: required_bags(5, (0, 1), 0.1, measure="f1"), "measure must be one of"),
-        (lambda: required_bags(5, (0, 1), 0.1, expected=1), "expected must lie strictly between 0"),
-        (lambda: required_bags(5, (0, 1), 0.1, level=95), "level must lie strictly between 0"),
+        (lambda: required_bags(5, (0, 1), 0.1, expected=1), "expected must lie between 0"),
+        (lambda: required_bags(5, (0, 1), 0.1, level=95), "level must lie between 0"),
         (lambda: required_bags(5, (0, 1), 0.1, dependence=-1), "dependence must lie"),
         (lambda: misordering_probability(0.6, 0.5, 8), "low <= high <= 1 fails"),
-        (lambda: misordering_probability(0.4, 0.5, 8, 0), "whole number above 0, not 0"),
+        (lambda: misordering_probability(0.4, 0.5, 8, 0), "whole number of at least 1, not 0"),
         (lambda: misordering_probability(0.4, 0.5, 8, ties=2), "ties must lie"),
     ],
 )

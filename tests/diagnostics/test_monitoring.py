@@ -293,7 +293,7 @@ def test_columns_that_left_their_range():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"level": 2}, "level must lie between 0 and 1, not 2"),
+        ({"level": 2}, "level must lie between 0 and 1, not be 2"),
         ({"tolerance": -1}, "tolerance must not be negative, as -1 is"),
     ],
 )

@@ -7,13 +7,13 @@ import pytest
 
 import bag_effect
 import efficiency
-from unbag.paper.rows import read_rows
+from unbag.paper.rows import load_rows
 
 ROOT = Path(__file__).parents[2]
 
 
 def rows_of(study):
-    return read_rows(ROOT / "results" / study / "rows.jsonl")
+    return load_rows(ROOT / "results" / study / "rows.jsonl")
 
 
 # --- variances ----------------------------------------------------------------------------------

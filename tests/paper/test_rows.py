@@ -2,7 +2,7 @@
 
 import pytest
 
-from unbag.paper.rows import append_rows, read_rows, run_and_keep
+from unbag.paper.rows import append_rows, load_rows, run_and_keep
 
 
 def square(number):
@@ -11,10 +11,10 @@ def square(number):
 
 def test_what_was_written_is_read(tmp_path):
     path = tmp_path / "study" / "rows.jsonl"
-    assert read_rows(path) == []
+    assert load_rows(path) == []
     append_rows(path, [{"name": "½", "values": [1, 2]}])
     append_rows(path, [{"name": "b"}, {"name": "c"}])
-    assert read_rows(path) == [{"name": "½", "values": [1, 2]}, {"name": "b"}, {"name": "c"}]
+    assert load_rows(path) == [{"name": "½", "values": [1, 2]}, {"name": "b"}, {"name": "c"}]
 
 
 @pytest.mark.parametrize("line", ['{"auc": ', "3"])
@@ -22,7 +22,7 @@ def test_a_damaged_line_is_named(tmp_path, line):
     path = tmp_path / "rows.jsonl"
     path.write_text('{"auc": 1}\n' + line)
     with pytest.raises(ValueError, match=r"Line 2 of .*rows\.jsonl is damaged; delete it"):
-        read_rows(path)
+        load_rows(path)
 
 
 def test_rows_added_after_a_damaged_line_are_whole(tmp_path):
@@ -35,5 +35,5 @@ def test_rows_added_after_a_damaged_line_are_whole(tmp_path):
 def test_rows_are_on_disk_before_they_are_given(tmp_path):
     path = tmp_path / "rows.jsonl"
     for rows in run_and_keep(square, [{"number": n} for n in range(3)], path):
-        assert read_rows(path)[-1:] == rows
-    assert [row["square"] for row in read_rows(path)] == [0, 1, 4]
+        assert load_rows(path)[-1:] == rows
+    assert [row["square"] for row in load_rows(path)] == [0, 1, 4]

@@ -11,7 +11,7 @@ from unbag.paper import make_tasks
 from unbag.paper.published import published_auc
 from unbag.paper.tables import (
     comparisons,
-    draw_figure,
+    draw_auc_figure,
     markdown_tables,
     rows_as_csv,
     summarise,
@@ -63,7 +63,7 @@ def test_trials_of_a_method_that_is_no_more_are_still_shown(tmp_path):
     text = markdown_tables(rows)
     assert "| combined | 1 | **0.9000** (paper 0.8909) |" in text
     assert any(s.startswith("lmmcm against combined: -0.0100") for s in comparisons(rows))
-    draw_figure(rows, tmp_path / "auc.png")
+    draw_auc_figure(rows, tmp_path / "auc.png")
     with pytest.raises(ValueError, match="There is no method 'combined'; the methods are"):
         make_tasks(methods=["combined"])
 
@@ -122,5 +122,5 @@ def test_figure_has_a_panel_for_every_line(tmp_path):
         for size in SIZES
         for low in (0.0, 0.5)
     ]
-    draw_figure(rows, tmp_path / "auc.png")
+    draw_auc_figure(rows, tmp_path / "auc.png")
     assert (tmp_path / "auc.png").stat().st_size > 20_000

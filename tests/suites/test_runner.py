@@ -10,7 +10,7 @@ import pytest
 
 from distributed import LocalCluster
 from unbag.distributed.tasks import on_cluster
-from unbag.paper.rows import read_rows
+from unbag.paper.rows import load_rows
 from unbag.suites.methods import METHODS
 from unbag.suites.runner import pending_suite_tasks, run_suite_task, run_suite_tasks
 from unbag.suites.tasks import SUITES, SuiteTask, load_data, make_suite_tasks
@@ -68,12 +68,12 @@ for row in run_suite_tasks(tasks, Path({str(path)!r}), folder=Path({str(folder)!
 """
     ended = subprocess.run([sys.executable, "-c", killed], env=os.environ, check=False)
     assert ended.returncode == -signal.SIGKILL
-    (first,) = read_rows(path)
+    (first,) = load_rows(path)
     tasks = small_tasks()
     assert len(pending_suite_tasks(tasks, path)) == 3
     rest = list(run_suite_tasks(tasks, path, folder=folder))
     assert len(rest) == 3
-    rows = read_rows(path)
+    rows = load_rows(path)
     assert rows[0] == first
     assert {(row["name"], row["method"]) for row in rows} == {(t.name, t.method) for t in tasks}
     assert list(run_suite_tasks(tasks, path, folder=folder)) == []

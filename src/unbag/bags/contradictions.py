@@ -76,7 +76,7 @@ def check_matched(match: Match, unmatched: str, keys: list[str]) -> None:
         raise ContradictionError(f"{problem}; {advice}.", {**wrong, **fields}, found)
 
 
-def check_sizes(stated: NDArray[np.float64], match: Match, name: str) -> None:
+def check_sizes_hold_rows(stated: NDArray[np.float64], match: Match, name: str) -> None:
     """Refuse sizes below the number of rows; a bag may have more, of which rows are a sample."""
     wrong = np.flatnonzero(~(stated >= match.sizes))
     if len(wrong):
@@ -131,7 +131,7 @@ def check_counts(
         )
 
 
-def check_proportions(
+def check_stated_proportions(
     shares: NDArray[np.float64], match: Match, names: list[str], exact: NDArray[np.bool_]
 ) -> None:
     """Refuse what is no proportion, and exact ones outside [0, 1] or that do not sum to 1."""

@@ -25,8 +25,8 @@ from unbag.bags.contradictions import (
     ContradictionError,
     check_counts,
     check_matched,
-    check_proportions,
-    check_sizes,
+    check_sizes_hold_rows,
+    check_stated_proportions,
 )
 from unbag.bags.folding import check_folds
 from unbag.bags.joining import WORDS, JoinError, Match, match_bags
@@ -201,12 +201,12 @@ class MatchedTables:
             return
         if self.size is not None:
             name, stated = self.size
-            yield lambda: check_sizes(stated, match, name)
+            yield lambda: check_sizes_hold_rows(stated, match, name)
         exact = np.ones(len(self.values), bool) if deviation is None else is_exact(deviation)
         if self.are_counts:
             yield lambda: check_counts(self.values, match, self.columns, exact, self.sizes)
         else:
-            yield lambda: check_proportions(self.values, match, self.columns, exact)
+            yield lambda: check_stated_proportions(self.values, match, self.columns, exact)
 
     @property
     def sizes(self) -> NDArray[np.float64]:

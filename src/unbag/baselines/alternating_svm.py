@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from unbag._arrays import Floats, Ints
+from unbag._checks import check_count, check_positive
 from unbag._docstrings import as_in
 from unbag._progress import progress_bar
 from unbag.bags.bags import Bags
@@ -22,7 +23,7 @@ from unbag.baselines.alternating import Machines, Schedule, count_positives, exp
 from unbag.baselines.kernel_machine import KernelMachine, cut_by_trainable_folds
 from unbag.kernels.matrices import Kernel, check_kernel_memory
 from unbag.model_selection.splitters import check_cv
-from unbag.models.checks import check_count, check_grid, check_positive
+from unbag.models.checks import check_grid
 from unbag.models.kernel import KernelMCMClassifier, KernelMCMClassifierCV
 
 # Bytes per entry of the kernel matrix itself.

@@ -20,11 +20,12 @@ from sklearn.cluster import KMeans
 from sklearn.utils import check_random_state
 
 from unbag._arrays import Floats, Ints
+from unbag._checks import check_count, check_positive
 from unbag._docstrings import as_in
 from unbag.bags.bags import Bags
 from unbag.model_selection.splitters import check_cv, cut_by_folds
 from unbag.models.base import LogOddsClassifier
-from unbag.models.checks import check_count, check_grid, check_positive
+from unbag.models.checks import check_grid
 from unbag.models.linear import LinearMCMClassifier
 
 # r, in rows; and what chances must sum to one by.

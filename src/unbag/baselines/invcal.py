@@ -22,6 +22,7 @@ import numpy as np
 from tqdm import tqdm
 
 from unbag._arrays import Floats
+from unbag._checks import check_count, check_positive
 from unbag._docstrings import as_in
 from unbag._progress import progress_bar
 from unbag.bags.bags import Bags
@@ -31,7 +32,7 @@ from unbag.baselines.tube_regression import BagRegression, solve_bag_regression
 from unbag.kernels.matrices import Kernel
 from unbag.model_selection.splitters import check_cv
 from unbag.models.base import LogOddsClassifier
-from unbag.models.checks import check_count, check_grid, check_positive
+from unbag.models.checks import check_grid
 from unbag.models.kernel import KernelMCMClassifier, KernelMCMClassifierCV
 
 

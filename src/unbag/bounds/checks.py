@@ -69,40 +69,6 @@ def check_sizes(sizes: ArrayLike, n: int, name: str, of: str) -> NDArray[np.int6
     return np.broadcast_to(found, n).astype(np.int64)
 
 
-def check_count(value: Any, name: str) -> int:
-    """A whole number above 0."""
-    if not isinstance(value, int | np.integer) or value < 1:
-        raise ValueError(f"{name} must be a whole number above 0, not {value!r}.")
-    return int(value)
-
-
-def check_choice(value: Any, choices: tuple[str, ...], name: str) -> None:
-    """One of the choices."""
-    if not isinstance(value, str) or value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, not {value!r}.")
-
-
-def check_constant(value: float | None, name: str) -> float:
-    """A finite number of at least 0."""
-    if value is None or not 0 <= value < np.inf:
-        raise ValueError(f"{name} must be a finite number of at least 0, not {value}.")
-    return value
-
-
-def check_inside(value: float, name: str) -> float:
-    """A number strictly between 0 and 1."""
-    if not 0 < value < 1:
-        raise ValueError(f"{name} must lie strictly between 0 and 1, not be {value}.")
-    return value
-
-
-def check_share(value: float, name: str) -> float:
-    """A number between 0 and 1, either end included."""
-    if not 0 <= value <= 1:
-        raise ValueError(f"{name} must lie between 0 and 1, not be {value}.")
-    return value
-
-
 def find_loss(loss: str | Loss) -> Loss:
     """Look a two-class loss up by its name."""
     found = get_loss(loss)

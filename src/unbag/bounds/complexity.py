@@ -23,8 +23,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unbag._arrays import Floats
+from unbag._checks import check_choice
 from unbag.bags.bags import Bags
-from unbag.bounds.checks import check_choice, check_coefficients
+from unbag.bounds.checks import check_coefficients
 from unbag.bounds.function_classes import BLOCK, FunctionClass
 from unbag.bounds.sampling import PairModel
 from unbag.weights.pairing import Pairing

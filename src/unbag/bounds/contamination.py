@@ -30,14 +30,9 @@ from numpy.random import RandomState
 from numpy.typing import ArrayLike, NDArray
 
 from unbag._arrays import Floats
+from unbag._checks import check_choice
 from unbag._docstrings import as_in
-from unbag.bounds.checks import (
-    check_choice,
-    check_contamination,
-    check_sizes,
-    check_weights,
-    find_loss,
-)
+from unbag.bounds.checks import check_contamination, check_sizes, check_weights, find_loss
 from unbag.bounds.sampling import BagSample, SamplingModel, Source, sample_bags
 from unbag.objectives.losses import Loss
 from unbag.weights.pairing import Pairing

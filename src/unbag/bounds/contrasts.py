@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 from scipy.special import gammaln
 
 from unbag._arrays import Floats
-from unbag.bounds.checks import check_choice, check_count, check_proportions
+from unbag._checks import check_choice, check_count
+from unbag.bounds.checks import check_proportions
 from unbag.bounds.sampling import ConditionalModel
 
 MergingScheme = Literal["blockwise_pairwise", "blockwise_max", "dominating"]

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unbag._arrays import Floats, Ints
+from unbag._checks import check_nonnegative
 from unbag._docstrings import as_in
-from unbag.bounds.checks import check_constant
 from unbag.kernels.matrices import Kernel
 
 # Numbers held at a time: 32 MB of them.
@@ -74,9 +74,9 @@ class RKHSBall:
     kernel_bound: float | None = None
 
     def __post_init__(self) -> None:
-        check_constant(self.radius, "radius")
+        check_nonnegative(self.radius, "radius")
         if self.kernel_bound is not None:
-            check_constant(self.kernel_bound, "kernel_bound")
+            check_nonnegative(self.kernel_bound, "kernel_bound")
 
     def constants(self, X: ArrayLike | None = None, n_outputs: int = 1) -> tuple[float, float]:
         """(A, B) of condition (SR): both are radius times the bound of the kernel.
@@ -208,7 +208,7 @@ class TwoLayerReLU:
         if not (np.isfinite(alpha) & np.isfinite(beta) & (alpha >= 0) & (beta >= 0)).all():
             raise ValueError("output_bounds and input_bounds must be finite and not negative.")
         if self.data_bound is not None:
-            check_constant(self.data_bound, "data_bound")
+            check_nonnegative(self.data_bound, "data_bound")
 
     @property
     def scale(self) -> float:

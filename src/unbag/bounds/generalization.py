@@ -24,14 +24,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unbag._arrays import Floats
+from unbag._checks import check_choice, check_inside, check_nonnegative
 from unbag.bags.bags import BagModel, Bags
-from unbag.bounds.checks import (
-    check_choice,
-    check_constant,
-    check_inside,
-    check_weights,
-    lipschitz_constant,
-)
+from unbag.bounds.checks import check_weights, lipschitz_constant
 from unbag.bounds.contamination import MultiMCM
 from unbag.bounds.sampling import PairModel
 from unbag.weights.pairing import Pairing
@@ -163,7 +158,7 @@ def generalization_bound(
     check_choice(model, get_args(PairModel), "model")
     contrast, draws, w = _read_pairs(pairs, bags, weights, model)
     lipschitz = lipschitz_constant(loss)
-    check_constant(A, "A")
+    check_nonnegative(A, "A")
     check_inside(delta, "delta")
 
     information = draws * contrast**2
@@ -172,11 +167,11 @@ def generalization_bound(
     variation = float(np.sum(w**2 / information))
     coefficients = w * lipschitz / contrast
     if complexity is not None:
-        check_constant(complexity, "complexity")
+        check_nonnegative(complexity, "complexity")
         value = 2 * complexity + 3 * A * lipschitz * sqrt(log(3 / delta) * variation)
         nan = float("nan")
         return GeneralizationBound(value, nan, nan, nan, w, best, coefficients, variation)
-    B = check_constant(B, "B")
+    B = check_nonnegative(B, "B")
     factor = proved_factor(A, B, lipschitz, delta)
     return GeneralizationBound(
         value=factor * sqrt(variation),

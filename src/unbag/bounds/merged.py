@@ -34,13 +34,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unbag._arrays import Floats
-from unbag.bounds.checks import (
-    check_choice,
-    check_constant,
-    check_count,
-    check_inside,
-    lipschitz_constant,
-)
+from unbag._checks import check_choice, check_count, check_inside, check_nonnegative
+from unbag.bounds.checks import lipschitz_constant
 from unbag.bounds.contrasts import MergingScheme
 from unbag.bounds.generalization import proved_factor, stated_factor
 from unbag.bounds.sampling import ConditionalModel
@@ -179,8 +174,8 @@ def merged_bound(
             f"n_pairs must be a multiple of merge_size, and {n_pairs} is none of {merge_size}."
         )
     lipschitz = lipschitz_constant(loss)
-    check_constant(A, "A")
-    check_constant(B, "B")
+    check_nonnegative(A, "A")
+    check_nonnegative(B, "B")
     check_inside(delta, "delta")
     epsilon0, limit = _check_epsilons(epsilon, epsilon0, spread, tau)
     blocks = n_pairs // merge_size

@@ -23,7 +23,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unbag._arrays import Floats
-from unbag.bounds.checks import check_count, check_inside, check_proportions
+from unbag._checks import check_count, check_inside
+from unbag.bounds.checks import check_proportions
 
 
 @dataclass(frozen=True)

@@ -36,9 +36,9 @@ from scipy.special import ndtr, ndtri, stdtrit
 from scipy.stats import binom
 
 from unbag._arrays import Floats
+from unbag._checks import check_choice, check_count, check_inside, check_positive, check_share
 from unbag._optional import make_frame
 from unbag._text import aligned
-from unbag.bounds.checks import check_choice, check_count, check_inside, check_share
 
 Precision = Literal["standard_error", "half_width", "labelled_rows"]
 PlannedMeasure = Literal["balanced_accuracy", "roc_auc"]
@@ -277,8 +277,7 @@ def required_bags(
     check_count(bag_size, "bag_size")
     check_inside(level, "level")
     check_choice(precision, get_args(Precision), "precision")
-    if not 0 < target < np.inf:
-        raise ValueError(f"target must be a positive number, not {target}.")
+    check_positive(target, "target")
     check_share(dependence, "dependence")
     covariance = _influence_covariance(measure, expected)
     # what the normal distribution takes is a lower limit of what Student's does

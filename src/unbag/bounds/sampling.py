@@ -34,8 +34,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from unbag._arrays import Bools, Floats, Ints
+from unbag._checks import check_choice, check_share
 from unbag.bags.targets import bag_target
-from unbag.bounds.checks import check_choice, check_proportions, check_share, check_sizes
+from unbag.bounds.checks import check_proportions, check_sizes
 
 # The first theorem is for known proportions, the second for observed ones; bags can be drawn
 # under all five models.

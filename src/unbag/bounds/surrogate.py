@@ -29,7 +29,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unbag._arrays import Floats
-from unbag.bounds.checks import check_constant, find_loss
+from unbag._checks import check_nonnegative
+from unbag.bounds.checks import find_loss
 from unbag.objectives.losses import Loss
 
 # Margins among which the least risk is looked for, with ±1, where some losses have a kink. A least
@@ -111,7 +112,7 @@ def excess_error(loss: str | Loss, excess_risk: float) -> float:
     >>> round(excess_error("logistic", 0.02), 3)
     0.199
     """
-    check_constant(excess_risk, "excess_risk")
+    check_nonnegative(excess_risk, "excess_risk")
     low, high = 0.0, 1.0
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
@@ -149,7 +150,7 @@ def moved_error(excess_risk: float, trained_at: ArrayLike, moved_to: ArrayLike) 
     >>> round(moved_error(1e-4, (0.75, 0.25), (0.5, 0.5)), 3)
     0.085
     """
-    check_constant(excess_risk, "excess_risk")
+    check_nonnegative(excess_risk, "excess_risk")
     q, prior = (_check_prior(p) for p in (trained_at, moved_to))
     ratio = float(prior[1] * q[0] / (prior[0] * q[1]))
     stretch = 2 * max(ratio, 1 / ratio) * float(np.max(prior / q))

@@ -29,16 +29,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unbag._arrays import Floats
+from unbag._checks import check_choice, check_count, check_inside, check_nonnegative, check_positive
 from unbag._docstrings import as_in
 from unbag.bags.bags import Bags
 from unbag.bags.priors import resolve_class_prior
-from unbag.bounds.checks import (
-    check_choice,
-    check_constant,
-    check_count,
-    check_inside,
-    lipschitz_constant,
-)
+from unbag.bounds.checks import lipschitz_constant
 from unbag.bounds.planning import FEWEST_BAGS, lost_bags, required_bags, share_distribution
 from unbag.bounds.sampling import PairModel
 from unbag.objectives.corrected_risk import ClassPrior
@@ -159,8 +154,8 @@ def table_bound(
 
 def table_factor(loss: Any, A: float, B: float, delta: float, n_classes: int = 2) -> float:
     """|ℓ| (2B + A √(2 log(2/δ))), with 2√2 B in the place of 2B for several classes."""
-    check_constant(A, "A")
-    check_constant(B, "B")
+    check_nonnegative(A, "A")
+    check_nonnegative(B, "B")
     check_inside(delta, "delta")
     lipschitz = lipschitz_constant(get_loss(loss, n_classes) if isinstance(loss, str) else loss)
     signs = 2 if n_classes == 2 else 2 * sqrt(2)
@@ -259,8 +254,7 @@ def bags_for_bound(
     """
     check_count(bag_size, "bag_size")
     check_choice(model, get_args(PairModel), "model")
-    if not 0 < target < np.inf:
-        raise ValueError(f"target must be a positive number, not {target}.")
+    check_positive(target, "target")
     factor = table_factor(loss, A, B, delta)
     per_bag = _variation_per_bag(*share_distribution(proportions, bag_size), class_prior)
     per_bag /= bag_size if model == "IIM" else 1

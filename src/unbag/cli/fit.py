@@ -23,11 +23,11 @@ from unbag.cli.parser import add_parser
 from unbag.cli.records import evaluation_record
 from unbag.cli.training import (
     FITTING,
-    Trained,
+    TrainedPipeline,
     add_fitting,
     check_fitting,
     reference_record,
-    train,
+    train_pipeline,
 )
 from unbag.metrics import Evaluation, evaluate_search, group_table
 from unbag.metrics.witnesses import hear_features
@@ -119,7 +119,7 @@ def run(options: argparse.Namespace) -> int:
     groups = None if options.by is None else _groups(options, data)
     n_rows, n_columns = data.X.shape
     say(f"Read {counted(n_rows, 'instance')} with {counted(n_columns, 'column')}.")
-    trained = train(options, data)
+    trained = train_pipeline(options, data)
     pipeline, training = trained.pipeline, training_record(trained.pipeline[-1], data.y)
     say(*trained.lines, sentence(training["summary"]))
     evaluation = None
@@ -203,7 +203,7 @@ def _groups(options: argparse.Namespace, data: BagData) -> Any:
     return column.astype(object).where(column.notna(), "missing").to_numpy()
 
 
-def _evaluate(trained: Trained, data: BagData, options: argparse.Namespace) -> Evaluation:
+def _evaluate(trained: TrainedPipeline, data: BagData, options: argparse.Namespace) -> Evaluation:
     shared = {"threshold": trained.score_threshold, "random_state": options.seed}
     if options.report is None:
         return evaluate_search(trained.pipeline, data.X, data.y, **shared)

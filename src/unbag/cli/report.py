@@ -11,7 +11,7 @@ from unbag.cli.data import read_bags
 from unbag.cli.options import add_quiet, add_tables, file_place
 from unbag.cli.output import need, say, show
 from unbag.cli.parser import add_parser
-from unbag.cli.training import add_fitting, check_fitting, train
+from unbag.cli.training import add_fitting, check_fitting, train_pipeline
 from unbag.reports import fit_report
 
 _EXAMPLES = """examples:
@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
     check_place(options.output)
 
     data = read_bags(options)
-    trained = train(options, data)
+    trained = train_pipeline(options, data)
     say(*trained.lines)
     report = fit_report(
         trained.pipeline,

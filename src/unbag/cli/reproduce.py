@@ -104,7 +104,7 @@ def run(options: argparse.Namespace) -> int:
 
 def run_suite(options: argparse.Namespace) -> int:
     """Run what is missing of a suite, and print its page."""
-    from unbag.paper.rows import read_rows
+    from unbag.paper.rows import load_rows
     from unbag.suites.figures import draw_figure
     from unbag.suites.page import page_lines
     from unbag.suites.runner import pending_suite_tasks, run_suite_tasks
@@ -130,7 +130,7 @@ def run_suite(options: argparse.Namespace) -> int:
         bar = progress_bar(runs, verbose=left, total=len(left), unit="trial", smoothing=0.1)
         for row in bar:
             bar.write(f"{row['name']} {row['method']}: {_outcome(row)}", file=sys.stderr)
-    rows = read_rows(path)
+    rows = load_rows(path)
     if not rows:
         raise ValueError(f"{options.output} holds no finished trial")
     page = "\n".join(page_lines(rows, "ranks.png")) + "\n"
@@ -161,7 +161,7 @@ def _names(text: str | None) -> list[str] | None:
 def run_paper(options: argparse.Namespace) -> int:
     """Run what is missing of the paper's tables, and print them."""
     from unbag.paper.runner import make_tasks, pending, read_rows, run_tasks
-    from unbag.paper.tables import comparisons, draw_figure, markdown_tables, rows_as_csv
+    from unbag.paper.tables import comparisons, draw_auc_figure, markdown_tables, rows_as_csv
 
     quick = options.quick
     tasks = make_tasks(
@@ -188,7 +188,7 @@ def run_paper(options: argparse.Namespace) -> int:
     print(report)
     write_whole(options.output / "tables.md", report)
     write_whole(options.output / "rows.csv", rows_as_csv(rows))
-    draw_figure(rows, options.output / "auc.png")
+    draw_auc_figure(rows, options.output / "auc.png")
     show(f"Rows, tables and figure: {options.output}")
     return 0
 

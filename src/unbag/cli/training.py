@@ -32,7 +32,7 @@ _EXTRAS = {"boosted": ("lightgbm", "boosting"), "neural": ("torch", "torch")}
 
 
 @dataclass(frozen=True, eq=False)
-class Trained:
+class TrainedPipeline:
     """A fitted pipeline, and the rule by which its probabilities become classes."""
 
     pipeline: Any
@@ -137,7 +137,7 @@ def check_worth(options: argparse.Namespace, *targets: NDArray[np.void]) -> None
         say(best.warning)
 
 
-def train(options: argparse.Namespace, data: BagData) -> Trained:
+def train_pipeline(options: argparse.Namespace, data: BagData) -> TrainedPipeline:
     """Fit the model that the options name, and make the rule that they ask for."""
     check_worth(options, data.y)
     pipeline = make_classifier(
@@ -149,7 +149,7 @@ def train(options: argparse.Namespace, data: BagData) -> Trained:
     )
     pipeline.fit(data.X, data.y)
     pipeline.set_params(model__verbose=0)
-    return Trained(pipeline, _rule(options, pipeline[-1]))
+    return TrainedPipeline(pipeline, _rule(options, pipeline[-1]))
 
 
 def reference_record(model: Any, data: BagData) -> dict[str, Any] | None:

@@ -17,6 +17,7 @@ from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
 from unbag._arrays import Floats, Ints
+from unbag._checks import check_count
 from unbag._docstrings import as_in
 from unbag.bags.bags import check_bag_target
 from unbag.bags.targets import bag_target
@@ -102,7 +103,7 @@ def make_bags(
     classes, codes = _check_labels(labels)
     rng = check_random_state(random_state)
     available = np.bincount(codes)
-    sizes = check_sizes(bag_size, n_bags, n_rows=len(codes))
+    sizes = resolve_sizes(bag_size, n_bags, n_rows=len(codes))
     shares = draw_proportions(proportions, len(sizes), len(classes), rng)
     counts = draw_counts(sizes, shares, rng)
     if n_bags is None and np.ndim(bag_size) == 0:
@@ -169,7 +170,7 @@ def shuffle_bags(
     """
     classes, codes = _check_labels(labels)
     rng = check_random_state(random_state)
-    sizes = check_sizes(bag_size, n_bags, n_rows=len(codes))
+    sizes = resolve_sizes(bag_size, n_bags, n_rows=len(codes))
     n_drawn = int(sizes.sum())
     if n_drawn > len(codes):
         raise ValueError(f"These bags need {n_drawn} rows, but labels has only {len(codes)}.")
@@ -243,7 +244,7 @@ def add_count_noise(
     return bag_target(y["bag"], counts=counts[codes], noise=deviation[codes])
 
 
-def check_sizes(
+def resolve_sizes(
     bag_size: int | ArrayLike, n_bags: int | None, n_rows: int = 0
 ) -> NDArray[np.int64]:
     """Size of each bag; if nothing says how many, there are as many as ``n_rows`` can fill."""
@@ -252,8 +253,8 @@ def check_sizes(
         raise ValueError(
             f"bag_size must be a whole number above 0, or one for each bag, not {bag_size!r}."
         )
-    if n_bags is not None and (not isinstance(n_bags, int | np.integer) or n_bags < 1):
-        raise ValueError(f"n_bags must be a whole number above 0, not {n_bags!r}.")
+    if n_bags is not None:
+        check_count(n_bags, "n_bags")
     if sizes.ndim == 0:
         repeats = max(n_rows // int(sizes), 1) if n_bags is None else n_bags
         return np.full(repeats, sizes, dtype=np.int64)

@@ -15,10 +15,10 @@ from unbag._arrays import Floats, Ints
 from unbag.datasets.bagging import (
     Proportions,
     Seed,
-    check_sizes,
     count_classes,
     draw_proportions,
     observed_target,
+    resolve_sizes,
 )
 
 
@@ -106,7 +106,7 @@ def make_gaussian_bags(
     rng = check_random_state(random_state)
     if n_bags is None and np.ndim(bag_size) == 0:
         n_bags = 100
-    sizes = check_sizes(bag_size, n_bags)
+    sizes = resolve_sizes(bag_size, n_bags)
     shares = draw_proportions(proportions, len(sizes), n_classes, rng)
     bag = np.repeat(np.arange(len(sizes)), sizes)
     labels = _draw_labels(bag, shares, label_dependence, rng)

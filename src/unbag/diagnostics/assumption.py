@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unbag._arrays import Floats, Ints
+from unbag._checks import check_inside
 from unbag._optional import make_frame
 from unbag._text import aligned, listing, p_text
 from unbag.bags.bags import SAME_PROPORTION, Bags, check_bag_target
@@ -225,8 +226,7 @@ def assumption_test(
     >>> found.reject, int(found.bags["bag"][0])
     (True, 7)
     """
-    if not 0 < level < 1:
-        raise ValueError(f"level must lie between 0 and 1, not be {level!r}.")
+    check_inside(level, "level")
     bags = check_bag_target(y)
     names, columns = check_columns(X, bags.n_instances, feature_names)
     bags, planes, notes = _planes(bags, groups)

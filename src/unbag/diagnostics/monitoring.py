@@ -29,6 +29,7 @@ from scipy import stats
 from scipy.special import expit, softmax
 
 from unbag._arrays import Floats
+from unbag._checks import check_inside
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.bags.priors import move_chances
 from unbag.diagnostics.bag_effects import FEWEST_BAGS, estimate_bag_effect
@@ -311,8 +312,7 @@ def _held_out_chances(model: Any, bags: Bags) -> Floats:
 
 
 def _check(bags: Bags, reference: Reference, level: float, tolerance: float) -> None:
-    if not 0 < level < 1:
-        raise ValueError(f"level must lie between 0 and 1, not {level!r}.")
+    check_inside(level, "level")
     if not tolerance >= 0:
         raise ValueError(f"tolerance must not be negative, as {tolerance!r} is.")
     n_classes = len(reference.class_shares)

@@ -17,7 +17,7 @@ from unbag.distributed.criteria import make_objective, selection_risks
 from unbag.distributed.forward import held_out_moments
 from unbag.distributed.partitions import Partitions
 from unbag.distributed.risk import DistributedData, Model
-from unbag.distributed.table import BagTable
+from unbag.distributed.table import BagsById
 from unbag.models.functions import Basis
 from unbag.models.training import Fits, Selection
 from unbag.objectives.losses import ClassLoss
@@ -47,7 +47,7 @@ class DistributedBackend:
     ----------
     data : DistributedData
     space : ParameterSpace
-    table : BagTable
+    table : BagsById
     held : ndarray of bool, shape (n_folds, n_bags)
     tol, max_iter, verbose
         Of the solver.
@@ -55,7 +55,7 @@ class DistributedBackend:
 
     data: DistributedData
     space: ParameterSpace
-    table: BagTable
+    table: BagsById
     held: NDArray[np.bool_]
     tol: float
     max_iter: int

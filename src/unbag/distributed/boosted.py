@@ -16,7 +16,7 @@ from unbag.distributed.boosted_goal import GoalTogether, effect_together
 from unbag.distributed.classifier import DistributedClassifier, example_of
 from unbag.distributed.instances import CheckX, Instances, describe, join_descriptions
 from unbag.distributed.partitions import Partitions, is_frame, load_dask, partitions_of, share
-from unbag.distributed.table import BagTable, make_table
+from unbag.distributed.table import BagsById, make_table
 from unbag.distributed.together import Group, run_together
 from unbag.models.bag_goal import BagGoal
 from unbag.models.base import check_instances
@@ -124,7 +124,7 @@ class Job:
 
     Attributes
     ----------
-    table : BagTable
+    table : BagsById
         Of all bags.
     held : ndarray of bool, shape (n_folds, n_bags), optional
         Bags that each fold holds out.
@@ -135,7 +135,7 @@ class Job:
     refit : bool
     """
 
-    table: BagTable
+    table: BagsById
     held: NDArray[np.bool_] | None
     goal: BagGoal
     plan: Plan
@@ -262,7 +262,7 @@ def _cut(
     y: Any,
     place: int,
     check: CheckX,
-    table: BagTable,
+    table: BagsById,
     of_entries: NDArray[np.intp] | None,
     n_workers: int,
 ) -> list[Instances]:

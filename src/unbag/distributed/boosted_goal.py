@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from unbag.bags.bags import Bags
 from unbag.diagnostics.bag_effects import BagEffect, effect_of_means
-from unbag.distributed.table import BagTable
+from unbag.distributed.table import BagsById
 from unbag.models.bag_goal import BagGoal
 from unbag.models.boosted_xgboost import add_up
 from unbag.models.goals import Problems
@@ -34,7 +34,7 @@ class CountsHere:
     Parameters
     ----------
     included : ndarray of bool, shape (n_problems, n_bags)
-    table : BagTable
+    table : BagsById
         Of all bags.
     entry : ndarray of shape (n_rows,)
         Entry of each row here.
@@ -45,7 +45,7 @@ class CountsHere:
     def __init__(
         self,
         included: NDArray[np.bool_],
-        table: BagTable,
+        table: BagsById,
         entry: NDArray[np.intp],
         bag_effect: float,
         looks: float,
@@ -105,13 +105,13 @@ class GoalTogether(BagGoal):
 
     Attributes
     ----------
-    table : BagTable
+    table : BagsById
         Of all bags.
     entry : ndarray of shape (n_rows,)
         Entry of each row here.
     """
 
-    table: BagTable
+    table: BagsById
     entry: NDArray[np.intp]
 
     def objective(self, problems: Problems, bags: Bags, like: Any) -> Objective:

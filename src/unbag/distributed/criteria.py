@@ -12,14 +12,14 @@ from unbag.distributed.counts import DistributedCounts
 from unbag.distributed.forward import DistributedForward, make_forward_table
 from unbag.distributed.partitions import share
 from unbag.distributed.risk import DistributedData, DistributedRisk, RowWeights, read_risk
-from unbag.distributed.table import BagTable
+from unbag.distributed.table import BagsById
 from unbag.models.bag_goal import BagGoal
 from unbag.models.goals import Problems
 from unbag.models.training import Selection
 
 
 def make_objective(
-    goal: BagGoal, problems: Problems, table: BagTable, data: DistributedData
+    goal: BagGoal, problems: Problems, table: BagsById, data: DistributedData
 ) -> Any:
     """What is minimised, as a function of coefficients."""
     if goal.name == "corrected":
@@ -32,7 +32,7 @@ def selection_risks(
     goal: BagGoal,
     theta: Floats,
     selection: Selection,
-    table: BagTable,
+    table: BagsById,
     held: Bools,
     data: DistributedData,
 ) -> Floats:
@@ -66,7 +66,7 @@ def selection_risks(
     return np.stack(found)
 
 
-def _likelihoods(goal: BagGoal, table: BagTable, included: Bools) -> list[tuple[Any, Any]]:
+def _likelihoods(goal: BagGoal, table: BagsById, included: Bools) -> list[tuple[Any, Any]]:
     """Likelihoods with what workers need for them, that of the counts first if it is minimised."""
     bags = table.bags
     offsets = goal.offsets(included, bags)
@@ -79,7 +79,7 @@ def _likelihoods(goal: BagGoal, table: BagTable, included: Bools) -> list[tuple[
 
 
 def _pooled_risks(
-    goal: BagGoal, theta: Floats, table: BagTable, held: Bools, data: DistributedData
+    goal: BagGoal, theta: Floats, table: BagsById, held: Bools, data: DistributedData
 ) -> Floats:
     bags = table.bags
     (whole,) = goal.criteria(goal.whole(bags), bags, None)
@@ -91,7 +91,7 @@ def _pooled_risks(
 
 
 def _risks_by_fold(
-    goal: BagGoal, theta: Floats, table: BagTable, held: Bools, data: DistributedData
+    goal: BagGoal, theta: Floats, table: BagsById, held: Bools, data: DistributedData
 ) -> Floats:
     bags = table.bags
     shape = (len(held), bags.n_classes, len(bags.index))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from unbag._arrays import Ints
 from unbag.distributed.partitions import Partitions
-from unbag.distributed.table import BagSummary, BagTable, merge_summaries, summarise_target
+from unbag.distributed.table import BagsById, BagSummary, merge_summaries, summarise_target
 
 CheckX = Callable[[Any], NDArray[Any]]
 
@@ -74,7 +74,7 @@ class Instances:
             yield self.X[start : start + size], self.entry[start : start + size]
 
 
-def read_instances(X: Any, y: Any, check: CheckX, table: BagTable) -> list[Instances]:
+def read_instances(X: Any, y: Any, check: CheckX, table: BagsById) -> list[Instances]:
     """Check the instances of one partition, and look their bags up."""
     return [Instances(check(X), table.find(y["bag"]))] if len(X) else []
 

@@ -20,7 +20,7 @@ from unbag._arrays import Bools, Floats, Ints
 from unbag._docstrings import as_in
 from unbag.bags.bags import BagModel
 from unbag.distributed.partitions import Partitions, is_dask, partitions_of, share
-from unbag.distributed.table import BagTable, make_table, merge_summaries, summarise_target
+from unbag.distributed.table import BagsById, make_table, merge_summaries, summarise_target
 from unbag.metrics import evaluation as local
 from unbag.metrics.curves import RocBand, span_bands, tpr_at
 from unbag.metrics.evaluation_results import Evaluation, what_to_say
@@ -151,7 +151,7 @@ def evaluate(
 
 
 def _rows_of_some_bags(
-    both: Partitions, table: BagTable, rng: np.random.RandomState
+    both: Partitions, table: BagsById, rng: np.random.RandomState
 ) -> tuple[NDArray[np.void], Floats]:
     """Target and scores of whole bags drawn at random, for what needs rows: the verdict."""
     sizes = table.bags.sizes
@@ -165,7 +165,7 @@ def _rows_of_some_bags(
 
 
 def rows_of_bags(
-    scores: Any, y: Any, wanted: tuple[BagTable, Bools]
+    scores: Any, y: Any, wanted: tuple[BagsById, Bools]
 ) -> tuple[NDArray[np.void], Floats]:
     """Rows of one partition that belong to chosen bags."""
     table, chosen = wanted
@@ -238,7 +238,7 @@ class ScoreCells:
 class Ruler:
     """All that a partition needs for counting; ``by_row`` is W[i, c]/n_i, by class and bag."""
 
-    table: BagTable
+    table: BagsById
     by_row: Floats
     cells: ScoreCells
     threshold: float

@@ -93,7 +93,7 @@ def _group(y: NDArray[np.void], rows: NDArray[np.int64], first: NDArray[np.int64
 
 
 @dataclass(frozen=True, eq=False)
-class BagTable:
+class BagsById:
     """Bags with one entry for every bag id, in place of one for every instance.
 
     Attributes
@@ -124,16 +124,16 @@ class BagTable:
         first, rows = _runs(bag)
         return np.repeat(self.position[np.searchsorted(self.ids, bag[first])], rows)
 
-    def with_bags(self, bags: Bags) -> BagTable:
+    def with_bags(self, bags: Bags) -> BagsById:
         """Take other bags of the same entries, and count their instances."""
         sizes = np.bincount(bags.index, self.rows, bags.n_bags).astype(np.int64)
         return replace(self, bags=replace(bags, sizes=sizes))
 
-    def with_labelled_rows_apart(self) -> BagTable:
+    def with_labelled_rows_apart(self) -> BagsById:
         """Make every entry a bag of its own."""
         return self.with_bags(self.bags.with_labelled_rows_apart()[0])
 
-    def fold(self, cv: Any) -> tuple[BagTable, Bools]:
+    def fold(self, cv: Any) -> tuple[BagsById, Bools]:
         """Deal the bags out to folds: the table, and which bags each fold holds out."""
         if isinstance(cv, int | np.integer):
             cv = BagKFold(int(cv))
@@ -147,7 +147,7 @@ class BagTable:
         return self.with_bags(bags), held
 
 
-def make_table(summary: BagSummary) -> BagTable:
+def make_table(summary: BagSummary) -> BagsById:
     """Read the summary of all rows by the rules of `unbag.check_bag_target`."""
     y, rows = summary.target, summary.rows
     if len(y) == 0:
@@ -174,7 +174,7 @@ def make_table(summary: BagSummary) -> BagTable:
         labelled=np.zeros(len(ids), dtype=bool),
         noise=None if noise is None else noise[order],
     )
-    table = BagTable(bags, rows[order], ids, np.argsort(order))
+    table = BagsById(bags, rows[order], ids, np.argsort(order))
     if not single.any():
         return table
     return table.with_bags(gather_labelled_rows(bags, single[order]))

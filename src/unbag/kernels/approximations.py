@@ -32,6 +32,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.random import sample_without_replacement
 
 from unbag._arrays import Array, Floats, on_device
+from unbag._checks import check_count
 from unbag.kernels.matrices import Kernel, Waves, check_feature_memory, memory_of, row_blocks
 from unbag.kernels.rows import Rows, as_dense
 
@@ -198,10 +199,7 @@ def make_kernel_features(
     >>> bool(np.abs(phi @ phi.T - kernel.matrix(X, float)).max() < 1e-3)
     True
     """
-    if not isinstance(n_components, int | np.integer) or n_components < 1:
-        raise ValueError(
-            f"n_components must be a whole number of at least 1, not {n_components!r}."
-        )
+    check_count(n_components, "n_components")
     rng = check_random_state(random_state)
     if approximation == "nystroem":
         return _nystroem(kernel, rows, int(n_components), rng)

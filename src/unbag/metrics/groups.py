@@ -28,6 +28,7 @@ from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 
 from unbag._arrays import Floats, Ints
+from unbag._checks import check_inside
 from unbag._optional import make_frame
 from unbag._text import sentence, shown, table_lines
 from unbag.bags.bags import Bags, check_bag_target
@@ -213,8 +214,7 @@ def group_table(
     """
     bags = check_bag_target(y)
     names, code = _check_groups(groups, bags)
-    if not 0 < level < 1:
-        raise ValueError(f"level must lie between 0 and 1, not be {level!r}.")
+    check_inside(level, "level")
     if not hasattr(model, "predict_proba"):
         raise ValueError(f"{type(model).__name__} gives no probabilities to add up.")
     sizes = np.bincount(code)

@@ -16,6 +16,7 @@ from scipy import stats
 from sklearn.utils import check_random_state
 
 from unbag._arrays import Floats, Ints
+from unbag._checks import check_inside, check_positive
 from unbag.metrics.guesses import guess_labels, guessed_means
 from unbag.metrics.labelled import estimate_with_labels
 from unbag.metrics.measures import Area, Cost, Measure, RowMeasure, get_measure
@@ -86,10 +87,8 @@ def labels_needed(
     >>> 50 < few < many < 2000
     True
     """
-    if not precision > 0:
-        raise ValueError(f"precision must be a positive number, not {precision!r}.")
-    if not 0 < level < 1:
-        raise ValueError(f"level must lie between 0 and 1, not be {level!r}.")
+    check_positive(precision, "precision")
+    check_inside(level, "level")
     sample = make_sample(y, scores)
     n = sample.bags.n_instances
     if labels is None:

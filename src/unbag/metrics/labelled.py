@@ -33,6 +33,7 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from unbag._arrays import Floats
+from unbag._checks import check_inside
 from unbag._docstrings import as_in
 from unbag.bags.bags import Bags
 from unbag.metrics.guesses import (
@@ -225,8 +226,7 @@ def from_draw(
     bounded: bool = True,
 ) -> LabelledEstimate:
     """Estimate a measure from a draw of labelled rows; see `estimate_with_labels`."""
-    if not 0 < level < 1:
-        raise ValueError(f"level must lie between 0 and 1, not be {level!r}.")
+    check_inside(level, "level")
     limits = possible_values_of(measure, sample, level)
     found = []
     for value, added, more in (

@@ -29,6 +29,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from unbag._arrays import Floats
+from unbag._checks import check_inside
 from unbag.bags.bags import Bags
 from unbag.bags.priors import resolve_class_prior
 from unbag.metrics.measures import (
@@ -136,8 +137,7 @@ def possible_values(
     >>> print(possible_values("roc_auc", y, [-2.0, -1.0, 0.5, -0.5, 1.0, 2.0]))
     0.3333 to 1.0000
     """
-    if not 0 < level < 1:
-        raise ValueError(f"level must lie between 0 and 1, not be {level!r}.")
+    check_inside(level, "level")
     check_no_sample_weight(options)
     chosen = Brier(**options) if measure == "brier" else get_measure(measure, options)
     return possible_values_of(chosen, make_sample(y, scores), level)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unbag._arrays import Floats, Ints
+from unbag._checks import check_count
 from unbag._docstrings import as_in
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.bags.priors import resolve_class_prior
@@ -301,8 +302,7 @@ def _column(bags: Bags, pos_label: Any) -> int:
 
 
 def _bins(chance: Floats, n_bins: int, strategy: BinStrategy) -> Ints:
-    if not isinstance(n_bins, int | np.integer) or n_bins < 1:
-        raise ValueError(f"n_bins must be a whole number of at least 1, not {n_bins!r}.")
+    check_count(n_bins, "n_bins")
     if strategy not in get_args(BinStrategy):
         raise ValueError(f"strategy must be 'quantile' or 'uniform', not {strategy!r}.")
     inner = np.linspace(0, 1, n_bins + 1)[1:-1]

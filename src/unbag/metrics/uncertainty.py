@@ -29,6 +29,7 @@ from scipy import stats
 from sklearn.utils import check_random_state
 
 from unbag._arrays import Floats
+from unbag._checks import check_count, check_inside
 from unbag.bags.bags import BagModel
 from unbag.metrics.measures import Measure
 from unbag.metrics.results import Estimate
@@ -79,10 +80,8 @@ class Uncertainty:
             raise ValueError(f"method must be 'bootstrap' or 'analytic', not {self.method!r}.")
         if self.bag_model not in get_args(BagModel):
             raise ValueError(f"bag_model must be 'instances' or 'bags', not {self.bag_model!r}.")
-        if not 0 < self.level < 1:
-            raise ValueError(f"level must lie between 0 and 1, not be {self.level!r}.")
-        if not isinstance(self.n_draws, int | np.integer) or self.n_draws < 2:
-            raise ValueError(f"n_draws must be a whole number of at least 2, not {self.n_draws!r}.")
+        check_inside(self.level, "level")
+        check_count(self.n_draws, "n_draws", least=2)
 
     def of(self, measure: Measure, sample: Sample, *, bounded: bool = True) -> Estimate:
         """Estimate a measure with its interval."""

@@ -18,6 +18,7 @@ from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import check_random_state
 
 from unbag._arrays import Bools, Ints
+from unbag._checks import check_count, check_inside
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.bags.shares import bag_name
 
@@ -157,8 +158,7 @@ class BagShuffleSplit(_WholeBags):
         self.random_state = random_state
 
     def _held_out(self, bags: Bags) -> Iterator[Bools]:
-        if not 0 < self.test_size < 1:
-            raise ValueError(f"test_size must lie between 0 and 1, not be {self.test_size!r}.")
+        check_inside(self.test_size, "test_size")
         if bags.n_bags < 2:
             raise ValueError("A split needs at least two bags, and there is one.")
         rng = check_random_state(self.random_state)
@@ -255,8 +255,7 @@ def _by_proportion(bags: Bags) -> Ints:
 
 def deal_folds(bags: Bags, n_splits: int, shuffle: bool, random_state: Any) -> Ints:
     """Fold of every instance."""
-    if not isinstance(n_splits, int | np.integer) or n_splits < 2:
-        raise ValueError(f"n_splits must be a whole number of at least 2, not {n_splits!r}.")
+    check_count(n_splits, "n_splits", least=2)
     if n_splits > bags.n_bags:
         raise ValueError(f"{n_splits} folds need as many bags, and there are {bags.n_bags}.")
     rng = check_random_state(random_state) if shuffle else None

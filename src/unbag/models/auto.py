@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 
+from unbag._checks import check_positive
 from unbag._optional import install_command
 from unbag.bags.bags import Bags
 from unbag.model_selection.folds import SearchFolds, by_instance, collect_folds
@@ -21,7 +22,6 @@ from unbag.model_selection.splitters import check_cv, cut_by_folds
 from unbag.models.bag_goal import make_bag_goal
 from unbag.models.base import LogOddsClassifier
 from unbag.models.boosted import DEFAULT_LEAVES, BoostedMCMClassifier
-from unbag.models.checks import check_positive
 from unbag.models.goals import Goal
 from unbag.models.kernel import KernelMCMClassifierCV
 from unbag.models.linear import LinearMCMClassifier, LinearMCMClassifierCV

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from unbag._checks import check_positive
 from unbag.models.boosted_library import Library
 from unbag.models.boosted_lightgbm import LIGHTGBM
 from unbag.models.boosted_xgboost import XGBOOST
-from unbag.models.checks import check_positive
 
 LIBRARIES: Mapping[str, Library] = {"lightgbm": LIGHTGBM, "xgboost": XGBOOST}
 

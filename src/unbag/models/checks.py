@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -11,19 +10,6 @@ from unbag._arrays import Floats
 
 # Half decades from 1 to 1e-5: the paper's grid, twice as fine.
 DEFAULT_ALPHAS = tuple(float(10.0 ** (-k / 2)) for k in range(11))
-
-
-def check_positive(value: Any, name: str) -> None:
-    """Refuse what is not a positive number."""
-    if not isinstance(value, Real) or not 0 < float(value) < np.inf:
-        raise ValueError(f"{name} must be a positive number, not {value!r}.")
-
-
-def check_count(value: Any, name: str) -> int:
-    """Refuse what is not a whole number of at least 1."""
-    if not isinstance(value, int | np.integer) or value < 1:
-        raise ValueError(f"{name} must be a whole number of at least 1, not {value!r}.")
-    return int(value)
 
 
 def check_grid(values: Any, name: str, *, zero_is_fine: bool = False) -> Floats:

@@ -41,6 +41,7 @@ from sklearn.utils import Tags, check_random_state, get_tags
 from sklearn.utils.validation import has_fit_parameter
 
 from unbag._arrays import Bools, Floats
+from unbag._checks import check_count, check_positive
 from unbag._docstrings import as_in
 from unbag._progress import progress_bar
 from unbag.bags.bags import Bags
@@ -49,7 +50,6 @@ from unbag.diagnostics.bag_effects import estimate_bag_effect
 from unbag.model_selection.splitters import check_cv, cut_by_folds
 from unbag.models.bag_goal import check_effect
 from unbag.models.base import LogOddsClassifier
-from unbag.models.checks import check_count, check_positive
 from unbag.models.linear import LinearMCMClassifierCV
 from unbag.models.threads import few_threads
 from unbag.objectives.count_likelihood import CountLikelihood, label_posteriors

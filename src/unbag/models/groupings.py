@@ -12,12 +12,13 @@ from scipy.special import logit
 from sklearn.utils import Tags
 from sklearn.utils.validation import _num_samples
 
+from unbag._checks import check_count, check_positive
 from unbag._docstrings import as_in
 from unbag.bags.groupings import Groupings, check_groupings_target
 from unbag.bags.priors import resolve_class_prior
 from unbag.diagnostics.bag_effects import FEWEST_BAGS, effect_of_scores
 from unbag.models.base import LogOddsClassifier
-from unbag.models.checks import check_alphas, check_count, check_positive
+from unbag.models.checks import check_alphas
 from unbag.models.linear import LinearMCMClassifier
 from unbag.models.training import Fits, warn_not_converged
 from unbag.objectives.base import Shifted

@@ -17,12 +17,12 @@ from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 
 from unbag._arrays import Floats, on_device, to_host
+from unbag._checks import check_count, check_positive
 from unbag._docstrings import as_in
 from unbag.bags.bags import Bags
 from unbag.kernels.matrices import row_blocks
 from unbag.kernels.rows import as_dense
 from unbag.models.base import BagClassifier, LogOddsClassifier
-from unbag.models.checks import check_count, check_positive
 from unbag.models.functions import Basis, Functions, KernelFunctions, LinearFunctions
 from unbag.models.goals import Goal
 from unbag.models.local import LocalBackend

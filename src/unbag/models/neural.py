@@ -52,7 +52,7 @@ from unbag.torch.losses import (
 )
 from unbag.torch.networks import TableNetwork, TwoLayerNetwork
 from unbag.torch.settings import check_settings
-from unbag.torch.training import Plan, Rows, Trainer, scores_of
+from unbag.torch.training import NetworkTrainer, TensorRows, TrainingPlan, scores_of
 
 # Shares of classes that the training bags do not hold at all.
 _LEAST_SHARE = 1e-9
@@ -304,7 +304,7 @@ class NeuralMCMClassifier(LogOddsClassifier):
             labelled=np.zeros(1, dtype=bool),
         )
         first = next(network.parameters())
-        rows = Rows(BagDataset(X, bags), np.arange(X.shape[0]), first.device, first.dtype)
+        rows = TensorRows(BagDataset(X, bags), np.arange(X.shape[0]), first.device, first.dtype)
         found = to_host(scores_of(network, rows, X.shape[0], self._plan(0)))
         found = found.reshape(len(found), -1)
         if self._n_outputs == 1 and found.shape[1] == 2:
@@ -340,7 +340,7 @@ class NeuralMCMClassifier(LogOddsClassifier):
                 network.look_at(X[rows])
             loss = self._loss(kept)
             checkpoint = self._open_checkpoint(X, units, held, seed)
-            trainer = Trainer(
+            trainer = NetworkTrainer(
                 network,
                 loss,
                 self._plan(seed),
@@ -447,8 +447,8 @@ class NeuralMCMClassifier(LogOddsClassifier):
         name = f"{self.checkpoint}{'.effect' if self.bag_effect_ else ''}"
         return Checkpoint(name, digest.hexdigest())
 
-    def _plan(self, seed: int) -> Plan:
-        return Plan(
+    def _plan(self, seed: int) -> TrainingPlan:
+        return TrainingPlan(
             max_epochs=int(self.max_epochs),
             batch_size=int(self.batch_size),
             lr=float(self.lr),

@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from unbag._arrays import Bools, Floats
+from unbag._checks import check_positive
 from unbag.bags.bags import Bags
 from unbag.diagnostics.bag_effects import BagEffect
 from unbag.model_selection.folds import SearchFolds
-from unbag.models.checks import check_alphas, check_positive
+from unbag.models.checks import check_alphas
 from unbag.models.goals import Goal
 
 Selection = Literal["pooled", "folds"]

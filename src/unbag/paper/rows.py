@@ -13,18 +13,18 @@ from joblib import Parallel, delayed
 Row = dict[str, Any]
 
 
-def read_rows(path: Path) -> list[Row]:
+def load_rows(path: Path) -> list[Row]:
     """Read the rows of a file, none if there is no file.
 
     Examples
     --------
     >>> import tempfile
     >>> from pathlib import Path
-    >>> from unbag.paper.rows import append_rows, read_rows
+    >>> from unbag.paper.rows import append_rows, load_rows
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder) / "rows.jsonl"
     ...     append_rows(path, [{"seed": 0, "auc": 0.9}])
-    ...     read_rows(path)
+    ...     load_rows(path)
     [{'seed': 0, 'auc': 0.9}]
     """
     rows = []

@@ -244,5 +244,5 @@ def read_rows(folder: Path) -> list[Row]:
     >>> rows
     []
     """
-    found = {row["task"]: row for row in kept.read_rows(folder / "rows.jsonl")}
+    found = {row["task"]: row for row in kept.load_rows(folder / "rows.jsonl")}
     return [found[name] for name in sorted(found)]

@@ -212,7 +212,7 @@ def rows_as_csv(rows: Sequence[Row]) -> str:
     return text.getvalue()
 
 
-def draw_figure(rows: Sequence[Row], path: Path) -> None:
+def draw_auc_figure(rows: Sequence[Row], path: Path) -> None:
     """AUC over bag size, a panel for each line of the tables; open markers are the paper's."""
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D

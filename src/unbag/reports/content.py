@@ -31,7 +31,7 @@ class Picture:
 
 
 @dataclass(frozen=True)
-class Table:
+class NumberTable:
     """Numbers in rows; the first column names them."""
 
     caption: str
@@ -66,7 +66,7 @@ class Section:
     title: str
     findings: tuple[Finding, ...]
     pictures: tuple[Picture, ...] = ()
-    tables: tuple[Table, ...] = ()
+    tables: tuple[NumberTable, ...] = ()
 
     @property
     def warnings(self) -> tuple[str, ...]:

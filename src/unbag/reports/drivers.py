@@ -16,7 +16,7 @@ from unbag._text import aligned, percent, shown
 from unbag.bags.bags import check_bag_target
 from unbag.metrics import column_importance
 from unbag.reports.colours import BLUE, CLASS_COLOURS, GREY, ORANGE
-from unbag.reports.content import Finding, Picture, Section, Table
+from unbag.reports.content import Finding, NumberTable, Picture, Section
 from unbag.reports.display import SinglePicture, add_legend
 from unbag.tabular.pipeline import last_step, split_pipeline
 
@@ -231,5 +231,5 @@ def drivers_section(display: DriversDisplay | str) -> Section:
         caption = f"All {what}, the strongest first."
     first = shown(display.columns[0], 40)
     picture = Picture(display.plot, caption, f"Bars of {n} {what}; the longest is {first}.")
-    table = Table(caption, display.header, display.rows())
+    table = NumberTable(caption, display.header, display.rows())
     return Section("drivers", title, findings, (picture,), (table,))

@@ -18,7 +18,7 @@ from unbag._text import counted, percent, shown, whole
 from unbag.diagnostics import monitoring_results as words
 from unbag.diagnostics.monitoring_results import Monitoring
 from unbag.reports.colours import BLUE, GREY, INK, ORANGE
-from unbag.reports.content import Finding, Kind, Origin, Picture, Section, Table, Tile
+from unbag.reports.content import Finding, Kind, NumberTable, Origin, Picture, Section, Tile
 from unbag.reports.display import SinglePicture, add_legend
 from unbag.reports.page import make_page
 from unbag.reports.svg import make_axes_available
@@ -196,7 +196,7 @@ def _picture(found: Monitoring) -> Picture:
     )
 
 
-def _worst_bags(found: Monitoring) -> Table:
+def _worst_bags(found: Monitoring) -> NumberTable:
     bags = found.bags
     order = np.argsort(-np.abs(bags["z"]), kind="stable")[:_LISTED]
     several = len(found.classes) > 1
@@ -212,4 +212,4 @@ def _worst_bags(found: Monitoring) -> Table:
         for k in order
     )
     header = ("Bag", *(["Class"] if several else []), "Rows", "Promised", "Found")
-    return Table("Bags furthest from their promise", (*header, "Standard errors"), rows)
+    return NumberTable("Bags furthest from their promise", (*header, "Standard errors"), rows)

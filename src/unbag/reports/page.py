@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from importlib.resources import files
 
 from unbag._text import counted, shown
-from unbag.reports.content import Finding, Origin, Picture, Section, Table, Tile
+from unbag.reports.content import Finding, NumberTable, Origin, Picture, Section, Tile
 from unbag.reports.svg import draw_svg
 
 # Nothing is loaded and nothing is run, whatever a name in the data may say.
@@ -122,7 +122,7 @@ def _picture(picture: Picture, name: str) -> str:
     return f"<figure>{svg}<figcaption>{_text(picture.caption)}</figcaption></figure>"
 
 
-def _table(table: Table) -> str:
+def _table(table: NumberTable) -> str:
     head = "".join(f'<th scope="col">{_name(cell)}</th>' for cell in table.header)
     rows = "".join(
         f'<tr><th scope="row">{_name(row[0])}</th>'

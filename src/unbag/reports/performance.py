@@ -12,7 +12,7 @@ from unbag._text import percent, shown, whole
 from unbag.bags.bags import Bags
 from unbag.metrics import Estimate, Evaluation
 from unbag.metrics.sample import as_columns
-from unbag.reports.content import Finding, Picture, Section, Table, Tile
+from unbag.reports.content import Finding, NumberTable, Picture, Section, Tile
 from unbag.reports.roc import RocDisplay
 from unbag.reports.wording import digits_of, interval_text, measure_name
 
@@ -131,7 +131,7 @@ def _impossible(evaluation: Evaluation) -> list[Finding]:
     return [Finding(text, "warning")]
 
 
-def _table(evaluation: Evaluation, labels: ArrayLike | None) -> Table:
+def _table(evaluation: Evaluation, labels: ArrayLike | None) -> NumberTable:
     level = next(iter(evaluation.estimates.values())).level
     truth = {} if labels is None else _truth(evaluation, labels)
     rows = []
@@ -148,7 +148,7 @@ def _table(evaluation: Evaluation, labels: ArrayLike | None) -> Table:
         rows.append(tuple(row))
     threshold = "" if evaluation.roc is None else f", threshold {evaluation.threshold:.3g}"
     header = ("Measure", "Estimate", f"{percent(level, None)} interval", "Standard error")
-    return Table(
+    return NumberTable(
         f"Estimates on bags held out ({whole(evaluation.n_instances)} instances){threshold}",
         (*header, "With the labels") if truth else header,
         tuple(rows),

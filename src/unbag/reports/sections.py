@@ -14,7 +14,7 @@ from unbag.diagnostics.information import LISTED_PIECES, BagInformation
 from unbag.metrics import Evaluation
 from unbag.reports.assumption import AssumptionDisplay
 from unbag.reports.bags import BagsDisplay
-from unbag.reports.content import Finding, Kind, Picture, Section, Table, Tile
+from unbag.reports.content import Finding, Kind, NumberTable, Picture, Section, Tile
 from unbag.reports.pairing import PairingDisplay
 from unbag.reports.path import PathDisplay
 from unbag.reports.rounds import RoundsDisplay
@@ -96,7 +96,7 @@ def bags_tile(information: BagInformation) -> Tile:
     )
 
 
-def _bag_table(information: BagInformation) -> Table:
+def _bag_table(information: BagInformation) -> NumberTable:
     columns = information.by_bag
     n = len(columns["bag"])
     names = [name for name in columns if name not in ("bag", "size", "share")]
@@ -116,10 +116,10 @@ def _bag_table(information: BagInformation) -> Table:
         for k in range(min(n, _LISTED))
     ]
     which = f"The {_LISTED} most informative of {whole(n)} bags" if n > _LISTED else "The bags"
-    return Table(which, ("Bag", "Instances", *heads, "Information"), tuple(rows))
+    return NumberTable(which, ("Bag", "Instances", *heads, "Information"), tuple(rows))
 
 
-def _finer_table(information: BagInformation) -> Table:
+def _finer_table(information: BagInformation) -> NumberTable:
     finer = information.finer
     rows = tuple(
         (
@@ -131,7 +131,7 @@ def _finer_table(information: BagInformation) -> Table:
         )
         for k in range(min(len(finer["pieces"]), LISTED_PIECES))
     )
-    return Table(
+    return NumberTable(
         "What to expect if proportions were known for smaller bags: every bag cut at random",
         ("Pieces of a bag", "Bags", "Mean size", "Worth in labelled rows", "Of all labels"),
         rows,
@@ -153,7 +153,7 @@ def assumption_section(
             "their classes."
         )
     ]
-    tables: list[Table] = []
+    tables: list[NumberTable] = []
     for witness in evaluation.witnesses:
         what, test = witness.what, witness.test
         if isinstance(test, str):
@@ -209,7 +209,7 @@ def effect_findings(model: Any, bags: Bags) -> list[Finding]:
     return [Finding(text, "note" if model.bag_effect_ > 0 else "plain")]
 
 
-def _suspects(what: str, test: AssumptionTest) -> Table:
+def _suspects(what: str, test: AssumptionTest) -> NumberTable:
     table = test.bags
     keep = np.flatnonzero(table["adjusted_p_value"] <= test.level)[:_LISTED]
     if len(keep) == 0:
@@ -225,7 +225,7 @@ def _suspects(what: str, test: AssumptionTest) -> Table:
         for k in keep
     )
     header = ("Bag", "Instances", "Most in", "Standard errors off", "p, adjusted")
-    return Table(f"The bags that fit worst, by {_lower(what)}", header, rows)
+    return NumberTable(f"The bags that fit worst, by {_lower(what)}", header, rows)
 
 
 def _lower(sentence: str) -> str:
@@ -251,7 +251,7 @@ def learners_section(leaderboard: list[dict[str, Any]]) -> Section:
         for row in tried
     )
     heads = ("learner", "negative log-likelihood per row", "weight", "seconds")
-    table = Table("Learners, the best first, by bags held out.", heads, rows)
+    table = NumberTable("Learners, the best first, by bags held out.", heads, rows)
     return Section(
         "learners", "Which learners, and how much of each?", tuple(findings), (), (table,)
     )

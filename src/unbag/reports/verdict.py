@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from unbag._text import percent
 from unbag.metrics import Estimate, Evaluation
-from unbag.reports.content import Finding, Kind, Section, Table, Tile
+from unbag.reports.content import Finding, Kind, NumberTable, Section, Tile
 from unbag.reports.wording import digits_of, interval_text, measure_name
 
 _KINDS: dict[str, Kind] = {"supported": "good", "doubtful": "note", "refuted": "warning"}
@@ -46,7 +46,7 @@ def _consequence(evaluation: Evaluation) -> str:
     return "So the intervals below are wide enough for the case that the assumption is wrong."
 
 
-def _table(evaluation: Evaluation) -> Table:
+def _table(evaluation: Evaluation) -> NumberTable:
     worlds = evaluation.worlds
     rows = tuple(
         (measure_name(name), *(_cell(worlds[world][name]) for world in ("looks", "odds", "any")))
@@ -59,7 +59,7 @@ def _table(evaluation: Evaluation) -> Table:
         "If rows of the same look have the same odds",
         "Whatever the bags are, within reason",
     )
-    return Table("What the figures would be, by what makes bags differ", header, rows)
+    return NumberTable("What the figures would be, by what makes bags differ", header, rows)
 
 
 def _cell(found: Estimate) -> str:

@@ -17,7 +17,7 @@ from unbag._arrays import Floats
 from unbag._provenance import provenance
 from unbag.bags import check_bag_target
 from unbag.diagnostics.bag_effects import effect_of_scores, estimate_bag_effect
-from unbag.paper.rows import Row, read_rows, run_and_keep
+from unbag.paper.rows import Row, load_rows, run_and_keep
 from unbag.suites.methods import BATCH, FEWEST_STEPS, METHODS
 from unbag.suites.tasks import SuiteData, SuiteTask, load_data
 
@@ -139,7 +139,7 @@ def run_suite_tasks(
 
 def pending_suite_tasks(tasks: Iterable[SuiteTask], path: Path) -> list[SuiteTask]:
     """List the tasks that the file does not hold yet."""
-    done = {identity_of(row) for row in read_rows(path)}
+    done = {identity_of(row) for row in load_rows(path)}
     return [task for task in tasks if task.identity not in done]
 
 

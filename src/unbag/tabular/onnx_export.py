@@ -40,7 +40,7 @@ _SCORES: dict[type[Any], Callable[..., str]] = {
     KernelClassifier: nodes.kernel,
     BoostedMCMClassifier: nodes.trees,
     AutoMCMClassifier: lambda model, graph, X: nodes.mixture(model, graph, X, _score),
-    BagCalibratedClassifier: lambda model, graph, X: nodes.sigmoid(model, graph, X, _score),
+    BagCalibratedClassifier: lambda model, graph, X: nodes.calibrated(model, graph, X, _score),
     FrozenEstimator: lambda model, graph, X: _score(model.estimator, graph, X),
 }
 

@@ -282,7 +282,7 @@ def mixture(model: Any, graph: Graph, X: str, score: Callable[..., str]) -> str:
     return graph.node("Add", total, graph.constant(_double(found.intercepts)))
 
 
-def sigmoid(model: Any, graph: Graph, X: str, score: Callable[..., str]) -> str:
+def calibrated(model: Any, graph: Graph, X: str, score: Callable[..., str]) -> str:
     """Log-odds of a `BagCalibratedClassifier` at its class prior, from those of its estimator."""
     if model.method != "sigmoid" or len(model.classes_) > 2:
         raise ValueError(

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from unbag._checks import check_share
 from unbag.torch.batches import BagBatch, to_bags
 
 
@@ -56,8 +57,7 @@ def mix_bags(
     >>> mixed.counts.tolist()
     [[1.0, 1.0], [1.0, 1.0]]
     """
-    if not 0 <= share <= 1:
-        raise ValueError(f"share must lie between 0 and 1, not be {share!r}.")
+    check_share(share, "share")
     rng = np.random.default_rng() if generator is None else generator
     found = to_bags(bags, len(X))
     own = [np.flatnonzero(found.index == b) for b in range(found.n_bags)]

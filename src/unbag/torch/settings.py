@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, Literal, get_args
 
 import numpy as np
 
 from unbag._arrays import on_device
+from unbag._checks import check_count
 
 NeuralObjective = Literal["auto", "likelihood", "forward", "corrected", "proportion"]
 Precision = Literal["single", "double", "bf16"]
@@ -38,9 +39,7 @@ def check_settings(model: Any) -> None:
             f"not {model.module!r}."
         )
     for name in ("max_epochs", "batch_size", "patience"):
-        value = getattr(model, name)
-        if not isinstance(value, Integral) or value < 1:
-            raise ValueError(f"{name} must be a whole number of at least 1, not {value!r}.")
+        check_count(getattr(model, name), name)
     left_out = {"averaging": None, "bag_effect": "auto"}
     for name, (low, open_below, high) in _RANGES.items():
         value = getattr(model, name)

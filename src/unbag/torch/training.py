@@ -1,7 +1,7 @@
 """Training of a network on whole bags, with early stopping by bags that it does not see.
 
-What a fit does is in `Plan`, where it stands in `Progress`: that is all a checkpoint has to hold,
-beside the weights.
+What a fit does is in `TrainingPlan`, where it stands in `Progress`: that is all a checkpoint has
+to hold, beside the weights.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ FIRST_SLACK = 4.0
 
 
 @dataclass(frozen=True)
-class Plan:
+class TrainingPlan:
     """How to train.
 
     Attributes
@@ -101,7 +101,7 @@ class Progress:
     validation_losses: list[float] = field(default_factory=list)
 
 
-class Trainer:
+class NetworkTrainer:
     """Trains a network on the bags of a data set.
 
     Parameters
@@ -109,7 +109,7 @@ class Trainer:
     module : nn.Module
         From rows to scores; with a method ``project``, that is called after every step.
     loss : BagLoss
-    plan : Plan
+    plan : TrainingPlan
     training, validation : BagDataset
         The second may be None: then there are as many epochs as the plan allows.
     callbacks : sequence of callables
@@ -122,7 +122,7 @@ class Trainer:
         self,
         module: nn.Module,
         loss: BagLoss,
-        plan: Plan,
+        plan: TrainingPlan,
         training: BagDataset,
         validation: BagDataset | None,
         callbacks: Sequence[Callback] = (),
@@ -206,7 +206,7 @@ class Trainer:
         """One step; the sum of the losses of its rows."""
         n = int(self._training.bags.sizes[bags].sum())
         self._optimiser.zero_grad(set_to_none=True)
-        with precision(self.plan.half, self._device):
+        with layer_precision(self.plan.half, self._device):
             if n > self.plan.batch_size:
                 X, batch = self._batch(self._training, bags)
                 value = two_pass_backward(self.module, X, batch, self.loss, self.plan.batch_size)
@@ -254,7 +254,7 @@ class Trainer:
         """Mean loss of the rows of bags held out, in chunks."""
         self._judged.eval()
         if dataset.bags.n_instances <= self.plan.batch_size:
-            with precision(self.plan.half, self._device):
+            with layer_precision(self.plan.half, self._device):
                 return float(self._same_again("validation", dataset, self._judged))
         X, bags = self._batch(dataset, np.arange(len(dataset)))
         return float(self.loss(scores_of(self._judged, X, len(bags.index), self.plan), bags))
@@ -273,8 +273,10 @@ class Trainer:
             else:
                 kept.copy_(new[name])
 
-    def _batch(self, dataset: BagDataset, bags: NDArray[np.intp]) -> tuple[Rows, BagBatch]:
-        return Rows(dataset, dataset.rows(bags), self._device, self._dtype), dataset.batch(bags)
+    def _batch(self, dataset: BagDataset, bags: NDArray[np.intp]) -> tuple[TensorRows, BagBatch]:
+        return TensorRows(dataset, dataset.rows(bags), self._device, self._dtype), dataset.batch(
+            bags
+        )
 
     def _state(self) -> dict[str, Any]:
         return {
@@ -306,7 +308,7 @@ class Trainer:
             torch.cuda.set_rng_state(state["random_of_card"].cpu(), self._device)
 
 
-class Rows:
+class TensorRows:
     """Some rows of a data set, as tensors for a network, slice by slice."""
 
     def __init__(
@@ -320,16 +322,16 @@ class Rows:
         return self._dataset.tensor(self._rows[part]).to(self._device, self._dtype)
 
 
-def precision(half: bool, device: torch.device) -> AbstractContextManager[Any]:
+def layer_precision(half: bool, device: torch.device) -> AbstractContextManager[Any]:
     """Where layers compute in bfloat16, if asked for."""
     return torch.autocast(device.type, torch.bfloat16) if half else nullcontext()
 
 
 @torch.no_grad()
-def scores_of(module: nn.Module, X: Rows, n_rows: int, plan: Plan) -> Tensor:
+def scores_of(module: nn.Module, X: TensorRows, n_rows: int, plan: TrainingPlan) -> Tensor:
     """Scores of all rows, chunk by chunk."""
     device = next(module.parameters()).device
-    with precision(plan.half, device):
+    with layer_precision(plan.half, device):
         starts = range(0, n_rows, plan.batch_size)
         parts = [module(X[start : start + plan.batch_size]) for start in starts]
     found = torch.cat(parts)

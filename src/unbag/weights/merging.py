@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbag._arrays import Bools, Floats, Ints
+from unbag._checks import check_count
 from unbag.bags.bags import SAME_PROPORTION, Bags
 from unbag.weights.pairing import Pairing
 
@@ -96,8 +97,7 @@ def _blocks(bags: Bags, merge_size: int | None) -> tuple[Ints, Ints]:
     if len(small) < 2:
         raise ValueError(f"Merging needs at least two bags and there are {len(small)}.")
     size = default_merge_size(len(small)) if merge_size is None else merge_size
-    if not isinstance(size, int | np.integer) or size < 1:
-        raise ValueError(f"merge_size must be a whole number of at least 1, not {merge_size!r}.")
+    check_count(size, "merge_size")
     block = np.arange(len(small)) // (2 * size)
     if len(small) % (2 * size) == 1 and block[-1] > 0:
         block[-1] -= 1

@@ -1,0 +1,49 @@
+"""Refusals of numbers and names that a parameter cannot take, each in one sentence."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+
+def check_count(value: Any, name: str, least: int = 1) -> int:
+    """A whole number, of at least so many."""
+    if not isinstance(value, Integral) or value < least:
+        raise ValueError(f"{name} must be a whole number of at least {least}, not {value!r}.")
+    return int(value)
+
+
+def check_positive(value: Any, name: str) -> float:
+    """A finite number above 0."""
+    if not isinstance(value, Real) or not 0 < float(value) < np.inf:
+        raise ValueError(f"{name} must be a positive number, not {value!r}.")
+    return float(value)
+
+
+def check_nonnegative(value: Any, name: str) -> float:
+    """A finite number of at least 0."""
+    if not isinstance(value, Real) or not 0 <= float(value) < np.inf:
+        raise ValueError(f"{name} must be a finite number of at least 0, not {value!r}.")
+    return float(value)
+
+
+def check_inside(value: Any, name: str) -> float:
+    """A number strictly between 0 and 1."""
+    if not isinstance(value, Real) or not 0 < float(value) < 1:
+        raise ValueError(f"{name} must lie between 0 and 1, not be {value!r}.")
+    return float(value)
+
+
+def check_share(value: Any, name: str) -> float:
+    """A number between 0 and 1, either end included."""
+    if not isinstance(value, Real) or not 0 <= float(value) <= 1:
+        raise ValueError(f"{name} must lie in [0, 1], not be {value!r}.")
+    return float(value)
+
+
+def check_choice(value: Any, choices: tuple[str, ...], name: str) -> None:
+    """One of the choices."""
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, not {value!r}.")
