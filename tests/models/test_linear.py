@@ -8,6 +8,7 @@ from sklearn.linear_model import LogisticRegression
 
 from unbag import LinearMCMClassifier, LinearMCMClassifierCV, bag_target
 from unbag.datasets import make_gaussian_bags
+from unbag.models.base import linear_scores
 from unbag.solvers import LinearSpace, minimise
 
 ALPHA = 1e-3
@@ -195,3 +196,18 @@ def test_missing_values_in_sparse_data_are_found():
     X[7, 2] = np.inf
     with pytest.raises(ValueError, match="first in row 8, column 2"):
         LinearMCMClassifier().fit(csr_array(X), data.y)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_scores_of_a_row_do_not_depend_on_the_others(dtype, n_outputs):
+    """BLAS rounds by the size of the table, and in the precision of what it is given."""
+    rng = np.random.default_rng(0)
+    X, coef = rng.normal(size=(5000, 43)).astype(dtype), rng.normal(size=(n_outputs, 43))
+    intercept = np.arange(float(n_outputs))
+    whole = linear_scores(X, coef, intercept)
+    for size in (37, 1001):
+        parts = [linear_scores(X[i : i + size], coef, intercept) for i in range(0, 5000, size)]
+        np.testing.assert_array_equal(np.concatenate(parts, axis=1), whole)
+    np.testing.assert_allclose(whole, coef @ X.astype(float).T + intercept[:, None], atol=1e-12)
+    np.testing.assert_allclose(linear_scores(csr_array(X), coef, intercept), whole, atol=1e-12)

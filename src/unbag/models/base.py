@@ -20,6 +20,7 @@ from unbag._arrays import Floats
 from unbag._docstrings import add_sections
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.bags.priors import move_chances, resolve_class_prior
+from unbag.kernels.matrices import row_blocks
 from unbag.metrics.measures import Cost
 from unbag.metrics.sample import check_no_sample_weight, make_sample, refuse_sample_weight
 from unbag.weights.decontamination import check_contrast
@@ -208,6 +209,20 @@ class LogOddsClassifier(BagClassifier):
         if scores.ndim == 1:
             scores = np.column_stack([np.zeros_like(scores), scores])
         return self._chances_at(softmax(scores, axis=1), class_prior)
+
+
+def linear_scores(X: Any, coef: Floats, intercept: Floats) -> Floats:
+    """Scores xᵀw + b (n_outputs, n_instances), in double precision.
+
+    Row by row: how BLAS rounds a row depends on how many others come with it, so that scores
+    would depend on the chunks in which a table is read.
+    """
+    w = np.asarray(coef, dtype=float)
+    if issparse(X):
+        return (X @ w.T + intercept).T
+    blocks = (np.ascontiguousarray(X[rows], dtype=float) for rows in row_blocks(X.shape[0]))
+    parts = [np.einsum("ij,kj->ki", block, w) for block in blocks]
+    return np.concatenate(parts, axis=1) + np.asarray(intercept)[:, None]
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from unbag._docstrings import as_in
 from unbag.bags.groupings import Groupings, check_groupings_target
 from unbag.bags.priors import resolve_class_prior
 from unbag.diagnostics.bag_effects import FEWEST_BAGS, effect_of_scores
-from unbag.models.base import LogOddsClassifier
+from unbag.models.base import LogOddsClassifier, linear_scores
 from unbag.models.checks import check_alphas
 from unbag.models.linear import LinearMCMClassifier
 from unbag.models.training import Fits, warn_not_converged
@@ -108,7 +108,7 @@ class LinearGroupingsClassifier(LogOddsClassifier):
         return not leans or float(np.mean(leans)) > 0.5
 
     def _scores(self, X: Any) -> NDArray[Any]:
-        return (X @ self.coef_.T + self.intercept_).T
+        return linear_scores(X, self.coef_, self.intercept_)
 
     def _check_X_and_groupings(self, X: Any, y: Any) -> tuple[Any, Groupings]:
         if y is None:

@@ -22,7 +22,7 @@ from unbag._docstrings import as_in
 from unbag.bags.bags import Bags
 from unbag.kernels.matrices import row_blocks
 from unbag.kernels.rows import as_dense
-from unbag.models.base import BagClassifier, LogOddsClassifier
+from unbag.models.base import BagClassifier, LogOddsClassifier, linear_scores
 from unbag.models.functions import Basis, Functions, KernelFunctions, LinearFunctions
 from unbag.models.goals import Goal
 from unbag.models.local import LocalBackend
@@ -154,7 +154,7 @@ class LinearClassifier(MinimisingClassifier):
 
     def _scores(self, X: Any) -> NDArray[Any]:
         # one product with few columns: to bring X to a device would take longer
-        return (X @ self.coef_.T + self.intercept_).T
+        return linear_scores(X, self.coef_, self.intercept_)
 
 
 class KernelClassifier(MinimisingClassifier):
