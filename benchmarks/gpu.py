@@ -190,7 +190,7 @@ def page(rows: list[Row]) -> list[str]:
         own = [row for row in found["table1"] if row["objective"] == objective]
         if not own:
             continue
-        seconds = " and ".join(f"{row['seconds']:.1f}" for row in own)
+        seconds = ", ".join(f"{row['seconds']:.1f}" for row in own)
         row = own[0]
         lines.append(
             f"- {objective}: {seconds} s in `fit`, the slowest {row['slowest']:.2f} s and the "
