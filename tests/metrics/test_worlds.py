@@ -35,7 +35,8 @@ KAPPAS = np.array([-1.0, 0.0, 0.5, 1.0, 3.0, SORTED])
 
 
 def test_chances_add_up_to_the_counts_whatever_kappa_is():
-    found = Promise(BAGS, 1.5 * X[:, 0]).chances(KAPPAS)
+    promise = Promise(BAGS, 1.5 * X[:, 0])
+    found = np.stack([promise.chances(kappa) for kappa in KAPPAS])
     assert found.shape == (6, 2, len(X))
     counts = BAGS.sizes * BAGS.proportions[:, 1]
     for chances in found:
@@ -49,7 +50,7 @@ def test_chances_of_three_classes_add_up_as_well():
     data = make_gaussian_bags(n_bags=20, bag_size=25, n_classes=3, random_state=0)
     bags = check_bag_target(data.y)
     scores = np.random.default_rng(0).normal(size=(500, 3))
-    for chances in Promise(bags, scores).chances(np.array([0.0, 1.0, 2.0])):
+    for chances in map(Promise(bags, scores).chances, [0.0, 1.0, 2.0]):
         np.testing.assert_allclose(bags.means(chances).T, bags.proportions, atol=0.02)
 
 
@@ -68,14 +69,15 @@ def test_the_most_that_counts_allow_is_reached_by_sorting():
     place[order] = np.arange(len(X)) % 60
     counts = np.round(BAGS.sizes * BAGS.proportions[:, 1]).astype(int)
     best = place >= (60 - counts)[BAGS.index]
-    chances = Promise(BAGS, 1.5 * X[:, 0]).chances(np.array([SORTED]))[0]
+    chances = Promise(BAGS, 1.5 * X[:, 0]).chances(SORTED)
     soft = SoftSample(BAGS, X[:, 0], chances=chances)
     assert Area().value(soft) == pytest.approx(roc_auc_score(best, X[:, 0]), abs=0.002)
 
 
 def test_measures_rise_with_kappa():
     promise = Promise(BAGS, 1.5 * X[:, 0])
-    areas = [Area().value(SoftSample(BAGS, X[:, 0], chances=c)) for c in promise.chances(KAPPAS)]
+    samples = [SoftSample(BAGS, X[:, 0], chances=promise.chances(kappa)) for kappa in KAPPAS]
+    areas = [Area().value(sample) for sample in samples]
     assert (np.diff(areas) > 0).all()
 
 
@@ -92,7 +94,7 @@ def test_log_odds_are_moved_to_the_pooled_shares():
 def test_labels_that_are_known_are_kept():
     labels = np.where(np.arange(len(X)) % 7 == 0, LABELS, np.nan)
     y = bag_target(Y["bag"], Y["proportion"], labels=labels)
-    chances = Promise(check_bag_target(y), 1.5 * X[:, 0]).chances(np.array([1.0]))[0, 1]
+    chances = Promise(check_bag_target(y), 1.5 * X[:, 0]).chances(1.0)[1]
     known = np.isfinite(labels)
     np.testing.assert_allclose(chances[known], LABELS[known], atol=1e-9)
 

@@ -8,7 +8,7 @@ summed exactly, `LargeBags` and those of `SeveralClasses` go by the saddle point
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -91,12 +91,11 @@ class BagLosses(ABC):
     bulk: ClassVar[int] = 1
 
     def __init__(self, table: BagTable, like: Array) -> None:
-        self.rows = table.rows
         first, n = int(table.rows[0]), len(table.rows)
-        # rows that lie in this very order are taken without a copy
+        # rows that lie in this very order are taken without a copy, nor an index to remember
         self.in_order = bool((np.diff(table.rows) == 1).all())
         self.span = slice(first, first + n)
-        self._rows = index_beside(table.rows, like)
+        self._rows = None if self.in_order else index_beside(table.rows, like)
         self._segments = Segments(table.sizes, like)
         self._weights = beside_in_double(table.weights, like)
         self._weights_of = Latest(self._choose)
@@ -116,7 +115,7 @@ class BagLosses(ABC):
     def gather(self, scores: Array, some: Columns) -> Array:
         """Scores of these bags in some columns, in double precision, one bag after the other."""
         xp = array_namespace(scores)
-        if self.in_order:
+        if self._rows is None:
             f = scores[:, :, self.span][some, ...]
         else:
             f = take(scores[some, ...], self._rows, axis=2)
@@ -185,7 +184,7 @@ class TwoClassBags(BagLosses):
         self._n = beside_in_double(table.sizes.astype(float), like)
         self._S = beside_in_double(table.covariance[:, 1, 1], like)
         self._exact = not table.covariance.any()
-        self._bags = np.repeat(np.arange(len(table.sizes)), table.sizes)
+        self._sizes = table.sizes
         # the rows between which the count divides a bag, once its scores are in falling order
         inside = np.clip(np.round(table.counts[:, 1]), 1, np.maximum(table.sizes - 1, 1))
         self._last_in = np.cumsum(table.sizes) - table.sizes + inside.astype(int) - 1
@@ -231,7 +230,8 @@ class TwoClassBags(BagLosses):
     def _dividing_score(self, f: Array) -> Array:
         """Score between those of the k largest and the others of each bag."""
         host = to_host(f)
-        order = np.lexsort((-host, np.broadcast_to(self._bags, host.shape)), axis=-1)
+        bags = np.repeat(np.arange(len(self._sizes)), self._sizes)
+        order = np.lexsort((-host, np.broadcast_to(bags, host.shape)), axis=-1)
         ordered = np.take_along_axis(host, order, axis=-1)
         middle = 0.5 * (ordered[:, self._last_in] + ordered[:, self._last_in + 1])
         return beside_in_double(middle, f)
@@ -419,17 +419,22 @@ class WeighedBags:
         exact_size: int,
         like: Array,
     ) -> None:
-        self._parts = _make_parts(bags, weights, covariance, exact_size, like)
-        rows = np.concatenate([part.rows for part in self._parts])
-        self._place = index_beside(np.argsort(rows), like)
+        self._parts = []
+        rows = []
+        for kind, table in _make_tables(bags, weights, covariance, exact_size, like):
+            self._parts.append(kind(table, like))
+            rows.append(table.rows)
+        lengths = [len(own) for own in rows]
         self._in_order = all(part.in_order for part in self._parts)
+        self._place = None
+        if not self._in_order:
+            self._place = index_beside(np.argsort(np.concatenate(rows)), like)
         self._seen_by_all = all(part.seen_by_all for part in self._parts)
-        many = is_numpy_array(like) and len(rows) >= _MANY_ROWS
+        many = is_numpy_array(like) and bags.n_instances >= _MANY_ROWS
         self._threads = allowed_threads() if many else 1
-        ends = np.cumsum([len(part.rows) for part in self._parts])
         self._spans = [
-            part.span if self._in_order else slice(int(end) - len(part.rows), int(end))
-            for part, end in zip(self._parts, ends, strict=True)
+            part.span if self._in_order else slice(int(end) - length, int(end))
+            for part, length, end in zip(self._parts, lengths, np.cumsum(lengths), strict=True)
         ]
 
     def evaluate(self, scores: Array, problem: Ints, gradient: bool) -> tuple[Array, Any]:
@@ -453,19 +458,18 @@ class WeighedBags:
         units = [(i, some) for i, part in enumerate(self._parts) for some in part.blocks(problem)]
         # each writes to places of its own, so that sums are the same whatever their order
         for_each(work, units, self._threads)
-        if gradient and not self._in_order:
+        if gradient and self._place is not None:
             slopes = take(slopes, self._place, axis=2)
         return xp.sum(totals, axis=0), slopes
 
 
-def _make_parts(
+def _make_tables(
     bags: Bags, weights: Floats, covariance: Floats, exact_size: int, like: Array
-) -> list[BagLosses]:
+) -> Iterator[tuple[type[BagLosses], BagTable]]:
     """Sort bags by how and with which others they are treated."""
     sizes, counts = bags.sizes, bags.sizes[:, None] * bags.proportions
     kinds, kind = _choose_kinds(bags, counts, covariance, exact_size)
     order, start = np.argsort(bags.index, kind="stable"), np.cumsum(sizes) - sizes
-    found = []
     for members in _groups(kinds, kind, sizes, covariance):
         if kinds[kind[members[0]]] is SmallBags:
             # those that need about as many states come together
@@ -485,8 +489,7 @@ def _make_parts(
                 covariance=covariance[own],
                 weights=weights[:, own],
             )
-            found.append(kinds[kind[own[0]]](table, like))
-    return found
+            yield kinds[kind[own[0]]], table
 
 
 def _scores_together(like: Array, bulk: int) -> int:
