@@ -13,6 +13,7 @@ from unbag.metrics import cross_val_evaluate, estimate, evaluate
 from unbag.metrics.evaluation import evaluate_rows
 from unbag.metrics.held_out import ScoredRows
 from unbag.metrics.measures import Area, Cost
+from unbag.metrics.odds_curve import fit_odds_curve
 from unbag.metrics.sample import make_sample
 from unbag.metrics.uncertainty import Uncertainty
 from unbag.metrics.worlds import SORTED, Kappas, Promise, SoftSample
@@ -214,6 +215,22 @@ def test_effects_that_go_along_with_scores_make_the_curve_too_steep():
         Area(), make_sample(y, rows[:, 0]), Uncertainty()
     )
     assert wide.low < roc_auc_score(labels, rows[:, 0]) < wide.high
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_curve_is_the_same_however_many_rows_are_looked_at_together(n_classes, monkeypatch):
+    data = make_gaussian_bags(n_bags=20, bag_size=25, n_classes=n_classes, random_state=0)
+    odds = np.random.default_rng(0).normal(size=(500, n_classes))
+    bags = check_bag_target(data.y)
+    whole = fit_odds_curve(bags, odds.T)
+    monkeypatch.setattr("unbag.metrics.odds_curve._BLOCK", 7)
+    in_blocks = fit_odds_curve(bags, odds.T)
+    np.testing.assert_allclose(
+        [in_blocks.slope, in_blocks.error, in_blocks.effect],
+        [whole.slope, whole.error, whole.effect],
+        rtol=1e-8,
+        atol=1e-12,
+    )
 
 
 def test_few_bags_tell_no_slope():
