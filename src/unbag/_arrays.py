@@ -143,7 +143,6 @@ class Segments:
         self._length = int(sizes.sum())
         # on a GPU, a table is summed many times as fast as segments are
         self._equal = int(sizes[0]) if (sizes == sizes[0]).all() else 0
-        self._index = np.repeat(np.arange(len(sizes)), sizes)
 
     def sum(self, values: Array) -> Array:
         """Sum over each segment."""
@@ -157,7 +156,7 @@ class Segments:
             return xp.segment_reduce(
                 values, "sum", lengths=lengths.contiguous(), axis=values.ndim - 1, unsafe=True
             )
-        own = self._index[:, None] == np.arange(len(self._starts))
+        own = self._index()[:, None] == np.arange(len(self._starts))
         return values @ xp.asarray(own.astype(float), dtype=values.dtype, device=device(values))
 
     def spread(self, values: Array) -> Array:
@@ -169,4 +168,9 @@ class Segments:
             return values[..., None].expand(*values.shape, self._equal).flatten(-2).clone()
         if is_torch_array(values):
             return values.repeat_interleave(self._sizes, dim=-1, output_size=self._length)
-        return xp.take(values, xp.asarray(self._index, device=device(values)), axis=-1)
+        return xp.take(values, xp.asarray(self._index(), device=device(values)), axis=-1)
+
+    def _index(self) -> NDArray[np.intp]:
+        """The segment of each neighbour."""
+        ends = self._starts + np.diff(self._starts, append=self._length)
+        return np.repeat(np.arange(len(ends)), ends - self._starts)

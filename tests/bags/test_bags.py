@@ -728,3 +728,12 @@ def test_counts_are_whole_numbers_unless_noise_is_told(counts):
     assert bag_target([7, 7, 9, 9], counts=counts, noise=0.5)["proportion"].shape[0] == 4
     # rounding is no fraction
     assert bag_target([7, 7], counts=[1 + 1e-9] * 2)["proportion"][0] == pytest.approx(0.5)
+
+
+def test_bags_without_labelled_rows_stay_as_they_are():
+    index = np.random.default_rng(0).permutation(np.repeat(np.arange(5), 4))
+    bags = check_bag_target(bag_target(index, np.array([0.0, 0.25, 0.5, 0.75, 1.0])[index]))
+    apart, first = bags.with_labelled_rows_apart()
+    divided, expected = bags.divide(np.zeros(20, dtype=np.intp))
+    np.testing.assert_array_equal(apart.index, divided.index)
+    np.testing.assert_array_equal(first, expected)

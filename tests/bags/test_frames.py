@@ -334,6 +334,27 @@ def test_differences_between_keys_can_be_ignored(here, there, fold):
     assert X.columns.tolist() == ["x"]
 
 
+def test_several_keys_match_alike_in_all_kinds_of_frames():
+    rng = np.random.default_rng(0)
+    people = pd.DataFrame(
+        {
+            "a": rng.choice(list("xyz"), 60),
+            "b": rng.integers(3, size=60),
+            "c": rng.choice([0.5, 2], 60),
+        }
+    )
+    table = people.drop_duplicates().sample(frac=1, random_state=0).assign(share=0.5)
+    people["x"] = np.arange(60.0)
+    keys = ["a", "b", "c"]
+    y = bags_from_frame(people, table, on=keys, proportion="share")[1]
+    other = bags_from_frame(
+        pl.from_pandas(people), pl.from_pandas(table), on=keys, proportion="share"
+    )[1]
+    np.testing.assert_array_equal(y, other)
+    names = people[keys].astype(str).agg(" | ".join, axis=1)
+    assert y["bag"].tolist() == names.tolist()
+
+
 def test_dates_as_text_match_dates():
     days = ["2024-05-01", "2024-05-02"]
     for here, there in [(days, [MAY_1, MAY_2]), ([MAY_1, MAY_2], days)]:

@@ -13,6 +13,7 @@ from unbag.metrics import cross_val_evaluate, estimate, evaluate
 from unbag.metrics.evaluation import evaluate_rows
 from unbag.metrics.held_out import ScoredRows
 from unbag.metrics.measures import Area, Cost
+from unbag.metrics.odds_curve import fit_odds_curve
 from unbag.metrics.sample import make_sample
 from unbag.metrics.uncertainty import Uncertainty
 from unbag.metrics.worlds import SORTED, Kappas, Promise, SoftSample
@@ -35,7 +36,8 @@ KAPPAS = np.array([-1.0, 0.0, 0.5, 1.0, 3.0, SORTED])
 
 
 def test_chances_add_up_to_the_counts_whatever_kappa_is():
-    found = Promise(BAGS, 1.5 * X[:, 0]).chances(KAPPAS)
+    promise = Promise(BAGS, 1.5 * X[:, 0])
+    found = np.stack([promise.chances(kappa) for kappa in KAPPAS])
     assert found.shape == (6, 2, len(X))
     counts = BAGS.sizes * BAGS.proportions[:, 1]
     for chances in found:
@@ -49,7 +51,7 @@ def test_chances_of_three_classes_add_up_as_well():
     data = make_gaussian_bags(n_bags=20, bag_size=25, n_classes=3, random_state=0)
     bags = check_bag_target(data.y)
     scores = np.random.default_rng(0).normal(size=(500, 3))
-    for chances in Promise(bags, scores).chances(np.array([0.0, 1.0, 2.0])):
+    for chances in map(Promise(bags, scores).chances, [0.0, 1.0, 2.0]):
         np.testing.assert_allclose(bags.means(chances).T, bags.proportions, atol=0.02)
 
 
@@ -68,14 +70,15 @@ def test_the_most_that_counts_allow_is_reached_by_sorting():
     place[order] = np.arange(len(X)) % 60
     counts = np.round(BAGS.sizes * BAGS.proportions[:, 1]).astype(int)
     best = place >= (60 - counts)[BAGS.index]
-    chances = Promise(BAGS, 1.5 * X[:, 0]).chances(np.array([SORTED]))[0]
+    chances = Promise(BAGS, 1.5 * X[:, 0]).chances(SORTED)
     soft = SoftSample(BAGS, X[:, 0], chances=chances)
     assert Area().value(soft) == pytest.approx(roc_auc_score(best, X[:, 0]), abs=0.002)
 
 
 def test_measures_rise_with_kappa():
     promise = Promise(BAGS, 1.5 * X[:, 0])
-    areas = [Area().value(SoftSample(BAGS, X[:, 0], chances=c)) for c in promise.chances(KAPPAS)]
+    samples = [SoftSample(BAGS, X[:, 0], chances=promise.chances(kappa)) for kappa in KAPPAS]
+    areas = [Area().value(sample) for sample in samples]
     assert (np.diff(areas) > 0).all()
 
 
@@ -92,7 +95,7 @@ def test_log_odds_are_moved_to_the_pooled_shares():
 def test_labels_that_are_known_are_kept():
     labels = np.where(np.arange(len(X)) % 7 == 0, LABELS, np.nan)
     y = bag_target(Y["bag"], Y["proportion"], labels=labels)
-    chances = Promise(check_bag_target(y), 1.5 * X[:, 0]).chances(np.array([1.0]))[0, 1]
+    chances = Promise(check_bag_target(y), 1.5 * X[:, 0]).chances(1.0)[1]
     known = np.isfinite(labels)
     np.testing.assert_allclose(chances[known], LABELS[known], atol=1e-9)
 
@@ -212,6 +215,22 @@ def test_effects_that_go_along_with_scores_make_the_curve_too_steep():
         Area(), make_sample(y, rows[:, 0]), Uncertainty()
     )
     assert wide.low < roc_auc_score(labels, rows[:, 0]) < wide.high
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_curve_is_the_same_however_many_rows_are_looked_at_together(n_classes, monkeypatch):
+    data = make_gaussian_bags(n_bags=20, bag_size=25, n_classes=n_classes, random_state=0)
+    odds = np.random.default_rng(0).normal(size=(500, n_classes))
+    bags = check_bag_target(data.y)
+    whole = fit_odds_curve(bags, odds.T)
+    monkeypatch.setattr("unbag.metrics.odds_curve._BLOCK", 7)
+    in_blocks = fit_odds_curve(bags, odds.T)
+    np.testing.assert_allclose(
+        [in_blocks.slope, in_blocks.error, in_blocks.effect],
+        [whole.slope, whole.error, whole.effect],
+        rtol=1e-8,
+        atol=1e-12,
+    )
 
 
 def test_few_bags_tell_no_slope():

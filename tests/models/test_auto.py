@@ -18,6 +18,7 @@ from unbag.bags.bags import check_bag_target
 from unbag.datasets import make_gaussian_bags
 from unbag.models.bag_goal import make_bag_goal
 from unbag.models.mixing import fit_mixture
+from unbag.tabular.persistence import save_model
 
 DATA = make_gaussian_bags(n_bags=30, bag_size=20, n_features=3, random_state=0)
 THREE = make_gaussian_bags(n_bags=20, bag_size=12, n_features=3, n_classes=3, random_state=0)
@@ -50,6 +51,16 @@ def test_scores_are_the_mixture_of_the_learners():
         for slope, one in zip(model.mixture_.slopes, model.models_, strict=True)
     )
     np.testing.assert_allclose(model.decision_function(DATA.X), expected)
+
+
+def test_its_file_does_not_grow_with_the_rows(tmp_path):
+    sizes = []
+    for bag_size in (20, 400):
+        data = make_gaussian_bags(n_bags=30, bag_size=bag_size, n_features=3, random_state=0)
+        model = AutoMCMClassifier("linear").fit(data.X, data.y)
+        assert model.models_[0].cv == LinearMCMClassifierCV().cv
+        sizes.append(save_model(model, tmp_path / "model.unbag").stat().st_size)
+    assert sizes[1] < 1.1 * sizes[0]
 
 
 def test_one_learner_orders_rows_as_it_does_alone():

@@ -226,6 +226,11 @@ class Bags:
             The first row of each.
         """
         rows = np.arange(self.n_instances)
+        if not self.labelled.any():
+            first = np.empty(self.n_bags, dtype=np.intp)
+            # of what is written to one place, the last stays
+            first[self.index[::-1]] = rows[::-1]
+            return self, first
         return self.divide(np.where(self.labelled[self.index], rows, 0))
 
     def take(self, bags: NDArray[Any]) -> tuple[Bags, NDArray[np.intp]]:

@@ -165,6 +165,8 @@ def _number_keys(
     # own names, so that no key is called like one of the two numbers
     renamed = table.select(*[nw.col(name).alias(f"key {i}") for i, name in enumerate(keys)])
     try:
+        if all(hasattr(renamed[name].to_native(), "factorize") for name in renamed.columns):
+            return _number_pandas(renamed)
         distinct = renamed.unique(maintain_order=True)
         numbered = renamed.with_row_index("row").join(
             distinct.with_row_index("number"), on=renamed.columns, how="left"
@@ -178,6 +180,23 @@ def _number_keys(
     # not every kind of frame keeps the order of rows in a join
     codes = numbered.select("row", "number").sort("row")["number"].to_numpy()
     return codes.astype(np.intp, copy=False), distinct
+
+
+def _number_pandas(table: nw.DataFrame[Any]) -> tuple[NDArray[np.intp], nw.DataFrame[Any]]:
+    """Number the keys of pandas, whose join would make an object of every text."""
+    codes = np.zeros(len(table), dtype=np.intp)
+    for name in table.columns:
+        own, values = table[name].to_native().factorize()
+        codes = codes * len(values) + own
+        # numbers stay small enough, however many keys there are
+        codes = np.unique(codes, return_inverse=True)[1] if len(table.columns) > 1 else codes
+    first = np.full(int(codes.max()) + 1, -1)
+    # of what is written to one place, the last stays
+    first[codes[::-1]] = np.arange(len(codes))[::-1]
+    order = np.argsort(first)
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    return place[codes], table[first[order]]
 
 
 def _values(column: nw.Series[Any]) -> list[Any]:

@@ -79,7 +79,7 @@ def normalise(weights: NDArray[np.float64], otherwise: NDArray[np.float64]) -> N
 def chances_of(log_odds: NDArray[np.float64]) -> NDArray[np.float64]:
     """Chances of all classes (n_classes, n_rows) from log-odds (n_outputs, n_rows)."""
     if len(log_odds) == 1:
-        log_odds = np.concatenate([np.zeros_like(log_odds), log_odds])
+        return np.stack([expit(-log_odds[0]), expit(log_odds[0])])
     return np.exp(log_odds - logsumexp(log_odds, axis=0))
 
 

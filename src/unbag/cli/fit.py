@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from unbag._files import check_place
+from unbag._memory import give_back
 from unbag._text import counted, listing, sentence
 from unbag.bags.bags import check_bag_target
 from unbag.cli.data import BagData, read_bags
@@ -116,10 +117,12 @@ def run(options: argparse.Namespace) -> int:
         need("matplotlib", extra="report")
 
     data = read_bags(options, keep_names=options.report is not None)
+    give_back()
     groups = None if options.by is None else _groups(options, data)
     n_rows, n_columns = data.X.shape
     say(f"Read {counted(n_rows, 'instance')} with {counted(n_columns, 'column')}.")
     trained = train_pipeline(options, data)
+    give_back()
     pipeline, training = trained.pipeline, training_record(trained.pipeline[-1], data.y)
     say(*trained.lines, sentence(training["summary"]))
     evaluation = None

@@ -41,6 +41,7 @@ import numpy as np
 
 from unbag._arrays import Floats
 from unbag.bags.bags import Bags
+from unbag.bags.priors import chances_of
 from unbag.weights.decontamination import pooled_shares
 
 # The estimate settles within a few rounds; a variance changes by less than this share of chance.
@@ -257,11 +258,13 @@ def effect_of_scores(bags: Bags, scores: Floats, class_prior: Floats) -> BagEffe
     >>> effect.present, effect.world
     (False, 'looks')
     """
-    table = scores[:, None] * [0.0, 1.0] if scores.ndim == 1 else scores
-    shares = pooled_shares(bags, "instances", np.ones((1, bags.n_bags), dtype=bool))
-    table = table + np.log(np.maximum(shares, _LEAST_SHARE)) - np.log(class_prior)
-    powers = np.exp(table - table.max(axis=1, keepdims=True))
-    return estimate_bag_effect(bags, (powers / powers.sum(axis=1, keepdims=True)).T)
+    shares = pooled_shares(bags, "instances", np.ones((1, bags.n_bags), dtype=bool))[0]
+    offset = np.log(np.maximum(shares, _LEAST_SHARE)) - np.log(class_prior)
+    if scores.ndim == 1:
+        table = scores[None] + (offset[1] - offset[0])
+    else:
+        table = scores.T + offset[:, None]
+    return estimate_bag_effect(bags, chances_of(table))
 
 
 def describe_effect(model: Any, bags: Bags) -> str | None:

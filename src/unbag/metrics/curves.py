@@ -233,7 +233,7 @@ def soft_roc_band(sample: Sample, kappas: Kappas, *, level: float) -> RocBand:
     """Give the ROC curve for a range of κ (`unbag.metrics.worlds`), with what lies between."""
     grid = np.linspace(0, 1, 101)
     curves = []
-    for chances in kappas.chances:
+    for chances in kappas.chances():
         (fpr, tpr), _ = _rates(SoftSample(sample.bags, sample.scores, chances=chances))
         curves.append(tpr_at(grid, fpr, tpr))
     return RocBand(grid, curves[1], np.min(curves, axis=0), np.max(curves, axis=0), level)

@@ -263,10 +263,8 @@ def _estimate(
     uncertainty: Uncertainty,
     more_spread: float = 1.0,
 ) -> dict[str, Estimate]:
-    found = {
-        name: kappas.estimate(measure, rows.of(name), uncertainty, more_spread=more_spread)
-        for name, measure in measures.items()
-    }
+    of_rows = {name: (measure, rows.of(name)) for name, measure in measures.items()}
+    found = kappas.estimates(of_rows, uncertainty, more_spread=more_spread)
     return {name: replace(one, basis=basis) for name, one in found.items()}
 
 

@@ -25,6 +25,8 @@ _SETTLED = 1e-6
 # No step is longer, and no slope larger: rows are as good as sorted there.
 _LONGEST, _STEEPEST = 1.0, 64.0
 _LEAST_VARIANCE = 1e-9
+# Rows that are looked at together, so that what is made of them takes little memory.
+_BLOCK = 2**18
 
 
 @dataclass(frozen=True)
@@ -91,15 +93,25 @@ def _moments(bags: Bags, log_odds: Floats, at: Floats, q: Floats) -> tuple[Float
     Shapes (n_bags, n_classes), (n_bags, n_classes, n_classes) and (n_bags,); of the offsets all
     but the first are free, and κ is the last parameter.
     """
+    n_classes = len(q)
+    totals = np.zeros((n_classes + n_classes**2 + 1, bags.n_bags))
+    for start in range(0, bags.n_instances, _BLOCK):
+        here = slice(start, start + _BLOCK)
+        for total, row in zip(totals, _statistics(log_odds[:, here], at, q), strict=True):
+            total += np.bincount(bags.index[here], row, bags.n_bags)
+    means = totals / bags.sizes
+    slopes = means[n_classes:-1].reshape(n_classes, n_classes, -1)
+    return means[:n_classes].T, slopes.transpose(2, 1, 0), means[-1]
+
+
+def _statistics(log_odds: Floats, at: Floats, q: Floats) -> Floats:
+    """The same of single rows, one below the other: (n_classes + n_classes² + 1, n_rows)."""
     offsets = np.concatenate([[0.0], at[:-1]])
     table = offsets[:, None] + at[-1] * log_odds
     table -= table.max(axis=0)
     p = np.exp(table)
     p /= p.sum(axis=0)
     centred = log_odds - (p * log_odds).sum(axis=0)
-    by_class = [
-        bags.means(p * ((np.arange(len(q)) == d)[:, None] - p[d])) for d in range(1, len(q))
-    ]
-    slopes = np.stack([*by_class, bags.means(p * centred)])
-    chance = bags.means(((p * (1 - p)) / q[:, None]).sum(axis=0))
-    return bags.means(p).T, slopes.transpose(2, 1, 0), chance
+    by_class = [p * ((np.arange(len(q)) == d)[:, None] - p[d]) for d in range(1, len(q))]
+    chance = ((p * (1 - p)) / q[:, None]).sum(axis=0)
+    return np.vstack([p, *by_class, p * centred, chance])

@@ -21,6 +21,7 @@ bags (votes by state, flights by day, stops by neighbourhood) the true κ lay be
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Self
@@ -36,7 +37,7 @@ from unbag.metrics.odds_curve import OddsCurve, fit_odds_curve
 from unbag.metrics.results import Estimate
 from unbag.metrics.sample import Sample
 from unbag.metrics.uncertainty import Uncertainty
-from unbag.objectives.count_likelihood import label_posteriors
+from unbag.objectives.count_likelihood import LabelPosteriors
 
 # By which factor log-odds may hold better or worse inside bags than between them.
 STRAY = 3.0
@@ -92,11 +93,14 @@ class Promise:
             return -np.inf, np.inf
         return slope - margin, slope + margin
 
-    def chances(self, kappas: Floats) -> Floats:
-        """Chances of the classes given the counts, for each κ: (n_kappas, n_classes, n_rows)."""
-        scores = kappas[:, None, None] * self.at_pooled_shares
-        found = label_posteriors(scores, self.bags)
-        return np.concatenate([1 - found, found], axis=1) if len(scores[0]) == 1 else found
+    def chances(self, kappa: float) -> Floats:
+        """Chances of the classes given the counts, for one κ: (n_classes, n_rows)."""
+        found: Floats = self._posteriors(kappa * self.at_pooled_shares[None])[0]
+        return np.concatenate([1 - found, found]) if len(found) == 1 else found
+
+    @cached_property
+    def _posteriors(self) -> LabelPosteriors:
+        return LabelPosteriors(self.bags)
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,17 +127,16 @@ class SoftSample(Sample):
 
 @dataclass(frozen=True, eq=False)
 class Kappas:
-    """A range of κ, with the chances at its lower end, at what is likely, and at its upper end.
+    """A range of κ: its lower end, what is likely, and its upper end.
 
     Attributes
     ----------
-    low, high : float
-    chances : ndarray of shape (3, n_classes, n_instances)
+    promise : Promise
+    values : ndarray of shape (3,)
     """
 
-    low: float
-    high: float
-    chances: Floats
+    promise: Promise
+    values: Floats
 
     @classmethod
     def if_odds_hold(cls, promise: Promise) -> Self:
@@ -151,49 +154,82 @@ class Kappas:
 
     @classmethod
     def _of(cls, promise: Promise, *kappas: float) -> Self:
-        kappa = np.clip(kappas, -SORTED, SORTED)
-        return cls(kappa[0], kappa[-1], promise.chances(kappa))
+        return cls(promise, np.clip(kappas, -SORTED, SORTED))
+
+    @property
+    def low(self) -> float:
+        """The lower end."""
+        return float(self.values[0])
+
+    @property
+    def high(self) -> float:
+        """The upper end."""
+        return float(self.values[-1])
+
+    def chances(self) -> Iterator[Floats]:
+        """Chances of the classes for each κ, one after the other: they take much memory."""
+        return map(self.promise.chances, self.values.tolist())
 
     def estimate(
+        self, measure: RowMeasure, sample: Sample, uncertainty: Uncertainty, *, bounded: bool = True
+    ) -> Estimate:
+        """Estimate a measure of the rows whose promise it was; see `estimates`."""
+        return self.estimates({"it": (measure, sample)}, uncertainty, bounded=bounded)["it"]
+
+    def estimates(
         self,
-        measure: RowMeasure,
-        sample: Sample,
+        measures: Mapping[str, tuple[RowMeasure, Sample]],
         uncertainty: Uncertainty,
         *,
         bounded: bool = True,
         more_spread: float = 1.0,
-    ) -> Estimate:
-        """Estimate a measure of the rows whose promise it was.
+    ) -> dict[str, Estimate]:
+        """Estimate measures, each of scores of the rows whose promise it was.
 
         The value is that at the centre; the limits are those of intervals, with bags drawn with
         replacement, at any of the three, made wider by a factor.
         """
-        found = [_with_chances(measure, sample, row, uncertainty) for row in self.chances]
-        values, errors, lows, highs = np.array(found).T
-        low, high = float(np.fmin.reduce(lows)), float(np.fmax.reduce(highs))
-        centre, error = float(values[1]), float(errors[1])
-        wide = Estimate(centre, error, low, high, uncertainty.level, bounded).widened(more_spread)
-        return replace(wide, low=max(wide.low, 0.0), high=min(wide.high, 1.0)) if bounded else wide
+        samples = {id(sample): sample for _, sample in measures.values()}
+        found: dict[str, list[tuple[float, float, float, float]]] = {name: [] for name in measures}
+        for chances in self.chances():
+            # one after the other, since what they make of chances takes much memory, too
+            for sample in samples.values():
+                soft = SoftSample(sample.bags, sample.scores, chances=chances)
+                for name, (measure, own) in measures.items():
+                    if own is sample:
+                        found[name].append(_of_soft(measure, soft, uncertainty))
+        return {
+            name: _join(np.array(rows), uncertainty.level, bounded, more_spread)
+            for name, rows in found.items()
+        }
 
 
-def _with_chances(
-    measure: RowMeasure, sample: Sample, chances: Floats, uncertainty: Uncertainty
+def _join(found: Floats, level: float, bounded: bool, more_spread: float) -> Estimate:
+    """One estimate from value, standard error and limits at each κ."""
+    values, errors, lows, highs = found.T
+    low, high = float(np.fmin.reduce(lows)), float(np.fmax.reduce(highs))
+    centre, error = float(values[1]), float(errors[1])
+    wide = Estimate(centre, error, low, high, level, bounded).widened(more_spread)
+    return replace(wide, low=max(wide.low, 0.0), high=min(wide.high, 1.0)) if bounded else wide
+
+
+def _of_soft(
+    measure: RowMeasure, soft: SoftSample, uncertainty: Uncertainty
 ) -> tuple[float, float, float, float]:
     """Value, standard error and limits for given chances, with bags drawn with replacement."""
-    soft = SoftSample(sample.bags, sample.scores, chances=chances)
     value = measure.value(soft)
     if np.isnan(value):
         # no row is predicted positive, and there is no precision
         return value, np.nan, np.nan, np.nan
     tally = measure.tally(soft)
     # (n_bags, n_classes, n_statistics), and how much of each class a bag holds
-    sums = np.stack([tally.sums(row) for row in chances], axis=1)
-    mass = sample.bags.means(chances).T * sample.bags.sizes[:, None]
-    draws = uncertainty.draw_totals(np.concatenate([sums, mass[:, :, None]], axis=2), sample)
+    sums = np.stack([tally.sums(row) for row in soft.chances], axis=1)
+    mass = soft.bags.means(soft.chances).T * soft.bags.sizes[:, None]
+    draws = uncertainty.draw_totals(np.concatenate([sums, mass[:, :, None]], axis=2), soft)
     # of few bags, some draws leave nothing of a class, and tell nothing of it
     left = np.where(draws[..., -1:] > 0, draws[..., -1:], np.nan)
     means = draws[..., :-1] / left
     spread = tally.value(means)
     spread = spread + (value - np.nanmean(spread))
-    low, high = uncertainty.limits(spread, sample)
+    low, high = uncertainty.limits(spread, soft)
     return value, float(np.nanstd(spread, ddof=1)), float(low), float(high)

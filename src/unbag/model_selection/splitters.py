@@ -174,6 +174,24 @@ class BagShuffleSplit(_WholeBags):
             yield held[bags.index]
 
 
+class KnownFolds:
+    """Folds as `check_cv` gave them; a list of their rows would take eight times the memory.
+
+    Parameters
+    ----------
+    held : ndarray of bool, shape (n_folds, n_instances)
+        Rows held out by each fold.
+    """
+
+    def __init__(self, held: Bools) -> None:
+        self._held = held
+
+    def split(self, X: Any, y: Any = None) -> Iterator[tuple[Ints, Ints]]:  # noqa: ARG002
+        """Rows to train on and rows held out, fold by fold."""
+        for out in self._held:
+            yield np.flatnonzero(~out), np.flatnonzero(out)
+
+
 def check_cv(cv: Any, X: Any, y: Any) -> Bools:
     """Which rows each fold holds out, for an integer, a splitter or an iterable of splits."""
     if isinstance(cv, int | np.integer):
@@ -182,7 +200,7 @@ def check_cv(cv: Any, X: Any, y: Any) -> Bools:
         raise ValueError(f"cv must be a whole number, a splitter or a list of splits, not {cv!r}.")
     held = []
     for train, test in cv.split(X, y) if hasattr(cv, "split") else cv:
-        times = np.zeros(len(y), dtype=np.intp)
+        times = np.zeros(len(y), dtype=np.int32)
         np.add.at(times, train, 1)
         mask = times == 0
         np.add.at(times, test, 1)
@@ -212,16 +230,19 @@ def cut_by_folds(bags: Bags, held: Bools) -> tuple[Bags, Bools]:
         The same bags, those of labelled rows divided so that every part is in or out as a whole.
     held : ndarray of bool, shape (n_folds, n_bags)
     """
-    pattern = np.zeros(bags.n_instances, dtype=np.intp)
-    for mask in held:
-        pattern = np.unique(2 * pattern + mask, return_inverse=True)[1]
-    refined, first = bags.divide(pattern)
-    cut = (np.bincount(bags.index[first], minlength=bags.n_bags) > 1) & ~bags.labelled
+    inside = np.stack([np.bincount(bags.index, mask, bags.n_bags) for mask in held])
+    cut = ((inside > 0) & (inside < bags.sizes)).any(axis=0) & ~bags.labelled
     if cut.any():
         raise ValueError(
             f"A fold holds out part of bag {bag_name(bags.ids[cut][0])} only; split whole bags "
             "with unbag.BagKFold or unbag.BagShuffleSplit."
         )
+    if not bags.labelled.any():
+        return bags, inside > 0
+    pattern = np.zeros(bags.n_instances, dtype=np.intp)
+    for mask in held:
+        pattern = np.unique(2 * pattern + mask, return_inverse=True)[1]
+    refined, first = bags.divide(pattern)
     return refined, held[:, first]
 
 

@@ -18,7 +18,7 @@ from unbag._optional import install_command
 from unbag.bags.bags import Bags
 from unbag.model_selection.folds import SearchFolds, by_instance, collect_folds
 from unbag.model_selection.out_of_fold import look_at_folds
-from unbag.model_selection.splitters import check_cv, cut_by_folds
+from unbag.model_selection.splitters import KnownFolds, check_cv, cut_by_folds
 from unbag.models.bag_goal import make_bag_goal
 from unbag.models.base import LogOddsClassifier
 from unbag.models.boosted import DEFAULT_LEAVES, BoostedMCMClassifier
@@ -345,9 +345,11 @@ def _train(learner: Any, X: Any, y: NDArray[Any], held: NDArray[np.bool_], verbo
     model = clone(learner)
     parameters = model.get_params(deep=False)
     settings: dict[str, Any] = {"verbose": verbose} if "verbose" in parameters else {}
-    if "store_folds" in parameters:
-        settings["cv"] = [(np.flatnonzero(~out), np.flatnonzero(out)) for out in held]
-    return model.set_params(**settings).fit(X, y)
+    if "store_folds" not in parameters:
+        return model.set_params(**settings).fit(X, y)
+    model.set_params(**settings, cv=KnownFolds(held)).fit(X, y)
+    # kept in the model, folds of all rows would make its file as large as the table
+    return model.set_params(cv=parameters["cv"])
 
 
 def _cross_fit(
@@ -358,8 +360,7 @@ def _cross_fit(
     def look(model: Any, _: Any) -> NDArray[Any]:
         return _by_output(model.decision_function(X))
 
-    splits = [(np.flatnonzero(~out), np.flatnonzero(out)) for out in held]
-    scores, fold = look_at_folds(learner, X, y, look, cv=splits, verbose=verbose)
+    scores, fold = look_at_folds(learner, X, y, look, cv=KnownFolds(held), verbose=verbose)
     return collect_folds(fold, scores, True)
 
 

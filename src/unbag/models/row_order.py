@@ -49,4 +49,8 @@ def order_by_bag(X: Any, bags: Bags) -> RowOrder:
     if bags.n_instances < _ROWS_IN_CACHE or size > _LARGEST_COPY:
         return RowOrder()
     pure = bags.proportions.max(axis=1) == 1
+    # of pure bags, after all others
+    place = np.where(pure, bags.n_bags, 0) + np.arange(bags.n_bags)
+    if (np.diff(place[bags.index]) >= 0).all():
+        return RowOrder()
     return RowOrder(np.lexsort((bags.index, pure[bags.index])))

@@ -84,12 +84,11 @@ class BagLosses(ABC):
     bulk: ClassVar[int] = 1
 
     def __init__(self, table: BagTable, like: Array) -> None:
-        self.rows = table.rows
         first, n = int(table.rows[0]), len(table.rows)
-        # rows that lie in this very order are taken without a copy
+        # rows that lie in this very order are taken without a copy, nor an index to remember
         self.in_order = bool((np.diff(table.rows) == 1).all())
         self.span = slice(first, first + n)
-        self._rows = index_beside(table.rows, like)
+        self._rows = None if self.in_order else index_beside(table.rows, like)
         self._segments = Segments(table.sizes, like)
         self._weights = beside_in_double(table.weights, like)
         self._weights_of = Latest(self._choose)
@@ -124,7 +123,7 @@ class BagLosses(ABC):
     def gather(self, scores: Array, some: Columns) -> Array:
         """Scores of these bags in some columns, in double precision, one bag after the other."""
         xp = array_namespace(scores)
-        if self.in_order:
+        if self._rows is None:
             f = scores[:, :, self.span][some, ...]
         else:
             f = take(scores[some, ...], self._rows, axis=2)
@@ -216,7 +215,7 @@ class TwoClassBags(BagLosses):
         self._n = beside_in_double(table.sizes.astype(float), like)
         self._S = beside_in_double(table.covariance[:, 1, 1], like)
         self._exact = not table.covariance.any()
-        self._bags = np.repeat(np.arange(len(table.sizes)), table.sizes)
+        self._sizes = table.sizes
         # the rows between which the count divides a bag, once its scores are in falling order
         inside = np.clip(np.round(table.counts[:, 1]), 1, np.maximum(table.sizes - 1, 1))
         self._last_in = np.cumsum(table.sizes) - table.sizes + inside.astype(int) - 1
@@ -271,7 +270,8 @@ class TwoClassBags(BagLosses):
     def _dividing_score(self, f: Array) -> Array:
         """Score between those of the k largest and the others of each bag."""
         host = to_host(f)
-        order = np.lexsort((-host, np.broadcast_to(self._bags, host.shape)), axis=-1)
+        bags = np.repeat(np.arange(len(self._sizes)), self._sizes)
+        order = np.lexsort((-host, np.broadcast_to(bags, host.shape)), axis=-1)
         ordered = np.take_along_axis(host, order, axis=-1)
         middle = 0.5 * (ordered[:, self._last_in] + ordered[:, self._last_in + 1])
         return beside_in_double(middle, f)

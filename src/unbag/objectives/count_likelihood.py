@@ -167,20 +167,47 @@ def label_posteriors(
     >>> label_posteriors(np.array([[[-1.0, 1.0, 0.0, 0.0]]]), bags).round(2)
     array([[[0.12, 0.88, 1.  , 1.  ]]])
     """
-    xp = array_namespace(scores)
-    pieces, _ = bags.with_labelled_rows_apart()
-    each = np.ones((1, pieces.n_bags))
-    told, covariance = what_counts_tell(pieces, bag_effect, looks)
-    weighed = WeighedBags(told, each, covariance, EXACT_SIZE, scores)
-    slopes = weighed.evaluate(scores, np.zeros(scores.shape[0], dtype=np.intp), gradient=True)[1]
-    if scores.shape[1] == 1:
-        small = xp.exp(-xp.abs(scores))
-        chances = xp.where(scores > 0, xp.ones_like(scores), small) / (1.0 + small)
-    else:
-        chances = SoftmaxLoss().probability(scores)
-    # the saddle point may lead a little beyond
-    chances = xp.clip(chances - slopes, min=0.0, max=1.0)
-    return chances if scores.shape[1] == 1 else chances / xp.sum(chances, axis=1, keepdims=True)
+    return LabelPosteriors(bags, bag_effect, looks, scores)(scores)
+
+
+class LabelPosteriors:
+    """What `label_posteriors` gives, for scores that come one after the other.
+
+    Parameters
+    ----------
+    bags, bag_effect, looks : as in label_posteriors
+    like : array, optional
+        Array whose namespace and device the scores will have.
+    """
+
+    def __init__(
+        self,
+        bags: Bags,
+        bag_effect: float = 0.0,
+        looks: float = 0.0,
+        like: Array | None = None,
+    ) -> None:
+        pieces, _ = bags.with_labelled_rows_apart()
+        each = np.ones((1, pieces.n_bags))
+        told, covariance = what_counts_tell(pieces, bag_effect, looks)
+        like = np.empty(0) if like is None else like
+        self._weighed = WeighedBags(told, each, covariance, EXACT_SIZE, like)
+
+    def __call__(self, scores: Array) -> Array:
+        """Chances for scores of shape (columns, outputs, instances)."""
+        xp = array_namespace(scores)
+        problem = np.zeros(scores.shape[0], dtype=np.intp)
+        slopes = self._weighed.evaluate(scores, problem, gradient=True)[1]
+        if scores.shape[1] == 1:
+            small = xp.exp(-xp.abs(scores))
+            chances = xp.where(scores > 0, xp.ones_like(scores), small) / (1.0 + small)
+        else:
+            chances = SoftmaxLoss().probability(scores)
+        # the saddle point may lead a little beyond
+        chances = xp.clip(chances - slopes, min=0.0, max=1.0)
+        if scores.shape[1] == 1:
+            return chances
+        return chances / xp.sum(chances, axis=1, keepdims=True)
 
 
 def check_included(included: Bools, bags: Bags) -> Bools:

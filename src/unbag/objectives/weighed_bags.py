@@ -6,6 +6,7 @@ a part; parts fit the cache of a processor, and threads share them out.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -62,17 +63,21 @@ class WeighedBags:
         exact_size: int,
         like: Array,
     ) -> None:
-        self._parts = _make_parts(bags, weights, covariance, exact_size, like)
-        rows = np.concatenate([part.rows for part in self._parts])
-        self._place = index_beside(np.argsort(rows), like)
+        self._parts, rows = [], []
+        for kind, table in _make_tables(bags, weights, covariance, exact_size, like):
+            self._parts.append(kind(table, like))
+            rows.append(table.rows)
+        lengths = [len(own) for own in rows]
         self._in_order = all(part.in_order for part in self._parts)
+        self._place = None
+        if not self._in_order:
+            self._place = index_beside(np.argsort(np.concatenate(rows)), like)
         self._seen_by_all = all(part.seen_by_all for part in self._parts)
-        many = is_numpy_array(like) and len(rows) >= _MANY_ROWS
+        many = is_numpy_array(like) and bags.n_instances >= _MANY_ROWS
         self._threads = allowed_threads() if many else 1
-        ends = np.cumsum([len(part.rows) for part in self._parts])
         self._spans = [
-            part.span if self._in_order else slice(int(end) - len(part.rows), int(end))
-            for part, end in zip(self._parts, ends, strict=True)
+            part.span if self._in_order else slice(int(end) - length, int(end))
+            for part, length, end in zip(self._parts, lengths, np.cumsum(lengths), strict=True)
         ]
         self._recorder = Recorder(self.blind_evaluation, self.no_tilts)
         self._recordable = all(part.blind for part in self._parts)
@@ -100,7 +105,7 @@ class WeighedBags:
                 total, right = total + value, right & fine
                 slopes[:, :, span] = slope
                 ended.append(end)
-            if not self._in_order:
+            if self._place is not None:
                 slopes = take(slopes, self._place, axis=2)
             return total, slopes, right, tuple(ended)
 
@@ -130,19 +135,18 @@ class WeighedBags:
         units = [(i, some) for i, part in enumerate(self._parts) for some in part.blocks(problem)]
         # each writes to places of its own, so that sums are the same whatever their order
         for_each(work, units, self._threads)
-        if gradient and not self._in_order:
+        if gradient and self._place is not None:
             slopes = take(slopes, self._place, axis=2)
         return xp.sum(totals, axis=0), slopes
 
 
-def _make_parts(
+def _make_tables(
     bags: Bags, weights: Floats, covariance: Floats, exact_size: int, like: Array
-) -> list[BagLosses]:
+) -> Iterator[tuple[type[BagLosses], BagTable]]:
     """Sort bags by how and with which others they are treated."""
     sizes, counts = bags.sizes, bags.sizes[:, None] * bags.proportions
     kinds, kind = _choose_kinds(bags, counts, covariance, exact_size)
     order, start = np.argsort(bags.index, kind="stable"), np.cumsum(sizes) - sizes
-    found = []
     for members in _groups(kinds, kind, sizes, covariance):
         if kinds[kind[members[0]]] is SmallBags:
             # those that need about as many states come together
@@ -160,8 +164,7 @@ def _make_parts(
                 covariance=covariance[own],
                 weights=weights[:, own],
             )
-            found.append(kinds[kind[own[0]]](table, like))
-    return found
+            yield kinds[kind[own[0]]], table
 
 
 def _by_problems(members: Ints, seen: Bools) -> Ints:

@@ -167,11 +167,12 @@ def is_id(values: Any) -> bool:
     """Whether a pandas column names rows: text, or numbers in turn, that differ in every row."""
     import pandas as pd
 
-    if len(values) < _FEWEST_FOR_ID or values.isna().any() or not values.is_unique:
+    if len(values) < _FEWEST_FOR_ID or values.isna().any():
         return False
     if pd.api.types.is_integer_dtype(values.dtype):
-        return int(values.max()) - int(values.min()) == len(values) - 1
-    return column_kind(values) == "category"
+        in_turn = int(values.max()) - int(values.min()) == len(values) - 1
+        return bool(in_turn and values.is_unique)
+    return column_kind(values) == "category" and bool(values.is_unique)
 
 
 def without_texts(frame: Any, missing: tuple[str, ...]) -> dict[str, Any]:
