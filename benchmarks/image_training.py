@@ -24,6 +24,7 @@ from torch.nn import functional
 from image_views import RECIPES, Network, Recipe, make_views, normalise
 from unbag import LinearMCMClassifierCV, bag_target
 from unbag.objectives.several_classes import several_class_loss
+from unbag.torch.training import FIRST_SLACK
 
 CLASSES = 10
 CURVE_POINTS = 10
@@ -168,11 +169,15 @@ def without_statistics(network: nn.Module) -> Iterator[None]:
         norm.momentum = momentum
 
 
-def count_slopes(scores: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
-    """Gradient of −Σ_b log Pr(K_b = k_b) by scores (rows, classes), and posteriors of the rows."""
+def count_slopes(scores: Tensor, counts: Tensor, slack: float = 0.0) -> tuple[Tensor, Tensor]:
+    """Gradient of −Σ_b log Pr(K_b = k_b) by scores (rows, classes), and posteriors of the rows.
+
+    With slack, counts may be off by so many times the covariance of n draws from their shares.
+    """
     m = len(counts)
     f = scores.detach().double().reshape(m, -1, CLASSES).permute(0, 2, 1)[None]
-    S = torch.zeros(m, CLASSES, CLASSES, dtype=f.dtype, device=f.device)
+    q = counts.sum(dim=0) / counts.sum()
+    S = slack * f.shape[-1] * (torch.diag(q) - torch.outer(q, q)).to(f).expand(m, -1, -1)
     _, slopes = several_class_loss(f, counts, torch.ones_like(f[0, :, :1, :]), S)
     posterior = (f.softmax(dim=2) - slopes).clamp(min=0)
     posterior = posterior / posterior.sum(dim=2, keepdim=True)
@@ -198,6 +203,11 @@ class BagLoss:
         """
         return min(1.0, 5 * part) if self._method == "fine" else max(0.0, 2 * part - 1)
 
+    def slack(self, part: float) -> float:
+        """What counts may be off by, a part of the way on: several draws, then less and less."""
+        first = {"annealed": FIRST_SLACK, "annealed-1": 1.0}.get(self._method, 0.0)
+        return first * max(0.0, 1 - 2 * part)
+
     def __call__(
         self, network: nn.Module, forward: Callable[[Tensor], Tensor], done: int, part: float
     ) -> Tensor:
@@ -211,9 +221,10 @@ class BagLoss:
         weak = make_views(images, recipe.weak, recipe)
         if self._method in ("proportion", "fine-shares"):
             return _proportion(forward(weak), counts)
-        if self._method == "likelihood":
+        if self._method in ("likelihood", "annealed", "annealed-1"):
             scores = forward(weak)
-            return (scores * count_slopes(scores, counts)[0]).sum() / len(scores)
+            slopes, _ = count_slopes(scores, counts, self.slack(part))
+            return (scores * slopes).sum() / len(scores)
         strong = make_views(images, recipe.strong, recipe)
         with without_statistics(network):
             others = forward(strong)

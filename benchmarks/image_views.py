@@ -111,6 +111,14 @@ class Recipe(NamedTuple):
 
 
 RECIPES = {
+    "mnist": Recipe(
+        small_cnn,
+        (0.131,),
+        (0.308,),
+        weak=Views(shift=2 / 28),
+        strong=Views(shift=2 / 28, smallest=0.6, turn=0.05, light=0.3, hole=0.4),
+        free=Views(smallest=0.3, turn=0.05, light=0.4),
+    ),
     "fashion": Recipe(
         small_cnn,
         (0.286,),

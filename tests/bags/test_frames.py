@@ -316,6 +316,12 @@ def test_rounded_shares_are_scaled(shares, decimals):
         (["2024-05-01", "2024-05-17"], ["1.5.2024", "17.05.2024"], "dates"),
         (["2024-05-01", "2024-05-17"], ["05/01/2024", "05/17/2024"], "dates"),
         ([dt.date(2024, 5, 1), dt.date(2024, 5, 17)], ["20240501", "20240517"], "dates"),
+        (["2024-05-01 07:30:00", "2024-05-17T23:59"], ["2024-05-01", "2024-05-17"], "times"),
+        (
+            [dt.datetime(2024, 5, 1, 7), dt.datetime(2024, 5, 17)],
+            ["2024-05-01", "2024-05-17"],
+            "times",
+        ),
         (["STRASSE 01 ", "b"], ["straße 01", "B "], ["blanks", "case"]),
     ],
 )
@@ -772,6 +778,18 @@ ERRORS = {
         {"proportion": "share"},
         "'2024-05-01' and '01.05.2024' differ in how dates are written only: pass fold='dates'.$",
     ),
+    "times of day": (
+        rows(["2024-05-01 07:30:00", "2024-05-17 09:00:00"]),
+        bags(["2024-05-01", "2024-05-17"]),
+        {"proportion": "share"},
+        "'2024-05-01 07:30:00' and '2024-05-01' differ in the time of day only: pass fold='times'",
+    ),
+    "days of times": (
+        rows([dt.datetime(2024, 5, 1, 7), dt.datetime(2024, 5, 17, 9)]),
+        bags([dt.date(2024, 5, 1), dt.date(2024, 5, 17)]),
+        {"proportion": "share"},
+        "so that no bag can match; their days would: pass fold='times'.$",
+    ),
     "case and blanks in two keys": (
         rows(["A ", "B"]).assign(day=["x", "y"]),
         bags().assign(day=["x", "y"]),
@@ -782,7 +800,7 @@ ERRORS = {
         rows(list("ab")),
         bags(),
         {"proportion": "share", "fold": "accents"},
-        "^fold must be of 'blanks', 'case', 'zeros', 'dates', not 'accents'.$",
+        "^fold must be of 'blanks', 'case', 'zeros', 'dates', 'times', not 'accents'.$",
     ),
     "unknown label": (
         rows(list("ab")).assign(label=[1, 2]),

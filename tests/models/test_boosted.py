@@ -108,6 +108,24 @@ def test_every_round_leads_downhill(name):
 
 
 @pytest.mark.parametrize("name", AIMS)
+def test_short_steps_lead_downhill_without_any_penalty(name):
+    bags = check_bag_target(TWO.y)
+    task = pose(make_goal_at_equal_shares(name, 0.0, bags), bags)
+    free = settings(learning_rate=1.0, lambda_l2=0.0, min_sum_hessian_in_leaf=1e-3)
+    booster = BinnedRows(TWO.X, [], free).booster(1, 16)
+    scores, rises = booster.scores(), {True: [], False: []}
+    for _ in range(80):
+        boost(task, [booster], FIRST)
+        values = [task.objective.value(f[None], FIRST)[0] for f in (scores, booster.scores())]
+        short = bool(np.abs(booster.scores() - scores).max() < 1.79)
+        rises[short].append(values[1] - values[0])
+        scores = booster.scores()
+    assert max(rises[True]) <= 0
+    # the corrected risk has no lower bound, so that rows are taken for certain
+    assert (max(rises[False], default=0.0) > 0) == (name == "corrected")
+
+
+@pytest.mark.parametrize("name", AIMS)
 def test_bags_held_out_have_no_influence(name):
     bags = check_bag_target(TWO.y)
     held = np.arange(bags.n_bags)[None] % 3 == 0

@@ -9,6 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from unbag import LinearMCMClassifier, LinearMCMClassifierCV, bag_target
 from unbag.datasets import make_gaussian_bags
 from unbag.models.base import linear_scores
+from unbag.solvers import LinearSpace, minimise
 
 ALPHA = 1e-3
 
@@ -115,6 +116,66 @@ def test_many_columns_are_solved_in_batches(monkeypatch, columns):
     batched = LinearMCMClassifierCV(tol=1e-9).fit(data.X, data.y)
     np.testing.assert_allclose(batched.coef_, whole.coef_, atol=1e-9)
     np.testing.assert_allclose(batched.selection_risks_, whole.selection_risks_)
+
+
+def test_penalties_come_one_after_the_other_where_rows_stay_in_the_cache(monkeypatch):
+    data = make_gaussian_bags(n_bags=20, bag_size=20, random_state=1)
+    starts = []
+
+    def noted(*args, start, **settings):
+        starts.append(start)
+        return minimise(*args, start=start, **settings)
+
+    monkeypatch.setattr("unbag.models.local.minimise", noted)
+    whole = LinearMCMClassifierCV(tol=1e-9).fit(data.X, data.y)
+    assert starts == [None]
+    monkeypatch.setattr("unbag.models.local._ENOUGH_SCORES", 6 * len(data.X))
+    each = LinearMCMClassifierCV(tol=1e-9).fit(data.X, data.y)
+    assert [start is None for start in starts[1:]] == [True] + [False] * (len(each.alphas_) - 1)
+    np.testing.assert_allclose(each.coef_, whole.coef_, atol=1e-9)
+    np.testing.assert_allclose(each.selection_risks_, whole.selection_risks_)
+    monkeypatch.setattr("unbag.models.local._BYTES_IN_CACHE", data.X.nbytes - 1)
+    assert LinearMCMClassifierCV().fit(data.X, data.y).alpha_ == whole.alpha_
+    assert len(starts) == 1 + len(each.alphas_) + 1
+
+
+def test_fits_of_one_penalty_have_the_tolerance_they_ask_for(monkeypatch):
+    """Those that start from another one end as near to the minimum by a smaller one."""
+    data = make_gaussian_bags(n_bags=20, bag_size=20, random_state=1)
+    asked = []
+
+    def noted(*args, tol, **settings):
+        asked.append(tol)
+        return minimise(*args, tol=tol, **settings)
+
+    monkeypatch.setattr("unbag.models.local.minimise", noted)
+    monkeypatch.setattr("unbag.models.local._ENOUGH_SCORES", 1)
+    LinearMCMClassifier(tol=1e-3).fit(data.X, data.y)
+    assert set(asked) == {1e-3}
+    LinearMCMClassifierCV(tol=1e-3).fit(data.X, data.y)
+    assert asked[-1] < 1e-3
+
+
+@pytest.mark.parametrize(("share", "kind"), [(0.05, csr_array), (0.2, np.ndarray)])
+def test_tables_of_zeros_are_multiplied_as_sparse_matrices(monkeypatch, share, kind):
+    """As one-hot columns are; the model is the same, and predicts for tables as before."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(600) % 3 == 0
+    X = (rng.normal(size=(600, 70)) + labels[:, None]) * (rng.random((600, 70)) < share)
+    y = bag_target(np.repeat(np.arange(30), 20), counts=labels.reshape(30, 20).sum(1).repeat(20))
+    kinds = []
+
+    def noted(rows, *args):
+        kinds.append(type(rows))
+        return LinearSpace(rows, *args)
+
+    monkeypatch.setattr("unbag.models.functions.LinearSpace", noted)
+    fast = LinearMCMClassifier(tol=1e-9).fit(X, y)
+    monkeypatch.setattr("unbag.models.functions._MANY_COLUMNS", 71)
+    plain = LinearMCMClassifier(tol=1e-9).fit(X, y)
+    assert kinds == [kind, np.ndarray]
+    np.testing.assert_allclose(fast.coef_, plain.coef_, atol=1e-8)
+    np.testing.assert_allclose(fast.decision_function(X), plain.decision_function(X), atol=1e-7)
 
 
 def test_single_precision_data_stay_in_single_precision():

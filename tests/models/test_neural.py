@@ -173,6 +173,17 @@ def test_extras_learn_too_and_repeat(extra):
         NeuralMCMClassifier(**settings | {"batch_size": 8}).fit(DATA.X, DATA.y)
 
 
+@pytest.mark.parametrize("batch_size", [180, 10_000], ids=["batches", "all at once"])
+def test_annealed_counts_learn_too_and_do_not_stop_before_they_are_known(batch_size):
+    settings = {"max_epochs": 60, "lr": 0.02, "hidden": (16,), "batch_size": batch_size}
+    model = NeuralMCMClassifier(**settings, annealing=0.5, patience=1).fit(DATA.X, DATA.y)
+    assert 30 <= model.n_iter_ < 60
+    assert accuracy(model, DATA) > 0.8
+    # the losses of bags held out are those of counts that are known
+    none = NeuralMCMClassifier(**settings, patience=1).fit(DATA.X, DATA.y)
+    assert model.history_["validation_loss"].min() < none.history_["validation_loss"].min() + 0.05
+
+
 def test_callbacks_see_every_epoch_and_may_end_it():
     seen = []
 
@@ -285,6 +296,8 @@ for name in ("unbag.torch", "unbag.models.neural"):
         ({"averaging": 1.0}, "averaging must be a number above 0 and below 1, not 1.0"),
         ({"bag_effect": -1.0}, "bag_effect must be a number of at least 0"),
         ({"mix": 0.5, "objective": "forward"}, "counts that are known up to some error"),
+        ({"annealing": 1.0}, "annealing must be a number of at least 0 and below 1, not 1.0"),
+        ({"annealing": 0.5, "objective": "proportion"}, "annealing begins with counts"),
         ({"views": 3}, "views must be a pair of callables, weak and strong, not 3"),
         ({"device": "abacus"}, "device='abacus' cannot be used here"),
     ],

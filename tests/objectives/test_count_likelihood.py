@@ -12,6 +12,7 @@ from scipy.special import expit, logit, rel_entr, softmax
 
 from unbag import bag_target, check_bag_target
 from unbag._arrays import to_host
+from unbag.objectives.bag_losses import LargeBags
 from unbag.objectives.count_likelihood import CountLikelihood, label_posteriors
 from unbag.objectives.forward import ForwardLikelihood
 
@@ -429,6 +430,30 @@ def test_bags_are_not_worked_on_for_problems_that_leave_them_out(monkeypatch, n_
         other = likelihood.value_and_gradient(unknown[some], problem[some])
         np.testing.assert_allclose(other[0], value[some], rtol=1e-10)
         np.testing.assert_allclose(other[1], gradient[some], atol=1e-11)
+
+
+def test_bags_that_the_same_problems_see_are_worked_on_together(monkeypatch):
+    """However folds are dealt out: bags of 40 rows to three of them by turns, and bags of 20."""
+    monkeypatch.setattr("unbag.objectives.weighed_bags._WORTH_LEAVING_OUT", 30)
+    sizes = np.tile([20, 40], 6)
+    bag = np.repeat(np.arange(12), sizes)
+    bags = check_bag_target(bag_target(bag, counts=np.repeat(np.arange(3, 15), sizes)))
+    included = np.arange(12) // 2 % 3 != np.arange(3)[:, None]
+    sums = []
+    evaluate = LargeBags.evaluate
+
+    def noted(self, *args):
+        sums.append(len(self.rows))
+        return evaluate(self, *args)
+
+    monkeypatch.setattr(LargeBags, "evaluate", noted)
+    scores = np.random.default_rng(0).normal(size=(3, 1, len(bag)))
+    value, gradient = CountLikelihood(included, bags).value_and_gradient(scores, np.arange(3))
+    assert sums == [6 * 20, 80, 80, 80]
+    for number, own in enumerate(included):
+        alone = CountLikelihood(own, bags).value_and_gradient(scores[[number]], np.zeros(1, int))
+        np.testing.assert_allclose(value[number], alone[0][0], rtol=1e-12)
+        np.testing.assert_allclose(gradient[number], alone[1][0], atol=1e-15)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])

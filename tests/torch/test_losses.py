@@ -61,6 +61,22 @@ def test_values_and_gradients_are_those_of_the_objectives(n_classes):
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
+def test_slack_is_that_of_a_draw_from_the_shares_of_all_bags(n_classes):
+    index, counts, scores = make_bags(n_classes, sizes=(20, 20))
+    q = counts.sum(axis=0) / counts.sum()
+    scores, slackened = torch.tensor(scores), CountLikelihoodLoss(0.0, q, slack=3.0)
+    # of bags of 20 rows, an effect of this variance is the same
+    effect = CountLikelihoodLoss(3.0 / 20, q)
+    assert slackened(scores, (index, counts)) == effect(scores, (index, counts))
+    slackened.slack = 0.0
+    assert slackened(scores, (index, counts)) == CountLikelihoodLoss()(scores, (index, counts))
+    with pytest.raises(ValueError, match="slack needs class_shares"):
+        CountLikelihoodLoss(slack=1.0)
+    with pytest.raises(ValueError, match="slack is a variance, which must be finite"):
+        CountLikelihoodLoss(slack=-1.0)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
 def test_autograd_agrees_with_finite_differences(n_classes):
     index, counts, scores = make_bags(n_classes)
     for module, _ in losses_and_objectives(index, counts):

@@ -57,11 +57,23 @@ def _as_dates(values: list[Any], forms: Sequence[str] = _DATES) -> list[Any]:
     return values
 
 
+def _as_days(values: list[Any]) -> list[Any]:
+    """Days of a column of times, or of text that has them in ISO form."""
+    try:
+        times = [dt.datetime.fromisoformat(v.strip()) if isinstance(v, str) else v for v in values]
+    except ValueError:
+        return values
+    if not all(isinstance(time, dt.date) for time in times):
+        return values
+    return [time.date() if isinstance(time, dt.datetime) else time for time in times]
+
+
 FOLDS: dict[str, Callable[[list[Any]], list[Any]]] = {
     "blanks": _without_blanks,
     "case": _without_case,
     "zeros": _without_zeros,
     "dates": _as_dates,
+    "times": _as_days,
 }
 # Pairs of keys that are enough to tell in what they differ.
 _PAIRS = 200
@@ -70,6 +82,7 @@ _WORDS = {
     "case": "case",
     "zeros": "leading zeros",
     "dates": "how dates are written",
+    "times": "the time of day",
 }
 
 

@@ -80,9 +80,9 @@ def bags_from_frame(
         ``aggregates``, one column per class, or one number for all bags. See `bag_target`.
     percent : bool, default=False
         Whether ``proportion``, and its noise, are in percent.
-    fold : {"case", "blanks", "zeros", "dates"} or list of them, optional
+    fold : {"case", "blanks", "zeros", "dates", "times"} or list of them, optional
         Differences between keys to ignore: capitals; blanks around and within; leading zeros; ways
-        to write a date.
+        to write a date; times of the day.
     labels : str, optional
         Column of ``instances`` with the labels of some rows, missing for the others: class numbers
         0, 1, ... or, where there is a column for each class, their names. See `bag_target`.

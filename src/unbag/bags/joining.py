@@ -33,6 +33,7 @@ WORDS = {
     "fold_case": "pass fold='case'",
     "fold_zeros": "pass fold='zeros'",
     "fold_dates": "pass fold='dates'",
+    "fold_times": "pass fold='times'",
 }
 
 # In this order: a bool is an integer to Python, and a datetime is a date.
@@ -213,7 +214,7 @@ def _align(
         same = set(folded(here, ["zeros"])) & set(folded(there, ["zeros"]))
         days = {*kinds} == {"dates", "times"}
         digits = "their digits would: {fold_zeros}"
-        advice = digits if same else "keep the days of the times" if days else "{convert}"
+        advice = digits if same else "their days would: {fold_times}" if days else "{convert}"
         raise JoinError(
             "The key column {column!r} holds {kinds[0]} ({dtypes[0]}) in the {instances} but "
             f"{{kinds[1]}} ({{dtypes[1]}}) in the {{bags}}, so that no bag can match; {advice}.",

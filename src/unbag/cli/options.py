@@ -100,6 +100,7 @@ def add_columns(
         "blanks": "blanks around and within",
         "zeros": "leading zeros",
         "dates": "ways to write a date",
+        "times": "times of the same day",
     }
     for name, what in ignored.items():
         add(

@@ -13,15 +13,20 @@ from typing import Any, Protocol
 import numpy as np
 from array_api_compat import array_namespace
 from numpy.typing import NDArray
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse
 
 from unbag._arrays import Floats, on_device
 from unbag.kernels.approximations import KernelFeatures, choose_approximation, make_kernel_features
 from unbag.kernels.matrices import Kernel, check_kernel_memory, make_kernel
 from unbag.kernels.rows import Rows, RowsInMemory, SparseRows
-from unbag.solvers import FunctionSpace, KernelSpace, LinearSpace
+from unbag.solvers import KernelSpace, LinearSpace
+from unbag.solvers.spaces import SpaceInMemory
 
 PRECISIONS = {"single": np.float32, "double": np.float64}
+
+# A table of at least so many columns, of which at most such a share is not zero (an entry of a
+# sparse matrix takes as long as five of a table), is multiplied as a sparse matrix.
+_MANY_COLUMNS, _FEW_ENTRIES = 64, 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +67,7 @@ class Basis:
 class Functions(Protocol):
     """A family of functions."""
 
-    def space(self, X: Any, n_outputs: int, free_intercept: bool) -> tuple[FunctionSpace, Basis]:
+    def space(self, X: Any, n_outputs: int, free_intercept: bool) -> tuple[SpaceInMemory, Basis]:
         """Functions over instances in memory, and what they are made of."""
         ...
 
@@ -87,14 +92,15 @@ class LinearFunctions:
         X: Any,
         n_outputs: int,
         free_intercept: bool,  # noqa: ARG002
-    ) -> tuple[FunctionSpace, Basis]:
+    ) -> tuple[SpaceInMemory, Basis]:
         """Functions over instances in memory, and what they are made of."""
         if self.device is not None and issparse(X):
             raise ValueError(
                 f"device={self.device!r} takes dense X only; use device=None for sparse X, or "
                 "X.toarray()."
             )
-        space = LinearSpace(on_device(X, self.device), n_outputs, self.fit_intercept)
+        rows = _without_zeros(X) if self.device is None else on_device(X, self.device)
+        space = LinearSpace(rows, n_outputs, self.fit_intercept)
         return space, Basis(X.shape[1], self.fit_intercept)
 
     def on_partitions(self) -> LinearFunctions:
@@ -125,7 +131,7 @@ class KernelFunctions:
     n_components: int = 1000
     random_state: Any = None
 
-    def space(self, X: Any, n_outputs: int, free_intercept: bool) -> tuple[FunctionSpace, Basis]:
+    def space(self, X: Any, n_outputs: int, free_intercept: bool) -> tuple[SpaceInMemory, Basis]:
         """Functions over instances in memory, and what they are made of."""
         if self.precision not in PRECISIONS:
             raise ValueError(f"precision must be 'single' or 'double', not {self.precision!r}.")
@@ -185,6 +191,14 @@ def _basis_of(features: KernelFeatures, approximation: str | None, intercept: bo
         features.transform,
         approximation,
     )
+
+
+def _without_zeros(X: Any) -> Any:
+    """X, as a sparse matrix where that is faster: where categories are columns of 0 and 1, say."""
+    if issparse(X) or X.shape[1] < _MANY_COLUMNS:
+        return X
+    few = np.count_nonzero(X) <= _FEW_ENTRIES * X.size
+    return csr_array(X) if few else X
 
 
 def _refuse_device(device: str | None) -> None:

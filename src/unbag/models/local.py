@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
+from array_api_compat import is_numpy_array
 from numpy.typing import NDArray
 
 from unbag._arrays import Array, Bools, Floats, Ints, beside, index_beside, take, to_host
@@ -23,12 +24,21 @@ from unbag.models.goals import Goal, Problems
 from unbag.models.row_order import RowOrder
 from unbag.models.threads import few_blas_threads
 from unbag.models.training import Fits, Selection, choose
-from unbag.solvers import FunctionSpace, minimise
+from unbag.solvers import minimise
+from unbag.solvers.spaces import SpaceInMemory
 
 ScoreKeeper = Callable[[slice, Array], None]
 
 # Scores of one batch: more columns than this allows are solved one batch after the other.
 _BATCH_SCORES = 2**22
+
+# Penalties come one after the other, too, where what products read stays in the cache of a
+# processor, so that few columns at a time are no slower than many, and where there is enough to do.
+_BYTES_IN_CACHE, _ENOUGH_SCORES = 2**23, 2**16
+
+# Who starts near the end stops as soon as the tolerance is met, and who comes from afar mostly goes
+# beyond: for as good an end, the tolerance is less.
+_NEAR = 0.3
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +47,7 @@ class LocalBackend:
 
     Attributes
     ----------
-    space : FunctionSpace
+    space : SpaceInMemory
         Functions over the instances.
     X, y
         Instances and target, as splitters want them.
@@ -49,7 +59,7 @@ class LocalBackend:
         In which rows of ``space`` and ``bags`` are; X and y stay as they were given.
     """
 
-    space: FunctionSpace
+    space: SpaceInMemory
     X: Any
     y: NDArray[Any]
     bags: Bags
@@ -92,16 +102,20 @@ class LocalBackend:
     ) -> Fits:
         """Minimise all columns, in batches of bounded memory; the result is on the host.
 
-        Where there is more than one batch, penalties come one after the other, from the strongest
-        on, and each starts from where the one before has ended, which halves the evaluations.
+        Where there is more than one batch, or where products with few columns are no slower,
+        penalties come one after the other, from the strongest on, and each starts from where the
+        one before has ended, which halves the evaluations.
         Scores of all instances are too many to keep for all columns: ``keep_scores`` is called
         after each batch, with its columns and their scores, to take what it needs.
         """
         objective = goal.objective(problems, self.bags, self.space.like)
-        size = max(1, _BATCH_SCORES // (self.bags.n_instances * objective.n_outputs))
+        n_scores = self.bags.n_instances * objective.n_outputs
+        size = max(1, _BATCH_SCORES // n_scores)
         n_problems = len(problems.included)
-        if size < len(penalty):
-            size = min(size, n_problems)
+        in_turn = n_problems < len(penalty) and (
+            size < len(penalty) or (goal.start is None and self._light(n_problems * n_scores))
+        )
+        size, tol = (min(size, n_problems), _NEAR * self.tol) if in_turn else (size, self.tol)
         parts: list[tuple[NDArray[Any], Any, Any]] = []
         threads = few_blas_threads(self.bags.n_instances, self.space.n_coefficients)
         with threads, column_progress(len(penalty), self.verbose) as progress:
@@ -117,7 +131,7 @@ class LocalBackend:
                     self.space,
                     penalty[batch],
                     problem[batch],
-                    tol=self.tol,
+                    tol=tol,
                     max_iter=self.max_iter,
                     callback=progress.of_batch(len(penalty[batch])),
                     start=None if start is None else beside(start, self.space.like),
@@ -126,13 +140,18 @@ class LocalBackend:
                 parts.append((to_host(part.theta), part.n_iter, part.converged))
         return Fits(*(np.concatenate(rows) for rows in zip(*parts, strict=True)))
 
+    def _light(self, n_scores: int) -> bool:
+        """Whether one penalty at a time, of so many scores, takes no longer than all together."""
+        in_cache = is_numpy_array(self.space.like) and self.space.n_bytes <= _BYTES_IN_CACHE
+        return in_cache and n_scores >= _ENOUGH_SCORES
+
 
 @dataclass(frozen=True, eq=False)
 class LocallySolved:
     """What was solved in memory, with the scores of bags held out."""
 
     goal: Goal
-    space: FunctionSpace
+    space: SpaceInMemory
     bags: Bags
     held: Bools
     fits: Fits

@@ -108,6 +108,11 @@ class NeuralMCMClassifier(LogOddsClassifier):
         By how much a loss must be smaller to be better.
     averaging : float, optional
         Decay of averaged weights (EMA) a step, such as 0.99; they are then validated and kept.
+    annealing : float, default=0
+        Part of ``max_epochs`` over which counts come to be known: at first they may be off by four
+        times the covariance of a draw, then by less and less, and training does not stop before
+        they are exact. Networks from scratch learn large bags better with 0.5 (docs/networks.md).
+        For the likelihood of the counts.
     mix : float, default=0
         How often a bag gives way to parts of two (MixBag), whose counts are then known up to the
         covariance of drawing without replacement. For the likelihood of the counts.
@@ -187,6 +192,7 @@ class NeuralMCMClassifier(LogOddsClassifier):
         patience: int = 20,
         tol: float = 1e-4,
         averaging: float | None = None,
+        annealing: float = 0.0,
         mix: float = 0.0,
         vat: float = 0.0,
         views: Any = None,
@@ -210,6 +216,7 @@ class NeuralMCMClassifier(LogOddsClassifier):
         self.patience = patience
         self.tol = tol
         self.averaging = averaging
+        self.annealing = annealing
         self.mix = mix
         self.vat = vat
         self.views = views
@@ -452,6 +459,7 @@ class NeuralMCMClassifier(LogOddsClassifier):
             half=self.precision == "bf16",
             seed=seed,
             extras=Extras(float(self.mix), float(self.vat), self.views),
+            annealing=float(self.annealing),
         )
 
     def _check_extras(self, units: Bags) -> None:
@@ -461,11 +469,16 @@ class NeuralMCMClassifier(LogOddsClassifier):
                 f"{wanted[0]} needs whole bags in a batch, and the largest has {units.sizes.max()} "
                 f"rows: give batch_size={units.sizes.max()} or more, or leave {wanted[0]} out."
             )
-        if self.mix and self.objective_ != "likelihood":
-            raise ValueError(
-                f"mix makes counts that are known up to some error, of which "
-                f"objective={self.objective_!r} knows nothing; use objective='likelihood'."
-            )
+        reasons = {
+            "mix": "makes counts that are known up to some error",
+            "annealing": "begins with counts that are known up to some error",
+        }
+        for name, reason in reasons.items():
+            if getattr(self, name) and self.objective_ != "likelihood":
+                raise ValueError(
+                    f"{name} {reason}, of which objective={self.objective_!r} knows nothing; use "
+                    "objective='likelihood'."
+                )
 
     def _resolve_objective(self, bags: Bags) -> str:
         if self.objective == "auto":

@@ -1,93 +1,106 @@
-"""The likelihood of large bags of two classes on a GPU, started as one step.
+"""Evaluations of the same bags again and again on a GPU, started as one step.
 
-An evaluation looks for tilts four times, and all of it comes to some two hundred steps of the
+An evaluation of the likelihood of the counts comes to some two or three hundred steps of the
 device, each of which takes the host longer to start than the card to do. Recorded once for a number
-of columns, as a CUDA graph, they are started together. What is not found within the recorded looks,
-which start where the last evaluation ended, is looked for step by step.
+of columns, as a CUDA graph, they are started together. Nothing can be asked on the way, so that a
+recording looks for tilts a fixed number of times, from where the last evaluation ended, and says at
+the end whether that was enough: if not, it is played again, which goes on from there.
 """
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from unbag._arrays import Array, Segments
-from unbag.objectives.saddle_point import two_class_loss, two_class_loss_in_looks
-
-_LOOKS = 5
+from unbag._arrays import Array, Floats, Ints, to_host
 
 # Of more scores than this, work takes the card longer than the host needs to start it, and what
 # a recording keeps would fill the memory.
 _MOST_SCORES = 2**21
 
+# So often a recording is played for the same scores.
+_MOST_PLAYS = 3
+
+# From scores and tilts to start from: values of the columns, gradient, whether all of it is right,
+# and the tilts found.
+Tilts = tuple[Array, ...]
+Blind = Callable[[Array, Tilts], tuple[Array, Array, Array, Tilts]]
+
 
 @dataclass(frozen=True, eq=False)
 class _Recording:
-    """A graph, the array it reads scores from, and those it leaves its results in."""
+    """A graph, what it reads from, and where it leaves its results.
+
+    The last number is 1 if all are right; the others are values of the columns.
+    """
 
     graph: Any
+    evaluate: Blind
     scores: Array
-    tilt: Array
-    value: Array
+    tilts: Tilts
+    numbers: Array
     gradient: Array
-    found: Array
 
 
-class RecordedLosses:
-    """Losses of the same bags for scores that change, with their gradients.
+class Recorder:
+    """Records an evaluation for every choice of columns that comes again.
 
     Parameters
     ----------
-    rows : Segments
-        The rows of each bag.
-    k, n, S : arrays of shape (bags,)
-        As in `unbag.objectives.saddle_point.TiltSearch`.
+    prepare : callable
+        From the problem of each column, the evaluation, which asks the device nothing on its way.
+    no_tilts : callable
+        Tilts to start from, given scores.
     """
 
-    def __init__(self, rows: Segments, k: Array, n: Array, S: Array) -> None:
-        self._bags = rows, k, n, S
-        self._recordings: dict[int, _Recording | None] = {}
+    def __init__(
+        self, prepare: Callable[[Ints], Blind], no_tilts: Callable[[Array], Tilts]
+    ) -> None:
+        self._prepare, self._no_tilts = prepare, no_tilts
+        self._recordings: dict[bytes, _Recording | None] = {}
         self._pool: Any = None
 
     @staticmethod
-    def serve(f: Array) -> bool:
-        """Whether these scores are on a GPU of torch, and not too many."""
-        return getattr(f, "is_cuda", False) and f.shape[0] * f.shape[1] <= _MOST_SCORES
+    def serves(scores: Array) -> bool:
+        """Whether these scores (columns, 1, rows) are on a GPU of torch, and not too many."""
+        return getattr(scores, "is_cuda", False) and scores.numel() <= _MOST_SCORES
 
-    def __call__(self, f: Array) -> tuple[Array, Array]:
-        """Loss (columns, bags) and gradient (columns, rows) at scores (columns, rows)."""
-        columns = f.shape[0]
+    def __call__(self, scores: Array, problem: Ints) -> tuple[Floats, Array] | None:
+        """Values on the host and the gradient, or None where they must be had step by step."""
+        columns = problem.tobytes()
         if columns not in self._recordings:
             # what is needed once is not worth a recording, and a first time warms up
             self._recordings[columns] = None
-            return two_class_loss(f.exp(), *self._bags)
+            return None
         recording = self._recordings[columns]
         if recording is None:
-            recording = self._recordings[columns] = self._record(f)
-        recording.scores.copy_(f)
-        recording.graph.replay()
-        if bool(recording.found):
-            return recording.value.clone(), recording.gradient.clone()
-        recording.tilt.zero_()
-        return two_class_loss(f.exp(), *self._bags)
+            recording = self._recordings[columns] = self._record(scores, problem)
+        recording.scores.copy_(scores)
+        for _ in range(_MOST_PLAYS):
+            recording.graph.replay()
+            numbers: Floats = to_host(recording.numbers)
+            if numbers[-1] == 1:
+                return numbers[:-1], recording.gradient.clone()
+        for tilt in recording.tilts:
+            tilt.zero_()
+        return None
 
-    def _record(self, f: Array) -> _Recording:
+    def _record(self, scores: Array, problem: Ints) -> _Recording:
         import torch
 
-        rows, k, n, S = self._bags
-        scores, tilt = f.clone(), f.new_zeros((f.shape[0], k.shape[0]))
+        scores, tilts, evaluate = scores.clone(), self._no_tilts(scores), self._prepare(problem)
         if self._pool is None:
             self._pool = torch.cuda.graph_pool_handle()
         graph = torch.cuda.CUDAGraph()
         with _recording_to(graph, self._pool):
-            value, gradient, found, ended = two_class_loss_in_looks(
-                scores.exp(), rows, k, n, S, tilt, _LOOKS
-            )
-            tilt.copy_(ended)
-        return _Recording(graph, scores, tilt, value, gradient, found)
+            values, gradient, right, ended = evaluate(scores, tilts)
+            for tilt, end in zip(tilts, ended, strict=True):
+                tilt.copy_(end)
+            numbers = torch.cat([values, right.reshape(1).to(values.dtype)])
+        return _Recording(graph, evaluate, scores, tilts, numbers, gradient)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import numpy as np
 from array_api_compat import array_namespace, device, is_numpy_array
 from numpy.typing import NDArray
 
-from unbag._arrays import Array, Floats, Ints, index_beside, take
+from unbag._arrays import Array, Bools, Floats, Ints, index_beside, take
 from unbag._threads import allowed_threads, for_each
 from unbag.bags.bags import Bags
 from unbag.objectives.bag_losses import (
@@ -28,6 +28,7 @@ from unbag.objectives.bag_losses import (
     classes_summable,
     scores_together,
 )
+from unbag.objectives.recorded import Blind, Recorder, Tilts
 
 # Fewer rows are done before threads would have started.
 _MANY_ROWS = 50_000
@@ -73,9 +74,43 @@ class WeighedBags:
             part.span if self._in_order else slice(int(end) - len(part.rows), int(end))
             for part, end in zip(self._parts, ends, strict=True)
         ]
+        self._recorder = Recorder(self.blind_evaluation, self.no_tilts)
+        self._recordable = all(part.blind for part in self._parts)
 
     def evaluate(self, scores: Array, problem: Ints, gradient: bool) -> tuple[Array, Any]:
-        """Weighed sum per column, where the scores are, and its gradient if that is asked for."""
+        """Weighed sum per column, where the scores are or on the host, and its gradient if asked.
+
+        What is recorded has its sums on the host already.
+        """
+        if gradient and self._recordable and self._recorder.serves(scores):
+            found = self._recorder(scores, problem)
+            if found is not None:
+                return found
+        return self._step_by_step(scores, problem, gradient)
+
+    def blind_evaluation(self, problem: Ints) -> Blind:
+        """An evaluation with gradient of these columns that asks the device nothing on its way."""
+        weights = [part.weights(problem) for part in self._parts]
+
+        def evaluate(scores: Array, tilts: Tilts) -> tuple[Array, Array, Array, Tilts]:
+            slopes, ended = array_namespace(scores).empty_like(scores), []
+            total, right = 0.0, True
+            for part, own, tilt, span in zip(self._parts, weights, tilts, self._spans, strict=True):
+                value, slope, fine, end = part.evaluate_blindly(scores, own, tilt)
+                total, right = total + value, right & fine
+                slopes[:, :, span] = slope
+                ended.append(end)
+            if not self._in_order:
+                slopes = take(slopes, self._place, axis=2)
+            return total, slopes, right, tuple(ended)
+
+        return evaluate
+
+    def no_tilts(self, scores: Array) -> Tilts:
+        """Tilts for it to start from, if nothing is known."""
+        return tuple(part.no_tilt(scores) for part in self._parts)
+
+    def _step_by_step(self, scores: Array, problem: Ints, gradient: bool) -> tuple[Array, Any]:
         xp, n_columns = array_namespace(scores), scores.shape[0]
         largest = float(xp.max(xp.abs(scores)))
         weights = [part.weights(problem) for part in self._parts]
@@ -112,14 +147,12 @@ def _make_parts(
         if kinds[kind[members[0]]] is SmallBags:
             # those that need about as many states come together
             members = members[np.argsort(counts[members].min(axis=1), kind="stable")]
+        seen = (weights != 0) & (sizes >= _WORTH_LEAVING_OUT) & is_numpy_array(like)
+        members = _by_problems(members, seen)
         limit = scores_together(like, kinds[kind[members[0]]].bulk)
-        chunk = (np.cumsum(sizes[members]) - 1) // limit
-        new = np.diff(chunk) != 0
-        if is_numpy_array(like):
-            seen = weights[:, members] != 0
-            large = sizes[members] >= _WORTH_LEAVING_OUT
-            new |= (np.diff(seen, axis=1).any(axis=0)) & (large[1:] & large[:-1])
-        for own in np.split(members, np.flatnonzero(new) + 1):
+        full = np.diff((np.cumsum(sizes[members]) - 1) // limit) != 0
+        new = np.flatnonzero(full | _differs(seen[:, members]))
+        for own in np.split(members, new + 1):
             table = BagTable(
                 rows=order[_ranges(start[own], sizes[own])],
                 sizes=sizes[own],
@@ -129,6 +162,18 @@ def _make_parts(
             )
             found.append(kinds[kind[own[0]]](table, like))
     return found
+
+
+def _by_problems(members: Ints, seen: Bools) -> Ints:
+    """Bags that the same problems see one after the other, if that makes fewer groups of them."""
+    sorted_members = members[np.lexsort(seen[:, members])]
+    fewer = _differs(seen[:, sorted_members]).sum() < _differs(seen[:, members]).sum()
+    return sorted_members if fewer else members
+
+
+def _differs(seen: Bools) -> Bools:
+    """Whether others see a bag than the one before it."""
+    return np.any(seen[:, 1:] != seen[:, :-1], axis=0)
 
 
 def _ranges(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:

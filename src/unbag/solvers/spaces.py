@@ -114,6 +114,18 @@ class FunctionSpace(Protocol):
         ...
 
 
+class SpaceInMemory(FunctionSpace, Protocol):
+    """Functions over instances in memory.
+
+    Attributes
+    ----------
+    n_bytes : int
+        What a product with the instances reads, however few functions there are.
+    """
+
+    n_bytes: int
+
+
 class KernelSpace:
     """f = Σ_j α_j k(·, x_j) + b with the inner product of the RKHS, ⟨u, v⟩ = uᵀ K v + u_b v_b.
 
@@ -149,6 +161,7 @@ class KernelSpace:
 
     def __init__(self, K: Array, n_outputs: int, fit_intercept: bool = False) -> None:
         self.like = K
+        self.n_bytes = size_in_bytes(K)
         self._n = K.shape[0]
         self._width = self._n + fit_intercept
         self._outputs = n_outputs
@@ -226,6 +239,7 @@ class LinearSpace:
         self._intercept = fit_intercept
         self.n_coefficients = n_outputs * (self._d + fit_intercept)
         self.like: Array = getattr(X, "data", X) if issparse(X) else X
+        self.n_bytes = size_in_bytes(X)
         self._penalised = _all_but_intercepts(self._d, n_outputs, fit_intercept, self.like)
 
     def dual(self, theta: Array) -> Array:  # noqa: D102
@@ -235,6 +249,9 @@ class LinearSpace:
         xp = array_namespace(theta)
         rows = xp.reshape(theta, (-1, self._d + self._intercept))
         product = rows[:, : self._d] @ self._X.T
+        if issparse(self._X):
+            # SciPy gives it column by column, and what is done to scores runs along rows
+            product = np.ascontiguousarray(product)
         if self._intercept:
             product += rows[:, self._d :]
         return xp.reshape(product, (-1, self._outputs, self._n))
@@ -261,3 +278,10 @@ def _all_but_intercepts(n: int, n_outputs: int, fit_intercept: bool, like: Array
     penalised = np.ones((n_outputs, n + fit_intercept))
     penalised[:, n:] = 0
     return beside(penalised.reshape(-1), like)
+
+
+def size_in_bytes(X: Any) -> int:
+    """Bytes of a table or a sparse matrix; of one that does not tell them, in double precision."""
+    if issparse(X):
+        return int(X.data.nbytes + X.indices.nbytes + X.indptr.nbytes)  # type: ignore[attr-defined]
+    return int(getattr(X, "nbytes", 8 * X.shape[0] * X.shape[1]))

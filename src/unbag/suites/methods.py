@@ -54,7 +54,7 @@ class SuiteMethod:
 EPOCHS, BATCH, FEWEST_STEPS = 60, 2048, 16
 
 
-def _network(objective: str) -> Any:
+def _network(objective: str, annealing: float = 0.0) -> Any:
     from unbag.models.neural import NeuralMCMClassifier
     from unbag.torch.networks import ImageNetwork
 
@@ -64,6 +64,7 @@ def _network(objective: str) -> Any:
         class_prior="empirical",
         max_epochs=EPOCHS,
         averaging=0.99,
+        annealing=annealing,
     )
 
 
@@ -122,6 +123,11 @@ METHODS: dict[str, SuiteMethod] = {
         ours=True,
     ),
     "network": _network_of("auto", "likelihood of counts", ours=True),
+    "network-annealed": SuiteMethod(
+        partial(_network, "likelihood", annealing=0.5),
+        "four convolutions, likelihood of counts that come to be known on the way",
+        ours=True,
+    ),
     "network-corrected": _network_of("corrected", "the paper's risk", ours=True),
     "network-proportion": _network_of(
         "proportion", "cross-entropy of mean chances (Ardehaly and Culotta 2017)"

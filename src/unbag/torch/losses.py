@@ -157,9 +157,13 @@ class CountLikelihoodLoss(BagLoss):
     bag_effect : float, default=0
         τ², the variance of what bags differ by beyond their rows, as a share of q(1 − q).
     class_shares : array-like of shape (n_classes,), optional
-        q, the shares of the classes in all bags; needed for a bag effect only.
+        q, the shares of the classes in all bags; needed for a bag effect and for slack only.
     exact_size : int, default=16
         Bags of two classes and at most so many rows are summed exactly.
+    slack : float, default=0
+        Counts may be off by so many times the covariance n(diag q − qqᵀ) of a draw. A network that
+        starts with much of it and ends without learns large bags better (annealing): the attribute
+        may be changed between steps.
 
     See Also
     --------
@@ -186,15 +190,17 @@ class CountLikelihoodLoss(BagLoss):
         bag_effect: float = 0.0,
         class_shares: ArrayLike | None = None,
         exact_size: int = EXACT_SIZE,
+        slack: float = 0.0,
     ) -> None:
         super().__init__()
-        if not 0 <= bag_effect < np.inf:
-            raise ValueError(
-                f"bag_effect is a variance, which must be finite and not negative: {bag_effect!r}."
-            )
-        if bag_effect > 0 and class_shares is None:
-            raise ValueError("bag_effect needs class_shares, the shares of classes in all bags.")
-        self.bag_effect = bag_effect
+        for name, value in (("bag_effect", bag_effect), ("slack", slack)):
+            if not 0 <= value < np.inf:
+                raise ValueError(
+                    f"{name} is a variance, which must be finite and not negative: {value!r}."
+                )
+            if value > 0 and class_shares is None:
+                raise ValueError(f"{name} needs class_shares, the shares of classes in all bags.")
+        self.bag_effect, self.slack = bag_effect, slack
         self.class_shares = None if class_shares is None else np.asarray(class_shares, dtype=float)
         self.exact_size = exact_size
 
@@ -209,7 +215,8 @@ class CountLikelihoodLoss(BagLoss):
         S = np.zeros(shape) if bags.noise is None else bags.noise
         if self.class_shares is not None:
             q = self.class_shares
-            S = S + self.bag_effect * (np.diag(q) - np.outer(q, q))
+            variance = self.bag_effect + self.slack / bags.sizes
+            S = S + variance[:, None, None] * (np.diag(q) - np.outer(q, q))
         # a bag of one row is a label
         S = np.where((bags.sizes > 1)[:, None, None], S, 0.0)
         return S * bags.sizes[:, None, None].astype(float) ** 2

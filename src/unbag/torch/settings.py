@@ -20,6 +20,7 @@ _RANGES: dict[str, tuple[float, bool, float]] = {
     "tol": (0, False, np.inf),
     "validation_share": (0, False, 1),
     "averaging": (0, True, 1),
+    "annealing": (0, False, 1),
     "bag_effect": (0, False, np.inf),
     "mix": (0, False, 1),
     "vat": (0, False, np.inf),
