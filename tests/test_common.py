@@ -27,9 +27,9 @@ ESTIMATORS = [
 SMALLER = {
     "AlternatingSVMClassifierCV": {"Cs": (1,), "C_bags": (1, 10), "gammas": (0.1,)},
     # what kernels add is tested for themselves
-    "AutoMCMClassifier": {"learners": ["linear", "boosted"], "cv": 2, "n_jobs": 1},
+    "AutoMCMClassifier": {"learners": ["linear", "boosted"], "cv": 2},
     "BagCalibratedClassifier": {"estimator": LinearMCMClassifier(), "cv": 2},
-    "BoostedMCMClassifier": {"num_leaves": (2, 4), "n_estimators": 40, "cv": 2, "n_jobs": 1},
+    "BoostedMCMClassifier": {"num_leaves": (2, 4), "n_estimators": 40, "cv": 2},
     "ClusterClassifier": {"n_clusters": (5,), "cv": 2},
     "CountEMClassifier": {"cv": 3},
     "InvCalClassifierCV": {"Cs": (1,), "epsilons": (0, 0.01), "gammas": (0.1,)},
