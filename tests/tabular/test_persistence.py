@@ -40,7 +40,7 @@ from unbag import (
 from unbag._optional import install_command
 from unbag.datasets import make_gaussian_bags
 from unbag.objectives.losses import LOSSES
-from unbag.tabular import persistence as files
+from unbag.tabular import model_archive
 from unbag.tabular.features import make_features
 from unbag.tabular.persistence import TREES, describe_model, load_model, save_model
 from unbag.tabular.times import TimeParts
@@ -231,7 +231,7 @@ class TestRoundTrip:
 
     def test_header_has_a_limit(self, tmp_path):
         with pytest.raises(ValueError, match="schema and metadata take"):
-            save_model(SMALL, tmp_path / "m.unbag", metadata={"a": "x" * files.MAX_HEADER})
+            save_model(SMALL, tmp_path / "m.unbag", metadata={"a": "x" * model_archive.MAX_HEADER})
 
     def test_model_that_could_not_be_loaded_is_not_saved(self, tmp_path):
         model = make_pipeline(FunctionTransformer(lambda X: X), LinearMCMClassifier())
@@ -492,7 +492,7 @@ class TestForeignAndDamagedFiles:
             describe_model(tmp_path / "m.unbag")
 
     def test_absurd_sizes(self, intact, tmp_path, monkeypatch):
-        path = forge(tmp_path / "m.unbag", b"?", metadata={"a": "x" * files.MAX_HEADER})
+        path = forge(tmp_path / "m.unbag", b"?", metadata={"a": "x" * model_archive.MAX_HEADER})
         with pytest.raises(ValueError, match=r"bytes for its header\.json; at most 16,000,000"):
             describe_model(path)
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -500,7 +500,7 @@ class TestForeignAndDamagedFiles:
         with pytest.raises(ValueError, match="is not stored as save_model does"):
             describe_model(path)
         path.write_bytes(intact)
-        monkeypatch.setattr(files, "MAX_PAYLOAD", 1000)
+        monkeypatch.setattr(model_archive, "MAX_PAYLOAD", 1000)
         with pytest.raises(ValueError, match=r"bytes for its model\.skops; at most 1,000"):
             load_model(path)
 
@@ -513,7 +513,7 @@ class TestForeignAndDamagedFiles:
         sparse.save_npz(matrix, sparse.csr_matrix((1, 100_000)))
         np.savez_compressed(matrix, data=np.zeros(100_000))
         state = node("SparseMatrixNode", "scipy.sparse._base", "spmatrix", type="scipy", file="x")
-        monkeypatch.setattr(files, "MAX_PAYLOAD", 100_000)
+        monkeypatch.setattr(model_archive, "MAX_PAYLOAD", 100_000)
         with pytest.raises(ValueError, match="absurd size"):
             load_model(forge(path, forged_skops(state, x=matrix.getvalue())))
 

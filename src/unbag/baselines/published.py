@@ -21,7 +21,7 @@ from unbag.models.goals import Goal, Problems
 from unbag.models.kernel import KernelMCMClassifier
 from unbag.models.linear import LinearMCMClassifier, LinearMCMClassifierCV
 from unbag.models.minimising import KernelClassifier, LinearClassifier, MinimisingClassifier
-from unbag.models.training import Found, search, tell_search
+from unbag.models.training import TrainingResult, search, tell_search
 from unbag.objectives.base import Objective
 from unbag.objectives.losses import get_loss
 from unbag.weights.decontamination import check_contrast
@@ -103,7 +103,7 @@ class PublishedClassifier(MinimisingClassifier):
             method=method,
         )
 
-    def _train(self, backend: Any, goal: Any) -> Found:
+    def _train(self, backend: Any, goal: Any) -> TrainingResult:
         alphas = check_alphas(goal.method.alphas if self.alphas is None else self.alphas)
         folded = backend.folded(self.cv)
         goal = replace(goal, X=backend.X)
@@ -121,7 +121,7 @@ class PublishedClassifier(MinimisingClassifier):
         return best
 
 
-def _error(found: Found) -> float:
+def _error(found: TrainingResult) -> float:
     """Error of the penalty that was chosen."""
     risks: Any = found.risks
     return float(risks[..., found.best].mean())

@@ -92,7 +92,7 @@ def join_instances(parts: list[list[Instances]]) -> list[Instances]:
 
 
 class RemoteRows:
-    """What kernels ask about instances that stay where they are (`unbag.kernels.rows.Rows`)."""
+    """What kernels ask (`unbag.kernels.rows.RowSummary`) of instances that stay where they are."""
 
     def __init__(self, data: Partitions, check: CheckX, description: Description, d: int) -> None:
         self._data = data

@@ -34,7 +34,7 @@ from sklearn.utils.random import sample_without_replacement
 from unbag._arrays import Array, Floats, on_device
 from unbag._checks import check_count
 from unbag.kernels.matrices import Kernel, Waves, check_feature_memory, memory_of, row_blocks
-from unbag.kernels.rows import Rows, as_dense
+from unbag.kernels.rows import RowSummary, as_dense
 
 Approximation = Literal["nystroem", "fourier"]
 
@@ -156,7 +156,7 @@ def choose_approximation(
 def make_kernel_features(
     approximation: Approximation,
     kernel: Kernel,
-    rows: Rows,
+    rows: RowSummary,
     n_components: int,
     random_state: Any = None,
 ) -> KernelFeatures:
@@ -168,7 +168,7 @@ def make_kernel_features(
         Functions that some instances span, or random waves.
     kernel : Kernel
         The kernel they stand for; "rbf" for waves.
-    rows : Rows
+    rows : RowSummary
         Instances, of which landmarks are drawn.
     n_components : int
         Number of landmarks, all instances if there are no more; or of random features, half of
@@ -206,7 +206,7 @@ def make_kernel_features(
     return _fourier(kernel, rows.shape[1], (int(n_components) + 1) // 2, rng)
 
 
-def _nystroem(kernel: Kernel, rows: Rows, m: int, rng: Any) -> KernelFeatures:
+def _nystroem(kernel: Kernel, rows: RowSummary, m: int, rng: Any) -> KernelFeatures:
     m = min(m, rows.shape[0])
     check_feature_memory(m, m, 8)
     Z = _spread_landmarks(rows, m, rng)
@@ -217,7 +217,7 @@ def _nystroem(kernel: Kernel, rows: Rows, m: int, rng: Any) -> KernelFeatures:
     return KernelFeatures(kernel, Z, vectors[:, sound] / np.sqrt(values[sound]))
 
 
-def _spread_landmarks(rows: Rows, m: int, rng: Any) -> NDArray[Any]:
+def _spread_landmarks(rows: RowSummary, m: int, rng: Any) -> NDArray[Any]:
     """Choose m rows by k-means++, which does not take two that are close, among some of all."""
     n = rows.shape[0]
     if m == n:

@@ -10,7 +10,7 @@ import numpy as np
 from array_api_compat import array_namespace, device, is_torch_array
 
 from unbag._arrays import Array
-from unbag.kernels.rows import Rows
+from unbag.kernels.rows import RowSummary
 
 KERNELS = ("rbf", "linear", "poly", "precomputed")
 
@@ -163,7 +163,9 @@ def row_blocks(n: int) -> list[slice]:
     return [slice(i, min(i + _BLOCK, n)) for i in range(0, n, _BLOCK)]
 
 
-def make_kernel(name: str, gamma: str | float, degree: int, coef0: float, rows: Rows) -> Kernel:
+def make_kernel(
+    name: str, gamma: str | float, degree: int, coef0: float, rows: RowSummary
+) -> Kernel:
     """Check the settings of a kernel and fix γ for the instances.
 
     ``"scale"`` is 1/(d·Var(X)), as in the paper, and ``"wide"`` half of it, which for standardised
@@ -179,7 +181,7 @@ def make_kernel(name: str, gamma: str | float, degree: int, coef0: float, rows: 
         Degree of "poly".
     coef0 : float
         Constant of "poly".
-    rows : Rows
+    rows : RowSummary
         The instances, as `unbag.kernels.rows.RowsInMemory` gives them.
 
     Returns

@@ -11,7 +11,7 @@ from scipy.sparse import issparse
 from unbag._arrays import Ints
 
 
-class Rows(Protocol):
+class RowSummary(Protocol):
     """Instances of which only a summary is wanted: how many, how they vary, and some of them."""
 
     @property

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from unbag.bags.bags import Bags
 from unbag.models.bag_goal import BagGoal, make_bag_goal
-from unbag.models.boosted_rounds import Task
+from unbag.models.boosted_rounds import BoostedProblems
 from unbag.models.goals import Problems
 from unbag.weights.decontamination import pooled_shares
 
@@ -47,22 +47,24 @@ def make_goal_at_equal_shares(objective: Any, bag_effect: Any, bags: Bags) -> Ba
     return make_bag_goal(settings, bags)
 
 
-def pose(goal: BagGoal, bags: Bags, start: Floats = NOTHING) -> Task:
+def pose(goal: BagGoal, bags: Bags, start: Floats = NOTHING) -> BoostedProblems:
     """Pose the problem of all bags, with scores (1, outputs, rows) to start from."""
     return _task(goal, goal.whole(bags), bags, start)
 
 
-def pose_folds(goal: BagGoal, bags: Bags, held: NDArray[np.bool_], start: Floats = NOTHING) -> Task:
+def pose_folds(
+    goal: BagGoal, bags: Bags, held: NDArray[np.bool_], start: Floats = NOTHING
+) -> BoostedProblems:
     """Pose the problems of folds, each of which holds out some bags: (folds, bags)."""
     found = goal.of_folds(bags, held)
     return _task(goal, Problems(found.weights[1:], found.included[1:]), bags, start)
 
 
-def _task(goal: BagGoal, problems: Problems, bags: Bags, start: Floats) -> Task:
+def _task(goal: BagGoal, problems: Problems, bags: Bags, start: Floats) -> BoostedProblems:
     objective = goal.objective(problems, bags, None)
     offsets = goal.offsets(problems.included, bags)
     start = np.broadcast_to(start, (*offsets.shape, bags.n_instances))
-    return Task(objective, offsets, _row_weights(goal, problems, bags), bags, start)
+    return BoostedProblems(objective, offsets, _row_weights(goal, problems, bags), bags, start)
 
 
 def _row_weights(goal: BagGoal, problems: Problems, bags: Bags) -> Floats:

@@ -32,7 +32,7 @@ _SCORES_TOGETHER = 2**19
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class BoostedProblems:
     """Problems that are boosted side by side.
 
     Attributes
@@ -87,7 +87,7 @@ def curvature(log_odds: NDArray[np.float64]) -> NDArray[np.float64]:
     return 2 * chances * (1 - chances)
 
 
-def boost(task: Task, boosters: list[Booster], problem: NDArray[np.intp]) -> None:
+def boost(task: BoostedProblems, boosters: list[Booster], problem: NDArray[np.intp]) -> None:
     """One round of every booster, each on its problem."""
     some = max(1, _SCORES_TOGETHER // task.bags.n_instances)
     for start in range(0, len(boosters), some):

@@ -20,7 +20,7 @@ from unbag.model_selection.folds import SearchFolds, collect_folds
 from unbag.models.bag_goal import BagGoal
 from unbag.models.boosted_goal import pose_folds
 from unbag.models.boosted_library import Booster, Rows
-from unbag.models.boosted_rounds import FIRST, Task, boost
+from unbag.models.boosted_rounds import FIRST, BoostedProblems, boost
 from unbag.models.training import choose
 from unbag.objectives.base import Objective
 
@@ -70,7 +70,7 @@ class Path:
         gain = np.min(self.risks[: recent[0]], axis=0) - self.best
         return bool(((gain > 0) & (self.best - leader <= _MORE_TO_COME * gain)).any())
 
-    def look(self, rounds: int, task: Task, judges: list[Judge]) -> None:
+    def look(self, rounds: int, task: BoostedProblems, judges: list[Judge]) -> None:
         """Judge the scores of rows by the booster of the fold that holds them out."""
         held = task.weights == 0
         scores = task.scores(self.boosters, np.arange(len(held)))
@@ -100,7 +100,7 @@ def _judge(goal: BagGoal, bags: Bags, rows: NDArray[np.intp] | None = None) -> J
 
 
 def follow(
-    task: Task,
+    task: BoostedProblems,
     paths: list[Path],
     judges: list[Judge],
     most: int,

@@ -18,7 +18,7 @@ from scipy.sparse import csr_array, issparse
 from unbag._arrays import Floats, on_device
 from unbag.kernels.approximations import KernelFeatures, choose_approximation, make_kernel_features
 from unbag.kernels.matrices import Kernel, check_kernel_memory, make_kernel
-from unbag.kernels.rows import Rows, RowsInMemory, SparseRows
+from unbag.kernels.rows import RowsInMemory, RowSummary, SparseRows
 from unbag.solvers import KernelSpace, LinearSpace
 from unbag.solvers.spaces import SpaceInMemory
 
@@ -75,7 +75,7 @@ class Functions(Protocol):
         """Say what stands for this family where instances are in partitions, or refuse."""
         ...
 
-    def basis(self, rows: Rows, free_intercept: bool) -> Basis:
+    def basis(self, rows: RowSummary, free_intercept: bool) -> Basis:
         """What functions are made of that are evaluated where the instances are."""
         ...
 
@@ -108,7 +108,7 @@ class LinearFunctions:
         _refuse_device(self.device)
         return self
 
-    def basis(self, rows: Rows, free_intercept: bool) -> Basis:  # noqa: ARG002
+    def basis(self, rows: RowSummary, free_intercept: bool) -> Basis:  # noqa: ARG002
         """The features themselves."""
         return Basis(rows.shape[1], self.fit_intercept)
 
@@ -136,7 +136,7 @@ class KernelFunctions:
         if self.precision not in PRECISIONS:
             raise ValueError(f"precision must be 'single' or 'double', not {self.precision!r}.")
         dtype = np.dtype(PRECISIONS[self.precision])
-        rows: Rows = SparseRows(X) if issparse(X) else RowsInMemory(X)
+        rows: RowSummary = SparseRows(X) if issparse(X) else RowsInMemory(X)
         kernel = make_kernel(self.kernel, self.gamma, self.degree, self.coef0, rows)
         n, there = X.shape[0], on_device(np.empty(0), self.device)
         approximation = choose_approximation(
@@ -167,7 +167,7 @@ class KernelFunctions:
         chosen = "nystroem" if self.approximation == "auto" else self.approximation
         return replace(self, approximation=chosen)
 
-    def basis(self, rows: Rows, free_intercept: bool) -> Basis:
+    def basis(self, rows: RowSummary, free_intercept: bool) -> Basis:
         """Features of the kernel."""
         approximation = choose_approximation(
             self.approximation, self.kernel, rows.shape[0], 8, np.empty(0)
@@ -176,7 +176,7 @@ class KernelFunctions:
         features = self._features(approximation, kernel, rows)
         return _basis_of(features, approximation, free_intercept)
 
-    def _features(self, approximation: Any, kernel: Kernel, rows: Rows) -> KernelFeatures:
+    def _features(self, approximation: Any, kernel: Kernel, rows: RowSummary) -> KernelFeatures:
         return make_kernel_features(
             approximation, kernel, rows, self.n_components, self.random_state
         )

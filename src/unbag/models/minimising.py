@@ -27,7 +27,7 @@ from unbag.models.functions import Basis, Functions, KernelFunctions, LinearFunc
 from unbag.models.goals import Goal
 from unbag.models.local import LocalBackend
 from unbag.models.row_order import RowOrder, order_by_bag
-from unbag.models.training import Backend, Found, warn_not_converged
+from unbag.models.training import Backend, TrainingResult, warn_not_converged
 from unbag.objectives.losses import LOSSES, ClassLoss
 
 
@@ -63,7 +63,7 @@ class MinimisingClassifier(BagClassifier):
         """What is minimised, and what penalties are chosen by."""
 
     @abstractmethod
-    def _train(self, backend: Backend, goal: Goal) -> Found:
+    def _train(self, backend: Backend, goal: Goal) -> TrainingResult:
         """Fit one penalty, or search."""
 
     @abstractmethod

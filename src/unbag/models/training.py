@@ -115,7 +115,7 @@ class Backend(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class TrainingResult:
     """What a fit or a search came to.
 
     Attributes
@@ -138,7 +138,7 @@ class Found:
     risks: Floats | None = None
 
 
-def fit(backend: Backend, goal: Goal, alpha: float) -> Found:
+def fit(backend: Backend, goal: Goal, alpha: float) -> TrainingResult:
     """Fit one penalty; folds are looked at only if there is something to be learned from them."""
     penalty = np.array([float(alpha)])
     solved = backend.solve(goal, penalty)
@@ -151,10 +151,10 @@ def fit(backend: Backend, goal: Goal, alpha: float) -> Found:
         told = _ask_folds(backend.folded(folds), goal, penalty, "pooled")[0]
         if _differ(told, goal):
             solved = backend.solve(told, penalty)
-    return Found(told, solved, solved.fits)
+    return TrainingResult(told, solved, solved.fits)
 
 
-def search(backend: Backend, goal: Goal, penalties: Floats, selection: Selection) -> Found:
+def search(backend: Backend, goal: Goal, penalties: Floats, selection: Selection) -> TrainingResult:
     """Fit every penalty on all bags and on every fold, and choose.
 
     Parameters
@@ -176,7 +176,7 @@ def search(backend: Backend, goal: Goal, penalties: Floats, selection: Selection
 
 def _ask_folds(
     backend: Backend, goal: Goal, penalties: Floats, selection: Selection
-) -> tuple[Goal, Found]:
+) -> tuple[Goal, TrainingResult]:
     """Ask bags held out what the goal leaves open.
 
     The goal that they tell of may differ from that of what was found, which then is out of date.
@@ -189,7 +189,7 @@ def _ask_folds(
     if goal.asks_for_effect:
         goal = _told_of_effect(goal, found.solved, found.best)
     if not _differ(goal, found.goal):
-        found = Found(goal, found.solved, found.fits, found.best, found.risks)
+        found = TrainingResult(goal, found.solved, found.fits, found.best, found.risks)
     return goal, found
 
 
@@ -203,11 +203,13 @@ def _differ(one: Goal, other: Goal) -> bool:
     return (one.bag_effect, one.looks) != (other.bag_effect, other.looks)
 
 
-def _choose_once(backend: Backend, goal: Goal, penalties: Floats, selection: Selection) -> Found:
+def _choose_once(
+    backend: Backend, goal: Goal, penalties: Floats, selection: Selection
+) -> TrainingResult:
     solved = backend.solve(goal, penalties)
     risks = solved.risks(selection)
     best = choose(risks, backend.tol)
-    return Found(goal, solved, solved.fits.on_all_bags(len(penalties)), best, risks)
+    return TrainingResult(goal, solved, solved.fits.on_all_bags(len(penalties)), best, risks)
 
 
 def choose(risks: Floats, tol: float = 0.0) -> int:
@@ -230,13 +232,13 @@ def choose(risks: Floats, tol: float = 0.0) -> int:
     return int(np.argmin(better.sum(axis=(0, 2))))
 
 
-def fit_alpha(estimator: Any, backend: Backend, goal: Goal) -> Found:
+def fit_alpha(estimator: Any, backend: Backend, goal: Goal) -> TrainingResult:
     """Train an estimator that has one penalty, ``alpha``."""
     check_positive(estimator.alpha, "alpha")
     return fit(backend, goal, estimator.alpha)
 
 
-def search_alphas(estimator: Any, backend: Backend, goal: Goal) -> Found:
+def search_alphas(estimator: Any, backend: Backend, goal: Goal) -> TrainingResult:
     """Train an estimator that chooses among ``alphas``, and tell what it chose by."""
     penalties = check_alphas(estimator.alphas)
     found = search(backend.folded(estimator.cv), goal, penalties, estimator.selection)
@@ -244,7 +246,7 @@ def search_alphas(estimator: Any, backend: Backend, goal: Goal) -> Found:
     return found
 
 
-def tell_search(estimator: Any, penalties: Floats, found: Found) -> None:
+def tell_search(estimator: Any, penalties: Floats, found: TrainingResult) -> None:
     """Keep what an estimator chose, and what by."""
     estimator.alphas_, estimator.alpha_ = penalties, float(penalties[found.best])
     risks = found.risks

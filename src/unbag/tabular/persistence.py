@@ -1,9 +1,6 @@
 """Fitted models in files: saved whole or not at all, and opened without running foreign code.
 
-A model file is a ZIP archive, not compressed, with two members::
-
-    header.json   what the file is: format, date, versions, SHA-256 of the model, schema, metadata
-    model.skops   the model, in the format of skops
+The archive that such a file is, is in `unbag.tabular.model_archive`.
 
 Unlike a pickle, such a file names the types it holds, and nothing is built before all of them have
 been found on a list: the plain types, NumPy arrays and scikit-learn estimators that skops trusts,
@@ -13,29 +10,34 @@ only; whoever can write the file can also write the checksum.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
 import zipfile
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 from unbag._files import whole_file
 from unbag._optional import hidden, optional
 from unbag._provenance import PACKAGES
+from unbag.tabular.model_archive import (
+    FORMAT,
+    FORMAT_VERSION,
+    HEADER,
+    MAX_HEADER,
+    MAX_PAYLOAD,
+    PAYLOAD,
+    check_unpacked_size,
+    open_archive,
+    read_header,
+    read_member,
+    reason_of,
+)
 from unbag.tabular.trust import TREES, is_ours
-
-FORMAT = "unbag model"
-FORMAT_VERSION = 1
-HEADER, PAYLOAD = "header.json", "model.skops"
-MAX_HEADER = 16_000_000
-MAX_PAYLOAD = 16 * 1024**3
 
 # The parts of scikit-learn that import other array libraries, and hold no estimator.
 _ARRAY_LIBRARIES = tuple(
@@ -238,9 +240,9 @@ def load_model(
     """
     names = _type_names(trusted)
     path = Path(path)
-    with _open_archive(path) as archive:
-        header = _read_header(path, archive)
-        payload = _read_member(path, archive, PAYLOAD, MAX_PAYLOAD)
+    with open_archive(path) as archive:
+        header = read_header(path, archive)
+        payload = read_member(path, archive, PAYLOAD)
     if hashlib.sha256(payload).hexdigest() != header["sha256"]:
         raise ValueError(f"{path} is damaged: its model does not match its checksum.")
     return ModelFile(
@@ -283,8 +285,8 @@ def describe_model(path: str | os.PathLike[str]) -> dict[str, Any]:
     ('unbag model', 1)
     """
     path = Path(path)
-    with _open_archive(path) as archive:
-        return _read_header(path, archive)
+    with open_archive(path) as archive:
+        return read_header(path, archive)
 
 
 def _skops() -> Any:
@@ -303,7 +305,7 @@ def _serialise(model: Any) -> bytes:
     except Exception as error:  # whatever the parts of a model raise
         raise ValueError(
             f"This {type(model).__name__} cannot be saved, as one of its parts cannot be written "
-            f"to a file and read again: {_reason(error)}"
+            f"to a file and read again: {reason_of(error)}"
         ) from None
     if len(payload) > MAX_PAYLOAD:
         raise ValueError(
@@ -329,7 +331,7 @@ def _build(
     """Build the model, after all its types have been found trusted."""
     skops = _skops()
     try:
-        _check_sizes(payload)
+        check_unpacked_size(payload)
         types = skops.get_untrusted_types(data=payload)
         refused = [name for name in types if not (name in trusted or is_ours(name))]
         if not refused:
@@ -337,7 +339,7 @@ def _build(
     except Exception as error:  # a forged model can make any of its parts fail
         written = ", ".join(f"{name} {number}" for name, number in versions.items())
         raise ValueError(
-            f"The model in {path}, written by {written}, cannot be built here: {_reason(error)}"
+            f"The model in {path}, written by {written}, cannot be built here: {reason_of(error)}"
         ) from None
     advice = "If you know who made the file and trust these types"
     if set(refused) <= set(TREES):
@@ -359,23 +361,6 @@ def _type_names(trusted: Collection[str | type[Any]]) -> set[str]:
     return {t if isinstance(t, str) else f"{t.__module__}.{t.__name__}" for t in trusted}
 
 
-def _check_sizes(content: bytes) -> None:
-    """Refuse archives that say they unpack to more than they should: skops does not compress."""
-    with zipfile.ZipFile(BytesIO(content)) as archive:
-        members = archive.infolist()
-        stored = all(member.compress_type == zipfile.ZIP_STORED for member in members)
-        if not stored or sum(member.file_size for member in members) > len(content):
-            raise ValueError("its parts claim to be larger than the file.")
-        # sparse matrices are archives of their own, and these are compressed
-        for member in members:
-            with archive.open(member) as file:
-                if file.read(2) != b"PK":
-                    continue
-            with zipfile.ZipFile(BytesIO(archive.read(member))) as matrix:
-                if sum(part.file_size for part in matrix.infolist()) > MAX_PAYLOAD:
-                    raise ValueError("it unpacks to an absurd size.")
-
-
 def _check_json(name: str, value: Mapping[str, Any]) -> dict[str, Any]:
     """Give what JSON makes of a dictionary, if that is the same."""
     if not isinstance(value, Mapping):
@@ -391,87 +376,3 @@ def _check_json(name: str, value: Mapping[str, Any]) -> dict[str, Any]:
             "None, lists, and dictionaries whose keys are texts."
         )
     return kept
-
-
-@contextlib.contextmanager
-def _open_archive(path: Path) -> Iterator[zipfile.ZipFile]:
-    try:
-        file = path.open("rb")
-    except FileNotFoundError:
-        raise OSError(f"there is no file {path}") from None
-    except OSError as error:
-        reason = "it is a folder" if path.is_dir() else error.strerror
-        raise OSError(f"{path} cannot be read: {reason}") from None
-    with file:
-        start = file.read(4)
-        if not start:
-            raise ValueError(f"{path} is empty.")
-        if start[0] == 0x80:
-            raise ValueError(
-                f"{path} looks like a pickle, which is never opened here because that runs the "
-                "code in it; save models with unbag.tabular.persistence.save_model."
-            )
-        if start != b"PK\x03\x04":
-            raise ValueError(f"{path} is no model file: save_model did not write it.")
-        try:
-            archive = zipfile.ZipFile(file)
-        except Exception as error:  # zipfile has no one error for damage
-            raise ValueError(f"{path} is damaged or cut short: {_reason(error)}") from None
-        with archive:
-            yield archive
-
-
-def _read_header(path: Path, archive: zipfile.ZipFile) -> dict[str, Any]:
-    names = archive.namelist()
-    if HEADER not in names:
-        with path.open("rb") as file:
-            if file.read(30 + len(HEADER)).endswith(HEADER.encode()):
-                # what was found is the end of the model inside, itself a ZIP archive
-                raise ValueError(f"{path} is damaged or cut short: its end is missing.")
-        raise ValueError(f"{path} is a ZIP archive but no model file: it holds no {HEADER}.")
-    text = _read_member(path, archive, HEADER, MAX_HEADER)
-    try:
-        header = json.loads(text)
-    except (ValueError, RecursionError):
-        header = None
-    if not isinstance(header, dict) or header.get("format") != FORMAT:
-        raise ValueError(f"{path} is no model file: its header does not say so.")
-    written = header.get("format_version")
-    if type(written) is not int or written < 1:
-        raise ValueError(f"{path} has a header without a format version.")
-    if written > FORMAT_VERSION:
-        raise ValueError(
-            f"{path} has format version {written} and this version of unbag reads versions up to "
-            f"{FORMAT_VERSION}: update unbag to load it."
-        )
-    versions, schema = header.get("versions"), header.get("schema")
-    complete = (
-        isinstance(versions, dict)
-        and isinstance(header.get("sha256"), str)
-        and (schema is None or isinstance(schema, dict))
-        and isinstance(header.get("metadata"), dict)
-    )
-    if not complete or sorted(names) != [HEADER, PAYLOAD]:
-        raise ValueError(f"{path} is damaged: its header or its model is not as it should be.")
-    return header
-
-
-def _read_member(path: Path, archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
-    """Read a member whose declared size is believable."""
-    member = archive.getinfo(name)
-    if member.file_size > limit:
-        raise ValueError(
-            f"{path} claims {member.file_size:,} bytes for its {name}; at most {limit:,} are read."
-        )
-    if member.compress_type != zipfile.ZIP_STORED or member.file_size > path.stat().st_size:
-        raise ValueError(f"{path} is damaged: its {name} is not stored as save_model does.")
-    try:
-        content = archive.read(member)
-    except Exception as error:  # zipfile has no one error for damage
-        raise ValueError(f"{path} is damaged: {_reason(error)}") from None
-    return content
-
-
-def _reason(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0]}" if lines else f"{type(error).__name__}."
