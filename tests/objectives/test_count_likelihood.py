@@ -443,7 +443,7 @@ def test_bags_that_the_same_problems_see_are_worked_on_together(monkeypatch):
     evaluate = LargeBags.evaluate
 
     def noted(self, *args):
-        sums.append(len(self.rows))
+        sums.append(self.span.stop - self.span.start)
         return evaluate(self, *args)
 
     monkeypatch.setattr(LargeBags, "evaluate", noted)
