@@ -11,7 +11,7 @@ the labels of one choose, those of the other score.
 from __future__ import annotations
 
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import rankdata
@@ -19,10 +19,14 @@ from sklearn.metrics import roc_auc_score
 
 from study import Row, Study, seeds_of, standard_error, table
 from unbag import KernelMCMClassifierCV, LinearMCMClassifierCV, metrics
+from unbag._arrays import Floats
+from unbag.bags.bags import Bags
+from unbag.models.functions import Basis
+from unbag.models.goals import Goal
 from unbag.models.local import LocalBackend
 from unbag.models.minimising import make_goal
 from unbag.models.row_order import RowOrder
-from unbag.models.training import search
+from unbag.models.training import Found, search
 from unbag.objectives.corrected_risk import CorrectedRisk
 from unbag.objectives.losses import get_loss
 from unbag.suites import TABLES, draw_bags, load_table
@@ -52,24 +56,38 @@ RULES = {
 DEFAULT = "ranks of G and F"
 
 
+class Searched(NamedTuple):
+    """A search, and what it was made of; bags are as folds cut them."""
+
+    found: Found
+    goal: Goal
+    bags: Bags
+    basis: Basis
+
+
+def search_all(estimator: Any, X: Any, y: Any, alphas: Floats, cv: int) -> Searched:
+    """Search by an estimator's goal and functions, and keep every fit."""
+    X, bags = estimator._check_Xy(X, y)
+    goal = make_goal(estimator, bags)
+    space, basis = estimator._make_functions().space(X, 1, goal.free_intercept)
+    nobody = np.zeros((0, bags.n_bags), dtype=bool)
+    solver = (estimator.tol, estimator.max_iter, 0)
+    backend = LocalBackend(space, X, y, bags, nobody, *solver, RowOrder()).folded(cv)
+    return Searched(search(backend, goal, alphas, "pooled"), goal, backend.bags, basis)
+
+
 def try_one(table: str, kind: Any, size: int, model: str, seed: int) -> Row | list[Row]:
     """One row; none where there are too few bags for five folds."""
     X, y, X_test, labels_test = draw_bags(*load_table(table), kind, size, N_ROWS, seed)
     if len(np.unique(y["bag"])) < 5:
         return []
     estimator = MODELS[model]()
-    X, bags = estimator._check_Xy(X, y)
-    goal = make_goal(estimator, bags)
-    space, basis = estimator._make_functions().space(X, 1, goal.free_intercept)
-    nobody = np.zeros((0, bags.n_bags), dtype=bool)
-    solver = (estimator.tol, estimator.max_iter, 0)
-    whole = LocalBackend(space, X, y, bags, nobody, *solver, RowOrder())
-    backend = whole.folded(5)
-    found, bags = search(backend, goal, ALPHAS, "pooled"), backend.bags
+    searched = search_all(estimator, X, y, ALPHAS, 5)
+    found, goal, bags = searched.found, searched.goal, searched.bags
     half = np.random.default_rng(seed).permutation(len(labels_test)) % 2
     aucs, in_halves = [], []
     for theta in found.fits.theta:
-        estimator._store(basis, theta, 1)
+        estimator._store(searched.basis, theta, 1)
         on_test = estimator.decision_function(X_test)
         aucs.append(float(roc_auc_score(labels_test, on_test)))
         in_halves.append([auc_of(labels_test, on_test, half == h) for h in range(2)])
