@@ -59,7 +59,7 @@ def rebuild_trees(text: str, shape: TreeShape) -> tuple[str, list[str]]:
     return _write(written, outputs.tolist(), kinds, shape), kinds
 
 
-def scale_trees(text: str, factors: list[float]) -> str:
+def scale_leaves(text: str, factors: list[float]) -> str:
     """Multiply what the trees of every round say by a factor.
 
     Parameters

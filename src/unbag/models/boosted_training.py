@@ -133,8 +133,8 @@ class Trainer:
     ) -> Trained:
         """Choose, and choose rounds again if bags held out tell of noise or effects."""
         whole, folds = self._nothing(1), self._nothing(len(held))
-        start = self.plan.start
-        if start == "linear" or (start == "auto" and teach_little(self.bags)):
+        wanted = self.plan.start
+        if wanted == "linear" or (wanted == "auto" and teach_little(self.bags)):
             whole, folds, goal = find_start(self.X, self.bags, held, goal, self.categorical)
         search = Search(
             self.X,

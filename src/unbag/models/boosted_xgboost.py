@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from unbag.models.boosted_json import rebuild_trees, scale_trees
+from unbag.models.boosted_json import rebuild_trees, scale_leaves
 from unbag.models.boosted_library import (
     TEXTS_AT_HAND,
     Library,
@@ -143,7 +143,7 @@ class Booster:
     def text(self, weights: NDArray[np.float64]) -> str:
         """Trees of the first rounds, times weights, from which `read_trees` makes them again."""
         text: str = self._booster[: len(weights)].save_raw("json").decode()
-        return text if (weights == 1).all() else scale_trees(text, weights.tolist())
+        return text if (weights == 1).all() else scale_leaves(text, weights.tolist())
 
 
 def add_up(values: NDArray[np.float64]) -> NDArray[np.float64]:
