@@ -18,7 +18,7 @@ from sklearn.metrics import roc_auc_score
 from defaults import CELL, name_of, settings
 from study import RESULTS, Row, Study, seeds_of, standard_error, table
 from unbag import BoostedMCMClassifier
-from unbag.models.boosted_start import MOST_ROWS
+from unbag.models.boosted_start import MOST_LABELLED_ROWS, MOST_ROWS
 from unbag.paper.rows import load_rows
 from unbag.paper.trials import Setting, make_trial
 
@@ -30,13 +30,17 @@ KINDS = {
 }
 
 SECTIONS = {
-    True: f"The default: added to a linear function up to {MOST_ROWS:,} rows, else to nothing",
+    True: f"The default: added to a linear function up to {MOST_ROWS:,} rows, or where bags are "
+    f"worth up to {MOST_LABELLED_ROWS} labelled ones, else to nothing",
     False: "The other start, for comparison",
 }
 
 
-def default_start(n_rows: int) -> str:
-    return "linear" if n_rows <= MOST_ROWS else "zero"
+def default_start(sampling: str, size: int, n_rows: int) -> str:
+    """What 'auto' takes: no cell is near the limit of what bags are worth."""
+    shuffled_bags = n_rows / size if sampling == "iid" else np.inf
+    few = n_rows <= MOST_ROWS or shuffled_bags <= MOST_LABELLED_ROWS
+    return "linear" if few else "zero"
 
 
 def cell_of(setting: Setting) -> tuple[Any, ...]:
@@ -49,7 +53,7 @@ def tasks(options: argparse.Namespace) -> list[dict[str, Any]]:
         {
             **dict(zip(CELL, cell_of(s), strict=True)),
             "seed": seed,
-            "start": options.start or default_start(s.n_bags * s.bag_size),
+            "start": options.start or default_start(s.sampling, s.bag_size, s.n_bags * s.bag_size),
             "setting": s,
         }
         for seed in seeds_of(options.seeds)
@@ -92,7 +96,7 @@ def page(rows: list[Row]) -> list[str]:
     found: dict[bool, dict[Any, list[Row]]] = {usual: defaultdict(list) for usual in SECTIONS}
     for row in rows:
         cell = tuple(row[name] for name in CELL)
-        usual = row["start"] == default_start(row["n_rows"])
+        usual = row["start"] == default_start(row["sampling"], row["size"], row["n_rows"])
         found[usual][cell].append({**row, "gain": row["auc"] - kernel[cell, row["seed"]]})
     lines: list[str] = []
     for usual, by_cell in found.items():

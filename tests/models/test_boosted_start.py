@@ -15,9 +15,16 @@ from unbag import (
     check_bag_target,
 )
 from unbag.datasets import make_gaussian_bags
+from unbag.diagnostics import bag_information
 from unbag.model_selection.splitters import check_cv, cut_by_folds
 from unbag.models.boosted_goal import make_goal_at_equal_shares
-from unbag.models.boosted_start import Start, fill_gaps, find_start
+from unbag.models.boosted_start import (
+    Start,
+    fill_gaps,
+    find_start,
+    labelled_rows,
+    teach_little,
+)
 from unbag.tabular.persistence import load_model, save_model
 
 DATA = make_gaussian_bags(n_bags=24, bag_size=10, n_features=3, random_state=0)
@@ -80,6 +87,43 @@ def test_columns_of_one_value_and_categories_have_no_slope():
 
 def test_nothing_is_zero_everywhere():
     assert not Start.nothing(2, 3, 4).scores(np.ones((5, 4))).any()
+
+
+class TestTeachLittle:
+    def bags(self, n_bags, size, shares):
+        rng = np.random.default_rng(0)
+        bag = np.repeat(np.arange(n_bags), size)
+        return bag_target(bag, counts=rng.binomial(size, shares, n_bags)[bag])
+
+    @pytest.mark.parametrize("shares", [[0.2, 0.6], [0.1, 0.8]])
+    def test_bags_are_worth_what_bag_information_says(self, shares):
+        y = self.bags(20, 16, np.resize(shares, 20))
+        expected = bag_information(y).labelled_rows
+        assert labelled_rows(check_bag_target(y)) == pytest.approx(expected)
+
+    def test_labels_are_worth_their_number(self):
+        y = np.arange(90) % 3
+        assert labelled_rows(check_bag_target(y)) == pytest.approx(90)
+
+    @pytest.mark.parametrize(
+        ("n_bags", "size", "shares", "little"),
+        [
+            (512, 8, [0.1, 0.9], True),  # few rows
+            (50, 128, 0.3, True),  # rows that were shuffled
+            (50, 128, [0.1, 0.9], False),
+            (400, 16, 0.3, False),
+            (50, 400, 0.3, False),  # more rows than were tried
+        ],
+    )
+    def test_is_a_matter_of_rows_and_of_what_bags_are_worth(self, n_bags, size, shares, little):
+        bags = check_bag_target(self.bags(n_bags, size, np.resize(shares, n_bags)))
+        assert teach_little(bags) == little
+
+    def test_shuffled_bags_start_from_a_linear_function(self):
+        y = self.bags(40, 128, 0.3)
+        Z = np.random.default_rng(1).normal(size=(len(y), 2))
+        model = BoostedMCMClassifier(2, n_estimators=5, cv=3).fit(Z, y)
+        assert model.start_coef_.any()
 
 
 class TestTrees:

@@ -113,7 +113,9 @@ def test_bags_held_out_have_no_influence(name):
     for _ in range(5):
         boost(task, [booster], FIRST)
     np.testing.assert_allclose(booster.scores(), found[0][:, ~out], atol=1e-5)
-    np.testing.assert_allclose(booster.predict(TWO.X, 5)[:, ~out], booster.scores(), atol=1e-6)
+    np.testing.assert_allclose(
+        booster.predict(TWO.X, np.ones(5))[:, ~out], booster.scores(), atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("classes", [2, 3])

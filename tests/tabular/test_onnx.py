@@ -38,6 +38,7 @@ MODELS = {
     "nystroem": KernelMCMClassifier(approximation="nystroem", n_components=40, random_state=0),
     "fourier": KernelMCMClassifier(approximation="fourier", n_components=41, random_state=0),
     "boosted": BoostedMCMClassifier(n_estimators=15, cv=3),
+    "boosted, weighed": BoostedMCMClassifier((2, 4), n_estimators=15, cv=3, temperature=1),
     "mixture": AutoMCMClassifier(["linear", "kernel", "boosted"], cv=3),
     "one booster": BoostedMCMClassifier(4, n_estimators=10, cv=None, class_prior=[0.8, 0.2]),
 }

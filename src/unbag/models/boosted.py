@@ -62,8 +62,9 @@ class BoostedMCMClassifier(LogOddsClassifier):
     start : {"auto", "linear", "zero"}, default="auto"
         What trees are added to: a linear function of the numbers in X, fitted to the same bags with
         a penalty chosen on bags held out, or nothing. "auto" is "linear" with up to 4,096 rows,
-        which teach a linear function sooner than trees (results/boosted.md), and "zero" with more
-        or with ``cv=None``.
+        or up to 16,384 in bags that are worth at most 128 labelled ones (`unbag.bag_information`),
+        which teach a linear function sooner than trees (results/boosted_choices.md), and "zero"
+        with more or with ``cv=None``.
     objective : {"auto", "likelihood", "forward", "corrected"}, default="auto"
         What is minimised, as in `unbag.KernelMCMClassifier`: the likelihood of the counts, that
         of single rows, or the paper's corrected risk with the weights of least squares. "auto" is
@@ -77,13 +78,19 @@ class BoostedMCMClassifier(LogOddsClassifier):
         Folds that hold out every bag exactly once; an integer means so many of `unbag.BagKFold`,
         or as many as there are bags. With None nothing is chosen, and trees are grown on all bags
         once.
+    temperature : float, default=0.0
+        Where it is not 0, scores are a mean over numbers of leaves and rounds, each of which counts
+        by the likelihood of bags held out: by so many units of log-likelihood one must lead to
+        count e times as much as another. 0 takes the best alone. With ``start="zero"`` 1 was better
+        in bags whose shares differ, by little; with a linear start there was nothing gained
+        (results/boosted_choices.md).
     store_folds : bool, default=False
         Whether to keep ``folds_``, by which `unbag.metrics.evaluate_search` tells how good the
         model is without fitting anything again.
     refit : bool, default=False
-        Whether to grow trees on all bags once more after the choice. By default scores are the
-        mean of those by the trees of all folds, which was more accurate (results/boosted.md) and
-        takes longer to predict.
+        Whether to grow trees on all bags once more, with the leaves and rounds that were best. By
+        default scores are the mean of those by the trees of all folds, which was more accurate
+        (results/boosted_choices.md) and takes longer to predict.
     estimator : classifier, optional
         An unfitted ``xgboost.XGBClassifier`` or ``lightgbm.LGBMClassifier``, whose library and
         settings are used to grow trees; by default LightGBM. What it sets otherwise than its class
@@ -108,9 +115,9 @@ class BoostedMCMClassifier(LogOddsClassifier):
     library_ : {"lightgbm", "xgboost"}
         What grew the trees.
     num_leaves_ : int
-        The number of leaves that was chosen.
+        The number of leaves that was best.
     n_estimators_ : int
-        The number of rounds that was chosen; 0 if trees added nothing to what they start from.
+        The number of rounds that was best; 0 if trees added nothing to what they start from.
     start_coef_ : ndarray of shape (n_outputs, n_features)
         Coefficients of the linear function that trees are added to: zero where they start from
         nothing, and for categories. There is one output for two classes, else one for each.
@@ -120,11 +127,11 @@ class BoostedMCMClassifier(LogOddsClassifier):
         What it takes for values that are missing: the mean of a column, or 0 in a sparse matrix.
     selection_path_ : list of tuple (num_leaves, rounds, criteria)
         What was looked at: numbers of rounds, and by line the criteria on bags held out, of which
-        the sum of ranks decides. Empty with ``cv=None``.
+        the sum of ranks says what is best. Empty with ``cv=None``.
     out_of_fold_scores_ : ndarray of shape (n_instances,) or (n_instances, n_classes)
         Scores of each instance by the trees that did not see its bag. None with ``cv=None``.
     folds_ : SearchFolds
-        Scores of all rows by the trees of every fold, leaves and rounds chosen by the other folds;
+        Scores of all rows by the trees of every fold, leaves and rounds weighed by the other folds;
         only with ``store_folds``, and not saved with the model.
     feature_importances_ : ndarray of shape (n_features,)
         Share of each column in all that splits gained, beyond what trees were added to.
@@ -141,8 +148,9 @@ class BoostedMCMClassifier(LogOddsClassifier):
     model_texts_ : list of str
         The trees as their library writes them: ``lightgbm.Booster(model_str=...)`` reads them, or
         ``load_model(bytearray(..., "utf-8"))`` of an ``xgboost.Booster``. There is one text for
-        each fold, or one in all. The mean of their scores, and what they are added to, is log-odds
-        at equal class shares.
+        each fold and number of leaves that counts, or one in all; leaves of trees are multiplied
+        by what their round counts. The mean of their scores, and what they are added to, is
+        log-odds at equal class shares.
     class_shares_ : ndarray of shape (n_classes,)
         Share of each class among all instances of training.
     n_features_in_ : int
@@ -203,6 +211,7 @@ class BoostedMCMClassifier(LogOddsClassifier):
         bag_effect: str | float = "auto",
         class_prior: Any = "balanced",
         cv: Any = 10,
+        temperature: float = 0.0,
         store_folds: bool = False,
         refit: bool = False,
         estimator: Any = None,
@@ -223,6 +232,7 @@ class BoostedMCMClassifier(LogOddsClassifier):
         self.bag_effect = bag_effect
         self.class_prior = class_prior
         self.cv = cv
+        self.temperature = temperature
         self.store_folds = store_folds
         self.refit = refit
         self.estimator = estimator

@@ -59,6 +59,29 @@ def rebuild_trees(text: str, shape: TreeShape) -> tuple[str, list[str]]:
     return _write(written, outputs.tolist(), kinds, shape), kinds
 
 
+def scale_leaves(text: str, factors: list[float]) -> str:
+    """Multiply what the trees of every round say by a factor.
+
+    Parameters
+    ----------
+    text : str
+        As XGBoost writes it.
+    factors : list of float
+        One for each round.
+    """
+    found = json.loads(text)
+    model = found["learner"]["gradient_booster"]["model"]
+    per_round = len(model["trees"]) // len(factors)
+    for number, tree in enumerate(model["trees"]):
+        factor = factors[number // per_round]
+        # what a leaf says stands where others have what they split by
+        for node, left in enumerate(tree["left_children"]):
+            if left == -1:
+                tree["split_conditions"][node] *= factor
+        tree["base_weights"] = [factor * weight for weight in tree["base_weights"]]
+    return json.dumps(found)
+
+
 def _check_tree(tree: dict[str, Any], kinds: list[str], n_categories: int) -> dict[str, Any]:
     """Arrays of a tree, of which nothing leads outside."""
     left = _integers(tree, "left_children")

@@ -18,6 +18,9 @@ from unbag.models.threads import FEW_NUMBERS
 
 Floats = NDArray[np.float64]
 
+# Texts whose trees are not read again every time: those of a few models.
+TEXTS_AT_HAND = 128
+
 
 class Booster(Protocol):
     """A sum of trees over the rows of a table, zero at first."""
@@ -28,14 +31,14 @@ class Booster(Protocol):
     def grow(self, gradient: Floats, curvature: Floats) -> None:
         """Grow one tree for each score, by slopes of shape (outputs, rows)."""
 
-    def predict(self, X: Any, n_rounds: int) -> Floats:
-        """Scores (outputs, rows) of rows by the first rounds."""
+    def predict(self, X: Any, weights: Floats) -> Floats:
+        """Scores (outputs, rows) of rows by the first rounds, each times its weight."""
 
     def gains(self, n_rounds: int) -> Floats:
         """What splits by each column gained in the first rounds."""
 
-    def text(self, n_rounds: int) -> str:
-        """Trees of the first rounds as text, for `Library.read`."""
+    def text(self, weights: Floats) -> str:
+        """Trees of the first rounds, each times its weight, as text for `Library.read`."""
 
 
 class Rows(Protocol):

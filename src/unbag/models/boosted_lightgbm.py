@@ -20,8 +20,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbag._optional import install_command
-from unbag.models.boosted_library import Library, TreeShape, count_threads, refuse_constant
-from unbag.models.boosted_text import check_trees
+from unbag.models.boosted_library import (
+    TEXTS_AT_HAND,
+    Library,
+    TreeShape,
+    count_threads,
+    refuse_constant,
+)
+from unbag.models.boosted_text import check_trees, scale_trees
 
 # Binned rows, and which of all rows they are.
 Part = tuple[Any, NDArray[np.intp]]
@@ -142,22 +148,27 @@ class Booster:
         slopes = [np.squeeze(values[:, self._seen].T) for values in (gradient, curvature)]
         self._booster.update(fobj=lambda *_: slopes)
 
-    def predict(self, X: Any, n_rounds: int) -> NDArray[np.float64]:
-        """Scores (outputs, rows) of rows by the first rounds."""
-        return tree_scores(self._booster, X, n_rounds)
+    def predict(self, X: Any, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Scores (outputs, rows) of rows by the first rounds, each times its weight."""
+        if (weights == 1).all():
+            return tree_scores(self._booster, X, len(weights))
+        return tree_scores(lightgbm().Booster(model_str=self.text(weights)), X)
 
     def gains(self, n_rounds: int) -> NDArray[np.float64]:
         """What splits by each column gained in the first rounds."""
         return np.asarray(self._booster.feature_importance("gain", n_rounds), dtype=float)
 
-    def text(self, n_rounds: int) -> str:
-        """Trees of the first rounds as text, from which `read_trees` makes them again."""
-        text: str = self._booster.model_to_string(num_iteration=n_rounds)
+    def text(self, weights: NDArray[np.float64]) -> str:
+        """Trees of the first rounds, times weights, from which `read_trees` makes them again."""
+        text: str = self._booster.model_to_string(num_iteration=len(weights))
         # what follows is settings of the training, such as the number of threads
-        return text[: text.index("\nparameters:") + 1]
+        text = text[: text.index("\nparameters:") + 1]
+        if (weights == 1).all():
+            return text
+        return scale_trees(text, np.repeat(weights, self._shape[0]).tolist())
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=TEXTS_AT_HAND)
 def read_booster(text: str, shape: TreeShape) -> Any:
     """Make a booster of LightGBM from the text of its trees, which may be that of a file."""
     check_trees(text, shape.n_features, shape.n_outputs)

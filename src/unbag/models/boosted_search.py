@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from unbag.bags.bags import Bags
 from unbag.model_selection.folds import SearchFolds, collect_folds
 from unbag.models.bag_goal import BagGoal
+from unbag.models.boosted_forest import Forest, weigh
 from unbag.models.boosted_goal import pose_folds
 from unbag.models.boosted_library import Booster, Rows
 from unbag.models.boosted_rounds import FIRST, BoostedProblems, boost
@@ -143,20 +144,20 @@ class Found:
     Attributes
     ----------
     num_leaves, n_rounds : int
-        What was chosen.
-    boosters : list of Booster
-        Of every fold, with more rounds than were chosen.
+        The best.
+    forests : list of Forest
+        Of every fold, one for each number of leaves that counts: the model is their mean.
     held_out : ndarray of shape (n_outputs, n_instances)
         Scores of each instance by the trees that did not see its bag.
     looks : list of tuple (num_leaves, rounds, criteria)
         All that was looked at.
     folds : SearchFolds or None
-        What the trees of every fold say, leaves and rounds chosen by the other folds.
+        What the trees of every fold say, leaves and rounds weighed by the other folds.
     """
 
     num_leaves: int
     n_rounds: int
-    boosters: list[Booster]
+    forests: list[Forest]
     held_out: NDArray[np.float64]
     looks: list[Look]
     folds: SearchFolds | None
@@ -166,7 +167,8 @@ class Found:
 class Search:
     """What is searched on: rows, the same in bins, and the bags (folds, bags) held out.
 
-    Trees are added to what they start from, ``start``, scores of shape (folds, outputs, rows).
+    Trees are added to what they start from, ``start``, scores of shape (folds, outputs, rows). How
+    much each look counts is a matter of the ``temperature``; where it is 0, the best alone does.
     """
 
     X: Any
@@ -176,11 +178,12 @@ class Search:
     n_outputs: int
     store_folds: bool
     start: NDArray[np.float64]
+    temperature: float
 
     def run(
         self, goal: BagGoal, leaves: list[int], most: int, patience: int, tell: Callable[[int], Any]
     ) -> Found:
-        """Choose what the criteria rank best together; `follow` has the parameters."""
+        """Tell what the criteria rank best together, and weigh; `follow` has the parameters."""
         unseen = self.held[:, self.bags.index]
         folds = [self.rows.without(out) for out in unseen]
         paths = [Path(n, [begin(self.n_outputs, n) for begin in folds]) for n in leaves]
@@ -192,30 +195,50 @@ class Search:
             # all paths start from there, so that the first will do
             paths[0].look(0, task, judges)
         follow(task, paths, judges, most, patience, tell)
-        candidates = [(path, n) for path in paths for n in path.rounds]
+        candidates = [(path.num_leaves, n) for path in paths for n in path.rounds]
         risks = np.array([risk for path in paths for risk in path.risks])
-        best, n_rounds = candidates[choose(risks.T)]
+        shares = self._weigh(risks)
+        forests = [self._forests(paths, shares, number) for number in range(len(unseen))]
         scores = np.empty((self.n_outputs, self.bags.n_instances))
         for number, out in enumerate(unseen):
-            scores[:, out] = self._scores(best, number, np.flatnonzero(out), n_rounds)
+            scores[:, out] = self._scores(forests[number], number, np.flatnonzero(out))
         looks = [(p.num_leaves, np.array(p.rounds), np.array(p.risks).T) for p in paths]
         kept = self._folds(paths) if self.store_folds else None
-        return Found(best.num_leaves, n_rounds, best.boosters, scores, looks, kept)
+        # their sums are a fold, and the mean of all of them is the mean of folds
+        together = [one.times(len(own)) for own in forests for one in own]
+        return Found(*candidates[choose(risks.T)], together, scores, looks, kept)
 
-    def _scores(self, path: Path, fold: int, rows: Any, n_rounds: int) -> NDArray[np.float64]:
+    def _weigh(self, risks: NDArray[np.float64]) -> NDArray[np.float64]:
+        """How much each look counts by its criteria (looks, criteria)."""
+        if self.temperature:
+            return weigh(risks, int(self.bags.sizes.sum()), self.temperature)
+        return np.eye(len(risks))[choose(risks.T)]
+
+    def _forests(self, paths: list[Path], shares: NDArray[np.float64], fold: int) -> list[Forest]:
+        """Trees of a fold, of every number of leaves that counts."""
+        found, begin = [], 0
+        for path in paths:
+            own = shares[begin : begin + len(path.rounds)]
+            rounds = np.array(path.rounds)
+            if (own * rounds).any():
+                found.append(Forest(path.boosters[fold], rounds[own > 0], own[own > 0]))
+            begin += len(rounds)
+        return found
+
+    def _scores(self, forests: list[Forest], fold: int, rows: Any) -> NDArray[np.float64]:
         """Scores of some rows by the trees of a fold and what they are added to."""
-        start: NDArray[np.float64] = self.start[fold][:, rows]
-        # to the libraries, no rounds are all of them
-        return start + path.boosters[fold].predict(self.X[rows], n_rounds) if n_rounds else start
+        scores = self.start[fold][:, rows].copy()
+        for one in forests:
+            scores += one.predict(self.X[rows])
+        return scores
 
     def _folds(self, paths: list[Path]) -> SearchFolds:
-        """Scores of all rows by the trees of every fold that the other folds choose."""
-        candidates = [(path, n) for path in paths for n in path.rounds]
+        """Scores of all rows by the trees of every fold as the other folds weigh them."""
         others = np.array([risks for path in paths for risks in path.others])
 
         def scores_of_fold(number: int) -> NDArray[np.float64]:
-            path, n_rounds = candidates[choose(others[:, number].T)]
-            return self._scores(path, number, slice(None), n_rounds)
+            forests = self._forests(paths, self._weigh(others[:, number]), number)
+            return self._scores(forests, number, slice(None))
 
         fold = self.held.argmax(axis=0)[self.bags.index]
         return collect_folds(fold, map(scores_of_fold, range(len(self.held))), True)

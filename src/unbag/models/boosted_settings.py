@@ -43,6 +43,8 @@ class Plan:
         Rounds within which bags held out must gain.
     start : {"auto", "linear", "zero"}
         What trees are added to.
+    temperature : float
+        By which numbers of rounds and leaves are weighed; 0 takes the best alone.
     """
 
     name: str
@@ -51,6 +53,7 @@ class Plan:
     n_rounds: int
     patience: int
     start: str
+    temperature: float
 
     @property
     def library(self) -> Library:
@@ -86,7 +89,7 @@ def make_plan(model: Any) -> Plan:
     leaves = _check_leaves(settings.pop("num_leaves"))
     n_rounds = int(settings.pop("n_estimators"))
     patience, start = int(model.early_stopping_rounds), _check_start(model)
-    return Plan(name, settings, leaves, n_rounds, patience, start)
+    return Plan(name, settings, leaves, n_rounds, patience, start, _check_temperature(model))
 
 
 def _check_start(model: Any) -> Any:
@@ -98,6 +101,13 @@ def _check_start(model: Any) -> Any:
             "give cv, or use start='zero'."
         )
     return model.start
+
+
+def _check_temperature(model: Any) -> float:
+    found = model.temperature
+    if not isinstance(found, Real) or not 0 <= float(found) < np.inf:
+        raise ValueError(f"temperature must be a number that is not negative, not {found!r}.")
+    return float(found)
 
 
 def _find_library(estimator: Any) -> str | None:

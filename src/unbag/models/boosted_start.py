@@ -23,8 +23,11 @@ from unbag.models.training import search
 
 Floats = NDArray[np.float64]
 
-# With more rows trees were no better for it, on the tables that this was chosen by.
+# Where there is more to learn from, trees were no better for it, on the tables that this was chosen
+# by: more rows, in bags that are worth more labelled ones, or more rows than were tried.
 MOST_ROWS = 4096
+MOST_LABELLED_ROWS = 128
+MOST_TRIED = 16384
 
 # Trees make up for what is between two penalties, and for what a solver leaves undone.
 _ALPHAS = np.array(DEFAULT_ALPHAS[::2])
@@ -70,6 +73,24 @@ class Start:
         """No function at all."""
         shape = (n_problems, n_outputs, n_features)
         return cls(np.zeros(shape), np.zeros(shape[:2]), np.zeros(n_features))
+
+
+def teach_little(bags: Bags) -> bool:
+    """Whether there are few rows, or few of a label would be worth as much as these bags."""
+    n_rows = int(bags.sizes.sum())
+    little = n_rows <= MOST_TRIED and labelled_rows(bags) <= MOST_LABELLED_ROWS
+    return n_rows <= MOST_ROWS or little
+
+
+def labelled_rows(bags: Bags) -> float:
+    """What bags are worth: Σ_b n_b |γ_b − γ|² / (1 − |γ|²) rows of known label.
+
+    γ_b are the shares of the classes in a bag, γ those in all of them. It is the number of rows if
+    bags are pure, and one less than the number of bags, on average, if rows were shuffled.
+    """
+    shares = bags.class_shares
+    apart = bags.sizes @ ((bags.proportions - shares) ** 2).sum(axis=1)
+    return float(apart / (1 - shares @ shares))
 
 
 def fill_gaps(X: Any, fill: Floats) -> Any:

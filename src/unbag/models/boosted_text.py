@@ -6,7 +6,7 @@ do not exist, and read memory that is not its own; so every tree is walked over 
 
 from __future__ import annotations
 
-from itertools import accumulate
+from collections.abc import Callable
 
 _FORGED = "The text of the trees is damaged: {}."
 
@@ -32,8 +32,7 @@ def check_trees(text: str, n_features: int, n_outputs: int) -> None:
         wrong = [name for name, value in counts.items() if int(header[name]) != value]
         if wrong:
             raise ValueError(f"its {wrong[0]} is not {counts[wrong[0]]}")
-        # every tree comes with "Tree=" before it and a line between it and the next
-        if list(accumulate(sizes)) != list(accumulate(len(f"Tree={tree}\n") for tree in trees)):
+        if sizes != [_length(tree) for tree in trees]:
             raise ValueError("its trees are not as long as it says")
         for tree in trees:
             _check_tree(_fields(tree), n_features)
@@ -41,6 +40,44 @@ def check_trees(text: str, n_features: int, n_outputs: int) -> None:
         raise ValueError(_FORGED.format(f"it has no {error}")) from None
     except ValueError as error:
         raise ValueError(_FORGED.format(error)) from None
+
+
+def scale_trees(text: str, factors: list[float]) -> str:
+    """Multiply what the trees of a text say by one factor each.
+
+    Parameters
+    ----------
+    text : str
+        As LightGBM writes it.
+    factors : list of float
+        For as many trees as there may be: where nothing was left to split by, none was grown.
+    """
+    body, end, rest = text.partition("\nend of trees")
+    head, *trees = body.split("\nTree=")
+    scaled = [_scale(tree, factor) for tree, factor in zip(trees, factors, strict=False)]
+    sizes = " ".join(str(_length(tree)) for tree in scaled)
+    head = _replace(head, "tree_sizes", lambda _: sizes)
+    return "\nTree=".join([head, *scaled]) + end + rest
+
+
+def _scale(tree: str, factor: float) -> str:
+    for name in ("leaf_value", "internal_value"):
+        tree = _replace(
+            tree, name, lambda values: " ".join(repr(factor * float(v)) for v in values.split())
+        )
+    return tree
+
+
+def _replace(lines: str, name: str, change: Callable[[str], str]) -> str:
+    """Change what stands behind the name of a line, if there is such a line."""
+    before, found, behind = lines.partition(f"\n{name}=")
+    value, *others = behind.split("\n", 1)
+    return "\n".join([before + found + change(value), *others]) if found else lines
+
+
+def _length(tree: str) -> int:
+    """Every tree comes with "Tree=" before it and a line between it and the next."""
+    return len(f"Tree={tree}\n")
 
 
 def _fields(lines: str) -> dict[str, str]:

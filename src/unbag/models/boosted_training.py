@@ -15,12 +15,13 @@ from unbag.bags.bags import Bags
 from unbag.diagnostics.bag_effects import BagEffect, effect_of_scores
 from unbag.model_selection.folds import SearchFolds
 from unbag.models.bag_goal import BagGoal
+from unbag.models.boosted_forest import Forest, all_rounds
 from unbag.models.boosted_goal import pose
-from unbag.models.boosted_library import Booster, Rows
+from unbag.models.boosted_library import Rows
 from unbag.models.boosted_rounds import FIRST, boost
 from unbag.models.boosted_search import Found, Look, Search
 from unbag.models.boosted_settings import Plan
-from unbag.models.boosted_start import MOST_ROWS, Start, find_start
+from unbag.models.boosted_start import Start, find_start, teach_little
 
 # Estimates effects of bags by scores (outputs, rows) of models that did not see them.
 FindEffect = Callable[[Bags, NDArray[np.float64]], BagEffect]
@@ -36,7 +37,7 @@ class Trained:
         With what bags held out told of it.
     num_leaves, n_rounds : int
     texts : list of str
-        Trees of every fold, or of all bags together.
+        Trees of every fold, for each number of leaves that counts, or of all bags together.
     gains : ndarray of shape (n_features,)
         What splits by each column gained.
     path : list of tuple (num_leaves, rounds, criteria)
@@ -125,19 +126,25 @@ class Trainer:
             )
         leaves, rounds = self.plan.leaves[0], self.plan.n_rounds
         start = self._nothing(1)
-        return self._summary(goal, [self._grow(goal, start, leaves, rounds)], leaves, rounds, start)
+        return self._summary(goal, self._grow(goal, start, leaves, rounds), leaves, rounds, start)
 
     def _search(
         self, goal: BagGoal, held: NDArray[np.bool_], refit: bool, find_effect: FindEffect
     ) -> Trained:
         """Choose, and choose rounds again if bags held out tell of noise or effects."""
         whole, folds = self._nothing(1), self._nothing(len(held))
-        few = self.plan.start == "auto" and self.bags.n_instances <= MOST_ROWS
-        if few or self.plan.start == "linear":
+        wanted = self.plan.start
+        if wanted == "linear" or (wanted == "auto" and teach_little(self.bags)):
             whole, folds, goal = find_start(self.X, self.bags, held, goal, self.categorical)
-        scores = folds.scores(self.X)
         search = Search(
-            self.X, self.rows, self.bags, held, self.n_outputs, self.store_folds, scores
+            self.X,
+            self.rows,
+            self.bags,
+            held,
+            self.n_outputs,
+            self.store_folds,
+            folds.scores(self.X),
+            0.0 if refit else self.plan.temperature,
         )
         found = self._choose(search, goal, self.plan.leaves)
         if goal.asks_for_looks:
@@ -150,8 +157,8 @@ class Trainer:
                 found = self._choose(search, goal, [found.num_leaves])
         leaves, rounds = found.num_leaves, found.n_rounds
         start = whole if refit else folds.mean()
-        boosters = [self._grow(goal, whole, leaves, rounds)] if refit else found.boosters
-        trained = self._summary(goal, boosters, leaves, rounds, start)
+        forests = self._grow(goal, whole, leaves, rounds) if refit else found.forests
+        trained = self._summary(goal, forests, leaves, rounds, start)
         return replace(trained, path=found.looks, held_out=found.held_out, folds=found.folds)
 
     def _choose(self, search: Search, goal: BagGoal, leaves: list[int]) -> Found:
@@ -162,25 +169,23 @@ class Trainer:
     def _nothing(self, n_problems: int) -> Start:
         return Start.nothing(n_problems, self.n_outputs, self.X.shape[1])
 
-    def _grow(self, goal: BagGoal, start: Start, num_leaves: int, n_rounds: int) -> Booster:
-        """Grow trees on all bags."""
+    def _grow(self, goal: BagGoal, start: Start, num_leaves: int, n_rounds: int) -> list[Forest]:
+        """Grow trees on all bags; a search may find that none are best."""
         task = pose(goal, self.bags, start.scores(self.X))
         booster = self.rows.booster(self.n_outputs, num_leaves)
         with self._bar(n_rounds) as bar:
             for _ in range(n_rounds):
                 boost(task, [booster], FIRST)
                 bar.update()
-        return booster
+        return [all_rounds(booster, n_rounds)] if n_rounds else []
 
     def _summary(
-        self, goal: BagGoal, boosters: list[Booster], num_leaves: int, n_rounds: int, start: Start
+        self, goal: BagGoal, forests: list[Forest], num_leaves: int, n_rounds: int, start: Start
     ) -> Trained:
-        # a search may find that no trees are best
-        grown = boosters if n_rounds else []
-        texts = [booster.text(n_rounds) for booster in grown]
+        texts = [one.text() for one in forests]
         gains = np.zeros(self.X.shape[1])
-        for booster in grown:
-            gains += booster.gains(n_rounds)
+        for one in forests:
+            gains += one.gains()
         return Trained(goal, num_leaves, n_rounds, texts, gains, [], start)
 
     def _bar(self, total: int) -> tqdm:

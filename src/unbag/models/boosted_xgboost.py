@@ -17,8 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from unbag.models.boosted_json import rebuild_trees
-from unbag.models.boosted_library import Library, TreeShape, count_threads, refuse_constant
+from unbag.models.boosted_json import rebuild_trees, scale_leaves
+from unbag.models.boosted_library import (
+    TEXTS_AT_HAND,
+    Library,
+    TreeShape,
+    count_threads,
+    refuse_constant,
+)
 
 # What slopes are multiples of.
 _GRAIN = 2.0**-24
@@ -123,19 +129,21 @@ class Booster:
         ]
         self._booster.update(self._data, self._booster.num_boosted_rounds(), fobj=lambda *_: slopes)
 
-    def predict(self, X: Any, n_rounds: int) -> NDArray[np.float64]:
-        """Scores (outputs, rows) of rows by the first rounds."""
-        return tree_scores(self._booster, self._kinds, X, n_rounds)
+    def predict(self, X: Any, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Scores (outputs, rows) of rows by the first rounds, each times its weight."""
+        if (weights == 1).all():
+            return tree_scores(self._booster, self._kinds, X, len(weights))
+        return tree_scores(_load(self.text(weights)), self._kinds, X)
 
     def gains(self, n_rounds: int) -> NDArray[np.float64]:
         """What splits by each column gained in the first rounds."""
         found = self._booster[:n_rounds].get_score(importance_type="total_gain")
         return np.array([found.get(f"f{i}", 0.0) for i in range(len(self._kinds))])
 
-    def text(self, n_rounds: int) -> str:
-        """Trees of the first rounds as text, from which `read_trees` makes them again."""
-        text: bytearray = self._booster[:n_rounds].save_raw("json")
-        return text.decode()
+    def text(self, weights: NDArray[np.float64]) -> str:
+        """Trees of the first rounds, times weights, from which `read_trees` makes them again."""
+        text: str = self._booster[: len(weights)].save_raw("json").decode()
+        return text if (weights == 1).all() else scale_leaves(text, weights.tolist())
 
 
 def add_up(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -178,13 +186,17 @@ def column_kinds(n_features: int, categorical: list[int]) -> list[str]:
     return ["c" if i in categorical else "q" for i in range(n_features)]
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=TEXTS_AT_HAND)
 def read_trees(text: str, shape: TreeShape) -> Callable[[Any], NDArray[np.float64]]:
     """Make trees from their text, which may be that of a file, and score rows by them."""
     rebuilt, kinds = rebuild_trees(text, shape)
+    return partial(tree_scores, _load(rebuilt), kinds)
+
+
+def _load(text: str) -> Any:
     trees = xgboost().Booster()
-    trees.load_model(bytearray(rebuilt.encode()))
-    return partial(tree_scores, trees, kinds)
+    trees.load_model(bytearray(text.encode()))
+    return trees
 
 
 def tree_scores(
