@@ -44,7 +44,7 @@ import selection
 from choosing_rules import DEFAULT, Fits, averages, choices, within
 from study import RESULTS, Row, Study, seeds_of, standard_error, table
 from unbag._arrays import Floats
-from unbag.paper.rows import read_rows
+from unbag.paper.rows import load_rows
 from unbag.suites import TABLES, draw_bags, load_table
 
 TRIED = TABLES[::2]
@@ -270,7 +270,7 @@ def _limits(drawn: list[Row], real: list[Row]) -> list[str]:
 def other_draws(real: list[Row]) -> list[tuple[float, float]]:
     """Regret of the default, and of the penalty that was best in other draws."""
     cells: dict[Any, dict[int, tuple[Floats, float]]] = defaultdict(dict)
-    for row in read_rows(RESULTS / "selection" / "rows.jsonl"):
+    for row in load_rows(RESULTS / "selection" / "rows.jsonl"):
         if row["model"] == "linear":
             found = np.array(row["test_auc"]), selection.chosen(row, DEFAULT)
             cells[row["table"], row["kind"], row["size"]][row["seed"]] = found

@@ -28,7 +28,7 @@ class Fits:
 
     Attributes
     ----------
-    found : Found
+    found : TrainingResult
     bags : Bags
     coef, of_folds : ndarrays of shape (n_alphas, n_columns)
         Coefficients of the fits on all bags, and the mean over those of the folds.

@@ -26,7 +26,7 @@ from unbag.models.goals import Goal
 from unbag.models.local import LocalBackend
 from unbag.models.minimising import make_goal
 from unbag.models.row_order import RowOrder
-from unbag.models.training import Found, search
+from unbag.models.training import TrainingResult, search
 from unbag.objectives.corrected_risk import CorrectedRisk
 from unbag.objectives.losses import get_loss
 from unbag.suites import TABLES, draw_bags, load_table
@@ -59,7 +59,7 @@ DEFAULT = "ranks of G and F"
 class Searched(NamedTuple):
     """A search, and what it was made of; bags are as folds cut them."""
 
-    found: Found
+    found: TrainingResult
     goal: Goal
     bags: Bags
     basis: Basis
