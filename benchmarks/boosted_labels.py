@@ -1,0 +1,112 @@
+"""Trees beside kernels on the labels of the same few rows: what bags have no part in.
+
+Cells and seeds are those of table 2 in `boosted`, where trees from bags are behind the kernel. Each
+model is trained on the labels of the very rows whose bags it learns from there. Labels of test rows
+score, and choose nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections import defaultdict
+from itertools import product
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import roc_auc_score
+
+from boosted import cell_of
+from defaults import CELL, name_of, settings
+from study import RESULTS, Row, Study, seeds_of, standard_error, table
+from unbag import BoostedMCMClassifier, KernelMCMClassifierCV
+from unbag.paper.rows import read_rows
+from unbag.paper.trials import Setting, make_trial
+
+MODELS: dict[str, Any] = {
+    "trees": lambda: BoostedMCMClassifier(n_jobs=1),
+    "trees from nothing": lambda: BoostedMCMClassifier(start="zero", n_jobs=1),
+    "kernel": KernelMCMClassifierCV,
+}
+
+
+def tasks(options: argparse.Namespace) -> list[dict[str, Any]]:
+    return [
+        {**dict(zip(CELL, cell_of(s), strict=True)), "seed": seed, "model": model, "setting": s}
+        for seed, s, model in product(seeds_of(options.seeds), settings(), MODELS)
+        if s.table == 2
+    ]
+
+
+def run_one(setting: Setting, seed: int, model: str, **_: Any) -> Row:
+    trial = make_trial(setting, seed)
+    cpu = time.process_time()
+    fitted = MODELS[model]().fit(trial.X, trial.labels)
+    cpu = time.process_time() - cpu
+    auc = roc_auc_score(trial.labels_test, fitted.decision_function(trial.X_test))
+    return {"auc": float(auc), "n_rows": len(trial.labels), "core_seconds": round(cpu, 2)}
+
+
+def page(rows: list[Row]) -> list[str]:
+    labels = _by_cell(rows, lambda row: row["model"])
+    bags = _by_cell(
+        [
+            *read_rows(RESULTS / "boosted" / "rows.jsonl"),
+            *read_rows(RESULTS / "defaults" / "rows.jsonl"),
+        ],
+        _name_from_bags,
+    )
+    lines, gains = [], defaultdict(list)
+    for cell, found in labels.items():
+        parts = []
+        for name, of in (("trees", found), ("trees from nothing", found), ("trees", bags[cell])):
+            gain = [of[name][seed] - of["kernel"][seed] for seed in sorted(found["kernel"])]
+            gains[len(parts)].append(float(np.mean(gain)))
+            parts.append(f"{np.mean(gain):+.4f} ± {standard_error(gain):.4f}")
+        auc = [f"{np.mean(list(found[name].values())):.4f}" for name in ("trees", "kernel")]
+        lines.append([name_of(cell), str(len(found["kernel"])), *auc, *parts])
+    means = [f"{np.mean(own):+.4f} ± {standard_error(own):.4f}" for own in gains.values()]
+    above = [f"{sum(one > 0 for one in own)} of {len(own)}" for own in gains.values()]
+    header = ["trees − kernel", "trees from nothing − kernel", "trees − kernel, from bags"]
+    return [
+        "Mean test AUC over the trials from labels, and paired differences with their standard",
+        "errors: from labels, and last from the bags of the same rows.",
+        "",
+        *table(
+            ["cell", "trials", "trees", "kernel", *header],
+            [
+                *lines,
+                ["**mean**", "", "", "", *means],
+                ["**above in**", "", "", "", *above],
+            ],
+        ),
+    ]
+
+
+def _name_from_bags(row: Row) -> str:
+    if "start" in row:
+        return {"linear": "trees", "zero": "trees from nothing"}[row["start"]]
+    return "kernel" if row["method"] == "likelihood" else str(row["method"])
+
+
+def _by_cell(rows: list[Row], name_of_row: Any) -> dict[Any, dict[Any, dict[int, float]]]:
+    """AUC by cell, model and seed."""
+    found: dict[Any, dict[Any, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
+    for row in rows:
+        found[tuple(row[name] for name in CELL)][name_of_row(row)][row["seed"]] = row["auc"]
+    return found
+
+
+STUDY = Study(
+    name="boosted_labels",
+    title="Trees beside kernels on labels of the same few rows",
+    keys=[*CELL, "seed", "model"],
+    tasks=tasks,
+    measure=run_one,
+    page=page,
+    options={"--seeds": {"default": "100-104", "help": "first and last"}},
+    packages=["lightgbm"],
+)
+
+if __name__ == "__main__":
+    STUDY.main()
