@@ -5,10 +5,18 @@ from itertools import product
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from unbag import CountEMClassifier, LinearMCMClassifier, bag_target, check_bag_target
+from unbag import (
+    AutoMCMClassifier,
+    CountEMClassifier,
+    LinearMCMClassifier,
+    bag_target,
+    check_bag_target,
+)
 from unbag.metrics import group_table
-from unbag.metrics.groups import duncan_davis_bounds
+from unbag.metrics.groups import _with_its_settings, duncan_davis_bounds
 
 KINDS = np.array(["black", "latino", "white"])
 
@@ -65,6 +73,19 @@ def test_shares_and_intervals_hold_the_truth():
     # the sum over groups is that of the counts
     total = table.sizes @ table.share / table.sizes.sum()
     np.testing.assert_allclose(total, check_bag_target(y).class_shares, atol=1e-6)
+
+
+def test_what_a_search_chose_is_not_searched_again():
+    X, y, _, _ = precincts(0, n_bags=20, size=20)
+    model = AutoMCMClassifier(["linear", "boosted"]).fit(X, y)
+    copy = _with_its_settings(make_pipeline(StandardScaler(), model))[-1]
+    found = dict(zip([row["learner"] for row in model.leaderboard_], model.models_, strict=True))
+    assert copy.learners.keys() == found.keys()
+    assert copy.learners["linear"].alphas == [found["linear"].alpha_]
+    assert copy.learners["boosted"].num_leaves == found["boosted"].num_leaves_
+    alone = AutoMCMClassifier("linear").fit(X, y)
+    again = _with_its_settings(alone).fit(X, y)
+    np.testing.assert_allclose(again.predict_proba(X), alone.predict_proba(X), atol=0.02)
 
 
 def test_the_default_says_what_expectation_maximisation_says():

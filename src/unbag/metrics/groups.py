@@ -178,9 +178,9 @@ def group_table(
         How often intervals should hold the share.
     intervals : bool, default=True
         Whether to give intervals, for which clones of the model are fitted ten times: of a search
-        at the penalty that it chose. They know of chance, and not of what a penalty shrinks: of 30
-        bags they held 80% of the shares of a small group, at a weak penalty 90%, and else 90% to
-        100% (results/group_intervals.md).
+        at the penalty or the leaves that it chose. They know of chance, and not of what a penalty
+        shrinks: of 30 bags they held 80% of the shares of a small group, at a weak penalty 90%, and
+        else 90% to 100% (results/group_intervals.md).
 
     Returns
     -------
@@ -313,7 +313,7 @@ def _jackknife_variance(model: Any, X: Any, y: Any, bags: Bags, group: Ints, siz
     y, found = np.asarray(y), []
     for number in range(n_parts):
         kept = np.flatnonzero(part[bags.index] != number)
-        fitted = _with_its_penalty(model).fit(_safe_indexing(X, kept), y[kept])
+        fitted = _with_its_settings(model).fit(_safe_indexing(X, kept), y[kept])
         chances = _chances_given_counts(fitted, X, bags)
         # of bags left out, counts are not known
         out = part[bags.index] == number
@@ -322,11 +322,21 @@ def _jackknife_variance(model: Any, X: Any, y: Any, bags: Bags, group: Ints, siz
     return (n_parts - 1) * np.stack(found).var(axis=0)
 
 
-def _with_its_penalty(model: Any) -> Any:
-    """A model to be fitted anew, at the penalty that a search has chosen."""
+def _with_its_settings(model: Any) -> Any:
+    """A model to be fitted anew, with the settings that a search has chosen.
+
+    Learners that are mixed are weighed anew, each with its own settings.
+    """
     copy, last = clone(model), _last(model)
-    if hasattr(last, "alpha_") and "alphas" in last.get_params(deep=False):
+    parameters = last.get_params(deep=False)
+    if hasattr(last, "alpha_") and "alphas" in parameters:
         _last(copy).set_params(alphas=[last.alpha_])
+    if hasattr(last, "num_leaves_") and "num_leaves" in parameters:
+        _last(copy).set_params(num_leaves=last.num_leaves_)
+    if hasattr(last, "models_") and "learners" in parameters:
+        names = [row["learner"] for row in last.leaderboard_ if row["loss"] is not None]
+        models = map(_with_its_settings, last.models_)
+        _last(copy).set_params(learners=dict(zip(names, models, strict=True)))
     return copy
 
 
