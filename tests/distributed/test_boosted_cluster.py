@@ -34,7 +34,7 @@ N_WORKERS = 3
 
 
 def trees(**options):
-    settings = {"n_estimators": 20, "cv": 3, "n_jobs": 1, **options}
+    settings = {"n_estimators": 20, "cv": 3, "n_jobs": 1, "start": "zero", **options}
     return BoostedMCMClassifier((2, 4), estimator=xgboost.XGBClassifier(), **settings)
 
 
