@@ -20,7 +20,7 @@ from boosted import cell_of
 from defaults import CELL, name_of, settings
 from study import RESULTS, Row, Study, seeds_of, standard_error, table
 from unbag import BoostedMCMClassifier, KernelMCMClassifierCV
-from unbag.paper.rows import read_rows
+from unbag.paper.rows import load_rows
 from unbag.paper.trials import Setting, make_trial
 
 MODELS: dict[str, Any] = {
@@ -51,8 +51,8 @@ def page(rows: list[Row]) -> list[str]:
     labels = _by_cell(rows, lambda row: row["model"])
     bags = _by_cell(
         [
-            *read_rows(RESULTS / "boosted" / "rows.jsonl"),
-            *read_rows(RESULTS / "defaults" / "rows.jsonl"),
+            *load_rows(RESULTS / "boosted" / "rows.jsonl"),
+            *load_rows(RESULTS / "defaults" / "rows.jsonl"),
         ],
         _name_from_bags,
     )

@@ -156,6 +156,19 @@ def test_mixtures_are_scored_by_models_that_did_not_see_the_bag():
     assert np.corrcoef(*seen)[0, 1] > 0.99999
 
 
+def test_fewer_than_ten_bags_are_left_to_the_linear_model():
+    data = make_gaussian_bags(n_bags=9, bag_size=30, random_state=2)
+    model = AutoMCMClassifier(cv=20).fit(data.X, data.y)
+    assert [type(one) for one in model.models_] == [LinearMCMClassifierCV]
+    left_out = {row["learner"]: row["note"] for row in model.leaderboard_[1:]}
+    reason = "9 bags do not tell which learner is better"
+    assert left_out == {"kernel": reason, "boosted": reason}
+    # each is held out by itself
+    assert len(model.folds_.scores) == 9
+    more = make_gaussian_bags(n_bags=10, bag_size=30, random_state=2)
+    assert len(AutoMCMClassifier().fit(more.X, more.y).models_) == 3
+
+
 def test_learners_of_your_own_are_fitted_once_more_for_each_fold():
     learners = {
         "em": CountEMClassifier(LogisticRegression(C=10)),

@@ -59,7 +59,7 @@ def test_a_default_fit_in_single_precision_gives_the_scores_of_double(n_classes,
     assert single.alpha_ == double.alpha_
     expected = double.decision_function(data.X)
     found = single.decision_function(data.X.astype(np.float32))
-    assert found.dtype == np.float32
+    assert single.coef_.dtype == np.float32
     np.testing.assert_allclose(found, expected, atol=0.01 * np.abs(expected).max())
 
 

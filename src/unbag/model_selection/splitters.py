@@ -231,7 +231,9 @@ def cut_by_folds(bags: Bags, held: Bools) -> tuple[Bags, Bools]:
     held : ndarray of bool, shape (n_folds, n_bags)
     """
     inside = np.stack([np.bincount(bags.index, mask, bags.n_bags) for mask in held])
-    cut = ((inside > 0) & (inside < bags.sizes)).any(axis=0) & ~bags.labelled
+    # where rows are in partitions, a bag is here with one of its rows, whatever its size
+    rows = np.bincount(bags.index, minlength=bags.n_bags)
+    cut = ((inside > 0) & (inside < rows)).any(axis=0) & ~bags.labelled
     if cut.any():
         raise ValueError(
             f"A fold holds out part of bag {bag_name(bags.ids[cut][0])} only; split whole bags "

@@ -41,6 +41,9 @@ _ROWS_FOR_MEANS = 20_000
 # With fewer there are no two folds of two bags, which differ.
 _FEWEST_BAGS = 4
 
+# With fewer, the likelihood of bags held out tells too little of learners (docs/which-model.md).
+_FEWEST_TO_COMPARE = 10
+
 LEARNERS = ("linear", "kernel", "boosted", "neural")
 
 
@@ -69,13 +72,14 @@ class AutoMCMClassifier(LogOddsClassifier):
         ``"neural"`` (torch, the extra ``torch``). ``"auto"`` takes the first three: the kernel up
         to 60,000 rows, from 5,000 on by 500 landmarks, and trees where LightGBM is installed, of 4
         or 16 leaves where there are more rows. A dict gives names to classifiers of your own, whose
-        ``decision_function`` must be log-odds at ``class_prior``.
+        ``decision_function`` must be log-odds at ``class_prior``. With fewer than ten bags
+        ``"auto"`` is the linear model alone: so few do not tell which is better.
     temperature : float, default=16.0
         By how many units of log-likelihood a learner must lead to count e times as much as
         another. The smaller, the nearer to the best one alone.
     cv : int, splitter or iterable, default=5
         Folds of whole bags that hold out every bag exactly once, the same for all learners; a
-        number is reduced to half that of the bags.
+        number is reduced to half that of the bags, or to that of the bags for one learner alone.
     class_prior : {"empirical", "balanced"} or array-like, default="empirical"
         Shares of the classes that scores, predictions and probabilities are for: those of the
         training bags, unlike in single learners, equal ones, or others.
@@ -183,9 +187,10 @@ class AutoMCMClassifier(LogOddsClassifier):
         check_positive(self.temperature, "temperature")
         if self.time_limit is not None:
             check_positive(self.time_limit, "time_limit")
-        learners, notes = self._learners(X.shape[0])
-        # no more folds than pairs of bags, so that those held out can differ
-        cv = min(self.cv, n_units // 2) if isinstance(self.cv, int) else self.cv
+        learners, notes = self._learners(X.shape[0], n_units)
+        # where learners are compared, no more folds than pairs of bags: those held out can differ
+        most = n_units if len(learners) == 1 else n_units // 2
+        cv = min(self.cv, most) if isinstance(self.cv, int) else self.cv
         held = check_cv(cv, X, np.asarray(y))
         found, late = self._train_all(learners, X, np.asarray(y), held)
         notes |= late
@@ -196,7 +201,7 @@ class AutoMCMClassifier(LogOddsClassifier):
         self._keep(goal, bags, held, found, notes, _safe_indexing(X, np.sort(some)))
         return self
 
-    def _learners(self, n_rows: int) -> tuple[dict[str, Any], dict[str, str]]:
+    def _learners(self, n_rows: int, n_units: int) -> tuple[dict[str, Any], dict[str, str]]:
         """Estimators by name, and why others are left out."""
         if isinstance(self.learners, Mapping):
             if not self.learners:
@@ -206,6 +211,11 @@ class AutoMCMClassifier(LogOddsClassifier):
             return {name: self._learner(name, n_rows) for name in _names(self.learners)}, {}
         if self.learners != "auto":
             return {self.learners: self._learner(self.learners, n_rows)}, {}
+        if n_units < _FEWEST_TO_COMPARE:
+            reason = f"{n_units} bags do not tell which learner is better"
+            return {"linear": self._learner("linear", n_rows)}, dict.fromkeys(
+                ("kernel", "boosted"), reason
+            )
         notes = {}
         if n_rows > _MOST_FOR_KERNEL:
             notes["kernel"] = f"takes too long for more than {_MOST_FOR_KERNEL:,} rows"
