@@ -32,6 +32,9 @@ ScoreKeeper = Callable[[slice, Array], None]
 # Scores of one batch: more columns than this allows are solved one batch after the other.
 _BATCH_SCORES = 2**22
 
+# Of more rows, scores of bags held out are kept in single precision: they tell penalties apart.
+_MANY_ROWS = 2**20
+
 # Penalties come one after the other, too, where what products read stays in the cache of a
 # processor, so that few columns at a time are no slower than many, and where there is enough to do.
 _BYTES_IN_CACHE, _ENOUGH_SCORES = 2**23, 2**16
@@ -229,6 +232,7 @@ class HeldOutScores:
         once = bool((scored.sum(axis=0) == 1).all())
         self._order = np.argsort(np.concatenate(self._rows)) if once else None
         self._scores: list[list[Any]] = [[None] * n_penalties for _ in scored]
+        self._single = bags.n_instances > _MANY_ROWS
 
     def keep(self, columns: slice, scores: Array) -> None:
         """Take what is held out from the scores (columns, outputs, instances) of a batch."""
@@ -238,6 +242,7 @@ class HeldOutScores:
             if len(own):
                 found = take(scores, index_beside(own, scores), axis=0)
                 found = to_host(take(found, index_beside(rows, scores), axis=2))
+                found = found.astype(np.float32) if self._single else found
                 for which, part in zip(penalty[own], found, strict=True):
                     self._scores[fold][which] = part
 

@@ -129,6 +129,15 @@ class BagLosses(ABC):
             f = take(scores[some, ...], self._rows, axis=2)
         return xp.astype(f, xp.float64, copy=False)
 
+    def put(self, slopes: Array, some: Columns, slope: Array) -> None:
+        """Write what belongs to these bags and columns to where it belongs."""
+        if self._rows is None:
+            slopes[some, :, self.span] = slope
+        elif isinstance(some, slice):
+            slopes[some, :, self._rows] = slope
+        else:
+            slopes[np.ix_(some, np.arange(slopes.shape[1]), self._rows)] = slope
+
     @property
     def seen_by_all(self) -> bool:
         """Whether every column has to be worked on."""

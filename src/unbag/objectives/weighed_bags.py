@@ -69,8 +69,9 @@ class WeighedBags:
             rows.append(table.rows)
         lengths = [len(own) for own in rows]
         self._in_order = all(part.in_order for part in self._parts)
+        # NumPy writes rows to where they belong; elsewhere they are brought there once, at the end
         self._place = None
-        if not self._in_order:
+        if not self._in_order and not is_numpy_array(like):
             self._place = index_beside(np.argsort(np.concatenate(rows)), like)
         self._seen_by_all = all(part.seen_by_all for part in self._parts)
         many = is_numpy_array(like) and bags.n_instances >= _MANY_ROWS
@@ -100,10 +101,11 @@ class WeighedBags:
         def evaluate(scores: Array, tilts: Tilts) -> tuple[Array, Array, Array, Tilts]:
             slopes, ended = array_namespace(scores).empty_like(scores), []
             total, right = 0.0, True
-            for part, own, tilt, span in zip(self._parts, weights, tilts, self._spans, strict=True):
-                value, slope, fine, end = part.evaluate_blindly(scores, own, tilt)
+            for number, part in enumerate(self._parts):
+                told = part.evaluate_blindly(scores, weights[number], tilts[number])
+                value, slope, fine, end = told
                 total, right = total + value, right & fine
-                slopes[:, :, span] = slope
+                self._write(slopes, number, slice(None), slope)
                 ended.append(end)
             if self._place is not None:
                 slopes = take(slopes, self._place, axis=2)
@@ -115,9 +117,15 @@ class WeighedBags:
         """Tilts for it to start from, if nothing is known."""
         return tuple(part.no_tilt(scores) for part in self._parts)
 
+    def _write(self, slopes: Array, number: int, some: Columns, slope: Array) -> None:
+        if self._place is None:
+            self._parts[number].put(slopes, some, slope)
+        else:
+            slopes[some, :, self._spans[number]] = slope
+
     def _step_by_step(self, scores: Array, problem: Ints, gradient: bool) -> tuple[Array, Any]:
         xp, n_columns = array_namespace(scores), scores.shape[0]
-        largest = float(xp.max(xp.abs(scores)))
+        largest = float(xp.maximum(xp.max(scores), -xp.min(scores)))
         weights = [part.weights(problem) for part in self._parts]
         totals = xp.zeros((len(weights), n_columns), dtype=xp.float64, device=device(scores))
         blank = xp.empty_like if self._seen_by_all else xp.zeros_like
@@ -130,7 +138,7 @@ class WeighedBags:
             total, slope = part.evaluate(scores, some, own, largest, gradient)
             totals[number, some] = total
             if slopes is not None:
-                slopes[some, :, self._spans[number]] = slope
+                self._write(slopes, number, some, slope)
 
         units = [(i, some) for i, part in enumerate(self._parts) for some in part.blocks(problem)]
         # each writes to places of its own, so that sums are the same whatever their order
