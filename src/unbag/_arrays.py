@@ -114,7 +114,11 @@ def take(array: Array, index: Array, axis: int) -> Array:
 def stacked_product(a: Array, b: Array) -> Array:
     """Products a @ b of stacked matrices, with as many of the one as of the other."""
     # the array API's way comes to the same, after looking whether one of them is to be repeated
-    return a.bmm(b) if is_torch_array(a) else a @ b
+    if is_torch_array(a):
+        return a.bmm(b)
+    # with wide registers, BLAS may flag lanes that it does not use; solvers look at values instead
+    with np.errstate(invalid="ignore"):
+        return a @ b
 
 
 def put(array: Array, rows: NDArray[np.intp], values: Array) -> None:
