@@ -116,7 +116,8 @@ def stacked_product(a: Array, b: Array) -> Array:
     # the array API's way comes to the same, after looking whether one of them is to be repeated
     if is_torch_array(a):
         return a.bmm(b)
-    # with wide registers, BLAS may flag lanes that it does not use; solvers look at values instead
+    # "invalid" was flagged here in single precision, now and then and for reasons not found;
+    # solvers look whether values are finite
     with np.errstate(invalid="ignore"):
         return a @ b
 
