@@ -332,7 +332,7 @@ def test_what_is_printed():
         assert word in str(found)
     assert list(found.frame()["feature"]) == ["a", "b", "c"]
     assert len(found.frame("bags")) == 30
-    with pytest.raises(ValueError, match="'features' or 'bags'"):
+    with pytest.raises(ValueError, match="'features', 'bags'"):
         found.frame("rows")
 
 

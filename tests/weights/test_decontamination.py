@@ -497,9 +497,9 @@ def test_large_bags_that_merging_made_alike_are_refused(method):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"method": "magic"}, "weights must be 'least_squares' or 'pairs', not 'magic'"),
-        ({"bag_model": "rows"}, "bag_model must be 'instances' or 'bags', not 'rows'"),
-        ({"method": "pairs", "bag_model": None}, "bag_model must be 'instances' or 'bags'"),
+        ({"method": "magic"}, "weights must be one of 'least_squares', 'pairs', not 'magic'"),
+        ({"bag_model": "rows"}, "bag_model must be one of 'instances', 'bags', not 'rows'"),
+        ({"method": "pairs", "bag_model": None}, "bag_model must be one of 'instances', 'bags'"),
         ({"merge": "random"}, "merge must be None or one of 'blockwise_pairwise', 'blockwise_max'"),
         ({"merge": "blockwise_max", "merge_size": 0}, "merge_size must be a whole number"),
     ],

@@ -17,6 +17,11 @@ _MOST_CLASSES = 10
 _MAKE_IT = "make the target with unbag.bag_target(bag, proportion)."
 
 
+def fields_of(y: Any) -> tuple[str, ...]:
+    """Names of the fields of a target; plain labels have none."""
+    return getattr(getattr(y, "dtype", None), "names", None) or ()
+
+
 def check_labels(y: Any) -> tuple[NDArray[Any], NDArray[np.intp]]:
     """Read plain labels: the classes, and the number of each row's class.
 

@@ -15,14 +15,13 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 from tqdm import tqdm
 
 from unbag._arrays import Floats
-from unbag._checks import check_count, check_positive
+from unbag._checks import check_count, check_nonnegative, check_positive
 from unbag._docstrings import as_in
 from unbag._progress import progress_bar
 from unbag.bags.bags import Bags
@@ -176,8 +175,7 @@ class InvCalClassifier(InvCalModel):
         """Fit the model."""
         X, bags = self._check_Xy(X, y)
         check_positive(self.C, "C")
-        if not isinstance(self.epsilon, Real) or not 0 <= float(self.epsilon) < np.inf:
-            raise ValueError(f"epsilon must be a number of zero or more, not {self.epsilon!r}.")
+        check_nonnegative(self.epsilon, "epsilon")
         C, epsilon = np.array([float(self.C)]), np.array([float(self.epsilon)])
         kernel = self._make_kernel(self.gamma, X)
         with progress_bar(total=1, verbose=self.verbose, desc="fitting", unit="fit") as bar:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -66,11 +65,6 @@ class KernelMachine(BagClassifier):
         widths = list(gammas) if listed else []
         if not widths:
             raise ValueError(f"gammas must be a list of widths, not {gammas!r}.")
-        for gamma in widths:
-            if not isinstance(gamma, str | Real):
-                raise ValueError(
-                    f"gamma must be 'wide', 'scale', 'auto' or a number, not {gamma!r}."
-                )
         kernels = {kernel.gamma: kernel for kernel in (self._make_kernel(g, X) for g in widths)}
         return [kernels[gamma] for gamma in sorted(kernels)]
 

@@ -25,7 +25,7 @@ from unbag.metrics import evaluation as local
 from unbag.metrics.curves import RocBand, span_bands, tpr_at
 from unbag.metrics.evaluation_results import Evaluation, what_to_say
 from unbag.metrics.measures import Measure, area_under_roc, predicted_shares, usual_measures
-from unbag.metrics.sample import Sample, as_columns
+from unbag.metrics.sample import Sample, as_columns, check_finite
 from unbag.metrics.tallies import CellTally, Tally
 from unbag.metrics.uncertainty import Uncertainty
 from unbag.metrics.verdict import judge
@@ -387,6 +387,5 @@ def _one_column(scores: Any, n_classes: int) -> Floats:
     wanted = 1 if values.ndim == 1 else values.shape[1]
     if values.ndim > 2 or (wanted != n_classes and not (wanted == 1 and n_classes == 2)):
         raise ValueError(f"{n_classes} classes do not go with scores of shape {values.shape}.")
-    if not np.isfinite(values).all():
-        raise ValueError("Scores must be finite numbers.")
+    check_finite(values)
     return values[:, 1] - values[:, 0] if values.ndim == 2 and n_classes == 2 else values

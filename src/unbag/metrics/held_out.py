@@ -26,6 +26,7 @@ from unbag.bags.priors import move_chances
 from unbag.metrics.sample import Sample, make_sample
 from unbag.metrics.witnesses import Witness, hear_scores
 from unbag.metrics.worlds import Promise
+from unbag.model_selection.fitted import last_step
 from unbag.model_selection.folds import SearchFolds
 from unbag.model_selection.out_of_fold import decision_scores
 
@@ -126,8 +127,7 @@ def log_odds_of(probabilities: ArrayLike) -> Floats:
 def log_odds_at_shares(model: Any, X: Any, bags: Bags) -> Floats:
     """Log-odds that a model gives to rows, at the shares of the classes in some bags together."""
     chances = np.asarray(model.predict_proba(X), dtype=float)
-    steps = getattr(model, "steps", None)
-    prior = getattr(steps[-1][1] if steps else model, "class_prior_", None)
+    prior = getattr(last_step(model), "class_prior_", None)
     if prior is not None:
         chances = move_chances(chances, prior, bags.class_shares)
     return log_odds_of(chances)

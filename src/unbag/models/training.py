@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from unbag._arrays import Bools, Floats
-from unbag._checks import check_positive
+from unbag._checks import check_choice, check_positive
 from unbag.bags.bags import Bags
 from unbag.diagnostics.bag_effects import BagEffect
 from unbag.model_selection.folds import SearchFolds
@@ -163,8 +163,7 @@ def search(backend: Backend, goal: Goal, penalties: Floats, selection: Selection
         Whether a criterion is that of all out-of-fold scores together, with the weights of all
         bags, or the mean over folds of that of each fold's bags alone.
     """
-    if selection not in get_args(Selection):
-        raise ValueError(f"selection must be 'pooled' or 'folds', not {selection!r}.")
+    check_choice(selection, get_args(Selection), "selection")
     if selection == "pooled" and not (backend.held.sum(axis=0) == 1).all():
         raise ValueError(
             "selection='pooled' needs a cv that holds out every bag exactly once, such as "

@@ -15,10 +15,11 @@ from unbag._optional import make_frame
 from unbag._text import aligned, percent, shown
 from unbag.bags.bags import check_bag_target
 from unbag.metrics import column_importance
+from unbag.model_selection.fitted import last_step
 from unbag.reports.colours import BLUE, CLASS_COLOURS, GREY, ORANGE
 from unbag.reports.content import Finding, NumberTable, Picture, Section
 from unbag.reports.display import SinglePicture, add_legend
-from unbag.tabular.pipeline import last_step, split_pipeline
+from unbag.tabular.pipeline import split_pipeline
 
 _SHOWN = 10
 _FIRST_CLASSES = 4

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbag._arrays import Bools, Floats
+from unbag._checks import check_choice
 from unbag.bags.bags import SAME_PROPORTION, BagModel, Bags
 from unbag.weights.merging import MERGERS
 from unbag.weights.pairing import Pairing, pair_bags
@@ -77,8 +78,7 @@ def decontamination_weights(
     array([[1., 0.],
            [0., 1.]])
     """
-    if method not in get_args(WeightMethod):
-        raise ValueError(f"weights must be 'least_squares' or 'pairs', not {method!r}.")
+    check_choice(method, get_args(WeightMethod), "weights")
     check_contrast(bags)
     if merge is None:
         return _weights(bags, method, bag_model, None)
