@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbag._checks import check_choice
+from unbag._text import quoted
 from unbag.bags.labels import check_labels, fields_of
 from unbag.bags.shares import one_row_each, read_stated
 
@@ -303,7 +304,7 @@ def check_bag_target(y: Any) -> Bags:
     missing = [name for name in ("bag", "proportion", "size") if name not in names]
     if missing and all(y.dtype[name].names for name in names):
         raise ValueError(
-            f"The target has several groupings ({', '.join(map(repr, names))}), whose cells share "
+            f"The target has several groupings ({quoted(names)}), whose cells share "
             f"rows: use unbag.GroupingsClassifier, or one of them alone, y[{names[0]!r}]."
         )
     if missing:

@@ -33,6 +33,7 @@ from unbag.model_selection.splitters import check_cv
 from unbag.models.base import LogOddsClassifier
 from unbag.models.checks import check_grid
 from unbag.models.kernel import KernelMCMClassifier, KernelMCMClassifierCV
+from unbag.models.training import warn_not_converged
 
 
 def log_odds_targets(proportion: Floats, n_instances: int) -> tuple[Floats, Floats]:
@@ -183,7 +184,7 @@ class InvCalClassifier(InvCalModel):
             fit = self._solve(K, bags.clipped_proportions[:, 1], bags.n_instances, C, epsilon)
             bar.update()
         self._store(fit, kernel, X, bags)
-        self._warn_not_converged(int(not self.converged_), 1)
+        warn_not_converged(int(not self.converged_), 1, self.max_iter, self._steps)
         return self
 
 
@@ -309,7 +310,7 @@ class InvCalClassifierCV(InvCalModel):
         self.bag_errors_ = errors.reshape(len(Cs), len(epsilons), len(kernels))
         self.out_of_fold_scores_ = best.scores[pair] if folds.each_once else None
         n_failed = sum(trial.n_failed for trial in tried) + (not self.converged_)
-        self._warn_not_converged(n_failed, n_fits)
+        warn_not_converged(n_failed, n_fits, self.max_iter, self._steps)
         return self
 
     def _try(

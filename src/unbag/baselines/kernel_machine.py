@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 
 from unbag._arrays import Bools, Floats
@@ -76,15 +74,6 @@ class KernelMachine(BagClassifier):
 
     def _scores(self, X: NDArray[Any]) -> NDArray[Any]:
         return self.kernel_.expand(X, self.points_, self.dual_coef_) + self.intercept_
-
-    def _warn_not_converged(self, n_failed: int, n_fits: int) -> None:
-        if n_failed:
-            warnings.warn(
-                f"{n_failed} of {n_fits} fit(s) did not converge within max_iter={self.max_iter} "
-                f"{self._steps}; raise max_iter or tol, or scale the features.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
 
 
 def cut_by_trainable_folds(bags: Bags, held_rows: Bools) -> tuple[Bags, Bools]:

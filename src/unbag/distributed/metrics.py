@@ -22,7 +22,7 @@ from unbag.bags.bags import BagModel
 from unbag.distributed.partitions import Partitions, is_dask, partitions_of, share
 from unbag.distributed.table import BagsById, make_table, merge_summaries, summarise_target
 from unbag.metrics import evaluation as local
-from unbag.metrics.curves import RocBand, span_bands, tpr_at
+from unbag.metrics.curves import RocBand, band_around, rates_of_cells, span_bands, tpr_at
 from unbag.metrics.evaluation_results import Evaluation, what_to_say
 from unbag.metrics.measures import Measure, area_under_roc, predicted_shares, usual_measures
 from unbag.metrics.sample import Sample, as_columns, check_finite
@@ -366,17 +366,8 @@ class _FromTables:
 
 def _roc_band(tables: Tables, sample: Sample, uncertainty: Uncertainty) -> RocBand:
     """ROC curve from fine cells, and its band from coarse ones, from the highest scores down."""
-    grid = np.linspace(0, 1, 101)
-
-    def from_none(shares: Floats) -> Floats:
-        rates = np.cumsum(shares[..., ::-1], axis=-1)
-        return np.concatenate([np.zeros((*rates.shape[:-1], 1)), rates], axis=-1)
-
-    tally = CellTally(tables.shares, lambda means: means)
-    draws = from_none(uncertainty.draw_class_means(sample, tally))
-    low, high = uncertainty.limits(np.stack([tpr_at(grid, *pair) for pair in draws]), sample)
-    curve = tpr_at(grid, *from_none(tables.by_class))
-    return RocBand(grid, curve, np.clip(low, 0, 1), np.clip(high, 0, 1), uncertainty.level)
+    curve = tpr_at(np.linspace(0, 1, 101), *rates_of_cells(tables.by_class[..., ::-1]))
+    return band_around(curve, tables.shares[..., ::-1], sample, uncertainty)
 
 
 def _one_column(scores: Any, n_classes: int) -> Floats:

@@ -29,8 +29,8 @@ from unbag._arrays import Floats, Ints
 from unbag._optional import make_frame
 from unbag._text import aligned, percent
 from unbag.bags.bags import check_bag_target
-from unbag.metrics.held_out import log_odds_at_shares, log_odds_of
-from unbag.model_selection.fitted import check_gives_chances, last_step
+from unbag.metrics.held_out import log_odds_at_shares
+from unbag.model_selection.fitted import check_gives_chances, last_step, log_odds_of
 from unbag.objectives.count_likelihood import CountLikelihood
 
 # Rows of whole bags that are scored again for every column, and bags that these are at least.

@@ -85,7 +85,7 @@ class LinearGroupingsClassifier(LogOddsClassifier):
         if given is None and _is_noisy(groupings) and self._leans_to_looks(X, groupings):
             self.looks_, self.covariance_ = 1.0, "none"
             fits = self._fit_once(X, groupings)
-        warn_not_converged(fits, self.max_iter)
+        warn_not_converged(*fits.failures, self.max_iter)
         return self
 
     def _fit_once(self, X: Any, groupings: Groupings) -> Fits:

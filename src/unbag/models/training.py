@@ -17,6 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from unbag._arrays import Bools, Floats
 from unbag._checks import check_choice, check_positive
+from unbag._text import counted
 from unbag.bags.bags import Bags
 from unbag.diagnostics.bag_effects import BagEffect
 from unbag.model_selection.folds import SearchFolds
@@ -46,6 +47,11 @@ class Fits:
     theta: NDArray[Any]
     n_iter: NDArray[np.int64]
     converged: Bools
+
+    @property
+    def failures(self) -> tuple[int, int]:
+        """How many did not converge, and of how many."""
+        return int((~self.converged).sum()), len(self.converged)
 
     def on_all_bags(self, n_penalties: int) -> Fits:
         """Fits of the first problem, which come first for each penalty."""
@@ -255,13 +261,14 @@ def tell_search(estimator: Any, penalties: Floats, found: TrainingResult) -> Non
         estimator.folds_ = found.solved.folds()
 
 
-def warn_not_converged(fits: Fits, max_iter: int) -> None:
-    """Say that fits were given up."""
-    failed = int((~fits.converged).sum())
-    if failed:
+def warn_not_converged(
+    n_failed: int, n_fits: int, max_iter: int, steps: str = "iterations"
+) -> None:
+    """Say that fits were given up after so many steps."""
+    if n_failed:
         warnings.warn(
-            f"{failed} of {len(fits.converged)} fit(s) did not converge within "
-            f"max_iter={max_iter} iterations; raise max_iter, or scale the features.",
+            f"{n_failed} of {counted(n_fits, 'fit')} did not converge within max_iter={max_iter} "
+            f"{steps}; raise max_iter or tol, or scale the features.",
             ConvergenceWarning,
             stacklevel=3,
         )
