@@ -12,8 +12,9 @@ from unbag.bounds.immunity import (
     symmetry_constant,
 )
 from unbag.bounds.merged import MergedBound, epsilon_for, largest_epsilon, merged_bound
+from unbag.bounds.misordering import misordering_probability
 from unbag.bounds.neighbours import NeighbourCondition, neighbour_condition
-from unbag.bounds.planning import BagPlan, misordering_probability, required_bags
+from unbag.bounds.planning import BagPlan, required_bags
 from unbag.bounds.sampling import BagSample, sample_bags
 from unbag.bounds.surrogate import calibration_function, excess_error, moved_error
 from unbag.bounds.tables import BoundPlan, TableBound, bags_for_bound, table_bound

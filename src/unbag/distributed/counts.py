@@ -36,7 +36,8 @@ from unbag.distributed.count_pieces import (
 from unbag.distributed.count_table import CountTable
 from unbag.distributed.partitions import share
 from unbag.distributed.risk import DistributedData, Request, sum_tables
-from unbag.objectives.bag_losses import classes_summable, count_weights
+from unbag.objectives.bag_losses import count_weights
+from unbag.objectives.class_losses import classes_summable
 from unbag.objectives.count_likelihood import EXACT_SIZE
 from unbag.objectives.count_sums import turned_roots
 from unbag.objectives.saddle_point import Sums, TiltSearch

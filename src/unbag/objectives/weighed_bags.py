@@ -1,7 +1,7 @@
 """Losses of all bags, weighed and summed: each bag among those that are treated together with it.
 
-Bags of one kind (`unbag.objectives.bag_losses`), and of one size where the kind asks for that, make
-a part; parts fit the cache of a processor, and threads share them out.
+Bags of one kind (`unbag.objectives.bag_losses`, `class_losses`), and of one size where the kind
+asks for that, make a part; parts fit the cache of a processor, and threads share them out.
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ from unbag.objectives.bag_losses import (
     ColumnIndex,
     LargeBags,
     PureBags,
+    SmallBags,
+    scores_together,
+)
+from unbag.objectives.class_losses import (
     PureClasses,
     SeveralClasses,
-    SmallBags,
     SmallClasses,
     classes_summable,
-    scores_together,
 )
 from unbag.objectives.recorded import Blind, Recorder, Tilts
 
