@@ -110,7 +110,7 @@ ITEMS = (
         "bounds/test_consistency.py:"
         "test_first_theorem_holds_for_observed_proportions_of_small_bags",
     )),
-    Item("3.2", "misordered pairs, .26", (B + "planning:misordering_probability",), (
+    Item("3.2", "misordered pairs, .26", (B + "misordering:misordering_probability",), (
         "bounds/test_planning.py:test_the_papers_example",
         "bounds/test_consistency.py:test_bags_are_misordered_as_often_as_computed",
     )),
