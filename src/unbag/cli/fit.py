@@ -32,7 +32,6 @@ from unbag.cli.training import (
 )
 from unbag.metrics import Evaluation, evaluate_search, group_table
 from unbag.metrics.witnesses import hear_features
-from unbag.reports import fit_report
 from unbag.tabular.fingerprints import make_fingerprints
 from unbag.tabular.persistence import save_model
 from unbag.tabular.pipeline import training_record
@@ -201,20 +200,15 @@ def _groups(options: argparse.Namespace, data: BagData) -> Any:
 
 
 def _evaluate(trained: TrainedPipeline, data: BagData, options: argparse.Namespace) -> Evaluation:
-    shared = {"threshold": trained.score_threshold, "random_state": options.seed}
-    if options.report is None:
-        return evaluate_search(trained.pipeline, data.X, data.y, **shared)
-    page = fit_report(
+    if options.report is not None:
+        return trained.report(data, options, options.report).evaluation
+    return evaluate_search(
         trained.pipeline,
         data.X,
         data.y,
-        cv=None,
-        path=options.report,
-        title=options.title,
-        command=options.command,
-        **shared,
+        threshold=trained.score_threshold,
+        random_state=options.seed,
     )
-    return page.evaluation
 
 
 def _told(options: argparse.Namespace) -> dict[str, Any]:

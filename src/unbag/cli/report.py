@@ -12,7 +12,6 @@ from unbag.cli.options import add_quiet, add_tables, file_place
 from unbag.cli.output import need, say, show
 from unbag.cli.parser import add_parser
 from unbag.cli.training import add_fitting, check_fitting, train_pipeline
-from unbag.reports import fit_report
 
 _EXAMPLES = """examples:
   unbag report people.csv results.csv --bag district --positives yes_votes
@@ -54,16 +53,6 @@ def run(options: argparse.Namespace) -> int:
     data = read_bags(options)
     trained = train_pipeline(options, data)
     say(*trained.lines)
-    report = fit_report(
-        trained.pipeline,
-        data.X,
-        data.y,
-        cv=None,
-        title=options.title,
-        command=options.command,
-        path=options.output,
-        threshold=trained.score_threshold,
-        random_state=options.seed,
-    )
+    report = trained.report(data, options, options.output)
     show(f"{report}\n\nPage: {options.output}")
     return 0

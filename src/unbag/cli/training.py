@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import warnings
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
@@ -19,6 +20,7 @@ from unbag.cli.output import need, say
 from unbag.diagnostics.bag_effects import FEWEST_BAGS
 from unbag.diagnostics.information import bag_information
 from unbag.diagnostics.monitoring import make_reference
+from unbag.reports import Report, fit_report
 from unbag.tabular.pipeline import ModelName, make_classifier
 from unbag.tabular.rules import Rule, RuleName, make_rule
 
@@ -42,6 +44,20 @@ class TrainedPipeline:
     def score_threshold(self) -> float:
         """Score above which a row counts as positive."""
         return 0.0 if self.rule is None else self.rule.score_threshold
+
+    def report(self, data: BagData, options: argparse.Namespace, path: Path) -> Report:
+        """Write a page on how good it is, by the bags that its search held out."""
+        return fit_report(
+            self.pipeline,
+            data.X,
+            data.y,
+            cv=None,
+            path=path,
+            title=options.title,
+            command=options.command,
+            threshold=self.score_threshold,
+            random_state=options.seed,
+        )
 
     @property
     def lines(self) -> list[str]:

@@ -364,7 +364,9 @@ class _FromTables:
 def _roc_band(tables: Tables, sample: Sample, uncertainty: Uncertainty) -> RocBand:
     """ROC curve from fine cells, and its band from coarse ones, from the highest scores down."""
     curve = tpr_at(np.linspace(0, 1, 101), *rates_of_cells(tables.by_class[..., ::-1]))
-    return band_around(curve, tables.shares[..., ::-1], sample, uncertainty)
+    tally = CellTally(tables.shares, lambda means: means)
+    draws = uncertainty.draw_class_means(sample, tally)[..., ::-1]
+    return band_around(curve, draws, sample, uncertainty)
 
 
 def _one_column(scores: Any, n_classes: int) -> Floats:

@@ -221,13 +221,13 @@ def make_roc_band(sample: Sample, uncertainty: Uncertainty, n_points: int = 101)
     sample = sample.with_labelled_rows_apart()
     # from the highest scores down
     shares = cell_shares(sample.bags, score_cells(-sample.scores))
-    return band_around(curve, shares, sample, uncertainty)
-
-
-def band_around(curve: Floats, shares: Floats, sample: Sample, uncertainty: Uncertainty) -> RocBand:
-    """The band of a curve at even rates, by the shares of cells from the highest scores down."""
-    grid = np.linspace(0, 1, len(curve))
     draws = uncertainty.draw_class_means(sample, CellTally(shares, lambda means: means))
+    return band_around(curve, draws, sample, uncertainty)
+
+
+def band_around(curve: Floats, draws: Floats, sample: Sample, uncertainty: Uncertainty) -> RocBand:
+    """The band of a curve at even rates, by draws of cells from the highest scores down."""
+    grid = np.linspace(0, 1, len(curve))
     curves = np.stack([tpr_at(grid, *pair) for pair in rates_of_cells(draws)])
     low, high = uncertainty.limits(curves, sample)
     return RocBand(grid, curve, np.clip(low, 0, 1), np.clip(high, 0, 1), uncertainty.level)

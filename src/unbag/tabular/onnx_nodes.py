@@ -73,6 +73,17 @@ class Graph:
 
         return self.node("Cast", name, to=getattr(TensorProto, kind))
 
+    def codes(self, texts: str, known: dict[str, int], other: int) -> str:
+        """Look up the numbers of known texts; all others get one number."""
+        return self.node(
+            "LabelEncoder",
+            texts,
+            domain="ai.onnx.ml",
+            keys_strings=list(known),
+            values_int64s=list(known.values()),
+            default_int64=other,
+        )
+
     def rename(self, name: str, output: str) -> None:
         """Give a result the name that it is known by outside."""
         self._container.add_node(
@@ -143,14 +154,7 @@ def one_hot(step: Any, graph: Graph, table: str) -> str:
         values = graph.node("Gather", table, graph.constant(column), axis=1)
         depth = max(places.values()) + 1
         # what is beyond the last place is nowhere
-        code = graph.node(
-            "LabelEncoder",
-            values,
-            domain="ai.onnx.ml",
-            keys_strings=list(places),
-            values_int64s=list(places.values()),
-            default_int64=depth,
-        )
+        code = graph.codes(values, places, depth)
         marks = graph.cast(graph.constant([0, 1]), "FLOAT")
         parts.append(graph.node("OneHot", code, graph.constant([depth]), marks, axis=-1))
     return graph.cast(graph.together(parts), "DOUBLE")

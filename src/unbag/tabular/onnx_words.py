@@ -89,14 +89,7 @@ def _numbers(code: dict[str, int], graph: Graph, characters: str) -> str:
     folds, _ = _alphabet()
     known = {c: code.get(to, _OTHER_LETTER) if to else _BETWEEN for c, to in folds.items()}
     known = {c: number for c, number in known.items() if number != _OTHER_LETTER}
-    found = graph.node(
-        "LabelEncoder",
-        characters,
-        domain="ai.onnx.ml",
-        keys_strings=list(known),
-        values_int64s=list(known.values()),
-        default_int64=_OTHER_LETTER,
-    )
+    found = graph.codes(characters, known, _OTHER_LETTER)
     return graph.node("Pad", found, graph.constant([0, 1, 0, 1]), graph.constant(_BETWEEN))
 
 
