@@ -109,9 +109,10 @@ def test_settings_that_both_tables_have_count_once():
 
 
 def test_csv_has_a_line_for_every_trial():
-    rows = [row("lmmcm", 0.89), row("invcal", 0.88, chosen={"C": 1.0, "epsilon": 0.0})]
-    read = list(csv.DictReader(StringIO(rows_as_csv(rows))))
+    older, newer = row("lmmcm", 0.89), row("invcal", 0.88, chosen={"C": 1.0, "epsilon": 0.0})
+    read = list(csv.DictReader(StringIO(rows_as_csv([older, newer | {"device": "cuda"}]))))
     assert [r["chosen"] for r in read] == ["alpha=0.001", "C=1;epsilon=0"]
+    assert [r["device"] for r in read] == ["", "cuda"]
     assert rows_as_csv([]) == ""
 
 
