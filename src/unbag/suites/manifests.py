@@ -53,7 +53,8 @@ class Manifest:
     >>> import numpy as np
     >>> from unbag.suites import Manifest, pick_split
     >>> bag = np.repeat([0, 1], 8)
-    >>> manifest = Manifest("natural", "votes", 0, pick_split(bag, bag, None, 0), 6 * np.eye(2, dtype=int))
+    >>> counts = 6 * np.eye(2, dtype=int)
+    >>> manifest = Manifest("natural", "votes", 0, pick_split(bag, bag, None, 0), counts)
     >>> manifest.file_name, len(manifest.picked.train)
     ('natural-votes-0.npz', 12)
     """
@@ -117,7 +118,8 @@ def read_manifest(path: Path) -> Manifest:
     >>> from unbag.suites import Manifest, pick_split, read_manifest
     >>> from unbag.suites.manifests import save_manifest
     >>> bag = np.repeat([0, 1], 8)
-    >>> drawn = Manifest("natural", "votes", 0, pick_split(bag, bag, None, 0), 6 * np.eye(2, dtype=int))
+    >>> counts = 6 * np.eye(2, dtype=int)
+    >>> drawn = Manifest("natural", "votes", 0, pick_split(bag, bag, None, 0), counts)
     >>> with TemporaryDirectory() as folder:
     ...     manifest = read_manifest(save_manifest(Path(folder), drawn))
     >>> manifest.picked.digest == drawn.picked.digest
