@@ -25,7 +25,7 @@ def test_every_study_has_rows_and_a_page():
     folders = {path.parent.name for path in RESULTS.glob("*/rows.jsonl")}
     assert folders - {"reproduce"} == set(PAGES)
     files = {path.name for path in RESULTS.glob("*/*") if path.parent.name != "reproduce"}
-    assert files == {"rows.jsonl", "notes.md"}
+    assert files == {"rows.jsonl", "notes.md", "bags"}
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -52,7 +52,10 @@ def test_a_suite_is_run_and_shown(call, tmp_path, folder_of_tables):
     shown = call(*suite, "--tables-only")
     assert shown.stdout == second.stdout
     names = {path.name for path in tmp_path.iterdir()}
-    assert names == {"rows.jsonl", "page.md", "ranks.png"}
+    assert names == {"rows.jsonl", "page.md", "ranks.png", "bags"}
+    kept = {path.name for path in (tmp_path / "bags").iterdir()}
+    draws = {f"tables-{name.replace(' ', '-')}-{s}.npz" for name in sets.split(",") for s in (0, 1)}
+    assert kept == draws
 
 
 @pytest.fixture

@@ -108,7 +108,7 @@ def run_suite(options: argparse.Namespace) -> int:
     from unbag.suites.figures import draw_figure
     from unbag.suites.page import page_lines
     from unbag.suites.runner import pending_suite_tasks, run_suite_tasks
-    from unbag.suites.tasks import make_suite_tasks
+    from unbag.suites.tasks import SUITES, make_suite_tasks
 
     tasks = make_suite_tasks(
         options.suite,
@@ -125,8 +125,11 @@ def run_suite(options: argparse.Namespace) -> int:
     if not options.tables_only and len(left) < len(tasks):
         say(f"{len(tasks) - len(left)} of {len(tasks)} trials were done before.")
     jobs = options.jobs if options.dask is None else -1
+    # machines of a cluster may not see the folder
+    keeps = SUITES[options.suite].draws and options.dask is None
+    bags = options.output / "bags" if keeps else None
     with _cluster(options.dask):
-        runs = run_suite_tasks(left, path, jobs, options.data, options.device)
+        runs = run_suite_tasks(left, path, jobs, options.data, options.device, bags)
         bar = progress_bar(runs, verbose=left, total=len(left), unit="trial", smoothing=0.1)
         for row in bar:
             bar.write(f"{row['name']} {row['method']}: {_outcome(row)}", file=sys.stderr)
@@ -137,7 +140,7 @@ def run_suite(options: argparse.Namespace) -> int:
     print(page)
     write_whole(options.output / "page.md", page)
     draw_figure(rows, options.output / "ranks.png")
-    show(f"Rows, page and figure: {options.output}")
+    show(f"Rows, {'bags, ' * keeps}page and figure: {options.output}")
     return 0
 
 
