@@ -23,22 +23,6 @@ def test_what_is_missing_is_run_and_tables_are_shown(call, tmp_path):
     assert names == {"rows.jsonl", "rows.csv", "tables.md", "auc.png"}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--methods", "svm"], "There is no method 'svm'"),
-        (["--table", "one"], "--table takes whole numbers"),
-        (["--ranges", "0..1"], "--ranges takes ranges such as"),
-        (["--tables-only"], "holds no finished trial"),
-    ],
-)
-def test_mistakes_get_one_sentence(arguments, message, call, tmp_path):
-    result = call("reproduce", *arguments, "-o", tmp_path)
-    assert result.returncode == 1
-    assert message in result.stderr
-    assert result.stdout == ""
-
-
 def test_a_suite_is_run_and_shown(call, tmp_path, folder_of_tables):
     sets = "hi low 32,compas high 32"
     suite = ["reproduce", "--suite", "tables", "--data", folder_of_tables, "--jobs", "1"]
@@ -70,6 +54,10 @@ def folder_of_tables(tmp_path_factory):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["--methods", "svm"], "There is no method 'svm'"),
+        (["--table", "one"], "--table takes whole numbers"),
+        (["--ranges", "0..1"], "--ranges takes ranges such as"),
+        (["--tables-only"], "holds no finished trial"),
         (["--suite", "tables", "--data", "nowhere", "--jobs", "1"], "fetch the data with python"),
         (
             ["--suite", "natural", "--table", "2"],
@@ -84,7 +72,7 @@ def folder_of_tables(tmp_path_factory):
         (["--suite", "tables", "--dask", "ftp://cluster"], "No scheduler of Dask answers"),
     ],
 )
-def test_mistakes_with_suites_get_one_sentence(arguments, message, call, tmp_path):
+def test_mistakes_get_one_sentence(arguments, message, call, tmp_path):
     result = call("reproduce", *arguments, "-o", tmp_path)
     assert result.returncode == 1
     assert message in result.stderr
