@@ -78,9 +78,9 @@ class Study:
         kept = {self._identity(row) for row in load_rows(options.output)}
         left = [task for task in self.tasks(options) if self._identity(task) not in kept]
         command = shlex.join(["python", *sys.argv])
-        calls = [{"study": self, "task": task, "command": command} for task in left]
+        calls = [{"study": self, "task": task} for task in left]
         for number, found in enumerate(
-            run_and_keep(measure_task, calls, options.output, options.jobs), start=1
+            run_and_keep(measure_task, calls, options.output, options.jobs, command), start=1
         ):
             name = ", ".join(str(found[0][key]) for key in self.keys) if found else "nothing"
             print(f"{number} of {len(left)}: {name}", file=sys.stderr, flush=True)
@@ -123,13 +123,13 @@ class Study:
         return json.dumps([values[key] for key in self.keys])
 
 
-def measure_task(study: Study, task: Task, command: str) -> list[Row]:
-    """Rows of a task, with what tells it apart and where they come from."""
+def measure_task(study: Study, task: Task) -> list[Row]:
+    """Rows of a task, with what tells it apart, the machine and the versions."""
     found = study.measure(**task)
     rows = [found] if isinstance(found, dict) else found
     own = {key: task[key] for key in study.keys}
     made = ", ".join([provenance_line(), *(f"{name} {version(name)}" for name in study.packages)])
-    return [{**own, **row, "command": command, "made": made} for row in rows]
+    return [{**own, **row, "made": made} for row in rows]
 
 
 def fit_and_score(model: Any, X: Any, y: Any, X_test: Any, labels_test: Any) -> Row:

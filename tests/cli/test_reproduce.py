@@ -4,6 +4,7 @@ import pytest
 
 from unbag.cli import output
 from unbag.datasets import load_magic
+from unbag.paper.rows import load_rows
 
 
 def test_what_is_missing_is_run_and_tables_are_shown(call, tmp_path):
@@ -21,6 +22,13 @@ def test_what_is_missing_is_run_and_tables_are_shown(call, tmp_path):
     assert shown.stdout == second.stdout
     names = {path.name for path in tmp_path.iterdir()}
     assert names == {"rows.jsonl", "rows.csv", "tables.md", "auc.png"}
+    called = "unbag " + " ".join(map(str, small))
+    assert commands_in(tmp_path) == [f"{called} --trials 1", f"{called} --trials 2"]
+
+
+def commands_in(folder):
+    """Where the rows of a folder say that they come from."""
+    return list(dict.fromkeys(row["command"] for row in load_rows(folder / "rows.jsonl")))
 
 
 def test_a_suite_is_run_and_shown(call, tmp_path, folder_of_tables):
@@ -37,6 +45,7 @@ def test_a_suite_is_run_and_shown(call, tmp_path, folder_of_tables):
     assert shown.stdout == second.stdout
     names = {path.name for path in tmp_path.iterdir()}
     assert names == {"rows.jsonl", "page.md", "ranks.png"}
+    assert [command.split()[-1] for command in commands_in(tmp_path)] == ["1", "2"]
 
 
 @pytest.fixture

@@ -125,15 +125,17 @@ def run_suite_tasks(
     jobs: int = 1,
     folder: Path | None = None,
     device: str | None = None,
+    command: str | None = None,
 ) -> Iterator[Row]:
     """Run what the file of rows does not hold yet, and yield each row when it is written.
 
+    Rows carry the command that they come from, if it is given.
     Tasks go through joblib, so that ``joblib.parallel_config(backend="dask")`` sends them to a
     cluster, whose machines must have the files of ``folder``.
     """
     left = pending_suite_tasks(tasks, path)
     calls = [{"task": task, "folder": folder, "device": device} for task in left]
-    for rows in run_and_keep(_rows_of, calls, path, jobs):
+    for rows in run_and_keep(_rows_of, calls, path, jobs, command):
         yield from rows
 
 
