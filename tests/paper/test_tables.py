@@ -116,6 +116,12 @@ def test_csv_has_a_line_for_every_trial():
     assert rows_as_csv([]) == ""
 
 
+def test_csv_has_all_columns_though_early_rows_have_fewer():
+    rows = [row("lmmcm", 0.89), {**row("lmmcm", 0.88), "command": "unbag reproduce"}]
+    read = list(csv.DictReader(StringIO(rows_as_csv(rows))))
+    assert [r["command"] for r in read] == ["", "unbag reproduce"]
+
+
 def test_figure_has_a_panel_for_every_line(tmp_path):
     rows = [
         row(method, 0.8 + 0.01 * i, size, low=low, high=low + 0.5)

@@ -204,8 +204,8 @@ def rows_as_csv(rows: Sequence[Row]) -> str:
     if not rows:
         return ""
     text = StringIO()
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    writer = csv.DictWriter(text, fieldnames=names, lineterminator="\n")
+    names = dict.fromkeys(name for row in rows for name in row)  # early rows have fewer
+    writer = csv.DictWriter(text, fieldnames=list(names), lineterminator="\n")
     writer.writeheader()
     for row in rows:
         chosen = ";".join(f"{name}={value:g}" for name, value in row["chosen"].items())

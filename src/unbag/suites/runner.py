@@ -131,16 +131,18 @@ def run_suite_tasks(
     folder: Path | None = None,
     device: str | None = None,
     bags: Path | None = None,
+    command: str | None = None,
 ) -> Iterator[Row]:
     """Run what the file of rows does not hold yet, and yield each row when it is written.
 
+    Rows carry the command that they come from, if it is given.
     Tasks go through joblib, so that ``joblib.parallel_config(backend="dask")`` sends them to a
     cluster, whose machines must have the files of ``folder``, and share the folder ``bags``.
     """
     left = pending_suite_tasks(tasks, path)
     given = {"folder": folder, "device": device, "bags": bags}
     calls = [{"task": task, **given} for task in left]
-    for rows in run_and_keep(_rows_of, calls, path, jobs):
+    for rows in run_and_keep(_rows_of, calls, path, jobs, command):
         yield from rows
 
 
