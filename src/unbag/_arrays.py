@@ -56,27 +56,23 @@ def to_host(array: Array) -> NDArray[Any]:
 
 def beside(numbers: NDArray[Any], like: Array) -> Array:
     """Bring NumPy numbers to where another array lives, in its type."""
-    if is_torch_array(like):
-        return _send(numbers, like, like.dtype)
-    return array_namespace(like).asarray(numbers, dtype=like.dtype, device=device(like))
+    return _send(numbers, like, like.dtype)
 
 
 def beside_in_double(numbers: NDArray[np.float64], like: Array) -> Array:
     """Bring NumPy numbers to where another array lives, in double precision."""
-    if is_torch_array(like):
-        return _send(numbers, like)
-    return array_namespace(like).asarray(numbers, device=device(like))
+    return _send(numbers, like)
 
 
 def index_beside(index: NDArray[np.intp], like: Array) -> Array:
     """Bring an index to where the array that it is for lives."""
-    if is_torch_array(like):
-        return _send(index, like)
-    return array_namespace(like).asarray(index, device=device(like))
+    return _send(index, like)
 
 
 def _send(array: NDArray[Any], like: Array, dtype: Any = None) -> Array:
-    """Send a NumPy array on its way to a device of torch, without waiting for its arrival."""
+    """Send a NumPy array to a device; one of torch is not waited for."""
+    if not is_torch_array(like):
+        return array_namespace(like).asarray(array, dtype=dtype, device=device(like))
     import torch
 
     # in the type it shall have there: to change it on the way takes another step on the device

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 
 def check_count(value: Any, name: str, least: int = 1) -> int:
@@ -43,7 +45,15 @@ def check_share(value: Any, name: str) -> float:
     return float(value)
 
 
-def check_choice(value: Any, choices: tuple[str, ...], name: str) -> None:
+def check_choice(value: Any, choices: Collection[str], name: str) -> None:
     """One of the choices."""
     if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, not {value!r}.")
+
+
+def check_one_each(values: NDArray[Any], n: int, name: str, of: str, what: str = "number") -> None:
+    """A row of values, one for each of so many things."""
+    if values.shape != (n,):
+        raise ValueError(
+            f"{name} must hold one {what} for each of the {n} {of}; its shape is {values.shape}."
+        )

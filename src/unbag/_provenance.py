@@ -33,6 +33,12 @@ def provenance_line() -> str:
     return ", ".join(f"{name} {value}" for name, value in provenance().items())
 
 
+def versions_line(origin: dict[str, str]) -> str:
+    """Write the versions alone as one line of text."""
+    left_out = ("date", "machine")
+    return ", ".join(f"{name} {value}" for name, value in origin.items() if name not in left_out)
+
+
 def _processor() -> str:
     info = Path("/proc/cpuinfo")
     if info.exists():

@@ -603,7 +603,7 @@ ERRORS = {
     ),
     "unknown bag model": (
         lambda: check_bag_target(TWO).draws("rows"),
-        "^bag_model must be 'instances' or 'bags', not 'rows'.$",
+        "^bag_model must be one of 'instances', 'bags', not 'rows'.$",
     ),
 }
 

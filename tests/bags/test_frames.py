@@ -434,7 +434,7 @@ ERRORS = {
         rows(list("ab")),
         bags(),
         {"proportion": "share", "unmatched": "ignore"},
-        "^unmatched must be 'error' or 'drop', not 'ignore'.$",
+        "^unmatched must be one of 'error', 'drop', not 'ignore'.$",
     ),
     "no instances": (
         rows(list("ab"))[:0],

@@ -557,8 +557,12 @@ def test_noise_is_added_to_bags_and_not_to_labelled_rows():
     ("y", "options", "message"),
     [
         ([0, 1], {"scale": 1}, "Plain labels have no counts"),
-        (bag_target([1, 2], [0.5, 1]), {"scale": -1}, "scale must be a number of zero or more"),
-        (bag_target([1, 2], [0.5, 1]), {"scale": 1, "distribution": "t"}, "'laplace' or 'gaussi"),
+        (
+            bag_target([1, 2], [0.5, 1]),
+            {"scale": -1},
+            "scale must be a finite number of at least 0",
+        ),
+        (bag_target([1, 2], [0.5, 1]), {"scale": 1, "distribution": "t"}, "'laplace', 'gaussi"),
         (bag_target([1, 2], [0.5, 1], noise=1), {"scale": 1}, "noisy already"),
     ],
 )

@@ -245,7 +245,7 @@ class TestInvCalClassifier:
         [
             ({"C": 0}, "C must be a positive number, not 0"),
             ({"C": "1"}, "C must be a positive number, not '1'"),
-            ({"epsilon": -0.1}, "epsilon must be a number of zero or more, not -0.1"),
+            ({"epsilon": -0.1}, "epsilon must be a finite number of at least 0, not -0.1"),
             ({"tol": 0}, "tol must be a positive number"),
             ({"max_iter": 0}, "max_iter must be a whole number of at least 1"),
             ({"kernel": "sigmoid"}, "kernel must be one of"),

@@ -157,13 +157,13 @@ def test_mistakes_are_named():
     ball = RKHSBall(Kernel("rbf"))
     with pytest.raises(ValueError, match="c ≥ 0 fails: the coefficient is -1 for pair 1"):
         rademacher_complexity(ball, X, bags, pairing, [1, -1])
-    with pytest.raises(ValueError, match="There are 2 pairs"):
+    with pytest.raises(ValueError, match="each of the 2 pairs"):
         rademacher_complexity(ball, X, bags, pairing, [1])
     with pytest.raises(ValueError, match="one row for each of the 8 instances"):
         rademacher_complexity(ball, X[:3], bags, pairing, [1, 1])
     with pytest.raises(ValueError, match="model must be one of 'IIM', 'IBM', not 'iid'"):
         rademacher_complexity(ball, X, bags, pairing, [1, 1], "iid")
-    with pytest.raises(ValueError, match="n_draws must be at least 2"):
+    with pytest.raises(ValueError, match="n_draws must be a whole number of at least 2"):
         rademacher_complexity(ball, X, bags, pairing, [1, 1], n_draws=1)
     with pytest.raises(ValueError, match="radius must be a finite number"):
         RKHSBall(Kernel("rbf"), -1.0)

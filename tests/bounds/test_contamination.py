@@ -335,7 +335,7 @@ def test_targets_hold_observed_or_true_proportions():
         (lambda: sample_bags([0.5], 3, [], [0.0]), "positives must hold at least one row"),
         (lambda: sample_bags([0.5], 3, np.eye(2), [0.0]), "the same features"),
         (lambda: sample_bags([1.0], 3, lambda _n, _rng: [1.0], [0.0]), "positives was asked for"),
-        (lambda: sample_bags([0.5], 3, [1.0], [0.0]).target("known"), "'observed' or 'true'"),
+        (lambda: sample_bags([0.5], 3, [1.0], [0.0]).target("known"), "'observed', 'true'"),
     ],
 )  # fmt: skip
 def test_mistakes_are_named(make, message):

@@ -129,7 +129,7 @@ def test_random_state():
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"n_classes": 1}, "n_classes must be at least 2, not 1"),
+        ({"n_classes": 1}, "n_classes must be a whole number of at least 2, not 1"),
         ({"n_classes": 5}, "5 means at equal distances need at least 4 features, not 2"),
         ({"separation": -1}, "separation must be .* not -1"),
         ({"separation": np.inf}, "separation must be a finite number"),

@@ -124,7 +124,7 @@ def test_missing_backend_says_what_to_install(monkeypatch):
 
 
 def test_wrong_arguments():
-    with pytest.raises(ValueError, match="subset must be 'train', 'test' or 'all', not 'valid'"):
+    with pytest.raises(ValueError, match=r"subset must be one of 'train', .* not 'valid'"):
         load_adult("valid")
     with pytest.raises(ValueError, match=r"backend must be one of 'pandas', .* not 'duckdb'"):
         load_magic("duckdb")

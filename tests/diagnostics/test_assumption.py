@@ -332,7 +332,7 @@ def test_what_is_printed():
         assert word in str(found)
     assert list(found.frame()["feature"]) == ["a", "b", "c"]
     assert len(found.frame("bags")) == 30
-    with pytest.raises(ValueError, match="'features' or 'bags'"):
+    with pytest.raises(ValueError, match="'features', 'bags'"):
         found.frame("rows")
 
 
@@ -354,7 +354,7 @@ def test_mistakes_are_named():
         assumption_test(X, y, level=5)
     with pytest.raises(ValueError, match="testing takes more bags than classes"):
         assumption_test(X, (X[:, 0] > 0).astype(int))
-    with pytest.raises(ValueError, match="one label for each of the 600 instances"):
+    with pytest.raises(ValueError, match="one group for each of the 600 instances"):
         assumption_test(X, y, groups=[1, 2])
     with pytest.raises(ValueError, match="Bag 0 has instances in several groups"):
         assumption_test(X, y, groups=np.arange(600) % 2)

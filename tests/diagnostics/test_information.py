@@ -397,7 +397,7 @@ def test_frames_hold_the_tables():
     assert list(found.frame("finer")["pieces"]) == [1, 2, 4, 8, 16, 20]
     assert repr(found) == str(found)
     assert "most informative" in str(found)
-    with pytest.raises(ValueError, match="'by_bag' or 'finer', not 'bags'"):
+    with pytest.raises(ValueError, match="'by_bag', 'finer', not 'bags'"):
         found.frame("bags")
 
 
@@ -419,7 +419,7 @@ def test_large_bags_are_counted_without_overflow():
 
 def test_clear_errors():
     y = target([[3, 1], [1, 3]])
-    with pytest.raises(ValueError, match="bag_model must be 'instances' or 'bags', not 'rows'"):
+    with pytest.raises(ValueError, match="must be one of 'instances', 'bags', not 'rows'"):
         bag_information(y, bag_model="rows")
     with pytest.raises(ValueError, match="All 2 bags have the same class proportions"):
         bag_information(target([[2, 2], [3, 3]]))

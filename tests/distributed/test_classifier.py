@@ -209,7 +209,7 @@ class TestMistakes:
             (KernelMCMClassifier(kernel="precomputed"), "whole kernel matrix"),
             (KernelMCMClassifier(kernel="poly", approximation="fourier"), "is for kernel='rbf'"),
             (LinearMCMClassifier(alpha=-1), "alpha must be a positive number"),
-            (LinearMCMClassifierCV(selection="best"), "selection must be 'pooled' or 'folds'"),
+            (LinearMCMClassifierCV(selection="best"), "selection must be one of 'pooled', 'folds'"),
             (LinearMCMClassifierCV(cv=BagShuffleSplit(3)), "a whole number or an unbag.BagKFold"),
         ],
     )

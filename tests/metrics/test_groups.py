@@ -123,7 +123,7 @@ def test_noisy_counts_have_no_sure_bounds():
 def test_what_is_refused():
     X, y, group, _ = precincts(3, n_bags=20)
     model = LinearMCMClassifier().fit(X, y)
-    with pytest.raises(ValueError, match="one group for each of the 800 rows"):
+    with pytest.raises(ValueError, match="one group for each of the 800 instances"):
         group_table(model, X, y, group[1:])
     with pytest.raises(ValueError, match="level must lie between 0 and 1"):
         group_table(model, X, y, group, level=95)

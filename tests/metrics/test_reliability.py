@@ -140,7 +140,7 @@ def test_bags_whose_scatter_cannot_be_told():
         (LABELS3, CHANCE3, {}, "say with pos_label which one is meant"),
         (LABELS3, CHANCE3, {"pos_label": "x"}, "pos_label 'x' is none of the classes"),
         (LABELS, CHANCE, {"n_bins": 0}, "n_bins must be a whole number of at least 1"),
-        (LABELS, CHANCE, {"strategy": "kmeans"}, "strategy must be 'quantile' or 'uniform'"),
+        (LABELS, CHANCE, {"strategy": "kmeans"}, "strategy must be one of 'quantile', 'uniform'"),
         (LABELS, CHANCE, {"class_prior": "flat"}, "class_prior must be"),
     ],
 )

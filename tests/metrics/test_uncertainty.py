@@ -137,8 +137,8 @@ def test_impossible_numbers_are_shown_as_they_are_and_limits_cut_to_what_is_poss
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"method": "guess"}, "method must be 'bootstrap' or 'analytic'"),
-        ({"bag_model": "rows"}, "bag_model must be 'instances' or 'bags'"),
+        ({"method": "guess"}, "method must be one of 'bootstrap', 'analytic'"),
+        ({"bag_model": "rows"}, "bag_model must be one of 'instances', 'bags'"),
         ({"level": 95}, "level must lie between 0 and 1"),
         ({"n_draws": 1}, "n_draws must be a whole number"),
     ],

@@ -158,5 +158,5 @@ class TestClassifier:
 
     @pytest.mark.parametrize("temperature", [-1, np.inf, "warm"])
     def test_mistakes_get_one_sentence(self, temperature):
-        with pytest.raises(ValueError, match="temperature must be a number that is not negative"):
+        with pytest.raises(ValueError, match="temperature must be a finite number of at least 0"):
             BoostedMCMClassifier(temperature=temperature).fit(DATA.X, DATA.y)

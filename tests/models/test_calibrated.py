@@ -310,7 +310,7 @@ class NoScores(Spy):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"method": "platt"}, "method must be 'sigmoid' or 'isotonic', not 'platt'"),
+        ({"method": "platt"}, "method must be one of 'sigmoid', 'isotonic', not 'platt'"),
         ({"cv": KFold(2)}, "A fold holds out part of bag 29 only"),
         ({"cv": BagShuffleSplit(3)}, "hold out every bag exactly once"),
         ({"cv": BagKFold(100)}, "100 folds need as many bags"),

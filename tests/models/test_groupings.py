@@ -201,7 +201,7 @@ def test_risks_of_one_grouping_are_likelihoods_of_bags_held_out():
     ("settings", "message"),
     [
         ({"alpha": 0}, "alpha must be a positive number, not 0"),
-        ({"covariance": "some"}, "covariance must be 'shared' or 'none', not 'some'"),
+        ({"covariance": "some"}, "covariance must be one of 'shared', 'none', not 'some'"),
         ({"bag_effect": -1}, "bag_effect is a variance"),
         ({"class_prior": [1, 0]}, "class_prior leaves a class out"),
         ({"tol": 0}, "tol must be a positive number"),

@@ -163,7 +163,7 @@ def test_a_fold_of_equal_proportions_is_said_and_left_out_for_every_alpha():
     X = np.random.default_rng(0).normal(size=(120, 2)) + proportion[:, None]
     fold = [[0, 1], [2, 6], [3, 7], [4, 8, 10], [5, 9, 11]]
     splits = [(np.flatnonzero(~np.isin(bag, f)), np.flatnonzero(np.isin(bag, f))) for f in fold]
-    with pytest.warns(UserWarning, match=r"fold\(s\) \[1\]"):
+    with pytest.warns(UserWarning, match=r"of fold \[1\] all"):
         model = LinearMCMClassifierCV(cv=splits, selection="folds").fit(X, y)
     # by the count and the forward likelihood
     assert model.selection_risks_.shape == (2, 4, 11)

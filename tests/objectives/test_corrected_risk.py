@@ -340,7 +340,7 @@ def test_pure_bags_are_not_bent_by_rounding(of_bag):
 
 
 def test_unknown_correction_is_refused_with_the_choices():
-    with pytest.raises(ValueError, match="must be 'nonnegative' or 'none', not 'relu'"):
+    with pytest.raises(ValueError, match="must be one of 'nonnegative', 'none', not 'relu'"):
         CorrectedRisk(np.eye(2), PAIR.membership, get_loss("hinge"), np.full(2, 0.5), "relu")
 
 

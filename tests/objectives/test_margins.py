@@ -239,7 +239,7 @@ def test_settings_that_make_no_sense_are_refused():
     rng = np.random.default_rng(10)
     cells, _, labels = draw(rng, 40, (3, 2))
     y = target_of(cells, labels)
-    with pytest.raises(ValueError, match="covariance must be 'shared' or 'none', not 'all'"):
+    with pytest.raises(ValueError, match="covariance must be one of 'shared', 'none', not 'all'"):
         objective(y, covariance="all")
     noisy = groupings_target(
         {

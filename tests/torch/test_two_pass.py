@@ -68,5 +68,5 @@ def test_gradients_add_up_as_those_of_backward_do():
 
 
 def test_chunks_have_rows():
-    with pytest.raises(ValueError, match="chunk_size must be at least 1, not 0"):
+    with pytest.raises(ValueError, match="chunk_size must be a whole number of at least 1, not 0"):
         two_pass_backward(nn.Linear(4, 3), *make_batch(), LOSSES[0], 0)

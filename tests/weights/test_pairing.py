@@ -329,6 +329,6 @@ def test_bad_input_gets_one_clear_sentence(pair, proportions, sizes, message):
 
 
 def test_unknown_method_names_the_choices():
-    choices = '"auto", "extremes", "matching", "exchange", not \'blossom\''
+    choices = "'auto', 'extremes', 'matching', 'exchange', not 'blossom'"
     with pytest.raises(ValueError, match=choices):
         pair_bags([0.1, 0.2], method="blossom")

@@ -8,20 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unbag.bags.labels import check_labels
-from unbag.bags.shares import (
-    check_constant,
-    check_shares,
-    check_whole,
-    is_exact,
-    noise_covariance,
-    read_noise,
-)
+from unbag._checks import check_choice
+from unbag._text import quoted
+from unbag.bags.labels import check_labels, fields_of
+from unbag.bags.shares import one_row_each, read_stated
 
 BagModel = Literal["instances", "bags"]
 
@@ -172,11 +167,10 @@ class Bags:
         draws : ndarray of shape (n_bags,)
             Number of independent draws.
         """
+        check_choice(bag_model, get_args(BagModel), "bag_model")
         if bag_model == "instances":
             return self.sizes.astype(float)
-        if bag_model == "bags":
-            return np.where(self.labelled, self.sizes, 1).astype(float)
-        raise ValueError(f"bag_model must be 'instances' or 'bags', not {bag_model!r}.")
+        return np.where(self.labelled, self.sizes, 1).astype(float)
 
     def reordered(self, arrange: Callable[[NDArray[np.intp]], NDArray[np.intp]]) -> Bags:
         """Give the same bags, of instances in another order.
@@ -304,41 +298,29 @@ def check_bag_target(y: Any) -> Bags:
     """
     # a list of its rows is a target as well
     y = np.asarray(y) if isinstance(y, list) else y
-    names = getattr(getattr(y, "dtype", None), "names", None)
-    if names is None:
+    names = fields_of(y)
+    if not names:
         return _bags_from_labels(y)
     missing = [name for name in ("bag", "proportion", "size") if name not in names]
     if missing and all(y.dtype[name].names for name in names):
         raise ValueError(
-            f"The target has several groupings ({', '.join(map(repr, names))}), whose cells share "
+            f"The target has several groupings ({quoted(names)}), whose cells share "
             f"rows: use unbag.GroupingsClassifier, or one of them alone, y[{names[0]!r}]."
         )
     if missing:
         raise ValueError(f"The target has no field {missing[0]!r}; make it with unbag.bag_target.")
     if y.ndim != 1 or len(y) == 0:
         raise ValueError(f"The target must have one dimension and some rows, not shape {y.shape}.")
-    ids, first, codes = np.unique(y["bag"], return_index=True, return_inverse=True)
-    shares = np.asarray(y["proportion"], dtype=float)
-    check_constant(shares, shares[first], codes, ids, "proportion")
-    deviation = read_noise(y, first, codes, ids)
-    proportions = check_shares(shares[first], ids, deviation)
-    if proportions.ndim == 1:
-        proportions = np.column_stack([1 - proportions, proportions])
+    each, _, codes = one_row_each(y)
     sizes = np.bincount(codes)
-    check_constant(y["size"].astype(float), y["size"][first].astype(float), codes, ids, "size")
-    check_whole(sizes, y["size"][first], ids)
-    single = (y["size"][first] == 1) & (proportions.max(axis=1) == 1)
-    noise = None
-    if deviation is not None and deviation.any():
-        single &= is_exact(deviation)
-        noise = noise_covariance(deviation)
+    proportions, noise, single = read_stated(each, sizes)
     bags = Bags(
         index=codes,
-        ids=ids,
+        ids=each["bag"],
         sizes=sizes,
         proportions=proportions,
         classes=np.arange(proportions.shape[1]),
-        labelled=np.zeros(len(ids), dtype=bool),
+        labelled=np.zeros(len(each), dtype=bool),
         noise=noise,
         names=(y.dtype.metadata or {}).get(CLASS_NAMES),
     )

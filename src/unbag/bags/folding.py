@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from unbag._text import shown_value
+from unbag._text import quoted, shown_value
 
 Key = tuple[Any, ...]
 
@@ -91,7 +91,7 @@ def check_folds(fold: Any) -> list[str]:
     given = [] if fold is None else [fold] if isinstance(fold, str) else list(fold)
     unknown = [name for name in given if name not in FOLDS]
     if unknown:
-        raise ValueError(f"fold must be of {', '.join(map(repr, FOLDS))}, not {unknown[0]!r}.")
+        raise ValueError(f"fold must be of {quoted(FOLDS)}, not {unknown[0]!r}.")
     return [name for name in FOLDS if name in given]
 
 

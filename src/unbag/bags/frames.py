@@ -18,6 +18,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from unbag._checks import check_choice
 from unbag._docstrings import as_in
 from unbag._text import counted, listing, plural, quoted
 from unbag.bags.contradictions import (
@@ -193,8 +194,7 @@ class MatchedTables:
 
     def checks(self, unmatched: str) -> Iterator[Callable[[], None]]:
         """Checks of one table against the other, each of which raises what it finds."""
-        if unmatched not in ("error", "drop"):
-            raise ValueError(f"unmatched must be 'error' or 'drop', not {unmatched!r}.")
+        check_choice(unmatched, ("error", "drop"), "unmatched")
         match, deviation = self.match, self.deviation
         yield lambda: check_matched(match, unmatched, self.keys)
         if not len(match.ids):

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.bags.joining import JoinError
+from unbag.bags.labels import fields_of
 from unbag.bags.rows import row_type
 
 # Totals of exact counts agree up to rounding.
@@ -205,16 +206,14 @@ def check_groupings_target(y: Any) -> Groupings:
 
 def grouping_names(y: Any) -> tuple[str, ...] | None:
     """Names of the groupings of a target; None for any other target."""
-    names = getattr(getattr(y, "dtype", None), "names", None)
+    names = fields_of(y)
     if not names or any(y.dtype[name].names is None for name in names):
         return None
-    found: tuple[str, ...] = names
-    return found
+    return names
 
 
 def _is_bag_target(target: Any) -> bool:
-    names = getattr(getattr(target, "dtype", None), "names", None) or ()
-    return {"bag", "proportion", "size"} <= set(names) and target.ndim == 1
+    return {"bag", "proportion", "size"} <= set(fields_of(target)) and target.ndim == 1
 
 
 def _read(target: Any, name: str | None) -> Bags:

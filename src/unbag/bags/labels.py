@@ -9,12 +9,18 @@ from numpy.typing import NDArray
 from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
+from unbag._text import quoted
 from unbag.bags.joining import JoinError
 
 # Ten digits are classes; more values than that are ids of bags far more often than classes.
 _MOST_CLASSES = 10
 
 _MAKE_IT = "make the target with unbag.bag_target(bag, proportion)."
+
+
+def fields_of(y: Any) -> tuple[str, ...]:
+    """Names of the fields of a target; plain labels have none."""
+    return getattr(getattr(y, "dtype", None), "names", None) or ()
 
 
 def check_labels(y: Any) -> tuple[NDArray[Any], NDArray[np.intp]]:
@@ -26,8 +32,7 @@ def check_labels(y: Any) -> tuple[NDArray[Any], NDArray[np.intp]]:
     """
     if hasattr(y, "columns"):
         raise ValueError(
-            f"y is a table with the columns {', '.join(map(repr, y.columns))}, and not one array; "
-            f"{_MAKE_IT}"
+            f"y is a table with the columns {quoted(y.columns)}, and not one array; {_MAKE_IT}"
         )
     shape = np.asarray(y).shape
     if len(shape) > 1 and shape[1] != 1:

@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logsumexp
 
+from unbag._checks import check_one_each
+
 # Offsets of log-odds settle within a few dozen steps.
 _STEPS = 50
 _SETTLED = 1e-10
@@ -33,11 +35,7 @@ def resolve_class_prior(class_prior: Any, class_shares: NDArray[np.float64]) -> 
             f"not {class_prior!r}."
         )
     prior = np.asarray(class_prior, dtype=float)
-    if prior.shape != (n_classes,):
-        raise ValueError(
-            f"class_prior must hold one number for each of the {n_classes} classes; "
-            f"its shape is {prior.shape}."
-        )
+    check_one_each(prior, n_classes, "class_prior", "classes")
     if not np.isfinite(prior).all() or (prior < 0).any() or prior.sum() <= 0:
         raise ValueError("class_prior must hold finite numbers, none negative and not all 0.")
     return prior / prior.sum()

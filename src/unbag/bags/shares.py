@@ -59,18 +59,64 @@ def check_shares(
     return shares
 
 
-def read_noise(
-    y: Any, first: NDArray[np.intp], codes: NDArray[np.intp], ids: NDArray[Any]
-) -> NDArray[np.float64] | None:
-    """Read the standard deviation of the noise in each bag's proportions."""
-    if "noise" not in y.dtype.names:
+def check_range(low: float, high: float) -> None:
+    """Refuse ends between which no shares lie."""
+    if not 0 <= low <= high <= 1:
+        raise ValueError(f"proportions must obey 0 <= low <= high <= 1, not ({low:g}, {high:g}).")
+
+
+def check_support(lowest: float, highest: float) -> None:
+    """Refuse a distribution that gives what is no share."""
+    if lowest < 0 or highest > 1:
+        raise ValueError(
+            f"The distribution of proportions reaches from {lowest:g} to {highest:g}; it must stay "
+            "inside [0, 1]."
+        )
+
+
+def one_row_each(y: Any) -> tuple[NDArray[np.void], NDArray[np.intp], NDArray[np.intp]]:
+    """The first row of a target for each bag, where it stands, and the bag of every row."""
+    ids, first, codes = np.unique(y["bag"], return_index=True, return_inverse=True)
+    for name in ("proportion", "noise", "size"):
+        if name in y.dtype.names and len(y):
+            values = np.asarray(y[name], dtype=float)
+            check_constant(values, values[first], codes, ids, name)
+    return y[first], first, codes
+
+
+def read_stated(
+    y: NDArray[np.void], rows: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64] | None, NDArray[np.bool_]]:
+    """Read what is stated of bags, each by one row of a target and with so many rows in all.
+
+    Returns
+    -------
+    proportions : ndarray of shape (n_bags, n_classes)
+    noise : ndarray of shape (n_bags, n_classes, n_classes), optional
+        Covariance of their noise, if there is any.
+    single : ndarray of bool, shape (n_bags,)
+        Which are no bags but rows of known label.
+    """
+    ids, deviation = y["bag"], _read_noise(y)
+    proportions = check_shares(np.asarray(y["proportion"], dtype=float), ids, deviation)
+    if proportions.ndim == 1:
+        proportions = np.column_stack([1 - proportions, proportions])
+    check_whole(rows, y["size"], ids)
+    single = (y["size"] == 1) & (proportions.max(axis=1) == 1)
+    if deviation is None or not deviation.any():
+        return proportions, None, single
+    return proportions, noise_covariance(deviation), single & is_exact(deviation)
+
+
+def _read_noise(y: NDArray[np.void]) -> NDArray[np.float64] | None:
+    """Standard deviation of the noise in each bag's proportions."""
+    if "noise" not in (y.dtype.names or ()):
         return None
     noise = np.asarray(y["noise"], dtype=float)
     if noise.shape != y["proportion"].shape:
         raise ValueError("The fields 'noise' and 'proportion' of the target differ in shape.")
-    check_constant(noise, noise[first], codes, ids, "noise")
-    check_noise(noise[first], ids)
-    return noise[first]
+    check_noise(noise, y["bag"])
+    return noise
 
 
 def check_noise(noise: NDArray[np.float64], ids: NDArray[Any]) -> None:

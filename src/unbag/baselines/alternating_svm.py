@@ -25,6 +25,7 @@ from unbag.kernels.matrices import Kernel, check_kernel_memory
 from unbag.model_selection.splitters import check_cv
 from unbag.models.checks import check_grid
 from unbag.models.kernel import KernelMCMClassifier, KernelMCMClassifierCV
+from unbag.models.training import warn_not_converged
 
 # Bytes per entry of the kernel matrix itself.
 _MATRIX_BYTES = 8
@@ -210,7 +211,7 @@ class AlternatingSVMClassifier(AlternatingModel):
         kernel = self._make_kernel(self.gamma, X)
         check_kernel_memory(bags.n_instances, _MATRIX_BYTES)
         self._refit(X, bags, kernel, float(self.C), float(self.C_bag), plan)
-        self._warn_not_converged(int(not self.converged_), 1)
+        warn_not_converged(int(not self.converged_), 1, self.max_iter, self._steps)
         return self
 
 
@@ -348,7 +349,7 @@ class AlternatingSVMClassifierCV(AlternatingModel):
                 self.out_of_fold_scores_[order[fold.out_rows]] = fit.scores
         self._refit(X, bags, kernel, self.C_, self.C_bag_, plan)
         n_failed = sum(not fit.converged for fit in results.flat) + (not self.converged_)
-        self._warn_not_converged(n_failed, results.size + 1)
+        warn_not_converged(n_failed, results.size + 1, self.max_iter, self._steps)
         return self
 
     def _search(

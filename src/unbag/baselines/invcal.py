@@ -15,14 +15,13 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 from tqdm import tqdm
 
 from unbag._arrays import Floats
-from unbag._checks import check_count, check_positive
+from unbag._checks import check_count, check_nonnegative, check_positive
 from unbag._docstrings import as_in
 from unbag._progress import progress_bar
 from unbag.bags.bags import Bags
@@ -34,6 +33,7 @@ from unbag.model_selection.splitters import check_cv
 from unbag.models.base import LogOddsClassifier
 from unbag.models.checks import check_grid
 from unbag.models.kernel import KernelMCMClassifier, KernelMCMClassifierCV
+from unbag.models.training import warn_not_converged
 
 
 def log_odds_targets(proportion: Floats, n_instances: int) -> tuple[Floats, Floats]:
@@ -176,8 +176,7 @@ class InvCalClassifier(InvCalModel):
         """Fit the model."""
         X, bags = self._check_Xy(X, y)
         check_positive(self.C, "C")
-        if not isinstance(self.epsilon, Real) or not 0 <= float(self.epsilon) < np.inf:
-            raise ValueError(f"epsilon must be a number of zero or more, not {self.epsilon!r}.")
+        check_nonnegative(self.epsilon, "epsilon")
         C, epsilon = np.array([float(self.C)]), np.array([float(self.epsilon)])
         kernel = self._make_kernel(self.gamma, X)
         with progress_bar(total=1, verbose=self.verbose, desc="fitting", unit="fit") as bar:
@@ -185,7 +184,7 @@ class InvCalClassifier(InvCalModel):
             fit = self._solve(K, bags.clipped_proportions[:, 1], bags.n_instances, C, epsilon)
             bar.update()
         self._store(fit, kernel, X, bags)
-        self._warn_not_converged(int(not self.converged_), 1)
+        warn_not_converged(int(not self.converged_), 1, self.max_iter, self._steps)
         return self
 
 
@@ -311,7 +310,7 @@ class InvCalClassifierCV(InvCalModel):
         self.bag_errors_ = errors.reshape(len(Cs), len(epsilons), len(kernels))
         self.out_of_fold_scores_ = best.scores[pair] if folds.each_once else None
         n_failed = sum(trial.n_failed for trial in tried) + (not self.converged_)
-        self._warn_not_converged(n_failed, n_fits)
+        warn_not_converged(n_failed, n_fits, self.max_iter, self._steps)
         return self
 
     def _try(

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
-from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 
 from unbag._arrays import Bools, Floats
@@ -66,11 +63,6 @@ class KernelMachine(BagClassifier):
         widths = list(gammas) if listed else []
         if not widths:
             raise ValueError(f"gammas must be a list of widths, not {gammas!r}.")
-        for gamma in widths:
-            if not isinstance(gamma, str | Real):
-                raise ValueError(
-                    f"gamma must be 'wide', 'scale', 'auto' or a number, not {gamma!r}."
-                )
         kernels = {kernel.gamma: kernel for kernel in (self._make_kernel(g, X) for g in widths)}
         return [kernels[gamma] for gamma in sorted(kernels)]
 
@@ -82,15 +74,6 @@ class KernelMachine(BagClassifier):
 
     def _scores(self, X: NDArray[Any]) -> NDArray[Any]:
         return self.kernel_.expand(X, self.points_, self.dual_coef_) + self.intercept_
-
-    def _warn_not_converged(self, n_failed: int, n_fits: int) -> None:
-        if n_failed:
-            warnings.warn(
-                f"{n_failed} of {n_fits} fit(s) did not converge within max_iter={self.max_iter} "
-                f"{self._steps}; raise max_iter or tol, or scale the features.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
 
 
 def cut_by_trainable_folds(bags: Bags, held_rows: Bools) -> tuple[Bags, Bools]:

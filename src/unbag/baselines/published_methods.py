@@ -17,6 +17,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from unbag._arrays import Array, Bools, Floats
+from unbag._checks import check_choice
 from unbag.bags.bags import Bags
 from unbag.objectives.assignment import Assignment, AssignmentRisk
 from unbag.objectives.base import Mixed, Objective
@@ -390,7 +391,5 @@ def get_method(method: str | PublishedMethod) -> PublishedMethod:
     """Look a method up by its name, or take one as it is."""
     if isinstance(method, PublishedMethod):
         return method
-    if not isinstance(method, str) or method not in PUBLISHED:
-        names = ", ".join(map(repr, PUBLISHED))
-        raise ValueError(f"method must be one of {names}, not {method!r}.")
+    check_choice(method, PUBLISHED, "method")
     return PUBLISHED[method]

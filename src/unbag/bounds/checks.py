@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unbag._arrays import Bools, Floats
+from unbag._checks import check_one_each
+from unbag.bags.bags import Bags
 from unbag.objectives.losses import Loss, get_loss
 
 # Weights that were divided by their sum rarely sum to exactly one.
@@ -28,11 +30,7 @@ def check_contamination(kappa_plus: ArrayLike, kappa_minus: ArrayLike) -> tuple[
 def check_weights(weights: ArrayLike, n_pairs: int) -> Floats:
     """One weight for each pair, on the simplex: w ≥ 0 and Σ w = 1."""
     w = np.asarray(weights, dtype=float)
-    if w.shape != (n_pairs,):
-        raise ValueError(
-            f"weights must have one number for each of the {n_pairs} pairs, "
-            f"not the shape {w.shape}."
-        )
+    check_one_each(w, n_pairs, "weights", "pairs")
     _refuse(~(w >= 0), w, "w ≥ 0 fails: the weight is")
     if not abs(w.sum() - 1) <= _SUM_TOLERANCE:
         raise ValueError(f"Σ w = 1 fails: the weights sum to {w.sum():g}.")
@@ -42,8 +40,7 @@ def check_weights(weights: ArrayLike, n_pairs: int) -> Floats:
 def check_coefficients(coefficients: ArrayLike, n_pairs: int) -> Floats:
     """One finite coefficient c ≥ 0 for each pair."""
     c = np.asarray(coefficients, dtype=float)
-    if c.shape != (n_pairs,):
-        raise ValueError(f"There are {n_pairs} pairs, but coefficients of shape {c.shape}.")
+    check_one_each(c, n_pairs, "coefficients", "pairs")
     _refuse(~((c >= 0) & (c < np.inf)), c, "c ≥ 0 fails: the coefficient is")
     return c
 
@@ -95,3 +92,15 @@ def _refuse(wrong: Bools, values: Floats, words: str, of: str = "pair") -> None:
         first = int(wrong.argmax())
         where = f" for {of} {first}" if wrong.ndim else ""
         raise ValueError(f"{words} {values.ravel()[first]:g}{where}.")
+
+
+def check_exact(bags: Bags) -> None:
+    """Proportions without noise."""
+    if bags.noise is not None:
+        raise ValueError("The bounds need exact proportions, and those of these bags are noisy.")
+
+
+def check_spread(spread: float) -> None:
+    """A difference of proportions, 0 < Δ ≤ 1."""
+    if not 0 < spread <= 1:
+        raise ValueError(f"0 < Δ ≤ 1 must hold for differences of proportions; Δ is {spread:g}.")

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unbag._arrays import Floats
-from unbag._checks import check_choice
+from unbag._checks import check_choice, check_count
 from unbag.bags.bags import Bags
 from unbag.bounds.checks import check_coefficients
 from unbag.bounds.function_classes import BLOCK, FunctionClass
@@ -139,8 +139,7 @@ def rademacher_complexity(
             f"{X.shape}."
         )
     c = check_coefficients(coefficients, len(pairing))
-    if n_draws < 2:
-        raise ValueError(f"n_draws must be at least 2, not {n_draws}.")
+    check_count(n_draws, "n_draws", least=2)
     rng = np.random.default_rng(random_state)
     if model == "IIM":
         per_bag = np.zeros(bags.n_bags)

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike
 from unbag._arrays import Floats
 from unbag._checks import check_choice, check_inside, check_nonnegative
 from unbag.bags.bags import BagModel, Bags
-from unbag.bounds.checks import check_weights, lipschitz_constant
+from unbag.bounds.checks import check_exact, check_weights, lipschitz_constant
 from unbag.bounds.contamination import MultiMCM
 from unbag.bounds.sampling import PairModel
 from unbag.weights.pairing import Pairing
@@ -235,8 +235,7 @@ def _models_of_bags(
         raise ValueError("A Pairing says which bags belong together: give the bags as well.")
     if bags.n_classes != 2:
         raise ValueError(f"The bounds are for two classes, and there are {bags.n_classes}.")
-    if bags.noise is not None:
-        raise ValueError("The bounds need exact proportions, and those of these bags are noisy.")
+    check_exact(bags)
     if len(pairing) == 0:
         raise ValueError("There is no pair of bags, so that there is nothing to bound.")
     draws = bags.draws(bag_model)

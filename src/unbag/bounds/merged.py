@@ -35,7 +35,7 @@ from numpy.typing import ArrayLike
 
 from unbag._arrays import Floats
 from unbag._checks import check_choice, check_count, check_inside, check_nonnegative
-from unbag.bounds.checks import lipschitz_constant
+from unbag.bounds.checks import check_spread, lipschitz_constant
 from unbag.bounds.contrasts import MergingScheme
 from unbag.bounds.generalization import proved_factor, stated_factor
 from unbag.bounds.sampling import ConditionalModel
@@ -286,8 +286,7 @@ def _failure(epsilon: float, merge_size: int, own_contrasts: bool) -> float:
 
 
 def _check_condition(spread: float, tau: float) -> None:
-    if not 0 < spread <= 1:
-        raise ValueError(f"0 < Δ ≤ 1 must hold for differences of proportions; Δ is {spread:g}.")
+    check_spread(spread)
     if not 0 <= tau < 1:
         raise ValueError(f"0 ≤ τ < 1 must hold, else ε₀ has no range; τ is {tau:g}.")
 

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 
 from unbag._arrays import Floats
 from unbag._checks import check_count, check_inside
-from unbag.bounds.checks import check_proportions
+from unbag.bounds.checks import check_proportions, check_spread
 
 
 @dataclass(frozen=True)
@@ -98,8 +98,7 @@ def neighbour_condition(
     check_inside(delta, "delta")
     if len(gamma) < 2:
         raise ValueError(f"Two bags are needed for a difference, and there is {len(gamma)}.")
-    if not 0 < spread <= 1:
-        raise ValueError(f"0 < Δ ≤ 1 must hold for differences of proportions; Δ is {spread:g}.")
+    check_spread(spread)
     surplus = sqrt(log(1 / delta) / (2 * (len(gamma) // 2)))
     share = _share_below(gamma, spread)
     if bag_size is None:

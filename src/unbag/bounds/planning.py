@@ -39,6 +39,7 @@ from unbag._arrays import Floats
 from unbag._checks import check_choice, check_count, check_inside, check_positive, check_share
 from unbag._optional import make_frame
 from unbag._text import aligned
+from unbag.bags.shares import check_range, check_support
 
 Precision = Literal["standard_error", "half_width", "labelled_rows"]
 PlannedMeasure = Literal["balanced_accuracy", "roc_auc"]
@@ -415,20 +416,12 @@ def _are_random(proportions: Any) -> bool:
 def _true_moments(proportions: Any) -> tuple[float, float, float]:
     if not hasattr(proportions, "rvs"):
         low, high = map(float, proportions)
-        if not 0 <= low <= high <= 1:
-            raise ValueError(
-                f"proportions must obey 0 <= low <= high <= 1, not ({low:g}, {high:g})."
-            )
+        check_range(low, high)
         second = (low**2 + low * high + high**2) / 3
         return (low + high) / 2, second, (low + high) * (low**2 + high**2) / 4
     if not hasattr(proportions, "support"):
         raise ValueError("Plans are for two classes: proportions must be a distribution in [0, 1].")
-    lowest, highest = proportions.support()
-    if lowest < 0 or highest > 1:
-        raise ValueError(
-            f"The distribution of proportions reaches from {lowest:g} to {highest:g}; it must "
-            "stay inside [0, 1]."
-        )
+    check_support(*proportions.support())
     first, second, third = (float(proportions.moment(k)) for k in (1, 2, 3))
     return first, second, third
 

@@ -100,8 +100,7 @@ class BagSample:
         y : structured ndarray of shape (n_instances,)
             The target, as made by `unbag.bag_target`.
         """
-        if proportions not in ("observed", "true"):
-            raise ValueError(f"proportions must be 'observed' or 'true', not {proportions!r}.")
+        check_choice(proportions, ("observed", "true"), "proportions")
         known = self.true_proportions if proportions == "true" else self.observed_proportions
         return bag_target(self.bag, known[self.bag])
 

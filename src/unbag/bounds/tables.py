@@ -33,7 +33,7 @@ from unbag._checks import check_choice, check_count, check_inside, check_nonnega
 from unbag._docstrings import as_in
 from unbag.bags.bags import Bags
 from unbag.bags.priors import resolve_class_prior
-from unbag.bounds.checks import lipschitz_constant
+from unbag.bounds.checks import check_exact, lipschitz_constant
 from unbag.bounds.planning import FEWEST_BAGS, lost_bags, required_bags, share_distribution
 from unbag.bounds.sampling import PairModel
 from unbag.objectives.corrected_risk import ClassPrior
@@ -279,8 +279,7 @@ def _variation_per_bag(shares: Floats, chance: Floats, class_prior: Any) -> floa
 
 
 def _check_table(W: Floats, bags: Bags) -> Floats:
-    if bags.noise is not None:
-        raise ValueError("The bounds need exact proportions, and those of these bags are noisy.")
+    check_exact(bags)
     if W.shape != bags.proportions.shape:
         raise ValueError(
             f"W must have one row for each of the {bags.n_bags} bags and one column for each of "

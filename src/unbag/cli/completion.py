@@ -16,8 +16,6 @@ _EXAMPLES = """examples:
   unbag completion bash > ~/.local/share/bash-completion/completions/unbag
   unbag completion zsh > "${fpath[1]}/_unbag"
   unbag completion fish > ~/.config/fish/completions/unbag.fish
-
-exit code: 0 done, 1 shtab is missing, 2 called wrongly
 """
 
 
@@ -30,6 +28,7 @@ def add_command(commands: Any) -> None:
         description="Print a script by which a shell completes the commands, options and files of "
         "unbag. Keep it where\nyour shell looks for such scripts, and open a new shell.",
         epilog=_EXAMPLES,
+        exit_code="0 done, 1 shtab is missing, 2 called wrongly",
     )
     parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help=", ".join(SHELLS))
     parser.set_defaults(run=run, parser=parser)

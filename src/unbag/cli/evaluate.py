@@ -31,8 +31,6 @@ _EXAMPLES = """examples:
   unbag evaluate model.unbag may.parquet may-regions.csv --bag region --proportion rate --json
   unbag evaluate model.unbag may.parquet may-regions.csv --bag region --positives conversions \\
                  --labels to-label.csv                  some rows labelled: see unbag label-plan
-
-exit code: 0 done, 1 data or files at fault, 2 called wrongly, 130 interrupted
 """
 
 

@@ -16,8 +16,6 @@ from unbag.tabular.onnx_export import export_onnx, read_signature
 _EXAMPLES = """examples:
   unbag export model.unbag -o model.onnx
   unbag export model.unbag -o model.onnx --json       names and types of inputs and outputs
-
-exit code: 0 done, 1 data or files at fault, 2 called wrongly, 130 interrupted
 """
 
 

@@ -18,7 +18,7 @@ from unbag.cli.groupings import (
     tables_of,
     train_groupings,
 )
-from unbag.cli.options import add_json, add_quiet, add_tables, file_place
+from unbag.cli.options import add_json, add_page, add_quiet, add_tables, check_page, file_place
 from unbag.cli.output import need, plain, records, say, show, show_json
 from unbag.cli.parser import add_parser
 from unbag.cli.records import evaluation_record
@@ -54,8 +54,6 @@ _EXAMPLES = """examples:
 
   how each group voted, by precincts and a voter file:
   unbag fit voters.csv results.csv --bag precinct --positives ann,bob,cy --by race -o m.unbag
-
-exit code: 0 done, 1 data or files at fault, 2 called wrongly, 130 interrupted
 """
 
 
@@ -84,9 +82,7 @@ def add_command(commands: Any) -> None:
         metavar="MODEL",
         help="model file to write",
     )
-    parser.add_argument(
-        "--report", type=file_place, metavar="PAGE", help="HTML page to write as well"
-    )
+    add_page(parser)
     parser.add_argument("--title", help="heading of that page")
     parser.add_argument(
         "--by",
@@ -112,9 +108,7 @@ def run(options: argparse.Namespace) -> int:
     check_place(options.output)
     if options.grouping:
         return _fit_groupings(options)
-    if options.report is not None:
-        check_place(options.report)
-        need("matplotlib", extra="report")
+    check_page(options)
 
     data = read_bags(options, keep_names=options.report is not None)
     give_back()

@@ -23,8 +23,6 @@ _EXAMPLES = """examples:
   unbag inspect visits.parquet regions.csv --bag region --positives conversions
   unbag inspect visits.parquet regions.csv --bag region --positives conversions --json
   unbag inspect model.unbag
-
-exit code: 0 done, 1 contradictions found, or data or files at fault, 2 called wrongly
 """
 
 
@@ -41,6 +39,7 @@ def add_command(commands: Any) -> None:
         "estimates assume, and what\nfeatures leave unexplained between bags. Of a model file: "
         "what it was fitted to, and how good it\nwas, without loading the model.",
         epilog=_EXAMPLES,
+        exit_code="0 done, 1 contradictions found, or data or files at fault, 2 called wrongly",
     )
     add = parser.add_argument
     model = "INSTANCES|MODEL"

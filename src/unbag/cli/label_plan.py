@@ -11,7 +11,7 @@ from unbag._text import counted
 from unbag.cli.data import naming, read_bags
 from unbag.cli.labels import LABEL, ROW, WEIGHT
 from unbag.cli.loading import add_model, class_names, open_model
-from unbag.cli.options import add_seed, add_tables, by_commas, file_place, whole_number
+from unbag.cli.options import add_keep, add_seed, add_tables, file_place, whole_number
 from unbag.cli.output import need, say
 from unbag.cli.parser import add_parser
 from unbag.metrics import rows_to_label
@@ -23,8 +23,6 @@ _EXAMPLES = """examples:
   unbag label-plan model.unbag may.csv regions.csv --bag region --positives yes -o to-label.csv
   unbag evaluate   model.unbag may.csv regions.csv --bag region --positives yes \\
                    --labels to-label.csv
-
-exit code: 0 done, 1 data or files at fault, 2 called wrongly, 130 interrupted
 """
 
 
@@ -51,13 +49,7 @@ def add_command(commands: Any) -> None:
         metavar="N",
         help="how many rows to label",
     )
-    add(
-        "--keep",
-        type=by_commas,
-        default=[],
-        metavar="COLUMN[,COLUMN]",
-        help="columns of INSTANCES to write as well, such as an id",
-    )
+    add_keep(parser)
     add("-o", "--output", required=True, type=file_place, metavar="TABLE", help="table to write")
     add_seed(parser)
     parser.set_defaults(run=run, parser=parser)

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from unbag._files import check_place
 from unbag.cli.data import BagData, naming, read_bags
 from unbag.cli.loading import (
     add_model,
@@ -16,7 +15,14 @@ from unbag.cli.loading import (
     open_model,
     warn_of_known_bags,
 )
-from unbag.cli.options import add_json, add_seed, add_tables, file_place, positive_number
+from unbag.cli.options import (
+    add_json,
+    add_page,
+    add_seed,
+    add_tables,
+    check_page,
+    positive_number,
+)
 from unbag.cli.output import need, records, say, show, show_json
 from unbag.cli.parser import add_parser
 from unbag.cli.records import evaluation_record
@@ -36,9 +42,6 @@ _EXAMPLES = """examples:
   unbag monitor model.unbag may.parquet may-regions.csv --bag region --positives conversions
   unbag monitor model.unbag may.parquet may-regions.csv --bag region --positives conversions \\
                 --report may.html --json > may.json || echo "look at may.html"
-
-exit code: 0 the model holds, 3 it drifts (recalibrate: unbag predict --class-prior), 4 it is broken
-(train again), 1 data or files at fault, 2 called wrongly, 130 interrupted
 """
 
 
@@ -54,6 +57,8 @@ def add_command(commands: Any) -> None:
         "effect that bags had in\ntraining; whether rows have changed; and whether rows are still "
         "told apart as well, without labels.",
         epilog=_EXAMPLES,
+        exit_code="0 the model holds, 3 it drifts (recalibrate: unbag predict --class-prior), 4 it "
+        "is broken\n(train again), 1 data or files at fault, 2 called wrongly, 130 interrupted",
     )
     add_model(parser)
     add_tables(parser, drop=False)
@@ -64,9 +69,7 @@ def add_command(commands: Any) -> None:
         metavar="SHARE",
         help="difference of totals that does not matter, however sure it is",
     )
-    parser.add_argument(
-        "--report", type=file_place, metavar="PAGE", help="HTML page to write as well"
-    )
+    add_page(parser)
     add_seed(parser)
     add_json(parser)
     parser.set_defaults(run=run, parser=parser)
@@ -75,9 +78,7 @@ def add_command(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Load, read, hold against the training bags, and tell."""
     need("pandas", "skops", extra="files")
-    if options.report is not None:
-        check_place(options.report)
-        need("matplotlib", extra="report")
+    check_page(options)
 
     model, schema, found = open_model(options)
     reference = _reference(options, found)

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args
 
+from unbag._files import check_place
+from unbag.cli.output import need
 from unbag.tabular.file import TableURL, as_place
 from unbag.tabular.kinds import Kind
 
@@ -150,6 +152,31 @@ def add_seed(parser: Any) -> None:
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Add a form of output for machines."""
     parser.add_argument("--json", action="store_true", help="print one JSON object instead")
+
+
+def add_keep(parser: Any) -> None:
+    """Add the option for columns that go into what is written."""
+    parser.add_argument(
+        "--keep",
+        type=by_commas,
+        default=[],
+        metavar="COLUMN[,COLUMN]",
+        help="columns of INSTANCES to write as well, such as an id",
+    )
+
+
+def add_page(parser: argparse.ArgumentParser) -> None:
+    """Add the option for a page beside what is printed."""
+    parser.add_argument(
+        "--report", type=file_place, metavar="PAGE", help="HTML page to write as well"
+    )
+
+
+def check_page(options: argparse.Namespace) -> None:
+    """Make sure that a page can be written, if one is asked for."""
+    if options.report is not None:
+        check_place(options.report)
+        need("matplotlib", extra="report")
 
 
 def add_quiet(parser: argparse.ArgumentParser) -> None:

@@ -34,6 +34,8 @@ _EXAMPLES = """examples:
 'unbag COMMAND --help' explains a command and shows more examples.
 """
 
+_EXIT_CODE = "0 done, 1 data or files at fault, 2 called wrongly, 130 interrupted"
+
 
 class Help(argparse.RawDescriptionHelpFormatter):
     """Keeps the lines of examples, and tells the defaults that say something."""
@@ -77,7 +79,9 @@ def make_parser(whole: Container[str | None]) -> Parser:
     return parser
 
 
-def add_parser(commands: Any, name: str, usage: str, **words: str) -> Parser:
+def add_parser(
+    commands: Any, name: str, usage: str, epilog: str, exit_code: str = _EXIT_CODE, **words: str
+) -> Parser:
     """Add a command with a usage of its own and examples."""
     parser: Parser = commands.add_parser(
         name,
@@ -86,6 +90,7 @@ def add_parser(commands: Any, name: str, usage: str, **words: str) -> Parser:
         help=COMMANDS[name],
         formatter_class=Help,
         allow_abbrev=False,
+        epilog=f"{epilog}\nexit code: {exit_code}\n",
         **words,
     )
     return parser

@@ -14,9 +14,9 @@ from unbag.cli.loading import add_model, class_names, open_model
 from unbag.cli.options import (
     FORMATS,
     add_json,
+    add_keep,
     add_quiet,
     add_reading,
-    by_commas,
     file_place,
     positive_number,
     table_place,
@@ -37,8 +37,6 @@ _EXAMPLES = """examples:
   unbag predict model.unbag new.parquet -o scores.parquet
   unbag predict model.unbag new.csv.gz -o scores.csv --keep visit_id,region
   unbag predict model.unbag new.csv -o - | head       CSV on the terminal
-
-exit code: 0 done, 1 data or files at fault, 2 called wrongly, 130 interrupted
 """
 
 
@@ -71,13 +69,7 @@ def add_command(commands: Any) -> None:
         help="table to write, in the format that its name says; - for CSV on stdout",
     )
     kept = parser.add_mutually_exclusive_group()
-    kept.add_argument(
-        "--keep",
-        type=by_commas,
-        default=[],
-        metavar="COLUMN[,COLUMN]",
-        help="columns of INSTANCES to write as well, such as an id",
-    )
+    add_keep(kept)
     kept.add_argument("--all-columns", action="store_true", help="write all columns as well")
     add(
         "--class-prior",

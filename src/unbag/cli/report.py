@@ -20,8 +20,6 @@ _EXAMPLES = """examples:
       --title "The vote of 2024" -o vote.html
 
 'unbag fit --report' writes the same page, and keeps the model.
-
-exit code: 0 done, 1 data or files at fault, 2 called wrongly, 130 interrupted
 """
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from unbag._text import table_lines
+from unbag._text import percent, table_lines
 from unbag.bags.bags import check_bag_target
 from unbag.cli.data import BagData
 from unbag.cli.options import add_seed, positive_number, whole_number
@@ -50,7 +50,7 @@ class TrainedPipeline:
             (
                 row["learner"],
                 "" if row["loss"] is None else f"{row['loss']:.5f}",
-                f"{row['weight']:.0%}",
+                percent(row["weight"]),
                 f"{row['seconds']:.1f}",
                 row["note"],
             )

@@ -7,7 +7,6 @@ the more the larger they are. `add_count_noise` makes their counts noisy, as pri
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -17,9 +16,11 @@ from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
 from unbag._arrays import Floats, Ints
-from unbag._checks import check_count
+from unbag._checks import check_choice, check_count, check_nonnegative
 from unbag._docstrings import as_in
 from unbag.bags.bags import check_bag_target
+from unbag.bags.labels import fields_of
+from unbag.bags.shares import check_range, check_support
 from unbag.bags.targets import bag_target
 
 
@@ -222,14 +223,12 @@ def add_count_noise(
     >>> noisy["noise"][[0, 50]].round(3)
     array([0.057, 0.057])
     """
-    if distribution not in ("laplace", "gaussian"):
-        raise ValueError(f"distribution must be 'laplace' or 'gaussian', not {distribution!r}.")
-    if not isinstance(scale, Real) or not 0 <= float(scale) < np.inf:
-        raise ValueError(f"scale must be a number of zero or more, not {scale!r}.")
-    if getattr(getattr(y, "dtype", None), "names", None) is None:
+    check_choice(distribution, ("laplace", "gaussian"), "distribution")
+    check_nonnegative(scale, "scale")
+    if not fields_of(y):
         raise ValueError("Plain labels have no counts; make the target with unbag.bag_target.")
     check_bag_target(y)
-    if "noise" in y.dtype.names:
+    if "noise" in fields_of(y):
         raise ValueError("The proportions of this target are noisy already.")
     rng = check_random_state(random_state)
     _, first, codes = np.unique(y["bag"], return_index=True, return_inverse=True)
@@ -272,12 +271,7 @@ def draw_proportions(
         # distributions over mixtures have no such method; their draws are checked below
         support = getattr(proportions, "support", None)
         if support is not None:
-            lowest, highest = support()
-            if lowest < 0 or highest > 1:
-                raise ValueError(
-                    f"The distribution of proportions reaches from {lowest:g} to {highest:g}; "
-                    "it must stay inside [0, 1]."
-                )
+            check_support(*support())
         drawn = np.asarray(proportions.rvs(size=n_bags, random_state=rng), dtype=np.float64)
     else:
         low, high = _check_range(proportions)
@@ -346,6 +340,5 @@ def _check_range(proportions: Any) -> tuple[float, float]:
             "proportions must be two numbers (low, high) or a frozen scipy.stats distribution, "
             f"not {proportions!r}."
         ) from None
-    if not 0 <= low <= high <= 1:
-        raise ValueError(f"proportions must obey 0 <= low <= high <= 1, not ({low:g}, {high:g}).")
+    check_range(low, high)
     return low, high

@@ -16,6 +16,8 @@ import narwhals as nw
 import numpy as np
 from sklearn.utils import Bunch
 
+from unbag._checks import check_choice
+
 Backend = Literal["pandas", "polars", "pyarrow"]
 
 
@@ -48,9 +50,7 @@ def load_shipped(
 
 
 def _check_backend(backend: str) -> None:
-    if backend not in get_args(Backend):
-        known = ", ".join(map(repr, get_args(Backend)))
-        raise ValueError(f"backend must be one of {known}, not {backend!r}.")
+    check_choice(backend, get_args(Backend), "backend")
     try:
         import_module(backend)
     except ModuleNotFoundError as error:

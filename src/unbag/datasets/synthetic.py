@@ -12,6 +12,7 @@ from scipy.special import ndtr
 from sklearn.utils import Bunch, check_random_state
 
 from unbag._arrays import Floats, Ints
+from unbag._checks import check_count, check_nonnegative
 from unbag.datasets.bagging import (
     Proportions,
     Seed,
@@ -197,15 +198,13 @@ def _draw_labels(bag: Ints, shares: Floats, label_dependence: float, rng: Random
 def _check_parameters(
     n_classes: int, n_features: int, separation: float, dependence: float, label_dependence: float
 ) -> None:
-    if n_classes < 2:
-        raise ValueError(f"n_classes must be at least 2, not {n_classes}.")
+    check_count(n_classes, "n_classes", least=2)
     if n_features < n_classes - 1:
         raise ValueError(
             f"{n_classes} means at equal distances need at least {n_classes - 1} features, "
             f"not {n_features}."
         )
-    if not 0 <= separation < np.inf:
-        raise ValueError(f"separation must be a finite number and not negative, not {separation}.")
+    check_nonnegative(separation, "separation")
     for name, value in (("dependence", dependence), ("label_dependence", label_dependence)):
         if not 0 <= value < 1:
             raise ValueError(f"{name} must be at least 0 and below 1, not {value}.")

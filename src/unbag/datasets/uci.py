@@ -11,6 +11,7 @@ from typing import Literal
 import numpy as np
 from sklearn.utils import Bunch
 
+from unbag._checks import check_choice
 from unbag.datasets.shipped import Backend, load_shipped
 
 Subset = Literal["train", "test", "all"]
@@ -70,8 +71,7 @@ def load_adult(subset: Subset = "train", backend: Backend = "pandas") -> Bunch:
     >>> print(f"{adult.target.mean():.3f} of them earn {adult.target_names[1]}")
     0.236 of them earn >50K
     """
-    if subset not in _ADULT_FILES:
-        raise ValueError(f"subset must be 'train', 'test' or 'all', not {subset!r}.")
+    check_choice(subset, _ADULT_FILES, "subset")
     return load_shipped(
         _ADULT_FILES[subset],
         backend,

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unbag._arrays import Floats, Ints
-from unbag._checks import check_inside
+from unbag._checks import check_choice, check_inside, check_one_each
 from unbag._optional import make_frame
 from unbag._text import aligned, listing, p_text
 from unbag.bags.bags import SAME_PROPORTION, Bags, check_bag_target
@@ -133,8 +133,7 @@ class AssumptionTest:
         frame : pandas.DataFrame
             The table.
         """
-        if table not in ("features", "bags"):
-            raise ValueError(f"table must be 'features' or 'bags', not {table!r}.")
+        check_choice(table, ("features", "bags"), "table")
         return make_frame(getattr(self, table))
 
     def __str__(self) -> str:
@@ -378,11 +377,7 @@ def _planes(bags: Bags, groups: ArrayLike | None) -> tuple[Bags, list[Plane], li
 def _check_groups(bags: Bags, groups: ArrayLike) -> tuple[Bags, NDArray[Any], Ints]:
     """The group of each bag; bags of labelled rows are cut where their rows' groups differ."""
     labels = np.asarray(groups)
-    if labels.shape != (bags.n_instances,):
-        raise ValueError(
-            f"groups must hold one label for each of the {bags.n_instances} instances; its shape "
-            f"is {labels.shape}."
-        )
+    check_one_each(labels, bags.n_instances, "groups", "instances", "group")
     names, codes = np.unique(labels, return_inverse=True)
     pieces, first = bags.divide(codes)
     cut = np.flatnonzero(~bags.labelled & (np.bincount(bags.index[first]) > 1))

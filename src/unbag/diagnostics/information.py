@@ -44,6 +44,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from unbag._arrays import Floats
+from unbag._checks import check_choice
 from unbag._optional import make_frame
 from unbag._text import aligned, capital, counted, rough
 from unbag.bags.bags import BagModel, Bags, check_bag_target
@@ -152,8 +153,7 @@ class BagInformation:
         frame : pandas.DataFrame
             The table.
         """
-        if table not in ("by_bag", "finer"):
-            raise ValueError(f"table must be 'by_bag' or 'finer', not {table!r}.")
+        check_choice(table, ("by_bag", "finer"), "table")
         return make_frame(getattr(self, table))
 
     def __str__(self) -> str:

@@ -42,6 +42,7 @@ from unbag.diagnostics.bag_lines import (
 )
 from unbag.diagnostics.monitoring_results import ClassMonitoring, Monitoring, Quality
 from unbag.diagnostics.row_drift import compare_rows, outside_of, remember_columns, remember_rows
+from unbag.model_selection.fitted import check_gives_chances
 
 _ROUNDS = 200
 _SETTLED = 1e-10
@@ -266,8 +267,7 @@ def monitor(
     """
     bags = check_bag_target(y)
     _check(bags, reference, level, tolerance)
-    if not hasattr(model, "predict_proba"):
-        raise ValueError(f"{type(model).__name__} gives no probabilities to hold counts against.")
+    check_gives_chances(model)
     if class_names is not None:
         bags = replace(bags, names=tuple(map(str, class_names)))
     chances = np.asarray(model.predict_proba(X), dtype=float)

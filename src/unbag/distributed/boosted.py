@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any, Self
@@ -13,19 +12,17 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from unbag.distributed.boosted_goal import GoalTogether, effect_together
-from unbag.distributed.classifier import DistributedClassifier, example_of
-from unbag.distributed.instances import CheckX, Instances, describe, join_descriptions
-from unbag.distributed.partitions import Partitions, is_frame, load_dask, partitions_of, share
-from unbag.distributed.table import BagsById, make_table
+from unbag.distributed.classifier import DistributedClassifier, example_of, read_collections
+from unbag.distributed.instances import CheckX, Instances
+from unbag.distributed.partitions import Partitions, is_frame, load_dask, share
+from unbag.distributed.table import BagsById
 from unbag.distributed.together import Group, run_together
 from unbag.models.bag_goal import BagGoal
-from unbag.models.base import check_instances
 from unbag.models.boosted import BoostedMCMClassifier, check_goal, keep_trees, no_more_folds
 from unbag.models.boosted_settings import Plan, make_plan
 from unbag.models.boosted_training import Trained, Trainer
 from unbag.models.boosted_xgboost import single_precision, xgboost
 from unbag.objectives.count_likelihood import check_possible_counts
-from unbag.weights.decontamination import check_contrast
 
 # Of XGBoost.
 _FIRST_VERSION = 3
@@ -99,14 +96,8 @@ class DistributedBoostedClassifier(DistributedClassifier):
             The fitted model.
         """
         model, plan = _check_estimator(self.estimator)
-        collections = partitions_of(X, y)
-        check_instances(model, _example_of(X), reset=True)
-        check = partial(check_instances, copy(model), reset=False)
-        description = collections.reduce(describe, join_descriptions, check)
-        table = make_table(description.bags)
+        collections, check, description, table = read_collections(model, X, y, _example_of(X))
         bags = table.bags
-        check_contrast(bags)
-        model.classes_, model.class_shares_ = bags.classes, bags.class_shares
         goal, held = check_goal(model, bags), None
         if goal.name == "likelihood":
             check_possible_counts(table.with_labelled_rows_apart().bags)

@@ -14,6 +14,8 @@ from sklearn.exceptions import NotFittedError
 
 from unbag.distributed.backend import DistributedBackend, make_data
 from unbag.distributed.instances import (
+    CheckX,
+    Description,
     RemoteRows,
     describe,
     join_descriptions,
@@ -21,6 +23,7 @@ from unbag.distributed.instances import (
     read_instances,
 )
 from unbag.distributed.partitions import (
+    Partitions,
     is_dask,
     is_frame,
     map_rows,
@@ -28,7 +31,7 @@ from unbag.distributed.partitions import (
     share,
     should_keep,
 )
-from unbag.distributed.table import make_table
+from unbag.distributed.table import BagsById, make_table
 from unbag.models.base import check_instances
 from unbag.models.linear import LinearMCMClassifier
 from unbag.models.minimising import functions_on_partitions, make_goal, train
@@ -117,14 +120,8 @@ class DistributedClassifier:
         estimator = LinearMCMClassifier() if self.estimator is None else self.estimator
         functions = functions_on_partitions(estimator)
         estimator = clone(estimator)
-        collections = partitions_of(X, y)
-        check_instances(estimator, example_of(X), reset=True)
-        check = partial(check_instances, copy(estimator), reset=False)
-        description = collections.reduce(describe, join_descriptions, check)
-        table = make_table(description.bags)
+        collections, check, description, table = read_collections(estimator, X, y, example_of(X))
         bags = table.bags
-        check_contrast(bags)
-        estimator.classes_, estimator.class_shares_ = bags.classes, bags.class_shares
         goal = make_goal(estimator, bags)
         instances = collections.map(read_instances, check, share(table))
         kept = should_keep(self.persist, description.n_bytes)
@@ -209,6 +206,32 @@ class DistributedClassifier:
 def _unless_empty(answer: Callable[[Any], Any], like: NDArray[Any], X: Any) -> Any:
     """Answer for the rows of a partition, of which there may be none."""
     return answer(X) if len(X) else like
+
+
+def read_collections(
+    estimator: Any, X: Any, y: Any, example: Any
+) -> tuple[Partitions, CheckX, Description, BagsById]:
+    """Look through all partitions once; the estimator learns its columns and classes.
+
+    Returns
+    -------
+    collections : Partitions
+        Of X and y.
+    check : callable
+        By which workers check their rows of X.
+    description : Description
+        Of all rows.
+    table : BagsById
+        Of all bags.
+    """
+    collections = partitions_of(X, y)
+    check_instances(estimator, example, reset=True)
+    check = partial(check_instances, copy(estimator), reset=False)
+    description = collections.reduce(describe, join_descriptions, check)
+    table = make_table(description.bags)
+    check_contrast(table.bags)
+    estimator.classes_, estimator.class_shares_ = table.bags.classes, table.bags.class_shares
+    return collections, check, description, table
 
 
 def example_of(X: Any) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbag._arrays import Floats
+from unbag._checks import check_choice
 from unbag._docstrings import as_in
 from unbag.bags import frames as local
 from unbag.bags.frames import as_column_names, match_tables
@@ -76,8 +77,7 @@ def bags_from_frame(
     >>> y.compute()["proportion"].tolist()
     [0.5, 1.0, 0.5]
     """
-    if unmatched not in ("error", "drop"):
-        raise ValueError(f"unmatched must be 'error' or 'drop', not {unmatched!r}.")
+    check_choice(unmatched, ("error", "drop"), "unmatched")
     if not is_frame(instances):
         raise TypeError(
             f"instances must be a Dask data frame, not {type(instances).__name__}; "

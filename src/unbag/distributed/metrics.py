@@ -22,10 +22,10 @@ from unbag.bags.bags import BagModel
 from unbag.distributed.partitions import Partitions, is_dask, partitions_of, share
 from unbag.distributed.table import BagsById, make_table, merge_summaries, summarise_target
 from unbag.metrics import evaluation as local
-from unbag.metrics.curves import RocBand, span_bands, tpr_at
+from unbag.metrics.curves import RocBand, band_around, rates_of_cells, span_bands, tpr_at
 from unbag.metrics.evaluation_results import Evaluation, what_to_say
 from unbag.metrics.measures import Measure, area_under_roc, predicted_shares, usual_measures
-from unbag.metrics.sample import Sample, as_columns
+from unbag.metrics.sample import Sample, as_columns, check_finite
 from unbag.metrics.tallies import CellTally, Tally
 from unbag.metrics.uncertainty import Uncertainty
 from unbag.metrics.verdict import judge
@@ -366,17 +366,8 @@ class _FromTables:
 
 def _roc_band(tables: Tables, sample: Sample, uncertainty: Uncertainty) -> RocBand:
     """ROC curve from fine cells, and its band from coarse ones, from the highest scores down."""
-    grid = np.linspace(0, 1, 101)
-
-    def from_none(shares: Floats) -> Floats:
-        rates = np.cumsum(shares[..., ::-1], axis=-1)
-        return np.concatenate([np.zeros((*rates.shape[:-1], 1)), rates], axis=-1)
-
-    tally = CellTally(tables.shares, lambda means: means)
-    draws = from_none(uncertainty.draw_class_means(sample, tally))
-    low, high = uncertainty.limits(np.stack([tpr_at(grid, *pair) for pair in draws]), sample)
-    curve = tpr_at(grid, *from_none(tables.by_class))
-    return RocBand(grid, curve, np.clip(low, 0, 1), np.clip(high, 0, 1), uncertainty.level)
+    curve = tpr_at(np.linspace(0, 1, 101), *rates_of_cells(tables.by_class[..., ::-1]))
+    return band_around(curve, tables.shares[..., ::-1], sample, uncertainty)
 
 
 def _one_column(scores: Any, n_classes: int) -> Floats:
@@ -387,6 +378,5 @@ def _one_column(scores: Any, n_classes: int) -> Floats:
     wanted = 1 if values.ndim == 1 else values.shape[1]
     if values.ndim > 2 or (wanted != n_classes and not (wanted == 1 and n_classes == 2)):
         raise ValueError(f"{n_classes} classes do not go with scores of shape {values.shape}.")
-    if not np.isfinite(values).all():
-        raise ValueError("Scores must be finite numbers.")
+    check_finite(values)
     return values[:, 1] - values[:, 0] if values.ndim == 2 and n_classes == 2 else values

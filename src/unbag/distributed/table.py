@@ -16,14 +16,8 @@ from numpy.typing import NDArray
 
 from unbag._arrays import Bools, Ints
 from unbag.bags.bags import Bags, gather_labelled_rows
-from unbag.bags.shares import (
-    check_constant,
-    check_shares,
-    check_whole,
-    is_exact,
-    noise_covariance,
-    read_noise,
-)
+from unbag.bags.labels import fields_of
+from unbag.bags.shares import one_row_each, read_stated
 from unbag.model_selection.splitters import BagKFold, cut_by_folds, deal_folds
 
 
@@ -48,8 +42,7 @@ class BagSummary:
 
 def summarise_target(y: Any) -> BagSummary:
     """Summarise the rows of one partition."""
-    names = getattr(getattr(y, "dtype", None), "names", None)
-    missing = [name for name in ("bag", "proportion", "size") if name not in (names or ())]
+    missing = [name for name in ("bag", "proportion", "size") if name not in fields_of(y)]
     if missing:
         raise ValueError(
             f"The target has no field {missing[0]!r}; make y with unbag.bag_target or "
@@ -84,12 +77,8 @@ def _runs(values: NDArray[Any]) -> tuple[Ints, NDArray[np.int64]]:
 
 
 def _group(y: NDArray[np.void], rows: NDArray[np.int64], first: NDArray[np.int64]) -> BagSummary:
-    ids, entry, codes = np.unique(y["bag"], return_index=True, return_inverse=True)
-    for name in y.dtype.names or ():
-        if name != "bag" and len(y):
-            values = np.asarray(y[name], dtype=float)
-            check_constant(values, values[entry], codes, ids, name)
-    return BagSummary(y[entry], np.bincount(codes, rows, len(ids)).astype(np.int64), first[entry])
+    each, entry, codes = one_row_each(y)
+    return BagSummary(each, np.bincount(codes, rows, len(each)).astype(np.int64), first[entry])
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,16 +142,7 @@ def make_table(summary: BagSummary) -> BagsById:
     if len(y) == 0:
         raise ValueError("The target has no rows.")
     ids = y["bag"]
-    deviation = read_noise(y, np.arange(len(y)), np.arange(len(y)), ids)
-    proportions = check_shares(np.asarray(y["proportion"], dtype=float), ids, deviation)
-    if proportions.ndim == 1:
-        proportions = np.column_stack([1 - proportions, proportions])
-    check_whole(rows, y["size"], ids)
-    single = (y["size"] == 1) & (proportions.max(axis=1) == 1)
-    noise = None
-    if deviation is not None and deviation.any():
-        single &= is_exact(deviation)
-        noise = noise_covariance(deviation)
+    proportions, noise, single = read_stated(y, rows)
     # bags by their ids, then rows of known label as they come
     order = np.argsort(np.where(single, len(ids) + summary.first, np.arange(len(ids))))
     bags = Bags(

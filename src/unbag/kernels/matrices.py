@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace, device, is_torch_array
 
 from unbag._arrays import Array
+from unbag._checks import check_choice
 from unbag.kernels.rows import RowSummary
 
 KERNELS = ("rbf", "linear", "poly", "precomputed")
+_GAMMAS = ("wide", "scale", "auto")
 
 # Kernels that gamma makes a difference to.
 WITH_GAMMA = ("rbf", "poly")
@@ -203,14 +206,16 @@ def make_kernel(
     >>> make_kernel("rbf", "scale", 3, 1.0, RowsInMemory(X)).gamma
     0.4
     """
-    if name not in KERNELS:
-        raise ValueError(f"kernel must be one of {', '.join(map(repr, KERNELS))}, not {name!r}.")
+    check_choice(name, KERNELS, "kernel")
     n, d = rows.shape
     if name == "precomputed" and n != d:
         raise ValueError(f"A precomputed kernel matrix must be square; its shape is {(n, d)}.")
+    known = (
+        gamma in ("wide", "scale", "auto") if isinstance(gamma, str) else isinstance(gamma, Real)
+    )
+    if not known:
+        raise ValueError(f"gamma must be 'wide', 'scale', 'auto' or a number, not {gamma!r}.")
     if isinstance(gamma, str):
-        if gamma not in ("wide", "scale", "auto"):
-            raise ValueError(f"gamma must be 'wide', 'scale', 'auto' or a number, not {gamma!r}.")
         variance = rows.variance() if gamma != "auto" and name in WITH_GAMMA else 1.0
         scale = 1 / (d * variance) if variance > 0 else 1.0
         gamma = scale / 2 if gamma == "wide" else scale

@@ -221,12 +221,22 @@ def make_roc_band(sample: Sample, uncertainty: Uncertainty, n_points: int = 101)
     sample = sample.with_labelled_rows_apart()
     # from the highest scores down
     shares = cell_shares(sample.bags, score_cells(-sample.scores))
+    return band_around(curve, shares, sample, uncertainty)
+
+
+def band_around(curve: Floats, shares: Floats, sample: Sample, uncertainty: Uncertainty) -> RocBand:
+    """The band of a curve at even rates, by the shares of cells from the highest scores down."""
+    grid = np.linspace(0, 1, len(curve))
     draws = uncertainty.draw_class_means(sample, CellTally(shares, lambda means: means))
-    rates = np.cumsum(draws, axis=2)
-    rates = np.concatenate([np.zeros((*rates.shape[:2], 1)), rates], axis=2)
-    curves = np.stack([tpr_at(grid, *pair) for pair in rates])
+    curves = np.stack([tpr_at(grid, *pair) for pair in rates_of_cells(draws)])
     low, high = uncertainty.limits(curves, sample)
     return RocBand(grid, curve, np.clip(low, 0, 1), np.clip(high, 0, 1), uncertainty.level)
+
+
+def rates_of_cells(shares: Floats) -> Floats:
+    """How much of each class lies in the first cells, from none of them to all."""
+    rates = np.cumsum(shares, axis=-1)
+    return np.concatenate([np.zeros((*rates.shape[:-1], 1)), rates], axis=-1)
 
 
 def soft_roc_band(sample: Sample, kappas: Kappas, *, level: float) -> RocBand:

@@ -16,7 +16,7 @@ from unbag._docstrings import as_in
 from unbag.bags.bags import BagModel
 from unbag.metrics.curves import make_roc_band, soft_roc_band, span_bands
 from unbag.metrics.evaluation_results import Evaluation, what_to_say
-from unbag.metrics.held_out import HeldOut, ScoredRows, log_odds_of, read_folds
+from unbag.metrics.held_out import HeldOut, ScoredRows, read_folds
 from unbag.metrics.labelled import enough_labels, estimates_from_labels
 from unbag.metrics.measures import RowMeasure, get_measure, usual_measures
 from unbag.metrics.possible import possible_values_of
@@ -26,6 +26,7 @@ from unbag.metrics.uncertainty import IntervalMethod, Uncertainty
 from unbag.metrics.verdict import judge, labels_verdict
 from unbag.metrics.witnesses import hear_columns, hear_features, hear_scores
 from unbag.metrics.worlds import Kappas, Promise
+from unbag.model_selection.fitted import last_step, log_odds_of
 from unbag.model_selection.folds import SearchFolds
 from unbag.model_selection.out_of_fold import look_at_folds
 
@@ -408,8 +409,7 @@ def evaluate_search(
 
 
 def _folds_of(model: Any) -> SearchFolds:
-    steps = getattr(model, "steps", None)
-    last = steps[-1][1] if steps else model
+    last = last_step(model)
     folds: SearchFolds | None = getattr(last, "folds_", None)
     if folds is None:
         raise ValueError(

@@ -13,7 +13,7 @@ from unbag.diagnostics.assumption import AssumptionTest
 from unbag.diagnostics.bag_effects import BagEffect
 from unbag.metrics.curves import RocBand
 from unbag.metrics.possible import PossibleValues
-from unbag.metrics.results import Estimate, Verdict
+from unbag.metrics.results import Estimate, Verdict, find_estimate
 from unbag.metrics.witnesses import Witness
 from unbag.metrics.worlds import STRAY
 
@@ -99,10 +99,7 @@ class Evaluation:
     log_odds: NDArray[np.float64] | None = None
 
     def __getitem__(self, measure: str) -> Estimate:
-        if measure not in self.estimates:
-            known = ", ".join(self.estimates)
-            raise KeyError(f"There is no {measure!r} here; there are {known}.")
-        return self.estimates[measure]
+        return find_estimate(self.estimates, measure)
 
     @property
     def tests(self) -> dict[str, AssumptionTest | str]:

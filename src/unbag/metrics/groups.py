@@ -28,12 +28,13 @@ from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 
 from unbag._arrays import Floats, Ints
-from unbag._checks import check_inside
+from unbag._checks import check_inside, check_one_each
 from unbag._optional import make_frame
 from unbag._text import sentence, shown, table_lines
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.diagnostics.bag_effects import describe_effect
 from unbag.metrics.held_out import log_odds_at_shares
+from unbag.model_selection.fitted import check_gives_chances, last_step
 from unbag.objectives.count_likelihood import label_posteriors
 
 # Parts that bags are left out in.
@@ -215,8 +216,7 @@ def group_table(
     bags = check_bag_target(y)
     names, code = _check_groups(groups, bags)
     check_inside(level, "level")
-    if not hasattr(model, "predict_proba"):
-        raise ValueError(f"{type(model).__name__} gives no probabilities to add up.")
+    check_gives_chances(model)
     sizes = np.bincount(code)
     share = _by_group(_chances_given_counts(model, X, bags), code, sizes)
     least, most = duncan_davis_bounds(bags, code, len(names))
@@ -263,11 +263,7 @@ def duncan_davis_bounds(bags: Bags, group: Ints, n_groups: int) -> tuple[Floats,
 
 def _check_groups(groups: ArrayLike, bags: Bags) -> tuple[NDArray[Any], Ints]:
     values = np.asarray(groups)
-    if values.shape != (bags.n_instances,):
-        raise ValueError(
-            f"groups must hold one group for each of the {bags.n_instances} rows; its shape is "
-            f"{values.shape}."
-        )
+    check_one_each(values, bags.n_instances, "groups", "instances", "group")
     # a column of objects may hold what does not sort
     plain = values.astype(str) if values.dtype == object else values
     names, code = np.unique(plain, return_inverse=True)
@@ -277,7 +273,7 @@ def _check_groups(groups: ArrayLike, bags: Bags) -> tuple[NDArray[Any], Ints]:
 def _chances_given_counts(model: Any, X: Any, bags: Bags) -> Floats:
     """Chances of the classes (n_rows, n_classes), given rows and counts."""
     scores = log_odds_at_shares(model, X, bags)
-    effect = float(getattr(_last(model), "bag_effect_", 0.0))
+    effect = float(getattr(last_step(model), "bag_effect_", 0.0))
     found = label_posteriors(np.atleast_2d(scores.T)[None], bags, effect)[0]
     return np.column_stack([1 - found[0], found[0]]) if len(found) == 1 else found.T
 
@@ -327,24 +323,19 @@ def _with_its_settings(model: Any) -> Any:
 
     Learners that are mixed are weighed anew, each with its own settings.
     """
-    copy, last = clone(model), _last(model)
+    copy, last = clone(model), last_step(model)
     parameters = last.get_params(deep=False)
     if hasattr(last, "alpha_") and "alphas" in parameters:
-        _last(copy).set_params(alphas=[last.alpha_])
+        last_step(copy).set_params(alphas=[last.alpha_])
     if hasattr(last, "num_leaves_") and "num_leaves" in parameters:
-        _last(copy).set_params(num_leaves=last.num_leaves_)
+        last_step(copy).set_params(num_leaves=last.num_leaves_)
     if hasattr(last, "models_") and "learners" in parameters:
         names = [row["learner"] for row in last.leaderboard_ if row["loss"] is not None]
         models = map(_with_its_settings, last.models_)
-        _last(copy).set_params(learners=dict(zip(names, models, strict=True)))
+        last_step(copy).set_params(learners=dict(zip(names, models, strict=True)))
     return copy
 
 
-def _last(model: Any) -> Any:
-    steps = getattr(model, "steps", None)
-    return steps[-1][1] if steps else model
-
-
 def _notes(model: Any, bags: Bags) -> tuple[str, ...]:
-    effect = describe_effect(_last(model), bags)
+    effect = describe_effect(last_step(model), bags)
     return (_WARNING, *([] if effect is None else [sentence(effect)]))

@@ -17,7 +17,6 @@ from itertools import combinations
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.utils import _safe_indexing
 
 from unbag._arrays import Floats, Ints
@@ -26,6 +25,7 @@ from unbag.bags.priors import move_chances
 from unbag.metrics.sample import Sample, make_sample
 from unbag.metrics.witnesses import Witness, hear_scores
 from unbag.metrics.worlds import Promise
+from unbag.model_selection.fitted import last_step, log_odds_of
 from unbag.model_selection.folds import SearchFolds
 from unbag.model_selection.out_of_fold import decision_scores
 
@@ -114,20 +114,10 @@ def spread_by_training(common: list[Floats]) -> float:
     return float(np.sqrt(1 + noise))
 
 
-def log_odds_of(probabilities: ArrayLike) -> Floats:
-    """Log-odds of two classes, or logarithms of the probabilities of several."""
-    chances = np.clip(np.asarray(probabilities, dtype=float), 1e-15, 1 - 1e-15)
-    if chances.ndim == 1:
-        return np.log(chances) - np.log1p(-chances)
-    logs = np.log(chances)
-    return logs[:, 1] - logs[:, 0] if logs.shape[1] == 2 else logs
-
-
 def log_odds_at_shares(model: Any, X: Any, bags: Bags) -> Floats:
     """Log-odds that a model gives to rows, at the shares of the classes in some bags together."""
     chances = np.asarray(model.predict_proba(X), dtype=float)
-    steps = getattr(model, "steps", None)
-    prior = getattr(steps[-1][1] if steps else model, "class_prior_", None)
+    prior = getattr(last_step(model), "class_prior_", None)
     if prior is not None:
         chances = move_chances(chances, prior, bags.class_shares)
     return log_odds_of(chances)

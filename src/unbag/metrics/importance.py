@@ -29,7 +29,8 @@ from unbag._arrays import Floats, Ints
 from unbag._optional import make_frame
 from unbag._text import aligned, percent
 from unbag.bags.bags import check_bag_target
-from unbag.metrics.held_out import log_odds_at_shares, log_odds_of
+from unbag.metrics.held_out import log_odds_at_shares
+from unbag.model_selection.fitted import check_gives_chances, last_step, log_odds_of
 from unbag.objectives.count_likelihood import CountLikelihood
 
 # Rows of whole bags that are scored again for every column, and bags that these are at least.
@@ -151,8 +152,7 @@ def column_importance(
     >>> found.columns.tolist(), float(found.loss[1])
     (['height', 'nothing'], 0.0)
     """
-    if not hasattr(model, "predict_proba"):
-        raise ValueError(f"{type(model).__name__} gives no probabilities to hold counts against.")
+    check_gives_chances(model)
     rng = np.random.default_rng(random_state)
     rows = _some_rows(y, rng)
     names, table, bags = _column_names(X, feature_names), _safe_indexing(X, rows), y[rows]
@@ -183,9 +183,7 @@ class _Likelihood:
     def __init__(self, model: Any, y: Any) -> None:
         self._model = model
         self._bags = check_bag_target(y)
-        steps = getattr(model, "steps", None)
-        last = steps[-1][1] if steps else model
-        effect = float(getattr(last, "bag_effect_", 0.0))
+        effect = float(getattr(last_step(model), "bag_effect_", 0.0))
         every = np.ones(self._bags.n_bags, dtype=bool)
         self._likelihood = CountLikelihood(every, self._bags, bag_effect=effect)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from unbag._docstrings import as_in
 from unbag._text import aligned
-from unbag.metrics.results import Estimate
+from unbag.metrics.results import Estimate, find_estimate
 
 
 @as_in(Estimate)
@@ -85,10 +85,7 @@ class LabelledEvaluation:
     n_instances: int
 
     def __getitem__(self, measure: str) -> LabelledEstimate:
-        if measure not in self.estimates:
-            known = ", ".join(self.estimates)
-            raise KeyError(f"There is no {measure!r} here; there are {known}.")
-        return self.estimates[measure]
+        return find_estimate(self.estimates, measure)
 
     def __str__(self) -> str:
         level = next(iter(self.estimates.values())).level

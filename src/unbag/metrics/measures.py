@@ -24,6 +24,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from unbag._arrays import Floats, Ints
+from unbag._text import quoted
 from unbag.bags.bags import Bags
 from unbag.bags.priors import resolve_class_prior
 from unbag.metrics.sample import Sample, check_no_sample_weight
@@ -346,5 +347,5 @@ def get_measure(measure: str | RowMeasure, options: dict[str, Any]) -> RowMeasur
     try:
         return MEASURES[measure](**options)
     except TypeError:
-        names = ", ".join(map(repr, options))
-        raise ValueError(f"The measure {measure!r} does not take all of {names}.") from None
+        told = f"The measure {measure!r} does not take all of {quoted(options)}."
+        raise ValueError(told) from None

@@ -46,7 +46,7 @@ from unbag.metrics.measures import (
     check_cost,
     get_measure,
 )
-from unbag.metrics.sample import Sample, check_no_sample_weight, make_sample
+from unbag.metrics.sample import Sample, check_chances, check_no_sample_weight, make_sample
 
 # Counts as near to whole numbers as this, per row of the bag, are whole.
 _WHOLE = 1e-6
@@ -186,8 +186,7 @@ class Brier(Risk):
     def statistics(self, sample: Sample) -> Floats:
         """Squared distance from each class."""
         chance = sample.scores
-        if not ((chance >= 0) & (chance <= 1)).all():
-            raise ValueError("Probabilities must lie between 0 and 1.")
+        check_chances(chance)
         if chance.ndim == 1:
             return np.stack([chance**2, (1 - chance) ** 2])
         return np.sum(chance**2, axis=1) - 2 * chance.T + 1

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unbag._arrays import Floats, Ints
-from unbag._checks import check_count
+from unbag._checks import check_choice, check_count
 from unbag._docstrings import as_in
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.bags.priors import resolve_class_prior
-from unbag.metrics.sample import refuse_sample_weight
+from unbag.metrics.sample import check_chances, refuse_sample_weight
 from unbag.weights.decontamination import decontamination_weights
 
 BinStrategy = Literal["quantile", "uniform"]
@@ -280,8 +280,7 @@ def _check_probabilities(y: Any, probabilities: ArrayLike) -> tuple[Bags, Floats
             f"There are {bags.n_instances} instances of {bags.n_classes} classes, but "
             f"probabilities of shape {chance.shape}."
         )
-    if not ((chance >= 0) & (chance <= 1)).all():
-        raise ValueError("Probabilities must lie between 0 and 1.")
+    check_chances(chance)
     if chance.ndim == 2 and np.abs(chance.sum(axis=1) - 1).max() > _SUM_TOLERANCE:
         raise ValueError("The probabilities of all classes must sum to 1 in every row.")
     return bags, chance
@@ -303,7 +302,6 @@ def _column(bags: Bags, pos_label: Any) -> int:
 
 def _bins(chance: Floats, n_bins: int, strategy: BinStrategy) -> Ints:
     check_count(n_bins, "n_bins")
-    if strategy not in get_args(BinStrategy):
-        raise ValueError(f"strategy must be 'quantile' or 'uniform', not {strategy!r}.")
+    check_choice(strategy, get_args(BinStrategy), "strategy")
     inner = np.linspace(0, 1, n_bins + 1)[1:-1]
     return np.searchsorted(np.quantile(chance, inner) if strategy == "quantile" else inner, chance)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import textwrap
 from dataclasses import dataclass, replace
-from typing import Literal, Self
+from typing import Literal, Self, TypeVar
 
 VerdictName = Literal["supported", "doubtful", "refuted"]
 Basis = Literal["looks", "odds", "any", "both", "labels"]
 
 # Letters in a line.
 _WIDTH = 96
+
+SomeEstimate = TypeVar("SomeEstimate", bound="Estimate")
 
 
 @dataclass(frozen=True)
@@ -138,3 +140,10 @@ class Estimate:
     def __str__(self) -> str:
         low, high = self.shown_limits
         return f"{self.value:.4f} ({low:.4f} to {high:.4f})"
+
+
+def find_estimate(estimates: dict[str, SomeEstimate], measure: str) -> SomeEstimate:
+    """Look an estimate up by the name of its measure."""
+    if measure not in estimates:
+        raise KeyError(f"There is no {measure!r} here; there are {', '.join(estimates)}.")
+    return estimates[measure]

@@ -123,9 +123,20 @@ def make_sample(
     kind: ScoreKind = "scores" if trusted or values.ndim == 2 else _kind(values, bags.classes)
     if values.ndim == 2 and bags.n_classes == 2:
         values = values[:, 1] - values[:, 0]
-    if not np.isfinite(values).all():
-        raise ValueError("Scores must be finite numbers.")
+    check_finite(values)
     return Sample(bags, values, kind)
+
+
+def check_finite(scores: Floats) -> None:
+    """Refuse scores that are no numbers."""
+    if not np.isfinite(scores).all():
+        raise ValueError("Scores must be finite numbers.")
+
+
+def check_chances(probabilities: Floats) -> None:
+    """Refuse what is no probability."""
+    if not ((probabilities >= 0) & (probabilities <= 1)).all():
+        raise ValueError("Probabilities must lie between 0 and 1.")
 
 
 def as_columns(scores: Floats) -> Floats:

@@ -29,7 +29,7 @@ from scipy import stats
 from sklearn.utils import check_random_state
 
 from unbag._arrays import Floats
-from unbag._checks import check_count, check_inside
+from unbag._checks import check_choice, check_count, check_inside
 from unbag.bags.bags import BagModel
 from unbag.metrics.measures import Measure
 from unbag.metrics.results import Estimate
@@ -76,10 +76,8 @@ class Uncertainty:
     random_state: Any = 0
 
     def __post_init__(self) -> None:
-        if self.method not in get_args(IntervalMethod):
-            raise ValueError(f"method must be 'bootstrap' or 'analytic', not {self.method!r}.")
-        if self.bag_model not in get_args(BagModel):
-            raise ValueError(f"bag_model must be 'instances' or 'bags', not {self.bag_model!r}.")
+        check_choice(self.method, get_args(IntervalMethod), "method")
+        check_choice(self.bag_model, get_args(BagModel), "bag_model")
         check_inside(self.level, "level")
         check_count(self.n_draws, "n_draws", least=2)
 

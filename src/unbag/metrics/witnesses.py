@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +14,7 @@ from unbag._text import listing
 from unbag.bags.bags import check_bag_target
 from unbag.diagnostics.assumption import AssumptionTest, assumption_test
 from unbag.diagnostics.numeric_columns import Columns, read_columns
+from unbag.model_selection.fitted import names_behind
 
 # Of more columns than this only the scores are tested.
 MOST_COLUMNS = 5000
@@ -82,9 +82,7 @@ def hear_features(
     before = estimator[:-1] if fitted else clone(estimator[:-1]).fit(X, y)
     seen = before.transform(X)
     if feature_names is None:
-        # steps that know no names are called by the numbers of their columns
-        with suppress(AttributeError, ValueError):
-            feature_names = before.get_feature_names_out()
+        feature_names = names_behind(before)
     return hear_columns(y, seen, feature_names, "The features")
 
 

@@ -13,7 +13,8 @@ from sklearn.utils import _safe_indexing
 from unbag._arrays import Bools, Floats, Ints
 from unbag._progress import progress_bar
 from unbag.bags.bags import check_bag_target
-from unbag.model_selection.splitters import check_cv, cut_by_folds
+from unbag.model_selection.fitted import log_odds_of
+from unbag.model_selection.splitters import check_cv, check_held_once, cut_by_folds
 
 
 def decision_scores(model: Any, X: Any) -> Floats:
@@ -52,8 +53,7 @@ def decision_scores(model: Any, X: Any) -> Floats:
         raise ValueError(
             f"{type(model).__name__} gives neither a decision_function nor probabilities."
         )
-    logs = np.log(np.clip(np.asarray(model.predict_proba(X), dtype=float), 1e-15, 1))
-    return logs[:, 1] - logs[:, 0] if logs.shape[1] == 2 else logs
+    return log_odds_of(model.predict_proba(X))
 
 
 def out_of_fold_scores(
@@ -144,8 +144,7 @@ def look_at_folds(
     """
     held = check_cv(cv, X, y)
     cut_by_folds(check_bag_target(y), held)
-    if not (held.sum(axis=0) == 1).all():
-        raise ValueError("cv must hold out every bag exactly once, as unbag.BagKFold does.")
+    check_held_once(held)
     jobs = Parallel(n_jobs=n_jobs, return_as="generator")(
         delayed(_fit_and_look)(estimator, X, y, out, look) for out in held
     )

@@ -296,3 +296,9 @@ def deal_folds(bags: Bags, n_splits: int, shuffle: bool, random_state: Any) -> I
         fold[group] = emptiest
         load[emptiest] += bags.sizes[group]
     return fold[bags.index]
+
+
+def check_held_once(held: Bools) -> None:
+    """Refuse folds (rows) that leave a bag out, or hold one out twice."""
+    if not (held.sum(axis=0) == 1).all():
+        raise ValueError("cv must hold out every bag exactly once, as unbag.BagKFold does.")

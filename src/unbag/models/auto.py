@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any, Self
@@ -203,12 +203,13 @@ class AutoMCMClassifier(LogOddsClassifier):
 
     def _learners(self, n_rows: int, n_units: int) -> tuple[dict[str, Any], dict[str, str]]:
         """Estimators by name, and why others are left out."""
-        if isinstance(self.learners, Mapping):
-            if not self.learners:
-                raise ValueError("learners is empty; name one at least, such as 'linear'.")
-            return dict(self.learners), {}
         if not isinstance(self.learners, str):
-            return {name: self._learner(name, n_rows) for name in _names(self.learners)}, {}
+            names = list(self.learners)
+            if not names:
+                raise ValueError("learners is empty; name one at least, such as 'linear'.")
+            if isinstance(self.learners, Mapping):
+                return dict(self.learners), {}
+            return {name: self._learner(name, n_rows) for name in names}, {}
         if self.learners != "auto":
             return {self.learners: self._learner(self.learners, n_rows)}, {}
         if n_units < _FEWEST_TO_COMPARE:
@@ -342,13 +343,6 @@ class AutoMCMClassifier(LogOddsClassifier):
 
     def _scores_of_models(self, X: Any) -> list[NDArray[np.float64]]:
         return [_by_output(model.decision_function(X)) for model in self.models_]
-
-
-def _names(learners: Any) -> Sequence[str]:
-    names = list(learners)
-    if not names:
-        raise ValueError("learners is empty; name one at least, such as 'linear'.")
-    return names
 
 
 def _train(learner: Any, X: Any, y: NDArray[Any], held: NDArray[np.bool_], verbose: int) -> Any:

@@ -23,6 +23,7 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 
 from unbag._arrays import Bools, Floats
+from unbag._checks import check_choice
 from unbag.bags.bags import BagModel, Bags
 from unbag.bags.priors import resolve_class_prior
 from unbag.diagnostics.bag_effects import FEWEST_BAGS, BagEffect
@@ -157,11 +158,11 @@ class BagGoal(Goal):
 
 def make_bag_goal(settings: Any, bags: Bags) -> BagGoal:
     """Check the settings of an estimator, and say what "auto" stands for with these bags."""
-    _check_name(settings.objective, "objective", get_args(ObjectiveName))
-    _check_name(settings.training_prior, "training_prior", get_args(TrainingPrior))
-    _check_name(settings.weights, "weights", get_args(WeightMethod))
-    _check_name(settings.bag_model, "bag_model", get_args(BagModel))
-    _check_name(settings.correction, "correction", get_args(Correction))
+    check_choice(settings.objective, get_args(ObjectiveName), "objective")
+    check_choice(settings.training_prior, get_args(TrainingPrior), "training_prior")
+    check_choice(settings.weights, get_args(WeightMethod), "weights")
+    check_choice(settings.bag_model, get_args(BagModel), "bag_model")
+    check_choice(settings.correction, get_args(Correction), "correction")
     loss = get_loss(settings.loss, bags.n_classes)
     if not loss.trainable:
         raise ValueError(f"loss={settings.loss!r} measures a classifier but cannot train one.")
@@ -246,13 +247,6 @@ def _why_no_likelihood(settings: Any, loss: ClassLoss, class_prior: Floats) -> s
     if loss.name != "logistic":
         return f"loss={settings.loss!r} does not estimate odds, which it needs"
     return "class_prior leaves a class out" if (class_prior == 0).any() else None
-
-
-def _check_name(value: Any, parameter: str, names: tuple[str, ...]) -> None:
-    if value not in names:
-        raise ValueError(
-            f"{parameter} must be one of {', '.join(map(repr, names))}, not {value!r}."
-        )
 
 
 def check_effect(bag_effect: Any) -> float | None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +19,15 @@ from sklearn.utils.validation import _num_samples, check_is_fitted, validate_dat
 from unbag._arrays import Floats
 from unbag._docstrings import add_sections
 from unbag.bags.bags import Bags, check_bag_target
+from unbag.bags.groupings import Groupings
+from unbag.bags.labels import fields_of
 from unbag.bags.priors import move_chances, resolve_class_prior
 from unbag.kernels.matrices import row_blocks
 from unbag.metrics.measures import Cost
 from unbag.metrics.sample import check_no_sample_weight, make_sample, refuse_sample_weight
 from unbag.weights.decontamination import check_contrast
+
+Target = TypeVar("Target", Bags, Groupings)
 
 
 class BagClassifier(ClassifierMixin, BaseEstimator, ABC):
@@ -105,21 +109,27 @@ class BagClassifier(ClassifierMixin, BaseEstimator, ABC):
         )
 
     def _check_Xy(self, X: Any, y: Any) -> tuple[Any, Bags]:
+        return self._check_both(X, y, check_bag_target, check_contrast)
+
+    def _check_both(
+        self, X: Any, y: Any, read: Callable[[Any], Target], check: Callable[[Target], None]
+    ) -> tuple[Any, Target]:
+        """Check X and y, which is read and checked by the kind of target it is."""
         if y is None:
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
             )
         X = self._check_X(X, reset=True)
-        bags = check_bag_target(y)
+        target = read(y)
         n_rows = _num_samples(X)
-        if n_rows != bags.n_instances:
+        if n_rows != target.n_instances:
             raise ValueError(
-                f"X has {n_rows} rows but y has {bags.n_instances}: inconsistent lengths."
+                f"X has {n_rows} rows but y has {target.n_instances}: inconsistent lengths."
             )
-        check_contrast(bags)
-        self.classes_ = bags.classes
-        self.class_shares_ = bags.class_shares
-        return X, bags
+        check(target)
+        self.classes_ = target.classes
+        self.class_shares_ = target.class_shares
+        return X, target
 
     def decision_function(self, X: Any) -> NDArray[Any]:
         """Scores of instances: positive for the second class, or one column per class.
@@ -179,7 +189,7 @@ class BagClassifier(ClassifierMixin, BaseEstimator, ABC):
         score : float
             Balanced accuracy for bags, accuracy for labels; the larger, the better.
         """
-        if getattr(getattr(y, "dtype", None), "names", None) is None:
+        if not fields_of(y):
             return float(super().score(X, y, sample_weight))
         check_no_sample_weight({"sample_weight": sample_weight})
         sample = make_sample(y, self.decision_function(X), trusted=True)

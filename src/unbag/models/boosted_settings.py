@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from unbag._checks import check_positive
+from unbag._checks import check_choice, check_count, check_nonnegative, check_positive
 from unbag.models.boosted_library import Library
 from unbag.models.boosted_lightgbm import LIGHTGBM
 from unbag.models.boosted_xgboost import XGBOOST
@@ -85,29 +84,22 @@ def make_plan(model: Any) -> Plan:
     own = {setting: getattr(model, setting) for setting in _OWN}
     settings = {**own, **given, **further}
     _check(settings)
-    _check_whole(model.early_stopping_rounds, "early_stopping_rounds", 1)
+    check_count(model.early_stopping_rounds, "early_stopping_rounds")
     leaves = _check_leaves(settings.pop("num_leaves"))
     n_rounds = int(settings.pop("n_estimators"))
     patience, start = int(model.early_stopping_rounds), _check_start(model)
-    return Plan(name, settings, leaves, n_rounds, patience, start, _check_temperature(model))
+    temperature = check_nonnegative(model.temperature, "temperature")
+    return Plan(name, settings, leaves, n_rounds, patience, start, temperature)
 
 
 def _check_start(model: Any) -> Any:
-    if model.start not in ("auto", "linear", "zero"):
-        raise ValueError(f"start must be 'auto', 'linear' or 'zero', not {model.start!r}.")
+    check_choice(model.start, ("auto", "linear", "zero"), "start")
     if model.start == "linear" and model.cv is None:
         raise ValueError(
             "start='linear' chooses a penalty on bags held out, and with cv=None there are none; "
             "give cv, or use start='zero'."
         )
     return model.start
-
-
-def _check_temperature(model: Any) -> float:
-    found = model.temperature
-    if not isinstance(found, Real) or not 0 <= float(found) < np.inf:
-        raise ValueError(f"temperature must be a number that is not negative, not {found!r}.")
-    return float(found)
 
 
 def _find_library(estimator: Any) -> str | None:
@@ -141,21 +133,12 @@ def _check(settings: Mapping[str, Any]) -> None:
     for name in ("learning_rate", "colsample_bytree"):
         if settings[name] > 1:
             raise ValueError(f"{name} must be at most 1, not {settings[name]!r}.")
-    penalty = settings["reg_lambda"]
-    if not isinstance(penalty, Real) or not 0 <= float(penalty) < np.inf:
-        raise ValueError(f"reg_lambda must be a number that is not negative, not {penalty!r}.")
-    _check_whole(settings["n_estimators"], "n_estimators", 1)
-    _check_whole(settings["random_state"], "random_state", 0)
+    check_nonnegative(settings["reg_lambda"], "reg_lambda")
+    check_count(settings["n_estimators"], "n_estimators")
+    check_count(settings["random_state"], "random_state", least=0)
     n_jobs = settings["n_jobs"]
     if n_jobs is not None and n_jobs != -1:
-        _check_whole(n_jobs, "n_jobs", 1, "None, -1 or ")
-
-
-def _check_whole(value: Any, name: str, least: int, others: str = "") -> None:
-    if not isinstance(value, int | np.integer) or value < least:
-        raise ValueError(
-            f"{name} must be {others}a whole number of at least {least}, not {value!r}."
-        )
+        check_count(n_jobs, "n_jobs, if not None or -1,")
 
 
 def _check_leaves(num_leaves: Any) -> list[int]:

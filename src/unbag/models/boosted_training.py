@@ -14,6 +14,7 @@ from unbag._progress import progress_bar
 from unbag.bags.bags import Bags
 from unbag.diagnostics.bag_effects import BagEffect, effect_of_scores
 from unbag.model_selection.folds import SearchFolds
+from unbag.model_selection.splitters import check_held_once
 from unbag.models.bag_goal import BagGoal
 from unbag.models.boosted_forest import Forest, all_rounds
 from unbag.models.boosted_goal import pose
@@ -111,8 +112,7 @@ class Trainer:
         """
         if held is None:
             return self._fit(goal)
-        if not (held.sum(axis=0) == 1).all():
-            raise ValueError("cv must hold out every bag exactly once, as unbag.BagKFold does.")
+        check_held_once(held)
         return self._search(goal, held, refit, find_effect)
 
     def _fit(self, goal: BagGoal) -> Trained:

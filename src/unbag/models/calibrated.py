@@ -32,6 +32,7 @@ from sklearn.utils import Tags, get_tags, indexable
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from unbag._arrays import Floats
+from unbag._checks import check_choice
 from unbag._docstrings import as_in
 from unbag.bags.bags import Bags
 from unbag.bags.priors import log_odds_shift, move_chances, normalise, resolve_class_prior
@@ -268,8 +269,7 @@ class BagCalibratedClassifier(MetaEstimatorMixin, BagClassifier):
     def fit(self, X: Any, y: Any) -> Self:
         """Fit the inner classifier and the map from its scores to probabilities."""
         X, bags = self._check_Xy(X, y)
-        if self.method not in _FITS:
-            raise ValueError(f"method must be 'sigmoid' or 'isotonic', not {self.method!r}.")
+        check_choice(self.method, _FITS, "method")
         self.class_prior_ = resolve_class_prior(self.class_prior, bags.class_shares)
         template = self._template()
         self.estimator_ = clone(template).fit(X, y)

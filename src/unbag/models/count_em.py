@@ -47,7 +47,7 @@ from unbag._progress import progress_bar
 from unbag.bags.bags import Bags
 from unbag.bags.shares import bag_name
 from unbag.diagnostics.bag_effects import estimate_bag_effect
-from unbag.model_selection.splitters import check_cv, cut_by_folds
+from unbag.model_selection.splitters import check_cv, check_held_once, cut_by_folds
 from unbag.models.bag_goal import check_effect
 from unbag.models.base import LogOddsClassifier
 from unbag.models.linear import LinearMCMClassifierCV
@@ -365,8 +365,7 @@ def _check_folds(cv: Any, X: Any, y: Any, bags: Bags) -> Bools:
     """Rows held out by each fold."""
     held = check_cv(cv, X, y)
     _, held_bags = cut_by_folds(bags, held)
-    if not (held_bags.sum(axis=0) == 1).all():
-        raise ValueError("cv must hold out every bag exactly once, as unbag.BagKFold does.")
+    check_held_once(held_bags)
     shares = bags.clipped_proportions[bags.index]
     for out in held:
         if shares[~out].mean(axis=0).min() <= 0:

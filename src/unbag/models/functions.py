@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
 from unbag._arrays import Floats, on_device
+from unbag._checks import check_choice
 from unbag.kernels.approximations import KernelFeatures, choose_approximation, make_kernel_features
 from unbag.kernels.matrices import Kernel, check_kernel_memory, make_kernel
 from unbag.kernels.rows import RowsInMemory, RowSummary, SparseRows
@@ -133,8 +134,7 @@ class KernelFunctions:
 
     def space(self, X: Any, n_outputs: int, free_intercept: bool) -> tuple[SpaceInMemory, Basis]:
         """Functions over instances in memory, and what they are made of."""
-        if self.precision not in PRECISIONS:
-            raise ValueError(f"precision must be 'single' or 'double', not {self.precision!r}.")
+        check_choice(self.precision, PRECISIONS, "precision")
         dtype = np.dtype(PRECISIONS[self.precision])
         rows: RowSummary = SparseRows(X) if issparse(X) else RowsInMemory(X)
         kernel = make_kernel(self.kernel, self.gamma, self.degree, self.coef0, rows)

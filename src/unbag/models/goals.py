@@ -15,6 +15,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from unbag._text import plural
 from unbag.bags.bags import Bags
 from unbag.diagnostics.bag_effects import BagEffect
 from unbag.model_selection.splitters import naming_fold
@@ -136,9 +137,9 @@ class Goal(ABC):
         without = [number + 1 for number in range(len(held)) if number not in found]
         if without:
             warnings.warn(
-                f"The held-out bags of fold(s) {without} all have the same proportion and say "
-                "nothing about any alpha; the choice rests on the other folds. selection='pooled' "
-                "uses all.",
+                f"The held-out bags of {plural(len(without), 'fold')} {without} all have the same "
+                "proportion and say nothing about any alpha; the choice rests on the other folds. "
+                "selection='pooled' uses all.",
                 UserWarning,
                 stacklevel=2,
             )

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logit
 from sklearn.utils import Tags
-from sklearn.utils.validation import _num_samples
 
 from unbag._checks import check_count, check_positive
 from unbag._docstrings import as_in
@@ -73,7 +72,8 @@ class LinearGroupingsClassifier(LogOddsClassifier):
         self : estimator
             The fitted model.
         """
-        X, groupings = self._check_X_and_groupings(X, y)
+        y = np.asarray(y) if isinstance(y, list) else y
+        X, groupings = self._check_both(X, y, check_groupings_target, _check_some_contrast)
         check_positive(self.tol, "tol")
         check_count(self.max_iter, "max_iter")
         self.class_prior_ = resolve_class_prior(self.class_prior, self.class_shares_)
@@ -85,7 +85,7 @@ class LinearGroupingsClassifier(LogOddsClassifier):
         if given is None and _is_noisy(groupings) and self._leans_to_looks(X, groupings):
             self.looks_, self.covariance_ = 1.0, "none"
             fits = self._fit_once(X, groupings)
-        warn_not_converged(fits, self.max_iter)
+        warn_not_converged(*fits.failures, self.max_iter)
         return self
 
     def _fit_once(self, X: Any, groupings: Groupings) -> Fits:
@@ -109,23 +109,6 @@ class LinearGroupingsClassifier(LogOddsClassifier):
 
     def _scores(self, X: Any) -> NDArray[Any]:
         return linear_scores(X, self.coef_, self.intercept_)
-
-    def _check_X_and_groupings(self, X: Any, y: Any) -> tuple[Any, Groupings]:
-        if y is None:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None."
-            )
-        X = self._check_X(X, reset=True)
-        groupings = check_groupings_target(np.asarray(y) if isinstance(y, list) else y)
-        if _num_samples(X) != groupings.n_instances:
-            raise ValueError(
-                f"X has {_num_samples(X)} rows but y has {groupings.n_instances}: inconsistent "
-                "lengths."
-            )
-        _check_some_contrast(groupings)
-        self.classes_ = groupings.classes
-        self.class_shares_ = groupings.class_shares
-        return X, groupings
 
     def _likelihood(self, groupings: Groupings, included: NDArray[np.bool_]) -> GroupedCounts:
         return GroupedCounts(groupings, included, self.covariance_, self.bag_effect, self.looks_)

@@ -33,6 +33,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils import check_array
 
+from unbag._checks import check_one_each
+
 Floats = NDArray[np.float64]
 
 # What sums may exceed the possible ones by, for rounding.
@@ -240,11 +242,7 @@ def _read_sums(sums: Any, names: list[Any] | None, d: int) -> Floats:
             raise ValueError(f"There is no sum for the column {absent[0]!r} of X.")
         sums = [sums[name] for name in names]
     values = np.asarray(sums, dtype=float)
-    if values.shape != (d,):
-        raise ValueError(
-            f"sums must hold one number for each of the {d} columns of X; its shape is "
-            f"{values.shape}."
-        )
+    check_one_each(values, d, "sums", "columns of X")
     if not np.isfinite(values).all():
         raise ValueError("sums must be finite numbers.")
     return values
@@ -261,10 +259,8 @@ def _read_noise(noise: Any, total_noise: float, d: int, fit_intercept: bool) -> 
                 f"{' and the total' if fit_intercept else ''}, not {given.shape}."
             )
         return given
-    if given.ndim == 1 and given.shape != (d,):
-        raise ValueError(
-            f"noise must hold one number for each of the {d} sums; its shape is {given.shape}."
-        )
+    if given.ndim == 1:
+        check_one_each(given, d, "noise", "sums")
     deviations = np.append(np.broadcast_to(given, (d,)), [float(total_noise)] * fit_intercept)
     if not (np.isfinite(deviations) & (deviations >= 0)).all():
         raise ValueError("noise holds standard deviations: they must be finite and not negative.")

@@ -132,7 +132,7 @@ def train(estimator: MinimisingClassifier, backend: Backend, goal: Goal, basis: 
     estimator._store(basis, found.fits.theta[found.best], goal.n_outputs(backend.bags))
     estimator.n_iter_ = int(max(1, found.fits.n_iter[found.best]))
     estimator.converged_ = bool(found.fits.converged[found.best])
-    warn_not_converged(found.solved.fits, estimator.max_iter)
+    warn_not_converged(*found.solved.fits.failures, estimator.max_iter)
 
 
 class LinearClassifier(MinimisingClassifier):

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from unbag._arrays import Bools, Floats
-from unbag._checks import check_positive
+from unbag._checks import check_choice, check_positive
+from unbag._text import counted
 from unbag.bags.bags import Bags
 from unbag.diagnostics.bag_effects import BagEffect
 from unbag.model_selection.folds import SearchFolds
@@ -46,6 +47,11 @@ class Fits:
     theta: NDArray[Any]
     n_iter: NDArray[np.int64]
     converged: Bools
+
+    @property
+    def failures(self) -> tuple[int, int]:
+        """How many did not converge, and of how many."""
+        return int((~self.converged).sum()), len(self.converged)
 
     def on_all_bags(self, n_penalties: int) -> Fits:
         """Fits of the first problem, which come first for each penalty."""
@@ -163,8 +169,7 @@ def search(backend: Backend, goal: Goal, penalties: Floats, selection: Selection
         Whether a criterion is that of all out-of-fold scores together, with the weights of all
         bags, or the mean over folds of that of each fold's bags alone.
     """
-    if selection not in get_args(Selection):
-        raise ValueError(f"selection must be 'pooled' or 'folds', not {selection!r}.")
+    check_choice(selection, get_args(Selection), "selection")
     if selection == "pooled" and not (backend.held.sum(axis=0) == 1).all():
         raise ValueError(
             "selection='pooled' needs a cv that holds out every bag exactly once, such as "
@@ -256,13 +261,14 @@ def tell_search(estimator: Any, penalties: Floats, found: TrainingResult) -> Non
         estimator.folds_ = found.solved.folds()
 
 
-def warn_not_converged(fits: Fits, max_iter: int) -> None:
-    """Say that fits were given up."""
-    failed = int((~fits.converged).sum())
-    if failed:
+def warn_not_converged(
+    n_failed: int, n_fits: int, max_iter: int, steps: str = "iterations"
+) -> None:
+    """Say that fits were given up after so many steps."""
+    if n_failed:
         warnings.warn(
-            f"{failed} of {len(fits.converged)} fit(s) did not converge within "
-            f"max_iter={max_iter} iterations; raise max_iter, or scale the features.",
+            f"{n_failed} of {counted(n_fits, 'fit')} did not converge within max_iter={max_iter} "
+            f"{steps}; raise max_iter or tol, or scale the features.",
             ConvergenceWarning,
             stacklevel=3,
         )

@@ -24,6 +24,7 @@ from array_api_compat import array_namespace, is_numpy_array
 from numpy.typing import NDArray
 
 from unbag._arrays import Array, Bools, Floats, Ints, Latest, beside, index_beside, take, to_host
+from unbag._checks import check_choice
 from unbag._docstrings import as_in
 from unbag.bags.bags import Membership
 from unbag.objectives.base import Criterion
@@ -97,8 +98,7 @@ class CorrectedRisk:
         correction: Correction = "nonnegative",
         like: Array | None = None,
     ) -> None:
-        if correction not in get_args(Correction):
-            raise ValueError(f"correction must be 'nonnegative' or 'none', not {correction!r}.")
+        check_choice(correction, get_args(Correction), "correction")
         table = weights[None] if weights.ndim == 2 else weights
         like = np.empty(0) if like is None else like
         self.n_outputs, self.n_problems = loss.n_outputs(table.shape[2]), len(table)

@@ -30,6 +30,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from unbag._checks import check_choice
 from unbag.bags.bags import Bags
 from unbag.bags.groupings import Groupings
 from unbag.bags.shares import bag_name
@@ -83,8 +84,7 @@ class GroupedCounts:
         bag_effect: float = 0.0,
         looks: float = 0.0,
     ) -> None:
-        if covariance not in get_args(Covariance):
-            raise ValueError(f"covariance must be 'shared' or 'none', not {covariance!r}.")
+        check_choice(covariance, get_args(Covariance), "covariance")
         noisy = any(bags.noise is not None for bags in groupings.bags)
         if looks and noisy and covariance == "shared" and len(groupings.bags) > 1:
             raise ValueError(

@@ -23,6 +23,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from unbag._arrays import Array, Bools, Floats, Ints, Latest, beside, index_beside
+from unbag._text import counted
 from unbag.bags.bags import Bags
 from unbag.objectives.count_likelihood import check_included
 from unbag.objectives.forward import LEAST_RATIO, ForwardLikelihood
@@ -80,9 +81,8 @@ def _tables(bags: Bags, order: Ints, prior: BagPrior) -> tuple[Floats, Floats]:
     q = pooled_shares(bags, "instances", mine)[0]
     groups = order[: len(order) // C * C].reshape(-1, C)
     if len(groups) == 0:
-        raise ValueError(
-            f"Groups of {C} bags, one for each class, need more than {len(order)} bag(s)."
-        )
+        few = counted(len(order), "bag")
+        raise ValueError(f"Groups of {C} bags, one for each class, need more than {few}.")
     T, weight = np.ones((C, bags.n_bags)), np.zeros(bags.n_bags)
     for group in groups:
         shares, sizes = bags.clipped_proportions[group], bags.sizes[group]

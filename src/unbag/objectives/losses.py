@@ -19,6 +19,7 @@ import numpy as np
 from array_api_compat import array_namespace, device, is_torch_array
 
 from unbag._arrays import Array
+from unbag._checks import check_choice
 
 
 class ClassLoss(ABC):
@@ -375,9 +376,8 @@ def get_loss(loss: str | ClassLoss, n_classes: int = 2) -> ClassLoss:
     """
     if isinstance(loss, ClassLoss):
         found = loss
-    elif loss not in LOSSES:
-        raise ValueError(f"loss must be one of {', '.join(map(repr, LOSSES))}, not {loss!r}.")
     else:
+        check_choice(loss, LOSSES, "loss")
         found = SoftmaxLoss() if loss == "logistic" and n_classes > 2 else LOSSES[loss]
     found.n_outputs(n_classes)
     return found

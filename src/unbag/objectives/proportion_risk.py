@@ -24,6 +24,7 @@ import numpy as np
 from array_api_compat import array_namespace, device
 
 from unbag._arrays import Array, Floats, Ints, index_beside, take, to_host
+from unbag._checks import check_choice
 from unbag.bags.bags import Bags
 from unbag.objectives.bag_rows import equal_sizes
 from unbag.objectives.losses import ClassLoss
@@ -169,7 +170,5 @@ class ProportionRisk:
 
 def get_divergence(divergence: str) -> Divergence:
     """Look a divergence up by its name."""
-    if not isinstance(divergence, str) or divergence not in DIVERGENCES:
-        names = ", ".join(map(repr, DIVERGENCES))
-        raise ValueError(f"divergence must be one of {names}, not {divergence!r}.")
+    check_choice(divergence, DIVERGENCES, "divergence")
     return DIVERGENCES[divergence]

@@ -55,3 +55,10 @@ METHODS: dict[str, Method] = {
 # Methods that are no more, whose finished trials are still shown. "combined" was the default at
 # first: the corrected risk, with another likelihood added where bags are small.
 FORMER_METHODS = ("combined",)
+
+
+def computing_on(device: str | None, model: Any) -> Any:
+    """Set the device of torch that a model computes on, if it can and one is given."""
+    if device is not None and "device" in model.get_params():
+        model.set_params(device=device)
+    return model

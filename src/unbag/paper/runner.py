@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from unbag._provenance import provenance
 from unbag.paper import rows as kept
-from unbag.paper.methods import METHODS
+from unbag.paper.methods import METHODS, computing_on
 from unbag.paper.rows import Row, run_and_keep
 from unbag.paper.trials import Sampling, Setting, make_trial
 
@@ -135,9 +135,7 @@ def run_task(task: Task, device: str | None = None) -> Row:
     are computed on a device of torch.
     """
     method = METHODS[task.method]
-    model = method.make()
-    if device is not None and "device" in model.get_params():
-        model.set_params(device=device)
+    model = computing_on(device, method.make())
     with threadpool_limits(1), parallel_config("sequential"):
         trial = make_trial(task.setting, task.seed)
         start = time.perf_counter()

@@ -18,6 +18,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils import Bunch, check_random_state
 
 from unbag._arrays import Floats, Ints
+from unbag._checks import check_choice
 from unbag.datasets import load_adult, load_magic, make_bags, shuffle_bags
 
 Sampling = Literal["paper", "iid"]
@@ -65,12 +66,10 @@ class Setting:
     standardize_all: bool = False
 
     def __post_init__(self) -> None:
-        if self.dataset not in N_INSTANCES:
-            raise ValueError(f"dataset must be 'adult' or 'magic', not {self.dataset!r}.")
+        check_choice(self.dataset, N_INSTANCES, "dataset")
         if self.table not in (1, 2):
             raise ValueError(f"table must be 1 or 2, not {self.table!r}.")
-        if self.sampling not in ("paper", "iid"):
-            raise ValueError(f"sampling must be 'paper' or 'iid', not {self.sampling!r}.")
+        check_choice(self.sampling, ("paper", "iid"), "sampling")
         low, high = self.proportions
         if not 0 <= low < high <= 1:
             raise ValueError(f"proportions must satisfy 0 <= low < high <= 1, not {low}, {high}.")

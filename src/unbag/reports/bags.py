@@ -8,6 +8,7 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from unbag._checks import check_choice
 from unbag._optional import make_frame
 from unbag._text import counted, percent, shown
 from unbag.bags.bags import Bags, check_bag_target
@@ -115,9 +116,7 @@ class BagsDisplay(Display):
         ax : matplotlib Axes
             What was drawn on.
         """
-        if view not in get_args(BagsView):
-            names = ", ".join(map(repr, get_args(BagsView)))
-            raise ValueError(f"view must be one of {names}, not {view!r}.")
+        check_choice(view, get_args(BagsView), "view")
         ax = make_axes(ax)
         draw = {"proportions": self._proportions, "sizes": self._sizes}
         draw.get(view, self._information)(ax)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -15,10 +14,11 @@ from unbag._optional import make_frame
 from unbag._text import aligned, percent, shown
 from unbag.bags.bags import check_bag_target
 from unbag.metrics import column_importance
+from unbag.model_selection.fitted import last_step, names_behind
 from unbag.reports.colours import BLUE, CLASS_COLOURS, GREY, ORANGE
 from unbag.reports.content import Finding, NumberTable, Picture, Section
 from unbag.reports.display import SinglePicture, add_legend
-from unbag.tabular.pipeline import last_step, split_pipeline
+from unbag.tabular.pipeline import split_pipeline
 
 _SHOWN = 10
 _FIRST_CLASSES = 4
@@ -182,13 +182,9 @@ def linear_coefficients(model: Any) -> Floats | None:
 
 
 def _names(before: Any, X: Any, feature_names: ArrayLike | None, n: int) -> NDArray[Any]:
-    names: Any = feature_names if before is None else None
+    names: Any = names_behind(before) if before is not None else feature_names
     if before is None and names is None:
         names = getattr(X, "columns", None)
-    if before is not None:
-        # steps that know no names are called by the numbers of their columns
-        with suppress(AttributeError, ValueError):
-            names = before.get_feature_names_out()
     if names is None:
         names = [f"column {j}" for j in range(n)]
     return np.array([str(name) for name in names], dtype=object)

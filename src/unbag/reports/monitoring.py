@@ -13,7 +13,7 @@ import numpy as np
 
 from unbag._files import check_place, write_whole
 from unbag._optional import make_frame
-from unbag._provenance import provenance
+from unbag._provenance import provenance, versions_line
 from unbag._text import counted, percent, shown, whole
 from unbag.diagnostics import monitoring_results as words
 from unbag.diagnostics.monitoring_results import Monitoring
@@ -129,13 +129,12 @@ def monitoring_page(
     """
     make_axes_available()
     origin = provenance()
-    versions = ", ".join(f"{k} {v}" for k, v in origin.items() if k not in ("date", "machine"))
     facts = [
         ("Bags", counted(len(found.bags["bag"]), "bag")),
         ("Instances", whole(found.bags["size"].sum())),
         ("Date", origin["date"]),
     ]
-    made_by = Origin(command, model, versions)
+    made_by = Origin(command, model, versions_line(origin))
     page = make_page(title, facts, _tiles(found), _sections(found, remarks), made_by)
     return write_whole(check_place(path), page)
 

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+from unbag._arrays import Floats
 from unbag._optional import make_frame
+from unbag.model_selection.fitted import last_step
 from unbag.reports.colours import BLUE, FAINT, GREEN, MARKERS, ORANGE
 from unbag.reports.display import SinglePicture, add_legend
-from unbag.tabular.pipeline import last_step
 
 # By what penalties are chosen where the likelihood of counts is minimised, in this order.
 OF_LIKELIHOODS = ("the likelihood of counts", "the likelihood of rows")
@@ -98,9 +99,7 @@ class PathDisplay(SinglePicture):
     @property
     def criterion(self) -> NDArray[np.float64]:
         """The number by which the penalty is chosen."""
-        found = list(self.by_criterion.values())
-        ranks = rankdata(found, method="min", axis=1)
-        return found[0] if len(found) == 1 else ranks.sum(axis=0).astype(float)
+        return joint_criterion(np.stack(list(self.by_criterion.values())))
 
     @property
     def _by_fold(self) -> NDArray[np.float64]:
@@ -160,6 +159,12 @@ class PathDisplay(SinglePicture):
             mark = "  <- chosen" if alpha == self.alpha else ""
             lines.append(f"  {alpha:10.3g}  {risk:.5g}{mark}")
         return "\n".join(lines)
+
+
+def joint_criterion(risks: Floats) -> Floats:
+    """The only criterion (a row), or the sum of the ranks by several."""
+    ranks = rankdata(risks, method="min", axis=1)
+    return risks[0] if len(risks) == 1 else ranks.sum(axis=0).astype(float)
 
 
 def searching_model(estimator: Any) -> Any:

@@ -13,9 +13,9 @@ from unbag._text import percent
 from unbag.bags.bags import check_bag_target
 from unbag.bags.priors import move_chances
 from unbag.metrics import Evaluation
+from unbag.model_selection.fitted import last_step
 from unbag.reports.content import Finding, Picture, Section
 from unbag.reports.reliability import ReliabilityDisplay
-from unbag.tabular.pipeline import last_step
 
 # Share of intervals of two standard errors, from few bags, that miss the truth.
 _MISSES = 0.07

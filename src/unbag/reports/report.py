@@ -18,12 +18,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from unbag._docstrings import as_in
 from unbag._files import check_place, write_whole
-from unbag._provenance import provenance
+from unbag._provenance import provenance, versions_line
 from unbag._text import counted, percent, shown, whole
 from unbag.bags.bags import BagModel, Bags, check_bag_target
 from unbag.diagnostics.assumption import AssumptionTest
 from unbag.diagnostics.information import BagInformation, bag_information
 from unbag.metrics import Evaluation, cross_val_evaluate, evaluate, evaluate_search
+from unbag.model_selection.fitted import last_step
 from unbag.reports.assumption import AssumptionDisplay
 from unbag.reports.bags import BagsDisplay
 from unbag.reports.content import Finding, Origin, Section, Tile
@@ -50,7 +51,6 @@ from unbag.reports.sections import (
 )
 from unbag.reports.svg import make_axes_available
 from unbag.reports.verdict import verdict_section, verdict_tile
-from unbag.tabular.pipeline import last_step
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -292,10 +292,7 @@ def fit_report(
         _origin=Origin(
             command=command,
             model=re.sub(r" at 0x[0-9a-f]+", "", repr(model)),
-            versions=", ".join(
-                f"{k} {v}" for k, v in origin.items() if k not in ("date", "machine")
-            )
-            + f"; {origin['machine']}; {origin['date']}",
+            versions=f"{versions_line(origin)}; {origin['machine']}; {origin['date']}",
         ),
     )
     if path is not None:

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from unbag._checks import check_one_each
 from unbag._optional import make_frame
 from unbag._text import percent
 from unbag.metrics import Estimate, Evaluation, RocBand, evaluate
@@ -168,11 +169,7 @@ class RocDisplay(SinglePicture):
 def check_truth(labels: ArrayLike, n_instances: int) -> NDArray[np.bool_]:
     """Read labels of two classes as true for the second."""
     values = np.asarray(labels)
-    if values.shape != (n_instances,):
-        raise ValueError(
-            f"labels must hold one label for each of the {n_instances} instances; its shape is "
-            f"{values.shape}."
-        )
+    check_one_each(values, n_instances, "labels", "instances", "label")
     names, codes = np.unique(values, return_inverse=True)
     if len(names) != 2:
         raise ValueError(f"labels must be of two classes, and there are {len(names)}.")

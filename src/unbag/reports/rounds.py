@@ -7,12 +7,11 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from unbag._optional import make_frame
 from unbag.reports.colours import CLASS_COLOURS, GREY, MARKERS
 from unbag.reports.display import SinglePicture, add_legend
-from unbag.reports.path import OF_LIKELIHOODS, find_model
+from unbag.reports.path import OF_LIKELIHOODS, find_model, joint_criterion
 
 Floats = NDArray[np.float64]
 
@@ -95,8 +94,7 @@ class RoundsDisplay(SinglePicture):
     @property
     def criterion(self) -> Floats:
         """The number by which leaves and rounds are chosen."""
-        ranks = rankdata(self.risks, method="min", axis=1)
-        return self.risks[0] if len(self.risks) == 1 else ranks.sum(axis=0).astype(float)
+        return joint_criterion(self.risks)
 
     @property
     def chosen(self) -> NDArray[np.bool_]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from unbag._text import plural
 from unbag.paper.rows import Row
 from unbag.suites.against import against_published
 from unbag.suites.landscape import PUBLISHED
@@ -161,7 +162,7 @@ def _plus_minus(error: float, digits: int = 4) -> str:
 
 
 def _count(number: int, what: str) -> str:
-    return f"{number} {what}" + "s" * (number != 1)
+    return f"{number} {plural(number, what)}"
 
 
 # --- which method ---------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from unbag._arrays import Floats
 from unbag._provenance import provenance
 from unbag.bags import check_bag_target
 from unbag.diagnostics.bag_effects import effect_of_scores, estimate_bag_effect
+from unbag.paper.methods import computing_on
 from unbag.paper.rows import Row, load_rows, run_and_keep
 from unbag.suites.methods import BATCH, FEWEST_STEPS, METHODS
 from unbag.suites.tasks import SuiteData, SuiteTask, load_data
@@ -60,9 +61,7 @@ def run_suite_task(
 
 def _measure(task: SuiteTask, data: SuiteData, device: str | None) -> Row:
     method = METHODS[task.method]
-    model = method.make()
-    if device is not None and "device" in model.get_params():
-        model.set_params(device=device)
+    model = computing_on(device, method.make())
     if "batch_size" in model.get_params():
         model.set_params(batch_size=min(BATCH, len(data.y) // FEWEST_STEPS))
     _forget_peak()

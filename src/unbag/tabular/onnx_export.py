@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from unbag._files import write_whole
 from unbag._optional import optional
 from unbag._text import listing
+from unbag.model_selection.fitted import last_step
 from unbag.models.auto import AutoMCMClassifier
 from unbag.models.boosted import BoostedMCMClassifier
 from unbag.models.calibrated import BagCalibratedClassifier
@@ -28,7 +29,6 @@ from unbag.models.minimising import KernelClassifier, LinearClassifier
 from unbag.tabular import onnx_nodes as nodes
 from unbag.tabular.features import ToNumbers, ToText
 from unbag.tabular.onnx_words import words
-from unbag.tabular.pipeline import last_step
 from unbag.tabular.prose import ToWords
 from unbag.tabular.schema import Schema
 from unbag.tabular.times import TimeParts

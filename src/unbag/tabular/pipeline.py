@@ -10,6 +10,7 @@ from sklearn.pipeline import Pipeline
 
 from unbag.bags.bags import check_bag_target
 from unbag.diagnostics.bag_effects import describe_effect
+from unbag.model_selection.fitted import last_step
 from unbag.models import AutoMCMClassifier
 from unbag.tabular.features import make_features
 
@@ -94,12 +95,6 @@ def split_pipeline(model: Any) -> tuple[Any, Any]:
     """Give the steps that make features, or None, and the model behind them."""
     features = model[:-1] if len(getattr(model, "steps", ())) > 1 else None
     return features, last_step(model)
-
-
-def last_step(model: Any) -> Any:
-    """Give the model at the end of a pipeline, or the model itself."""
-    steps = getattr(model, "steps", None)
-    return steps[-1][1] if steps else model
 
 
 def training_record(model: Any, y: NDArray[np.void]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Dataset, Sampler
 
+from unbag._checks import check_count
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.torch.batches import BagBatch
 
@@ -159,8 +160,7 @@ class BagBatchSampler(Sampler[list[int]]):
     def __init__(
         self, dataset: BagDataset, batch_size: int = 1024, shuffle: bool = True, seed: int = 0
     ) -> None:
-        if batch_size < 1:
-            raise ValueError(f"batch_size must be at least 1, not {batch_size!r}.")
+        check_count(batch_size, "batch_size")
         self.sizes = dataset.bags.sizes
         self.batch_size = batch_size
         self.shuffle = shuffle

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from unbag._arrays import on_device
-from unbag._checks import check_count
+from unbag._checks import check_choice, check_count
 
 NeuralObjective = Literal["auto", "likelihood", "forward", "corrected", "proportion"]
 Precision = Literal["single", "double", "bf16"]
@@ -29,10 +29,10 @@ _RANGES: dict[str, tuple[float, bool, float]] = {
 
 def check_settings(model: Any) -> None:
     """Refuse settings of a `NeuralMCMClassifier` that cannot be meant."""
-    _check_name(model.objective, "objective", get_args(NeuralObjective))
-    _check_name(model.precision, "precision", get_args(Precision))
+    check_choice(model.objective, get_args(NeuralObjective), "objective")
+    check_choice(model.precision, get_args(Precision), "precision")
     if isinstance(model.module, str):
-        _check_name(model.module, "module", ("mlp", "two_layer"))
+        check_choice(model.module, ("mlp", "two_layer"), "module")
     elif not callable(model.module):
         raise ValueError(
             "module must be 'mlp', 'two_layer', a module of torch or a callable that makes one, "
@@ -54,13 +54,6 @@ def check_settings(model: Any) -> None:
 
 def _is_pair(views: Any) -> bool:
     return isinstance(views, tuple | list) and len(views) == 2 and all(map(callable, views))
-
-
-def _check_name(value: Any, parameter: str, names: tuple[str, ...]) -> None:
-    if value not in names:
-        raise ValueError(
-            f"{parameter} must be one of {', '.join(map(repr, names))}, not {value!r}."
-        )
 
 
 def _check_between(value: Any, name: str, low: float, open_below: bool, high: float) -> None:

@@ -21,6 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from unbag._checks import check_count
 from unbag.torch.losses import BagLoss
 
 
@@ -67,8 +68,7 @@ def two_pass_backward(
     >>> CountLikelihoodLoss()(module(X), bags).backward()
     >>> torch.testing.assert_close(in_parts, module.weight.grad)
     """
-    if chunk_size < 1:
-        raise ValueError(f"chunk_size must be at least 1, not {chunk_size!r}.")
+    check_count(chunk_size, "chunk_size")
     starts = range(0, len(bags[0]), chunk_size)
     device = next(module.parameters()).device
 

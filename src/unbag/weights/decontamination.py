@@ -21,6 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbag._arrays import Bools, Floats
+from unbag._checks import check_choice
+from unbag._text import counted, quoted
 from unbag.bags.bags import SAME_PROPORTION, BagModel, Bags
 from unbag.weights.merging import MERGERS
 from unbag.weights.pairing import Pairing, pair_bags
@@ -77,14 +79,12 @@ def decontamination_weights(
     array([[1., 0.],
            [0., 1.]])
     """
-    if method not in get_args(WeightMethod):
-        raise ValueError(f"weights must be 'least_squares' or 'pairs', not {method!r}.")
+    check_choice(method, get_args(WeightMethod), "weights")
     check_contrast(bags)
     if merge is None:
         return _weights(bags, method, bag_model, None)
     if merge not in MERGERS:
-        names = ", ".join(map(repr, MERGERS))
-        raise ValueError(f"merge must be None or one of {names}, not {merge!r}.")
+        raise ValueError(f"merge must be None or one of {quoted(MERGERS)}, not {merge!r}.")
     merged = MERGERS[merge](bags, merge_size)
     check_contrast(merged.bags)
     large = _weights(merged.bags, method, bag_model, merged.pairing)
@@ -323,7 +323,7 @@ def check_contrast(bags: Bags) -> None:
         )
     if varying < bags.n_classes - 1:
         raise ValueError(
-            f"The proportions of the bags vary in {varying} direction(s) only, but "
+            f"The proportions of the bags vary in {counted(varying, 'direction')} only, but "
             f"{bags.n_classes} classes need {bags.n_classes - 1}: no method can tell all of them "
             "apart from these bags."
         )

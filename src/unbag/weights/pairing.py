@@ -32,6 +32,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 
 from unbag._arrays import Bools, Floats, Ints
+from unbag._checks import check_choice, check_one_each
 from unbag.weights.exchange import Couples, Pairs, information_table, match_cells, pair_information
 
 __all__ = ["Pairing", "pair_bags", "pair_exchange", "pair_extremes", "pair_matching"]
@@ -266,10 +267,7 @@ def pair_bags(
     >>> pairing.positive, pairing.negative
     (array([2, 3]), array([1, 0]))
     """
-    choices = ("auto", "extremes", "matching", "exchange")
-    if method not in choices:
-        names = ", ".join(f'"{choice}"' for choice in choices)
-        raise ValueError(f"method must be one of {names}, not {method!r}.")
+    check_choice(method, ("auto", "extremes", "matching", "exchange"), "method")
     gamma, n = _check_bags(proportions, sizes)
     if method == "auto":
         if (n == n[0]).all():
@@ -296,11 +294,7 @@ def _check_bags(proportions: ArrayLike, sizes: ArrayLike | None) -> tuple[Floats
     if sizes is None:
         return gamma, np.ones_like(gamma)
     n = np.asarray(sizes, dtype=np.float64)
-    if n.shape != gamma.shape:
-        raise ValueError(
-            f"sizes must have one number for each of the {len(gamma)} bags, "
-            f"not the shape {n.shape}."
-        )
+    check_one_each(n, len(gamma), "sizes", "bags")
     if not ((n > 0) & (n < np.inf)).all():
         raise ValueError("sizes must be positive, finite numbers.")
     return gamma, n

@@ -1,0 +1,39 @@
+"""What can be asked of any fitted model, alone or at the end of a pipeline."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from unbag._arrays import Floats
+
+
+def last_step(model: Any) -> Any:
+    """Give the model at the end of a pipeline, or the model itself."""
+    steps = getattr(model, "steps", None)
+    return steps[-1][1] if steps else model
+
+
+def check_gives_chances(model: Any) -> None:
+    """Refuse a model without probabilities."""
+    if not hasattr(model, "predict_proba"):
+        raise ValueError(f"{type(model).__name__} gives no probabilities to hold counts against.")
+
+
+def log_odds_of(probabilities: ArrayLike) -> Floats:
+    """Log-odds of two classes, or logarithms of the probabilities of several."""
+    chances = np.clip(np.asarray(probabilities, dtype=float), 1e-15, 1 - 1e-15)
+    if chances.ndim == 1:
+        return np.log(chances) - np.log1p(-chances)
+    logs = np.log(chances)
+    return logs[:, 1] - logs[:, 0] if logs.shape[1] == 2 else logs
+
+
+def names_behind(steps: Any) -> Any:
+    """Names of the columns that fitted steps make of theirs; None if they know none."""
+    with suppress(AttributeError, ValueError):
+        return steps.get_feature_names_out()
+    return None
