@@ -8,6 +8,7 @@ from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from study import RESULTS, Study, measure_task, table
@@ -69,6 +70,22 @@ def test_commands_of_the_reproduction_make_its_rows():
         options = make_parser({"reproduce"}).parse_args(shlex.split(command)[1:])
         if options.methods not in FORMER_METHODS:
             assert {task.name for task in paper_tasks(options)} == rows, command
+
+
+def test_figures_of_the_default_are_those_of_the_rows():
+    found = defaultdict(list)
+    for row in read_rows(RESULTS / "reproduce"):
+        if (row["method"], row["table"], row["sampling"]) == ("likelihood", 1, "paper"):
+            found[row["dataset"], row["low"], row["bag_size"]].append(row["auc"])
+    shown = {}
+    for line in (ROOT / "docs" / "figures.md").read_text(encoding="utf-8").splitlines():
+        name, proportions, *cells = [cell.strip() for cell in line.strip("|").split("|")] + [""]
+        if proportions.startswith("["):
+            low = {"[0, ½]": 0.0, "[½, 1]": 0.5}[proportions]
+            sizes = zip((8, 32, 128, 512), cells, strict=False)
+            shown |= {(name.lower(), low, size): float(cell.split()[0]) for size, cell in sizes}
+    assert len(shown) == 16
+    assert shown == {cell: round(np.mean(auc), 3) for cell, auc in found.items()}
 
 
 def test_pictures_belong_to_pages():
