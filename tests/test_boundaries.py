@@ -12,17 +12,7 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "unbag"
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 # Serve all packages, though their names are private to users.
-SHARED = {
-    "_arrays",
-    "_checks",
-    "_docstrings",
-    "_files",
-    "_optional",
-    "_progress",
-    "_provenance",
-    "_text",
-    "_threads",
-}
+SHARED = {path.stem for path in SOURCE.glob("_[a-z]*.py")}
 PRIVATE = re.compile(r"_[a-z]\w*|_[A-Z]\w*")
 # What Python and scikit-learn define with such names.
 NOT_OURS = {"_replace", "_asdict", "_fields", "_make", "_safe_indexing", "_estimator_type"}
@@ -31,9 +21,9 @@ NOT_OURS = {"_replace", "_asdict", "_fields", "_make", "_safe_indexing", "_estim
 INHERITED = {"_chances_at"}
 
 
-# One thing in several places: on Dask, of each library of trees, of each command.
+# One thing in several places: on Dask, of each library of trees, of each command, of each suite.
 SAME = {"bags_from_frame", "evaluate"} | {"Booster", "read_trees", "tree_scores"}
-SAME |= {"add_command", "run"}
+SAME |= {"add_command", "run"} | {"Labels"}
 
 
 def package_of(path):
@@ -86,12 +76,22 @@ def test_no_private_name_is_used_across_packages():
     assert not found
 
 
+def named(node):
+    """Public names that a statement of a module gives."""
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        names = [node.name]
+    else:
+        targets = node.targets if isinstance(node, ast.Assign) else []
+        names = [target.id for target in targets if isinstance(target, ast.Name)]
+    return [name for name in names if not name.startswith("_")]
+
+
 def test_a_name_means_one_thing():
     homes = defaultdict(set)
     for module, _, tree in modules():
         for node in tree.body:
-            if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
-                homes[node.name].add(module)
+            for name in named(node):
+                homes[name].add(module)
     assert {name for name in homes if len(homes[name]) > 1} <= SAME
 
 

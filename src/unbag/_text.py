@@ -8,6 +8,9 @@ from typing import Any
 
 import numpy as np
 
+# Letters in a line of what is printed.
+WIDTH = 96
+
 # Characters that turn the direction of what follows them, line separators and non-characters.
 _TURNING = {*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C}
 _BREAKING = {0x2028, 0x2029, 0xFFFE, 0xFFFF}

@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
+from sklearn.utils import get_tags
 
 import unbag
+from unbag.bags.bags import Bags, check_bag_target
 from unbag.datasets import make_gaussian_bags
 
 
@@ -48,14 +50,16 @@ def check_bag_classifier(estimator: Any) -> None:
 
     What scikit-learn asks of any estimator is checked by
     ``sklearn.utils.estimator_checks.check_estimator``. This is what bags add: the shares of classes
-    that were learned from and that probabilities are for, classes that agree with the signs of
-    scores and with probabilities, scores of bags that were held out, kernel expansions. An
+    that were learned from and that probabilities are for, classes that agree with scores and with
+    probabilities, choices that are among what was tried, scores of bags that were held out,
+    effects of bags, posteriors that add up to counts, linear and kernel expansions. An
     AssertionError says what is broken.
 
     Parameters
     ----------
     estimator : classifier
-        Not fitted; a clone of it is, to 24 small bags of two classes.
+        Not fitted; clones of it are, to 24 small bags of two classes, and of three if it takes
+        them.
 
     See Also
     --------
@@ -67,25 +71,31 @@ def check_bag_classifier(estimator: Any) -> None:
     >>> from unbag.testing import check_bag_classifier
     >>> check_bag_classifier(LinearMCMClassifierCV())
     """
-    data = make_gaussian_bags(n_bags=24, bag_size=15, n_features=3, random_state=0)
     assert estimator.get_params().get("random_state", 0) == 0, "random_state is 0 by default"
-    model = clone(estimator).fit(data.X, data.y)
-    shares = np.array([1 - data.y["proportion"].mean(), data.y["proportion"].mean()])
-    np.testing.assert_allclose(
-        model.class_shares_, shares, atol=1e-9, err_msg="class_shares_ are those of all instances"
-    )
-    _check_predictions(model, data.X)
-    _check_search(model, len(data.y))
-    _check_expansion(model, data.X)
+    several = get_tags(estimator).classifier_tags.multi_class
+    for n_classes in (2, 3) if several else (2,):
+        data = make_gaussian_bags(24, 15, n_classes=n_classes, n_features=3, random_state=0)
+        model, bags = clone(estimator).fit(data.X, data.y), check_bag_target(data.y)
+        np.testing.assert_array_equal(model.classes_, bags.classes)
+        np.testing.assert_allclose(
+            model.class_shares_,
+            bags.class_shares,
+            atol=1e-9,
+            err_msg="class_shares_ are those of all instances",
+        )
+        scores = model.decision_function(data.X)
+        shape = (len(data.X),) if n_classes == 2 else (len(data.X), n_classes)
+        assert scores.shape == shape, "two classes have one score, several have one each"
+        _check_predictions(model, data.X, scores)
+        _check_search(model, shape)
+        _check_effects(model, bags, shape)
+        _check_expansion(model, data.X, np.atleast_2d(scores.T))
 
 
-def _check_predictions(model: Any, X: Any) -> None:
-    scores = model.decision_function(X)
-    assert scores.shape == (len(X),), "two classes have one score"
+def _check_predictions(model: Any, X: Any, scores: Any) -> None:
+    number = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
     np.testing.assert_array_equal(
-        model.predict(X),
-        model.classes_[(scores > 0).astype(int)],
-        err_msg="predict gives the class of the sign of the score",
+        model.predict(X), model.classes_[number], err_msg="predict gives the class of the score"
     )
     if not hasattr(model, "predict_proba"):
         assert not hasattr(model, "class_prior_"), "class_prior_ is what probabilities are for"
@@ -96,44 +106,71 @@ def _check_predictions(model: Any, X: Any) -> None:
         model.classes_[chances.argmax(axis=1)],
         err_msg="predict gives the class of the largest chance",
     )
-    order = np.argsort(scores)
-    assert (np.diff(chances[order, 1]) >= -1e-12).all(), "chances rise with scores"
-    np.testing.assert_allclose(
-        model.predict_proba(X, class_prior=model.class_prior_), chances, atol=1e-9
-    )
-    for wanted in ([0.9, 0.1], "balanced", "empirical"):
-        prior = {"balanced": np.full(2, 0.5), "empirical": model.class_shares_}.get(
-            str(wanted), wanted
-        )
-        moved = model.predict_proba(X, class_prior=wanted)
+    if scores.ndim == 1:
+        order = np.argsort(scores)
+        assert (np.diff(chances[order, 1]) >= -1e-12).all(), "chances rise with scores"
+    prior, n_classes = model.class_prior_, len(model.classes_)
+    assert prior.shape == (n_classes,), "class_prior_ has one share per class"
+    assert abs(prior.sum() - 1) < 1e-9, "class_prior_ sums to one"
+    even, uneven = np.full(n_classes, 1 / n_classes), np.arange(n_classes, 0, -1.0)
+    wanted: list[tuple[Any, Any]] = [(prior, prior), (uneven / uneven.sum(),) * 2]
+    for asked, meant in (*wanted, ("balanced", even), ("empirical", model.class_shares_)):
         # Bayes: odds change by the ratio of the priors
-        odds = chances[:, 1] * prior[1] * model.class_prior_[0]
-        against = chances[:, 0] * prior[0] * model.class_prior_[1]
-        np.testing.assert_allclose(moved[:, 1], odds / (odds + against), atol=1e-9)
+        moved = chances * meant / prior
+        np.testing.assert_allclose(
+            model.predict_proba(X, class_prior=asked),
+            moved / moved.sum(axis=1, keepdims=True),
+            atol=1e-9,
+            err_msg="class_prior moves chances by the rule of Bayes",
+        )
 
 
-def _check_search(model: Any, n_rows: int) -> None:
+def _check_search(model: Any, shape: tuple[int, ...]) -> None:
     assert isinstance(getattr(model, "objective_", ""), str), "objective_ is a name"
     assert isinstance(getattr(model, "n_iter_", 1), int), "n_iter_ is a number of iterations"
     assert isinstance(getattr(model, "converged_", True), bool), "converged_ is True or False"
+    for name, tried in vars(model).items():
+        chosen = f"{name.removesuffix('s_')}_"
+        if name.endswith("s_") and hasattr(model, chosen):
+            assert getattr(model, chosen) in tried, f"{chosen} is one of {name}"
     if hasattr(model, "alphas_"):
         assert (np.diff(model.alphas_) < 0).all(), "alphas_ fall"
-        assert model.alpha_ in model.alphas_, "alpha_ is one of alphas_"
-        assert model.selection_risks_.shape[-1] == len(model.alphas_)
+        assert model.selection_risks_.shape[-1] == len(model.alphas_), "alphas_ come last"
     if hasattr(model, "out_of_fold_scores_"):
-        assert model.out_of_fold_scores_.shape == (n_rows,), "one score by a model without the bag"
+        assert model.out_of_fold_scores_.shape == shape, "scores by models without the bag"
     if hasattr(model, "bag_errors_"):
         assert model.bag_errors_.shape[-1] == len(model.gammas_), "widths come last in bag_errors_"
 
 
-def _check_expansion(model: Any, X: Any) -> None:
-    """f(x) = Σ_j α_j k(x, z_j) + b with public parts, for all kernel models."""
-    if hasattr(model, "coef_"):
+def _check_effects(model: Any, bags: Bags, shape: tuple[int, ...]) -> None:
+    """What bags differ by beyond their rows, and what their counts say of rows."""
+    effect = getattr(model, "bag_effect_", 0.0)
+    assert isinstance(effect, float), "bag_effect_ is one number"
+    assert 0 <= effect < np.inf, "bag_effect_ is a variance"
+    low, high = getattr(model, "bag_effect_interval_", (0.0, 0.0))
+    assert not low > high, "bag_effect_interval_ has two ends"
+    assert 0 <= getattr(model, "looks_", 0.0) <= 1, "looks_ is a share"
+    if hasattr(model, "label_posteriors_"):
+        found = model.label_posteriors_
+        assert found.shape == shape, "two classes have one posterior, several have one each"
+        shares = bags.means(np.atleast_2d(found.T)).T
+        counted = bags.proportions[:, 1:] if found.ndim == 1 else bags.proportions
         np.testing.assert_allclose(
-            X @ model.coef_[0] + model.intercept_[0], model.decision_function(X), atol=1e-6
+            shares, counted, atol=1e-6, err_msg="posteriors add up to the counts of bags"
         )
+
+
+def _check_expansion(model: Any, X: Any, scores: Any) -> None:
+    """f(x) = xᵀw + b, or Σ_j α_j k(x, z_j) + b, with public parts: one row per score."""
+    parts = {}
+    if hasattr(model, "coef_"):
+        parts["coef_"] = model.coef_ @ X.T
     if hasattr(model, "dual_coef_"):
-        expanded = model.kernel_.expand(X, model.points_, model.dual_coef_)
+        parts["dual_coef_"] = model.kernel_.expand(X, model.points_, model.dual_coef_)
+    for name, expanded in parts.items():
         np.testing.assert_allclose(
-            expanded[0] + model.intercept_[0], model.decision_function(X), atol=1e-6
+            expanded + model.intercept_[:, None],
+            scores,
+            atol=1e-6,
+            err_msg=f"{name} and intercept_ make the scores",
         )

@@ -13,9 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbag._text import counted, plural, quoted
-from unbag.bags.folding import folded, iso_dates
-
-Key = tuple[Any, ...]
+from unbag.bags.folding import Key, folded, iso_dates
 
 # What sentences about two tables call them, and what they advise, unless callers know better.
 WORDS = {

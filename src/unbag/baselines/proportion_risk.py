@@ -26,7 +26,7 @@ from unbag.objectives.proportion_risk import ProportionRisk, get_divergence
 from unbag.weights.decontamination import check_contrast
 
 # Half decades from 1e-2 to 1e-7: differences of means are small, and so must their penalty be.
-DEFAULT_ALPHAS = tuple(float(10.0 ** (-k / 2)) for k in range(4, 15))
+_ALPHAS = tuple(float(10.0 ** (-k / 2)) for k in range(4, 15))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -187,7 +187,7 @@ class ProportionRiskClassifierCV(KernelClassifier):
 
     def __init__(
         self,
-        alphas: Any = DEFAULT_ALPHAS,
+        alphas: Any = _ALPHAS,
         *,
         cv: Any = 5,
         selection: str = "pooled",
@@ -314,7 +314,7 @@ class LinearProportionRiskClassifierCV(LinearClassifier):
 
     def __init__(
         self,
-        alphas: Any = DEFAULT_ALPHAS,
+        alphas: Any = _ALPHAS,
         *,
         cv: Any = 5,
         selection: str = "pooled",

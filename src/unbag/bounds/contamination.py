@@ -33,7 +33,7 @@ from unbag._arrays import Floats
 from unbag._checks import check_choice
 from unbag._docstrings import as_in
 from unbag.bounds.checks import check_contamination, check_sizes, check_weights, find_loss
-from unbag.bounds.sampling import BagSample, SamplingModel, Source, sample_bags
+from unbag.bounds.sampling import BagSample, RowSource, SamplingModel, sample_bags
 from unbag.objectives.losses import Loss
 from unbag.weights.pairing import Pairing
 
@@ -263,8 +263,8 @@ class MultiMCM:
 
     def sample(
         self,
-        positives: Source,
-        negatives: Source,
+        positives: RowSource,
+        negatives: RowSource,
         *,
         model: SamplingModel = "IIM",
         dependence: float | None = None,

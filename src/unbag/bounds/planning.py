@@ -41,12 +41,12 @@ from unbag._optional import make_frame
 from unbag._text import aligned
 from unbag.bags.shares import check_range, check_support
 
-Precision = Literal["standard_error", "half_width", "labelled_rows"]
+PlannedPrecision = Literal["standard_error", "half_width", "labelled_rows"]
 PlannedMeasure = Literal["balanced_accuracy", "roc_auc"]
 
 _NAMES = {"balanced_accuracy": "balanced accuracy", "roc_auc": "AUC"}
 # With fewer, nothing is left over to tell how much bags vary.
-FEWEST_BAGS = 3
+FEWEST_PLANNED = 3
 # Bags drawn with replacement from fewer say little of how estimates vary.
 _FEWEST_FOR_INTERVALS = 10
 # What chance takes if proportions are random.
@@ -210,7 +210,7 @@ def required_bags(
     proportions: Any,
     target: float,
     *,
-    precision: Precision = "standard_error",
+    precision: PlannedPrecision = "standard_error",
     measure: PlannedMeasure = "balanced_accuracy",
     expected: float = 0.5,
     level: float = 0.95,
@@ -277,7 +277,7 @@ def required_bags(
     """
     check_count(bag_size, "bag_size")
     check_inside(level, "level")
-    check_choice(precision, get_args(Precision), "precision")
+    check_choice(precision, get_args(PlannedPrecision), "precision")
     check_positive(target, "target")
     check_share(dependence, "dependence")
     covariance = _influence_covariance(measure, expected)
@@ -296,7 +296,7 @@ def required_bags(
         variance = _unit_variance(moments, covariance) / draws
         needed = target / rows if precision == "labelled_rows" else variance / error**2
         # a whole number must not be missed by rounding
-        n_bags = max(ceil(needed * (1 - 1e-12)) + lost, FEWEST_BAGS)
+        n_bags = max(ceil(needed * (1 - 1e-12)) + lost, FEWEST_PLANNED)
         if precision == "half_width":
             n_bags = max(n_bags, _FEWEST_FOR_INTERVALS)
             while half_width(variance, n_bags) > target:

@@ -43,7 +43,7 @@ from unbag.bounds.checks import check_proportions, check_sizes
 PairModel = Literal["IIM", "IBM"]
 ConditionalModel = Literal["CIIM", "CIBM"]
 SamplingModel = Literal["IIM", "IBM", "CIIM", "CIBM", "CIBM'"]
-Source = ArrayLike | Callable[[int, RandomState], Any]
+RowSource = ArrayLike | Callable[[int, RandomState], Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,8 +108,8 @@ class BagSample:
 def sample_bags(
     proportions: ArrayLike,
     sizes: ArrayLike,
-    positives: Source,
-    negatives: Source,
+    positives: RowSource,
+    negatives: RowSource,
     *,
     model: SamplingModel = "CIIM",
     dependence: float | None = None,
@@ -204,7 +204,9 @@ def _check_dependence(model: str, dependence: float | None) -> float:
     return check_share(0.5 if dependence is None else dependence, "dependence")
 
 
-def _draw(labels: Bools, positives: Source, negatives: Source, rng: RandomState) -> NDArray[Any]:
+def _draw(
+    labels: Bools, positives: RowSource, negatives: RowSource, rng: RandomState
+) -> NDArray[Any]:
     """One instance for each label, from the distribution of its class."""
     n_positive = int(labels.sum())
     above = _draw_class(positives, n_positive, "positives", rng)
@@ -219,7 +221,7 @@ def _draw(labels: Bools, positives: Source, negatives: Source, rng: RandomState)
     return X
 
 
-def _draw_class(source: Source, size: int, name: str, rng: RandomState) -> NDArray[Any]:
+def _draw_class(source: RowSource, size: int, name: str, rng: RandomState) -> NDArray[Any]:
     if callable(source):
         drawn = np.asarray(source(size, rng))
         if drawn.shape[:1] != (size,):

@@ -34,7 +34,7 @@ from unbag._docstrings import as_in
 from unbag.bags.bags import Bags
 from unbag.bags.priors import resolve_class_prior
 from unbag.bounds.checks import check_exact, lipschitz_constant
-from unbag.bounds.planning import FEWEST_BAGS, lost_bags, required_bags, share_distribution
+from unbag.bounds.planning import FEWEST_PLANNED, lost_bags, required_bags, share_distribution
 from unbag.bounds.sampling import PairModel
 from unbag.objectives.corrected_risk import ClassPrior
 from unbag.objectives.losses import get_loss
@@ -261,7 +261,7 @@ def bags_for_bound(
     lost = lost_bags(proportions)
     # a whole number must not be missed by rounding
     needed = ceil(factor**2 * per_bag / target**2 * (1 - 1e-12))
-    n_bags = max(needed + lost, FEWEST_BAGS)
+    n_bags = max(needed + lost, FEWEST_PLANNED)
     value = factor * sqrt(per_bag / (n_bags - lost))
     return BoundPlan(n_bags, bag_size, n_bags * bag_size, value, per_bag)
 

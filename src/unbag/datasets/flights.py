@@ -6,10 +6,10 @@ import narwhals as nw
 import numpy as np
 from sklearn.utils import Bunch
 
-from unbag.datasets.shipped import Backend, load_shipped
+from unbag.datasets.shipped import FrameBackend, load_shipped
 
 
-def load_flights(backend: Backend = "pandas") -> Bunch:
+def load_flights(backend: FrameBackend = "pandas") -> Bunch:
     """Load flights from New York in 2013, and how many of each day were late.
 
     Real bags: days differ by weather and traffic, and flights of a day share both. Of each of the

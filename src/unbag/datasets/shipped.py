@@ -18,12 +18,12 @@ from sklearn.utils import Bunch
 
 from unbag._checks import check_choice
 
-Backend = Literal["pandas", "polars", "pyarrow"]
+FrameBackend = Literal["pandas", "polars", "pyarrow"]
 
 
 def load_shipped(
     names: tuple[str, ...],
-    backend: Backend,
+    backend: FrameBackend,
     *,
     categorical: tuple[str, ...],
     number: type[np.number[Any]],
@@ -50,7 +50,7 @@ def load_shipped(
 
 
 def _check_backend(backend: str) -> None:
-    check_choice(backend, get_args(Backend), "backend")
+    check_choice(backend, get_args(FrameBackend), "backend")
     try:
         import_module(backend)
     except ModuleNotFoundError as error:

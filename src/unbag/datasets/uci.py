@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from unbag._checks import check_choice
-from unbag.datasets.shipped import Backend, load_shipped
+from unbag.datasets.shipped import FrameBackend, load_shipped
 
 Subset = Literal["train", "test", "all"]
 
@@ -33,7 +33,7 @@ _ADULT_CATEGORICAL = (
 )
 
 
-def load_adult(subset: Subset = "train", backend: Backend = "pandas") -> Bunch:
+def load_adult(subset: Subset = "train", backend: FrameBackend = "pandas") -> Bunch:
     """Load Adult: who earns more than 50,000 dollars a year, by the census of 1994.
 
     Parameters
@@ -85,7 +85,7 @@ def load_adult(subset: Subset = "train", backend: Backend = "pandas") -> Bunch:
     )
 
 
-def load_magic(backend: Backend = "pandas") -> Bunch:
+def load_magic(backend: FrameBackend = "pandas") -> Bunch:
     """Load MAGIC: telling showers of gamma rays from hadron showers in a telescope's images.
 
     The 19,020 rows are simulated. They come sorted by class and have no test part of their own;

@@ -21,10 +21,8 @@ from unbag._text import aligned, listing, p_text
 from unbag.bags.bags import SAME_PROPORTION, Bags, check_bag_target
 from unbag.bags.shares import bag_name
 from unbag.diagnostics.lack_of_fit import LackOfFit, Moments, Plane
-from unbag.diagnostics.tested_columns import Column, check_columns, varying_columns
+from unbag.diagnostics.tested_columns import TestedColumn, check_columns, varying_columns
 from unbag.weights.decontamination import check_contrast
-
-Array = Floats
 
 _LISTED = 5
 
@@ -251,7 +249,7 @@ class _Tables:
         self.worst = np.zeros(n_bags, dtype=np.intp)
         self.tested = 0
 
-    def add(self, block: list[Column], planes: list[Plane], level: float) -> None:
+    def add(self, block: list[TestedColumn], planes: list[Plane], level: float) -> None:
         """Test some columns together, and add up what planes say of each."""
         positions = np.array([position for position, _ in block])
         sums = np.zeros((2, len(Moments._fields), len(block)))
@@ -328,7 +326,7 @@ class _Tables:
         )
 
 
-def _holm(p: Array) -> Array:
+def _holm(p: Floats) -> Floats:
     """Holm's adjusted p-values; NaN is no test."""
     adjusted = np.full(len(p), np.nan)
     order = np.argsort(p)[: np.isfinite(p).sum()]

@@ -52,7 +52,7 @@ _SETTLED = 1e-6
 FEWEST_BAGS = 5
 
 # Half the width of a 95% interval, in standard errors.
-_NORMAL_95 = 1.959964
+NORMAL_95 = 1.959964
 
 # Variances below are rounding.
 _ROUNDING = 1e-12
@@ -142,7 +142,7 @@ class BagEffect:
         """Which world the slope hints at: rows keep their odds, or classes their look."""
         if not self.slope_of_looks > _LEAST_CONTRAST:
             return None
-        line, margin = np.sqrt(self.slope_of_looks), _NORMAL_95 * self.slope_error
+        line, margin = np.sqrt(self.slope_of_looks), NORMAL_95 * self.slope_error
         if self.slope + margin < line:
             return "odds"
         return "looks" if self.slope - margin > line else None
@@ -160,7 +160,7 @@ class BagEffect:
         """The same in words."""
         if not np.isfinite(self.slope_error) or not np.isfinite(self.slope_of_looks):
             return "There are too few bags, or features tell too little, for a hint what they are."
-        margin = f"{_NORMAL_95 * self.slope_error:.2f}"
+        margin = f"{NORMAL_95 * self.slope_error:.2f}"
         found = (
             "For every point by which bags differ in what features lead one to expect, they differ "
             f"in fact by {self.slope:.2f} ± {margin}. "
@@ -332,7 +332,7 @@ def effect_of_means(bags: Bags, means: Floats, variances: Floats) -> BagEffect:
             break
     few = np.sqrt(len(sizes) / (len(sizes) - 2))
     error = few * np.sqrt(weights**4 @ (excess - variance) ** 2) / (weights @ weights)
-    low, high = variance - _NORMAL_95 * error, variance + _NORMAL_95 * error
+    low, high = variance - NORMAL_95 * error, variance + NORMAL_95 * error
     square = (explained**2).sum(axis=1)
     free_slope = float(weights @ (apart * explained).sum(axis=1) / max(along, _ROUNDING))
     pulls = (apart * explained).sum(axis=1) - free_slope * square

@@ -51,8 +51,7 @@ from unbag.bags.bags import BagModel, Bags, check_bag_target
 from unbag.weights.decontamination import decontamination_weights, precision
 from unbag.weights.merging import MERGERS
 
-Array = Floats
-Table = dict[str, NDArray[Any]]
+TableColumns = dict[str, NDArray[Any]]
 
 # So many rows for a difference show classes one standard deviation apart, by a test of level 5%,
 # in four of five cases.
@@ -131,12 +130,12 @@ class BagInformation:
     classes: NDArray[Any]
     labelled_rows: float
     share_of_labels: float
-    rows_per_class: Array
+    rows_per_class: Floats
     rows_for_difference: float | None
     pairing_share: float | None
     merged: dict[str, float]
-    by_bag: Table
-    finer: Table
+    by_bag: TableColumns
+    finer: TableColumns
     summary: str
     warning: str | None
 
@@ -263,9 +262,9 @@ def bag_information(y: Any, *, bag_model: BagModel = "instances") -> BagInformat
     )
 
 
-def _by_bag(bags: Bags, share: Array) -> Table:
+def _by_bag(bags: Bags, share: Floats) -> TableColumns:
     order = np.argsort(-share, kind="stable")
-    table: Table = {"bag": bags.ids[order], "size": bags.sizes[order]}
+    table: TableColumns = {"bag": bags.ids[order], "size": bags.sizes[order]}
     if bags.n_classes == 2:
         table["proportion"] = bags.proportions[order, 1]
     else:
@@ -277,7 +276,7 @@ def _by_bag(bags: Bags, share: Array) -> Table:
 # --- other ways to use the same bags ------------------------------------------------------------
 
 
-def _pairing_share(bags: Bags, W: Array, bag_model: BagModel) -> float:
+def _pairing_share(bags: Bags, W: Floats, bag_model: BagModel) -> float:
     paired = decontamination_weights(bags, method="pairs", bag_model=bag_model)
     draws = bags.draws(bag_model)
     best, by_pairs = (np.sum((w[:, 1] - w[:, 0]) ** 2 / draws) for w in (W, paired))
@@ -299,7 +298,7 @@ def _merged(bags: Bags, bag_model: BagModel) -> dict[str, float]:
     return left
 
 
-def _difference_information(proportion: Array, draws: Array) -> float:
+def _difference_information(proportion: Floats, draws: Floats) -> float:
     """Σ N_i (γ_i − γ̄)²: one over the variance of the difference between two class means."""
     return float(draws @ (proportion - np.average(proportion, weights=draws)) ** 2)
 
@@ -307,7 +306,7 @@ def _difference_information(proportion: Array, draws: Array) -> float:
 # --- finer bags ---------------------------------------------------------------------------------
 
 
-def _finer(bags: Bags) -> Table:
+def _finer(bags: Bags) -> TableColumns:
     """Expected information in bags cut at random into 1, 2, 4, ... pieces.
 
     A piece of m of the n rows of a bag has proportions of mean γ and covariance
@@ -337,7 +336,7 @@ def _finer(bags: Bags) -> Table:
         rows.append(level_rows)
         share.append(level_share)
         n_bags.append(int(pieces[~bags.labelled].sum()))
-    table: Table = {
+    table: TableColumns = {
         "pieces": np.array(levels),
         "n_bags": np.array(n_bags),
         "mean_size": bags.sizes[~bags.labelled].sum() / np.array(n_bags),
@@ -348,7 +347,7 @@ def _finer(bags: Bags) -> Table:
     return table | {"share_of_labels": np.array(share)}
 
 
-def _worth(matrix: Array, shares: Array, n_instances: int) -> tuple[Array, float]:
+def _worth(matrix: Floats, shares: Floats, n_instances: int) -> tuple[Floats, float]:
     """Rows for each class, and the share of labels, of a centred information matrix Z.
 
     In units of what labels give, M = D^-½ Z D^-½ with D = n diag(π), which is zero along √π and
@@ -367,7 +366,7 @@ def _worth(matrix: Array, shares: Array, n_instances: int) -> tuple[Array, float
 # --- words --------------------------------------------------------------------------------------
 
 
-def _warning(bags: Bags, covariance: Array) -> str | None:
+def _warning(bags: Bags, covariance: Floats) -> str | None:
     """Say so if labels would show classes one standard deviation apart and the bags do not."""
     variance = np.diag(covariance)[:, None] + np.diag(covariance) - 2 * covariance
     np.fill_diagonal(variance, 0)
@@ -388,7 +387,7 @@ def _warning(bags: Bags, covariance: Array) -> str | None:
     )
 
 
-def _summary(bags: Bags, share: float, rows: Array, by_bag: Array, bag_model: BagModel) -> str:
+def _summary(bags: Bags, share: float, rows: Floats, by_bag: Floats, bag_model: BagModel) -> str:
     n_bags, n_labelled = int((~bags.labelled).sum()), int(bags.sizes[bags.labelled].sum())
     if n_bags == 0:
         return f"All {n_labelled:,} rows are labelled, so that nothing is lost to bags."
@@ -437,7 +436,7 @@ def _percent(share: float) -> str:
     return f"{100 * share:.0f}%" if share >= 0.01 else f"{100 * share:.2g}%"
 
 
-def _lines(table: Table, limit: int | None) -> list[str]:
+def _lines(table: TableColumns, limit: int | None) -> list[str]:
     """Lines of text, one for the names and one for each row."""
     cells = [
         [name, *(_cell(name, value) for value in column[:limit])] for name, column in table.items()

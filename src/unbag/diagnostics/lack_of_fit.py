@@ -50,8 +50,6 @@ from scipy.optimize import nnls
 from unbag._arrays import Floats, Ints
 from unbag.bags.bags import SAME_PROPORTION, Bags
 
-Array = Floats
-
 # A bag's variance within classes is not taken for less than this share of the average one.
 _LEAST_VARIANCE = 0.2
 # Nor for less than this share of the variance in mixed bags.
@@ -77,18 +75,18 @@ _NODES = 64
 class Moments(NamedTuple):
     """Lacks of fit, and what is to be expected of them if the assumption holds."""
 
-    excess: Array  # T
-    scale: Array  # mean of Σ n_i r_i²/v_i
-    variance: Array  # of T, less what the estimated variances would add to normal data
-    noise: Array  # the latter
-    third: Array  # third cumulant of T
+    excess: Floats  # T
+    scale: Floats  # mean of Σ n_i r_i²/v_i
+    variance: Floats  # of T, less what the estimated variances would add to normal data
+    noise: Floats  # the latter
+    third: Floats  # third cumulant of T
 
     @property
-    def ratio(self) -> Array:
+    def ratio(self) -> Floats:
         """Lack of fit by what is to be expected of it: the F-statistic."""
         return 1 + self.excess / self.scale
 
-    def p_values(self) -> Array:
+    def p_values(self) -> Floats:
         """P(T > excess), with three moments of Σ n_i r_i²/v_i, over an estimated variance."""
         a, shape = self._pearson()
         df = 2 * self.scale**2 / self.noise
@@ -97,13 +95,13 @@ class Moments(NamedTuple):
         threshold = ((self.scale + self.excess) * denominator - self.scale) / a + shape
         return np.mean(special.chdtrc(shape, np.maximum(threshold, 0.0)), axis=0)
 
-    def noticed(self, level: float) -> Array:
+    def noticed(self, level: float) -> Floats:
         """Mean of T at which it is found significant in four of five cases."""
         a, shape = self._pearson()
         least = a * (special.chdtri(shape, level) - shape)
         return np.asarray(least + special.ndtri(_POWER) * np.sqrt(self.variance + self.noise))
 
-    def _pearson(self) -> tuple[Array, Array]:
+    def _pearson(self) -> tuple[Floats, Floats]:
         """Give a and ν so that a(χ²_ν − ν) has this variance and third cumulant."""
         shape = 8 * self.variance**3 / self.third**2
         return np.sqrt(self.variance / (2 * shape)), shape
@@ -112,9 +110,9 @@ class Moments(NamedTuple):
 class InBags(NamedTuple):
     """Moments of a column in each bag."""
 
-    mean: Array
-    second: Array
-    third: Array
+    mean: Floats
+    second: Floats
+    third: Floats
     two_valued: bool
 
 
@@ -124,27 +122,27 @@ class LackOfFit:
 
     refined: Moments  # with the variance within classes
     plain: Moments  # with the variance within bags
-    p_steep: Array  # classes no further apart than the values within bags
-    information: Array  # mean of T for drifts of one standard deviation
-    z: Array  # of columns and bags
-    p_bag: Array
+    p_steep: Floats  # classes no further apart than the values within bags
+    information: Floats  # mean of T for drifts of one standard deviation
+    z: Floats  # of columns and bags
+    p_bag: Floats
 
 
 @dataclass(frozen=True, eq=False)
 class _Fit:
     """Planes and the variances around them, bag by bag or class by class."""
 
-    theta: Array
-    covariance: Array  # of θ
-    projection: Array  # gives θ from bag means
-    root: Array  # of the weights n_i/v_i
-    q: Array  # orthonormal basis of the weighted proportions
-    residual: Array  # weighted
-    own: Array  # s_i²
-    sigma2: Array  # of classes
-    uncertain: Array  # what noise in the proportions adds to the variance of a bag mean
-    actual: Array  # v_i as estimated
-    v: Array  # v_i as put into the weights
+    theta: Floats
+    covariance: Floats  # of θ
+    projection: Floats  # gives θ from bag means
+    root: Floats  # of the weights n_i/v_i
+    q: Floats  # orthonormal basis of the weighted proportions
+    residual: Floats  # weighted
+    own: Floats  # s_i²
+    sigma2: Floats  # of classes
+    uncertain: Floats  # what noise in the proportions adds to the variance of a bag mean
+    actual: Floats  # v_i as estimated
+    v: Floats  # v_i as put into the weights
 
 
 class Plane:
@@ -178,7 +176,7 @@ class Plane:
         place = np.minimum(place, len(self.rows) - 1)
         return place[self.rows[place] == rows]
 
-    def in_bags(self, column: Array) -> InBags | None:
+    def in_bags(self, column: Floats) -> InBags | None:
         """Moments of a column in bags; None if it is constant."""
         h, two_valued = _standardise(column[self.rows])
         if h is None:
@@ -235,7 +233,7 @@ class Plane:
             p_bag=np.where(plainly, p_plain, p_bag),
         )
 
-    def _fit(self, mean: Array, spread: Array) -> _Fit:
+    def _fit(self, mean: Floats, spread: Floats) -> _Fit:
         """Fit planes and variances in turn."""
         n, G = self.bags.sizes, self.bags.proportions
         pooled = self._average(spread, n - 1)[:, None]
@@ -278,7 +276,7 @@ class Plane:
             v=v,
         )
 
-    def _refined(self, fit: _Fit, free: Array, skewed: Array, step: Array) -> Moments:
+    def _refined(self, fit: _Fit, free: Floats, skewed: Floats, step: Floats) -> Moments:
         """T against the variance within classes."""
         n, G, v = self.bags.sizes, self.bags.proportions, fit.v
         u = fit.actual / v
@@ -301,7 +299,7 @@ class Plane:
         )
 
     def _plain(
-        self, fit: _Fit, free: Array, spread: Array, widest: Array, skewed: Array, step: Array
+        self, fit: _Fit, free: Floats, spread: Floats, widest: Floats, skewed: Floats, step: Floats
     ) -> Moments:
         """T against the variance within bags, which does not depend on θ."""
         u = widest / fit.v
@@ -315,14 +313,14 @@ class Plane:
             third=8 * three + self._lumps(free, skewed, fit.v),
         )
 
-    def _lumps(self, free: Array, skewed: Array, v: Array) -> Array:
+    def _lumps(self, free: Floats, skewed: Floats, v: Floats) -> Floats:
         """What third moments add to the third cumulant of T."""
         lumps = 4 * self.bags.sizes / self.within**2 * skewed**2
         return np.sum(self.plural * (free / v) ** 3 * lumps, axis=1)
 
     def _judge_bags(
-        self, residual: Array, variance: Array, skewed: Array, moments: Moments
-    ) -> tuple[Array, Array]:
+        self, residual: Floats, variance: Floats, skewed: Floats, moments: Moments
+    ) -> tuple[Floats, Floats]:
         """Standardised residuals of bags, and their p-values."""
         n = self.bags.sizes
         # the variance of single classes is known less well than the average: err on its side
@@ -331,7 +329,7 @@ class Plane:
         df = 2 * moments.scale**2 / moments.noise
         return z, _bag_tails(z, skewed / np.sqrt(n * cautious**3), df[:, None])
 
-    def _p_steep(self, fit: _Fit, spread: Array, widest: Array) -> Array:
+    def _p_steep(self, fit: _Fit, spread: Floats, widest: Floats) -> Floats:
         """P-value of √(θᵀKθ) ≤ √S, for sums K and S over bags, weighted by n_i − 1."""
         degrees = self.plural * self.within
         K = np.tensordot(degrees, self.K, 1)
@@ -347,27 +345,27 @@ class Plane:
         p = special.stdtr(2 * S**2 / noise, (np.sqrt(S) - np.sqrt(further)) / error)
         return np.where(apart <= S, 1.0, p)
 
-    def _average(self, values: Array, weights: Ints) -> Array:
+    def _average(self, values: Floats, weights: Ints) -> Floats:
         """Averages over bags."""
         return np.asarray(values @ weights / weights.sum())
 
-    def _of_classes(self, variances: Array) -> Array:
+    def _of_classes(self, variances: Floats) -> Floats:
         """Variances of classes from those of bags, none of them negative."""
         targets = (self.weight * variances) @ self.by_freedom
         return np.array([nnls(self.triangle, target)[0] for target in targets])
 
-    def _on_plane(self, spread: Array) -> Array:
+    def _on_plane(self, spread: Floats) -> Floats:
         """Variances within bags, on the plane fitted to them but no smaller than the average."""
         pooled = self._average(spread, self.bags.sizes - 1)[:, None]
         return np.maximum(self._of_classes(spread) @ self.bags.proportions.T, pooled)
 
-    def _third_between(self, fit: _Fit) -> Array:
+    def _third_between(self, fit: _Fit) -> Floats:
         """Third moments due to the distance δ of classes: Σ_c γ_c (3σ_c²δ_c + δ_c³)."""
         G = self.bags.proportions
         distance = fit.theta[:, None] - (fit.theta @ G.T)[..., None]
         return np.sum(G * (3 * fit.sigma2[:, None] + distance**2) * distance, axis=2)
 
-    def _third_moments(self, cubes: Array) -> Array:
+    def _third_moments(self, cubes: Floats) -> Floats:
         """Third moments of bags, on the plane fitted to them but no smaller than the average."""
         root = np.sqrt(self.bags.sizes)
         fitted = (root * cubes) @ self.by_rows @ self.by_rows.T / root
@@ -376,7 +374,7 @@ class Plane:
         return np.asarray(sign * np.maximum(sign * fitted, abs(pooled)))
 
 
-def _standardise(values: Array) -> tuple[Array | None, bool]:
+def _standardise(values: Floats) -> tuple[Floats | None, bool]:
     """Centred mid-ranks, or 0 and 1 for two values, and whether it is two; None for a constant."""
     low, high = values.min(), values.max()
     if low == high:
@@ -395,27 +393,27 @@ def _standardise(values: Array) -> tuple[Array | None, bool]:
     return middle[code], False
 
 
-def _free(q: Array) -> Array:
+def _free(q: Floats) -> Floats:
     """One minus the leverage of each bag."""
     return np.maximum(1 - np.sum(q**2, axis=-1), SAME_PROPORTION)
 
 
-def _square(matrix: Array, weight: Array) -> Array:
+def _square(matrix: Floats, weight: Floats) -> Floats:
     """ABAᵀ of matrices A and diagonal ones B."""
     half = matrix * np.sqrt(weight)[:, None]
     return half @ half.mT
 
 
-def _form(matrix: Array, x: Array) -> Array:
+def _form(matrix: Floats, x: Floats) -> Floats:
     """The quadratic form xᵀAx."""
     return np.asarray(np.einsum("...c,...cd,...d->...", x, matrix, x))
 
 
-def _trace(matrix: Array) -> Array:
+def _trace(matrix: Floats) -> Floats:
     return np.trace(matrix, axis1=-2, axis2=-1)
 
 
-def _robust_residuals(mean: Array, design: Array, residual: Array, free: Array) -> Array:
+def _robust_residuals(mean: Floats, design: Floats, residual: Floats, free: Floats) -> Floats:
     """Standardised residuals from planes that bags far off them do not pull over (Huber's).
 
     With weights w and g = x(XᵀwX)⁻¹xᵀ the variance of a residual is about 1 + g(1 − 2w).
@@ -437,7 +435,7 @@ def _robust_residuals(mean: Array, design: Array, residual: Array, free: Array) 
     return z
 
 
-def _traces(q: Array, u: Array) -> tuple[Array, Array]:
+def _traces(q: Floats, u: Floats) -> tuple[Floats, Floats]:
     """Traces of (AU)² and (AU)³ for A = I − qqᵀ and U = diag(u)."""
     one, two, three = (q.mT @ (u[..., None] ** k * q) for k in (1, 2, 3))
     second = np.sum(u**2, axis=1) - 2 * _trace(two) + _trace(one @ one)
@@ -445,7 +443,7 @@ def _traces(q: Array, u: Array) -> tuple[Array, Array]:
     return second, third - _trace(one @ one @ one)
 
 
-def _bag_tails(z: Array, skewness: Array, df: Array) -> Array:
+def _bag_tails(z: Floats, skewness: Floats, df: Floats) -> Floats:
     """Two-sided p-values of standardised bag means: the larger of Student's and a skewed tail."""
     size = np.abs(z)
     towards = np.maximum(skewness * np.sign(z), 1e-3)

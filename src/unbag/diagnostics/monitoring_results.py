@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from unbag._text import listing, p_text, percent, shown, whole
+from unbag._text import WIDTH, listing, p_text, percent, shown, whole
+from unbag.diagnostics.bag_effects import NORMAL_95
 from unbag.diagnostics.bag_lines import BagLine, Held
 from unbag.diagnostics.row_drift import Stability
 
@@ -30,13 +31,9 @@ _CHANGED = 0.1
 # Of p-values that rows have not changed.
 _SURE = 0.01
 
-# Half the width of a 95% interval, in standard errors.
-_NORMAL_95 = 1.959964
-
 # Standard errors of a slope, as a share of it, from which on it tells nothing.
 _TELLS_NOTHING = 1.0
 
-_WIDTH = 96
 _MEASURES = {"roc_auc": "AUC", "balanced_accuracy": "balanced accuracy"}
 
 _LEADS = {
@@ -71,9 +68,9 @@ class Quality:
         return cls(
             name,
             before["value"],
-            (before["value"] - before["low"]) / _NORMAL_95,
+            (before["value"] - before["low"]) / NORMAL_95,
             now["value"],
-            (now["high"] - now["value"]) / _NORMAL_95,
+            (now["high"] - now["value"]) / NORMAL_95,
         )
 
     @property
@@ -250,9 +247,9 @@ def told(found: Monitoring) -> str:
     """All of it, in lines."""
     paragraphs = [lead(found), *advice(found)]
     items = [*totals_told(found), *bags_told(found), *rows_told(found), *quality_told(found)]
-    lines = [line for text in paragraphs for line in textwrap.wrap(text, _WIDTH)]
+    lines = [line for text in paragraphs for line in textwrap.wrap(text, WIDTH)]
     for text in items:
-        lines += textwrap.wrap(text, _WIDTH, initial_indent="- ", subsequent_indent="  ")
+        lines += textwrap.wrap(text, WIDTH, initial_indent="- ", subsequent_indent="  ")
     return "\n".join(lines)
 
 
@@ -313,7 +310,7 @@ def bags_told(found: Monitoring) -> list[str]:
         )
         texts.append(
             f"Level{_of(one, found)}: the line has moved by {100 * held.level:+.1f} ± "
-            f"{100 * _NORMAL_95 * held.level_error:.1f} points ({p_text(held.level_p)})."
+            f"{100 * NORMAL_95 * held.level_error:.1f} points ({p_text(held.level_p)})."
         )
     return [*texts, worst_told(found)]
 
@@ -355,7 +352,7 @@ def quality_told(found: Monitoring) -> list[str]:
     quality = found.quality
     if quality is None:
         return []
-    now, before = (_NORMAL_95 * e for e in (quality.now_error, quality.before_error))
+    now, before = (NORMAL_95 * e for e in (quality.now_error, quality.before_error))
     text = (
         f"{quality_name(found)} without labels: {quality.now:.3f} ± {now:.3f} now, "
         f"{quality.before:.3f} ± {before:.3f} when it was fitted "
@@ -371,7 +368,7 @@ def _of(one: ClassMonitoring, found: Monitoring) -> str:
 
 
 def _limits(value: float, error: float) -> tuple[float, float]:
-    return value - _NORMAL_95 * error, value + _NORMAL_95 * error
+    return value - NORMAL_95 * error, value + NORMAL_95 * error
 
 
 def _largest(n_bags: int) -> float:

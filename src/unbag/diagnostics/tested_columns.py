@@ -24,7 +24,7 @@ class _Ones:
 
 
 # The position of a column, and its moments on each plane.
-Column = tuple[int, list[InBags | None]]
+TestedColumn = tuple[int, list[InBags | None]]
 
 
 def check_columns(
@@ -72,7 +72,7 @@ def _sparse_columns(table: Any) -> Iterator[Any]:
 
 def varying_columns(
     columns: Iterator[Any], names: NDArray[Any], planes: list[Plane]
-) -> Iterator[Column]:
+) -> Iterator[TestedColumn]:
     """Moments of columns that are not constant everywhere, with their positions."""
     for position, column in enumerate(columns):
         if isinstance(column, _Ones):

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from unbag._arrays import Floats
 from unbag.bags.bags import Bags
 from unbag.diagnostics.bag_effects import BagEffect, effect_of_means
 from unbag.distributed.table import BagsById
@@ -24,8 +25,6 @@ from unbag.objectives.count_likelihood import EXACT_SIZE, what_counts_tell
 from unbag.objectives.losses import get_loss
 from unbag.objectives.weighed_bags import WeighedBags
 from unbag.weights.decontamination import pooled_shares
-
-Floats = NDArray[np.float64]
 
 
 class CountsHere:

@@ -29,6 +29,7 @@ from unbag.metrics.sample import Sample, as_columns, check_finite
 from unbag.metrics.tallies import CellTally, Tally
 from unbag.metrics.uncertainty import Uncertainty
 from unbag.metrics.verdict import judge
+from unbag.model_selection.splitters import some_bags
 
 _FINE_CELLS = 2**16
 _COARSE_CELLS = 200
@@ -154,11 +155,7 @@ def _rows_of_some_bags(
     both: Partitions, table: BagsById, rng: np.random.RandomState
 ) -> tuple[NDArray[np.void], Floats]:
     """Target and scores of whole bags drawn at random, for what needs rows: the verdict."""
-    sizes = table.bags.sizes
-    order = rng.permutation(len(sizes))
-    n_fit = int(np.searchsorted(np.cumsum(sizes[order]), _JUDGED_ROWS, side="right"))
-    chosen = np.zeros(len(sizes), dtype=bool)
-    chosen[order[: max(n_fit, _JUDGED_BAGS)]] = True
+    chosen = some_bags(table.bags.sizes, _JUDGED_ROWS, _JUDGED_BAGS, rng)
     parts = both.gather(rows_of_bags, share((table, chosen)))
     targets, scores = zip(*parts, strict=True)
     return np.concatenate(targets), as_columns(np.concatenate(scores))

@@ -20,7 +20,7 @@ from unbag.metrics.held_out import HeldOut, ScoredRows, read_folds
 from unbag.metrics.labelled import enough_labels, estimates_from_labels
 from unbag.metrics.measures import RowMeasure, get_measure, usual_measures
 from unbag.metrics.possible import possible_values_of
-from unbag.metrics.results import Basis, Estimate
+from unbag.metrics.results import Estimate, EstimateBasis
 from unbag.metrics.sample import make_sample, refuse_sample_weight
 from unbag.metrics.uncertainty import IntervalMethod, Uncertainty
 from unbag.metrics.verdict import judge, labels_verdict
@@ -260,7 +260,7 @@ def _estimate(
     rows: ScoredRows,
     measures: dict[str, RowMeasure],
     kappas: Kappas,
-    basis: Basis,
+    basis: EstimateBasis,
     uncertainty: Uncertainty,
     more_spread: float = 1.0,
 ) -> dict[str, Estimate]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from unbag._text import WIDTH
 from unbag.diagnostics.assumption import AssumptionTest
 from unbag.diagnostics.bag_effects import BagEffect
 from unbag.metrics.curves import RocBand
@@ -24,7 +25,6 @@ _BASES = {
     "any": f"if scores tell rows of a bag apart between {STRAY:g} times worse and {STRAY:g} times "
     "better than bags suggest",
 }
-_WIDTH = 96
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,10 +146,10 @@ class Evaluation:
         if basis == "labels" and len(self.worlds) > 1:
             return ["From the rows of known label, which hold whatever the bags are:"]
         if basis == "any":
-            return textwrap.wrap(f"What holds {_BASES['any']}:", _WIDTH)
+            return textwrap.wrap(f"What holds {_BASES['any']}:", WIDTH)
         if basis == "both":
             text = f"What holds either {_BASES['looks']}, or {_BASES['any']}:"
-            return textwrap.wrap(text, _WIDTH)
+            return textwrap.wrap(text, WIDTH)
         return []
 
 

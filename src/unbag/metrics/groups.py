@@ -30,7 +30,7 @@ from sklearn.utils import _safe_indexing
 from unbag._arrays import Floats, Ints
 from unbag._checks import check_inside, check_one_each
 from unbag._optional import make_frame
-from unbag._text import sentence, shown, table_lines
+from unbag._text import WIDTH, sentence, shown, table_lines
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.diagnostics.bag_effects import describe_effect
 from unbag.metrics.held_out import log_odds_at_shares
@@ -40,8 +40,6 @@ from unbag.objectives.count_likelihood import label_posteriors
 # Parts that bags are left out in.
 _PARTS = 10
 _FEWEST_BAGS = 4
-_WIDTH = 96
-
 _WARNING = (
     "Estimates go by the model: rows that look the same are taken to have the same odds in all "
     "bags, up to a shift of the bag. Where belonging to a group means something else from bag to "
@@ -144,7 +142,7 @@ class GroupTable:
                 possible = _span(self.least[g, c], self.most[g, c])
                 share = f"{self.share[g, c]:.3f}"
                 rows.append((*first, shown(name, 24), share, interval, possible))
-        notes = [textwrap.fill(note, _WIDTH) for note in self.notes]
+        notes = [textwrap.fill(note, WIDTH) for note in self.notes]
         return "\n".join([*table_lines(heads, rows), "", *notes])
 
     __repr__ = __str__

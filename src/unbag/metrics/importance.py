@@ -31,13 +31,14 @@ from unbag._text import aligned, percent
 from unbag.bags.bags import check_bag_target
 from unbag.metrics.held_out import log_odds_at_shares
 from unbag.model_selection.fitted import check_gives_chances, last_step, log_odds_of
+from unbag.model_selection.splitters import some_bags
 from unbag.objectives.count_likelihood import CountLikelihood
 
 # Rows of whole bags that are scored again for every column, and bags that these are at least.
 _ROWS, _FEWEST_BAGS = 2000, 20
 
 # More columns take too long, and nobody reads of them.
-MOST_COLUMNS = 200
+MOST_SHUFFLED = 200
 
 # Times that the model scores its rows anew, all columns together; each column five times at most.
 _LOOKS, _MOST_REPEATS = 40, 5
@@ -156,9 +157,9 @@ def column_importance(
     rng = np.random.default_rng(random_state)
     rows = _some_rows(y, rng)
     names, table, bags = _column_names(X, feature_names), _safe_indexing(X, rows), y[rows]
-    if len(names) > MOST_COLUMNS:
+    if len(names) > MOST_SHUFFLED:
         raise ValueError(
-            f"There are {len(names):,} columns, and this takes {MOST_COLUMNS} at most."
+            f"There are {len(names):,} columns, and this takes {MOST_SHUFFLED} at most."
         )
     likelihood = _Likelihood(model, bags)
     told, alone = likelihood(table), likelihood.of_shares()
@@ -202,11 +203,7 @@ class _Likelihood:
 def _some_rows(y: Any, rng: np.random.Generator) -> Ints:
     """Rows of whole bags drawn at random."""
     bags = check_bag_target(y)
-    order = rng.permutation(bags.n_bags)
-    enough = int(np.searchsorted(np.cumsum(bags.sizes[order]), _ROWS)) + 1
-    chosen = np.zeros(bags.n_bags, dtype=bool)
-    chosen[order[: max(enough, _FEWEST_BAGS)]] = True
-    return np.flatnonzero(chosen[bags.index])
+    return np.flatnonzero(some_bags(bags.sizes, _ROWS, _FEWEST_BAGS, rng)[bags.index])
 
 
 def _column_names(X: Any, feature_names: ArrayLike | None) -> NDArray[Any]:

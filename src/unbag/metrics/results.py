@@ -6,11 +6,10 @@ import textwrap
 from dataclasses import dataclass, replace
 from typing import Literal, Self, TypeVar
 
-VerdictName = Literal["supported", "doubtful", "refuted"]
-Basis = Literal["looks", "odds", "any", "both", "labels"]
+from unbag._text import WIDTH
 
-# Letters in a line.
-_WIDTH = 96
+VerdictName = Literal["supported", "doubtful", "refuted"]
+EstimateBasis = Literal["looks", "odds", "any", "both", "labels"]
 
 SomeEstimate = TypeVar("SomeEstimate", bound="Estimate")
 
@@ -53,7 +52,7 @@ class Verdict:
 
     def __str__(self) -> str:
         lines = [self.lead, *(f"- {text}" for text in (*self.reasons, *self.advice))]
-        return "\n".join(textwrap.fill(line, _WIDTH, subsequent_indent="  ") for line in lines)
+        return "\n".join(textwrap.fill(line, WIDTH, subsequent_indent="  ") for line in lines)
 
 
 _LEADS = {
@@ -111,7 +110,7 @@ class Estimate:
     high: float
     level: float
     bounded: bool = True
-    basis: Basis = "looks"
+    basis: EstimateBasis = "looks"
     verdict: Verdict | None = None
 
     def widened(self, factor: float) -> Self:

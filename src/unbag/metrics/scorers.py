@@ -13,7 +13,7 @@ from typing import Any
 from unbag.metrics.measures import Area, Cost, Measure, Risk
 from unbag.metrics.sample import make_sample
 
-Scorer = Callable[[Any, Any, Any], float]
+ScorerFunction = Callable[[Any, Any, Any], float]
 
 
 def corrected_risk_scorer(estimator: Any, X: Any, y: Any) -> float:
@@ -35,7 +35,7 @@ def _value(measure: Measure, estimator: Any, X: Any, y: Any) -> float:
     return measure.value(make_sample(y, estimator.decision_function(X), trusted=True))
 
 
-SCORERS: dict[str, Scorer] = {
+SCORERS: dict[str, ScorerFunction] = {
     "corrected_risk": corrected_risk_scorer,
     "balanced_accuracy": balanced_accuracy_scorer,
     "roc_auc": roc_auc_scorer,

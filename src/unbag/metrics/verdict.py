@@ -19,20 +19,17 @@ from __future__ import annotations
 import numpy as np
 
 from unbag.diagnostics.assumption import AssumptionTest
-from unbag.diagnostics.bag_effects import BagEffect
+from unbag.diagnostics.bag_effects import NORMAL_95, BagEffect
 from unbag.metrics.results import Estimate, Verdict, VerdictName
 
 # P-values below which tests raise a doubt, below which they do so against a clear hint that
 # classes keep their look, and below which they refute.
 _DOUBT, _CLEAR_DOUBT, _REFUTE = 0.05, 0.01, 0.001
 
-# Half the width of a 95% interval, in standard errors.
-_NORMAL_95 = 1.959964
-
 # Standard errors by which an estimate must leave what is possible.
 _OUT_IN_DOUBT, _OUT = 1.7, 2.5
 
-Finding = tuple[VerdictName, str]
+Reason = tuple[VerdictName, str]
 
 
 _LABELS = (
@@ -81,9 +78,9 @@ def _could_fail(test: AssumptionTest | str) -> bool:
     return not isinstance(test, str) and test.could_fail
 
 
-def _of_tests(tests: dict[str, AssumptionTest | str], world: str | None) -> list[Finding]:
+def _of_tests(tests: dict[str, AssumptionTest | str], world: str | None) -> list[Reason]:
     """What every test says, whether it speaks against the assumption or not."""
-    found: list[Finding] = []
+    found: list[Reason] = []
     doubt = _CLEAR_DOUBT if world == "looks" else _DOUBT
     for what, test in tests.items():
         if isinstance(test, str):
@@ -99,7 +96,7 @@ def _of_tests(tests: dict[str, AssumptionTest | str], world: str | None) -> list
     return found
 
 
-def _of_range(estimates: dict[str, Estimate]) -> list[Finding]:
+def _of_range(estimates: dict[str, Estimate]) -> list[Reason]:
     """Estimates that leave [0, 1] by more than their error."""
     out = {
         name: max(e.value - 1, -e.value) / e.standard_error
@@ -117,14 +114,14 @@ def _of_range(estimates: dict[str, Estimate]) -> list[Finding]:
     return [("refuted" if out[name] > _OUT else "doubtful", text)]
 
 
-def _of_slope(effect: BagEffect | None) -> list[Finding]:
+def _of_slope(effect: BagEffect | None) -> list[Reason]:
     if effect is None or effect.world is None:
         return []
     if effect.world == "looks":
         text = "Bags differ in how many of each class they hold, as assumed"
     else:
         text = "Bags seem to differ in who is in them, not in how many of each class they hold"
-    margin = _NORMAL_95 * effect.slope_error
+    margin = NORMAL_95 * effect.slope_error
     text += (
         f" (shares follow mean chances with the slope {effect.slope:.2f} ± {margin:.2f}; "
         f"expected are 1 in the one case and {effect.slope_of_looks:.2f} in the other)."

@@ -15,6 +15,7 @@ from unbag.bags.bags import check_bag_target
 from unbag.diagnostics.assumption import AssumptionTest, assumption_test
 from unbag.diagnostics.numeric_columns import Columns, read_columns
 from unbag.model_selection.fitted import names_behind
+from unbag.model_selection.splitters import some_bags
 
 # Of more columns than this only the scores are tested.
 MOST_COLUMNS = 5000
@@ -111,7 +112,5 @@ def _some_rows(y: Any, n_numbers: int) -> Ints | None:
     most = _MOST_NUMBERS * bags.n_instances // n_numbers
     if bags.n_instances <= most:
         return None
-    order = np.random.default_rng(0).permutation(bags.n_bags)
-    chosen = np.zeros(bags.n_bags, dtype=bool)
-    chosen[order[: max(20, int(np.searchsorted(np.cumsum(bags.sizes[order]), most)))]] = True
+    chosen = some_bags(bags.sizes, most, 20, np.random.default_rng(0))
     return np.flatnonzero(chosen[bags.index])

@@ -31,7 +31,7 @@ import numpy as np
 from unbag._arrays import Floats
 from unbag.bags.bags import Bags
 from unbag.bags.priors import chances_of, offset_for_shares
-from unbag.diagnostics.bag_effects import BagEffect, estimate_bag_effect
+from unbag.diagnostics.bag_effects import NORMAL_95, BagEffect, estimate_bag_effect
 from unbag.metrics.measures import RowMeasure
 from unbag.metrics.odds_curve import OddsCurve, fit_odds_curve
 from unbag.metrics.results import Estimate
@@ -44,9 +44,6 @@ STRAY = 3.0
 
 # κ from which on rows are as good as sorted by their scores.
 SORTED = 64.0
-
-# Half the width of a 95% interval of the slope, in standard errors.
-_NORMAL_95 = 1.959964
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +85,7 @@ class Promise:
     @property
     def slopes(self) -> tuple[float, float]:
         """Limits of β, from held-out bags."""
-        slope, margin = self.effect.free_slope, _NORMAL_95 * self.effect.slope_error
+        slope, margin = self.effect.free_slope, NORMAL_95 * self.effect.slope_error
         if not self.scaled or not np.isfinite(slope + margin):
             return -np.inf, np.inf
         return slope - margin, slope + margin
@@ -142,7 +139,7 @@ class Kappas:
     def if_odds_hold(cls, promise: Promise) -> Self:
         """κ as held-out bags tell it, if rows keep their odds."""
         curve = promise.curve
-        margin = _NORMAL_95 * curve.error
+        margin = NORMAL_95 * curve.error
         return cls._of(promise, curve.slope - margin, curve.slope, curve.slope + margin)
 
     @classmethod

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import check_random_state
 
@@ -296,6 +297,15 @@ def deal_folds(bags: Bags, n_splits: int, shuffle: bool, random_state: Any) -> I
         fold[group] = emptiest
         load[emptiest] += bags.sizes[group]
     return fold[bags.index]
+
+
+def some_bags(sizes: NDArray[Any], most_rows: float, fewest: int, random: Any) -> Bools:
+    """Draw whole bags: of at most so many rows, unless that leaves fewer bags than the fewest."""
+    order = random.permutation(len(sizes))
+    n_fit = int(np.searchsorted(np.cumsum(sizes[order]), most_rows, side="right"))
+    chosen = np.zeros(len(sizes), dtype=bool)
+    chosen[order[: max(n_fit, fewest)]] = True
+    return chosen
 
 
 def check_held_once(held: Bools) -> None:

@@ -16,9 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
+from unbag._arrays import Floats
 from unbag.models.boosted_library import Booster
-
-Floats = NDArray[np.float64]
 
 # What counts for less, beside the best, is left out.
 _LEAST_SHARE = 1e-3

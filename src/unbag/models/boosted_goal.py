@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from unbag._arrays import Floats
 from unbag.bags.bags import Bags
 from unbag.models.bag_goal import BagGoal, make_bag_goal
 from unbag.models.boosted_rounds import BoostedProblems
 from unbag.models.goals import Problems
 from unbag.weights.decontamination import pooled_shares
-
-Floats = NDArray[np.float64]
 
 # Scores of problems that start from nothing.
 NOTHING: Floats = np.zeros((1, 1, 1))

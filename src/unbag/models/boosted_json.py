@@ -13,9 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unbag.models.boosted_library import TreeShape
-
-_FORGED = "The text of the trees is damaged: {}."
+from unbag.models.boosted_library import TreeShape, damage_told
 
 # How XGBoost writes the parent of a root.
 _NOBODY = 2**31 - 1
@@ -40,7 +38,7 @@ def rebuild_trees(text: str, shape: TreeShape) -> tuple[str, list[str]]:
     kinds : list of str
         Of columns: numbers ("q") or categories ("c").
     """
-    try:
+    with damage_told():
         learner = json.loads(text)["learner"]
         kinds, model = learner["feature_types"], learner["gradient_booster"]["model"]
         if len(kinds) != shape.n_features or not set(kinds) <= {"q", "c"}:
@@ -49,10 +47,6 @@ def rebuild_trees(text: str, shape: TreeShape) -> tuple[str, list[str]]:
         outputs = np.arange(len(trees)) % shape.n_outputs
         if not trees or len(trees) % shape.n_outputs or model["tree_info"] != outputs.tolist():
             raise ValueError(f"its trees are not for {shape.n_outputs} scores")
-    except KeyError as error:
-        raise ValueError(_FORGED.format(f"it has no {error}")) from None
-    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-        raise ValueError(_FORGED.format(error)) from None
     written = [
         {**tree, "id": i, "tree_param": _tree_param(tree, shape)} for i, tree in enumerate(trees)
     ]

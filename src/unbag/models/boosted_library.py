@@ -7,16 +7,16 @@ Trees are kept as the text that the library writes, and checked before it reads 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from unbag._arrays import Floats
 from unbag.models.threads import FEW_NUMBERS
-
-Floats = NDArray[np.float64]
 
 # Texts whose trees are not read again every time: those of a few models.
 TEXTS_AT_HAND = 128
@@ -113,3 +113,15 @@ def refuse_constant() -> None:
     raise ValueError(
         "No column of X has values that differ, so that trees have nothing to split by."
     )
+
+
+@contextmanager
+def damage_told() -> Iterator[None]:
+    """Say in one sentence that the text of trees cannot be read."""
+    damaged = "The text of the trees is damaged: {}."
+    try:
+        yield
+    except KeyError as error:
+        raise ValueError(damaged.format(f"it has no {error}")) from None
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        raise ValueError(damaged.format(error)) from None

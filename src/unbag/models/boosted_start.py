@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import diags_array, issparse
 
+from unbag._arrays import Floats
 from unbag.bags.bags import Bags
 from unbag.models.bag_goal import BagGoal
 from unbag.models.checks import DEFAULT_ALPHAS
@@ -20,8 +21,6 @@ from unbag.models.functions import LinearFunctions
 from unbag.models.local import LocalBackend
 from unbag.models.row_order import RowOrder
 from unbag.models.training import search
-
-Floats = NDArray[np.float64]
 
 # Where there is more to learn from, trees were no better for it, on the tables that this was chosen
 # by: more rows, in bags that are worth more labelled ones, or more rows than were tried.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-_FORGED = "The text of the trees is damaged: {}."
+from unbag.models.boosted_library import damage_told
 
 # The bit of a decision that stands for a split by categories.
 _BY_CATEGORIES = 1
@@ -24,7 +24,7 @@ def check_trees(text: str, n_features: int, n_outputs: int) -> None:
     n_features, n_outputs : int
     """
     head, *trees = text.partition("\nend of trees")[0].split("\nTree=")
-    try:
+    with damage_told():
         header = _fields(head)
         sizes = [int(size) for size in header["tree_sizes"].split()]
         counts = {"num_class": n_outputs, "num_tree_per_iteration": n_outputs}
@@ -36,10 +36,6 @@ def check_trees(text: str, n_features: int, n_outputs: int) -> None:
             raise ValueError("its trees are not as long as it says")
         for tree in trees:
             _check_tree(_fields(tree), n_features)
-    except KeyError as error:
-        raise ValueError(_FORGED.format(f"it has no {error}")) from None
-    except ValueError as error:
-        raise ValueError(_FORGED.format(error)) from None
 
 
 def scale_trees(text: str, factors: list[float]) -> str:

@@ -24,7 +24,7 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 from scipy.sparse import csr_array, hstack, issparse
@@ -33,9 +33,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils import check_array
 
+from unbag._arrays import Floats
 from unbag._checks import check_one_each
-
-Floats = NDArray[np.float64]
 
 # What sums may exceed the possible ones by, for rounding.
 _ROUNDING = 1e-9

@@ -50,7 +50,7 @@ _LOOKS = 3
 _FARTHEST = 50.0
 
 
-Columns = slice | Ints
+ColumnIndex = slice | Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +120,7 @@ class BagLosses(ABC):
         """Where to start from for these scores, if nothing is known: nothing at all by default."""
         return array_namespace(scores).empty((0,), dtype=scores.dtype, device=device(scores))
 
-    def gather(self, scores: Array, some: Columns) -> Array:
+    def gather(self, scores: Array, some: ColumnIndex) -> Array:
         """Scores of these bags in some columns, in double precision, one bag after the other."""
         xp = array_namespace(scores)
         if self._rows is None:
@@ -129,7 +129,7 @@ class BagLosses(ABC):
             f = take(scores[some, ...], self._rows, axis=2)
         return xp.astype(f, xp.float64, copy=False)
 
-    def put(self, slopes: Array, some: Columns, slope: Array) -> None:
+    def put(self, slopes: Array, some: ColumnIndex, slope: Array) -> None:
         """Write what belongs to these bags and columns to where it belongs."""
         if self._rows is None:
             slopes[some, :, self.span] = slope
@@ -143,9 +143,9 @@ class BagLosses(ABC):
         """Whether every column has to be worked on."""
         return self._seen is None
 
-    def blocks(self, problem: Ints) -> Sequence[Columns]:
+    def blocks(self, problem: Ints) -> Sequence[ColumnIndex]:
         """Columns that are worked on together, without those in which these bags weigh nothing."""
-        blocks: Sequence[Columns] = self._blocks_of(problem)
+        blocks: Sequence[ColumnIndex] = self._blocks_of(problem)
         return blocks
 
     def weights(self, problem: Ints) -> Array:
@@ -153,7 +153,7 @@ class BagLosses(ABC):
         return self._weights_of(problem)
 
     def evaluate(
-        self, scores: Array, some: Columns, weights: Array, largest: float, gradient: bool
+        self, scores: Array, some: ColumnIndex, weights: Array, largest: float, gradient: bool
     ) -> tuple[Array, Any]:
         """Weighed sums of the losses of some columns, and their gradient, for these rows."""
         losses, slope = self.loss(self.gather(scores, some), largest, gradient)
@@ -177,7 +177,7 @@ class BagLosses(ABC):
             return self._weights
         return take(self._weights, index_beside(problem, self._weights), axis=0)
 
-    def _cut(self, problem: Ints) -> Sequence[Columns]:
+    def _cut(self, problem: Ints) -> Sequence[ColumnIndex]:
         if self._seen is None:
             starts = range(0, len(problem), self._step)
             return [slice(start, min(start + self._step, len(problem))) for start in starts]

@@ -43,7 +43,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_solve
 from scipy.special import expit
 
-Floats = NDArray[np.float64]
+from unbag._arrays import Floats
 
 # Numbers in the dense part of V: 400 MB.
 LARGEST_TABLE = 50_000_000

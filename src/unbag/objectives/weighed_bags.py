@@ -19,7 +19,7 @@ from unbag.bags.bags import Bags
 from unbag.objectives.bag_losses import (
     BagLosses,
     BagTable,
-    Columns,
+    ColumnIndex,
     LargeBags,
     PureBags,
     PureClasses,
@@ -117,7 +117,7 @@ class WeighedBags:
         """Tilts for it to start from, if nothing is known."""
         return tuple(part.no_tilt(scores) for part in self._parts)
 
-    def _write(self, slopes: Array, number: int, some: Columns, slope: Array) -> None:
+    def _write(self, slopes: Array, number: int, some: ColumnIndex, slope: Array) -> None:
         if self._place is None:
             self._parts[number].put(slopes, some, slope)
         else:
@@ -131,7 +131,7 @@ class WeighedBags:
         blank = xp.empty_like if self._seen_by_all else xp.zeros_like
         slopes = blank(scores) if gradient else None
 
-        def work(unit: tuple[int, Columns]) -> None:
+        def work(unit: tuple[int, ColumnIndex]) -> None:
             number, some = unit
             own = weights[number] if weights[number].shape[0] == 1 else weights[number][some, :]
             part = self._parts[number]

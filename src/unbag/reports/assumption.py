@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 
+from unbag._arrays import Floats
 from unbag._optional import make_frame
 from unbag._text import shown
 from unbag.bags.bags import Bags, check_bag_target
@@ -22,8 +23,6 @@ _NAMED = 3
 _CROSSED = 10
 # Standard errors from which on a bag counts as far off.
 _FAR = 2.5
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -74,10 +73,10 @@ class AssumptionDisplay(SinglePicture):
 
     feature: str
     bag: NDArray[Any]
-    position: Array
-    mean: Array
-    expected: Array
-    error: Array
+    position: Floats
+    mean: Floats
+    expected: Floats
+    error: Floats
     suspicious: NDArray[np.bool_]
     n_classes: int
     test: AssumptionTest
@@ -183,7 +182,7 @@ class AssumptionDisplay(SinglePicture):
         )
 
     @property
-    def residual(self) -> Array:
+    def residual(self) -> Floats:
         """How many standard errors each bag mean is off, roughly; the test has exact ones."""
         return (self.mean - self.expected) / self.error
 
@@ -291,7 +290,9 @@ def _among(ids: NDArray[Any], some: NDArray[Any]) -> NDArray[np.bool_]:
     return np.array([name in names for name in ids.tolist()], dtype=bool)
 
 
-def _fit(mean: Array, spread: Array, bags: Bags, group: NDArray[np.intp]) -> tuple[Array, Array]:
+def _fit(
+    mean: Floats, spread: Floats, bags: Bags, group: NDArray[np.intp]
+) -> tuple[Floats, Floats]:
     """Expected means on the plane of each group, and the variance within classes.
 
     The latter is v_i = (mean square in bag i) − Σ_c γ_i[c] (θ_c − γ_i · θ)², pooled over bags.

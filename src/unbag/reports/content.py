@@ -9,7 +9,7 @@ from typing import Any, Literal
 from unbag._text import shown
 from unbag.reports.display import FIGURE_SIZE
 
-Kind = Literal["plain", "good", "note", "warning"]
+FindingKind = Literal["plain", "good", "note", "warning"]
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Finding:
     """A sentence or two that say what the numbers mean."""
 
     text: str
-    kind: Kind = "plain"
+    kind: FindingKind = "plain"
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ class Tile:
     label: str
     value: str
     detail: str
-    kind: Kind = "plain"
+    kind: FindingKind = "plain"
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,12 @@ from unbag._text import counted, percent, shown, whole
 from unbag.diagnostics import monitoring_results as words
 from unbag.diagnostics.monitoring_results import Monitoring
 from unbag.reports.colours import BLUE, GREY, INK, ORANGE
-from unbag.reports.content import Finding, Kind, NumberTable, Origin, Picture, Section, Tile
+from unbag.reports.content import Finding, FindingKind, NumberTable, Origin, Picture, Section, Tile
 from unbag.reports.display import SinglePicture, add_legend
 from unbag.reports.page import make_page
 from unbag.reports.svg import make_axes_available
 
-_KINDS: dict[str, Kind] = {"holds": "good", "drifts": "note", "broken": "warning"}
+_KINDS: dict[str, FindingKind] = {"holds": "good", "drifts": "note", "broken": "warning"}
 _DO = {"holds": "nothing to do", "drifts": "recalibrate", "broken": "train again"}
 
 # Standard errors from which on a bag stands out, and how many of these are listed.

@@ -8,12 +8,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from unbag._arrays import Floats
 from unbag._optional import make_frame
 from unbag.reports.colours import CLASS_COLOURS, GREY, MARKERS
 from unbag.reports.display import SinglePicture, add_legend
 from unbag.reports.path import OF_LIKELIHOODS, find_model, joint_criterion
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

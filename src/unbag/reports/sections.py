@@ -14,7 +14,7 @@ from unbag.diagnostics.information import LISTED_PIECES, BagInformation
 from unbag.metrics import Evaluation
 from unbag.reports.assumption import AssumptionDisplay
 from unbag.reports.bags import BagsDisplay
-from unbag.reports.content import Finding, Kind, NumberTable, Picture, Section, Tile
+from unbag.reports.content import Finding, FindingKind, NumberTable, Picture, Section, Tile
 from unbag.reports.pairing import PairingDisplay
 from unbag.reports.path import PathDisplay
 from unbag.reports.rounds import RoundsDisplay
@@ -166,7 +166,7 @@ def assumption_section(
             findings.append(Finding(text, "warning"))
             tables.append(_suspects(what, test))
         else:
-            kind: Kind = "good" if test.could_fail else "note"
+            kind: FindingKind = "good" if test.could_fail else "note"
             findings.append(Finding(f"{what}: {_lower(test.summary)}", kind))
         findings += [Finding(note, "note") for note in test.notes]
     findings += [Finding(note, "note") for one in evaluation.witnesses for note in one.notes]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from unbag._text import percent
 from unbag.metrics import Estimate, Evaluation
-from unbag.reports.content import Finding, Kind, NumberTable, Section, Tile
+from unbag.reports.content import Finding, FindingKind, NumberTable, Section, Tile
 from unbag.reports.wording import digits_of, interval_text, measure_name
 
-_KINDS: dict[str, Kind] = {"supported": "good", "doubtful": "note", "refuted": "warning"}
+_KINDS: dict[str, FindingKind] = {"supported": "good", "doubtful": "note", "refuted": "warning"}
 
 _TOLD = {
     "supported": "nothing speaks against it",

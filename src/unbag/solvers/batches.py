@@ -10,7 +10,6 @@ from array_api_compat import array_namespace, is_numpy_array
 from unbag._arrays import Array, Floats, Ints, beside, index_beside, stacked_product, take
 
 Numbers = Floats
-Rows = Ints
 
 
 def inner(u: Array, v: Array) -> Array:
@@ -24,7 +23,7 @@ def inners(several: list[Array], v: Array) -> Array:
     return stacked_product(array_namespace(v).stack(several, axis=1), v[:, :, None])[:, :, 0]
 
 
-def selection(rows: Rows, like: Array) -> Callable[[Array], Array]:
+def selection(rows: Ints, like: Array) -> Callable[[Array], Array]:
     """How to take some of the columns of any array, here or there; their index is sent once."""
     index = index_beside(rows, like)
     return lambda array: take(array, rows if is_numpy_array(array) else index, axis=0)

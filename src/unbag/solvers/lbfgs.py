@@ -17,18 +17,9 @@ import numpy as np
 from array_api_compat import array_namespace, device, is_torch_array
 from numpy.typing import NDArray
 
-from unbag._arrays import Array, Bools, put, to_host, untracked
+from unbag._arrays import Array, Bools, Ints, put, to_host, untracked
 from unbag.objectives.base import Objective
-from unbag.solvers.batches import (
-    Numbers,
-    Rows,
-    factor,
-    inner,
-    inners,
-    noise,
-    selection,
-    stretch,
-)
+from unbag.solvers.batches import Numbers, factor, inner, inners, noise, selection, stretch
 from unbag.solvers.history import History
 from unbag.solvers.line_search import Line
 from unbag.solvers.spaces import FunctionSpace
@@ -92,7 +83,7 @@ def minimise(
     objective: Objective,
     space: FunctionSpace,
     penalty: Numbers,
-    problem: Rows,
+    problem: Ints,
     *,
     tol: float = 1e-4,
     max_iter: int = 1000,
@@ -203,9 +194,9 @@ def _store(solution: Solution, columns: _Columns) -> None:
 class _Columns:
     """The state of all columns that are still on their way, and of some that have ended."""
 
-    number: Rows
+    number: Ints
     penalty: Numbers
-    problem: Rows
+    problem: Ints
     pull: Array
     theta: Array
     scores: Array
@@ -226,7 +217,7 @@ class _Columns:
         objective: Objective,
         space: FunctionSpace,
         penalty: Numbers,
-        problem: Rows,
+        problem: Ints,
         memory: int,
     ) -> Self:
         xp, n = array_namespace(space.like), len(penalty)
@@ -279,7 +270,7 @@ class _Columns:
         flat = self.history.square <= tol**2 * self.first_square
         return flat | (self.idle >= _PATIENCE) | self.stuck
 
-    def keep(self, rows: Rows) -> Self:
+    def keep(self, rows: Ints) -> Self:
         """Go on with some of the columns."""
         select = selection(rows, self.theta)
         own = {name: value for name, value in vars(self).items() if name != "history"}

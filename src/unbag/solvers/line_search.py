@@ -14,9 +14,9 @@ from typing import Self
 import numpy as np
 from array_api_compat import is_torch_array
 
-from unbag._arrays import Array, Bools, put, to_host
+from unbag._arrays import Array, Bools, Ints, put, to_host
 from unbag.objectives.base import Objective
-from unbag.solvers.batches import Numbers, Rows, inner, noise, selection, stretch
+from unbag.solvers.batches import Numbers, inner, noise, selection, stretch
 
 _ARMIJO, _WOLFE = 1e-4, 0.9
 _MOST_TRIALS = 40
@@ -62,7 +62,7 @@ class Line:
     """
 
     objective: Objective
-    problem: Rows
+    problem: Ints
     penalty: Numbers
     scores: Array
     direction: Array
@@ -103,7 +103,7 @@ class Line:
         point.ill_posed[left] = ill_posed
         return point
 
-    def _moved(self, point: Point, rows: Rows, length: Numbers) -> Point:
+    def _moved(self, point: Point, rows: Ints, length: Numbers) -> Point:
         """The point, after some columns were given another length."""
         if is_torch_array(self.scores):
             # all of them again takes fewer steps of a device than to single some out
@@ -115,7 +115,7 @@ class Line:
         put(point.score_gradient, rows, some.score_gradient)
         return point
 
-    def _of(self, rows: Rows) -> Self:
+    def _of(self, rows: Ints) -> Self:
         """The lines of some columns; all of them without a copy."""
         if len(rows) == len(self.problem):
             return self

@@ -19,8 +19,8 @@ from unbag.bags import bag_target
 from unbag.datasets import make_bags, shuffle_bags
 
 Labels = NDArray[np.int64]
-Kind = Literal["low", "high", "shuffled", "feature", "clustered"]
-KINDS: tuple[Kind, ...] = ("low", "high", "shuffled", "feature", "clustered")
+BagKind = Literal["low", "high", "shuffled", "feature", "clustered"]
+KINDS: tuple[BagKind, ...] = ("low", "high", "shuffled", "feature", "clustered")
 
 # Columns by which feature-made bags are sorted.
 _SORTED_BY = 3
@@ -43,7 +43,7 @@ class Picked(NamedTuple):
 def pick_rows(
     X: Floats,
     labels: Labels,
-    kind: Kind,
+    kind: BagKind,
     size: int,
     n_rows: int,
     seed: int,
@@ -196,7 +196,7 @@ def pick_shuffled(labels: Labels, size: int, n_train: int, n_rows: int, seed: in
 
 
 def draw_bags(
-    X: Floats, labels: Labels, kind: Kind, size: int, n_rows: int, seed: int
+    X: Floats, labels: Labels, kind: BagKind, size: int, n_rows: int, seed: int
 ) -> tuple[Floats, NDArray[np.void], Floats, Labels]:
     """Give features and target of what `pick_rows` draws, and features and labels to test on.
 

@@ -15,6 +15,7 @@ from unbag.bags.bags import check_bag_target
 from unbag.diagnostics.bag_effects import FEWEST_BAGS, BagEffect, effect_of_scores
 from unbag.diagnostics.information import BagInformation, bag_information
 from unbag.metrics.witnesses import Witness, hear_columns
+from unbag.model_selection.splitters import some_bags
 from unbag.models import LinearMCMClassifierCV
 from unbag.tabular.features import make_features
 
@@ -108,8 +109,5 @@ def _look_for_effect(X: Any, y: Any) -> Unexplained:
 def _rows_of_some_bags(y: NDArray[np.void], most: int) -> NDArray[np.intp]:
     """Rows of whole bags drawn at random: at most so many, unless that leaves too few bags."""
     bags = check_bag_target(y)
-    order = np.random.default_rng(0).permutation(bags.n_bags)
-    n_fit = int(np.searchsorted(np.cumsum(bags.sizes[order]), most, side="right"))
-    chosen = np.zeros(bags.n_bags, dtype=bool)
-    chosen[order[: max(n_fit, _FEWEST_BAGS)]] = True
+    chosen = some_bags(bags.sizes, most, _FEWEST_BAGS, np.random.default_rng(0))
     return np.flatnonzero(chosen[bags.index])

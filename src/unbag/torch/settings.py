@@ -11,7 +11,7 @@ from unbag._arrays import on_device
 from unbag._checks import check_choice, check_count
 
 NeuralObjective = Literal["auto", "likelihood", "forward", "corrected", "proportion"]
-Precision = Literal["single", "double", "bf16"]
+NeuralPrecision = Literal["single", "double", "bf16"]
 
 # Least value, whether it is too little itself, and what all values are below.
 _RANGES: dict[str, tuple[float, bool, float]] = {
@@ -30,7 +30,7 @@ _RANGES: dict[str, tuple[float, bool, float]] = {
 def check_settings(model: Any) -> None:
     """Refuse settings of a `NeuralMCMClassifier` that cannot be meant."""
     check_choice(model.objective, get_args(NeuralObjective), "objective")
-    check_choice(model.precision, get_args(Precision), "precision")
+    check_choice(model.precision, get_args(NeuralPrecision), "precision")
     if isinstance(model.module, str):
         check_choice(model.module, ("mlp", "two_layer"), "module")
     elif not callable(model.module):
