@@ -17,8 +17,6 @@ from unbag.cli.options import (
     add_json,
     add_keep,
     add_quiet,
-    add_reading,
-    by_commas,
     file_place,
     positive_number,
     table_place,
