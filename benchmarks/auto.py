@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from study import Row, Study, seeds_of, standard_error, table
+from study import Row, Study, plus_minus, seeds_of, table
 from unbag import AutoMCMClassifier
 from unbag.metrics import evaluate_search
 from unbag.suites import (
@@ -103,10 +103,7 @@ def page(rows: list[Row]) -> list[str]:
         ]
         area = np.array([[row["auc"][who] for who in (*LEARNERS, "auto")] for row in own])
         regret = area[:, :3].max(axis=1) - area[:, 3]
-        ahead = [
-            f"{np.mean(area[:, 3] - one):+.4f} ± {standard_error(area[:, 3] - one):.4f}"
-            for one in area[:, :3].T
-        ]
+        ahead = [plus_minus(area[:, 3] - one) for one in area[:, :3].T]
         held = np.mean(
             [row["told"]["low"] <= row["auc"]["auto"] <= row["told"]["high"] for row in own]
         )
@@ -116,7 +113,7 @@ def page(rows: list[Row]) -> list[str]:
                 str(len(own)),
                 *(f"{mean:.4f}" for mean in area.mean(axis=0)),
                 *ahead,
-                f"{regret.mean():.4f} ± {standard_error(regret):.4f}",
+                plus_minus(regret, ".4f"),
                 f"{held:.2f}",
                 f"{np.mean([r['fit_core_seconds'] for r in own]):.1f}",
                 f"{np.mean([r['evaluation_core_seconds'] for r in own]):.1f}",

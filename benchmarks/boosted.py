@@ -8,15 +8,13 @@ score, and choose nothing. `boosted_choices` has what the defaults of the trees 
 from __future__ import annotations
 
 import argparse
-import time
 from collections import defaultdict
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import roc_auc_score
 
-from defaults import CELL, name_of, settings
-from study import RESULTS, Row, Study, seeds_of, standard_error, table
+from defaults import CELL, Cell, cell_of, cell_of_row, name_of, settings
+from study import RESULTS, Row, Study, fit_and_score, plus_minus, seeds_of, table
 from unbag import BoostedMCMClassifier
 from unbag.models.boosted_start import MOST_LABELLED_ROWS, MOST_ROWS
 from unbag.paper.rows import load_rows
@@ -43,11 +41,6 @@ def default_start(sampling: str, size: int, n_rows: int) -> str:
     return "linear" if few else "zero"
 
 
-def cell_of(setting: Setting) -> tuple[Any, ...]:
-    s = setting
-    return (s.table, s.dataset, s.proportions[0], s.sampling, s.bag_size)
-
-
 def tasks(options: argparse.Namespace) -> list[dict[str, Any]]:
     return [
         {
@@ -66,36 +59,29 @@ def tasks(options: argparse.Namespace) -> list[dict[str, Any]]:
 def run_one(setting: Setting, seed: int, start: str, **_: Any) -> Row:
     trial = make_trial(setting, seed)
     model = BoostedMCMClassifier(start=start, n_jobs=1)
-    return fit_and_score(model, trial.X, trial.y, trial.X_test, trial.labels_test)
+    return fit_trees(model, trial.X, trial.y, trial.X_test, trial.labels_test)
 
 
-def fit_and_score(
-    model: BoostedMCMClassifier, X: Any, y: Any, X_test: Any, labels_test: Any
-) -> Row:
-    """Fit, and say what came of it."""
-    start, cpu = time.perf_counter(), time.process_time()
-    model.fit(X, y)
-    seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
+def fit_trees(model: BoostedMCMClassifier, X: Any, y: Any, X_test: Any, labels_test: Any) -> Row:
+    """What came of a fit, and which trees it chose."""
     return {
-        "auc": float(roc_auc_score(labels_test, model.decision_function(X_test))),
+        **fit_and_score(model, X, y, X_test, labels_test),
         "num_leaves": model.num_leaves_,
         "rounds": model.n_estimators_,
         "bag_effect": model.bag_effect_,
         "n_rows": len(y),
-        "seconds": round(seconds, 2),
-        "core_seconds": round(cpu, 2),
     }
 
 
 def page(rows: list[Row]) -> list[str]:
     kernel = {
-        (tuple(row[name] for name in CELL), row["seed"]): row["auc"]
+        (cell_of_row(row), row["seed"]): row["auc"]
         for row in load_rows(RESULTS / "defaults" / "rows.jsonl")
         if row["method"] == "likelihood"
     }
     found: dict[bool, dict[Any, list[Row]]] = {usual: defaultdict(list) for usual in SECTIONS}
     for row in rows:
-        cell = tuple(row[name] for name in CELL)
+        cell = cell_of_row(row)
         usual = row["start"] == default_start(row["sampling"], row["size"], row["n_rows"])
         found[usual][cell].append({**row, "gain": row["auc"] - kernel[cell, row["seed"]]})
     lines: list[str] = []
@@ -128,16 +114,15 @@ def page(rows: list[Row]) -> list[str]:
     ]
 
 
-def _line(cell: tuple[Any, ...], own: list[Row]) -> list[str]:
+def _line(cell: Cell, own: list[Row]) -> list[str]:
     gain = [row["gain"] for row in own]
-    error = f" ± {standard_error(gain):.4f}" if len(gain) > 1 else ""
     auc = float(np.mean([row["auc"] for row in own]))
     return [
         name_of(cell),
         str(len(own)),
         f"{auc:.4f}",
         f"{auc - np.mean(gain):.4f}",
-        f"{np.mean(gain):+.4f}{error}",
+        plus_minus(gain),
         *(" ".join(str(row[name]) for row in own) for name in ("num_leaves", "rounds")),
         f"{np.mean([row['core_seconds'] for row in own]):.1f}",
     ]
@@ -145,8 +130,7 @@ def _line(cell: tuple[Any, ...], own: list[Row]) -> list[str]:
 
 def _summary(name: str, gains: list[float]) -> list[str]:
     above = sum(gain > 0 for gain in gains)
-    mean = f"{np.mean(gains):+.4f} ± {standard_error(gains):.4f}"
-    return [name, f"{above} of {len(gains)}", mean]
+    return [name, f"{above} of {len(gains)}", plus_minus(gains)]
 
 
 STUDY = Study(

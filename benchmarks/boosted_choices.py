@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from boosted import fit_and_score
-from study import Row, Study, standard_error, table
+from boosted import fit_trees
+from study import Row, Study, plus_minus, table
 from unbag import BoostedMCMClassifier
 from unbag.suites import draw_bags, load_table
 
@@ -83,9 +83,9 @@ def tasks(_: Any) -> list[dict[str, Any]]:
 def run_one(table: str, kind: str, size: int, rows: int, choice: str) -> Row:
     data = draw_bags(*load_table(table), kind, size, rows, seed=7)
     if choice in MEANS:
-        return fit_and_score(BoostedMCMClassifier(**MEANS[choice], n_jobs=1), *data)
+        return fit_trees(BoostedMCMClassifier(**MEANS[choice], n_jobs=1), *data)
     best = BoostedMCMClassifier(**CHOICES[choice], temperature=0, n_jobs=1)
-    return fit_and_score(best, *data)
+    return fit_trees(best, *data)
 
 
 def page(rows: list[Row]) -> list[str]:
@@ -166,8 +166,7 @@ def _by(value: Callable[[Row], float], rows: list[Row], gains: dict[Any, float])
 
 
 def _mean(gains: list[float]) -> list[str]:
-    error = f" ± {standard_error(gains):.4f}" if len(gains) > 1 else ""
-    return [str(len(gains)), f"{np.mean(gains):+.4f}{error}", str(sum(one > 0 for one in gains))]
+    return [str(len(gains)), plus_minus(gains), str(sum(one > 0 for one in gains))]
 
 
 STUDY = Study(

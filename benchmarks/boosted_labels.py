@@ -8,17 +8,14 @@ score, and choose nothing.
 from __future__ import annotations
 
 import argparse
-import time
 from collections import defaultdict
 from itertools import product
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import roc_auc_score
 
-from boosted import cell_of
-from defaults import CELL, name_of, settings
-from study import RESULTS, Row, Study, seeds_of, standard_error, table
+from defaults import CELL, cell_of, cell_of_row, name_of, settings
+from study import RESULTS, Row, Study, fit_and_score, plus_minus, seeds_of, table
 from unbag import BoostedMCMClassifier, KernelMCMClassifierCV
 from unbag.paper.rows import load_rows
 from unbag.paper.trials import Setting, make_trial
@@ -40,11 +37,8 @@ def tasks(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 def run_one(setting: Setting, seed: int, model: str, **_: Any) -> Row:
     trial = make_trial(setting, seed)
-    cpu = time.process_time()
-    fitted = MODELS[model]().fit(trial.X, trial.labels)
-    cpu = time.process_time() - cpu
-    auc = roc_auc_score(trial.labels_test, fitted.decision_function(trial.X_test))
-    return {"auc": float(auc), "n_rows": len(trial.labels), "core_seconds": round(cpu, 2)}
+    found = fit_and_score(MODELS[model](), trial.X, trial.labels, trial.X_test, trial.labels_test)
+    return {**found, "n_rows": len(trial.labels)}
 
 
 def page(rows: list[Row]) -> list[str]:
@@ -62,10 +56,10 @@ def page(rows: list[Row]) -> list[str]:
         for name, of in (("trees", found), ("trees from nothing", found), ("trees", bags[cell])):
             gain = [of[name][seed] - of["kernel"][seed] for seed in sorted(found["kernel"])]
             gains[len(parts)].append(float(np.mean(gain)))
-            parts.append(f"{np.mean(gain):+.4f} ± {standard_error(gain):.4f}")
+            parts.append(plus_minus(gain))
         auc = [f"{np.mean(list(found[name].values())):.4f}" for name in ("trees", "kernel")]
         lines.append([name_of(cell), str(len(found["kernel"])), *auc, *parts])
-    means = [f"{np.mean(own):+.4f} ± {standard_error(own):.4f}" for own in gains.values()]
+    means = list(map(plus_minus, gains.values()))
     above = [f"{sum(one > 0 for one in own)} of {len(own)}" for own in gains.values()]
     header = ["trees − kernel", "trees from nothing − kernel", "trees − kernel, from bags"]
     return [
@@ -93,7 +87,7 @@ def _by_cell(rows: list[Row], name_of_row: Any) -> dict[Any, dict[Any, dict[int,
     """AUC by cell, model and seed."""
     found: dict[Any, dict[Any, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
     for row in rows:
-        found[tuple(row[name] for name in CELL)][name_of_row(row)][row["seed"]] = row["auc"]
+        found[cell_of_row(row)][name_of_row(row)][row["seed"]] = row["auc"]
     return found
 
 

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from scipy.stats import binomtest
 
-from boosted import fit_and_score
+from boosted import fit_trees
 from boosted_choices import MORE_TABLES
-from study import Row, Study, seeds_of, standard_error, table
+from study import Row, Study, plus_minus, seeds_of, table
 from unbag import BoostedMCMClassifier
 from unbag.suites import draw_bags, load_table
 
@@ -35,7 +35,7 @@ def tasks(options: argparse.Namespace) -> list[dict[str, Any]]:
 def run_one(draw: int, table: str, kind: Any, size: int, temperature: float) -> Row:
     data = draw_bags(*load_table(table), kind, size, N_BAGS * size, seed=draw)
     model = BoostedMCMClassifier(start="linear", temperature=temperature, n_jobs=1)
-    return fit_and_score(model, *data)
+    return fit_trees(model, *data)
 
 
 def page(rows: list[Row]) -> list[str]:
@@ -47,44 +47,38 @@ def page(rows: list[Row]) -> list[str]:
     parts = {f"bags of {size}": [g for c, g in gains.items() if c[0] == size] for size in SIZES}
     by_table = {name: [g for c, g in gains.items() if c[2] == name] for name in MORE_TABLES}
     means = [float(np.mean(own)) for own in by_table.values()]
+    error = "mean difference ± standard error"
+    header = ["sets", "number", error, "median", "above in", "below in"]
     return [
         "Test AUC of trees added to a linear function with a temperature of 1, less that with the",
         f"best leaves and rounds alone, on the same rows: {N_BAGS} bags, shares on [0, ½] or",
         "on [½, 1].",
         "",
         *table(
-            [
-                "sets",
-                "number",
-                "mean difference ± standard error",
-                "median",
-                "above in",
-                "below in",
-            ],
+            header,
             [
                 [name, *_line(own)]
                 for name, own in {**parts, "all": list(gains.values()), **by_table}.items()
             ],
         ),
         "",
-        f"Over tables: {np.mean(means):+.4f} ± {standard_error(means):.4f}. Sign test over sets:",
+        f"Over tables: {plus_minus(means)}. Sign test over sets:",
         f"p = {_sign_test(list(gains.values())):.3f}, one-sided.",
     ]
 
 
 def _line(gains: list[float]) -> list[str]:
-    above, below = (sum(sign * one > 0 for one in gains) for sign in (1, -1))
-    return [
-        str(len(gains)),
-        f"{np.mean(gains):+.4f} ± {standard_error(gains):.4f}",
-        f"{np.median(gains):+.4f}",
-        str(above),
-        str(below),
-    ]
+    above, below = _sides(gains)
+    median = f"{np.median(gains):+.4f}"
+    return [str(len(gains)), plus_minus(gains), median, str(above), str(below)]
+
+
+def _sides(gains: list[float]) -> tuple[int, int]:
+    return sum(one > 0 for one in gains), sum(one < 0 for one in gains)
 
 
 def _sign_test(gains: list[float]) -> float:
-    above, below = (sum(sign * one > 0 for one in gains) for sign in (1, -1))
+    above, below = _sides(gains)
     return float(binomtest(above, above + below, alternative="greater").pvalue)
 
 

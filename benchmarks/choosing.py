@@ -42,7 +42,7 @@ from sklearn.metrics import roc_auc_score
 
 import selection
 from choosing_rules import DEFAULT, Fits, averages, choices, within
-from study import RESULTS, Row, Study, seeds_of, standard_error, table
+from study import RESULTS, Row, Study, plus_minus, seeds_of, table
 from unbag._arrays import Floats
 from unbag.paper.rows import load_rows
 from unbag.suites import TABLES, draw_bags, load_table
@@ -156,10 +156,6 @@ def compared(rows: list[Row], rule: str) -> str:
     mean = f"{np.mean([regret(row, rule) for row in rows]):.4f}"
     gain = [row["auc"][rule] - row["auc"][DEFAULT] for row in rows]
     return mean if rule == DEFAULT else f"{mean} ({plus_minus(gain)})"
-
-
-def plus_minus(values: Any) -> str:
-    return f"{np.mean(values):+.4f} ± {standard_error(values):.4f}"
 
 
 def by_table(rows: list[Row], rule: str) -> str:

@@ -21,7 +21,7 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit
 from sklearn.metrics import f1_score, roc_auc_score
 
-from study import Row, Study, standard_error, table
+from study import Row, Study, plus_minus, table
 from unbag import KernelMCMClassifierCV, LinearMCMClassifierCV
 from unbag.suites import (
     LANDSCAPE,
@@ -245,7 +245,7 @@ def _cell(gains: list[float]) -> str:
     """Mean, standard error, and how many are above and below zero."""
     values = np.array(gains)
     up, down = int((values > 0).sum()), int((values < 0).sum())
-    return f"{values.mean():+.4f} ± {standard_error(values):.4f} ({up} up, {down} down)"
+    return f"{plus_minus(values)} ({up} up, {down} down)"
 
 
 def _collapses(rows: list[Row]) -> list[str]:

@@ -11,18 +11,18 @@ were planned; others, for single cells, stand below.
 from __future__ import annotations
 
 import argparse
-import time
 from collections import defaultdict
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import roc_auc_score
 
-from study import Row, Study, seeds_of, standard_error, table
+from study import Row, Study, fit_and_score, plus_minus, seeds_of, standard_error, table
 from unbag import KernelMCMClassifierCV
 from unbag.paper.trials import Setting, make_trial
 
 PLANNED = range(100, 105)
+CELL = ("table", "dataset", "low", "sampling", "size")
+Cell = tuple[Any, ...]
 
 
 def settings() -> list[Setting]:
@@ -46,11 +46,7 @@ def settings() -> list[Setting]:
 def tasks(options: argparse.Namespace) -> list[dict[str, Any]]:
     return [
         {
-            "table": s.table,
-            "dataset": s.dataset,
-            "low": s.proportions[0],
-            "sampling": s.sampling,
-            "size": s.bag_size,
+            **dict(zip(CELL, cell_of(s), strict=True)),
             "seed": seed,
             "method": options.tag,
             "setting": s,
@@ -60,32 +56,27 @@ def tasks(options: argparse.Namespace) -> list[dict[str, Any]]:
         for seed in seeds_of(options.seeds)
         for s in settings()
         if options.sizes is None or str(s.bag_size) in options.sizes.split(",")
-        if options.cell in (None, name_of(_cell(s)))
+        if options.cell in (None, name_of(cell_of(s)))
     ]
 
 
-def _cell(s: Setting) -> tuple[Any, ...]:
+def cell_of(s: Setting) -> Cell:
     return s.table, s.dataset, s.proportions[0], s.sampling, s.bag_size
+
+
+def cell_of_row(row: Row) -> Cell:
+    return tuple(row[name] for name in CELL)
 
 
 def run_one(setting: Setting, seed: int, objective: str, device: str | None, **_: Any) -> Row:
     trial = make_trial(setting, seed)
     model = KernelMCMClassifierCV(objective=objective, device=device)
-    start, cpu = time.perf_counter(), time.process_time()
-    model.fit(trial.X, trial.y)
-    seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
-    auc = roc_auc_score(trial.labels_test, model.decision_function(trial.X_test))
-    return {
-        "objective": model.objective_,
-        "alpha": model.alpha_,
-        "auc": float(auc),
-        "seconds": round(seconds, 2),
-        "core_seconds": round(cpu, 2),
-        "device": device or "cpu",
-    }
+    found = fit_and_score(model, trial.X, trial.y, trial.X_test, trial.labels_test)
+    chosen = {"objective": model.objective_, "alpha": model.alpha_}
+    return {**chosen, **found, "device": device or "cpu"}
 
 
-def name_of(cell: tuple[Any, ...]) -> str:
+def name_of(cell: Cell) -> str:
     table, dataset, low, sampling, size = cell
     kind = "shuffled" if sampling == "iid" else f"table {table}, [{low:g}, {low + 0.5:g}]"
     return f"{dataset}, {kind}, {size}"
@@ -104,8 +95,7 @@ def tables_of(rows: list[Row]) -> list[str]:
     methods = list(dict.fromkeys(row["method"] for row in rows))
     auc: dict[Any, dict[str, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
     for row in rows:
-        cell = tuple(row[name] for name in CELL)
-        auc[cell][row["method"]][row["seed"]] = row["auc"]
+        auc[cell_of_row(row)][row["method"]][row["seed"]] = row["auc"]
     first, others = methods[0], methods[1:]
     lines = []
     gains: dict[str, list[tuple[float, float]]] = defaultdict(list)
@@ -117,7 +107,7 @@ def tables_of(rows: list[Row]) -> list[str]:
             gain = [own[s] - by_method[other][s] for s in seeds]
             if gain:
                 gains[other].append((float(np.mean(gain)), standard_error(gain)))
-            parts.append(f"{np.mean(gain):+.4f} ± {standard_error(gain):.4f}" if gain else "–")
+            parts.append(plus_minus(gain) if gain else "–")
         means = [f"{np.mean(list(by_method[m].values())):.4f}" for m in methods]
         lines.append([name_of(cell), str(len(own)), *means, *parts])
     differences = [f"{first} − {other}" for other in others]
@@ -139,7 +129,6 @@ def _compared(first: str, other: str, mean: Any, error: Any) -> str:
     )
 
 
-CELL = ("table", "dataset", "low", "sampling", "size")
 STUDY = Study(
     name="defaults",
     title="The default objective in the cells of the paper's tables",

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from study import Row, Study, seeds_of, standard_error, table
+from study import Row, Study, plus_minus, seeds_of, table
 from unbag import LinearMCMClassifierCV, check_bag_target
 from unbag.diagnostics.bag_effects import effect_of_scores
 from unbag.suites import LANDSCAPE, NATURAL, load_landscape, load_natural, split_bags
@@ -86,7 +86,7 @@ def _gains(rows: list[Row]) -> list[str]:
     found = []
     for measure in ("auc", "accuracy"):
         gain = np.array([row["with"][measure] - row["without"][measure] for row in rows])
-        found.append(f"{gain.mean():+.4f} ± {standard_error(gain):.4f}")
+        found.append(plus_minus(gain))
     return found
 
 

@@ -19,6 +19,7 @@ would be said if every set were believed to have classes that keep their look.
 from __future__ import annotations
 
 import argparse
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -213,6 +214,13 @@ def page(rows: list[Row]) -> list[str]:
         "Seeds that nothing was tried on before.",
         "",
         *_tables(fresh, "###"),
+        "## Which world bags seem to live in",
+        "",
+        "What scores of bags held out hint at: that classes keep their look, that rows keep their",
+        "odds, or nothing.",
+        "",
+        *table(["bags", "sets", *HINTS], _hint_lines(rows)),
+        "",
         "## Real bags, one by one",
         "",
         *table(
@@ -236,11 +244,7 @@ def _tables(rows: list[Row], level: str) -> list[str]:
     header += ["by W: width", *VERDICTS, "supported, and truth outside"]
     lines = []
     for name in _MEASURES:
-        groups: dict[str, list[Row]] = {}
-        for row in rows:
-            if name in row:
-                groups.setdefault(row["group"], []).append(row)
-        cells = [_line(group, own, name) for group, own in groups.items()]
+        cells = [_line(group, own, name) for group, own in _by_group(rows, name).items()]
         lines += [f"{level} {name}", "", *table(header, cells), ""]
     return lines
 
@@ -265,6 +269,23 @@ def _line(group: str, rows: list[Row], name: str) -> list[str]:
     ]
 
 
+def _by_group(rows: list[Row], name: str) -> dict[str, list[Row]]:
+    """Rows that say something of this name."""
+    groups: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        if name in row:
+            groups[row["group"]].append(row)
+    return groups
+
+
+def _hint_lines(rows: list[Row]) -> list[list[str]]:
+    lines = []
+    for group, own in _by_group(rows, "world").items():
+        found = [row["world"] for row in own]
+        lines.append([group, str(len(own)), *(str(found.count(hint)) for hint in HINTS.values())])
+    return lines
+
+
 def _one_by_one(row: Row) -> list[str]:
     found = row["roc_auc"]
     said = (found["value"], found["low"], found["high"])
@@ -282,6 +303,7 @@ def _one_by_one(row: Row) -> list[str]:
 
 
 VERDICTS = ("supported", "doubtful", "refuted")
+HINTS = {"classes keep their look": "looks", "rows keep their odds": "odds", "no hint": None}
 FIRST_FRESH = 1000
 STUDY = Study(
     name="evaluation",

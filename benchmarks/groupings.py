@@ -28,7 +28,7 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from study import Row, Study, standard_error, table
+from study import Row, Study, plus_minus, table
 from unbag import (
     GroupingsClassifier,
     GroupingsClassifierCV,
@@ -233,7 +233,7 @@ def page(rows: list[Row]) -> list[str]:
         *table(
             ["", *METHODS[:-1]],
             [
-                [name, *(_share(row["covered"][method]) for method in METHODS[:-1])]
+                [name, *(plus_minus(row["covered"][method], ".3f") for method in METHODS[:-1])]
                 for name, row in simulated.items()
             ],
         ),
@@ -245,7 +245,7 @@ def page(rows: list[Row]) -> list[str]:
         *table(
             ["", "1", "−.5", ".5", "0"],
             [
-                [name, *(_mean(values) for values in np.transpose(row["off"]))]
+                [name, *(plus_minus(values, ".3f") for values in np.transpose(row["off"]))]
                 for name, row in simulated.items()
             ],
         ),
@@ -264,7 +264,9 @@ def _real_lines(real: dict[str, Row]) -> list[str]:
     for name, row in real.items():
         auc = {method: np.array(values) for method, values in row["auc"].items()}
         gains = [auc["shared"] - auc[method] for method in ("bags alone", "added up")]
-        lines.append([name, *map(_mean, auc.values()), *(_signed(gain) for gain in gains)])
+        lines.append(
+            [name, *(plus_minus(one, ".3f") for one in auc.values()), *map(plus_minus, gains)]
+        )
     n_splits = len(next(iter(real.values()))["auc"]["shared"])
     return [
         "",
@@ -298,27 +300,15 @@ def _penalty_lines(row: Row) -> list[str]:
         ),
         "",
         f"Chosen less the best fixed one ({DEFAULT_ALPHAS[best]:.2g}): "
-        f"{_mean(1000 * (chosen - found[:, best]))}; less the best of each set: "
-        f"{_mean(1000 * (chosen - found.min(axis=1)))}.",
+        f"{plus_minus(1000 * (chosen - found[:, best]), '.3f')}; less the best of each set: "
+        f"{plus_minus(1000 * (chosen - found.min(axis=1)), '.3f')}.",
     ]
 
 
 def _excess(errors: dict[str, list[float]], method: str) -> str:
     base = np.array(errors["shared"])
     more = (np.array(errors[method]) - base) / base.mean()
-    return f"{100 * more.mean():.0f} ± {100 * standard_error(more):.0f}"
-
-
-def _share(values: list[float]) -> str:
-    return f"{np.mean(values):.3f} ± {standard_error(values):.3f}"
-
-
-def _mean(values: Any) -> str:
-    return f"{np.mean(values):.3f} ± {standard_error(values):.3f}"
-
-
-def _signed(values: Any) -> str:
-    return f"{np.mean(values):+.4f} ± {standard_error(values):.4f}"
+    return plus_minus(100 * more, ".0f")
 
 
 STUDY = Study(

@@ -29,6 +29,7 @@ from unbag.torch.training import FIRST_SLACK
 CLASSES = 10
 CURVE_POINTS = 10
 TEMPERATURE = 0.5
+WEAK_VIEWS = ("likelihood", "annealed", "annealed-1", "narrowing", "narrowing-late")
 
 
 @dataclass
@@ -169,15 +170,22 @@ def without_statistics(network: nn.Module) -> Iterator[None]:
         norm.momentum = momentum
 
 
-def count_slopes(scores: Tensor, counts: Tensor, slack: float = 0.0) -> tuple[Tensor, Tensor]:
+def count_slopes(
+    scores: Tensor, counts: Tensor, slack: float = 0.0, width: float = 0.0
+) -> tuple[Tensor, Tensor]:
     """Gradient of −Σ_b log Pr(K_b = k_b) by scores (rows, classes), and posteriors of the rows.
 
     With slack, counts may be off by so many times the covariance of n draws from their shares.
+    With a width of 1 they vary as if each row had the mean chances of its bag, which is what the
+    proportion loss believes; with 0, as rows do.
     """
     m = len(counts)
     f = scores.detach().double().reshape(m, -1, CLASSES).permute(0, 2, 1)[None]
     q = counts.sum(dim=0) / counts.sum()
     S = slack * f.shape[-1] * (torch.diag(q) - torch.outer(q, q)).to(f).expand(m, -1, -1)
+    apart = f[0].softmax(dim=1)
+    apart = apart - apart.mean(dim=2, keepdim=True)
+    S = S + width * apart @ apart.transpose(1, 2)
     _, slopes = several_class_loss(f, counts, torch.ones_like(f[0, :, :1, :]), S)
     posterior = (f.softmax(dim=2) - slopes).clamp(min=0)
     posterior = posterior / posterior.sum(dim=2, keepdim=True)
@@ -208,6 +216,11 @@ class BagLoss:
         first = {"annealed": FIRST_SLACK, "annealed-1": 1.0}.get(self._method, 0.0)
         return first * max(0.0, 1 - 2 * part)
 
+    def width(self, part: float) -> float:
+        """How far counts vary as those of rows that are alike, a part of the way on."""
+        ends = {"narrowing": 0.5, "narrowing-late": 1.0}.get(self._method)
+        return 0.0 if ends is None else max(0.0, 1 - part / ends)
+
     def __call__(
         self, network: nn.Module, forward: Callable[[Tensor], Tensor], done: int, part: float
     ) -> Tensor:
@@ -221,9 +234,9 @@ class BagLoss:
         weak = make_views(images, recipe.weak, recipe)
         if self._method in ("proportion", "fine-shares"):
             return _proportion(forward(weak), counts)
-        if self._method in ("likelihood", "annealed", "annealed-1"):
+        if self._method in WEAK_VIEWS:
             scores = forward(weak)
-            slopes, _ = count_slopes(scores, counts, self.slack(part))
+            slopes, _ = count_slopes(scores, counts, self.slack(part), self.width(part))
             return (scores * slopes).sum() / len(scores)
         strong = make_views(images, recipe.strong, recipe)
         with without_statistics(network):

@@ -110,23 +110,14 @@ class Recipe(NamedTuple):
     free: Views
 
 
+GREY = {
+    "weak": Views(shift=2 / 28),
+    "strong": Views(shift=2 / 28, smallest=0.6, turn=0.05, light=0.3, hole=0.4),
+    "free": Views(smallest=0.3, turn=0.05, light=0.4),
+}
 RECIPES = {
-    "mnist": Recipe(
-        small_cnn,
-        (0.131,),
-        (0.308,),
-        weak=Views(shift=2 / 28),
-        strong=Views(shift=2 / 28, smallest=0.6, turn=0.05, light=0.3, hole=0.4),
-        free=Views(smallest=0.3, turn=0.05, light=0.4),
-    ),
-    "fashion": Recipe(
-        small_cnn,
-        (0.286,),
-        (0.353,),
-        weak=Views(shift=2 / 28),
-        strong=Views(shift=2 / 28, smallest=0.6, turn=0.05, light=0.3, hole=0.4),
-        free=Views(smallest=0.3, turn=0.05, light=0.4),
-    ),
+    "mnist": Recipe(small_cnn, (0.131,), (0.308,), **GREY),
+    "fashion": Recipe(small_cnn, (0.286,), (0.353,), **GREY),
     "cifar10": Recipe(
         resnet9,
         (0.4914, 0.4822, 0.4465),

@@ -9,6 +9,8 @@ choose no epoch.
     proportion   cross-entropy of mean chances and shares (DLLP), on weak views
     likelihood   that of the counts, by the saddle point
     annealed     the same, with counts that are known up to four draws at first, annealed-1 one
+    narrowing    the same, with counts that vary as the proportion loss believes at first, and half
+                 of the way on as rows do; narrowing-late at the end
     views        the likelihood, and strong views that learn the posteriors which the counts give
                  the classes of weak ones, weighed by how sure these are
     features     the linear model of the library on self-supervised features (SimCLR)
@@ -35,6 +37,7 @@ from typing import Any
 import torch
 
 from image_training import (
+    WEAK_VIEWS,
     BagLoss,
     Data,
     ImageSet,
@@ -49,7 +52,7 @@ from image_views import RECIPES
 from study import Row, Study, table
 from unbag.suites import IMAGES, data_folder, load_images
 
-FROM_SCRATCH = ("proportion", "likelihood", "annealed", "annealed-1", "views")
+FROM_SCRATCH = ("proportion", *WEAK_VIEWS, "views")
 FROM_FEATURES = ("features", "fine", "fine-shares")
 METHODS = FROM_SCRATCH + FROM_FEATURES
 
@@ -233,11 +236,12 @@ def draw_figure(rows: list[Row], path: Path) -> None:
     """Test accuracy by epoch, one panel for each set of images."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(13, 4), layout="constrained")
+    figure = Figure(figsize=(13, 5), layout="constrained")
     shown = [row for row in ordered(rows) if "curve" in row]
     sizes = sorted({row["bag_size"] for row in shown})
     dashes: dict[str, Any] = {"proportion": ":", "likelihood": "-", "views": "-.", "fine": "--"}
     dashes |= {"fine-shares": (0, (1, 4)), "annealed": (0, (8, 1)), "annealed-1": (0, (8, 3))}
+    dashes |= {"narrowing": (0, (4, 1, 1, 1)), "narrowing-late": (0, (4, 3, 1, 3))}
     for panel, name in zip(figure.subplots(1, len(RECIPES)), RECIPES, strict=True):
         for row in shown:
             if row["dataset"] != name or (name == "fashion" and row["batch_rows"] != MOST_ROWS):
@@ -251,7 +255,9 @@ def draw_figure(rows: list[Row], path: Path) -> None:
             )
         panel.set(title=name, xlabel="epoch")
         panel.grid(alpha=0.3)
-        panel.legend(frameon=False, fontsize=7, ncols=2)
+        panel.legend(
+            frameon=False, fontsize=7, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.15)
+        )
     figure.axes[0].set_ylabel("test accuracy")
     figure.savefig(path, dpi=110)
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from study import Row, Study
@@ -32,11 +33,13 @@ def tasks(options: argparse.Namespace) -> list[dict[str, Any]]:
         seeds=range(options.first, options.first + options.splits),
         short=options.short,
     )
-    return [vars(task) | {"device": options.device} for task in found]
+    return [vars(task) | {"device": options.device, "bags": options.bags} for task in found]
 
 
-def run_one(suite: str, name: str, seed: int, method: str, device: str | None) -> Row:
-    return run_suite_task(SuiteTask(suite, name, seed, method), device=device)
+def run_one(
+    suite: str, name: str, seed: int, method: str, device: str | None, bags: Path | None
+) -> Row:
+    return run_suite_task(SuiteTask(suite, name, seed, method), device=device, bags=bags)
 
 
 STUDY = Study(
@@ -52,6 +55,7 @@ STUDY = Study(
         "--kinds": {"help": "of bags, by commas; all by default"},
         "--sets": {"help": "names of sets, by commas; all by default"},
         "--device": {"help": "of torch, for the methods that can use one"},
+        "--bags": {"type": Path, "help": "folder to keep draws in; those that are there are used"},
         "--splits": {"type": int, "default": 1, "help": "draws of each set"},
         "--first": {"type": int, "default": 0, "help": "number of the first draw"},
         "--short": {"action": "store_true", "help": "only some of the sets"},

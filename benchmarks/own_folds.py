@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from study import Row, Study, seeds_of, standard_error, table
+from study import Row, Study, plus_minus, seeds_of, table
 from unbag import BoostedMCMClassifier, LinearMCMClassifierCV, bag_target
 from unbag.metrics import cross_val_evaluate, evaluate_search
 
@@ -74,7 +74,7 @@ def page(rows: list[Row]) -> list[str]:
                 held = np.mean((low <= truth) & (truth <= high))
                 off = value - truth
                 cells += [
-                    f"{off.mean():+.4f} ± {standard_error(off):.4f}",
+                    plus_minus(off),
                     f"{held:.3f} ± {np.sqrt(held * (1 - held) / len(own)):.3f}",
                     f"{np.mean(high - low):.3f}",
                 ]

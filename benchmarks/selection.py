@@ -17,7 +17,7 @@ import numpy as np
 from scipy.stats import rankdata
 from sklearn.metrics import roc_auc_score
 
-from study import Row, Study, seeds_of, standard_error, table
+from study import Row, Study, plus_minus, seeds_of, table
 from unbag import KernelMCMClassifierCV, LinearMCMClassifierCV, metrics
 from unbag._arrays import Floats
 from unbag.bags.bags import Bags
@@ -149,9 +149,7 @@ def page(rows: list[Row]) -> list[str]:
         for rule in RULES:
             auc = np.array([chosen(row, rule) for row in group])
             gain = auc - by_counts
-            cells.append(
-                f"{(auc - best).mean():.4f} ({gain.mean():+.4f} ± {standard_error(gain):.4f})"
-            )
+            cells.append(f"{(auc - best).mean():.4f} ({plus_minus(gain)})")
         lines.append([name, str(len(group)), *cells])
     return [
         "Mean regret in test AUC, and behind it the paired difference to the choice by G alone,",
@@ -170,8 +168,7 @@ def page_of_halves(rows: list[Row]) -> list[str]:
         regret = [max(row["test_auc"]) - chosen(row, DEFAULT) for row in group]
         ahead = [lead_of_labels(row, DEFAULT) for row in group]
         n_labels = f"{np.median([row['n_test'] for row in group]) / 2:,.0f}"
-        told = f"{np.mean(ahead):+.4f} ± {standard_error(ahead):.4f}"
-        lines.append([kind, str(len(group)), n_labels, f"{np.mean(regret):.4f}", told])
+        lines.append([kind, str(len(group)), n_labels, f"{np.mean(regret):.4f}", plus_minus(ahead)])
     return [
         "How far the best penalty in hindsight is ahead of the choice by ranks of G and F, and how",
         "far one that labels of half of the test rows choose is ahead on the other half. What",

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.optimize import root
 from scipy.special import expit
 
-from study import Row, Study, standard_error, table
+from study import Row, Study, plus_minus, standard_error, table
 from unbag import LinearMCMClassifier, bag_target
 
 N_ROWS, FEWEST_BAGS = 4096, 64
@@ -135,11 +135,9 @@ def one_table(rows: list[Row]) -> list[str]:
     within = []
     for row in rows:
         found = np.array(row["slopes"])
-        error = standard_error(found)
-        within.append(abs(found.mean() - true_slope(row["kind"])) <= 2 * error)
-        cells[row["kind"]][row["size"]] = (
-            f"{found.mean():.3f} ± {error:.3f} ({np.median(found):.3f})"
-        )
+        off = abs(found.mean() - true_slope(row["kind"]))
+        within.append(off <= 2 * standard_error(found))
+        cells[row["kind"]][row["size"]] = f"{plus_minus(found, '.3f')} ({np.median(found):.3f})"
     return [
         *table(
             ["", *(f"bags of {n}" for n in sizes)],

@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 from slopes import FEWEST_BAGS, N_ROWS, SHARES, slope
-from study import Row, Study, standard_error, table
+from study import Row, Study, plus_minus, table
 from unbag import LinearMCMClassifier, bag_target
 
 KINDS = ("uniform on [0, ½]", ".2 or .8", ".1 or .9", "rows keep their odds")
@@ -73,14 +73,13 @@ def page(rows: list[Row]) -> list[str]:
         ahead = (own - other)[np.isfinite(other)]
         areas = ["–", "–"]
         if len(ahead) > 1:
-            difference = f"{ahead.mean():.3f} ± {standard_error(ahead):.3f}"
-            areas = [f"{np.nanmean(other):.3f}", difference]
+            areas = [f"{np.nanmean(other):.3f}", plus_minus(ahead, ".3f")]
         lines.append(
             [
                 row["kind"],
                 str(row["size"]),
                 f"{row['ratio']:g}",
-                f"{found.mean():.3f} ± {standard_error(found):.3f} ({np.median(found):.3f})",
+                f"{plus_minus(found, '.3f')} ({np.median(found):.3f})",
                 f"{np.mean(row['looks']):.2f}",
                 f"{own.mean():.3f}",
                 *areas,

@@ -15,6 +15,7 @@ import argparse
 import json
 import shlex
 import sys
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.metrics import roc_auc_score
 
 from unbag._provenance import provenance_line
 from unbag.paper.rows import Row, load_rows, run_and_keep
@@ -76,9 +78,9 @@ class Study:
         kept = {self._identity(row) for row in load_rows(options.output)}
         left = [task for task in self.tasks(options) if self._identity(task) not in kept]
         command = shlex.join(["python", *sys.argv])
-        calls = [{"study": self, "task": task, "command": command} for task in left]
+        calls = [{"study": self, "task": task} for task in left]
         for number, found in enumerate(
-            run_and_keep(measure_task, calls, options.output, options.jobs), start=1
+            run_and_keep(measure_task, calls, options.output, options.jobs, command), start=1
         ):
             name = ", ".join(str(found[0][key]) for key in self.keys) if found else "nothing"
             print(f"{number} of {len(left)}: {name}", file=sys.stderr, flush=True)
@@ -121,13 +123,25 @@ class Study:
         return json.dumps([values[key] for key in self.keys])
 
 
-def measure_task(study: Study, task: Task, command: str) -> list[Row]:
-    """Rows of a task, with what tells it apart and where they come from."""
+def measure_task(study: Study, task: Task) -> list[Row]:
+    """Rows of a task, with what tells it apart, the machine and the versions."""
     found = study.measure(**task)
     rows = [found] if isinstance(found, dict) else found
     own = {key: task[key] for key in study.keys}
     made = ", ".join([provenance_line(), *(f"{name} {version(name)}" for name in study.packages)])
-    return [{**own, **row, "command": command, "made": made} for row in rows]
+    return [{**own, **row, "made": made} for row in rows]
+
+
+def fit_and_score(model: Any, X: Any, y: Any, X_test: Any, labels_test: Any) -> Row:
+    """Fit; the AUC of test rows, and what the fit took."""
+    start, cpu = time.perf_counter(), time.process_time()
+    model.fit(X, y)
+    seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
+    return {
+        "auc": float(roc_auc_score(labels_test, model.decision_function(X_test))),
+        "seconds": round(seconds, 2),
+        "core_seconds": round(cpu, 2),
+    }
 
 
 def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
@@ -141,6 +155,12 @@ def seeds_of(text: str) -> range:
     """Seeds from the first to the last, written like 100-104."""
     first, last = map(int, text.split("-"))
     return range(first, last + 1)
+
+
+def plus_minus(values: Any, form: str = "+.4f") -> str:
+    """Mean and its standard error, such as +0.0123 ± 0.0045; a single value stands alone."""
+    error = f" ± {standard_error(values):{form.lstrip('+')}}" if len(values) > 1 else ""
+    return f"{np.mean(values):{form}}{error}"
 
 
 def standard_error(values: Any) -> float:

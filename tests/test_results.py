@@ -2,16 +2,23 @@
 
 import importlib
 import json
+import shlex
+from collections import defaultdict
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from study import RESULTS, Study, measure_task, table
+from unbag._provenance import PACKAGES
+from unbag.cli.parser import make_parser
+from unbag.cli.reproduce import paper_tasks
+from unbag.paper.methods import FORMER_METHODS
 from unbag.paper.rows import load_rows
 from unbag.paper.runner import read_rows
-from unbag.paper.tables import comparisons, markdown_tables
+from unbag.paper.tables import comparisons, markdown_tables, rows_as_csv
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(path.stem for path in RESULTS.glob("*.md"))
@@ -25,7 +32,7 @@ def test_every_study_has_rows_and_a_page():
     folders = {path.parent.name for path in RESULTS.glob("*/rows.jsonl")}
     assert folders - {"reproduce"} == set(PAGES)
     files = {path.name for path in RESULTS.glob("*/*") if path.parent.name != "reproduce"}
-    assert files == {"rows.jsonl", "notes.md"}
+    assert files == {"rows.jsonl", "notes.md", "bags"}
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -47,9 +54,38 @@ def test_rows_say_what_they_are_and_where_they_come_from(name):
 
 
 def test_tables_of_the_reproduction_are_made_of_its_rows():
-    rows = read_rows(RESULTS / "reproduce")
+    folder = RESULTS / "reproduce"
+    rows = read_rows(folder)
     text = "\n".join([markdown_tables(rows), *(f"- {s}" for s in comparisons(rows)), ""])
-    assert (RESULTS / "reproduce" / "tables.md").read_text(encoding="utf-8") == text
+    assert (folder / "tables.md").read_text(encoding="utf-8") == text
+    assert (folder / "rows.csv").read_text(encoding="utf-8") == rows_as_csv(rows)
+
+
+def test_commands_of_the_reproduction_make_its_rows():
+    made = defaultdict(set)
+    for row in read_rows(RESULTS / "reproduce"):
+        assert {*PACKAGES, "date", "machine", "python"} <= set(row)
+        made[row["command"]].add(row["task"])
+    for command, rows in made.items():
+        options = make_parser({"reproduce"}).parse_args(shlex.split(command)[1:])
+        if options.methods not in FORMER_METHODS:
+            assert {task.name for task in paper_tasks(options)} == rows, command
+
+
+def test_figures_of_the_default_are_those_of_the_rows():
+    found = defaultdict(list)
+    for row in read_rows(RESULTS / "reproduce"):
+        if (row["method"], row["table"], row["sampling"]) == ("likelihood", 1, "paper"):
+            found[row["dataset"], row["low"], row["bag_size"]].append(row["auc"])
+    shown = {}
+    for line in (ROOT / "docs" / "figures.md").read_text(encoding="utf-8").splitlines():
+        name, proportions, *cells = [cell.strip() for cell in line.strip("|").split("|")] + [""]
+        if proportions.startswith("["):
+            low = {"[0, ½]": 0.0, "[½, 1]": 0.5}[proportions]
+            sizes = zip((8, 32, 128, 512), cells, strict=False)
+            shown |= {(name.lower(), low, size): float(cell.split()[0]) for size, cell in sizes}
+    assert len(shown) == 16
+    assert shown == {cell: round(np.mean(auc), 3) for cell, auc in found.items()}
 
 
 def test_pictures_belong_to_pages():
@@ -100,7 +136,7 @@ def test_a_run_goes_on_where_it_was(monkeypatch, tmp_path, capsys):
 
 def test_rows_carry_versions_of_packages_that_a_study_names():
     study = replace(SQUARES, packages=["joblib"])
-    (row,) = measure_task(study, {"number": 3, "power": 2}, "python benchmarks/squares.py run")
+    (row,) = measure_task(study, {"number": 3, "power": 2})
     assert row["made"].endswith(f", joblib {version('joblib')}")
 
 

@@ -10,7 +10,6 @@ import os
 import re
 import signal
 import sys
-import warnings
 import zipfile
 from pathlib import Path
 
@@ -18,6 +17,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from child_process import run_in_child
 from unbag import _files
 from unbag.cli import main, predict
 from unbag.tabular import open_table
@@ -42,16 +42,12 @@ def assert_one_sentence(result, *parts):
 
 def run_until_killed(arguments, prepare):
     """Run a command in a copy of this process that is to kill itself."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # this process may have threads
-        pid = os.fork()
-    if pid == 0:
-        try:
-            prepare()
-            main(list(map(str, arguments)))
-        finally:
-            os._exit(0)
-    assert os.WIFSIGNALED(os.waitpid(pid, 0)[1])
+
+    def work():
+        prepare()
+        main(list(map(str, arguments)))
+
+    assert os.WIFSIGNALED(run_in_child(work))
 
 
 def die(*_, **__):

@@ -84,6 +84,8 @@ def test_version(run):
             ["predict", "m", "n.csv", "-os", "--class-prior", ".1", "--proportions", "b.csv"],
             "--proportions tells the shares of every bag",
         ),
+        (["predict", "m", "n.csv", "-os", "--noise", "3"], "by --noise and the like, needs --prop"),
+        (["predict", "m", "n.csv", "-os", "--fold-case"], "by --noise and the like, needs --prop"),
         (["predict", "m", "new.csv", "-o", "-", "--json"], "would both write to stdout"),
         (["predict", "m", "new.csv", "-o", "s", "--chunk-rows", "0"], "at least 1 is needed"),
         (["inspect", "a.csv", "b.csv"], "two tables need --bag, and --positives or --proportion"),

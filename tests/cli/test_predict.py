@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from unbag.cli import main
 from unbag.datasets import make_gaussian_bags
 from unbag.models import LinearMCMClassifier
 from unbag.tabular import open_table
@@ -193,6 +194,53 @@ def test_probabilities_of_known_bags_add_up_to_their_counts(call, folder, tmp_pa
     counts = open_table(folder / "regions.csv").read().set_index("region")["conversions"]
     sums = found.groupby("region")["probability"].sum()
     np.testing.assert_allclose(sums, counts[sums.index], atol=1e-6)
+
+
+@pytest.fixture(scope="module")
+def uneven(tmp_path_factory):
+    """A model of bags that differ by more than their rows, its tables, and the counts."""
+    rng = np.random.default_rng(0)
+    place = tmp_path_factory.mktemp("uneven")
+    region = np.repeat(np.arange(40), 30)
+    x = rng.normal(size=1200) + rng.normal(size=40)[region]
+    sold = rng.random(1200) < 1 / (1 + np.exp(-x - 1.5 * rng.normal(size=40)[region]))
+    pd.DataFrame({"region": region, "x": x}).to_csv(place / "visits.csv", index=False)
+    counts = pd.DataFrame({"region": range(40), "sold": np.bincount(region, sold)})
+    counts.to_csv(place / "regions.csv", index=False)
+    tables = [str(place / "visits.csv"), str(place / "regions.csv")]
+    asked = ["--bag", "region", "--positives", "sold", "--model", "linear", "--folds", "0", "-q"]
+    assert main(["fit", *tables, *asked, "-o", str(place / "model.unbag")]) == 0
+    assert load_model(place / "model.unbag").model[-1].bag_effect_ > 0.05
+    return place, counts.set_index("region")["sold"]
+
+
+def sums_of_known_bags(call, place, table, tmp_path, *more):
+    arguments = ["predict", place / "model.unbag", place / "visits.csv", "-q", "--proportions"]
+    result = call(*arguments, table, "-o", tmp_path / "s.csv", *more)
+    assert result.returncode == 0, result.stderr
+    return open_table(tmp_path / "s.csv").read().groupby("region")["probability"].sum()
+
+
+def test_probabilities_add_up_where_bags_differ_by_more_than_their_rows(call, uneven, tmp_path):
+    place, counts = uneven
+    sums = sums_of_known_bags(call, place, place / "regions.csv", tmp_path)
+    np.testing.assert_allclose(sums, counts, atol=1e-6)
+
+
+def test_counts_of_known_bags_may_be_told_of_anew(call, uneven, tmp_path):
+    place, counts = uneven
+    noisy = counts + np.random.default_rng(1).normal(0, 3, len(counts))
+    table = pd.DataFrame({"region": noisy.index, "about": noisy})
+    table.to_csv(tmp_path / "noisy.csv", index=False)
+    told = ["--positives", "about"]
+    sums = sums_of_known_bags(call, place, tmp_path / "noisy.csv", tmp_path, *told, "--noise", 3)
+    # nearer to the truth than what was published, and than the model alone would be
+    alone = sums_of_known_bags(call, place, tmp_path / "noisy.csv", tmp_path, *told, "--noise", 1e6)
+    off = [float(((found - counts) ** 2).mean()) for found in (sums, noisy, alone)]
+    assert off[0] < min(off[1:])
+    arguments = ["predict", place / "model.unbag", place / "visits.csv", "-q", "--proportions"]
+    result = call(*arguments, tmp_path / "noisy.csv", *told, "-o", tmp_path / "t.csv")
+    assert "tell its standard deviation by --noise" in result.stderr
 
 
 def test_shares_of_the_wrong_number_are_refused(call, folder, tmp_path):

@@ -4,6 +4,7 @@ import pytest
 
 from unbag.cli import output
 from unbag.datasets import load_magic
+from unbag.paper.rows import load_rows
 
 
 def test_what_is_missing_is_run_and_tables_are_shown(call, tmp_path):
@@ -21,22 +22,13 @@ def test_what_is_missing_is_run_and_tables_are_shown(call, tmp_path):
     assert shown.stdout == second.stdout
     names = {path.name for path in tmp_path.iterdir()}
     assert names == {"rows.jsonl", "rows.csv", "tables.md", "auc.png"}
+    called = "unbag " + " ".join(map(str, small))
+    assert commands_in(tmp_path) == [f"{called} --trials 1", f"{called} --trials 2"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--methods", "svm"], "There is no method 'svm'"),
-        (["--table", "one"], "--table takes whole numbers"),
-        (["--ranges", "0..1"], "--ranges takes ranges such as"),
-        (["--tables-only"], "holds no finished trial"),
-    ],
-)
-def test_mistakes_get_one_sentence(arguments, message, call, tmp_path):
-    result = call("reproduce", *arguments, "-o", tmp_path)
-    assert result.returncode == 1
-    assert message in result.stderr
-    assert result.stdout == ""
+def commands_in(folder):
+    """Where the rows of a folder say that they come from."""
+    return list(dict.fromkeys(row["command"] for row in load_rows(folder / "rows.jsonl")))
 
 
 def test_a_suite_is_run_and_shown(call, tmp_path, folder_of_tables):
@@ -52,7 +44,11 @@ def test_a_suite_is_run_and_shown(call, tmp_path, folder_of_tables):
     shown = call(*suite, "--tables-only")
     assert shown.stdout == second.stdout
     names = {path.name for path in tmp_path.iterdir()}
-    assert names == {"rows.jsonl", "page.md", "ranks.png"}
+    assert names == {"rows.jsonl", "page.md", "ranks.png", "bags"}
+    kept = {path.name for path in (tmp_path / "bags").iterdir()}
+    draws = {f"tables-{name.replace(' ', '-')}-{s}.npz" for name in sets.split(",") for s in (0, 1)}
+    assert kept == draws
+    assert [command.split()[-1] for command in commands_in(tmp_path)] == ["1", "2"]
 
 
 @pytest.fixture
@@ -70,6 +66,10 @@ def folder_of_tables(tmp_path_factory):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["--methods", "svm"], "There is no method 'svm'"),
+        (["--table", "one"], "--table takes whole numbers"),
+        (["--ranges", "0..1"], "--ranges takes ranges such as"),
+        (["--tables-only"], "holds no finished trial"),
         (["--suite", "tables", "--data", "nowhere", "--jobs", "1"], "fetch the data with python"),
         (
             ["--suite", "natural", "--table", "2"],
@@ -84,7 +84,7 @@ def folder_of_tables(tmp_path_factory):
         (["--suite", "tables", "--dask", "ftp://cluster"], "No scheduler of Dask answers"),
     ],
 )
-def test_mistakes_with_suites_get_one_sentence(arguments, message, call, tmp_path):
+def test_mistakes_get_one_sentence(arguments, message, call, tmp_path):
     result = call("reproduce", *arguments, "-o", tmp_path)
     assert result.returncode == 1
     assert message in result.stderr

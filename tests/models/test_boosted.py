@@ -13,7 +13,7 @@ from sklearn.metrics import roc_auc_score
 from unbag import BagKFold, BagShuffleSplit, BoostedMCMClassifier, bag_target, check_bag_target
 from unbag._optional import install_command
 from unbag.datasets import make_gaussian_bags
-from unbag.models.boosted_goal import make_goal_at_equal_shares, pose, pose_folds
+from unbag.models.boosted_goal import make_goal_at_equal_shares, pose
 from unbag.models.boosted_lightgbm import BinnedRows
 from unbag.models.boosted_rounds import FIRST, boost
 from unbag.tabular.persistence import load_model, save_model
@@ -96,18 +96,6 @@ def test_gradient_and_a_bound_of_the_second_derivative(name, effect, classes, si
 
 
 @pytest.mark.parametrize("name", AIMS)
-def test_every_round_leads_downhill(name):
-    bags = check_bag_target(TWO.y)
-    task = pose(make_goal_at_equal_shares(name, 0.0, bags), bags)
-    booster = BinnedRows(TWO.X, [], settings(learning_rate=1.0)).booster(1, 8)
-    values = []
-    for _ in range(10):
-        values.append(task.objective.value(booster.scores()[None], FIRST)[0])
-        boost(task, [booster], FIRST)
-    assert (np.diff(values) < 0).all()
-
-
-@pytest.mark.parametrize("name", AIMS)
 def test_short_steps_lead_downhill_without_any_penalty(name):
     bags = check_bag_target(TWO.y)
     task = pose(make_goal_at_equal_shares(name, 0.0, bags), bags)
@@ -123,34 +111,6 @@ def test_short_steps_lead_downhill_without_any_penalty(name):
     assert max(rises[True]) <= 0
     # the corrected risk has no lower bound, so that rows are taken for certain
     assert (max(rises[False], default=0.0) > 0) == (name == "corrected")
-
-
-@pytest.mark.parametrize("name", AIMS)
-def test_bags_held_out_have_no_influence(name):
-    bags = check_bag_target(TWO.y)
-    held = np.arange(bags.n_bags)[None] % 3 == 0
-    out = held[0][bags.index]
-    edges = {"min_data_in_bin": 1, "max_bin": 1000}
-    begin = BinnedRows(TWO.X, [], settings(**edges)).without(out)
-    found = []
-    for y in (TWO.y, bag_target(TWO.y["bag"], np.where(out, 1.0, TWO.y["proportion"]))):
-        changed, booster = check_bag_target(y), begin(1, 4)
-        task = pose_folds(make_goal_at_equal_shares(name, 0.0, changed), changed, held)
-        for _ in range(5):
-            boost(task, [booster], FIRST)
-        gradient, bound = task.slopes(booster.scores()[None], FIRST)
-        assert (gradient[0, 0, out] == 0).all()
-        assert (bound[0, 0, out] == 0).all()
-        found.append(booster.scores())
-    np.testing.assert_array_equal(*found)
-    # it is as if these rows were not there at all
-    alone = bags.take(~held[0])[0]
-    task = pose(make_goal_at_equal_shares(name, 0.0, alone), alone)
-    booster = BinnedRows(TWO.X[~out], [], settings(**edges)).booster(1, 4)
-    for _ in range(5):
-        boost(task, [booster], FIRST)
-    np.testing.assert_allclose(booster.scores(), found[0][:, ~out], atol=1e-6)
-    np.testing.assert_allclose(booster.predict(TWO.X, np.ones(5))[:, ~out], booster.scores())
 
 
 class TestSearch:
@@ -171,15 +131,6 @@ class TestSearch:
         parts = [lightgbm.Booster(model_str=text).predict(TWO.X) for text in model.model_texts_]
         start = TWO.X @ model.start_coef_[0] + model.start_intercept_[0]
         np.testing.assert_allclose(model.decision_function(TWO.X), np.mean(parts, axis=0) + start)
-
-    def test_refit_is_a_fit_with_what_was_chosen(self):
-        model = BoostedMCMClassifier((2, 4), n_estimators=30, refit=True, start="zero")
-        model.fit(TWO.X, TWO.y)
-        again = BoostedMCMClassifier(
-            model.num_leaves_, n_estimators=model.n_estimators_, cv=None
-        ).fit(TWO.X, TWO.y)
-        assert model.model_texts_ == again.model_texts_
-        assert again.out_of_fold_scores_ is None
 
     def test_ends_early_and_chooses_what_the_criteria_rank_best(self):
         model = BoostedMCMClassifier(8, n_estimators=400, early_stopping_rounds=20)
@@ -235,44 +186,12 @@ def test_three_classes(objective):
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
 
 
-def test_class_prior_moves_scores_by_its_log_odds():
-    balanced, given = (
-        BoostedMCMClassifier(**QUICK, class_prior=prior).fit(TWO.X, TWO.y)
-        for prior in ("balanced", [0.8, 0.2])
-    )
-    moved = balanced.decision_function(TWO.X) + np.log(0.2 / 0.8)
-    np.testing.assert_allclose(given.decision_function(TWO.X), moved)
-    np.testing.assert_allclose(
-        balanced.predict_proba(TWO.X, class_prior=[4, 1]), given.predict_proba(TWO.X)
-    )
-    with pytest.raises(ValueError, match="one number for each of the 2 classes"):
-        balanced.predict_proba(TWO.X, class_prior=[1, 1, 1])
-
-
 def test_shares_of_no_whole_counts_are_taken_forward():
     y = bag_target(TWO.y["bag"], np.clip(TWO.y["proportion"] + 0.025, 0, 1))
     assert BoostedMCMClassifier(**QUICK).fit(TWO.X, y).objective_ == "forward"
 
 
 class TestData:
-    def test_same_seed_same_model_whatever_the_threads(self):
-        texts = {
-            BoostedMCMClassifier(
-                4, n_estimators=5, colsample_bytree=0.5, random_state=3, n_jobs=n_jobs, cv=None
-            )
-            .fit(TWO.X, TWO.y)
-            .model_texts_[0]
-            for n_jobs in (1, 1, 2)
-        }
-        assert len(texts) == 1
-
-    def test_missing_values_tell(self):
-        X = TWO.X.copy()
-        X[:, 1:] = 0
-        X[TWO.labels == 1, 1] = np.nan
-        model = BoostedMCMClassifier(**QUICK).fit(X, TWO.y)
-        assert (model.predict(X) == TWO.labels).mean() > 0.99
-
     def test_sparse_equals_dense(self):
         X = np.where(np.abs(TWO.X) < 0.7, 0.0, TWO.X)
         model = BoostedMCMClassifier(4, n_estimators=20, start="zero")

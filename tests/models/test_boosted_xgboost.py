@@ -15,11 +15,8 @@ from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from unbag import BoostedMCMClassifier, bag_target, check_bag_target
+from unbag import BoostedMCMClassifier, bag_target
 from unbag.datasets import make_gaussian_bags
-from unbag.models.boosted_goal import make_goal_at_equal_shares, pose, pose_folds
-from unbag.models.boosted_rounds import FIRST, boost
-from unbag.models.boosted_xgboost import QuantileRows
 from unbag.tabular.persistence import load_model, save_model
 
 TWO = make_gaussian_bags(n_bags=24, bag_size=20, n_features=3, random_state=0)
@@ -35,11 +32,6 @@ FRAME = pd.DataFrame(
 
 def boosted(*args, estimator=None, **options):
     return BoostedMCMClassifier(*args, estimator=estimator or xgboost.XGBClassifier(), **options)
-
-
-def rows(X, **changes):
-    settings = {"learning_rate": 0.4, "min_child_weight": 2.0, "reg_lambda": 10.0, "n_jobs": 1}
-    return QuantileRows(X, [], {**settings, **changes})
 
 
 @parametrize_with_checks([boosted(2, n_estimators=20, cv=2)])
@@ -80,44 +72,6 @@ def test_pure_bags_give_the_trees_of_labels(objective):
     np.testing.assert_allclose(found, own.predict(data, output_margin=True), atol=1e-4)
 
 
-@pytest.mark.parametrize("name", AIMS)
-def test_every_round_leads_downhill(name):
-    bags = check_bag_target(TWO.y)
-    task = pose(make_goal_at_equal_shares(name, 0.0, bags), bags)
-    booster = rows(TWO.X, learning_rate=1.0).booster(1, 8)
-    values = []
-    for _ in range(10):
-        values.append(task.objective.value(booster.scores()[None], FIRST)[0])
-        boost(task, [booster], FIRST)
-    assert (np.diff(values) < 0).all()
-
-
-@pytest.mark.parametrize("name", AIMS)
-def test_bags_held_out_have_no_influence(name):
-    bags = check_bag_target(TWO.y)
-    held = np.arange(bags.n_bags)[None] % 3 == 0
-    out = held[0][bags.index]
-    found = []
-    for y in (TWO.y, bag_target(TWO.y["bag"], np.where(out, 1.0, TWO.y["proportion"]))):
-        changed = check_bag_target(y)
-        task = pose_folds(make_goal_at_equal_shares(name, 0.0, changed), changed, held)
-        booster = rows(TWO.X, max_bin=1000).without(out)(1, 4)
-        for _ in range(5):
-            boost(task, [booster], FIRST)
-        found.append(booster.scores())
-    np.testing.assert_array_equal(*found)
-    # it is as if these rows were not there at all
-    alone = bags.take(~held[0])[0]
-    task = pose(make_goal_at_equal_shares(name, 0.0, alone), alone)
-    booster = rows(TWO.X[~out], max_bin=1000).booster(1, 4)
-    for _ in range(5):
-        boost(task, [booster], FIRST)
-    np.testing.assert_allclose(booster.scores(), found[0][:, ~out], atol=1e-5)
-    np.testing.assert_allclose(
-        booster.predict(TWO.X, np.ones(5))[:, ~out], booster.scores(), atol=1e-6
-    )
-
-
 @pytest.mark.parametrize("classes", [2, 3])
 def test_agrees_with_lightgbm(classes):
     rng = np.random.default_rng(classes)
@@ -153,37 +107,8 @@ class TestSearch:
         found = model.decision_function(TWO.X) - start
         np.testing.assert_allclose(found, np.mean(parts, axis=0), rtol=1e-5, atol=1e-6)
 
-    def test_refit_is_a_fit_with_what_was_chosen(self):
-        model = boosted((2, 4), n_estimators=30, refit=True, start="zero").fit(TWO.X, TWO.y)
-        again = boosted(model.num_leaves_, n_estimators=model.n_estimators_, cv=None)
-        assert model.model_texts_ == again.fit(TWO.X, TWO.y).model_texts_
-
-
-def test_class_prior_moves_scores_by_its_log_odds():
-    balanced, given = (
-        boosted(**QUICK, class_prior=prior).fit(TWO.X, TWO.y).decision_function(TWO.X)
-        for prior in ("balanced", [0.8, 0.2])
-    )
-    np.testing.assert_allclose(given, balanced + np.log(0.2 / 0.8))
-
 
 class TestData:
-    def test_same_seed_same_model_whatever_the_threads(self):
-        texts = {
-            boosted(4, n_estimators=5, colsample_bytree=0.5, random_state=3, n_jobs=n_jobs, cv=None)
-            .fit(TWO.X, TWO.y)
-            .model_texts_[0]
-            for n_jobs in (1, 1, 2)
-        }
-        assert len(texts) == 1
-
-    def test_missing_values_tell(self):
-        X = TWO.X.copy()
-        X[:, 1:] = 0
-        X[TWO.labels == 1, 1] = np.nan
-        model = boosted(**QUICK).fit(X, TWO.y)
-        assert (model.predict(X) == TWO.labels).mean() > 0.99
-
     def test_categories_are_split_by_sets_and_known_by_name(self):
         model = boosted(**QUICK).fit(FRAME, TWO.y)
         assert (model.predict(FRAME) == TWO.labels).mean() > 0.99

@@ -118,42 +118,42 @@ def test_many_columns_are_solved_in_batches(monkeypatch, columns):
     np.testing.assert_allclose(batched.selection_risks_, whole.selection_risks_)
 
 
-def test_penalties_come_one_after_the_other_where_rows_stay_in_the_cache(monkeypatch):
+@pytest.fixture
+def noted(monkeypatch):
+    """Settings that `minimise` is called with, call by call."""
+    calls = []
+
+    def note(*args, **settings):
+        calls.append(settings)
+        return minimise(*args, **settings)
+
+    monkeypatch.setattr("unbag.models.local.minimise", note)
+    return calls
+
+
+def test_penalties_come_one_after_the_other_where_rows_stay_in_the_cache(monkeypatch, noted):
     data = make_gaussian_bags(n_bags=20, bag_size=20, random_state=1)
-    starts = []
-
-    def noted(*args, start, **settings):
-        starts.append(start)
-        return minimise(*args, start=start, **settings)
-
-    monkeypatch.setattr("unbag.models.local.minimise", noted)
     whole = LinearMCMClassifierCV(tol=1e-9).fit(data.X, data.y)
-    assert starts == [None]
+    assert [call["start"] for call in noted] == [None]
     monkeypatch.setattr("unbag.models.local._ENOUGH_SCORES", 6 * len(data.X))
     each = LinearMCMClassifierCV(tol=1e-9).fit(data.X, data.y)
-    assert [start is None for start in starts[1:]] == [True] + [False] * (len(each.alphas_) - 1)
+    afresh = [call["start"] is None for call in noted[1:]]
+    assert afresh == [True] + [False] * (len(each.alphas_) - 1)
     np.testing.assert_allclose(each.coef_, whole.coef_, atol=1e-9)
     np.testing.assert_allclose(each.selection_risks_, whole.selection_risks_)
     monkeypatch.setattr("unbag.models.local._BYTES_IN_CACHE", data.X.nbytes - 1)
     assert LinearMCMClassifierCV().fit(data.X, data.y).alpha_ == whole.alpha_
-    assert len(starts) == 1 + len(each.alphas_) + 1
+    assert len(noted) == 1 + len(each.alphas_) + 1
 
 
-def test_fits_of_one_penalty_have_the_tolerance_they_ask_for(monkeypatch):
+def test_fits_of_one_penalty_have_the_tolerance_they_ask_for(monkeypatch, noted):
     """Those that start from another one end as near to the minimum by a smaller one."""
     data = make_gaussian_bags(n_bags=20, bag_size=20, random_state=1)
-    asked = []
-
-    def noted(*args, tol, **settings):
-        asked.append(tol)
-        return minimise(*args, tol=tol, **settings)
-
-    monkeypatch.setattr("unbag.models.local.minimise", noted)
     monkeypatch.setattr("unbag.models.local._ENOUGH_SCORES", 1)
     LinearMCMClassifier(tol=1e-3).fit(data.X, data.y)
-    assert set(asked) == {1e-3}
+    assert {call["tol"] for call in noted} == {1e-3}
     LinearMCMClassifierCV(tol=1e-3).fit(data.X, data.y)
-    assert asked[-1] < 1e-3
+    assert noted[-1]["tol"] < 1e-3
 
 
 @pytest.mark.parametrize(("share", "kind"), [(0.05, csr_array), (0.2, np.ndarray)])

@@ -119,6 +119,9 @@ def test_noisy_sums_may_lie_beyond_what_labels_give():
             {"sums": [5.0, 2.0, 1.0]},
             "The sum of column 0 is 5, and labels of these rows give 0 to 4; if it is noisy",
         ),
+        ({"sums": ["1", "2", "x"]}, "sums must be numbers: could not convert string to float"),
+        ({"sums": [True, True, False]}, "sums are true or false, as NumPy and pandas make"),
+        ({"total": 5}, "columns of X add up to others, and their sums do not (0, 1, 2, the total)"),
         ({"total": None}, "total, the number of positive rows, is needed for the intercept"),
         ({"total": 13}, "The total is 13, and labels of these rows give 0 to 12"),
         ({"C": 0}, "C must be a positive number, or np.inf for no penalty, not 0."),
@@ -131,6 +134,27 @@ def test_mistakes_get_one_sentence(change, message):
     good = {"X": np.eye(3)[np.repeat([0, 1, 2], 4)], "sums": [1.0, 2.0, 1.0], "total": 4}
     with pytest.raises(ValueError, match=re.escape(message)):
         logistic_from_sums(**(good | change))
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_tables_that_disagree_are_refused_and_noisy_ones_taken(sparse):
+    frame, labels = draw()
+    X = pd.get_dummies(frame, columns=list(frame)).astype(float)
+    sums = X.T @ labels
+    given = csr_array(X.to_numpy()) if sparse else X
+    logistic_from_sums(given, sums.to_numpy(), labels.sum())
+    sums["day_1"] += 1
+    with pytest.raises(
+        ValueError, match=r"The sums contradict each other: .*say how much by noise"
+    ):
+        logistic_from_sums(given, sums.to_numpy(), labels.sum())
+    logistic_from_sums(given, sums.to_numpy(), labels.sum(), noise=1.0)
+
+
+def test_what_is_fitted_is_shown_without_its_rows():
+    fit = logistic_from_sums([[0.0], [1.0], [2.0], [3.0]], sums=[5.0], total=2)
+    assert repr(fit).startswith("SumsFit(model=LogisticRegression(")
+    assert "array" not in repr(fit)
 
 
 def test_a_column_without_a_sum_is_named():

@@ -1,5 +1,6 @@
 """Networks from bags: what they learn, and what a fit must not depend on."""
 
+import signal
 import subprocess
 import sys
 
@@ -237,6 +238,50 @@ def test_a_fit_that_was_killed_goes_on_with_the_same_result(tmp_path):
     assert seen[0] == 6
     np.testing.assert_array_equal(model.decision_function(DATA.X), expected)
     assert [file.name for file in tmp_path.iterdir()] == ["fit.ckpt"]
+
+
+KILLED = """
+import os, signal, sys
+from functools import partial
+import torch
+from torch import nn
+from unbag.datasets import make_gaussian_bags
+from unbag.models import NeuralMCMClassifier
+
+def network(shape, n_outputs, hidden):
+    return nn.Sequential(nn.Linear(*shape, hidden), nn.Tanh(), nn.Linear(hidden, n_outputs))
+
+def weak(x):
+    return x
+
+def strong(x):
+    return x + 0.1 * torch.randn_like(x)
+
+def die(epoch):
+    if epoch.number == int(sys.argv[2]):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+data = make_gaussian_bags(n_bags=20, bag_size=8, n_features=3, random_state=0)
+model = NeuralMCMClassifier(
+    partial(network, hidden=8),
+    max_epochs=8,
+    views=(weak, strong),
+    callbacks=[die],
+    checkpoint=sys.argv[1],
+)
+print(model.fit(data.X, data.y).decision_function(data.X).tolist())
+"""
+
+
+def test_another_process_goes_on_with_functions_of_the_same_names(tmp_path):
+    def fit(checkpoint, last_epoch):
+        command = [sys.executable, "-c", KILLED, str(tmp_path / checkpoint), str(last_epoch)]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    whole, cut = fit("whole", 99), fit("cut", 5)
+    assert whole.returncode == 0, whole.stderr
+    assert cut.returncode == -signal.SIGKILL
+    assert fit("cut", 99).stdout == whole.stdout
 
 
 def test_checkpoints_of_other_fits_and_damaged_ones_are_refused(tmp_path):

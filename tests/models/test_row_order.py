@@ -27,6 +27,13 @@ def test_bags_lie_together_and_pure_ones_come_last(monkeypatch):
         np.testing.assert_array_equal(order.restore(index), bags.index)
 
 
+def test_rows_that_lie_bag_after_bag_are_not_copied(monkeypatch):
+    monkeypatch.setattr(row_order, "_ROWS_IN_CACHE", 0)
+    y = DATA.y[::-1].copy()
+    y["proportion"][y["bag"] == y["bag"][0]] = 1.0
+    assert order_by_bag(DATA.X, check_bag_target(y)).places is None
+
+
 def test_few_rows_and_too_many_stay_where_they_are(monkeypatch):
     bags = check_bag_target(DATA.y)
     assert order_by_bag(DATA.X, bags).places is None

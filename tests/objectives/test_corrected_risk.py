@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from sklearn.metrics import log_loss
 
+from counted_bags import make_bags
 from unbag import bag_target, check_bag_target
 from unbag.bags.priors import resolve_class_prior
 from unbag.datasets import make_gaussian_bags
@@ -25,13 +26,6 @@ BEND = 0.1
 every_loss = pytest.mark.parametrize("name", TRAINABLE)
 both_corrections = pytest.mark.parametrize("correction", ["nonnegative", "none"])
 every_prior = pytest.mark.parametrize("prior", PRIORS, ids=["balanced", "empirical", "given"])
-
-
-def make_bags(counts):
-    counts = np.asarray(counts)
-    bag = np.repeat(np.arange(len(counts)), counts.sum(axis=1))
-    per_bag = counts[:, 1] if counts.shape[1] == 2 else counts
-    return check_bag_target(bag_target(bag, counts=per_bag[bag]))
 
 
 def bent(risk):
@@ -111,14 +105,10 @@ PROBLEM = np.arange(60) % 3
 MANY = np.arange(240) % 3
 
 
-@every_loss
-@both_corrections
-@every_prior
-def test_gradient_is_the_finite_difference(name, correction, prior):
-    weights, loss = some_weights(BAGS), get_loss(name)
-    shares = resolve_class_prior(prior, BAGS.class_shares)
-    risk = CorrectedRisk(weights, BAGS.membership, loss, shares, correction)
-    scores = some_scores(BAGS, weights, MANY, 1)
+def assert_gradient_is_the_finite_difference(bags, loss, correction, prior):
+    weights, shares = some_weights(bags), resolve_class_prior(prior, bags.class_shares)
+    risk = CorrectedRisk(weights, bags.membership, loss, shares, correction)
+    scores = some_scores(bags, weights, MANY, 1 if bags.n_classes == 2 else bags.n_classes)
     assert_all_kinds(risk.class_risks(scores, MANY))
     value, gradient = risk.value_and_gradient(scores, MANY)
     np.testing.assert_array_equal(value, risk.value(scores, MANY))
@@ -126,19 +116,19 @@ def test_gradient_is_the_finite_difference(name, correction, prior):
     np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=1e-6)
 
 
+@every_loss
+@both_corrections
+@every_prior
+def test_gradient_is_the_finite_difference(name, correction, prior):
+    assert_gradient_is_the_finite_difference(BAGS, get_loss(name), correction, prior)
+
+
 @both_corrections
 @pytest.mark.parametrize(
     "prior", ["balanced", "empirical", [0.5, 0.2, 0.3]], ids=["balanced", "empirical", "given"]
 )
 def test_gradient_is_the_finite_difference_for_three_classes(correction, prior):
-    weights = some_weights(THREE)
-    prior = resolve_class_prior(prior, THREE.class_shares)
-    risk = CorrectedRisk(weights, THREE.membership, SoftmaxLoss(), prior, correction)
-    scores = some_scores(THREE, weights, MANY, 3)
-    assert_all_kinds(risk.class_risks(scores, MANY))
-    gradient = risk.value_and_gradient(scores, MANY)[1]
-    expected = gradient_by_differences(risk, scores, MANY)
-    np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=1e-6)
+    assert_gradient_is_the_finite_difference(THREE, SoftmaxLoss(), correction, prior)
 
 
 @pytest.mark.parametrize("name", LOSSES)

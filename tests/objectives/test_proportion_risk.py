@@ -6,22 +6,14 @@ import pytest
 from scipy.special import expit, softmax
 from sklearn.metrics import brier_score_loss, log_loss
 
-from unbag import bag_target, check_bag_target
+from counted_bags import make_bags
+from unbag import check_bag_target
 from unbag.objectives.losses import LogisticLoss, SoftmaxLoss, get_loss
 from unbag.objectives.proportion_risk import DIVERGENCES, ProportionRisk
 
 every_divergence = pytest.mark.parametrize("divergence", DIVERGENCES)
 two_or_three = pytest.mark.parametrize("n_classes", [2, 3])
 ONE = np.zeros(1, dtype=np.intp)
-
-
-def make_bags(counts):
-    """Bags of these class counts, their rows in random order; pure bags of one are labels."""
-    counts = np.asarray(counts)
-    bag = np.repeat(np.arange(len(counts)), counts.sum(axis=1))
-    bag = np.random.default_rng(1).permutation(bag)
-    per_bag = counts[:, 1] if counts.shape[1] == 2 else counts
-    return check_bag_target(bag_target(bag, counts=per_bag[bag]))
 
 
 # bags of several sizes, pure ones and rows of known label among them

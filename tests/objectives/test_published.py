@@ -8,6 +8,7 @@ import pytest
 from scipy.special import expit, softmax
 from scipy.stats import hypergeom
 
+from counted_bags import make_bags
 from unbag import bag_target, check_bag_target
 from unbag._arrays import Segments
 from unbag.objectives.assignment import AssignmentRisk
@@ -22,15 +23,6 @@ from unbag.objectives.residual_spread import ResidualSpread
 from unbag.objectives.saddle_point import Sums, TiltSearch, tilted_chances
 
 ONE = np.zeros(1, dtype=np.intp)
-
-
-def make_bags(counts):
-    """Bags of these class counts, their rows in random order; pure bags of one are labels."""
-    counts = np.asarray(counts)
-    bag = np.repeat(np.arange(len(counts)), counts.sum(axis=1))
-    bag = np.random.default_rng(1).permutation(bag)
-    per_bag = counts[:, 1] if counts.shape[1] == 2 else counts
-    return check_bag_target(bag_target(bag, counts=per_bag[bag]))
 
 
 # bags of several sizes, pure ones and rows of known label among them

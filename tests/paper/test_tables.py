@@ -109,10 +109,17 @@ def test_settings_that_both_tables_have_count_once():
 
 
 def test_csv_has_a_line_for_every_trial():
-    rows = [row("lmmcm", 0.89), row("invcal", 0.88, chosen={"C": 1.0, "epsilon": 0.0})]
-    read = list(csv.DictReader(StringIO(rows_as_csv(rows))))
+    older, newer = row("lmmcm", 0.89), row("invcal", 0.88, chosen={"C": 1.0, "epsilon": 0.0})
+    read = list(csv.DictReader(StringIO(rows_as_csv([older, newer | {"device": "cuda"}]))))
     assert [r["chosen"] for r in read] == ["alpha=0.001", "C=1;epsilon=0"]
+    assert [r["device"] for r in read] == ["", "cuda"]
     assert rows_as_csv([]) == ""
+
+
+def test_csv_has_all_columns_though_early_rows_have_fewer():
+    rows = [row("lmmcm", 0.89), {**row("lmmcm", 0.88), "command": "unbag reproduce"}]
+    read = list(csv.DictReader(StringIO(rows_as_csv(rows))))
+    assert [r["command"] for r in read] == ["", "unbag reproduce"]
 
 
 def test_figure_has_a_panel_for_every_line(tmp_path):

@@ -35,7 +35,7 @@ def test_losses_come_first():
     told = page.split("## ")[1]
     assert told.startswith("Where our default loses")
     assert "tables, low (shares in [0, 1/2]): `linear` has mean rank 2.00 ± 0.00" in told
-    assert "behind `epr` with 1.00 ± 0.00, over 6 sets" in told
+    assert "behind `epr` with 1.00 ± 0.00: -0.0975 over 6 sets, above it in 0, below in 6" in told
     assert "tables, high" not in told
     assert (
         "`linear` is below `epr` on average: -0.0345 over 12 sets, above it in 6, below in 6"
@@ -86,6 +86,29 @@ def test_sets_that_some_methods_lack_make_a_table_of_their_own():
     page = "\n".join(page_lines(rows))
     assert "- tables, further sets, low (shares in [0, 1/2]): `linear` has mean rank 2.00" in page
     assert "The sets: hi low 2048." in page
+
+
+def test_methods_with_fewer_draws_of_every_set_are_ranked_on_these():
+    names = ("hi low 8", "compas low 8")
+    rows = [row(name, "linear", 0.8, seed) for name in names for seed in range(9)]
+    rows += [row(name, "epr", 0.7 + seed, seed) for name in names for seed in (0, 1)]
+    rows += [row(name, "auto", 0.9, seed) for name in names for seed in (1, 2)]
+    rows += [row(names[0], "mm", 0.5, 1)]
+    (table,) = full_tables(rows, "tables")
+    assert table.methods == ["linear"]
+    (wider,) = suite_rankings(rows)
+    assert wider.table.title == "tables, more methods"
+    assert wider.table.methods == ["linear", "auto", "epr"]
+    assert wider.scores.seeds == dict.fromkeys(("compas low 8", "hi low 8"), (1,))
+    assert wider.default == "auto"
+    assert "Draws of a set: 1. low" in "\n".join(page_lines(rows))
+
+
+def test_every_kind_has_its_paired_test():
+    page = "\n".join(page_lines(some_rows(-0.1)))
+    told = page.split("`linear` against the best other method of each kind, by rank:")[1]
+    assert "- low: against `epr` -0.0975 over 6 sets, above it in 0, below in 6" in told
+    assert "- high: against `epr` +0.0285 over 6 sets, above it in 6, below in 0" in told
 
 
 def test_times_on_a_device_are_told_apart():

@@ -9,7 +9,6 @@ import pickle
 import re
 import signal
 import sys
-import warnings
 import zipfile
 from dataclasses import FrozenInstanceError
 from pathlib import Path
@@ -28,6 +27,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils.fixes import parse_version
 
+from child_process import run_in_child
 from unbag import (
     BagCalibratedClassifier,
     BagKFold,
@@ -343,7 +343,7 @@ class TestWholeOrNotAtAll:
                 setattr(os, moment, die)
             save_model(SMALL, path)
 
-        assert os.WIFSIGNALED(_in_child(child))
+        assert os.WIFSIGNALED(run_in_child(child))
         assert_same(load_model(path).model, SMALL if moment == "after" else OTHER)
 
     @on_posix
@@ -363,7 +363,7 @@ class TestWholeOrNotAtAll:
                     os.read(reader, 1)
                 os.kill(pid, signal.SIGKILL)
 
-            assert os.WIFSIGNALED(_in_child(child, kill))
+            assert os.WIFSIGNALED(run_in_child(child, kill))
             os.close(reader)
             os.close(writer)
             model = load_model(path).model
@@ -384,21 +384,6 @@ class TestWholeOrNotAtAll:
             save_model(SMALL, tmp_path)
         with pytest.raises(OSError, match=r"the folder of .* does not exist"):
             save_model(SMALL, tmp_path / "nowhere" / "m.unbag")
-
-
-def _in_child(work, meanwhile=None):
-    """Run in a copy of this process and give its exit status."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # this process may have threads
-        pid = os.fork()
-    if pid == 0:
-        try:
-            work()
-        finally:
-            os._exit(0)
-    if meanwhile is not None:
-        meanwhile(pid)
-    return os.waitpid(pid, 0)[1]
 
 
 class TestForeignAndDamagedFiles:

@@ -284,35 +284,34 @@ def test_on_labels_class_means_are_the_means_of_the_rows_of_each_class(method, b
     np.testing.assert_allclose(class_means(W, bags, values), expected, atol=1e-12)
 
 
-@given(
-    n_classes=st.integers(2, 4),
-    sizes=st.lists(st.integers(1, 9), min_size=4, max_size=10),
-    seed=st.integers(0, 2**32 - 1),
-)
-@settings(max_examples=40, deadline=None)
-def test_on_pure_bags_least_squares_pools_the_rows_of_each_class(n_classes, sizes, seed):
-    rng = np.random.default_rng(seed)
+@st.composite
+def pure_bags(draw, smallest):
+    """Bags of one class each, and a value for every row."""
+    n_classes = draw(st.integers(2, 4))
+    sizes = draw(st.lists(st.integers(smallest, 9), min_size=4, max_size=10))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     of_bag = rng.permutation(np.arange(len(sizes)) % n_classes)
     bags = make_bags(np.eye(n_classes, dtype=int)[of_bag] * np.array(sizes)[:, None])
-    label, values = np.repeat(of_bag, sizes), rng.normal(size=sum(sizes))
-    expected = [values[label == c].mean() for c in range(n_classes)]
+    return bags, rng.normal(size=sum(sizes))
+
+
+@given(pure=pure_bags(smallest=1))
+@settings(max_examples=40, deadline=None)
+def test_on_pure_bags_least_squares_pools_the_rows_of_each_class(pure):
+    bags, values = pure
+    label = bags.proportions.argmax(axis=1)[bags.index]
+    expected = [values[label == c].mean() for c in range(bags.n_classes)]
     W = decontamination_weights(bags)
     np.testing.assert_allclose(class_means(W, bags, values), expected, atol=1e-12)
 
 
-@given(
-    n_classes=st.integers(2, 4),
-    sizes=st.lists(st.integers(2, 9), min_size=4, max_size=10),
-    seed=st.integers(0, 2**32 - 1),
-)
+@given(pure=pure_bags(smallest=2))
 @settings(max_examples=40, deadline=None)
-def test_on_pure_bags_the_bag_model_averages_the_bag_means_of_each_class(n_classes, sizes, seed):
-    rng = np.random.default_rng(seed)
-    of_bag = rng.permutation(np.arange(len(sizes)) % n_classes)
-    bags = make_bags(np.eye(n_classes, dtype=int)[of_bag] * np.array(sizes)[:, None])
-    values = rng.normal(size=sum(sizes))
-    means = np.array([values[bags.index == i].mean() for i in range(len(sizes))])
-    expected = [means[of_bag == c].mean() for c in range(n_classes)]
+def test_on_pure_bags_the_bag_model_averages_the_bag_means_of_each_class(pure):
+    bags, values = pure
+    of_bag = bags.proportions.argmax(axis=1)
+    means = np.array([values[bags.index == i].mean() for i in range(bags.n_bags)])
+    expected = [means[of_bag == c].mean() for c in range(bags.n_classes)]
     W = decontamination_weights(bags, bag_model="bags")
     np.testing.assert_allclose(class_means(W, bags, values), expected, atol=1e-12)
 

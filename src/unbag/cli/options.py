@@ -28,10 +28,14 @@ def add_tables(parser: argparse.ArgumentParser, *, drop: bool = True) -> None:
 
 
 def add_columns(
-    parser: argparse.ArgumentParser, *, required: bool = True, drop: bool = True
+    parser: argparse.ArgumentParser,
+    *,
+    required: bool = True,
+    drop: bool = True,
+    title: str = "what the tables hold",
 ) -> None:
     """Add the options that say what the columns of two tables hold."""
-    group = parser.add_argument_group("what the tables hold")
+    group = parser.add_argument_group(title)
     add = group.add_argument
     names, column = "COLUMN[,COLUMN]", "COLUMN"
     add(
@@ -112,10 +116,10 @@ def add_columns(
             const=name,
             help=f"{what} make no difference between keys",
         )
-    add_reading(parser)
+    _add_reading(parser)
 
 
-def add_reading(parser: argparse.ArgumentParser, *, aggregates: bool = True) -> None:
+def _add_reading(parser: argparse.ArgumentParser) -> None:
     """Add the options that say how tables are to be read."""
     group = parser.add_argument_group("how tables are read")
     group.add_argument(
@@ -123,10 +127,7 @@ def add_reading(parser: argparse.ArgumentParser, *, aggregates: bool = True) -> 
         metavar="SQL|SHEET",
         help="rows of INSTANCES where it is a database; where it is a workbook, the sheet",
     )
-    if aggregates:
-        group.add_argument(
-            "--aggregates-query", metavar="SQL|SHEET", help="the same for AGGREGATES"
-        )
+    group.add_argument("--aggregates-query", metavar="SQL|SHEET", help="the same for AGGREGATES")
     group.add_argument(
         "--encoding",
         default="cp1252",

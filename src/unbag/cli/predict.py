@@ -13,10 +13,10 @@ from unbag.cli.data import BagData, read_bags
 from unbag.cli.loading import add_model, class_names, open_model
 from unbag.cli.options import (
     FORMATS,
+    add_columns,
     add_json,
     add_keep,
     add_quiet,
-    add_reading,
     file_place,
     positive_number,
     table_place,
@@ -38,6 +38,11 @@ _EXAMPLES = """examples:
   unbag predict model.unbag new.csv.gz -o scores.csv --keep visit_id,region
   unbag predict model.unbag new.csv -o - | head       CSV on the terminal
 """
+
+
+# How tables are read, and what they hold: the latter as unbag fit was told, unless told anew.
+_HOW = ("query", "aggregates_query", "encoding", "missing", "parser")
+_WHAT = ("bag", "positives", "proportion", "percent", "size", "noise", "types", "unmatched", "fold")
 
 
 def add_command(commands: Any) -> None:
@@ -89,10 +94,14 @@ def add_command(commands: Any) -> None:
         type=table_place,
         metavar="AGGREGATES",
         help="table of bags whose counts are known, with the columns that unbag fit was told of: "
-        "probabilities of the rows of a bag then add up to its count; all rows are read at once",
+        "probabilities of the rows of a bag then add up to its count, but for the noise in it; all "
+        "rows are read at once",
     )
     add("--chunk-rows", type=whole_number(1), default=100_000, metavar="N", help="rows at a time")
-    add_reading(parser, aggregates=False)
+    add_columns(
+        parser, required=False, drop=False, title="what --proportions holds, if not as in unbag fit"
+    )
+    parser.set_defaults(unmatched=None)
     add_json(parser)
     add_quiet(parser)
     parser.set_defaults(run=run, parser=parser)
@@ -104,6 +113,8 @@ def run(options: argparse.Namespace) -> int:
         options.parser.error("--json and '-o -' would both write to stdout")
     if options.proportions is not None and options.class_prior is not None:
         options.parser.error("--proportions tells the shares of every bag: leave --class-prior out")
+    if options.proportions is None and (options.aggregates_query or _told_anew(options)):
+        options.parser.error("what is said of bags, by --noise and the like, needs --proportions")
     if options.proportions is not None and str(options.instances) == STANDARD_INPUT:
         options.parser.error("--proportions reads INSTANCES twice, which - cannot be")
     need("pandas", "skops", extra="files")
@@ -180,10 +191,22 @@ def _read_known_bags(
             f"{options.model} does not say what columns its bags had; --proportions is for models "
             "of unbag fit"
         )
-    now = {name: getattr(options, name) for name in ("query", "encoding", "missing", "parser")}
-    now |= {"instances": options.instances, "aggregates": options.proportions}
-    asked = told | now | {"aggregates_query": None, "label_column": None}
-    return read_bags(argparse.Namespace(**asked), schema, keep=dict.fromkeys(kept), why="to keep")
+    if options.positives or options.proportion:
+        # what was said of the column of unbag fit is not said of this one
+        told = (
+            told | dict.fromkeys(("positives", "proportion", "size", "noise")) | {"percent": False}
+        )
+    now = {"instances": options.instances, "aggregates": options.proportions, "label_column": None}
+    now |= {name: getattr(options, name) for name in (*_HOW, *_told_anew(options))}
+    return read_bags(
+        argparse.Namespace(**told | now), schema, keep=dict.fromkeys(kept), why="to keep"
+    )
+
+
+def _told_anew(options: argparse.Namespace) -> list[str]:
+    """Options about the table of bags that are given."""
+    usual = {name: options.parser.get_default(name) for name in _WHAT}
+    return [name for name in _WHAT if getattr(options, name) is not usual[name]]
 
 
 def _output(text: str) -> str:

@@ -6,13 +6,16 @@ import argparse
 import sys
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from unbag._files import write_whole
 from unbag._progress import progress_bar
 from unbag.cli.options import file_place
 from unbag.cli.output import need, say, show
 from unbag.cli.parser import add_parser
+
+if TYPE_CHECKING:
+    from unbag.paper.runner import Task
 
 _EXAMPLES = """examples:
   unbag reproduce --quick                     a small part of the paper's tables, in minutes
@@ -108,7 +111,7 @@ def run_suite(options: argparse.Namespace) -> int:
     from unbag.suites.figures import draw_figure
     from unbag.suites.page import page_lines
     from unbag.suites.runner import pending_suite_tasks, run_suite_tasks
-    from unbag.suites.tasks import make_suite_tasks
+    from unbag.suites.tasks import SUITES, make_suite_tasks
 
     tasks = make_suite_tasks(
         options.suite,
@@ -125,8 +128,13 @@ def run_suite(options: argparse.Namespace) -> int:
     if not options.tables_only and len(left) < len(tasks):
         say(f"{len(tasks) - len(left)} of {len(tasks)} trials were done before.")
     jobs = options.jobs if options.dask is None else -1
+    # machines of a cluster may not see the folder
+    keeps = SUITES[options.suite].draws and options.dask is None
+    bags = options.output / "bags" if keeps else None
     with _cluster(options.dask):
-        runs = run_suite_tasks(left, path, jobs, options.data, options.device)
+        runs = run_suite_tasks(
+            left, path, jobs, options.data, options.device, bags, options.command
+        )
         bar = progress_bar(runs, verbose=left, total=len(left), unit="trial", smoothing=0.1)
         for row in bar:
             bar.write(f"{row['name']} {row['method']}: {_outcome(row)}", file=sys.stderr)
@@ -137,7 +145,7 @@ def run_suite(options: argparse.Namespace) -> int:
     print(page)
     write_whole(options.output / "page.md", page)
     draw_figure(rows, options.output / "ranks.png")
-    show(f"Rows, page and figure: {options.output}")
+    show(f"Rows, {'bags, ' * keeps}page and figure: {options.output}")
     return 0
 
 
@@ -160,24 +168,14 @@ def _names(text: str | None) -> list[str] | None:
 
 def run_paper(options: argparse.Namespace) -> int:
     """Run what is missing of the paper's tables, and print them."""
-    from unbag.paper.runner import make_tasks, pending, read_rows, run_tasks
+    from unbag.paper.runner import pending, read_rows, run_tasks
     from unbag.paper.tables import comparisons, draw_auc_figure, markdown_tables, rows_as_csv
 
-    quick = options.quick
-    tasks = make_tasks(
-        tables=_numbers(options.table, "--table"),
-        datasets=["magic"] if quick else options.datasets.split(","),
-        ranges=_ranges(options.ranges),
-        bag_sizes=[32, 512] if quick else _numbers(options.bag_sizes, "--bag-sizes"),
-        methods=(options.methods or _PAPER_METHODS).split(","),
-        trials=2 if quick else options.trials,
-        sampling=options.bags,
-        standardize_all=options.standardize_all,
-    )
+    tasks = paper_tasks(options)
     left = [] if options.tables_only else pending(tasks, options.output)
     if not options.tables_only and len(left) < len(tasks):
         say(f"{len(tasks) - len(left)} of {len(tasks)} trials were done before.")
-    runs = run_tasks(left, options.output, options.jobs, options.device)
+    runs = run_tasks(left, options.output, options.jobs, options.device, options.command)
     bar = progress_bar(runs, verbose=left, total=len(left), unit="trial", smoothing=0.1)
     for row in bar:
         bar.write(f"{row['dataset']} {row['method']}: AUC {row['auc']:.4f}", file=sys.stderr)
@@ -191,6 +189,23 @@ def run_paper(options: argparse.Namespace) -> int:
     draw_auc_figure(rows, options.output / "auc.png")
     show(f"Rows, tables and figure: {options.output}")
     return 0
+
+
+def paper_tasks(options: argparse.Namespace) -> list[Task]:
+    """Trials of the paper's tables that are asked for."""
+    from unbag.paper.runner import make_tasks
+
+    quick = options.quick
+    return make_tasks(
+        tables=_numbers(options.table, "--table"),
+        datasets=["magic"] if quick else options.datasets.split(","),
+        ranges=_ranges(options.ranges),
+        bag_sizes=[32, 512] if quick else _numbers(options.bag_sizes, "--bag-sizes"),
+        methods=(options.methods or _PAPER_METHODS).split(","),
+        trials=2 if quick else options.trials,
+        sampling=options.bags,
+        standardize_all=options.standardize_all,
+    )
 
 
 def _numbers(text: str, option: str) -> list[int]:

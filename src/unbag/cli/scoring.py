@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from unbag.bags.bags import check_bag_target
 from unbag.model_selection.out_of_fold import decision_scores
-from unbag.objectives.count_likelihood import label_posteriors
+from unbag.objectives.count_likelihood import known_bag_posteriors
 from unbag.tabular.persistence import ModelFile
 from unbag.tabular.pipeline import split_pipeline
 from unbag.tabular.rules import Rule
@@ -95,11 +95,11 @@ class Scorer:
         return np.asarray(self._model.predict_proba(X, class_prior=prior))
 
     def _chances_given(self, X: Any, y: NDArray[np.void]) -> NDArray[np.float64]:
-        """Probabilities given the counts of the bags, which they add up to."""
+        """Probabilities given the counts of the bags, which they add up to if these are exact."""
         scores = decision_scores(self._model, X)
         table = scores[None] if scores.ndim == 1 else scores.T
         effect = float(getattr(self._model, "bag_effect_", 0.0))
-        found = label_posteriors(table[None] + self._offset(), check_bag_target(y), effect)[0]
+        found = known_bag_posteriors(table[None] + self._offset(), check_bag_target(y), effect)[0]
         return np.column_stack([1 - found[0], found[0]]) if len(found) == 1 else found.T
 
     def _offset(self) -> NDArray[np.float64]:

@@ -340,8 +340,8 @@ def _rates(sample: Sample) -> tuple[Floats, Floats]:
     """Estimated share of each class at or above every distinct score, from none to all."""
     sample.check_order()
     order = np.argsort(-sample.scores, kind="stable")
-    sums = np.cumsum(sample.by_row[:, order], axis=1)
     ordered = sample.scores[order]
     last_of_tie = np.append(ordered[1:] != ordered[:-1], True)
-    rates = np.hstack([np.zeros((2, 1)), sums[:, last_of_tie]])
+    sums = (np.cumsum(row[order])[last_of_tie] for row in sample.row_weights())
+    rates = np.stack([np.append(0.0, own) for own in sums])
     return rates, np.append(np.inf, ordered[last_of_tie])

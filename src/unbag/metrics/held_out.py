@@ -12,7 +12,7 @@ tells u.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, NamedTuple, Self
 
@@ -20,13 +20,13 @@ import numpy as np
 from sklearn.utils import _safe_indexing
 
 from unbag._arrays import Floats, Ints
-from unbag.bags.bags import Bags, check_bag_target
+from unbag.bags.bags import Bags
 from unbag.bags.priors import move_chances
 from unbag.metrics.sample import Sample, make_sample
 from unbag.metrics.witnesses import Witness, hear_scores
 from unbag.metrics.worlds import Promise
 from unbag.model_selection.fitted import last_step, log_odds_of
-from unbag.model_selection.folds import SearchFolds
+from unbag.model_selection.folds import SearchFolds, by_instance
 from unbag.model_selection.out_of_fold import decision_scores
 
 # Rows by which models of different folds are compared.
@@ -34,14 +34,15 @@ _COMMON_ROWS = 2000
 
 
 class FoldScores(NamedTuple):
-    """What the model of one fold says.
+    """What the model of one fold says of the rows held out.
 
-    Three columns for two classes: score, rank and log-odds. For several classes a column of scores
-    for each, then one of log-odds for each. Log-odds of a model without probabilities are not a
-    number.
+    For several classes there is a column of scores and of log-odds for each, and no rank. Log-odds
+    of a model without probabilities are not a number.
     """
 
-    columns: Floats  # of the rows held out
+    scores: Floats
+    places: Floats | None  # their ranks among all rows
+    log_odds: Floats
     common: Floats  # scores of rows that all folds are compared by
 
 
@@ -64,10 +65,10 @@ class HeldOut:
             log_odds = np.full_like(scores, np.nan)
         if scores.ndim == 2:
             some = _safe_indexing(self.X, self._common_rows())
-            return FoldScores(np.hstack([scores, log_odds]), decision_scores(model, some))
+            return FoldScores(scores, None, log_odds, decision_scores(model, some))
         everyone = _one_column(decision_scores(model, self.X))
-        columns = np.column_stack([scores, _places(scores, everyone), log_odds])
-        return FoldScores(columns, everyone[self._common_rows()])
+        places = _places(scores, everyone)
+        return FoldScores(scores, places, log_odds, everyone[self._common_rows()])
 
     def _common_rows(self) -> Ints:
         return _common_rows(self.X.shape[0] if hasattr(self.X, "shape") else len(self.X))
@@ -78,14 +79,11 @@ def read_folds(folds: SearchFolds) -> list[FoldScores]:
     common = _common_rows(len(folds.fold))
     found = []
     for number, scores in enumerate(folds.scores):
-        own = scores[:, folds.fold == number].astype(float)
+        own = by_instance(scores[:, folds.fold == number].astype(float))
+        places = _places(own, scores[0].astype(float)) if len(scores) == 1 else None
         log_odds = own if folds.are_log_odds else np.full_like(own, np.nan)
-        if len(own) == 1:
-            columns = [own[0], _places(own[0], scores[0].astype(float)), log_odds[0]]
-        else:
-            columns = [*own, *log_odds]
-        kept = scores[:, common].astype(float)
-        found.append(FoldScores(np.column_stack(columns), kept[0] if len(kept) == 1 else kept.T))
+        kept = by_instance(scores[:, common].astype(float))
+        found.append(FoldScores(own, places, log_odds, kept))
     return found
 
 
@@ -123,6 +121,14 @@ def log_odds_at_shares(model: Any, X: Any, bags: Bags) -> Floats:
     return log_odds_of(chances)
 
 
+def _gather(parts: list[Floats], fold: Ints) -> Floats:
+    """Rows of all folds, each in its place."""
+    found = np.empty((len(fold), *parts[0].shape[1:]))
+    for number, part in enumerate(parts):
+        found[fold == number] = part
+    return found
+
+
 def _one_column(scores: Floats) -> Floats:
     """Scores of two classes as one number each, of more as they are."""
     if scores.ndim == 1 or scores.shape[1] > 2:
@@ -154,19 +160,17 @@ class ScoredRows:
     @classmethod
     def held_out(cls, y: Any, folds: list[FoldScores], fold: Ints, features: Witness) -> Self:
         """Take what `HeldOut` says of all folds, and what features say."""
-        columns = np.empty((len(fold), folds[0].columns.shape[1]))
-        for number, found in enumerate(folds):
-            columns[fold == number] = found.columns
-        n_classes = check_bag_target(y).n_classes
-        if n_classes > 2:
-            scores, log_odds = columns[:, :n_classes], columns[:, n_classes:]
-            sample = ranks = make_sample(y, scores, trusted=True)
-            about_scores = hear_scores(y, scores, fold)
-        else:
-            scores, places, log_odds = columns.T
-            sample, ranks = (make_sample(y, one, trusted=True) for one in (scores, places))
+        sample = make_sample(y, _gather([each.scores for each in folds], fold), trusted=True)
+        places = [each.places for each in folds if each.places is not None]
+        if places:
+            ranks = replace(sample, scores=_gather(places, fold))
             # ranks can be compared between folds
-            about_scores = hear_scores(y, places)
+            about_scores = hear_scores(y, ranks.scores)
+        else:
+            ranks, about_scores = sample, hear_scores(y, sample.scores, fold)
+        log_odds = sample.scores
+        if any(each.log_odds is not each.scores for each in folds):
+            log_odds = _gather([each.log_odds for each in folds], fold)
         scaled = bool(np.isfinite(log_odds).all())
         promise = Promise(sample.bags, log_odds if scaled else sample.scores, scaled)
         factor = spread_by_training([found.common for found in folds])

@@ -25,6 +25,7 @@ transformation of Student's t.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -288,10 +289,15 @@ def _noise_variance(slopes: Floats, means: Floats, centres: Floats, bags: Bags) 
 class _LabelledRows(Sample):
     """Labelled rows as a sample of their own, in which each stands for as many as its weight."""
 
+    by_row: Floats
+
     def __init__(self, sample: Sample, drawn: Draw) -> None:
         super().__init__(drawn.bags, sample.scores[drawn.rows])
         mass = drawn.of_class * drawn.weights
         self.__dict__["by_row"] = mass / mass.sum(axis=1, keepdims=True)
+
+    def row_weights(self) -> Iterator[Floats]:
+        return iter(self.by_row)
 
     def class_means(self, values: Floats) -> Floats:
         return values @ self.by_row.T

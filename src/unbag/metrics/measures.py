@@ -23,7 +23,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from unbag._arrays import Floats, Ints
+from unbag._arrays import Floats
 from unbag._text import quoted
 from unbag.bags.bags import Bags
 from unbag.bags.priors import resolve_class_prior
@@ -229,43 +229,49 @@ class Area:
 
     def value(self, sample: Sample) -> float:
         """Estimate it, with every distinct score in a cell of its own."""
-        negative, positive = self._class_cells(sample)[1]
-        return float(area_under_roc(np.stack([negative, positive])))
+        return float(area_under_roc(self._class_shares(sample)))
 
     def influence(self, sample: Sample) -> Floats:
         """φ₊(x) = P(f(X₋) below f(x)), φ₋(x) = P(f(X₊) above f(x)), ties counted half."""
-        cell, shares = self._class_cells(sample)
+        shares = self._class_shares(sample)
+        cell = np.unique(sample.scores, return_inverse=True)[1]
         below = np.cumsum(shares, axis=1) - shares / 2
         return np.stack([1 - below[1], below[0]])[:, cell]
 
     def tally(self, sample: Sample) -> CellTally:
         """Count bags in cells of scores that hold about equally many instances."""
+        value = self.value(sample)
         cell = score_cells(sample.scores)
         shares = cell_shares(sample.bags, cell)
-        by_class = [np.bincount(cell, row) for row in sample.by_row]
+        by_class = [np.bincount(cell, row) for row in sample.row_weights()]
         # what pairs of one cell would add beyond one half each
-        offset = self.value(sample) - float(area_under_roc(np.stack(by_class)))
+        offset = value - float(area_under_roc(np.stack(by_class)))
         place = sample.bags.index * shares.shape[1] + cell
         return CellTally(shares, area_under_roc, offset, place)
 
     @staticmethod
-    def _class_cells(sample: Sample) -> tuple[Ints, Floats]:
-        """Cell of every instance, one per distinct score, and share of each class in each."""
+    def _class_shares(sample: Sample) -> Floats:
+        """Share of each class in each cell, one per distinct score: shape (2, n_cells)."""
         n_classes = sample.bags.n_classes
         if n_classes != 2:
             raise ValueError(
                 f"The area under the ROC curve is for two classes and there are {n_classes}."
             )
         sample.check_order()
-        _, cell = np.unique(sample.scores, return_inverse=True)
-        shares = np.stack([np.bincount(cell, row) for row in sample.by_row])
-        return cell, shares.astype(float)
+        order = np.argsort(sample.scores, kind="stable")
+        ordered = sample.scores[order]
+        first = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+        del ordered
+        return np.stack([np.add.reduceat(row[order], first) for row in sample.row_weights()])
 
 
 def area_under_roc(shares: Floats) -> Floats:
     """Area for shares (..., 2, n_cells) of negatives and positives in rising cells of scores."""
     negative, positive = shares[..., 0, :], shares[..., 1, :]
-    return np.sum(positive * (np.cumsum(negative, axis=-1) - negative / 2), axis=-1)
+    below = np.cumsum(negative, axis=-1)
+    below -= negative / 2
+    below *= positive
+    return below.sum(axis=-1)
 
 
 def _class_number(number: int, bags: Bags) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, wraps
 from typing import Any, Literal, TypeVar
@@ -40,10 +40,10 @@ class Sample:
         """W, which turns means over bags into means over classes: shape (n_bags, n_classes)."""
         return decontamination_weights(self.bags)
 
-    @cached_property
-    def by_row(self) -> Floats:
-        """W spread over instances, W[i, c]/n_i: shape (n_classes, n_instances)."""
-        return np.ascontiguousarray((self.weights / self.bags.sizes[:, None])[self.bags.index].T)
+    def row_weights(self) -> Iterator[Floats]:
+        """W spread over instances, W[i, c]/n_i, class after class: they take much memory."""
+        for of_bags in (self.weights / self.bags.sizes[:, None]).T:
+            yield of_bags[self.bags.index]
 
     def class_means(self, values: Floats) -> Floats:
         """Estimate E[h(X) | class c]; the last axis runs over instances, then over classes."""

@@ -102,7 +102,9 @@ def _hear(
     except ValueError as error:
         return Witness(what, str(error), notes=tuple(notes))
     name = test.worst_feature
-    loudest = Columns(columns.column(name)[:, None], np.array([name]))
+    loudest = columns
+    if len(columns.names) > 1:
+        loudest = Columns(columns.column(name)[:, None], np.array([name]))
     return Witness(what, test, loudest, groups, tuple(notes))
 
 

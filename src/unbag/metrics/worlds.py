@@ -45,6 +45,9 @@ STRAY = 3.0
 # κ from which on rows are as good as sorted by their scores.
 SORTED = 64.0
 
+# Value, standard error and limits of a measure.
+_AtKappa = tuple[float, float, float, float]
+
 
 @dataclass(frozen=True, eq=False)
 class Promise:
@@ -111,15 +114,14 @@ class SoftSample(Sample):
 
     chances: Floats = field(kw_only=True)
 
-    @cached_property
-    def by_row(self) -> Floats:
-        """Share of a row in its class: shape (n_classes, n_instances)."""
-        total = self.chances.sum(axis=1, keepdims=True)
-        return self.chances / np.maximum(total, np.finfo(float).tiny)
+    def row_weights(self) -> Iterator[Floats]:
+        """Share of every row in a class, one class after the other."""
+        for row in self.chances:
+            yield row / max(row.sum(), np.finfo(float).tiny)
 
     def class_means(self, values: Floats) -> Floats:
         """Means of the classes; the last axis runs over instances, then over classes."""
-        return values @ self.by_row.T
+        return np.stack([values @ row for row in self.row_weights()], axis=-1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,18 +188,19 @@ class Kappas:
         The value is that at the centre; the limits are those of intervals, with bags drawn with
         replacement, at any of the three, made wider by a factor.
         """
-        samples = {id(sample): sample for _, sample in measures.values()}
-        found: dict[str, list[tuple[float, float, float, float]]] = {name: [] for name in measures}
-        for chances in self.chances():
-            # one after the other, since what they make of chances takes much memory, too
-            for sample in samples.values():
-                soft = SoftSample(sample.bags, sample.scores, chances=chances)
-                for name, (measure, own) in measures.items():
-                    if own is sample:
-                        found[name].append(_of_soft(measure, soft, uncertainty))
+
+        def at(kappa: float) -> list[_AtKappa]:
+            chances = self.promise.chances(kappa)
+            return [
+                _of_soft(measure, SoftSample(own.bags, own.scores, chances=chances), uncertainty)
+                for measure, own in measures.values()
+            ]
+
+        # one κ after the other, and nothing kept of its chances: they take much memory
+        found = np.array([at(kappa) for kappa in self.values.tolist()])
         return {
-            name: _join(np.array(rows), uncertainty.level, bounded, more_spread)
-            for name, rows in found.items()
+            name: _join(found[:, i], uncertainty.level, bounded, more_spread)
+            for i, name in enumerate(measures)
         }
 
 
@@ -210,9 +213,7 @@ def _join(found: Floats, level: float, bounded: bool, more_spread: float) -> Est
     return replace(wide, low=max(wide.low, 0.0), high=min(wide.high, 1.0)) if bounded else wide
 
 
-def _of_soft(
-    measure: RowMeasure, soft: SoftSample, uncertainty: Uncertainty
-) -> tuple[float, float, float, float]:
+def _of_soft(measure: RowMeasure, soft: SoftSample, uncertainty: Uncertainty) -> _AtKappa:
     """Value, standard error and limits for given chances, with bags drawn with replacement."""
     value = measure.value(soft)
     if np.isnan(value):

@@ -47,5 +47,10 @@ def collect_folds(
     fold: NDArray[np.intp], scores: Iterable[NDArray[Any]], are_log_odds: bool
 ) -> SearchFolds:
     """Keep the scores (n_outputs, n_instances) of every fold's model in single precision."""
-    kept = np.stack([np.asarray(one, dtype=np.float32) for one in scores])
+    kept = np.empty(0, dtype=np.float32)
+    # each written to its place: of many rows there is no room for all of them twice
+    for number, one in enumerate(scores):
+        if number == 0:
+            kept = np.empty((int(fold.max()) + 1, *one.shape), dtype=np.float32)
+        kept[number] = one
     return SearchFolds(fold, kept, are_log_odds)

@@ -197,8 +197,7 @@ class AutoMCMClassifier(LogOddsClassifier):
         bags, held = cut_by_folds(bags, held)
         goal = self._goal(bags, found)
         self.class_prior_ = goal.class_prior
-        some = np.random.default_rng(0).permutation(X.shape[0])[:_ROWS_FOR_MEANS]
-        self._keep(goal, bags, held, found, notes, _safe_indexing(X, np.sort(some)))
+        self._keep(goal, bags, held, found, notes, _safe_indexing(X, _some_rows(X.shape[0])))
         return self
 
     def _learners(self, n_rows: int, n_units: int) -> tuple[dict[str, Any], dict[str, str]]:
@@ -265,7 +264,9 @@ class AutoMCMClassifier(LogOddsClassifier):
                 notes[name] = f"not begun within the time limit of {self.time_limit:g} s"
                 continue
             model = _train(learner, X, y, held, self.verbose)
-            folds = getattr(model, "folds_", None)
+            # of every row: mixed with those of others, and no part of the model
+            folds = vars(model).pop("folds_", None)
+            vars(model).pop("out_of_fold_scores_", None)
             if folds is None:
                 folds = _cross_fit(learner, X, y, held, self.verbose)
             found.append(_Candidate(name, model, folds, time.monotonic() - start))
@@ -328,10 +329,6 @@ class AutoMCMClassifier(LogOddsClassifier):
 
         fold = found[0].folds.fold
         self.folds_ = collect_folds(fold, map(scores_of_fold, range(len(held))), True)
-        for model in self.models_:
-            # of every row, and mixed above
-            vars(model).pop("folds_", None)
-            vars(model).pop("out_of_fold_scores_", None)
 
     @property
     def out_of_fold_scores_(self) -> NDArray[np.float64]:
@@ -343,6 +340,11 @@ class AutoMCMClassifier(LogOddsClassifier):
 
     def _scores_of_models(self, X: Any) -> list[NDArray[np.float64]]:
         return [_by_output(model.decision_function(X)) for model in self.models_]
+
+
+def _some_rows(n: int) -> NDArray[np.intp]:
+    """Rows that tell mean chances."""
+    return np.sort(np.random.default_rng(0).permutation(n)[:_ROWS_FOR_MEANS])
 
 
 def _train(learner: Any, X: Any, y: NDArray[Any], held: NDArray[np.bool_], verbose: int) -> Any:

@@ -229,9 +229,9 @@ class HeldOutScores:
         self._first = 1 if len(held) else 0
         scored = held if len(held) else np.ones((1, bags.n_bags), dtype=bool)
         self._rows = [np.flatnonzero(out[bags.index]) for out in scored]
-        once = bool((scored.sum(axis=0) == 1).all())
-        self._order = np.argsort(np.concatenate(self._rows)) if once else None
-        self._scores: list[list[Any]] = [[None] * n_penalties for _ in scored]
+        self._once = bool((scored.sum(axis=0) == 1).all())
+        # for each fold, (penalties, outputs, held out)
+        self._scores: list[Any] = [None] * len(scored)
         self._single = bags.n_instances > _MANY_ROWS
 
     def keep(self, columns: slice, scores: Array) -> None:
@@ -242,21 +242,22 @@ class HeldOutScores:
             if len(own):
                 found = take(scores, index_beside(own, scores), axis=0)
                 found = to_host(take(found, index_beside(rows, scores), axis=2))
-                found = found.astype(np.float32) if self._single else found
-                for which, part in zip(penalty[own], found, strict=True):
-                    self._scores[fold][which] = part
+                if self._scores[fold] is None:
+                    dtype = np.float32 if self._single else found.dtype
+                    self._scores[fold] = np.empty((self.n_penalties, *found.shape[1:]), dtype)
+                self._scores[fold][penalty[own]] = found
 
     def of_fold(self, fold: int) -> Floats:
         """Scores of the instances that a fold holds out: (penalties, outputs, held out)."""
-        return np.stack(self._scores[fold]).astype(float)
+        return self._scores[fold].astype(float)
 
     def of_penalty(self, penalty: int) -> Floats:
         """Scores of all instances (outputs, instances), if every bag is held out once."""
-        parts = [scores[penalty] for scores in self._scores]
-        return np.concatenate(parts, axis=1)[:, self._order].astype(float)
+        found = np.empty((self._scores[0].shape[1], sum(map(len, self._rows))))
+        for rows, scores in zip(self._rows, self._scores, strict=True):
+            found[:, rows] = scores[penalty]
+        return found
 
     def by_instance(self, penalty: int) -> Floats | None:
         """Scores (instances,) or (instances, classes), if every bag is held out once."""
-        if self._order is None:
-            return None
-        return by_instance(self.of_penalty(penalty))
+        return by_instance(self.of_penalty(penalty)) if self._once else None

@@ -18,16 +18,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_factor, cho_solve, norm
 from scipy.optimize import minimize
 from scipy.sparse import csr_array, hstack, issparse
+from scipy.sparse.linalg import lsmr
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
@@ -35,9 +36,11 @@ from sklearn.utils import check_array
 
 from unbag._arrays import Floats
 from unbag._checks import check_one_each
+from unbag._text import listing
 
-# What sums may exceed the possible ones by, for rounding.
+# What sums may exceed the possible ones by, for rounding, and contradict each other by.
 _ROUNDING = 1e-9
+_AGREE = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,9 +75,9 @@ class SumsFit:
     """
 
     model: LogisticRegression
-    _rows: Any
-    _noise: Floats
-    _penalty: Floats
+    _rows: Any = field(repr=False)
+    _noise: Floats = field(repr=False)
+    _penalty: Floats = field(repr=False)
 
     @cached_property
     def covariance(self) -> Floats:  # noqa: D102
@@ -240,7 +243,16 @@ def _read_sums(sums: Any, names: list[Any] | None, d: int) -> Floats:
         if absent:
             raise ValueError(f"There is no sum for the column {absent[0]!r} of X.")
         sums = [sums[name] for name in names]
-    values = np.asarray(sums, dtype=float)
+    values = np.asarray(sums)
+    if values.dtype.kind == "b":
+        raise ValueError(
+            "sums are true or false, as NumPy and pandas make products of truth values; use "
+            "X.astype(float).T @ y."
+        )
+    try:
+        values = values.astype(float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"sums must be numbers: {error}.") from None
     check_one_each(values, d, "sums", "columns of X")
     if not np.isfinite(values).all():
         raise ValueError("sums must be finite numbers.")
@@ -285,3 +297,26 @@ def _check_possible(
             f"{what} is {target[column]:g}, and labels of these rows give {least[column]:g} to "
             f"{most[column]:g}; if it is noisy, say how much by noise=..."
         )
+    if not covariance.any():
+        _check_agreement(rows, target, names, fit_intercept)
+
+
+def _check_agreement(
+    rows: Any, target: Floats, names: list[Any] | None, fit_intercept: bool
+) -> None:
+    """Refuse exact sums that contradict each other: columns add up to others, and sums do not.
+
+    What Xᵀy of no y comes near to is a combination of columns that is 0 in every row. If it is more
+    in the sums than labels of 0 and 1 could make it, there are no such labels.
+    """
+    left: Floats = target - rows.T @ lsmr(rows.T, target, atol=1e-10, btol=1e-10)[0]
+    most = np.maximum(rows @ left, 0).sum()
+    if target @ left - most <= _AGREE * max(1.0, norm(target)) * norm(left):
+        return
+    words = [repr(name) for name in (names or range(len(target) - fit_intercept))]
+    words += ["the total"] * fit_intercept
+    concerned = [words[j] for j in np.flatnonzero(np.abs(left) > 1e-3 * np.abs(left).max())]
+    raise ValueError(
+        f"The sums contradict each other: columns of X add up to others, and their sums do not "
+        f"({listing(concerned)}); if they are noisy or rounded, say how much by noise=..."
+    )

@@ -40,7 +40,7 @@ except ImportError:
 
 from torch import nn
 
-from unbag.torch.checkpoints import Checkpoint
+from unbag.torch.checkpoints import Checkpoint, describe_setting
 from unbag.torch.data import BagDataset
 from unbag.torch.extras import Extras
 from unbag.torch.losses import (
@@ -437,12 +437,14 @@ class NeuralMCMClassifier(LogOddsClassifier):
         if self.checkpoint is None:
             return None
         digest = hashlib.sha256()
-        values: Any = X.data if issparse(X) else X  # type: ignore[attr-defined]
-        parts = values, units.index, units.proportions, held, np.array([seed, self.bag_effect_])
-        for part in parts:
+        values: Any = (X.data, X.indices, X.indptr) if issparse(X) else (X,)  # type: ignore[attr-defined]
+        rest = units.index, units.proportions, held, np.array([seed, self.bag_effect_])
+        for part in (*values, *rest):
             digest.update(np.ascontiguousarray(part).tobytes())
-        same = {k: v for k, v in self.get_params().items() if k not in ("callbacks", "checkpoint")}
-        digest.update(repr(sorted(same.items())).encode())
+        for name, value in sorted(self.get_params(deep=False).items()):
+            # of the random state the seed is among what is above
+            if name not in ("callbacks", "checkpoint", "random_state"):
+                digest.update(f"{name}={describe_setting(value)}\n".encode())
         # a fit with bag effects is a second one
         name = f"{self.checkpoint}{'.effect' if self.bag_effect_ else ''}"
         return Checkpoint(name, digest.hexdigest())

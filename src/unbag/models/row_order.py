@@ -43,14 +43,14 @@ class RowOrder:
 
 
 def order_by_bag(X: Any, bags: Bags) -> RowOrder:
-    """Bag after bag, if that is worth a copy of X; pure bags, which are summed apart, come last."""
+    """Bag after bag, pure ones last, where rows are mixed and order is worth a copy of X."""
     sparse = bool(issparse(X))
     size = X.data.nbytes if sparse else X.nbytes
     if bags.n_instances < _ROWS_IN_CACHE or size > _LARGEST_COPY:
         return RowOrder()
-    pure = bags.proportions.max(axis=1) == 1
-    # of pure bags, after all others
-    place = np.where(pure, bags.n_bags, 0) + np.arange(bags.n_bags)
-    if (np.diff(place[bags.index]) >= 0).all():
+    bags_lie_together = np.count_nonzero(np.diff(bags.index)) < bags.n_bags
+    if bags_lie_together:
         return RowOrder()
+    # these are summed apart
+    pure = bags.proportions.max(axis=1) == 1
     return RowOrder(np.lexsort((bags.index, pure[bags.index])))

@@ -30,8 +30,11 @@ that is linear in the number of rows.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from array_api_compat import array_namespace
+from scipy.special import softmax
 
 from unbag._arrays import Array, Bools, Floats, Ints, to_host
 from unbag.bags.bags import Bags
@@ -168,6 +171,29 @@ def label_posteriors(
     array([[[0.12, 0.88, 1.  , 1.  ]]])
     """
     return LabelPosteriors(bags, bag_effect, looks, scores)(scores)
+
+
+def known_bag_posteriors(scores: Floats, bags: Bags, bag_effect: float = 0.0) -> Floats:
+    """Chance of each class of every row, for use: chances add up to counts that are exact.
+
+    What moves the odds of all rows of a bag moves its count as well, so that given an exact count
+    it is of no matter. Of a noisy one, V + E of the variance V + E + N is news, with V that of
+    chance, E of the effect and N of the noise: as if there were no effect and noise of N V/(V + E).
+
+    Parameters
+    ----------
+    scores, bags, bag_effect : as in label_posteriors
+    """
+    if bags.noise is not None and bag_effect > 0:
+        raw = scores[0]
+        chances = softmax(np.concatenate([0 * raw, raw]) if len(raw) == 1 else raw, axis=0)
+        by_chance = np.bincount(bags.index, (chances * (1 - chances)).sum(axis=0), bags.n_bags)
+        q = bags.class_shares
+        by_effect = bag_effect * bags.sizes.astype(float) ** 2 * (1 - q @ q)
+        weight = by_chance / (by_chance + by_effect)
+        bags = replace(bags, noise=bags.noise * weight[:, None, None])
+    found: Floats = label_posteriors(scores, bags)
+    return found
 
 
 class LabelPosteriors:

@@ -82,15 +82,17 @@ class WeighedBags:
             part.span if self._in_order else slice(int(end) - length, int(end))
             for part, length, end in zip(self._parts, lengths, np.cumsum(lengths), strict=True)
         ]
-        self._recorder = Recorder(self.blind_evaluation, self.no_tilts)
-        self._recordable = all(part.blind for part in self._parts)
+        self._recorder = None
+        if not is_numpy_array(like) and all(part.blind for part in self._parts):
+            # each refers to the other, so that memory is freed late
+            self._recorder = Recorder(self.blind_evaluation, self.no_tilts)
 
     def evaluate(self, scores: Array, problem: Ints, gradient: bool) -> tuple[Array, Any]:
         """Weighed sum per column, where the scores are or on the host, and its gradient if asked.
 
         What is recorded has its sums on the host already.
         """
-        if gradient and self._recordable and self._recorder.serves(scores):
+        if gradient and self._recorder is not None and self._recorder.serves(scores):
             found = self._recorder(scores, problem)
             if found is not None:
                 return found

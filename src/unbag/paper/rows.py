@@ -63,8 +63,11 @@ def run_and_keep(
     tasks: Iterable[Mapping[str, Any]],
     path: Path,
     jobs: int = 1,
+    command: str | None = None,
 ) -> Iterator[list[Row]]:
     """Call ``measure`` with the keywords of each task, and yield its rows when they are written.
+
+    Rows carry the command that they come from, if it is given.
 
     Calls go through joblib, so that ``joblib.parallel_config(backend="dask")`` sends them to a
     cluster; rows are written here, by the process that started them.
@@ -72,6 +75,8 @@ def run_and_keep(
     finished = Parallel(n_jobs=jobs, return_as="generator_unordered")(
         delayed(measure)(**task) for task in tasks
     )
-    for rows in finished:
+    origin = {} if command is None else {"command": command}
+    for found in finished:
+        rows = [row | origin for row in found]
         append_rows(path, rows)
         yield rows

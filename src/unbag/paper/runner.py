@@ -162,7 +162,11 @@ def run_task(task: Task, device: str | None = None) -> Row:
 
 
 def run_tasks(
-    tasks: Iterable[Task], folder: Path, jobs: int = 1, device: str | None = None
+    tasks: Iterable[Task],
+    folder: Path,
+    jobs: int = 1,
+    device: str | None = None,
+    command: str | None = None,
 ) -> Iterator[Row]:
     """Run what the folder does not hold yet, and yield each row when it is written.
 
@@ -176,6 +180,8 @@ def run_tasks(
         Trials to run at a time.
     device : str, default=None
         Device of torch, for methods that can use one.
+    command : str, default=None
+        What rows say that they come from.
 
     Yields
     ------
@@ -199,7 +205,7 @@ def run_tasks(
     2
     """
     left = [{"task": task, "device": device} for task in pending(tasks, folder)]
-    for rows in run_and_keep(_rows_of, left, folder / "rows.jsonl", jobs):
+    for rows in run_and_keep(_rows_of, left, folder / "rows.jsonl", jobs, command):
         yield from rows
 
 

@@ -204,7 +204,8 @@ def rows_as_csv(rows: Sequence[Row]) -> str:
     if not rows:
         return ""
     text = StringIO()
-    writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
+    names = dict.fromkeys(name for row in rows for name in row)  # early rows have fewer
+    writer = csv.DictWriter(text, fieldnames=list(names), lineterminator="\n")
     writer.writeheader()
     for row in rows:
         chosen = ";".join(f"{name}={value:g}" for name, value in row["chosen"].items())

@@ -12,6 +12,7 @@ from unbag.suites.files import (
     natural_frame,
 )
 from unbag.suites.landscape import LANDSCAPE, load_landscape, published
+from unbag.suites.manifests import Manifest, read_manifest
 from unbag.suites.methods import METHODS
 from unbag.suites.tasks import SUITES, SuiteTask, make_suite_tasks
 
@@ -22,6 +23,7 @@ __all__ = [
     "NATURAL",
     "SUITES",
     "TABLES",
+    "Manifest",
     "SuiteTask",
     "count_target",
     "data_folder",
@@ -35,5 +37,6 @@ __all__ = [
     "pick_rows",
     "pick_split",
     "published",
+    "read_manifest",
     "split_bags",
 ]

@@ -82,6 +82,7 @@ def pick_rows(
     unbag.suites.draw_bags : Give features and target of what `pick_rows` draws, and features and
         labels to test on.
     unbag.suites.count_target : Make the target of bags from the labels of their rows.
+    unbag.suites.read_manifest : Read which rows were in which bags.
 
     Examples
     --------

@@ -84,9 +84,14 @@ def draw_diagram(found: SuiteRanking, axes: Any) -> None:
     ranking = found.whole
     k = len(ranking.methods)
     axes.set_axis_off()
-    axes.set_xlim(0.5 - 0.35 * k, k + 0.5 + 0.35 * k)
-    axes.plot([1, k], [0, 0], color="black", lw=1)
-    for tick in range(1, k + 1):
+    # the part of the scale that is in use, and room for names on either side
+    low, high = int(np.floor(ranking.ranks[0])), int(np.ceil(ranking.ranks[-1]))
+    width = ranking.critical_difference
+    high = max(high, low + 1, int(np.ceil(low + width)))
+    unit = (high - low) / 12
+    axes.set_xlim(low - 4.5 * unit, high + 4.5 * unit)
+    axes.plot([low, high], [0, 0], color="black", lw=1)
+    for tick in range(low, high + 1):
         axes.plot([tick, tick], [0, 0.12], color="black", lw=1)
         axes.text(tick, 0.2, str(tick), ha="center", va="bottom", fontsize=8)
     half = (k + 1) // 2
@@ -95,10 +100,10 @@ def draw_diagram(found: SuiteRanking, axes: Any) -> None:
     for place, (method, rank) in enumerate(zip(ranking.methods, ranking.ranks, strict=True)):
         left = place < half
         level = -depth - 0.55 * (place if left else k - 1 - place)
-        end = 1 - 0.25 if left else k + 0.25
+        end = low - unit / 4 if left else high + unit / 4
         axes.plot([rank, rank, end], [0, level, level], color=_color(method), lw=0.9)
         axes.text(
-            end + (-0.08 if left else 0.08),
+            end + (-unit if left else unit) / 10,
             level,
             f"{method}  {rank:.2f}",
             ha="right" if left else "left",
@@ -107,11 +112,11 @@ def draw_diagram(found: SuiteRanking, axes: Any) -> None:
             color=_color(method),
         )
     for number, (first, last) in enumerate(bars):
-        ends = ranking.ranks[first] - 0.06, ranking.ranks[last] + 0.06
+        ends = ranking.ranks[first] - unit / 20, ranking.ranks[last] + unit / 20
         axes.plot(ends, [-0.4 - 0.35 * number] * 2, color="black", lw=3, solid_capstyle="butt")
-    width = ranking.critical_difference
-    axes.plot([1, 1 + width], [0.95, 0.95], color="black", lw=1.5)
-    axes.text(1 + width / 2, 1.02, f"critical difference {width:.2f}", ha="center", fontsize=8)
+    axes.plot([low, low + width], [1.1, 1.1], color="black", lw=1.5)
+    told = f"critical difference {width:.2f}"
+    axes.text(low + width + unit / 8, 1.1, told, va="center", fontsize=8)
     axes.set_ylim(-depth - 0.55 * half, 1.5)
 
 

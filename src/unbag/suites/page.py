@@ -101,7 +101,7 @@ def _losses(rows: Sequence[Row], rankings: Sequence[SuiteRanking]) -> list[str]:
                 lines.append(
                     f"- {found.table.title}, {kind} ({KIND_WORDS[kind]}): `{found.default}` has "
                     f"mean rank {_rank(ranking, place)}, behind `{ranking.methods[0]}` with "
-                    f"{_rank(ranking, 0)}, over {_count(ranking.n_sets, 'set')}."
+                    f"{_rank(ranking, 0)}: {_told(_against_best(found, kind))}."
                 )
         lines += [
             f"- {found.table.title}: `{found.default}` is below `{one.other}` on average: "
@@ -130,8 +130,18 @@ def _losses_by_f1(found: SuiteRanking) -> list[str]:
     for kind in dict.fromkeys(scores.kinds):
         one = compare(scores.of_kind(kind).by_method, found.default)[0]
         if one.gain < 0:
-            lines.append(f"- landscape, {kind}, F1: below `{one.other}` on average: {_told(one)}.")
+            lines.append(
+                f"- {found.table.title}, {kind}, F1: `{found.default}` is below `{one.other}` on "
+                f"average: {_told(one)}."
+            )
     return lines
+
+
+def _against_best(found: SuiteRanking, kind: str) -> Comparison:
+    """Our default beside the best other method by mean rank in bags of one kind."""
+    best = next(m for m in found.by_kind[kind].methods if m != found.default)
+    pairs = compare(found.scores.of_kind(kind).by_method, found.default)
+    return next(one for one in pairs if one.other == best)
 
 
 def _told(one: Comparison) -> str:
@@ -178,7 +188,8 @@ def _which(rankings: Sequence[SuiteRanking], picture: str | None) -> list[str]:
             f"### {found.table.title}",
             "",
             f"Mean rank by {SHOWN[RANKED_BY[found.suite]]}, with its standard error over sets; "
-            f"bold: first, or within one standard error of the first. {what}.",
+            "bold: first, or within one standard error of the first. Draws of a set: "
+            f"{_splits(found.scores)}. {what}.",
             "",
             *_table(header, body),
             "",
@@ -204,6 +215,10 @@ def _tests(found: SuiteRanking) -> list[str]:
         f"- `{found.default}` against `{one.other}`: {_told(one)}."
         for one in compare(found.scores.by_method, found.default)
     ]
+    if len(found.by_kind) > 1:
+        pairs = {kind: _against_best(found, kind) for kind in found.by_kind}
+        lines += ["", f"`{found.default}` against the best other method of each kind, by rank:", ""]
+        lines += [f"- {kind}: against `{one.other}` {_told(one)}." for kind, one in pairs.items()]
     return [*lines, ""]
 
 

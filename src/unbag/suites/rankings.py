@@ -14,6 +14,7 @@ from unbag.suites.scores import (
     default_of,
     full_tables,
     make_scores,
+    with_more_methods,
 )
 from unbag.suites.tasks import SUITES
 
@@ -39,7 +40,8 @@ class SuiteRanking(NamedTuple):
 def suite_rankings(rows: Sequence[Row]) -> list[SuiteRanking]:
     """Rank the methods of all tables without a gap that have our default and others."""
     tables = [table for suite in SUITES for table in full_tables(rows, suite)]
-    found = [_ranking(table, RANKED_BY[table.suite]) for table in tables]
+    every = [one for table in tables for one in (table, with_more_methods(table))]
+    found = [_ranking(table, RANKED_BY[table.suite]) for table in every if table is not None]
     return [ranking for ranking in found if ranking is not None]
 
 

@@ -25,12 +25,17 @@ from unbag.suites.tasks import SuiteData, SuiteTask, load_data
 _CLEAR, _STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
 
 
-def run_suite_task(task: SuiteTask, folder: Path | None = None, device: str | None = None) -> Row:
+def run_suite_task(
+    task: SuiteTask,
+    folder: Path | None = None,
+    device: str | None = None,
+    bags: Path | None = None,
+) -> Row:
     """Fit one method to one draw, and score it with the labels that it did not see.
 
     One thread each: tasks run side by side. Bags that cannot be drawn, and methods that refuse
     the bags they are given, make a row that says why. Methods that can compute on a device of torch
-    do so on ``device``.
+    do so on ``device``. Which row is in which bag is kept in the folder ``bags``.
     """
     row: Row = {
         "suite": task.suite,
@@ -39,7 +44,7 @@ def run_suite_task(task: SuiteTask, folder: Path | None = None, device: str | No
         "method": task.method,
     }
     try:
-        data = load_data(task.suite, task.name, task.seed, folder)
+        data = load_data(task.suite, task.name, task.seed, folder, bags)
     except ValueError as refused:
         return row | {"skipped": str(refused)}
     row |= {
@@ -124,15 +129,19 @@ def run_suite_tasks(
     jobs: int = 1,
     folder: Path | None = None,
     device: str | None = None,
+    bags: Path | None = None,
+    command: str | None = None,
 ) -> Iterator[Row]:
     """Run what the file of rows does not hold yet, and yield each row when it is written.
 
+    Rows carry the command that they come from, if it is given.
     Tasks go through joblib, so that ``joblib.parallel_config(backend="dask")`` sends them to a
-    cluster, whose machines must have the files of ``folder``.
+    cluster, whose machines must have the files of ``folder``, and share the folder ``bags``.
     """
     left = pending_suite_tasks(tasks, path)
-    calls = [{"task": task, "folder": folder, "device": device} for task in left]
-    for rows in run_and_keep(_rows_of, calls, path, jobs):
+    given = {"folder": folder, "device": device, "bags": bags}
+    calls = [{"task": task, **given} for task in left]
+    for rows in run_and_keep(_rows_of, calls, path, jobs, command):
         yield from rows
 
 
@@ -147,8 +156,8 @@ def identity_of(row: Row) -> str:
     return SuiteTask(row["suite"], row["name"], row["seed"], row["method"]).identity
 
 
-def _rows_of(task: SuiteTask, folder: Path | None, device: str | None) -> list[Row]:
-    return [run_suite_task(task, folder, device) | provenance()]
+def _rows_of(task: SuiteTask, **given: Any) -> list[Row]:
+    return [run_suite_task(task, **given) | provenance()]
 
 
 def _forget_peak() -> None:

@@ -85,17 +85,20 @@ class FullTable:
         Of these draws, those of other methods as well.
     number : int
         How many larger tables of other draws there are.
+    wider : bool
+        Whether it has more methods, on fewer draws of the same sets.
     """
 
     suite: str
     methods: list[str]
     rows: list[Row]
     number: int = 0
+    wider: bool = False
 
     @property
     def title(self) -> str:
         """Name of the suite, and whether these are the sets that only some methods had."""
-        return self.suite + ", further sets" * (self.number > 0)
+        return self.suite + ", further sets" * (self.number > 0) + ", more methods" * self.wider
 
 
 def full_tables(rows: Sequence[Row], suite: str) -> list[FullTable]:
@@ -110,17 +113,35 @@ def full_tables(rows: Sequence[Row], suite: str) -> list[FullTable]:
     return found
 
 
+def with_more_methods(table: FullTable) -> FullTable | None:
+    """Find all methods that were run on every set, on the draws that all of them have."""
+    own = blind(table.rows)
+    names = {row["name"] for row in own}
+    draws = _draws_by_method(own)
+    full = [m for m in METHODS if m in draws and {name for name, _ in draws[m]} == names]
+    shared = set.intersection(*(draws[method] for method in full))
+    if len(full) == len(table.methods) or {name for name, _ in shared} != names:
+        return None
+    rows = [row for row in table.rows if _draw(row) in shared]
+    return FullTable(table.suite, full, rows, table.number, wider=True)
+
+
 def _largest(rows: Sequence[Row]) -> tuple[list[str], set[tuple[str, int]]]:
     """Methods and draws with the most cells: those with the most draws, as many as it takes."""
-    draws: dict[str, set[tuple[str, int]]] = {}
-    for row in rows:
-        draws.setdefault(row["method"], set()).add(_draw(row))
+    draws = _draws_by_method(rows)
     methods = sorted(draws, key=lambda method: -len(draws[method]))
     sets = (draws[method] for method in methods)
     shared: list[set[tuple[str, int]]] = list(accumulate(sets, set.intersection))
     cells = [(number + 1) * len(some) for number, some in enumerate(shared)]
     last = max(range(len(cells)), key=lambda number: (cells[number], number))
     return [name for name in METHODS if name in methods[: last + 1]], shared[last]
+
+
+def _draws_by_method(rows: Sequence[Row]) -> dict[str, set[tuple[str, int]]]:
+    draws: dict[str, set[tuple[str, int]]] = {}
+    for row in rows:
+        draws.setdefault(row["method"], set()).add(_draw(row))
+    return draws
 
 
 def _draw(row: Row) -> tuple[str, int]:

@@ -24,6 +24,7 @@ from unbag.suites.files import (
     load_table,
 )
 from unbag.suites.landscape import LANDSCAPE, load_landscape
+from unbag.suites.manifests import keep_manifest, make_manifest
 from unbag.suites.methods import check_methods
 
 Labels = NDArray[np.int64]
@@ -109,6 +110,8 @@ class Suite:
         Those that are compared unless others are asked for.
     most_seeds : int, optional
         How many draws of a set there can be.
+    draws : bool
+        Whether bags are drawn by a seed; those of the landscape come with the package.
     """
 
     title: str
@@ -117,6 +120,7 @@ class Suite:
     pick: Callable[[str, int, Path | None], tuple[Floats, Labels, Picked]]
     methods: tuple[str, ...]
     most_seeds: int | None = None
+    draws: bool = True
 
     @property
     def all_names(self) -> list[str]:
@@ -195,6 +199,7 @@ SUITES: dict[str, Suite] = {
         _pick_landscape,
         ("linear", "forward", "easyllp", "epr", "soft-label", "labels"),
         landscape.N_SPLITS,
+        draws=False,
     ),
     "natural": Suite(
         "Bags that the world made",
@@ -288,9 +293,13 @@ def make_suite_tasks(
 
 # methods of a draw follow each other
 @lru_cache(maxsize=1)
-def load_data(suite: str, name: str, seed: int, folder: Path | None = None) -> SuiteData:
-    """Load the bags of a task and the rows to test on."""
+def load_data(
+    suite: str, name: str, seed: int, folder: Path | None = None, bags: Path | None = None
+) -> SuiteData:
+    """Load the bags of a task and the rows to test on; draws are kept in the folder ``bags``."""
     X, labels, picked = SUITES[suite].pick(name, seed, folder)
+    if bags is not None:
+        picked = keep_manifest(bags, make_manifest(suite, name, seed, picked, labels), labels)
     train, bag, test = picked
     y = count_target(bag, labels[train])
     return SuiteData(X[train], y, labels[train], X[test], labels[test], picked.digest)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from unbag._files import whole_file
 
@@ -48,3 +50,15 @@ class Checkpoint:
             )
         kept: dict[str, Any] = state
         return kept
+
+
+def describe_setting(value: Any) -> str:
+    """Say what a setting is, in the same words in every process: callables by their names."""
+    if isinstance(value, partial):
+        return describe_setting((value.func, value.args, sorted(value.keywords.items())))
+    if isinstance(value, tuple | list):
+        return f"[{', '.join(map(describe_setting, value))}]"
+    if not callable(value) or isinstance(value, nn.Module):
+        return repr(value)
+    named = value if hasattr(value, "__qualname__") else type(value)
+    return f"{named.__module__}.{named.__qualname__}"
