@@ -54,30 +54,15 @@ def test_evidence_is_the_integral_over_the_slope():
     X, _, bags = make_set(32, 60, 1)
     N, alphas = len(X), 10.0 ** -np.arange(1, 5)
     objective = CountLikelihood(np.ones(60, dtype=bool), bags)
-    slopes, intercepts = np.linspace(-4, 4, 401), np.linspace(-1.5, 0.5, 201)
-    profile = []
-    for slope in slopes:  # the intercept at its best, as the fit has it
-        scores = slope * X[:, 0] + intercepts[:, None]
-        profile.append(objective.value(scores[:, None], np.zeros(201, dtype=int)).min())
-    profile = np.array(profile)
-    coef, values, exact = [], [], []
-    for alpha in alphas:
-        best = int((profile + alpha * slopes**2).argmin())
-        coef.append(slopes[best])
-        values.append(profile[best])
-        prior = np.exp(-N * alpha * slopes**2)
-        exact.append(-logsumexp(-N * profile, b=prior / prior.sum()))
-    coef = np.array(coef)[:, None]
-    at_best = [
-        intercepts[
-            objective.value(
-                (slope * X[:, 0] + intercepts[:, None])[:, None], np.zeros(201, dtype=int)
-            ).argmin()
-        ]
-        for slope in coef[:, 0]
-    ]
-    scores = coef @ X.T + np.array(at_best)[:, None]
-    found = minus_log_evidence(X, scores, np.array(values), coef, alphas, bags)
+    slopes, intercepts = np.linspace(-4, 4, 401), np.linspace(-1.5, 0.5, 41)
+    scores = slopes[:, None, None] * X[:, 0] + intercepts[:, None]
+    grid = np.array([objective.value(f[:, None], np.zeros(41, dtype=int)) for f in scores])
+    profile = grid.min(axis=1)  # the intercept at its best, as the fit has it
+    best = (profile + alphas[:, None] * slopes**2).argmin(axis=1)
+    prior = np.exp(-N * alphas[:, None] * slopes**2)
+    exact = -logsumexp(-N * profile, b=prior / prior.sum(axis=1, keepdims=True), axis=1)
+    fits = scores[best, grid.argmin(axis=1)[best]]
+    found = minus_log_evidence(X, fits, profile[best], slopes[best][:, None], alphas, bags)
     np.testing.assert_allclose(found, exact, atol=0.2)
     assert np.ptp(exact) > 1
 
