@@ -108,6 +108,26 @@ def test_images_go_to_a_module_of_your_own(given):
         model.predict(images[:, :, :, :1])
 
 
+class Words(nn.Module):
+    """The mean of what tokens are given, through a linear layer."""
+
+    def __init__(self, n_outputs):
+        super().__init__()
+        self.mean, self.scores = nn.EmbeddingBag(60, 8), nn.Linear(8, n_outputs)
+
+    def forward(self, x):
+        return self.scores(self.mean(x.long()))
+
+
+def test_tokens_go_to_a_network_for_text():
+    rng = np.random.default_rng(0)
+    common, own = (rng.integers(20, size=(len(DATA.labels), 10)) for _ in range(2))
+    own += 20 + 20 * DATA.labels[:, None]
+    tokens = np.where(rng.random(own.shape) < 0.5, own, common)
+    model = NeuralMCMClassifier(lambda _, n: Words(n), max_epochs=20, lr=0.05, batch_size=64)
+    assert (model.fit(tokens, DATA.y).predict(tokens) == DATA.labels).mean() > 0.9
+
+
 def test_sparse_rows_are_rows():
     dense = NeuralMCMClassifier(**QUICK).fit(DATA.X, DATA.y)
     sparse = clone(dense).fit(csr_array(DATA.X), DATA.y)

@@ -74,9 +74,10 @@ class NeuralMCMClassifier(LogOddsClassifier):
     module : {"mlp", "two_layer"}, nn.Module or callable, default="mlp"
         The network. ``"mlp"`` is for tables, whose columns it standardises; ``"two_layer"`` is the
         paper's class Σ_j v_j max(0, u_jᵀx) with |v_j| ≤ ``norm_bounds[0]`` and ‖u_j‖ ≤
-        ``norm_bounds[1]``, on rows as they are. A module of your own takes a batch of rows and
-        gives scores (rows, classes), or (rows,) or (rows, 1) for two classes; it is copied. A
-        callable is given the shape of a row and the number of scores, and makes one.
+        ``norm_bounds[1]``, on rows as they are. A module of your own takes a batch of rows, in
+        floating point, and gives scores (rows, classes), or (rows,) or (rows, 1) for two classes;
+        it is copied. A callable is given the shape of a row and the number of scores, and makes
+        one.
     hidden : int or tuple of int, default=(64, 64)
         Units of the hidden layers of ``"mlp"``, or, a single number, of ``"two_layer"``.
     norm_bounds : (float, float), default=(1.0, 1.0)
