@@ -116,7 +116,7 @@ class LinearGroupingsClassifier(LogOddsClassifier):
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
             )
         X = self._check_X(X, reset=True)
-        groupings = check_groupings_target(np.asarray(y) if isinstance(y, list) else y)
+        groupings = check_groupings_target(y)
         if _num_samples(X) != groupings.n_instances:
             raise ValueError(
                 f"X has {_num_samples(X)} rows but y has {groupings.n_instances}: inconsistent "
