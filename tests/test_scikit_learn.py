@@ -1,6 +1,7 @@
 """What scikit-learn's own tools make of bags: each works, or says what to call instead."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -33,6 +34,7 @@ from unbag import (
     BagShuffleSplit,
     BoostedMCMClassifier,
     CountEMClassifier,
+    GroupingsClassifier,
     KernelMCMClassifier,
     KernelMCMClassifierCV,
     LinearMCMClassifier,
@@ -178,7 +180,6 @@ class TestTargetsKeepTheirType:
             lambda y: np.concatenate([y, y]),
             lambda y: np.array(list(y)),
             lambda y: bag_target(y["bag"], y["proportion"], class_names=["no", "yes"]),
-            lambda y: groupings_target({"one": y}),
         ],
     )
     def test_through_what_arrays_go_through(self, change):
@@ -215,6 +216,32 @@ class TestWhatIsNoTarget:
         for ids in (Y["bag"], names):
             with pytest.raises(ValueError, match=NUMBERED.format(24) + "make the target with"):
                 LinearMCMClassifier().fit(X, series(ids))
+
+    @pytest.mark.parametrize("series", [np.array, list, pd.Series, pl.Series])
+    def test_ids_of_bags_of_one_row_or_two(self, series):
+        rows = np.arange(60)
+        for ids in (rows, rows // 2, np.minimum(rows, 40), [f"household {row}" for row in rows]):
+            message = NUMBERED.format(len(set(ids))) + "make the target with unbag.bag_target"
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                with pytest.raises(ValueError, match=message):
+                    LinearMCMClassifier().fit(X[:60], series(ids))
+
+    @pytest.mark.parametrize(
+        "gather", [list, tuple, lambda pair: dict(zip("ab", pair, strict=True))]
+    )
+    def test_several_targets(self, gather):
+        named = bag_target([f"day {b}" for b in Y["bag"]], Y["proportion"])
+        for model in (LinearMCMClassifier(), GroupingsClassifier()):
+            with pytest.raises(ValueError, match=r"^y holds several targets; .*groupings_target.$"):
+                model.fit(X, gather([Y, named]))
+
+    def test_groupings_have_no_labels(self):
+        y = groupings_target({"ad": Y, "day": Y})
+        with pytest.raises(
+            ValueError, match=r"holds out cells, or one grouping alone, y\['ad'\].$"
+        ):
+            cross_val_score(GroupingsClassifier(), X, y)
 
     def test_proportions(self):
         with pytest.raises(ValueError, match=r"neither classes nor bags .* unbag.bag_target"):

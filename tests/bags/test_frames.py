@@ -518,25 +518,29 @@ ERRORS = {
         rows(["a", "b", None]),
         bags(),
         {"proportion": "share"},
-        "^Row 3 of the instance table has no value in the key column 'key'.$",
+        "^Row 3 of the instance table has no value in the key column 'key'; fill it in, or leave "
+        "the row out.$",
     ),
     "missing integer key": (
         rows([1, np.nan]),
         bags([1, 2]),
         {"proportion": "share"},
-        "^Row 2 of the instance table has no value in the key column 'key'.$",
+        "^Row 2 of the instance table has no value in the key column 'key'; fill it in, or leave "
+        "the row out.$",
     ),
     "NaN in polars": (
         pl.DataFrame({"key": [0.5, float("nan")], "x": [1, 2]}),
         bags([0.5, 1]),
         {"proportion": "share"},
-        "^Row 2 of the instance table has no value in the key column 'key'.$",
+        "^Row 2 of the instance table has no value in the key column 'key'; fill it in, or leave "
+        "the row out.$",
     ),
     "missing key of a bag": (
         rows(list("ab")),
         bags(["a", None]),
         {"proportion": "share"},
-        "^Row 2 of the bag table has no value in the key column 'key'.$",
+        "^Row 2 of the bag table has no value in the key column 'key'; fill it in, or leave "
+        "the row out.$",
     ),
     "repeated bag": (
         rows(list("ab")),

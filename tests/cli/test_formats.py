@@ -89,3 +89,16 @@ def test_passwords_stay_out_of_messages(call, known, folder, tmp_path):
     assert result.returncode == 1
     assert "s3cret" not in result.stdout + result.stderr
     assert "ann:***@nowhere" in result.stderr
+
+
+def test_drivers_that_are_missing_are_named(call, known, folder, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "psycopg2", None)
+    messages = {
+        "postgresql+nodriver": "brings 'postgresql+nodriver' to SQLAlchemy, and none is installed",
+        "postgresql+psycopg2": "cannot be read without its driver: install psycopg2",
+    }
+    for kind, message in messages.items():
+        out = ["-o", tmp_path / "m.unbag", "--query", "select 1"]
+        result = call("fit", f"{kind}://nowhere/visits", folder / "regions.csv", *known, *out)
+        assert result.returncode == 1
+        assert message in result.stderr

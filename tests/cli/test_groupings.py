@@ -80,7 +80,7 @@ def test_the_model_is_that_of_all_tables(rows, call):
     assert judged.returncode == 0
     assert "the model was trained on 6 of these 6 bags, and looks better" in judged.stderr
     told = call("monitor", "m.unbag", "rows.csv", "days.csv", *known).stderr
-    assert "is one of unbag fit --grouping" in told
+    assert "m.unbag is a model of several groupings, of which no bag could be held out" in told
 
 
 @pytest.mark.usefixtures("place")
@@ -98,7 +98,8 @@ MISTAKES = {
     "dya=days.csv": "rows.csv has no column 'dya'; did you mean 'day'?",
     "day=ads.csv": "ads.csv has no column 'day'",
     "day=none.csv": "there is no file none.csv",
-    "day=more.csv": "positives in all, by 'day' ",
+    "day=more.csv": "a table is rounded or noisy, tell its standard deviation by --noise COLUMN=N",
+    "day=noisy.csv": "if noise was added, tell its standard deviation by --noise day=NUMBER.",
     "day=fewer.csv": "Bag 0 has instances but no row in the bag table fewer.csv; correct the key, "
     "or take their rows out of all tables",
     "day=days.csv --noise week=3": "'week=3' names none of ad, day",
@@ -117,6 +118,7 @@ def test_mistakes_get_one_sentence(place, call, mistake):
     days.assign(sold=[*days["sold"][:-1], days["sold"].iloc[-1] - 1]).to_csv(
         "more.csv", index=False
     )
+    days.assign(sold=days["sold"] + 0.5).to_csv("noisy.csv", index=False)
     result = call(*FIT, "--grouping", *mistake.split())
     assert result.returncode in (1, 2)
     error = result.stderr.strip().splitlines()[-1]

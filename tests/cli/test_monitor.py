@@ -54,7 +54,9 @@ def test_exit_codes_tell_the_verdict(call, months, month, code):
     found = json.loads(result.stdout)
     verdict = {0: "holds", 3: "drifts", 4: "broken"}[code]
     assert (found["verdict"], found["exit_code"]) == (verdict, code)
-    assert f"<strong>{verdict}</strong>" in page.read_text(encoding="utf-8")
+    text = page.read_text(encoding="utf-8")
+    assert f"<strong>{verdict}</strong>" in text
+    assert " at 0x" not in text
     assert len(found["bags"]) == 30
     assert found["quality"]["name"] == "roc_auc"
     assert result.stderr == f"Page:  {page}\n"
@@ -86,6 +88,16 @@ def test_columns_that_have_changed_are_named(call, months):
     assert "such as 'green'" in result.stderr
 
 
+def test_bags_by_another_column_are_said_to_be_others(call, months):
+    rows = pd.read_parquet(months / "may.parquet").rename(columns={"region": "shop"})
+    rows.to_parquet(months / "shops.parquet")
+    counts = pd.read_csv(months / "may.csv").rename(columns={"region": "shop"})
+    counts.to_csv(months / "shops.csv", index=False)
+    result = call(*tables(months, "shops"), "--bag", "shop", "--positives", "sold")
+    assert result.returncode == 0
+    assert "The training bags were by region, and these are by shop" in result.stderr
+
+
 def test_mistakes(call, months):
     found = load_model(months / "april.unbag")
     old = {name: value for name, value in found.metadata.items() if name != "reference"}
@@ -109,7 +121,7 @@ def test_models_of_four_bags_have_nothing_to_hold_others_against(call, months):
         "monitor", months / "tiny.unbag", months / "may.parquet", months / "may.csv", *KNOWN
     )
     assert result.returncode == 1
-    assert "had fewer than five bags, or is one of unbag fit --grouping; use" in result.stderr
+    assert "had fewer than five bags; use unbag fit again, on five" in result.stderr
 
 
 def test_without_an_evaluation_there_is_no_auc(call, months):

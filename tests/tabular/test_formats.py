@@ -171,6 +171,14 @@ def test_what_is_found_out_is_said_once(tmp_path):
     assert len(open_table(book, query="June").read()) == 2
 
 
+def test_text_that_is_not_utf_8_as_was_said_is_refused_without_a_remark(tmp_path):
+    path, said = tmp_path / "t.csv", []
+    path.write_bytes(b"a,b\n1,\xe9\n")
+    with pytest.raises(ValueError, match=r"not utf-8 text: 0xe9 .* which it has \(--encoding\)"):
+        open_table(path, encoding="utf-8", tell=said.append).read()
+    assert said == []
+
+
 @pytest.mark.parametrize("n_plain", [0, 3, 20_000])
 @pytest.mark.parametrize("encoding", ["cp1252", "cp1250", "latin-1"])
 def test_the_first_letter_beyond_ascii_decides(n_plain, encoding, tmp_path):

@@ -6,7 +6,7 @@ works with. Nothing behind `Bags` sees `y`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
@@ -296,8 +296,7 @@ def check_bag_target(y: Any) -> Bags:
     >>> bags.classes.tolist(), bags.sizes.tolist()
     (['no', 'yes'], [1, 2])
     """
-    # a list of its rows is a target as well
-    y = np.asarray(y) if isinstance(y, list) else y
+    y = one_target(y)
     names = fields_of(y)
     if not names:
         return _bags_from_labels(y)
@@ -325,6 +324,18 @@ def check_bag_target(y: Any) -> Bags:
         names=(y.dtype.metadata or {}).get(CLASS_NAMES),
     )
     return gather_labelled_rows(bags, single) if single.any() else bags
+
+
+def one_target(y: Any) -> Any:
+    """Take a list of the rows of a target for one; refuse several targets."""
+    parts = y if isinstance(y, list | tuple) else ()
+    several = any(isinstance(one, np.ndarray) and one.dtype.names is not None for one in parts)
+    if several or isinstance(y, Mapping):
+        raise ValueError(
+            "y holds several targets; those of several groupings of the same rows become one by "
+            "unbag.groupings_target."
+        )
+    return np.asarray(y) if isinstance(y, list) else y
 
 
 def _bags_from_labels(y: Any) -> Bags:

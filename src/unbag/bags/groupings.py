@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unbag.bags.bags import Bags, check_bag_target
+from unbag.bags.bags import Bags, check_bag_target, one_target
 from unbag.bags.joining import JoinError
 from unbag.bags.labels import fields_of
 from unbag.bags.rows import row_type
@@ -191,6 +191,7 @@ def check_groupings_target(y: Any) -> Groupings:
     >>> groupings.names, groupings.class_shares
     (('bag',), array([0.25, 0.75]))
     """
+    y = one_target(y)
     names = grouping_names(y)
     targets = [y] if names is None else [y[name] for name in names]
     read = [_read(target, name) for target, name in zip(targets, names or [None], strict=True)]

@@ -309,7 +309,8 @@ def _check_present(frame: nw.DataFrame[Any], name: str, table: str) -> None:
     if missing.any():
         row = int(missing.to_numpy().astype(bool).argmax())
         raise JoinError(
-            f"Row {{row}} of the {{{table}}} has no value in the key column {{column!r}}.",
+            f"Row {{row}} of the {{{table}}} has no value in the key column {{column!r}}; fill "
+            "it in, or leave the row out.",
             {"row": row + 1, "column": name},
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from unbag._text import quoted
 from unbag.bags.joining import JoinError
 
-# Ten digits are classes; more values than that are ids of bags far more often than classes.
+# Ten digits are classes; more values than that are ids of bags far more often than classes. Of so
+# few rows it is left to scikit-learn, whose checks of estimators have as many classes, to warn.
 _MOST_CLASSES = 10
+_FEW_ROWS = 20
 
 _MAKE_IT = "make the target with unbag.bag_target(bag, proportion)."
 
@@ -42,15 +45,18 @@ def check_labels(y: Any) -> tuple[NDArray[Any], NDArray[np.intp]]:
         raise ValueError("The target has no rows.")
     assert_all_finite(y, input_name="y")
     try:
-        check_classification_targets(y)
+        with warnings.catch_warnings():
+            if len(y) > _FEW_ROWS:
+                # classes of less than two rows each, which are refused below
+                warnings.filterwarnings("ignore", "The number of unique classes is greater")
+            check_classification_targets(y)
     except ValueError:
         raise ValueError(
             f"Unknown label type: y holds neither classes nor bags with their proportions; "
             f"{_MAKE_IT}"
         ) from None
     classes, index = np.unique(y, return_inverse=True)
-    # where hardly a value comes twice, scikit-learn warns already
-    if _MOST_CLASSES < len(classes) <= len(y) / 2:
+    if len(classes) > _MOST_CLASSES and len(y) > _FEW_ROWS:
         raise ValueError(
             f"y holds {len(classes)} different values, which are taken for ids of bags, not for "
             f"classes; {_MAKE_IT} If you did, scikit-learn has numbered the bags as if they were "

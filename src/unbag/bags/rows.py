@@ -13,6 +13,12 @@ _NO_LABELS = (
     "to vote or stack, and see docs/pitfalls.md for others."
 )
 
+_NO_ROWS = (
+    "y holds the cells of several groupings, which share rows, and this tool of scikit-learn asks "
+    "for one label per row; use unbag.GroupingsClassifierCV, which holds out cells, or one "
+    "grouping alone, y[{!r}]."
+)
+
 
 class _LikeVoid(type):
     """Lets `numpy.isdtype`, which knows NumPy's own types only, take it for `numpy.void`."""
@@ -35,6 +41,9 @@ class BagRow(np.void, metaclass=_LikeVoid):  # type: ignore[misc]
 
     @property
     def __array__(self) -> NoReturn:
+        names = self.dtype.names or ()
+        if names and all(self.dtype[name].names for name in names):
+            raise ValueError(_NO_ROWS.format(names[0]))
         raise ValueError(_NO_LABELS)
 
 

@@ -164,7 +164,14 @@ def _is_missing(value: Any) -> bool:
 def _as_ids(bag: ArrayLike) -> NDArray[Any]:
     values = np.asarray(bag)
     if values.ndim != 1 or len(values) == 0:
-        raise ValueError(f"bag must hold one id per instance; its shape is {values.shape}.")
+        several = (
+            "; columns that name a bag together are for unbag.bags_from_frame, and several "
+            "groupings of the same rows for unbag.groupings_target"
+        )
+        raise ValueError(
+            f"bag must hold one id per instance; its shape is {values.shape}"
+            f"{several if values.ndim == 2 else ''}."
+        )
     if values.dtype.kind == "T" or (values.dtype.kind == "U" and not hasattr(bag, "dtype")):
         # NumPy writes the NaN or the 1 in a list of strings as text
         return np.asarray(bag, dtype=object)

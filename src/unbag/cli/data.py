@@ -201,18 +201,18 @@ def naming(options: argparse.Namespace) -> Iterator[None]:
 
 def _words(options: argparse.Namespace) -> dict[str, str]:
     """What sentences about two tables call them, and what they advise, on the command line."""
+    several = bool(getattr(options, "grouping", None))
+    whose = f" {getattr(options, 'noise_of', 'COLUMN')}=NUMBER" if several else ""
     return {
         "instances": f"{WORDS['instances']} {options.instances}",
         "bags": f"{WORDS['bags']} {options.aggregates}",
-        "drop": "take their rows out of all tables"
-        if getattr(options, "grouping", None)
-        else "use --unmatched drop",
+        "drop": "take their rows out of all tables" if several else "use --unmatched drop",
         "convert": "--types can make both a category",
         "swap": "INSTANCES come first, then AGGREGATES",
         "proportion": "use --proportion",
         "positives": "use --positives",
         "percent": "use --percent",
-        "noise": "tell its standard deviation by --noise",
+        "noise": f"tell its standard deviation by --noise{whose}",
         "add_size": "with --size, or --positives, they would be added up",
         **{f"fold_{name}": f"--fold-{name}" for name in FOLDS},
     }

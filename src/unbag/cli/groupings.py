@@ -97,7 +97,8 @@ def tables_of(options: argparse.Namespace) -> Iterator[argparse.Namespace]:
     """The options of each table, as if it were the only one."""
     noises = _noises(options)
     for keys, place in _keys_and_places(options):
-        own = {"bag": keys, "aggregates": place, "noise": noises[",".join(keys)]}
+        name = ",".join(keys)
+        own = {"bag": keys, "aggregates": place, "noise": noises[name], "noise_of": name}
         yield argparse.Namespace(**vars(options) | own)
 
 
@@ -134,7 +135,7 @@ def read_groupings(options: argparse.Namespace) -> tuple[BagData, NDArray[np.voi
         with naming(own):
             targets[",".join(own.bag)] = matched.join("error")[1]
         say_notes(matched, own)
-    with naming(first):
+    with naming(options):
         return data, groupings_target(targets)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from unbag._text import listing
 from unbag.cli.data import BagData, naming, read_bags
 from unbag.cli.loading import (
     add_model,
@@ -86,6 +87,7 @@ def run(options: argparse.Namespace) -> int:
     names = class_names(found, model.classes_)
     check_classes(options, data, len(names))
     warn_of_known_bags(found, data)
+    _say_other_bags(options, found)
     say(*data.report.differences)
     with naming(options):
         result = monitor(
@@ -117,13 +119,29 @@ def run(options: argparse.Namespace) -> int:
 
 def _reference(options: argparse.Namespace, found: ModelFile) -> Reference:
     kept = found.metadata.get("reference")
+    if kept is None and (found.metadata.get("fitted_with") or {}).get("grouping"):
+        raise ValueError(
+            f"{options.model} is a model of several groupings, of which no bag could be held out "
+            "to hold new ones against; unbag evaluate tells how good it is on new bags, and unbag "
+            "monitor whether one fitted without --grouping holds"
+        )
     if kept is None:
         raise ValueError(
             f"{options.model} does not say what its training bags were like, to hold new ones "
-            "against: it is older than unbag monitor, had fewer than five bags, or is one of "
-            "unbag fit --grouping; use unbag fit again"
+            "against: it is older than unbag monitor, or had fewer than five bags; use unbag fit "
+            "again, on five bags or more"
         )
     return Reference.from_dict(kept)
+
+
+def _say_other_bags(options: argparse.Namespace, found: ModelFile) -> None:
+    """Say where bags are made by other columns than in training."""
+    before = (found.metadata.get("fitted_with") or {}).get("bag")
+    if before and before != options.bag:
+        say(
+            f"The training bags were by {listing(before)}, and these are by {listing(options.bag)}:"
+            " bags of another kind may differ in other ways, though the model holds."
+        )
 
 
 def _quality(

@@ -72,7 +72,6 @@ class LinearGroupingsClassifier(LogOddsClassifier):
         self : estimator
             The fitted model.
         """
-        y = np.asarray(y) if isinstance(y, list) else y
         X, groupings = self._check_both(X, y, check_groupings_target, _check_some_contrast)
         check_positive(self.tol, "tol")
         check_count(self.max_iter, "max_iter")

@@ -6,6 +6,7 @@ All text passes through `_text` or `_name`, which escape it; pictures are made b
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Sequence
 from importlib.resources import files
 
@@ -140,10 +141,11 @@ def _table(table: NumberTable) -> str:
 
 
 def _origin(origin: Origin) -> str:
+    model = re.sub(r" at 0x[0-9a-f]+", "", origin.model)
     command = "" if origin.command is None else _lines(origin.command, "The command")
     return (
         f'<footer id="origin">\n<h2>How this page was made</h2>\n{command}'
-        f"{_lines(origin.model, 'The model')}<p>{_text(origin.versions)}</p>\n</footer>"
+        f"{_lines(model, 'The model')}<p>{_text(origin.versions)}</p>\n</footer>"
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import os
-import re
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -291,7 +290,7 @@ def fit_report(
         ),
         _origin=Origin(
             command=command,
-            model=re.sub(r" at 0x[0-9a-f]+", "", repr(model)),
+            model=repr(model),
             versions=f"{versions_line(origin)}; {origin['machine']}; {origin['date']}",
         ),
     )

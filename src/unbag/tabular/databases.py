@@ -87,6 +87,11 @@ def open_url(place: TableURL, query: str | None) -> tuple[TableFile, Query]:
     file = TableFile(Path(), "database", shown=str(place))
     try:
         engine = sqlalchemy.create_engine(place.url, poolclass=sqlalchemy.pool.NullPool)
+    except sqlalchemy.exc.NoSuchModuleError:
+        kind = place.url.partition(":")[0]
+        raise TableError(
+            file, f"needs a driver that brings {kind!r} to SQLAlchemy, and none is installed"
+        ) from None
     except (sqlalchemy.exc.ArgumentError, ImportError) as error:
         raise _refused(file, error) from None
 
@@ -160,5 +165,7 @@ def _fetched(
 
 
 def _refused(file: TableFile, error: BaseException) -> TableError:
+    if isinstance(error, ImportError) and error.name:
+        return TableError(file, f"cannot be read without its driver: install {error.name}")
     reason = " ".join((str(error) or type(error).__name__).split())
     return TableError(file, f"cannot be read as {file.format}: {reason}")

@@ -98,11 +98,13 @@ class Utf8Bytes(io.RawIOBase):
         try:
             n_sound = codecs.utf_8_decode(data, "strict", not block)[1]
         except UnicodeDecodeError as error:
-            if block and self._only_ascii and data[: error.start].isascii():
+            asked_for = codecs.lookup(self._encoding).name == "utf-8"
+            if block and not asked_for and self._only_ascii and data[: error.start].isascii():
                 self._held = b""
                 self._switch(self._encoding)
                 return self._decode(data)
-            raise self._wrong("UTF-8", data, error.start, is_end=not block) from None
+            name = self._encoding if asked_for else "UTF-8"
+            raise self._wrong(name, data, error.start, is_end=not block) from None
         self._only_ascii = self._only_ascii and data[:n_sound].isascii()
         self._held = data[n_sound:]
         self._pass(data[:n_sound])
@@ -136,7 +138,7 @@ class Utf8Bytes(io.RawIOBase):
             )
         other = "save it with the encoding UTF-8"
         if encoding != "UTF-8":
-            other = f"{other}, or say which it has"
+            other = f"{other}, or say which it has (--encoding)"
         return TableError(
             self._table,
             f"is not {encoding} text: 0x{data[place]:02x} at byte "
