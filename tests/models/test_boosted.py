@@ -37,34 +37,6 @@ def settings(**changes):
     return {"learning_rate": 0.4, "min_sum_hessian_in_leaf": 2.0, "lambda_l2": 10.0, **changes}
 
 
-@pytest.mark.parametrize("objective", AIMS)
-def test_pure_bags_give_the_trees_of_labels(objective):
-    labels = TWO.labels
-    model = BoostedMCMClassifier(**QUICK, objective=objective, min_child_weight=2.0)
-    found = model.fit(TWO.X, labels).decision_function(TWO.X)
-    q = labels.mean()
-    start = np.log(q / (1 - q))
-
-    def log_loss(scores, _):
-        p = 1 / (1 + np.exp(-scores - start))
-        return p - labels, p * (1 - p)
-
-    own = lightgbm.train(
-        {
-            "objective": log_loss,
-            "num_leaves": 4,
-            "min_data_in_leaf": 1,
-            "boost_from_average": False,
-            "verbosity": -1,
-            **settings(),
-        },
-        lightgbm.Dataset(TWO.X, labels.astype(float)),
-        num_boost_round=20,
-    )
-    # the forward likelihood takes no share for less than a millionth
-    np.testing.assert_allclose(found, own.predict(TWO.X, raw_score=True), atol=1e-5)
-
-
 # bags of 20 rows go by the saddle point
 @pytest.mark.parametrize(
     ("name", "effect"), [(name, 0.0) for name in AIMS] + [("likelihood", 0.05)]

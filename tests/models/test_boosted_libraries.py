@@ -2,6 +2,7 @@
 
 from functools import partial
 
+import lightgbm
 import numpy as np
 import pytest
 import xgboost
@@ -33,6 +34,38 @@ def make_rows(library, X, learning_rate=0.4):
         return BinnedRows(X, [], settings)
     settings |= {"min_child_weight": 2.0, "reg_lambda": 10.0, "n_jobs": 1}
     return QuantileRows(X, [], settings)
+
+
+def grow_on_labels(library, labels):
+    """Scores of the library itself by the log-loss, at scores of the pooled share."""
+    q = labels.mean()
+    start = np.log(q / (1 - q))
+
+    def log_loss(scores, _):
+        p = 1 / (1 + np.exp(-scores - start))
+        return p - labels, p * (1 - p)
+
+    if library == "lightgbm":
+        settings = {"num_leaves": 4, "min_sum_hessian_in_leaf": 2.0, "lambda_l2": 10.0}
+        settings |= {"min_data_in_leaf": 1, "boost_from_average": False, "verbosity": -1}
+        settings |= {"objective": log_loss, "learning_rate": 0.4}
+        trees = lightgbm.train(settings, lightgbm.Dataset(TWO.X, labels.astype(float)), 20)
+        return trees.predict(TWO.X, raw_score=True)
+    settings = {"max_leaves": 4, "min_child_weight": 2.0, "reg_lambda": 10.0, "base_score": 0.0}
+    settings |= {"tree_method": "hist", "grow_policy": "lossguide", "max_depth": 0}
+    data = xgboost.QuantileDMatrix(TWO.X)
+    trees = xgboost.train({**settings, "learning_rate": 0.4}, data, 20, obj=log_loss)
+    return trees.predict(data, output_margin=True)
+
+
+@both_libraries
+@every_aim
+def test_pure_bags_give_the_trees_of_labels(library, name):
+    model = CLASSIFIERS[library](**QUICK, objective=name, min_child_weight=2.0)
+    found = model.fit(TWO.X, TWO.labels).decision_function(TWO.X)
+    # the forward likelihood takes no share for less than a millionth; XGBoost has single precision
+    close = {"lightgbm": 1e-5, "xgboost": 1e-4}[library]
+    np.testing.assert_allclose(found, grow_on_labels(library, TWO.labels), atol=close)
 
 
 @both_libraries

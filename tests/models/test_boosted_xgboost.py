@@ -20,7 +20,6 @@ from unbag.datasets import make_gaussian_bags
 from unbag.tabular.persistence import load_model, save_model
 
 TWO = make_gaussian_bags(n_bags=24, bag_size=20, n_features=3, random_state=0)
-AIMS = ("likelihood", "forward", "corrected")
 QUICK = {"num_leaves": 4, "n_estimators": 20, "cv": None}
 FRAME = pd.DataFrame(
     {
@@ -39,37 +38,6 @@ def test_scikit_learn_checks(estimator, check):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         check(estimator)
-
-
-@pytest.mark.parametrize("objective", AIMS)
-def test_pure_bags_give_the_trees_of_labels(objective):
-    labels = TWO.labels
-    model = boosted(**QUICK, objective=objective, min_child_weight=2.0)
-    found = model.fit(TWO.X, labels).decision_function(TWO.X)
-    q = labels.mean()
-    start = np.log(q / (1 - q))
-
-    def log_loss(scores, _):
-        p = 1 / (1 + np.exp(-scores - start))
-        return p - labels, p * (1 - p)
-
-    data = xgboost.QuantileDMatrix(TWO.X)
-    own = xgboost.train(
-        {
-            "tree_method": "hist",
-            "grow_policy": "lossguide",
-            "max_leaves": 4,
-            "max_depth": 0,
-            "learning_rate": 0.4,
-            "min_child_weight": 2.0,
-            "reg_lambda": 10.0,
-            "base_score": 0.0,
-        },
-        data,
-        num_boost_round=20,
-        obj=log_loss,
-    )
-    np.testing.assert_allclose(found, own.predict(data, output_margin=True), atol=1e-4)
 
 
 @pytest.mark.parametrize("classes", [2, 3])
