@@ -179,7 +179,7 @@ WRONG = {
         "https://a.org/m is an address",
     ),
     "a far output": ("predict m.unbag v.csv -o s3://b/s.csv", 2, "s3://b/s.csv is an address, and"),
-    "no such driver": ("fit db2000://u:pw@h/v r.csv", 1, r"db2000://u:\*\*\*@h/v cannot be read"),
+    "no such driver": ("fit db2000://u:pw@h/v r.csv", 1, r"db2000://u:\*\*\*@h/v needs a driver"),
     "empty folder": ("fit empty r.csv", 1, "empty is a folder without a table in it"),
     "uneven parts": ("fit parts r.csv", 1, "2.csv has other columns than .*1.csv: 'age', 'size'"),
     "empty pattern": ("fit w-*.csv r.csv", 1, r"there is no file w-\*.csv"),
