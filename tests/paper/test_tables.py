@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import wilcoxon
 
+from unbag._text import p_text
 from unbag.paper import make_tasks
 from unbag.paper.published import published_auc
 from unbag.paper.tables import (
@@ -81,9 +82,9 @@ def test_comparison_is_wilcoxons_over_cells():
         place = {"bag_size": SIZES[number % 4], "dataset": ["adult", "magic"][number // 4]}
         rows += [row("lmmcm", 0.85 + gain, **place), row("invcal", 0.85, **place)]
     sentence = next(s for s in comparisons(rows) if "against invcal" in s)
-    assert f"{np.mean(gains):+.4f} on average over 8 setting(s)" in sentence
+    assert f"{np.mean(gains):+.4f} on average over 8 settings" in sentence
     assert "above it in 7, at worst -0.0050" in sentence
-    assert f"p = {wilcoxon(gains).pvalue:.2g}" in sentence
+    assert p_text(wilcoxon(gains).pvalue) in sentence
     paper = next(s for s in comparisons(rows) if "the paper's lmmcm" in s)
     reported = [
         published_auc(1, d, (0.0, 0.5), n, "lmmcm").mean for d in ("adult", "magic") for n in SIZES
@@ -101,11 +102,11 @@ def test_settings_that_both_tables_have_count_once():
         gain = 0.01 * (number + 1)
         rows += [row("lmmcm", 0.5 + gain, **place), row("invcal", 0.5, **place)]
     sentence = next(s for s in comparisons(rows) if "against invcal" in s)
-    assert "over 28 setting(s), at or above it in 28" in sentence
+    assert "over 28 settings, at or above it in 28" in sentence
     alone = [0.01 * (n + 1) for n in range(24)]
     both = [0.01 * (n + 1.5) for n in range(24, 32, 2)]
     assert f"{np.mean(alone + both):+.4f} on average" in sentence
-    assert f"p = {wilcoxon(alone + both).pvalue:.2g}" in sentence
+    assert p_text(wilcoxon(alone + both).pvalue) in sentence
 
 
 def test_csv_has_a_line_for_every_trial():

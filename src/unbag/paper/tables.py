@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import wilcoxon
 
+from unbag._text import counted, p_text
 from unbag.paper.methods import FORMER_METHODS, METHODS
 from unbag.paper.published import published_auc
 from unbag.paper.rows import Row
@@ -191,11 +192,12 @@ def _compare(
         gains.setdefault(cell.setting, []).append(ours[cell] - theirs[cell])
     gain = np.array([mean(values) for values in gains.values()])
     sentence = (
-        f"{name} against {other}: {gain.mean():+.4f} on average over {len(gain)} setting(s), at or "
-        f"above it in {int((gain >= 0).sum())}, at worst {gain.min():+.4f}"
+        f"{name} against {other}: {gain.mean():+.4f} on average over "
+        f"{counted(len(gain), 'setting')}, at or above it in {int((gain >= 0).sum())}, at worst "
+        f"{gain.min():+.4f}"
     )
     if len(gain) >= 6 and gain.any():
-        sentence += f"; Wilcoxon signed-rank p = {wilcoxon(gain).pvalue:.2g}"
+        sentence += f"; Wilcoxon signed-rank {p_text(wilcoxon(gain).pvalue)}"
     return [sentence + "."]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from unbag._text import plural
+from unbag._text import p_text, plural
 from unbag.paper.rows import Row
 from unbag.suites.against import against_published
 from unbag.suites.landscape import PUBLISHED
@@ -145,7 +145,7 @@ def _against_best(found: SuiteRanking, kind: str) -> Comparison:
 
 
 def _told(one: Comparison) -> str:
-    tested = "" if np.isnan(one.p_value) else f", Wilcoxon–Holm p = {one.p_value:.2g}"
+    tested = "" if np.isnan(one.p_value) else f", Wilcoxon–Holm {p_text(one.p_value)}"
     sets = one.above + one.level + one.below
     return (
         f"{one.gain:+.4f} over {_count(sets, 'set')}, above it in {one.above}, below in "
@@ -208,7 +208,7 @@ def _tests(found: SuiteRanking) -> list[str]:
     whole = found.whole
     if not np.isnan(whole.p_value):
         lines.append(
-            f"Friedman's test: p = {whole.p_value:.2g}; mean ranks that differ by more than "
+            f"Friedman's test: {p_text(whole.p_value)}; mean ranks that differ by more than "
             f"{whole.critical_difference:.2f} differ beyond chance (Nemenyi, 95%)."
         )
     lines += [
