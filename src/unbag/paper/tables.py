@@ -197,7 +197,7 @@ def _compare(
         f"{gain.min():+.4f}"
     )
     if len(gain) >= 6 and gain.any():
-        sentence += f"; Wilcoxon signed-rank {p_text(wilcoxon(gain).pvalue)}"
+        sentence += f"; Wilcoxon signed-rank {p_text(float(wilcoxon(gain).pvalue))}"
     return [sentence + "."]
 
 
