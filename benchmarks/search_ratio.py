@@ -2,7 +2,8 @@
 
 Cells are those of `defaults`: both tables of the paper, and shuffled bags. Both searches of a cell
 run one after the other in one process and on one core, with the same folds and penalties, so that
-their ratio means something on a machine that is not quiet. No label is looked at.
+their ratio means something on a machine that is not quiet. Where both together take less than a
+second, they are repeated by turns, and the fastest of each counts. No label is looked at.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from unbag.paper.trials import Setting, make_trial
 
 OBJECTIVES = ("corrected", "likelihood")
 
+# Searches are repeated so often, unless both together take longer than so many seconds.
+REPEATS, LONG = 5, 1.0
+
 
 def tasks(options: argparse.Namespace) -> list[dict[str, Any]]:
     return [
@@ -31,13 +35,17 @@ def tasks(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 def run_one(seed: int, setting: Setting, **_: Any) -> Row:
     trial = make_trial(setting, seed)
-    row: Row = {"rows": len(trial.X)}
+    seconds: dict[str, list[float]] = {objective: [] for objective in OBJECTIVES}
     with threadpool_limits(1):
-        for objective in OBJECTIVES:
-            start = time.process_time()
-            KernelMCMClassifierCV(objective=objective).fit(trial.X, trial.y)
-            row[objective] = round(time.process_time() - start, 3)
-    return row
+        for _ in range(REPEATS):
+            for objective, found in seconds.items():
+                start = time.process_time()
+                KernelMCMClassifierCV(objective=objective).fit(trial.X, trial.y)
+                found.append(time.process_time() - start)
+            if sum(found[0] for found in seconds.values()) > LONG:
+                break
+    fastest = {objective: round(min(found), 3) for objective, found in seconds.items()}
+    return {"rows": len(trial.X), "repeats": len(seconds["corrected"])} | fastest
 
 
 def page(rows: list[Row]) -> list[str]:
@@ -54,7 +62,8 @@ def page(rows: list[Row]) -> list[str]:
     within = sum(ratio(row) <= 2 for row in rows)
     return [
         "Processor seconds of a whole search (5 folds, 11 penalties) by the corrected risk and by",
-        "the likelihood of the counts, the default.",
+        "the likelihood of the counts, the default. Where both together take less than a second,",
+        f"each is the fastest of {REPEATS}.",
         "",
         *table(["cell", "seed", "rows", "corrected (s)", "default (s)", "ratio"], lines),
         "",
