@@ -105,6 +105,11 @@ def p_text(p: float) -> str:
     return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
 
 
+def measure_words(measure: str) -> str:
+    """Name a measure in a sentence: "AUC", "balanced accuracy"."""
+    return "AUC" if measure == "roc_auc" else measure.replace("_", " ")
+
+
 def capital(text: str) -> str:
     """Start with a capital."""
     return text[:1].upper() + text[1:]

@@ -38,13 +38,12 @@ from scipy.stats import binom
 from unbag._arrays import Floats
 from unbag._checks import check_choice, check_count, check_inside, check_positive, check_share
 from unbag._optional import make_frame
-from unbag._text import aligned
+from unbag._text import aligned, measure_words
 from unbag.bags.shares import check_range, check_support
 
 PlannedPrecision = Literal["standard_error", "half_width", "labelled_rows"]
 PlannedMeasure = Literal["balanced_accuracy", "roc_auc"]
 
-_NAMES = {"balanced_accuracy": "balanced accuracy", "roc_auc": "AUC"}
 # With fewer, nothing is left over to tell how much bags vary.
 FEWEST_PLANNED = 3
 # Bags drawn with replacement from fewer say little of how estimates vary.
@@ -138,7 +137,7 @@ class BagPlan:
     def __str__(self) -> str:
         words = (
             f"{self.n_bags:,} bags of {self.bag_size:,} instances ({self.n_instances:,} in all) "
-            f"give a label-free {_NAMES[self.measure]} a standard error of "
+            f"give a label-free {measure_words(self.measure)} a standard error of "
             f"{self.standard_error:.2g} ({100 * self.level:g}% interval: ±{self.half_width:.2g}) "
             f"if it is about {self.expected:g}. They are worth {self.labelled_rows:,.0f} labelled "
             f"rows, {100 * self.share_of_labels:.2g}% of what all labels would give; their "

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from unbag._text import WIDTH, listing, p_text, percent, shown, whole
+from unbag._text import WIDTH, listing, measure_words, p_text, percent, shown, whole
 from unbag.diagnostics.bag_effects import NORMAL_95
 from unbag.diagnostics.bag_lines import BagLine, Held
 from unbag.diagnostics.row_drift import Stability
@@ -34,7 +34,6 @@ _SURE = 0.01
 # Standard errors of a slope, as a share of it, from which on it tells nothing.
 _TELLS_NOTHING = 1.0
 
-_MEASURES = {"roc_auc": "AUC", "balanced_accuracy": "balanced accuracy"}
 
 _LEADS = {
     "holds": "The model holds: nothing in the new bags speaks against it.",
@@ -343,8 +342,7 @@ def rows_told(found: Monitoring) -> list[str]:
 
 def quality_name(found: Monitoring) -> str:
     """What the figure of quality is called."""
-    name = "" if found.quality is None else found.quality.name
-    return _MEASURES.get(name, name)
+    return "" if found.quality is None else measure_words(found.quality.name)
 
 
 def quality_told(found: Monitoring) -> list[str]:

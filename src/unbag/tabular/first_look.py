@@ -15,7 +15,7 @@ from unbag.bags.bags import check_bag_target
 from unbag.diagnostics.bag_effects import FEWEST_BAGS, BagEffect, effect_of_scores
 from unbag.diagnostics.information import BagInformation, bag_information
 from unbag.metrics.witnesses import Witness, hear_columns
-from unbag.model_selection.splitters import some_bags
+from unbag.model_selection.splitters import rows_of_some_bags
 from unbag.models import LinearMCMClassifierCV
 from unbag.tabular.features import make_features
 
@@ -82,7 +82,7 @@ def look_at_bags(table: Any, y: NDArray[np.void]) -> FirstLook:
 
 def _look_for_effect(X: Any, y: Any) -> Unexplained:
     """Fit a linear model to some bags, and compare it with those that it did not see."""
-    rows = _rows_of_some_bags(y, _ROWS_FOR_EFFECT)
+    rows = rows_of_some_bags(y, _ROWS_FOR_EFFECT, _FEWEST_BAGS, np.random.default_rng(0))
     bags = check_bag_target(y[rows])
     n_bags = int((~bags.labelled).sum())
     if n_bags < FEWEST_BAGS:
@@ -104,10 +104,3 @@ def _look_for_effect(X: Any, y: Any) -> Unexplained:
         some = f"{some} drawn at random, of {len(y):,} instances in all"
     note = f"(From a linear model, checked on bags that it did not see: {some}.)"
     return Unexplained(effect_of_scores(bags, scores, model.class_prior_), note)
-
-
-def _rows_of_some_bags(y: NDArray[np.void], most: int) -> NDArray[np.intp]:
-    """Rows of whole bags drawn at random: at most so many, unless that leaves too few bags."""
-    bags = check_bag_target(y)
-    chosen = some_bags(bags.sizes, most, _FEWEST_BAGS, np.random.default_rng(0))
-    return np.flatnonzero(chosen[bags.index])
