@@ -140,6 +140,17 @@ def aligned(rows: Sequence[Sequence[str]], side: str = "<") -> list[str]:
     ]
 
 
+def markdown_table(head: Sequence[str], rows: Iterable[Iterable[str]]) -> list[str]:
+    """Write a table in Markdown, line by line.
+
+    Examples
+    --------
+    >>> markdown_table(["bag", "share"], [("north", "25%")])
+    ['| bag | share |', '| --- | --- |', '| north | 25% |']
+    """
+    return [f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *rows)]
+
+
 def _cell(value: Any) -> str:
     if value is None:
         return "-"

@@ -113,13 +113,7 @@ class RoundsDisplay(SinglePicture):
         return bool(self.n_rounds == self.rounds[self.leaves == self.num_leaves].max())
 
     def frame(self) -> Any:
-        """One row per look: leaves, rounds, the criterion, what it is made of, and the choice.
-
-        Returns
-        -------
-        frame : pandas.DataFrame
-            The table.
-        """
+        """One row per look: leaves, rounds, the criterion, what it is made of, and the choice."""
         parts = dict(zip(self.criteria, self.risks, strict=True)) if len(self.risks) > 1 else {}
         columns = {"leaves": self.leaves, "rounds": self.rounds, "criterion": self.criterion}
         return make_frame({**columns, **parts, "chosen": self.chosen})
