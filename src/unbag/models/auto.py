@@ -16,8 +16,9 @@ from sklearn.utils import _safe_indexing
 from unbag._checks import check_positive
 from unbag._docstrings import as_in
 from unbag._optional import install_command
+from unbag._outputs import by_instance, by_output
 from unbag.bags.bags import Bags
-from unbag.model_selection.folds import SearchFolds, by_instance, collect_folds
+from unbag.model_selection.folds import SearchFolds, collect_folds
 from unbag.model_selection.out_of_fold import look_at_folds
 from unbag.model_selection.splitters import KnownFolds, check_cv, cut_by_folds
 from unbag.models.bag_goal import make_bag_goal
@@ -335,7 +336,7 @@ class AutoMCMClassifier(LogOddsClassifier):
         return self.mixture_(self._scores_of_models(X))
 
     def _scores_of_models(self, X: Any) -> list[NDArray[np.float64]]:
-        return [_by_output(model.decision_function(X)) for model in self.models_]
+        return [by_output(model.decision_function(X)) for model in self.models_]
 
 
 def _some_rows(n: int) -> NDArray[np.intp]:
@@ -360,12 +361,7 @@ def _cross_fit(
     """What a learner without folds of its own says, trained once more for each."""
 
     def look(model: Any, _: Any) -> NDArray[Any]:
-        return _by_output(model.decision_function(X))
+        return by_output(model.decision_function(X))
 
     scores, fold = look_at_folds(learner, X, y, look, cv=KnownFolds(held), verbose=verbose)
     return collect_folds(fold, scores, True)
-
-
-def _by_output(scores: NDArray[Any]) -> NDArray[np.float64]:
-    """Scores (n_outputs, n_instances) from those of a decision function."""
-    return np.atleast_2d(np.asarray(scores, dtype=float).T)

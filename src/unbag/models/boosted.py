@@ -12,9 +12,10 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import validate_data
 
 from unbag._docstrings import as_in
+from unbag._outputs import by_instance
 from unbag.bags.bags import Bags
 from unbag.bags.priors import resolve_class_prior
-from unbag.model_selection.folds import by_instance, collect_folds
+from unbag.model_selection.folds import collect_folds
 from unbag.model_selection.splitters import check_cv, cut_by_folds
 from unbag.models.bag_goal import BagGoal
 from unbag.models.base import LogOddsClassifier
