@@ -11,7 +11,7 @@ from unbag.cli.data import join_files, match_files, naming
 from unbag.cli.options import add_columns, add_json, table_place
 from unbag.cli.output import need, records, say, show, show_json
 from unbag.cli.parser import add_parser
-from unbag.diagnostics.information import BagInformation
+from unbag.diagnostics.information_results import BagInformation
 from unbag.metrics.witnesses import Witness
 from unbag.tabular.file import is_table_name
 from unbag.tabular.first_look import look_at_bags

@@ -12,7 +12,8 @@ from unbag._checks import check_choice
 from unbag._optional import make_frame
 from unbag._text import counted, percent, shown
 from unbag.bags.bags import Bags, check_bag_target
-from unbag.diagnostics.information import BagInformation, bag_information
+from unbag.diagnostics.information import bag_information
+from unbag.diagnostics.information_results import BagInformation
 from unbag.reports.colours import BLUE, GREY, ORANGE
 from unbag.reports.display import SOME, Display, add_legend, finish, make_axes
 

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from unbag._text import counted, sentence
 from unbag.bags.bags import check_bag_target
 from unbag.diagnostics.bag_effects import FEWEST_BAGS, BagEffect, effect_of_scores
-from unbag.diagnostics.information import BagInformation, bag_information
+from unbag.diagnostics.information import bag_information
+from unbag.diagnostics.information_results import BagInformation
 from unbag.metrics.witnesses import Witness, hear_columns
 from unbag.model_selection.splitters import rows_of_some_bags
 from unbag.models import LinearMCMClassifierCV
