@@ -63,8 +63,7 @@ class CountsHere:
 
     def value(self, scores: Floats, problem: NDArray[np.intp]) -> Floats:
         """What these bags add, per column."""
-        value: Floats = self._bags.evaluate(scores, problem, gradient=False)[0]
-        return value
+        return self._bags.evaluate(scores, problem, gradient=False)[0]
 
     def value_and_gradient(
         self, scores: Floats, problem: NDArray[np.intp]

@@ -104,8 +104,7 @@ class RoundsDisplay(SinglePicture):
     def scaled(self) -> Floats:
         """Mean of all criteria, each from the best of all, 0, to the worst, 1."""
         low, high = (end(self.risks, axis=1, keepdims=True) for end in (np.min, np.max))
-        found: Floats = ((self.risks - low) / np.where(high > low, high - low, 1.0)).mean(axis=0)
-        return found
+        return ((self.risks - low) / np.where(high > low, high - low, 1.0)).mean(axis=0)
 
     @property
     def edge(self) -> bool:

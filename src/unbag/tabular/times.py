@@ -118,15 +118,13 @@ class TimeParts(TableTransformer):
 
 def _seconds(X: Any, name: Any) -> NDArray[np.float64]:
     times = seconds(convert(as_pandas(X, name), "time"))
-    found: NDArray[np.float64] = times.to_numpy(dtype=float, na_value=np.nan)
-    return found
+    return times.to_numpy(dtype=float, na_value=np.nan)
 
 
 def _place(times: NDArray[np.float64], part: str) -> NDArray[np.float64]:
     """Where in a round times are, from 0 to 1."""
     length = ROUNDS[part][0]
-    place: NDArray[np.float64] = times % length / length
-    return place
+    return times % length / length
 
 
 def _rounds(times: NDArray[np.float64]) -> list[str]:
