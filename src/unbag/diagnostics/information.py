@@ -91,10 +91,9 @@ def bag_information(y: Any, *, bag_model: BagModel = "instances") -> BagInformat
     >>> bag = ["north"] * 4 + ["south"] * 4 + ["west"] * 8
     >>> y = bag_target(bag, counts={"north": 0, "south": 2, "west": 7})
     >>> print(bag_information(y))
-    These 3 bags of 16 instances in all are worth about 8.4 labelled rows for telling the
-    classes apart, 52% of what all labels would give. Class averages are known as well as
-    from about 4.6 labelled negatives and 6.4 positives. One of the bags carries 61% of the
-    information.
+    These 3 bags of 16 instances in all are worth about 8.4 labelled rows for telling the classes
+    apart, 52% of what all labels would give. Class averages are known as well as from about 4.6
+    labelled negatives and 6.4 positives. One of the bags carries 61% of the information.
     <BLANKLINE>
     The most informative bags:
       bag  size  proportion  share

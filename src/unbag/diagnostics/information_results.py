@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from unbag._arrays import Floats
 from unbag._checks import check_choice
 from unbag._optional import make_frame
-from unbag._text import aligned, capital, counted, rough
+from unbag._text import WIDTH, aligned, capital, counted, rough
 from unbag.bags.bags import BagModel, Bags
 
 TableColumns = dict[str, NDArray[Any]]
@@ -21,7 +21,6 @@ TableColumns = dict[str, NDArray[Any]]
 _LISTED_BAGS = 5
 LISTED_PIECES = 5
 _LISTED_CLASSES = 3
-_WIDTH = 88
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -118,7 +117,7 @@ class BagInformation:
 
     def __str__(self) -> str:
         words = [self.summary, *([self.warning] if self.warning else [])]
-        lines = [textwrap.fill(text, _WIDTH) for text in words]
+        lines = [textwrap.fill(text, WIDTH) for text in words]
         lines += ["", "The most informative bags:", *_lines(self.by_bag, _LISTED_BAGS)]
         if self.finer:
             lines += ["", "If every bag were cut into pieces of known proportion:"]

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from unbag._text import counted, sentence
+from unbag._text import WIDTH, counted, sentence
 from unbag.bags.bags import check_bag_target
 from unbag.diagnostics.bag_effects import FEWEST_BAGS, BagEffect, effect_of_scores
 from unbag.diagnostics.information import bag_information
@@ -19,8 +19,6 @@ from unbag.metrics.witnesses import Witness, hear_columns
 from unbag.model_selection.splitters import rows_of_some_bags
 from unbag.models import LinearMCMClassifierCV
 from unbag.tabular.features import make_features
-
-_WIDTH = 88
 
 # Rows on which effects of bags are looked for, and beyond which a quick look is none: bags stay
 # whole, so that some large ones may have more rows than wanted.
@@ -40,14 +38,14 @@ class Unexplained:
         """Two questions with their answers, or the first one with why there is none."""
         first = "What do features leave unexplained between bags?"
         if self.effect is None:
-            return [first, textwrap.fill(self.note, _WIDTH)]
+            return [first, textwrap.fill(self.note, WIDTH)]
         return [
             first,
-            textwrap.fill(sentence(str(self.effect)), _WIDTH),
+            textwrap.fill(sentence(str(self.effect)), WIDTH),
             "",
             "Do bags differ in how many of each class they hold, or in who is in them?",
-            textwrap.fill(self.effect.hint, _WIDTH),
-            textwrap.fill(self.note, _WIDTH),
+            textwrap.fill(self.effect.hint, WIDTH),
+            textwrap.fill(self.note, WIDTH),
         ]
 
     def record(self) -> dict[str, Any]:
