@@ -14,7 +14,6 @@ from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 
 from unbag._checks import check_positive
-from unbag._docstrings import as_in
 from unbag._optional import install_command
 from unbag._outputs import by_instance, by_output
 from unbag.bags.bags import Bags
@@ -59,7 +58,6 @@ class _Candidate:
     seconds: float
 
 
-@as_in(LinearMCMClassifier)
 class AutoMCMClassifier(LogOddsClassifier):
     """Linear, kernel and boosted models on the same bags, mixed by what held-out bags say of them.
 
@@ -120,10 +118,16 @@ class AutoMCMClassifier(LogOddsClassifier):
     folds_ : SearchFolds
         The same for all folds, by which `unbag.metrics.evaluate_search` tells how good the model
         is; not saved with the model.
-    classes_ : as in LinearMCMClassifier
+    classes_ : ndarray of shape (n_classes,)
+        Labels of the classes, in the order of columns of chances.
     class_prior_ : ndarray of shape (n_classes,)
         Shares of the classes that the model was trained for.
-    class_shares_, n_features_in_, feature_names_in_ : as in LinearMCMClassifier
+    class_shares_ : ndarray of shape (n_classes,)
+        Share of each class among all instances of training.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, if X had any that are texts.
 
     See Also
     --------

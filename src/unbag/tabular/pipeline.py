@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
-from unbag._docstrings import as_in
 from unbag.bags.bags import check_bag_target
 from unbag.diagnostics.bag_effects import describe_effect
 from unbag.model_selection.fitted import last_step
@@ -25,7 +24,6 @@ _OBJECTIVES = {
 }
 
 
-@as_in(AutoMCMClassifier)
 def make_classifier(
     model: ModelName = "auto",
     *,
@@ -46,7 +44,15 @@ def make_classifier(
     cv : int, splitter or iterable, default=5
         Folds of whole bags that hold out every bag exactly once, the same for all learners; a
         number is reduced to half that of the bags.
-    class_prior, time_limit, random_state, verbose : as in AutoMCMClassifier
+    class_prior : {"empirical", "balanced"} or array-like, default="empirical"
+        Shares of the classes that scores, predictions and probabilities are for: those of the
+        training bags, unlike in single learners, equal ones, or others.
+    time_limit : float, optional
+        Seconds after which no further learner is begun. The first is trained in any case.
+    random_state : int, default=0
+        Of the learners.
+    verbose : int, default=0
+        Whether to show progress bars.
 
     Returns
     -------
