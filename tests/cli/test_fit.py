@@ -121,6 +121,7 @@ def test_one_learner_after_the_other_is_compared(call, folder, known, tmp_path):
     assert result.returncode == 0, result.stderr
     assert "learner  held-out loss  weight  seconds" in result.stderr
     assert "above a probability of 0.2, which is cheapest at the costs given." in result.stderr
+    assert "costs       1.0, 4.0" in call("inspect", model).stdout
     found = load_model(model).metadata
     assert {row["learner"] for row in found["leaderboard"]} == {"linear", "kernel", "boosted"}
     assert found["rule"]["threshold"] == pytest.approx(0.2)

@@ -179,6 +179,16 @@ WRONG = {
         "https://a.org/m is an address",
     ),
     "a far output": ("predict m.unbag v.csv -o s3://b/s.csv", 2, "s3://b/s.csv is an address, and"),
+    "no such file behind a URL": (
+        "fit sqlite:///nowhere.sqlite r.csv",
+        1,
+        "there is no file nowhere.sqlite",
+    ),
+    "a table's name as query": (
+        "fit t.sqlite r.csv --query visits",
+        1,
+        r"the query must be a SELECT, such as SELECT \* FROM visits",
+    ),
     "no such driver": ("fit db2000://u:pw@h/v r.csv", 1, r"db2000://u:\*\*\*@h/v needs a driver"),
     "empty folder": ("fit empty r.csv", 1, "empty is a folder without a table in it"),
     "uneven parts": ("fit parts r.csv", 1, "2.csv has other columns than .*1.csv: 'age', 'size'"),
@@ -270,6 +280,18 @@ WRONG = {
         "predict m.unbag old.csv -o out.csv",
         1,
         "'age' should hold numbers, but row 1",
+    ),
+    "its own table": (
+        "predict m.unbag v.csv -o ./v.csv",
+        2,
+        "-o v.csv is read here: give another name",
+    ),
+    "its own model": ("export m.unbag -o m.unbag", 2, "-o m.unbag is read here"),
+    "a part of its table": ("predict m.unbag parts/ -o parts/2.csv", 2, "-o parts/2.csv is read"),
+    "one file for two": (
+        "fit v.csv r.csv -o out.html --report out.html --folds 2",
+        2,
+        "-o and --report are one file",
     ),
     "only read": (
         "predict m.unbag v.csv -o out.xlsx",

@@ -177,7 +177,7 @@ def _inspect_model(options: argparse.Namespace) -> int:
     if metadata.get("training"):
         lines.append(sentence(metadata["training"]["summary"]))
     told = [
-        (name, ", ".join(value) if isinstance(value, list) else value)
+        (name, ", ".join(map(str, value)) if isinstance(value, list) else value)
         for name, value in metadata.get("fitted_with", {}).items()
         if value not in (None, [], {}) and value is not False
     ]

@@ -92,7 +92,8 @@ def add_fitting(parser: argparse.ArgumentParser) -> None:
         "--time-limit",
         type=positive_number,
         metavar="SECONDS",
-        help="begin no further learner after so many seconds",
+        help="seconds for all learners: the one that is not done by then is left out, but for the "
+        "first",
     )
     group.add_argument(
         "--optimize",

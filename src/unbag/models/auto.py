@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 
 from unbag._checks import check_positive
+from unbag._deadlines import OutOfTimeError, deadline
 from unbag._optional import install_command
 from unbag._outputs import by_instance, by_output
 from unbag.bags.bags import Bags
@@ -85,7 +87,9 @@ class AutoMCMClassifier(LogOddsClassifier):
         Shares of the classes that scores, predictions and probabilities are for: those of the
         training bags, unlike in single learners, equal ones, or others.
     time_limit : float, optional
-        Seconds after which no further learner is begun. The first is trained in any case.
+        Seconds for the learners together: after so many, the one that is being trained is left out,
+        and so are those to come. The first is trained in any case, and a classifier that is not of
+        this package, once begun, to its end.
     random_state : int, default=0
         Of the learners.
     n_jobs : int, optional
@@ -258,18 +262,19 @@ class AutoMCMClassifier(LogOddsClassifier):
     ) -> tuple[list[_Candidate], dict[str, str]]:
         """Train one learner after the other while there is time."""
         found: list[_Candidate] = []
-        begin, notes = time.monotonic(), {}
+        notes: dict[str, str] = {}
+        end = time.monotonic() + (self.time_limit or math.inf)
         for name, learner in learners.items():
             start = time.monotonic()
-            if found and self.time_limit is not None and start - begin > self.time_limit:
+            if found and start > end:
                 notes[name] = f"not begun within the time limit of {self.time_limit:g} s"
                 continue
-            model = _train(learner, X, y, held, self.verbose)
-            # of every row: mixed with those of others, and no part of the model
-            folds = vars(model).pop("folds_", None)
-            vars(model).pop("out_of_fold_scores_", None)
-            if folds is None:
-                folds = _cross_fit(learner, X, y, held, self.verbose)
+            try:
+                with deadline(end if found else math.inf):
+                    model, folds = _train(learner, X, y, held, self.verbose)
+            except OutOfTimeError:
+                notes[name] = f"stopped at the time limit of {self.time_limit:g} s"
+                continue
             found.append(_Candidate(name, model, folds, time.monotonic() - start))
         return found, notes
 
@@ -348,7 +353,18 @@ def _some_rows(n: int) -> NDArray[np.intp]:
     return np.sort(np.random.default_rng(0).permutation(n)[:_ROWS_FOR_MEANS])
 
 
-def _train(learner: Any, X: Any, y: NDArray[Any], held: NDArray[np.bool_], verbose: int) -> Any:
+def _train(
+    learner: Any, X: Any, y: NDArray[Any], held: NDArray[np.bool_], verbose: int
+) -> tuple[Any, SearchFolds]:
+    """A learner of all bags, and what it says of each when it did not see it."""
+    model = _fit(learner, X, y, held, verbose)
+    # of every row: mixed with those of others, and no part of the model
+    folds = vars(model).pop("folds_", None)
+    vars(model).pop("out_of_fold_scores_", None)
+    return model, _cross_fit(learner, X, y, held, verbose) if folds is None else folds
+
+
+def _fit(learner: Any, X: Any, y: NDArray[Any], held: NDArray[np.bool_], verbose: int) -> Any:
     model = clone(learner)
     parameters = model.get_params(deep=False)
     settings: dict[str, Any] = {"verbose": verbose} if "verbose" in parameters else {}

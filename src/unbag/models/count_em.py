@@ -42,6 +42,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from unbag._arrays import Bools, Floats
 from unbag._checks import check_count, check_positive
+from unbag._deadlines import check_time
 from unbag._docstrings import as_in
 from unbag._outputs import chances_of_all
 from unbag._progress import progress_bar
@@ -245,6 +246,7 @@ class CountEMClassifier(MetaEstimatorMixin, LogOddsClassifier):
         bar = progress_bar(total=max_iter, verbose=self.verbose, desc="EM", unit="step")
         with few_threads(*X.shape), bar:
             while len(path) < max_iter and not self.converged_:
+                check_time()
                 if held is None:
                     model = learner.fit(X, chances)
                     scores = learner.scores(model, X, chances)

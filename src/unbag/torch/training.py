@@ -18,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from unbag._deadlines import check_time
 from unbag.torch.batches import BagBatch
 from unbag.torch.checkpoints import Checkpoint
 from unbag.torch.data import BagBatchSampler, BagDataset
@@ -204,6 +205,7 @@ class NetworkTrainer:
 
     def _step(self, bags: NDArray[np.intp]) -> float:
         """One step; the sum of the losses of its rows."""
+        check_time()
         n = int(self._training.bags.sizes[bags].sum())
         self._optimiser.zero_grad(set_to_none=True)
         with layer_precision(self.plan.half, self._device):
