@@ -186,7 +186,7 @@ def broken(frames, tmp_path, monkeypatch):
     regions.assign(conversions=26).to_csv("more.csv", index=False)
     regions.assign(n=[25] * 23 + [24]).to_csv("size.csv", index=False)
     regions.assign(conversions=["many"] + [1] * 23).to_csv("words.csv", index=False)
-    regions.head(3).to_csv("three.csv", index=False)
+    regions.head(2).to_csv("two.csv", index=False)
     visits.assign(region=[None] + ["r00"] * 599).to_csv("nowhere.csv", index=False)
     (tmp_path / "short.csv").write_text("region,conversions\nr00,3\nr01\n")
     (tmp_path / "latin.csv").write_bytes(b"region,conversions\nr\xe9,3\n")
@@ -229,9 +229,9 @@ def broken(frames, tmp_path, monkeypatch):
         ("v.csv fewer.csv", "", "have instances but no row in the bag table fewer.csv; correct "),
         ("v.csv fewer.csv", "", "or use --unmatched drop"),
         (
-            "v.csv three.csv",
+            "v.csv two.csv",
             "--unmatched drop --anyway",
-            "needs four bags to choose its settings by",
+            "needs three bags to choose its settings by",
         ),
     ],
 )

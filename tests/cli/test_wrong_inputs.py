@@ -113,7 +113,7 @@ def make_files(folder, visits, regions):
         "numbered.csv": visits.assign(region=visits["region"].str[1:].astype(int)),
         "others.csv": visits.assign(region="x" + visits["region"]),
         "some.csv": visits[visits["region"] != "r3"],
-        "few.csv": visits[:30],
+        "few.csv": visits[:20],
         "stray.csv": visits.assign(age=visits["age"].astype(str).where(visits.index != 6, "n/a?")),
         "old.csv": visits.assign(age="old"),
         "ageless.csv": visits.drop(columns="age"),
@@ -134,7 +134,7 @@ def make_files(folder, visits, regions):
         "twice.csv": pd.concat([regions, regions.assign(rate=0.5)]),
         "small.csv": regions.assign(n=9),
         "noise.csv": regions.assign(sd=-1),
-        "three.csv": regions[:3],
+        "two.csv": regions[:2],
     }
     for name, frame in {**faulty_visits, **faulty_regions}.items():
         frame.to_csv(folder / name, index=False)
@@ -269,7 +269,7 @@ WRONG = {
         1,
         r"labels \(0, 1\) or .* row 1 holds",
     ),
-    "few bags": ("fit few.csv three.csv --anyway", 1, "a model needs four bags .* and there are 3"),
+    "few bags": ("fit few.csv two.csv --anyway", 1, "a model needs three bags .* and there are 2"),
     # other files and commands
     "no folder": ("fit v.csv r.csv -o no/where.unbag", 1, "the folder of no/where.unbag does not"),
     "a folder": ("fit v.csv r.csv -o empty", 1, "empty is a folder; give the name of a file in it"),

@@ -174,6 +174,25 @@ def test_fewer_than_ten_bags_are_left_to_the_linear_model():
     assert len(AutoMCMClassifier().fit(more.X, more.y).models_) == 3
 
 
+def test_three_bags_are_ranked_as_the_linear_model_ranks_them():
+    data = make_gaussian_bags(n_bags=3, bag_size=40, random_state=2)
+    with pytest.warns(UserWarning, match="5 folds need as many bags, and there are 3"):
+        linear = LinearMCMClassifierCV(class_prior="empirical").fit(data.X, data.y)
+    model = AutoMCMClassifier().fit(data.X, data.y)
+    np.testing.assert_array_equal(
+        np.argsort(model.decision_function(data.X)), np.argsort(linear.decision_function(data.X))
+    )
+
+
+def test_too_few_bags_get_one_sentence():
+    data = make_gaussian_bags(n_bags=3, bag_size=40, random_state=2)
+    two = data.y["bag"] < 2
+    with pytest.raises(ValueError, match=r"needs three bags to choose its .* there are 2$"):
+        AutoMCMClassifier().fit(data.X[two], data.y[two])
+    with pytest.raises(ValueError, match=r"^linear, kernel need four bags .* 3; name one of them"):
+        AutoMCMClassifier(["linear", "kernel"]).fit(data.X, data.y)
+
+
 def test_learners_of_your_own_are_fitted_once_more_for_each_fold():
     learners = {
         "em": CountEMClassifier(LogisticRegression(C=10)),

@@ -41,8 +41,11 @@ _FEW_LEAVES = (4, 16)
 # Rows that tell mean chances of the mixture, to a third of a point.
 _ROWS_FOR_MEANS = 20_000
 
-# With fewer there are no two folds of two bags, which differ.
-_FEWEST_BAGS = 4
+# With fewer, there are no two bags to learn from while another one is held out.
+_FEWEST_BAGS = 3
+
+# With fewer, there are no two folds of two bags, which differ.
+_FEWEST_FOR_SEVERAL = 4
 
 # With fewer, the likelihood of bags held out tells too little of learners (docs/which-model.md).
 _FEWEST_TO_COMPARE = 10
@@ -76,7 +79,8 @@ class AutoMCMClassifier(LogOddsClassifier):
         to 60,000 rows, from 5,000 on by 500 landmarks, and trees where LightGBM is installed, of 4
         or 16 leaves where there are more rows. A dict gives names to classifiers of your own, whose
         ``decision_function`` must be log-odds at ``class_prior``. With fewer than ten bags
-        ``"auto"`` is the linear model alone: so few do not tell which is better.
+        ``"auto"`` is the linear model alone: so few do not tell which is better. One learner
+        needs three bags, several need four.
     temperature : float, default=16.0
         By how many units of log-likelihood a learner must lead to count e times as much as
         another. The smaller, the nearer to the best one alone.
@@ -187,12 +191,17 @@ class AutoMCMClassifier(LogOddsClassifier):
         n_units = int((~bags.labelled).sum() + bags.sizes[bags.labelled].sum())
         if n_units < _FEWEST_BAGS:
             raise ValueError(
-                f"a model needs four bags to choose its settings by, and there are {n_units}"
+                f"a model needs three bags to choose its settings by, and there are {n_units}"
             )
         check_positive(self.temperature, "temperature")
         if self.time_limit is not None:
             check_positive(self.time_limit, "time_limit")
         learners, notes = self._learners(X.shape[0], n_units)
+        if len(learners) > 1 and n_units < _FEWEST_FOR_SEVERAL:
+            raise ValueError(
+                f"{', '.join(learners)} need four bags to be compared by, and there are {n_units}; "
+                "name one of them."
+            )
         # where learners are compared, no more folds than pairs of bags: those held out can differ
         most = n_units if len(learners) == 1 else n_units // 2
         cv = min(self.cv, most) if isinstance(self.cv, int) else self.cv
