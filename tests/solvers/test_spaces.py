@@ -6,6 +6,7 @@ from scipy.sparse import csc_matrix, csr_array, csr_matrix
 from sklearn.metrics.pairwise import rbf_kernel
 
 from unbag.solvers import KernelSpace, LinearSpace
+from unbag.solvers.centred import CentredSpace
 
 N, D = 17, 4
 RNG = np.random.default_rng(0)
@@ -24,6 +25,11 @@ SPACES = {
     )
     for form, make in FORMS.items()
     for intercept in (False, True)
+}
+PLAIN = {name: make for name, make in SPACES.items() if "with" in name}
+SPACES |= {
+    f"centred, {name}": lambda outputs, make=make: CentredSpace(make(outputs))
+    for name, make in PLAIN.items()
 }
 
 
@@ -172,3 +178,51 @@ def test_blocks_in_single_precision_are_summed_in_double(monkeypatch):
     gradient = LinearSpace(ones, 1, fit_intercept=True).gradient(pull)
     assert gradient.dtype == np.float32
     np.testing.assert_array_equal(gradient, [[2**24 + 4, 2**24 + 4]])
+
+
+@pytest.fixture(params=PLAIN.values(), ids=PLAIN)
+def plain_space_of(request):
+    return request.param
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_centred_functions_are_those_of_the_space_with_another_intercept(plain_space_of, outputs):
+    plain = plain_space_of(outputs)
+    centred = CentredSpace(plain)
+    theta = draw(2, plain.n_coefficients)
+    rows = theta.reshape(2, outputs, -1).copy()
+    rows[:, :, -1] += rows @ centred.shift
+    np.testing.assert_allclose(
+        scores_of(centred, theta), scores_of(plain, rows.reshape(2, -1)), rtol=1e-10
+    )
+    np.testing.assert_array_equal(centred.penalised(theta), plain.penalised(theta))
+
+
+def test_intercept_of_a_centred_space_moves_the_mean_of_the_scores_and_nothing_else_does(
+    plain_space_of,
+):
+    space = CentredSpace(plain_space_of(1))
+    theta = draw(4, space.n_coefficients)
+    means = scores_of(space, theta).mean(axis=(1, 2))
+    np.testing.assert_allclose(means, theta[:, -1] * (1 + space.shift[-1]), atol=1e-12)
+    theta[:, -1] = 0
+    np.testing.assert_allclose(scores_of(space, theta).mean(axis=(1, 2)), 0, atol=1e-12)
+
+
+@pytest.mark.parametrize("factor", [1.0, 100.0])
+def test_scale_of_a_centred_intercept_grows_with_that_of_the_rows(factor):
+    plain = CentredSpace(LinearSpace(X, 1, fit_intercept=True))
+    larger = CentredSpace(LinearSpace(factor * X, 1, fit_intercept=True))
+    assert 1 + larger.shift[-1] == pytest.approx(factor * (1 + plain.shift[-1]), rel=1e-10)
+
+
+def test_rows_that_are_all_the_same_leave_the_intercept_its_scale():
+    space = CentredSpace(LinearSpace(np.full((5, 2), 3.0), 1, fit_intercept=True))
+    np.testing.assert_allclose(space.shift, [-3, -3, 0], atol=1e-12)
+
+
+def test_centred_space_in_single_precision_stays_single():
+    space = CentredSpace(KernelSpace(K.astype(np.float32), 2, fit_intercept=True))
+    theta = draw(3, space.n_coefficients).astype(np.float32)
+    assert scores_of(space, theta).dtype == np.float32
+    assert space.gradient(draw(3, 2, N).astype(np.float32)).dtype == np.float32

@@ -21,6 +21,7 @@ from unbag.kernels.approximations import KernelFeatures, choose_approximation, m
 from unbag.kernels.matrices import Kernel, check_kernel_memory, make_kernel
 from unbag.kernels.rows import RowsInMemory, RowSummary, SparseRows
 from unbag.solvers import KernelSpace, LinearSpace
+from unbag.solvers.centred import CentredSpace
 from unbag.solvers.spaces import SpaceInMemory
 
 PRECISIONS = {"single": np.float32, "double": np.float64}
@@ -48,6 +49,8 @@ class Basis:
         T; None stands for the identity.
     approximation : str or None
         How the functions of a kernel are approximated.
+    shift : ndarray of shape (n_coefficients + 1,) or None
+        What a gains with each entry of what is searched, see `unbag.solvers.centred`.
     """
 
     n_coefficients: int
@@ -56,12 +59,15 @@ class Basis:
     points: NDArray[Any] | None = None
     transform: Floats | None = None
     approximation: str | None = None
+    shift: Floats | None = None
 
     def read(self, theta: NDArray[Any], n_outputs: int) -> tuple[NDArray[Any], NDArray[Any]]:
         """Coefficients c (outputs, functions) and constants (outputs,) of what was found."""
         rows = theta.reshape(n_outputs, -1)
         w = rows[:, : self.n_coefficients]
         constant = rows[:, -1] if self.intercept else np.zeros(n_outputs, dtype=theta.dtype)
+        if self.shift is not None:
+            constant = (constant + rows @ self.shift).astype(theta.dtype)
         return w.copy() if self.transform is None else w @ self.transform.T, constant.copy()
 
 
@@ -102,7 +108,7 @@ class LinearFunctions:
             )
         rows = _without_zeros(X) if self.device is None else on_device(X, self.device)
         space = LinearSpace(rows, n_outputs, self.fit_intercept)
-        return space, Basis(X.shape[1], self.fit_intercept)
+        return _centred(space, Basis(X.shape[1], self.fit_intercept))
 
     def on_partitions(self) -> LinearFunctions:
         """The same family."""
@@ -148,13 +154,13 @@ class KernelFunctions:
             features = self._features(approximation, kernel, rows)
             matrix = features.matrix(X, dtype, self.device)
             basis = _basis_of(features, approximation, free_intercept)
-            return LinearSpace(matrix, n_outputs, free_intercept), basis
+            return _centred(LinearSpace(matrix, n_outputs, free_intercept), basis)
         check_kernel_memory(n, dtype.itemsize, there)
         on_it = on_device(X, self.device)
         K = kernel.matrix(on_it, getattr(array_namespace(on_it), dtype.name))
         points = None if self.kernel == "precomputed" else X
         basis = Basis(n, free_intercept, kernel, points)
-        return KernelSpace(K, n_outputs, free_intercept), basis
+        return _centred(KernelSpace(K, n_outputs, free_intercept), basis)
 
     def on_partitions(self) -> KernelFunctions:
         """An approximation, by landmarks if it is left open."""
@@ -180,6 +186,14 @@ class KernelFunctions:
         return make_kernel_features(
             approximation, kernel, rows, self.n_components, self.random_state
         )
+
+
+def _centred(space: KernelSpace | LinearSpace, basis: Basis) -> tuple[SpaceInMemory, Basis]:
+    """Search the intercept, where there is one, as the mean of the scores."""
+    if not basis.intercept:
+        return space, basis
+    centred = CentredSpace(space)
+    return centred, replace(basis, shift=centred.shift)
 
 
 def _basis_of(features: KernelFeatures, approximation: str | None, intercept: bool) -> Basis:

@@ -25,6 +25,9 @@ from array_api_compat import array_namespace, device
 from unbag._arrays import Array, Bools, beside, stacked_product, to_host
 from unbag.solvers.batches import Numbers, inner
 
+# Pairs that there is room for at first.
+_FIRST_ROOM = 6
+
 
 @dataclass
 class History:
@@ -35,11 +38,14 @@ class History:
 
     Attributes
     ----------
-    vectors : array of shape (columns, 1 + 2·memory, 1 or 2, coefficients)
-        g, then s and y by turns, in a ring of pairs.
-    inverse, yy : ndarrays of shape (columns, memory, memory)
+    memory : int
+        How many pairs are remembered at most.
+    vectors : array of shape (columns, 1 + 2·room, 1 or 2, coefficients)
+        g, then s and y by turns, in a ring of pairs. There is room for a few at first, then for
+        twice as many each time: many columns leave before they need more.
+    inverse, yy : ndarrays of shape (columns, room, room)
         R⁻¹, zero where a pair is passed over, and ⟨y_i, y_j⟩.
-    curvature : ndarray of shape (columns, memory)
+    curvature : ndarray of shape (columns, room)
         ⟨s_i, y_i⟩.
     sg, yg : ndarrays of shape (columns, used)
         ⟨s_i, g⟩ and ⟨y_i, g⟩ with the current gradient.
@@ -49,6 +55,7 @@ class History:
         Which pair of the ring comes next.
     """
 
+    memory: int
     vectors: Array
     inverse: Numbers
     yy: Numbers
@@ -61,15 +68,13 @@ class History:
     @classmethod
     def start(cls, gradient: Array, memory: int) -> Self:
         """Start with a gradient and without any memory."""
-        xp, (n, duals, d) = array_namespace(gradient), gradient.shape
-        shape = (n, 1 + 2 * memory, duals, d)
-        vectors = xp.zeros(shape, dtype=gradient.dtype, device=device(gradient))
-        vectors[:, 0, :, :] = gradient
+        n, room = gradient.shape[0], min(_FIRST_ROOM, memory)
         return cls(
-            vectors=vectors,
-            inverse=np.zeros((n, memory, memory)),
-            yy=np.zeros((n, memory, memory)),
-            curvature=np.zeros((n, memory)),
+            memory=memory,
+            vectors=_with_room(gradient[:, None, :, :], room),
+            inverse=np.zeros((n, room, room)),
+            yy=np.zeros((n, room, room)),
+            curvature=np.zeros((n, room)),
             sg=np.zeros((n, 0)),
             yg=np.zeros((n, 0)),
             square=to_host(inner(gradient[:, 0, :], gradient[:, -1, :])),
@@ -87,7 +92,7 @@ class History:
 
     def keep(self, select: Callable[[Array], Array]) -> Self:
         """Go on with some of the columns, given what takes them from an array."""
-        arrays = [field.name for field in fields(self) if field.name != "slot"]
+        arrays = [field.name for field in fields(self) if field.name not in ("memory", "slot")]
         return replace(self, **{name: select(getattr(self, name)) for name in arrays})
 
     def forget(self, columns: Bools) -> None:
@@ -130,8 +135,10 @@ class History:
         step_slopes : pair of ndarrays
             ⟨s, g⟩ with the old and the new gradient.
         """
-        xp, k, memory = array_namespace(step), self.slot, self.yy.shape[1]
+        xp, k, memory = array_namespace(step), self.slot, self.memory
         used, known = min(self.used + 1, memory), self.used
+        if used > self.yy.shape[1]:
+            self._make_room(min(2 * used, memory))
         change = gradient - self.vectors[:, 0, :, :]
         self.vectors[:, 0, :, :] = gradient
         self.vectors[:, 1 + 2 * k, :, :] = step
@@ -150,6 +157,14 @@ class History:
         self.yy[:, :used, k], self.yy[:, k, :used] = yy, yy
         self._replace(k, sy)
 
+    def _make_room(self, room: int) -> None:
+        """Have room for so many pairs, which are more than there was room for."""
+        self.vectors = _with_room(self.vectors, room)
+        more = (0, room - self.yy.shape[1])
+        self.inverse = np.pad(self.inverse, ((0, 0), more, more))
+        self.yy = np.pad(self.yy, ((0, 0), more, more))
+        self.curvature = np.pad(self.curvature, ((0, 0), more))
+
     def _replace(self, k: int, sy: Numbers) -> None:
         """Let a new column of R take the place of an old pair."""
         # a pair whose curvature rounding has spoilt is passed over
@@ -161,6 +176,15 @@ class History:
         column = _times(inverse, sy)
         column[:, k] = -1
         inverse[:, :, k] = np.where(usable[:, None], column / -rise[:, None], 0.0)
+
+
+def _with_room(vectors: Array, room: int) -> Array:
+    """Vectors of some pairs, with room for others behind them."""
+    xp, (n, filled, duals, d) = array_namespace(vectors), vectors.shape
+    shape = (n, 1 + 2 * room, duals, d)
+    roomy = xp.empty(shape, dtype=vectors.dtype, device=device(vectors))
+    roomy[:, :filled, :, :] = vectors
+    return roomy
 
 
 def _times(matrices: Numbers, vectors: Numbers) -> Numbers:

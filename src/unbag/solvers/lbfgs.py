@@ -30,10 +30,13 @@ from unbag.solvers.spaces import FunctionSpace
 _PATIENCE = 5
 _VISIBLE = 0.01
 
-# How many steps are remembered. On a device of torch it is the number of operations that takes the
-# time, not their size: so it is more there, for fewer iterations, and columns that have ended come
-# along at rest until they are half of all.
-_MEMORY, _MEMORY_ON_DEVICE = 20, 40
+# How many steps are remembered: the more, the fewer iterations, up to a hundred if all columns
+# together would then keep at most so many numbers (1 GB).
+_LEAST_MEMORY, _MOST_MEMORY, _MOST_NUMBERS = 20, 100, 2**27
+
+# On a device of torch it is the number of operations that takes the time, not their size: columns
+# that have ended come along at rest until they are half of all.
+_MEMORY_ON_DEVICE = 40
 _LEAVING_ON_DEVICE = 0.5
 
 
@@ -111,7 +114,8 @@ def minimise(
     max_iter : int, default=1000
         Iterations after which a column is given up.
     memory : int, optional
-        Steps that L-BFGS remembers, by default 20, or 40 on a device of torch.
+        Steps that L-BFGS remembers, by default 100, or as many from 20 on as 1 GB holds; 40 on a
+        device of torch.
     callback : callable, optional
         Called after each iteration with its number and the number of columns left.
     start : array of shape (columns, coefficients), optional
@@ -144,7 +148,7 @@ def minimise(
     """
     on_device = is_torch_array(space.like)
     if memory is None:
-        memory = _MEMORY_ON_DEVICE if on_device else _MEMORY
+        memory = _MEMORY_ON_DEVICE if on_device else _affordable_memory(space, len(penalty))
     leaving = _LEAVING_ON_DEVICE if on_device else 0.0
     with untracked(space.like):
         columns = _Columns.at_zero(objective, space, penalty, problem, memory)
@@ -170,6 +174,12 @@ def minimise(
             if callback is not None:
                 callback(iteration + 1, int((~columns.ended).sum()))
     return solution
+
+
+def _affordable_memory(space: FunctionSpace, n_columns: int) -> int:
+    """How many steps of all columns can be remembered, each with its change of the gradient."""
+    numbers = 2 * n_columns * space.n_coefficients * (1 if space.self_dual else 2)
+    return min(max(_MOST_NUMBERS // max(numbers, 1), _LEAST_MEMORY), _MOST_MEMORY)
 
 
 def _empty_solution(columns: _Columns) -> Solution:

@@ -162,12 +162,23 @@ class KernelSpace:
     def __init__(self, K: Array, n_outputs: int, fit_intercept: bool = False) -> None:
         self.like = K
         self.n_bytes = size_in_bytes(K)
-        self._n = K.shape[0]
+        self.n_instances = self._n = K.shape[0]
         self._width = self._n + fit_intercept
-        self._outputs = n_outputs
+        self.n_outputs = self._outputs = n_outputs
         self._intercept = fit_intercept
         self.n_coefficients = n_outputs * self._width
         self._penalised = _all_but_intercepts(self._n, n_outputs, fit_intercept, K)
+
+    def mean_square(self) -> float:
+        """Mean of k(x, x) over the instances.
+
+        Returns
+        -------
+        mean : float
+            The mean.
+        """
+        xp = array_namespace(self.like)
+        return float(xp.sum(xp.linalg.diagonal(self.like), dtype=xp.float64)) / self._n
 
     def dual(self, theta: Array) -> Array:  # noqa: D102
         xp = array_namespace(theta)
@@ -231,16 +242,30 @@ class LinearSpace:
     def __init__(self, X: Any, n_outputs: int, fit_intercept: bool) -> None:
         self._X = X
         self._n, self._d = X.shape
+        self.n_instances = self._n
         # a slice of a sparse matrix would be a copy, so that it is one block
         size = self._n if issparse(X) else _BLOCK
         rows = [slice(i, min(i + size, self._n)) for i in range(0, self._n, size)]
         self._blocks = [(r, X if len(rows) == 1 else X[r, :]) for r in rows]
-        self._outputs = n_outputs
+        self.n_outputs = self._outputs = n_outputs
         self._intercept = fit_intercept
         self.n_coefficients = n_outputs * (self._d + fit_intercept)
         self.like: Array = getattr(X, "data", X) if issparse(X) else X
         self.n_bytes = size_in_bytes(X)
         self._penalised = _all_but_intercepts(self._d, n_outputs, fit_intercept, self.like)
+
+    def mean_square(self) -> float:
+        """Mean of ‖x‖² over the instances.
+
+        Returns
+        -------
+        mean : float
+            The mean.
+        """
+        xp = array_namespace(self.like)
+        blocks: list[Array] = [self.like] if issparse(self._X) else [X for _, X in self._blocks]
+        squares = [float(xp.sum(block * block, dtype=xp.float64)) for block in blocks]
+        return sum(squares) / self._n
 
     def dual(self, theta: Array) -> Array:  # noqa: D102
         return theta
