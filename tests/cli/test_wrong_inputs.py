@@ -261,6 +261,16 @@ WRONG = {
         1,
         "names the column 'id', which",
     ),
+    "two types": (
+        "fit v.csv r.csv --types age=number,age=time",
+        2,
+        "'age' has two kinds, number and",
+    ),
+    "no bags left": (
+        "fit v.csv r.csv --drop region",
+        2,
+        "'region' names the bags, and is no feature",
+    ),
     "no such type": (
         "fit v.csv r.csv --types age=long",
         2,
@@ -302,6 +312,11 @@ WRONG = {
         "fit v.csv r.csv -o out.html --report out.html --folds 2",
         2,
         "-o and --report are one file",
+    ),
+    "a key of no labels": (
+        "evaluate m.unbag v.csv r.csv --bag region --positives yes --row-key age",
+        2,
+        "--row-key goes with --labels",
     ),
     "only read": (
         "predict m.unbag v.csv -o out.xlsx",

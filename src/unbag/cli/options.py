@@ -307,5 +307,7 @@ def _types(text: str) -> dict[str, Kind]:
                 f"{part!r} is not of the form COLUMN=KIND, where KIND is one of "
                 f"{', '.join(get_args(Kind))}"
             )
+        if name in kinds:
+            raise argparse.ArgumentTypeError(f"{name!r} has two kinds, {kinds[name]} and {kind}")
         kinds[name] = kind
     return kinds
