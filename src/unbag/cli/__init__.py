@@ -25,7 +25,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.command = command_line(given)
     from unbag.cli.options import check_outputs  # not before it is known that something is to run
 
-
     def show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
         say(f"unbag {asked}: warning: {safe(str(message), one_line=True)}")
 

@@ -156,6 +156,11 @@ def _to_read(
 ) -> tuple[list[str], dict[str, Kind]]:
     """Columns of the instance table to be read, and what is known to be in them."""
     if schema is None:
+        keys = [name for name in options.bag if name in options.drop]
+        if keys:
+            options.parser.error(
+                f"{keys[0]!r} names the bags, and is no feature: --drop is not for it"
+            )
         instances.need(options.drop, "to drop")
         return [name for name in instances.names if name not in options.drop], options.types
     instances.need(schema.names, "that the model needs")
@@ -186,6 +191,7 @@ def join_files(
             X = X.assign(**plain_texts(X, options.types))
             _check_strays(X, options)
             _say_ids(X)
+            _say_empty(X)
             schema = Schema(make_schema(X).columns, tuple(options.bag))
             X, report = X.assign(**cast(X, types_of(schema.kinds))), SchemaReport(len(X))
             _say_times_of_bags(X, y["bag"], schema)
@@ -257,6 +263,14 @@ def _say_ids(X: Any) -> None:
     if names:
         differ = plural(len(names), "is", "are")
         say(f"{listing(names)} {differ} different in every row: --drop {','.join(names)}")
+
+
+def _say_empty(X: Any) -> None:
+    """Name columns that hold nothing."""
+    names = [name for name in X.columns if X[name].isna().all()]
+    if names:
+        have, are = plural(len(names), "has", "have"), plural(len(names), "is", "are")
+        say(f"{listing(names)} {have} no value in any row, and {are} left out.")
 
 
 def _say_times_of_bags(X: Any, bag: NDArray[Any], schema: Schema) -> None:

@@ -176,7 +176,7 @@ def add_keep(parser: Any) -> None:
 def add_page(parser: argparse.ArgumentParser) -> None:
     """Add the option for a page beside what is printed."""
     parser.add_argument(
-        "--report", type=file_place, metavar="PAGE", help="HTML page to write as well"
+        "--report", type=page_place, metavar="PAGE", help="HTML page to write as well"
     )
 
 
@@ -238,11 +238,22 @@ def file_place(text: str) -> Path:
     return Path(text)
 
 
+def page_place(text: str) -> Path:
+    """Read where a page is to be written."""
+    path = file_place(text)
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise argparse.ArgumentTypeError(f"pages are HTML, so that {path} should end in .html")
+    return path
+
+
 def by_commas(text: str) -> list[str]:
     """Split names at commas."""
     names = text.split(",")
     if not all(names):
         raise argparse.ArgumentTypeError(f"names by commas are needed, not {text!r}")
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise argparse.ArgumentTypeError(f"{twice[0]!r} is named twice")
     return names
 
 
@@ -296,5 +307,7 @@ def _types(text: str) -> dict[str, Kind]:
                 f"{part!r} is not of the form COLUMN=KIND, where KIND is one of "
                 f"{', '.join(get_args(Kind))}"
             )
+        if name in kinds:
+            raise argparse.ArgumentTypeError(f"{name!r} has two kinds, {kinds[name]} and {kind}")
         kinds[name] = kind
     return kinds

@@ -208,7 +208,8 @@ def _read_known_bags(
             told | dict.fromkeys(("positives", "proportion", "size", "noise")) | {"percent": False}
         )
     now = {"instances": options.instances, "aggregates": options.proportions, "label_column": None}
-    now |= {"may_keep": True} | {name: getattr(options, name) for name in (*_HOW, *_told_anew(options))}
+    now |= {name: getattr(options, name) for name in (*_HOW, *_told_anew(options))}
+    now["may_keep"] = True
     return read_bags(
         argparse.Namespace(**told | now), schema, keep=dict.fromkeys(kept), why="to keep"
     )

@@ -298,6 +298,8 @@ def bags_told(found: Monitoring) -> list[str]:
         low, high = _limits(one.slope_ratio, one.slope_ratio_error)
         held = one.held
         slope = f"the model tells bags apart {one.slope_ratio:.2f} times as well as in training "
+        if one.slope_ratio < 0:
+            slope = f"bags lie the other way round, at {one.slope_ratio:.2f} times the old slope "
         slope += f"(95% interval: {low:.2f} to {high:.2f}; {p_text(held.slope_p)})."
         if one.slope_ratio_error > _TELLS_NOTHING:
             slope = "the new bags are too alike to say whether the model still tells bags apart."
@@ -356,6 +358,11 @@ def quality_told(found: Monitoring) -> list[str]:
         f"{quality.before:.3f} ± {before:.3f} when it was fitted "
         f"({p_text(quality.p_value)} for a fall by chance)."
     )
+    if not (0 <= quality.now <= 1 and 0 <= quality.before <= 1):
+        text += (
+            " Beyond 0 to 1 it is no value of its own, since classes do not look the same in all "
+            "bags: only the change counts."
+        )
     if found.other_rows_explain_quality:
         text += " Rows have changed, and may be harder: this does not count against the model."
     return [text]

@@ -106,7 +106,7 @@ class BagClassifier(ClassifierMixin, BaseEstimator, ABC):
         name = int(column) if names is None else repr(str(names[column]))
         raise ValueError(
             f"X holds NaN or infinity, first in row {row + 1}, column {name}; fill such values in "
-            "or leave these rows out before fitting."
+            "or leave these rows out."
         )
 
     def _check_Xy(self, X: Any, y: Any) -> tuple[Any, Bags]:
