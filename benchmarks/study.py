@@ -26,9 +26,12 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 from unbag._provenance import provenance_line
+from unbag._text import markdown_table
 from unbag.paper.rows import Row, load_rows, run_and_keep
 
 RESULTS = Path(__file__).parents[1] / "results"
+# What pages are made of.
+table = markdown_table
 Task = Mapping[str, Any]
 
 
@@ -142,13 +145,6 @@ def fit_and_score(model: Any, X: Any, y: Any, X_test: Any, labels_test: Any) -> 
         "seconds": round(seconds, 2),
         "core_seconds": round(cpu, 2),
     }
-
-
-def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
-    """Lines of a table in Markdown."""
-    header = list(header)
-    lines = [header, ["---"] * len(header), *rows]
-    return ["| " + " | ".join(line) + " |" for line in lines]
 
 
 def seeds_of(text: str) -> range:

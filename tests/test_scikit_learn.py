@@ -202,10 +202,10 @@ class TestWhatIsNoTarget:
     def test_tables(self, frame):
         for names in (["bag"], ["bag", "proportion"]):
             y = frame({name: Y[name] for name in names})
-            listed = ", ".join(map(repr, names))
+            listed = ("column " if len(names) == 1 else "columns ") + ", ".join(map(repr, names))
             with pytest.raises(
                 ValueError,
-                match=f"^y is a table with the columns {listed}, and not one array; make the "
+                match=f"^y is a table with the {listed}, and not one array; make the "
                 r"target with unbag.bag_target\(bag, proportion\).$",
             ):
                 LinearMCMClassifier().fit(X, y)

@@ -57,35 +57,24 @@ __all__ = [
     "logistic_from_sums",
 ]
 
+# Where those live that are no models.
 _HOMES = {
-    "AutoMCMClassifier": "unbag.models",
-    "BagCalibratedClassifier": "unbag.models",
-    "BagKFold": "unbag.model_selection",
-    "BagShuffleSplit": "unbag.model_selection",
-    "Bags": "unbag.bags",
-    "BoostedMCMClassifier": "unbag.models",
-    "CountEMClassifier": "unbag.models",
-    "GroupingsClassifier": "unbag.models",
-    "GroupingsClassifierCV": "unbag.models",
-    "KernelMCMClassifier": "unbag.models",
-    "KernelMCMClassifierCV": "unbag.models",
-    "LinearMCMClassifier": "unbag.models",
-    "LinearMCMClassifierCV": "unbag.models",
-    "NeuralMCMClassifier": "unbag.models",
-    "assumption_test": "unbag.diagnostics",
-    "bag_information": "unbag.diagnostics",
-    "bag_target": "unbag.bags",
-    "bags_from_frame": "unbag.bags",
-    "check_bag_target": "unbag.bags",
-    "groupings_target": "unbag.bags",
-    "logistic_from_sums": "unbag.models",
+    "BagKFold": "model_selection",
+    "BagShuffleSplit": "model_selection",
+    "Bags": "bags",
+    "assumption_test": "diagnostics",
+    "bag_information": "diagnostics",
+    "bag_target": "bags",
+    "bags_from_frame": "bags",
+    "check_bag_target": "bags",
+    "groupings_target": "bags",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(f"unbag.{_HOMES.get(name, 'models')}"), name)
 
 
 def __dir__() -> list[str]:

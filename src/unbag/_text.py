@@ -105,6 +105,11 @@ def p_text(p: float) -> str:
     return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
 
 
+def measure_words(measure: str) -> str:
+    """Name a measure in a sentence: "AUC", "balanced accuracy"."""
+    return "AUC" if measure == "roc_auc" else measure.replace("_", " ")
+
+
 def capital(text: str) -> str:
     """Start with a capital."""
     return text[:1].upper() + text[1:]
@@ -133,6 +138,17 @@ def aligned(rows: Sequence[Sequence[str]], side: str = "<") -> list[str]:
         "  ".join(f"{cell:{side}{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
     ]
+
+
+def markdown_table(head: Sequence[str], rows: Iterable[Iterable[str]]) -> list[str]:
+    """Write a table in Markdown, line by line.
+
+    Examples
+    --------
+    >>> markdown_table(["bag", "share"], [("north", "25%")])
+    ['| bag | share |', '| --- | --- |', '| north | 25% |']
+    """
+    return [f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *rows)]
 
 
 def _cell(value: Any) -> str:

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils import get_tags
 
 import unbag
+from unbag._outputs import by_output
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.datasets import make_gaussian_bags
 
@@ -89,7 +90,7 @@ def check_bag_classifier(estimator: Any) -> None:
         _check_predictions(model, data.X, scores)
         _check_search(model, shape)
         _check_effects(model, bags, shape)
-        _check_expansion(model, data.X, np.atleast_2d(scores.T))
+        _check_expansion(model, data.X, by_output(scores))
 
 
 def _check_predictions(model: Any, X: Any, scores: Any) -> None:
@@ -153,7 +154,7 @@ def _check_effects(model: Any, bags: Bags, shape: tuple[int, ...]) -> None:
     if hasattr(model, "label_posteriors_"):
         found = model.label_posteriors_
         assert found.shape == shape, "two classes have one posterior, several have one each"
-        shares = bags.means(np.atleast_2d(found.T)).T
+        shares = bags.means(by_output(found)).T
         counted = bags.proportions[:, 1:] if found.ndim == 1 else bags.proportions
         np.testing.assert_allclose(
             shares, counted, atol=1e-6, err_msg="posteriors add up to the counts of bags"

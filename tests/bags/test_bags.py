@@ -737,3 +737,11 @@ def test_bags_without_labelled_rows_stay_as_they_are():
     divided, expected = bags.divide(np.zeros(20, dtype=np.intp))
     np.testing.assert_array_equal(apart.index, divided.index)
     np.testing.assert_array_equal(first, expected)
+
+
+def test_rows_of_each_kind_and_class_are_counted(bags):
+    kind = np.arange(bags.n_instances) % 2
+    expected = [[np.sum(kind[bags.index == b] == k) for k in range(3)] for b in range(bags.n_bags)]
+    np.testing.assert_array_equal(bags.tally(kind, 3), expected)
+    np.testing.assert_allclose(bags.counts.sum(axis=1), bags.sizes)
+    np.testing.assert_allclose(bags.counts[:, 1], bags.sizes * bags.proportions[:, 1])

@@ -121,6 +121,7 @@ def test_one_learner_after_the_other_is_compared(call, folder, known, tmp_path):
     assert result.returncode == 0, result.stderr
     assert "learner  held-out loss  weight  seconds" in result.stderr
     assert "above a probability of 0.2, which is cheapest at the costs given." in result.stderr
+    assert "costs       1.0, 4.0" in call("inspect", model).stdout
     found = load_model(model).metadata
     assert {row["learner"] for row in found["leaderboard"]} == {"linear", "kernel", "boosted"}
     assert found["rule"]["threshold"] == pytest.approx(0.2)
@@ -185,7 +186,7 @@ def broken(frames, tmp_path, monkeypatch):
     regions.assign(conversions=26).to_csv("more.csv", index=False)
     regions.assign(n=[25] * 23 + [24]).to_csv("size.csv", index=False)
     regions.assign(conversions=["many"] + [1] * 23).to_csv("words.csv", index=False)
-    regions.head(3).to_csv("three.csv", index=False)
+    regions.head(2).to_csv("two.csv", index=False)
     visits.assign(region=[None] + ["r00"] * 599).to_csv("nowhere.csv", index=False)
     (tmp_path / "short.csv").write_text("region,conversions\nr00,3\nr01\n")
     (tmp_path / "latin.csv").write_bytes(b"region,conversions\nr\xe9,3\n")
@@ -228,9 +229,9 @@ def broken(frames, tmp_path, monkeypatch):
         ("v.csv fewer.csv", "", "have instances but no row in the bag table fewer.csv; correct "),
         ("v.csv fewer.csv", "", "or use --unmatched drop"),
         (
-            "v.csv three.csv",
+            "v.csv two.csv",
             "--unmatched drop --anyway",
-            "needs four bags to choose its settings by",
+            "needs three bags to choose its settings by",
         ),
     ],
 )

@@ -68,7 +68,7 @@ def test_version(run):
                 "--folds",
                 "0",
                 "--report",
-                "p",
+                "p.html",
             ],
             "--report needs --folds",
         ),

@@ -46,6 +46,21 @@ def tables(folder, month):
     return ["monitor", folder / "april.unbag", folder / f"{month}.parquet", folder / f"{month}.csv"]
 
 
+def test_bags_may_be_made_by_what_is_a_feature_of_the_model(call, months, tmp_path):
+    rows = pd.read_parquet(months / "may.parquet")
+    rows["age"] = rows["age"].round()
+    rows.to_parquet(tmp_path / "may.parquet")
+    chances = 1 / (1 + np.exp(-rows["age"]))
+    sold = chances.groupby(rows["age"]).sum().round().rename("sold").reset_index()
+    sold.to_csv(tmp_path / "ages.csv", index=False)
+    told = [tmp_path / "may.parquet", tmp_path / "ages.csv", "--bag", "age", "--positives", "sold"]
+    result = call("monitor", months / "april.unbag", *told)
+    assert result.returncode in (0, 3, 4), result.stderr
+    assert "The training bags were by region, and these are by age" in result.stderr
+    result = call("evaluate", months / "april.unbag", *told)
+    assert result.returncode == 0, result.stderr
+
+
 @pytest.mark.parametrize(("month", "code"), [("may", 0), ("june", 3), ("july", 4)])
 def test_exit_codes_tell_the_verdict(call, months, month, code):
     page = months / f"{month}.html"

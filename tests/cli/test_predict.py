@@ -196,6 +196,30 @@ def test_probabilities_of_known_bags_add_up_to_their_counts(call, folder, tmp_pa
     np.testing.assert_allclose(sums, counts[sums.index], atol=1e-6)
 
 
+def test_rows_of_bags_without_counts_may_keep_what_the_model_says_of_them(call, folder, tmp_path):
+    known = open_table(folder / "regions.csv").read()[:5]
+    known.to_csv(tmp_path / "some.csv", index=False)
+    arguments = ["predict", folder / "model.unbag", folder / "visits.csv.gz", "-q", "--keep", "id"]
+    told = ["--proportions", tmp_path / "some.csv", "-o", tmp_path / "s.csv"]
+    result = call(*arguments, *told)
+    assert result.returncode == 1
+    assert "use --unmatched keep for what the model says of their rows alone, or drop" in (
+        result.stderr
+    )
+    assert not (tmp_path / "s.csv").exists()
+    result = call(*arguments, *told, "--unmatched", "keep")
+    assert result.returncode == 0, result.stderr
+    assert "Probabilities in the population of the training bags: " in result.stderr
+    assert call(*arguments, "-o", tmp_path / "alone.csv").returncode == 0
+    found, alone = (open_table(tmp_path / name).read() for name in ("s.csv", "alone.csv"))
+    assert found["id"].tolist() == alone["id"].tolist()
+    counts = known.set_index("region")["conversions"]
+    sums = found.groupby("region")["probability"].sum()
+    np.testing.assert_allclose(sums[counts.index], counts, atol=1e-6)
+    others = ~found["region"].isin(counts.index)
+    pd.testing.assert_frame_equal(found[others], alone[others])
+
+
 @pytest.fixture(scope="module")
 def uneven(tmp_path_factory):
     """A model of bags that differ by more than their rows, its tables, and the counts."""

@@ -1,5 +1,9 @@
 """``unbag reproduce``: finished trials are kept and shown."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from unbag.cli import output
@@ -24,6 +28,23 @@ def test_what_is_missing_is_run_and_tables_are_shown(call, tmp_path):
     assert names == {"rows.jsonl", "rows.csv", "tables.md", "auc.png"}
     called = "unbag " + " ".join(map(str, small))
     assert commands_in(tmp_path) == [f"{called} --trials 1", f"{called} --trials 2"]
+
+
+def test_files_are_written_though_nobody_reads_to_the_end(call, tmp_path, folder_of_tables):
+    suite = ["reproduce", "--suite", "tables", "--data", folder_of_tables, "--jobs", "1"]
+    suite += ["--sets", "hi low 32", "--methods", "linear,soft-label", "--trials", "1"]
+    suite += ["-o", tmp_path]
+    assert call(*suite).returncode == 0
+    made = [tmp_path / "page.md", tmp_path / "ranks.png"]
+    for path in made:
+        path.unlink()
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "unbag", *suite, "--tables-only"]
+    shown = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, check=False)
+    os.close(writer)
+    assert (shown.returncode, shown.stderr) == (1, b"")
+    assert all(path.exists() for path in made)
 
 
 def commands_in(folder):

@@ -132,6 +132,23 @@ def test_a_time_that_tells_bags_apart_is_named(frames, call, tmp_path):
     assert sentence not in call("inspect", *tables, "--json").stderr
 
 
+def test_ids_are_noticed_where_rows_were_left_out_and_empty_columns_are_named(
+    frames, call, tmp_path
+):
+    visits, regions = frames
+    visits = visits.assign(
+        visit=np.random.default_rng(0).permutation(850)[:600],
+        cents=np.random.default_rng(2).permutation(90000)[:600],
+        remark=None,
+    )
+    visits.to_csv(tmp_path / "v.csv", index=False)
+    regions.to_csv(tmp_path / "r.csv", index=False)
+    tables = [tmp_path / "v.csv", tmp_path / "r.csv", "--bag", "region", *COUNTS]
+    result = call("inspect", *tables, "--json")
+    assert "id, visit are different in every row: --drop id,visit" in result.stderr
+    assert "remark has no value in any row, and is left out." in result.stderr
+
+
 def test_ids_and_times_are_noticed(frames, call, tmp_path):
     visits, regions = frames
     visits = visits.assign(

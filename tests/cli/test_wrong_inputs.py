@@ -74,6 +74,7 @@ def make_files(folder, visits, regions):
         "table.doc": b"region,age\n",
         "v.parquet.gz": b"",
         "long.csv": b"region,age\nr0,1,2\n",
+        "headless.csv": b"r0,2.0,2.0\nr1,1.0,1.0\n",
         "quote.csv": b'region,age\nr0,1\n"r1,2\n',
         "twins.csv": b"region,age,age\nr0,1,2\n",
         "mixed.csv": "région,age\n".encode() + TEXT + b",1\n",
@@ -113,7 +114,7 @@ def make_files(folder, visits, regions):
         "numbered.csv": visits.assign(region=visits["region"].str[1:].astype(int)),
         "others.csv": visits.assign(region="x" + visits["region"]),
         "some.csv": visits[visits["region"] != "r3"],
-        "few.csv": visits[:30],
+        "few.csv": visits[:20],
         "stray.csv": visits.assign(age=visits["age"].astype(str).where(visits.index != 6, "n/a?")),
         "old.csv": visits.assign(age="old"),
         "ageless.csv": visits.drop(columns="age"),
@@ -134,7 +135,7 @@ def make_files(folder, visits, regions):
         "twice.csv": pd.concat([regions, regions.assign(rate=0.5)]),
         "small.csv": regions.assign(n=9),
         "noise.csv": regions.assign(sd=-1),
-        "three.csv": regions[:3],
+        "two.csv": regions[:2],
     }
     for name, frame in {**faulty_visits, **faulty_regions}.items():
         frame.to_csv(folder / name, index=False)
@@ -154,6 +155,7 @@ WRONG = {
     "compressed twice": ("fit v.parquet.gz r.csv", 1, "v.parquet.gz is compressed twice"),
     "row too long": ("fit long.csv r.csv", 1, "long.csv: line 2 has 3 fields, and the header has"),
     "open quote": ("fit quote.csv r.csv", 1, r"row on lines? 3.*\(is a quote left open\?\)|line 3"),
+    "no header": ("fit headless.csv r.csv", 1, "more than one column '2.0' .is the line with the"),
     "columns of one name": ("fit twins.csv r.csv", 1, "twins.csv has more than one column 'age'"),
     "two encodings": ("fit mixed.csv r.csv", 1, "mixed.csv is not UTF-8 text: 0xe9 .* on line 2"),
     "half a character": ("fit utf16.csv r.csv", 1, "utf16.csv ends within a character, on line 2"),
@@ -179,6 +181,16 @@ WRONG = {
         "https://a.org/m is an address",
     ),
     "a far output": ("predict m.unbag v.csv -o s3://b/s.csv", 2, "s3://b/s.csv is an address, and"),
+    "no such file behind a URL": (
+        "fit sqlite:///nowhere.sqlite r.csv",
+        1,
+        "there is no file nowhere.sqlite",
+    ),
+    "a table's name as query": (
+        "fit t.sqlite r.csv --query visits",
+        1,
+        r"the query must be a SELECT, such as SELECT \* FROM visits",
+    ),
     "no such driver": ("fit db2000://u:pw@h/v r.csv", 1, r"db2000://u:\*\*\*@h/v needs a driver"),
     "empty folder": ("fit empty r.csv", 1, "empty is a folder without a table in it"),
     "uneven parts": ("fit parts r.csv", 1, "2.csv has other columns than .*1.csv: 'age', 'size'"),
@@ -188,6 +200,8 @@ WRONG = {
     "stdin twice": ("fit - -", 2, "only one of the two tables can come from standard input"),
     "empty stdin": ("fit - r.csv", 1, "standard input is empty"),
     # keys
+    "a zip on stdin": ("fit - r.csv", 1, "standard input is a zip archive: unpack it first"),
+    "a key twice": ("fit v.csv r.csv --bag region,region", 2, "--bag: 'region' is named twice"),
     "unknown key": (
         "fit v.csv r.csv --bag regio",
         1,
@@ -210,6 +224,11 @@ WRONG = {
     "too many": ("fit v.csv many.csv", 1, r"more positives than .* 'r5' \(11, but 10 rows\)"),
     "shares as counts": ("fit v.csv shares.csv", 1, "if these are shares, use --proportion"),
     "percentages": (f"fit v.csv percent.csv {SHARE}", 1, "if these are percentages, use --percent"),
+    "shares as percentages": (
+        f"fit v.csv r.csv {SHARE} --percent",
+        1,
+        "No share is above 1%: if the column holds shares, leave --percent out",
+    ),
     "percent of counts": ("fit v.csv r.csv --percent", 2, "--percent goes with --proportion"),
     "negative share": (
         f"fit v.csv below.csv {SHARE}",
@@ -242,6 +261,16 @@ WRONG = {
         1,
         "names the column 'id', which",
     ),
+    "two types": (
+        "fit v.csv r.csv --types age=number,age=time",
+        2,
+        "'age' has two kinds, number and",
+    ),
+    "no bags left": (
+        "fit v.csv r.csv --drop region",
+        2,
+        "'region' names the bags, and is no feature",
+    ),
     "no such type": (
         "fit v.csv r.csv --types age=long",
         2,
@@ -259,8 +288,9 @@ WRONG = {
         1,
         r"labels \(0, 1\) or .* row 1 holds",
     ),
-    "few bags": ("fit few.csv three.csv --anyway", 1, "a model needs four bags .* and there are 3"),
+    "few bags": ("fit few.csv two.csv --anyway", 1, "a model needs three bags .* and there are 2"),
     # other files and commands
+    "no page": ("fit v.csv r.csv --report out.pdf", 2, "pages are HTML, so that out.pdf should"),
     "no folder": ("fit v.csv r.csv -o no/where.unbag", 1, "the folder of no/where.unbag does not"),
     "a folder": ("fit v.csv r.csv -o empty", 1, "empty is a folder; give the name of a file in it"),
     "no bag": ("fit v.csv r.csv --bag", 2, "argument --bag: expected one argument"),
@@ -270,6 +300,23 @@ WRONG = {
         "predict m.unbag old.csv -o out.csv",
         1,
         "'age' should hold numbers, but row 1",
+    ),
+    "its own table": (
+        "predict m.unbag v.csv -o ./v.csv",
+        2,
+        "-o v.csv is read here: give another name",
+    ),
+    "its own model": ("export m.unbag -o m.unbag", 2, "-o m.unbag is read here"),
+    "a part of its table": ("predict m.unbag parts/ -o parts/2.csv", 2, "-o parts/2.csv is read"),
+    "one file for two": (
+        "fit v.csv r.csv -o out.html --report out.html --folds 2",
+        2,
+        "-o and --report are one file",
+    ),
+    "a key of no labels": (
+        "evaluate m.unbag v.csv r.csv --bag region --positives yes --row-key age",
+        2,
+        "--row-key goes with --labels",
     ),
     "only read": (
         "predict m.unbag v.csv -o out.xlsx",
@@ -301,7 +348,8 @@ def test_one_sentence_and_nothing_left(name, place, call, monkeypatch, tmp_path)
             words += [] if known in words else [option, value]
         words += ["--model", "linear", "--folds", "0", "-q"]
     monkeypatch.chdir(place)
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO()))
+    given = Path("two.zip").read_bytes() if name == "a zip on stdin" else b""
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given)))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     before = sorted(Path().rglob("*"))
     result = call(*words)

@@ -136,6 +136,8 @@ def test_odds_that_follow_rows_less_are_broken(april):
     assert found.alarms["flatter"]
     assert found.classes[0].slope_ratio < 0.7
     assert "Train it again" in str(found).replace("\n", " ")
+    found = monitor(TRUE, *odds_month(3, slope=-1), reference=april)
+    assert "bags lie the other way round, at -" in str(found)
 
 
 def test_odds_that_follow_rows_more_can_be_used_as_they_are(april):
@@ -190,6 +192,15 @@ def test_a_fall_of_quality_is_broken(april):
     found = monitor(TRUE, X, y, reference=april, quality=quality)
     assert found.verdict == "holds"
     assert "may be harder" in str(found).replace("\n", " ")
+
+
+def test_a_figure_that_cannot_be_is_said_to_be_for_comparing(april):
+    X, y = odds_month(6)
+    quality = Quality("roc_auc", 0.98, 0.06, 1.09, 0.11)
+    words = " ".join(str(monitor(TRUE, X, y, reference=april, quality=quality)).split())
+    assert "Beyond 0 to 1 it is no value of its own" in words
+    quality = Quality("roc_auc", 0.9, 0.06, 0.91, 0.05)
+    assert "Beyond 0" not in str(monitor(TRUE, X, y, reference=april, quality=quality))
 
 
 def test_where_classes_keep_their_look_other_shares_leave_the_line_where_it_is():

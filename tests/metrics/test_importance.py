@@ -9,6 +9,7 @@ from scipy.sparse import csr_array
 from unbag import KernelMCMClassifier, LinearMCMClassifier
 from unbag.datasets import make_gaussian_bags
 from unbag.metrics import column_importance
+from unbag.reports import DriversDisplay
 
 DATA = make_gaussian_bags(n_bags=30, bag_size=30, n_features=2, random_state=0)
 NOISE = np.random.default_rng(0).normal(size=len(DATA.X))
@@ -69,6 +70,13 @@ def test_tables_of_any_kind(convert):
     model = LinearMCMClassifier(alpha=0.01).fit(X, DATA.y)
     expected = column_importance(MODEL, TABLE, DATA.y)
     assert by_column(column_importance(model, X, DATA.y)) == pytest.approx(by_column(expected))
+
+
+def test_there_is_one_name_for_each_column():
+    said = "X has 3 columns, but there are 2 feature_names"
+    for look in (column_importance, DriversDisplay.from_estimator):
+        with pytest.raises(ValueError, match=said):
+            look(MODEL, TABLE, DATA.y, feature_names=["a", "b"])
 
 
 def test_what_is_refused():

@@ -12,7 +12,6 @@ from unbag.metrics import brier_score, calibration_error, reliability_curve
 from unbag.models.calibrated import unbiased_labels
 
 BINARY = make_gaussian_bags(n_bags=60, bag_size=50, random_state=0)
-THREE = make_gaussian_bags(n_bags=60, bag_size=50, n_classes=3, random_state=0)
 LABELS = np.random.default_rng(0).permutation(np.repeat([0, 1], [190, 110]))
 SCORES = np.random.default_rng(1).normal(size=300) + 1.5 * LABELS
 CHANCE = expit(2 * SCORES - 1)

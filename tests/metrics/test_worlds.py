@@ -132,7 +132,7 @@ def test_bags_that_differ_in_who_is_in_them_are_seen_through():
     words = str(said)
     assert words.startswith("Refuted: ")
     assert "which is impossible" in words
-    assert "labels_needed" in words
+    assert "rows_to_label" in words
     band = said.roc
     assert (band.low <= band.tpr + 1e-9).all()
     assert (band.tpr <= band.high + 1e-9).all()

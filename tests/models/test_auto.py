@@ -1,5 +1,7 @@
 """Several learners as one: what it is made of, and what each of its promises rests on."""
 
+import time
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -8,11 +10,14 @@ from sklearn.linear_model import LogisticRegression
 
 from unbag import (
     AutoMCMClassifier,
+    BoostedMCMClassifier,
     CountEMClassifier,
     KernelMCMClassifierCV,
     LinearMCMClassifierCV,
+    NeuralMCMClassifier,
     bag_target,
 )
+from unbag._deadlines import OutOfTimeError, check_time, deadline
 from unbag._optional import install_command
 from unbag.bags.bags import check_bag_target
 from unbag.datasets import make_gaussian_bags
@@ -169,6 +174,25 @@ def test_fewer_than_ten_bags_are_left_to_the_linear_model():
     assert len(AutoMCMClassifier().fit(more.X, more.y).models_) == 3
 
 
+def test_three_bags_are_ranked_as_the_linear_model_ranks_them():
+    data = make_gaussian_bags(n_bags=3, bag_size=40, random_state=2)
+    with pytest.warns(UserWarning, match="5 folds need as many bags, and there are 3"):
+        linear = LinearMCMClassifierCV(class_prior="empirical").fit(data.X, data.y)
+    model = AutoMCMClassifier().fit(data.X, data.y)
+    np.testing.assert_array_equal(
+        np.argsort(model.decision_function(data.X)), np.argsort(linear.decision_function(data.X))
+    )
+
+
+def test_too_few_bags_get_one_sentence():
+    data = make_gaussian_bags(n_bags=3, bag_size=40, random_state=2)
+    two = data.y["bag"] < 2
+    with pytest.raises(ValueError, match=r"needs three bags to choose its .* there are 2$"):
+        AutoMCMClassifier().fit(data.X[two], data.y[two])
+    with pytest.raises(ValueError, match=r"^linear, kernel need four bags .* 3; name one of them"):
+        AutoMCMClassifier(["linear", "kernel"]).fit(data.X, data.y)
+
+
 def test_learners_of_your_own_are_fitted_once_more_for_each_fold():
     learners = {
         "em": CountEMClassifier(LogisticRegression(C=10)),
@@ -185,6 +209,51 @@ def test_a_time_limit_leaves_out_what_was_not_begun():
     first, second = model.leaderboard_
     assert (first["learner"], first["weight"]) == ("linear", 1)
     assert second["note"] == "not begun within the time limit of 1e-09 s"
+
+
+class _Slow(LinearMCMClassifierCV):
+    """Takes a hundred seconds for every step."""
+
+    def fit(self, X, y):
+        self.clock.append(100)
+        check_time()
+        return super().fit(X, y)
+
+
+def test_a_learner_that_is_not_done_by_the_time_limit_is_left_out(monkeypatch):
+    _Slow.clock = []
+    monkeypatch.setattr(time, "monotonic", lambda: sum(_Slow.clock))
+    learners = {"first": LinearMCMClassifierCV(), "slow": _Slow(), "late": LinearMCMClassifierCV()}
+    model = AutoMCMClassifier(learners, cv=3, time_limit=50).fit(DATA.X, DATA.y)
+    assert [(row["learner"], row["note"]) for row in model.leaderboard_] == [
+        ("first", ""),
+        ("slow", "stopped at the time limit of 50 s"),
+        ("late", "not begun within the time limit of 50 s"),
+    ]
+    assert len(model.models_) == 1
+
+
+def test_the_first_learner_is_trained_whatever_it_takes(monkeypatch):
+    _Slow.clock = []
+    monkeypatch.setattr(time, "monotonic", lambda: sum(_Slow.clock))
+    model = AutoMCMClassifier({"slow": _Slow(store_folds=True)}, cv=3, time_limit=50)
+    assert model.fit(DATA.X, DATA.y).leaderboard_[0]["seconds"] == 100
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [
+        LinearMCMClassifierCV(),
+        KernelMCMClassifierCV(),
+        BoostedMCMClassifier(),
+        CountEMClassifier(LogisticRegression()),
+        NeuralMCMClassifier(),
+    ],
+)
+def test_learners_stop_once_their_time_is_over(learner):
+    with pytest.raises(OutOfTimeError), deadline(time.monotonic() - 1):
+        learner.fit(DATA.X, DATA.y)
+    learner.fit(DATA.X, DATA.y)
 
 
 def test_without_lightgbm_trees_are_left_out_and_it_is_said(monkeypatch):

@@ -34,9 +34,7 @@ BINARY = make_gaussian_bags(n_bags=60, bag_size=50, random_state=0)
 THREE = make_gaussian_bags(n_bags=60, bag_size=50, n_classes=3, random_state=0)
 LABELS = np.random.default_rng(0).permutation(np.repeat([0, 1], [190, 110]))
 SCORES = np.random.default_rng(1).normal(size=300) + 1.5 * LABELS
-CHANCE = expit(2 * SCORES - 1)
 LABELS3 = np.random.default_rng(2).permutation(np.repeat([0, 1, 2], [90, 60, 150]))
-CHANCE3 = np.random.default_rng(3).dirichlet([1, 1, 1], 300)
 
 
 def labelled(n_classes=2):

@@ -122,6 +122,7 @@ N = 60
         (np.arange(7, 7 + N), True),
         ([f"visit {i}" for i in range(N)], True),
         (np.arange(N)[::-1], True),
+        (np.delete(np.arange(N + 20), np.arange(3, 23)), True),  # rows were left out
         (np.arange(N) * 2, False),  # may be a quantity
         (np.arange(N) * 1.5, False),
         ([f"visit {i}" for i in range(N - 1)] + ["visit 0"], False),

@@ -44,7 +44,7 @@ def test_the_settings_come_to_the_learners(table):
     assert model[-1].best_estimator_.class_prior == "empirical"
 
 
-def test_three_bags_are_too_few(table):
+def test_two_bags_are_too_few(table):
     X, y, _ = table
-    with pytest.raises(ValueError, match=r"needs four bags to choose its settings by.*are 3$"):
-        make_classifier("linear").fit(X[:75], y[:75])
+    with pytest.raises(ValueError, match=r"needs three bags to choose its settings by.*are 2$"):
+        make_classifier("linear").fit(X[:50], y[:50])

@@ -121,6 +121,11 @@ class Bags:
         return shares if self.noise is None else _clip(shares)
 
     @property
+    def counts(self) -> NDArray[np.float64]:
+        """How many rows of each class the bags hold, by their proportions."""
+        return self.sizes[:, None] * self.proportions
+
+    @property
     def clipped_proportions(self) -> NDArray[np.float64]:
         """Proportions inside [0, 1], for methods that cannot do with any others.
 
@@ -149,6 +154,24 @@ class Bags:
         flat = values.reshape(-1, self.n_instances)
         sums = np.stack([np.bincount(self.index, row, self.n_bags) for row in flat])
         return (sums / self.sizes).reshape(*values.shape[:-1], self.n_bags)
+
+    def tally(self, kind: NDArray[np.intp], n_kinds: int) -> NDArray[np.intp]:
+        """Count the rows of each kind in every bag.
+
+        Parameters
+        ----------
+        kind : ndarray of int, shape (n_instances,)
+            Number of the kind of each row, from 0.
+        n_kinds : int
+            How many kinds there are.
+
+        Returns
+        -------
+        rows : ndarray of int, shape (n_bags, n_kinds)
+            How many rows there are of each.
+        """
+        rows = np.bincount(self.index * n_kinds + kind, minlength=self.n_bags * n_kinds)
+        return rows.reshape(self.n_bags, n_kinds)
 
     def draws(self, bag_model: BagModel) -> NDArray[np.float64]:
         """Count the independent draws in each bag under one of the paper's two bag models.

@@ -32,7 +32,7 @@ from unbag.bags.contradictions import (
 from unbag.bags.folding import check_folds
 from unbag.bags.joining import WORDS, JoinError, Match, match_bags
 from unbag.bags.labels import read_class_numbers
-from unbag.bags.shares import is_exact
+from unbag.bags.shares import exact_bags
 from unbag.bags.stated import StatedNumbers
 from unbag.bags.targets import bag_target
 
@@ -202,7 +202,7 @@ class MatchedTables:
         if self.size is not None:
             name, stated = self.size
             yield lambda: check_sizes_hold_rows(stated, match, name)
-        exact = np.ones(len(self.values), bool) if deviation is None else is_exact(deviation)
+        exact = exact_bags(deviation, len(self.values))
         if self.are_counts:
             yield lambda: check_counts(self.values, match, self.columns, exact, self.sizes)
         else:
@@ -258,7 +258,7 @@ class MatchedTables:
             values = values / self.sizes[:, None]
             deviation = None if deviation is None else deviation / self.sizes[:, None]
         elif len(self.columns) > 1:
-            exact = np.ones(len(values), bool) if deviation is None else is_exact(deviation)
+            exact = exact_bags(deviation, len(values))
             # what rounding made of shares that sum to 1, which checks have seen
             values = np.where(exact[:, None], values / values.sum(axis=1, keepdims=True), values)
         shape = (-1,) if len(self.columns) == 1 else values.shape

@@ -139,8 +139,7 @@ class Groupings:
         variance = np.array([_total_variance(bags) for bags in self.bags])
         shares = np.stack([bags.class_shares for bags in self.bags])
         weights = (variance == 0).astype(float) if (variance == 0).any() else 1 / variance
-        found: NDArray[np.float64] = weights @ shares / weights.sum()
-        return found
+        return weights @ shares / weights.sum()
 
     def by_grouping(self, values: NDArray[Any]) -> list[NDArray[Any]]:
         """Split what all cells have into that of each grouping.

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
-from unbag._text import quoted
+from unbag._text import plural, quoted
 from unbag.bags.joining import JoinError
 
 # Ten digits are classes; more values than that are ids of bags far more often than classes. Of so
@@ -35,7 +35,8 @@ def check_labels(y: Any) -> tuple[NDArray[Any], NDArray[np.intp]]:
     """
     if hasattr(y, "columns"):
         raise ValueError(
-            f"y is a table with the columns {quoted(y.columns)}, and not one array; {_MAKE_IT}"
+            f"y is a table with the {plural(len(y.columns), 'column')} {quoted(y.columns)}, and "
+            f"not one array; {_MAKE_IT}"
         )
     shape = np.asarray(y).shape
     if len(shape) > 1 and shape[1] != 1:

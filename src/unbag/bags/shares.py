@@ -37,7 +37,7 @@ def check_shares(
     wrong = ~np.isfinite(rows).all(axis=1)
     if wrong.any():
         raise ValueError(f"The proportion of bag {bag_name(ids[wrong][0])} is not a finite number.")
-    exact = np.ones(len(ids), dtype=bool) if noise is None else is_exact(noise)
+    exact = exact_bags(noise, len(ids))
     wrong = ((rows < 0) | (rows > 1)).any(axis=1) & exact
     if wrong.any():
         bag = int(wrong.argmax())
@@ -105,7 +105,7 @@ def read_stated(
     single = (y["size"] == 1) & (proportions.max(axis=1) == 1)
     if deviation is None or not deviation.any():
         return proportions, None, single
-    return proportions, noise_covariance(deviation), single & is_exact(deviation)
+    return proportions, noise_covariance(deviation), single & exact_bags(deviation, len(deviation))
 
 
 def _read_noise(y: NDArray[np.void]) -> NDArray[np.float64] | None:
@@ -129,10 +129,11 @@ def check_noise(noise: NDArray[np.float64], ids: NDArray[Any]) -> None:
         )
 
 
-def is_exact(noise: NDArray[np.float64]) -> NDArray[np.bool_]:
+def exact_bags(noise: NDArray[np.float64] | None, n_bags: int) -> NDArray[np.bool_]:
     """Mark the bags without any noise."""
-    exact: NDArray[np.bool_] = (noise.reshape(len(noise), -1) == 0).all(axis=1)
-    return exact
+    if noise is None:
+        return np.ones(n_bags, dtype=bool)
+    return (noise.reshape(n_bags, -1) == 0).all(axis=1)
 
 
 def noise_covariance(noise: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from unbag.bags.bags import CLASS_NAMES
 from unbag.bags.rows import row_type
-from unbag.bags.shares import bag_name, check_constant, check_noise, check_shares, is_exact
+from unbag.bags.shares import bag_name, check_constant, check_noise, check_shares, exact_bags
 
 # Counts may be off whole numbers by what computing with them does.
 _ROUNDING = 1e-6
@@ -303,7 +303,7 @@ def _check_counts(
     noise: NDArray[np.float64] | None,
 ) -> None:
     total = counts if counts.ndim == 1 else counts.sum(axis=1)
-    exact = np.ones(len(ids), dtype=bool) if noise is None else is_exact(noise)
+    exact = exact_bags(noise, len(ids))
     wrong = ~np.isfinite(total) | ((counts.reshape(len(ids), -1) < 0).any(axis=1) & exact)
     if wrong.any():
         unless = "finite and not negative" if exact[wrong][0] else "finite"
@@ -371,7 +371,7 @@ def _with_labels(
     whole = np.round(held)
     held = np.where(np.abs(held - whole) < 1e-9 * sizes[:, None], whole, held)
     rest = held - taken
-    exact = np.ones(len(ids), dtype=bool) if noise is None else is_exact(noise)
+    exact = exact_bags(noise, len(ids))
     # a share rounded in print is off by less than half an instance
     wrong = (rest < -0.5).any(axis=1) & exact
     if wrong.any():

@@ -54,7 +54,6 @@ class Machines:
         self._accuracy = accuracy
         self._unit = float(np.trace(K)) / len(K)
         self._solved: dict[tuple[int, float, bytes], Machine] | None = {} if remember else None
-        self.n_solved = 0
 
     def solve(self, labels: Bools, C: float, near: Machine | None) -> Machine:
         """Train a machine, from ``near``, the one before it, if there is one."""
@@ -74,13 +73,12 @@ class Machines:
             scaled = self._scale(near, C)
             if scaled is not None:
                 return scaled
-        self.n_solved += 1
-        if near is None:
-            return self._solve_from_nothing(labels, C)
-        return train_machine(self._K, labels, C, self._tolerance(C), near)
+        return self._train(labels, C, near)
 
-    def _solve_from_nothing(self, labels: Bools, C: float) -> Machine:
-        """Train a machine by LIBSVM, which is faster unless there is a close one to start from."""
+    def _train(self, labels: Bools, C: float, near: Machine | None) -> Machine:
+        """Train one: by LIBSVM, which is faster, unless there is a close one to start from."""
+        if near is not None:
+            return train_machine(self._K, labels, C, self._tolerance(C), near)
         svc = SVC(C=C, kernel="precomputed", tol=self._tolerance(C), cache_size=_CACHE_MEGABYTES)
         with config_context(assume_finite=True, skip_parameter_validation=True):
             svc.fit(self._K, labels)

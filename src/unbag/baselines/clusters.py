@@ -168,6 +168,4 @@ def _held_out_error(bags: Bags, out: Any, cluster: Ints, n_clusters: int) -> flo
 
 def _shares(bags: Bags, cluster: Ints, n_clusters: int) -> Floats:
     """M: share of each cluster in each bag."""
-    cells = np.bincount(bags.index * n_clusters + cluster, minlength=bags.n_bags * n_clusters)
-    shares: Floats = cells.reshape(bags.n_bags, n_clusters) / bags.sizes[:, None]
-    return shares
+    return bags.tally(cluster, n_clusters) / bags.sizes[:, None]

@@ -46,8 +46,7 @@ class BagError:
         shares = self._bags.clipped_proportions.T
         shares = shares[1:] if means.shape[1] == 1 else shares
         off = np.abs(means - shares).sum(axis=1) * (1.0 if len(shares) == 1 else 0.5)
-        error: Floats = off @ self._bags.sizes / self._bags.sizes.sum()
-        return error
+        return off @ self._bags.sizes / self._bags.sizes.sum()
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -192,5 +192,4 @@ def _bag_draws(
 
 
 def _signs(rng: np.random.Generator, shape: tuple[int, int]) -> NDArray[np.int8]:
-    signs: NDArray[np.int8] = 2 * rng.integers(2, size=shape, dtype=np.int8) - 1
-    return signs
+    return 2 * rng.integers(2, size=shape, dtype=np.int8) - 1

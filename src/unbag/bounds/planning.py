@@ -38,20 +38,18 @@ from scipy.stats import binom
 from unbag._arrays import Floats
 from unbag._checks import check_choice, check_count, check_inside, check_positive, check_share
 from unbag._optional import make_frame
-from unbag._text import aligned
+from unbag._text import WIDTH, aligned, measure_words
 from unbag.bags.shares import check_range, check_support
 
 PlannedPrecision = Literal["standard_error", "half_width", "labelled_rows"]
 PlannedMeasure = Literal["balanced_accuracy", "roc_auc"]
 
-_NAMES = {"balanced_accuracy": "balanced accuracy", "roc_auc": "AUC"}
 # With fewer, nothing is left over to tell how much bags vary.
 FEWEST_PLANNED = 3
 # Bags drawn with replacement from fewer say little of how estimates vary.
 _FEWEST_FOR_INTERVALS = 10
 # What chance takes if proportions are random.
 _LOST_BAGS = 3
-_WIDTH = 88
 # Quantiles that stand for a distribution of true proportions, and the largest bags whose labels
 # still spread the observed ones by more than the quantiles lie apart.
 _QUANTILES = 256
@@ -138,7 +136,7 @@ class BagPlan:
     def __str__(self) -> str:
         words = (
             f"{self.n_bags:,} bags of {self.bag_size:,} instances ({self.n_instances:,} in all) "
-            f"give a label-free {_NAMES[self.measure]} a standard error of "
+            f"give a label-free {measure_words(self.measure)} a standard error of "
             f"{self.standard_error:.2g} ({100 * self.level:g}% interval: ±{self.half_width:.2g}) "
             f"if it is about {self.expected:g}. They are worth {self.labelled_rows:,.0f} labelled "
             f"rows, {100 * self.share_of_labels:.2g}% of what all labels would give; their "
@@ -147,7 +145,7 @@ class BagPlan:
         columns = [[name, *(f"{n:,}" for n in cells)] for name, cells in self.by_size.items()]
         rows = aligned(list(zip(*columns, strict=True)), ">")
         return "\n".join(
-            [textwrap.fill(words, _WIDTH), "", "As good with bags of other size:", *rows]
+            [textwrap.fill(words, WIDTH), "", "As good with bags of other size:", *rows]
         )
 
     __repr__ = __str__
@@ -211,9 +209,9 @@ def required_bags(
     --------
     >>> from unbag.bounds import required_bags
     >>> required_bags(50, (0.1, 0.6), 0.02, expected=0.8)
-    84 bags of 50 instances (4,200 in all) give a label-free balanced accuracy a standard
-    error of 0.02 (95% interval: ±0.04) if it is about 0.8. They are worth 444 labelled
-    rows, 11% of what all labels would give; their proportions vary by ±0.16 around 0.35.
+    84 bags of 50 instances (4,200 in all) give a label-free balanced accuracy a standard error of
+    0.02 (95% interval: ±0.04) if it is about 0.8. They are worth 444 labelled rows, 11% of what all
+    labels would give; their proportions vary by ±0.16 around 0.35.
     <BLANKLINE>
     As good with bags of other size:
     bag_size  n_bags  n_instances

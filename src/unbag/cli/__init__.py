@@ -23,6 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = next((word for word in given if not word.startswith("-")), None)
     options = make_parser({asked}).parse_args(given)
     options.command = command_line(given)
+    from unbag.cli.options import check_outputs  # not before it is known that something is to run
 
     def show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
         say(f"unbag {asked}: warning: {safe(str(message), one_line=True)}")
@@ -30,6 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with warnings.catch_warnings():
         warnings.showwarning = show_warning
         try:
+            check_outputs(options)
             code = int(options.run(options))
             sys.stdout.flush()
             return code

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from unbag._optional import optional
-from unbag.cli.options import file_place
+from unbag.cli.options import file_place, page_place
 from unbag.cli.parser import COMMANDS, add_parser, make_parser
 
 SHELLS = ("bash", "zsh", "fish", "tcsh")
@@ -50,6 +50,6 @@ def _name_files(parser: argparse.ArgumentParser, files: Any) -> None:
             for command in action.choices.values():
                 _name_files(command, files)
         elif action.choices is None and (
-            action.type in (Path, file_place) or not action.option_strings
+            action.type in (Path, file_place, page_place) or not action.option_strings
         ):
             action.complete = files  # type: ignore[attr-defined]

@@ -6,9 +6,10 @@ import argparse
 import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
@@ -46,6 +47,8 @@ class BagData:
         Position of each row in the instance table, where some were left out.
     kept : pandas DataFrame or None
         If asked for, the key and more columns: of all rows of the instance table.
+    others : pandas DataFrame or None
+        If asked for, features of rows whose bags the table of bags does not have.
     """
 
     X: Any
@@ -55,6 +58,7 @@ class BagData:
     class_names: list[str] | None
     rows: NDArray[np.intp] | None
     kept: Any = None
+    others: Any = None
 
 
 def read_bags(
@@ -102,7 +106,13 @@ def match_files(
     kept = None
     if keep is not None:
         kept = frame[[n for n in dict.fromkeys([*options.bag, *keep]) if n in columns]]
-    return match_frames(options, frame, bags), kept
+    tables = match_frames(options, frame, bags)
+    features = [] if schema is None else [name for name in options.bag if name in schema.names]
+    if features:
+        # what names the bags here is a feature of the model
+        rows = tables.instances.with_columns(**{n: nw.from_native(frame)[n] for n in features})
+        tables = replace(tables, instances=rows)
+    return tables, kept
 
 
 def match_frames(options: argparse.Namespace, instances: Any, aggregates: Any) -> MatchedTables:
@@ -146,6 +156,11 @@ def _to_read(
 ) -> tuple[list[str], dict[str, Kind]]:
     """Columns of the instance table to be read, and what is known to be in them."""
     if schema is None:
+        keys = [name for name in options.bag if name in options.drop]
+        if keys:
+            options.parser.error(
+                f"{keys[0]!r} names the bags, and is no feature: --drop is not for it"
+            )
         instances.need(options.drop, "to drop")
         return [name for name in instances.names if name not in options.drop], options.types
     instances.need(schema.names, "that the model needs")
@@ -168,21 +183,28 @@ def join_files(
     """Join tables that `match_files` read; say what was left out on request."""
     with naming(options):
         number_bags = not keep_names and len(tables.instances) > MANY_ROWS
-        X, y = tables.join(options.unmatched, number_bags)
+        keeps = options.unmatched == "keep"
+        X, y = tables.join("drop" if keeps else options.unmatched, number_bags)
         _say_left_out(tables, options)
         say_notes(tables, options)
         if schema is None:
             X = X.assign(**plain_texts(X, options.types))
             _check_strays(X, options)
             _say_ids(X)
+            _say_empty(X)
             schema = Schema(make_schema(X).columns, tuple(options.bag))
             X, report = X.assign(**cast(X, types_of(schema.kinds))), SchemaReport(len(X))
             _say_times_of_bags(X, y["bag"], schema)
         else:
             X, report = schema.check(X)
+        others = None
+        if keeps and tables.match.rows is not None:
+            rest = np.setdiff1d(np.arange(len(tables.instances)), tables.match.rows)
+            others, more = schema.check(tables.instances[rest].to_native())
+            report += more
     columns = options.positives or options.proportion
     names = columns if len(columns) > 1 else None
-    return BagData(X, y, schema, report, names, tables.match.rows, kept)
+    return BagData(X, y, schema, report, names, tables.match.rows, kept, others)
 
 
 @contextmanager
@@ -203,10 +225,13 @@ def _words(options: argparse.Namespace) -> dict[str, str]:
     """What sentences about two tables call them, and what they advise, on the command line."""
     several = bool(getattr(options, "grouping", None))
     whose = f" {getattr(options, 'noise_of', 'COLUMN')}=NUMBER" if several else ""
+    drop = "use --unmatched drop"
+    if getattr(options, "may_keep", False):
+        drop = "use --unmatched keep for what the model says of their rows alone, or drop"
     return {
         "instances": f"{WORDS['instances']} {options.instances}",
         "bags": f"{WORDS['bags']} {options.aggregates}",
-        "drop": "take their rows out of all tables" if several else "use --unmatched drop",
+        "drop": "take their rows out of all tables" if several else drop,
         "convert": "--types can make both a category",
         "swap": "INSTANCES come first, then AGGREGATES",
         "proportion": "use --proportion",
@@ -240,6 +265,14 @@ def _say_ids(X: Any) -> None:
         say(f"{listing(names)} {differ} different in every row: --drop {','.join(names)}")
 
 
+def _say_empty(X: Any) -> None:
+    """Name columns that hold nothing."""
+    names = [name for name in X.columns if X[name].isna().all()]
+    if names:
+        have, are = plural(len(names), "has", "have"), plural(len(names), "is", "are")
+        say(f"{listing(names)} {have} no value in any row, and {are} left out.")
+
+
 def _say_times_of_bags(X: Any, bag: NDArray[Any], schema: Schema) -> None:
     """Name times that tell bags apart and not their rows: those to come were never seen."""
     times = [name for name, kind in schema.kinds.items() if kind == "time"]
@@ -262,7 +295,11 @@ def _say_left_out(tables: MatchedTables, options: argparse.Namespace) -> None:
     if match.only_in_instances:
         rows = counted(sum(match.only_in_instances.values()), "row")
         bags = counted(len(match.only_in_instances), "bag")
-        say(f"Left out: {rows} of {options.instances}, of {bags} not in {options.aggregates}.")
+        where = f"{rows} of {options.instances}, of {bags} not in {options.aggregates}"
+        if options.unmatched == "keep":
+            say(f"Probabilities in the population of the training bags: {where}.")
+        else:
+            say(f"Left out: {where}.")
     if match.only_in_bags:
         bags = counted(len(match.only_in_bags), "bag")
         say(f"Left out: {bags} of {options.aggregates} without a row in {options.instances}.")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from unbag._files import check_place
-from unbag.cli.options import file_place
+from unbag.cli.options import file_place, page_place
 from unbag.cli.output import need, show
 from unbag.cli.parser import add_parser
 
@@ -48,7 +48,7 @@ def add_command(commands: Any) -> None:
         metavar="PICTURE",
         help="picture to write",
     )
-    add("--report", type=file_place, default=page, metavar="PAGE", help="page that explains it")
+    add("--report", type=page_place, default=page, metavar="PAGE", help="page that explains it")
     demo.set_defaults(run=run)
 
 

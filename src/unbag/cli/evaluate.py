@@ -73,6 +73,8 @@ def add_labels(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Load, read, score, estimate."""
+    if options.row_key is not None and options.labels is None:
+        options.parser.error("--row-key goes with --labels, whose rows it names")
     need("pandas", "skops", extra="files")
 
     model, schema, found = open_model(options)

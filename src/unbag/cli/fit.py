@@ -65,9 +65,8 @@ def add_command(commands: Any) -> None:
         "                 -o MODEL [options]",
         description="Train a model for single instances from two tables: one of instances, which "
         "says what bag each\nis in, and one of bags, which says how many of each are positive. "
-        "Numbers are standardised,\neverything else is encoded one-hot, gaps are filled in. At "
-        "the end, how good the model is on bags\nthat it did not see is estimated, without any "
-        "label.",
+        "Columns may hold numbers,\ncategories, times or sentences, with gaps. At the end, how "
+        "good the model is on bags that it did\nnot see is estimated, without any label.",
         epilog=_EXAMPLES,
     )
     add_tables(parser)

@@ -11,7 +11,7 @@ from unbag.cli.data import join_files, match_files, naming
 from unbag.cli.options import add_columns, add_json, table_place
 from unbag.cli.output import need, records, say, show, show_json
 from unbag.cli.parser import add_parser
-from unbag.diagnostics.information import BagInformation
+from unbag.diagnostics.information_results import BagInformation
 from unbag.metrics.witnesses import Witness
 from unbag.tabular.file import is_table_name
 from unbag.tabular.first_look import look_at_bags
@@ -177,7 +177,7 @@ def _inspect_model(options: argparse.Namespace) -> int:
     if metadata.get("training"):
         lines.append(sentence(metadata["training"]["summary"]))
     told = [
-        (name, ", ".join(value) if isinstance(value, list) else value)
+        (name, ", ".join(map(str, value)) if isinstance(value, list) else value)
         for name, value in metadata.get("fitted_with", {}).items()
         if value not in (None, [], {}) and value is not False
     ]

@@ -140,7 +140,7 @@ def _say_other_bags(options: argparse.Namespace, found: ModelFile) -> None:
     if before and before != options.bag:
         say(
             f"The training bags were by {listing(before)}, and these are by {listing(options.bag)}:"
-            " bags of another kind may differ in other ways, though the model holds."
+            " bags of another kind may differ in other ways, even where the model holds."
         )
 
 

@@ -10,7 +10,8 @@ from typing import Any, get_args
 
 from unbag._files import check_place
 from unbag.cli.output import need
-from unbag.tabular.file import TableURL, as_place
+from unbag.tabular.file import STANDARD_INPUT, TableURL, as_place
+from unbag.tabular.folders import find_parts
 from unbag.tabular.kinds import Kind
 
 FORMATS = (
@@ -32,6 +33,7 @@ def add_columns(
     *,
     required: bool = True,
     drop: bool = True,
+    keep_unmatched: bool = False,
     title: str = "what the tables hold",
 ) -> None:
     """Add the options that say what the columns of two tables hold."""
@@ -97,9 +99,14 @@ def add_columns(
     )
     add(
         "--unmatched",
-        choices=["error", "drop"],
+        choices=["error", "drop", *(["keep"] if keep_unmatched else [])],
         default="error",
-        help="bags that are in one of the tables only: refuse them, or leave them out",
+        help="bags that are in one of the tables only: refuse them, or leave them out"
+        + (
+            "; or keep their rows, with probabilities in the population of the training bags"
+            if keep_unmatched
+            else ""
+        ),
     )
     ignored = {
         "case": "capitals and small letters",
@@ -169,7 +176,7 @@ def add_keep(parser: Any) -> None:
 def add_page(parser: argparse.ArgumentParser) -> None:
     """Add the option for a page beside what is printed."""
     parser.add_argument(
-        "--report", type=file_place, metavar="PAGE", help="HTML page to write as well"
+        "--report", type=page_place, metavar="PAGE", help="HTML page to write as well"
     )
 
 
@@ -178,6 +185,35 @@ def check_page(options: argparse.Namespace) -> None:
     if options.report is not None:
         check_place(options.report)
         need("matplotlib", extra="report")
+
+
+# Files that a command reads, and those that it writes, by the names of its arguments.
+_READ = ("instances", "aggregates", "proportions", "labels", "model")
+_WRITTEN = {"output": "-o", "report": "--report"}
+
+
+def check_outputs(options: argparse.Namespace) -> None:
+    """Refuse to write over what is read, or twice into one file."""
+    given = vars(options)
+    written = {
+        option: Path(given[name])
+        for name, option in _WRITTEN.items()
+        if isinstance(given.get(name), str | Path) and str(given[name]) != STANDARD_INPUT
+    }
+    places = [given.get(name) for name in _READ]
+    places += [place for _, place in given.get("grouping") or ()]
+    read = [
+        file
+        for place in places
+        if isinstance(place, Path)
+        for file in ([place] if place.is_file() else find_parts(place) or [])
+    ]
+    for option, path in written.items():
+        if path.exists() and any(path.samefile(file) for file in read):
+            options.parser.error(f"{option} {path} is read here: give another name to be written")
+    names = [path.absolute() for path in written.values()]
+    if len(set(names)) < len(names):
+        options.parser.error(f"{' and '.join(written)} are one file: give two names")
 
 
 def add_quiet(parser: argparse.ArgumentParser) -> None:
@@ -202,11 +238,22 @@ def file_place(text: str) -> Path:
     return Path(text)
 
 
+def page_place(text: str) -> Path:
+    """Read where a page is to be written."""
+    path = file_place(text)
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise argparse.ArgumentTypeError(f"pages are HTML, so that {path} should end in .html")
+    return path
+
+
 def by_commas(text: str) -> list[str]:
     """Split names at commas."""
     names = text.split(",")
     if not all(names):
         raise argparse.ArgumentTypeError(f"names by commas are needed, not {text!r}")
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise argparse.ArgumentTypeError(f"{twice[0]!r} is named twice")
     return names
 
 
@@ -260,5 +307,7 @@ def _types(text: str) -> dict[str, Kind]:
                 f"{part!r} is not of the form COLUMN=KIND, where KIND is one of "
                 f"{', '.join(get_args(Kind))}"
             )
+        if name in kinds:
+            raise argparse.ArgumentTypeError(f"{name!r} has two kinds, {kinds[name]} and {kind}")
         kinds[name] = kind
     return kinds

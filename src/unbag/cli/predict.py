@@ -99,7 +99,11 @@ def add_command(commands: Any) -> None:
     )
     add("--chunk-rows", type=whole_number(1), default=100_000, metavar="N", help="rows at a time")
     add_columns(
-        parser, required=False, drop=False, title="what --proportions holds, if not as in unbag fit"
+        parser,
+        required=False,
+        drop=False,
+        keep_unmatched=True,
+        title="what --proportions holds, if not as in unbag fit",
     )
     parser.set_defaults(unmatched=None)
     add_json(parser)
@@ -118,6 +122,7 @@ def run(options: argparse.Namespace) -> int:
     if options.proportions is not None and str(options.instances) == STANDARD_INPUT:
         options.parser.error("--proportions reads INSTANCES twice, which - cannot be")
     need("pandas", "skops", extra="files")
+    import pandas as pd
 
     model, schema, found = open_model(options)
     how = {"encoding": options.encoding, "missing": options.missing}
@@ -158,9 +163,15 @@ def run(options: argparse.Namespace) -> int:
         data = _read_known_bags(options, schema, found, kept)
         reports[0] += data.report
         strays.add(data.X)
-        rows = data.kept if data.rows is None else data.kept.iloc[data.rows]
-        yield rows[kept].assign(**scorer.score(data.X, data.y))
-        bar.update(len(data.X))
+        table = data.kept[kept]
+        rows = table if data.rows is None else table.iloc[data.rows]
+        scored = rows.assign(**scorer.score(data.X, data.y))
+        if data.others is not None:
+            strays.add(data.others)
+            rest = table.drop(index=rows.index).assign(**scorer.score(data.others))
+            scored = pd.concat([scored, rest]).sort_index()
+        yield scored
+        bar.update(len(scored))
 
     with bar:
         n_rows = _write(chunks() if options.proportions is None else known_bags(), options.output)
@@ -198,6 +209,7 @@ def _read_known_bags(
         )
     now = {"instances": options.instances, "aggregates": options.proportions, "label_column": None}
     now |= {name: getattr(options, name) for name in (*_HOW, *_told_anew(options))}
+    now["may_keep"] = True
     return read_bags(
         argparse.Namespace(**told | now), schema, keep=dict.fromkeys(kept), why="to keep"
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 from unbag._files import check_place
 from unbag.cli.data import read_bags
-from unbag.cli.options import add_quiet, add_tables, file_place
+from unbag.cli.options import add_quiet, add_tables, page_place
 from unbag.cli.output import need, say, show
 from unbag.cli.parser import add_parser
 from unbag.cli.training import add_fitting, check_fitting, train_pipeline
@@ -37,7 +37,7 @@ def add_command(commands: Any) -> None:
     add = parser.add_argument
     add("--title", help="heading of the page")
     default = Path("unbag-report.html")
-    add("-o", "--output", type=file_place, default=default, metavar="PAGE", help="page to write")
+    add("-o", "--output", type=page_place, default=default, metavar="PAGE", help="page to write")
     add_quiet(parser)
     parser.set_defaults(run=run, parser=parser)
 

@@ -142,9 +142,10 @@ def run_suite(options: argparse.Namespace) -> int:
     if not rows:
         raise ValueError(f"{options.output} holds no finished trial")
     page = "\n".join(page_lines(rows, "ranks.png")) + "\n"
-    print(page)
+    # files first: who reads what is printed may stop after some lines
     write_whole(options.output / "page.md", page)
     draw_figure(rows, options.output / "ranks.png")
+    print(page)
     show(f"Rows, {'bags, ' * keeps}page and figure: {options.output}")
     return 0
 
@@ -183,10 +184,10 @@ def run_paper(options: argparse.Namespace) -> int:
     if not rows:
         raise ValueError(f"{options.output} holds no finished trial")
     report = "\n".join([markdown_tables(rows), *(f"- {s}" for s in comparisons(rows)), ""])
-    print(report)
     write_whole(options.output / "tables.md", report)
     write_whole(options.output / "rows.csv", rows_as_csv(rows))
     draw_auc_figure(rows, options.output / "auc.png")
+    print(report)
     show(f"Rows, tables and figure: {options.output}")
     return 0
 

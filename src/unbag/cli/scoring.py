@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from unbag._outputs import by_output, chances_of_all
 from unbag.bags.bags import check_bag_target
 from unbag.model_selection.out_of_fold import decision_scores
 from unbag.objectives.count_likelihood import known_bag_posteriors
@@ -96,11 +97,10 @@ class Scorer:
 
     def _chances_given(self, X: Any, y: NDArray[np.void]) -> NDArray[np.float64]:
         """Probabilities given the counts of the bags, which they add up to if these are exact."""
-        scores = decision_scores(self._model, X)
-        table = scores[None] if scores.ndim == 1 else scores.T
+        scores = by_output(decision_scores(self._model, X))[None] + self._offset()
         effect = float(getattr(self._model, "bag_effect_", 0.0))
-        found = known_bag_posteriors(table[None] + self._offset(), check_bag_target(y), effect)[0]
-        return np.column_stack([1 - found[0], found[0]]) if len(found) == 1 else found.T
+        found = known_bag_posteriors(scores, check_bag_target(y), effect)[0]
+        return chances_of_all(found).T
 
     def _offset(self) -> NDArray[np.float64]:
         """From scores to log-odds at the shares of the training bags."""

@@ -92,7 +92,8 @@ def add_fitting(parser: argparse.ArgumentParser) -> None:
         "--time-limit",
         type=positive_number,
         metavar="SECONDS",
-        help="begin no further learner after so many seconds",
+        help="seconds for all learners: the one that is not done by then is left out, but for the "
+        "first",
     )
     group.add_argument(
         "--optimize",
@@ -147,10 +148,18 @@ def check_worth(options: argparse.Namespace, *targets: NDArray[np.void]) -> None
     if rows < _FEWEST_ROWS and not options.anyway:
         raise ValueError(
             f"these bags are worth no more than {rows:.1f} rows of known label, from which nothing "
-            f"can be learned: {best.warning or best.summary} (--anyway fits all the same)"
+            f"can be learned: {best.warning or best.summary}{_percent_hint(options, targets)} "
+            "(--anyway fits all the same)"
         )
     if best.warning is not None:
         say(best.warning)
+
+
+def _percent_hint(options: argparse.Namespace, targets: tuple[NDArray[np.void], ...]) -> str:
+    """Ask whether percentages are shares, if none of them is above one percent."""
+    if not options.percent or max(y["proportion"].max() for y in targets) > 0.01:
+        return ""
+    return " No share is above 1%: if the column holds shares, leave --percent out."
 
 
 def train_pipeline(options: argparse.Namespace, data: BagData) -> TrainedPipeline:

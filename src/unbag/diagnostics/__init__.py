@@ -2,7 +2,8 @@
 
 from unbag.diagnostics.assumption import AssumptionTest, assumption_test
 from unbag.diagnostics.bag_effects import BagEffect, estimate_bag_effect
-from unbag.diagnostics.information import BagInformation, bag_information
+from unbag.diagnostics.information import bag_information
+from unbag.diagnostics.information_results import BagInformation
 from unbag.diagnostics.monitoring import Reference, make_reference, monitor
 from unbag.diagnostics.monitoring_results import Monitoring
 

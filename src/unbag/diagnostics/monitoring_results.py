@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from unbag._text import WIDTH, listing, p_text, percent, shown, whole
+from unbag._text import WIDTH, listing, measure_words, p_text, percent, shown, whole
 from unbag.diagnostics.bag_effects import NORMAL_95
 from unbag.diagnostics.bag_lines import BagLine, Held
 from unbag.diagnostics.row_drift import Stability
@@ -34,7 +34,6 @@ _SURE = 0.01
 # Standard errors of a slope, as a share of it, from which on it tells nothing.
 _TELLS_NOTHING = 1.0
 
-_MEASURES = {"roc_auc": "AUC", "balanced_accuracy": "balanced accuracy"}
 
 _LEADS = {
     "holds": "The model holds: nothing in the new bags speaks against it.",
@@ -299,6 +298,8 @@ def bags_told(found: Monitoring) -> list[str]:
         low, high = _limits(one.slope_ratio, one.slope_ratio_error)
         held = one.held
         slope = f"the model tells bags apart {one.slope_ratio:.2f} times as well as in training "
+        if one.slope_ratio < 0:
+            slope = f"bags lie the other way round, at {one.slope_ratio:.2f} times the old slope "
         slope += f"(95% interval: {low:.2f} to {high:.2f}; {p_text(held.slope_p)})."
         if one.slope_ratio_error > _TELLS_NOTHING:
             slope = "the new bags are too alike to say whether the model still tells bags apart."
@@ -343,8 +344,7 @@ def rows_told(found: Monitoring) -> list[str]:
 
 def quality_name(found: Monitoring) -> str:
     """What the figure of quality is called."""
-    name = "" if found.quality is None else found.quality.name
-    return _MEASURES.get(name, name)
+    return "" if found.quality is None else measure_words(found.quality.name)
 
 
 def quality_told(found: Monitoring) -> list[str]:
@@ -358,6 +358,11 @@ def quality_told(found: Monitoring) -> list[str]:
         f"{quality.before:.3f} ± {before:.3f} when it was fitted "
         f"({p_text(quality.p_value)} for a fall by chance)."
     )
+    if not (0 <= quality.now <= 1 and 0 <= quality.before <= 1):
+        text += (
+            " Beyond 0 to 1 it is no value of its own, since classes do not look the same in all "
+            "bags: only the change counts."
+        )
     if found.other_rows_explain_quality:
         text += " Rows have changed, and may be harder: this does not count against the model."
     return [text]

@@ -66,14 +66,14 @@ def read_columns(X: Any, feature_names: ArrayLike | None = None) -> Columns:
         return _gather({str(n): frame.get_column(n).to_numpy() for n in frame.columns}, len(frame))
     if sparse.issparse(X):
         given: Any = X
-        return Columns(sparse.csc_array(given), _names(given.shape[1], feature_names))
+        return Columns(sparse.csc_array(given), column_names(given.shape[1], feature_names))
     values = np.asarray(X)
     if values.ndim == 1:
         values = values[:, None]
         feature_names = ["score"] if feature_names is None else feature_names
     if values.ndim != 2:
         return Columns(np.empty((len(values), 0)), np.array([], dtype=str))
-    names = _names(values.shape[1], feature_names)
+    names = column_names(values.shape[1], feature_names)
     if values.dtype.kind in "biuf" and np.isfinite(values).all():
         return Columns(values, names)
     return _gather(dict(zip(names.tolist(), values.T, strict=True)), len(values))
@@ -132,10 +132,14 @@ def _by_value(name: str, values: NDArray[Any]) -> dict[str, Any]:
     return found
 
 
-def _names(n_columns: int, feature_names: ArrayLike | None) -> NDArray[Any]:
-    if feature_names is None:
-        return np.array([f"column {j}" for j in range(n_columns)], dtype=str)
-    names = np.array([str(name) for name in np.asarray(feature_names).ravel()], dtype=str)
-    if len(names) != n_columns:
-        raise ValueError(f"X has {n_columns} columns, but there are {len(names)} feature_names.")
-    return names
+def column_names(
+    n_columns: int, feature_names: ArrayLike | None, X: Any = None
+) -> NDArray[np.object_]:
+    """Names of columns: those given, those that a table has, or their numbers."""
+    names: Any = getattr(X, "columns", None) if feature_names is None else feature_names
+    if names is None:
+        names = [f"column {j}" for j in range(n_columns)]
+    found = np.array([str(name) for name in np.ravel(names)], dtype=object)
+    if len(found) != n_columns:
+        raise ValueError(f"X has {n_columns} columns, but there are {len(found)} feature_names.")
+    return found

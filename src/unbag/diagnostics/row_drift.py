@@ -61,9 +61,7 @@ def compare_rows(kept: Mapping[str, Any], bags: Bags, chances: Floats) -> Stabil
 def _parts(bags: Bags, chances: Floats, edges: Floats) -> tuple[Floats, Floats]:
     """Shares of rows between edges, and their covariance with bags as what is independent."""
     part = np.searchsorted(edges, chances, side="left")
-    n_parts = len(edges) + 1
-    flat = np.bincount(bags.index * n_parts + part, minlength=bags.n_bags * n_parts)
-    table = flat.reshape(bags.n_bags, n_parts)
+    table = bags.tally(part, len(edges) + 1)
     shares = table.sum(axis=0) / bags.n_instances
     apart = (table - bags.sizes[:, None] * shares) / bags.n_instances
     return shares, apart.T @ apart * bags.n_bags / (bags.n_bags - 1)

@@ -241,11 +241,9 @@ def _train(collections: Partitions, check: CheckX, n_rows: Sequence[int], job: J
         )
         pick = load_dask().delayed(_pick)
         pieces = [[pick(rows, k) for (rows,) in cut.items] for k in range(places.n_workers)]
-        trained: Trained = group.run(_grow, pieces, _join, job.on_threads(group.n_threads))
-        return trained
+        return group.run(_grow, pieces, _join, job.on_threads(group.n_threads))
 
-    found: Trained = run_together(train)
-    return found
+    return run_together(train)
 
 
 def _cut(

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbag._arrays import Floats
+from unbag._outputs import by_instance
 from unbag.bags.bags import Bags
 from unbag.diagnostics.bag_effects import BagEffect, effect_of_means
 from unbag.distributed.table import BagsById
@@ -62,8 +63,7 @@ class CountsHere:
 
     def value(self, scores: Floats, problem: NDArray[np.intp]) -> Floats:
         """What these bags add, per column."""
-        value: Floats = self._bags.evaluate(scores, problem, gradient=False)[0]
-        return value
+        return self._bags.evaluate(scores, problem, gradient=False)[0]
 
     def value_and_gradient(
         self, scores: Floats, problem: NDArray[np.intp]
@@ -142,6 +142,6 @@ def effect_together(offsets: Floats, bags: Bags, scores: Floats) -> BagEffect:
     """
     log_odds = scores + offsets.T
     loss = get_loss("logistic", bags.n_classes)
-    chances = loss.class_probabilities(log_odds[0] if len(scores) == 1 else log_odds.T).T
+    chances = loss.class_probabilities(by_instance(log_odds)).T
     means, variances = (add_up(bags.means(p)).T for p in (chances, chances * (1 - chances)))
     return effect_of_means(bags, means, variances)

@@ -91,8 +91,7 @@ class DistributedForward:
     def value(self, theta: Floats, problem: Ints) -> Floats:
         """Mean negative log-likelihood per column."""
         request = self._data.request(theta[:, 0], problem, gradient=False)
-        value: Floats = self._data.reduce(partial_forward, self._table, request)[0]
-        return value
+        return self._data.reduce(partial_forward, self._table, request)[0]
 
     def value_and_gradient(self, theta: Floats, problem: Ints) -> tuple[Floats, Floats]:
         """Mean negative log-likelihood per column and its gradient by the coefficients."""

@@ -62,12 +62,16 @@ class PartitionError(RuntimeError):
     """Something other than the data themselves went wrong in one partition."""
 
 
+class PartitionValueError(ValueError):
+    """Data of one partition are not as they should be."""
+
+
 def _in_partition(function: Callable[..., Any], name: str, *inputs: Any) -> Any:
     """Run a function of one partition, and name that in whatever it raises."""
     try:
         return function(*inputs)
     except ValueError as error:
-        raise ValueError(f"{name}: {error}") from error
+        raise PartitionValueError(f"{name}: {error}") from error
     except (MemoryError, KeyboardInterrupt):
         raise
     except Exception as error:
@@ -191,9 +195,10 @@ class Partitions:
     def _compute(self, keys: list[Any], graph: dict[Any, Any]) -> tuple[Any, ...]:
         try:
             return load_dask().compute(*[_as_delayed(key, graph) for key in keys])
+        except (PartitionError, PartitionValueError):
+            raise
         except Exception as error:
-            if not str(error).startswith("Partition "):
-                self._name_the_one_that_fails(error)
+            self._name_the_one_that_fails(error)
             raise
 
     def _name_the_one_that_fails(self, error: Exception) -> None:

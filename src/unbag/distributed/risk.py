@@ -221,8 +221,7 @@ class DistributedData:
 
     def reduce(self, function: Any, *shared: Any) -> list[Any]:
         """One pass over the data, whose tables are summed."""
-        found: list[Any] = self.instances.reduce(function, sum_tables, self.model, *shared)
-        return found
+        return self.instances.reduce(function, sum_tables, self.model, *shared)
 
     def sums(
         self, table: Any, theta: Floats, problem: Ints, *, gradient: bool

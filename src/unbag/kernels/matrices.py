@@ -15,7 +15,6 @@ from unbag._checks import check_choice
 from unbag.kernels.rows import RowSummary
 
 KERNELS = ("rbf", "linear", "poly", "precomputed")
-_GAMMAS = ("wide", "scale", "auto")
 
 # Kernels that gamma makes a difference to.
 WITH_GAMMA = ("rbf", "poly")

@@ -32,7 +32,7 @@ class RowSummary(Protocol):
 class RowsInMemory:
     """The summary of an array."""
 
-    X: NDArray[Any]
+    X: Any
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -44,30 +44,17 @@ class RowsInMemory:
         """Variance of all entries."""
         return float(self.X.var())
 
-    def take(self, rows: Ints) -> NDArray[Any]:
+    def take(self, rows: Ints) -> Any:
         """Some of the instances."""
         return self.X[rows]
 
 
-@dataclass(frozen=True, eq=False)
-class SparseRows:
+class SparseRows(RowsInMemory):
     """The summary of a sparse matrix in compressed rows."""
-
-    X: Any
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Numbers of instances and of columns."""
-        n, d = self.X.shape
-        return n, d
 
     def variance(self) -> float:
         """Variance of all entries, those that are zero among them."""
         return float(self.X.multiply(self.X).mean() - self.X.mean() ** 2)
-
-    def take(self, rows: Ints) -> Any:
-        """Some of the instances, still sparse."""
-        return self.X[rows]
 
 
 def as_dense(X: Any) -> NDArray[Any]:

@@ -30,6 +30,7 @@ from sklearn.utils import _safe_indexing
 from unbag._arrays import Floats, Ints
 from unbag._checks import check_inside, check_one_each
 from unbag._optional import make_frame
+from unbag._outputs import by_output, chances_of_all, scores_of_all
 from unbag._text import WIDTH, sentence, shown, table_lines
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.diagnostics.bag_effects import describe_effect
@@ -247,13 +248,12 @@ def duncan_davis_bounds(bags: Bags, group: Ints, n_groups: int) -> tuple[Floats,
         Number of the group of each row.
     n_groups : int
     """
-    inside = np.bincount(bags.index * n_groups + group, minlength=bags.n_bags * n_groups)
-    inside = inside.reshape(bags.n_bags, n_groups)[:, :, None]
+    inside = bags.tally(group, n_groups)[:, :, None]
     size = inside.sum(axis=0)
     if bags.noise is not None:
         shape = (n_groups, bags.n_classes)
         return np.zeros(shape), np.ones(shape)
-    count = (bags.sizes[:, None] * bags.proportions)[:, None, :]
+    count = bags.counts[:, None, :]
     outside = bags.sizes[:, None, None] - inside
     least, most = np.maximum(count - outside, 0), np.minimum(count, inside)
     return least.sum(axis=0) / size, most.sum(axis=0) / size
@@ -272,14 +272,12 @@ def _chances_given_counts(model: Any, X: Any, bags: Bags) -> Floats:
     """Chances of the classes (n_rows, n_classes), given rows and counts."""
     scores = log_odds_at_shares(model, X, bags)
     effect = float(getattr(last_step(model), "bag_effect_", 0.0))
-    found = label_posteriors(np.atleast_2d(scores.T)[None], bags, effect)[0]
-    return np.column_stack([1 - found[0], found[0]]) if len(found) == 1 else found.T
+    return chances_of_all(label_posteriors(by_output(scores)[None], bags, effect)[0]).T
 
 
 def _chances(model: Any, X: Any, bags: Bags) -> Floats:
     """Chances of the classes (n_rows, n_classes), given rows alone."""
-    table = np.atleast_2d(log_odds_at_shares(model, X, bags).T)
-    scores = np.concatenate([np.zeros_like(table), table]) if len(table) == 1 else table
+    scores = scores_of_all(by_output(log_odds_at_shares(model, X, bags)))
     return np.asarray(softmax(scores, axis=0).T)
 
 

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from unbag._arrays import Bools, Floats, Ints
+from unbag._outputs import chances_of_all
 from unbag.bags.bags import Bags
 from unbag.bags.targets import read_labels
 from unbag.metrics.sample import Sample
@@ -144,7 +145,7 @@ class Candidates(Sequence[Floats]):
         for form in self._forms:
             for first in range(0, len(_STRETCHES), at_once):
                 some = np.array(_STRETCHES[first : first + at_once])[:, None, None] * form
-                yield from map(_both_classes, label_posteriors(some, self._bags))
+                yield from map(chances_of_all, label_posteriors(some, self._bags))
 
 
 def fit_guesses(drawn: Draw, candidates: Sequence[Floats]) -> Guesses:
@@ -166,11 +167,7 @@ def fit_guesses(drawn: Draw, candidates: Sequence[Floats]) -> Guesses:
 
 def guess_labels(log_odds: Floats, bags: Bags) -> Floats:
     """Chance of each class for every row, given the counts of its bag: (n_classes, n_instances)."""
-    return _both_classes(label_posteriors(np.asarray(log_odds)[None], bags)[0])
-
-
-def _both_classes(chances: Floats) -> Floats:
-    return np.concatenate([1 - chances, chances]) if len(chances) == 1 else chances
+    return chances_of_all(label_posteriors(np.asarray(log_odds)[None], bags)[0])
 
 
 def guessed_means(guess: Floats, statistics: Floats, bags: Bags) -> tuple[Floats, Floats]:

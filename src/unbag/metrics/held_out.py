@@ -20,13 +20,14 @@ import numpy as np
 from sklearn.utils import _safe_indexing
 
 from unbag._arrays import Floats, Ints
+from unbag._outputs import by_instance
 from unbag.bags.bags import Bags
 from unbag.bags.priors import move_chances
 from unbag.metrics.sample import Sample, make_sample
 from unbag.metrics.witnesses import Witness, hear_scores
 from unbag.metrics.worlds import Promise
 from unbag.model_selection.fitted import last_step, log_odds_of
-from unbag.model_selection.folds import SearchFolds, by_instance
+from unbag.model_selection.folds import SearchFolds
 from unbag.model_selection.out_of_fold import decision_scores
 
 # Rows by which models of different folds are compared.

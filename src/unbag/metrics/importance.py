@@ -25,13 +25,15 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.utils import _safe_indexing
 
-from unbag._arrays import Floats, Ints
+from unbag._arrays import Floats
 from unbag._optional import make_frame
+from unbag._outputs import by_output
 from unbag._text import aligned, percent
 from unbag.bags.bags import check_bag_target
+from unbag.diagnostics.numeric_columns import column_names
 from unbag.metrics.held_out import log_odds_at_shares
 from unbag.model_selection.fitted import check_gives_chances, last_step, log_odds_of
-from unbag.model_selection.splitters import some_bags
+from unbag.model_selection.splitters import rows_of_some_bags
 from unbag.objectives.count_likelihood import CountLikelihood
 
 # Rows of whole bags that are scored again for every column, and bags that these are at least.
@@ -155,8 +157,9 @@ def column_importance(
     """
     check_gives_chances(model)
     rng = np.random.default_rng(random_state)
-    rows = _some_rows(y, rng)
-    names, table, bags = _column_names(X, feature_names), _safe_indexing(X, rows), y[rows]
+    rows = rows_of_some_bags(y, _ROWS, _FEWEST_BAGS, rng)
+    names = column_names(np.shape(X)[1], feature_names, X)
+    table, bags = _safe_indexing(X, rows), y[rows]
     if len(names) > MOST_SHUFFLED:
         raise ValueError(
             f"There are {len(names):,} columns, and this takes {MOST_SHUFFLED} at most."
@@ -197,22 +200,7 @@ class _Likelihood:
         return self._of(log_odds_of(shares))
 
     def _of(self, scores: Floats) -> float:
-        return float(self._likelihood.value(np.atleast_2d(scores.T)[None], _FIRST)[0])
-
-
-def _some_rows(y: Any, rng: np.random.Generator) -> Ints:
-    """Rows of whole bags drawn at random."""
-    bags = check_bag_target(y)
-    return np.flatnonzero(some_bags(bags.sizes, _ROWS, _FEWEST_BAGS, rng)[bags.index])
-
-
-def _column_names(X: Any, feature_names: ArrayLike | None) -> NDArray[Any]:
-    if feature_names is not None:
-        return np.array([str(name) for name in np.asarray(feature_names).ravel()], dtype=object)
-    names = getattr(X, "columns", None)
-    if names is None:
-        names = [f"column {j}" for j in range(np.shape(X)[1])]
-    return np.array([str(name) for name in names], dtype=object)
+        return float(self._likelihood.value(by_output(scores)[None], _FIRST)[0])
 
 
 def _shuffled(table: Any, column: int, rng: np.random.Generator) -> Any:

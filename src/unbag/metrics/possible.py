@@ -216,7 +216,7 @@ class AllowedCounts:
 
 def allowed_counts(bags: Bags, level: float) -> AllowedCounts:
     """Whole counts next to those given, and all within their noise."""
-    given = bags.sizes[:, None] * bags.proportions
+    given = bags.counts
     slack = _WHOLE * bags.sizes[:, None]
     fewest, most = np.floor(given + slack), np.ceil(given - slack)
     if bags.noise is not None:

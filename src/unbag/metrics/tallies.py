@@ -110,6 +110,4 @@ def score_cells(scores: Floats) -> Ints:
 
 def cell_shares(bags: Bags, cell: Ints) -> Floats:
     """Share of each bag's instances in each cell: shape (n_bags, n_cells)."""
-    n_cells = int(cell.max()) + 1
-    counts = np.bincount(bags.index * n_cells + cell, minlength=bags.n_bags * n_cells)
-    return counts.reshape(bags.n_bags, n_cells) / bags.sizes[:, None]
+    return bags.tally(cell, int(cell.max()) + 1) / bags.sizes[:, None]

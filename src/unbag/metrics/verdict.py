@@ -34,7 +34,7 @@ Reason = tuple[VerdictName, str]
 
 _LABELS = (
     "Labels of a few hundred rows drawn at random would give an answer whatever the bags are "
-    "(unbag.metrics.labels_needed, rows_to_label)."
+    "(unbag label-plan; in Python unbag.metrics.rows_to_label)."
 )
 
 

@@ -15,7 +15,7 @@ from unbag.bags.bags import check_bag_target
 from unbag.diagnostics.assumption import AssumptionTest, assumption_test
 from unbag.diagnostics.numeric_columns import Columns, read_columns
 from unbag.model_selection.fitted import names_behind
-from unbag.model_selection.splitters import some_bags
+from unbag.model_selection.splitters import rows_of_some_bags
 
 # Of more columns than this only the scores are tested.
 MOST_COLUMNS = 5000
@@ -110,9 +110,7 @@ def _hear(
 
 def _some_rows(y: Any, n_numbers: int) -> Ints | None:
     """Rows of whole bags that are tested, if all would take too long."""
-    bags = check_bag_target(y)
-    most = _MOST_NUMBERS * bags.n_instances // n_numbers
-    if bags.n_instances <= most:
+    most = _MOST_NUMBERS * len(y) // n_numbers
+    if len(y) <= most:
         return None
-    chosen = some_bags(bags.sizes, most, 20, np.random.default_rng(0))
-    return np.flatnonzero(chosen[bags.index])
+    return rows_of_some_bags(y, most, 20, np.random.default_rng(0))

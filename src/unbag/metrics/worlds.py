@@ -29,6 +29,7 @@ from typing import Self
 import numpy as np
 
 from unbag._arrays import Floats
+from unbag._outputs import chances_of_all, scores_of_all
 from unbag.bags.bags import Bags
 from unbag.bags.priors import chances_of, offset_for_shares
 from unbag.diagnostics.bag_effects import NORMAL_95, BagEffect, estimate_bag_effect
@@ -80,10 +81,7 @@ class Promise:
     @cached_property
     def curve(self) -> OddsCurve:
         """The curve of the shares of the classes over the log-odds, fitted to bags."""
-        table = self.at_pooled_shares
-        if len(table) == 1:
-            table = np.concatenate([np.zeros_like(table), table])
-        return fit_odds_curve(self.bags, table)
+        return fit_odds_curve(self.bags, scores_of_all(self.at_pooled_shares))
 
     @property
     def slopes(self) -> tuple[float, float]:
@@ -95,8 +93,7 @@ class Promise:
 
     def chances(self, kappa: float) -> Floats:
         """Chances of the classes given the counts, for one κ: (n_classes, n_rows)."""
-        found: Floats = self._posteriors(kappa * self.at_pooled_shares[None])[0]
-        return np.concatenate([1 - found, found]) if len(found) == 1 else found
+        return chances_of_all(self._posteriors(kappa * self.at_pooled_shares[None])[0])
 
     @cached_property
     def _posteriors(self) -> LabelPosteriors:

@@ -38,11 +38,6 @@ class SearchFolds:
         return own.astype(float)
 
 
-def by_instance(scores: NDArray[Any]) -> NDArray[Any]:
-    """Scores (n_outputs, n_instances) as (n_instances,) or (n_instances, n_classes)."""
-    return scores[0] if len(scores) == 1 else scores.T
-
-
 def collect_folds(
     fold: NDArray[np.intp], scores: Iterable[NDArray[Any]], are_log_odds: bool
 ) -> SearchFolds:

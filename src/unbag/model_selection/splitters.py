@@ -308,6 +308,12 @@ def some_bags(sizes: NDArray[Any], most_rows: float, fewest: int, random: Any) -
     return chosen
 
 
+def rows_of_some_bags(y: Any, most_rows: float, fewest: int, random: Any) -> Ints:
+    """Rows of bags drawn by `some_bags`."""
+    bags = check_bag_target(y)
+    return np.flatnonzero(some_bags(bags.sizes, most_rows, fewest, random)[bags.index])
+
+
 def check_held_once(held: Bools) -> None:
     """Refuse folds (rows) that leave a bag out, or hold one out twice."""
     if not (held.sum(axis=0) == 1).all():

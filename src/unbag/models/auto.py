@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -14,9 +15,11 @@ from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 
 from unbag._checks import check_positive
+from unbag._deadlines import OutOfTimeError, deadline
 from unbag._optional import install_command
+from unbag._outputs import by_instance, by_output
 from unbag.bags.bags import Bags
-from unbag.model_selection.folds import SearchFolds, by_instance, collect_folds
+from unbag.model_selection.folds import SearchFolds, collect_folds
 from unbag.model_selection.out_of_fold import look_at_folds
 from unbag.model_selection.splitters import KnownFolds, check_cv, cut_by_folds
 from unbag.models.bag_goal import make_bag_goal
@@ -38,8 +41,11 @@ _FEW_LEAVES = (4, 16)
 # Rows that tell mean chances of the mixture, to a third of a point.
 _ROWS_FOR_MEANS = 20_000
 
-# With fewer there are no two folds of two bags, which differ.
-_FEWEST_BAGS = 4
+# With fewer, there are no two bags to learn from while another one is held out.
+_FEWEST_BAGS = 3
+
+# With fewer, there are no two folds of two bags, which differ.
+_FEWEST_FOR_SEVERAL = 4
 
 # With fewer, the likelihood of bags held out tells too little of learners (docs/which-model.md).
 _FEWEST_TO_COMPARE = 10
@@ -73,7 +79,8 @@ class AutoMCMClassifier(LogOddsClassifier):
         to 60,000 rows, from 5,000 on by 500 landmarks, and trees where LightGBM is installed, of 4
         or 16 leaves where there are more rows. A dict gives names to classifiers of your own, whose
         ``decision_function`` must be log-odds at ``class_prior``. With fewer than ten bags
-        ``"auto"`` is the linear model alone: so few do not tell which is better.
+        ``"auto"`` is the linear model alone: so few do not tell which is better. One learner
+        needs three bags, several need four.
     temperature : float, default=16.0
         By how many units of log-likelihood a learner must lead to count e times as much as
         another. The smaller, the nearer to the best one alone.
@@ -84,7 +91,9 @@ class AutoMCMClassifier(LogOddsClassifier):
         Shares of the classes that scores, predictions and probabilities are for: those of the
         training bags, unlike in single learners, equal ones, or others.
     time_limit : float, optional
-        Seconds after which no further learner is begun. The first is trained in any case.
+        Seconds for the learners together: after so many, the one that is being trained is left out,
+        and so are those to come. The first is trained in any case, and a classifier that is not of
+        this package, once begun, to its end.
     random_state : int, default=0
         Of the learners.
     n_jobs : int, optional
@@ -182,12 +191,17 @@ class AutoMCMClassifier(LogOddsClassifier):
         n_units = int((~bags.labelled).sum() + bags.sizes[bags.labelled].sum())
         if n_units < _FEWEST_BAGS:
             raise ValueError(
-                f"a model needs four bags to choose its settings by, and there are {n_units}"
+                f"a model needs three bags to choose its settings by, and there are {n_units}"
             )
         check_positive(self.temperature, "temperature")
         if self.time_limit is not None:
             check_positive(self.time_limit, "time_limit")
         learners, notes = self._learners(X.shape[0], n_units)
+        if len(learners) > 1 and n_units < _FEWEST_FOR_SEVERAL:
+            raise ValueError(
+                f"{', '.join(learners)} need four bags to be compared by, and there are {n_units}; "
+                "name one of them."
+            )
         # where learners are compared, no more folds than pairs of bags: those held out can differ
         most = n_units if len(learners) == 1 else n_units // 2
         cv = min(self.cv, most) if isinstance(self.cv, int) else self.cv
@@ -257,18 +271,19 @@ class AutoMCMClassifier(LogOddsClassifier):
     ) -> tuple[list[_Candidate], dict[str, str]]:
         """Train one learner after the other while there is time."""
         found: list[_Candidate] = []
-        begin, notes = time.monotonic(), {}
+        notes: dict[str, str] = {}
+        end = time.monotonic() + (self.time_limit or math.inf)
         for name, learner in learners.items():
             start = time.monotonic()
-            if found and self.time_limit is not None and start - begin > self.time_limit:
+            if found and start > end:
                 notes[name] = f"not begun within the time limit of {self.time_limit:g} s"
                 continue
-            model = _train(learner, X, y, held, self.verbose)
-            # of every row: mixed with those of others, and no part of the model
-            folds = vars(model).pop("folds_", None)
-            vars(model).pop("out_of_fold_scores_", None)
-            if folds is None:
-                folds = _cross_fit(learner, X, y, held, self.verbose)
+            try:
+                with deadline(end if found else math.inf):
+                    model, folds = _train(learner, X, y, held, self.verbose)
+            except OutOfTimeError:
+                notes[name] = f"stopped at the time limit of {self.time_limit:g} s"
+                continue
             found.append(_Candidate(name, model, folds, time.monotonic() - start))
         return found, notes
 
@@ -339,7 +354,7 @@ class AutoMCMClassifier(LogOddsClassifier):
         return self.mixture_(self._scores_of_models(X))
 
     def _scores_of_models(self, X: Any) -> list[NDArray[np.float64]]:
-        return [_by_output(model.decision_function(X)) for model in self.models_]
+        return [by_output(model.decision_function(X)) for model in self.models_]
 
 
 def _some_rows(n: int) -> NDArray[np.intp]:
@@ -347,7 +362,18 @@ def _some_rows(n: int) -> NDArray[np.intp]:
     return np.sort(np.random.default_rng(0).permutation(n)[:_ROWS_FOR_MEANS])
 
 
-def _train(learner: Any, X: Any, y: NDArray[Any], held: NDArray[np.bool_], verbose: int) -> Any:
+def _train(
+    learner: Any, X: Any, y: NDArray[Any], held: NDArray[np.bool_], verbose: int
+) -> tuple[Any, SearchFolds]:
+    """A learner of all bags, and what it says of each when it did not see it."""
+    model = _fit(learner, X, y, held, verbose)
+    # of every row: mixed with those of others, and no part of the model
+    folds = vars(model).pop("folds_", None)
+    vars(model).pop("out_of_fold_scores_", None)
+    return model, _cross_fit(learner, X, y, held, verbose) if folds is None else folds
+
+
+def _fit(learner: Any, X: Any, y: NDArray[Any], held: NDArray[np.bool_], verbose: int) -> Any:
     model = clone(learner)
     parameters = model.get_params(deep=False)
     settings: dict[str, Any] = {"verbose": verbose} if "verbose" in parameters else {}
@@ -364,12 +390,7 @@ def _cross_fit(
     """What a learner without folds of its own says, trained once more for each."""
 
     def look(model: Any, _: Any) -> NDArray[Any]:
-        return _by_output(model.decision_function(X))
+        return by_output(model.decision_function(X))
 
     scores, fold = look_at_folds(learner, X, y, look, cv=KnownFolds(held), verbose=verbose)
     return collect_folds(fold, scores, True)
-
-
-def _by_output(scores: NDArray[Any]) -> NDArray[np.float64]:
-    """Scores (n_outputs, n_instances) from those of a decision function."""
-    return np.atleast_2d(np.asarray(scores, dtype=float).T)

@@ -18,6 +18,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted, validate_dat
 
 from unbag._arrays import Floats
 from unbag._docstrings import add_sections
+from unbag._outputs import by_instance
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.bags.groupings import Groupings
 from unbag.bags.labels import fields_of
@@ -105,7 +106,7 @@ class BagClassifier(ClassifierMixin, BaseEstimator, ABC):
         name = int(column) if names is None else repr(str(names[column]))
         raise ValueError(
             f"X holds NaN or infinity, first in row {row + 1}, column {name}; fill such values in "
-            "or leave these rows out before fitting."
+            "or leave these rows out."
         )
 
     def _check_Xy(self, X: Any, y: Any) -> tuple[Any, Bags]:
@@ -146,7 +147,7 @@ class BagClassifier(ClassifierMixin, BaseEstimator, ABC):
         """
         check_is_fitted(self)
         scores = self._scores(self._check_X(X, reset=False))
-        return scores[0] if len(scores) == 1 else scores.T
+        return by_instance(scores)
 
     def _chances_at(self, chances: Floats, class_prior: Any) -> Floats:
         """Chances at the shares asked for; None leaves them at ``class_prior_``."""

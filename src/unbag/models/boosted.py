@@ -11,9 +11,11 @@ from scipy.sparse import csr_matrix, issparse
 from sklearn.utils import Tags
 from sklearn.utils.validation import validate_data
 
+from unbag._docstrings import as_in
+from unbag._outputs import by_instance
 from unbag.bags.bags import Bags
 from unbag.bags.priors import resolve_class_prior
-from unbag.model_selection.folds import by_instance, collect_folds
+from unbag.model_selection.folds import collect_folds
 from unbag.model_selection.splitters import check_cv, cut_by_folds
 from unbag.models.bag_goal import BagGoal
 from unbag.models.base import LogOddsClassifier
@@ -24,12 +26,14 @@ from unbag.models.boosted_settings import LIBRARIES, make_plan, takes_sparse
 from unbag.models.boosted_start import fill_gaps
 from unbag.models.boosted_training import Trained, Trainer, effect_here
 from unbag.models.categories import encode_categories, find_categories
+from unbag.models.linear import LinearMCMClassifier
 from unbag.models.row_order import RowOrder, order_by_bag
 
 # Leaves to choose from: stumps for effects that add up, more for those that depend on each other.
 DEFAULT_LEAVES = (2, 4, 8, 16)
 
 
+@as_in(LinearMCMClassifier)
 class BoostedMCMClassifier(LogOddsClassifier):
     """Boosted trees trained from the class proportions of bags.
 
@@ -72,8 +76,7 @@ class BoostedMCMClassifier(LogOddsClassifier):
     bag_effect : "auto" or float, default="auto"
         Variance of what bags differ by beyond their rows, as in `unbag.KernelMCMClassifier`.
         "auto" estimates it from bags held out, and is 0 with ``cv=None``.
-    class_prior : {"balanced", "empirical"} or array-like, default="balanced"
-        How much each class counts: equally (balanced error), by its share (accuracy), or given.
+    class_prior : as in LinearMCMClassifier
     cv : int, splitter, iterable of splits or None, default=10
         Folds that hold out every bag exactly once; an integer means so many of `unbag.BagKFold`,
         or as many as there are bags. With None nothing is chosen, and trees are grown on all bags
@@ -103,15 +106,11 @@ class BoostedMCMClassifier(LogOddsClassifier):
         whatever it is.
     random_state : int, default=0
         Seed of the library, for ``colsample_bytree``.
-    verbose : int, default=0
-        Whether to show a progress bar.
+    verbose : as in LinearMCMClassifier
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Labels of the classes, in the order of columns of chances.
-    class_prior_ : ndarray of shape (n_classes,)
-        The prior the model was trained for.
+    classes_, class_prior_ : as in LinearMCMClassifier
     library_ : {"lightgbm", "xgboost"}
         What grew the trees.
     num_leaves_ : int
@@ -137,26 +136,14 @@ class BoostedMCMClassifier(LogOddsClassifier):
         Share of each column in all that splits gained, beyond what trees were added to.
     categories_ : dict
         Categories of the columns that hold any, by the position of the column.
-    objective_ : {"likelihood", "forward", "corrected"}
-        What was minimised.
-    bag_effect_ : float
-        The variance of bag effects that was used.
-    bag_effect_interval_ : ndarray of shape (2,)
-        95% interval of the estimate; NaN if there was none.
-    looks_ : float
-        1 if the likelihood of noisy counts is that of classes that keep their look, 0 otherwise.
+    objective_, bag_effect_, bag_effect_interval_, looks_ : as in LinearMCMClassifier
     model_texts_ : list of str
         The trees as their library writes them: ``lightgbm.Booster(model_str=...)`` reads them, or
         ``load_model(bytearray(..., "utf-8"))`` of an ``xgboost.Booster``. There is one text for
         each fold and number of leaves that counts, or one in all; leaves of trees are multiplied
         by what their round counts. The mean of their scores, and what they are added to, is
         log-odds at equal class shares.
-    class_shares_ : ndarray of shape (n_classes,)
-        Share of each class among all instances of training.
-    n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, if X had any that are texts.
+    class_shares_, n_features_in_, feature_names_in_ : as in LinearMCMClassifier
 
     See Also
     --------

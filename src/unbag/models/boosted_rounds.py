@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from unbag._deadlines import check_time
 from unbag.bags.bags import Bags
 from unbag.models.boosted_library import Booster
 from unbag.objectives.base import Objective
@@ -89,6 +90,7 @@ def curvature(log_odds: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def boost(task: BoostedProblems, boosters: list[Booster], problem: NDArray[np.intp]) -> None:
     """One round of every booster, each on its problem."""
+    check_time()
     some = max(1, _SCORES_TOGETHER // task.bags.n_instances)
     for start in range(0, len(boosters), some):
         own = boosters[start : start + some]

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from unbag._outputs import by_instance
 from unbag._progress import progress_bar
 from unbag.bags.bags import Bags
 from unbag.diagnostics.bag_effects import BagEffect, effect_of_scores
@@ -195,4 +196,4 @@ class Trainer:
 def effect_here(bags: Bags, scores: NDArray[np.float64]) -> BagEffect:
     """Effects of bags by scores of all their rows, which are log-odds at equal shares."""
     equal = np.full(bags.n_classes, 1 / bags.n_classes)
-    return effect_of_scores(bags, scores[0] if len(scores) == 1 else scores.T, equal)
+    return effect_of_scores(bags, by_instance(scores), equal)

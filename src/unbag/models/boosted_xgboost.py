@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
+from unbag._outputs import by_output
 from unbag.models.boosted_json import rebuild_trees, scale_leaves
 from unbag.models.boosted_library import (
     TEXTS_AT_HAND,
@@ -115,7 +116,7 @@ class Booster:
 
     def scores(self) -> NDArray[np.float64]:
         """Scores (outputs, rows) of all rows."""
-        return _by_output(self._booster.predict(self._data, output_margin=True))
+        return by_output(self._booster.predict(self._data, output_margin=True))
 
     def grow(self, gradient: NDArray[np.float64], curvature: NDArray[np.float64]) -> None:
         """Grow one tree for each score.
@@ -204,11 +205,7 @@ def tree_scores(
 ) -> NDArray[np.float64]:
     """Scores (outputs, rows) of new rows by the first rounds of trees, or by all of them."""
     data = xgboost().DMatrix(single_precision(X), feature_types=kinds, enable_categorical=True)
-    return _by_output(trees.predict(data, output_margin=True, iteration_range=(0, n_rounds or 0)))
-
-
-def _by_output(scores: NDArray[np.float32]) -> NDArray[np.float64]:
-    return np.atleast_2d(scores.astype(float).T)
+    return by_output(trees.predict(data, output_margin=True, iteration_range=(0, n_rounds or 0)))
 
 
 XGBOOST = Library(

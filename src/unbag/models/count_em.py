@@ -42,7 +42,9 @@ from sklearn.utils.validation import has_fit_parameter
 
 from unbag._arrays import Bools, Floats
 from unbag._checks import check_count, check_positive
+from unbag._deadlines import check_time
 from unbag._docstrings import as_in
+from unbag._outputs import chances_of_all
 from unbag._progress import progress_bar
 from unbag.bags.bags import Bags
 from unbag.bags.shares import bag_name
@@ -244,6 +246,7 @@ class CountEMClassifier(MetaEstimatorMixin, LogOddsClassifier):
         bar = progress_bar(total=max_iter, verbose=self.verbose, desc="EM", unit="step")
         with few_threads(*X.shape), bar:
             while len(path) < max_iter and not self.converged_:
+                check_time()
                 if held is None:
                     model = learner.fit(X, chances)
                     scores = learner.scores(model, X, chances)
@@ -268,9 +271,7 @@ class CountEMClassifier(MetaEstimatorMixin, LogOddsClassifier):
     def _given_counts(self, scores: Floats, bags: Bags) -> Floats:
         """E-step: chances of the classes of every instance (instances, classes)."""
         chances = label_posteriors(_outputs(scores)[None], bags, self.bag_effect_, self.looks_)[0]
-        if len(chances) == 1:
-            chances = np.concatenate([1 - chances, chances])
-        return np.ascontiguousarray(chances.T)
+        return np.ascontiguousarray(chances_of_all(chances).T)
 
     def _template(self) -> Any:
         return LogisticRegression() if self.estimator is None else self.estimator
@@ -346,7 +347,7 @@ def _log_chances(model: Any, X: Any, n_classes: int) -> Floats:
 
 def _with_whole_counts(bags: Bags) -> Bags:
     """Round exact proportions to those of whole counts, so that all classes are left."""
-    rounded = np.round(bags.sizes[:, None] * bags.proportions)
+    rounded = np.round(bags.counts)
     exact = rounded.sum(axis=1) == bags.sizes
     if bags.noise is not None:
         exact &= ~bags.noise.any(axis=(1, 2))

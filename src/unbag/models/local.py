@@ -15,10 +15,11 @@ from array_api_compat import is_numpy_array
 from numpy.typing import NDArray
 
 from unbag._arrays import Array, Bools, Floats, Ints, beside, index_beside, take, to_host
+from unbag._outputs import by_instance
 from unbag._progress import column_progress
 from unbag.bags.bags import Bags
 from unbag.diagnostics.bag_effects import BagEffect, effect_of_scores
-from unbag.model_selection.folds import SearchFolds, by_instance, collect_folds
+from unbag.model_selection.folds import SearchFolds, collect_folds
 from unbag.model_selection.splitters import check_cv, cut_by_folds
 from unbag.models.goals import Goal, Problems
 from unbag.models.row_order import RowOrder

@@ -85,13 +85,11 @@ class SumsFit:
         curvature = _curvature(self._rows, theta)
         factor = cho_factor(curvature + np.diag(self._penalty))
         half = cho_solve(factor, curvature + self._noise)
-        found: Floats = cho_solve(factor, half.T)
-        return found
+        return cho_solve(factor, half.T)
 
     @property
     def standard_errors(self) -> Floats:  # noqa: D102
-        found: Floats = np.sqrt(np.diag(self.covariance))
-        return found
+        return np.sqrt(np.diag(self.covariance))
 
 
 def logistic_from_sums(
@@ -203,8 +201,7 @@ def _solve(
     def curve(theta: Floats, direction: Floats) -> Floats:
         scores = rows @ theta
         w = expit(scores) * expit(-scores)
-        found: Floats = (rows.T @ (w * (rows @ direction)) + penalty * direction) / n
-        return found
+        return (rows.T @ (w * (rows @ direction)) + penalty * direction) / n
 
     found = minimize(
         value,

@@ -23,8 +23,7 @@ def few_threads(n_rows: int, n_columns: int) -> AbstractContextManager[Any]:
 
 def few_blas_threads(n_rows: int, n_columns: int) -> AbstractContextManager[Any]:
     """The same for NumPy's own products, which are there from the start: looked up once."""
-    limited: AbstractContextManager[Any] = _blas().limit(limits=_limit(n_rows, n_columns))
-    return limited
+    return _blas().limit(limits=_limit(n_rows, n_columns))
 
 
 def _limit(n_rows: int, n_columns: int) -> int | None:

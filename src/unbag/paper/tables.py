@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import wilcoxon
 
-from unbag._text import counted, p_text
+from unbag._text import counted, markdown_table, p_text
 from unbag.paper.methods import FORMER_METHODS, METHODS
 from unbag.paper.published import published_auc
 from unbag.paper.rows import Row
@@ -117,9 +117,7 @@ def markdown_tables(rows: Sequence[Row]) -> str:
     sizes = sorted({cell.bag_size for cell, _ in summaries})
     parts = []
     for line in _in_order(summaries):
-        parts.append(f"### {_title(line)}\n")
-        parts.append("| method | trials | " + " | ".join(map(str, sizes)) + " |")
-        parts.append("| --- | --- | " + " | ".join("---" for _ in sizes) + " |")
+        body = []
         cells = [Cell._make((*line, size)) for size in sizes]
         best = {cell: _best(summaries, cell) for cell in cells}
         for method in _SHOWN:
@@ -131,8 +129,9 @@ def markdown_tables(rows: Sequence[Row]) -> str:
                 _figure(s, cell, method, best[cell]) for s, cell in zip(found, cells, strict=True)
             ]
             trials = "-".join(str(count) for count in {counts[0]: 0, counts[-1]: 0})
-            parts.append(f"| {method} | {trials} | " + " | ".join(shown) + " |")
-        parts.append("")
+            body.append([method, trials, *shown])
+        head = ["method", "trials", *map(str, sizes)]
+        parts += [f"### {_title(line)}\n", *markdown_table(head, body), ""]
     return "\n".join(parts)
 
 

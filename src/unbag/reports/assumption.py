@@ -187,13 +187,7 @@ class AssumptionDisplay(SinglePicture):
         return (self.mean - self.expected) / self.error
 
     def frame(self) -> Any:
-        """One row per bag, in the order of the bags.
-
-        Returns
-        -------
-        frame : pandas.DataFrame
-            The table.
-        """
+        """One row per bag, in the order of the bags."""
         names = ("bag", "position", "mean", "expected", "error", "suspicious")
         return make_frame({name: getattr(self, name) for name in names})
 

@@ -12,7 +12,8 @@ from unbag._checks import check_choice
 from unbag._optional import make_frame
 from unbag._text import counted, percent, shown
 from unbag.bags.bags import Bags, check_bag_target
-from unbag.diagnostics.information import BagInformation, bag_information
+from unbag.diagnostics.information import bag_information
+from unbag.diagnostics.information_results import BagInformation
 from unbag.reports.colours import BLUE, GREY, ORANGE
 from unbag.reports.display import SOME, Display, add_legend, finish, make_axes
 
@@ -91,13 +92,7 @@ class BagsDisplay(Display):
         return int(np.searchsorted(reached, share - 1e-9)) + 1
 
     def frame(self) -> Any:
-        """One row per bag, the most informative first: name, size, proportions and share.
-
-        Returns
-        -------
-        frame : pandas.DataFrame
-            The table.
-        """
+        """One row per bag, the most informative first: name, size, proportions and share."""
         return make_frame(self.information.by_bag)
 
     def plot(self, ax: Any = None, *, view: BagsView = "proportions") -> Any:

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
 
+from unbag._docstrings import add_sections
 from unbag._files import whole_file
 from unbag._optional import optional
 
@@ -15,14 +16,29 @@ FEW, SOME = 30, 400
 FIGURE_SIZE = (4.3, 3.2)
 
 
-class Display:
+class Display(ABC):
     """Prints as its numbers in brief."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "frame" in vars(cls):
+            add_sections(cls.frame, Display.frame)
+
+    @abstractmethod
+    def frame(self) -> Any:
+        """The numbers as a table.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+            The table.
+        """
 
     def __repr__(self) -> str:
         return str(self)
 
 
-class SinglePicture(Display, ABC):
+class SinglePicture(Display):
     """A display of one picture."""
 
     def plot(self, ax: Any = None) -> Any:

@@ -13,6 +13,7 @@ from unbag._arrays import Floats
 from unbag._optional import make_frame
 from unbag._text import aligned, percent, shown
 from unbag.bags.bags import check_bag_target
+from unbag.diagnostics.numeric_columns import column_names
 from unbag.metrics import column_importance
 from unbag.model_selection.fitted import last_step, names_behind
 from unbag.reports.colours import BLUE, CLASS_COLOURS, GREY, ORANGE
@@ -92,8 +93,11 @@ class DriversDisplay(SinglePicture):
         if coefficients is None:
             found = column_importance(model, X, y, feature_names=feature_names)
             return cls(found.columns, found.loss[None], linear=False)
-        seen = X if before is None else before.transform(X)
-        names = _names(before, X, feature_names, coefficients.shape[1])
+        if before is None:
+            seen, names = X, column_names(coefficients.shape[1], feature_names, X)
+        else:
+            seen = before.transform(X)
+            names = column_names(coefficients.shape[1], names_behind(before))
         values = coefficients * _spread(seen)
         order = np.argsort(-np.abs(values).max(axis=0), kind="stable")
         classes = check_bag_target(y).class_names
@@ -101,13 +105,7 @@ class DriversDisplay(SinglePicture):
         return cls(names[order], values[:, order], linear=True, classes=several)
 
     def frame(self) -> Any:
-        """One row per column, the strongest first.
-
-        Returns
-        -------
-        frame : pandas.DataFrame
-            The table.
-        """
+        """One row per column, the strongest first."""
         if self.classes:
             parts = {f"log-odds of {name}": row for name, row in self._by_class()}
         else:
@@ -179,15 +177,6 @@ def linear_coefficients(model: Any) -> Floats | None:
     if found is None or np.ndim(found) != 2:
         return None
     return slope * np.asarray(found, dtype=float)
-
-
-def _names(before: Any, X: Any, feature_names: ArrayLike | None, n: int) -> NDArray[Any]:
-    names: Any = names_behind(before) if before is not None else feature_names
-    if before is None and names is None:
-        names = getattr(X, "columns", None)
-    if names is None:
-        names = [f"column {j}" for j in range(n)]
-    return np.array([str(name) for name in names], dtype=object)
 
 
 def _spread(X: Any) -> Floats:

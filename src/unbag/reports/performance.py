@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unbag import metrics
-from unbag._text import percent, shown, whole
+from unbag._text import measure_words, percent, shown, whole
 from unbag.bags.bags import Bags
 from unbag.metrics import Estimate, Evaluation
 from unbag.metrics.sample import as_columns
@@ -46,12 +46,8 @@ def performance_section(
 
 def performance_tiles(evaluation: Evaluation) -> list[Tile]:
     """Give the one or two measures to be seen first."""
-    names = {"roc_auc": "AUC", "balanced_accuracy": "balanced accuracy"}
-    return [
-        _tile(label, evaluation[name])
-        for name, label in names.items()
-        if name in evaluation.estimates
-    ]
+    first = [name for name in ("roc_auc", "balanced_accuracy") if name in evaluation.estimates]
+    return [_tile(measure_words(name), evaluation[name]) for name in first]
 
 
 def _tile(label: str, found: Estimate) -> Tile:

@@ -21,7 +21,8 @@ from unbag._provenance import provenance, versions_line
 from unbag._text import counted, percent, shown, whole
 from unbag.bags.bags import BagModel, Bags, check_bag_target
 from unbag.diagnostics.assumption import AssumptionTest
-from unbag.diagnostics.information import BagInformation, bag_information
+from unbag.diagnostics.information import bag_information
+from unbag.diagnostics.information_results import BagInformation
 from unbag.metrics import Evaluation, cross_val_evaluate, evaluate, evaluate_search
 from unbag.model_selection.fitted import last_step
 from unbag.reports.assumption import AssumptionDisplay

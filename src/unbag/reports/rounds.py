@@ -104,8 +104,7 @@ class RoundsDisplay(SinglePicture):
     def scaled(self) -> Floats:
         """Mean of all criteria, each from the best of all, 0, to the worst, 1."""
         low, high = (end(self.risks, axis=1, keepdims=True) for end in (np.min, np.max))
-        found: Floats = ((self.risks - low) / np.where(high > low, high - low, 1.0)).mean(axis=0)
-        return found
+        return ((self.risks - low) / np.where(high > low, high - low, 1.0)).mean(axis=0)
 
     @property
     def edge(self) -> bool:
@@ -113,13 +112,7 @@ class RoundsDisplay(SinglePicture):
         return bool(self.n_rounds == self.rounds[self.leaves == self.num_leaves].max())
 
     def frame(self) -> Any:
-        """One row per look: leaves, rounds, the criterion, what it is made of, and the choice.
-
-        Returns
-        -------
-        frame : pandas.DataFrame
-            The table.
-        """
+        """One row per look: leaves, rounds, the criterion, what it is made of, and the choice."""
         parts = dict(zip(self.criteria, self.risks, strict=True)) if len(self.risks) > 1 else {}
         columns = {"leaves": self.leaves, "rounds": self.rounds, "criterion": self.criterion}
         return make_frame({**columns, **parts, "chosen": self.chosen})

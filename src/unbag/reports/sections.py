@@ -10,7 +10,7 @@ from unbag._text import counted, p_text, percent, rough, sentence, shown, whole
 from unbag.bags.bags import Bags
 from unbag.diagnostics.assumption import AssumptionTest
 from unbag.diagnostics.bag_effects import describe_effect
-from unbag.diagnostics.information import LISTED_PIECES, BagInformation
+from unbag.diagnostics.information_results import LISTED_PIECES, BagInformation
 from unbag.metrics import Evaluation
 from unbag.reports.assumption import AssumptionDisplay
 from unbag.reports.bags import BagsDisplay

@@ -18,6 +18,7 @@ from array_api_compat import array_namespace, device, is_torch_array
 from numpy.typing import NDArray
 
 from unbag._arrays import Array, Bools, Ints, put, to_host, untracked
+from unbag._deadlines import check_time
 from unbag.objectives.base import Objective
 from unbag.solvers.batches import Numbers, factor, inner, inners, noise, selection, stretch
 from unbag.solvers.history import History
@@ -168,6 +169,7 @@ def minimise(
                 if columns.ended.all():
                     break
                 columns = columns.keep(np.flatnonzero(~columns.ended))
+            check_time()
             columns.step(objective, space)
             if callback is not None:
                 callback(iteration + 1, int((~columns.ended).sum()))

@@ -15,6 +15,7 @@ from sklearn.cluster import KMeans
 from sklearn.utils import check_random_state
 
 from unbag._arrays import Floats, Ints
+from unbag._docstrings import as_in
 from unbag.bags import bag_target
 from unbag.datasets import make_bags, shuffle_bags
 
@@ -195,6 +196,7 @@ def pick_shuffled(labels: Labels, size: int, n_train: int, n_rows: int, seed: in
     return Picked(index, y["bag"], np.arange(n_train, min(len(labels), n_train + n_rows)))
 
 
+@as_in(pick_rows)
 def draw_bags(
     X: Floats, labels: Labels, kind: BagKind, size: int, n_rows: int, seed: int
 ) -> tuple[Floats, NDArray[np.void], Floats, Labels]:
@@ -202,21 +204,7 @@ def draw_bags(
 
     Parameters
     ----------
-    X : ndarray of shape (n, n_columns)
-        Features.
-    labels : ndarray of shape (n,)
-        Zeros and ones.
-    kind : {"low", "high", "shuffled", "feature", "clustered"}
-        Proportions uniform on [0, 1/2] or on [1/2, 1]; rows at random; rows sorted by three columns
-        that the seed chooses, and cut; or rows of one cluster, found by k-means with a cluster for
-        about four bags. In the last two a row's odds are the same in every bag.
-    size : int
-        Rows in a bag.
-    n_rows : int
-        Rows to train on. There are fewer if not all bags can be filled: with few positives in
-        the table, say.
-    seed : int
-        Same seed, same rows.
+    X, labels, kind, size, n_rows, seed : as in pick_rows
 
     Returns
     -------
@@ -247,6 +235,7 @@ def draw_bags(
     return _arrays_of(X, labels, pick_rows(X, labels, kind, size, n_rows, seed))
 
 
+@as_in(pick_split, draw_bags)
 def split_bags(
     X: Floats, labels: Labels, bag: NDArray[Any], n_rows: int | None, seed: int
 ) -> tuple[Floats, NDArray[np.void], Floats, Labels]:
@@ -256,26 +245,11 @@ def split_bags(
     ----------
     X : ndarray of shape (n, n_columns)
         Features.
-    labels : ndarray of shape (n,)
-        Zeros and ones.
-    bag : ndarray of shape (n,)
-        The bag of each row.
-    n_rows : int or None
-        Rows to train on, at most; each bag gives the same share of its rows, and at least two. None
-        takes all.
-    seed : int
-        Same seed, same rows.
+    labels, bag, n_rows, seed : as in pick_split
 
     Returns
     -------
-    X_train : ndarray of shape (n_train, n_columns)
-        Features to train on.
-    y : structured ndarray of shape (n_train,)
-        Their bags, as made by `unbag.bag_target`.
-    X_test : ndarray of shape (n_test, n_columns)
-        Features to test on.
-    labels_test : ndarray of shape (n_test,)
-        Their labels.
+    X_train, y, X_test, labels_test : as in draw_bags
 
     See Also
     --------

@@ -20,6 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from unbag._arrays import Floats
+from unbag._docstrings import as_in
 
 Labels = NDArray[np.int64]
 
@@ -186,6 +187,7 @@ def load_natural(task: str, folder: Path | None = None) -> tuple[Floats, Labels,
     return encode(features), labels, bag
 
 
+@as_in(load_natural)
 def natural_frame(task: str, folder: Path | None = None) -> tuple[Any, Labels, NDArray[Any]]:
     """Load rows whose bags are a column of the data, with their columns as they are.
 
@@ -193,17 +195,13 @@ def natural_frame(task: str, folder: Path | None = None) -> tuple[Any, Labels, N
     ----------
     task : str
         One of NATURAL, as in `load_natural`.
-    folder : Path, optional
-        Where the files are; by default `data_folder`.
+    folder : as in load_natural
 
     Returns
     -------
     features : pandas.DataFrame
         The columns.
-    labels : ndarray of shape (n_rows,)
-        Zeros and ones.
-    bag : ndarray of shape (n_rows,)
-        The bag of each row.
+    labels, bag : as in load_natural
 
     See Also
     --------

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from unbag._text import p_text, plural
+from unbag._text import markdown_table, p_text, plural
 from unbag.paper.rows import Row
 from unbag.suites.against import against_published
 from unbag.suites.landscape import PUBLISHED
@@ -191,7 +191,7 @@ def _which(rankings: Sequence[SuiteRanking], picture: str | None) -> list[str]:
             "bold: first, or within one standard error of the first. Draws of a set: "
             f"{_splits(found.scores)}. {what}.",
             "",
-            *_table(header, body),
+            *markdown_table(header, body),
             "",
             *_tests(found),
         ]
@@ -260,7 +260,7 @@ def _published_sets(rows: Sequence[Row]) -> list[str]:
         "model that is judged above. Standard errors are those of paired differences over splits, "
         "which share rows.",
         "",
-        *_table(header, body),
+        *markdown_table(header, body),
         "",
     ]
 
@@ -290,7 +290,7 @@ def _scores(rows: Sequence[Row]) -> list[str]:
         lines += [
             f"### {table.title}: {', '.join(SHOWN.values())}, means over sets",
             "",
-            *_table(["method", "draws of a set", *kinds], body),
+            *markdown_table(["method", "draws of a set", *kinds], body),
             "",
             *_partial(table),
         ]
@@ -362,7 +362,7 @@ def _worlds(rows: Sequence[Row]) -> list[str]:
         body.append([f"{suite}, {group}", KIND_WORDS.get(group, ""), *cells])
     header = ["bags", "", "without labels: odds, looks, no hint", "effect, points"]
     header += ["with labels", "effect, points"]
-    return [*lines, *_table(header, body), ""]
+    return [*lines, *markdown_table(header, body), ""]
 
 
 def _group_of(row: Row) -> tuple[str, str]:
@@ -392,7 +392,7 @@ def _costs(rows: Sequence[Row]) -> list[str]:
     return [
         "## Time and memory of a fit, with its search",
         "",
-        *_table([*header, "peak of the process, MB"], body),
+        *markdown_table([*header, "peak of the process, MB"], body),
         "",
     ]
 
@@ -403,10 +403,4 @@ def _methods(rows: Sequence[Row]) -> list[str]:
     if any(row["suite"] == "landscape" for row in rows):
         names = ", ".join(f"`{published_name(method)}`" for method in PUBLISHED)
         body.append([names, "as published by Franco et al., selected by the error of shares"])
-    return ["## Methods", "", *_table(["method", "what it is"], body)]
-
-
-def _table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
-    header = list(header)
-    lines = [header, ["---"] * len(header), *rows]
-    return ["| " + " | ".join(line) + " |" for line in lines]
+    return ["## Methods", "", *markdown_table(["method", "what it is"], body)]

@@ -88,12 +88,20 @@ def open_url(place: TableURL, query: str | None) -> tuple[TableFile, Query]:
     try:
         engine = sqlalchemy.create_engine(place.url, poolclass=sqlalchemy.pool.NullPool)
     except sqlalchemy.exc.NoSuchModuleError:
-        kind = place.url.partition(":")[0]
+        kind, _, path = place.url.partition(":///")
+        hint = f"; its path alone, {path}, will do" if kind == "duckdb" and path else ""
         raise TableError(
-            file, f"needs a driver that brings {kind!r} to SQLAlchemy, and none is installed"
+            file,
+            f"needs a driver that brings {kind.partition(':')[0]!r} to SQLAlchemy, and none is "
+            f"installed{hint}",
         ) from None
     except (sqlalchemy.exc.ArgumentError, ImportError) as error:
         raise _refused(file, error) from None
+    path = engine.url.database or ""
+    in_file = engine.dialect.name in ("sqlite", "duckdb") and path and not path.startswith("file:")
+    if in_file and not Path(path).is_file():
+        # connecting would make one
+        raise OSError(f"there is no file {path}")
 
     @contextmanager
     def ask(text: str) -> Iterator[Answer]:
@@ -127,7 +135,8 @@ def _open(file: TableFile, ask: Callable[[str], Any], query: str | None, known: 
 def _asked(file: TableFile, ask: Callable[[str], Any], query: str) -> Query:
     # some databases would do at once, and for good, what another statement says
     if not re.match(r"(--.*\n|\s|\()*(select|with|values|from)\b", query, re.IGNORECASE):
-        raise TableError(file, "is only read: the query must be a SELECT")
+        whole = f", such as SELECT * FROM {query}" if query.isidentifier() else ""
+        raise TableError(file, f"is only read: the query must be a SELECT{whole}")
     with ask(query) as (names, _):
         if not names:
             raise TableError(file, "gives no rows to this query: it must be a SELECT")

@@ -7,15 +7,14 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unbag.tabular.kinds import as_pandas, column_kind, convert, seconds
 from unbag.tabular.prose import FEWEST_ROWS, ToWords, is_prose, prose_columns
 from unbag.tabular.times import TimeParts, time_columns
+from unbag.tabular.transformers import TableTransformer
 
 MISSING = "(missing)"
 
@@ -24,7 +23,7 @@ MISSING = "(missing)"
 _SPARSE = 0.1
 
 
-class ToNumbers(TransformerMixin, BaseEstimator):
+class ToNumbers(TableTransformer):
     """Turn columns of numbers, truth values and times into standardised floats without gaps.
 
     Truth values become 0 and 1, times become seconds since 1970, lengths of time become seconds.
@@ -76,22 +75,8 @@ class ToNumbers(TransformerMixin, BaseEstimator):
     def __init__(self, dtype: str = "float64") -> None:
         self.dtype = dtype
 
-    def fit(self, X: Any, y: Any = None) -> ToNumbers:  # noqa: ARG002 (scikit-learn's signature)
-        """Learn what each column holds, and its median, mean and standard deviation.
-
-        Parameters
-        ----------
-        X : data frame of shape (n_rows, n_columns)
-            The table.
-        y : object, default=None
-            Not used; here as scikit-learn gives it.
-
-        Returns
-        -------
-        self : transformer
-            The fitted transformer.
-        """
-        validate_data(self, X, skip_check_array=True)
+    def _learn(self, X: Any) -> None:
+        """Learn what each column holds, and its median, mean and standard deviation."""
         self.kinds_: list[str] = [column_kind(as_pandas(X, name)) for name in X.columns]
         self.medians_ = np.zeros(len(self.kinds_))
         gappy, moments = [], []
@@ -106,23 +91,9 @@ class ToNumbers(TransformerMixin, BaseEstimator):
         self.gappy_ = np.array(gappy, dtype=np.intp)
         moments += [_mean_and_scale(np.isnan(v)) for v in self._columns(X, gappy)]
         self.means_, self.scales_ = np.reshape(moments, (-1, 2)).T
-        return self
 
-    def transform(self, X: Any) -> Any:
-        """Give an array of floats: the columns, and then those that say where gaps were.
-
-        Parameters
-        ----------
-        X : data frame of shape (n_rows, n_columns)
-            The table.
-
-        Returns
-        -------
-        numbers : ndarray of shape (n_rows, n_columns_out)
-            What comes out.
-        """
-        check_is_fitted(self)
-        validate_data(self, X, skip_check_array=True, reset=False)
+    def _turn(self, X: Any) -> NDArray[Any]:
+        """Give the columns, and then those that say where gaps were."""
         n_columns = len(self.medians_)
         numbers = np.empty((len(X), len(self.means_)), dtype=self.dtype)
         place = {int(column): n_columns + i for i, column in enumerate(self.gappy_)}
@@ -134,22 +105,9 @@ class ToNumbers(TransformerMixin, BaseEstimator):
                     numbers[:, j] = (column - self.means_[j]) / self.scales_[j]
         return numbers
 
-    def get_feature_names_out(self, input_features: Any = None) -> Any:  # noqa: ARG002
-        """Names of the columns that come out.
-
-        Parameters
-        ----------
-        input_features : object, default=None
-            Not used; names are those of ``fit``.
-
-        Returns
-        -------
-        names : ndarray of str
-            The names.
-        """
-        check_is_fitted(self)
+    def _names_out(self) -> list[str]:
         names = [str(name) for name in self.feature_names_in_]
-        return np.array(names + [f"missing_{names[i]}" for i in self.gappy_], dtype=object)
+        return names + [f"missing_{names[i]}" for i in self.gappy_]
 
     def _columns(self, X: Any, chosen: Sequence[int] | None = None) -> Iterator[NDArray[Any]]:
         """Columns as floats, NaN where there is no finite value; the caller may change them."""
@@ -169,7 +127,7 @@ def _mean_and_scale(values: NDArray[Any]) -> tuple[float, float]:
     return mean, 1.0 if constant else deviation
 
 
-class ToText(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class ToText(TableTransformer):
     """Turn columns of any kind into text, with ``"(missing)"`` where there is no value.
 
     Attributes
@@ -192,46 +150,17 @@ class ToText(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     ['red', '(missing)', 'blue']
     """
 
-    def fit(self, X: Any, y: Any = None) -> ToText:  # noqa: ARG002 (scikit-learn's signature)
-        """Remember the names of the columns.
+    def _learn(self, X: Any) -> None:
+        """Names of columns are all there is to know."""
 
-        Parameters
-        ----------
-        X : data frame of shape (n_rows, n_columns)
-            The table.
-        y : object, default=None
-            Not used; here as scikit-learn gives it.
-
-        Returns
-        -------
-        self : transformer
-            The fitted transformer.
-        """
-        validate_data(self, X, skip_check_array=True)
-        return self
-
-    def transform(self, X: Any) -> Any:
-        """Give an array of text with the same columns.
-
-        Parameters
-        ----------
-        X : data frame of shape (n_rows, n_columns)
-            The table.
-
-        Returns
-        -------
-        text : ndarray of str, shape (n_rows, n_columns)
-            What comes out.
-        """
-        check_is_fitted(self)
-        validate_data(self, X, skip_check_array=True, reset=False)
+    def _turn(self, X: Any) -> NDArray[Any]:
         text = np.empty(X.shape, dtype=object)
         for i, name in enumerate(X.columns):
             text[:, i] = convert(as_pandas(X, name), "category").fillna(MISSING)
         return text
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "n_features_in_")
+    def _names_out(self) -> list[str]:
+        return list(self.feature_names_in_)
 
 
 def number_columns(frame: Any) -> list[str]:

@@ -201,7 +201,16 @@ def check_distinct(table: object, names: list[str]) -> None:
     """Refuse two columns of one name."""
     twice = [name for name, count in Counter(names).items() if name and count > 1]
     if twice:
-        raise TableError(table, f"has more than one column {twice[0]!r}", column=twice[0])
+        hint = " (is the line with the names of columns missing?)" if _is_number(twice[0]) else ""
+        raise TableError(table, f"has more than one column {twice[0]!r}{hint}", column=twice[0])
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def import_pyarrow(module: str = "pyarrow") -> Any:

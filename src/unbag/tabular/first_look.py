@@ -10,16 +10,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from unbag._text import counted, sentence
+from unbag._text import WIDTH, counted, sentence
 from unbag.bags.bags import check_bag_target
 from unbag.diagnostics.bag_effects import FEWEST_BAGS, BagEffect, effect_of_scores
-from unbag.diagnostics.information import BagInformation, bag_information
+from unbag.diagnostics.information import bag_information
+from unbag.diagnostics.information_results import BagInformation
 from unbag.metrics.witnesses import Witness, hear_columns
-from unbag.model_selection.splitters import some_bags
+from unbag.model_selection.splitters import rows_of_some_bags
 from unbag.models import LinearMCMClassifierCV
 from unbag.tabular.features import make_features
-
-_WIDTH = 88
 
 # Rows on which effects of bags are looked for, and beyond which a quick look is none: bags stay
 # whole, so that some large ones may have more rows than wanted.
@@ -39,14 +38,14 @@ class Unexplained:
         """Two questions with their answers, or the first one with why there is none."""
         first = "What do features leave unexplained between bags?"
         if self.effect is None:
-            return [first, textwrap.fill(self.note, _WIDTH)]
+            return [first, textwrap.fill(self.note, WIDTH)]
         return [
             first,
-            textwrap.fill(sentence(str(self.effect)), _WIDTH),
+            textwrap.fill(sentence(str(self.effect)), WIDTH),
             "",
             "Do bags differ in how many of each class they hold, or in who is in them?",
-            textwrap.fill(self.effect.hint, _WIDTH),
-            textwrap.fill(self.note, _WIDTH),
+            textwrap.fill(self.effect.hint, WIDTH),
+            textwrap.fill(self.note, WIDTH),
         ]
 
     def record(self) -> dict[str, Any]:
@@ -82,7 +81,7 @@ def look_at_bags(table: Any, y: NDArray[np.void]) -> FirstLook:
 
 def _look_for_effect(X: Any, y: Any) -> Unexplained:
     """Fit a linear model to some bags, and compare it with those that it did not see."""
-    rows = _rows_of_some_bags(y, _ROWS_FOR_EFFECT)
+    rows = rows_of_some_bags(y, _ROWS_FOR_EFFECT, _FEWEST_BAGS, np.random.default_rng(0))
     bags = check_bag_target(y[rows])
     n_bags = int((~bags.labelled).sum())
     if n_bags < FEWEST_BAGS:
@@ -104,10 +103,3 @@ def _look_for_effect(X: Any, y: Any) -> Unexplained:
         some = f"{some} drawn at random, of {len(y):,} instances in all"
     note = f"(From a linear model, checked on bags that it did not see: {some}.)"
     return Unexplained(effect_of_scores(bags, scores, model.class_prior_), note)
-
-
-def _rows_of_some_bags(y: NDArray[np.void], most: int) -> NDArray[np.intp]:
-    """Rows of whole bags drawn at random: at most so many, unless that leaves too few bags."""
-    bags = check_bag_target(y)
-    chosen = some_bags(bags.sizes, most, _FEWEST_BAGS, np.random.default_rng(0))
-    return np.flatnonzero(chosen[bags.index])

@@ -164,13 +164,16 @@ def _are(form: re.Pattern[str], values: Any) -> bool:
 
 
 def is_id(values: Any) -> bool:
-    """Whether a pandas column names rows: text, or numbers in turn, that differ in every row."""
+    """Whether a pandas column names rows: text that differs in every row, or numbers in turn.
+
+    Of three numbers one may be missing, where rows were left out.
+    """
     import pandas as pd
 
     if len(values) < _FEWEST_FOR_ID or values.isna().any():
         return False
     if pd.api.types.is_integer_dtype(values.dtype):
-        in_turn = int(values.max()) - int(values.min()) == len(values) - 1
+        in_turn = int(values.max()) - int(values.min()) < 1.5 * len(values)
         return bool(in_turn and values.is_unique)
     return column_kind(values) == "category" and bool(values.is_unique)
 

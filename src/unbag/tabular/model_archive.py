@@ -43,7 +43,7 @@ def open_archive(path: Path) -> Iterator[zipfile.ZipFile]:
                 "code in it; save models with unbag.tabular.persistence.save_model."
             )
         if start != b"PK\x03\x04":
-            raise ValueError(f"{path} is no model file: save_model did not write it.")
+            raise ValueError(f"{path} is no model file: neither unbag fit nor save_model wrote it.")
         try:
             archive = zipfile.ZipFile(file)
         except Exception as error:  # zipfile has no one error for damage

@@ -17,6 +17,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.validation import check_is_fitted
 
+from unbag._docstrings import as_in
 from unbag._files import write_whole
 from unbag._optional import optional
 from unbag._text import listing
@@ -136,6 +137,7 @@ def export_onnx(
     return write_whole(path, to_onnx(model, schema=schema, **shared).SerializeToString())
 
 
+@as_in(export_onnx)
 def to_onnx(
     model: Any,
     *,
@@ -147,18 +149,7 @@ def to_onnx(
 
     Parameters
     ----------
-    model : estimator or Pipeline
-        Linear, kernel or boosted, a mixture of these (`unbag.AutoMCMClassifier`), or one of them
-        calibrated by a sigmoid; alone or behind steps that `make_features` or scikit-learn has.
-    schema : Schema, optional
-        Of the table that the model takes: every column is an input of its own, of shape
-        (rows, 1). Numbers are doubles, NaN where they are missing, truth values 0 and 1, times
-        seconds since 1970 (UTC); the rest is text, empty where it is missing. Without a schema
-        there is one input ``X`` of shape (rows, columns).
-    class_names : sequence, optional
-        What to call the classes; by default as in ``classes_``.
-    score_threshold : float, default=0.0
-        Log-odds above which a row is of the second of two classes.
+    model, schema, class_names, score_threshold : as in export_onnx
 
     Returns
     -------

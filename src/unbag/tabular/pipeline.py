@@ -48,7 +48,8 @@ def make_classifier(
         Shares of the classes that scores, predictions and probabilities are for: those of the
         training bags, unlike in single learners, equal ones, or others.
     time_limit : float, optional
-        Seconds after which no further learner is begun. The first is trained in any case.
+        Seconds for the learners together: after so many, the one that is being trained is left out,
+        and so are those to come. The first is trained in any case.
     random_state : int, default=0
         Of the learners.
     verbose : int, default=0

@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unbag.tabular.kinds import as_pandas, column_kind, convert
+from unbag.tabular.transformers import TableTransformer
 
 # Rows that a word or a category must be in to be told apart from others.
 FEWEST_ROWS = 5
@@ -87,7 +86,7 @@ def prose_columns(frame: Any) -> list[str]:
     return [name for name in frame.columns if is_prose(as_pandas(frame, name))]
 
 
-class ToWords(TransformerMixin, BaseEstimator):
+class ToWords(TableTransformer):
     """Turn columns of prose into the words that are in them, rare ones weighing more (tf-idf).
 
     Words in fewer than five rows are left out, and of those that remain all but the 20,000 most
@@ -127,26 +126,11 @@ class ToWords(TransformerMixin, BaseEstimator):
     def __init__(self, dtype: str = "float64") -> None:
         self.dtype = dtype
 
-    def fit(self, X: Any, y: Any = None) -> ToWords:  # noqa: ARG002 (scikit-learn's signature)
-        """Learn the words of each column, and how frequent they are.
+    def _learn(self, X: Any) -> None:
+        """Learn the words of each column, and how frequent they are."""
+        self.vectorizers_: list[Any] = [self._words(_texts(X, name)) for name in X.columns]
 
-        Parameters
-        ----------
-        X : data frame of shape (n_rows, n_columns)
-            The table.
-        y : object, default=None
-            Not used; here as scikit-learn gives it.
-
-        Returns
-        -------
-        self : transformer
-            The fitted transformer.
-        """
-        validate_data(self, X, skip_check_array=True)
-        self.vectorizers_: list[Any] = [self._learn(_texts(X, name)) for name in X.columns]
-        return self
-
-    def _learn(self, texts: list[str]) -> TfidfVectorizer | None:
+    def _words(self, texts: list[str]) -> TfidfVectorizer | None:
         words = TfidfVectorizer(
             min_df=FEWEST_ROWS,
             max_features=_MOST_WORDS,
@@ -159,50 +143,22 @@ class ToWords(TransformerMixin, BaseEstimator):
         except ValueError:  # no word is in enough rows
             return None
 
-    def transform(self, X: Any) -> Any:
-        """Give a sparse matrix: what each word weighs in each row.
-
-        Parameters
-        ----------
-        X : data frame of shape (n_rows, n_columns)
-            The table.
-
-        Returns
-        -------
-        weights : sparse matrix of shape (n_rows, n_words)
-            Of all columns, one after the other.
-        """
-        check_is_fitted(self)
-        validate_data(self, X, skip_check_array=True, reset=False)
+    def _turn(self, X: Any) -> Any:
+        """Give what each word weighs in each row, of all columns one after the other."""
         parts: list[Any] = [sparse.csr_matrix(np.empty((len(X), 0), dtype=self.dtype))]
         for name, words in zip(X.columns, self.vectorizers_, strict=True):
             if words is not None:
                 parts.append(words.transform(_texts(X, name)))
         return sparse.hstack(parts, format="csr")
 
-    def get_feature_names_out(self, input_features: Any = None) -> Any:  # noqa: ARG002
-        """Names of the columns that come out.
-
-        Parameters
-        ----------
-        input_features : object, default=None
-            Not used; names are those of ``fit``.
-
-        Returns
-        -------
-        names : ndarray of str
-            A column and a word each.
-        """
-        check_is_fitted(self)
-        columns: Any = self.feature_names_in_
-        pairs = zip(columns, self.vectorizers_, strict=True)
-        names = [
+    def _names_out(self) -> list[str]:
+        pairs = zip(self.feature_names_in_, self.vectorizers_, strict=True)
+        return [
             f"{name}_{word}"
             for name, words in pairs
             if words is not None
             for word in words.get_feature_names_out()
         ]
-        return np.array(names, dtype=object)
 
 
 def _texts(frame: Any, name: Any) -> list[str]:

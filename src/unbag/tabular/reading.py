@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from unbag._text import listing, shown_value
+from unbag._text import listing, plural, shown_value
 from unbag.tabular.arrow import open_arrow
 from unbag.tabular.databases import open_duckdb, open_sqlite, open_url
 from unbag.tabular.decoding import Tell
@@ -227,7 +227,7 @@ class Table:
         known = set(self.names)
         absent = [name for name in columns if name not in known]
         if absent:
-            problem = f"has no column {listing(map(shown_value, absent))}"
+            problem = f"has no {plural(len(absent), 'column')} {listing(map(shown_value, absent))}"
             raise TableError(self.file, f"{problem} {why}".strip(), column=absent[0])
 
     def read(

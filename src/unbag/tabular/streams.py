@@ -73,6 +73,9 @@ def standard_input() -> TableFile:
         spool.close()
         raise
     file = replace(file, format=_format(start))
+    if file.format == "excel" and not compression and not _is_workbook(spool):
+        spool.close()
+        raise TableError(file, "is a zip archive: unpack it first, such as by unzip -p")
     weakref.finalize(file, spool.close)
     return file
 
@@ -89,6 +92,16 @@ def _format(start: bytes) -> str:
     if start.startswith(b"PK\x03\x04"):
         return "excel"
     return "json" if start.lstrip()[:1] in (b"{", b"[") else "csv"
+
+
+def _is_workbook(file: IO[bytes]) -> bool:
+    """Whether a zip archive is one of Excel or OpenDocument; one that is damaged may be."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            names = archive.namelist()
+    except zipfile.BadZipFile:
+        return True
+    return any(name.startswith("xl/") or name == "content.xml" for name in names)
 
 
 class _Kept(io.RawIOBase):

@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unbag.tabular.kinds import as_pandas, column_kind, convert, seconds
+from unbag.tabular.transformers import TableTransformer
 
 _DAY = 86_400.0
 
@@ -55,7 +54,7 @@ def time_columns(frame: Any) -> list[str]:
     return [name for name in frame.columns if column_kind(as_pandas(frame, name)) == "time"]
 
 
-class TimeParts(TransformerMixin, BaseEstimator):
+class TimeParts(TableTransformer):
     """Say where in the day, the week and the year a time is, as points on a circle.
 
     Only rounds that a column goes through at least twice are told, and only where times are not
@@ -96,40 +95,12 @@ class TimeParts(TransformerMixin, BaseEstimator):
     def __init__(self, dtype: str = "float64") -> None:
         self.dtype = dtype
 
-    def fit(self, X: Any, y: Any = None) -> TimeParts:  # noqa: ARG002 (scikit-learn's signature)
-        """Find which rounds each column goes through.
-
-        Parameters
-        ----------
-        X : data frame of shape (n_rows, n_columns)
-            The table.
-        y : object, default=None
-            Not used; here as scikit-learn gives it.
-
-        Returns
-        -------
-        self : transformer
-            The fitted transformer.
-        """
-        validate_data(self, X, skip_check_array=True)
+    def _learn(self, X: Any) -> None:
+        """Find which rounds each column goes through."""
         self.rounds_: list[list[str]] = [_rounds(_seconds(X, name)) for name in X.columns]
-        return self
 
-    def transform(self, X: Any) -> NDArray[Any]:
-        """Give an array: a sine and a cosine for each round.
-
-        Parameters
-        ----------
-        X : data frame of shape (n_rows, n_columns)
-            The table.
-
-        Returns
-        -------
-        numbers : ndarray of shape (n_rows, n_columns_out)
-            What comes out.
-        """
-        check_is_fitted(self)
-        validate_data(self, X, skip_check_array=True, reset=False)
+    def _turn(self, X: Any) -> NDArray[Any]:
+        """Give a sine and a cosine for each round."""
         parts = []
         for name, rounds in zip(X.columns, self.rounds_, strict=True):
             times = _seconds(X, name)
@@ -139,36 +110,21 @@ class TimeParts(TransformerMixin, BaseEstimator):
             parts += [np.nan_to_num(np.round(side, DIGITS)) for side in sides]
         return np.array(parts, dtype=self.dtype).reshape(len(parts), len(X)).T
 
-    def get_feature_names_out(self, input_features: Any = None) -> Any:  # noqa: ARG002
-        """Names of the columns that come out.
-
-        Parameters
-        ----------
-        input_features : object, default=None
-            Not used; names are those of ``fit``.
-
-        Returns
-        -------
-        names : ndarray of str
-            The names.
-        """
-        check_is_fitted(self)
+    def _names_out(self) -> list[str]:
         told = zip(self.feature_names_in_, self.rounds_, strict=True)
         parts = [f"{name}_{part}" for name, rounds in told for part in rounds]
-        return np.array([f"{part}_{side}" for part in parts for side in _SIDES], dtype=object)
+        return [f"{part}_{side}" for part in parts for side in _SIDES]
 
 
 def _seconds(X: Any, name: Any) -> NDArray[np.float64]:
     times = seconds(convert(as_pandas(X, name), "time"))
-    found: NDArray[np.float64] = times.to_numpy(dtype=float, na_value=np.nan)
-    return found
+    return times.to_numpy(dtype=float, na_value=np.nan)
 
 
 def _place(times: NDArray[np.float64], part: str) -> NDArray[np.float64]:
     """Where in a round times are, from 0 to 1."""
     length = ROUNDS[part][0]
-    place: NDArray[np.float64] = times % length / length
-    return place
+    return times % length / length
 
 
 def _rounds(times: NDArray[np.float64]) -> list[str]:
