@@ -327,7 +327,9 @@ def test_queries(two_tables):
     for wrong, message in [
         ("select * from nobody", "cannot be read as .*nobody"),
         ("select 1 as a, 2 as a", "more than one column 'a'|a_1"),
+        ("people", r"the query must be a SELECT, such as SELECT \* FROM people"),
         ("drop table people", "is only read: the query must be a SELECT"),
+        ("with a as (select 1) delete from people", "cannot be read as|to this query"),
         ("select from where", "cannot be read as .*syntax error"),
         ("select * from days", "has columns and no rows"),
     ]:

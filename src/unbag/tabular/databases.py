@@ -107,6 +107,9 @@ def open_url(place: TableURL, query: str | None) -> tuple[TableFile, Query]:
     def ask(text: str) -> Iterator[Answer]:
         try:
             with engine.connect() as connection:
+                if engine.dialect.name == "sqlite":
+                    # its driver begins no transaction, to be taken back, for WITH ... DELETE
+                    connection.exec_driver_sql("PRAGMA query_only = ON")
                 streamed = connection.execution_options(stream_results=True)
                 found = streamed.exec_driver_sql(text)
                 names = list(found.keys()) if found.returns_rows else []
