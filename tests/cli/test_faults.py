@@ -338,7 +338,12 @@ def test_nothing_raw_on_the_terminal_or_in_a_page(call, frames, tmp_path, monkey
     visits[key] = SCRIPT + visits[key]
     regions = regions.rename(columns={"region": key, "conversions": count})
     regions[key] = SCRIPT + regions[key]
-    names = [f"visits{SCRIPT}.parquet", f"regions{SCRIPT}.csv", f"m{SCRIPT}.unbag", f"p{SCRIPT}"]
+    names = [
+        f"visits{SCRIPT}.parquet",
+        f"regions{SCRIPT}.csv",
+        f"m{SCRIPT}.unbag",
+        f"p{SCRIPT}.html",
+    ]
     tables, model, page = names[:2], names[2], names[3]
     visits.to_parquet(tables[0])
     regions.to_csv(tables[1], index=False)
@@ -348,7 +353,7 @@ def test_nothing_raw_on_the_terminal_or_in_a_page(call, frames, tmp_path, monkey
     calls = [
         (0, ["fit", *tables, *told, "--drop", "id", "--model", "linear", "-o", model]),
         (0, ["report", *tables, *told, "--drop", "id", "--model", "linear", "-o", page]),
-        (0, ["fit", *tables, *told, "--model", "linear", "-o", model, "--report", f"{page}2"]),
+        (0, ["fit", *tables, *told, "--model", "linear", "-o", model, "--report", f"2{page}"]),
         (0, ["inspect", *tables, *told]),
         (0, ["inspect", *tables, *told, "--json"]),
         (0, ["inspect", model]),
