@@ -55,7 +55,7 @@ class SuiteMethod:
 EPOCHS, BATCH, FEWEST_STEPS = 60, 2048, 16
 
 
-def _network(objective: str, **settings: float) -> Any:
+def _network(objective: str, **settings: Any) -> Any:
     from unbag.models.neural import NeuralMCMClassifier
     from unbag.torch.networks import ImageNetwork
 
