@@ -32,6 +32,8 @@ from unbag.paper.rows import Row, load_rows, run_and_keep
 RESULTS = Path(__file__).parents[1] / "results"
 # What pages are made of.
 table = markdown_table
+# So many commands stand at the end of a page.
+MANY_COMMANDS = 8
 Task = Mapping[str, Any]
 
 
@@ -102,7 +104,13 @@ class Study:
         origin = dict.fromkeys(f"`{row['command']}`: {row['made']}" for row in rows)
         notes = self.folder / "notes.md"
         above = [notes.read_text(encoding="utf-8")] if notes.exists() else []
-        lines = [f"# {self.title}", "", *origin, "", *above, *self.page(rows)]
+        page = [*above, *self.page(rows)]
+        # what was found comes before a long list of how
+        if len(origin) > MANY_COMMANDS:
+            page += ["", "## Where these rows come from", "", *(f"- {line}" for line in origin)]
+        else:
+            page = [*origin, "", *page]
+        lines = [f"# {self.title}", "", *page]
         return "\n".join(lines).rstrip("\n") + "\n"
 
     def main(self) -> None:

@@ -152,3 +152,12 @@ def test_a_page_has_origin_notes_and_tables(monkeypatch, tmp_path):
         "| number | value |\n| --- | --- |\n| 0 | 0 |\n| 1 | 1 |\n"
     )
     assert json.loads((tmp_path / "squares" / "rows.jsonl").read_text().splitlines()[0])
+
+
+def test_many_commands_stand_at_the_end():
+    rows = [{"number": n, "value": n, "command": f"run {n}", "made": "here"} for n in range(9)]
+    few, many = SQUARES.render(rows[:8]), SQUARES.render(rows)
+    assert few.startswith("# Squares\n\n`run 0`: here\n`run 1`: here\n")
+    assert many.startswith("# Squares\n\n| number | value |")
+    assert "\n\n## Where these rows come from\n\n- `run 0`: here\n- `run 1`" in many
+    assert many.endswith("- `run 8`: here\n")

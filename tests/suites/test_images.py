@@ -12,6 +12,11 @@ from unbag.torch.networks import ImageNetwork
 
 SET = "mnist 16 small"
 NETWORKS = ["network", "network-proportion", "network-corrected", "network-forward"]
+MORE = {
+    "network-annealed": "likelihood",
+    "network-vat": "proportion",
+    "network-mixbag": "likelihood",
+}
 
 
 @pytest.fixture(scope="module")
@@ -69,14 +74,14 @@ def test_scores_of_several_classes_are_means_over_them(images):
     assert row["auc"] == pytest.approx(np.mean(each))
 
 
-@pytest.mark.parametrize("method", [*NETWORKS, "labels-network"])
+@pytest.mark.parametrize("method", [*NETWORKS, *MORE, "labels-network"])
 def test_every_network_trains(method, images):
     data = load_data("images", SET, 0, images)
     model = METHODS[method].make().set_params(max_epochs=1)
     rows = slice(0, 256)
     model.fit(data.X[rows], (data.labels if METHODS[method].sees_labels else data.y)[rows])
     assert model.predict_proba(data.X_test).shape == (400, 10)
-    wanted = {"network": "likelihood", "labels-network": "forward"}
+    wanted = {"network": "likelihood", "labels-network": "forward", **MORE}
     assert model.objective_ == wanted.get(method, method.removeprefix("network-"))
 
 

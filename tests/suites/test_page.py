@@ -6,7 +6,7 @@ import pytest
 from unbag.suites.against import against_published, best_published
 from unbag.suites.figures import draw_figure
 from unbag.suites.files import TABLES
-from unbag.suites.landscape import LABEL_FREE, LANDSCAPE, PUBLISHED, published
+from unbag.suites.landscape import LABEL_FREE, LANDSCAPE, PUBLISHED, RULES, published
 from unbag.suites.page import page_lines
 from unbag.suites.rankings import suite_rankings
 from unbag.suites.scores import full_tables, make_scores, of_suite
@@ -137,6 +137,14 @@ def test_ours_stand_beside_the_best_of_theirs():
     assert one.error == pytest.approx(0.01 / np.sqrt(3))
     page = "\n".join(page_lines(rows))
     assert "| 1 | 0 | 0 | 1, 0 | +0.0400 |  |" in page
+    oracle = max(published(name, m, r).accuracy.mean() for m in PUBLISHED for r in RULES)
+    (beside_labels,) = against_published(rows, RULES)
+    assert published(name, *beside_labels.best.split(" by ")).accuracy.mean() == oracle
+    above = int(beside_labels.gain > 0)
+    assert f"If theirs may also choose by labels, ours is above in {above} of them." in page
+    # s² times 1/3 + 12,211/36,631, nearly two thirds
+    assert one.cautious_error == pytest.approx(0.01 * np.sqrt(2 / 3), rel=1e-4)
+    assert "(Nadeau and Bengio 2003), 1 of 1 set are above by two, and 0 below." in page
     (ranking,) = suite_rankings(rows)
     assert len(ranking.whole.methods) == 9
     assert ranking.whole.methods[0] == "linear"

@@ -16,7 +16,8 @@ from unbag.suites.rankings import RANKED_BY, SuiteRanking, suite_rankings
 from unbag.suites.ranks import FEWEST_SETS, Ranking, cliques
 
 _OURS, _OTHERS = "#0b6e4f", "0.25"
-_LINE = 0.28  # inches for a method
+# Inches: for a method in the height, for one in the width, and of the picture at least.
+_LINE, _CELL, _WIDTH = 0.28, 0.42, 9.5
 
 
 def draw_figure(rows: Sequence[Row], path: Path) -> None:
@@ -32,7 +33,9 @@ def draw_figure(rows: Sequence[Row], path: Path) -> None:
         if found.whole.n_sets >= FEWEST_SETS:
             parts.append((draw_diagram, found, _diagram_height(found)))
     heights = [height for *_, height in parts]
-    figure = Figure(figsize=(9.5, sum(heights)), layout="constrained")
+    most = max(len(found.whole.methods) for found in rankings)
+    width = max(_WIDTH, 0.25 * _WIDTH + _CELL * most)
+    figure = Figure(figsize=(width, sum(heights)), layout="constrained")
     panels = figure.subplots(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
     for (draw, found, _), panel in zip(parts, panels, strict=True):
         draw(found, panel)
@@ -42,7 +45,7 @@ def draw_figure(rows: Sequence[Row], path: Path) -> None:
 def draw_chart(found: SuiteRanking, axes: Any) -> None:
     """Mean ranks as shades, a row for each kind of bags; a ring marks what to take there.
 
-    That is what is first, or within one standard error of the first.
+    That is what is first, or behind the first by one standard error of its own at most.
     """
     methods = found.whole.methods
     ranks = np.array([[_rank_of(r, m) for m in methods] for r in found.by_kind.values()])

@@ -45,7 +45,7 @@ PUBLISHED = ("mm", "lmm", "amm", "kdd-lr", "dllp", "llp-vat", "mixbag", "llpfc")
 RULES = ("abs", "hypergeo", "oracle")
 LABEL_FREE = ("abs", "hypergeo")
 
-N_SPLITS, N_TEST = 30, 12_211
+N_SPLITS, N_TEST, N_TRAIN = 30, 12_211, 36_631
 
 _SPANS = ("close-global-cluster", "far-global-cluster", "mixed-cluster")
 _MANY = {"extra-large": 20, "extra-extra-large": 25, "massive": 30}

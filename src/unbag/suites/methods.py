@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
 from unbag.baselines import (
+    ClusterClassifier,
     InvCalClassifierCV,
     LinearProportionRiskClassifierCV,
     LinearPublishedClassifierCV,
@@ -54,7 +55,7 @@ class SuiteMethod:
 EPOCHS, BATCH, FEWEST_STEPS = 60, 2048, 16
 
 
-def _network(objective: str, annealing: float = 0.0) -> Any:
+def _network(objective: str, **settings: Any) -> Any:
     from unbag.models.neural import NeuralMCMClassifier
     from unbag.torch.networks import ImageNetwork
 
@@ -64,7 +65,7 @@ def _network(objective: str, annealing: float = 0.0) -> Any:
         class_prior="empirical",
         max_epochs=EPOCHS,
         averaging=0.99,
-        annealing=annealing,
+        **settings,
     )
 
 
@@ -74,6 +75,10 @@ def _network_of(objective: str, description: str, **kind: bool) -> SuiteMethod:
 
 def _logistic() -> LogisticRegression:
     return LogisticRegression(max_iter=1000)
+
+
+def _forest() -> RandomForestClassifier:
+    return RandomForestClassifier(50, min_samples_leaf=20, max_samples=0.2, random_state=0)
 
 
 # Linear, and what they leave open chosen by the error of shares of bags held out.
@@ -87,6 +92,7 @@ _PUBLISHED = {
     "dsq": "debiased squares",
     "genbags": "GenBags (Saket et al. 2022)",
     "llpfc": "forward correction in groups, mended (Zhang et al. 2022)",
+    "llpfc_released": "forward correction in groups, as released",
     "forward": "forward correction, all bags one group",
     "count_loss": "likelihood of counts, without our prior and effects",
     "rot": "relaxed optimal transport (Dulac-Arnold et al. 2019)",
@@ -133,6 +139,14 @@ METHODS: dict[str, SuiteMethod] = {
         "proportion", "cross-entropy of mean chances (Ardehaly and Culotta 2017)"
     ),
     "network-forward": _network_of("forward", "forward correction, all bags one group"),
+    "network-vat": SuiteMethod(
+        partial(_network, "proportion", vat=0.05),
+        "four convolutions, the same with virtual adversarial training (Tsai and Lin 2020)",
+    ),
+    "network-mixbag": SuiteMethod(
+        partial(_network, "likelihood", mix=0.5),
+        "four convolutions, likelihood of counts of parts of two bags (Asanomi et al. 2023)",
+    ),
     "epr": SuiteMethod(LinearProportionRiskClassifierCV, "empirical proportion risk, linear"),
     "soft-label": SuiteMethod(
         lambda: LinearSoftLabelClassifierCV(class_prior="empirical"),
@@ -143,6 +157,12 @@ METHODS: dict[str, SuiteMethod] = {
     ),
     "invcal": SuiteMethod(InvCalClassifierCV, "inverse calibration (Rüping 2010), kernel"),
     **{name.replace("_", "-"): _published(name) for name in _PUBLISHED},
+    "cluster": SuiteMethod(
+        ClusterClassifier, "clusters whose classes fit the shares (Chen et al. 2009)"
+    ),
+    "llp-rf": SuiteMethod(
+        lambda: CountEMClassifier(_forest()), "random forest by EM with exact counts"
+    ),
     "labels": SuiteMethod(_logistic, "logistic regression on the labels", sees_labels=True),
     "labels-trees": SuiteMethod(
         lambda: HistGradientBoostingClassifier(random_state=0),

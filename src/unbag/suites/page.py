@@ -9,7 +9,7 @@ import numpy as np
 from unbag._text import markdown_table, p_text, plural
 from unbag.paper.rows import Row
 from unbag.suites.against import against_published
-from unbag.suites.landscape import PUBLISHED
+from unbag.suites.landscape import PUBLISHED, RULES
 from unbag.suites.methods import METHODS
 from unbag.suites.rankings import RANKED_BY, SuiteRanking, suite_rankings
 from unbag.suites.ranks import Comparison, Ranking, compare, signed_rank
@@ -117,7 +117,7 @@ def _losses(rows: Sequence[Row], rankings: Sequence[SuiteRanking]) -> list[str]:
     ]
     lines += [line for found in rankings for line in _losses_by_f1(found)]
     if not lines:
-        lines = ["Nowhere in these rows: it is first, or within one standard error of the first."]
+        lines = ["Nowhere in these rows: it is first, or within one standard error of it."]
     return ["## Where our default loses", "", *lines, ""]
 
 
@@ -188,8 +188,8 @@ def _which(rankings: Sequence[SuiteRanking], picture: str | None) -> list[str]:
             f"### {found.table.title}",
             "",
             f"Mean rank by {SHOWN[RANKED_BY[found.suite]]}, with its standard error over sets; "
-            "bold: first, or within one standard error of the first. Draws of a set: "
-            f"{_splits(found.scores)}. {what}.",
+            "bold: first, or behind the first by one standard error of its own at most. Draws of a "
+            f"set: {_splits(found.scores)}. {what}.",
             "",
             *markdown_table(header, body),
             "",
@@ -258,7 +258,12 @@ def _published_sets(rows: Sequence[Row]) -> list[str]:
         "without labels, known in hindsight from all thirty splits; both in the same "
         f"{' to '.join(dict.fromkeys(map(str, (splits[0], splits[-1]))))} of them. Ours is the one "
         "model that is judged above. Standard errors are those of paired differences over splits, "
-        "which share rows.",
+        f"which share rows; corrected for that (Nadeau and Bengio 2003), "
+        f"{sum(one.gain > 2 * one.cautious_error for one in found)} of "
+        f"{_count(len(found), 'set')} are above by two, and "
+        f"{sum(one.gain < -2 * one.cautious_error for one in found)} below. If theirs may also "
+        "choose by labels, ours is above in "
+        f"{sum(one.gain > 0 for one in against_published(rows, RULES))} of them.",
         "",
         *markdown_table(header, body),
         "",

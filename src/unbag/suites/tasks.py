@@ -188,7 +188,9 @@ def _pick_images(name: str, seed: int, folder: Path | None) -> tuple[Floats, Lab
 # What takes seconds on some thousands of rows.
 _ALL = (
     *("linear", "kernel", "boosted", "auto", "epr", "soft-label", "em-lr", "invcal"),
-    *("mm", "lmm", "dllp", "easyllp", "dsq", "llpfc", "forward", "llp-mm", "labels"),
+    *("mm", "lmm", "amm-min", "amm-max", "dllp", "easyllp", "dsq", "genbags", "llpfc"),
+    *("llpfc-released", "forward", "count-loss", "rot", "llp-dc", "llp-mm", "aggregate"),
+    *("cluster", "llp-rf", "labels"),
 )
 
 SUITES: dict[str, Suite] = {
