@@ -10,6 +10,7 @@ import torch
 from joblib import Parallel, delayed, parallel_config
 from scipy.sparse import csr_array
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from torch import nn
 
 from unbag import LinearMCMClassifier, bag_target
@@ -359,7 +360,19 @@ for name in ("unbag.torch", "unbag.models.neural"):
         ({"tol": -1}, "tol must be a number of at least 0"),
         ({"validation_share": 1}, "validation_share must be a number of at least 0 and below 1"),
         ({"averaging": 1.0}, "averaging must be a number above 0 and below 1, not 1.0"),
-        ({"bag_effect": -1.0}, "bag_effect must be a number of at least 0"),
+        ({"bag_effect": -1.0}, "bag_effect must be 'auto' or a variance"),
+        ({"hidden": "wide"}, "hidden must be a whole number of at least 1, or a tuple"),
+        ({"hidden": (8, 0)}, "hidden must be a whole number of at least 1, or a tuple"),
+        ({"hidden": 2.5}, "hidden must be a whole number of at least 1, or a tuple"),
+        ({"module": "two_layer", "hidden": ()}, "hidden may not be empty"),
+        ({"module": "two_layer", "norm_bounds": 1.0}, "norm_bounds must be a pair of positive"),
+        ({"module": "two_layer", "norm_bounds": (-1, 1)}, "norm_bounds must be a pair of positive"),
+        ({"callbacks": print}, "callbacks must be a list of callables, not <built-in"),
+        ({"callbacks": [3]}, r"callbacks must be a list of callables, not \[3\]"),
+        ({"checkpoint": 3}, "checkpoint must be the path of a file, not 3"),
+        ({"module": nn.Identity()}, "module has no weights to learn"),
+        ({"module": lambda *_: None}, "module must make a module of torch from the shape of a row"),
+        ({"lr": 1e30}, r"Weights went to infinity in epoch \d+: steps of lr=1e\+30 are too long"),
         ({"mix": 0.5, "objective": "forward"}, "counts that are known up to some error"),
         ({"annealing": 1.0}, "annealing must be a number of at least 0 and below 1, not 1.0"),
         ({"annealing": 0.5, "objective": "proportion"}, "annealing begins with counts"),
@@ -370,6 +383,28 @@ for name in ("unbag.torch", "unbag.models.neural"):
 def test_mistakes_get_one_sentence(settings, message):
     with pytest.raises(ValueError, match=message):
         NeuralMCMClassifier(**settings).fit(DATA.X, DATA.y)
+
+
+def test_a_network_that_goes_to_infinity_is_kept_as_it_was_before():
+    kept = NeuralMCMClassifier(max_epochs=3, patience=9).fit(DATA.X, DATA.y)
+
+    def spoil(epoch):
+        if epoch.number == 3:
+            with torch.no_grad():
+                next(epoch.module.parameters()).fill_(torch.inf)
+
+    model = NeuralMCMClassifier(max_epochs=9, patience=9, callbacks=[spoil])
+    with pytest.warns(ConvergenceWarning, match="in epoch 4: .* as it was in its best epoch"):
+        model.fit(DATA.X, DATA.y)
+    assert model.n_iter_ == 4
+    for name, weights in kept.weights_.items():
+        np.testing.assert_array_equal(model.weights_[name], weights)
+
+
+def test_text_is_refused_with_what_makes_numbers_of_it():
+    X = np.array([["red"], ["blue"]] * (len(DATA.X) // 2), dtype=object)
+    with pytest.raises(ValueError, match=r"X holds the text 'red'.*make_features"):
+        NeuralMCMClassifier().fit(X, DATA.y)
 
 
 def test_built_in_networks_are_for_tables():

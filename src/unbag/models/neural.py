@@ -28,7 +28,8 @@ from unbag.bags.priors import resolve_class_prior
 from unbag.bounds.function_classes import TwoLayerReLU
 from unbag.diagnostics.bag_effects import FEWEST_BAGS, effect_of_scores
 from unbag.model_selection.splitters import BagShuffleSplit
-from unbag.models.base import LogOddsClassifier
+from unbag.models.bag_goal import check_effect
+from unbag.models.base import LogOddsClassifier, numbers_only
 from unbag.models.linear import LinearMCMClassifier
 from unbag.objectives.count_likelihood import impossible_counts
 from unbag.objectives.noisy_counts import allow_for_looks, shrunken_shares
@@ -51,7 +52,7 @@ from unbag.torch.losses import (
     ProportionLoss,
 )
 from unbag.torch.networks import TableNetwork, TwoLayerNetwork
-from unbag.torch.settings import check_settings
+from unbag.torch.settings import check_network, check_settings
 from unbag.torch.training import NetworkTrainer, TensorRows, TrainingPlan, scores_of
 
 # Shares of classes that the training bags do not hold at all.
@@ -244,6 +245,7 @@ class NeuralMCMClassifier(LogOddsClassifier):
         """
         X, bags = self._check_Xy(X, y)
         check_settings(self)
+        effect = check_effect(self.bag_effect)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self.class_prior_ = resolve_class_prior(self.class_prior, bags.class_shares)
         self.objective_ = self._resolve_objective(bags)
@@ -251,7 +253,7 @@ class NeuralMCMClassifier(LogOddsClassifier):
         units = bags.with_labelled_rows_apart()[0]
         self._check_extras(units)
         held = self._hold_out(X, y, units, seed)
-        self.bag_effect_ = 0.0 if self.bag_effect == "auto" else float(self.bag_effect)
+        self.bag_effect_ = 0.0 if effect is None else effect
         self.bag_effect_interval_ = np.full(2, np.nan)
         self._train(X, units, held, seed)
         if self._finds_bag_effect(X, units, held):
@@ -315,15 +317,16 @@ class NeuralMCMClassifier(LogOddsClassifier):
         return (found + offset).T
 
     def _check_X(self, X: Any, *, reset: bool) -> Any:
-        X = validate_data(
-            self,
-            X,
-            reset=reset,
-            dtype="numeric",
-            accept_sparse=self._accept_sparse,
-            ensure_all_finite=False,
-            allow_nd=True,
-        )
+        with numbers_only(self):
+            X = validate_data(
+                self,
+                X,
+                reset=reset,
+                dtype="numeric",
+                accept_sparse=self._accept_sparse,
+                ensure_all_finite=False,
+                allow_nd=True,
+            )
         self._check_finite(X)
         return X
 
@@ -387,7 +390,7 @@ class NeuralMCMClassifier(LogOddsClassifier):
             network = copy.deepcopy(self.module)
         else:
             network = self.module(self.input_shape_, self._n_outputs)
-        return network.to(device, dtype)
+        return check_network(network).to(device, dtype)
 
     @contextmanager
     def _own_generators(self) -> Iterator[None]:

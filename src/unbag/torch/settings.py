@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from numbers import Real
+import os
+from numbers import Integral, Real
 from typing import Any, Literal, get_args
 
 import numpy as np
+from torch import nn
 
 from unbag._arrays import on_device
 from unbag._checks import check_choice, check_count
@@ -21,7 +23,6 @@ _RANGES: dict[str, tuple[float, bool, float]] = {
     "validation_share": (0, False, 1),
     "averaging": (0, True, 1),
     "annealing": (0, False, 1),
-    "bag_effect": (0, False, np.inf),
     "mix": (0, False, 1),
     "vat": (0, False, np.inf),
 }
@@ -38,18 +39,57 @@ def check_settings(model: Any) -> None:
             "module must be 'mlp', 'two_layer', a module of torch or a callable that makes one, "
             f"not {model.module!r}."
         )
+    _check_hidden(model)
     for name in ("max_epochs", "batch_size", "patience"):
         check_count(getattr(model, name), name)
-    left_out = {"averaging": None, "bag_effect": "auto"}
     for name, (low, open_below, high) in _RANGES.items():
         value = getattr(model, name)
-        if name not in left_out or value != left_out[name]:
+        if name != "averaging" or value is not None:
             _check_between(value, name, low, open_below, high)
     if model.views is not None and not _is_pair(model.views):
         raise ValueError(
             f"views must be a pair of callables, weak and strong, not {model.views!r}."
         )
+    _check_callbacks(model.callbacks)
+    if model.checkpoint is not None and not isinstance(model.checkpoint, str | os.PathLike):
+        raise ValueError(f"checkpoint must be the path of a file, not {model.checkpoint!r}.")
     on_device(np.empty(0), model.device)
+
+
+def check_network(network: Any) -> nn.Module:
+    """Refuse what a callable made, if it is no network or has nothing to learn."""
+    if not isinstance(network, nn.Module):
+        raise ValueError(
+            "module must make a module of torch from the shape of a row and the number of scores, "
+            f"and made {network!r}."
+        )
+    if not any(weights.requires_grad for weights in network.parameters()):
+        raise ValueError("module has no weights to learn.")
+    return network
+
+
+def _check_hidden(model: Any) -> None:
+    """Refuse layers without units, and bounds of the paper's class that leave nothing."""
+    hidden = model.hidden if isinstance(model.hidden, tuple | list) else [model.hidden]
+    if not all(isinstance(units, Integral) and units >= 1 for units in hidden):
+        raise ValueError(
+            "hidden must be a whole number of at least 1, or a tuple of such numbers, not "
+            f"{model.hidden!r}."
+        )
+    if model.module != "two_layer":
+        return
+    if not hidden:
+        raise ValueError("module='two_layer' has a hidden layer: hidden may not be empty.")
+    bounds = model.norm_bounds
+    pair = isinstance(bounds, tuple | list) and len(bounds) == 2
+    if not pair or not all(isinstance(b, Real) and 0 < float(b) < np.inf for b in bounds):
+        raise ValueError(f"norm_bounds must be a pair of positive numbers, not {bounds!r}.")
+
+
+def _check_callbacks(callbacks: Any) -> None:
+    listed = callbacks is None or isinstance(callbacks, tuple | list)
+    if not listed or not all(map(callable, callbacks or ())):
+        raise ValueError(f"callbacks must be a list of callables, not {callbacks!r}.")
 
 
 def _is_pair(views: Any) -> bool:

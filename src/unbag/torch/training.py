@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor, nn
 
 from unbag.torch.batches import BagBatch
@@ -167,6 +169,9 @@ class NetworkTrainer:
         with self._slackened(slack):
             total = sum(self._step(np.asarray(bags)) for bags in sampler)
         progress.epoch += 1
+        if not self._is_finite(total):
+            self._give_up()
+            return
         progress.training_losses.append(total / self._training.bags.n_instances)
         value = None
         if self._validation is not None:
@@ -180,6 +185,26 @@ class NetworkTrainer:
         stop = [bool(callback(told)) for callback in self._callbacks]
         patient = progress.waited < plan.patience
         progress.done = any(stop) or progress.epoch >= plan.max_epochs or not patient
+
+    def _is_finite(self, total: float) -> bool:
+        """Whether the losses of an epoch and the weights after it are numbers."""
+        weights = (torch.isfinite(w).all() for w in self.module.parameters())
+        return math.isfinite(total) and all(map(bool, weights))
+
+    def _give_up(self) -> None:
+        """End where steps led to infinity, with the best weights before if any were judged."""
+        told = (
+            f"Weights went to infinity in epoch {self.progress.epoch}: steps of "
+            f"lr={self.plan.lr:g} are too long for this network"
+        )
+        if self.progress.best == math.inf:
+            raise ValueError(f"{told}; give a smaller lr.")
+        warnings.warn(
+            f"{told}. It is kept as it was in its best epoch before; try a smaller lr.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+        self.progress.done = True
 
     @contextmanager
     def _slackened(self, slack: float) -> Iterator[None]:
