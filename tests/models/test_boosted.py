@@ -320,6 +320,8 @@ def test_columns_of_one_value_are_refused():
         ({"start": "kernel"}, "start must be one of 'auto', 'linear', 'zero', not 'kernel'"),
         ({"start": "linear", "num_leaves": 2, "cv": None}, "start='linear' chooses a penalty on b"),
         ({"params": {"metric": "auc"}}, "params may not hold 'metric'"),
+        ({"params": {"max_bns": 63}}, "LightGBM knows no parameter 'max_bns'; did you mean 'max_b"),
+        ({"params": {"zzz": 1}}, r"LightGBM knows no parameter 'zzz'\.$"),
         ({"objective": "odd"}, "objective must be one of 'auto', 'likelihood', 'forw"),
         ({"class_prior": [0, 1]}, "class_prior leaves a class out"),
         ({"bag_effect": -1}, "bag_effect must be 'auto' or a variance"),

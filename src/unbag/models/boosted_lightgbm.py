@@ -12,6 +12,7 @@ Sums over rows are made column by column, so that the number of threads makes no
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from functools import lru_cache, partial
 from importlib import import_module
 from typing import Any
@@ -41,6 +42,17 @@ def lightgbm() -> Any:
         raise ImportError(f"Boosted trees need LightGBM: {install_command('boosting')}") from None
 
 
+def check_names(settings: Mapping[str, Any]) -> None:
+    """Refuse names that LightGBM does not know, which it would pass over in silence."""
+    # its own list of what it takes; there is no public way to it
+    listed = lightgbm().basic._ConfigAliases._get_all_param_aliases()
+    known = set(listed).union(*listed.values())
+    for name in sorted(set(settings) - known):
+        close = get_close_matches(name, sorted(known), n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else "."
+        raise ValueError(f"LightGBM knows no parameter {name!r}{hint}")
+
+
 class BinnedRows:
     """Rows in bins, for any number of boosters.
 
@@ -56,6 +68,7 @@ class BinnedRows:
 
     def __init__(self, X: Any, categorical: list[int], settings: Mapping[str, Any]) -> None:
         n_jobs = count_threads(settings.get("n_jobs"), X)
+        check_names(settings)
         self._settings = {
             "deterministic": True,
             "force_col_wise": True,
