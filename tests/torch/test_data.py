@@ -77,5 +77,7 @@ def test_a_loader_of_torch_takes_them():
 def test_mistakes_get_one_sentence():
     with pytest.raises(ValueError, match="X has 3 rows but y has 46"):
         BagDataset(X[:3], Y)
+    with pytest.raises(ValueError, match=r"X must be an array, .* not of the type list"):
+        BagDataset(X.tolist(), Y)
     with pytest.raises(ValueError, match="batch_size must be a whole number of at least 1, not 0"):
         BagBatchSampler(BagDataset(X, Y), 0)

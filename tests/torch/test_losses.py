@@ -147,6 +147,41 @@ def test_noise_of_counts_is_allowed_for():
         (lambda: ForwardLoss([0.5, 0.0]), "a positive share for each class"),
         (lambda: CountLikelihoodLoss(0.1), "bag_effect needs class_shares"),
         (lambda: CountLikelihoodLoss(-1), "a variance, which must be finite and not negative"),
+        (lambda: CountLikelihoodLoss("auto"), "a variance, which must be finite and not negative"),
+        (lambda: CountLikelihoodLoss(0.1, [-1, 2]), "a positive share for each class"),
+        (lambda: CountLikelihoodLoss(exact_size="x"), "exact_size must be a whole number"),
+        (
+            lambda: CountLikelihoodLoss(0.1, [0.2, 0.3, 0.5])(torch.zeros(2), ([0, 0], [1])),
+            "class_shares must hold one share for each of the 2 classes",
+        ),
+        (
+            lambda: ForwardLoss([0.2, 0.3, 0.5])(torch.zeros(2), ([0, 0], [1])),
+            "class_shares must hold one share for each of the 2 classes",
+        ),
+        (
+            lambda: CountLikelihoodLoss()(torch.zeros(2), ([0, 0], [3])),
+            "Bag 0 of the batch has 2 rows, and its classes cannot have the counts -1, 3",
+        ),
+        (
+            lambda: ProportionLoss()(torch.zeros(2), ([0, 0], [float("nan")])),
+            "The counts of the bags must be numbers, and some are not",
+        ),
+        (
+            lambda: ProportionLoss()(torch.zeros(2), torch.tensor([0, 0])),
+            "bags must be a BagBatch, or a pair of the bag of each row",
+        ),
+        (
+            lambda: ProportionLoss()(torch.zeros(2), ([0, -1], [1])),
+            "The bags of rows must be whole numbers from 0 on",
+        ),
+        (
+            lambda: ProportionLoss()(torch.zeros(2), ([0.0, 0.0], [1])),
+            "The bags of rows must be whole numbers from 0 on",
+        ),
+        (
+            lambda: CorrectedRiskLoss([0.5, 1.0], [2]),
+            "sizes must hold one number for each of the 2 bags",
+        ),
         (lambda: CorrectedRiskLoss([0.5, 0.5], [2, 2]), "do not vary in enough directions"),
         (
             lambda: ProportionLoss()(torch.zeros(3), ([0, 0, 1], [[1, 1], [1, 1]])),

@@ -47,7 +47,14 @@ class BagBatch(NamedTuple):
 
 def to_bags(batch: Any, n_rows: int) -> Bags:
     """Read a batch as `Bags`, and refuse one that does not fit its scores."""
+    if not isinstance(batch, tuple | list) or len(batch) not in (2, 3):
+        raise ValueError(
+            "bags must be a BagBatch, or a pair of the bag of each row and the counts of each bag, "
+            f"not {type(batch).__name__}."
+        )
     index, counts, covariance = (_to_numpy(part) for part in BagBatch(*batch))
+    if index.dtype.kind != "i" or (index < 0).any():
+        raise ValueError("The bags of rows must be whole numbers from 0 on.")
     if index.shape != (n_rows,):
         raise ValueError(
             f"There are scores of {n_rows} rows, but the bags of {index.shape} are given."
@@ -58,6 +65,8 @@ def to_bags(batch: Any, n_rows: int) -> Bags:
             f"Rows name the bags 0 to {index.max()}, and counts are those of {len(counts)}: every "
             "bag of a batch needs its counts and all of its rows."
         )
+    if not np.isfinite(counts).all():
+        raise ValueError("The counts of the bags must be numbers, and some are not.")
     if counts.ndim == 1:
         counts = np.column_stack([sizes - counts, counts])
     off = np.abs(counts.sum(axis=1) - sizes) > 1e-6 * sizes + 1e-3

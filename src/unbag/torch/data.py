@@ -52,6 +52,11 @@ class BagDataset(Dataset[tuple[Tensor, BagBatch]]):
 
     def __init__(self, X: Any, y: Any) -> None:
         bags = y if isinstance(y, Bags) else check_bag_target(y)
+        if not hasattr(X, "shape"):
+            raise ValueError(
+                "X must be an array, a tensor or a sparse matrix, not of the type "
+                f"{type(X).__name__}."
+            )
         if X.shape[0] != bags.n_instances:
             raise ValueError(f"X has {X.shape[0]} rows but y has {bags.n_instances}.")
         self.X = X.tocsr() if hasattr(X, "tocsr") else X

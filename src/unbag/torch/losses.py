@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from unbag._arrays import Array, beside, index_beside, take
+from unbag._checks import check_count, check_one_each
 from unbag._docstrings import as_in
 from unbag.bags.bags import Bags
 from unbag.objectives.corrected_risk import CorrectedRisk, Correction
@@ -194,18 +196,19 @@ class CountLikelihoodLoss(BagLoss):
     ) -> None:
         super().__init__()
         for name, value in (("bag_effect", bag_effect), ("slack", slack)):
-            if not 0 <= value < np.inf:
+            if not isinstance(value, Real) or not 0 <= value < np.inf:
                 raise ValueError(
                     f"{name} is a variance, which must be finite and not negative: {value!r}."
                 )
             if value > 0 and class_shares is None:
                 raise ValueError(f"{name} needs class_shares, the shares of classes in all bags.")
         self.bag_effect, self.slack = bag_effect, slack
-        self.class_shares = None if class_shares is None else np.asarray(class_shares, dtype=float)
-        self.exact_size = exact_size
+        self.class_shares = None if class_shares is None else _check_shares(class_shares)
+        self.exact_size = check_count(exact_size, "exact_size", least=0)
 
     def _objective(self, bags: Bags, like: Array) -> Evaluate:
         check_possible_counts(bags)
+        _check_range(bags)
         weights = np.full((1, bags.n_bags), 1 / bags.n_instances)
         weighed = WeighedBags(bags, weights, self._covariance(bags), self.exact_size, like)
         return lambda scores: weighed.evaluate(scores, _ONE_COLUMN, gradient=True)
@@ -215,6 +218,7 @@ class CountLikelihoodLoss(BagLoss):
         S = np.zeros(shape) if bags.noise is None else bags.noise
         if self.class_shares is not None:
             q = self.class_shares
+            check_one_each(q, bags.n_classes, "class_shares", "classes", "share")
             variance = self.bag_effect + self.slack / bags.sizes
             S = S + variance[:, None, None] * (np.diag(q) - np.outer(q, q))
         # a bag of one row is a label
@@ -252,7 +256,9 @@ class ForwardLoss(BagLoss):
         self.class_shares = _check_shares(class_shares)
 
     def _objective(self, bags: Bags, like: Array) -> Evaluate:
-        ratio = np.maximum(bags.clipped_proportions / self.class_shares, LEAST_RATIO)
+        q = self.class_shares
+        check_one_each(q, bags.n_classes, "class_shares", "classes", "share")
+        ratio = np.maximum(bags.clipped_proportions / q, LEAST_RATIO)
         of_rows = take(beside(ratio.T[None], like), index_beside(bags.index, like), axis=2)
         weight = beside(np.full((1, 1, 1), 1 / bags.n_instances), like)
 
@@ -300,7 +306,9 @@ class CorrectedRiskLoss(BagLoss):
         super().__init__()
         G = np.asarray(proportions, dtype=float)
         G = np.column_stack([1 - G, G]) if G.ndim == 1 else G
-        part = np.asarray(sizes, dtype=float) / np.sum(sizes)
+        part = np.asarray(sizes, dtype=float)
+        check_one_each(part, len(G), "sizes", "bags")
+        part = part / part.sum()
         moments = G.T @ (part[:, None] * G)
         if np.linalg.matrix_rank(moments, hermitian=True) < len(moments):
             raise ValueError(
@@ -387,6 +395,19 @@ def _columns(wide: Tensor) -> Array:
     scores = wide.detach().T[None].contiguous()
     # on a processor, NumPy does the same sooner
     return scores.numpy() if scores.device.type == "cpu" else scores
+
+
+def _check_range(bags: Bags) -> None:
+    """Refuse exact counts below 0 or above the rows of their bag."""
+    share = bags.proportions
+    wrong = ((share < -1e-6) | (share > 1 + 1e-6)).any(axis=1) if bags.noise is None else False
+    if np.any(wrong):
+        bag = int(np.argmax(wrong))
+        counts = ", ".join(f"{count:g}" for count in bags.sizes[bag] * share[bag])
+        raise ValueError(
+            f"Bag {bag} of the batch has {bags.sizes[bag]} rows, and its classes cannot have the "
+            f"counts {counts}."
+        )
 
 
 def _check_shares(class_shares: ArrayLike) -> NDArray[np.float64]:
