@@ -29,7 +29,10 @@ from unbag.torch.training import FIRST_SLACK
 CLASSES = 10
 CURVE_POINTS = 10
 TEMPERATURE = 0.5
-WEAK_VIEWS = ("likelihood", "annealed", "annealed-1", "narrowing", "narrowing-late")
+SCRATCH_COUNTS = ("likelihood", "annealed", "annealed-1", "narrowing", "narrowing-late")
+# Counts by weak views alone, and proportions.
+COUNTS = (*SCRATCH_COUNTS, "fine-counts")
+SHARES = ("proportion", "fine-shares")
 
 
 @dataclass
@@ -232,9 +235,9 @@ class BagLoss:
         images = self._data.images[self._data.rows[chosen].reshape(-1)]
         counts, recipe = self._data.counts[chosen], self._data.recipe
         weak = make_views(images, recipe.weak, recipe)
-        if self._method in ("proportion", "fine-shares"):
+        if self._method in SHARES:
             return _proportion(forward(weak), counts)
-        if self._method in WEAK_VIEWS:
+        if self._method in COUNTS:
             scores = forward(weak)
             slopes, _ = count_slopes(scores, counts, self.slack(part), self.width(part))
             return (scores * slopes).sum() / len(scores)

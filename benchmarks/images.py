@@ -15,6 +15,7 @@ choose no epoch.
                  the classes of weak ones, weighed by how sure these are
     features     the linear model of the library on self-supervised features (SimCLR)
     fine         views, from these features and that model on
+    fine-counts  the likelihood from the same start, without strong views
     fine-shares  the proportion loss from the same start: what the start alone is worth to it
 
 All of them report averaged weights (EMA), and the last ones beside them. The number of epochs is
@@ -37,7 +38,7 @@ from typing import Any
 import torch
 
 from image_training import (
-    WEAK_VIEWS,
+    SCRATCH_COUNTS,
     BagLoss,
     Data,
     ImageSet,
@@ -52,8 +53,8 @@ from image_views import RECIPES
 from study import Row, Study, table
 from unbag.suites import IMAGES, data_folder, load_images
 
-FROM_SCRATCH = ("proportion", *WEAK_VIEWS, "views")
-FROM_FEATURES = ("features", "fine", "fine-shares")
+FROM_SCRATCH = ("proportion", *SCRATCH_COUNTS, "views")
+FROM_FEATURES = ("features", "fine", "fine-counts", "fine-shares")
 METHODS = FROM_SCRATCH + FROM_FEATURES
 
 # Of CIFAR-10, in percent, by bag size: DLLP, and the best of any method with its name.
@@ -240,7 +241,8 @@ def draw_figure(rows: list[Row], path: Path) -> None:
     shown = [row for row in ordered(rows) if "curve" in row]
     sizes = sorted({row["bag_size"] for row in shown})
     dashes: dict[str, Any] = {"proportion": ":", "likelihood": "-", "views": "-.", "fine": "--"}
-    dashes |= {"fine-shares": (0, (1, 4)), "annealed": (0, (8, 1)), "annealed-1": (0, (8, 3))}
+    dashes |= {"fine-counts": (0, (5, 5)), "fine-shares": (0, (1, 4))}
+    dashes |= {"annealed": (0, (8, 1)), "annealed-1": (0, (8, 3))}
     dashes |= {"narrowing": (0, (4, 1, 1, 1)), "narrowing-late": (0, (4, 3, 1, 3))}
     for panel, name in zip(figure.subplots(1, len(RECIPES)), RECIPES, strict=True):
         for row in shown:
