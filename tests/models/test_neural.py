@@ -206,6 +206,21 @@ def test_annealed_counts_learn_too_and_do_not_stop_before_they_are_known(batch_s
     assert model.history_["validation_loss"].min() < none.history_["validation_loss"].min() + 0.05
 
 
+def test_few_large_bags_a_batch_are_learned_given_their_sum():
+    data = make_gaussian_bags(n_bags=40, bag_size=100, n_features=3, random_state=0)
+    settings = {"max_epochs": 4, "hidden": (16,), "batch_size": 200, "lr": 0.02}
+    plain = NeuralMCMClassifier(**settings).fit(data.X, data.y)
+    model = NeuralMCMClassifier(**settings, conditional=True).fit(data.X, data.y)
+    # the losses of bags held out are those of all counts
+    assert model.history_["validation_loss"][-1] < plain.history_["validation_loss"][-1]
+    assert accuracy(model, data) > 0.8
+    # of all bags at once, nothing is left out
+    settings["batch_size"] = 10_000
+    plain = NeuralMCMClassifier(**settings).fit(data.X, data.y)
+    model = NeuralMCMClassifier(**settings, conditional=True).fit(data.X, data.y)
+    np.testing.assert_array_equal(model.predict_proba(data.X), plain.predict_proba(data.X))
+
+
 def test_callbacks_see_every_epoch_and_may_end_it():
     seen = []
 
@@ -376,6 +391,11 @@ for name in ("unbag.torch", "unbag.models.neural"):
         ({"mix": 0.5, "objective": "forward"}, "counts that are known up to some error"),
         ({"annealing": 1.0}, "annealing must be a number of at least 0 and below 1, not 1.0"),
         ({"annealing": 0.5, "objective": "proportion"}, "annealing begins with counts"),
+        ({"conditional": True, "objective": "forward"}, "conditional is about counts given their"),
+        (
+            {"conditional": True, "batch_size": 20},
+            r"two bags in a batch, .* batch_size=24",
+        ),
         ({"views": 3}, "views must be a pair of callables, weak and strong, not 3"),
         ({"device": "abacus"}, "device='abacus' cannot be used here"),
     ],

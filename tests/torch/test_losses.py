@@ -1,5 +1,7 @@
 """Losses of torch are the objectives of the library, and autograd knows their gradients."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 import torch
@@ -76,6 +78,47 @@ def test_slack_is_that_of_a_draw_from_the_shares_of_all_bags(n_classes):
         CountLikelihoodLoss(slack=-1.0)
 
 
+def test_given_their_sum_counts_have_the_chances_of_all_labellings():
+    index, counts, scores = make_bags(2, sizes=(3, 2, 2))
+    p = 1 / (1 + np.exp(-scores[:, 0]))
+    labellings = np.array(list(product([0, 1], repeat=len(index))))
+    chances = np.where(labellings == 1, p, 1 - p).prod(axis=1)
+    found = np.stack([labellings[:, index == bag].sum(axis=1) for bag in range(3)], axis=1)
+    same = (found == counts[:, 1]).all(axis=1)
+    same_sum = found.sum(axis=1) == counts[:, 1].sum()
+    loss = CountLikelihoodLoss(given_total=1.0)(torch.tensor(scores), (index, counts))
+    expected = -np.log(chances[same].sum() / chances[same_sum].sum()) / len(index)
+    np.testing.assert_allclose(loss, expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_given_their_sum_counts_say_nothing_of_an_intercept(n_classes, monkeypatch):
+    index, counts, scores = make_bags(n_classes, sizes=(40, 25, 30))
+    scores, q = torch.tensor(scores), counts.sum(axis=0) / counts.sum()
+    loss = CountLikelihoodLoss(0.1, q, slack=1.0, given_total=1.0)
+    exact = CountLikelihoodLoss(given_total=1.0)
+    for module in (loss, exact):
+        assert torch.autograd.gradcheck(
+            lambda f, module=module: module(f, (index, counts)),
+            scores.clone().requires_grad_(),
+            atol=1e-6,
+            fast_mode=True,
+        )
+        expected = module.value_and_gradient(scores, (index, counts))
+        with monkeypatch.context() as patch:
+            patch.setattr("unbag.torch.losses._columns", lambda wide: wide.detach().T[None])
+            found = module.value_and_gradient(scores, (index, counts))
+        torch.testing.assert_close(found, expected)
+    plain = CountLikelihoodLoss().value_and_gradient(scores, (index, counts))[1].sum(dim=0)
+    given = exact.value_and_gradient(scores, (index, counts))[1].sum(dim=0)
+    # the saddle point is a little off
+    assert given.abs().max() < 0.02 * plain.abs().max()
+    # what is given in part is between
+    exact.given_total = 0.25
+    part = exact.value_and_gradient(scores, (index, counts))[1].sum(dim=0)
+    torch.testing.assert_close(part, 0.75 * plain + 0.25 * given)
+
+
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_autograd_agrees_with_finite_differences(n_classes):
     index, counts, scores = make_bags(n_classes)
@@ -149,6 +192,7 @@ def test_noise_of_counts_is_allowed_for():
         (lambda: CountLikelihoodLoss(-1), "a variance, which must be finite and not negative"),
         (lambda: CountLikelihoodLoss("auto"), "a variance, which must be finite and not negative"),
         (lambda: CountLikelihoodLoss(0.1, [-1, 2]), "a positive share for each class"),
+        (lambda: CountLikelihoodLoss(given_total=2), r"given_total must lie in \[0, 1\]"),
         (lambda: CountLikelihoodLoss(exact_size="x"), "exact_size must be a whole number"),
         (
             lambda: CountLikelihoodLoss(0.1, [0.2, 0.3, 0.5])(torch.zeros(2), ([0, 0], [1])),

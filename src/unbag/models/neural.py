@@ -115,6 +115,10 @@ class NeuralMCMClassifier(LogOddsClassifier):
         times the covariance of a draw, then by less and less, and training does not stop before
         they are exact. Networks from scratch learn large bags better with 0.5 (docs/networks.md).
         For the likelihood of the counts.
+    conditional : bool, default=False
+        Whether the counts of a batch are taken given what they sum to, which is then told once an
+        epoch: for large bags, of which few make a batch (docs/networks.md). A batch must have room
+        for two. For the likelihood of the counts.
     mix : float, default=0
         How often a bag gives way to parts of two (MixBag), whose counts are then known up to the
         covariance of drawing without replacement. For the likelihood of the counts.
@@ -195,6 +199,7 @@ class NeuralMCMClassifier(LogOddsClassifier):
         tol: float = 1e-4,
         averaging: float | None = None,
         annealing: float = 0.0,
+        conditional: bool = False,
         mix: float = 0.0,
         vat: float = 0.0,
         views: Any = None,
@@ -219,6 +224,7 @@ class NeuralMCMClassifier(LogOddsClassifier):
         self.tol = tol
         self.averaging = averaging
         self.annealing = annealing
+        self.conditional = conditional
         self.mix = mix
         self.vat = vat
         self.views = views
@@ -466,6 +472,7 @@ class NeuralMCMClassifier(LogOddsClassifier):
             seed=seed,
             extras=Extras(float(self.mix), float(self.vat), self.views),
             annealing=float(self.annealing),
+            conditional=bool(self.conditional),
         )
 
     def _check_extras(self, units: Bags) -> None:
@@ -478,6 +485,7 @@ class NeuralMCMClassifier(LogOddsClassifier):
         reasons = {
             "mix": "makes counts that are known up to some error",
             "annealing": "begins with counts that are known up to some error",
+            "conditional": "is about counts given their sum",
         }
         for name, reason in reasons.items():
             if getattr(self, name) and self.objective_ != "likelihood":
@@ -485,6 +493,11 @@ class NeuralMCMClassifier(LogOddsClassifier):
                     f"{name} {reason}, of which objective={self.objective_!r} knows nothing; use "
                     "objective='likelihood'."
                 )
+        if self.conditional and 2 * units.sizes.max() > self.batch_size:
+            raise ValueError(
+                f"conditional needs two bags in a batch, and the largest has {units.sizes.max()} "
+                f"rows: give batch_size={2 * units.sizes.max()} or more, or leave it out."
+            )
 
     def _resolve_objective(self, bags: Bags) -> str:
         if self.objective == "auto":

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from unbag._arrays import Array, beside, index_beside, take
-from unbag._checks import check_count, check_one_each
+from unbag._checks import check_count, check_one_each, check_share
 from unbag._docstrings import as_in
 from unbag.bags.bags import Bags
 from unbag.objectives.corrected_risk import CorrectedRisk, Correction
@@ -166,6 +166,12 @@ class CountLikelihoodLoss(BagLoss):
         Counts may be off by so many times the covariance n(diag q − qqᵀ) of a draw. A network that
         starts with much of it and ends without learns large bags better (annealing): the attribute
         may be changed between steps.
+    given_total : float, default=0
+        Part of what a batch tells of all its bags together that is left out: with 1 the loss is
+        that of the counts of the bags *given their sum*, −(1/T) (Σ_b log Pr(K_b = k_b) −
+        log Pr(Σ_b K_b = Σ_b k_b)). Few large bags a batch differ from all others in their sum
+        by chance, and steps that follow it drown the rest (docs/networks.md). It may be changed
+        between steps, too.
 
     See Also
     --------
@@ -193,6 +199,7 @@ class CountLikelihoodLoss(BagLoss):
         class_shares: ArrayLike | None = None,
         exact_size: int = EXACT_SIZE,
         slack: float = 0.0,
+        given_total: float = 0.0,
     ) -> None:
         super().__init__()
         for name, value in (("bag_effect", bag_effect), ("slack", slack)):
@@ -205,13 +212,25 @@ class CountLikelihoodLoss(BagLoss):
         self.bag_effect, self.slack = bag_effect, slack
         self.class_shares = None if class_shares is None else _check_shares(class_shares)
         self.exact_size = check_count(exact_size, "exact_size", least=0)
+        self.given_total = check_share(given_total, "given_total")
 
     def _objective(self, bags: Bags, like: Array) -> Evaluate:
         check_possible_counts(bags)
         _check_range(bags)
-        weights = np.full((1, bags.n_bags), 1 / bags.n_instances)
-        weighed = WeighedBags(bags, weights, self._covariance(bags), self.exact_size, like)
-        return lambda scores: weighed.evaluate(scores, _ONE_COLUMN, gradient=True)
+        weights, S = np.full((1, bags.n_bags), 1 / bags.n_instances), self._covariance(bags)
+        weighed = WeighedBags(bags, weights, S, self.exact_size, like)
+        if self.given_total == 0:
+            return lambda scores: weighed.evaluate(scores, _ONE_COLUMN, gradient=True)
+        weights = np.full((1, 1), self.given_total / bags.n_instances)
+        S = S.sum(axis=0, keepdims=True)
+        together = WeighedBags(_as_one(bags), weights, S, self.exact_size, like)
+
+        def evaluate(scores: Array) -> tuple[Any, Array]:
+            both = (w.evaluate(scores, _ONE_COLUMN, gradient=True) for w in (weighed, together))
+            (value, slopes), (less, back) = both
+            return value - less, slopes - back
+
+        return evaluate
 
     def _covariance(self, bags: Bags) -> NDArray[np.float64]:
         shape = bags.n_bags, bags.n_classes, bags.n_classes
@@ -395,6 +414,19 @@ def _columns(wide: Tensor) -> Array:
     scores = wide.detach().T[None].contiguous()
     # on a processor, NumPy does the same sooner
     return scores.numpy() if scores.device.type == "cpu" else scores
+
+
+def _as_one(bags: Bags) -> Bags:
+    """All rows of some bags as those of one."""
+    counts = bags.sizes @ bags.proportions
+    return Bags(
+        index=np.zeros_like(bags.index),
+        ids=np.zeros(1, dtype=int),
+        sizes=np.array([bags.n_instances]),
+        proportions=counts[None] / bags.n_instances,
+        classes=bags.classes,
+        labelled=np.zeros(1, dtype=bool),
+    )
 
 
 def _check_range(bags: Bags) -> None:

@@ -71,7 +71,7 @@ def check_network(network: Any) -> nn.Module:
 def _check_hidden(model: Any) -> None:
     """Refuse layers without units, and bounds of the paper's class that leave nothing."""
     hidden = model.hidden if isinstance(model.hidden, tuple | list) else [model.hidden]
-    if not all(isinstance(units, Integral) and units >= 1 for units in hidden):
+    if not all(isinstance(units, Integral) and int(units) >= 1 for units in hidden):
         raise ValueError(
             "hidden must be a whole number of at least 1, or a tuple of such numbers, not "
             f"{model.hidden!r}."

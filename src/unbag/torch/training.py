@@ -71,6 +71,8 @@ class TrainingPlan:
         For bags that are no larger than a batch.
     annealing : float
         Part of the epochs over which the slack of counts goes from `FIRST_SLACK` to zero.
+    conditional : bool
+        Whether counts of a batch are taken given their sum, which is told once an epoch.
     """
 
     max_epochs: int
@@ -84,6 +86,7 @@ class TrainingPlan:
     seed: int
     extras: Extras = field(default_factory=Extras)
     annealing: float = 0.0
+    conditional: bool = False
 
     def slack(self, epoch: int) -> float:
         """What counts may be off by in an epoch, counted from 0."""
@@ -218,6 +221,16 @@ class NetworkTrainer:
         self.loss.slack = kept
         self._repeated.pop("training", None)
 
+    @contextmanager
+    def _given_total(self, n_rows: int) -> Iterator[None]:
+        """Where counts of a batch are given their sum, but for the share of its rows in all."""
+        if not self.plan.conditional or not isinstance(self.loss, CountLikelihoodLoss):
+            yield
+            return
+        self.loss.given_total = 1 - n_rows / self._training.bags.n_instances
+        yield
+        self.loss.given_total = 0.0
+
     def _judge(self, value: float | None) -> None:
         """Keep the weights if they are the best so far, or if there is nothing to judge by."""
         progress = self.progress
@@ -231,7 +244,7 @@ class NetworkTrainer:
         """One step; the sum of the losses of its rows."""
         n = int(self._training.bags.sizes[bags].sum())
         self._optimiser.zero_grad(set_to_none=True)
-        with layer_precision(self.plan.half, self._device):
+        with layer_precision(self.plan.half, self._device), self._given_total(n):
             if n > self.plan.batch_size:
                 X, batch = self._batch(self._training, bags)
                 value = two_pass_backward(self.module, X, batch, self.loss, self.plan.batch_size)
