@@ -29,7 +29,14 @@ from unbag.torch.training import FIRST_SLACK
 CLASSES = 10
 CURVE_POINTS = 10
 TEMPERATURE = 0.5
-SCRATCH_COUNTS = ("likelihood", "annealed", "annealed-1", "narrowing", "narrowing-late")
+SCRATCH_COUNTS = (
+    "likelihood",
+    "conditional",
+    "annealed",
+    "annealed-1",
+    "narrowing",
+    "narrowing-late",
+)
 # Counts by weak views alone, and proportions.
 COUNTS = (*SCRATCH_COUNTS, "fine-counts")
 SHARES = ("proportion", "fine-shares")
@@ -240,6 +247,9 @@ class BagLoss:
         if self._method in COUNTS:
             scores = forward(weak)
             slopes, _ = count_slopes(scores, counts, self.slack(part), self.width(part))
+            if self._method == "conditional":
+                together, _ = count_slopes(scores, counts.sum(dim=0, keepdim=True))
+                slopes = slopes - (1 - len(counts) / len(self._data.rows)) * together
             return (scores * slopes).sum() / len(scores)
         strong = make_views(images, recipe.strong, recipe)
         with without_statistics(network):

@@ -8,6 +8,7 @@ choose no epoch.
 
     proportion   cross-entropy of mean chances and shares (DLLP), on weak views
     likelihood   that of the counts, by the saddle point
+    conditional  the same, given the counts of all bags of a batch together, told once an epoch
     annealed     the same, with counts that are known up to four draws at first, annealed-1 one
     narrowing    the same, with counts that vary as the proportion loss believes at first, and half
                  of the way on as rows do; narrowing-late at the end
@@ -241,7 +242,7 @@ def draw_figure(rows: list[Row], path: Path) -> None:
     shown = [row for row in ordered(rows) if "curve" in row]
     sizes = sorted({row["bag_size"] for row in shown})
     dashes: dict[str, Any] = {"proportion": ":", "likelihood": "-", "views": "-.", "fine": "--"}
-    dashes |= {"fine-counts": (0, (5, 5)), "fine-shares": (0, (1, 4))}
+    dashes |= {"conditional": (0, (2, 1)), "fine-counts": (0, (5, 5)), "fine-shares": (0, (1, 4))}
     dashes |= {"annealed": (0, (8, 1)), "annealed-1": (0, (8, 3))}
     dashes |= {"narrowing": (0, (4, 1, 1, 1)), "narrowing-late": (0, (4, 3, 1, 3))}
     for panel, name in zip(figure.subplots(1, len(RECIPES)), RECIPES, strict=True):
