@@ -81,7 +81,7 @@ def test_failures_leave_the_old_file(call, folder, frames, tmp_path):
     odd.loc[500, name] = "big"
     arguments = ["predict", folder / "model.unbag", new, "-o", out, "-q", "--chunk-rows", "50"]
     for table, message in [
-        (visits.drop(columns=[name, "device"]), f"new.csv has no column {name!r}, 'device' that"),
+        (visits.drop(columns=[name, "device"]), f"new.csv has no columns {name!r}, 'device' that"),
         (odd, f"The column {name!r} should hold numbers, but row 501 holds 'big'"),
         (visits.head(0), "new.csv has columns and no rows"),
     ]:
@@ -218,6 +218,28 @@ def test_rows_of_bags_without_counts_may_keep_what_the_model_says_of_them(call, 
     np.testing.assert_allclose(sums[counts.index], counts, atol=1e-6)
     others = ~found["region"].isin(counts.index)
     pd.testing.assert_frame_equal(found[others], alone[others])
+
+
+def test_of_several_classes_the_most_probable_is_taken_and_it_is_said(call, tmp_path):
+    data = make_gaussian_bags(n_bags=20, bag_size=12, n_classes=3, random_state=0)
+    rows = pd.DataFrame(data.X, columns=["x", "z"]).assign(bag=data.y["bag"])
+    rows.to_csv(tmp_path / "v.csv", index=False)
+    counts = pd.crosstab(rows["bag"], data.labels).reset_index()
+    counts.columns = ["bag", "a", "b", "c"]
+    counts.to_csv(tmp_path / "r.csv", index=False)
+    told = ["--bag", "bag", "--positives", "a,b,c", "--model", "linear", "--folds", "2", "-q"]
+    fit = ["fit", tmp_path / "v.csv", tmp_path / "r.csv", *told, "-o", tmp_path / "m.unbag"]
+    assert "Class: the most probable, which is best for accuracy." in call(*fit).stderr
+    result = call(*fit, "--optimize", "balanced")
+    assert result.returncode == 2
+    assert "--optimize balanced is for two classes; of more" in result.stderr
+    for more in [], ["--class-prior", "0.8,0.1,0.1"], ["--proportions", tmp_path / "r.csv"]:
+        arguments = ["predict", tmp_path / "m.unbag", tmp_path / "v.csv", "-o", tmp_path / "s.csv"]
+        result = call(*arguments, *more)
+        assert "Class: the most probable, which is best for accuracy." in result.stderr
+        found = open_table(tmp_path / "s.csv").read()
+        chances = found[["probability_a", "probability_b", "probability_c"]].to_numpy()
+        assert found["class"].tolist() == [*np.array([*"abc"])[chances.argmax(axis=1)]]
 
 
 @pytest.fixture(scope="module")

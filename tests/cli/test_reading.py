@@ -44,7 +44,7 @@ def test_each_table_is_read_once(command, call, folder, frames, known, tmp_path,
     arguments = {
         "fit": ["fit", *tables, *fitting, "--folds", 0, *out],
         "inspect": ["inspect", *tables, *known],
-        "report": ["report", *tables, *fitting, "--folds", 2, *out],
+        "report": ["report", *tables, *fitting, "--folds", 2, "-o", tmp_path / "out.html"],
         "evaluate": ["evaluate", model, *tables, *told],
         "label-plan": ["label-plan", model, *tables, *told, "--keep", "id,device", *out],
         "keyed": ["evaluate", model, *tables, *told, *by_key],

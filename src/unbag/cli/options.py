@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, get_args
 
@@ -202,18 +203,23 @@ def check_outputs(options: argparse.Namespace) -> None:
     }
     places = [given.get(name) for name in _READ]
     places += [place for _, place in given.get("grouping") or ()]
-    read = [
-        file
-        for place in places
-        if isinstance(place, Path)
-        for file in ([place] if place.is_file() else find_parts(place) or [])
-    ]
     for option, path in written.items():
-        if path.exists() and any(path.samefile(file) for file in read):
+        if path.is_file() and any(_holds(place, path) for place in places):
             options.parser.error(f"{option} {path} is read here: give another name to be written")
     names = [path.absolute() for path in written.values()]
     if len(set(names)) < len(names):
         options.parser.error(f"{' and '.join(written)} are one file: give two names")
+
+
+def _holds(place: Any, path: Path) -> bool:
+    """Whether a file is what is read at some place, or a part of it."""
+    if not isinstance(place, Path):
+        return False
+    # what is wrong with a place is told when it is read
+    with suppress(OSError):
+        files = [place] if place.is_file() else find_parts(place) or []
+        return any(path.samefile(file) for file in files)
+    return False
 
 
 def add_quiet(parser: argparse.ArgumentParser) -> None:

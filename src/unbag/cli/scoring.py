@@ -12,7 +12,7 @@ from unbag.model_selection.out_of_fold import decision_scores
 from unbag.objectives.count_likelihood import known_bag_posteriors
 from unbag.tabular.persistence import ModelFile
 from unbag.tabular.pipeline import split_pipeline
-from unbag.tabular.rules import Rule
+from unbag.tabular.rules import MOST_PROBABLE, Rule
 
 
 def rule_of(found: ModelFile, threshold: float | None, names: list[Any]) -> Rule | None:
@@ -65,6 +65,8 @@ class Scorer:
     @property
     def remarks(self) -> list[str]:
         """What is said of the columns."""
+        if len(self._names) > 2 and self._has["probability"]:
+            return [f"Class: {MOST_PROBABLE}."]
         return [] if self._rule is None else [f"Class: {self._rule}."]
 
     def score(self, X: Any, y: NDArray[np.void] | None = None) -> dict[str, Any]:
@@ -83,6 +85,8 @@ class Scorer:
         return found
 
     def _places(self, X: Any, chances: NDArray[np.float64] | None) -> NDArray[np.intp]:
+        if len(self._names) > 2 and chances is not None:
+            return chances.argmax(axis=1)
         if self._rule is not None and chances is not None:
             return (chances[:, 1] > self._rule.threshold).astype(np.intp)
         return np.searchsorted(self._model.classes_, self._model.predict(X))

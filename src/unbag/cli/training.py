@@ -22,7 +22,7 @@ from unbag.diagnostics.information import bag_information
 from unbag.diagnostics.monitoring import make_reference
 from unbag.reports import Report, fit_report
 from unbag.tabular.pipeline import ModelName, make_classifier
-from unbag.tabular.rules import Rule, RuleName, make_rule
+from unbag.tabular.rules import MOST_PROBABLE, Rule, RuleName, make_rule
 
 # Names of the options of a fit.
 FITTING = ("model", "folds", "time_limit", "optimize", "costs", "seed")
@@ -74,7 +74,7 @@ class TrainedPipeline:
         ]
         heads = ("learner", "held-out loss", "weight", "seconds", "")
         compared = table_lines(heads, rows) if len(rows) > 1 else []
-        return [*compared, *([] if self.rule is None else [f"Class: {self.rule}."])]
+        return [*compared, f"Class: {self.rule or MOST_PROBABLE}."]
 
 
 def add_fitting(parser: argparse.ArgumentParser) -> None:
@@ -98,10 +98,9 @@ def add_fitting(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--optimize",
         choices=get_args(RuleName),
-        default="balanced",
-        help="what the class of a row shall be best for: the mean recall of both classes, "
-        "accuracy, F1, or the cost of mistakes (--costs); two classes only, but for balanced and "
-        "accuracy",
+        help="what the class of a row shall be best for: the mean recall of both classes "
+        "(default), accuracy, F1, or the cost of mistakes (--costs); of more than two classes, "
+        "the most probable is taken, for accuracy",
     )
     group.add_argument(
         "--costs",
@@ -127,6 +126,12 @@ def check_fitting(options: argparse.Namespace) -> None:
     """Refuse what contradicts itself, and say what is to be installed."""
     if options.folds == 1:
         options.parser.error("argument --folds: one fold holds out everything; use 2 or more, or 0")
+    several = len(options.positives or options.proportion) > 2
+    if several and options.optimize not in (None, "accuracy"):
+        options.parser.error(
+            f"--optimize {options.optimize} is for two classes; of more, the most probable is taken"
+        )
+    options.optimize = options.optimize or ("accuracy" if several else "balanced")
     if (options.costs is None) == (options.optimize == "cost"):
         options.parser.error("--optimize cost and --costs ALARM MISS go together")
     if options.model in _EXTRAS:
@@ -186,10 +191,5 @@ def reference_record(model: Any, data: BagData) -> dict[str, Any] | None:
 
 def _rule(options: argparse.Namespace, model: Any) -> Rule | None:
     if len(model.classes_) > 2:
-        if options.optimize not in ("balanced", "accuracy"):
-            raise ValueError(
-                f"--optimize {options.optimize} is for two classes, and there are "
-                f"{len(model.classes_)}"
-            )
         return None
     return make_rule(options.optimize, expit(model.out_of_fold_scores_), options.costs or (1, 1))

@@ -19,6 +19,9 @@ _AIMS = {
     "given": "as asked for",
 }
 
+# The rule for more than two classes, in words.
+MOST_PROBABLE = "the most probable, which is best for accuracy"
+
 
 @dataclass(frozen=True)
 class Rule:
