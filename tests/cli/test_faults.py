@@ -338,13 +338,8 @@ def test_nothing_raw_on_the_terminal_or_in_a_page(call, frames, tmp_path, monkey
     visits[key] = SCRIPT + visits[key]
     regions = regions.rename(columns={"region": key, "conversions": count})
     regions[key] = SCRIPT + regions[key]
-    names = [
-        f"visits{SCRIPT}.parquet",
-        f"regions{SCRIPT}.csv",
-        f"m{SCRIPT}.unbag",
-        f"p{SCRIPT}.html",
-    ]
-    tables, model, page = names[:2], names[2], names[3]
+    tables = [f"visits{SCRIPT}.parquet", f"regions{SCRIPT}.csv"]
+    model, page = f"m{SCRIPT}.unbag", f"p{SCRIPT}.html"
     visits.to_parquet(tables[0])
     regions.to_csv(tables[1], index=False)
     regions.assign(**{count: 99}).to_csv(f"more{SCRIPT}.csv", index=False)
@@ -379,7 +374,7 @@ def test_nothing_raw_on_the_terminal_or_in_a_page(call, frames, tmp_path, monkey
         result = call(*arguments)
         assert result.returncode == code, (arguments, result.stderr)
         assert "\x1b" not in result.stdout + result.stderr, arguments
-    for path in (page, f"{page}2"):
+    for path in (page, f"2{page}"):
         text = Path(path).read_text(encoding="utf-8")
         assert "&lt;script&gt;alert(1)" in text
         assert "<script>alert" not in text
