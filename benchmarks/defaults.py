@@ -5,7 +5,8 @@ Trials have seeds that no table of the reproduction uses. A row is one search:
 version, so that rows of an earlier one can stand beside: the same command, run there. The page
 compares each with the first, cell by cell: means over trials, and paired differences with their
 standard errors. Labels of test rows score, and choose nothing. Seeds 100 to 104 are the trials that
-were planned; others, for single cells, stand below.
+were planned; others, for single cells, stand below. "Ranks alone" is the likelihood, as it chose
+among penalties of few bags before a prior was added (`few_bags`).
 """
 
 from __future__ import annotations
@@ -108,7 +109,8 @@ def tables_of(rows: list[Row]) -> list[str]:
             if gain:
                 gains[other].append((float(np.mean(gain)), standard_error(gain)))
             parts.append(plus_minus(gain) if gain else "–")
-        means = [f"{np.mean(list(by_method[m].values())):.4f}" for m in methods]
+        found = [list(by_method[method].values()) for method in methods]
+        means = [f"{np.mean(values):.4f}" if values else "–" for values in found]
         lines.append([name_of(cell), str(len(own)), *means, *parts])
     differences = [f"{first} − {other}" for other in others]
     return [

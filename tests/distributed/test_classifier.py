@@ -88,6 +88,16 @@ class TestEqualToTheLocalModel:
             assert distributed.alpha_ == local.alpha_
             np.testing.assert_allclose(distributed.selection_risks_, local.selection_risks_)
 
+    @pytest.mark.parametrize("rows", [240, 7])
+    def test_few_bags_choose_by_the_usual_spread_of_scores_too(self, rows):
+        few = y["bag"] < 12
+        settings = KERNEL | {"objective": "likelihood", "approximation": "nystroem"}
+        estimator = KernelMCMClassifierCV([1e-1, 1e-2, 1e-3], cv=3, **settings)
+        local = estimator.fit(X[few], y[few])
+        distributed = fitted(estimator, X[few], y[few], rows)
+        assert_same_model(distributed, local, X[few])
+        assert distributed.alpha_ == local.alpha_
+
     @pytest.mark.parametrize("rows", [480, 7])
     def test_any_partitioning(self, rows):
         assert_same_model(fitted(LINEAR, rows=rows), LINEAR.fit(X, y))

@@ -134,6 +134,71 @@ def test_a_search_knows_the_tolerance_of_its_solver():
     assert (risks[:, 2] - risks[:, 3] < 0.5 * (risks[:, 0] - risks[:, 3])).all()
 
 
+FEW = make_gaussian_bags(n_bags=12, bag_size=20, n_features=3, random_state=1)
+
+
+def likely_spread(alpha, X, gamma):
+    """Half the square of how far log₁₀ τ² is from that of τ = 1.2, in quarters of a decade."""
+    K = np.exp(-gamma * ((X[:, None] - X) ** 2).sum(axis=2))
+    spread = (1 - K.mean()) / (2 * len(X) * alpha)
+    return 0.5 * (4 * np.log10(spread / 1.44)) ** 2
+
+
+@pytest.mark.parametrize("selection", ["pooled", "folds"])
+def test_few_bags_choose_by_likelihood_and_the_usual_spread_of_scores(selection):
+    settings = {**EXACT_KERNEL, "selection": selection, "cv": 4, "bag_effect": 0}
+    alphas = np.logspace(0, -5, 21)
+    model = KernelMCMClassifierCV(alphas, **settings).fit(FEW.X, FEW.y)
+    risks = model.selection_risks_
+    known = np.array([likely_spread(alpha, FEW.X, 0.3) for alpha in alphas])
+    likelihood = (risks if selection == "pooled" else risks.mean(axis=1)).mean(axis=0)
+    total = len(FEW.X) * likelihood + known
+    assert model.alpha_ == pytest.approx(alphas[total.argmin()])
+    # neither of the two alone would choose the same
+    assert alphas[likelihood.argmin()] != pytest.approx(model.alpha_)
+    assert alphas[known.argmin()] != pytest.approx(model.alpha_)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"kernel": "precomputed", "precision": "double"},
+        {**EXACT_KERNEL, "approximation": "nystroem", "n_components": 240},
+    ],
+)
+def test_few_bags_choose_the_same_however_the_kernel_is_given(settings):
+    model = KernelMCMClassifierCV(**EXACT_KERNEL).fit(FEW.X, FEW.y)
+    X = model.kernel_.matrix(FEW.X, np.float64) if "kernel" in settings else FEW.X
+    assert KernelMCMClassifierCV(**settings).fit(X, FEW.y).alpha_ == model.alpha_
+
+
+def test_folds_of_few_bags_know_the_usual_spread_of_scores():
+    """The penalty of a fold is chosen by the bags of the others, and the same prior."""
+    model = KernelMCMClassifierCV(store_folds=True, cv=4, bag_effect=0, **EXACT_KERNEL)
+    model.fit(FEW.X, FEW.y)
+    first = model.folds_.fold == 0
+    every = [
+        KernelMCMClassifier(alpha, bag_effect=0, **EXACT_KERNEL).fit(FEW.X[~first], FEW.y[~first])
+        for alpha in model.alphas_
+    ]
+    apart = [np.abs(fit.decision_function(FEW.X) - model.folds_.scores[0]).max() for fit in every]
+    known = [likely_spread(alpha, FEW.X, 0.3) for alpha in model.alphas_]
+    assert min(apart) < 0.01
+    assert known[int(np.argmin(apart))] < 8
+
+
+@pytest.mark.parametrize("objective", ["forward", "corrected"])
+def test_other_objectives_of_few_bags_choose_by_what_is_held_out(objective):
+    model = KernelMCMClassifierCV(objective=objective, **EXACT_KERNEL).fit(FEW.X, FEW.y)
+    assert model.alpha_ == model.alphas_[model.selection_risks_.argmin()]
+
+
+def test_few_bags_of_equal_rows_choose_by_what_is_held_out():
+    """Functions do not vary over such rows, whatever the penalty."""
+    model = KernelMCMClassifierCV(**EXACT_KERNEL).fit(np.ones_like(FEW.X), FEW.y)
+    assert model.alpha_ == model.alphas_[choose(model.selection_risks_, model.tol)]
+
+
 def test_a_criterion_that_is_not_finite_is_said():
     with pytest.raises(FloatingPointError, match="not finite for every alpha"):
         choose(np.array([[1.0, np.nan]]))

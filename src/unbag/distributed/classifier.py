@@ -34,7 +34,7 @@ from unbag.distributed.partitions import (
 from unbag.distributed.table import BagsById, make_table
 from unbag.models.base import check_instances
 from unbag.models.linear import LinearMCMClassifier
-from unbag.models.minimising import functions_on_partitions, make_goal, train
+from unbag.models.minimising import check_on_partitions, functions_for, make_goal, train
 from unbag.weights.decontamination import check_contrast
 
 
@@ -118,7 +118,7 @@ class DistributedClassifier:
             The fitted model.
         """
         estimator = LinearMCMClassifier() if self.estimator is None else self.estimator
-        functions = functions_on_partitions(estimator)
+        check_on_partitions(estimator)
         estimator = clone(estimator)
         collections, check, description, table = read_collections(estimator, X, y, example_of(X))
         bags = table.bags
@@ -128,6 +128,7 @@ class DistributedClassifier:
         if kept:
             instances = instances.grouped(join_instances).keep()
         rows = RemoteRows(collections, check, description, estimator.n_features_in_)
+        functions = functions_for(estimator, goal).on_partitions()
         basis = functions.basis(rows, goal.free_intercept)
         data, space = make_data(instances, basis, goal.loss, goal.n_outputs(bags), kept)
         nobody = np.zeros((0, bags.n_bags), dtype=bool)

@@ -19,7 +19,7 @@ from unbag._arrays import Floats, on_device
 from unbag._checks import check_choice
 from unbag.kernels.approximations import KernelFeatures, choose_approximation, make_kernel_features
 from unbag.kernels.matrices import Kernel, check_kernel_memory, make_kernel
-from unbag.kernels.rows import RowsInMemory, RowSummary, SparseRows
+from unbag.kernels.rows import RowsInMemory, RowSummary, SparseRows, as_dense
 from unbag.solvers import KernelSpace, LinearSpace
 from unbag.solvers.centred import CentredSpace
 from unbag.solvers.spaces import SpaceInMemory
@@ -29,6 +29,9 @@ PRECISIONS = {"single": np.float32, "double": np.float64}
 # A table of at least so many columns, of which at most such a share is not zero (an entry of a
 # sparse matrix takes as long as five of a table), is multiplied as a sparse matrix.
 _MANY_COLUMNS, _FEW_ENTRIES = 64, 0.1
+
+# Instances that tell how much functions vary, and a share of k(x, x) that is as good as nothing.
+_SOME_ROWS, _LEAST_VARIANCE = 1_000, 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +54,8 @@ class Basis:
         How the functions of a kernel are approximated.
     shift : ndarray of shape (n_coefficients + 1,) or None
         What a gains with each entry of what is searched, see `unbag.solvers.centred`.
+    variance : float or None
+        How much functions of norm one vary over the instances, where that is asked for.
     """
 
     n_coefficients: int
@@ -60,6 +65,7 @@ class Basis:
     transform: Floats | None = None
     approximation: str | None = None
     shift: Floats | None = None
+    variance: float | None = None
 
     def read(self, theta: NDArray[Any], n_outputs: int) -> tuple[NDArray[Any], NDArray[Any]]:
         """Coefficients c (outputs, functions) and constants (outputs,) of what was found."""
@@ -76,6 +82,10 @@ class Functions(Protocol):
 
     def space(self, X: Any, n_outputs: int, free_intercept: bool) -> tuple[SpaceInMemory, Basis]:
         """Functions over instances in memory, and what they are made of."""
+        ...
+
+    def with_variance(self) -> Functions:
+        """Give the same family; of a kernel, the basis will tell how much functions vary."""
         ...
 
     def on_partitions(self) -> Functions:
@@ -110,6 +120,10 @@ class LinearFunctions:
         space = LinearSpace(rows, n_outputs, self.fit_intercept)
         return _centred(space, Basis(X.shape[1], self.fit_intercept))
 
+    def with_variance(self) -> LinearFunctions:
+        """The same family, of which that is not asked."""
+        return self
+
     def on_partitions(self) -> LinearFunctions:
         """The same family."""
         _refuse_device(self.device)
@@ -137,13 +151,14 @@ class KernelFunctions:
     approximation: str | None = None
     n_components: int = 1000
     random_state: Any = None
+    tells_variance: bool = False
 
     def space(self, X: Any, n_outputs: int, free_intercept: bool) -> tuple[SpaceInMemory, Basis]:
         """Functions over instances in memory, and what they are made of."""
         check_choice(self.precision, PRECISIONS, "precision")
         dtype = np.dtype(PRECISIONS[self.precision])
         rows: RowSummary = SparseRows(X) if issparse(X) else RowsInMemory(X)
-        kernel = make_kernel(self.kernel, self.gamma, self.degree, self.coef0, rows)
+        kernel, variance = self._kernel(rows)
         n, there = X.shape[0], on_device(np.empty(0), self.device)
         approximation = choose_approximation(
             self.approximation, self.kernel, n, dtype.itemsize, there
@@ -153,14 +168,18 @@ class KernelFunctions:
         if approximation is not None:
             features = self._features(approximation, kernel, rows)
             matrix = features.matrix(X, dtype, self.device)
-            basis = _basis_of(features, approximation, free_intercept)
+            basis = _basis_of(features, approximation, free_intercept, variance)
             return _centred(LinearSpace(matrix, n_outputs, free_intercept), basis)
         check_kernel_memory(n, dtype.itemsize, there)
         on_it = on_device(X, self.device)
         K = kernel.matrix(on_it, getattr(array_namespace(on_it), dtype.name))
         points = None if self.kernel == "precomputed" else X
-        basis = Basis(n, free_intercept, kernel, points)
+        basis = Basis(n, free_intercept, kernel, points, variance=variance)
         return _centred(KernelSpace(K, n_outputs, free_intercept), basis)
+
+    def with_variance(self) -> KernelFunctions:
+        """The same family, whose basis tells how much functions vary."""
+        return replace(self, tells_variance=True)
 
     def on_partitions(self) -> KernelFunctions:
         """An approximation, by landmarks if it is left open."""
@@ -178,9 +197,14 @@ class KernelFunctions:
         approximation = choose_approximation(
             self.approximation, self.kernel, rows.shape[0], 8, np.empty(0)
         )
-        kernel = make_kernel(self.kernel, self.gamma, self.degree, self.coef0, rows)
+        kernel, variance = self._kernel(rows)
         features = self._features(approximation, kernel, rows)
-        return _basis_of(features, approximation, free_intercept)
+        return _basis_of(features, approximation, free_intercept, variance)
+
+    def _kernel(self, rows: RowSummary) -> tuple[Kernel, float | None]:
+        """The kernel, and if that is asked for, how much its functions vary."""
+        kernel = make_kernel(self.kernel, self.gamma, self.degree, self.coef0, rows)
+        return kernel, _variance(kernel, rows) if self.tells_variance else None
 
     def _features(self, approximation: Any, kernel: Kernel, rows: RowSummary) -> KernelFeatures:
         return make_kernel_features(
@@ -196,7 +220,20 @@ def _centred(space: KernelSpace | LinearSpace, basis: Basis) -> tuple[SpaceInMem
     return centred, replace(basis, shift=centred.shift)
 
 
-def _basis_of(features: KernelFeatures, approximation: str | None, intercept: bool) -> Basis:
+def _variance(kernel: Kernel, rows: RowSummary) -> float | None:
+    """Mean of k(x, x) less the mean of k, over instances of even distance; None if that is zero."""
+    n = rows.shape[0]
+    some = np.linspace(0, n - 1, min(n, _SOME_ROWS)).astype(np.intp)
+    X = as_dense(rows.take(some))
+    K = kernel.matrix(X[:, some] if kernel.name == "precomputed" else X, np.float64)
+    largest = np.diag(K).mean()
+    variance = float(largest - K.mean())
+    return variance if variance > _LEAST_VARIANCE * largest else None
+
+
+def _basis_of(
+    features: KernelFeatures, approximation: str | None, intercept: bool, variance: float | None
+) -> Basis:
     return Basis(
         features.n_features,
         intercept,
@@ -204,6 +241,7 @@ def _basis_of(features: KernelFeatures, approximation: str | None, intercept: bo
         features.points,
         features.transform,
         approximation,
+        variance=variance,
     )
 
 

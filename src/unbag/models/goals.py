@@ -22,6 +22,9 @@ from unbag.model_selection.splitters import naming_fold
 from unbag.objectives.base import Criterion, Objective
 from unbag.objectives.losses import ClassLoss
 
+# The usual spread of scores τ, and the standard deviation of log₁₀ τ² (results/few_bags.md).
+_USUAL_SPREAD, _DECADES = 1.2, 0.25
+
 
 @dataclass(frozen=True, eq=False)
 class Problems:
@@ -58,6 +61,11 @@ class Goal(ABC):
         Whether bags held out are yet to tell the two.
     start : ndarray of shape (columns, coefficients), optional
         Where to start from, for every penalty and problem; by default at zero.
+    few_bags : bool
+        Whether there are so few bags that it helps to know how scores vary before any are seen.
+    variance : float or None
+        How much functions of norm one vary over the instances, if few bags are to choose among
+        penalties.
     """
 
     loss: ClassLoss
@@ -68,6 +76,8 @@ class Goal(ABC):
     asks_for_effect: bool = False
     asks_for_looks: bool = False
     start: NDArray[Any] | None = None
+    few_bags: bool = False
+    variance: float | None = None
 
     @abstractmethod
     def weights(self, bags: Bags) -> NDArray[np.float64]:
@@ -92,6 +102,20 @@ class Goal(ABC):
     def told_of_effect(self, found: BagEffect) -> Self:  # noqa: ARG002
         """Go on with effects of bags, if bags held out show any beyond doubt."""
         return self
+
+    def prior_of(self, penalties: NDArray[np.float64], bags: Bags) -> NDArray[np.float64] | None:
+        """−log of what is known of penalties beforehand, per instance, if that is to count.
+
+        A penalty α‖f‖² is a prior: f is drawn with covariance k/(2Nα), and so varies over the
+        instances by τ² = V/(2Nα), V being ``variance``. Log-odds vary by about one, so that log τ²
+        is taken to be normal around that.
+        """
+        if self.variance is None:
+            return None
+        n_instances = bags.sizes.sum()
+        spread = self.variance / (2 * n_instances * penalties)
+        away = np.log10(spread / _USUAL_SPREAD**2) / _DECADES
+        return away**2 / (2 * n_instances)
 
     def n_outputs(self, bags: Bags) -> int:
         """Number of scores of an instance."""

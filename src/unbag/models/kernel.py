@@ -177,6 +177,10 @@ class KernelMCMClassifierCV(KernelClassifier):
     All penalties on all folds, and on all bags, are fitted together: one kernel matrix (or one
     table of features), one product per iteration for all of them.
 
+    Up to 16 bags, of two classes and at most 4,096 instances in all, tell little of a penalty. By
+    the likelihood of counts, one is then chosen that also gives scores a spread such as log-odds
+    usually have (docs/how-it-works.md).
+
     Parameters
     ----------
     alphas, cv, selection, store_folds : as in LinearMCMClassifierCV

@@ -92,8 +92,9 @@ class LocalBackend:
             np.tile(np.arange(n_problems), len(penalties)),
             held_out.keep,
         )
+        prior = goal.prior_of(penalties, self.bags)
         return LocallySolved(
-            goal, self.space, self.bags, self.held, fits, held_out, self.order, self.tol
+            goal, self.space, self.bags, self.held, fits, held_out, self.order, self.tol, prior
         )
 
     def _minimise(
@@ -162,6 +163,7 @@ class LocallySolved:
     held_out: HeldOutScores
     order: RowOrder
     tol: float
+    prior: Floats | None
 
     def risks(self, selection: Selection) -> Floats:
         """Criteria on bags held out: (criteria, penalties), or with folds in between."""
@@ -188,7 +190,7 @@ class LocallySolved:
         return collect_folds(fold, scores, self.goal.loss.name == "logistic")
 
     def _scores_of_fold(self, number: int) -> NDArray[Any]:
-        best = choose(self._pooled_risks(~self.held[number]), self.tol)
+        best = choose(self._pooled_risks(~self.held[number]), self.tol, self.prior)
         column = best * (len(self.held) + 1) + number + 1
         theta = beside(self.fits.theta[column][None], self.space.like)
         scores = to_host(self.space.scores(theta, self.space.dual(theta)))[0]

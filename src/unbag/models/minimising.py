@@ -8,6 +8,7 @@ search. `MinimisingClassifier.fit` puts them together.
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -76,7 +77,8 @@ class MinimisingClassifier(BagClassifier):
         goal = make_goal(self, bags)
         order = self._row_order(X, bags)
         rows, bags = order.arrange(X), bags.reordered(order.arrange)
-        space, basis = self._make_functions().space(rows, goal.n_outputs(bags), goal.free_intercept)
+        functions = functions_for(self, goal)
+        space, basis = functions.space(rows, goal.n_outputs(bags), goal.free_intercept)
         nobody = np.zeros((0, bags.n_bags), dtype=bool)
         solver = (self.tol, int(self.max_iter), self.verbose)
         backend = LocalBackend(space, X, np.asarray(y), bags, nobody, *solver, order)
@@ -112,20 +114,26 @@ def make_goal(estimator: MinimisingClassifier, bags: Bags) -> Goal:
     return estimator._make_goal(bags)
 
 
-def functions_on_partitions(estimator: Any) -> Functions:
-    """Family of functions of an estimator that is to be trained on instances in partitions."""
+def functions_for(estimator: MinimisingClassifier, goal: Goal) -> Functions:
+    """Family of functions of an estimator, which tells what its goal wants to know."""
+    functions = estimator._make_functions()
+    return functions.with_variance() if goal.few_bags else functions
+
+
+def check_on_partitions(estimator: Any) -> None:
+    """Refuse an estimator that cannot be trained on instances in partitions."""
     if not getattr(estimator, "_trains_on_partitions", False):
         raise ValueError(
             "DistributedClassifier trains LinearMCMClassifier, KernelMCMClassifier and their CV "
             f"forms, not {type(estimator).__name__}; DistributedBoostedClassifier trains boosted "
             "trees."
         )
-    return estimator._make_functions().on_partitions()
+    estimator._make_functions().on_partitions()
 
 
 def train(estimator: MinimisingClassifier, backend: Backend, goal: Goal, basis: Basis) -> None:
     """Train an estimator where the instances are, and keep what was found."""
-    found = estimator._train(backend, goal)
+    found = estimator._train(backend, replace(goal, variance=basis.variance))
     for name, value in found.goal.attributes().items():
         setattr(estimator, name, value)
     estimator._loss = goal.loss

@@ -213,25 +213,30 @@ def _choose_once(
 ) -> TrainingResult:
     solved = backend.solve(goal, penalties)
     risks = solved.risks(selection)
-    best = choose(risks, backend.tol)
+    best = choose(risks, backend.tol, goal.prior_of(penalties, backend.bags))
     return TrainingResult(goal, solved, solved.fits.on_all_bags(len(penalties)), best, risks)
 
 
-def choose(risks: Floats, tol: float = 0.0) -> int:
+def choose(risks: Floats, tol: float = 0.0, prior: Floats | None = None) -> int:
     """Choose the penalty that criteria rank best together, and of equals the strongest.
 
     The rank of a penalty is the number of those that are better, by more than a solver with such a
     tolerance may be off: ten times as large a share of what the best gains over the strongest.
+    With a prior, criteria are likelihoods, and the least sum of their mean and the prior decides.
 
     Parameters
     ----------
     risks : ndarray of shape (n_criteria, n_penalties) or (n_criteria, n_folds, n_penalties)
         The strongest penalty comes first.
     tol : float, default=0.0
+    prior : ndarray of shape (n_penalties,), optional
+        What is known of penalties beforehand, in units of the criteria.
     """
     criteria = risks if risks.ndim == 2 else risks.mean(axis=1)
     if not np.isfinite(criteria).all():
         raise FloatingPointError("The selection criterion is not finite for every alpha.")
+    if prior is not None:
+        return int(np.argmin(criteria.mean(axis=0) + prior))
     margin = _CAREFUL * tol * (criteria[:, 0] - criteria.min(axis=1))
     better = criteria[:, None, :] < (criteria - margin[:, None])[:, :, None]
     return int(np.argmin(better.sum(axis=(0, 2))))
