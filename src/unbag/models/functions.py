@@ -118,7 +118,7 @@ class LinearFunctions:
             )
         rows = _without_zeros(X) if self.device is None else on_device(X, self.device)
         space = LinearSpace(rows, n_outputs, self.fit_intercept)
-        return _centred(space, Basis(X.shape[1], self.fit_intercept))
+        return space, Basis(X.shape[1], self.fit_intercept)
 
     def with_variance(self) -> LinearFunctions:
         """The same family, of which that is not asked."""
@@ -169,7 +169,7 @@ class KernelFunctions:
             features = self._features(approximation, kernel, rows)
             matrix = features.matrix(X, dtype, self.device)
             basis = _basis_of(features, approximation, free_intercept, variance)
-            return _centred(LinearSpace(matrix, n_outputs, free_intercept), basis)
+            return LinearSpace(matrix, n_outputs, free_intercept), basis
         check_kernel_memory(n, dtype.itemsize, there)
         on_it = on_device(X, self.device)
         K = kernel.matrix(on_it, getattr(array_namespace(on_it), dtype.name))
@@ -212,8 +212,12 @@ class KernelFunctions:
         )
 
 
-def _centred(space: KernelSpace | LinearSpace, basis: Basis) -> tuple[SpaceInMemory, Basis]:
-    """Search the intercept, where there is one, as the mean of the scores."""
+def _centred(space: KernelSpace, basis: Basis) -> tuple[SpaceInMemory, Basis]:
+    """Search the intercept, where there is one, as the mean of the scores.
+
+    Of features, linear or of an approximation, it is searched as it is, as on partitions: so a
+    model is the same there step by step.
+    """
     if not basis.intercept:
         return space, basis
     centred = CentredSpace(space)
