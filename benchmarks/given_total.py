@@ -22,7 +22,7 @@ from unbag.suites import IMAGES, data_folder, load_images
 
 METHODS = {
     "proportions": {"objective": "proportion"},
-    "counts": {"objective": "likelihood"},
+    "counts": {"objective": "likelihood", "conditional": False},
     "counts, given their sum": {"objective": "likelihood", "conditional": True},
 }
 NETWORK: dict[str, Any] = {"hidden": (128, 64), "averaging": 0.99}

@@ -38,7 +38,8 @@ SCRATCH_COUNTS = (
     "narrowing-late",
 )
 # Counts by weak views alone, and proportions.
-COUNTS = (*SCRATCH_COUNTS, "fine-counts")
+COUNTS = (*SCRATCH_COUNTS, "fine-counts", "fine-conditional")
+GIVEN_TOTAL = ("conditional", "fine-conditional")
 SHARES = ("proportion", "fine-shares")
 
 
@@ -81,30 +82,47 @@ class ImageSet(NamedTuple):
 
 @dataclass
 class Data:
-    """Images on the device, and their bags: rows (bags, size) and counts (bags, classes)."""
+    """Images on the device, and their bags: rows (bags, size) and counts (bags, classes).
+
+    Bags held out have theirs apart.
+    """
 
     images: Tensor
     rows: Tensor
     counts: Tensor
+    rows_held_out: Tensor
+    counts_held_out: Tensor
     test_images: Tensor
     test_labels: Tensor
     recipe: Recipe
 
     @classmethod
-    def draw(cls, found: ImageSet, name: str, size: int, seed: int, device: torch.device) -> Data:
+    def draw(
+        cls,
+        found: ImageSet,
+        name: str,
+        size: int,
+        seed: int,
+        device: torch.device,
+        held_out: float = 0.0,
+    ) -> Data:
         """Deal rows out at random; what does not fill a bag is left out."""
         n_bags = len(found.labels) // size
         order = np.random.default_rng([seed, size]).permutation(len(found.labels))
         rows = order[: n_bags * size].reshape(n_bags, size)
         counts = (found.labels[rows][:, :, None] == np.arange(CLASSES)).sum(axis=1)
 
+        kept = n_bags - round(held_out * n_bags)
+
         def send(array: Any) -> Tensor:
             return torch.as_tensor(array).to(device)
 
         return cls(
             send(found.images),
-            send(rows),
-            send(counts.astype(float)),
+            send(rows[:kept]),
+            send(counts[:kept].astype(float)),
+            send(rows[kept:]),
+            send(counts[kept:].astype(float)),
             send(found.test_images),
             send(found.test_labels.astype(np.int64)),
             RECIPES[name],
@@ -247,7 +265,7 @@ class BagLoss:
         if self._method in COUNTS:
             scores = forward(weak)
             slopes, _ = count_slopes(scores, counts, self.slack(part), self.width(part))
-            if self._method == "conditional":
+            if self._method in GIVEN_TOTAL:
                 together, _ = count_slopes(scores, counts.sum(dim=0, keepdim=True))
                 slopes = slopes - (1 - len(counts) / len(self._data.rows)) * together
             return (scores * slopes).sum() / len(scores)
@@ -351,7 +369,23 @@ def accuracy(network: nn.Module, data: Data, settings: Settings) -> float:
     return round(float((scores.argmax(dim=1) == data.test_labels).float().mean()), 4)
 
 
-def body_without_bags(data: Data, settings: Settings, path: Path, seconds: float) -> Network:
+def losses_held_out(network: nn.Module, data: Data, settings: Settings) -> dict[str, float]:
+    """Of bags held out: −log Pr(counts) a row, and the cross-entropy of mean chances."""
+    counts = data.counts_held_out
+    images = data.images[data.rows_held_out.reshape(-1)]
+    scores = in_parts(network, images, data.recipe, settings)
+    f = scores.double().reshape(len(counts), -1, CLASSES).permute(0, 2, 1)[None]
+    none = torch.zeros(len(counts), CLASSES, CLASSES, dtype=f.dtype, device=f.device)
+    values, _ = several_class_loss(f, counts, torch.ones_like(f[0, :, :1, :]), none, gradient=False)
+    return {
+        "counts": float(values.sum()) / len(scores),
+        "shares": float(_proportion(scores, counts)),
+    }
+
+
+def body_without_bags(
+    data: Data, settings: Settings, path: Path, epochs: int | None, seconds: float | None
+) -> Network:
     """A network whose body was trained by SimCLR, from a file if there is one."""
     network = data.recipe.network().to(settings.device, memory_format=torch.channels_last)
     if path.exists():
@@ -361,18 +395,18 @@ def body_without_bags(data: Data, settings: Settings, path: Path, seconds: float
     whole = Network(network.body, network.width, 1).to(settings.device)
     whole.head = loss.top.to(settings.device)
     own = copy.copy(settings)
-    own.epochs, own.seconds, own.weight_decay = None, seconds, 1e-3
+    own.epochs, own.seconds, own.weight_decay = epochs, seconds, 1e-3
     start = time.perf_counter()
 
     def after(epoch: int, training: Training) -> None:  # noqa: ARG001
         print(f"  without bags: epoch {epoch}, {time.perf_counter() - start:.0f} s", flush=True)
 
-    _, averaged, epochs = train(whole, loss, own, settings.learning_rate, after)
+    _, averaged, done = train(whole, loss, own, settings.learning_rate, after)
     network.body.load_state_dict(averaged.body.state_dict())
     path.parent.mkdir(parents=True, exist_ok=True)
     torch.save(network.state_dict(), path)
     took = round(time.perf_counter() - start)
-    path.with_suffix(".json").write_text(json.dumps({"epochs": epochs, "seconds": took}))
+    path.with_suffix(".json").write_text(json.dumps({"epochs": done, "seconds": took}))
     return network
 
 

@@ -16,7 +16,8 @@ choose no epoch.
                  the classes of weak ones, weighed by how sure these are
     features     the linear model of the library on self-supervised features (SimCLR)
     fine         views, from these features and that model on
-    fine-counts  the likelihood from the same start, without strong views
+    fine-counts  the likelihood from the same start, without strong views; fine-conditional the
+                 same, given the counts of all bags of a batch together
     fine-shares  the proportion loss from the same start: what the start alone is worth to it
 
 All of them report averaged weights (EMA), and the last ones beside them. The number of epochs is
@@ -36,6 +37,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import numpy as np
 import torch
 
 from image_training import (
@@ -48,6 +50,7 @@ from image_training import (
     accuracy,
     body_without_bags,
     fit_head,
+    losses_held_out,
     train,
 )
 from image_views import RECIPES
@@ -55,7 +58,7 @@ from study import Row, Study, table
 from unbag.suites import IMAGES, data_folder, load_images
 
 FROM_SCRATCH = ("proportion", *SCRATCH_COUNTS, "views")
-FROM_FEATURES = ("features", "fine", "fine-counts", "fine-shares")
+FROM_FEATURES = ("features", "fine", "fine-counts", "fine-conditional", "fine-shares")
 METHODS = FROM_SCRATCH + FROM_FEATURES
 
 # Of CIFAR-10, in percent, by bag size: DLLP, and the best of any method with its name.
@@ -65,11 +68,14 @@ PUBLISHED = {
     256: (44.9, 94.0, "RLPL"),
 }
 MOST_ROWS = 2048
+HELD_OUT = ("counts held out", "shares held out")
 
 
 def tasks(options: argparse.Namespace) -> list[dict[str, Any]]:
     if options.epochs is None and options.seconds is None:
         raise SystemExit("Give --epochs, --seconds or both.")
+    if options.pretrain_epochs is None and options.pretrain_seconds is None:
+        options.pretrain_seconds = 240.0
     return [
         {
             "dataset": options.dataset,
@@ -77,6 +83,8 @@ def tasks(options: argparse.Namespace) -> list[dict[str, Any]]:
             "method": method,
             "seed": options.seed,
             "batch_rows": options.batch_rows,
+            "split": options.split,
+            "held_out": options.held_out,
             "options": options,
         }
         for size in options.sizes
@@ -85,22 +93,30 @@ def tasks(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def run_one(
-    dataset: str, bag_size: int, method: str, seed: int, batch_rows: int, options: Any
+    dataset: str,
+    bag_size: int,
+    method: str,
+    seed: int,
+    batch_rows: int,
+    split: int,
+    held_out: float,
+    options: Any,
 ) -> Row:
     """Train and test once."""
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
     torch.backends.cudnn.benchmark = True
     settings = settings_of(options)
     torch.manual_seed(seed)
-    found = load(dataset, options.data, options.rows)
+    found = load(dataset, options.data, options.rows, split)
     start = time.perf_counter()
-    data = Data.draw(found, dataset, bag_size, seed, settings.device)
+    data = Data.draw(found, dataset, bag_size, seed, settings.device, held_out)
     row: Row = {"n_bags": len(data.rows), "test_rows": len(data.test_labels)}
     row["device"] = name_of(settings.device)
     rate = options.learning_rate
     if method in FROM_FEATURES:
-        body = options.work / f"{dataset}-{seed}-{len(found.labels)}.pt"
-        network = body_without_bags(data, settings, body, options.pretrain_seconds)
+        body = options.work / f"{dataset}-{split}-{seed}-{len(found.labels)}.pt"
+        given = options.pretrain_epochs, options.pretrain_seconds
+        network = body_without_bags(data, settings, body, *given)
         row["without_bags"] = json.loads(body.with_suffix(".json").read_text())
         row["penalty"] = fit_head(network, data, settings)
         row["accuracy_of_features"] = accuracy(network, data, settings)
@@ -123,7 +139,9 @@ def run_one(
         print(f"  {curve[-1]}, {time.perf_counter() - start:.0f} s", flush=True)
 
     loss = BagLoss(data, method, batch_rows)
-    *_, epochs = train(network, loss, settings, rate, after)
+    _, averaged, epochs = train(network, loss, settings, rate, after)
+    if held_out:
+        row["losses_held_out"] = losses_held_out(averaged, data, settings)
     return row | {
         "accuracy": curve[-1]["accuracy"],
         "accuracy_last": curve[-1]["last"],
@@ -136,9 +154,13 @@ def run_one(
 
 
 @cache
-def load(dataset: str, folder: Path, rows: int | None) -> ImageSet:
+def load(dataset: str, folder: Path, rows: int | None, split: int) -> ImageSet:
+    """Images to learn from and to test on; with a split other than 0, they are dealt out anew."""
     images, labels = load_images(dataset, folder)
     n = IMAGES[dataset]
+    if split:
+        order = np.random.default_rng(split).permutation(len(labels))
+        images, labels = images[order], labels[order]
     parts = images[:n], labels[:n], images[n:], labels[n:]
     return ImageSet(*(part[:rows] for part in parts))
 
@@ -163,6 +185,8 @@ def name_of(device: torch.device) -> str:
 
 
 def page(rows: list[Row]) -> list[str]:
+    apart = [row for row in rows if row["held_out"]]
+    rows = [row for row in rows if not row["held_out"]]
     by_set = {name: alike([row for row in rows if row["dataset"] == name]) for name in RECIPES}
     columns = ["method", "rows a batch", "seeds", "epochs", "seconds", "test accuracy"]
     columns += ["least to most", "features alone"]
@@ -171,6 +195,13 @@ def page(rows: list[Row]) -> list[str]:
         "range over. *Features alone*: that of the",
         "linear model on self-supervised features, where a method starts from it. Seconds are all",
         "those of a run: timed steps, tests and, if features were not there yet, their training.",
+        "",
+        "## Fashion-MNIST, with other images to test on",
+        "",
+        "Images are dealt out anew, and a fifth of the bags takes no part in learning. Of these",
+        "bags: −log Pr(counts) a row, and cross-entropy of mean chances, means of the seeds.",
+        "",
+        *table([*["bags of", *columns], *HELD_OUT], list(map(cells_apart, alike(apart)))),
         "",
         *chain.from_iterable(
             [f"## {title}", "", *table(["bags of", *columns], list(map(cells, by_set[name]))), ""]
@@ -221,6 +252,13 @@ def cells(group: list[Row]) -> list[str]:
     ]
 
 
+def cells_apart(group: list[Row]) -> list[str]:
+    told = [row["losses_held_out"] for row in group if "losses_held_out" in row]
+    kinds = ("counts", "shares") if told else ()
+    means = [f"{fmean(loss[kind] for loss in told):.4f}" for kind in kinds]
+    return [*cells(group), *(means or ["–", "–"])]
+
+
 def span(values: list[Any], form: str) -> str:
     """From the least to the most."""
     ends = dict.fromkeys(f"{end:{form}}" for end in (min(values), max(values))) if values else "–"
@@ -239,7 +277,7 @@ def draw_figure(rows: list[Row], path: Path) -> None:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(13, 5), layout="constrained")
-    shown = [row for row in ordered(rows) if "curve" in row]
+    shown = [row for row in ordered(rows) if "curve" in row and not row["held_out"]]
     sizes = sorted({row["bag_size"] for row in shown})
     dashes: dict[str, Any] = {"proportion": ":", "likelihood": "-", "views": "-.", "fine": "--"}
     dashes |= {"conditional": (0, (2, 1)), "fine-counts": (0, (5, 5)), "fine-shares": (0, (1, 4))}
@@ -268,7 +306,7 @@ def draw_figure(rows: list[Row], path: Path) -> None:
 STUDY = Study(
     name="images",
     title="Images in shuffled bags",
-    keys=["dataset", "bag_size", "method", "seed", "batch_rows"],
+    keys=["dataset", "bag_size", "method", "seed", "batch_rows", "split", "held_out"],
     tasks=tasks,
     measure=run_one,
     page=page,
@@ -280,9 +318,12 @@ STUDY = Study(
         "--work": {"type": Path, "default": data_folder() / "bodies", "metavar": "FOLDER"},
         "--device": {"default": "cuda" if torch.cuda.is_available() else "cpu"},
         "--seed": {"type": int, "default": 0},
+        "--split": {"type": int, "default": 0, "help": "other than 0: other images to test on"},
+        "--held-out": {"type": float, "default": 0.0, "help": "share of bags to choose by"},
         "--epochs": {"type": int, "help": "of a run, at most"},
         "--seconds": {"type": float, "help": "that a run may learn"},
-        "--pretrain-seconds": {"type": float, "default": 240},
+        "--pretrain-epochs": {"type": int, "help": "without bags, at most"},
+        "--pretrain-seconds": {"type": float, "help": "without bags; 240 if neither is given"},
         "--batch-rows": {"type": int, "default": 1024},
         "--learning-rate": {"type": float, "default": 2e-3},
         "--weight-decay": {"type": float, "default": 0.05},

@@ -19,6 +19,7 @@ from unbag.bounds import TwoLayerReLU
 from unbag.datasets import make_gaussian_bags
 from unbag.models import NeuralMCMClassifier
 from unbag.tabular.persistence import load_model, save_model
+from unbag.torch.networks import TableNetwork
 
 DATA = make_gaussian_bags(n_bags=30, bag_size=12, n_features=3, random_state=0)
 THREE = make_gaussian_bags(n_bags=40, bag_size=12, n_features=3, n_classes=3, random_state=0)
@@ -209,16 +210,58 @@ def test_annealed_counts_learn_too_and_do_not_stop_before_they_are_known(batch_s
 def test_few_large_bags_a_batch_are_learned_given_their_sum():
     data = make_gaussian_bags(n_bags=40, bag_size=100, n_features=3, random_state=0)
     settings = {"max_epochs": 4, "hidden": (16,), "batch_size": 200, "lr": 0.02}
-    plain = NeuralMCMClassifier(**settings).fit(data.X, data.y)
+    plain = NeuralMCMClassifier(**settings, conditional=False).fit(data.X, data.y)
     model = NeuralMCMClassifier(**settings, conditional=True).fit(data.X, data.y)
     # the losses of bags held out are those of all counts
     assert model.history_["validation_loss"][-1] < plain.history_["validation_loss"][-1]
     assert accuracy(model, data) > 0.8
     # of all bags at once, nothing is left out
     settings["batch_size"] = 10_000
-    plain = NeuralMCMClassifier(**settings).fit(data.X, data.y)
+    plain = NeuralMCMClassifier(**settings, conditional=False).fit(data.X, data.y)
     model = NeuralMCMClassifier(**settings, conditional=True).fit(data.X, data.y)
     np.testing.assert_array_equal(model.predict_proba(data.X), plain.predict_proba(data.X))
+
+
+def test_counts_are_taken_given_their_sum_where_there_are_several_classes():
+    assert NeuralMCMClassifier(max_epochs=1).fit(THREE.X, THREE.y).conditional_
+    assert not NeuralMCMClassifier(max_epochs=1).fit(DATA.X, DATA.y).conditional_
+    settings = {"max_epochs": 1, "objective": "proportion"}
+    assert not NeuralMCMClassifier(**settings).fit(THREE.X, THREE.y).conditional_
+    # what needs whole bags goes first, where there is no room for two
+    settings = {"max_epochs": 1, "mix": 0.5, "batch_size": 20}
+    assert not NeuralMCMClassifier(**settings).fit(THREE.X, THREE.y).conditional_
+
+
+def test_bags_larger_than_a_batch_are_taken_two_by_two():
+    settings = {"max_epochs": 2, "hidden": (8,), "validation_share": 0, "weight_decay": 0}
+    small, large = (
+        NeuralMCMClassifier(**settings, batch_size=size).fit(THREE.X, THREE.y) for size in (5, 24)
+    )
+    np.testing.assert_allclose(
+        small.history_["training_loss"], large.history_["training_loss"], rtol=1e-5
+    )
+
+
+@pytest.mark.parametrize("data", [DATA, THREE], ids=["two classes", "three"])
+def test_built_in_networks_start_at_the_pooled_shares(data):
+    shares = []
+
+    class Probe(TableNetwork):
+        def start_at(self, q):
+            super().start_at(q)
+            rare = torch.zeros(1, self.layers[0].in_features)
+            torch.nn.init.zeros_(self.layers[-1].weight)
+            odds = self(rare).detach().numpy()[0]
+            shares.append((odds - np.logaddexp.reduce(odds) if len(odds) > 1 else odds, q))
+
+    def make(shape, n_outputs):
+        return Probe(shape[0], n_outputs, (4,))
+
+    model = NeuralMCMClassifier(make, max_epochs=1).fit(data.X, data.y)
+    ((odds, q),) = shares
+    np.testing.assert_array_equal(q, model.training_shares_)
+    wanted = np.log(q) if len(q) > 2 else np.log(q[1:] / q[:1])
+    np.testing.assert_allclose(odds, wanted, rtol=1e-5)
 
 
 def test_callbacks_see_every_epoch_and_may_end_it():
@@ -392,9 +435,10 @@ for name in ("unbag.torch", "unbag.models.neural"):
         ({"annealing": 1.0}, "annealing must be a number of at least 0 and below 1, not 1.0"),
         ({"annealing": 0.5, "objective": "proportion"}, "annealing begins with counts"),
         ({"conditional": True, "objective": "forward"}, "conditional is about counts given their"),
+        ({"conditional": "never"}, "conditional must be True, False or 'auto', not 'never'"),
         (
-            {"conditional": True, "batch_size": 20},
-            r"two bags in a batch, .* batch_size=24",
+            {"conditional": True, "mix": 0.5, "batch_size": 20},
+            r"mix needs two bags in a batch, .* 12 rows: give batch_size=24 or more, or leave mix",
         ),
         ({"views": 3}, "views must be a pair of callables, weak and strong, not 3"),
         ({"device": "abacus"}, "device='abacus' cannot be used here"),

@@ -68,6 +68,15 @@ def test_same_seed_same_orders():
     assert next(iter(BagBatchSampler(dataset, 8, shuffle=False))) == [0]
 
 
+def test_a_batch_has_as_many_bags_as_are_asked_for():
+    dataset = BagDataset(X, Y)
+    batches = list(BagBatchSampler(dataset, 1, seed=3, least_bags=2))
+    assert sorted(bag for batch in batches for bag in batch) == list(range(len(dataset)))
+    assert [len(batch) for batch in batches[:-1]] == [2] * (len(batches) - 1)
+    with pytest.raises(ValueError, match="least_bags must be a whole number of at least 1, not 0"):
+        BagBatchSampler(dataset, least_bags=0)
+
+
 def test_a_loader_of_torch_takes_them():
     dataset = BagDataset(X, Y)
     loader = DataLoader(dataset, sampler=BagBatchSampler(dataset, 8), batch_size=None)

@@ -78,7 +78,7 @@ class NeuralMCMClassifier(LogOddsClassifier):
         ``norm_bounds[1]``, on rows as they are. A module of your own takes a batch of rows, in
         floating point, and gives scores (rows, classes), or (rows,) or (rows, 1) for two classes;
         it is copied. A callable is given the shape of a row and the number of scores, and makes
-        one.
+        one. If it has a method ``start_at``, that is called with the shares of the classes.
     hidden : int or tuple of int, default=(64, 64)
         Units of the hidden layers of ``"mlp"``, or, a single number, of ``"two_layer"``.
     norm_bounds : (float, float), default=(1.0, 1.0)
@@ -115,10 +115,11 @@ class NeuralMCMClassifier(LogOddsClassifier):
         times the covariance of a draw, then by less and less, and training does not stop before
         they are exact. Networks from scratch learn large bags better with 0.5 (docs/networks.md).
         For the likelihood of the counts.
-    conditional : bool, default=False
+    conditional : bool or "auto", default="auto"
         Whether the counts of a batch are taken given what they sum to, which is then told once an
-        epoch: for large bags, of which few make a batch (docs/networks.md). A batch must have room
-        for two. For the likelihood of the counts.
+        epoch (docs/networks.md). A batch then has two bags at least. For the likelihood of the
+        counts; ``"auto"`` is True there with three classes or more, if all that is asked for can
+        be had.
     mix : float, default=0
         How often a bag gives way to parts of two (MixBag), whose counts are then known up to the
         covariance of drawing without replacement. For the likelihood of the counts.
@@ -146,6 +147,8 @@ class NeuralMCMClassifier(LogOddsClassifier):
     objective_ : {"likelihood", "forward", "corrected", "proportion"}
         What was minimised.
     bag_effect_, bag_effect_interval_ : as in LinearMCMClassifier
+    conditional_ : bool
+        Whether counts were taken given what those of a batch sum to.
     training_shares_ : ndarray of shape (n_classes,)
         Shares of the classes in the bags that were not held out.
     weights_ : dict of ndarray
@@ -199,7 +202,7 @@ class NeuralMCMClassifier(LogOddsClassifier):
         tol: float = 1e-4,
         averaging: float | None = None,
         annealing: float = 0.0,
-        conditional: bool = False,
+        conditional: bool | str = "auto",
         mix: float = 0.0,
         vat: float = 0.0,
         views: Any = None,
@@ -258,6 +261,7 @@ class NeuralMCMClassifier(LogOddsClassifier):
         self.input_shape_ = X.shape[1:]
         units = bags.with_labelled_rows_apart()[0]
         self._check_extras(units)
+        self.conditional_ = self._takes_sums(units)
         held = self._hold_out(X, y, units, seed)
         self.bag_effect_ = 0.0 if effect is None else effect
         self.bag_effect_interval_ = np.full(2, np.nan)
@@ -348,6 +352,9 @@ class NeuralMCMClassifier(LogOddsClassifier):
             network = self._new_network()
             if isinstance(network, TableNetwork):
                 network.look_at(X[rows])
+            start_at: Any = getattr(network, "start_at", None)
+            if start_at is not None:
+                start_at(self.training_shares_)
             loss = self._loss(kept)
             checkpoint = self._open_checkpoint(X, units, held, seed)
             trainer = NetworkTrainer(
@@ -472,15 +479,16 @@ class NeuralMCMClassifier(LogOddsClassifier):
             seed=seed,
             extras=Extras(float(self.mix), float(self.vat), self.views),
             annealing=float(self.annealing),
-            conditional=bool(self.conditional),
+            conditional=self.conditional_,
         )
 
     def _check_extras(self, units: Bags) -> None:
-        wanted = [name for name in ("mix", "vat", "views") if getattr(self, name)]
-        if wanted and units.sizes.max() > self.batch_size:
+        wanted, least = self._extras_wanted, self._fewest_rows(units, self.conditional is True)
+        if wanted and least > self.batch_size:
+            many = "two bags" if self.conditional is True else "whole bags"
             raise ValueError(
-                f"{wanted[0]} needs whole bags in a batch, and the largest has {units.sizes.max()} "
-                f"rows: give batch_size={units.sizes.max()} or more, or leave {wanted[0]} out."
+                f"{wanted[0]} needs {many} in a batch, and the largest has {units.sizes.max()} "
+                f"rows: give batch_size={least} or more, or leave {wanted[0]} out."
             )
         reasons = {
             "mix": "makes counts that are known up to some error",
@@ -488,16 +496,27 @@ class NeuralMCMClassifier(LogOddsClassifier):
             "conditional": "is about counts given their sum",
         }
         for name, reason in reasons.items():
-            if getattr(self, name) and self.objective_ != "likelihood":
+            if getattr(self, name) not in (0, "auto") and self.objective_ != "likelihood":
                 raise ValueError(
                     f"{name} {reason}, of which objective={self.objective_!r} knows nothing; use "
                     "objective='likelihood'."
                 )
-        if self.conditional and 2 * units.sizes.max() > self.batch_size:
-            raise ValueError(
-                f"conditional needs two bags in a batch, and the largest has {units.sizes.max()} "
-                f"rows: give batch_size={2 * units.sizes.max()} or more, or leave it out."
-            )
+
+    @property
+    def _extras_wanted(self) -> list[str]:
+        return [name for name in ("mix", "vat", "views") if getattr(self, name)]
+
+    @staticmethod
+    def _fewest_rows(units: Bags, conditional: bool) -> int:
+        """Rows that a batch must have room for, to be told no part of a bag."""
+        return int(units.sizes.max()) * (2 if conditional else 1)
+
+    def _takes_sums(self, units: Bags) -> bool:
+        """Whether counts are taken given what those of a batch sum to."""
+        if self.conditional != "auto":
+            return bool(self.conditional)
+        fits = not self._extras_wanted or self._fewest_rows(units, True) <= self.batch_size
+        return self.objective_ == "likelihood" and units.n_classes > 2 and fits
 
     def _resolve_objective(self, bags: Bags) -> str:
         if self.objective == "auto":

@@ -128,9 +128,14 @@ METHODS: dict[str, SuiteMethod] = {
         "linear, kernel and boosted, mixed by what held-out bags say",
         ours=True,
     ),
-    "network": _network_of("auto", "likelihood of counts", ours=True),
+    "network": _network_of("auto", "likelihood of counts, given what a batch sums to", ours=True),
+    "network-counts": SuiteMethod(
+        partial(_network, "likelihood", conditional=False),
+        "four convolutions, likelihood of counts as they are",
+        ours=True,
+    ),
     "network-annealed": SuiteMethod(
-        partial(_network, "likelihood", annealing=0.5),
+        partial(_network, "likelihood", annealing=0.5, conditional=False),
         "four convolutions, likelihood of counts that come to be known on the way",
         ours=True,
     ),
@@ -144,7 +149,7 @@ METHODS: dict[str, SuiteMethod] = {
         "four convolutions, the same with virtual adversarial training (Tsai and Lin 2020)",
     ),
     "network-mixbag": SuiteMethod(
-        partial(_network, "likelihood", mix=0.5),
+        partial(_network, "likelihood", mix=0.5, conditional=False),
         "four convolutions, likelihood of counts of parts of two bags (Asanomi et al. 2023)",
     ),
     "epr": SuiteMethod(LinearProportionRiskClassifierCV, "empirical proportion risk, linear"),

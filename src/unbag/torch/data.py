@@ -146,6 +146,9 @@ class BagBatchSampler(Sampler[list[int]]):
         Whether the bags come in a new order every time.
     seed : int, default=0
         Same seed, same orders.
+    least_bags : int, default=1
+        Bags that a batch has in any case, however many rows these are; the last one may have
+        fewer.
 
     See Also
     --------
@@ -163,11 +166,16 @@ class BagBatchSampler(Sampler[list[int]]):
     """
 
     def __init__(
-        self, dataset: BagDataset, batch_size: int = 1024, shuffle: bool = True, seed: int = 0
+        self,
+        dataset: BagDataset,
+        batch_size: int = 1024,
+        shuffle: bool = True,
+        seed: int = 0,
+        least_bags: int = 1,
     ) -> None:
-        check_count(batch_size, "batch_size")
         self.sizes = dataset.bags.sizes
-        self.batch_size = batch_size
+        self.batch_size = check_count(batch_size, "batch_size")
+        self.least_bags = check_count(least_bags, "least_bags")
         self.shuffle = shuffle
         self.seed = seed
         self.epoch = 0
@@ -199,7 +207,7 @@ class BagBatchSampler(Sampler[list[int]]):
         batches: list[list[int]] = []
         room = 0
         for bag, size in zip(order.tolist(), self.sizes[order].tolist(), strict=True):
-            if size > room:
+            if not batches or (size > room and len(batches[-1]) >= self.least_bags):
                 batches.append([])
                 room = self.batch_size
             batches[-1].append(bag)

@@ -34,9 +34,11 @@ class TableNetwork(nn.Module):
         layers: list[nn.Module] = []
         for inputs, outputs in pairwise(widths):
             layers += [nn.Linear(inputs, outputs), nn.ReLU()]
-        last = nn.Linear(widths[-1], n_outputs)
-        nn.init.zeros_(last.bias)
-        self.layers = nn.Sequential(*layers, last)
+        self.layers = nn.Sequential(*layers, nn.Linear(widths[-1], n_outputs))
+
+    def start_at(self, shares: NDArray[np.float64]) -> None:
+        """Begin with classes as common as the shares say."""
+        _start_at(self.layers[-1], shares)
 
     def look_at(self, X: Any) -> None:
         """Take in the means and standard deviations of the columns of a table."""
@@ -88,10 +90,20 @@ class ImageNetwork(nn.Module):
             *layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(widths[-1], n_outputs)
         )
 
+    def start_at(self, shares: NDArray[np.float64]) -> None:
+        """Begin with classes as common as the shares say."""
+        _start_at(self.layers[-1], shares)
+
     def forward(self, x: Tensor) -> Tensor:
         """Scores (rows, outputs)."""
         scores: Tensor = self.layers(x.reshape(-1, *self.image))
         return scores
+
+
+def _start_at(last: Any, shares: NDArray[np.float64]) -> None:
+    odds = np.log(shares) if last.out_features > 1 else np.log(shares[1:] / shares[:1])
+    with torch.no_grad():
+        last.bias.copy_(torch.from_numpy(odds - odds.mean() * (len(odds) > 1)))
 
 
 def _image_shape(shape: tuple[int, ...]) -> tuple[int, int, int]:

@@ -50,6 +50,8 @@ def check_settings(model: Any) -> None:
         raise ValueError(
             f"views must be a pair of callables, weak and strong, not {model.views!r}."
         )
+    if model.conditional not in (True, False, "auto"):
+        raise ValueError(f"conditional must be True, False or 'auto', not {model.conditional!r}.")
     _check_callbacks(model.callbacks)
     if model.checkpoint is not None and not isinstance(model.checkpoint, str | os.PathLike):
         raise ValueError(f"checkpoint must be the path of a file, not {model.checkpoint!r}.")

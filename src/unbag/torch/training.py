@@ -73,7 +73,8 @@ class TrainingPlan:
     annealing : float
         Part of the epochs over which the slack of counts goes from `FIRST_SLACK` to zero.
     conditional : bool
-        Whether counts of a batch are taken given their sum, which is told once an epoch.
+        Whether counts of a batch, of two bags at least, are taken given their sum, which is told
+        once an epoch.
     """
 
     max_epochs: int
@@ -157,7 +158,12 @@ class NetworkTrainer:
         """Train to the end, from a checkpoint on if there is one; give the network to keep."""
         if self._checkpoint is not None:
             self._take_up(self._checkpoint.read(self._device))
-        sampler = BagBatchSampler(self._training, self.plan.batch_size, seed=self.plan.seed)
+        sampler = BagBatchSampler(
+            self._training,
+            self.plan.batch_size,
+            seed=self.plan.seed,
+            least_bags=2 if self.plan.conditional else 1,
+        )
         while not self.progress.done:
             self._train_epoch(sampler)
             if self._checkpoint is not None:
