@@ -17,7 +17,7 @@ is therefore
     log-likelihood/φ − 2 log² a,
 
 with φ the largest dispersion of counts around the mixture that held-out bags do not rule out
-(`unbag.diagnostics.bag_effects`): large where bags are few, and about 1 for many bags that differ by
+(`unbag.diagnostics.bag_effects`): large where bags are few, and about 1 for many that differ by
 chance alone. Weights of models do without: there φ was no gain.
 
 Few bags leave b to chance, and the models that see them all are others than those that b was fitted
