@@ -47,6 +47,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import chdtri
 
 from unbag._arrays import Bools, Floats
@@ -363,7 +364,7 @@ class _Seen:
         Variances of a share by chance, if the slope is 1, and by known noise.
     """
 
-    sizes: Floats
+    sizes: NDArray[np.int64]
     apart: Floats
     explained: Floats
     chance: Floats
