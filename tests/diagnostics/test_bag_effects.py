@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.special import expit, logit
+from scipy.stats import chi2
 
 from unbag import bag_target, check_bag_target
 from unbag.datasets import make_gaussian_bags
@@ -14,6 +15,7 @@ from unbag.diagnostics.bag_effects import (
     effect_of_means,
     effect_of_scores,
     estimate_bag_effect,
+    largest_dispersion,
 )
 
 DRAWS = 100
@@ -297,3 +299,64 @@ def test_words_of_what_a_model_takes_effects_to_be(model, words):
 def test_effects_matter_where_rows_seem_to_keep_their_odds(low, slope, error, matters):
     effect = BagEffect(0.05, low, 0.09, slope, 0.5, error, slope_of_looks=4.0)
     assert effect.matters == matters
+
+
+# --- dispersion ---------------------------------------------------------------------------------
+
+
+def dispersion_of(bags, chances, bag_effect=0.0):
+    scores = logit(chances[1:]) if len(chances) == 2 else np.log(chances)
+    return largest_dispersion(bags, scores, bags.class_shares, bag_effect)
+
+
+def test_many_bags_that_differ_by_chance_have_no_dispersion_in_either_world():
+    """What is left above 1 is the interval of 60 and 100 bags: χ² is 0.73 and 0.78 of its mean."""
+    odds = [dispersion_of(*rows_keep_their_odds(seed, 0.0)) for seed in range(DRAWS)]
+    looks = [dispersion_of(*classes_keep_their_look(seed)) for seed in range(DRAWS)]
+    assert np.mean(odds) == pytest.approx(98 / chi2(98).ppf(0.05), abs=0.06)
+    assert np.mean(looks) == pytest.approx(58 / chi2(58).ppf(0.05), abs=0.1)
+
+
+def test_an_effect_disperses_counts_unless_it_is_allowed_for():
+    """In bags of n rows, τ² makes it 1 + nτ² q(1 − q)/v, with v the mean of p(1 − p)."""
+    draws = [rows_keep_their_odds(seed, 0.1) for seed in range(DRAWS)]
+    above = 98 / chi2(98).ppf(0.05)
+    found = np.mean([dispersion_of(*draw) for draw in draws]) / above
+    inside = np.mean([(p[0] * p[1]).mean() for _, p in draws])
+    assert found == pytest.approx(1 + 200 * 0.1 * 0.25 / inside, rel=0.05)
+    allowed = np.mean([dispersion_of(*draw, bag_effect=0.1) for draw in draws]) / above
+    assert allowed == pytest.approx(1, abs=0.06)
+
+
+@pytest.mark.parametrize("n_bags", [5, 12])
+def test_few_bags_seldom_rule_out_the_dispersion_that_they_have(n_bags):
+    """It is a bound that holds in 95 of 100 draws, or more: slopes below 1 are not made use of."""
+    q, size, draws, times = 0.3, 2000, 400, 30.0
+    rng = np.random.default_rng(0)
+    variance = (times - 1) * q * (1 - q) / size
+    held = 0
+    for _ in range(draws):
+        shares = np.clip(rng.normal(q, np.sqrt(variance), n_bags), 0, 1)
+        counts = rng.binomial(size, shares)
+        bag = np.repeat(np.arange(n_bags), size)
+        bags = check_bag_target(bag_target(bag, counts=counts[bag]))
+        p = rng.uniform(q - 0.2, q + 0.2, len(bag))
+        held += dispersion_of(bags, both(p)) >= times
+    assert 0.95 - 3 * np.sqrt(0.95 * 0.05 / draws) < held / draws < 0.995
+
+
+def test_dispersion_of_several_classes_and_of_single_labels_is_that_of_chance():
+    rng = np.random.default_rng(0)
+    q = np.array([0.5, 0.3, 0.2])
+    p = rng.dirichlet(5 * q, size=(100, 40))
+    labels = (rng.uniform(size=(100, 40, 1)) > p.cumsum(axis=2)).sum(axis=2)
+    chances = p.reshape(-1, 3).T
+    in_bags = dispersion_of(check_bag_target(make_target(labels, 3)), chances)
+    alone = dispersion_of(check_bag_target(labels.reshape(-1)), chances)
+    assert in_bags == pytest.approx(196 / chi2(196).ppf(0.05), abs=0.35)
+    assert 1 <= alone < 1.15
+
+
+def test_two_bags_leave_dispersion_open():
+    bags = check_bag_target(bag_target([0] * 50 + [1] * 50, counts=[10] * 50 + [20] * 50))
+    assert 100 < dispersion_of(bags, both(np.full(100, 0.3))) < np.inf

@@ -21,6 +21,7 @@ from unbag._deadlines import OutOfTimeError, check_time, deadline
 from unbag._optional import install_command
 from unbag.bags.bags import check_bag_target
 from unbag.datasets import make_gaussian_bags
+from unbag.diagnostics.bag_effects import largest_dispersion
 from unbag.models.bag_goal import make_bag_goal
 from unbag.models.mixing import fit_mixture
 from unbag.tabular.persistence import save_model
@@ -93,6 +94,55 @@ def test_calibration_finds_the_scale_of_scores_that_were_stretched():
     found = fit_mixture(goal, bags, [3 * odds[None] + 1], temperature=16.0)
     assert found.slopes[0] == pytest.approx(1 / 3, rel=0.1)
     assert found.intercepts[0] == pytest.approx(-1 / 3, abs=0.1)
+
+
+def test_few_large_bags_with_effects_of_their_own_do_not_overrule_what_is_known(monkeypatch):
+    """Scores are true log-odds; five bags of 4000 rows, if rows count, would have them others."""
+    worlds = []
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        bag = np.repeat(np.arange(5), 4000)
+        odds = rng.normal(size=len(bag)) + rng.normal(scale=0.5, size=5)[bag] - 1
+        labels = rng.random(len(bag)) < expit(odds + rng.normal(scale=0.5, size=5)[bag])
+        y = bag_target(bag, counts=np.bincount(bag, labels).astype(int)[bag])
+        worlds.append((*_goal_of(y), [odds[None]]))
+
+    def stretches():
+        return np.abs([np.log(fit_mixture(*world, temperature=16.0).slopes[0]) for world in worlds])
+
+    found = stretches()
+    monkeypatch.setattr("unbag.models.mixing.largest_dispersion", lambda *_: 1.0)
+    by_rows_alone = stretches()
+    gain = by_rows_alone - found
+    assert gain.mean() > 3 * gain.std() / np.sqrt(len(gain))
+    assert np.median(found) < 0.1
+    assert np.median(by_rows_alone) > 0.3
+
+
+def test_the_stretch_is_where_likelihood_over_dispersion_and_prior_are_largest(monkeypatch):
+    """Found again on a grid of a and b, for 12 bags with effects."""
+    rng = np.random.default_rng(1)
+    bag = np.repeat(np.arange(12), 60)
+    odds = rng.normal(size=len(bag)) + rng.normal(size=12)[bag]
+    labels = rng.random(len(bag)) < expit(odds + rng.normal(scale=0.7, size=12)[bag])
+    goal, bags = _goal_of(bag_target(bag, counts=np.bincount(bag, labels).astype(int)[bag]))
+    objective = goal.objective(goal.whole(bags), bags, None)
+    scores, one = 2 * odds[None], np.zeros(1, dtype=int)
+    found = fit_mixture(goal, bags, [scores], temperature=16.0)
+    with monkeypatch.context() as patched:
+        patched.setattr("unbag.models.mixing.largest_dispersion", lambda *_: 1.0)
+        first = fit_mixture(goal, bags, [scores], temperature=16.0)
+    times = largest_dispersion(bags, first([scores]), bags.class_shares)
+    assert times > 2
+
+    def loss(log_a, b):
+        value = objective.value((np.exp(log_a) * scores + b)[None], one)[0]
+        return len(bag) * value / times + 2 * log_a**2
+
+    best = loss(np.log(found.slopes[0]), found.intercepts[0])
+    around = [loss(a, b) for a in np.linspace(-1, 0.5, 31) for b in np.linspace(-1, 1, 41)]
+    assert best <= min(around) + 1e-9
+    assert min(around) < best + 0.02
 
 
 @pytest.mark.parametrize("world", ["looks", "odds"])

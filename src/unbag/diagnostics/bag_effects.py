@@ -30,6 +30,15 @@ near 1/s for large bags of different shares and 1 for shuffled ones, which tell 
 that are drawn towards q by a factor a have the slope 1/a in place of 1 in the one world, and in
 large bags 1/as in the other, while β* becomes 1/a²s: √β* lies between the two whatever a is, and
 that is where the line is drawn.
+
+**Dispersion.** How much more than by chance counts vary around what a model says is one number:
+
+    φ̂ = B/(B − 2) · Σ_b n_b d_b / Σ_b n_b (e_b + τ²),
+
+for B bags and a τ² that is allowed for already. It is about 1 in both worlds if there is chance
+alone. A likelihood of counts takes rows for independent, and so says φ times too much. Few bags
+tell φ badly: `largest_dispersion` gives (B − 2)(C − 1) φ̂ / χ², the largest φ that they do not rule
+out, with the 5% quantile of χ² with (B − 2)(C − 1) degrees of freedom.
 """
 
 from __future__ import annotations
@@ -38,8 +47,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import chdtri
 
-from unbag._arrays import Floats
+from unbag._arrays import Bools, Floats
+from unbag._outputs import by_output
 from unbag.bags.bags import Bags
 from unbag.bags.priors import chances_of
 from unbag.weights.decontamination import pooled_shares
@@ -258,13 +270,52 @@ def effect_of_scores(bags: Bags, scores: Floats, class_prior: Floats) -> BagEffe
     >>> effect.present, effect.world
     (False, 'looks')
     """
-    shares = pooled_shares(bags, "instances", np.ones((1, bags.n_bags), dtype=bool))[0]
-    offset = np.log(np.maximum(shares, _LEAST_SHARE)) - np.log(class_prior)
-    if scores.ndim == 1:
-        table = scores[None] + (offset[1] - offset[0])
-    else:
-        table = scores.T + offset[:, None]
-    return estimate_bag_effect(bags, chances_of(table))
+    return estimate_bag_effect(bags, _chances_at_shares(bags, by_output(scores), class_prior))
+
+
+def largest_dispersion(
+    bags: Bags, scores: Floats, class_prior: Floats, bag_effect: float = 0.0
+) -> float:
+    """Find the largest φ ≥ 1 that bags do not rule out: how much more than by chance counts vary.
+
+    Parameters
+    ----------
+    bags : Bags
+        Rows of known label count as bags of one.
+    scores : ndarray of shape (n_outputs, n_instances)
+        By models that were trained without the row's bag.
+    class_prior : ndarray of shape (n_classes,)
+        The shares of the classes that the scores are for.
+    bag_effect : float, default=0.0
+        τ², what is allowed for beyond chance.
+
+    Examples
+    --------
+    >>> from unbag import LinearMCMClassifierCV, check_bag_target
+    >>> from unbag.diagnostics.bag_effects import largest_dispersion
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> data = make_gaussian_bags(n_bags=60, bag_size=50, random_state=0)
+    >>> model = LinearMCMClassifierCV().fit(data.X, data.y)
+    >>> scores = model.out_of_fold_scores_[None]
+    >>> 1 <= largest_dispersion(check_bag_target(data.y), scores, model.class_prior_) < 2
+    True
+    """
+    pieces, _ = bags.with_labelled_rows_apart()
+    chances = _chances_at_shares(pieces, scores, class_prior)
+    seen = _see(pieces, pieces.means(chances).T, pieces.means(chances * (1 - chances)).T)
+    allowed = np.where(pieces.labelled, 0.0, bag_effect)
+    slope = 1.0
+    for _ in range(_ROUNDS):
+        before, weights = slope, 1 / (seen.by_chance(slope) + allowed + _ROUNDING)
+        slope = max(1.0, seen.slope(weights))
+        if abs(slope - before) <= _SETTLED * slope:
+            break
+    expected = float(seen.sizes @ (seen.by_chance(slope) + allowed))
+    ratio = float(seen.sizes @ seen.squares(slope)) / max(expected, _ROUNDING)
+    others = pieces.n_classes - 1
+    quantile = float(chdtri(others * max(pieces.n_bags - 2, 1), 0.95))
+    # as φ̂ has B − 2 below
+    return max(1.0, ratio * pieces.n_bags * others / quantile)
 
 
 def describe_effect(model: Any, bags: Bags) -> str | None:
@@ -300,31 +351,81 @@ def _focus(shares: Floats) -> float:
     return float(shares[1] if len(shares) == 2 else shares.max())
 
 
-def effect_of_means(bags: Bags, means: Floats, variances: Floats) -> BagEffect:
-    """Estimate the same from the means of p and p(1 − p) over bags: (n_bags, n_classes)."""
-    used = ~bags.labelled
-    shares, sizes = bags.proportions[used], bags.sizes[used]
+@dataclass(frozen=True, eq=False)
+class _Seen:
+    """Shares of bags and what is said of them, as if all classes had variance one.
+
+    Attributes
+    ----------
+    sizes : ndarray of shape (n_bags,)
+    apart, explained : ndarrays of shape (n_bags, n_classes)
+        γ_b and p̂_b less the means of all.
+    chance, noise : ndarrays of shape (n_bags,)
+        Variances of a share by chance, if the slope is 1, and by known noise.
+    """
+
+    sizes: NDArray[np.int64]
+    apart: Floats
+    explained: Floats
+    chance: Floats
+    noise: Floats
+
+    def slope(self, weights: Floats) -> float:
+        """β of least squares."""
+        along = weights @ (self.explained**2).sum(axis=1)
+        return float(weights @ (self.apart * self.explained).sum(axis=1) / max(along, _ROUNDING))
+
+    def squares(self, slope: float) -> Floats:
+        """d_b."""
+        found: Floats = ((self.apart - slope * self.explained) ** 2).sum(axis=1)
+        return found
+
+    def by_chance(self, slope: float) -> Floats:
+        """e_b."""
+        return slope * self.chance + self.noise
+
+
+def _see(bags: Bags, means: Floats, variances: Floats, used: Bools | slice = slice(None)) -> _Seen:
+    """Compare shares with means of p and p(1 − p), for the bags that are used."""
+    sizes = bags.sizes[used]
     q = np.clip(bags.class_shares, 1e-6, None)
-    focus = _focus(q)
-    if len(sizes) < FEWEST_BAGS:
-        return BagEffect(0.0, 0.0, np.inf, 1.0, focus)
     scale = np.sqrt(q * (len(q) - 1))
-    # as if all classes had variance one
-    centre = q
+    centre, noise = q, np.zeros(len(sizes))
     if bags.noise is not None:
         # of noisy counts alone, the mean of chances is known less well than q
         centre = sizes @ means[used] / sizes.sum()
-    apart, explained = (shares - q) / scale, (means[used] - centre) / scale
-    chance = (variances[used] / scale**2).sum(axis=1) / sizes
-    noise = np.zeros(len(sizes))
-    if bags.noise is not None:
         noise = (np.einsum("bcc->bc", bags.noise[used]) / scale**2).sum(axis=1)
+    return _Seen(
+        sizes=sizes,
+        apart=(bags.proportions[used] - q) / scale,
+        explained=(means[used] - centre) / scale,
+        chance=(variances[used] / scale**2).sum(axis=1) / sizes,
+        noise=noise,
+    )
+
+
+def _chances_at_shares(bags: Bags, scores: Floats, class_prior: Floats) -> Floats:
+    """Chances (n_classes, n_instances) where classes are as common as in all bags together."""
+    shares = pooled_shares(bags, "instances", np.ones((1, bags.n_bags), dtype=bool))[0]
+    offset = np.log(np.maximum(shares, _LEAST_SHARE)) - np.log(class_prior)
+    offset = offset[1:] - offset[:1] if len(scores) == 1 else offset
+    return chances_of(scores + offset[:, None])
+
+
+def effect_of_means(bags: Bags, means: Floats, variances: Floats) -> BagEffect:
+    """Estimate the same from the means of p and p(1 − p) over bags: (n_bags, n_classes)."""
+    used = ~bags.labelled
+    focus = _focus(np.clip(bags.class_shares, 1e-6, None))
+    if used.sum() < FEWEST_BAGS:
+        return BagEffect(0.0, 0.0, np.inf, 1.0, focus)
+    seen = _see(bags, means, variances, used)
+    sizes, apart, explained = seen.sizes, seen.apart, seen.explained
+    chance, noise = seen.chance, seen.noise
     variance, slope = 0.0, 1.0
     for _ in range(_ROUNDS):
-        weights = 1 / (slope * chance + noise + variance + _ROUNDING)
-        along = weights @ (explained**2).sum(axis=1)
-        slope = max(1.0, float(weights @ (apart * explained).sum(axis=1) / max(along, _ROUNDING)))
-        excess = ((apart - slope * explained) ** 2).sum(axis=1) - slope * chance - noise
+        weights = 1 / (seen.by_chance(slope) + variance + _ROUNDING)
+        slope = max(1.0, seen.slope(weights))
+        excess = seen.squares(slope) - seen.by_chance(slope)
         new = max(0.0, float(weights**2 @ excess / (weights @ weights)))
         settled = abs(new - variance) <= _SETTLED * (new + float(chance.mean()))
         variance = new
@@ -334,7 +435,7 @@ def effect_of_means(bags: Bags, means: Floats, variances: Floats) -> BagEffect:
     error = few * np.sqrt(weights**4 @ (excess - variance) ** 2) / (weights @ weights)
     low, high = variance - NORMAL_95 * error, variance + NORMAL_95 * error
     square = (explained**2).sum(axis=1)
-    free_slope = float(weights @ (apart * explained).sum(axis=1) / max(along, _ROUNDING))
+    free_slope = seen.slope(weights)
     pulls = (apart * explained).sum(axis=1) - free_slope * square
     slope_error = few * np.sqrt(weights**2 @ pulls**2) / max(weights @ square, _ROUNDING)
     # how well chances tell classes apart

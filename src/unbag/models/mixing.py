@@ -9,6 +9,17 @@ and moved, f ↦ af + b, to where the likelihood of the same bags is largest. Th
 sigmoid does for labels: chances of the mixture are those that bags bear out, whether classes keep
 their look or rows their odds.
 
+With few bags a is little better than a guess, so that log a is N(0, ½²) beforehand. The likelihood
+takes rows for independent: large bags that differ by more than chance would overrule that, however
+few they are, and draw all chances to the shares of the classes or away from them. What is largest
+is therefore
+
+    log-likelihood/φ − 2 log² a,
+
+with φ the largest dispersion of counts around the mixture that held-out bags do not rule out
+(`unbag.diagnostics.bag_effects`): large where bags are few, and about 1 for many that differ by
+chance alone. Weights of models do without: there φ was no gain.
+
 Few bags leave b to chance, and the models that see them all are others than those that b was fitted
 to. The shares of all rows together are known, so that b ends where mean chances are these.
 """
@@ -25,6 +36,7 @@ from scipy.special import softmax
 
 from unbag.bags.bags import Bags
 from unbag.bags.priors import offset_for_shares
+from unbag.diagnostics.bag_effects import largest_dispersion
 from unbag.models.goals import Goal
 from unbag.objectives.base import Objective
 
@@ -100,7 +112,12 @@ def fit_mixture(
     losses = np.array([float(objective.value(one[None], _FIRST)[0]) for one in scores])
     weights = softmax(-(losses - losses.min()) * bags.n_instances / temperature)
     slopes = weights * _equal_spreads(weights, scores)
-    stretch, intercepts = _calibrate(objective, _add(slopes, scores))
+    total = _add(slopes, scores)
+    stretch, intercepts = _calibrate(objective, total, 1.0)
+    dispersion = largest_dispersion(
+        bags, stretch * total + intercepts[:, None], goal.class_prior, goal.bag_effect
+    )
+    stretch, intercepts = _calibrate(objective, total, dispersion)
     return Mixture(losses, weights, stretch * slopes, intercepts)
 
 
@@ -122,17 +139,17 @@ def _add(slopes: NDArray[np.float64], scores: Sequence[NDArray[np.float64]]) -> 
 
 
 def _calibrate(
-    objective: Objective, scores: NDArray[np.float64]
+    objective: Objective, scores: NDArray[np.float64], dispersion: float
 ) -> tuple[float, NDArray[np.float64]]:
-    """The a and b of least loss, with a normal prior on log a."""
-    n_rows = scores.shape[1]
+    """The a and b of least loss, with a normal prior on log a that counts φ times."""
+    precision = dispersion / (_STRETCH**2 * scores.shape[1])
 
     def value_and_gradient(theta: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         slope = np.exp(theta[0])
         moved = slope * scores + theta[1:, None]
         value, gradient = objective.value_and_gradient(moved[None], _FIRST)
-        along = slope * np.sum(gradient[0] * scores) + theta[0] / (_STRETCH**2 * n_rows)
-        prior = theta[0] ** 2 / (2 * _STRETCH**2 * n_rows)
+        along = slope * np.sum(gradient[0] * scores) + precision * theta[0]
+        prior = precision * theta[0] ** 2 / 2
         return float(value[0]) + prior, np.array([along, *gradient[0].sum(axis=1)])
 
     found = minimize(

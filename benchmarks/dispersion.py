@@ -1,0 +1,163 @@
+"""How far few bags are to be believed on how loud a mixture should be.
+
+Tables of two classes, all of whose rows to learn from are dealt out to a few large bags: by their
+class, by the cluster that they are in, by both, or at random. Learners are trained once; the
+mixture is then stretched by the likelihood of held-out counts as it is, by that over the dispersion
+of the counts, or not at all. Stretching orders rows as before, so that accuracy and chances are
+what there is to compare. Labels of test rows score, and choose nothing. The rule was chosen on the
+tables that are marked so, with other seeds; those and the rest are reported apart.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from itertools import product
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+from sklearn.cluster import KMeans
+from sklearn.metrics import accuracy_score, brier_score_loss, log_loss
+
+from study import Row, Study, plus_minus, seeds_of, table
+from unbag import AutoMCMClassifier
+from unbag._outputs import by_output
+from unbag.diagnostics.bag_effects import largest_dispersion
+from unbag.models.mixing import fit_mixture
+from unbag.suites import TABLES, count_target, load_table
+
+KINDS = ("class", "cluster", "class and cluster", "random")
+N_BAGS = (5, 10, 25)
+N_ROWS, FEWEST_ROWS = 6_000, 20
+CHOSEN_ON = TABLES[::2]
+# What the dispersion is taken to be: none, that of held-out bags, or so much that nothing is left.
+RULES = {
+    "as it is": lambda *_: 1.0,
+    "over dispersion": largest_dispersion,
+    "not at all": lambda *_: 1e7,
+}
+MEASURES = ("accuracy", "log_loss", "brier")
+
+
+class Kept(AutoMCMClassifier):
+    """Keeps what the mixture was made of."""
+
+    def _keep(self, goal: Any, bags: Any, held: Any, found: Any, notes: Any, some: Any) -> None:
+        self.made_of_ = goal, bags, found, some
+        super()._keep(goal, bags, held, found, notes, some)
+
+
+def tasks(options: argparse.Namespace) -> list[dict[str, Any]]:
+    cells = product(seeds_of(options.seeds), options.tables.split(","), KINDS, N_BAGS)
+    return [
+        {"table": name, "kind": kind, "bags": n_bags, "seed": seed}
+        for seed, name, kind, n_bags in cells
+    ]
+
+
+def deal(
+    X: NDArray[Any], labels: NDArray[Any], kind: str, n_bags: int, rng: np.random.Generator
+) -> NDArray[np.intp]:
+    """The bag of each row: rows of a cell go to bags by shares that are drawn for it."""
+    cell = np.zeros(len(labels), dtype=int)
+    if "cluster" in kind:
+        seed = int(rng.integers(2**31))
+        cell = KMeans(5, n_init=1, max_iter=50, random_state=seed).fit(X).labels_
+    if "class" in kind:
+        cell = 2 * cell + labels
+    evenness, sizes = rng.choice([1.0, 3.0]), rng.dirichlet(np.full(n_bags, rng.choice([2, 1e6])))
+    bag = np.empty(len(labels), dtype=np.intp)
+    for number in np.unique(cell):
+        own = np.flatnonzero(cell == number)
+        shares = sizes if kind == "random" else rng.dirichlet(evenness * n_bags * sizes + 0.01)
+        bag[own] = rng.choice(n_bags, len(own), p=shares)
+    return bag
+
+
+def run_one(table: str, kind: str, bags: int, seed: int) -> Row:
+    X, labels = load_table(table)
+    rng = np.random.default_rng([seed, bags, KINDS.index(kind)])
+    order = rng.permutation(len(labels))
+    n_test = max(2_000, len(labels) // 4)
+    test, rows = order[:n_test], order[n_test:][:N_ROWS]
+    bag = deal(X[rows], labels[rows], kind, bags, rng)
+    enough = np.bincount(bag)[bag] >= FEWEST_ROWS
+    rows, bag = rows[enough], bag[enough]
+    model = Kept(n_jobs=1).fit(X[rows], count_target(bag, labels[rows]))
+    goal, known, found, some = model.made_of_
+    held_out = [one.folds.held_out for one in found]
+    mixtures = {}
+    for rule, dispersion in RULES.items():
+        with patch("unbag.models.mixing.largest_dispersion", dispersion):
+            mixtures[rule] = fit_mixture(goal, known, held_out, model.temperature)
+    seen = [by_output(one.model.decision_function(some)) for one in found]
+    new = [by_output(one.model.decision_function(X[test])) for one in found]
+    row: Row = {"n_bags": known.n_bags, "n_rows": len(rows), "learners": len(found)}
+    for rule, mixture in mixtures.items():
+        moved = mixture.at_shares(seen, known.class_shares, goal.class_prior)
+        stretch = float(mixture.slopes.sum() / mixtures["not at all"].slopes.sum())
+        row[rule] = scores_of(moved(new)[0], labels[test]) | {"stretch": stretch}
+    linear = [one.name for one in found].index("linear")
+    row["linear"] = scores_of(new[linear][0], labels[test])
+    return row
+
+
+def scores_of(odds: NDArray[Any], labels: NDArray[Any]) -> dict[str, float]:
+    chances = expit(odds)
+    return {
+        "accuracy": float(accuracy_score(labels, odds > 0)),
+        "log_loss": float(log_loss(labels, np.clip(chances, 1e-9, 1 - 1e-9))),
+        "brier": float(brier_score_loss(labels, chances)),
+        "positive": float(np.mean(odds > 0)),
+    }
+
+
+def page(rows: list[Row]) -> list[str]:
+    return [
+        "Differences to the likelihood as it is, with standard errors over sets; less is better "
+        "but for accuracy. Sets by the number of bags, then by what rows were dealt out by.",
+        "",
+        *differences(rows, "bags", lambda row: str(row["bags"])),
+        "",
+        *differences(rows, "dealt out by", lambda row: str(row["kind"])),
+    ]
+
+
+def differences(rows: list[Row], heading: str, group_of: Callable[[Row], str]) -> list[str]:
+    lines = []
+    for chosen, name in ((True, "chosen on"), (False, "others")):
+        tables = [row for row in rows if (row["table"] in CHOSEN_ON) == chosen]
+        groups = dict.fromkeys(group_of(row) for row in tables)
+        for group in (*groups, "all"):
+            own = [row for row in tables if group in ("all", group_of(row))]
+            for rule in ("over dispersion", "not at all"):
+                gains = [
+                    plus_minus([row[rule][of] - row["as it is"][of] for row in own])
+                    for of in MEASURES
+                ]
+                stretch = f"{np.median([row[rule]['stretch'] for row in own]):.2f}"
+                lines.append([name, group, str(len(own)), rule, *gains, stretch])
+    return table(
+        ["tables", heading, "n", "stretched by likelihood", *MEASURES, "median stretch"], lines
+    )
+
+
+STUDY = Study(
+    name="dispersion",
+    title="How loud a mixture of few bags should be",
+    keys=["table", "kind", "bags", "seed"],
+    tasks=tasks,
+    measure=run_one,
+    page=page,
+    options={
+        "--seeds": {"default": "400-400", "help": "such as 400-402"},
+        "--tables": {"default": ",".join((*TABLES[1::2], *CHOSEN_ON)), "help": "tables by commas"},
+    },
+    packages=("lightgbm",),
+)
+
+if __name__ == "__main__":
+    STUDY.main()
