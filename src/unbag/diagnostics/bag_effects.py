@@ -72,6 +72,9 @@ _ROUNDING = 1e-12
 # Shares of classes that bags do not hold at all.
 _LEAST_SHARE = 1e-9
 
+# Of many rows there is no room for the chances of all.
+_ROWS_AT_A_TIME = 2**18
+
 # Slopes of the two worlds that are closer together tell nothing.
 _LEAST_CONTRAST = 1.05
 
@@ -270,7 +273,9 @@ def effect_of_scores(bags: Bags, scores: Floats, class_prior: Floats) -> BagEffe
     >>> effect.present, effect.world
     (False, 'looks')
     """
-    return estimate_bag_effect(bags, _chances_at_shares(bags, by_output(scores), class_prior))
+    table = by_output(scores)
+    offset = _offset_to_shares(bags, class_prior, len(table))
+    return estimate_bag_effect(bags, chances_of(table + offset))
 
 
 def largest_dispersion(
@@ -301,8 +306,7 @@ def largest_dispersion(
     True
     """
     pieces, _ = bags.with_labelled_rows_apart()
-    chances = _chances_at_shares(pieces, scores, class_prior)
-    seen = _see(pieces, pieces.means(chances).T, pieces.means(chances * (1 - chances)).T)
+    seen = _see(pieces, *_means_at_shares(pieces, scores, class_prior))
     allowed = np.where(pieces.labelled, 0.0, bag_effect)
     slope = 1.0
     for _ in range(_ROUNDS):
@@ -404,12 +408,24 @@ def _see(bags: Bags, means: Floats, variances: Floats, used: Bools | slice = sli
     )
 
 
-def _chances_at_shares(bags: Bags, scores: Floats, class_prior: Floats) -> Floats:
-    """Chances (n_classes, n_instances) where classes are as common as in all bags together."""
+def _offset_to_shares(bags: Bags, class_prior: Floats, n_outputs: int) -> Floats:
+    """What takes scores (n_outputs, n_instances) to where classes are as common as in all bags."""
     shares = pooled_shares(bags, "instances", np.ones((1, bags.n_bags), dtype=bool))[0]
     offset = np.log(np.maximum(shares, _LEAST_SHARE)) - np.log(class_prior)
-    offset = offset[1:] - offset[:1] if len(scores) == 1 else offset
-    return chances_of(scores + offset[:, None])
+    return (offset[1:] - offset[:1] if n_outputs == 1 else offset)[:, None]
+
+
+def _means_at_shares(bags: Bags, scores: Floats, class_prior: Floats) -> tuple[Floats, Floats]:
+    """Means over bags of p and p(1 − p) there, (n_bags, n_classes), some rows at a time."""
+    offset = _offset_to_shares(bags, class_prior, len(scores))
+    means, variances = np.zeros((2, bags.n_bags, bags.n_classes))
+    for start in range(0, bags.n_instances, _ROWS_AT_A_TIME):
+        some = slice(start, start + _ROWS_AT_A_TIME)
+        index = bags.index[some]
+        for c, p in enumerate(chances_of(scores[:, some] + offset)):
+            means[:, c] += np.bincount(index, p, bags.n_bags)
+            variances[:, c] += np.bincount(index, p * (1 - p), bags.n_bags)
+    return means / bags.sizes[:, None], variances / bags.sizes[:, None]
 
 
 def effect_of_means(bags: Bags, means: Floats, variances: Floats) -> BagEffect:
