@@ -69,6 +69,9 @@ PUBLISHED = {
 }
 MOST_ROWS = 2048
 HELD_OUT = ("counts held out", "shares held out")
+CONFIRMED = ("conditional", "proportion")
+# Those of the first run of each panel, which has the legend.
+FIRST_SEEDS = (0, 8, 10)
 
 
 def tasks(options: argparse.Namespace) -> list[dict[str, Any]]:
@@ -276,25 +279,34 @@ def draw_figure(rows: list[Row], path: Path) -> None:
     """Test accuracy by epoch, one panel for each set of images."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(13, 5), layout="constrained")
-    shown = [row for row in ordered(rows) if "curve" in row and not row["held_out"]]
+    shown = [row for row in ordered(rows) if "curve" in row]
+    # of both losses with all seeds
+    apart = [row for row in shown if row["held_out"] and row["method"] in CONFIRMED]
+    panels = {"fashion, other images to test on": apart}
+    panels |= {
+        name: [row for row in shown if row["dataset"] == name and not row["held_out"]]
+        for name in RECIPES
+    }
+    figure = Figure(figsize=(17, 5.5), layout="constrained")
     sizes = sorted({row["bag_size"] for row in shown})
     dashes: dict[str, Any] = {"proportion": ":", "likelihood": "-", "views": "-.", "fine": "--"}
     dashes |= {"conditional": (0, (2, 1)), "fine-counts": (0, (5, 5)), "fine-shares": (0, (1, 4))}
     dashes |= {"annealed": (0, (8, 1)), "annealed-1": (0, (8, 3))}
     dashes |= {"narrowing": (0, (4, 1, 1, 1)), "narrowing-late": (0, (4, 3, 1, 3))}
-    for panel, name in zip(figure.subplots(1, len(RECIPES)), RECIPES, strict=True):
-        for row in shown:
-            if row["dataset"] != name or (name == "fashion" and row["batch_rows"] != MOST_ROWS):
+    for panel, (title, own) in zip(figure.subplots(1, len(panels)), panels.items(), strict=True):
+        for row in own:
+            if row["dataset"] == "fashion" and row["batch_rows"] != MOST_ROWS:
                 continue
             panel.plot(
                 [point["epoch"] for point in row["curve"]],
                 [point["accuracy"] for point in row["curve"]],
                 color=f"C{sizes.index(row['bag_size'])}",
                 ls=dashes[row["method"]],
-                label=f"{row['bag_size']:,}, {row['method']}" if row["seed"] in (0, 8) else None,
+                label=f"{row['bag_size']:,}, {row['method']}"
+                if row["seed"] in FIRST_SEEDS
+                else None,
             )
-        panel.set(title=name, xlabel="epoch")
+        panel.set(title=title, xlabel="epoch")
         panel.grid(alpha=0.3)
         panel.legend(
             frameon=False, fontsize=7, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.15)
