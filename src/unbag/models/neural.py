@@ -52,7 +52,7 @@ from unbag.torch.losses import (
     ProportionLoss,
 )
 from unbag.torch.networks import TableNetwork, TwoLayerNetwork
-from unbag.torch.settings import check_network, check_settings
+from unbag.torch.settings import check_extras, check_network, check_settings, takes_sums
 from unbag.torch.training import NetworkTrainer, TensorRows, TrainingPlan, scores_of
 
 # Shares of classes that the training bags do not hold at all.
@@ -260,8 +260,8 @@ class NeuralMCMClassifier(LogOddsClassifier):
         self.objective_ = self._resolve_objective(bags)
         self.input_shape_ = X.shape[1:]
         units = bags.with_labelled_rows_apart()[0]
-        self._check_extras(units)
-        self.conditional_ = self._takes_sums(units)
+        check_extras(self, units)
+        self.conditional_ = takes_sums(self, units)
         held = self._hold_out(X, y, units, seed)
         self.bag_effect_ = 0.0 if effect is None else effect
         self.bag_effect_interval_ = np.full(2, np.nan)
@@ -481,42 +481,6 @@ class NeuralMCMClassifier(LogOddsClassifier):
             annealing=float(self.annealing),
             conditional=self.conditional_,
         )
-
-    def _check_extras(self, units: Bags) -> None:
-        wanted, least = self._extras_wanted, self._fewest_rows(units, self.conditional is True)
-        if wanted and least > self.batch_size:
-            many = "two bags" if self.conditional is True else "whole bags"
-            raise ValueError(
-                f"{wanted[0]} needs {many} in a batch, and the largest has {units.sizes.max()} "
-                f"rows: give batch_size={least} or more, or leave {wanted[0]} out."
-            )
-        reasons = {
-            "mix": "makes counts that are known up to some error",
-            "annealing": "begins with counts that are known up to some error",
-            "conditional": "is about counts given their sum",
-        }
-        for name, reason in reasons.items():
-            if getattr(self, name) not in (0, "auto") and self.objective_ != "likelihood":
-                raise ValueError(
-                    f"{name} {reason}, of which objective={self.objective_!r} knows nothing; use "
-                    "objective='likelihood'."
-                )
-
-    @property
-    def _extras_wanted(self) -> list[str]:
-        return [name for name in ("mix", "vat", "views") if getattr(self, name)]
-
-    @staticmethod
-    def _fewest_rows(units: Bags, conditional: bool) -> int:
-        """Rows that a batch must have room for, to be told no part of a bag."""
-        return int(units.sizes.max()) * (2 if conditional else 1)
-
-    def _takes_sums(self, units: Bags) -> bool:
-        """Whether counts are taken given what those of a batch sum to."""
-        if self.conditional != "auto":
-            return bool(self.conditional)
-        fits = not self._extras_wanted or self._fewest_rows(units, True) <= self.batch_size
-        return self.objective_ == "likelihood" and units.n_classes > 2 and fits
 
     def _resolve_objective(self, bags: Bags) -> str:
         if self.objective == "auto":

@@ -11,6 +11,7 @@ from torch import nn
 
 from unbag._arrays import on_device
 from unbag._checks import check_choice, check_count
+from unbag.bags.bags import Bags
 
 NeuralObjective = Literal["auto", "likelihood", "forward", "corrected", "proportion"]
 NeuralPrecision = Literal["single", "double", "bf16"]
@@ -25,6 +26,14 @@ _RANGES: dict[str, tuple[float, bool, float]] = {
     "annealing": (0, False, 1),
     "mix": (0, False, 1),
     "vat": (0, False, np.inf),
+}
+
+
+# What is for the likelihood of the counts alone, and why.
+_ABOUT_COUNTS = {
+    "mix": "makes counts that are known up to some error",
+    "annealing": "begins with counts that are known up to some error",
+    "conditional": "is about counts given their sum",
 }
 
 
@@ -58,6 +67,31 @@ def check_settings(model: Any) -> None:
     on_device(np.empty(0), model.device)
 
 
+def check_extras(model: Any, bags: Bags) -> None:
+    """Refuse what these bags, batches or the objective that was chosen have no room for."""
+    wanted, pairs = _extras_wanted(model), model.conditional is True
+    least = _fewest_rows(bags, pairs)
+    if wanted and least > model.batch_size:
+        raise ValueError(
+            f"{wanted[0]} needs {'two' if pairs else 'whole'} bags in a batch, and the largest has "
+            f"{bags.sizes.max()} rows: give batch_size={least} or more, or leave {wanted[0]} out."
+        )
+    for name, reason in _ABOUT_COUNTS.items():
+        if getattr(model, name) not in (0, "auto") and model.objective_ != "likelihood":
+            raise ValueError(
+                f"{name} {reason}, of which objective={model.objective_!r} knows nothing; use "
+                "objective='likelihood'."
+            )
+
+
+def takes_sums(model: Any, bags: Bags) -> bool:
+    """Whether counts are taken given what those of a batch sum to."""
+    if model.conditional != "auto":
+        return bool(model.conditional)
+    fits = not _extras_wanted(model) or _fewest_rows(bags, pairs=True) <= model.batch_size
+    return bool(model.objective_ == "likelihood" and bags.n_classes > 2 and fits)
+
+
 def check_network(network: Any) -> nn.Module:
     """Refuse what a callable made, if it is no network or has nothing to learn."""
     if not isinstance(network, nn.Module):
@@ -68,6 +102,15 @@ def check_network(network: Any) -> nn.Module:
     if not any(weights.requires_grad for weights in network.parameters()):
         raise ValueError("module has no weights to learn.")
     return network
+
+
+def _extras_wanted(model: Any) -> list[str]:
+    return [name for name in ("mix", "vat", "views") if getattr(model, name)]
+
+
+def _fewest_rows(bags: Bags, pairs: bool) -> int:
+    """Rows that a batch must have room for, to hold whole bags, or pairs of them."""
+    return int(bags.sizes.max()) * (2 if pairs else 1)
 
 
 def _check_hidden(model: Any) -> None:
