@@ -1,4 +1,7 @@
-"""What `benchmarks/few_bags.py` calls the prior is what kernel models choose by."""
+"""What `benchmarks/few_bags.py` calls the prior is what kernel models choose by, up to chance.
+
+These divide likelihoods by the dispersion of counts, which here is none.
+"""
 
 import numpy as np
 import pytest

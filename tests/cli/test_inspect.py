@@ -89,7 +89,7 @@ def test_a_hint_in_which_way_bags_differ(world, call, folder, known, tmp_path):
     assert words[world] in found["hint"]
     assert ("come out too high" in found["hint"]) == (world == "odds")
     assert found["slope"] == pytest.approx(
-        {"odds": 1, "looks": found["slope_of_looks"]}[world], abs=0.25
+        {"odds": 1, "looks": found["slope_of_looks"]}[world], rel=0.25
     )
 
 

@@ -89,10 +89,14 @@ class TestEqualToTheLocalModel:
             np.testing.assert_allclose(distributed.selection_risks_, local.selection_risks_)
 
     @pytest.mark.parametrize("rows", [240, 7])
-    def test_few_bags_choose_by_the_usual_spread_of_scores_too(self, rows):
+    @pytest.mark.parametrize("kind", ["kernel", "linear"])
+    def test_few_bags_choose_by_the_usual_spread_of_scores_too(self, rows, kind):
         few = y["bag"] < 12
         settings = KERNEL | {"objective": "likelihood", "approximation": "nystroem"}
-        estimator = KernelMCMClassifierCV([1e-1, 1e-2, 1e-3], cv=3, **settings)
+        estimator = {
+            "kernel": KernelMCMClassifierCV([1e-1, 1e-2, 1e-3], cv=3, **settings),
+            "linear": LinearMCMClassifierCV(cv=3, tol=TOL),
+        }[kind]
         local = estimator.fit(X[few], y[few])
         distributed = fitted(estimator, X[few], y[few], rows)
         assert_same_model(distributed, local, X[few])

@@ -14,16 +14,18 @@ from unbag import (
     check_bag_target,
 )
 from unbag.datasets import make_gaussian_bags
+from unbag.diagnostics.bag_effects import dispersion_of_scores
 from unbag.metrics import corrected_risk
 from unbag.metrics.sample import as_columns
-from unbag.models.training import choose
+from unbag.models.training import choose, choose_with_prior
 from unbag.objectives.corrected_risk import CorrectedRisk
 from unbag.objectives.count_likelihood import CountLikelihood
 from unbag.objectives.forward import ForwardLikelihood
 from unbag.objectives.losses import get_loss
 from unbag.weights.decontamination import decontamination_weights
 
-DATA = make_gaussian_bags(n_bags=25, bag_size=20, n_features=3, random_state=0)
+# more than a few bags
+DATA = make_gaussian_bags(n_bags=40, bag_size=20, n_features=3, random_state=0)
 ALPHAS = [1.0, 0.1, 0.01, 0.001]
 EXACT_KERNEL = {"precision": "double", "gamma": 0.3}  # "scale" would differ from fold to fold
 PAIRS_OF_MODELS = [
@@ -137,26 +139,81 @@ def test_a_search_knows_the_tolerance_of_its_solver():
 FEW = make_gaussian_bags(n_bags=12, bag_size=20, n_features=3, random_state=1)
 
 
-def likely_spread(alpha, X, gamma):
+def likely_spread(alphas, n, variance):
     """Half the square of how far log₁₀ τ² is from that of τ = 1.2, in quarters of a decade."""
-    K = np.exp(-gamma * ((X[:, None] - X) ** 2).sum(axis=2))
-    spread = (1 - K.mean()) / (2 * len(X) * alpha)
-    return 0.5 * (4 * np.log10(spread / 1.44)) ** 2
+    return 0.5 * (4 * np.log10(variance / (2 * n * np.asarray(alphas)) / 1.44)) ** 2
+
+
+def kernel_variance(X, gamma):
+    return 1 - np.exp(-gamma * ((X[:, None] - X) ** 2).sum(axis=2)).mean()
+
+
+def test_what_is_known_beforehand_outweighs_what_varies_more_than_by_chance():
+    risks = np.array([[3.0, 1.0, 2.0], [1.0, 1.0, 6.0]])
+    prior = np.array([0.0, 3.0, 1.0])
+    # means of 2, 1 and 4 with 0, 3 and 1
+    assert choose_with_prior(risks / 0.1, prior, 1.0) == 1
+    assert choose_with_prior(risks / 0.1, prior, 10.0) == 0
+    # counts that vary less than by chance tell no more for that
+    assert choose_with_prior(risks, prior, 0.1) == choose_with_prior(risks, prior, 1.0) == 0
+    with pytest.raises(FloatingPointError, match="not finite"):
+        choose_with_prior(risks * np.inf, prior, 1.0)
+
+
+def unlike_bags(n_bags, size):
+    """Bags whose shares differ by more than chance, and features that tell little of it."""
+    rng = np.random.default_rng(3)
+    share = np.repeat(rng.uniform(0.2, 0.8, n_bags), size)
+    labels = rng.random(n_bags * size) < share
+    X = rng.normal(size=(n_bags * size, 3)) + labels[:, None] * [0.6, 0.0, 0.0]
+    X += np.repeat(rng.normal(size=(n_bags, 3)), size, axis=0)
+    bag = np.repeat(np.arange(n_bags), size)
+    return X, bag_target(bag, counts=np.bincount(bag, labels)[bag].astype(int))
+
+
+CASES = {
+    "kernel": (KernelMCMClassifierCV, EXACT_KERNEL, (FEW.X, FEW.y)),
+    "linear": (LinearMCMClassifierCV, {}, (FEW.X, FEW.y)),
+    "linear, large bags": (LinearMCMClassifierCV, {}, unlike_bags(6, 400)),
+}
 
 
 @pytest.mark.parametrize("selection", ["pooled", "folds"])
-def test_few_bags_choose_by_likelihood_and_the_usual_spread_of_scores(selection):
-    settings = {**EXACT_KERNEL, "selection": selection, "cv": 4, "bag_effect": 0}
+@pytest.mark.parametrize("case", CASES)
+def test_few_bags_choose_by_likelihood_and_the_usual_spread_of_scores(case, selection):
+    search, settings, (X, y) = CASES[case]
+    folds = 3 if selection == "folds" else 4
+    settings = {**settings, "selection": selection, "cv": folds, "bag_effect": 0, "tol": 1e-6}
     alphas = np.logspace(0, -5, 21)
-    model = KernelMCMClassifierCV(alphas, **settings).fit(FEW.X, FEW.y)
+    model = search(alphas, **settings).fit(X, y)
     risks = model.selection_risks_
-    known = np.array([likely_spread(alpha, FEW.X, 0.3) for alpha in alphas])
+    variance = kernel_variance(X, 0.3) if case == "kernel" else X.var(axis=0).sum()
+    known = likely_spread(alphas, len(X), variance)
+    by_ranks = search([alphas[choose(risks, model.tol)]], **settings).fit(X, y)
+    bags, scores = check_bag_target(y), by_ranks.out_of_fold_scores_[None]
+    dispersion = max(1.0, dispersion_of_scores(bags, scores, model.class_prior_))
     likelihood = (risks if selection == "pooled" else risks.mean(axis=1)).mean(axis=0)
-    total = len(FEW.X) * likelihood + known
+    total = len(X) * likelihood / dispersion + known
     assert model.alpha_ == pytest.approx(alphas[total.argmin()])
     # neither of the two alone would choose the same
     assert alphas[likelihood.argmin()] != pytest.approx(model.alpha_)
     assert alphas[known.argmin()] != pytest.approx(model.alpha_)
+    assert (dispersion > 5) == (case == "linear, large bags")
+
+
+def test_many_bags_choose_by_what_is_held_out():
+    many = LinearMCMClassifierCV().fit(*unlike_bags(33, 20))
+    assert many.alpha_ == many.alphas_[choose(many.selection_risks_, many.tol)]
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1e4, [30, 1, 1], [0, 0, 0]])
+def test_few_bags_of_features_on_another_scale_choose_by_what_is_held_out(scale):
+    """No penalty is near the one that the usual spread of scores belongs to, or it is one column's.
+
+    Nor do functions vary of columns that do not.
+    """
+    model = LinearMCMClassifierCV().fit(np.multiply(FEW.X, scale), FEW.y)
+    assert model.alpha_ == model.alphas_[choose(model.selection_risks_, model.tol)]
 
 
 @pytest.mark.parametrize(
@@ -182,7 +239,7 @@ def test_folds_of_few_bags_know_the_usual_spread_of_scores():
         for alpha in model.alphas_
     ]
     apart = [np.abs(fit.decision_function(FEW.X) - model.folds_.scores[0]).max() for fit in every]
-    known = [likely_spread(alpha, FEW.X, 0.3) for alpha in model.alphas_]
+    known = likely_spread(model.alphas_, len(FEW.X), kernel_variance(FEW.X, 0.3))
     assert min(apart) < 0.01
     assert known[int(np.argmin(apart))] < 8
 
@@ -270,7 +327,7 @@ def test_unknown_selection_is_named():
 
 def test_plain_labels_are_searched_over_stratified_rows():
     model = LinearMCMClassifierCV().fit(DATA.X, DATA.labels)
-    assert model.out_of_fold_scores_.shape == (500,)
+    assert model.out_of_fold_scores_.shape == (800,)
     assert ((model.out_of_fold_scores_ > 0) == DATA.labels).mean() > 0.8
 
 

@@ -250,6 +250,11 @@ def estimate_bag_effect(bags: Bags, chances: Floats) -> BagEffect:
     return effect_of_means(bags, bags.means(chances).T, bags.means(chances * (1 - chances)).T)
 
 
+def dispersion_of_scores(bags: Bags, scores: Floats, class_prior: Floats) -> float:
+    """Find φ̂ from log-odds (n_outputs, n_instances) of models that did not see the row's bag."""
+    return dispersion_of_means(bags, *_means_at_shares(bags, scores, class_prior))
+
+
 def effect_of_scores(bags: Bags, scores: Floats, class_prior: Floats) -> BagEffect:
     """Estimate the same from log-odds, such as ``out_of_fold_scores_`` of a search.
 
@@ -306,8 +311,26 @@ def largest_dispersion(
     True
     """
     pieces, _ = bags.with_labelled_rows_apart()
-    seen = _see(pieces, *_means_at_shares(pieces, scores, class_prior))
-    allowed = np.where(pieces.labelled, 0.0, bag_effect)
+    found = dispersion_of_means(pieces, *_means_at_shares(pieces, scores, class_prior), bag_effect)
+    degrees = max(pieces.n_bags - 2, 1) * (pieces.n_classes - 1)
+    return max(1.0, found * degrees / float(chdtri(degrees, 0.95)))
+
+
+def dispersion_of_means(
+    bags: Bags, means: Floats, variances: Floats, bag_effect: float = 0.0
+) -> float:
+    """Find φ̂ from the means of p and p(1 − p) over bags: (n_bags, n_classes).
+
+    Parameters
+    ----------
+    bags : Bags
+        Those of one row of known label may be among them.
+    means, variances : ndarrays of shape (n_bags, n_classes)
+    bag_effect : float, default=0.0
+        τ², what is allowed for beyond chance.
+    """
+    seen = _see(bags, means, variances)
+    allowed = np.where(bags.labelled, 0.0, bag_effect)
     slope = 1.0
     for _ in range(_ROUNDS):
         before, weights = slope, 1 / (seen.by_chance(slope) + allowed + _ROUNDING)
@@ -316,10 +339,7 @@ def largest_dispersion(
             break
     expected = float(seen.sizes @ (seen.by_chance(slope) + allowed))
     ratio = float(seen.sizes @ seen.squares(slope)) / max(expected, _ROUNDING)
-    others = pieces.n_classes - 1
-    quantile = float(chdtri(others * max(pieces.n_bags - 2, 1), 0.95))
-    # as φ̂ has B − 2 below
-    return max(1.0, ratio * pieces.n_bags * others / quantile)
+    return ratio * bags.n_bags / max(bags.n_bags - 2, 1)
 
 
 def describe_effect(model: Any, bags: Bags) -> str | None:

@@ -12,7 +12,7 @@ from scipy.linalg import block_diag
 from unbag._arrays import Floats
 from unbag._progress import column_progress
 from unbag.bags.bags import Bags
-from unbag.diagnostics.bag_effects import BagEffect, effect_of_means
+from unbag.diagnostics.bag_effects import BagEffect, dispersion_of_means, effect_of_means
 from unbag.distributed.criteria import make_objective, selection_risks
 from unbag.distributed.forward import held_out_moments
 from unbag.distributed.partitions import Partitions
@@ -108,20 +108,27 @@ class RemotelySolved:
 
     def effect(self, penalty: int) -> BagEffect | None:
         """What bags leave unexplained by models that did not see them, or without folds did."""
-        bags, held, of_problems = self.backend.bags, self.backend.held, self._of_problems()
-        scored = held if len(held) else np.ones((1, bags.n_bags), dtype=bool)
-        theta = of_problems[1:, penalty] if len(held) else of_problems[:, penalty]
-        everyone = np.ones((1, bags.n_bags), dtype=bool)
-        offsets = np.repeat(self.goal.offsets(everyone, bags), len(scored), axis=0)
-        fold = scored.argmax(axis=0)[bags.index]
-        means, variances = held_out_moments(theta, bags, fold, offsets, self.backend.data)
-        return effect_of_means(bags, means, variances)
+        return effect_of_means(self.backend.bags, *self._moments(penalty))
+
+    def dispersion(self, penalty: int) -> float:
+        """How much more than by chance counts vary around what those models say."""
+        return dispersion_of_means(self.backend.bags, *self._moments(penalty))
 
     def out_of_fold_scores(self, penalty: int) -> None:
         """Scores of instances stay where these are."""
 
     def folds(self) -> None:
         """Scores of instances stay where these are."""
+
+    def _moments(self, penalty: int) -> tuple[Floats, Floats]:
+        """Means over bags of p and p(1 − p)."""
+        bags, held, of_problems = self.backend.bags, self.backend.held, self._of_problems()
+        scored = held if len(held) else np.ones((1, bags.n_bags), dtype=bool)
+        theta = of_problems[1:, penalty] if len(held) else of_problems[:, penalty]
+        everyone = np.ones((1, bags.n_bags), dtype=bool)
+        offsets = np.repeat(self.goal.offsets(everyone, bags), len(scored), axis=0)
+        fold = scored.argmax(axis=0)[bags.index]
+        return held_out_moments(theta, bags, fold, offsets, self.backend.data)
 
     def _of_problems(self) -> Floats:
         """Coefficients (problems, penalties, coefficients)."""

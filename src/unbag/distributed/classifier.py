@@ -128,7 +128,7 @@ class DistributedClassifier:
         if kept:
             instances = instances.grouped(join_instances).keep()
         rows = RemoteRows(collections, check, description, estimator.n_features_in_)
-        functions = functions_for(estimator, goal).on_partitions()
+        functions = functions_for(estimator, goal, bags).on_partitions()
         basis = functions.basis(rows, goal.free_intercept)
         data, space = make_data(instances, basis, goal.loss, goal.n_outputs(bags), kept)
         nobody = np.zeros((0, bags.n_bags), dtype=bool)

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unbag._arrays import Ints
+from unbag._arrays import Floats, Ints
 from unbag.distributed.partitions import Partitions
 from unbag.distributed.table import BagsById, BagSummary, merge_summaries, summarise_target
+from unbag.kernels.rows import ColumnMoments
 
 CheckX = Callable[[Any], NDArray[Any]]
 
@@ -102,8 +103,11 @@ class RemoteRows:
 
     def variance(self) -> float:
         """Variance of all entries, in a pass of its own."""
-        moments: EntryMoments = self._data.reduce(take_moments, join_moments, self._check)
-        return moments.squares / moments.n_entries
+        return self._moments().of_entries()
+
+    def column_variances(self) -> Floats:
+        """Variance of every column, in a pass of its own."""
+        return self._moments().of_columns()
 
     def take(self, rows: Ints) -> NDArray[Any]:
         """Bring some of the instances here."""
@@ -117,32 +121,17 @@ class RemoteRows:
         taken[order] = np.concatenate(found)
         return taken
 
-
-@dataclass(frozen=True)
-class EntryMoments:
-    """Of all entries of some rows: their number, their mean, the sum of squares around it."""
-
-    n_entries: int
-    mean: float
-    squares: float
+    def _moments(self) -> ColumnMoments:
+        found: ColumnMoments = self._data.reduce(_take_moments, ColumnMoments.join, self._check)
+        return found
 
 
-def take_moments(X: Any, y: Any, check: CheckX) -> EntryMoments:  # noqa: ARG001
+def _take_moments(X: Any, y: Any, check: CheckX) -> ColumnMoments:  # noqa: ARG001
     """Moments of one partition."""
     if len(X) == 0:
-        return EntryMoments(0, 0.0, 0.0)
-    X = check(X)
-    variance = float(X.var(dtype=np.float64))
-    return EntryMoments(X.size, float(X.mean(dtype=np.float64)), variance * X.size)
-
-
-def join_moments(parts: list[EntryMoments]) -> EntryMoments:
-    """Squares around the common mean: those around each mean, and those of the means around it."""
-    entries = np.array([part.n_entries for part in parts])
-    means = np.array([part.mean for part in parts])
-    mean = float(entries @ means / max(int(entries.sum()), 1))
-    within = sum(part.squares for part in parts)
-    return EntryMoments(int(entries.sum()), mean, within + float(entries @ (means - mean) ** 2))
+        none = np.zeros(X.shape[1])
+        return ColumnMoments(0, none, none)
+    return ColumnMoments.of(check(X))
 
 
 def _take_rows(X: Any, y: Any, rows: Ints, check: CheckX) -> NDArray[Any]:  # noqa: ARG001

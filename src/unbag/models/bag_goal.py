@@ -44,11 +44,6 @@ from unbag.weights.decontamination import (
 ObjectiveName = Literal["auto", "likelihood", "forward", "corrected"]
 TrainingPrior = Literal["auto", "pooled", "same", "convex"]
 
-# Up to so many bags and rows, what is known of scores beforehand helps to choose among penalties of
-# a kernel model; with more bags that was not shown, and more rows were not tried
-# (results/few_bags.md).
-_FEW_BAGS, _FEW_ROWS = 16, 4_096
-
 # Shares of classes that the bags of a fold do not hold at all.
 _LEAST_SHARE = 1e-9
 
@@ -177,6 +172,8 @@ def make_bag_goal(settings: Any, bags: Bags) -> BagGoal:
     effect = check_effect(settings.bag_effect)
     noisy = name == "likelihood" and bags.noise is not None
     enough = (~bags.labelled).sum() >= FEWEST_BAGS
+    searches = hasattr(settings, "alphas")
+    two_mixed = bool(bags.n_classes == 2 and not bags.labelled.any())
     return BagGoal(
         loss=loss,
         class_prior=class_prior,
@@ -194,14 +191,8 @@ def make_bag_goal(settings: Any, bags: Bags) -> BagGoal:
         looks=1.0 if noisy and not enough else 0.0,
         asks_for_looks=bool(noisy and enough),
         asks_for_effect=effect is None and name == "likelihood",
-        few_bags=name == "likelihood" and _are_few(bags),
+        asks_for_variance=searches and name == "likelihood" and two_mixed,
     )
-
-
-def _are_few(bags: Bags) -> bool:
-    """Whether bags of two classes are so few that they do not tell which penalty is best."""
-    few = bags.n_bags <= _FEW_BAGS and bags.sizes.sum() <= _FEW_ROWS
-    return bool(few and bags.n_classes == 2 and not bags.labelled.any())
 
 
 def _resolve_objective(settings: Any, loss: ClassLoss, class_prior: Floats, bags: Bags) -> str:

@@ -17,6 +17,7 @@ from scipy.sparse import csr_array, issparse
 
 from unbag._arrays import Floats, on_device
 from unbag._checks import check_choice
+from unbag.bags.bags import Bags
 from unbag.kernels.approximations import KernelFeatures, choose_approximation, make_kernel_features
 from unbag.kernels.matrices import Kernel, check_kernel_memory, make_kernel
 from unbag.kernels.rows import RowsInMemory, RowSummary, SparseRows, as_dense
@@ -30,8 +31,16 @@ PRECISIONS = {"single": np.float32, "double": np.float64}
 # sparse matrix takes as long as five of a table), is multiplied as a sparse matrix.
 _MANY_COLUMNS, _FEW_ENTRIES = 64, 0.1
 
+# Up to so many bags (for kernels, of so many rows together), what is known of scores beforehand
+# helps to choose among penalties: more were not tried, or showed no gain (results/few_bags.md,
+# results/large_bags.md).
+_FEW_FOR_LINES, _FEW_FOR_KERNELS, _FEW_ROWS = 32, 16, 4_096
+
 # Instances that tell how much functions vary, and a share of k(x, x) that is as good as nothing.
 _SOME_ROWS, _LEAST_VARIANCE = 1_000, 1e-9
+
+# A share of the variance of all columns that makes one of them nearly all.
+_ONE_COLUMN = 0.9
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,8 +93,8 @@ class Functions(Protocol):
         """Functions over instances in memory, and what they are made of."""
         ...
 
-    def with_variance(self) -> Functions:
-        """Give the same family; of a kernel, the basis will tell how much functions vary."""
+    def with_variance(self, bags: Bags) -> Functions:
+        """Give the same family, whose basis tells how much functions vary if bags are few."""
         ...
 
     def on_partitions(self) -> Functions:
@@ -103,13 +112,9 @@ class LinearFunctions:
 
     fit_intercept: bool
     device: str | None
+    tells_variance: bool = False
 
-    def space(
-        self,
-        X: Any,
-        n_outputs: int,
-        free_intercept: bool,  # noqa: ARG002
-    ) -> tuple[SpaceInMemory, Basis]:
+    def space(self, X: Any, n_outputs: int, free_intercept: bool) -> tuple[SpaceInMemory, Basis]:
         """Functions over instances in memory, and what they are made of."""
         if self.device is not None and issparse(X):
             raise ValueError(
@@ -118,11 +123,11 @@ class LinearFunctions:
             )
         rows = _without_zeros(X) if self.device is None else on_device(X, self.device)
         space = LinearSpace(rows, n_outputs, self.fit_intercept)
-        return space, Basis(X.shape[1], self.fit_intercept)
+        return space, self.basis(SparseRows(X) if issparse(X) else RowsInMemory(X), free_intercept)
 
-    def with_variance(self) -> LinearFunctions:
-        """The same family, of which that is not asked."""
-        return self
+    def with_variance(self, bags: Bags) -> LinearFunctions:
+        """The same family, whose basis tells how much functions vary if bags are few."""
+        return replace(self, tells_variance=bags.n_bags <= _FEW_FOR_LINES)
 
     def on_partitions(self) -> LinearFunctions:
         """The same family."""
@@ -131,7 +136,8 @@ class LinearFunctions:
 
     def basis(self, rows: RowSummary, free_intercept: bool) -> Basis:  # noqa: ARG002
         """The features themselves."""
-        return Basis(rows.shape[1], self.fit_intercept)
+        variance = _of_like_columns(rows) if self.tells_variance else None
+        return Basis(rows.shape[1], self.fit_intercept, variance=variance)
 
 
 @dataclass(frozen=True)
@@ -177,9 +183,10 @@ class KernelFunctions:
         basis = Basis(n, free_intercept, kernel, points, variance=variance)
         return _centred(KernelSpace(K, n_outputs, free_intercept), basis)
 
-    def with_variance(self) -> KernelFunctions:
-        """The same family, whose basis tells how much functions vary."""
-        return replace(self, tells_variance=True)
+    def with_variance(self, bags: Bags) -> KernelFunctions:
+        """The same family, whose basis tells how much functions vary if bags are few."""
+        few = bags.n_bags <= _FEW_FOR_KERNELS and bags.sizes.sum() <= _FEW_ROWS
+        return replace(self, tells_variance=bool(few))
 
     def on_partitions(self) -> KernelFunctions:
         """An approximation, by landmarks if it is left open."""
@@ -222,6 +229,16 @@ def _centred(space: KernelSpace, basis: Basis) -> tuple[SpaceInMemory, Basis]:
         return space, basis
     centred = CentredSpace(space)
     return centred, replace(basis, shift=centred.shift)
+
+
+def _of_like_columns(rows: RowSummary) -> float | None:
+    """Sum of the variances of columns; None if nearly all of it is one column's.
+
+    Then columns are not of one scale, and how much functions vary is how much that one does.
+    """
+    variances = rows.column_variances()
+    total = float(variances.sum())
+    return total if variances.max() < _ONE_COLUMN * total else None
 
 
 def _variance(kernel: Kernel, rows: RowSummary) -> float | None:

@@ -25,6 +25,10 @@ from unbag.objectives.losses import ClassLoss
 # The usual spread of scores τ, and the standard deviation of log₁₀ τ² (results/few_bags.md).
 _USUAL_SPREAD, _DECADES = 1.2, 0.25
 
+# By such a factor the penalty of the usual spread may lie beyond those that there are: further off,
+# features are not of the scale that these were made for.
+_NEAR = 10.0
+
 
 @dataclass(frozen=True, eq=False)
 class Problems:
@@ -61,11 +65,10 @@ class Goal(ABC):
         Whether bags held out are yet to tell the two.
     start : ndarray of shape (columns, coefficients), optional
         Where to start from, for every penalty and problem; by default at zero.
-    few_bags : bool
-        Whether there are so few bags that it helps to know how scores vary before any are seen.
+    asks_for_variance : bool
+        Whether it helps a few bags to choose among penalties to know how functions vary.
     variance : float or None
-        How much functions of norm one vary over the instances, if few bags are to choose among
-        penalties.
+        How much functions of norm one vary over the instances, if there are few bags.
     """
 
     loss: ClassLoss
@@ -76,7 +79,7 @@ class Goal(ABC):
     asks_for_effect: bool = False
     asks_for_looks: bool = False
     start: NDArray[Any] | None = None
-    few_bags: bool = False
+    asks_for_variance: bool = False
     variance: float | None = None
 
     @abstractmethod
@@ -108,13 +111,15 @@ class Goal(ABC):
 
         A penalty α‖f‖² is a prior: f is drawn with covariance k/(2Nα), and so varies over the
         instances by τ² = V/(2Nα), V being ``variance``. Log-odds vary by about one, so that log τ²
-        is taken to be normal around that.
+        is taken to be normal around that. If no penalty is near, nothing is known.
         """
         if self.variance is None:
             return None
         n_instances = bags.sizes.sum()
-        spread = self.variance / (2 * n_instances * penalties)
-        away = np.log10(spread / _USUAL_SPREAD**2) / _DECADES
+        usual = self.variance / (2 * n_instances * _USUAL_SPREAD**2)
+        if not penalties.min() <= _NEAR * usual <= _NEAR**2 * penalties.max():
+            return None
+        away = np.log10(penalties / usual) / _DECADES
         return away**2 / (2 * n_instances)
 
     def n_outputs(self, bags: Bags) -> int:

@@ -179,7 +179,7 @@ class KernelMCMClassifierCV(KernelClassifier):
 
     Up to 16 bags, of two classes and at most 4,096 instances in all, tell little of a penalty. By
     the likelihood of counts, one is then chosen that also gives scores a spread such as log-odds
-    usually have (docs/how-it-works.md).
+    usually have, as linear models do (docs/how-it-works.md).
 
     Parameters
     ----------

@@ -177,6 +177,10 @@ class LinearMCMClassifier(LinearClassifier):
 class LinearMCMClassifierCV(LinearClassifier):
     """`LinearMCMClassifier` that chooses its penalty from the bags.
 
+    Up to 32 bags of two classes tell little of a penalty. By the likelihood of counts, one is then
+    chosen that also gives scores a spread such as log-odds usually have (docs/how-it-works.md).
+    That asks for columns of about the same scale.
+
     Parameters
     ----------
     alphas : array-like, optional

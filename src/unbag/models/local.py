@@ -18,13 +18,13 @@ from unbag._arrays import Array, Bools, Floats, Ints, beside, index_beside, take
 from unbag._outputs import by_instance
 from unbag._progress import column_progress
 from unbag.bags.bags import Bags
-from unbag.diagnostics.bag_effects import BagEffect, effect_of_scores
+from unbag.diagnostics.bag_effects import BagEffect, dispersion_of_scores, effect_of_scores
 from unbag.model_selection.folds import SearchFolds, collect_folds
 from unbag.model_selection.splitters import check_cv, cut_by_folds
 from unbag.models.goals import Goal, Problems
 from unbag.models.row_order import RowOrder
 from unbag.models.threads import few_blas_threads
-from unbag.models.training import Fits, Selection, choose
+from unbag.models.training import Fits, Selection, choose, choose_with_prior
 from unbag.solvers import minimise
 from unbag.solvers.spaces import SpaceInMemory
 
@@ -176,6 +176,10 @@ class LocallySolved:
             return None
         return effect_of_scores(self.bags, scores, self.goal.class_prior)
 
+    def dispersion(self, penalty: int) -> float:
+        """How much more than by chance counts vary, if each bag has been scored once."""
+        return self._dispersion(penalty) if self.held_out.once else 1.0
+
     def out_of_fold_scores(self, penalty: int) -> Floats | None:
         """Scores of all instances by models that did not see them, if all are held out once."""
         scores = self.held_out.by_instance(penalty)
@@ -190,15 +194,29 @@ class LocallySolved:
         return collect_folds(fold, scores, self.goal.loss.name == "logistic")
 
     def _scores_of_fold(self, number: int) -> NDArray[Any]:
-        best = choose(self._pooled_risks(~self.held[number]), self.tol, self.prior)
+        others = ~self.held[number]
+        risks = self._pooled_risks(others)
+        best = choose(risks, self.tol)
+        if self.prior is not None:
+            best = choose_with_prior(risks, self.prior, self._dispersion(best, others))
         column = best * (len(self.held) + 1) + number + 1
         theta = beside(self.fits.theta[column][None], self.space.like)
         scores = to_host(self.space.scores(theta, self.space.dual(theta)))[0]
         return self.order.restore(scores.T).T
 
+    def _dispersion(self, penalty: int, which: Bools | None = None) -> float:
+        """That of all bags, or of some."""
+        bags, rows = self._some(which)
+        scores = self.held_out.of_penalty(penalty)[:, rows]
+        return dispersion_of_scores(bags, scores, self.goal.class_prior)
+
+    def _some(self, which: Bools | None) -> tuple[Bags, Any]:
+        """Some bags, or all, and their rows."""
+        return (self.bags, slice(None)) if which is None else self.bags.take(which)
+
     def _pooled_risks(self, which: Bools | None = None) -> Floats:
         """Criteria of the out-of-fold scores of all bags, or of some, a few penalties at a time."""
-        bags, rows = (self.bags, slice(None)) if which is None else self.bags.take(which)
+        bags, rows = self._some(which)
         criteria = self.goal.criteria(self.goal.whole(bags), bags, None)
         n_penalties = self.held_out.n_penalties
         size = max(1, _BATCH_SCORES // self.bags.n_instances)
@@ -232,7 +250,7 @@ class HeldOutScores:
         self._first = 1 if len(held) else 0
         scored = held if len(held) else np.ones((1, bags.n_bags), dtype=bool)
         self._rows = [np.flatnonzero(out[bags.index]) for out in scored]
-        self._once = bool((scored.sum(axis=0) == 1).all())
+        self.once = bool((scored.sum(axis=0) == 1).all())
         # for each fold, (penalties, outputs, held out)
         self._scores: list[Any] = [None] * len(scored)
         self._single = bags.n_instances > _MANY_ROWS
@@ -263,4 +281,4 @@ class HeldOutScores:
 
     def by_instance(self, penalty: int) -> Floats | None:
         """Scores (instances,) or (instances, classes), if every bag is held out once."""
-        return by_instance(self.of_penalty(penalty)) if self._once else None
+        return by_instance(self.of_penalty(penalty)) if self.once else None

@@ -77,7 +77,7 @@ class MinimisingClassifier(BagClassifier):
         goal = make_goal(self, bags)
         order = self._row_order(X, bags)
         rows, bags = order.arrange(X), bags.reordered(order.arrange)
-        functions = functions_for(self, goal)
+        functions = functions_for(self, goal, bags)
         space, basis = functions.space(rows, goal.n_outputs(bags), goal.free_intercept)
         nobody = np.zeros((0, bags.n_bags), dtype=bool)
         solver = (self.tol, int(self.max_iter), self.verbose)
@@ -114,10 +114,10 @@ def make_goal(estimator: MinimisingClassifier, bags: Bags) -> Goal:
     return estimator._make_goal(bags)
 
 
-def functions_for(estimator: MinimisingClassifier, goal: Goal) -> Functions:
+def functions_for(estimator: MinimisingClassifier, goal: Goal, bags: Bags) -> Functions:
     """Family of functions of an estimator, which tells what its goal wants to know."""
     functions = estimator._make_functions()
-    return functions.with_variance() if goal.few_bags else functions
+    return functions.with_variance(bags) if goal.asks_for_variance else functions
 
 
 def check_on_partitions(estimator: Any) -> None:

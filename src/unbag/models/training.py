@@ -78,6 +78,13 @@ class Solved(Protocol):
         """
         ...
 
+    def dispersion(self, penalty: int) -> float:
+        """How much more than by chance counts vary around what those models say, as a factor.
+
+        Effects of bags, which some likelihoods allow for and others do not, are a part of that.
+        """
+        ...
+
     def out_of_fold_scores(self, penalty: int) -> Floats | None:
         """Scores of all instances by models that did not see their bag, where these are at hand."""
         ...
@@ -213,33 +220,55 @@ def _choose_once(
 ) -> TrainingResult:
     solved = backend.solve(goal, penalties)
     risks = solved.risks(selection)
-    best = choose(risks, backend.tol, goal.prior_of(penalties, backend.bags))
+    best = choose(risks, backend.tol)
+    prior = goal.prior_of(penalties, backend.bags)
+    if prior is not None:
+        best = choose_with_prior(risks, prior, solved.dispersion(best))
     return TrainingResult(goal, solved, solved.fits.on_all_bags(len(penalties)), best, risks)
 
 
-def choose(risks: Floats, tol: float = 0.0, prior: Floats | None = None) -> int:
+def choose(risks: Floats, tol: float = 0.0) -> int:
     """Choose the penalty that criteria rank best together, and of equals the strongest.
 
     The rank of a penalty is the number of those that are better, by more than a solver with such a
     tolerance may be off: ten times as large a share of what the best gains over the strongest.
-    With a prior, criteria are likelihoods, and the least sum of their mean and the prior decides.
 
     Parameters
     ----------
     risks : ndarray of shape (n_criteria, n_penalties) or (n_criteria, n_folds, n_penalties)
         The strongest penalty comes first.
     tol : float, default=0.0
-    prior : ndarray of shape (n_penalties,), optional
-        What is known of penalties beforehand, in units of the criteria.
     """
-    criteria = risks if risks.ndim == 2 else risks.mean(axis=1)
-    if not np.isfinite(criteria).all():
-        raise FloatingPointError("The selection criterion is not finite for every alpha.")
-    if prior is not None:
-        return int(np.argmin(criteria.mean(axis=0) + prior))
+    criteria = _over_folds(risks)
     margin = _CAREFUL * tol * (criteria[:, 0] - criteria.min(axis=1))
     better = criteria[:, None, :] < (criteria - margin[:, None])[:, :, None]
     return int(np.argmin(better.sum(axis=(0, 2))))
+
+
+def choose_with_prior(risks: Floats, prior: Floats, dispersion: float) -> int:
+    """Choose the penalty that is likeliest by bags held out and by what is known beforehand.
+
+    Rows of a bag are not independent where counts vary more than by chance. So the log-likelihood,
+    the mean of those that penalties are ranked by, is divided by the dispersion.
+
+    Parameters
+    ----------
+    risks : as in choose
+        Negative log-likelihoods per instance.
+    prior : ndarray of shape (n_penalties,)
+        −log of what is known of penalties beforehand, per instance.
+    dispersion : float
+        Less than one counts as one.
+    """
+    return int(np.argmin(_over_folds(risks).mean(axis=0) / max(dispersion, 1.0) + prior))
+
+
+def _over_folds(risks: Floats) -> Floats:
+    """Criteria (n_criteria, n_penalties), which must be finite."""
+    criteria = risks if risks.ndim == 2 else risks.mean(axis=1)
+    if not np.isfinite(criteria).all():
+        raise FloatingPointError("The selection criterion is not finite for every alpha.")
+    return criteria
 
 
 def fit_alpha(estimator: Any, backend: Backend, goal: Goal) -> TrainingResult:
