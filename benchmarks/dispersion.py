@@ -20,12 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.cluster import KMeans
-from sklearn.metrics import accuracy_score, brier_score_loss, log_loss
+from sklearn.metrics import accuracy_score, brier_score_loss, log_loss, roc_auc_score
 
 from study import Row, Study, plus_minus, seeds_of, table
 from unbag import AutoMCMClassifier
-from unbag._outputs import by_output
-from unbag.diagnostics.bag_effects import largest_dispersion
+from unbag._outputs import by_instance, by_output
+from unbag.diagnostics.bag_effects import effect_of_scores, largest_dispersion
 from unbag.models.mixing import fit_mixture
 from unbag.suites import TABLES, count_target, load_table
 
@@ -51,7 +51,8 @@ class Kept(AutoMCMClassifier):
 
 
 def tasks(options: argparse.Namespace) -> list[dict[str, Any]]:
-    cells = product(seeds_of(options.seeds), options.tables.split(","), KINDS, N_BAGS)
+    kinds = options.kinds.split(",")
+    cells = product(seeds_of(options.seeds), options.tables.split(","), kinds, N_BAGS)
     return [
         {"table": name, "kind": kind, "bags": n_bags, "seed": seed}
         for seed, name, kind, n_bags in cells
@@ -102,7 +103,8 @@ def run_one(table: str, kind: str, bags: int, seed: int) -> Row:
         row[rule] = scores_of(moved(new)[0], labels[test]) | {"stretch": stretch}
     linear = [one.name for one in found].index("linear")
     row["linear"] = scores_of(new[linear][0], labels[test])
-    return row
+    told = effect_of_scores(known, by_instance(held_out[linear]), goal.class_prior)
+    return row | {"world": told.world}
 
 
 def scores_of(odds: NDArray[Any], labels: NDArray[Any]) -> dict[str, float]:
@@ -111,6 +113,7 @@ def scores_of(odds: NDArray[Any], labels: NDArray[Any]) -> dict[str, float]:
         "accuracy": float(accuracy_score(labels, odds > 0)),
         "log_loss": float(log_loss(labels, np.clip(chances, 1e-9, 1 - 1e-9))),
         "brier": float(brier_score_loss(labels, chances)),
+        "auc": float(roc_auc_score(labels, odds)),
         "positive": float(np.mean(odds > 0)),
     }
 
@@ -123,7 +126,25 @@ def page(rows: list[Row]) -> list[str]:
         *differences(rows, "bags", lambda row: str(row["bags"])),
         "",
         *differences(rows, "dealt out by", lambda row: str(row["kind"])),
+        "",
+        "The mixture, stretched over dispersion, less the linear model alone, over all tables.",
+        "",
+        *leads(rows),
     ]
+
+
+def leads(rows: list[Row]) -> list[str]:
+    mixed = [row for row in rows if row["learners"] > 1]
+    groups = {
+        f"{number} bags": [row for row in mixed if row["bags"] == number] for number in N_BAGS
+    }
+    groups["rows are told to keep their odds"] = [r for r in mixed if r.get("world") == "odds"]
+    lines = []
+    for name, own in groups.items():
+        gaps = [[row["over dispersion"][of] - row["linear"][of] for row in own] for of in MEASURES]
+        if own:
+            lines.append([name, str(len(own)), *map(plus_minus, gaps)])
+    return table(["sets", "n", *MEASURES], lines)
 
 
 def differences(rows: list[Row], heading: str, group_of: Callable[[Row], str]) -> list[str]:
@@ -154,6 +175,7 @@ STUDY = Study(
     page=page,
     options={
         "--seeds": {"default": "400-400", "help": "such as 400-402"},
+        "--kinds": {"default": ",".join(KINDS), "help": "what rows are dealt out by, by commas"},
         "--tables": {"default": ",".join((*TABLES[1::2], *CHOSEN_ON)), "help": "tables by commas"},
     },
     packages=("lightgbm",),

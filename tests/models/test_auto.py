@@ -337,3 +337,15 @@ def test_sparse_rows_are_rows():
 def test_mistakes_get_one_sentence(settings, message):
     with pytest.raises(ValueError, match=message):
         AutoMCMClassifier(**settings).fit(DATA.X, DATA.y)
+
+
+def test_fewer_than_ten_bags_leave_the_linear_model_as_loud_as_it_is():
+    data = make_gaussian_bags(n_bags=9, bag_size=60, random_state=0)
+    model = AutoMCMClassifier().fit(data.X, data.y)
+    linear = LinearMCMClassifierCV(class_prior="empirical").fit(data.X, data.y)
+    moved = model.decision_function(data.X) - linear.decision_function(data.X)
+    np.testing.assert_allclose(moved, moved.mean(), atol=1e-9)
+    # mean chances are the shares
+    assert model.predict_proba(data.X)[:, 1].mean() == pytest.approx(
+        model.class_prior_[1], abs=1e-6
+    )

@@ -79,8 +79,8 @@ class AutoMCMClassifier(LogOddsClassifier):
         to 60,000 rows, from 5,000 on by 500 landmarks, and trees where LightGBM is installed, of 4
         or 16 leaves where there are more rows. A dict gives names to classifiers of your own, whose
         ``decision_function`` must be log-odds at ``class_prior``. With fewer than ten bags
-        ``"auto"`` is the linear model alone: so few do not tell which is better. One learner
-        needs three bags, several need four.
+        ``"auto"`` is the linear model alone: so few do not tell which is better, nor how loud it
+        should be. One learner needs three bags, several need four.
     temperature : float, default=16.0
         By how many units of log-likelihood a learner must lead to count e times as much as
         another. The smaller, the nearer to the best one alone.
@@ -187,8 +187,7 @@ class AutoMCMClassifier(LogOddsClassifier):
     def fit(self, X: Any, y: Any) -> Self:
         """Train all learners on the same folds, and mix them."""
         X, bags = self._check_Xy(X, y)
-        # rows of known label are held out one by one
-        n_units = int((~bags.labelled).sum() + bags.sizes[bags.labelled].sum())
+        n_units = _n_units(bags)
         if n_units < _FEWEST_BAGS:
             raise ValueError(
                 f"a model needs three bags to choose its settings by, and there are {n_units}"
@@ -307,7 +306,8 @@ class AutoMCMClassifier(LogOddsClassifier):
     ) -> None:
         """Mix on all bags, and for every fold on the others; `some` rows tell mean chances."""
         held_out = [one.folds.held_out for one in found]
-        mixture = fit_mixture(goal, bags, held_out, self.temperature)
+        enough = _n_units(bags) >= _FEWEST_TO_COMPARE
+        mixture = fit_mixture(goal, bags, held_out, self.temperature, stretched=enough)
         order = np.argsort(mixture.losses, kind="stable")
         self.leaderboard_: list[dict[str, Any]] = [
             {
@@ -337,7 +337,8 @@ class AutoMCMClassifier(LogOddsClassifier):
 
         def scores_of_fold(number: int) -> NDArray[np.float64]:
             part, rows = bags.take(~held[number])
-            own = fit_mixture(goal, part, [one[:, rows] for one in held_out], self.temperature)
+            others = [one[:, rows] for one in held_out]
+            own = fit_mixture(goal, part, others, self.temperature, stretched=enough)
             scores = [one.folds.scores[number] for one in found]
             seen = [one[:, rows] for one in scores]
             return own.at_shares(seen, part.class_shares, goal.class_prior)(scores)
@@ -355,6 +356,11 @@ class AutoMCMClassifier(LogOddsClassifier):
 
     def _scores_of_models(self, X: Any) -> list[NDArray[np.float64]]:
         return [by_output(model.decision_function(X)) for model in self.models_]
+
+
+def _n_units(bags: Bags) -> int:
+    """How many can be held out: bags, and rows of known label one by one."""
+    return int((~bags.labelled).sum() + bags.sizes[bags.labelled].sum())
 
 
 def _some_rows(n: int) -> NDArray[np.intp]:

@@ -20,6 +20,8 @@ with φ the largest dispersion of counts around the mixture that held-out bags d
 (`unbag.diagnostics.bag_effects`): large where bags are few, and about 1 for many that differ by
 chance alone. Weights of models do without: there φ was no gain.
 
+Fewer than ten bags do not tell a at all (results/dispersion.md), and leave it at 1.
+
 Few bags leave b to chance, and the models that see them all are others than those that b was fitted
 to. The shares of all rows together are known, so that b ends where mean chances are these.
 """
@@ -96,7 +98,12 @@ class Mixture:
 
 
 def fit_mixture(
-    goal: Goal, bags: Bags, scores: Sequence[NDArray[np.float64]], temperature: float
+    goal: Goal,
+    bags: Bags,
+    scores: Sequence[NDArray[np.float64]],
+    temperature: float,
+    *,
+    stretched: bool = True,
 ) -> Mixture:
     """Weigh models by what they say of bags that they did not see, and calibrate.
 
@@ -107,11 +114,17 @@ def fit_mixture(
     bags : Bags
     scores : sequence of ndarray of shape (n_outputs, n_instances)
         Of the rows of these bags, by every model.
+    temperature : float
+        T.
+    stretched : bool, default=True
+        Whether there are bags enough to tell a and b; otherwise a is 1, and b 0.
     """
     objective = goal.objective(goal.whole(bags), bags, None)
     losses = np.array([float(objective.value(one[None], _FIRST)[0]) for one in scores])
     weights = softmax(-(losses - losses.min()) * bags.n_instances / temperature)
     slopes = weights * _equal_spreads(weights, scores)
+    if not stretched:
+        return Mixture(losses, weights, slopes, np.zeros(len(scores[0])))
     total = _add(slopes, scores)
     stretch, intercepts = _calibrate(objective, total, 1.0)
     dispersion = largest_dispersion(
