@@ -78,15 +78,28 @@ def deal(
     return bag
 
 
+def split(
+    X: NDArray[Any],
+    labels: NDArray[Any],
+    kind: str,
+    n_bags: int,
+    rng: np.random.Generator,
+    n_rows: int = N_ROWS,
+    n_test: int | None = None,
+) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
+    """Rows to train on, the bag of each, and rows to test on: a quarter, or 2,000 if it is more."""
+    order = rng.permutation(len(labels))
+    n_test = n_test or max(2_000, len(labels) // 4)
+    test, rows = order[:n_test], order[n_test:][:n_rows]
+    bag = deal(X[rows], labels[rows], kind, n_bags, rng)
+    enough = np.bincount(bag)[bag] >= FEWEST_ROWS
+    return rows[enough], bag[enough], test
+
+
 def run_one(table: str, kind: str, bags: int, seed: int) -> Row:
     X, labels = load_table(table)
     rng = np.random.default_rng([seed, bags, KINDS.index(kind)])
-    order = rng.permutation(len(labels))
-    n_test = max(2_000, len(labels) // 4)
-    test, rows = order[:n_test], order[n_test:][:N_ROWS]
-    bag = deal(X[rows], labels[rows], kind, bags, rng)
-    enough = np.bincount(bag)[bag] >= FEWEST_ROWS
-    rows, bag = rows[enough], bag[enough]
+    rows, bag, test = split(X, labels, kind, bags, rng)
     model = Kept(n_jobs=1).fit(X[rows], count_target(bag, labels[rows]))
     goal, known, found, some = model.made_of_
     held_out = [one.folds.held_out for one in found]

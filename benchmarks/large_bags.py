@@ -25,7 +25,7 @@ from scipy.special import expit
 from sklearn.metrics import accuracy_score, roc_auc_score
 
 from choosing_rules import losses_by_bag
-from dispersion import FEWEST_ROWS, KINDS, deal
+from dispersion import KINDS, split
 from selection import search_all
 from study import Row, Study, plus_minus, seeds_of, table
 from unbag import LinearMCMClassifierCV
@@ -117,12 +117,8 @@ def tasks(options: argparse.Namespace) -> list[dict[str, Any]]:
 def run_one(table: str, kind: str, bags: int, seed: int) -> Row:
     rng = np.random.default_rng([seed, bags, KINDS.index(kind)])
     X, labels = make_table(rng) if table == MADE else load_table(table)
-    order = rng.permutation(len(labels))
-    n_test = N_TESTED if table == MADE else max(2_000, len(labels) // 4)
-    test, rows = order[:n_test], order[n_test:][: MANY_ROWS if table == MADE else N_ROWS]
-    bag = deal(X[rows], labels[rows], kind, bags, rng)
-    enough = np.bincount(bag)[bag] >= FEWEST_ROWS
-    rows, bag = rows[enough], bag[enough]
+    n_rows, n_test = (MANY_ROWS, N_TESTED) if table == MADE else (N_ROWS, None)
+    rows, bag, test = split(X, labels, kind, bags, rng, n_rows, n_test)
     model = LinearMCMClassifierCV(class_prior="empirical", bag_effect=0)
     y = count_target(bag, labels[rows])
     found, goal, known, basis = search_all(model, X[rows], y, ALPHAS, 5)
