@@ -93,7 +93,7 @@ def join_instances(parts: list[list[Instances]]) -> list[Instances]:
 
 
 class RemoteRows:
-    """What kernels ask (`unbag.kernels.rows.RowSummary`) of instances that stay where they are."""
+    """A summary (`unbag.kernels.rows.RowSummary`) of instances that stay where they are."""
 
     def __init__(self, data: Partitions, check: CheckX, description: Description, d: int) -> None:
         self._data = data

@@ -1,4 +1,4 @@
-"""What kernels ask about instances before any matrix is made, wherever these are."""
+"""What kernels and families of functions ask about instances, wherever these are."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ class Goal(ABC):
         """What is minimised; a bag that a problem leaves out counts for nothing."""
 
     def criteria(self, problems: Problems, bags: Bags, like: Any) -> Sequence[Criterion]:
-        """What penalties are chosen by on bags held out; of several, the sum of ranks decides."""
+        """What penalties are chosen by on bags held out, see `unbag.models.training.choose`."""
         return [self.objective(problems, bags, like)]
 
     def attributes(self) -> dict[str, Any]:
@@ -117,7 +117,7 @@ class Goal(ABC):
             return None
         n_instances = bags.sizes.sum()
         usual = self.variance / (2 * n_instances * _USUAL_SPREAD**2)
-        if not penalties.min() <= _NEAR * usual <= _NEAR**2 * penalties.max():
+        if not penalties.min() / _NEAR <= usual <= penalties.max() * _NEAR:
             return None
         away = np.log10(penalties / usual) / _DECADES
         return away**2 / (2 * n_instances)

@@ -191,7 +191,8 @@ class LinearMCMClassifierCV(LinearClassifier):
     selection : {"pooled", "folds"}, default="pooled"
         "pooled" chooses by what the objective is for all out-of-fold scores together; "folds" by
         its mean over folds, as the paper does. For the objective "likelihood" there are two
-        criteria, itself and the forward likelihood, and the sum of their ranks decides.
+        criteria, itself and the forward likelihood, and the sum of their ranks decides, or in few
+        bags their mean and the usual spread.
     store_folds : bool, default=False
         Whether to keep ``folds_``, by which `unbag.metrics.evaluate_search` tells how good the
         model is without fitting anything again.
