@@ -30,6 +30,8 @@ from unbag.models.mixing import fit_mixture
 from unbag.suites import TABLES, count_target, load_table
 
 KINDS = ("class", "cluster", "class and cluster", "random")
+# By cluster, with an effect of the bag on the log-odds of all its rows: for `effect_rule`.
+WITH_EFFECTS = "cluster with effects"
 N_BAGS = (5, 10, 25)
 N_ROWS, FEWEST_ROWS = 6_000, 20
 CHOSEN_ON = TABLES[::2]
@@ -67,6 +69,7 @@ def deal(
     if "cluster" in kind:
         seed = int(rng.integers(2**31))
         cell = KMeans(5, n_init=1, max_iter=50, random_state=seed).fit(X).labels_
+    effects = rng.choice([0.5, 1.0]) * rng.normal(size=n_bags) if kind == WITH_EFFECTS else None
     if "class" in kind:
         cell = 2 * cell + labels
     evenness, sizes = rng.choice([1.0, 3.0]), rng.dirichlet(np.full(n_bags, rng.choice([2, 1e6])))
@@ -74,7 +77,13 @@ def deal(
     for number in np.unique(cell):
         own = np.flatnonzero(cell == number)
         shares = sizes if kind == "random" else rng.dirichlet(evenness * n_bags * sizes + 0.01)
-        bag[own] = rng.choice(n_bags, len(own), p=shares)
+        if effects is None:
+            bag[own] = rng.choice(n_bags, len(own), p=shares)
+            continue
+        for label in (0, 1):
+            moved = shares * np.exp(label * effects)
+            of_class = own[labels[own] == label]
+            bag[of_class] = rng.choice(n_bags, len(of_class), p=moved / moved.sum())
     return bag
 
 

@@ -2,8 +2,9 @@
 
 The linear model without effects and, where an effect is there beyond doubt, with it, on real bags
 and on the published bag sets, in other splits than those on which the rule was found (splits 0
-and 1 of the latter, seeds 500 to 502 of the former). And on tables in a few large bags, as in
-`dispersion`, dealt out by clusters of rows, with or without their class. Test labels score only.
+and 1 of the latter, seeds 500 to 502 of the former). And on tables in large bags, as in
+`dispersion`, dealt out by clusters of rows, with or without their class, or with effects of the
+bags. Test labels score only.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from dispersion import KINDS, split
+from dispersion import KINDS, WITH_EFFECTS, split
 from study import Row, Study, plus_minus, seeds_of, table
 from unbag import LinearMCMClassifierCV, check_bag_target
-from unbag.diagnostics.bag_effects import effect_of_scores
+from unbag.diagnostics.bag_effects import FEW_BAGS, effect_of_scores
 from unbag.suites import (
     LANDSCAPE,
     NATURAL,
@@ -31,7 +32,8 @@ from unbag.suites import (
 from unbag.suites.draws import count_target
 from unbag.suites.landscape import kind_of, split_rows
 
-N_BAGS, N_ROWS = (5, 10, 20, 30), 8_000
+N_BAGS, N_ROWS = (5, 10, 20, 30, 60, 120), 8_000
+DEALT = (*KINDS, WITH_EFFECTS)
 
 
 def tasks(options: argparse.Namespace) -> list[dict[str, Any]]:
@@ -40,7 +42,7 @@ def tasks(options: argparse.Namespace) -> list[dict[str, Any]]:
     dealt = [
         ("tables", f"{name}, {kind}, {n_bags}", s)
         for s in seeds_of(options.draws)
-        for n_bags, kind, name in product(N_BAGS, KINDS[1:3], TABLES)
+        for n_bags, kind, name in product(N_BAGS, (*KINDS[1:3], WITH_EFFECTS), TABLES)
     ]
     found = natural + published + dealt
     return [{"suite": suite, "name": name, "seed": s} for suite, name, s in found]
@@ -52,7 +54,7 @@ def load(suite: str, name: str, seed: int) -> tuple[Any, Any, Any, Any]:
     if suite == "tables":
         of, kind, n_bags = name.split(", ")
         X, labels = load_table(of)
-        rng = np.random.default_rng([seed, int(n_bags), KINDS.index(kind)])
+        rng = np.random.default_rng([seed, int(n_bags), DEALT.index(kind)])
         rows, bag, test = split(X, labels, kind, int(n_bags), rng, N_ROWS)
         return X[rows], count_target(bag, labels[rows]), X[test], labels[test]
     X, labels, bag = load_landscape(name)
@@ -74,7 +76,7 @@ def run_one(suite: str, name: str, seed: int) -> Row:
     found = effect_of_scores(check_bag_target(y), model.out_of_fold_scores_, model.class_prior_)
     row: Row = {"n_bags": len(np.unique(y["bag"])), "variance": found.variance, "low": found.low}
     row |= {"slope": found.slope, "slope_error": found.slope_error}
-    row |= {"slope_of_looks": found.slope_of_looks, "matters": found.matters}
+    row["slope_of_looks"] = found.slope_of_looks
     row["without"] = scores_of(model)
     if found.present:
         given = LinearMCMClassifierCV(bag_effect=found.variance, class_prior="empirical")
@@ -83,28 +85,56 @@ def run_one(suite: str, name: str, seed: int) -> Row:
 
 
 def page(rows: list[Row]) -> list[str]:
-    lines = []
-    for suite in ("natural", "landscape", "tables"):
-        for matters in (True, False):
-            own = [
-                row
-                for row in rows
-                if row["suite"] == suite and "with" in row and row["matters"] == matters
-            ]
-            if own:
-                lines.append([suite, "yes" if matters else "no", str(len(own)), *_gains(own)])
-    absent = sum("with" not in row for row in rows)
+    both = [row for row in rows if "with" in row]
+    suites = {
+        "natural": [row for row in both if row["suite"] == "natural"],
+        "landscape": [row for row in both if row["suite"] == "landscape"],
+        "tables, few bags": [row for row in both if is_dealt(row) and row["n_bags"] <= FEW_BAGS],
+        "tables, more bags": [row for row in both if is_dealt(row) and row["n_bags"] > FEW_BAGS],
+    }
+    lines = [
+        [name, "yes" if odds else "no", str(len(own)), *_gains(own)]
+        for name, of_suite in suites.items()
+        for odds in (True, False)
+        if (own := [row for row in of_suite if keeps_odds(row) == odds])
+    ]
     kinds = sorted({kind_of(r["name"]) for r in rows if r["suite"] == "landscape"})
     return [
-        "Linear models with the estimated effect of bags less those without: means over sets and "
-        "splits, with standard errors. Rows seem to keep their odds where the slope of the bags "
-        "lies below the line between the two worlds by a standard error.",
+        "Linear models with the estimated effect of bags less those without, where it is there "
+        "beyond doubt: means over sets and splits, with standard errors. Rows seem to keep their "
+        "odds where the slope of the bags lies below the line between the two worlds by a "
+        f"standard error. Few bags are up to {FEW_BAGS}.",
         "",
         *table(["sets", "rows seem to keep their odds", "n", "AUC", "accuracy"], lines),
         "",
-        f"In {absent} of {len(rows)} draws no effect is there beyond doubt. Kinds of published "
-        f"bag sets: {', '.join(kinds)}.",
+        f"In {len(rows) - len(both)} of {len(rows)} draws no effect is there beyond doubt. Kinds "
+        f"of published bag sets: {', '.join(kinds)}.",
+        "",
+        "Tables where rows seem to keep their odds, by what rows were dealt out by. With effects: "
+        "by cluster, and by an effect of the bag on the log-odds of all its rows.",
+        "",
+        *table(["dealt out by", "bags", "n", "AUC", "accuracy"], _by_kind(both)),
     ]
+
+
+def is_dealt(row: Row) -> bool:
+    return bool(row["suite"] == "tables")
+
+
+def keeps_odds(row: Row) -> bool:
+    return bool(row["slope"] + row["slope_error"] < np.sqrt(row["slope_of_looks"]))
+
+
+def _by_kind(rows: list[Row]) -> list[list[str]]:
+    lines = []
+    for kind, n_bags in product(("all", *KINDS[1:3], WITH_EFFECTS), N_BAGS):
+        end = f", {n_bags}" if kind == "all" else f", {kind}, {n_bags}"
+        own = [
+            row for row in rows if is_dealt(row) and keeps_odds(row) and row["name"].endswith(end)
+        ]
+        if len(own) > 1:
+            lines.append([kind, str(n_bags), str(len(own)), *_gains(own)])
+    return lines
 
 
 def _gains(rows: list[Row]) -> list[str]:

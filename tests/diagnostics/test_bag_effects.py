@@ -10,6 +10,7 @@ from scipy.stats import chi2
 from unbag import bag_target, check_bag_target
 from unbag.datasets import make_gaussian_bags
 from unbag.diagnostics.bag_effects import (
+    FEW_BAGS,
     BagEffect,
     describe_effect,
     effect_of_means,
@@ -283,8 +284,16 @@ class Model:
     ],
 )
 def test_words_of_what_a_model_takes_effects_to_be(model, words):
-    bags = check_bag_target(bag_target([0, 0, 1, 1], [0.0, 0.0, 1.0, 1.0]))
+    many = np.repeat(np.arange(FEW_BAGS + 1), 2)
+    bags = check_bag_target(bag_target(many, counts=np.where(many == 0, 1, many % 2 * 2)))
+    assert bags.class_shares[1] == 0.5
     assert describe_effect(model, bags) == words
+
+
+def test_words_of_effects_of_few_bags_say_why_training_leaves_them_out():
+    bags = check_bag_target(bag_target([0, 0, 1, 1], [0.0, 0.0, 1.0, 1.0]))
+    model = Model(bag_effect_=0.0, bag_effect_interval_=(0.01, 0.09))
+    assert describe_effect(model, bags).endswith("not allow for, as there are few bags")
 
 
 @pytest.mark.parametrize(
@@ -299,6 +308,7 @@ def test_words_of_what_a_model_takes_effects_to_be(model, words):
 def test_effects_matter_where_rows_seem_to_keep_their_odds(low, slope, error, matters):
     effect = BagEffect(0.05, low, 0.09, slope, 0.5, error, slope_of_looks=4.0)
     assert effect.matters == matters
+    assert not replace(effect, few=True).matters
 
 
 # --- dispersion ---------------------------------------------------------------------------------

@@ -54,9 +54,9 @@ def with_noise():
 
 def with_effects():
     rng = np.random.default_rng(2)
-    bag = np.repeat(np.arange(30), 40)
-    X = (rng.normal(size=(len(bag), 2)) + rng.normal(size=(30, 2))[bag]).round(2)
-    odds = X[:, 0] + 1.5 * rng.normal(size=30)[bag]
+    bag = np.repeat(np.arange(40), 30)
+    X = (rng.normal(size=(len(bag), 2)) + rng.normal(size=(40, 2))[bag]).round(2)
+    odds = X[:, 0] + 1.5 * rng.normal(size=40)[bag]
     labels = rng.random(len(bag)) < 1 / (1 + np.exp(-odds))
     order = rng.permutation(len(bag))
     return X[order], bag_target(bag, counts=np.bincount(bag, labels)[bag])[order]

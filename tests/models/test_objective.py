@@ -287,6 +287,19 @@ def test_every_model_finds_effects_where_there_are_any(make):
 
 
 @pytest.mark.parametrize("make", MODELS)
+@pytest.mark.parametrize(("n_bags", "trained_with"), [(32, False), (33, True)])
+def test_effects_of_few_bags_are_told_but_not_trained_with(make, n_bags, trained_with):
+    X, y = votes(3, effect=0.6, n_bags=n_bags, size=100)
+    few = {"alphas": (1e-2, 1e-4), "cv": 3} if make.__name__.endswith("CV") else {}
+    model = make(**few).fit(X, y)
+    assert model.bag_effect_interval_[0] > 0
+    assert (model.bag_effect_ > 0) == trained_with
+    if not trained_with:
+        without = make(bag_effect=0, **few).fit(X, y)
+        np.testing.assert_array_equal(without.decision_function(X), model.decision_function(X))
+
+
+@pytest.mark.parametrize("make", MODELS)
 def test_no_model_finds_effects_where_classes_keep_their_look(make):
     data = make_gaussian_bags(n_bags=40, bag_size=30, random_state=1)
     model = make().fit(data.X, data.y)

@@ -63,6 +63,9 @@ _SETTLED = 1e-6
 # Bags that an estimate, with its slope, takes at least.
 FEWEST_BAGS = 5
 
+# Up to so many bags, effects are told but not trained with (results/effect_rule.md).
+FEW_BAGS = 32
+
 # Half the width of a 95% interval, in standard errors.
 NORMAL_95 = 1.959964
 
@@ -104,6 +107,8 @@ class BagEffect:
         β*, what β would be about if classes kept their look.
     free_slope : float
         β without the bound of 1: less where chances promise more than held-out bags keep.
+    few : bool
+        Whether it rests on few bags, 32 at most.
 
     See Also
     --------
@@ -132,6 +137,7 @@ class BagEffect:
     slope_error: float = np.inf
     slope_of_looks: float = np.nan
     free_slope: float = np.nan
+    few: bool = False
 
     @property
     def present(self) -> bool:
@@ -140,12 +146,12 @@ class BagEffect:
 
     @property
     def matters(self) -> bool:
-        """Whether to train with it: it is there, and rows seem to keep their odds.
+        """Whether to train with it: it is there, and many bags say that rows keep their odds.
 
         Elsewhere counts are not what an effect makes of the chances of rows, and a model that
-        takes it in learns less (docs/likelihood.md).
+        takes it in learns less. So it does from few bags (docs/likelihood.md).
         """
-        return self.present and not self.leans_to_looks
+        return self.present and not self.few and not self.leans_to_looks
 
     @property
     def spread(self) -> float:
@@ -356,18 +362,24 @@ def describe_effect(model: Any, bags: Bags) -> str | None:
     if variance is None or getattr(model, "objective_", "likelihood") != "likelihood":
         return None
     low, high = getattr(model, "bag_effect_interval_", (np.nan, np.nan))
-    effect = BagEffect(variance, low, high, np.nan, _focus(bags.class_shares))
+    effect = BagEffect(variance, low, high, np.nan, _focus(bags.class_shares), few=are_few(bags))
     if variance == 0 and effect.present:
         spread = f"{effect._points(low):.1f} to {effect._points(high):.1f} points"
+        why = "there are few bags" if effect.few else "rows do not seem to keep their odds"
         return (
             f"features leave a spread of {spread} between bags unexplained, which training does "
-            "not allow for, as rows do not seem to keep their odds"
+            f"not allow for, as {why}"
         )
     if not np.isnan(low):
         return str(effect)
     if variance == 0:
         return "bags are taken to have no effect beyond their features"
     return f"bags are taken to differ by ±{effect.spread:.1f} points beyond their features"
+
+
+def are_few(bags: Bags) -> bool:
+    """Whether effects of these bags are told only: there are 32 at most."""
+    return bool((~bags.labelled).sum() <= FEW_BAGS)
 
 
 def _focus(shares: Floats) -> float:
@@ -453,7 +465,7 @@ def effect_of_means(bags: Bags, means: Floats, variances: Floats) -> BagEffect:
     used = ~bags.labelled
     focus = _focus(np.clip(bags.class_shares, 1e-6, None))
     if used.sum() < FEWEST_BAGS:
-        return BagEffect(0.0, 0.0, np.inf, 1.0, focus)
+        return BagEffect(0.0, 0.0, np.inf, 1.0, focus, few=True)
     seen = _see(bags, means, variances, used)
     sizes, apart, explained = seen.sizes, seen.apart, seen.explained
     chance, noise = seen.chance, seen.noise
@@ -487,4 +499,5 @@ def effect_of_means(bags: Bags, means: Floats, variances: Floats) -> BagEffect:
         slope_error=float(slope_error),
         slope_of_looks=float(between / around) if told > 0 and around > 0 else np.nan,
         free_slope=free_slope,
+        few=are_few(bags),
     )

@@ -132,7 +132,7 @@ class BagGoal(Goal):
         return replace(self, looks=looks, asks_for_looks=False)
 
     def told_of_effect(self, found: BagEffect) -> Self:
-        """Go on with effects of bags, if there are any beyond doubt and rows keep their odds."""
+        """Go on with effects of bags, if many say beyond doubt that there are any."""
         variance = found.variance if found.matters else 0.0
         return replace(self, bag_effect=variance, effect_interval=np.array([found.low, found.high]))
 

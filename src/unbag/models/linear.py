@@ -39,8 +39,9 @@ class LinearMCMClassifier(LinearClassifier):
     bag_effect : "auto" or float, default="auto"
         Variance τ² of what the shares of bags differ by beyond their rows, in units of q(1 − q)
         with q the share of a class in all bags; for the objective "likelihood". "auto" estimates
-        it from bags held out, and fits again with it if it is there beyond doubt and rows seem to
-        keep their odds (:mod:`unbag.diagnostics.bag_effects`). 0 takes it that there is none.
+        it from bags held out, and fits again with it if there are more than 32 bags, it is there
+        beyond doubt and rows seem to keep their odds (:mod:`unbag.diagnostics.bag_effects`). 0
+        takes it that there is none.
     weights : {"least_squares", "pairs"}, default="least_squares"
         How R weighs bags: by least squares over all of them, or in the paper's pairs.
     bag_model : {"instances", "bags"}, default="instances"

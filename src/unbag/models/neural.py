@@ -12,6 +12,7 @@ import hashlib
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -26,7 +27,7 @@ from unbag._optional import install_command
 from unbag.bags.bags import Bags
 from unbag.bags.priors import resolve_class_prior
 from unbag.bounds.function_classes import TwoLayerReLU
-from unbag.diagnostics.bag_effects import FEWEST_BAGS, effect_of_scores
+from unbag.diagnostics.bag_effects import FEWEST_BAGS, are_few, effect_of_scores
 from unbag.model_selection.splitters import BagShuffleSplit
 from unbag.models.bag_goal import check_effect
 from unbag.models.base import LogOddsClassifier, numbers_only
@@ -90,7 +91,8 @@ class NeuralMCMClassifier(LogOddsClassifier):
         "likelihood", but "forward" if shares are not those of whole counts.
     bag_effect : float or "auto", default="auto"
         Variance of what bags differ by beyond their rows. ``"auto"`` looks for it in the bags held
-        out, and trains again if there is any beyond doubt and rows seem to keep their odds.
+        out, and trains again if there are more than 32 bags in all, there is any beyond doubt and
+        rows seem to keep their odds.
     class_prior : {"balanced", "empirical"} or array-like, default="balanced"
         Shares of the classes that scores and chances are for.
     max_epochs : int, default=200
@@ -444,6 +446,7 @@ class NeuralMCMClassifier(LogOddsClassifier):
         scores = self._scores(X[rows])
         by_row = scores[0] if len(scores) == 1 else scores.T
         found = effect_of_scores(out, by_row.astype(float), self.class_prior_)
+        found = replace(found, few=are_few(units))
         self.bag_effect_interval_ = np.array([found.low, found.high])
         self.bag_effect_ = found.variance if found.matters else 0.0
         return found.matters
