@@ -60,10 +60,31 @@ def test_the_variance_of_an_effect_is_found():
     error = variances.std() / np.sqrt(DRAWS)
     assert error < 0.002
     assert variances.mean() == pytest.approx(0.1, abs=3 * error)
-    # intervals are a little short: nine of ten hold
-    assert np.mean([effect.low <= 0.1 <= effect.high for effect in found]) > 0.86
+    assert np.mean([effect.low <= 0.1 <= effect.high for effect in found]) > 0.92
     assert all(effect.present for effect in found)
     assert np.mean([effect.slope for effect in found]) == pytest.approx(1, abs=0.1)
+
+
+@pytest.mark.parametrize("n_bags", [5, 10, 20])
+def test_few_bags_seldom_rule_out_the_effect_that_they_have(n_bags):
+    found = [
+        estimate_bag_effect(*rows_keep_their_odds(seed, 0.05, n_bags)) for seed in range(DRAWS)
+    ]
+    assert np.mean([effect.low <= 0.05 <= effect.high for effect in found]) > 0.92
+    assert all(effect.variance <= effect.high <= 1 for effect in found)
+
+
+def test_the_upper_end_is_where_squares_are_as_small_as_they_seldom_are():
+    bags, chances = rows_keep_their_odds(1, 0.1, n_bags=8)
+    effect = estimate_bag_effect(bags, chances)
+    means = np.bincount(bags.index, chances[1]) / bags.sizes
+    rest = np.bincount(bags.index, chances[1] * (1 - chances[1])) / bags.sizes
+    q = bags.class_shares[1]
+    apart, explained = bags.proportions[:, 1] - q, means - q
+    weights = 1 / (effect.slope * rest / bags.sizes + effect.high * q * (1 - q))
+    slope = max(1, (weights * apart) @ explained / ((weights * explained) @ explained))
+    squares = weights @ (apart - slope * explained) ** 2
+    assert squares == pytest.approx(chi2(6).ppf(0.025), rel=1e-3)
 
 
 def test_no_effect_is_found_where_there_is_none():

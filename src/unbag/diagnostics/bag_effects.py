@@ -18,7 +18,10 @@ So, with d_b = (γ_b − q − β(p̂_b − q))²/q(1 − q) and e_b = β v_b/(n
 
 where β is that of least squares with the weights w_b, and all of this is repeated until it agrees.
 For several classes d_b and e_b are the means over classes, Σ_c (...)_c / q_c / (C − 1). Known noise
-of the shares adds to e_b.
+of the shares adds to e_b. A 95% interval begins at two standard errors below τ², by the spread of
+the terms. Few bags tell little about that, and it ends there only if bags rule out what is larger:
+at the τ² where (C − 1) Σ_b d_b/(e_b + τ²) is the 2.5% quantile of χ² with (B − 2)(C − 1) degrees of
+freedom, for B bags. No share varies by more than τ² = 1.
 
 **Which world?** The slope is a hint. Where rows keep their odds it is 1. Where classes keep their
 look, s is Var(p)/q(1 − q) if chances are calibrated, p̂_b varies by s² Var(γ) + s(1 − s) q(1 − q)/n,
@@ -48,6 +51,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 from scipy.special import chdtri
 
 from unbag._arrays import Bools, Floats
@@ -66,8 +70,8 @@ FEWEST_BAGS = 5
 # Up to so many bags, effects are told but not trained with (results/effect_rule.md).
 FEW_BAGS = 32
 
-# Half the width of a 95% interval, in standard errors.
-NORMAL_95 = 1.959964
+# Half the width of a 95% interval, in standard errors, and what lies beyond each of its ends.
+NORMAL_95, _TAIL = 1.959964, 0.025
 
 # Variances below are rounding.
 _ROUNDING = 1e-12
@@ -440,6 +444,20 @@ def _see(bags: Bags, means: Floats, variances: Floats, used: Bools | slice = sli
     )
 
 
+def _largest_variance(seen: _Seen, n_classes: int, slope: float) -> float:
+    """Find the largest τ² that bags do not rule out."""
+    degrees = (len(seen.sizes) - 2) * (n_classes - 1)
+    least = float(chdtri(degrees, 1 - _TAIL)) / (n_classes - 1)
+
+    def excess(variance: float) -> float:
+        weights = 1 / (seen.by_chance(slope) + variance + _ROUNDING)
+        return float(weights @ seen.squares(max(1.0, seen.slope(weights)))) - least
+
+    if excess(0.0) <= 0:
+        return 0.0
+    return 1.0 if excess(1.0) >= 0 else float(brentq(excess, 0.0, 1.0))
+
+
 def _offset_to_shares(bags: Bags, class_prior: Floats, n_outputs: int) -> Floats:
     """What takes scores (n_outputs, n_instances) to where classes are as common as in all bags."""
     shares = pooled_shares(bags, "instances", np.ones((1, bags.n_bags), dtype=bool))[0]
@@ -482,6 +500,7 @@ def effect_of_means(bags: Bags, means: Floats, variances: Floats) -> BagEffect:
     few = np.sqrt(len(sizes) / (len(sizes) - 2))
     error = few * np.sqrt(weights**4 @ (excess - variance) ** 2) / (weights @ weights)
     low, high = variance - NORMAL_95 * error, variance + NORMAL_95 * error
+    high = max(high, _largest_variance(seen, bags.n_classes, slope))
     square = (explained**2).sum(axis=1)
     free_slope = seen.slope(weights)
     pulls = (apart * explained).sum(axis=1) - free_slope * square
