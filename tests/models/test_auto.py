@@ -224,6 +224,36 @@ def test_fewer_than_ten_bags_are_left_to_the_linear_model():
     assert len(AutoMCMClassifier().fit(more.X, more.y).models_) == 3
 
 
+def differ_in_who_is_in_them(n_bags):
+    """Rows whose odds go with a feature, wherever they are."""
+    rng = np.random.default_rng(0)
+    bag = np.repeat(np.arange(n_bags), 100)
+    X = rng.normal(size=(len(bag), 2)) + 2 * rng.normal(size=(n_bags, 2))[bag]
+    labels = rng.random(len(bag)) < expit(X[:, 0])
+    return X, bag_target(bag, counts=np.bincount(bag, labels)[bag])
+
+
+def test_few_bags_that_differ_in_who_is_in_them_are_left_to_the_linear_model():
+    X, y = differ_in_who_is_in_them(32)
+    model = AutoMCMClassifier().fit(X, y)
+    assert [type(one) for one in model.models_] == [LinearMCMClassifierCV]
+    reason = "few bags that differ in who is in them are left to the linear model"
+    left_out = {row["learner"]: row["note"] for row in model.leaderboard_[1:]}
+    assert left_out == {"kernel": reason, "boosted": reason}
+    # learners that were asked for are trained in any case, as are those of more bags
+    asked = AutoMCMClassifier(["linear", "boosted"]).fit(X, y)
+    assert len(asked.models_) == 2
+    assert len(AutoMCMClassifier().fit(*differ_in_who_is_in_them(33)).models_) == 3
+
+
+def test_labels_among_few_bags_tell_learners_apart():
+    X, y = differ_in_who_is_in_them(32)
+    of_one = y["bag"] == 0
+    bag = np.where(of_one, 1000 + np.arange(len(y)), y["bag"])
+    some_labels = bag_target(bag, np.where(of_one, X[:, 0] > 0, y["proportion"]))
+    assert len(AutoMCMClassifier().fit(X, some_labels).models_) == 3
+
+
 def test_three_bags_are_ranked_as_the_linear_model_ranks_them():
     data = make_gaussian_bags(n_bags=3, bag_size=40, random_state=2)
     with pytest.warns(UserWarning, match="5 folds need as many bags, and there are 3"):

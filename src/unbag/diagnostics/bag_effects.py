@@ -288,9 +288,7 @@ def effect_of_scores(bags: Bags, scores: Floats, class_prior: Floats) -> BagEffe
     >>> effect.present, effect.world
     (False, 'looks')
     """
-    table = by_output(scores)
-    offset = _offset_to_shares(bags, class_prior, len(table))
-    return estimate_bag_effect(bags, chances_of(table + offset))
+    return effect_of_means(bags, *_means_at_shares(bags, by_output(scores), class_prior))
 
 
 def largest_dispersion(

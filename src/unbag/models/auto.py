@@ -19,6 +19,7 @@ from unbag._deadlines import OutOfTimeError, deadline
 from unbag._optional import install_command
 from unbag._outputs import by_instance, by_output
 from unbag.bags.bags import Bags
+from unbag.diagnostics.bag_effects import are_few, effect_of_scores
 from unbag.model_selection.folds import SearchFolds, collect_folds
 from unbag.model_selection.out_of_fold import look_at_folds
 from unbag.model_selection.splitters import KnownFolds, check_cv, cut_by_folds
@@ -80,7 +81,8 @@ class AutoMCMClassifier(LogOddsClassifier):
         or 16 leaves where there are more rows. A dict gives names to classifiers of your own, whose
         ``decision_function`` must be log-odds at ``class_prior``. With fewer than ten bags
         ``"auto"`` is the linear model alone: so few do not tell which is better, nor how loud it
-        should be. One learner needs three bags, several need four.
+        should be. So it is with up to 32 bags of two classes that differ in who is in them. One
+        learner needs three bags, several need four.
     temperature : float, default=16.0
         By how many units of log-likelihood a learner must lead to count e times as much as
         another. The smaller, the nearer to the best one alone.
@@ -204,10 +206,10 @@ class AutoMCMClassifier(LogOddsClassifier):
         # where learners are compared, no more folds than pairs of bags: those held out can differ
         most = n_units if len(learners) == 1 else n_units // 2
         cv = min(self.cv, most) if isinstance(self.cv, int) else self.cv
-        held = check_cv(cv, X, np.asarray(y))
-        found, late = self._train_all(learners, X, np.asarray(y), held)
+        rows_held = check_cv(cv, X, np.asarray(y))
+        bags, held = cut_by_folds(bags, rows_held)
+        found, late = self._train_all(learners, X, np.asarray(y), rows_held, bags)
         notes |= late
-        bags, held = cut_by_folds(bags, held)
         goal = self._goal(bags, found)
         self.class_prior_ = goal.class_prior
         self._keep(goal, bags, held, found, notes, _safe_indexing(X, _some_rows(X.shape[0])))
@@ -266,14 +268,17 @@ class AutoMCMClassifier(LogOddsClassifier):
         raise ValueError(f"learners has {name!r}; known are 'auto' and {', '.join(LEARNERS)}.")
 
     def _train_all(
-        self, learners: dict[str, Any], X: Any, y: NDArray[Any], held: NDArray[np.bool_]
+        self, learners: dict[str, Any], X: Any, y: NDArray[Any], held: NDArray[np.bool_], bags: Bags
     ) -> tuple[list[_Candidate], dict[str, str]]:
-        """Train one learner after the other while there is time."""
+        """Train one learner after the other while there is time, and the bags ask for more."""
         found: list[_Candidate] = []
         notes: dict[str, str] = {}
         end = time.monotonic() + (self.time_limit or math.inf)
         for name, learner in learners.items():
             start = time.monotonic()
+            if len(found) == 1 and self.learners == "auto" and _suit_linear(found[0], bags):
+                notes[name] = "few bags that differ in who is in them are left to the linear model"
+                continue
             if found and start > end:
                 notes[name] = f"not begun within the time limit of {self.time_limit:g} s"
                 continue
@@ -356,6 +361,17 @@ class AutoMCMClassifier(LogOddsClassifier):
 
     def _scores_of_models(self, X: Any) -> list[NDArray[np.float64]]:
         return [by_output(model.decision_function(X)) for model in self.models_]
+
+
+def _suit_linear(linear: _Candidate, bags: Bags) -> bool:
+    """Whether the linear model learns most: few bags tell that rows keep their odds.
+
+    That is how it was in ten to thirty bags of two classes (results/mixing_odds.md).
+    """
+    if bags.n_classes > 2 or bags.labelled.any() or not are_few(bags):
+        return False
+    scores = by_instance(linear.folds.held_out)
+    return effect_of_scores(bags, scores, linear.model.class_prior_).world == "odds"
 
 
 def _n_units(bags: Bags) -> int:
