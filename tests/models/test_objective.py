@@ -19,6 +19,7 @@ from unbag import (
 )
 from unbag.bags.bags import check_bag_target
 from unbag.datasets import add_count_noise, make_gaussian_bags
+from unbag.diagnostics.bag_effects import effect_of_scores
 from unbag.objectives.count_likelihood import CountLikelihood
 from unbag.weights.decontamination import decontamination_weights, pooled_shares, precision
 
@@ -297,6 +298,10 @@ def test_effects_of_few_bags_are_told_but_not_trained_with(make, n_bags, trained
     if not trained_with:
         without = make(bag_effect=0, **few).fit(X, y)
         np.testing.assert_array_equal(without.decision_function(X), model.decision_function(X))
+        # what is told is what bags held out say, not those that the model saw
+        scores, prior = model.decision_function(X), model.class_prior_
+        seen = effect_of_scores(check_bag_target(y), scores, prior)
+        assert np.abs(model.bag_effect_interval_ - [seen.low, seen.high]).max() > 1e-6
 
 
 @pytest.mark.parametrize("make", MODELS)

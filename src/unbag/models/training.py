@@ -155,11 +155,13 @@ def fit(backend: Backend, goal: Goal, alpha: float) -> TrainingResult:
     """Fit one penalty; folds are looked at only if there is something to be learned from them."""
     penalty = np.array([float(alpha)])
     solved = backend.solve(goal, penalty)
-    told = goal
+    told, effect = goal, None
     if goal.asks_for_effect and not goal.asks_for_looks:
         # rows that the model saw only raise the suspicion
-        told = _told_of_effect(goal, solved, 0)
-    if goal.asks_for_looks or _differ(told, goal):
+        effect = solved.effect(0)
+        told = goal if effect is None else goal.told_of_effect(effect)
+    only_told = effect is not None and effect.present and effect.few
+    if goal.asks_for_looks or only_told or _differ(told, goal):
         folds = min(EFFECT_FOLDS, backend.bags.n_bags)
         told = _ask_folds(backend.folded(folds), goal, penalty, "pooled")[0]
         if _differ(told, goal):
