@@ -26,7 +26,8 @@ from sklearn.metrics import accuracy_score, brier_score_loss, log_loss, roc_auc_
 from study import Row, Study, plus_minus, seeds_of, table
 from unbag import AutoMCMClassifier
 from unbag._outputs import by_instance, by_output
-from unbag.diagnostics.bag_effects import effect_of_scores, largest_dispersion
+from unbag.diagnostics.bag_effects import effect_of_scores
+from unbag.diagnostics.dispersion import largest_dispersion
 from unbag.models.mixing import fit_mixture
 from unbag.suites import TABLES, count_target, load_table
 

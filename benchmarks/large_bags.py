@@ -32,7 +32,7 @@ from unbag import LinearMCMClassifierCV
 from unbag._arrays import Floats
 from unbag.bags.bags import Bags
 from unbag.bags.priors import chances_of
-from unbag.diagnostics.bag_effects import dispersion_of_scores
+from unbag.diagnostics.dispersion import dispersion_of_scores
 from unbag.models.checks import DEFAULT_ALPHAS
 from unbag.models.training import choose
 from unbag.suites import TABLES, count_target, load_table

@@ -1,4 +1,4 @@
-"""Effects of bags: found where bags have them, and only there; by simulation."""
+"""Effects of bags: found where bags have them, and only there; and dispersion. By simulation."""
 
 from dataclasses import replace
 
@@ -16,8 +16,8 @@ from unbag.diagnostics.bag_effects import (
     effect_of_means,
     effect_of_scores,
     estimate_bag_effect,
-    largest_dispersion,
 )
+from unbag.diagnostics.dispersion import largest_dispersion
 
 DRAWS = 100
 

@@ -14,7 +14,7 @@ from unbag import (
     check_bag_target,
 )
 from unbag.datasets import make_gaussian_bags
-from unbag.diagnostics.bag_effects import dispersion_of_scores
+from unbag.diagnostics.dispersion import dispersion_of_scores
 from unbag.metrics import corrected_risk
 from unbag.metrics.sample import as_columns
 from unbag.models.training import choose, choose_with_prior

@@ -12,7 +12,8 @@ from scipy.linalg import block_diag
 from unbag._arrays import Floats
 from unbag._progress import column_progress
 from unbag.bags.bags import Bags
-from unbag.diagnostics.bag_effects import BagEffect, dispersion_of_means, effect_of_means
+from unbag.diagnostics.bag_effects import BagEffect, effect_of_means
+from unbag.diagnostics.dispersion import dispersion_of_means
 from unbag.distributed.criteria import make_objective, selection_risks
 from unbag.distributed.forward import held_out_moments
 from unbag.distributed.partitions import Partitions
