@@ -24,7 +24,7 @@ from scipy.special import ndtr
 from scipy.stats import norm
 
 from unbag import check_bag_target
-from unbag.bounds import misordering_probability, sample_bags
+from unbag.paper.bounds import misordering_probability, sample_bags
 from unbag.weights.decontamination import class_means, decontamination_weights
 
 LOW, HIGH, BAG_SIZE = 0.45, 0.55, 8

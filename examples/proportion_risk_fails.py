@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbag import bag_target, check_bag_target
-from unbag.metrics import corrected_risk
+from unbag.evaluation import corrected_risk
 
 GOLDEN = (sqrt(5) - 1) / 2
 GRID, FINE_GRID = np.linspace(0, 1, 201), np.linspace(0, 1, 10_001)

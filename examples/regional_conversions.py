@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from unbag.datasets import add_count_noise, load_adult, make_bags
-from unbag.tabular import write_table
+from unbag.tables import write_table
 
 COLUMNS = ["age", "education", "marital-status", "occupation", "capital-gain", "hours-per-week"]
 # of the noise in a published number; 1/NOISE_SCALE is the ε of differential privacy

@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from unbag._files import write_whole
-from unbag.suites.landscape import DATA_FILE, LANDSCAPE, N_SPLITS, N_TEST, PUBLISHED, RULES
+from unbag_bench.suites.landscape import DATA_FILE, LANDSCAPE, N_SPLITS, N_TEST, PUBLISHED, RULES
 
 
 def main(folder: Path) -> None:

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from unbag import LinearMCMClassifierCV, bags_from_frame
+from unbag import LLPLinearClassifierCV, bags_from_frame
 from unbag.datasets import load_flights, make_gaussian_bags
-from unbag.reports import fit_report
-from unbag.tabular import make_classifier
+from unbag.reports import model_report
+from unbag.tables import make_classifier
 
 SCREENS = Path(__file__).parents[1] / "docs" / "screens"
 CLOUDS = make_gaussian_bags(n_bags=40, bag_size=50, random_state=0)
@@ -34,10 +34,10 @@ def flights() -> Any:
 
 
 CASES: dict[str, tuple[str, Any, Any]] = {
-    "supported": ("Two clouds", LinearMCMClassifierCV(), lambda: (CLOUDS.X, CLOUDS.y)),
+    "supported": ("Two clouds", LLPLinearClassifierCV(), lambda: (CLOUDS.X, CLOUDS.y)),
     "doubtful": (
         "Two clouds, and rows of a bag that are alike",
-        LinearMCMClassifierCV(),
+        LLPLinearClassifierCV(),
         lambda: (alike(), CLOUDS.y),
     ),
     "refuted": ("Flights that were late, by day", make_classifier("linear"), flights),
@@ -48,7 +48,7 @@ def main() -> None:
     """Make the pages, and check that each has its verdict."""
     with tempfile.TemporaryDirectory() as folder:
         for verdict, (title, model, data) in CASES.items():
-            report = fit_report(model, *data(), title=title)
+            report = model_report(model, *data(), title=title)
             if report.evaluation.verdict.name != verdict:
                 raise SystemExit(f"{title!r} is {report.evaluation.verdict.name}, not {verdict}.")
             page = report.save(Path(folder) / f"{verdict}.html")

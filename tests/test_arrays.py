@@ -18,7 +18,7 @@ from unbag._arrays import (
     to_host,
     untracked,
 )
-from unbag.objectives.losses import sigmoid
+from unbag.observations.losses import sigmoid
 
 KINDS = {
     "numpy": np.asarray,

@@ -15,9 +15,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from unbag import BagKFold, LinearMCMClassifier, bag_target
+from unbag import BagKFold, LLPLinearClassifier, bag_target
 from unbag.datasets import make_gaussian_bags
-from unbag.metrics.scorers import SCORERS
+from unbag.evaluation.scorers import SCORERS
 from unbag.testing import all_estimators, check_bag_classifier
 
 ESTIMATORS = [
@@ -27,19 +27,19 @@ ESTIMATORS = [
 SMALLER = {
     "AlternatingSVMClassifierCV": {"Cs": (1,), "C_bags": (1, 10), "gammas": (0.1,)},
     # what kernels add is tested for themselves
-    "AutoMCMClassifier": {"learners": ["linear", "boosted"], "cv": 2},
-    "BagCalibratedClassifier": {"estimator": LinearMCMClassifier(), "cv": 2},
-    "BoostedMCMClassifier": {"num_leaves": (2, 4), "n_estimators": 40, "cv": 2},
+    "LLPEnsembleClassifier": {"learners": ["linear", "boosted"], "cv": 2},
+    "BagCalibratedClassifier": {"estimator": LLPLinearClassifier(), "cv": 2},
+    "LLPBoostingClassifier": {"num_leaves": (2, 4), "n_estimators": 40, "cv": 2},
     "ClusterClassifier": {"n_clusters": (5,), "cv": 2},
-    "CountEMClassifier": {"cv": 3},
+    "LLPEMClassifier": {"cv": 3},
     "InvCalClassifierCV": {"Cs": (1,), "epsilons": (0, 0.01), "gammas": (0.1,)},
-    "KernelMCMClassifierCV": {"alphas": (1e-2, 1e-3), "cv": 3},
+    "LLPKernelClassifierCV": {"alphas": (1e-2, 1e-3), "cv": 3},
     "KernelPublishedClassifierCV": {"method": "mm", "alphas": (1e-2,), "cv": 2},
-    "LinearMCMClassifierCV": {"alphas": (1e-2, 1e-3), "cv": 3},
+    "LLPLinearClassifierCV": {"alphas": (1e-2, 1e-3), "cv": 3},
     "LinearProportionRiskClassifierCV": {"alphas": (1e-3, 1e-4), "cv": 3},
     "LinearPublishedClassifierCV": {"method": "mm", "alphas": (1e-2,), "cv": 2},
     "LinearSoftLabelClassifierCV": {"alphas": (1e-2, 1e-3), "cv": 3},
-    "NeuralMCMClassifier": {"hidden": (16,), "max_epochs": 60},
+    "LLPNeuralClassifier": {"hidden": (16,), "max_epochs": 60},
     "ProportionRiskClassifierCV": {"alphas": (1e-3, 1e-4), "cv": 3},
     "SoftLabelClassifierCV": {"alphas": (1e-2, 1e-3), "cv": 3},
 }
@@ -78,7 +78,7 @@ def with_tolerance(estimator):
     if "learning_rate" in model.get_params():
         # steps of trees have no end that a tolerance could be of
         return model, "reg_lambda"
-    return model.set_params(estimator=LinearMCMClassifier()), "estimator__tol"
+    return model.set_params(estimator=LLPLinearClassifier()), "estimator__tol"
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)

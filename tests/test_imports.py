@@ -25,10 +25,10 @@ except SystemExit:
     note("help")
 import unbag.cli.fit
 from unbag.datasets import make_gaussian_bags
-from unbag.tabular.persistence import load_model, save_model
+from unbag.tables.persistence import load_model, save_model
 data = make_gaussian_bags(random_state=0)
 with tempfile.TemporaryDirectory() as folder:
-    model = unbag.LinearMCMClassifier().fit(data.X, data.y)
+    model = unbag.LLPLinearClassifier().fit(data.X, data.y)
     load_model(save_model(model, f"{folder}/m.unbag"))
 note("fit")
 print("\\n" + json.dumps(found))

@@ -123,7 +123,7 @@ def test_nothing_of_the_paper_is_missing():
     [
         {"code": ()},
         {"tests": ()},
-        {"code": ("unbag.bounds.merged:no_such_function",)},
+        {"code": ("unbag.paper.bounds.merged:no_such_function",)},
         {"tests": ("bounds/test_merged.py:test_of_nothing",)},
         {"tests": ("bounds/test_no_such_file.py:test_bound",)},
         {"name": "something else"},

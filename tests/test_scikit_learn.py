@@ -32,28 +32,31 @@ from unbag import (
     BagCalibratedClassifier,
     BagKFold,
     BagShuffleSplit,
-    BoostedMCMClassifier,
-    CountEMClassifier,
-    GroupingsClassifier,
-    KernelMCMClassifier,
-    KernelMCMClassifierCV,
-    LinearMCMClassifier,
+    LLPBoostingClassifier,
+    LLPEMClassifier,
+    LLPKernelClassifier,
+    LLPKernelClassifierCV,
+    LLPLinearClassifier,
+    MultiGroupingClassifier,
     bag_target,
     check_bag_target,
-    groupings_target,
+    multi_grouping_target,
 )
-from unbag.baselines import InvCalClassifier, ProportionRiskClassifier
 from unbag.datasets import make_gaussian_bags
-from unbag.metrics.scorers import SCORERS
+from unbag.evaluation.scorers import SCORERS
 from unbag.model_selection.out_of_fold import out_of_fold_scores
-from unbag.models.neural import NeuralMCMClassifier
-from unbag.tabular.features import make_features
+from unbag.models.neural import LLPNeuralClassifier
+from unbag.paper import (
+    InvCalClassifier,
+    ProportionRiskClassifier,
+)
+from unbag.tables.features import make_features
 
 DATA = make_gaussian_bags(n_bags=24, bag_size=15, n_features=3, random_state=0)
 X, Y = DATA.X, DATA.y
 NO_LABELS = (
     r"^y holds bags and their proportions, and this tool .* cv=unbag.BagKFold\(5\) .*SCORERS"
-    r".*BagCalibratedClassifier .*AutoMCMClassifier\(learners.*docs/pitfalls.md"
+    r".*BagCalibratedClassifier .*LLPEnsembleClassifier\(learners.*docs/pitfalls.md"
 )
 NUMBERED = "^y holds {} different values, which are taken for ids of bags, not for classes; "
 
@@ -62,15 +65,15 @@ class TestToolsThatTakeBagsForClasses:
     @pytest.mark.parametrize(
         "tool",
         [
-            VotingClassifier([("a", LinearMCMClassifier())]),
-            StackingClassifier([("a", LinearMCMClassifier())], cv=BagKFold(3)),
-            CalibratedClassifierCV(LinearMCMClassifier(), cv=BagKFold(3)),
-            CalibratedClassifierCV(LinearMCMClassifier()),
-            BaggingClassifier(LinearMCMClassifier()),
-            OneVsRestClassifier(LinearMCMClassifier()),
-            TunedThresholdClassifierCV(LinearMCMClassifier(), cv=BagKFold(3)),
-            GridSearchCV(LinearMCMClassifier(), {"alpha": [1, 0.1]}),
-            RFECV(LinearMCMClassifier(), cv=BagKFold(3)),
+            VotingClassifier([("a", LLPLinearClassifier())]),
+            StackingClassifier([("a", LLPLinearClassifier())], cv=BagKFold(3)),
+            CalibratedClassifierCV(LLPLinearClassifier(), cv=BagKFold(3)),
+            CalibratedClassifierCV(LLPLinearClassifier()),
+            BaggingClassifier(LLPLinearClassifier()),
+            OneVsRestClassifier(LLPLinearClassifier()),
+            TunedThresholdClassifierCV(LLPLinearClassifier(), cv=BagKFold(3)),
+            GridSearchCV(LLPLinearClassifier(), {"alpha": [1, 0.1]}),
+            RFECV(LLPLinearClassifier(), cv=BagKFold(3)),
         ],
         ids=lambda tool: type(tool).__name__,
     )
@@ -81,20 +84,20 @@ class TestToolsThatTakeBagsForClasses:
                 tool.fit(X[rows], Y[rows])
 
     def test_calibration_from_bags_takes_their_place(self):
-        model = BagCalibratedClassifier(LinearMCMClassifier(), cv=3).fit(X, Y)
+        model = BagCalibratedClassifier(LLPLinearClassifier(), cv=3).fit(X, Y)
         assert (model.predict(X) == DATA.labels).mean() > 0.8
 
     def test_splits_of_rows_say_how_to_split_bags(self):
         with pytest.raises(ValueError, match="Split whole bags"):
-            cross_val_score(LinearMCMClassifier(), X, Y, cv=KFold(5), error_score="raise")
+            cross_val_score(LLPLinearClassifier(), X, Y, cv=KFold(5), error_score="raise")
 
     @pytest.mark.parametrize("scoring", ["roc_auc", "accuracy", "neg_log_loss"])
     def test_scores_of_labels_fail_aloud(self, scoring):
         with pytest.warns(UserWarning, match=f"(?s)Scoring failed.*{NO_LABELS[1:]}"):
-            found = cross_val_score(LinearMCMClassifier(), X, Y, cv=BagKFold(3), scoring=scoring)
+            found = cross_val_score(LLPLinearClassifier(), X, Y, cv=BagKFold(3), scoring=scoring)
         assert np.isnan(found).all()
         search = GridSearchCV(
-            LinearMCMClassifier(),
+            LLPLinearClassifier(),
             {"alpha": [1, 0.1]},
             cv=BagKFold(3),
             scoring=scoring,
@@ -105,21 +108,21 @@ class TestToolsThatTakeBagsForClasses:
 
     def test_scores_of_bags_choose(self):
         search = GridSearchCV(
-            LinearMCMClassifier(),
+            LLPLinearClassifier(),
             {"alpha": [1e4, 1e-3]},
             cv=BagKFold(3),
             scoring=SCORERS["corrected_risk"],
         ).fit(X, Y)
         assert search.best_params_ == {"alpha": 1e-3}
-        assert cross_val_score(LinearMCMClassifier(), X, Y, cv=BagKFold(3)).min() > 0.7
+        assert cross_val_score(LLPLinearClassifier(), X, Y, cv=BagKFold(3)).min() > 0.7
 
     def test_cross_val_predict(self):
-        classes = cross_val_predict(LinearMCMClassifier(), X, Y, cv=BagKFold(3))
-        scores, _ = out_of_fold_scores(LinearMCMClassifier(), X, Y, cv=BagKFold(3))
+        classes = cross_val_predict(LLPLinearClassifier(), X, Y, cv=BagKFold(3))
+        scores, _ = out_of_fold_scores(LLPLinearClassifier(), X, Y, cv=BagKFold(3))
         np.testing.assert_array_equal(classes, scores > 0)
         for method in ("predict_proba", "decision_function"):
             with pytest.raises(ValueError, match=NUMBERED.format(16)):
-                cross_val_predict(LinearMCMClassifier(), X, Y, cv=BagKFold(3), method=method)
+                cross_val_predict(LLPLinearClassifier(), X, Y, cv=BagKFold(3), method=method)
 
 
 class TestToolsThatWork:
@@ -127,45 +130,45 @@ class TestToolsThatWork:
 
     @pytest.mark.parametrize("scoring", [None, SCORERS["roc_auc"]])
     def test_what_a_column_is_worth(self, scoring):
-        model = LinearMCMClassifier().fit(X, Y)
+        model = LLPLinearClassifier().fit(X, Y)
         found = permutation_importance(model, X, Y, n_repeats=2, scoring=scoring, random_state=0)
         assert found.importances_mean.argmax() == np.abs(model.coef_[0]).argmax()
 
     @pytest.mark.parametrize(
         "tool",
         [
-            RFE(LinearMCMClassifier(), n_features_to_select=1),
-            SelectFromModel(LinearMCMClassifier()),
+            RFE(LLPLinearClassifier(), n_features_to_select=1),
+            SelectFromModel(LLPLinearClassifier()),
             SequentialFeatureSelector(
-                LinearMCMClassifier(), n_features_to_select=1, cv=BagKFold(3)
+                LLPLinearClassifier(), n_features_to_select=1, cv=BagKFold(3)
             ),
         ],
         ids=lambda tool: type(tool).__name__,
     )
     def test_choosing_columns(self, tool):
-        kept = make_pipeline(tool, LinearMCMClassifier()).fit(X, Y)[0].get_support()
-        assert kept[np.abs(LinearMCMClassifier().fit(X, Y).coef_[0]).argmax()]
+        kept = make_pipeline(tool, LLPLinearClassifier()).fit(X, Y)[0].get_support()
+        assert kept[np.abs(LLPLinearClassifier().fit(X, Y).coef_[0]).argmax()]
 
     def test_curves_over_settings_and_sizes(self):
         alphas = [1e4, 1e-3]
         _, held_out = validation_curve(
-            LinearMCMClassifier(), X, Y, param_name="alpha", param_range=alphas, cv=BagKFold(3)
+            LLPLinearClassifier(), X, Y, param_name="alpha", param_range=alphas, cv=BagKFold(3)
         )
-        search = GridSearchCV(LinearMCMClassifier(), {"alpha": alphas}, cv=BagKFold(3)).fit(X, Y)
+        search = GridSearchCV(LLPLinearClassifier(), {"alpha": alphas}, cv=BagKFold(3)).fit(X, Y)
         np.testing.assert_allclose(held_out.mean(axis=1), search.cv_results_["mean_test_score"])
         with pytest.raises(ValueError, match=r"^Bag .* of its 15 instances here.*BagShuffleSplit"):
-            learning_curve(LinearMCMClassifier(), X, Y, cv=BagKFold(3), error_score="raise")
+            learning_curve(LLPLinearClassifier(), X, Y, cv=BagKFold(3), error_score="raise")
         parts = BagShuffleSplit(2, test_size=0.5, random_state=0)
-        assert cross_val_score(LinearMCMClassifier(), X, Y, cv=parts).min() > 0.7
+        assert cross_val_score(LLPLinearClassifier(), X, Y, cv=parts).min() > 0.7
 
     def test_columns_of_each_kind_their_own_step(self):
         frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(d=np.where(X[:, 0] > 0, "u", "v"))
         steps = make_column_transformer(
             (StandardScaler(), ["a", "b", "c"]), (OneHotEncoder(), ["d"])
         )
-        model = make_pipeline(steps, LinearMCMClassifier()).fit(frame, Y)
+        model = make_pipeline(steps, LLPLinearClassifier()).fit(frame, Y)
         with config_context(enable_metadata_routing=True):
-            routed = make_pipeline(steps, LinearMCMClassifier()).fit(frame, Y)
+            routed = make_pipeline(steps, LLPLinearClassifier()).fit(frame, Y)
         np.testing.assert_array_equal(model.predict(frame), routed.predict(frame))
         assert (model.predict(frame) == DATA.labels).mean() > 0.7
 
@@ -208,14 +211,14 @@ class TestWhatIsNoTarget:
                 match=f"^y is a table with the {listed}, and not one array; make the "
                 r"target with unbag.bag_target\(bag, proportion\).$",
             ):
-                LinearMCMClassifier().fit(X, y)
+                LLPLinearClassifier().fit(X, y)
 
     @pytest.mark.parametrize("series", [np.array, list, pd.Series, pl.Series])
     def test_ids_of_bags(self, series):
         names = [f"district {b}" for b in Y["bag"]]
         for ids in (Y["bag"], names):
             with pytest.raises(ValueError, match=NUMBERED.format(24) + "make the target with"):
-                LinearMCMClassifier().fit(X, series(ids))
+                LLPLinearClassifier().fit(X, series(ids))
 
     @pytest.mark.parametrize("series", [np.array, list, pd.Series, pl.Series])
     def test_ids_of_bags_of_one_row_or_two(self, series):
@@ -225,27 +228,29 @@ class TestWhatIsNoTarget:
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
                 with pytest.raises(ValueError, match=message):
-                    LinearMCMClassifier().fit(X[:60], series(ids))
+                    LLPLinearClassifier().fit(X[:60], series(ids))
 
     @pytest.mark.parametrize(
         "gather", [list, tuple, lambda pair: dict(zip("ab", pair, strict=True))]
     )
     def test_several_targets(self, gather):
         named = bag_target([f"day {b}" for b in Y["bag"]], Y["proportion"])
-        for model in (LinearMCMClassifier(), GroupingsClassifier()):
-            with pytest.raises(ValueError, match=r"^y holds several targets; .*groupings_target.$"):
+        for model in (LLPLinearClassifier(), MultiGroupingClassifier()):
+            with pytest.raises(
+                ValueError, match=r"^y holds several targets; .*multi_grouping_target.$"
+            ):
                 model.fit(X, gather([Y, named]))
 
     def test_groupings_have_no_labels(self):
-        y = groupings_target({"ad": Y, "day": Y})
+        y = multi_grouping_target({"ad": Y, "day": Y})
         with pytest.raises(
             ValueError, match=r"holds out cells, or one grouping alone, y\['ad'\].$"
         ):
-            cross_val_score(GroupingsClassifier(), X, y)
+            cross_val_score(MultiGroupingClassifier(), X, y)
 
     def test_proportions(self):
         with pytest.raises(ValueError, match=r"neither classes nor bags .* unbag.bag_target"):
-            LinearMCMClassifier().fit(X, Y["proportion"])
+            LLPLinearClassifier().fit(X, Y["proportion"])
 
     def test_ten_classes_are_classes_and_more_can_be_said_to_be(self):
         labels = np.arange(120) % 10
@@ -267,12 +272,12 @@ class TestSampleWeight:
     @pytest.mark.parametrize(
         "model",
         [
-            LinearMCMClassifier(),
-            KernelMCMClassifierCV(),
-            BoostedMCMClassifier(),
-            CountEMClassifier(),
+            LLPLinearClassifier(),
+            LLPKernelClassifierCV(),
+            LLPBoostingClassifier(),
+            LLPEMClassifier(),
             BagCalibratedClassifier(),
-            NeuralMCMClassifier(),
+            LLPNeuralClassifier(),
             InvCalClassifier(),
         ],
     )
@@ -281,21 +286,21 @@ class TestSampleWeight:
             model.fit(X, Y, sample_weight=np.ones(len(X)))
 
     def test_pipelines_and_routing(self):
-        model = make_pipeline(LinearMCMClassifier())
+        model = make_pipeline(LLPLinearClassifier())
         with pytest.raises(ValueError, match=r"^sample_weight cannot be used"):
             model.fit(X, Y, linearmcmclassifier__sample_weight=np.ones(len(X)))
         with config_context(enable_metadata_routing=True):
-            asking = LinearMCMClassifier().set_score_request(sample_weight=True)
+            asking = LLPLinearClassifier().set_score_request(sample_weight=True)
             grid = GridSearchCV(asking, {"alpha": [1, 0.1]}, cv=BagKFold(3), error_score="raise")
             assert grid.fit(X, Y).best_score_ > 0.7
             with pytest.raises(ValueError, match=r"^sample_weight cannot be used"):
                 grid.fit(X, Y, sample_weight=np.ones(len(X)))
 
     def test_none_is_no_weight(self):
-        one = LinearMCMClassifier().fit(X, Y, sample_weight=None)
-        np.testing.assert_array_equal(one.coef_, LinearMCMClassifier().fit(X, Y).coef_)
+        one = LLPLinearClassifier().fit(X, Y, sample_weight=None)
+        np.testing.assert_array_equal(one.coef_, LLPLinearClassifier().fit(X, Y).coef_)
 
-    @pytest.mark.parametrize("model", [LinearMCMClassifier(), BagCalibratedClassifier(cv=3)])
+    @pytest.mark.parametrize("model", [LLPLinearClassifier(), BagCalibratedClassifier(cv=3)])
     def test_score(self, model):
         model.fit(X, Y)
         weight = np.where(DATA.labels == 1, 1.0, 2.0)
@@ -314,13 +319,13 @@ class TestColumnsOfAnyKind:
         for table in tables:
             with pytest.raises(
                 ValueError,
-                match=r"^X holds the text '?\"?(yes|it's no)\"?'?, and LinearMCMClassifier takes "
-                r"numbers only; .*make_pipeline\(unbag.tabular.features.make_features\(\), ",
+                match=r"^X holds the text '?\"?(yes|it's no)\"?'?, and LLPLinearClassifier takes "
+                r"numbers only; .*make_pipeline\(unbag.tables.features.make_features\(\), ",
             ):
-                LinearMCMClassifier().fit(table, Y)
+                LLPLinearClassifier().fit(table, Y)
         with pytest.raises(ValueError, match=r"^X holds the text .* takes numbers only"):
-            LinearMCMClassifier().fit(X, Y).predict(text)
-        model = make_pipeline(make_features(), LinearMCMClassifier()).fit(frame, Y)
+            LLPLinearClassifier().fit(X, Y).predict(text)
+        model = make_pipeline(make_features(), LLPLinearClassifier()).fit(frame, Y)
         assert (model.predict(frame) == DATA.labels).mean() > 0.7
 
     def test_polars_gives_the_features_of_pandas(self):
@@ -341,7 +346,7 @@ class TestColumnsOfAnyKind:
         np.testing.assert_allclose(of_pandas.transform(table), expected)
         names = of_pandas.get_feature_names_out().tolist()
         assert of_polars.get_feature_names_out().tolist() == names
-        model = make_pipeline(make_features(), LinearMCMClassifier()).fit(table, Y)
+        model = make_pipeline(make_features(), LLPLinearClassifier()).fit(table, Y)
         assert (model.predict(table) == DATA.labels).mean() > 0.7
 
     def test_arrays_have_no_columns_to_tell_apart(self):
@@ -366,20 +371,20 @@ class TestSparse:
         if "device" in settings:
             pytest.importorskip("torch", reason="torch is not installed")
         exact = {"precision": "double", "tol": 1e-10, **settings}
-        one = KernelMCMClassifier(**exact).fit(self.ROWS, Y)
-        other = KernelMCMClassifier(**exact).fit(sparse.csr_array(self.ROWS), Y)
+        one = LLPKernelClassifier(**exact).fit(self.ROWS, Y)
+        other = LLPKernelClassifier(**exact).fit(sparse.csr_array(self.ROWS), Y)
         expected = one.decision_function(self.ROWS)
         for rows in (sparse.csr_matrix(self.ROWS), sparse.csc_array(self.ROWS), self.ROWS):
             np.testing.assert_allclose(other.decision_function(rows), expected, atol=1e-8)
 
     def test_search(self):
-        one = KernelMCMClassifierCV().fit(self.ROWS, Y)
-        other = KernelMCMClassifierCV().fit(sparse.csr_array(self.ROWS), Y)
+        one = LLPKernelClassifierCV().fit(self.ROWS, Y)
+        other = LLPKernelClassifierCV().fit(sparse.csr_array(self.ROWS), Y)
         assert other.approximation_ == "nystroem"
         assert other.alpha_ == one.alpha_
 
     @pytest.mark.parametrize(
-        "model", [KernelMCMClassifier(approximation=None), ProportionRiskClassifier()]
+        "model", [LLPKernelClassifier(approximation=None), ProportionRiskClassifier()]
     )
     def test_a_whole_kernel_matrix_is_for_dense_rows(self, model):
         with pytest.raises(TypeError, match=r"dense data is required. Use '.toarray\(\)'"):
@@ -387,12 +392,12 @@ class TestSparse:
 
 
 @pytest.mark.parametrize(
-    "model", [LinearMCMClassifier(), KernelMCMClassifier(), BagCalibratedClassifier(cv=3)]
+    "model", [LLPLinearClassifier(), LLPKernelClassifier(), BagCalibratedClassifier(cv=3)]
 )
 def test_empirical_class_prior_is_the_share_of_the_bags(model):
     model.fit(X, Y)
     chances = model.predict_proba(X, class_prior="empirical")
     np.testing.assert_allclose(
-        chances, model.predict_proba(X, class_prior=model.class_shares_), atol=1e-12
+        chances, model.predict_proba(X, class_prior=model.empirical_prior_), atol=1e-12
     )
     assert chances[:, 1].mean() == pytest.approx(Y["proportion"].mean(), abs=0.05)

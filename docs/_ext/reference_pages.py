@@ -22,40 +22,36 @@ API = Path(__file__).parents[1] / "api"
 # page, title, packages and modules whose public names stand on it
 PAGES: list[tuple[str, str, tuple[str, ...]]] = [
     ("bags", "Bags: your data as a target", ("bags",)),
-    ("diagnostics", "What bags are worth", ("diagnostics",)),
     ("models", "Models", ("models",)),
     ("model_selection", "Folds of whole bags", ("model_selection",)),
-    ("metrics", "How good it is, without labels", ("metrics",)),
+    ("evaluation", "Evaluation without labels", ("evaluation",)),
     ("reports", "Reports and pictures", ("reports",)),
     (
-        "tabular",
+        "tables",
         "Tables, files and saved models",
         (
-            "tabular",
-            "tabular.features",
-            "tabular.times",
-            "tabular.prose",
-            "tabular.schema",
-            "tabular.persistence",
-            "tabular.onnx_export",
+            "tables",
+            "tables.features",
+            "tables.times",
+            "tables.prose",
+            "tables.schema",
+            "tables.persistence",
+            "tables.onnx_export",
         ),
     ),
     ("distributed", "On a cluster", ("distributed",)),
     ("torch", "Networks of your own", ("torch",)),
     ("datasets", "Data to learn from", ("datasets",)),
-    ("bounds", "Theory: bounds and planning", ("bounds",)),
-    ("objectives", "What is minimised", ("objectives", "weights", "kernels", "solvers")),
-    ("baselines", "Published competitors", ("baselines",)),
-    ("paper", "The paper's experiments", ("paper",)),
-    ("suites", "Many kinds of bags", ("suites",)),
+    ("observations", "Likelihoods and solvers", ("observations", "weights", "kernels", "solvers")),
+    ("paper", "Scott and Zhang: the paper", ("paper", "paper.bounds")),
     ("testing", "Checks for estimators of your own", ("testing",)),
 ]
 # what stands above the tables of a page
 ABOVE = {
-    "models": ":func:`unbag.tabular.make_classifier` is where to start: columns of any kind, and "
+    "models": ":func:`unbag.tables.make_classifier` is where to start: columns of any kind, and "
     "learners compared and mixed. These take numbers, alone or in pipelines; :doc:`/which-model` "
     "says which of them is for what.",
-    "metrics": "What each can and cannot tell: :doc:`/evaluation`.",
+    "evaluation": "What each can and cannot tell: :doc:`/evaluation`.",
     "bags": "How to say what is known of bags: :doc:`/which-model`.",
 }
 COMMAND_LINE, COLUMNS = "cli", "76"

@@ -12,26 +12,26 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from unbag import LinearMCMClassifier, bags_from_frame
+from unbag import LLPLinearClassifier, bags_from_frame
 from unbag.datasets import load_flights
-from unbag.metrics import estimate_with_labels, rows_to_label
-from unbag.tabular.features import make_features
+from unbag.evaluation import estimate_with_labels, sample_rows_to_label
+from unbag.tables.features import make_features
 
 flights = load_flights()
 of_march = flights.frame["date"].str.startswith("2013-03").to_numpy()
 told = {"on": "date", "positives": "late", "unmatched": "drop"}
 X, y = bags_from_frame(flights.frame[of_march].drop(columns="dest"), flights.days, **told)
 X = make_features().fit_transform(X)
-scores = LinearMCMClassifier().fit(X, y).decision_function(X)
+scores = LLPLinearClassifier().fit(X, y).decision_function(X)
 truth = flights.target[of_march]
 
 # %%
-# ``rows_to_label`` chooses flights that tell most; somebody says of each whether it was late.
+# ``sample_rows_to_label`` chooses flights that tell most; somebody says of each whether it was late.
 
 asked = [50, 100, 200, 400]
 found = []
 for n_rows in asked:
-    rows, weights = rows_to_label(n_rows, y, scores, random_state=0)
+    rows, weights = sample_rows_to_label(n_rows, y, scores, random_state=0)
     labels, weight = np.full((2, len(y)), np.nan)
     labels[rows], weight[rows] = truth[rows], weights
     found.append(estimate_with_labels("roc_auc", y, scores, labels, weights=weight))

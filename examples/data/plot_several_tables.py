@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from unbag import GroupingsClassifier, LinearMCMClassifier, bag_target, groupings_target
+from unbag import LLPLinearClassifier, MultiGroupingClassifier, bag_target, multi_grouping_target
 
 rng = np.random.default_rng(0)
 campaign, day = rng.integers(0, 40, 2000), rng.integers(0, 30, 2000)
@@ -27,8 +27,8 @@ def table(cell):
 
 
 tables = {"campaign": table(campaign), "day": table(day)}
-models = {f"by {name} alone": LinearMCMClassifier().fit(X, y) for name, y in tables.items()}
-models["by both"] = GroupingsClassifier().fit(X, groupings_target(tables))
+models = {f"by {name} alone": LLPLinearClassifier().fit(X, y) for name, y in tables.items()}
+models["by both"] = MultiGroupingClassifier().fit(X, multi_grouping_target(tables))
 
 # %%
 # The true AUC of each.

@@ -9,7 +9,7 @@ worth more a row.
 
 import matplotlib.pyplot as plt
 
-from unbag.bounds import required_bags
+from unbag.paper.bounds import required_bags
 
 print(required_bags(50, (0.1, 0.6), 0.04, precision="half_width", expected=0.8))
 

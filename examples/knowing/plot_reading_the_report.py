@@ -2,19 +2,19 @@
 Reading the report
 ==================
 
-``fit_report`` trains, evaluates on bags that the model did not see, and writes one page: a verdict
+``model_report`` trains, evaluates on bags that the model did not see, and writes one page: a verdict
 whether the figures can be believed, the figures, and what they rest on. Every picture of the page
 can be had alone, with its numbers.
 """
 
 import matplotlib.pyplot as plt
 
-from unbag import LinearMCMClassifier
+from unbag import LLPLinearClassifier
 from unbag.datasets import make_gaussian_bags
-from unbag.reports import fit_report
+from unbag.reports import model_report
 
 wards = make_gaussian_bags(n_bags=50, bag_size=40, proportions=(0, 0.6), random_state=0)
-report = fit_report(LinearMCMClassifier(), wards.X, wards.y, title="Wards", n_draws=200)
+report = model_report(LLPLinearClassifier(), wards.X, wards.y, title="Wards", n_draws=200)
 print(report)
 
 # %%

@@ -10,7 +10,7 @@ lines run on a cluster; here, on threads.
 import dask.array as da
 import matplotlib.pyplot as plt
 
-from unbag import LinearMCMClassifier
+from unbag import LLPLinearClassifier
 from unbag.datasets import make_gaussian_bags
 from unbag.distributed import DistributedClassifier
 
@@ -18,8 +18,8 @@ visits = make_gaussian_bags(n_bags=100, bag_size=100, n_features=5, random_state
 X = da.from_array(visits.X, chunks=(2500, -1))
 y = da.from_array(visits.y, chunks=2500)
 
-remote = DistributedClassifier(LinearMCMClassifier(tol=1e-8)).fit(X, y)
-local = LinearMCMClassifier(tol=1e-8).fit(visits.X, visits.y)
+remote = DistributedClassifier(LLPLinearClassifier(tol=1e-8)).fit(X, y)
+local = LLPLinearClassifier(tol=1e-8).fit(visits.X, visits.y)
 
 # %%
 # Scores of both, and how far they are apart.

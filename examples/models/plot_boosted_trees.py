@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from unbag import BoostedMCMClassifier, LinearMCMClassifierCV
+from unbag import LLPBoostingClassifier, LLPLinearClassifierCV
 from unbag.datasets import make_bags
 
 rng = np.random.default_rng(0)
@@ -21,8 +21,8 @@ labels = np.where(rng.random(4000) < 0.1, 1 - corner, corner)
 rows, y = make_bags(labels, [30] * 60, (0.1, 0.9), random_state=0)
 X = points[rows]
 
-boosted = BoostedMCMClassifier(num_leaves=4, n_estimators=60, cv=5).fit(X, y)
-models = {"linear": LinearMCMClassifierCV().fit(X, y), "boosted trees": boosted}
+boosted = LLPBoostingClassifier(num_leaves=4, n_estimators=60, cv=5).fit(X, y)
+models = {"linear": LLPLinearClassifierCV().fit(X, y), "boosted trees": boosted}
 
 # %%
 # Scores of both over the square, and their true AUC.

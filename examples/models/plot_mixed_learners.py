@@ -3,31 +3,31 @@ The ready-made model: learners compared and mixed
 =================================================
 
 ``make_classifier`` turns columns of any kind into features and trains linear, kernel and boosted
-models on the same folds of bags: so does ``AutoMCMClassifier``, its middle, with learners of your
+models on the same folds of bags: so does ``LLPEnsembleClassifier``, its middle, with learners of your
 choice. What bags held out say of each decides how much it counts, without a label.
 """
 
 import matplotlib.pyplot as plt
 
 from unbag import (
-    AutoMCMClassifier,
-    BoostedMCMClassifier,
-    KernelMCMClassifierCV,
-    LinearMCMClassifierCV,
+    LLPBoostingClassifier,
+    LLPEnsembleClassifier,
+    LLPKernelClassifierCV,
+    LLPLinearClassifierCV,
 )
 from unbag.datasets import load_magic, make_bags
-from unbag.tabular.features import make_features
+from unbag.tables.features import make_features
 
 magic = load_magic()
 rows, y = make_bags(magic.target, [16] * 30, (0, 0.5), random_state=0)
 X = make_features().fit_transform(magic.frame.iloc[rows])
 penalties = [1e-4, 1e-3, 1e-2]
 learners = {
-    "linear": LinearMCMClassifierCV(penalties),
-    "kernel": KernelMCMClassifierCV(penalties),
-    "boosted trees": BoostedMCMClassifier(num_leaves=4, n_estimators=50),
+    "linear": LLPLinearClassifierCV(penalties),
+    "kernel": LLPKernelClassifierCV(penalties),
+    "boosted trees": LLPBoostingClassifier(num_leaves=4, n_estimators=50),
 }
-model = AutoMCMClassifier(learners, cv=3).fit(X, y)
+model = LLPEnsembleClassifier(learners, cv=3).fit(X, y)
 for line in model.leaderboard_:
     print(f"{line['learner']}: loss {line['loss']:.4f}, weight {line['weight']:.2f}")
 

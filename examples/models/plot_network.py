@@ -4,7 +4,7 @@ Networks: a training loop of your own
 
 Losses of ``unbag.torch`` take the counts of whole bags where others take labels. Two bags here are
 too large for a batch: ``two_pass_backward`` takes them in chunks, and its gradient is exact.
-``NeuralMCMClassifier`` does all of this in one call; this is for loops of your own.
+``LLPNeuralClassifier`` does all of this in one call; this is for loops of your own.
 """
 
 import matplotlib.pyplot as plt

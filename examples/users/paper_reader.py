@@ -12,9 +12,9 @@ import numpy as np
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 from trial import Trial
 
-from unbag import LinearMCMClassifier
+from unbag import LLPLinearClassifier
 from unbag.datasets import make_gaussian_bags
-from unbag.metrics import corrected_risk, cross_val_evaluate
+from unbag.evaluation import corrected_risk, cross_val_evaluate
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -38,9 +38,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     data = make_gaussian_bags(n_bags=options.bags, bag_size=20, random_state=1)
     new = make_gaussian_bags(n_bags=100, bag_size=50, random_state=2)
     for what, model in {
-        "pairs, corrected risk": LinearMCMClassifier(objective="corrected", weights="pairs"),
-        "least-squares weights": LinearMCMClassifier(objective="corrected"),
-        "likelihood of counts": LinearMCMClassifier(),
+        "pairs, corrected risk": LLPLinearClassifier(objective="corrected", weights="pairs"),
+        "least-squares weights": LLPLinearClassifier(objective="corrected"),
+        "likelihood of counts": LLPLinearClassifier(),
     }.items():
         evaluation = cross_val_evaluate(model, data.X, data.y, cv=3, n_draws=200)
         fitted = model.fit(data.X, data.y)

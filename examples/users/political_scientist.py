@@ -22,9 +22,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from trial import Trial
 
-from unbag import CountEMClassifier, LinearMCMClassifierCV, bags_from_frame
-from unbag.metrics import group_table
-from unbag.tabular.features import make_features
+from unbag import LLPEMClassifier, LLPLinearClassifierCV, bags_from_frame
+from unbag.evaluation import group_proportions
+from unbag.tables.features import make_features
 
 CANDIDATES = ["Ann", "Bob", "Cy"]
 GROUPS = ("black", "latino", "white")
@@ -61,8 +61,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     truth = np.array([[np.mean(vote[race == g] == c) for c in range(3)] for g in GROUPS])
 
     print("The likelihood of the counts, which is the default")
-    linear = make_pipeline(make_features(), LinearMCMClassifierCV()).fit(X, y)
-    table = group_table(linear, X, y, race)
+    linear = make_pipeline(make_features(), LLPLinearClassifierCV()).fit(X, y)
+    table = group_proportions(linear, X, y, race)
     print(table)
     for g, group in enumerate(GROUPS):
         for c, name in enumerate(CANDIDATES):
@@ -75,13 +75,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     numbers = numbers.astype(float)
     errors = {"likelihood": np.abs(table.share - truth).max()}
     for what, model in {
-        "expectation-maximisation": CountEMClassifier(LogisticRegression()),
-        "corrected risk": LinearMCMClassifierCV(objective="corrected"),
+        "expectation-maximisation": LLPEMClassifier(LogisticRegression()),
+        "corrected risk": LLPLinearClassifierCV(objective="corrected"),
     }.items():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
             model.fit(numbers, y)
-        found = group_table(model, numbers, y, race, intervals=False).share
+        found = group_proportions(model, numbers, y, race, intervals=False).share
         errors[what] = np.abs(found - truth).max()
         print(f"  {what}: {found[:, 2].round(3)}")
     print(f"  truth: {truth[:, 2].round(3)}")

@@ -9,14 +9,14 @@ curve estimated from counts lies on the true one, which nobody would have.
 
 import matplotlib.pyplot as plt
 
-from unbag import LinearMCMClassifierCV
+from unbag import LLPLinearClassifierCV
 from unbag.datasets import make_gaussian_bags
-from unbag.metrics import evaluate_search
+from unbag.evaluation import evaluate_cv
 from unbag.reports import RocDisplay
 
 wards = make_gaussian_bags(n_bags=60, bag_size=40, proportions=(0, 0.5), random_state=0)
-model = LinearMCMClassifierCV(store_folds=True).fit(wards.X, wards.y)
-print(evaluate_search(model, wards.X, wards.y).verdict)
+model = LLPLinearClassifierCV(store_folds=True).fit(wards.X, wards.y)
+print(evaluate_cv(model, wards.X, wards.y).verdict)
 
 # %%
 # The scores are those of models that did not see the ward. The band holds the whole curve with

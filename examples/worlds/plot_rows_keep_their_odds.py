@@ -11,8 +11,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
-from unbag import LinearMCMClassifier, bag_target
-from unbag.metrics import evaluate
+from unbag import LLPLinearClassifier, bag_target
+from unbag.evaluation import evaluate
 
 # %%
 # Two things are known of each voter. The first differs a lot between districts and hardly says
@@ -28,14 +28,14 @@ y = bag_target(district, counts=np.bincount(district, votes)[district])
 directions = {
     "the truth": truth,
     "labels": LogisticRegression().fit(X, votes).coef_[0],
-    "likelihood of counts": LinearMCMClassifier(1e-4).fit(X, y).coef_[0],
-    "corrected risk": LinearMCMClassifier(1e-4, objective="corrected").fit(X, y).coef_[0],
+    "likelihood of counts": LLPLinearClassifier(1e-4).fit(X, y).coef_[0],
+    "corrected risk": LLPLinearClassifier(1e-4, objective="corrected").fit(X, y).coef_[0],
 }
 
 # %%
 # The estimates that assume the other world say so themselves.
 
-model = LinearMCMClassifier(1e-4).fit(X, y)
+model = LLPLinearClassifier(1e-4).fit(X, y)
 print(evaluate(y, model.decision_function(X)).verdict)
 
 # %%

@@ -9,16 +9,16 @@ how much days differ beyond their flights and beyond chance, and training allows
 import matplotlib.pyplot as plt
 import numpy as np
 
-from unbag import LinearMCMClassifierCV, bags_from_frame, check_bag_target
+from unbag import LLPLinearClassifierCV, bags_from_frame, check_bag_target
 from unbag.datasets import load_flights
-from unbag.tabular.features import make_features
+from unbag.tables.features import make_features
 
 flights = load_flights()
 table = flights.frame[flights.frame["date"] < "2013-03"].drop(columns="dest")
 told = {"on": "date", "positives": "late", "unmatched": "drop"}
 X, y = bags_from_frame(table, flights.days, **told)
 X = make_features().fit_transform(X)
-model = LinearMCMClassifierCV([1e-3, 1e-2, 1e-1], class_prior="empirical").fit(X, y)
+model = LLPLinearClassifierCV([1e-3, 1e-2, 1e-1], class_prior="empirical").fit(X, y)
 
 # %%
 # Chances that models which did not see a day give to its flights, beside what happened.

@@ -12,49 +12,49 @@ if TYPE_CHECKING:
         bag_target,
         bags_from_frame,
         check_bag_target,
-        groupings_target,
+        multi_grouping_target,
     )
-    from unbag.diagnostics import assumption_test, bag_information
+    from unbag.evaluation import effective_sample_size, label_shift_test
     from unbag.model_selection import BagKFold, BagShuffleSplit
     from unbag.models import (
-        AutoMCMClassifier,
         BagCalibratedClassifier,
-        BoostedMCMClassifier,
-        CountEMClassifier,
-        GroupingsClassifier,
-        GroupingsClassifierCV,
-        KernelMCMClassifier,
-        KernelMCMClassifierCV,
-        LinearMCMClassifier,
-        LinearMCMClassifierCV,
-        logistic_from_sums,
+        LLPBoostingClassifier,
+        LLPEMClassifier,
+        LLPEnsembleClassifier,
+        LLPKernelClassifier,
+        LLPKernelClassifierCV,
+        LLPLinearClassifier,
+        LLPLinearClassifierCV,
+        MultiGroupingClassifier,
+        MultiGroupingClassifierCV,
+        logistic_from_sufficient_statistics,
     )
-    from unbag.models.neural import NeuralMCMClassifier
+    from unbag.models.neural import LLPNeuralClassifier
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "AutoMCMClassifier",
     "BagCalibratedClassifier",
     "BagKFold",
     "BagShuffleSplit",
     "Bags",
-    "BoostedMCMClassifier",
-    "CountEMClassifier",
-    "GroupingsClassifier",
-    "GroupingsClassifierCV",
-    "KernelMCMClassifier",
-    "KernelMCMClassifierCV",
-    "LinearMCMClassifier",
-    "LinearMCMClassifierCV",
-    "NeuralMCMClassifier",
-    "assumption_test",
-    "bag_information",
+    "LLPBoostingClassifier",
+    "LLPEMClassifier",
+    "LLPEnsembleClassifier",
+    "LLPKernelClassifier",
+    "LLPKernelClassifierCV",
+    "LLPLinearClassifier",
+    "LLPLinearClassifierCV",
+    "LLPNeuralClassifier",
+    "MultiGroupingClassifier",
+    "MultiGroupingClassifierCV",
     "bag_target",
     "bags_from_frame",
     "check_bag_target",
-    "groupings_target",
-    "logistic_from_sums",
+    "effective_sample_size",
+    "label_shift_test",
+    "logistic_from_sufficient_statistics",
+    "multi_grouping_target",
 ]
 
 # Where those live that are no models.
@@ -62,12 +62,12 @@ _HOMES = {
     "BagKFold": "model_selection",
     "BagShuffleSplit": "model_selection",
     "Bags": "bags",
-    "assumption_test": "diagnostics",
-    "bag_information": "diagnostics",
+    "label_shift_test": "evaluation",
+    "effective_sample_size": "evaluation",
     "bag_target": "bags",
     "bags_from_frame": "bags",
     "check_bag_target": "bags",
-    "groupings_target": "bags",
+    "multi_grouping_target": "bags",
 }
 
 

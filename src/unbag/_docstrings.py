@@ -1,6 +1,6 @@
 """Docstrings that say an entry once.
 
-A line ``kernel, gamma : as in KernelMCMClassifier`` stands for these entries of its docstring.
+A line ``kernel, gamma : as in LLPKernelClassifier`` stands for these entries of its docstring.
 """
 
 from __future__ import annotations

@@ -25,15 +25,10 @@ def all_estimators() -> list[tuple[str, type[BaseEstimator]]]:
     estimators : list of (str, class)
         In the order of their names.
 
-    See Also
-    --------
-    unbag.testing.check_bag_classifier : Check that a classifier trained from bags means by its
-        attributes what all others mean.
-
     Examples
     --------
     >>> from unbag.testing import all_estimators
-    >>> "KernelMCMClassifier" in dict(all_estimators())
+    >>> "LLPKernelClassifier" in dict(all_estimators())
     True
     """
     found = {}
@@ -62,15 +57,11 @@ def check_bag_classifier(estimator: Any) -> None:
         Not fitted; clones of it are, to 24 small bags of two classes, and of three if it takes
         them.
 
-    See Also
-    --------
-    unbag.testing.all_estimators : List every public estimator of the package by name.
-
     Examples
     --------
-    >>> from unbag import LinearMCMClassifierCV
+    >>> from unbag import LLPLinearClassifierCV
     >>> from unbag.testing import check_bag_classifier
-    >>> check_bag_classifier(LinearMCMClassifierCV())
+    >>> check_bag_classifier(LLPLinearClassifierCV())
     """
     assert estimator.get_params().get("random_state", 0) == 0, "random_state is 0 by default"
     several = get_tags(estimator).classifier_tags.multi_class
@@ -79,10 +70,10 @@ def check_bag_classifier(estimator: Any) -> None:
         model, bags = clone(estimator).fit(data.X, data.y), check_bag_target(data.y)
         np.testing.assert_array_equal(model.classes_, bags.classes)
         np.testing.assert_allclose(
-            model.class_shares_,
+            model.empirical_prior_,
             bags.class_shares,
             atol=1e-9,
-            err_msg="class_shares_ are those of all instances",
+            err_msg="empirical_prior_ are those of all instances",
         )
         scores = model.decision_function(data.X)
         shape = (len(data.X),) if n_classes == 2 else (len(data.X), n_classes)
@@ -115,7 +106,7 @@ def _check_predictions(model: Any, X: Any, scores: Any) -> None:
     assert abs(prior.sum() - 1) < 1e-9, "class_prior_ sums to one"
     even, uneven = np.full(n_classes, 1 / n_classes), np.arange(n_classes, 0, -1.0)
     wanted: list[tuple[Any, Any]] = [(prior, prior), (uneven / uneven.sum(),) * 2]
-    for asked, meant in (*wanted, ("balanced", even), ("empirical", model.class_shares_)):
+    for asked, meant in (*wanted, ("balanced", even), ("empirical", model.empirical_prior_)):
         # Bayes: odds change by the ratio of the priors
         moved = chances * meant / prior
         np.testing.assert_allclose(

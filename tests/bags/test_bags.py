@@ -412,7 +412,7 @@ ERRORS = {
     "no rows": (lambda: bag_target([], []), r"^bag must hold one id per .* its shape is \(0,\).$"),
     "two dimensions": (
         lambda: bag_target([[1], [2]], [0, 1]),
-        r"^bag must hold one id per instance; its shape is \(2, 1\); columns .*groupings_target.$",
+        r"^bag must hold one id per instance; its shape is \(2, 1\); columns .*multi_grouping_target.$",
     ),
     "scalar": (lambda: bag_target(3, [0]), r"one id per instance; its shape is \(\).$"),
     "missing id": (

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from unbag import BagKFold, LinearMCMClassifier, bag_target, check_bag_target, groupings_target
+from unbag import BagKFold, LLPLinearClassifier, bag_target, check_bag_target, multi_grouping_target
 from unbag.bags import check_groupings_target
 
 DAY = np.array([1, 1, 2, 2, 3, 3])
@@ -19,7 +19,7 @@ def by_shop(**settings):
 
 
 def target():
-    return groupings_target({"day": by_day(), "shop": by_shop()})
+    return multi_grouping_target({"day": by_day(), "shop": by_shop()})
 
 
 def test_each_field_is_the_target_of_its_grouping():
@@ -50,10 +50,10 @@ def test_a_single_target_and_labels_are_one_grouping():
 
 def test_shares_of_the_classes_come_from_the_groupings_that_know_them_best():
     noisy = bag_target(DAY, counts={1: 2.0, 2: 2.0, 3: 2.0}, noise=1.0)
-    exact = groupings_target({"day": noisy, "shop": by_shop()})
+    exact = multi_grouping_target({"day": noisy, "shop": by_shop()})
     np.testing.assert_allclose(check_groupings_target(exact).class_shares[1], 2 / 6)
     # variances 3 of a total of 6, and 6 of one of 3
-    both = groupings_target(
+    both = multi_grouping_target(
         {
             "day": noisy,
             "shop": bag_target(SHOP, counts={"a": 2.0, "b": 1.0}, noise=np.sqrt(3)),
@@ -93,16 +93,16 @@ def test_rows_may_be_put_in_another_order_but_not_left_out():
 )
 def test_mistakes_get_one_sentence(targets, message):
     with pytest.raises(ValueError, match=message):
-        groupings_target(targets)
+        multi_grouping_target(targets)
 
 
 def test_where_one_grouping_is_wanted_that_is_said():
     X, y = np.zeros((6, 1)), target()
     sentence = (
         r"The target has several groupings \('day', 'shop'\), whose cells share rows: use "
-        r"unbag.GroupingsClassifier, or one of them alone, y\['day'\]"
+        r"unbag.MultiGroupingClassifier, or one of them alone, y\['day'\]"
     )
     with pytest.raises(ValueError, match=sentence):
-        LinearMCMClassifier().fit(X, y)
+        LLPLinearClassifier().fit(X, y)
     with pytest.raises(ValueError, match=sentence):
         next(BagKFold(2).split(X, y))

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from unbag.bags.frames import bags_from_frame
-from unbag.metrics import evaluate
-from unbag.tabular.persistence import load_model
-from unbag.tabular.rules import Rule
+from unbag.evaluation import evaluate
+from unbag.tables.persistence import load_model
+from unbag.tables.rules import Rule
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from unbag.tabular import open_table
+from unbag.tables import open_table
 
 
 @pytest.mark.parametrize("model", ["linear", "kernel", "boosted"])

@@ -20,8 +20,8 @@ import pytest
 from child_process import run_in_child
 from unbag import _files
 from unbag.cli import main, predict
-from unbag.tabular import open_table
-from unbag.tabular.persistence import load_model
+from unbag.tables import open_table
+from unbag.tables.persistence import load_model
 
 on_posix = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 SCRIPT = "\x1b[31m<script>alert(1)<"

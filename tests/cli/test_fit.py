@@ -11,11 +11,11 @@ from scipy.special import expit
 
 from unbag._optional import install_command
 from unbag.bags.frames import bags_from_frame
-from unbag.metrics import evaluate_search
-from unbag.tabular import make_classifier
-from unbag.tabular.first_look import look_at_bags
-from unbag.tabular.persistence import load_model
-from unbag.tabular.rules import Rule, make_rule
+from unbag.evaluation import evaluate_cv
+from unbag.tables import make_classifier
+from unbag.tables.first_look import look_at_bags
+from unbag.tables.persistence import load_model
+from unbag.tables.rules import Rule, make_rule
 
 
 def test_from_files_to_a_model(run, folder, frames, known, tmp_path):
@@ -48,7 +48,7 @@ def test_from_files_to_a_model(run, folder, frames, known, tmp_path):
     rule = Rule(**found.metadata["rule"])
     expected = make_rule("balanced", expit(by_hand[-1].out_of_fold_scores_))
     assert rule.threshold == pytest.approx(expected.threshold)
-    evaluation = evaluate_search(by_hand, X, y, threshold=rule.score_threshold)
+    evaluation = evaluate_cv(by_hand, X, y, threshold=rule.score_threshold)
     assert result.stdout == f"{evaluation}\n"
     # one test of the assumption, before a fit and after it
     seen = look_at_bags(X, y).assumption

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 from sklearn.pipeline import make_pipeline
 
-from unbag import GroupingsClassifierCV, bag_target, groupings_target
-from unbag.tabular.features import make_features
-from unbag.tabular.persistence import load_model
+from unbag import MultiGroupingClassifierCV, bag_target, multi_grouping_target
+from unbag.tables.features import make_features
+from unbag.tables.persistence import load_model
 
 FIT = (
     "fit",
@@ -61,8 +61,10 @@ def test_the_model_is_that_of_all_tables(rows, call):
     assert about["n_bags"] == 16
     assert about["fitted_with"]["grouping"] == ["day=days.csv"]
 
-    y = groupings_target({"ad": target(rows, "ad"), "day": target(rows, "day", noise=2.5)})
-    by_hand = make_pipeline(make_features(), GroupingsClassifierCV(cv=2, class_prior="empirical"))
+    y = multi_grouping_target({"ad": target(rows, "ad"), "day": target(rows, "day", noise=2.5)})
+    by_hand = make_pipeline(
+        make_features(), MultiGroupingClassifierCV(cv=2, class_prior="empirical")
+    )
     by_hand.fit(rows[["age"]], y)
     found = load_model("m.unbag").model
     np.testing.assert_allclose(

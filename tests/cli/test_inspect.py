@@ -6,12 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from unbag import LinearMCMClassifierCV, check_bag_target
+from unbag import LLPLinearClassifierCV, check_bag_target
 from unbag.bags.frames import bags_from_frame
-from unbag.diagnostics.bag_effects import effect_of_scores
-from unbag.diagnostics.information import bag_information
-from unbag.tabular.features import make_features
-from unbag.tabular.persistence import describe_model
+from unbag.evaluation.bag_effects import effect_of_scores
+from unbag.evaluation.sample_size import effective_sample_size
+from unbag.tables.features import make_features
+from unbag.tables.persistence import describe_model
 
 BY_SHOP = ("--bag", "shop", "--positives", "buyers")
 
@@ -37,7 +37,7 @@ def test_tables(run, folder, frames, known):
     assert result.returncode == 0, result.stderr
     assert result.stderr == ""
     y = bags_from_frame(*frames, on="region", positives="conversions")[1]
-    assert str(bag_information(y)) in result.stdout
+    assert str(effective_sample_size(y)) in result.stdout
     assert "600 instances in 24 bags" in result.stdout
     assert "device" in result.stdout
     assert "the assumption" in result.stdout
@@ -50,7 +50,9 @@ def test_tables_as_json(call, folder, frames, known):
     result = call("inspect", *tables, *known, "--json")
     found = json.loads(result.stdout)
     y = bags_from_frame(*frames, on="region", positives="conversions")[1]
-    assert found["information"]["labelled_rows"] == pytest.approx(bag_information(y).labelled_rows)
+    assert found["information"]["labelled_rows"] == pytest.approx(
+        effective_sample_size(y).labelled_rows
+    )
     assert found["contradictions"] == []
     assert 0 <= found["assumption"]["p_value"] <= 1
     assert "device_phone" in {row["feature"] for row in found["assumption"]["features"]}
@@ -62,7 +64,7 @@ def test_effects_of_bags_are_those_of_a_linear_model(call, tmp_path):
     assert result.returncode == 0, result.stderr
     found = json.loads(result.stdout)["bag_effect"]
     X, y = bags_from_frame(*map(pd.read_csv, tables), on="shop", positives="buyers")
-    model = LinearMCMClassifierCV(bag_effect=0, tol=1e-3).fit(make_features().fit_transform(X), y)
+    model = LLPLinearClassifierCV(bag_effect=0, tol=1e-3).fit(make_features().fit_transform(X), y)
     effect = effect_of_scores(check_bag_target(y), model.out_of_fold_scores_, model.class_prior_)
     assert found["variance"] == pytest.approx(effect.variance, rel=1e-6)
     assert [found["low"], found["high"]] == pytest.approx([effect.low, effect.high], rel=1e-6)
@@ -95,12 +97,12 @@ def test_a_hint_in_which_way_bags_differ(world, call, folder, known, tmp_path):
 
 def test_of_many_rows_some_whole_bags_are_looked_at(call, tmp_path, monkeypatch):
     tables = write_shops(tmp_path)
-    monkeypatch.setattr("unbag.tabular.first_look._ROWS_FOR_EFFECT", 1850)
+    monkeypatch.setattr("unbag.tables.first_look._ROWS_FOR_EFFECT", 1850)
     first, second = (call("inspect", *tables, *BY_SHOP).stdout for _ in range(2))
     said = "did not see: 1,800 instances in 30 bags drawn at random, of 4,800 instances in all.)"
     assert said in " ".join(first.split())
     assert first == second
-    monkeypatch.setattr("unbag.tabular.first_look._MOST_ROWS", 1700)
+    monkeypatch.setattr("unbag.tables.first_look._MOST_ROWS", 1700)
     assert "Bags are too large for a quick look" in call("inspect", *tables, *BY_SHOP).stdout
 
 
@@ -161,7 +163,7 @@ def test_bags_that_are_worth_little(call, frames, tmp_path):
 def test_model(run, folder):
     result = run("inspect", "model.unbag", cwd=folder)
     assert result.returncode == 0, result.stderr
-    for words in ("AutoMCMClassifier, written", "600 instances in 24 bags", "roc_auc"):
+    for words in ("LLPEnsembleClassifier, written", "600 instances in 24 bags", "roc_auc"):
         assert words in result.stdout
     assert "Trained on the likelihood of the counts; features explain how bags" in result.stdout
     assert result.stderr == ""

@@ -8,7 +8,7 @@ import pytest
 
 from unbag.cli import main
 from unbag.datasets import make_gaussian_bags
-from unbag.tabular.persistence import load_model, save_model
+from unbag.tables.persistence import load_model, save_model
 
 KNOWN = ["--bag", "region", "--positives", "sold"]
 

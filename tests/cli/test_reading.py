@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
-from unbag.tabular import text
-from unbag.tabular.file import TableFile
+from unbag.tables import text
+from unbag.tables.file import TableFile
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from unbag.tabular.persistence import describe_model, load_model
+from unbag.tables.persistence import describe_model, load_model
 
 FAST = ["--model", "linear", "--folds", 0, "-q"]
 

@@ -3,12 +3,12 @@ import pytest
 from scipy import stats
 
 from unbag import check_bag_target
-from unbag.datasets import make_bags, shuffle_bags
+from unbag.datasets import make_bags, make_random_bags
 
 HALF = np.tile([0, 1], 100_000)
 THIRDS = np.tile([0, 1, 2], 50_000)
 
-MAKERS = [make_bags, shuffle_bags]
+MAKERS = [make_bags, make_random_bags]
 
 
 def bag_labels(labels, index, y):
@@ -154,7 +154,7 @@ def test_random_state(make):
 
 def test_shuffled_bags_are_near_the_prior():
     labels = np.repeat([0, 1], [30_000, 10_000])
-    index, y = shuffle_bags(labels, 100, random_state=0)
+    index, y = make_random_bags(labels, 100, random_state=0)
     assert len(index) == 40_000
     observed = y["proportion"][::100]
     assert observed.mean() == pytest.approx(0.25)
@@ -162,9 +162,9 @@ def test_shuffled_bags_are_near_the_prior():
 
 
 def test_shuffled_bags_leave_out_rows_that_fill_no_bag():
-    index, y = shuffle_bags(HALF[:107], 10, random_state=0)
+    index, y = make_random_bags(HALF[:107], 10, random_state=0)
     assert len(index) == len(y) == 100
-    assert len(shuffle_bags(HALF[:107], 10, n_bags=4, random_state=0)[0]) == 40
+    assert len(make_random_bags(HALF[:107], 10, n_bags=4, random_state=0)[0]) == 40
 
 
 def test_a_class_that_runs_out_is_named():
@@ -174,9 +174,9 @@ def test_a_class_that_runs_out_is_named():
     with pytest.raises(ValueError, match=r"rows of class (no|yes), but labels has only"):
         make_bags(labels, 10_000)
     with pytest.raises(ValueError, match=r"^These bags need 600 rows, but labels has only 520\.$"):
-        shuffle_bags(labels, 200, n_bags=3)
+        make_random_bags(labels, 200, n_bags=3)
     with pytest.raises(ValueError, match=r"need 1000 rows, but labels has only 520"):
-        shuffle_bags(labels, 1000)
+        make_random_bags(labels, 1000)
 
 
 @pytest.mark.parametrize("make", MAKERS)

@@ -12,7 +12,7 @@ import pytest
 import xgboost
 
 import unbag.distributed.boosted as boosted
-from unbag import BoostedMCMClassifier, LinearMCMClassifier, bag_target
+from unbag import LLPBoostingClassifier, LLPLinearClassifier, bag_target
 from unbag.datasets import make_gaussian_bags
 from unbag.distributed import DistributedBoostedClassifier
 from unbag.distributed.instances import Instances
@@ -27,7 +27,7 @@ X, y = DATA.X[ORDER].round(2), DATA.y[ORDER]
 
 def trees(num_leaves=(2, 4), **options):
     settings = {"n_estimators": 15, "cv": 3, "n_jobs": 1, "start": "zero", **options}
-    return BoostedMCMClassifier(num_leaves, estimator=xgboost.XGBClassifier(), **settings)
+    return LLPBoostingClassifier(num_leaves, estimator=xgboost.XGBClassifier(), **settings)
 
 
 def collections(X=X, y=y, rows=110):
@@ -205,14 +205,14 @@ def test_what_users_get_back():
     assert vars(estimator) == before
     assert model.to_local().out_of_fold_scores_ is None
     assert model.predict(collections()[0]).numblocks == (6,)
-    assert repr(model).startswith("DistributedBoostedClassifier(BoostedMCMClassifier(")
+    assert repr(model).startswith("DistributedBoostedClassifier(LLPBoostingClassifier(")
 
 
 @pytest.mark.parametrize(
     ("estimator", "message"),
     [
-        (BoostedMCMClassifier(), "^On Dask trees are grown by XGBoost: give BoostedMCMClassif"),
-        (LinearMCMClassifier(), r"^estimator must be a BoostedMCMClassifier, not LinearMCMC"),
+        (LLPBoostingClassifier(), "^On Dask trees are grown by XGBoost: give BoostedMCMClassif"),
+        (LLPLinearClassifier(), r"^estimator must be a LLPBoostingClassifier, not LinearMCMC"),
         (trees(early_stopping_rounds=0), "early_stopping_rounds must be a whole number"),
         (trees(class_prior=[0, 1]), "class_prior leaves a class out"),
         (trees(cv=[(0, 1)]), "cv must be a whole number or an unbag.BagKFold"),

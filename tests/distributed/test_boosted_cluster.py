@@ -16,7 +16,7 @@ import pytest
 import xgboost
 from dask.distributed import Client, LocalCluster
 
-from unbag import BoostedMCMClassifier
+from unbag import LLPBoostingClassifier
 from unbag.datasets import make_gaussian_bags
 from unbag.distributed import DistributedBoostedClassifier
 from unbag.distributed.together import Group, LostWorkerError, present_workers, run_together
@@ -35,7 +35,7 @@ N_WORKERS = 3
 
 def trees(**options):
     settings = {"n_estimators": 20, "cv": 3, "n_jobs": 1, "start": "zero", **options}
-    return BoostedMCMClassifier((2, 4), estimator=xgboost.XGBClassifier(), **settings)
+    return LLPBoostingClassifier((2, 4), estimator=xgboost.XGBClassifier(), **settings)
 
 
 def collections():

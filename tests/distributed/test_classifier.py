@@ -12,17 +12,17 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from unbag import (
     BagKFold,
     BagShuffleSplit,
-    CountEMClassifier,
-    KernelMCMClassifier,
-    KernelMCMClassifierCV,
-    LinearMCMClassifier,
-    LinearMCMClassifierCV,
+    LLPEMClassifier,
+    LLPKernelClassifier,
+    LLPKernelClassifierCV,
+    LLPLinearClassifier,
+    LLPLinearClassifierCV,
     bag_target,
 )
 from unbag.datasets import make_gaussian_bags
 from unbag.distributed import DistributedClassifier
 from unbag.distributed.risk import RowWeights
-from unbag.tabular.persistence import load_model, save_model
+from unbag.tables.persistence import load_model, save_model
 
 pytestmark = pytest.mark.usefixtures("in_this_thread")
 
@@ -33,8 +33,8 @@ X, y = DATA.X[ORDER], DATA.y[ORDER]
 
 # every step is that of the fit in memory, so that few of them show as much as many
 TOL = 1e-4
-LINEAR = LinearMCMClassifier(tol=TOL)
-SEARCH = LinearMCMClassifierCV(alphas=[1e-1, 1e-2, 1e-3], cv=3, tol=TOL)
+LINEAR = LLPLinearClassifier(tol=TOL)
+SEARCH = LLPLinearClassifierCV(alphas=[1e-1, 1e-2, 1e-3], cv=3, tol=TOL)
 KERNEL = {"objective": "corrected", "precision": "double", "n_components": 20, "tol": TOL}
 
 
@@ -59,22 +59,22 @@ class TestEqualToTheLocalModel:
         "estimator",
         [
             LINEAR,
-            LinearMCMClassifier(tol=TOL, fit_intercept=False),
-            LinearMCMClassifier(tol=TOL, training_prior="pooled", class_prior="empirical"),
-            LinearMCMClassifier(tol=TOL, weights="pairs", correction="none"),
-            LinearMCMClassifier(tol=TOL, merge="blockwise_pairwise", bag_model="bags"),
-            LinearMCMClassifier(tol=TOL, loss="squared", class_prior=[0.3, 0.7]),
+            LLPLinearClassifier(tol=TOL, fit_intercept=False),
+            LLPLinearClassifier(tol=TOL, training_prior="pooled", class_prior="empirical"),
+            LLPLinearClassifier(tol=TOL, weights="pairs", correction="none"),
+            LLPLinearClassifier(tol=TOL, merge="blockwise_pairwise", bag_model="bags"),
+            LLPLinearClassifier(tol=TOL, loss="squared", class_prior=[0.3, 0.7]),
             SEARCH,
-            LinearMCMClassifierCV(alphas=[1e-1, 1e-3], cv=3, selection="folds", tol=TOL),
-            LinearMCMClassifierCV(
+            LLPLinearClassifierCV(alphas=[1e-1, 1e-3], cv=3, selection="folds", tol=TOL),
+            LLPLinearClassifierCV(
                 alphas=[1e-1, 1e-3],
                 cv=BagKFold(4, shuffle=True, random_state=1),
                 training_prior="pooled",
                 tol=TOL,
             ),
-            KernelMCMClassifier(approximation="nystroem", **KERNEL),
-            KernelMCMClassifier(approximation="fourier", gamma=0.5, **KERNEL),
-            KernelMCMClassifierCV(
+            LLPKernelClassifier(approximation="nystroem", **KERNEL),
+            LLPKernelClassifier(approximation="fourier", gamma=0.5, **KERNEL),
+            LLPKernelClassifierCV(
                 alphas=[1e-1, 1e-2], cv=3, approximation="nystroem", kernel="poly", **KERNEL
             ),
         ],
@@ -94,8 +94,8 @@ class TestEqualToTheLocalModel:
         few = y["bag"] < 12
         settings = KERNEL | {"objective": "likelihood", "approximation": "nystroem"}
         estimator = {
-            "kernel": KernelMCMClassifierCV([1e-1, 1e-2, 1e-3], cv=3, **settings),
-            "linear": LinearMCMClassifierCV(cv=3, tol=TOL),
+            "kernel": LLPKernelClassifierCV([1e-1, 1e-2, 1e-3], cv=3, **settings),
+            "linear": LLPLinearClassifierCV(cv=3, tol=TOL),
         }[kind]
         local = estimator.fit(X[few], y[few])
         distributed = fitted(estimator, X[few], y[few], rows)
@@ -112,7 +112,7 @@ class TestEqualToTheLocalModel:
         assert_same_model(fitted(LINEAR, X[order], y[order], rows), LINEAR.fit(X, y))
 
     def test_landmarks_are_those_of_the_local_model(self):
-        estimator = KernelMCMClassifier(approximation="nystroem", **KERNEL)
+        estimator = LLPKernelClassifier(approximation="nystroem", **KERNEL)
         np.testing.assert_array_equal(fitted(estimator).points_, estimator.fit(X, y).points_)
 
     def test_rows_of_known_label(self):
@@ -135,7 +135,7 @@ class TestEqualToTheLocalModel:
         many = rng.normal(size=(600, 2)) + 2 * np.eye(3)[labels][:, :2]
         target = bag_target(bag, counts=counts[bag])
         rows = rng.permutation(600)
-        search = LinearMCMClassifierCV([1e-1, 1e-2], cv=3, objective="corrected", tol=TOL)
+        search = LLPLinearClassifierCV([1e-1, 1e-2], cv=3, objective="corrected", tol=TOL)
         for estimator in (LINEAR, search):
             local = estimator.fit(many[rows], target[rows])
             assert_same_model(fitted(estimator, many[rows], target[rows]), local, many)
@@ -156,7 +156,7 @@ class TestEqualToTheLocalModel:
         # so many that some are joined with no other
         rows = (0,) * 9 + (480,)
         chunked = da.from_array(X, chunks=(rows, -1)), da.from_array(y, chunks=(rows,))
-        estimator = KernelMCMClassifier(approximation="nystroem", **KERNEL)
+        estimator = LLPKernelClassifier(approximation="nystroem", **KERNEL)
         model = DistributedClassifier(estimator).fit(*chunked).to_local()
         assert_same_model(model, estimator.fit(X, y))
 
@@ -169,7 +169,7 @@ class TestEqualToTheLocalModel:
         assert_same_model(DistributedClassifier(LINEAR).fit(*parts).to_local(), LINEAR.fit(X, y))
 
     def test_linear_by_default(self):
-        assert_same_model(fitted(None), LinearMCMClassifier().fit(X, y))
+        assert_same_model(fitted(None), LLPLinearClassifier().fit(X, y))
 
 
 class TestPredictions:
@@ -205,7 +205,7 @@ class TestPredictions:
         model = fitted(SEARCH)
         loaded = load_model(save_model(model, tmp_path / "m.unbag")).model
         np.testing.assert_array_equal(loaded.decision_function(X), model.decision_function(X))
-        assert type(model) is LinearMCMClassifierCV
+        assert type(model) is LLPLinearClassifierCV
 
     def test_before_a_fit(self):
         with pytest.raises(NotFittedError, match="call fit first"):
@@ -216,15 +216,15 @@ class TestMistakes:
     @pytest.mark.parametrize(
         ("estimator", "message"),
         [
-            (CountEMClassifier(), "not CountEMClassifier"),
-            (LinearMCMClassifier(objective="combined"), "objective must be one of 'auto'"),
-            (LinearMCMClassifier(device="cpu"), "use device=None"),
-            (KernelMCMClassifier(approximation=None), "use approximation='nystroem'"),
-            (KernelMCMClassifier(kernel="precomputed"), "whole kernel matrix"),
-            (KernelMCMClassifier(kernel="poly", approximation="fourier"), "is for kernel='rbf'"),
-            (LinearMCMClassifier(alpha=-1), "alpha must be a positive number"),
-            (LinearMCMClassifierCV(selection="best"), "selection must be one of 'pooled', 'folds'"),
-            (LinearMCMClassifierCV(cv=BagShuffleSplit(3)), "a whole number or an unbag.BagKFold"),
+            (LLPEMClassifier(), "not LLPEMClassifier"),
+            (LLPLinearClassifier(objective="combined"), "objective must be one of 'auto'"),
+            (LLPLinearClassifier(device="cpu"), "use device=None"),
+            (LLPKernelClassifier(approximation=None), "use approximation='nystroem'"),
+            (LLPKernelClassifier(kernel="precomputed"), "whole kernel matrix"),
+            (LLPKernelClassifier(kernel="poly", approximation="fourier"), "is for kernel='rbf'"),
+            (LLPLinearClassifier(alpha=-1), "alpha must be a positive number"),
+            (LLPLinearClassifierCV(selection="best"), "selection must be one of 'pooled', 'folds'"),
+            (LLPLinearClassifierCV(cv=BagShuffleSplit(3)), "a whole number or an unbag.BagKFold"),
         ],
     )
     def test_of_settings(self, estimator, message):
@@ -279,7 +279,7 @@ class TestMistakes:
 
     def test_no_convergence_is_told(self):
         with pytest.warns(ConvergenceWarning, match="1 of 1 fit"):
-            fitted(LinearMCMClassifier(max_iter=1))
+            fitted(LLPLinearClassifier(max_iter=1))
 
 
 def test_weights_that_have_travelled_lie_at_even_addresses():

@@ -14,12 +14,12 @@ from dask.distributed import Client, LocalCluster, wait
 from distributed.utils import get_mp_context
 
 import unbag.distributed.risk as risk
-from unbag import LinearMCMClassifier, LinearMCMClassifierCV, bag_target
+from unbag import LLPLinearClassifier, LLPLinearClassifierCV, bag_target
 from unbag.datasets import make_gaussian_bags
 from unbag.distributed import DistributedClassifier, evaluate
 from unbag.distributed.instances import Instances
 from unbag.distributed.partitions import partitions_of
-from unbag.objectives.losses import LogisticLoss
+from unbag.observations.losses import LogisticLoss
 
 # one cluster, not one in every parallel test process
 pytestmark = pytest.mark.xdist_group("cluster")
@@ -31,8 +31,8 @@ X, y = DATA.X[ORDER], DATA.y[ORDER]
 N_PARTITIONS = 6
 ROWS = len(y) // N_PARTITIONS
 # every step is that of the fit in memory, so that few of them show as much as many
-ESTIMATOR = LinearMCMClassifier(tol=1e-5, objective="corrected")
-COUNTS = LinearMCMClassifier(alpha=0.1, tol=1e-4, bag_effect=0)
+ESTIMATOR = LLPLinearClassifier(tol=1e-5, objective="corrected")
+COUNTS = LLPLinearClassifier(alpha=0.1, tol=1e-4, bag_effect=0)
 
 
 @pytest.fixture(scope="module")
@@ -152,7 +152,7 @@ class TestTheFitEndsWithTheSameModel:
         np.testing.assert_allclose(model.intercept_, expected.intercept_, atol=1e-6)
 
     def test_a_search(self, tmp_path):
-        estimator = LinearMCMClassifierCV(
+        estimator = LLPLinearClassifierCV(
             alphas=[1e-1, 1e-3], cv=3, tol=1e-5, objective="corrected"
         )
         model = DistributedClassifier(estimator).fit(*collections(tmp_path)).to_local()
@@ -240,7 +240,7 @@ def test_more_data_than_the_memory_of_a_worker():
     ]
     large = da.concatenate(parts)
     assert large.nbytes > MEMORY
-    estimator = LinearMCMClassifier(1.0, tol=0.1, objective="corrected")
+    estimator = LLPLinearClassifier(1.0, tol=0.1, objective="corrected")
     model = DistributedClassifier(estimator).fit(large, da.concatenate(targets)).to_local()
     expected = estimator.fit(base, y)
     np.testing.assert_allclose(model.coef_, expected.coef_, atol=1e-6)

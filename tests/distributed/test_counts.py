@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from unbag import (
-    KernelMCMClassifierCV,
-    LinearMCMClassifier,
-    LinearMCMClassifierCV,
+    LLPKernelClassifierCV,
+    LLPLinearClassifier,
+    LLPLinearClassifierCV,
     bag_target,
     check_bag_target,
 )
@@ -79,14 +79,14 @@ def assert_same(distributed, local, X):
     ids=["large", "small", "unequal", "three classes", "large of three", "five classes"],
 )
 def test_same_model_as_in_memory(X, y, mixed, effect):
-    estimator = LinearMCMClassifier(alpha=1e-1, bag_effect=effect, tol=TOL)
+    estimator = LLPLinearClassifier(alpha=1e-1, bag_effect=effect, tol=TOL)
     assert_same(*fit_both(estimator, X, y, 50, mixed))
 
 
 @pytest.mark.parametrize("data", [TWO, SMALL, FEW_THREE], ids=["large", "small", "three classes"])
 def test_noisy_counts(data):
     y = add_count_noise(data.y, 0.7, random_state=0)
-    estimator = LinearMCMClassifier(alpha=1e-1, tol=TOL)
+    estimator = LLPLinearClassifier(alpha=1e-1, tol=TOL)
     distributed, local, X = fit_both(estimator, data.X, y, 45, True)
     assert_same(distributed, local, X)
     assert distributed.looks_ == local.looks_ == 1
@@ -95,7 +95,7 @@ def test_noisy_counts(data):
 @pytest.mark.parametrize("selection", ["pooled", "folds"])
 @pytest.mark.parametrize("objective", ["likelihood", "forward"])
 def test_same_search(objective, selection):
-    estimator = LinearMCMClassifierCV(
+    estimator = LLPLinearClassifierCV(
         [1e-1, 1e-2, 1e-3], cv=3, objective=objective, selection=selection, tol=TOL
     )
     distributed, local, X = fit_both(estimator, TWO.X, TWO.y, 100, True)
@@ -105,7 +105,7 @@ def test_same_search(objective, selection):
 
 
 def test_kernel_features_with_a_free_intercept():
-    estimator = KernelMCMClassifierCV(
+    estimator = LLPKernelClassifierCV(
         [1e-2, 1e-3], cv=3, approximation="nystroem", n_components=20, precision="double", tol=TOL
     )
     distributed, local, X = fit_both(estimator, TWO.X, TWO.y, 100, True)
@@ -121,9 +121,9 @@ def test_effects_of_bags_are_found(search):
     odds = X @ [1.5, 0.5] + rng.normal(scale=0.7, size=60)[bag]
     labels = rng.random(len(bag)) < 1 / (1 + np.exp(-odds))
     y = bag_target(bag, counts=np.bincount(bag, labels)[bag])
-    estimator = LinearMCMClassifier(1e-3, tol=TOL)
+    estimator = LLPLinearClassifier(1e-3, tol=TOL)
     if search:
-        estimator = LinearMCMClassifierCV([1e-2, 1e-3], cv=3, tol=TOL)
+        estimator = LLPLinearClassifierCV([1e-2, 1e-3], cv=3, tol=TOL)
     distributed, local, X = fit_both(estimator, X, y, 700, True)
     assert local.bag_effect_ > 0.005
     assert_same(distributed, local, X)
@@ -131,7 +131,7 @@ def test_effects_of_bags_are_found(search):
 
 
 def test_instances_that_are_read_anew_in_every_pass():
-    estimator = LinearMCMClassifier(alpha=1e-2, tol=TOL)
+    estimator = LLPLinearClassifier(alpha=1e-2, tol=TOL)
     assert_same(*fit_both(estimator, SMALL.X, SMALL.y, 100, True, persist=False))
 
 
@@ -151,7 +151,7 @@ def test_only_bags_in_pieces_are_left_to_the_driver():
 
 def test_counts_that_no_labels_can_give():
     y = bag_target(TWO.y["bag"], np.where(TWO.y["bag"] == TWO.y["bag"][0], 0.33, 0.5))
-    estimator = LinearMCMClassifier(objective="likelihood")
+    estimator = LLPLinearClassifier(objective="likelihood")
     X = da.from_array(TWO.X, chunks=(100, -1))
     with pytest.raises(ValueError, match="which no labels can give"):
         DistributedClassifier(estimator).fit(X, da.from_array(y, chunks=100))

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 import unbag.distributed.metrics as module
-from unbag import bag_target, metrics
+from unbag import bag_target
+from unbag import evaluation as metrics
 from unbag.datasets import make_gaussian_bags
 from unbag.distributed import evaluate
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from unbag import KernelMCMClassifier, KernelMCMClassifierCV, LinearMCMClassifier
-from unbag.baselines import SoftLabelClassifier
+from unbag import LLPKernelClassifier, LLPKernelClassifierCV, LLPLinearClassifier
 from unbag.datasets import make_gaussian_bags
 from unbag.paper import Setting, make_trial
+from unbag_bench.methods import SoftLabelClassifier
 
 DATA = make_gaussian_bags(n_bags=30, bag_size=20, n_features=3, random_state=0)
 NEW = DATA.X[:100] + 0.1
@@ -25,8 +25,8 @@ def close_to_exact(estimator, approximation, **settings):
 @pytest.mark.parametrize("kernel", ["rbf", "linear", "poly"])
 def test_all_instances_as_landmarks_equal_the_exact_kernel(kernel, objective):
     settings = {"alpha": 0.01, "kernel": kernel, "objective": objective}
-    exact = close_to_exact(KernelMCMClassifier, None, **settings)
-    approximate = close_to_exact(KernelMCMClassifier, "nystroem", **settings)
+    exact = close_to_exact(LLPKernelClassifier, None, **settings)
+    approximate = close_to_exact(LLPKernelClassifier, "nystroem", **settings)
     assert exact.approximation_ is None
     assert approximate.approximation_ == "nystroem"
     np.testing.assert_allclose(
@@ -36,7 +36,7 @@ def test_all_instances_as_landmarks_equal_the_exact_kernel(kernel, objective):
 
 def test_search_with_all_instances_as_landmarks_equals_that_of_the_exact_kernel():
     exact, approximate = (
-        close_to_exact(KernelMCMClassifierCV, name, alphas=[0.1, 0.01, 0.001])
+        close_to_exact(LLPKernelClassifierCV, name, alphas=[0.1, 0.01, 0.001])
         for name in (None, "nystroem")
     )
     assert approximate.alpha_ == exact.alpha_
@@ -49,7 +49,7 @@ def test_search_with_all_instances_as_landmarks_equals_that_of_the_exact_kernel(
 def test_three_classes_with_all_instances_as_landmarks_equal_the_exact_kernel():
     data = make_gaussian_bags(n_bags=30, bag_size=10, n_features=3, n_classes=3, random_state=0)
     exact, approximate = (
-        KernelMCMClassifier(0.01, approximation=name, precision="double", tol=1e-8)
+        LLPKernelClassifier(0.01, approximation=name, precision="double", tol=1e-8)
         .fit(data.X, data.y)
         .decision_function(data.X)
         for name in (None, "nystroem")
@@ -60,9 +60,9 @@ def test_three_classes_with_all_instances_as_landmarks_equal_the_exact_kernel():
 
 def test_linear_kernel_by_landmarks_equals_the_linear_model():
     kernel = close_to_exact(
-        KernelMCMClassifier, "nystroem", alpha=0.01, kernel="linear", n_components=20
+        LLPKernelClassifier, "nystroem", alpha=0.01, kernel="linear", n_components=20
     )
-    linear = LinearMCMClassifier(0.01, tol=1e-8).fit(DATA.X, DATA.y)
+    linear = LLPLinearClassifier(0.01, tol=1e-8).fit(DATA.X, DATA.y)
     np.testing.assert_allclose(
         kernel.decision_function(NEW), linear.decision_function(NEW), atol=1e-6
     )
@@ -70,12 +70,12 @@ def test_linear_kernel_by_landmarks_equals_the_linear_model():
 
 @pytest.mark.parametrize("approximation", APPROXIMATIONS)
 def test_more_components_come_closer(approximation):
-    exact = close_to_exact(KernelMCMClassifier, None, alpha=0.1).decision_function(NEW)
+    exact = close_to_exact(LLPKernelClassifier, None, alpha=0.1).decision_function(NEW)
     errors = []
     for n_components in (10, 100, 500):
         scores = [
             close_to_exact(
-                KernelMCMClassifier,
+                LLPKernelClassifier,
                 approximation,
                 alpha=0.1,
                 n_components=n_components,
@@ -94,7 +94,7 @@ def test_a_thousand_landmarks_rank_as_the_exact_kernel_does(dataset):
     trial = make_trial(Setting(dataset, (0.0, 0.5), 32), seed=100)
     X, y, auc = trial.X[:4096], trial.y[:4096], []
     for approximation in (None, "nystroem"):
-        model = KernelMCMClassifier(objective="corrected", approximation=approximation)
+        model = LLPKernelClassifier(objective="corrected", approximation=approximation)
         scores = model.fit(X, y).decision_function(trial.X_test[:4000])
         auc.append(roc_auc_score(trial.labels_test[:4000], scores))
     assert auc[0] > 0.85
@@ -105,7 +105,7 @@ def test_a_thousand_landmarks_rank_as_the_exact_kernel_does(dataset):
 class TestEveryApproximation:
     def test_single_precision_scores_are_within_a_thousandth(self, approximation):
         single, double = (
-            KernelMCMClassifier(
+            LLPKernelClassifier(
                 approximation=approximation, n_components=200, precision=precision, tol=1e-5
             ).fit(DATA.X, DATA.y)
             for precision in ("single", "double")
@@ -118,7 +118,7 @@ class TestEveryApproximation:
     def test_torch_on_the_processor_gives_the_same(self, approximation, precision, within):
         pytest.importorskip("torch")
         here, there = (
-            KernelMCMClassifierCV(
+            LLPKernelClassifierCV(
                 alphas=[0.1, 0.01, 0.001],
                 objective="corrected",
                 approximation=approximation,
@@ -137,7 +137,7 @@ class TestEveryApproximation:
 
     def test_same_data_same_model(self, approximation):
         one, same, other = (
-            KernelMCMClassifier(
+            LLPKernelClassifier(
                 approximation=approximation, n_components=20, random_state=seed
             ).fit(DATA.X, DATA.y)
             for seed in (0, 0, 1)
@@ -146,10 +146,10 @@ class TestEveryApproximation:
         assert np.abs(one.decision_function(NEW) - other.decision_function(NEW)).max() > 1e-3
 
     def test_saved_and_loaded(self, approximation, tmp_path):
-        from unbag.tabular.persistence import load_model, save_model
+        from unbag.tables.persistence import load_model, save_model
 
         pytest.importorskip("skops")
-        model = KernelMCMClassifier(approximation=approximation, n_components=20)
+        model = LLPKernelClassifier(approximation=approximation, n_components=20)
         model.fit(DATA.X, DATA.y)
         assert model.dual_coef_.shape == (1, 20)
         loaded = load_model(save_model(model, tmp_path / "model.unbag")).model
@@ -161,30 +161,30 @@ class TestEveryApproximation:
         assert not any(len(DATA.X) in np.shape(part) for part in vars(model).values())
 
     def test_learns(self, approximation):
-        model = KernelMCMClassifierCV(approximation=approximation, n_components=60)
+        model = LLPKernelClassifierCV(approximation=approximation, n_components=60)
         model.fit(DATA.X, DATA.y)
         assert (model.predict(DATA.X) == DATA.labels).mean() > 0.78
 
 
 def test_auto_turns_to_landmarks_when_the_matrix_is_large(monkeypatch):
-    exact = KernelMCMClassifier().fit(DATA.X, DATA.y)
+    exact = LLPKernelClassifier().fit(DATA.X, DATA.y)
     assert exact.approximation_ is None
     monkeypatch.setattr("unbag.kernels.approximations._COMFORTABLE_BYTES", 599**2 * 4)
-    landmarks = KernelMCMClassifier(n_components=30).fit(DATA.X, DATA.y)
+    landmarks = LLPKernelClassifier(n_components=30).fit(DATA.X, DATA.y)
     assert landmarks.approximation_ == "nystroem"
     assert landmarks.dual_coef_.shape == (1, 30)
 
 
 def test_auto_leaves_a_precomputed_kernel_as_it_is(monkeypatch):
     monkeypatch.setattr("unbag.kernels.approximations._COMFORTABLE_BYTES", 0)
-    model = KernelMCMClassifier(kernel="precomputed").fit(DATA.X @ DATA.X.T, DATA.y)
+    model = LLPKernelClassifier(kernel="precomputed").fit(DATA.X @ DATA.X.T, DATA.y)
     assert model.approximation_ is None
 
 
 def test_refitting_forgets_the_approximation():
-    model = KernelMCMClassifier(approximation="fourier", n_components=10).fit(DATA.X, DATA.y)
+    model = LLPKernelClassifier(approximation="fourier", n_components=10).fit(DATA.X, DATA.y)
     model.set_params(approximation=None).fit(DATA.X, DATA.y)
-    exact = KernelMCMClassifier(approximation=None).fit(DATA.X, DATA.y)
+    exact = LLPKernelClassifier(approximation=None).fit(DATA.X, DATA.y)
     np.testing.assert_array_equal(model.decision_function(NEW), exact.decision_function(NEW))
 
 
@@ -203,10 +203,10 @@ def test_kernel_models_without_the_setting_are_exact(monkeypatch):
 )
 def test_wrong_settings_are_named(settings, sentence):
     with pytest.raises(ValueError, match=sentence):
-        KernelMCMClassifier(**settings).fit(DATA.X, DATA.y)
+        LLPKernelClassifier(**settings).fit(DATA.X, DATA.y)
 
 
 def test_precomputed_kernel_cannot_be_approximated():
-    model = KernelMCMClassifier(kernel="precomputed", approximation="nystroem")
+    model = LLPKernelClassifier(kernel="precomputed", approximation="nystroem")
     with pytest.raises(ValueError, match="kernel='precomputed' gives the whole matrix"):
         model.fit(DATA.X @ DATA.X.T, DATA.y)

@@ -10,13 +10,13 @@ import pytest
 from scipy.sparse import csr_matrix
 from sklearn.metrics import roc_auc_score
 
-from unbag import BagKFold, BagShuffleSplit, BoostedMCMClassifier, bag_target, check_bag_target
+from unbag import BagKFold, BagShuffleSplit, LLPBoostingClassifier, bag_target, check_bag_target
 from unbag._optional import install_command
 from unbag.datasets import make_gaussian_bags
 from unbag.models.boosted_goal import make_goal_at_equal_shares, pose
 from unbag.models.boosted_lightgbm import BinnedRows
 from unbag.models.boosted_rounds import FIRST, boost
-from unbag.tabular.persistence import load_model, save_model
+from unbag.tables.persistence import load_model, save_model
 
 TWO = make_gaussian_bags(n_bags=24, bag_size=20, n_features=3, random_state=0)
 AIMS = ("likelihood", "forward", "corrected")
@@ -88,9 +88,9 @@ def test_short_steps_lead_downhill_without_any_penalty(name):
 class TestSearch:
     def test_scores_of_bags_held_out_are_those_of_a_fit_without_them(self):
         settings = {"n_estimators": 30, "bag_effect": 0, "start": "zero"}
-        model = BoostedMCMClassifier((2, 4), cv=BagKFold(3), **settings).fit(TWO.X, TWO.y)
+        model = LLPBoostingClassifier((2, 4), cv=BagKFold(3), **settings).fit(TWO.X, TWO.y)
         train, test = next(BagKFold(3).split(TWO.X, TWO.y))
-        alone = BoostedMCMClassifier(
+        alone = LLPBoostingClassifier(
             model.num_leaves_, n_estimators=model.n_estimators_, cv=None, bag_effect=0
         ).fit(TWO.X[train], TWO.y[train])
         # bins are those of all rows there, so that a few rows fall on another side
@@ -98,14 +98,14 @@ class TestSearch:
         assert both[0, 1] > 0.98
 
     def test_is_the_mean_of_its_folds(self):
-        model = BoostedMCMClassifier((2, 4), n_estimators=30).fit(TWO.X, TWO.y)
+        model = LLPBoostingClassifier((2, 4), n_estimators=30).fit(TWO.X, TWO.y)
         assert len(model.model_texts_) == 10
         parts = [lightgbm.Booster(model_str=text).predict(TWO.X) for text in model.model_texts_]
         start = TWO.X @ model.start_coef_[0] + model.start_intercept_[0]
         np.testing.assert_allclose(model.decision_function(TWO.X), np.mean(parts, axis=0) + start)
 
     def test_ends_early_and_chooses_what_the_criteria_rank_best(self):
-        model = BoostedMCMClassifier(8, n_estimators=400, early_stopping_rounds=20)
+        model = LLPBoostingClassifier(8, n_estimators=400, early_stopping_rounds=20)
         model.fit(TWO.X, TWO.y)
         ((leaves, rounds, criteria),) = model.selection_path_
         assert leaves == 8
@@ -115,7 +115,7 @@ class TestSearch:
         assert model.n_estimators_ == rounds[ranks.argmin()]
 
     def test_learns(self):
-        model = BoostedMCMClassifier().fit(TWO.X, TWO.y)
+        model = LLPBoostingClassifier().fit(TWO.X, TWO.y)
         assert roc_auc_score(TWO.labels, model.decision_function(TWO.X)) > 0.9
         assert roc_auc_score(TWO.labels, model.out_of_fold_scores_) > 0.85
         assert model.feature_importances_.shape == (3,)
@@ -129,30 +129,30 @@ class TestSearch:
         labels = rng.random(len(bag)) < 1 / (1 + np.exp(-X[:, 0] - u[bag]))
         y = bag_target(bag, counts=np.bincount(bag, labels)[bag])
         settings = {"n_estimators": 30, "start": "zero"}
-        model = BoostedMCMClassifier(2, **settings).fit(X, y)
+        model = LLPBoostingClassifier(2, **settings).fit(X, y)
         assert model.bag_effect_ > 0.02
         low, high = model.bag_effect_interval_
         assert low < model.bag_effect_ < high
-        fixed = BoostedMCMClassifier(2, bag_effect=model.bag_effect_, **settings).fit(X, y)
+        fixed = LLPBoostingClassifier(2, bag_effect=model.bag_effect_, **settings).fit(X, y)
         assert fixed.model_texts_ == model.model_texts_
 
     def test_noisy_counts(self):
         rng = np.random.default_rng(0)
         noisy = TWO.y["proportion"][::20] + rng.normal(scale=0.02, size=24)
         y = bag_target(TWO.y["bag"], noisy[TWO.y["bag"]], noise=np.full(len(TWO.y), 0.02))
-        model = BoostedMCMClassifier(4, n_estimators=40).fit(TWO.X, y)
+        model = LLPBoostingClassifier(4, n_estimators=40).fit(TWO.X, y)
         assert model.looks_ in (0.0, 1.0)
         assert roc_auc_score(TWO.labels, model.decision_function(TWO.X)) > 0.85
 
     def test_progress_is_shown(self, terminal):
-        BoostedMCMClassifier(2, n_estimators=5, verbose=1).fit(TWO.X, TWO.y)
+        LLPBoostingClassifier(2, n_estimators=5, verbose=1).fit(TWO.X, TWO.y)
         assert "boosting" in terminal.readouterr().err
 
 
 @pytest.mark.parametrize("objective", AIMS)
 def test_three_classes(objective):
     X, y, labels = three_classes()
-    model = BoostedMCMClassifier(4, n_estimators=20, cv=3, objective=objective).fit(X, y)
+    model = LLPBoostingClassifier(4, n_estimators=20, cv=3, objective=objective).fit(X, y)
     assert (model.predict(X) == labels).mean() > 0.8
     assert model.out_of_fold_scores_.shape == (len(labels), 3)
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
@@ -160,13 +160,13 @@ def test_three_classes(objective):
 
 def test_shares_of_no_whole_counts_are_taken_forward():
     y = bag_target(TWO.y["bag"], np.clip(TWO.y["proportion"] + 0.025, 0, 1))
-    assert BoostedMCMClassifier(**QUICK).fit(TWO.X, y).objective_ == "forward"
+    assert LLPBoostingClassifier(**QUICK).fit(TWO.X, y).objective_ == "forward"
 
 
 class TestData:
     def test_sparse_equals_dense(self):
         X = np.where(np.abs(TWO.X) < 0.7, 0.0, TWO.X)
-        model = BoostedMCMClassifier(4, n_estimators=20, start="zero")
+        model = LLPBoostingClassifier(4, n_estimators=20, start="zero")
         dense = model.fit(X, TWO.y).decision_function(X)
         scores = model.fit(csr_matrix(X), TWO.y).decision_function(csr_matrix(X))
         np.testing.assert_array_equal(scores, dense)
@@ -175,7 +175,7 @@ class TestData:
         X = TWO.X.copy()
         X[3, 1] = np.inf
         with pytest.raises(ValueError, match=r"^X holds infinity, which trees cannot split by"):
-            BoostedMCMClassifier(**QUICK).fit(X, TWO.y)
+            LLPBoostingClassifier(**QUICK).fit(X, TWO.y)
 
 
 class TestCategories:
@@ -189,7 +189,7 @@ class TestCategories:
     )
 
     def fitted(self, **changes):
-        return BoostedMCMClassifier(**{**QUICK, **changes}).fit(self.frame, TWO.y)
+        return LLPBoostingClassifier(**{**QUICK, **changes}).fit(self.frame, TWO.y)
 
     def test_are_split_by_sets(self):
         model = self.fitted(num_leaves=2, n_estimators=10)
@@ -206,7 +206,7 @@ class TestCategories:
 
     def test_equal_what_lightgbm_makes_of_a_frame(self):
         frame = self.frame.set_axis(["kind", "number"], axis=1)
-        model = BoostedMCMClassifier(**QUICK, min_child_weight=2.0).fit(frame, TWO.labels)
+        model = LLPBoostingClassifier(**QUICK, min_child_weight=2.0).fit(frame, TWO.labels)
         start = np.log(TWO.labels.mean() / (1 - TWO.labels.mean()))
 
         def log_loss(scores, _):
@@ -240,7 +240,7 @@ class TestCategories:
                 "number, with a name": TWO.X[:, 0],
             }
         )
-        model = BoostedMCMClassifier(**QUICK).fit(frame, TWO.y)
+        model = LLPBoostingClassifier(**QUICK).fit(frame, TWO.y)
         np.testing.assert_array_equal(
             model.decision_function(frame), self.fitted().decision_function(self.frame)
         )
@@ -249,11 +249,11 @@ class TestCategories:
         with pytest.raises(ValueError, match="can read them from a data frame only, not from a nd"):
             self.fitted().predict(np.zeros((3, 2)))
         with pytest.raises(ValueError, match=r"^Column 'note' holds neither numbers nor"):
-            BoostedMCMClassifier(**QUICK).fit(self.frame.assign(note="x"), TWO.y)
+            LLPBoostingClassifier(**QUICK).fit(self.frame.assign(note="x"), TWO.y)
 
 
 def test_saved_and_loaded(tmp_path):
-    model = BoostedMCMClassifier((2, 4), n_estimators=20).fit(TestCategories.frame, TWO.y)
+    model = LLPBoostingClassifier((2, 4), n_estimators=20).fit(TestCategories.frame, TWO.y)
     before = model.decision_function(TestCategories.frame)
     loaded = load_model(save_model(model, tmp_path / "model.unbag")).model
     np.testing.assert_array_equal(loaded.decision_function(TestCategories.frame), before)
@@ -280,7 +280,7 @@ def test_saved_and_loaded(tmp_path):
     ],
 )
 def test_forged_trees_are_refused(line, forged, message):
-    model = BoostedMCMClassifier(2, n_estimators=1, cv=None).fit(TestCategories.frame, TWO.y)
+    model = LLPBoostingClassifier(2, n_estimators=1, cv=None).fit(TestCategories.frame, TWO.y)
     lines = [forged if old.startswith(line) else old for old in model.model_texts_[0].split("\n")]
     text = "\n".join(lines)
     if not line.startswith("tree_sizes"):
@@ -294,12 +294,12 @@ def test_forged_trees_are_refused(line, forged, message):
 def test_without_lightgbm_it_is_said_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "lightgbm", None)
     with pytest.raises(ImportError, match=re.escape(install_command("boosting"))):
-        BoostedMCMClassifier(**QUICK).fit(TWO.X, TWO.y)
+        LLPBoostingClassifier(**QUICK).fit(TWO.X, TWO.y)
 
 
 def test_columns_of_one_value_are_refused():
     with pytest.raises(ValueError, match="No column of X has values that differ"):
-        BoostedMCMClassifier(**QUICK).fit(np.zeros((len(TWO.y), 2)), TWO.y)
+        LLPBoostingClassifier(**QUICK).fit(np.zeros((len(TWO.y), 2)), TWO.y)
 
 
 @pytest.mark.parametrize(
@@ -330,16 +330,16 @@ def test_columns_of_one_value_are_refused():
 )
 def test_mistakes_get_one_sentence(change, message):
     with pytest.raises(ValueError, match=message):
-        BoostedMCMClassifier(**change).fit(TWO.X, TWO.y)
+        LLPBoostingClassifier(**change).fit(TWO.X, TWO.y)
 
 
 def test_there_are_no_more_folds_than_bags():
     some = TWO.y["bag"] < 6
-    model = BoostedMCMClassifier(2, n_estimators=5, start="zero").fit(TWO.X[some], TWO.y[some])
+    model = LLPBoostingClassifier(2, n_estimators=5, start="zero").fit(TWO.X[some], TWO.y[some])
     assert len(model.model_texts_) == 6
 
 
 def test_a_fold_without_contrast_is_named():
     y = bag_target(np.repeat([0, 1, 2], 20), np.repeat([0.2, 0.2, 0.8], 20))
     with pytest.raises(ValueError, match=r"^Fold . of 3 cannot be trained: .* chooses nothing.$"):
-        BoostedMCMClassifier(cv=3).fit(TWO.X[:60], y)
+        LLPBoostingClassifier(cv=3).fit(TWO.X[:60], y)

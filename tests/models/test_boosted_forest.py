@@ -7,14 +7,14 @@ import pytest
 from scipy.special import softmax
 from sklearn.metrics import roc_auc_score
 
-from unbag import BagKFold, BoostedMCMClassifier, check_bag_target
+from unbag import BagKFold, LLPBoostingClassifier, check_bag_target
 from unbag.datasets import make_bags, make_gaussian_bags
 from unbag.models.boosted_forest import Forest, all_rounds, weigh
 from unbag.models.boosted_goal import make_goal_at_equal_shares, pose
 from unbag.models.boosted_library import TreeShape
 from unbag.models.boosted_rounds import FIRST, boost
 from unbag.models.boosted_settings import LIBRARIES
-from unbag.tabular.persistence import load_model, save_model
+from unbag.tables.persistence import load_model, save_model
 
 DATA = make_gaussian_bags(n_bags=24, bag_size=10, n_features=3, random_state=0)
 # few values, so that bins are the same with all rows and without some
@@ -81,7 +81,7 @@ class TestClassifier:
     @pytest.mark.parametrize("temperature", [16.0, 0.5])
     def test_is_the_mean_over_folds_leaves_and_rounds(self, temperature):
         cv = BagKFold(3)
-        model = BoostedMCMClassifier(
+        model = LLPBoostingClassifier(
             (2, 4), n_estimators=15, cv=cv, start="zero", temperature=temperature, **SETTINGS
         ).fit(COARSE, DATA.y)
         looks = [
@@ -95,7 +95,7 @@ class TestClassifier:
         for train, test in cv.split(COARSE, DATA.y):
             own = sum(
                 share
-                * BoostedMCMClassifier(leaves, n_estimators=int(n), cv=None, **SETTINGS)
+                * LLPBoostingClassifier(leaves, n_estimators=int(n), cv=None, **SETTINGS)
                 .fit(COARSE[train], DATA.y[train])
                 .decision_function(COARSE)
                 for share, (leaves, n, _) in zip(shares, looks, strict=True)
@@ -108,15 +108,15 @@ class TestClassifier:
 
     def test_zero_takes_the_best_alone(self):
         given = {"n_estimators": 20, "cv": 4, "start": "zero"}
-        best = BoostedMCMClassifier((2, 4), **given).fit(DATA.X, DATA.y)
-        cold = BoostedMCMClassifier((2, 4), temperature=1e-9, **given).fit(DATA.X, DATA.y)
+        best = LLPBoostingClassifier((2, 4), **given).fit(DATA.X, DATA.y)
+        cold = LLPBoostingClassifier((2, 4), temperature=1e-9, **given).fit(DATA.X, DATA.y)
         assert len(best.model_texts_) == 4
         assert len(cold.model_texts_) == 4
         assert (best.num_leaves_, best.n_estimators_) == (cold.num_leaves_, cold.n_estimators_)
 
     @pytest.mark.parametrize("temperature", [1e9, 0.5])
     def test_folds_are_weighed_without_their_own_bags(self, temperature):
-        model = BoostedMCMClassifier(
+        model = LLPBoostingClassifier(
             (2, 4), n_estimators=20, cv=4, temperature=temperature, store_folds=True
         ).fit(DATA.X, DATA.y)
         own = model.folds_.held_out[0]
@@ -128,7 +128,7 @@ class TestClassifier:
     @pytest.mark.parametrize("name", LIBRARIES)
     def test_is_saved_and_loaded(self, name, tmp_path):
         estimator = {"xgboost": "XGBClassifier", "lightgbm": "LGBMClassifier"}[name]
-        model = BoostedMCMClassifier(
+        model = LLPBoostingClassifier(
             (2, 4),
             n_estimators=10,
             cv=3,
@@ -143,13 +143,13 @@ class TestClassifier:
 
     def test_three_classes(self):
         X, y, labels = three_classes()
-        model = BoostedMCMClassifier((2, 4), n_estimators=15, cv=3, temperature=1).fit(X, y)
+        model = LLPBoostingClassifier((2, 4), n_estimators=15, cv=3, temperature=1).fit(X, y)
         assert (model.predict(X) == labels).mean() > 0.8
         np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
 
     def test_importances_are_shares(self):
         X = np.column_stack([DATA.X, np.random.default_rng(0).normal(size=(len(DATA.X), 2))])
-        model = BoostedMCMClassifier(
+        model = LLPBoostingClassifier(
             (2, 4), n_estimators=15, cv=4, start="zero", temperature=1
         ).fit(X, DATA.y)
         np.testing.assert_allclose(model.feature_importances_.sum(), 1)
@@ -159,4 +159,4 @@ class TestClassifier:
     @pytest.mark.parametrize("temperature", [-1, np.inf, "warm"])
     def test_mistakes_get_one_sentence(self, temperature):
         with pytest.raises(ValueError, match="temperature must be a finite number of at least 0"):
-            BoostedMCMClassifier(temperature=temperature).fit(DATA.X, DATA.y)
+            LLPBoostingClassifier(temperature=temperature).fit(DATA.X, DATA.y)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import xgboost
 
-from unbag import BoostedMCMClassifier, bag_target, check_bag_target
+from unbag import LLPBoostingClassifier, bag_target, check_bag_target
 from unbag.datasets import make_gaussian_bags
 from unbag.models.boosted_goal import make_goal_at_equal_shares, pose, pose_folds
 from unbag.models.boosted_lightgbm import BinnedRows
@@ -17,8 +17,8 @@ from unbag.models.boosted_xgboost import QuantileRows
 TWO = make_gaussian_bags(n_bags=24, bag_size=20, n_features=3, random_state=0)
 QUICK = {"num_leaves": 4, "n_estimators": 20, "cv": None}
 CLASSIFIERS = {
-    "lightgbm": BoostedMCMClassifier,
-    "xgboost": partial(BoostedMCMClassifier, estimator=xgboost.XGBClassifier()),
+    "lightgbm": LLPBoostingClassifier,
+    "xgboost": partial(LLPBoostingClassifier, estimator=xgboost.XGBClassifier()),
 }
 
 every_aim = pytest.mark.parametrize("name", ["likelihood", "forward", "corrected"])

@@ -8,14 +8,14 @@ from sklearn.metrics import roc_auc_score
 
 from unbag import (
     BagKFold,
-    BoostedMCMClassifier,
-    LinearMCMClassifier,
-    LinearMCMClassifierCV,
+    LLPBoostingClassifier,
+    LLPLinearClassifier,
+    LLPLinearClassifierCV,
     bag_target,
     check_bag_target,
 )
 from unbag.datasets import make_gaussian_bags
-from unbag.diagnostics import bag_information
+from unbag.evaluation import effective_sample_size
 from unbag.model_selection.splitters import check_cv, cut_by_folds
 from unbag.models.boosted_goal import make_goal_at_equal_shares
 from unbag.models.boosted_start import (
@@ -25,7 +25,7 @@ from unbag.models.boosted_start import (
     labelled_rows,
     teach_little,
 )
-from unbag.tabular.persistence import load_model, save_model
+from unbag.tables.persistence import load_model, save_model
 
 DATA = make_gaussian_bags(n_bags=24, bag_size=10, n_features=3, random_state=0)
 X = DATA.X * [1.0, 20.0, 0.1] + [0.0, 100.0, 3.0]
@@ -42,13 +42,13 @@ def start_of(X, y=DATA.y, categorical=()):
 
 def test_is_the_linear_model_of_all_bags_and_of_each_fold():
     whole, folds, _ = start_of(X)
-    linear = LinearMCMClassifierCV(10.0 ** -np.arange(6), cv=FOLDS, bag_effect=0)
+    linear = LLPLinearClassifierCV(10.0 ** -np.arange(6), cv=FOLDS, bag_effect=0)
     linear.fit(SCALED, DATA.y)
     np.testing.assert_allclose(
         whole.scores(X)[0, 0], linear.decision_function(SCALED), rtol=0.01, atol=0.01
     )
     for number, (train, _) in enumerate(FOLDS.split(X, DATA.y)):
-        alone = LinearMCMClassifier(linear.alpha_, bag_effect=0)
+        alone = LLPLinearClassifier(linear.alpha_, bag_effect=0)
         alone.fit(SCALED[train], DATA.y[train])
         np.testing.assert_allclose(
             folds.scores(X)[number, 0], alone.decision_function(SCALED), rtol=0.01, atol=0.01
@@ -98,7 +98,7 @@ class TestTeachLittle:
     @pytest.mark.parametrize("shares", [[0.2, 0.6], [0.1, 0.8]])
     def test_bags_are_worth_what_bag_information_says(self, shares):
         y = self.bags(20, 16, np.resize(shares, 20))
-        expected = bag_information(y).labelled_rows
+        expected = effective_sample_size(y).labelled_rows
         assert labelled_rows(check_bag_target(y)) == pytest.approx(expected)
 
     def test_labels_are_worth_their_number(self):
@@ -122,7 +122,7 @@ class TestTeachLittle:
     def test_shuffled_bags_start_from_a_linear_function(self):
         y = self.bags(40, 128, 0.3)
         Z = np.random.default_rng(1).normal(size=(len(y), 2))
-        model = BoostedMCMClassifier(2, n_estimators=5, cv=3).fit(Z, y)
+        model = LLPBoostingClassifier(2, n_estimators=5, cv=3).fit(Z, y)
         assert model.start_coef_.any()
 
 
@@ -131,7 +131,7 @@ class TestTrees:
     few = DATA.y["bag"] < 6
 
     def test_may_be_none(self, tmp_path):
-        model = BoostedMCMClassifier(2, n_estimators=5).fit(X[self.few], DATA.y[self.few])
+        model = LLPBoostingClassifier(2, n_estimators=5).fit(X[self.few], DATA.y[self.few])
         assert model.n_estimators_ == 0
         assert model.model_texts_ == []
         assert (model.feature_importances_ == 0).all()
@@ -149,7 +149,7 @@ class TestTrees:
             1 + np.exp(-2 * Z[:, 0] - 4 * (np.abs(Z[:, 1]) > 1) + 2)
         )
         y = bag_target(bag, counts=np.bincount(bag, labels)[bag])
-        model = BoostedMCMClassifier(4, n_estimators=40, cv=4, refit=refit).fit(Z, y)
+        model = LLPBoostingClassifier(4, n_estimators=40, cv=4, refit=refit).fit(Z, y)
         assert model.n_estimators_ > 0
         auc = [
             roc_auc_score(labels, scores)
@@ -159,7 +159,7 @@ class TestTrees:
 
     def test_leave_categories_to_themselves(self):
         frame = pd.DataFrame({"number": X[:, 0], "kind": pd.Categorical(np.arange(len(X)) % 3)})
-        model = BoostedMCMClassifier(2, n_estimators=5, cv=4).fit(frame, DATA.y)
+        model = LLPBoostingClassifier(2, n_estimators=5, cv=4).fit(frame, DATA.y)
         assert model.start_coef_[0, 0] != 0
         assert model.start_coef_[0, 1] == 0
         assert np.isfinite(model.decision_function(frame)).all()

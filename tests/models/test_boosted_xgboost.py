@@ -15,9 +15,9 @@ from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from unbag import BoostedMCMClassifier, bag_target
+from unbag import LLPBoostingClassifier, bag_target
 from unbag.datasets import make_gaussian_bags
-from unbag.tabular.persistence import load_model, save_model
+from unbag.tables.persistence import load_model, save_model
 
 TWO = make_gaussian_bags(n_bags=24, bag_size=20, n_features=3, random_state=0)
 QUICK = {"num_leaves": 4, "n_estimators": 20, "cv": None}
@@ -30,7 +30,7 @@ FRAME = pd.DataFrame(
 
 
 def boosted(*args, estimator=None, **options):
-    return BoostedMCMClassifier(*args, estimator=estimator or xgboost.XGBClassifier(), **options)
+    return LLPBoostingClassifier(*args, estimator=estimator or xgboost.XGBClassifier(), **options)
 
 
 @parametrize_with_checks([boosted(2, n_estimators=20, cv=2)])
@@ -48,7 +48,7 @@ def test_agrees_with_lightgbm(classes):
     bag = np.repeat(np.arange(60), 15)
     X = rng.normal(size=(len(labels), classes)) + 2 * np.eye(classes)[labels]
     y = bag_target(bag, np.eye(classes)[labels].reshape(60, 15, classes).mean(axis=1)[bag])
-    models = boosted(4, n_estimators=20, cv=3), BoostedMCMClassifier(4, n_estimators=20, cv=3)
+    models = boosted(4, n_estimators=20, cv=3), LLPBoostingClassifier(4, n_estimators=20, cv=3)
     scores = [model.fit(X, y).predict_proba(X) for model in models]
     right = [(model.predict(X) == labels).mean() for model in models]
     assert min(right) > 0.8
@@ -112,14 +112,14 @@ class TestEstimator:
 
     def test_of_lightgbm(self):
         given = lightgbm.LGBMClassifier(min_child_samples=30, colsample_bytree=0.5)
-        model = BoostedMCMClassifier(**QUICK, estimator=given).fit(TWO.X, TWO.y)
+        model = LLPBoostingClassifier(**QUICK, estimator=given).fit(TWO.X, TWO.y)
         assert model.library_ == "lightgbm"
-        same = BoostedMCMClassifier(
+        same = LLPBoostingClassifier(
             **QUICK, colsample_bytree=0.5, params={"min_data_in_leaf": 30}
         ).fit(TWO.X, TWO.y)
         assert same.model_texts_ == model.model_texts_
-        plain = BoostedMCMClassifier(**QUICK).fit(TWO.X, TWO.y).model_texts_
-        blank = BoostedMCMClassifier(**QUICK, estimator=lightgbm.LGBMClassifier())
+        plain = LLPBoostingClassifier(**QUICK).fit(TWO.X, TWO.y).model_texts_
+        blank = LLPBoostingClassifier(**QUICK, estimator=lightgbm.LGBMClassifier())
         assert blank.fit(TWO.X, TWO.y).model_texts_ == plain != model.model_texts_
 
     def test_stays_as_it_is(self):
@@ -143,11 +143,11 @@ class TestEstimator:
     )
     def test_mistakes_get_one_sentence(self, estimator, message):
         with pytest.raises(ValueError, match=message):
-            BoostedMCMClassifier(cv=None, estimator=estimator).fit(TWO.X, TWO.y)
+            LLPBoostingClassifier(cv=None, estimator=estimator).fit(TWO.X, TWO.y)
 
     def test_names_that_the_library_also_knows_are_refused_in_params(self):
         for estimator, name in ((xgboost.XGBClassifier(), "eta"), (None, "lambda_l2")):
-            model = BoostedMCMClassifier(estimator=estimator, params={name: 0.1})
+            model = LLPBoostingClassifier(estimator=estimator, params={name: 0.1})
             with pytest.raises(ValueError, match=f"^params may not hold '{name}'"):
                 model.fit(TWO.X, TWO.y)
 

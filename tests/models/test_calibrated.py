@@ -14,8 +14,8 @@ from sklearn.model_selection import KFold
 from unbag import (
     BagKFold,
     BagShuffleSplit,
-    LinearMCMClassifier,
-    LinearMCMClassifierCV,
+    LLPLinearClassifier,
+    LLPLinearClassifierCV,
     bag_target,
     check_bag_target,
 )
@@ -29,7 +29,7 @@ from unbag.models.calibrated import (
 )
 
 METHODS = pytest.mark.parametrize("method", ["sigmoid", "isotonic"])
-INNER = LinearMCMClassifier(1e-3)
+INNER = LLPLinearClassifier(1e-3)
 BINARY = make_gaussian_bags(n_bags=60, bag_size=50, random_state=0)
 THREE = make_gaussian_bags(n_bags=60, bag_size=50, n_classes=3, random_state=0)
 LABELS = np.random.default_rng(0).permutation(np.repeat([0, 1], [190, 110]))
@@ -193,9 +193,9 @@ def test_no_bag_is_scored_by_a_model_that_saw_it():
 @METHODS
 def test_classifier_learns_calibrated_probabilities_from_bags(method):
     model = BagCalibratedClassifier(method=method).fit(BINARY.X, BINARY.y)
-    assert isinstance(model.estimator_, LinearMCMClassifierCV)
+    assert isinstance(model.estimator_, LLPLinearClassifierCV)
     new = make_gaussian_bags(n_bags=60, bag_size=50, random_state=5)
-    truth = expit(2 * new.X[:, 0] + logit(model.class_shares_[1]))
+    truth = expit(2 * new.X[:, 0] + logit(model.empirical_prior_[1]))
     chance = model.predict_proba(new.X)
     assert np.sqrt(np.mean((chance[:, 1] - truth) ** 2)) < 0.1
     np.testing.assert_array_equal(model.predict(new.X), chance.argmax(axis=1))
@@ -210,7 +210,7 @@ def test_another_prior_multiplies_the_odds():
     pooled = model.predict_proba(BINARY.X, class_prior="empirical")
     scores = model.estimator_.decision_function(BINARY.X)
     np.testing.assert_allclose(pooled, model.calibrator_.predict_proba(scores))
-    shares = model.class_shares_
+    shares = model.empirical_prior_
     for prior in ([1, 3], np.array([0.9, 0.1])):
         chance = model.predict_proba(BINARY.X, class_prior=prior)
         np.testing.assert_allclose(
@@ -244,7 +244,7 @@ def test_log_odds_are_finite_where_isotonic_probabilities_are_zero_and_one():
 def test_three_classes(method):
     model = BagCalibratedClassifier(INNER, method=method).fit(THREE.X, THREE.y)
     new = make_gaussian_bags(n_bags=60, bag_size=50, n_classes=3, random_state=5)
-    density = np.exp(new.X @ new.means.T - (new.means**2).sum(axis=1) / 2) * model.class_shares_
+    density = np.exp(new.X @ new.means.T - (new.means**2).sum(axis=1) / 2) * model.empirical_prior_
     truth = density / density.sum(axis=1, keepdims=True)
     chance = model.predict_proba(new.X)
     np.testing.assert_allclose(chance.sum(axis=1), 1)
@@ -275,7 +275,7 @@ def test_a_frozen_classifier_is_calibrated_on_all_bags_as_it_is(target):
     assert set(model.predict(X)) == {"no", "yes"}
 
 
-class OnlyProbabilities(LinearMCMClassifier):
+class OnlyProbabilities(LLPLinearClassifier):
     @property
     def decision_function(self):
         raise AttributeError
@@ -315,7 +315,7 @@ class NoScores(Spy):
         ({"class_prior": [1, 2, 3]}, "one number for each of the 2 classes"),
         ({"estimator": NoScores()}, "NoScores has neither decision_function nor predict_proba"),
         (
-            {"estimator": FrozenEstimator(LinearMCMClassifier().fit(THREE.X, THREE.y))},
+            {"estimator": FrozenEstimator(LLPLinearClassifier().fit(THREE.X, THREE.y))},
             r"knows the classes \[.*2.*\], but the target has",
         ),
     ],

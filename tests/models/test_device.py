@@ -5,7 +5,7 @@ import pytest
 from scipy.sparse import csr_array
 from sklearn.metrics.pairwise import rbf_kernel
 
-from unbag import KernelMCMClassifier, LinearMCMClassifier, LinearMCMClassifierCV
+from unbag import LLPKernelClassifier, LLPLinearClassifier, LLPLinearClassifierCV
 from unbag.datasets import make_gaussian_bags
 
 pytest.importorskip("torch")
@@ -20,7 +20,7 @@ WITHIN = {np.float32: 1e-3, np.float64: 1e-5}
 def test_linear_model_in_torch_equals_numpy(fit_intercept, objective, dtype):
     X = DATA.X.astype(dtype)
     here, there = (
-        LinearMCMClassifier(
+        LLPLinearClassifier(
             fit_intercept=fit_intercept, objective=objective, tol=1e-6, device=device
         ).fit(X, DATA.y)
         for device in (None, "cpu")
@@ -40,7 +40,7 @@ def test_linear_search_in_torch_equals_numpy(n_classes, dtype):
     )
     X = data.X.astype(dtype)
     here, there = (
-        LinearMCMClassifierCV(alphas=[0.1, 0.01, 0.001], tol=1e-6, device=device).fit(X, data.y)
+        LLPLinearClassifierCV(alphas=[0.1, 0.01, 0.001], tol=1e-6, device=device).fit(X, data.y)
         for device in (None, "cpu")
     )
     assert there.alpha_ == here.alpha_
@@ -54,8 +54,8 @@ def test_a_default_fit_in_single_precision_gives_the_scores_of_double(n_classes,
     data = make_gaussian_bags(
         n_bags=20, bag_size=size, n_features=4, n_classes=n_classes, random_state=1
     )
-    double = LinearMCMClassifierCV().fit(data.X, data.y)
-    single = LinearMCMClassifierCV(device="cpu").fit(data.X.astype(np.float32), data.y)
+    double = LLPLinearClassifierCV().fit(data.X, data.y)
+    single = LLPLinearClassifierCV(device="cpu").fit(data.X.astype(np.float32), data.y)
     assert single.alpha_ == double.alpha_
     expected = double.decision_function(data.X)
     found = single.decision_function(data.X.astype(np.float32))
@@ -63,14 +63,14 @@ def test_a_default_fit_in_single_precision_gives_the_scores_of_double(n_classes,
     np.testing.assert_allclose(found, expected, atol=0.01 * np.abs(expected).max())
 
 
-@pytest.mark.parametrize("estimator", [LinearMCMClassifier, LinearMCMClassifierCV])
+@pytest.mark.parametrize("estimator", [LLPLinearClassifier, LLPLinearClassifierCV])
 def test_sparse_data_are_refused_on_a_device(estimator):
     with pytest.raises(ValueError, match="device='cpu' takes dense X only; use device=None for"):
         estimator(device="cpu").fit(csr_array(DATA.X), DATA.y)
 
 
 def test_model_trained_on_a_device_predicts_for_sparse_data():
-    model = LinearMCMClassifier(device="cpu").fit(DATA.X, DATA.y)
+    model = LLPLinearClassifier(device="cpu").fit(DATA.X, DATA.y)
     np.testing.assert_allclose(
         model.decision_function(csr_array(DATA.X)), model.decision_function(DATA.X)
     )
@@ -78,12 +78,12 @@ def test_model_trained_on_a_device_predicts_for_sparse_data():
 
 def test_linear_model_names_an_unknown_device():
     with pytest.raises(ValueError, match="device='abacus' cannot be used here"):
-        LinearMCMClassifier(device="abacus").fit(DATA.X, DATA.y)
+        LLPLinearClassifier(device="abacus").fit(DATA.X, DATA.y)
 
 
 def test_precomputed_kernel_in_torch_equals_its_name():
-    named = KernelMCMClassifier(gamma=0.5, precision="double", tol=1e-8).fit(DATA.X, DATA.y)
-    given = KernelMCMClassifier(kernel="precomputed", precision="double", tol=1e-8, device="cpu")
+    named = LLPKernelClassifier(gamma=0.5, precision="double", tol=1e-8).fit(DATA.X, DATA.y)
+    given = LLPKernelClassifier(kernel="precomputed", precision="double", tol=1e-8, device="cpu")
     given.fit(rbf_kernel(DATA.X, gamma=0.5), DATA.y)
     np.testing.assert_allclose(
         given.decision_function(rbf_kernel(DATA.X[:50], DATA.X, gamma=0.5)),

@@ -8,16 +8,16 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from unbag import (
-    GroupingsClassifier,
-    GroupingsClassifierCV,
-    LinearMCMClassifier,
+    LLPLinearClassifier,
+    MultiGroupingClassifier,
+    MultiGroupingClassifierCV,
     bag_target,
     check_bag_target,
-    groupings_target,
+    multi_grouping_target,
 )
 from unbag.bags import check_groupings_target
 from unbag.models.groupings import deal_out_cells
-from unbag.objectives.count_likelihood import CountLikelihood
+from unbag.observations.count_likelihood import CountLikelihood
 
 SLOPES = np.array([1.0, -0.5])
 
@@ -34,21 +34,21 @@ def draw(seed, n=1500, sizes=(20, 12), noise=0.0):
     for g, cell in enumerate(cells):
         counts = np.bincount(cell, labels) + noise * rng.normal(size=sizes[g])
         targets[f"by {g}"] = bag_target(cell, counts=counts[cell], noise=noise or None)
-    return X, labels, groupings_target(targets)
+    return X, labels, multi_grouping_target(targets)
 
 
 def exact(**settings):
-    return GroupingsClassifier(1e-8, class_prior="empirical", tol=1e-6, **settings)
+    return MultiGroupingClassifier(1e-8, class_prior="empirical", tol=1e-6, **settings)
 
 
 @pytest.mark.parametrize("class_prior", ["balanced", "empirical", [0.7, 0.3]])
 def test_one_grouping_is_the_linear_model(class_prior):
     X, _, y = draw(0)
-    ordinary = LinearMCMClassifier(
+    ordinary = LLPLinearClassifier(
         objective="likelihood", bag_effect=0, class_prior=class_prior, tol=1e-7
     ).fit(X, y["by 0"])
-    for target in (y["by 0"], groupings_target({"alone": y["by 0"]})):
-        model = GroupingsClassifier(class_prior=class_prior, tol=1e-7).fit(X, target)
+    for target in (y["by 0"], multi_grouping_target({"alone": y["by 0"]})):
+        model = MultiGroupingClassifier(class_prior=class_prior, tol=1e-7).fit(X, target)
         np.testing.assert_allclose(model.coef_, ordinary.coef_, atol=1e-5)
         np.testing.assert_allclose(model.intercept_, ordinary.intercept_, atol=1e-5)
         np.testing.assert_allclose(model.predict_proba(X), ordinary.predict_proba(X), atol=1e-5)
@@ -68,7 +68,7 @@ def test_slopes_are_right_on_average_and_better_than_by_one_grouping(noise):
 
 def test_a_column_that_tells_nothing_new_changes_nothing():
     X, _, y = draw(1, n=4000, sizes=(8, 12))
-    twice = groupings_target({"one": y["by 0"], "again": y["by 0"]})
+    twice = multi_grouping_target({"one": y["by 0"], "again": y["by 0"]})
     once = exact().fit(X, y["by 0"])
     np.testing.assert_allclose(exact().fit(X, twice).coef_, once.coef_, atol=0.01)
 
@@ -77,7 +77,7 @@ def test_labels_make_a_grouping_too():
     X, labels, y = draw(2)
     some = np.where(np.arange(len(labels)) % 10 == 0, labels, np.nan)
     known = bag_target(y["by 0"]["bag"], y["by 0"]["proportion"], labels=some)
-    both = groupings_target({"by 0": known, "by 1": y["by 1"]})
+    both = multi_grouping_target({"by 0": known, "by 1": y["by 1"]})
     model = exact().fit(X, both)
     assert np.abs(model.coef_[0] - SLOPES).max() < 0.25
 
@@ -97,7 +97,7 @@ def test_noise_is_weighed():
     cell = y["by 1"]["bag"]
     nonsense = bag_target(cell, counts=(60 + 1e4 * rng.normal(size=12))[cell], noise=1e4)
     alone = exact().fit(X, y["by 0"])
-    with_it = exact().fit(X, groupings_target({"by 0": y["by 0"], "noise": nonsense}))
+    with_it = exact().fit(X, multi_grouping_target({"by 0": y["by 0"], "noise": nonsense}))
     np.testing.assert_allclose(with_it.coef_, alone.coef_, atol=0.01)
 
 
@@ -112,7 +112,7 @@ def draw_looks(seed, n=2000, sizes=(25, 20), noise=3.0):
     for g, cell in enumerate(cells):
         counts = np.bincount(cell, labels) + noise * rng.normal(size=sizes[g])
         targets[f"by {g}"] = bag_target(cell, counts=counts[cell], noise=noise or None)
-    return X, groupings_target(targets)
+    return X, multi_grouping_target(targets)
 
 
 def test_which_world_noisy_counts_are_of_is_found_out():
@@ -171,22 +171,22 @@ def test_penalties_are_chosen_by_what_was_held_out():
     rng = np.random.default_rng(0)
     wide = np.hstack([X, rng.normal(size=(len(X), 20))])
     alphas = [1.0, 1e-2, 1e-3, 1e-5]
-    model = GroupingsClassifierCV(alphas, cv=3).fit(wide, y)
+    model = MultiGroupingClassifierCV(alphas, cv=3).fit(wide, y)
     assert 1e-5 < model.alpha_ < 1
     assert model.alphas_.tolist() == alphas
     assert model.selection_risks_.argmin() == alphas.index(model.alpha_)
-    same = GroupingsClassifier(model.alpha_).fit(wide, y)
+    same = MultiGroupingClassifier(model.alpha_).fit(wide, y)
     np.testing.assert_allclose(model.coef_, same.coef_, atol=1e-3)
 
 
 def test_risks_of_one_grouping_are_likelihoods_of_bags_held_out():
     X, _, y = draw(8)
     alone = y["by 0"]
-    model = GroupingsClassifierCV([0.01], cv=4, class_prior="empirical", tol=1e-7).fit(X, alone)
+    model = MultiGroupingClassifierCV([0.01], cv=4, class_prior="empirical", tol=1e-7).fit(X, alone)
     bags, risk = check_bag_target(alone), 0.0
     for out in deal_out_cells(check_groupings_target(alone), 4, random_state=0):
         rows = ~out[bags.index]
-        part = GroupingsClassifier(0.01, class_prior="empirical", tol=1e-7)
+        part = MultiGroupingClassifier(0.01, class_prior="empirical", tol=1e-7)
         part.fit(X[rows], alone[rows])
         likelihood = CountLikelihood(out, bags)
         scores = part.decision_function(X)[None, None]
@@ -211,16 +211,16 @@ def test_risks_of_one_grouping_are_likelihoods_of_bags_held_out():
 def test_wrong_settings_get_one_sentence(settings, message):
     X, _, y = draw(9, n=200, sizes=(5, 4))
     with pytest.raises(ValueError, match=message):
-        GroupingsClassifier(**settings).fit(X, y)
+        MultiGroupingClassifier(**settings).fit(X, y)
 
 
 def test_wrong_data_get_one_sentence():
     X, _, y = draw(9, n=200, sizes=(5, 4))
     with pytest.raises(ValueError, match="X has 199 rows but y has 200"):
-        GroupingsClassifier().fit(X[1:], y)
+        MultiGroupingClassifier().fit(X[1:], y)
     with pytest.raises(ValueError, match="In the grouping 'by 0': Bag"):
-        GroupingsClassifier().fit(X[1:], y[1:])
+        MultiGroupingClassifier().fit(X[1:], y[1:])
     with pytest.raises(ValueError, match="cv=9 must be from 2 up to the number of cells"):
-        GroupingsClassifierCV(cv=9).fit(X, y)
+        MultiGroupingClassifierCV(cv=9).fit(X, y)
     with pytest.raises(ValueError, match="whose cells share rows"):
-        GroupingsClassifier().fit(X, y).score(X, y)
+        MultiGroupingClassifier().fit(X, y).score(X, y)

@@ -7,7 +7,7 @@ import pytest
 from sklearn.metrics.pairwise import rbf_kernel
 from threadpoolctl import threadpool_limits
 
-from unbag import KernelMCMClassifier, LinearMCMClassifier
+from unbag import LLPKernelClassifier, LLPLinearClassifier
 from unbag.datasets import make_gaussian_bags
 from unbag.paper import Setting, make_trial
 
@@ -22,8 +22,8 @@ def test_linear_kernel_equals_linear_model(n_classes, loss):
     data = make_gaussian_bags(
         n_bags=30, bag_size=20, n_features=3, n_classes=n_classes, random_state=0
     )
-    kernel = KernelMCMClassifier(0.01, kernel="linear", precision="double", tol=1e-9, loss=loss)
-    linear = LinearMCMClassifier(
+    kernel = LLPKernelClassifier(0.01, kernel="linear", precision="double", tol=1e-9, loss=loss)
+    linear = LLPLinearClassifier(
         0.01,
         training_prior="auto",
         # kernels have an intercept where a likelihood is maximised
@@ -52,7 +52,7 @@ def test_single_precision_scores_are_close(dataset, alpha, objective, within):
     bags = trial.y["bag"] < 6
     X, y = trial.X[bags], trial.y[bags]
     single, double = (
-        KernelMCMClassifier(alpha, objective=objective, precision=precision, tol=1e-5).fit(X, y)
+        LLPKernelClassifier(alpha, objective=objective, precision=precision, tol=1e-5).fit(X, y)
         for precision in ("single", "double")
     )
     assert single.converged_
@@ -64,8 +64,8 @@ def test_single_precision_scores_are_close(dataset, alpha, objective, within):
 
 
 def test_precomputed_kernel_equals_its_name():
-    named = KernelMCMClassifier(gamma=0.5, precision="double").fit(DATA.X, DATA.y)
-    given = KernelMCMClassifier(kernel="precomputed", precision="double")
+    named = LLPKernelClassifier(gamma=0.5, precision="double").fit(DATA.X, DATA.y)
+    given = LLPKernelClassifier(kernel="precomputed", precision="double")
     given.fit(rbf_kernel(DATA.X, gamma=0.5), DATA.y)
     new = DATA.X[:50] + 0.1
     np.testing.assert_allclose(
@@ -77,10 +77,10 @@ def test_precomputed_kernel_equals_its_name():
 
 def test_polynomial_kernel_of_degree_one_is_linear_with_a_penalised_intercept():
     settings = {"alpha": 0.01, "objective": "corrected", "training_prior": "auto", "tol": 1e-9}
-    kernel = KernelMCMClassifier(
+    kernel = LLPKernelClassifier(
         kernel="poly", degree=1, gamma=1.0, coef0=1.0, precision="double", **settings
     )
-    linear = LinearMCMClassifier(fit_intercept=False, **settings)
+    linear = LLPLinearClassifier(fit_intercept=False, **settings)
     with_one = np.column_stack([DATA.X, np.ones(len(DATA.X))])
     np.testing.assert_allclose(
         kernel.fit(DATA.X, DATA.y).decision_function(DATA.X),
@@ -95,7 +95,7 @@ def test_number_of_threads_changes_rounding_only():
     scores = []
     for threads in (1, 2):
         with threadpool_limits(threads):
-            scores.append(KernelMCMClassifier(tol=1e-6).fit(X, y).decision_function(DATA.X))
+            scores.append(LLPKernelClassifier(tol=1e-6).fit(X, y).decision_function(DATA.X))
     np.testing.assert_allclose(scores[0], scores[1], atol=1e-3)
 
 
@@ -103,21 +103,21 @@ def test_number_of_threads_changes_rounding_only():
 @pytest.mark.parametrize("weights", ["pairs", "least_squares"])
 @pytest.mark.parametrize("bag_model", ["instances", "bags"])
 def test_all_ways_to_weigh_bags_learn(weights, bag_model, merge):
-    model = KernelMCMClassifier(1e-2, weights=weights, bag_model=bag_model, merge=merge)
+    model = LLPKernelClassifier(1e-2, weights=weights, bag_model=bag_model, merge=merge)
     model.fit(DATA.X, DATA.y)
     assert (model.predict(DATA.X) == DATA.labels).mean() > 0.78
 
 
 @pytest.mark.parametrize("loss", ["logistic", "squared", "huber", "hinge", "sigmoid", "ramp"])
 def test_all_losses_learn(loss):
-    model = KernelMCMClassifier(1e-2, loss=loss).fit(DATA.X, DATA.y)
+    model = LLPKernelClassifier(1e-2, loss=loss).fit(DATA.X, DATA.y)
     assert (model.predict(DATA.X) == DATA.labels).mean() > 0.78
 
 
 def test_nonnegative_correction_keeps_class_risks_up():
     from unbag import check_bag_target
-    from unbag.objectives.corrected_risk import CorrectedRisk
-    from unbag.objectives.losses import get_loss
+    from unbag.observations.corrected_risk import CorrectedRisk
+    from unbag.observations.losses import get_loss
     from unbag.weights.decontamination import decontamination_weights
 
     bags = check_bag_target(DATA.y)
@@ -125,7 +125,7 @@ def test_nonnegative_correction_keeps_class_risks_up():
     risk = CorrectedRisk(W, bags.membership, get_loss("logistic"), np.array([0.5, 0.5]), "none")
     lowest = {}
     for correction in ("nonnegative", "none"):
-        model = KernelMCMClassifier(1e-5, objective="corrected", correction=correction)
+        model = LLPKernelClassifier(1e-5, objective="corrected", correction=correction)
         model.fit(DATA.X, DATA.y)
         scores = model.decision_function(DATA.X)[None, None]
         lowest[correction] = risk.class_risks(scores, np.zeros(1, dtype=int)).min()
@@ -146,10 +146,10 @@ def test_nonnegative_correction_keeps_class_risks_up():
 )
 def test_wrong_settings_are_named(settings, message):
     with pytest.raises(ValueError, match=message):
-        KernelMCMClassifier(**settings).fit(DATA.X, DATA.y)
+        LLPKernelClassifier(**settings).fit(DATA.X, DATA.y)
 
 
 def test_a_kernel_matrix_too_large_for_memory_is_refused_with_advice(monkeypatch):
     monkeypatch.setattr("unbag.kernels.matrices.physical_memory", lambda: 10**6)
     with pytest.raises(MemoryError, match="approximation='nystroem'"):
-        KernelMCMClassifier(approximation=None).fit(DATA.X, DATA.y)
+        LLPKernelClassifier(approximation=None).fit(DATA.X, DATA.y)

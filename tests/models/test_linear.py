@@ -6,7 +6,7 @@ from scipy.sparse import csr_array
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
 
-from unbag import LinearMCMClassifier, LinearMCMClassifierCV, bag_target
+from unbag import LLPLinearClassifier, LLPLinearClassifierCV, bag_target
 from unbag.datasets import make_gaussian_bags
 from unbag.models.base import linear_scores
 from unbag.solvers import LinearSpace, minimise
@@ -42,7 +42,7 @@ def test_pure_bags_equal_balanced_logistic_regression(weights, n_classes, fit_in
     if weights == "pairs" and n_classes > 2:
         return  # refused; see the tests of the weights
     X, y = labelled(n_classes)
-    ours = LinearMCMClassifier(
+    ours = LLPLinearClassifier(
         ALPHA, objective="corrected", tol=1e-10, fit_intercept=fit_intercept, weights=weights
     ).fit(X, y)
     theirs = logistic_regression(X, y, class_weight="balanced", fit_intercept=fit_intercept)
@@ -58,14 +58,14 @@ def test_pure_bags_equal_balanced_logistic_regression(weights, n_classes, fit_in
 @pytest.mark.parametrize("objective", ["likelihood", "corrected"])
 def test_empirical_prior_equals_plain_logistic_regression(objective):
     X, y = labelled(2)
-    ours = LinearMCMClassifier(ALPHA, objective=objective, tol=1e-10, class_prior="empirical")
+    ours = LLPLinearClassifier(ALPHA, objective=objective, tol=1e-10, class_prior="empirical")
     np.testing.assert_allclose(ours.fit(X, y).coef_, logistic_regression(X, y).coef_, atol=1e-6)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_likelihood_of_labels_is_plain_logistic_regression_moved_to_equal_priors(n_classes):
     X, y = labelled(n_classes)
-    ours = LinearMCMClassifier(ALPHA, tol=1e-10).fit(X, y)
+    ours = LLPLinearClassifier(ALPHA, tol=1e-10).fit(X, y)
     assert ours.objective_ == "likelihood"
     theirs = logistic_regression(X, y)
     shares = np.bincount(y) / len(y)
@@ -81,15 +81,15 @@ def test_likelihood_of_labels_is_plain_logistic_regression_moved_to_equal_priors
 def test_labels_as_a_target_equal_plain_labels():
     X, y = labelled(2)
     target = bag_target([None] * len(y), {}, labels=y)
-    ours, plain = (LinearMCMClassifier(tol=1e-10).fit(X, t) for t in (target, y))
+    ours, plain = (LLPLinearClassifier(tol=1e-10).fit(X, t) for t in (target, y))
     np.testing.assert_allclose(ours.coef_, plain.coef_, atol=1e-9)
 
 
 def test_balanced_model_reweighted_to_a_prior_equals_training_for_it():
     # only the intercept knows the prior in the limit of many data; here, roughly
     data = make_gaussian_bags(n_bags=200, bag_size=50, random_state=0)
-    balanced = LinearMCMClassifier(1e-6).fit(data.X, data.y)
-    rare = LinearMCMClassifier(1e-6, class_prior=[0.8, 0.2]).fit(data.X, data.y)
+    balanced = LLPLinearClassifier(1e-6).fit(data.X, data.y)
+    rare = LLPLinearClassifier(1e-6, class_prior=[0.8, 0.2]).fit(data.X, data.y)
     np.testing.assert_allclose(
         balanced.predict_proba(data.X, class_prior=[0.8, 0.2]),
         rare.predict_proba(data.X),
@@ -98,7 +98,7 @@ def test_balanced_model_reweighted_to_a_prior_equals_training_for_it():
     np.testing.assert_allclose(rare.class_prior_, [0.8, 0.2])
 
 
-@pytest.mark.parametrize("estimator", [LinearMCMClassifier, LinearMCMClassifierCV])
+@pytest.mark.parametrize("estimator", [LLPLinearClassifier, LLPLinearClassifierCV])
 def test_sparse_equals_dense(estimator):
     data = make_gaussian_bags(n_bags=20, bag_size=20, n_features=4, random_state=1)
     X = np.where(np.abs(data.X) < 0.5, 0, data.X)
@@ -111,9 +111,9 @@ def test_sparse_equals_dense(estimator):
 def test_many_columns_are_solved_in_batches(monkeypatch, columns):
     """Of fewer columns than one penalty has, or of as many, each from where the last has ended."""
     data = make_gaussian_bags(n_bags=20, bag_size=20, random_state=1)
-    whole = LinearMCMClassifierCV(tol=1e-9).fit(data.X, data.y)
+    whole = LLPLinearClassifierCV(tol=1e-9).fit(data.X, data.y)
     monkeypatch.setattr("unbag.models.local._BATCH_SCORES", columns * len(data.X))
-    batched = LinearMCMClassifierCV(tol=1e-9).fit(data.X, data.y)
+    batched = LLPLinearClassifierCV(tol=1e-9).fit(data.X, data.y)
     np.testing.assert_allclose(batched.coef_, whole.coef_, atol=1e-9)
     np.testing.assert_allclose(batched.selection_risks_, whole.selection_risks_)
 
@@ -133,16 +133,16 @@ def noted(monkeypatch):
 
 def test_penalties_come_one_after_the_other_where_rows_stay_in_the_cache(monkeypatch, noted):
     data = make_gaussian_bags(n_bags=20, bag_size=20, random_state=1)
-    whole = LinearMCMClassifierCV(tol=1e-9).fit(data.X, data.y)
+    whole = LLPLinearClassifierCV(tol=1e-9).fit(data.X, data.y)
     assert [call["start"] for call in noted] == [None]
     monkeypatch.setattr("unbag.models.local._ENOUGH_SCORES", 6 * len(data.X))
-    each = LinearMCMClassifierCV(tol=1e-9).fit(data.X, data.y)
+    each = LLPLinearClassifierCV(tol=1e-9).fit(data.X, data.y)
     afresh = [call["start"] is None for call in noted[1:]]
     assert afresh == [True] + [False] * (len(each.alphas_) - 1)
     np.testing.assert_allclose(each.coef_, whole.coef_, atol=1e-9)
     np.testing.assert_allclose(each.selection_risks_, whole.selection_risks_)
     monkeypatch.setattr("unbag.models.local._BYTES_IN_CACHE", data.X.nbytes - 1)
-    assert LinearMCMClassifierCV().fit(data.X, data.y).alpha_ == whole.alpha_
+    assert LLPLinearClassifierCV().fit(data.X, data.y).alpha_ == whole.alpha_
     assert len(noted) == 1 + len(each.alphas_) + 1
 
 
@@ -150,9 +150,9 @@ def test_fits_of_one_penalty_have_the_tolerance_they_ask_for(monkeypatch, noted)
     """Those that start from another one end as near to the minimum by a smaller one."""
     data = make_gaussian_bags(n_bags=20, bag_size=20, random_state=1)
     monkeypatch.setattr("unbag.models.local._ENOUGH_SCORES", 1)
-    LinearMCMClassifier(tol=1e-3).fit(data.X, data.y)
+    LLPLinearClassifier(tol=1e-3).fit(data.X, data.y)
     assert {call["tol"] for call in noted} == {1e-3}
-    LinearMCMClassifierCV(tol=1e-3).fit(data.X, data.y)
+    LLPLinearClassifierCV(tol=1e-3).fit(data.X, data.y)
     assert noted[-1]["tol"] < 1e-3
 
 
@@ -170,9 +170,9 @@ def test_tables_of_zeros_are_multiplied_as_sparse_matrices(monkeypatch, share, k
         return LinearSpace(rows, *args)
 
     monkeypatch.setattr("unbag.models.functions.LinearSpace", noted)
-    fast = LinearMCMClassifier(tol=1e-9).fit(X, y)
+    fast = LLPLinearClassifier(tol=1e-9).fit(X, y)
     monkeypatch.setattr("unbag.models.functions._MANY_COLUMNS", 71)
-    plain = LinearMCMClassifier(tol=1e-9).fit(X, y)
+    plain = LLPLinearClassifier(tol=1e-9).fit(X, y)
     assert kinds == [kind, np.ndarray]
     np.testing.assert_allclose(fast.coef_, plain.coef_, atol=1e-8)
     np.testing.assert_allclose(fast.decision_function(X), plain.decision_function(X), atol=1e-7)
@@ -180,8 +180,8 @@ def test_tables_of_zeros_are_multiplied_as_sparse_matrices(monkeypatch, share, k
 
 def test_single_precision_data_stay_in_single_precision():
     data = make_gaussian_bags(n_bags=20, bag_size=20, random_state=1)
-    single = LinearMCMClassifier().fit(data.X.astype(np.float32), data.y)
-    double = LinearMCMClassifier().fit(data.X, data.y)
+    single = LLPLinearClassifier().fit(data.X.astype(np.float32), data.y)
+    double = LLPLinearClassifier().fit(data.X, data.y)
     assert single.coef_.dtype == np.float32
     np.testing.assert_allclose(
         single.decision_function(data.X.astype(np.float32)),
@@ -195,7 +195,7 @@ def test_missing_values_in_sparse_data_are_found():
     X = np.where(np.abs(data.X) < 0.3, 0, data.X)
     X[7, 2] = np.inf
     with pytest.raises(ValueError, match="first in row 8, column 2"):
-        LinearMCMClassifier().fit(csr_array(X), data.y)
+        LLPLinearClassifier().fit(csr_array(X), data.y)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import OneHotEncoder
 
-from unbag import logistic_from_sums
+from unbag import logistic_from_sufficient_statistics
 
 
 def draw(seed=0, n=800):
@@ -42,7 +42,9 @@ def test_it_is_the_model_of_labels(C, fit_intercept, sparse):
     reference = LogisticRegression(C=C, fit_intercept=fit_intercept, tol=1e-10, max_iter=10_000)
     reference.fit(X, labels)
     total = labels.sum() if fit_intercept else None
-    fit = logistic_from_sums(X, X.T @ labels, total, C=C, fit_intercept=fit_intercept)
+    fit = logistic_from_sufficient_statistics(
+        X, X.T @ labels, total, C=C, fit_intercept=fit_intercept
+    )
     np.testing.assert_allclose(fit.model.coef_, reference.coef_, atol=1e-5)
     np.testing.assert_allclose(fit.model.intercept_, reference.intercept_, atol=1e-5)
     np.testing.assert_allclose(fit.model.predict_proba(X), reference.predict_proba(X), atol=1e-6)
@@ -55,12 +57,12 @@ def test_tables_of_counts_are_such_sums():
     for name in frame:
         table = pd.Series(labels).groupby(frame[name]).sum()
         sums |= {f"{name}_{value}": count for value, count in table.items()}
-    fit = logistic_from_sums(X, sums, labels.sum())
+    fit = logistic_from_sufficient_statistics(X, sums, labels.sum())
     reference = LogisticRegression(tol=1e-10, max_iter=10_000).fit(X, labels)
     np.testing.assert_allclose(fit.model.coef_, reference.coef_, atol=1e-5)
     np.testing.assert_array_equal(fit.model.predict(X), reference.predict(X))
     shuffled = pd.Series(sums).sample(frac=1, random_state=0)
-    again = logistic_from_sums(X, shuffled, labels.sum())
+    again = logistic_from_sufficient_statistics(X, shuffled, labels.sum())
     np.testing.assert_allclose(again.model.coef_, fit.model.coef_)
 
 
@@ -76,7 +78,9 @@ def test_errors_are_what_they_are_said_to_be(noise):
         labels = rng.random(len(X)) < chances
         sums = X.T @ labels + noise * rng.normal(size=6)
         total = labels.sum() + noise * rng.normal()
-        fit = logistic_from_sums(X, sums, total, C=1e6, noise=noise, total_noise=noise)
+        fit = logistic_from_sufficient_statistics(
+            X, sums, total, C=1e6, noise=noise, total_noise=noise
+        )
         off.append(np.append(fit.model.coef_[0] - truth, fit.model.intercept_ + 0.5))
         said.append(fit.standard_errors)
     # the error of a standard deviation of 300 is 4%
@@ -90,23 +94,25 @@ def test_a_covariance_of_noise_is_that_of_deviations():
     frame, labels = draw(3)
     X = one_hot(frame)
     deviations = np.arange(1.0, 7.0)
-    one = logistic_from_sums(X, X.T @ labels, labels.sum(), noise=deviations, total_noise=2.0)
-    other = logistic_from_sums(
+    one = logistic_from_sufficient_statistics(
+        X, X.T @ labels, labels.sum(), noise=deviations, total_noise=2.0
+    )
+    other = logistic_from_sufficient_statistics(
         X, X.T @ labels, labels.sum(), noise=np.diag(np.append(deviations, 2.0) ** 2)
     )
     np.testing.assert_allclose(one.covariance, other.covariance)
-    exact = logistic_from_sums(X, X.T @ labels, labels.sum())
+    exact = logistic_from_sufficient_statistics(X, X.T @ labels, labels.sum())
     assert (one.standard_errors > exact.standard_errors).all()
 
 
 def test_noisy_sums_may_lie_beyond_what_labels_give():
     X = np.eye(3)[np.repeat([0, 1, 2], 20)]
     sums = [-2.0, 10.0, 21.0]
-    fit = logistic_from_sums(X, sums, 29.0, noise=3.0, total_noise=5.0)
+    fit = logistic_from_sufficient_statistics(X, sums, 29.0, noise=3.0, total_noise=5.0)
     assert np.isfinite(fit.model.coef_).all()
     assert np.isfinite(fit.standard_errors).all()
     with pytest.warns(ConvergenceWarning, match="without a penalty there may be none"):
-        logistic_from_sums(X, sums, 29.0, noise=3.0, total_noise=5.0, C=np.inf)
+        logistic_from_sufficient_statistics(X, sums, 29.0, noise=3.0, total_noise=5.0, C=np.inf)
 
 
 @pytest.mark.parametrize(
@@ -133,7 +139,7 @@ def test_noisy_sums_may_lie_beyond_what_labels_give():
 def test_mistakes_get_one_sentence(change, message):
     good = {"X": np.eye(3)[np.repeat([0, 1, 2], 4)], "sums": [1.0, 2.0, 1.0], "total": 4}
     with pytest.raises(ValueError, match=re.escape(message)):
-        logistic_from_sums(**(good | change))
+        logistic_from_sufficient_statistics(**(good | change))
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -142,17 +148,17 @@ def test_tables_that_disagree_are_refused_and_noisy_ones_taken(sparse):
     X = pd.get_dummies(frame, columns=list(frame)).astype(float)
     sums = X.T @ labels
     given = csr_array(X.to_numpy()) if sparse else X
-    logistic_from_sums(given, sums.to_numpy(), labels.sum())
+    logistic_from_sufficient_statistics(given, sums.to_numpy(), labels.sum())
     sums["day_1"] += 1
     with pytest.raises(
         ValueError, match=r"The sums contradict each other: .*say how much by noise"
     ):
-        logistic_from_sums(given, sums.to_numpy(), labels.sum())
-    logistic_from_sums(given, sums.to_numpy(), labels.sum(), noise=1.0)
+        logistic_from_sufficient_statistics(given, sums.to_numpy(), labels.sum())
+    logistic_from_sufficient_statistics(given, sums.to_numpy(), labels.sum(), noise=1.0)
 
 
 def test_what_is_fitted_is_shown_without_its_rows():
-    fit = logistic_from_sums([[0.0], [1.0], [2.0], [3.0]], sums=[5.0], total=2)
+    fit = logistic_from_sufficient_statistics([[0.0], [1.0], [2.0], [3.0]], sums=[5.0], total=2)
     assert repr(fit).startswith("SumsFit(model=LogisticRegression(")
     assert "array" not in repr(fit)
 
@@ -160,4 +166,4 @@ def test_what_is_fitted_is_shown_without_its_rows():
 def test_a_column_without_a_sum_is_named():
     X = pd.DataFrame({"a": [0.0, 1.0], "b": [1.0, 0.0]})
     with pytest.raises(ValueError, match="There is no sum for the column 'b' of X"):
-        logistic_from_sums(X, {"a": 1}, 1)
+        logistic_from_sufficient_statistics(X, {"a": 1}, 1)

@@ -13,12 +13,12 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from torch import nn
 
-from unbag import LinearMCMClassifier, bag_target
+from unbag import LLPLinearClassifier, bag_target
 from unbag._optional import install_command
-from unbag.bounds import TwoLayerReLU
 from unbag.datasets import make_gaussian_bags
-from unbag.models import NeuralMCMClassifier
-from unbag.tabular.persistence import load_model, save_model
+from unbag.models import LLPNeuralClassifier
+from unbag.paper.bounds import TwoLayerReLU
+from unbag.tables.persistence import load_model, save_model
 from unbag.torch.networks import TableNetwork
 
 DATA = make_gaussian_bags(n_bags=30, bag_size=12, n_features=3, random_state=0)
@@ -33,7 +33,7 @@ def accuracy(model, data):
 @pytest.mark.parametrize("objective", ["likelihood", "forward", "corrected", "proportion"])
 @pytest.mark.parametrize("data", [DATA, THREE], ids=["two classes", "three"])
 def test_every_objective_learns(data, objective):
-    model = NeuralMCMClassifier(objective=objective, max_epochs=60, lr=0.02, hidden=(16,))
+    model = LLPNeuralClassifier(objective=objective, max_epochs=60, lr=0.02, hidden=(16,))
     model.fit(data.X, data.y)
     assert model.objective_ == objective
     assert accuracy(model, data) > 0.7
@@ -41,14 +41,14 @@ def test_every_objective_learns(data, objective):
 
 
 def test_a_linear_network_is_the_linear_model():
-    linear = LinearMCMClassifier(alpha=1e-6, tol=1e-7, bag_effect=0.0, class_prior="empirical")
+    linear = LLPLinearClassifier(alpha=1e-6, tol=1e-7, bag_effect=0.0, class_prior="empirical")
     expected = linear.fit(DATA.X, DATA.y).decision_function(DATA.X)
-    network = NeuralMCMClassifier(
+    network = LLPNeuralClassifier(
         hidden=(),
         max_epochs=400,
         lr=0.05,
         weight_decay=0.0,
-        validation_share=0,
+        validation_fraction=0,
         bag_effect=0.0,
         class_prior="empirical",
         precision="double",
@@ -58,9 +58,9 @@ def test_a_linear_network_is_the_linear_model():
 
 def test_bags_larger_than_a_batch_are_taken_in_parts_with_the_same_result():
     """One bag per step in both, so that only the passes differ."""
-    settings = dict(QUICK, precision="double", validation_share=0, bag_effect=0.0, max_epochs=3)
+    settings = dict(QUICK, precision="double", validation_fraction=0, bag_effect=0.0, max_epochs=3)
     whole, parts = (
-        NeuralMCMClassifier(batch_size=size, **settings).fit(DATA.X, DATA.y) for size in (12, 5)
+        LLPNeuralClassifier(batch_size=size, **settings).fit(DATA.X, DATA.y) for size in (12, 5)
     )
     np.testing.assert_allclose(
         whole.decision_function(DATA.X), parts.decision_function(DATA.X), atol=1e-8
@@ -68,7 +68,7 @@ def test_bags_larger_than_a_batch_are_taken_in_parts_with_the_same_result():
 
 
 def test_class_prior_moves_scores_by_log_odds():
-    even = NeuralMCMClassifier(**QUICK).fit(DATA.X, DATA.y)
+    even = LLPNeuralClassifier(**QUICK).fit(DATA.X, DATA.y)
     odd = clone(even).set_params(class_prior=[0.9, 0.1]).fit(DATA.X, DATA.y)
     difference = odd.decision_function(DATA.X) - even.decision_function(DATA.X)
     np.testing.assert_allclose(difference, np.log(1 / 9), atol=1e-5)
@@ -78,12 +78,11 @@ def test_class_prior_moves_scores_by_log_odds():
 
 
 def test_weights_stay_in_the_class_of_the_theorem():
-    model = NeuralMCMClassifier("two_layer", hidden=10, norm_bounds=(0.5, 2.0), lr=0.05)
+    model = LLPNeuralClassifier("two_layer", hidden=10, norm_bounds=(0.5, 2.0), lr=0.05)
     model.fit(DATA.X, DATA.y)
     assert np.abs(model.weights_["second.weight"]).max() <= 0.5
     assert np.linalg.norm(model.weights_["first.weight"], axis=1).max() <= 2.0
-    assert isinstance(model.function_class_, TwoLayerReLU)
-    bound, _ = model.function_class_.constants(DATA.X)
+    bound, _ = TwoLayerReLU([0.5] * 10, [2.0] * 10).constants(DATA.X)
     with torch.no_grad():
         scores = model.make_network()(torch.tensor(DATA.X, dtype=torch.float32))
     assert scores.abs().max() <= bound
@@ -102,7 +101,7 @@ def test_images_go_to_a_module_of_your_own(given):
     torch.manual_seed(0)
     module = image_network if given == "callable" else image_network((1, 3, 2), 2)
     before = None if given == "callable" else module[2].weight.clone()
-    model = NeuralMCMClassifier(module, max_epochs=30, lr=0.02, batch_size=48).fit(images, DATA.y)
+    model = LLPNeuralClassifier(module, max_epochs=30, lr=0.02, batch_size=48).fit(images, DATA.y)
     assert (model.predict(images) == DATA.labels).mean() > 0.8
     if before is not None:
         torch.testing.assert_close(module[2].weight, before)
@@ -126,12 +125,12 @@ def test_tokens_go_to_a_network_for_text():
     common, own = (rng.integers(20, size=(len(DATA.labels), 10)) for _ in range(2))
     own += 20 + 20 * DATA.labels[:, None]
     tokens = np.where(rng.random(own.shape) < 0.5, own, common)
-    model = NeuralMCMClassifier(lambda _, n: Words(n), max_epochs=20, lr=0.05, batch_size=64)
+    model = LLPNeuralClassifier(lambda _, n: Words(n), max_epochs=20, lr=0.05, batch_size=64)
     assert (model.fit(tokens, DATA.y).predict(tokens) == DATA.labels).mean() > 0.9
 
 
 def test_sparse_rows_are_rows():
-    dense = NeuralMCMClassifier(**QUICK).fit(DATA.X, DATA.y)
+    dense = LLPNeuralClassifier(**QUICK).fit(DATA.X, DATA.y)
     sparse = clone(dense).fit(csr_array(DATA.X), DATA.y)
     np.testing.assert_allclose(
         sparse.decision_function(csr_array(DATA.X)), dense.decision_function(DATA.X), atol=1e-3
@@ -139,12 +138,12 @@ def test_sparse_rows_are_rows():
 
 
 def test_early_stopping_keeps_the_best_epoch():
-    model = NeuralMCMClassifier(hidden=(64, 64), lr=0.05, patience=4, tol=0.0, weight_decay=0.0)
+    model = LLPNeuralClassifier(hidden=(64, 64), lr=0.05, patience=4, tol=0.0, weight_decay=0.0)
     model.fit(DATA.X, DATA.y)
     losses = model.history_["validation_loss"]
     assert model.n_iter_ == len(losses) < 200
     assert losses.argmin() == len(losses) - 1 - 4
-    without = clone(model).set_params(validation_share=0, max_epochs=7).fit(DATA.X, DATA.y)
+    without = clone(model).set_params(validation_fraction=0, max_epochs=7).fit(DATA.X, DATA.y)
     assert without.n_iter_ == 7
     assert len(without.history_["validation_loss"]) == 0
 
@@ -156,29 +155,29 @@ def test_bag_effects_are_found_where_there_are_some():
     effect = rng.normal(size=150)[bag]
     labels = rng.random(len(bag)) < 1 / (1 + np.exp(-2 * X[:, 0] - effect))
     y = bag_target(bag, counts=np.bincount(bag, labels)[bag])
-    model = NeuralMCMClassifier(**QUICK | {"max_epochs": 40}).fit(X, y)
+    model = LLPNeuralClassifier(**QUICK | {"max_epochs": 40}).fit(X, y)
     assert model.bag_effect_interval_[0] > 0
     assert model.bag_effect_ > 0.02
-    assert NeuralMCMClassifier(**QUICK).fit(DATA.X, DATA.y).bag_effect_ == 0
+    assert LLPNeuralClassifier(**QUICK).fit(DATA.X, DATA.y).bag_effect_ == 0
 
 
 def test_noisy_counts_are_learned_from():
     shares = DATA.y["proportion"] + np.random.default_rng(0).normal(0, 0.05, 30)[DATA.y["bag"]]
     y = bag_target(DATA.y["bag"], shares, noise=0.05)
     for objective in ("likelihood", "forward"):
-        model = NeuralMCMClassifier(objective=objective, max_epochs=60, lr=0.02).fit(DATA.X, y)
+        model = LLPNeuralClassifier(objective=objective, max_epochs=60, lr=0.02).fit(DATA.X, y)
         assert accuracy(model, DATA) > 0.8
     with pytest.raises(ValueError, match="makes no allowance for noisy counts"):
-        NeuralMCMClassifier(objective="corrected").fit(DATA.X, y)
+        LLPNeuralClassifier(objective="corrected").fit(DATA.X, y)
 
 
 def test_labels_drawn_from_shares_go_to_the_forward_likelihood():
     y = bag_target(DATA.y["bag"], np.where(DATA.y["bag"] % 2, 0.21, 0.77))
-    assert NeuralMCMClassifier(**QUICK).fit(DATA.X, y).objective_ == "forward"
+    assert LLPNeuralClassifier(**QUICK).fit(DATA.X, y).objective_ == "forward"
 
 
 def test_averaged_weights_and_half_precision_learn_too():
-    model = NeuralMCMClassifier(max_epochs=60, lr=0.02, averaging=0.9, precision="bf16")
+    model = LLPNeuralClassifier(max_epochs=60, lr=0.02, averaging=0.9, precision="bf16")
     assert accuracy(model.fit(DATA.X, DATA.y), DATA) > 0.8
 
 
@@ -189,53 +188,53 @@ def test_averaged_weights_and_half_precision_learn_too():
 )
 def test_extras_learn_too_and_repeat(extra):
     settings = {"max_epochs": 60, "lr": 0.02, "hidden": (16,), "batch_size": 180, **extra}
-    one, other = (NeuralMCMClassifier(**settings).fit(DATA.X, DATA.y) for _ in range(2))
+    one, other = (LLPNeuralClassifier(**settings).fit(DATA.X, DATA.y) for _ in range(2))
     assert accuracy(one, DATA) > 0.8
     np.testing.assert_array_equal(one.decision_function(DATA.X), other.decision_function(DATA.X))
     with pytest.raises(ValueError, match=r"needs whole bags in a batch, .* 12 rows: give batch_"):
-        NeuralMCMClassifier(**settings | {"batch_size": 8}).fit(DATA.X, DATA.y)
+        LLPNeuralClassifier(**settings | {"batch_size": 8}).fit(DATA.X, DATA.y)
 
 
 @pytest.mark.parametrize("batch_size", [180, 10_000], ids=["batches", "all at once"])
 def test_annealed_counts_learn_too_and_do_not_stop_before_they_are_known(batch_size):
     settings = {"max_epochs": 60, "lr": 0.02, "hidden": (16,), "batch_size": batch_size}
-    model = NeuralMCMClassifier(**settings, annealing=0.5, patience=1).fit(DATA.X, DATA.y)
+    model = LLPNeuralClassifier(**settings, annealing=0.5, patience=1).fit(DATA.X, DATA.y)
     assert 30 <= model.n_iter_ < 60
     assert accuracy(model, DATA) > 0.8
     # the losses of bags held out are those of counts that are known
-    none = NeuralMCMClassifier(**settings, patience=1).fit(DATA.X, DATA.y)
+    none = LLPNeuralClassifier(**settings, patience=1).fit(DATA.X, DATA.y)
     assert model.history_["validation_loss"].min() < none.history_["validation_loss"].min() + 0.05
 
 
 def test_few_large_bags_a_batch_are_learned_given_their_sum():
     data = make_gaussian_bags(n_bags=40, bag_size=100, n_features=3, random_state=0)
     settings = {"max_epochs": 4, "hidden": (16,), "batch_size": 200, "lr": 0.02}
-    plain = NeuralMCMClassifier(**settings, conditional=False).fit(data.X, data.y)
-    model = NeuralMCMClassifier(**settings, conditional=True).fit(data.X, data.y)
+    plain = LLPNeuralClassifier(**settings, conditional=False).fit(data.X, data.y)
+    model = LLPNeuralClassifier(**settings, conditional=True).fit(data.X, data.y)
     # the losses of bags held out are those of all counts
     assert model.history_["validation_loss"][-1] < plain.history_["validation_loss"][-1]
     assert accuracy(model, data) > 0.8
     # of all bags at once, nothing is left out
     settings["batch_size"] = 10_000
-    plain = NeuralMCMClassifier(**settings, conditional=False).fit(data.X, data.y)
-    model = NeuralMCMClassifier(**settings, conditional=True).fit(data.X, data.y)
+    plain = LLPNeuralClassifier(**settings, conditional=False).fit(data.X, data.y)
+    model = LLPNeuralClassifier(**settings, conditional=True).fit(data.X, data.y)
     np.testing.assert_array_equal(model.predict_proba(data.X), plain.predict_proba(data.X))
 
 
 def test_counts_are_taken_given_their_sum_where_there_are_several_classes():
-    assert NeuralMCMClassifier(max_epochs=1).fit(THREE.X, THREE.y).conditional_
-    assert not NeuralMCMClassifier(max_epochs=1).fit(DATA.X, DATA.y).conditional_
+    assert LLPNeuralClassifier(max_epochs=1).fit(THREE.X, THREE.y).conditional_
+    assert not LLPNeuralClassifier(max_epochs=1).fit(DATA.X, DATA.y).conditional_
     settings = {"max_epochs": 1, "objective": "proportion"}
-    assert not NeuralMCMClassifier(**settings).fit(THREE.X, THREE.y).conditional_
+    assert not LLPNeuralClassifier(**settings).fit(THREE.X, THREE.y).conditional_
     # what needs whole bags goes first, where there is no room for two
     settings = {"max_epochs": 1, "mix": 0.5, "batch_size": 20}
-    assert not NeuralMCMClassifier(**settings).fit(THREE.X, THREE.y).conditional_
+    assert not LLPNeuralClassifier(**settings).fit(THREE.X, THREE.y).conditional_
 
 
 def test_bags_larger_than_a_batch_are_taken_two_by_two():
-    settings = {"max_epochs": 2, "hidden": (8,), "validation_share": 0, "weight_decay": 0}
+    settings = {"max_epochs": 2, "hidden": (8,), "validation_fraction": 0, "weight_decay": 0}
     small, large = (
-        NeuralMCMClassifier(**settings, batch_size=size).fit(THREE.X, THREE.y) for size in (5, 24)
+        LLPNeuralClassifier(**settings, batch_size=size).fit(THREE.X, THREE.y) for size in (5, 24)
     )
     np.testing.assert_allclose(
         small.history_["training_loss"], large.history_["training_loss"], rtol=1e-5
@@ -257,7 +256,7 @@ def test_built_in_networks_start_at_the_pooled_shares(data):
     def make(shape, n_outputs):
         return Probe(shape[0], n_outputs, (4,))
 
-    model = NeuralMCMClassifier(make, max_epochs=1).fit(data.X, data.y)
+    model = LLPNeuralClassifier(make, max_epochs=1).fit(data.X, data.y)
     ((odds, q),) = shares
     np.testing.assert_array_equal(q, model.training_shares_)
     wanted = np.log(q) if len(q) > 2 else np.log(q[1:] / q[:1])
@@ -271,7 +270,7 @@ def test_callbacks_see_every_epoch_and_may_end_it():
         seen.append((epoch.number, epoch.training_loss, epoch.validation_loss))
         return epoch.number == 3
 
-    model = NeuralMCMClassifier(callbacks=[stop_at_three]).fit(DATA.X, DATA.y)
+    model = LLPNeuralClassifier(callbacks=[stop_at_three]).fit(DATA.X, DATA.y)
     assert model.n_iter_ == 3
     np.testing.assert_allclose(model.history_["training_loss"], [loss for _, loss, _ in seen])
     np.testing.assert_allclose(model.history_["validation_loss"], [loss for *_, loss in seen])
@@ -281,13 +280,13 @@ def test_the_generators_of_the_caller_are_left_alone():
     torch.manual_seed(3)
     expected = torch.rand(4)
     torch.manual_seed(3)
-    NeuralMCMClassifier(**QUICK).fit(DATA.X, DATA.y)
+    LLPNeuralClassifier(**QUICK).fit(DATA.X, DATA.y)
     torch.testing.assert_close(torch.rand(4), expected)
 
 
 def test_same_seed_same_network_in_threads_side_by_side():
     def fitted():
-        return NeuralMCMClassifier(**QUICK).fit(DATA.X, DATA.y).decision_function(DATA.X)
+        return LLPNeuralClassifier(**QUICK).fit(DATA.X, DATA.y).decision_function(DATA.X)
 
     with parallel_config("threading"):
         found = Parallel(n_jobs=4)(delayed(fitted)() for _ in range(8))
@@ -306,9 +305,9 @@ def test_a_fit_that_was_killed_goes_on_with_the_same_result(tmp_path):
 
     settings = dict(QUICK, averaging=0.9, batch_size=64)
     settings["module"] = nn.Sequential(nn.Linear(3, 8), nn.Dropout(0.2), nn.ReLU(), nn.Linear(8, 2))
-    expected = NeuralMCMClassifier(**settings).fit(DATA.X, DATA.y).decision_function(DATA.X)
+    expected = LLPNeuralClassifier(**settings).fit(DATA.X, DATA.y).decision_function(DATA.X)
     path = tmp_path / "fit.ckpt"
-    model = NeuralMCMClassifier(**settings, checkpoint=path, callbacks=[die])
+    model = LLPNeuralClassifier(**settings, checkpoint=path, callbacks=[die])
     with pytest.raises(Killed):
         model.fit(DATA.X, DATA.y)
     assert path.exists()
@@ -325,7 +324,7 @@ from functools import partial
 import torch
 from torch import nn
 from unbag.datasets import make_gaussian_bags
-from unbag.models import NeuralMCMClassifier
+from unbag.models import LLPNeuralClassifier
 
 def network(shape, n_outputs, hidden):
     return nn.Sequential(nn.Linear(*shape, hidden), nn.Tanh(), nn.Linear(hidden, n_outputs))
@@ -341,7 +340,7 @@ def die(epoch):
         os.kill(os.getpid(), signal.SIGKILL)
 
 data = make_gaussian_bags(n_bags=20, bag_size=8, n_features=3, random_state=0)
-model = NeuralMCMClassifier(
+model = LLPNeuralClassifier(
     partial(network, hidden=8),
     max_epochs=8,
     views=(weak, strong),
@@ -365,7 +364,7 @@ def test_another_process_goes_on_with_functions_of_the_same_names(tmp_path):
 
 def test_checkpoints_of_other_fits_and_damaged_ones_are_refused(tmp_path):
     path = tmp_path / "fit.ckpt"
-    model = NeuralMCMClassifier(**QUICK, checkpoint=path).fit(DATA.X, DATA.y)
+    model = LLPNeuralClassifier(**QUICK, checkpoint=path).fit(DATA.X, DATA.y)
     with pytest.raises(ValueError, match="the checkpoint of a fit to other data or with other"):
         clone(model).set_params(lr=0.1).fit(DATA.X, DATA.y)
     path.write_bytes(path.read_bytes()[:1000])
@@ -375,13 +374,13 @@ def test_checkpoints_of_other_fits_and_damaged_ones_are_refused(tmp_path):
 
 @pytest.mark.parametrize("module", ["mlp", "two_layer"])
 def test_a_saved_model_gives_the_same_scores(module, tmp_path):
-    model = NeuralMCMClassifier(module, **QUICK | {"hidden": 8}).fit(DATA.X, DATA.y)
+    model = LLPNeuralClassifier(module, **QUICK | {"hidden": 8}).fit(DATA.X, DATA.y)
     found = load_model(save_model(model, tmp_path / "model.unbag")).model
     np.testing.assert_array_equal(found.decision_function(DATA.X), model.decision_function(DATA.X))
 
 
 def test_a_module_of_your_own_is_not_saved(tmp_path):
-    model = NeuralMCMClassifier(nn.Linear(3, 2), **QUICK).fit(DATA.X, DATA.y)
+    model = LLPNeuralClassifier(nn.Linear(3, 2), **QUICK).fit(DATA.X, DATA.y)
     with pytest.raises(
         ValueError, match="module is a module of torch, which a model file cannot hold; give a"
     ):
@@ -416,7 +415,10 @@ for name in ("unbag.torch", "unbag.models.neural"):
         ({"max_epochs": 0}, "max_epochs must be a whole number of at least 1, not 0"),
         ({"lr": 0}, "lr must be a number above 0"),
         ({"tol": -1}, "tol must be a number of at least 0"),
-        ({"validation_share": 1}, "validation_share must be a number of at least 0 and below 1"),
+        (
+            {"validation_fraction": 1},
+            "validation_fraction must be a number of at least 0 and below 1",
+        ),
         ({"averaging": 1.0}, "averaging must be a number above 0 and below 1, not 1.0"),
         ({"bag_effect": -1.0}, "bag_effect must be 'auto' or a variance"),
         ({"hidden": "wide"}, "hidden must be a whole number of at least 1, or a tuple"),
@@ -446,18 +448,18 @@ for name in ("unbag.torch", "unbag.models.neural"):
 )
 def test_mistakes_get_one_sentence(settings, message):
     with pytest.raises(ValueError, match=message):
-        NeuralMCMClassifier(**settings).fit(DATA.X, DATA.y)
+        LLPNeuralClassifier(**settings).fit(DATA.X, DATA.y)
 
 
 def test_a_network_that_goes_to_infinity_is_kept_as_it_was_before():
-    kept = NeuralMCMClassifier(max_epochs=3, patience=9).fit(DATA.X, DATA.y)
+    kept = LLPNeuralClassifier(max_epochs=3, patience=9).fit(DATA.X, DATA.y)
 
     def spoil(epoch):
         if epoch.number == 3:
             with torch.no_grad():
                 next(epoch.module.parameters()).fill_(torch.inf)
 
-    model = NeuralMCMClassifier(max_epochs=9, patience=9, callbacks=[spoil])
+    model = LLPNeuralClassifier(max_epochs=9, patience=9, callbacks=[spoil])
     with pytest.warns(ConvergenceWarning, match="in epoch 4: .* as it was in its best epoch"):
         model.fit(DATA.X, DATA.y)
     assert model.n_iter_ == 4
@@ -468,12 +470,12 @@ def test_a_network_that_goes_to_infinity_is_kept_as_it_was_before():
 def test_text_is_refused_with_what_makes_numbers_of_it():
     X = np.array([["red"], ["blue"]] * (len(DATA.X) // 2), dtype=object)
     with pytest.raises(ValueError, match=r"X holds the text 'red'.*make_features"):
-        NeuralMCMClassifier().fit(X, DATA.y)
+        LLPNeuralClassifier().fit(X, DATA.y)
 
 
 def test_built_in_networks_are_for_tables():
     with pytest.raises(ValueError, match="is for tables, and the rows of X have the shape"):
-        NeuralMCMClassifier().fit(DATA.X[:, :, None], DATA.y)
-    model = NeuralMCMClassifier(**QUICK).fit(DATA.X, DATA.y)
+        LLPNeuralClassifier().fit(DATA.X[:, :, None], DATA.y)
+    model = LLPNeuralClassifier(**QUICK).fit(DATA.X, DATA.y)
     with pytest.raises(ValueError, match="one number for each of the 2 classes"):
         model.predict_proba(DATA.X, class_prior=[1.0])

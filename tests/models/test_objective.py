@@ -10,23 +10,23 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from unbag import (
-    CountEMClassifier,
-    KernelMCMClassifier,
-    KernelMCMClassifierCV,
-    LinearMCMClassifier,
-    LinearMCMClassifierCV,
+    LLPEMClassifier,
+    LLPKernelClassifier,
+    LLPKernelClassifierCV,
+    LLPLinearClassifier,
+    LLPLinearClassifierCV,
     bag_target,
 )
 from unbag.bags.bags import check_bag_target
 from unbag.datasets import add_count_noise, make_gaussian_bags
-from unbag.diagnostics.bag_effects import effect_of_scores
-from unbag.objectives.count_likelihood import CountLikelihood
+from unbag.evaluation.bag_effects import effect_of_scores
+from unbag.observations.count_likelihood import CountLikelihood
 from unbag.weights.decontamination import decontamination_weights, pooled_shares, precision
 
 DATA = make_gaussian_bags(n_bags=40, bag_size=8, random_state=0)
 THREE = make_gaussian_bags(n_bags=40, bag_size=8, n_classes=3, random_state=0)
 ONE = np.zeros(1, dtype=int)
-MODELS = [KernelMCMClassifier, KernelMCMClassifierCV, LinearMCMClassifier, LinearMCMClassifierCV]
+MODELS = [LLPKernelClassifier, LLPKernelClassifierCV, LLPLinearClassifier, LLPLinearClassifierCV]
 both = pytest.mark.parametrize("data", [DATA, THREE], ids=["two", "three"])
 
 # shares that no counts have in bags of eight
@@ -56,7 +56,7 @@ SPARE = {"alpha": 1e-8, "tol": 1e-8}
     ],
 )
 def test_likelihood_is_used_unless_something_else_is_asked_for(y, settings, expected):
-    for model in (LinearMCMClassifier(**settings), KernelMCMClassifier(**settings)):
+    for model in (LLPLinearClassifier(**settings), LLPKernelClassifier(**settings)):
         assert model.fit(DATA.X, y).objective_ == expected
 
 
@@ -99,7 +99,7 @@ def test_settings_that_are_refused(make, settings, sentence):
 
 def test_counts_that_no_labels_give_are_refused():
     with pytest.raises(ValueError, match=r"which no labels can give\. If labels were drawn"):
-        LinearMCMClassifier(objective="likelihood").fit(DATA.X, DRAWN)
+        LLPLinearClassifier(objective="likelihood").fit(DATA.X, DRAWN)
 
 
 # --- what it must agree with --------------------------------------------------------------------
@@ -109,7 +109,7 @@ def test_counts_that_no_labels_give_are_refused():
 @pytest.mark.parametrize("kind", ["labels", "pure bags"])
 def test_pure_bags_are_logistic_regression(kind, objective):
     y = DATA.labels if kind == "labels" else bag_target(DATA.labels, DATA.labels.astype(float))
-    model = LinearMCMClassifier(
+    model = LLPLinearClassifier(
         objective=objective, class_prior="empirical", bag_effect=0, **SPARE
     ).fit(DATA.X, y)
     # without a penalty
@@ -123,8 +123,8 @@ def test_pure_bags_are_logistic_regression(kind, objective):
 @both
 @pytest.mark.parametrize("objective", ["likelihood", "forward"])
 def test_a_linear_kernel_is_the_linear_model(data, objective):
-    linear = LinearMCMClassifier(1e-2, objective=objective, tol=1e-9).fit(data.X, data.y)
-    kernel = KernelMCMClassifier(
+    linear = LLPLinearClassifier(1e-2, objective=objective, tol=1e-9).fit(data.X, data.y)
+    kernel = LLPKernelClassifier(
         1e-2, kernel="linear", objective=objective, precision="double", tol=1e-9
     ).fit(data.X, data.y)
     np.testing.assert_allclose(
@@ -137,9 +137,9 @@ def test_a_linear_kernel_is_the_linear_model(data, objective):
 @pytest.mark.parametrize(
     "model",
     [
-        LinearMCMClassifier(1e-3, bag_effect=0, tol=1e-9),
-        KernelMCMClassifier(1e-3, bag_effect=0, tol=1e-9, precision="double"),
-        KernelMCMClassifier(
+        LLPLinearClassifier(1e-3, bag_effect=0, tol=1e-9),
+        LLPKernelClassifier(1e-3, bag_effect=0, tol=1e-9, precision="double"),
+        LLPKernelClassifier(
             1e-3,
             bag_effect=0,
             tol=1e-9,
@@ -159,8 +159,8 @@ def test_mean_chances_at_the_pooled_shares_are_these_shares(model, data):
 
 
 def test_em_ends_where_the_likelihood_is_largest():
-    linear = LinearMCMClassifier(bag_effect=0, **SPARE).fit(DATA.X, DATA.y)
-    em = CountEMClassifier(
+    linear = LLPLinearClassifier(bag_effect=0, **SPARE).fit(DATA.X, DATA.y)
+    em = LLPEMClassifier(
         LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000),
         cv=None,
         tol=1e-11,
@@ -176,7 +176,7 @@ def test_likelihood_is_what_its_model_maximises():
     likelihood = CountLikelihood(np.ones(bags.n_bags, dtype=bool), bags)
 
     def value(objective):
-        model = LinearMCMClassifier(
+        model = LLPLinearClassifier(
             objective=objective, class_prior="empirical", bag_effect=0, **SPARE
         )
         scores = model.fit(DATA.X, DATA.y).decision_function(DATA.X)
@@ -192,7 +192,7 @@ def test_another_class_prior_shifts_the_scores(data, objective):
     prior = np.array([0.7, 0.1, 0.2])[: len(data.means)]
     prior /= prior.sum()
     balanced, other = (
-        LinearMCMClassifier(objective=objective, class_prior=given, **SPARE).fit(data.X, data.y)
+        LLPLinearClassifier(objective=objective, class_prior=given, **SPARE).fit(data.X, data.y)
         for given in ("balanced", prior)
     )
     np.testing.assert_allclose(other.coef_, balanced.coef_, atol=1e-4)
@@ -225,7 +225,7 @@ def test_slopes_are_right_on_average_whatever_the_shares(n_bags, size, draw):
         X = rng.normal(size=(n_bags * size, 2))
         X[:, 0] += 0.75 * (2 * labels.reshape(-1) - 1)
         bag = np.repeat(np.arange(n_bags), size)
-        model = LinearMCMClassifier(1e-8, bag_effect=0, tol=1e-6)
+        model = LLPLinearClassifier(1e-8, bag_effect=0, tol=1e-6)
         model.fit(X, bag_target(bag, counts=labels.sum(axis=1)[bag]))
         slopes.append(model.coef_[0] / [1.5, 1.0])
     error = np.std(slopes, axis=0, ddof=1) / np.sqrt(len(slopes))
@@ -238,7 +238,7 @@ def test_slopes_of_three_classes_are_nearly_right():
     slopes = []
     for seed in range(8):
         data = make_gaussian_bags(n_bags=200, bag_size=6, n_classes=3, random_state=seed)
-        model = LinearMCMClassifier(1e-8, bag_effect=0, tol=1e-5).fit(data.X, data.y)
+        model = LLPLinearClassifier(1e-8, bag_effect=0, tol=1e-5).fit(data.X, data.y)
         # log-odds of Gaussians of variance one go with their means
         truth = data.means - data.means.mean(axis=0)
         slopes.append(np.sum(model.coef_ * truth) / np.sum(truth**2))
@@ -260,7 +260,7 @@ def test_effects_of_bags_are_found_and_improve_slopes():
     for seed in range(6):
         X, y = votes(seed)
         for setting, found in slopes.items():
-            model = LinearMCMClassifier(1e-8, bag_effect=setting, tol=1e-6).fit(X, y)
+            model = LLPLinearClassifier(1e-8, bag_effect=setting, tol=1e-6).fit(X, y)
             found.append(model.coef_[0, 0])
             if setting == "auto":
                 # 0.5² in log-odds is about this in shares
@@ -317,7 +317,7 @@ def test_no_model_finds_effects_where_classes_keep_their_look(make):
 @pytest.mark.parametrize("objective", ["forward", "corrected"])
 def test_other_objectives_look_for_no_effect(objective):
     X, y = votes(0, n_bags=20, size=50)
-    model = LinearMCMClassifierCV(objective=objective).fit(X, y)
+    model = LLPLinearClassifierCV(objective=objective).fit(X, y)
     assert model.bag_effect_ == 0
     assert np.isnan(model.bag_effect_interval_).all()
 
@@ -335,7 +335,7 @@ def test_counts_of_small_bags_make_better_classifiers(n_classes, n_draws):
         y = bag_target(bag, shares.T[bag] if n_classes > 2 else shares[1, bag])
         found = []
         for objective in ("corrected", "likelihood"):
-            model = KernelMCMClassifierCV((1e-2, 1e-3, 1e-4), cv=3, objective=objective)
+            model = LLPKernelClassifierCV((1e-2, 1e-3, 1e-4), cv=3, objective=objective)
             model.fit(X[:400], y)
             found.append(
                 roc_auc_score(
@@ -355,7 +355,7 @@ def test_counts_of_small_bags_make_better_classifiers(n_classes, n_draws):
 def test_torch_on_the_processor_gives_the_same(objective):
     pytest.importorskip("torch")
     here, there = (
-        KernelMCMClassifierCV(
+        LLPKernelClassifierCV(
             (1e-2, 1e-4), cv=3, objective=objective, precision="double", tol=1e-6, device=device
         )
         for device in (None, "cpu")
@@ -372,7 +372,7 @@ def test_torch_on_the_processor_gives_the_same(objective):
 def test_unknown_device_is_refused():
     pytest.importorskip("torch")
     with pytest.raises(ValueError, match="device='abacus' cannot be used here"):
-        KernelMCMClassifier(device="abacus").fit(DATA.X, DATA.y)
+        LLPKernelClassifier(device="abacus").fit(DATA.X, DATA.y)
 
 
 # --- the corrected risk at the pooled shares ----------------------------------------------------
@@ -390,7 +390,7 @@ def test_unknown_device_is_refused():
     ],
 )
 def test_pooled_shares_are_trained_at_where_they_help(y, settings, expected):
-    model = KernelMCMClassifier(objective="corrected", **settings)
+    model = LLPKernelClassifier(objective="corrected", **settings)
     assert model.fit(DATA.X, y).training_prior_ == expected
 
 
@@ -413,7 +413,7 @@ def test_every_bag_has_a_positive_weight_at_the_pooled_shares(data, noise, bag_m
 
 def test_pooled_risk_is_logistic_regression_on_stretched_shares():
     """At the pooled shares an instance has the soft label q + μ(γ − q), which may leave [0, 1]."""
-    model = LinearMCMClassifier(
+    model = LLPLinearClassifier(
         1e-2, objective="corrected", training_prior="pooled", correction="none", tol=1e-9
     )
     model.fit(DATA.X, DATA.y)
@@ -435,7 +435,7 @@ def test_pooled_risk_is_logistic_regression_on_stretched_shares():
 def test_at_the_pooled_shares_both_training_priors_are_the_same(data):
     shares = check_bag_target(data.y).class_shares
     scores = [
-        LinearMCMClassifier(
+        LLPLinearClassifier(
             1e-3, objective="corrected", class_prior=shares, training_prior=prior, tol=1e-9
         )
         .fit(data.X, data.y)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
-from unbag import BoostedMCMClassifier, LinearMCMClassifierCV, bag_target
+from unbag import LLPBoostingClassifier, LLPLinearClassifierCV, bag_target
 from unbag.bags.bags import check_bag_target
 from unbag.datasets import make_gaussian_bags
 from unbag.models import row_order
@@ -46,8 +46,8 @@ def test_few_rows_and_too_many_stay_where_they_are(monkeypatch):
 @pytest.mark.parametrize(
     "model",
     [
-        LinearMCMClassifierCV(alphas=[0.1, 0.01], store_folds=True),
-        BoostedMCMClassifier(num_leaves=[2], n_estimators=10, store_folds=True),
+        LLPLinearClassifierCV(alphas=[0.1, 0.01], store_folds=True),
+        LLPBoostingClassifier(num_leaves=[2], n_estimators=10, store_folds=True),
     ],
     ids=["linear", "boosted"],
 )

@@ -6,22 +6,22 @@ import pytest
 from unbag import (
     BagKFold,
     BagShuffleSplit,
-    KernelMCMClassifier,
-    KernelMCMClassifierCV,
-    LinearMCMClassifier,
-    LinearMCMClassifierCV,
+    LLPKernelClassifier,
+    LLPKernelClassifierCV,
+    LLPLinearClassifier,
+    LLPLinearClassifierCV,
     bag_target,
     check_bag_target,
 )
 from unbag.datasets import make_gaussian_bags
-from unbag.diagnostics.dispersion import dispersion_of_scores
-from unbag.metrics import corrected_risk
-from unbag.metrics.sample import as_columns
+from unbag.evaluation import corrected_risk
+from unbag.evaluation.dispersion import dispersion_of_scores
+from unbag.evaluation.sample import as_columns
 from unbag.models.training import choose, choose_with_prior
-from unbag.objectives.corrected_risk import CorrectedRisk
-from unbag.objectives.count_likelihood import CountLikelihood
-from unbag.objectives.forward import ForwardLikelihood
-from unbag.objectives.losses import get_loss
+from unbag.observations.corrected_risk import CorrectedRisk
+from unbag.observations.count_likelihood import CountLikelihood
+from unbag.observations.forward import ForwardLikelihood
+from unbag.observations.losses import get_loss
 from unbag.weights.decontamination import decontamination_weights
 
 # more than a few bags
@@ -29,11 +29,11 @@ DATA = make_gaussian_bags(n_bags=40, bag_size=20, n_features=3, random_state=0)
 ALPHAS = [1.0, 0.1, 0.01, 0.001]
 EXACT_KERNEL = {"precision": "double", "gamma": 0.3}  # "scale" would differ from fold to fold
 PAIRS_OF_MODELS = [
-    (LinearMCMClassifierCV, LinearMCMClassifier, {}),
-    (LinearMCMClassifierCV, LinearMCMClassifier, {"objective": "forward"}),
-    (LinearMCMClassifierCV, LinearMCMClassifier, {"objective": "corrected"}),
-    (KernelMCMClassifierCV, KernelMCMClassifier, EXACT_KERNEL),
-    (KernelMCMClassifierCV, KernelMCMClassifier, {**EXACT_KERNEL, "objective": "corrected"}),
+    (LLPLinearClassifierCV, LLPLinearClassifier, {}),
+    (LLPLinearClassifierCV, LLPLinearClassifier, {"objective": "forward"}),
+    (LLPLinearClassifierCV, LLPLinearClassifier, {"objective": "corrected"}),
+    (LLPKernelClassifierCV, LLPKernelClassifier, EXACT_KERNEL),
+    (LLPKernelClassifierCV, LLPKernelClassifier, {**EXACT_KERNEL, "objective": "corrected"}),
 ]
 
 
@@ -128,7 +128,7 @@ def test_of_penalties_that_a_solver_may_confuse_the_strongest_is_chosen():
 def test_a_search_knows_the_tolerance_of_its_solver():
     """A careless one leaves it at a penalty that is worse by both criteria, by a little."""
     careful, careless = (
-        LinearMCMClassifierCV(ALPHAS, tol=tol).fit(DATA.X, DATA.y) for tol in (1e-4, 0.05)
+        LLPLinearClassifierCV(ALPHAS, tol=tol).fit(DATA.X, DATA.y) for tol in (1e-4, 0.05)
     )
     assert (careful.alpha_, careless.alpha_) == (0.001, 0.01)
     risks = careless.selection_risks_
@@ -172,9 +172,9 @@ def unlike_bags(n_bags, size):
 
 
 CASES = {
-    "kernel": (KernelMCMClassifierCV, EXACT_KERNEL, (FEW.X, FEW.y)),
-    "linear": (LinearMCMClassifierCV, {}, (FEW.X, FEW.y)),
-    "linear, large bags": (LinearMCMClassifierCV, {}, unlike_bags(6, 400)),
+    "kernel": (LLPKernelClassifierCV, EXACT_KERNEL, (FEW.X, FEW.y)),
+    "linear": (LLPLinearClassifierCV, {}, (FEW.X, FEW.y)),
+    "linear, large bags": (LLPLinearClassifierCV, {}, unlike_bags(6, 400)),
 }
 
 
@@ -202,7 +202,7 @@ def test_few_bags_choose_by_likelihood_and_the_usual_spread_of_scores(case, sele
 
 
 def test_many_bags_choose_by_what_is_held_out():
-    many = LinearMCMClassifierCV().fit(*unlike_bags(33, 20))
+    many = LLPLinearClassifierCV().fit(*unlike_bags(33, 20))
     assert many.alpha_ == many.alphas_[choose(many.selection_risks_, many.tol)]
 
 
@@ -212,7 +212,7 @@ def test_few_bags_of_features_on_another_scale_choose_by_what_is_held_out(scale)
 
     Nor do functions vary of columns that do not.
     """
-    model = LinearMCMClassifierCV().fit(np.multiply(FEW.X, scale), FEW.y)
+    model = LLPLinearClassifierCV().fit(np.multiply(FEW.X, scale), FEW.y)
     assert model.alpha_ == model.alphas_[choose(model.selection_risks_, model.tol)]
 
 
@@ -224,18 +224,18 @@ def test_few_bags_of_features_on_another_scale_choose_by_what_is_held_out(scale)
     ],
 )
 def test_few_bags_choose_the_same_however_the_kernel_is_given(settings):
-    model = KernelMCMClassifierCV(**EXACT_KERNEL).fit(FEW.X, FEW.y)
+    model = LLPKernelClassifierCV(**EXACT_KERNEL).fit(FEW.X, FEW.y)
     X = model.kernel_.matrix(FEW.X, np.float64) if "kernel" in settings else FEW.X
-    assert KernelMCMClassifierCV(**settings).fit(X, FEW.y).alpha_ == model.alpha_
+    assert LLPKernelClassifierCV(**settings).fit(X, FEW.y).alpha_ == model.alpha_
 
 
 def test_folds_of_few_bags_know_the_usual_spread_of_scores():
     """The penalty of a fold is chosen by the bags of the others, and the same prior."""
-    model = KernelMCMClassifierCV(store_folds=True, cv=4, bag_effect=0, **EXACT_KERNEL)
+    model = LLPKernelClassifierCV(store_folds=True, cv=4, bag_effect=0, **EXACT_KERNEL)
     model.fit(FEW.X, FEW.y)
     first = model.folds_.fold == 0
     every = [
-        KernelMCMClassifier(alpha, bag_effect=0, **EXACT_KERNEL).fit(FEW.X[~first], FEW.y[~first])
+        LLPKernelClassifier(alpha, bag_effect=0, **EXACT_KERNEL).fit(FEW.X[~first], FEW.y[~first])
         for alpha in model.alphas_
     ]
     apart = [np.abs(fit.decision_function(FEW.X) - model.folds_.scores[0]).max() for fit in every]
@@ -246,13 +246,13 @@ def test_folds_of_few_bags_know_the_usual_spread_of_scores():
 
 @pytest.mark.parametrize("objective", ["forward", "corrected"])
 def test_other_objectives_of_few_bags_choose_by_what_is_held_out(objective):
-    model = KernelMCMClassifierCV(objective=objective, **EXACT_KERNEL).fit(FEW.X, FEW.y)
+    model = LLPKernelClassifierCV(objective=objective, **EXACT_KERNEL).fit(FEW.X, FEW.y)
     assert model.alpha_ == model.alphas_[model.selection_risks_.argmin()]
 
 
 def test_few_bags_of_equal_rows_choose_by_what_is_held_out():
     """Functions do not vary over such rows, whatever the penalty."""
-    model = KernelMCMClassifierCV(**EXACT_KERNEL).fit(np.ones_like(FEW.X), FEW.y)
+    model = LLPKernelClassifierCV(**EXACT_KERNEL).fit(np.ones_like(FEW.X), FEW.y)
     assert model.alpha_ == model.alphas_[choose(model.selection_risks_, model.tol)]
 
 
@@ -265,7 +265,7 @@ def test_pooled_selection_keeps_class_risks_from_turning_negative():
     """Even where the fit does not, as it would choose what fits the noise of its weights best."""
     data = make_gaussian_bags(n_bags=20, bag_size=10, n_features=3, random_state=4)
     settings = {"objective": "corrected", "training_prior": "same", "correction": "none"}
-    model = KernelMCMClassifierCV([1e-4], **settings).fit(data.X, data.y)
+    model = LLPKernelClassifierCV([1e-4], **settings).fit(data.X, data.y)
     bags = check_bag_target(data.y)
     W, even = decontamination_weights(bags), np.array([0.5, 0.5])
     free, bounded = (
@@ -286,53 +286,53 @@ def test_a_fold_of_equal_proportions_is_said_and_left_out_for_every_alpha():
     fold = [[0, 1], [2, 6], [3, 7], [4, 8, 10], [5, 9, 11]]
     splits = [(np.flatnonzero(~np.isin(bag, f)), np.flatnonzero(np.isin(bag, f))) for f in fold]
     with pytest.warns(UserWarning, match=r"of fold \[1\] all"):
-        model = LinearMCMClassifierCV(cv=splits, selection="folds").fit(X, y)
+        model = LLPLinearClassifierCV(cv=splits, selection="folds").fit(X, y)
     # by the count and the forward likelihood
     assert model.selection_risks_.shape == (2, 4, 11)
-    pooled = LinearMCMClassifierCV(cv=splits).fit(X, y)
+    pooled = LLPLinearClassifierCV(cv=splits).fit(X, y)
     assert np.isfinite(pooled.selection_risks_).all()
 
 
 def test_shuffle_split_goes_with_folds_only():
     cv = BagShuffleSplit(4, random_state=0)
-    model = LinearMCMClassifierCV(cv=cv, selection="folds").fit(DATA.X, DATA.y)
+    model = LLPLinearClassifierCV(cv=cv, selection="folds").fit(DATA.X, DATA.y)
     assert model.out_of_fold_scores_ is None
     with pytest.raises(ValueError, match="every bag exactly once"):
-        LinearMCMClassifierCV(cv=cv).fit(DATA.X, DATA.y)
+        LLPLinearClassifierCV(cv=cv).fit(DATA.X, DATA.y)
 
 
 def test_a_cv_that_cuts_bags_is_refused():
     from sklearn.model_selection import KFold
 
     with pytest.raises(ValueError, match="holds out part of bag"):
-        LinearMCMClassifierCV(cv=KFold(5, shuffle=True, random_state=0)).fit(DATA.X, DATA.y)
+        LLPLinearClassifierCV(cv=KFold(5, shuffle=True, random_state=0)).fit(DATA.X, DATA.y)
 
 
 def test_too_few_bags_for_the_folds_is_said():
     few = DATA.y["bag"] < 2
     with pytest.raises(ValueError, match="Fold 1 of 2 cannot be trained: There is only one bag"):
-        LinearMCMClassifierCV(cv=2).fit(DATA.X[few], DATA.y[few])
+        LLPLinearClassifierCV(cv=2).fit(DATA.X[few], DATA.y[few])
 
 
 @pytest.mark.parametrize("alphas", [[], [0.1, 0.0], [np.nan], "many"])
 def test_wrong_alphas_are_named(alphas):
     with pytest.raises(ValueError, match="alphas must be a list of positive numbers"):
-        LinearMCMClassifierCV(alphas).fit(DATA.X, DATA.y)
+        LLPLinearClassifierCV(alphas).fit(DATA.X, DATA.y)
 
 
 def test_unknown_selection_is_named():
     with pytest.raises(ValueError, match="selection must be"):
-        LinearMCMClassifierCV(selection="best").fit(DATA.X, DATA.y)
+        LLPLinearClassifierCV(selection="best").fit(DATA.X, DATA.y)
 
 
 def test_plain_labels_are_searched_over_stratified_rows():
-    model = LinearMCMClassifierCV().fit(DATA.X, DATA.labels)
+    model = LLPLinearClassifierCV().fit(DATA.X, DATA.labels)
     assert model.out_of_fold_scores_.shape == (800,)
     assert ((model.out_of_fold_scores_ > 0) == DATA.labels).mean() > 0.8
 
 
 def test_progress_bar_goes_to_standard_error(terminal):
-    LinearMCMClassifierCV(verbose=1).fit(DATA.X, DATA.y)
+    LLPLinearClassifierCV(verbose=1).fit(DATA.X, DATA.y)
     captured = terminal.readouterr()
     assert captured.out == ""
     assert "66/66" in captured.err

@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from unbag import LinearMCMClassifierCV, bag_target
+from unbag import LLPLinearClassifierCV, bag_target
 from unbag.datasets import make_gaussian_bags
-from unbag.reports import fit_report
+from unbag.reports import model_report
 
 NASTY = (
     "<script>alert(1)</script>",
@@ -35,5 +35,5 @@ def nasty_data(n_bags=20):
 @pytest.fixture(scope="package")
 def nasty_report():
     X, y, labels = nasty_data()
-    model = LinearMCMClassifierCV(alphas=[0.01, 0.1])
-    return fit_report(model, X, y, cv=3, n_draws=50, title=TITLE, labels=labels)
+    model = LLPLinearClassifierCV(alphas=[0.01, 0.1])
+    return model_report(model, X, y, cv=3, n_draws=50, title=TITLE, labels=labels)

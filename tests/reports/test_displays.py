@@ -17,24 +17,24 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from unbag import (
-    BoostedMCMClassifier,
-    LinearMCMClassifier,
-    LinearMCMClassifierCV,
+    LLPBoostingClassifier,
+    LLPLinearClassifier,
+    LLPLinearClassifierCV,
     bag_target,
     check_bag_target,
 )
 from unbag._optional import install_command
 from unbag._text import shown
 from unbag.datasets import make_gaussian_bags
-from unbag.metrics import evaluate
+from unbag.evaluation import evaluate
 from unbag.reports import (
-    AssumptionDisplay,
     BagsDisplay,
+    CalibrationDisplay,
+    LabelShiftDisplay,
     PairingDisplay,
-    PathDisplay,
-    ReliabilityDisplay,
     RocDisplay,
     RoundsDisplay,
+    ValidationCurveDisplay,
 )
 from unbag.reports.svg import draw_svg
 
@@ -50,16 +50,18 @@ def make_displays(data, *, draws=50):
         "bags": BagsDisplay.from_data(data.y),
         "pairing": PairingDisplay.from_data(data.y),
         "roc": RocDisplay.from_data(data.y, scores, labels=data.labels, n_draws=draws),
-        "assumption": AssumptionDisplay.from_data(scores, data.y),
-        "reliability": ReliabilityDisplay.from_data(data.y, 1 / (1 + np.exp(-2 * scores))),
+        "assumption": LabelShiftDisplay.from_data(scores, data.y),
+        "reliability": CalibrationDisplay.from_data(data.y, 1 / (1 + np.exp(-2 * scores))),
     }
 
 
 DISPLAYS = {
     **make_displays(DATA),
-    "path": PathDisplay.from_estimator(LinearMCMClassifierCV(ALPHAS).fit(DATA.X, DATA.y)),
+    "path": ValidationCurveDisplay.from_estimator(
+        LLPLinearClassifierCV(ALPHAS).fit(DATA.X, DATA.y)
+    ),
     "rounds": RoundsDisplay.from_estimator(
-        BoostedMCMClassifier((2, 4), n_estimators=15, cv=3).fit(DATA.X, DATA.y)
+        LLPBoostingClassifier((2, 4), n_estimators=15, cv=3).fit(DATA.X, DATA.y)
     ),
 }
 
@@ -116,7 +118,7 @@ def test_names_are_drawn_as_they_are(name):
 
 
 def test_columns_and_classes_are_no_formulas():
-    display = AssumptionDisplay.from_data(DATA.X, DATA.y, feature_names=["$y^2$"])
+    display = LabelShiftDisplay.from_data(DATA.X, DATA.y, feature_names=["$y^2$"])
     assert "mean rank of $y^2$, in %<" in draw_svg(display.plot, name="a", alt="")
     labels = np.array(["$a$", "$b_1$", "c"])[np.arange(len(DATA.y)) % 3]
     svg = draw_svg(BagsDisplay.from_data(labels).plot, name="b", alt="")
@@ -178,9 +180,9 @@ def test_pairing_is_for_two_classes():
 @pytest.mark.parametrize("objective", ["likelihood", "corrected"])
 @pytest.mark.parametrize("selection", ["pooled", "folds"])
 def test_path_chooses_the_least_criterion(selection, objective):
-    search = LinearMCMClassifierCV(ALPHAS, selection=selection, objective=objective)
+    search = LLPLinearClassifierCV(ALPHAS, selection=selection, objective=objective)
     model = make_pipeline(StandardScaler(), search)
-    display = PathDisplay.from_estimator(model.fit(DATA.X, DATA.y))
+    display = ValidationCurveDisplay.from_estimator(model.fit(DATA.X, DATA.y))
     frame = display.frame()
     assert frame.loc[frame["criterion"].idxmin(), "chosen"]
     assert frame["chosen"].sum() == 1
@@ -196,14 +198,14 @@ def test_path_chooses_the_least_criterion(selection, objective):
 
 def test_path_says_where_the_choice_lies():
     alphas, risks = np.array([1.0, 0.1, 0.01]), np.array([3.0, 2.0, 1.0])
-    assert PathDisplay(alphas, risks, 0.01).edge == "weakest"
-    assert PathDisplay(alphas, risks[::-1], 1.0).edge == "strongest"
-    assert PathDisplay(alphas, risks, 0.1).edge == ""
+    assert ValidationCurveDisplay(alphas, risks, 0.01).edge == "weakest"
+    assert ValidationCurveDisplay(alphas, risks[::-1], 1.0).edge == "strongest"
+    assert ValidationCurveDisplay(alphas, risks, 0.1).edge == ""
 
 
 def test_no_path_without_a_search():
-    with pytest.raises(ValueError, match="LinearMCMClassifier has no path"):
-        PathDisplay.from_estimator(LinearMCMClassifier().fit(DATA.X, DATA.y))
+    with pytest.raises(ValueError, match="LLPLinearClassifier has no path"):
+        ValidationCurveDisplay.from_estimator(LLPLinearClassifier().fit(DATA.X, DATA.y))
 
 
 # --- rounds -----------------------------------------------------------------------------------
@@ -211,7 +213,7 @@ def test_no_path_without_a_search():
 
 @pytest.mark.parametrize("objective", ["likelihood", "corrected"])
 def test_rounds_choose_the_least_criterion(objective):
-    search = BoostedMCMClassifier((2, 4), n_estimators=60, cv=3, objective=objective)
+    search = LLPBoostingClassifier((2, 4), n_estimators=60, cv=3, objective=objective)
     model = make_pipeline(StandardScaler(), search).fit(DATA.X, DATA.y)
     display = RoundsDisplay.from_estimator(model)
     frame = display.frame()
@@ -230,8 +232,8 @@ def test_rounds_choose_the_least_criterion(objective):
 
 
 def test_no_rounds_without_a_search():
-    trees = BoostedMCMClassifier(2, n_estimators=3, cv=None).fit(DATA.X, DATA.y)
-    for model in (trees, LinearMCMClassifier().fit(DATA.X, DATA.y)):
+    trees = LLPBoostingClassifier(2, n_estimators=3, cv=None).fit(DATA.X, DATA.y)
+    for model in (trees, LLPLinearClassifier().fit(DATA.X, DATA.y)):
         with pytest.raises(ValueError, match=r"^[A-Za-z]* has no path of rounds: it is no Boosted"):
             RoundsDisplay.from_estimator(model)
 
@@ -269,14 +271,14 @@ def test_the_line_is_that_of_weighted_least_squares():
 def test_standard_errors_are_right_where_classes_are_alike():
     rng = np.random.default_rng(0)
     y = make_gaussian_bags(n_bags=400, bag_size=50, random_state=0).y
-    display = AssumptionDisplay.from_data(rng.normal(size=len(y)), y)
+    display = LabelShiftDisplay.from_data(rng.normal(size=len(y)), y)
     assert np.std(display.residual) == pytest.approx(1, abs=0.12)
 
 
 def test_a_shift_of_a_whole_fold_changes_nothing():
     fold = DATA.y["bag"] % 2
-    one = AssumptionDisplay.from_data(SCORES, DATA.y, groups=fold)
-    other = AssumptionDisplay.from_data(SCORES + 100 * fold, DATA.y, groups=fold)
+    one = LabelShiftDisplay.from_data(SCORES, DATA.y, groups=fold)
+    other = LabelShiftDisplay.from_data(SCORES + 100 * fold, DATA.y, groups=fold)
     np.testing.assert_allclose(one.mean, other.mean)
     assert not other.suspicious.any()
 
@@ -285,18 +287,18 @@ def test_the_worst_column_and_bag_are_shown():
     data = make_gaussian_bags(n_bags=40, bag_size=50, random_state=0)
     X = pd.DataFrame({"still": data.X[:, 0], "moved": data.X[:, 1], "text": "a"})
     X.loc[data.y["bag"] == 7, "moved"] += 1.5
-    display = AssumptionDisplay.from_data(X, data.y)
+    display = LabelShiftDisplay.from_data(X, data.y)
     assert display.feature == "moved"
     assert display.bag[display.suspicious].tolist() == [7]
     texts = [text.get_text() for text in display.plot().texts]
     assert texts == ["7"]
     with pytest.raises(ValueError, match="no column 'height'"):
-        AssumptionDisplay.from_data(X, data.y, feature="height")
+        LabelShiftDisplay.from_data(X, data.y, feature="height")
 
 
 def test_with_three_classes_means_are_drawn_over_what_is_expected():
     data = make_gaussian_bags(n_bags=20, bag_size=30, n_classes=3, random_state=0)
-    display = AssumptionDisplay.from_data(data.X, data.y)
+    display = LabelShiftDisplay.from_data(data.X, data.y)
     np.testing.assert_allclose(display.position, display.expected)
     display.plot()
 
@@ -305,7 +307,7 @@ def test_with_three_classes_means_are_drawn_over_what_is_expected():
 
 
 def test_with_labels_reliability_counts():
-    display = ReliabilityDisplay.from_data(DATA.labels, CHANCE, n_bins=4)
+    display = CalibrationDisplay.from_data(DATA.labels, CHANCE, n_bins=4)
     place = np.searchsorted(np.quantile(CHANCE, [0.25, 0.5, 0.75]), CHANCE)
     shares = [DATA.labels[place == k].mean() for k in range(4)]
     np.testing.assert_allclose(display.frame()["observed"], shares)
@@ -314,16 +316,16 @@ def test_with_labels_reliability_counts():
 def test_reliability_counts_the_bins_that_agree():
     share = DATA.labels.mean()
     odds = np.exp(2 * SCORES) * share / (1 - share)
-    agree, n_bins = ReliabilityDisplay.from_data(DATA.y, odds / (1 + odds)).agreeing
+    agree, n_bins = CalibrationDisplay.from_data(DATA.y, odds / (1 + odds)).agreeing
     assert n_bins == 10
     assert agree >= 8
-    assert ReliabilityDisplay.from_data(DATA.y, 1 / (1 + odds)).agreeing[0] < 5
+    assert CalibrationDisplay.from_data(DATA.y, 1 / (1 + odds)).agreeing[0] < 5
 
 
 def test_every_class_has_its_curve():
     data = make_gaussian_bags(n_bags=20, bag_size=40, n_classes=3, random_state=0)
     weights = np.exp(data.X @ data.means.T)
-    display = ReliabilityDisplay.from_data(data.y, weights / weights.sum(axis=1, keepdims=True))
+    display = CalibrationDisplay.from_data(data.y, weights / weights.sum(axis=1, keepdims=True))
     assert list(display.curves) == ["0", "1", "2"]
     assert len(display.plot().get_legend().get_texts()) == 4
 
@@ -332,7 +334,7 @@ def test_crosses_do_not_bury_the_bags():
     rng = np.random.default_rng(0)
     bag = np.repeat(np.arange(60), 40)
     y = bag_target(bag, counts=rng.integers(0, 41, 60)[bag])
-    display = AssumptionDisplay.from_data(rng.normal(size=2400) + rng.normal(size=60)[bag], y)
+    display = LabelShiftDisplay.from_data(rng.normal(size=2400) + rng.normal(size=60)[bag], y)
     assert display.suspicious.sum() > 20
     crosses, dots = (
         [line for line in display.plot().lines if line.get_marker() == m] for m in "X."

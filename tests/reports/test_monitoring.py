@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from unbag import AutoMCMClassifier, LinearMCMClassifierCV, bag_target
+from unbag import LLPEnsembleClassifier, LLPLinearClassifierCV, bag_target
 from unbag.datasets import make_gaussian_bags
-from unbag.diagnostics import make_reference, monitor
-from unbag.diagnostics.monitoring import Quality
+from unbag.evaluation import make_monitoring_reference, monitor
+from unbag.evaluation.monitoring import Quality
 from unbag.reports.monitoring import PromiseDisplay, monitoring_page
 
 pytest.importorskip("matplotlib")
@@ -16,15 +16,19 @@ NASTY = "<script>alert(1)</script>$x_1$"
 @pytest.fixture(scope="module")
 def found():
     april, may = (make_gaussian_bags(30, 40, random_state=seed) for seed in (0, 1))
-    learner = LinearMCMClassifierCV(alphas=[0.01], class_prior="empirical", store_folds=True)
-    model = AutoMCMClassifier({"linear": learner}, cv=3).fit(april.X, april.y)
+    learner = LLPLinearClassifierCV(alphas=[0.01], class_prior="empirical", store_folds=True)
+    model = LLPEnsembleClassifier({"linear": learner}, cv=3).fit(april.X, april.y)
     names = np.array([NASTY, *(f"bag {k}" for k in range(1, 30))], object)
     # one bag is far from its promise
     share = np.where(may.y["bag"] == 0, np.round(may.y["proportion"]) == 0, may.y["proportion"])
     y = bag_target(names[may.y["bag"]], share.astype(float))
     quality = Quality("roc_auc", 0.9, 0.01, 0.88, 0.01)
     return monitor(
-        model, may.X, y, reference=make_reference(model, april.X, april.y), quality=quality
+        model,
+        may.X,
+        y,
+        reference=make_monitoring_reference(model, april.X, april.y),
+        quality=quality,
     )
 
 

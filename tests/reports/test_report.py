@@ -15,22 +15,22 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from unbag import (
-    AutoMCMClassifier,
-    BoostedMCMClassifier,
-    LinearMCMClassifier,
-    LinearMCMClassifierCV,
+    LLPBoostingClassifier,
+    LLPEnsembleClassifier,
+    LLPLinearClassifier,
+    LLPLinearClassifierCV,
     bag_target,
 )
 from unbag.datasets import make_gaussian_bags
-from unbag.metrics import reliability_curve
-from unbag.metrics.reliability import ReliabilityCurve
-from unbag.reports import DriversDisplay, ReliabilityDisplay, Report, fit_report
-from unbag.reports.drivers import linear_coefficients
+from unbag.evaluation import calibration_curve
+from unbag.evaluation.calibration import CalibrationCurve
+from unbag.reports import CalibrationDisplay, ImportanceDisplay, Report, model_report
+from unbag.reports.importance import linear_coefficients
 from unbag.reports.probabilities import reliability_section
 from unbag.reports.sections import rounds_section
 
 DATA = make_gaussian_bags(n_bags=24, bag_size=40, random_state=0)
-MODEL = LinearMCMClassifier()
+MODEL = LLPLinearClassifier()
 
 
 class Page(HTMLParser):
@@ -70,7 +70,9 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def report():
-    return fit_report(LinearMCMClassifierCV([0.001, 0.01, 0.1]), DATA.X, DATA.y, labels=DATA.labels)
+    return model_report(
+        LLPLinearClassifierCV([0.001, 0.01, 0.1]), DATA.X, DATA.y, labels=DATA.labels
+    )
 
 
 def section(report, key):
@@ -144,7 +146,7 @@ def shops(effect, n_bags=60, size=60):
 
 def test_effects_of_bags_are_told_beside_the_assumption():
     X, y = shops(effect=1.0)
-    report = fit_report(LinearMCMClassifierCV([0.001, 0.01]), X, y, cv=3, n_draws=50)
+    report = model_report(LLPLinearClassifierCV([0.001, 0.01]), X, y, cv=3, n_draws=50)
     assert report.estimator.bag_effect_ > 0
     told = [f for f in findings(report, "assumption") if "likelihood of the counts" in f.text]
     assert [f.kind for f in told] == ["note"]
@@ -155,7 +157,7 @@ def test_effects_of_bags_are_told_beside_the_assumption():
 
 def test_bags_that_differ_in_who_is_in_them_are_noticed(report):
     X, y = shops(effect=0.0)
-    other = fit_report(LinearMCMClassifier(), X, y, cv=3, n_draws=50)
+    other = model_report(LLPLinearClassifier(), X, y, cv=3, n_draws=50)
     for one, words, kind in (
         (other, "bags differ in who is in them (rows", "note"),
         (report, "bags differ in how many of each class they hold (a class", "plain"),
@@ -168,8 +170,8 @@ def test_bags_that_differ_in_who_is_in_them_are_noticed(report):
 
 
 def test_models_without_a_likelihood_tell_nothing_of_effects():
-    corrected = LinearMCMClassifierCV([0.01, 0.1], objective="corrected")
-    report = fit_report(corrected, DATA.X, DATA.y, cv=2, n_draws=50)
+    corrected = LLPLinearClassifierCV([0.01, 0.1], objective="corrected")
+    report = model_report(corrected, DATA.X, DATA.y, cv=2, n_draws=50)
     assert "effect" not in str(report)
     assert "unexplained" not in str(report)
     assert "had the least risk on bags held out" in str(report)
@@ -181,8 +183,8 @@ def test_the_penalty_of_a_likelihood_is_chosen_by_two(report):
 
 
 def test_how_trees_were_chosen_is_told():
-    trees = BoostedMCMClassifier((2, 4), n_estimators=10, cv=3, start="zero")
-    report = fit_report(trees, DATA.X, DATA.y, cv=2, n_draws=50)
+    trees = LLPBoostingClassifier((2, 4), n_estimators=10, cv=3, start="zero")
+    report = model_report(trees, DATA.X, DATA.y, cv=2, n_draws=50)
     assert "How were the trees chosen?" in titles(report)
     assert "rounds, by the likelihood of counts and the likelihood of rows together" in str(report)
     assert "Those of 2, 4 leaves were tried." in str(report)
@@ -206,12 +208,12 @@ def test_names_are_text_and_nothing_else(nasty_report):
 
 
 def test_yours_stays_as_it_is_and_fitted_models_are_used():
-    mine = LinearMCMClassifier()
-    report = fit_report(mine, DATA.X, DATA.y, cv=2, n_draws=50)
+    mine = LLPLinearClassifier()
+    report = model_report(mine, DATA.X, DATA.y, cv=2, n_draws=50)
     assert not hasattr(mine, "coef_")
     assert hasattr(report.estimator, "coef_")
     fitted = clone(mine).fit(DATA.X, DATA.y)
-    assert fit_report(fitted, DATA.X, DATA.y, cv=2, n_draws=50).estimator is fitted
+    assert model_report(fitted, DATA.X, DATA.y, cv=2, n_draws=50).estimator is fitted
 
 
 def test_pages_are_written_at_once_or_not_at_all(report, tmp_path, monkeypatch):
@@ -230,19 +232,19 @@ def test_pages_are_written_at_once_or_not_at_all(report, tmp_path, monkeypatch):
 
 def test_a_path_that_cannot_be_is_refused_before_the_work(tmp_path):
     with pytest.raises(FileNotFoundError, match="does not exist"):
-        fit_report(None, None, None, path=tmp_path / "nowhere" / "page.html")
+        model_report(None, None, None, path=tmp_path / "nowhere" / "page.html")
     with pytest.raises(IsADirectoryError, match="is a folder"):
-        fit_report(None, None, None, path=tmp_path)
+        model_report(None, None, None, path=tmp_path)
 
 
 def test_a_path_is_written(tmp_path):
-    fit_report(MODEL, DATA.X, DATA.y, cv=2, n_draws=50, path=str(tmp_path / "page.html"))
+    model_report(MODEL, DATA.X, DATA.y, cv=2, n_draws=50, path=str(tmp_path / "page.html"))
     assert (tmp_path / "page.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
 
 
 def test_three_classes():
     data = make_gaussian_bags(n_bags=24, bag_size=30, n_classes=3, random_state=0)
-    report = fit_report(MODEL, data.X, data.y, cv=3, n_draws=50, labels=data.labels)
+    report = model_report(MODEL, data.X, data.y, cv=3, n_draws=50, labels=data.labels)
     assert "roc" not in report.displays
     names = [row[0] for row in section(report, "performance").tables[0].rows]
     assert names[-3:] == [f"Found of class {c} (recall)" for c in range(3)]
@@ -253,7 +255,7 @@ def test_three_classes():
 
 def test_plain_labels():
     labels = np.array(["<no>", "$yes$"])[DATA.labels]
-    report = fit_report(MODEL, DATA.X, labels, cv=3, n_draws=50)
+    report = model_report(MODEL, DATA.X, labels, cv=3, n_draws=50)
     words = "".join(Page(report.to_html()).words)
     assert "estimated from labels" in words
     assert "All 960 rows are labelled" in words
@@ -262,12 +264,12 @@ def test_plain_labels():
 
 def test_frames_with_text_and_gaps_in_a_pipeline():
     X = pd.DataFrame(DATA.X, columns=["a", "b"]).assign(words="w", gaps=[np.nan] + [0.0] * 959)
-    first = make_pipeline(_Keep(["a", "b"]), StandardScaler(), LinearMCMClassifierCV([0.01, 0.1]))
-    report = fit_report(first, X, DATA.y, cv=2, n_draws=50)
+    first = make_pipeline(_Keep(["a", "b"]), StandardScaler(), LLPLinearClassifierCV([0.01, 0.1]))
+    report = model_report(first, X, DATA.y, cv=2, n_draws=50)
     assert "path" in report.displays
     # what the model sees is tested, not what it never gets
     assert list(report.assumption["The features"].features["feature"]) == ["column 0", "column 1"]
-    plain = fit_report(MODEL, DATA.X, DATA.y, cv=2, n_draws=50, feature_names=["a", "b"])
+    plain = model_report(MODEL, DATA.X, DATA.y, cv=2, n_draws=50, feature_names=["a", "b"])
     assert list(plain.assumption["The columns of X"].features["feature"]) == ["a", "b"]
 
 
@@ -286,7 +288,7 @@ class _Keep(StandardScaler):
 
 
 def test_sparse_data():
-    report = fit_report(MODEL, csr_array(DATA.X), DATA.y, cv=2, n_draws=50)
+    report = model_report(MODEL, csr_array(DATA.X), DATA.y, cv=2, n_draws=50)
     assert not report.assumption["The columns of X"].reject
 
 
@@ -295,7 +297,7 @@ def test_few_and_similar_bags_are_warned_of():
     data = make_gaussian_bags(n_bags=8, bag_size=60, proportions=(0.47, 0.53), random_state=2)
     share = rng.permutation(np.linspace(0.48, 0.52, 8))
     y = bag_target(data.y["bag"], share[data.y["bag"]])
-    report = fit_report(MODEL, rng.normal(size=data.X.shape), y, cv=4, n_draws=50)
+    report = model_report(MODEL, rng.normal(size=data.X.shape), y, cv=4, n_draws=50)
     words = " ".join(report.warnings)
     assert "hardly varies from bag to bag" in words
     assert "better than guessing" in words or "outside 0 to 1" in words
@@ -304,15 +306,15 @@ def test_few_and_similar_bags_are_warned_of():
 
 def test_noisy_proportions():
     y = bag_target(DATA.y["bag"], DATA.y["proportion"], noise=0.02)
-    report = fit_report(MODEL, DATA.X, y, cv=2, n_draws=50)
+    report = model_report(MODEL, DATA.X, y, cv=2, n_draws=50)
     assert "proportions are noisy" in str(report)
     assert "pairs" not in report.displays
 
 
 def test_a_fit_that_did_not_converge_is_warned_of():
-    fitted = LinearMCMClassifier().fit(DATA.X, DATA.y)
+    fitted = LLPLinearClassifier().fit(DATA.X, DATA.y)
     fitted.converged_ = False
-    report = fit_report(fitted, DATA.X, DATA.y, cv=2, n_draws=50)
+    report = model_report(fitted, DATA.X, DATA.y, cv=2, n_draws=50)
     assert any("did not converge" in text for text in report.warnings)
 
 
@@ -326,8 +328,8 @@ def test_notebooks_get_a_frame_of_its_own(report):
 
 def test_a_mixture_says_what_it_is_made_of():
     data = make_gaussian_bags(n_bags=24, bag_size=15, random_state=0)
-    model = AutoMCMClassifier(["linear", "boosted"], cv=3).fit(data.X, data.y)
-    report = fit_report(model, data.X, data.y, cv=None, n_draws=50)
+    model = LLPEnsembleClassifier(["linear", "boosted"], cv=3).fit(data.X, data.y)
+    report = model_report(model, data.X, data.y, cv=None, n_draws=50)
     (table,) = section(report, "learners").tables
     assert [row[0] for row in table.rows] == [row["learner"] for row in model.leaderboard_]
     best = model.leaderboard_[0]
@@ -345,7 +347,7 @@ def test_coefficients_of_a_linear_model_are_shown_for_a_standard_deviation():
     X = pd.DataFrame(DATA.X * [1.0, 100.0], columns=["a", "b"])
     scaler = StandardScaler().set_output(transform="pandas")
     pipeline = make_pipeline(scaler, clone(MODEL)).fit(X, DATA.y)
-    display = DriversDisplay.from_estimator(pipeline, X, DATA.y)
+    display = ImportanceDisplay.from_estimator(pipeline, X, DATA.y)
     shown = dict(zip(display.columns, display.values[0], strict=True))
     assert display.linear
     assert shown == pytest.approx(dict(zip("ab", pipeline[-1].coef_[0], strict=True)))
@@ -354,7 +356,7 @@ def test_coefficients_of_a_linear_model_are_shown_for_a_standard_deviation():
 def test_coefficients_of_several_classes_are_told_by_their_names():
     data = make_gaussian_bags(n_bags=24, bag_size=30, n_classes=3, random_state=0)
     y = bag_target(data.y["bag"], data.y["proportion"], class_names=["Ann", "Bob", "<Cy>"])
-    report = fit_report(MODEL, data.X, y, cv=3, n_draws=50)
+    report = model_report(MODEL, data.X, y, cv=3, n_draws=50)
     assert section(report, "drivers").tables[0].header[1:] == tuple(
         f"Log-odds of {name}" for name in ("Ann", "Bob", "<Cy>")
     )
@@ -364,7 +366,7 @@ def test_coefficients_of_several_classes_are_told_by_their_names():
 
 
 def test_a_mixture_of_one_linear_model_has_coefficients_on_the_scale_of_its_scores():
-    model = AutoMCMClassifier("linear", cv=3).fit(DATA.X, DATA.y)
+    model = LLPEnsembleClassifier("linear", cv=3).fit(DATA.X, DATA.y)
     step = np.array([[0.0, 0.0], [1.0, 0.0]])
     rise = np.diff(model.decision_function(step))[0]
     assert linear_coefficients(model)[0, 0] == pytest.approx(rise)
@@ -374,7 +376,7 @@ def test_a_mixture_of_one_linear_model_has_coefficients_on_the_scale_of_its_scor
 
 
 def test_the_command_is_shown_and_no_address_in_memory():
-    report = fit_report(
+    report = model_report(
         make_pipeline(FunctionTransformer(np.tanh), MODEL),
         *(DATA.X, DATA.y),
         cv=2,
@@ -388,8 +390,8 @@ def test_the_command_is_shown_and_no_address_in_memory():
 
 
 def test_pairs_are_shown_of_models_that_pair():
-    model = LinearMCMClassifier(weights="pairs", objective="corrected")
-    report = fit_report(model, DATA.X, DATA.y, cv=2, n_draws=50)
+    model = LLPLinearClassifier(weights="pairs", objective="corrected")
+    report = model_report(model, DATA.X, DATA.y, cv=2, n_draws=50)
     assert "How were the bags paired?" in titles(report)
     assert "trained on 12 pairs of bags" in str(report)
 
@@ -398,10 +400,10 @@ def test_pairs_are_shown_of_models_that_pair():
 
 
 def test_probabilities_are_those_of_the_model_itself():
-    model = AutoMCMClassifier("linear", cv=3).fit(DATA.X, DATA.y)
-    report = fit_report(model, DATA.X, DATA.y, cv=None, n_draws=50)
+    model = LLPEnsembleClassifier("linear", cv=3).fit(DATA.X, DATA.y)
+    report = model_report(model, DATA.X, DATA.y, cv=None, n_draws=50)
     own = expit(model.out_of_fold_scores_)
-    expected = reliability_curve(DATA.y, own)
+    expected = calibration_curve(DATA.y, own)
     (curve,) = report.displays["reliability"].curves.values()
     np.testing.assert_allclose(curve.predicted, expected.predicted)
     np.testing.assert_allclose(curve.observed, expected.observed)
@@ -411,7 +413,7 @@ def curve_of(observed, error, predicted=None):
     n = len(observed)
     predicted = np.linspace(0.1, 0.9, n) if predicted is None else predicted
     numbers = np.array(predicted), np.array(observed), np.full(n, error), np.full(n, 10)
-    return ReliabilityDisplay({"1": ReliabilityCurve(*numbers, np.full(n, 1 / n))})
+    return CalibrationDisplay({"1": CalibrationCurve(*numbers, np.full(n, 1 / n))})
 
 
 @pytest.mark.parametrize(
@@ -432,7 +434,7 @@ def test_what_could_not_fail_is_not_called_good(display, kind):
 
 def test_probabilities_are_not_judged_by_what_bags_refute():
     X, y = shops(effect=0.0)
-    report = fit_report(LinearMCMClassifier(), X, y, cv=3, n_draws=50)
+    report = model_report(LLPLinearClassifier(), X, y, cv=3, n_draws=50)
     assert report.evaluation.verdict.name == "refuted"
     assert "This cannot be told: which rows of a bag" in str(section(report, "probabilities"))
     assert "reliability" not in report.displays

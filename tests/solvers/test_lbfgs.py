@@ -12,9 +12,9 @@ from sklearn.svm import SVC
 
 from unbag import check_bag_target
 from unbag.datasets import make_gaussian_bags
-from unbag.objectives.corrected_risk import CorrectedRisk
-from unbag.objectives.count_likelihood import CountLikelihood
-from unbag.objectives.losses import get_loss
+from unbag.observations.corrected_risk import CorrectedRisk
+from unbag.observations.count_likelihood import CountLikelihood
+from unbag.observations.losses import get_loss
 from unbag.solvers import KernelSpace, LinearSpace, minimise
 from unbag.solvers.centred import CentredSpace
 from unbag.solvers.lbfgs import _affordable_memory

@@ -9,9 +9,9 @@ from sklearn.metrics.pairwise import rbf_kernel
 from unbag import _arrays as arrays
 from unbag import check_bag_target
 from unbag.datasets import make_gaussian_bags
-from unbag.objectives.base import Shifted
-from unbag.objectives.corrected_risk import CorrectedRisk
-from unbag.objectives.losses import get_loss
+from unbag.observations.base import OffsetObjective
+from unbag.observations.corrected_risk import CorrectedRisk
+from unbag.observations.losses import get_loss
 from unbag.solvers import KernelSpace, minimise
 from unbag.weights.decontamination import decontamination_weights
 
@@ -77,7 +77,7 @@ def search():
     K = torch.asarray(rbf_kernel(DATA.X, gamma=0.1), dtype=torch.float32)
     prior = np.array([0.4, 0.6])
     risk = CorrectedRisk(np.stack(tables), bags.membership, get_loss("logistic"), prior, like=K)
-    objective = Evaluations(Shifted(risk, np.array([[0.1], [0.2]])))
+    objective = Evaluations(OffsetObjective(risk, np.array([[0.1], [0.2]])))
     penalty = np.repeat(10.0 ** -np.arange(5), 2)
     return objective, KernelSpace(K, 1), penalty, np.tile([0, 1], 5)
 

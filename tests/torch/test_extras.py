@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from unbag import bag_target, check_bag_target
-from unbag.objectives import label_posteriors
+from unbag.observations import label_posteriors
 from unbag.torch import CountLikelihoodLoss, count_posteriors, mix_bags, vat_loss, view_loss
 
 INDEX = np.repeat([0, 1, 2], [6, 4, 10])

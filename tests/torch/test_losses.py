@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from unbag import bag_target, check_bag_target
-from unbag.objectives import CorrectedRisk, CountLikelihood, ForwardLikelihood, get_loss
-from unbag.objectives.proportion_risk import ProportionRisk
+from unbag.observations import CorrectedRisk, CountLikelihood, ForwardLikelihood, get_loss
+from unbag.observations.proportion_risk import ProportionRisk
 from unbag.torch import (
     BagBatch,
     CorrectedRiskLoss,

@@ -8,8 +8,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from unbag import bag_target, check_bag_target
-from unbag.objectives.corrected_risk import CorrectedRisk
-from unbag.objectives.losses import LOSSES
+from unbag.observations.corrected_risk import CorrectedRisk
+from unbag.observations.losses import LOSSES
 from unbag.weights.decontamination import (
     class_means,
     decontamination_weights,

@@ -2,7 +2,7 @@
 
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.bags.frames import bags_from_frame, find_contradictions
-from unbag.bags.groupings import Groupings, check_groupings_target, groupings_target
+from unbag.bags.groupings import Groupings, check_groupings_target, multi_grouping_target
 from unbag.bags.targets import bag_target
 
 __all__ = [
@@ -13,5 +13,5 @@ __all__ = [
     "check_bag_target",
     "check_groupings_target",
     "find_contradictions",
-    "groupings_target",
+    "multi_grouping_target",
 ]

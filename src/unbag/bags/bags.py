@@ -68,11 +68,6 @@ class Bags:
     names : tuple of str, optional
         What to call the classes in words and tables; by default what they are.
 
-    See Also
-    --------
-    unbag.check_bag_target : Read a target as `Bags`.
-    unbag.bags.Groupings : What is known about the cells of several groupings.
-
     Examples
     --------
     >>> from unbag import bag_target, check_bag_target
@@ -306,12 +301,6 @@ def check_bag_target(y: Any) -> Bags:
     ValueError
         If the target is of another kind, or holds part of a bag only.
 
-    See Also
-    --------
-    unbag.bag_target : Make the target `y` that every estimator of this package is fitted to.
-    unbag.Bags : What is known about the bags.
-    unbag.bags.check_groupings_target : Read a target of several groupings, or of one.
-
     Examples
     --------
     >>> from unbag import check_bag_target
@@ -327,7 +316,7 @@ def check_bag_target(y: Any) -> Bags:
     if missing and all(y.dtype[name].names for name in names):
         raise ValueError(
             f"The target has several groupings ({quoted(names)}), whose cells share "
-            f"rows: use unbag.GroupingsClassifier, or one of them alone, y[{names[0]!r}]."
+            f"rows: use unbag.MultiGroupingClassifier, or one of them alone, y[{names[0]!r}]."
         )
     if missing:
         raise ValueError(f"The target has no field {missing[0]!r}; make it with unbag.bag_target.")
@@ -356,7 +345,7 @@ def one_target(y: Any) -> Any:
     if several or isinstance(y, Mapping):
         raise ValueError(
             "y holds several targets; those of several groupings of the same rows become one by "
-            "unbag.groupings_target."
+            "unbag.multi_grouping_target."
         )
     return np.asarray(y) if isinstance(y, list) else y
 

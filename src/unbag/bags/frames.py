@@ -99,16 +99,6 @@ def bags_from_frame(
     y : structured ndarray of shape (n_instances,)
         The target, as made by `bag_target`.
 
-    See Also
-    --------
-    unbag.bag_target : Make the target `y` that every estimator of this package is fitted to.
-    unbag.bags.find_contradictions : List every bag for which the tables do not fit together.
-    unbag.distributed.bags_from_frame : Join a Dask data frame of instances with a table of bags
-        into `X` and `y`.
-    unbag.tabular.open_table : Open a table.
-    unbag.datasets.load_flights : Load flights from New York in 2013, and how many of each day were
-        late.
-
     Examples
     --------
     >>> import pandas as pd
@@ -160,10 +150,6 @@ def find_contradictions(
     list of Contradiction
         With the bag, the problem in words, the column that tells of it, the number there and the
         number of the bag's rows in the instance table.
-
-    See Also
-    --------
-    unbag.bags_from_frame : Join a table of instances with a table of bags into `X` and `y`.
 
     Examples
     --------

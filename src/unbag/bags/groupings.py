@@ -1,6 +1,6 @@
 """Rows that belong to several aggregates at once: by campaign, by day, by region.
 
-`groupings_target` makes one target of the ordinary ones of each grouping, and
+`multi_grouping_target` makes one target of the ordinary ones of each grouping, and
 `check_groupings_target` reads it.
 """
 
@@ -23,7 +23,7 @@ from unbag.bags.rows import row_type
 _SAME_TOTAL = 1e-6
 
 
-def groupings_target(targets: Mapping[str, Any]) -> NDArray[np.void]:
+def multi_grouping_target(targets: Mapping[str, Any]) -> NDArray[np.void]:
     """Make the target of rows that are counted in several groupings at once.
 
     Parameters
@@ -39,17 +39,10 @@ def groupings_target(targets: Mapping[str, Any]) -> NDArray[np.void]:
         With one field for each grouping, which is its own target: ``y["day"]`` can be given to
         any estimator of this package.
 
-    See Also
-    --------
-    unbag.bag_target : Make the target `y` that every estimator of this package is fitted to.
-    unbag.bags.check_groupings_target : Read a target of several groupings, or of one.
-    unbag.GroupingsClassifier : Linear classifier trained from the counts of several groupings of
-        the same rows.
-
     Examples
     --------
-    >>> from unbag import bag_target, groupings_target
-    >>> y = groupings_target(
+    >>> from unbag import bag_target, multi_grouping_target
+    >>> y = multi_grouping_target(
     ...     {
     ...         "campaign": bag_target(["a", "a", "b", "b"], counts={"a": 2, "b": 0}),
     ...         "day": bag_target([1, 2, 1, 2], counts={1: 1.3, 2: 0.8}, noise=0.5),
@@ -98,17 +91,12 @@ class Groupings:
     classes : ndarray of shape (2,)
         Labels of the classes.
 
-    See Also
-    --------
-    unbag.bags.check_groupings_target : Read a target of several groupings, or of one.
-    unbag.Bags : What is known about the bags.
-
     Examples
     --------
-    >>> from unbag import bag_target, groupings_target
+    >>> from unbag import bag_target, multi_grouping_target
     >>> from unbag.bags import check_groupings_target
     >>> groupings = check_groupings_target(
-    ...     groupings_target(
+    ...     multi_grouping_target(
     ...         {
     ...             "campaign": bag_target(["a", "a", "b", "b"], counts={"a": 2, "b": 0}),
     ...             "day": bag_target([1, 2, 1, 2], counts={1: 1, 2: 1}),
@@ -163,7 +151,7 @@ def check_groupings_target(y: Any) -> Groupings:
 
     Parameters
     ----------
-    y : structured array from `unbag.groupings_target` or `unbag.bag_target`, or plain labels
+    y : structured array from `unbag.multi_grouping_target` or `unbag.bag_target`, or plain labels
         The target; one of the last two is a single grouping.
 
     Returns
@@ -175,12 +163,6 @@ def check_groupings_target(y: Any) -> Groupings:
     ------
     ValueError
         If the target is of another kind, or if exact counts of two groupings have different sums.
-
-    See Also
-    --------
-    unbag.check_bag_target : Read a target as `Bags`.
-    unbag.bags.Groupings : What is known about the cells of several groupings.
-    unbag.groupings_target : Make the target of rows that are counted in several groupings at once.
 
     Examples
     --------

@@ -8,14 +8,14 @@ import numpy as np
 
 _NO_LABELS = (
     "y holds bags and their proportions, and this tool of scikit-learn asks for one label per row; "
-    "use cv=unbag.BagKFold(5) for folds, scoring=unbag.metrics.scorers.SCORERS['roc_auc'] for "
-    "scores, unbag.BagCalibratedClassifier to calibrate, unbag.AutoMCMClassifier(learners={...}) "
+    "use cv=unbag.BagKFold(5) for folds, scoring=unbag.evaluation.scorers.SCORERS['roc_auc'] for "
+    "scores, unbag.BagCalibratedClassifier to calibrate, unbag.LLPEnsembleClassifier(learners={...}) "
     "to vote or stack, and see docs/pitfalls.md for others."
 )
 
 _NO_ROWS = (
     "y holds the cells of several groupings, which share rows, and this tool of scikit-learn asks "
-    "for one label per row; use unbag.GroupingsClassifierCV, which holds out cells, or one "
+    "for one label per row; use unbag.MultiGroupingClassifierCV, which holds out cells, or one "
     "grouping alone, y[{!r}]."
 )
 

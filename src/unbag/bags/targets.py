@@ -67,19 +67,6 @@ def bag_target(
         a bag cut to pieces is noticed), and ``noise`` (the standard deviation of the shares) if
         it was given. Read the fields by name.
 
-    See Also
-    --------
-    unbag.bags_from_frame : Join a table of instances with a table of bags into `X` and `y`.
-    unbag.check_bag_target : Read a target as `Bags`.
-    unbag.groupings_target : Make the target of rows that are counted in several groupings at once.
-    unbag.datasets.make_bags : Draw bags of different mixtures from labelled rows.
-    unbag.datasets.add_count_noise : Add noise to the counts of every bag, as privacy systems do
-        before they publish them.
-    unbag.bag_information : Tell how many labelled rows the bags are worth, which of them, and what
-        finer ones would be.
-    unbag.LinearMCMClassifier : Linear classifier trained from the class proportions of bags.
-    unbag.suites.count_target : Make the target of bags from the labels of their rows.
-
     Examples
     --------
     >>> from unbag import bag_target
@@ -166,7 +153,7 @@ def _as_ids(bag: ArrayLike) -> NDArray[Any]:
     if values.ndim != 1 or len(values) == 0:
         several = (
             "; columns that name a bag together are for unbag.bags_from_frame, and several "
-            "groupings of the same rows for unbag.groupings_target"
+            "groupings of the same rows for unbag.multi_grouping_target"
         )
         raise ValueError(
             f"bag must hold one id per instance; its shape is {values.shape}"

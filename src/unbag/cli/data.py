@@ -19,11 +19,11 @@ from unbag.bags.frames import MatchedTables, match_tables
 from unbag.bags.joining import WORDS, JoinError
 from unbag.cli.options import one_or_all
 from unbag.cli.output import say
-from unbag.tabular import Table, open_table
-from unbag.tabular.file import STANDARD_INPUT, TableError
-from unbag.tabular.kinds import ColumnError, Kind, cast, find_stray, is_id, plain_texts, types_of
-from unbag.tabular.prose import is_prose
-from unbag.tabular.schema import Schema, SchemaReport, make_schema
+from unbag.tables import Table, open_table
+from unbag.tables.file import STANDARD_INPUT, TableError
+from unbag.tables.kinds import ColumnError, Kind, cast, find_stray, is_id, plain_texts, types_of
+from unbag.tables.prose import is_prose
+from unbag.tables.schema import Schema, SchemaReport, make_schema
 
 # Rows beyond which bags are numbered rather than named, which saves memory.
 MANY_ROWS = 300_000

@@ -20,11 +20,11 @@ from unbag.cli.output import need, say, show, show_json
 from unbag.cli.parser import add_parser
 from unbag.cli.records import evaluation_record
 from unbag.cli.scoring import rule_of
-from unbag.metrics import evaluate, evaluate_with_labels
-from unbag.metrics.sample import as_columns
+from unbag.evaluation import evaluate, evaluate_with_labels
+from unbag.evaluation.sample import as_columns
 from unbag.model_selection.out_of_fold import decision_scores
-from unbag.tabular.kinds import Kind
-from unbag.tabular.pipeline import split_pipeline
+from unbag.tables.kinds import Kind
+from unbag.tables.pipeline import split_pipeline
 
 _EXAMPLES = """examples:
   unbag evaluate model.unbag may.parquet may-regions.csv --bag region --positives conversions

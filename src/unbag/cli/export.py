@@ -11,7 +11,7 @@ from unbag.cli.options import add_json, file_place
 from unbag.cli.output import need, show, show_json
 from unbag.cli.parser import add_parser
 from unbag.cli.scoring import rule_of
-from unbag.tabular.onnx_export import export_onnx, read_signature
+from unbag.tables.onnx_export import export_onnx, read_signature
 
 _EXAMPLES = """examples:
   unbag export model.unbag -o model.onnx

@@ -30,12 +30,12 @@ from unbag.cli.training import (
     reference_record,
     train_pipeline,
 )
-from unbag.metrics import Evaluation, evaluate_search, group_table
-from unbag.metrics.witnesses import hear_features
-from unbag.tabular.fingerprints import make_fingerprints
-from unbag.tabular.persistence import save_model
-from unbag.tabular.pipeline import training_record
-from unbag.tabular.rules import Rule
+from unbag.evaluation import Evaluation, evaluate_cv, group_proportions
+from unbag.evaluation.witnesses import hear_features
+from unbag.tables.fingerprints import make_fingerprints
+from unbag.tables.persistence import save_model
+from unbag.tables.pipeline import training_record
+from unbag.tables.rules import Rule
 
 # Groups that make a table one can read.
 _MOST_GROUPS = 50
@@ -131,7 +131,7 @@ def run(options: argparse.Namespace) -> int:
     }
     table = None
     if groups is not None:
-        table = group_table(pipeline, data.X, data.y, groups)
+        table = group_proportions(pipeline, data.X, data.y, groups)
         metadata["groups"] = records(table.columns())
     save_model(pipeline, options.output, schema=data.schema.to_dict(), metadata=plain(metadata))
     say(f"Model: {options.output}")
@@ -201,7 +201,7 @@ def _groups(options: argparse.Namespace, data: BagData) -> Any:
 def _evaluate(trained: TrainedPipeline, data: BagData, options: argparse.Namespace) -> Evaluation:
     if options.report is not None:
         return trained.report(data, options, options.report).evaluation
-    return evaluate_search(
+    return evaluate_cv(
         trained.pipeline,
         data.X,
         data.y,

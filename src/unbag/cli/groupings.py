@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.pipeline import make_pipeline
 
 from unbag._text import listing, sentence
-from unbag.bags.groupings import check_groupings_target, groupings_target
+from unbag.bags.groupings import check_groupings_target, multi_grouping_target
 from unbag.cli.data import (
     BagData,
     join_files,
@@ -25,10 +25,10 @@ from unbag.cli.data import (
 from unbag.cli.options import by_commas, number_or_name, table_place
 from unbag.cli.output import say
 from unbag.cli.training import check_worth
-from unbag.models.groupings import GroupingsClassifierCV
-from unbag.tabular.features import make_features
-from unbag.tabular.fingerprints import make_fingerprints
-from unbag.tabular.rules import Rule, make_rule
+from unbag.models.groupings import MultiGroupingClassifierCV
+from unbag.tables.features import make_features
+from unbag.tables.fingerprints import make_fingerprints
+from unbag.tables.rules import Rule, make_rule
 
 # Options that have no meaning here, and why.
 _NOT_HERE = {
@@ -136,7 +136,7 @@ def read_groupings(options: argparse.Namespace) -> tuple[BagData, NDArray[np.voi
             targets[",".join(own.bag)] = matched.join("error")[1]
         say_notes(matched, own)
     with naming(options):
-        return data, groupings_target(targets)
+        return data, multi_grouping_target(targets)
 
 
 def train_groupings(
@@ -146,7 +146,7 @@ def train_groupings(
     check_worth(options, *(y[name] for name in y.dtype.names or ()))
     groupings = check_groupings_target(y)
     most = max(bags.n_bags for bags in groupings.bags)
-    learner = GroupingsClassifierCV(
+    learner = MultiGroupingClassifierCV(
         cv=min(options.folds or 5, most), class_prior="empirical", random_state=options.seed
     )
     pipeline = make_pipeline(make_features(), learner).fit(data.X, y)

@@ -11,11 +11,11 @@ from unbag.cli.data import join_files, match_files, naming
 from unbag.cli.options import add_columns, add_json, table_place
 from unbag.cli.output import need, records, say, show, show_json
 from unbag.cli.parser import add_parser
-from unbag.diagnostics.information_results import BagInformation
-from unbag.metrics.witnesses import Witness
-from unbag.tabular.file import is_table_name
-from unbag.tabular.first_look import look_at_bags
-from unbag.tabular.persistence import describe_model
+from unbag.evaluation.sample_size_results import EffectiveSampleSize
+from unbag.evaluation.witnesses import Witness
+from unbag.tables.file import is_table_name
+from unbag.tables.first_look import look_at_bags
+from unbag.tables.persistence import describe_model
 
 # Contradictions that are printed; --json has all of them.
 _MOST_SHOWN = 20
@@ -110,7 +110,7 @@ def _inspect_tables(options: argparse.Namespace) -> int:
     return 0
 
 
-def _information_record(information: BagInformation) -> dict[str, Any]:
+def _information_record(information: EffectiveSampleSize) -> dict[str, Any]:
     names = ("labelled_rows", "share_of_labels", "rows_for_difference", "pairing_share")
     return {
         **{name: getattr(information, name) for name in names},

@@ -14,10 +14,10 @@ from unbag.cli.loading import add_model, class_names, open_model
 from unbag.cli.options import add_keep, add_seed, add_tables, file_place, whole_number
 from unbag.cli.output import need, say
 from unbag.cli.parser import add_parser
-from unbag.metrics import rows_to_label
+from unbag.evaluation import sample_rows_to_label
 from unbag.model_selection.out_of_fold import decision_scores
-from unbag.tabular import write_table
-from unbag.tabular.file import TableError
+from unbag.tables import write_table
+from unbag.tables.file import TableError
 
 _EXAMPLES = """examples:
   unbag label-plan model.unbag may.csv regions.csv --bag region --positives yes -o to-label.csv
@@ -72,7 +72,7 @@ def run(options: argparse.Namespace) -> int:
     say(*data.report.differences)
     n = min(options.rows, len(data.y))
     with naming(options):
-        places, weights = rows_to_label(
+        places, weights = sample_rows_to_label(
             n, data.y, decision_scores(model, data.X), random_state=options.seed
         )
     rows = places if data.rows is None else data.rows[places]

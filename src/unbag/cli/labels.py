@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from unbag.cli.data import BagData
 from unbag.cli.output import say
-from unbag.tabular import open_table
-from unbag.tabular.file import TableError
+from unbag.tables import open_table
+from unbag.tables.file import TableError
 
 # Columns of the file that `unbag label-plan` writes.
 ROW, WEIGHT, LABEL = "row", "weight", "label"

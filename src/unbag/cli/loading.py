@@ -10,9 +10,9 @@ from unbag._text import counted
 from unbag.bags.bags import check_bag_target
 from unbag.cli.data import BagData
 from unbag.cli.options import by_commas, file_place
-from unbag.tabular.fingerprints import count_seen
-from unbag.tabular.persistence import ModelFile, UntrustedTypesError, load_model
-from unbag.tabular.schema import Schema
+from unbag.tables.fingerprints import count_seen
+from unbag.tables.persistence import ModelFile, UntrustedTypesError, load_model
+from unbag.tables.schema import Schema
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:

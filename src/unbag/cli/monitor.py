@@ -27,12 +27,12 @@ from unbag.cli.options import (
 from unbag.cli.output import need, records, say, show, show_json
 from unbag.cli.parser import add_parser
 from unbag.cli.records import evaluation_record
-from unbag.diagnostics.monitoring import Reference, monitor
-from unbag.diagnostics.monitoring_results import Monitoring, Quality
-from unbag.metrics import evaluate
+from unbag.evaluation import evaluate
+from unbag.evaluation.monitoring import Reference, monitor
+from unbag.evaluation.monitoring_results import Monitoring, Quality
 from unbag.model_selection.out_of_fold import decision_scores
 from unbag.reports.monitoring import monitoring_page
-from unbag.tabular.persistence import ModelFile
+from unbag.tables.persistence import ModelFile
 
 EXIT_CODES = {"holds": 0, "drifts": 3, "broken": 4}
 

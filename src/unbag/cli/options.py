@@ -11,9 +11,9 @@ from typing import Any, get_args
 
 from unbag._files import check_place
 from unbag.cli.output import need
-from unbag.tabular.file import STANDARD_INPUT, TableURL, as_place
-from unbag.tabular.folders import find_parts
-from unbag.tabular.kinds import Kind
+from unbag.tables.file import STANDARD_INPUT, TableURL, as_place
+from unbag.tables.folders import find_parts
+from unbag.tables.kinds import Kind
 
 FORMATS = (
     ".csv, .tsv, .jsonl (also .gz, .bz2, .xz, .zst, .zip), .parquet, .arrow, .feather, .xlsx, "

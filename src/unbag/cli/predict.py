@@ -25,13 +25,13 @@ from unbag.cli.options import (
 from unbag.cli.output import need, safe, say, show_json
 from unbag.cli.parser import add_parser
 from unbag.cli.scoring import Scorer, rule_of
-from unbag.diagnostics.row_drift import Strays
-from unbag.tabular import open_table, write_table
-from unbag.tabular.file import STANDARD_INPUT, TableError, TableFile
-from unbag.tabular.kinds import Kind
-from unbag.tabular.persistence import ModelFile
-from unbag.tabular.schema import Schema, SchemaReport
-from unbag.tabular.writing import as_text
+from unbag.evaluation.row_drift import Strays
+from unbag.tables import open_table, write_table
+from unbag.tables.file import STANDARD_INPUT, TableError, TableFile
+from unbag.tables.kinds import Kind
+from unbag.tables.persistence import ModelFile
+from unbag.tables.schema import Schema, SchemaReport
+from unbag.tables.writing import as_text
 
 _EXAMPLES = """examples:
   unbag predict model.unbag new.parquet -o scores.parquet

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from typing import Any
 
-from unbag.metrics import Estimate, Evaluation
+from unbag.evaluation import Estimate, Evaluation
 
 
 def evaluation_record(evaluation: Evaluation) -> dict[str, Any]:

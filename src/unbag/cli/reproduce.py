@@ -108,10 +108,10 @@ def run(options: argparse.Namespace) -> int:
 def run_suite(options: argparse.Namespace) -> int:
     """Run what is missing of a suite, and print its page."""
     from unbag.paper.rows import load_rows
-    from unbag.suites.figures import draw_figure
-    from unbag.suites.page import page_lines
-    from unbag.suites.runner import pending_suite_tasks, run_suite_tasks
-    from unbag.suites.tasks import SUITES, make_suite_tasks
+    from unbag_bench.suites.figures import draw_figure
+    from unbag_bench.suites.page import page_lines
+    from unbag_bench.suites.runner import pending_suite_tasks, run_suite_tasks
+    from unbag_bench.suites.tasks import SUITES, make_suite_tasks
 
     tasks = make_suite_tasks(
         options.suite,

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from unbag._outputs import by_output, chances_of_all
 from unbag.bags.bags import check_bag_target
 from unbag.model_selection.out_of_fold import decision_scores
-from unbag.objectives.count_likelihood import known_bag_posteriors
-from unbag.tabular.persistence import ModelFile
-from unbag.tabular.pipeline import split_pipeline
-from unbag.tabular.rules import MOST_PROBABLE, Rule
+from unbag.observations.count_likelihood import known_bag_posteriors
+from unbag.tables.persistence import ModelFile
+from unbag.tables.pipeline import split_pipeline
+from unbag.tables.rules import MOST_PROBABLE, Rule
 
 
 def rule_of(found: ModelFile, threshold: float | None, names: list[Any]) -> Rule | None:
@@ -94,7 +94,7 @@ class Scorer:
 
     def _chances(self, X: Any) -> NDArray[np.float64]:
         """Probabilities in the population that is asked for."""
-        if not hasattr(self._model, "class_shares_"):
+        if not hasattr(self._model, "empirical_prior_"):
             return np.asarray(self._model.predict_proba(X))
         prior = "empirical" if self._prior is None else self._prior
         return np.asarray(self._model.predict_proba(X, class_prior=prior))
@@ -109,13 +109,13 @@ class Scorer:
     def _offset(self) -> NDArray[np.float64]:
         """From scores to log-odds at the shares of the training bags."""
         model = self._model
-        move = np.log(model.class_shares_ + 1e-300) - np.log(model.class_prior_ + 1e-300)
+        move = np.log(model.empirical_prior_ + 1e-300) - np.log(model.class_prior_ + 1e-300)
         return (move[1:] - move[:1] if len(move) == 2 else move)[None, :, None]
 
     def _check_prior(self, class_prior: list[float] | None) -> list[float] | None:
         if class_prior is None:
             return None
-        if not hasattr(self._model, "class_shares_"):
+        if not hasattr(self._model, "empirical_prior_"):
             raise ValueError(
                 f"{type(self._model).__name__} gives probabilities for one population only; "
                 "leave --class-prior out"

@@ -17,12 +17,12 @@ from unbag.bags.bags import check_bag_target
 from unbag.cli.data import BagData
 from unbag.cli.options import add_seed, positive_number, whole_number
 from unbag.cli.output import need, say
-from unbag.diagnostics.bag_effects import FEWEST_BAGS
-from unbag.diagnostics.information import bag_information
-from unbag.diagnostics.monitoring import make_reference
-from unbag.reports import Report, fit_report
-from unbag.tabular.pipeline import ModelName, make_classifier
-from unbag.tabular.rules import MOST_PROBABLE, Rule, RuleName, make_rule
+from unbag.evaluation.bag_effects import FEWEST_BAGS
+from unbag.evaluation.monitoring import make_monitoring_reference
+from unbag.evaluation.sample_size import effective_sample_size
+from unbag.reports import Report, model_report
+from unbag.tables.pipeline import ModelName, make_classifier
+from unbag.tables.rules import MOST_PROBABLE, Rule, RuleName, make_rule
 
 # Names of the options of a fit.
 FITTING = ("model", "folds", "time_limit", "optimize", "costs", "seed")
@@ -47,7 +47,7 @@ class TrainedPipeline:
 
     def report(self, data: BagData, options: argparse.Namespace, path: Path) -> Report:
         """Write a page on how good it is, by the bags that its search held out."""
-        return fit_report(
+        return model_report(
             self.pipeline,
             data.X,
             data.y,
@@ -147,7 +147,7 @@ def check_worth(options: argparse.Namespace, *targets: NDArray[np.void]) -> None
     with warnings.catch_warnings():
         # said below
         warnings.simplefilter("ignore", UserWarning)
-        worths = [bag_information(y) for y in targets]
+        worths = [effective_sample_size(y) for y in targets]
     rows = sum(worth.labelled_rows for worth in worths)
     best = max(worths, key=lambda worth: worth.labelled_rows)
     if rows < _FEWEST_ROWS and not options.anyway:
@@ -186,7 +186,7 @@ def reference_record(model: Any, data: BagData) -> dict[str, Any] | None:
     """What ``unbag monitor`` needs of the training bags; None where they are too few."""
     if (~check_bag_target(data.y).labelled).sum() < FEWEST_BAGS:
         return None
-    return make_reference(model, data.X, data.y).to_dict()
+    return make_monitoring_reference(model, data.X, data.y).to_dict()
 
 
 def _rule(options: argparse.Namespace, model: Any) -> Rule | None:

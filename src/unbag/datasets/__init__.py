@@ -1,6 +1,6 @@
 """Data to learn from: real bags, the paper's two data sets, bags drawn from labels or made up."""
 
-from unbag.datasets.bagging import add_count_noise, make_bags, shuffle_bags
+from unbag.datasets.bagging import add_count_noise, make_bags, make_random_bags
 from unbag.datasets.flights import load_flights
 from unbag.datasets.synthetic import gaussian_auc, gaussian_bayes_ber, make_gaussian_bags
 from unbag.datasets.uci import load_adult, load_magic
@@ -14,5 +14,5 @@ __all__ = [
     "load_magic",
     "make_bags",
     "make_gaussian_bags",
-    "shuffle_bags",
+    "make_random_bags",
 ]

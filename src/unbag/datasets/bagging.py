@@ -1,7 +1,7 @@
 """Bags drawn from rows of known label, to try methods where the truth can be looked up.
 
 `make_bags` is the paper's sampling scheme (section "Experiments"): bags of different mixtures.
-`shuffle_bags` is what most other papers do: rows at random, so that all bags resemble each other
+`make_random_bags` is what most other papers do: rows at random, so that all bags resemble each other
 the more the larger they are. `add_count_noise` makes their counts noisy, as privacy demands.
 """
 
@@ -79,17 +79,6 @@ def make_bags(
     y : structured ndarray of shape (n_instances,)
         Their bags and proportions, as `unbag.bag_target` makes it. Bags are numbered from 0.
 
-    See Also
-    --------
-    unbag.bag_target : Make the target `y` that every estimator of this package is fitted to.
-    unbag.datasets.shuffle_bags : Shuffle labelled rows and cut them into bags, whose mixtures are
-        then much alike.
-    unbag.datasets.make_gaussian_bags : Draw bags from Gaussian classes, with independent or
-        dependent instances.
-    unbag.datasets.load_adult : Load Adult.
-    unbag.suites.draw_bags : Give features and target of what `pick_rows` draws, and features and
-        labels to test on.
-
     Examples
     --------
     >>> import numpy as np
@@ -127,7 +116,7 @@ def make_bags(
 
 
 @as_in(make_bags)
-def shuffle_bags(
+def make_random_bags(
     labels: ArrayLike,
     bag_size: int | ArrayLike,
     *,
@@ -154,16 +143,10 @@ def shuffle_bags(
         Positions of the rows in ``labels``, bag after bag.
     y : as in make_bags
 
-    See Also
-    --------
-    unbag.datasets.make_bags : Draw bags of different mixtures from labelled rows.
-    unbag.datasets.add_count_noise : Add noise to the counts of every bag, as privacy systems do
-        before they publish them.
-
     Examples
     --------
-    >>> from unbag.datasets import shuffle_bags
-    >>> index, y = shuffle_bags(["no", "yes"] * 20, bag_size=16, random_state=0)
+    >>> from unbag.datasets import make_random_bags
+    >>> index, y = make_random_bags(["no", "yes"] * 20, bag_size=16, random_state=0)
     >>> y["proportion"][[0, 16]]
     array([0.5   , 0.4375])
     >>> len(index)
@@ -205,12 +188,6 @@ def add_count_noise(
     -------
     y : structured ndarray of shape (n_instances,)
         The same bags with noisy proportions, not clipped, and the field ``noise``.
-
-    See Also
-    --------
-    unbag.bag_target : Make the target `y` that every estimator of this package is fitted to.
-    unbag.datasets.shuffle_bags : Shuffle labelled rows and cut them into bags, whose mixtures are
-        then much alike.
 
     Examples
     --------

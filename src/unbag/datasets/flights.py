@@ -32,11 +32,6 @@ def load_flights(backend: FrameBackend = "pandas") -> Bunch:
         two classes; ``categorical`` and ``numerical``, the names of the columns of each kind but
         ``date``; ``citation``, where it comes from.
 
-    See Also
-    --------
-    unbag.datasets.load_adult : Load Adult.
-    unbag.bags_from_frame : Join a table of instances with a table of bags into `X` and `y`.
-
     Examples
     --------
     >>> from unbag import bags_from_frame

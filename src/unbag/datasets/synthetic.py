@@ -81,16 +81,6 @@ def make_gaussian_bags(
         ``true_proportions``, γ_i of each bag, with a column per class if there are more than
         two; ``means``, μ of each class.
 
-    See Also
-    --------
-    unbag.datasets.make_bags : Draw bags of different mixtures from labelled rows.
-    unbag.datasets.gaussian_auc : Return the largest AUC possible for two classes of
-        `make_gaussian_bags`.
-    unbag.datasets.gaussian_bayes_ber : Return the least balanced error rate possible for two
-        classes of `make_gaussian_bags`.
-    unbag.bounds.sample_bags : Draw bags of given true proportions under one of the paper's sampling
-        models.
-
     Examples
     --------
     >>> from unbag.datasets import make_gaussian_bags
@@ -139,13 +129,6 @@ def gaussian_bayes_ber(separation: float) -> float:
     error : float
         Mean of the error rates in the two classes.
 
-    See Also
-    --------
-    unbag.datasets.make_gaussian_bags : Draw bags from Gaussian classes, with independent or
-        dependent instances.
-    unbag.datasets.gaussian_auc : Return the largest AUC possible for two classes of
-        `make_gaussian_bags`.
-
     Examples
     --------
     >>> from unbag.datasets import gaussian_bayes_ber
@@ -169,13 +152,6 @@ def gaussian_auc(separation: float) -> float:
     -------
     auc : float
         Chance that an instance of the second class gets a higher score than one of the first.
-
-    See Also
-    --------
-    unbag.datasets.make_gaussian_bags : Draw bags from Gaussian classes, with independent or
-        dependent instances.
-    unbag.datasets.gaussian_bayes_ber : Return the least balanced error rate possible for two
-        classes of `make_gaussian_bags`.
 
     Examples
     --------

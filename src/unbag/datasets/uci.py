@@ -52,14 +52,6 @@ def load_adult(subset: Subset = "train", backend: FrameBackend = "pandas") -> Bu
         names of the columns of each kind; ``citation``, whom to name. An unknown value is the
         category ``"?"``.
 
-    See Also
-    --------
-    unbag.datasets.make_bags : Draw bags of different mixtures from labelled rows.
-    unbag.datasets.load_magic : Load MAGIC.
-    unbag.datasets.load_flights : Load flights from New York in 2013, and how many of each day were
-        late.
-    unbag.suites.load_landscape : Load Adult in one of the bag sets.
-
     Examples
     --------
     >>> from unbag.datasets import load_adult
@@ -102,11 +94,6 @@ def load_magic(backend: FrameBackend = "pandas") -> Bunch:
         ``frame``, the features; ``target``, 1 for gamma and 0 for hadron; ``target_names``, the
         original names of these two classes; ``categorical`` (none) and ``numerical``, the names
         of the columns of each kind; ``citation``, whom to name.
-
-    See Also
-    --------
-    unbag.datasets.load_adult : Load Adult.
-    unbag.paper.make_trial : Draw the bags of one trial and encode the features.
 
     Examples
     --------

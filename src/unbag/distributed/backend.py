@@ -12,16 +12,16 @@ from scipy.linalg import block_diag
 from unbag._arrays import Floats
 from unbag._progress import column_progress
 from unbag.bags.bags import Bags
-from unbag.diagnostics.bag_effects import BagEffect, effect_of_means
-from unbag.diagnostics.dispersion import dispersion_of_means
 from unbag.distributed.criteria import make_objective, selection_risks
 from unbag.distributed.forward import held_out_moments
 from unbag.distributed.partitions import Partitions
 from unbag.distributed.risk import DistributedData, Model
 from unbag.distributed.table import BagsById
+from unbag.evaluation.bag_effects import BagEffect, effect_of_means
+from unbag.evaluation.dispersion import dispersion_of_means
 from unbag.models.functions import Basis
 from unbag.models.training import Fits, Selection
-from unbag.objectives.losses import ClassLoss
+from unbag.observations.losses import ClassLoss
 from unbag.solvers import minimise
 from unbag.solvers.parameters import ParameterSpace
 

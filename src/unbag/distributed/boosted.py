@@ -18,11 +18,11 @@ from unbag.distributed.partitions import Partitions, is_frame, load_dask, share
 from unbag.distributed.table import BagsById
 from unbag.distributed.together import Group, run_together
 from unbag.models.bag_goal import BagGoal
-from unbag.models.boosted import BoostedMCMClassifier, check_goal, keep_trees, no_more_folds
+from unbag.models.boosted import LLPBoostingClassifier, check_goal, keep_trees, no_more_folds
 from unbag.models.boosted_settings import Plan, make_plan
 from unbag.models.boosted_training import Trained, Trainer
 from unbag.models.boosted_xgboost import single_precision, xgboost
-from unbag.objectives.count_likelihood import check_possible_counts
+from unbag.observations.count_likelihood import check_possible_counts
 
 # Of XGBoost.
 _FIRST_VERSION = 3
@@ -47,20 +47,14 @@ class DistributedBoostedClassifier(DistributedClassifier):
 
     Parameters
     ----------
-    estimator : BoostedMCMClassifier, optional
+    estimator : LLPBoostingClassifier, optional
         With ``estimator=XGBClassifier(...)``, which is the default. ``cv`` is None, a whole number
         or a `unbag.BagKFold`; there is no progress bar.
 
     Attributes
     ----------
-    estimator_ : BoostedMCMClassifier
+    estimator_ : LLPBoostingClassifier
         The fitted classifier. ``out_of_fold_scores_`` is None.
-
-    See Also
-    --------
-    unbag.BoostedMCMClassifier : Boosted trees trained from the class proportions of bags.
-    unbag.distributed.DistributedClassifier : Trains a linear or kernel classifier on Dask arrays
-        and data frames.
 
     Examples
     --------
@@ -182,7 +176,7 @@ def _deal(sizes: NDArray[Any], n_workers: int) -> NDArray[np.intp]:
     return np.minimum(np.searchsorted(taken, wanted), len(taken) - 1)
 
 
-def _check_estimator(estimator: Any) -> tuple[BoostedMCMClassifier, Plan]:
+def _check_estimator(estimator: Any) -> tuple[LLPBoostingClassifier, Plan]:
     version = xgboost().__version__
     if int(version.partition(".")[0]) < _FIRST_VERSION:
         raise ImportError(
@@ -190,14 +184,14 @@ def _check_estimator(estimator: Any) -> tuple[BoostedMCMClassifier, Plan]:
             "earlier ones wait for ever if one of them fails."
         )
     if estimator is None:
-        estimator = BoostedMCMClassifier(estimator=xgboost().XGBClassifier())
+        estimator = LLPBoostingClassifier(estimator=xgboost().XGBClassifier())
     if not getattr(estimator, "get_params", dict)().keys() >= _OF_TREES:
-        raise ValueError(f"estimator must be a BoostedMCMClassifier, not {estimator!r}.")
+        raise ValueError(f"estimator must be a LLPBoostingClassifier, not {estimator!r}.")
     plan = make_plan(estimator)
     if plan.name != "xgboost":
         raise ValueError(
             "On Dask trees are grown by XGBoost: give "
-            "BoostedMCMClassifier(estimator=xgboost.XGBClassifier())."
+            "LLPBoostingClassifier(estimator=xgboost.XGBClassifier())."
         )
     if estimator.start == "linear":
         raise ValueError("On Dask trees start from nothing: give start='zero', or leave it out.")

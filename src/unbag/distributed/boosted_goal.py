@@ -15,16 +15,16 @@ from numpy.typing import NDArray
 from unbag._arrays import Floats
 from unbag._outputs import by_instance
 from unbag.bags.bags import Bags
-from unbag.diagnostics.bag_effects import BagEffect, effect_of_means
 from unbag.distributed.table import BagsById
+from unbag.evaluation.bag_effects import BagEffect, effect_of_means
 from unbag.models.bag_goal import BagGoal
 from unbag.models.boosted_xgboost import add_up
 from unbag.models.goals import Problems
-from unbag.objectives.base import Objective, Shifted
-from unbag.objectives.corrected_risk import CorrectedRisk
-from unbag.objectives.count_likelihood import EXACT_SIZE, what_counts_tell
-from unbag.objectives.losses import get_loss
-from unbag.objectives.weighed_bags import WeighedBags
+from unbag.observations.base import Objective, OffsetObjective
+from unbag.observations.corrected_risk import CorrectedRisk
+from unbag.observations.count_likelihood import EXACT_SIZE, what_counts_tell
+from unbag.observations.losses import get_loss
+from unbag.observations.weighed_bags import WeighedBags
 from unbag.weights.decontamination import pooled_shares
 
 
@@ -39,7 +39,7 @@ class CountsHere:
     entry : ndarray of shape (n_rows,)
         Entry of each row here.
     bag_effect, looks : float
-        As in `unbag.objectives.count_likelihood.CountLikelihood`.
+        As in `unbag.observations.count_likelihood.CountLikelihood`.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class GoalTogether(BagGoal):
         if self.name != "likelihood":
             return super().objective(problems, bags, like)
         counts = CountsHere(problems.included, self.table, self.entry, self.bag_effect, self.looks)
-        return Shifted(counts, self.offsets(problems.included, bags))
+        return OffsetObjective(counts, self.offsets(problems.included, bags))
 
     def criteria(self, problems: Problems, bags: Bags, like: Any) -> list[Objective]:
         """What is chosen by, of all workers together."""
@@ -126,7 +126,7 @@ class GoalTogether(BagGoal):
             return [AddedUp(one) for one in super().criteria(problems, bags, like)]
         shares = pooled_shares(bags, "instances", problems.included)
         risk = RiskTogether(problems.weights, bags.membership, self.loss, shares, "nonnegative")
-        return [Shifted(risk, self.offsets(problems.included, bags))]
+        return [OffsetObjective(risk, self.offsets(problems.included, bags))]
 
 
 def effect_together(offsets: Floats, bags: Bags, scores: Floats) -> BagEffect:

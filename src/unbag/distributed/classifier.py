@@ -33,7 +33,7 @@ from unbag.distributed.partitions import (
 )
 from unbag.distributed.table import BagsById, make_table
 from unbag.models.base import check_instances
-from unbag.models.linear import LinearMCMClassifier
+from unbag.models.linear import LLPLinearClassifier
 from unbag.models.minimising import check_on_partitions, functions_for, make_goal, train
 from unbag.weights.decontamination import check_contrast
 
@@ -55,7 +55,7 @@ class DistributedClassifier:
     Parameters
     ----------
     estimator : classifier, optional
-        `unbag.LinearMCMClassifier` (the default), `unbag.KernelMCMClassifier` or their CV forms.
+        `unbag.LLPLinearClassifier` (the default), `unbag.LLPKernelClassifier` or their CV forms.
         Kernels are approximated: ``approximation="auto"`` stands for "nystroem". ``cv`` is a whole
         number or a `unbag.BagKFold`.
     persist : {"auto", True, False}, default="auto"
@@ -67,26 +67,15 @@ class DistributedClassifier:
     estimator_ : classifier
         The fitted classifier. ``out_of_fold_scores_`` of the CV forms is None.
 
-    See Also
-    --------
-    unbag.LinearMCMClassifier : Linear classifier trained from the class proportions of bags.
-    unbag.KernelMCMClassifier : Kernel classifier trained from the class proportions of bags.
-    unbag.distributed.bags_from_frame : Join a Dask data frame of instances with a table of bags
-        into `X` and `y`.
-    unbag.distributed.DistributedBoostedClassifier : Trains boosted trees on Dask arrays and data
-        frames.
-    unbag.distributed.evaluate : Estimate from bags alone how good given scores are, for Dask
-        collections.
-
     Examples
     --------
     >>> import dask.array as da
-    >>> from unbag import LinearMCMClassifierCV
+    >>> from unbag import LLPLinearClassifierCV
     >>> from unbag.datasets import make_gaussian_bags
     >>> from unbag.distributed import DistributedClassifier
     >>> data = make_gaussian_bags(n_bags=30, bag_size=50, random_state=0)
     >>> X, y = da.from_array(data.X, chunks=(400, -1)), da.from_array(data.y, chunks=400)
-    >>> model = DistributedClassifier(LinearMCMClassifierCV()).fit(X, y)
+    >>> model = DistributedClassifier(LLPLinearClassifierCV()).fit(X, y)
     >>> predicted = model.predict(X)
     >>> predicted.numblocks
     (4,)
@@ -117,7 +106,7 @@ class DistributedClassifier:
         self : estimator
             The fitted model.
         """
-        estimator = LinearMCMClassifier() if self.estimator is None else self.estimator
+        estimator = LLPLinearClassifier() if self.estimator is None else self.estimator
         check_on_partitions(estimator)
         estimator = clone(estimator)
         collections, check, description, table = read_collections(estimator, X, y, example_of(X))
@@ -231,7 +220,7 @@ def read_collections(
     description = collections.reduce(describe, join_descriptions, check)
     table = make_table(description.bags)
     check_contrast(table.bags)
-    estimator.classes_, estimator.class_shares_ = table.bags.classes, table.bags.class_shares
+    estimator.classes_, estimator.empirical_prior_ = table.bags.classes, table.bags.class_shares
     return collections, check, description, table
 
 

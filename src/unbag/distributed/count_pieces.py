@@ -13,23 +13,23 @@ from unbag._arrays import Floats, Ints, Segments
 from unbag.distributed.count_table import CountTable
 from unbag.distributed.instances import Instances
 from unbag.distributed.risk import Model, Request, RowScorer
-from unbag.objectives.count_likelihood import EXACT_SIZE
-from unbag.objectives.count_sums import factors_at, largest_exact_bag, posteriors_at, turned_roots
-from unbag.objectives.saddle_point import (
+from unbag.observations.count_likelihood import EXACT_SIZE
+from unbag.observations.exact import factors_at, largest_exact_bag, posteriors_at, turned_roots
+from unbag.observations.saddlepoint import (
     LARGEST_SCORE,
     Pull,
     Sums,
     tilted_chances,
     two_class_slopes,
 )
-from unbag.objectives.several_classes import (
+from unbag.observations.several_classes import (
     bend,
     class_moments,
     classes_present,
     pull_back,
     tilted_classes,
 )
-from unbag.objectives.weighed_bags import WeighedBags
+from unbag.observations.weighed_bags import WeighedBags
 
 # Rows that are worked on together; a larger bag makes a block of its own.
 _BLOCK_ROWS = 4096

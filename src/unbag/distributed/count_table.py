@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from unbag._arrays import Bools, Floats, Ints
 from unbag.bags.bags import Bags
 from unbag.distributed.partitions import Travelling
-from unbag.objectives.count_likelihood import check_possible_counts, what_counts_tell
+from unbag.observations.count_likelihood import check_possible_counts, what_counts_tell
 
 
 @dataclass(frozen=True, eq=False)

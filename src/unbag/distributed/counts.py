@@ -36,12 +36,12 @@ from unbag.distributed.count_pieces import (
 from unbag.distributed.count_table import CountTable
 from unbag.distributed.partitions import share
 from unbag.distributed.risk import DistributedData, Request, sum_tables
-from unbag.objectives.bag_losses import count_weights
-from unbag.objectives.class_losses import classes_summable
-from unbag.objectives.count_likelihood import EXACT_SIZE
-from unbag.objectives.count_sums import turned_roots
-from unbag.objectives.saddle_point import Sums, TiltSearch
-from unbag.objectives.several_classes import ClassTiltSearch, class_miss, classes_present
+from unbag.observations.bag_losses import count_weights
+from unbag.observations.class_losses import classes_summable
+from unbag.observations.count_likelihood import EXACT_SIZE
+from unbag.observations.exact import turned_roots
+from unbag.observations.saddlepoint import Sums, TiltSearch
+from unbag.observations.several_classes import ClassTiltSearch, class_miss, classes_present
 
 # The driver takes the tilt as it is, without what would be left of the way.
 _SHORT_STEP = 1e-9

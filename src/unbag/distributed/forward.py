@@ -13,7 +13,7 @@ from unbag.bags.bags import Bags
 from unbag.distributed.instances import Instances
 from unbag.distributed.partitions import Travelling, share
 from unbag.distributed.risk import DistributedData, Model, Request, RowScorer
-from unbag.objectives.forward import forward_losses, forward_tables
+from unbag.observations.forward import forward_losses, forward_tables
 
 # Scores of rows that are worked on together; less than 2**14, see `unbag.distributed.risk`.
 _BLOCK_SCORES = 12_000

@@ -58,12 +58,6 @@ def bags_from_frame(
     y : Dask array
         The target, in partitions of the same rows.
 
-    See Also
-    --------
-    unbag.bags_from_frame : Join a table of instances with a table of bags into `X` and `y`.
-    unbag.distributed.DistributedClassifier : Trains a linear or kernel classifier on Dask arrays
-        and data frames.
-
     Examples
     --------
     >>> import dask.dataframe as dd
@@ -87,7 +81,7 @@ def bags_from_frame(
         raise ValueError(
             f"labels={labels!r} cannot be used with Dask, where bags are known by their counts "
             "alone; for tables in memory there is unbag.bags_from_frame, and labels of some rows "
-            "can tell how good a model is (unbag.metrics.evaluate_with_labels)."
+            "can tell how good a model is (unbag.evaluation.evaluate_with_labels)."
         )
     keys = as_column_names(on, "on")
     missing = [name for name in keys if name not in instances.columns]

@@ -2,7 +2,7 @@
 
 Partitions count, bag by bag, how many instances lie in which cell of scores and on which side of
 the threshold. All measures and their errors come from these counts by the functions of
-`unbag.metrics`. Only the area under the ROC curve would need every score: it is taken from class
+`unbag.evaluation`. Only the area under the ROC curve would need every score: it is taken from class
 sums in up to 65,536 fine cells of about equal content, within which scores count as tied.
 """
 
@@ -21,14 +21,14 @@ from unbag._docstrings import as_in
 from unbag.bags.bags import BagModel
 from unbag.distributed.partitions import Partitions, is_dask, partitions_of, share
 from unbag.distributed.table import BagsById, make_table, merge_summaries, summarise_target
-from unbag.metrics import evaluation as local
-from unbag.metrics.curves import RocBand, band_around, rates_of_cells, span_bands, tpr_at
-from unbag.metrics.evaluation_results import Evaluation, what_to_say
-from unbag.metrics.measures import Measure, area_under_roc, predicted_shares, usual_measures
-from unbag.metrics.sample import Sample, as_columns, check_finite
-from unbag.metrics.tallies import CellTally, Tally
-from unbag.metrics.uncertainty import Uncertainty
-from unbag.metrics.verdict import judge
+from unbag.evaluation import evaluation as local
+from unbag.evaluation.curves import RocBand, band_around, rates_of_cells, span_bands, tpr_at
+from unbag.evaluation.evaluation_results import Evaluation, what_to_say
+from unbag.evaluation.measures import Measure, area_under_roc, predicted_shares, usual_measures
+from unbag.evaluation.sample import Sample, as_columns, check_finite
+from unbag.evaluation.tallies import CellTally, Tally
+from unbag.evaluation.uncertainty import Uncertainty
+from unbag.evaluation.verdict import judge
 from unbag.model_selection.splitters import some_bags
 
 _FINE_CELLS = 2**16
@@ -56,7 +56,7 @@ def evaluate(
 ) -> Evaluation:
     """Estimate from bags alone how good given scores are, for Dask collections.
 
-    What `unbag.metrics.evaluate` gives, with intervals by the bootstrap. The verdict, and what is
+    What `unbag.evaluation.evaluate` gives, with intervals by the bootstrap. The verdict, and what is
     said in the place of estimates that it refutes, are those of up to 200,000 rows, of whole bags
     drawn at random. Counts are exact, and so
     are all measures but the area under the ROC curve, which is that of scores rounded to 65,536
@@ -76,12 +76,6 @@ def evaluate(
     evaluation : Evaluation
         Print it, or take ``evaluation["roc_auc"]``.
 
-    See Also
-    --------
-    unbag.metrics.evaluate : Estimate from bags alone how good given scores are.
-    unbag.distributed.DistributedClassifier : Trains a linear or kernel classifier on Dask arrays
-        and data frames.
-
     Examples
     --------
     >>> import dask.array as da
@@ -96,7 +90,7 @@ def evaluate(
     uncertainty = Uncertainty("bootstrap", bag_model, level, n_draws, random_state)
     if not is_dask(scores):
         raise ValueError(
-            f"scores must be a Dask array, not {type(scores).__name__}; unbag.metrics.evaluate "
+            f"scores must be a Dask array, not {type(scores).__name__}; unbag.evaluation.evaluate "
             "takes arrays in memory."
         )
     table = make_table(partitions_of(y).reduce(summarise_target, merge_summaries))

@@ -22,9 +22,9 @@ from unbag._arrays import Floats, Ints
 from unbag.distributed.instances import Instances
 from unbag.distributed.partitions import Partitions, Travelling, share
 from unbag.kernels.matrices import Kernel
-from unbag.objectives.base import Criterion, Objective, Shifted
-from unbag.objectives.corrected_risk import CorrectedRisk
-from unbag.objectives.losses import ClassLoss
+from unbag.observations.base import Criterion, Objective, OffsetObjective
+from unbag.observations.corrected_risk import CorrectedRisk
+from unbag.observations.losses import ClassLoss
 
 # Losses, and values of basis functions, of rows that are worked on together. Less than 2**14: in a
 # worker of Dask, arrays of 128 kB or more come with fresh pages every time, which takes longer than
@@ -264,7 +264,7 @@ class DistributedRisk:
 def read_risk(objective: Criterion, n_outputs: int) -> tuple[CorrectedRisk, RowWeights]:
     """Take a risk over the table of bags apart: what the driver keeps, and what workers need."""
     offsets, risk = np.zeros((1, n_outputs)), objective
-    if isinstance(objective, Shifted):
+    if isinstance(objective, OffsetObjective):
         offsets, risk = objective.offsets, objective.objective
     if not isinstance(risk, CorrectedRisk):
         raise TypeError(f"{type(risk).__name__} is no sum over single instances.")

@@ -61,10 +61,6 @@ class KernelFeatures:
     transform : ndarray of shape (n_basis, n_features) or None
         T; None stands for the identity.
 
-    See Also
-    --------
-    unbag.kernels.make_kernel_features : Draw the features that stand for a kernel.
-
     Examples
     --------
     >>> import numpy as np
@@ -180,11 +176,6 @@ def make_kernel_features(
     -------
     features : KernelFeatures
         What makes features of rows.
-
-    See Also
-    --------
-    unbag.kernels.KernelFeatures : Features that stand for a kernel.
-    unbag.kernels.make_kernel : Check the settings of a kernel and fix γ for the instances.
 
     Examples
     --------

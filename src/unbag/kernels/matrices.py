@@ -38,12 +38,6 @@ class Kernel:
     coef0 : float, default=1.0
         c₀ of "poly".
 
-    See Also
-    --------
-    unbag.KernelMCMClassifier : Kernel classifier trained from the class proportions of bags.
-    unbag.kernels.make_kernel : Check the settings of a kernel and fix γ for the instances.
-    unbag.solvers.KernelSpace : Functions of an RKHS, as a space to search.
-
     Examples
     --------
     >>> import numpy as np
@@ -191,11 +185,6 @@ def make_kernel(
     kernel : Kernel
         The kernel, with its γ.
 
-    See Also
-    --------
-    unbag.kernels.Kernel : A kernel with its width, and matrices of it.
-    unbag.kernels.make_kernel_features : Draw the features that stand for a kernel.
-
     Examples
     --------
     >>> import numpy as np
@@ -228,7 +217,7 @@ def check_kernel_memory(n: int, itemsize: int, like: Array | None = None) -> Non
     _check_memory(
         n * n * itemsize,
         f"The kernel matrix of {n:,} instances",
-        "use KernelMCMClassifier(approximation='nystroem')",
+        "use LLPKernelClassifier(approximation='nystroem')",
         like,
     )
 
@@ -248,7 +237,7 @@ def _check_memory(need: int, what: str, advice: str, like: Array | None) -> None
     if total is not None and need > 0.8 * total:
         raise MemoryError(
             f"{what} would take {need / 1e9:,.0f} GB and this {'GPU' if on_gpu else 'machine'} has "
-            f"{total / 1e9:,.0f} GB; {advice}, or a linear model such as LinearMCMClassifier."
+            f"{total / 1e9:,.0f} GB; {advice}, or a linear model such as LLPLinearClassifier."
         )
 
 

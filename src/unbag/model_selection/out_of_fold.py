@@ -32,18 +32,13 @@ def decision_scores(model: Any, X: Any) -> Floats:
     scores : ndarray of shape (n_instances,) or (n_instances, n_classes)
         For two classes one score, for more one column per class.
 
-    See Also
-    --------
-    unbag.model_selection.out_of_fold_scores : Score every bag by a clone of the estimator that was
-        trained without it.
-
     Examples
     --------
-    >>> from unbag import LinearMCMClassifier
+    >>> from unbag import LLPLinearClassifier
     >>> from unbag.datasets import make_gaussian_bags
     >>> from unbag.model_selection import decision_scores
     >>> data = make_gaussian_bags(n_bags=20, bag_size=10, random_state=0)
-    >>> model = LinearMCMClassifier().fit(data.X, data.y)
+    >>> model = LLPLinearClassifier().fit(data.X, data.y)
     >>> decision_scores(model, data.X).shape
     (200,)
     """
@@ -93,21 +88,13 @@ def out_of_fold_scores(
     fold : ndarray of shape (n_instances,)
         The fold that held each row out.
 
-    See Also
-    --------
-    unbag.BagKFold : K folds of whole bags, each with small and large proportions.
-    unbag.model_selection.decision_scores : Decision function of a fitted model, or the log-odds of
-        its probabilities.
-    unbag.metrics.cross_val_evaluate : Estimate from bags alone how good a classifier is on bags
-        that it did not see.
-
     Examples
     --------
-    >>> from unbag import LinearMCMClassifier
+    >>> from unbag import LLPLinearClassifier
     >>> from unbag.datasets import make_gaussian_bags
     >>> from unbag.model_selection import out_of_fold_scores
     >>> data = make_gaussian_bags(n_bags=20, bag_size=10, random_state=0)
-    >>> scores, fold = out_of_fold_scores(LinearMCMClassifier(), data.X, data.y, cv=4)
+    >>> scores, fold = out_of_fold_scores(LLPLinearClassifier(), data.X, data.y, cv=4)
     >>> scores.shape, sorted(set(fold.tolist()))
     ((200,), [0, 1, 2, 3])
     """

@@ -76,15 +76,6 @@ class BagKFold(_WholeBags):
     random_state : int, RandomState or None, default=None
         For ``shuffle=True``.
 
-    See Also
-    --------
-    unbag.BagShuffleSplit : Random splits into training and test bags, with proportions spread over
-        both.
-    unbag.model_selection.out_of_fold_scores : Score every bag by a clone of the estimator that was
-        trained without it.
-    unbag.metrics.cross_val_evaluate : Estimate from bags alone how good a classifier is on bags
-        that it did not see.
-
     Examples
     --------
     >>> import numpy as np
@@ -135,10 +126,6 @@ class BagShuffleSplit(_WholeBags):
         Share of the bags that is held out in each split.
     random_state : int, RandomState or None, default=None
         Source of randomness.
-
-    See Also
-    --------
-    unbag.BagKFold : K folds of whole bags, each with small and large proportions.
 
     Examples
     --------

@@ -2,36 +2,36 @@
 
 from typing import Any
 
-from unbag.models.auto import AutoMCMClassifier
-from unbag.models.boosted import BoostedMCMClassifier
+from unbag.models.boosted import LLPBoostingClassifier
 from unbag.models.calibrated import BagCalibratedClassifier
-from unbag.models.count_em import CountEMClassifier
-from unbag.models.groupings import GroupingsClassifier, GroupingsClassifierCV
-from unbag.models.kernel import KernelMCMClassifier, KernelMCMClassifierCV
-from unbag.models.linear import LinearMCMClassifier, LinearMCMClassifierCV
-from unbag.models.logistic_sums import SumsFit, logistic_from_sums
+from unbag.models.em import LLPEMClassifier
+from unbag.models.ensemble import LLPEnsembleClassifier
+from unbag.models.groupings import MultiGroupingClassifier, MultiGroupingClassifierCV
+from unbag.models.kernel import LLPKernelClassifier, LLPKernelClassifierCV
+from unbag.models.linear import LLPLinearClassifier, LLPLinearClassifierCV
+from unbag.models.logistic_sums import SumsFit, logistic_from_sufficient_statistics
 
 __all__ = [
-    "AutoMCMClassifier",
     "BagCalibratedClassifier",
-    "BoostedMCMClassifier",
-    "CountEMClassifier",
-    "GroupingsClassifier",
-    "GroupingsClassifierCV",
-    "KernelMCMClassifier",
-    "KernelMCMClassifierCV",
-    "LinearMCMClassifier",
-    "LinearMCMClassifierCV",
-    "NeuralMCMClassifier",
+    "LLPBoostingClassifier",
+    "LLPEMClassifier",
+    "LLPEnsembleClassifier",
+    "LLPKernelClassifier",
+    "LLPKernelClassifierCV",
+    "LLPLinearClassifier",
+    "LLPLinearClassifierCV",
+    "LLPNeuralClassifier",
+    "MultiGroupingClassifier",
+    "MultiGroupingClassifierCV",
     "SumsFit",
-    "logistic_from_sums",
+    "logistic_from_sufficient_statistics",
 ]
 
 
 def __getattr__(name: str) -> Any:
     """Import the network, and torch with it, when it is first asked for."""
-    if name != "NeuralMCMClassifier":
+    if name != "LLPNeuralClassifier":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from unbag.models.neural import NeuralMCMClassifier
+    from unbag.models.neural import LLPNeuralClassifier
 
-    return NeuralMCMClassifier
+    return LLPNeuralClassifier

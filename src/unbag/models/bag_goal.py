@@ -1,8 +1,8 @@
 """What models learn from bags: the likelihood of counts or of single rows, or the corrected risk.
 
-The likelihood of the counts (`unbag.objectives.count_likelihood`) holds both where classes keep
-their look and where rows keep their odds, the forward likelihood (`unbag.objectives.forward`) where
-labels were drawn from known shares, and the corrected risk (`unbag.objectives.corrected_risk`) is
+The likelihood of the counts (`unbag.observations.count_likelihood`) holds both where classes keep
+their look and where rows keep their odds, the forward likelihood (`unbag.observations.forward`) where
+labels were drawn from known shares, and the corrected risk (`unbag.observations.corrected_risk`) is
 the paper's method.
 
 Likelihoods are of the log-odds at the shares of the classes in all bags together, so that scores
@@ -10,7 +10,7 @@ are moved from there to the class prior asked for, by the difference of the log-
 risk is minimised there as well with the logistic loss and the weights of least squares: at these
 shares the weights of all instances in Σ_c q_c R_c are 1/N, and R is convex, log-sum-exp less a
 linear function of the scores. At other priors the curvature of some bags is negative. For weights
-of pairs it is the median share that makes R convex (`unbag.weights.decontamination.convex_priors`).
+of pairs it is the median share that makes R convex (`unbag.weights.convex_priors`).
 With the non-negative correction R is convex nowhere.
 """
 
@@ -26,13 +26,13 @@ from unbag._arrays import Bools, Floats
 from unbag._checks import check_choice
 from unbag.bags.bags import BagModel, Bags
 from unbag.bags.priors import resolve_class_prior
-from unbag.diagnostics.bag_effects import FEWEST_BAGS, BagEffect
+from unbag.evaluation.bag_effects import FEWEST_BAGS, BagEffect
 from unbag.models.goals import Goal, Problems
-from unbag.objectives.base import Objective, Shifted
-from unbag.objectives.corrected_risk import CorrectedRisk, Correction
-from unbag.objectives.count_likelihood import CountLikelihood, impossible_counts
-from unbag.objectives.forward import ForwardLikelihood
-from unbag.objectives.losses import ClassLoss, get_loss
+from unbag.observations.base import Objective, OffsetObjective
+from unbag.observations.corrected_risk import CorrectedRisk, Correction
+from unbag.observations.count_likelihood import CountLikelihood, impossible_counts
+from unbag.observations.forward import ForwardLikelihood
+from unbag.observations.losses import ClassLoss, get_loss
 from unbag.weights.decontamination import (
     WeightMethod,
     check_contrast,
@@ -109,7 +109,7 @@ class BagGoal(Goal):
         likelihood = CountLikelihood(
             problems.included, bags, like, self.bag_effect, looks=self.looks
         )
-        return Shifted(likelihood, self.offsets(problems.included, bags))
+        return OffsetObjective(likelihood, self.offsets(problems.included, bags))
 
     def criteria(self, problems: Problems, bags: Bags, like: Any) -> list[Objective]:
         """The objective itself; for counts, the forward likelihood beside it."""
@@ -144,11 +144,13 @@ class BagGoal(Goal):
             share = convex_priors(problems.weights).mean(axis=-1)
             prior = np.clip(np.column_stack([1 - share, share]), _LEAST_SHARE, 1)
         risk = CorrectedRisk(problems.weights, bags.membership, self.loss, prior, correction, like)
-        return risk if self.training_prior == "same" else Shifted(risk, self._to_prior(prior))
+        return (
+            risk if self.training_prior == "same" else OffsetObjective(risk, self._to_prior(prior))
+        )
 
     def _forward(self, problems: Problems, bags: Bags, like: Any) -> Objective:
         forward = ForwardLikelihood(problems.included, bags, like)
-        return Shifted(forward, self.offsets(problems.included, bags))
+        return OffsetObjective(forward, self.offsets(problems.included, bags))
 
     def _to_prior(self, prior: Floats) -> Floats:
         """What is added to scores to have them at a prior, for every problem."""

@@ -23,9 +23,9 @@ from unbag.bags.bags import Bags, check_bag_target
 from unbag.bags.groupings import Groupings
 from unbag.bags.labels import fields_of
 from unbag.bags.priors import move_chances, resolve_class_prior
+from unbag.evaluation.measures import Cost
+from unbag.evaluation.sample import check_no_sample_weight, make_sample, refuse_sample_weight
 from unbag.kernels.matrices import row_blocks
-from unbag.metrics.measures import Cost
-from unbag.metrics.sample import check_no_sample_weight, make_sample, refuse_sample_weight
 from unbag.weights.decontamination import check_contrast
 
 Target = TypeVar("Target", Bags, Groupings)
@@ -35,7 +35,7 @@ class BagClassifier(ClassifierMixin, BaseEstimator, ABC):
     """Checks and predictions; a model adds its fit and its scores."""
 
     classes_: NDArray[Any]
-    class_shares_: Floats
+    empirical_prior_: Floats
     class_prior_: Floats
 
     _accept_sparse: bool | str = False
@@ -129,7 +129,7 @@ class BagClassifier(ClassifierMixin, BaseEstimator, ABC):
             )
         check(target)
         self.classes_ = target.classes
-        self.class_shares_ = target.class_shares
+        self.empirical_prior_ = target.class_shares
         return X, target
 
     def decision_function(self, X: Any) -> NDArray[Any]:
@@ -153,7 +153,7 @@ class BagClassifier(ClassifierMixin, BaseEstimator, ABC):
         """Chances at the shares asked for; None leaves them at ``class_prior_``."""
         if class_prior is None:
             return chances
-        wanted = resolve_class_prior(class_prior, self.class_shares_)
+        wanted = resolve_class_prior(class_prior, self.empirical_prior_)
         return move_chances(chances, self.class_prior_, wanted)
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -250,7 +250,7 @@ def numbers_only(estimator: BagClassifier) -> Iterator[None]:
         name = type(estimator).__name__
         raise ValueError(
             f"X holds the text {text[1]}, and {name} takes numbers only; for columns of any kind "
-            f"use make_pipeline(unbag.tabular.features.make_features(), {name}())."
+            f"use make_pipeline(unbag.tables.features.make_features(), {name}())."
         ) from None
 
 

@@ -26,19 +26,19 @@ from unbag.models.boosted_settings import LIBRARIES, make_plan, takes_sparse
 from unbag.models.boosted_start import fill_gaps
 from unbag.models.boosted_training import Trained, Trainer, effect_here
 from unbag.models.categories import encode_categories, find_categories
-from unbag.models.linear import LinearMCMClassifier
+from unbag.models.linear import LLPLinearClassifier
 from unbag.models.row_order import RowOrder, order_by_bag
 
 # Leaves to choose from: stumps for effects that add up, more for those that depend on each other.
 DEFAULT_LEAVES = (2, 4, 8, 16)
 
 
-@as_in(LinearMCMClassifier)
-class BoostedMCMClassifier(LogOddsClassifier):
+@as_in(LLPLinearClassifier)
+class LLPBoostingClassifier(LogOddsClassifier):
     """Boosted trees trained from the class proportions of bags.
 
     Trees of LightGBM or XGBoost, grown by the gradient of the negative log-likelihood of the counts
-    of bags (:mod:`unbag.objectives.count_likelihood`): each round asks anew how probable the
+    of bags (:mod:`unbag.observations.count_likelihood`): each round asks anew how probable the
     classes of a row are, given its score and the counts of its bag, and the next tree brings the
     scores nearer. How many leaves a tree has and how many rounds there are is chosen on bags held
     out, without a label. Columns need not be scaled, values may be missing, and categories of a
@@ -66,17 +66,17 @@ class BoostedMCMClassifier(LogOddsClassifier):
     start : {"auto", "linear", "zero"}, default="auto"
         What trees are added to: a linear function of the numbers in X, fitted to the same bags with
         a penalty chosen on bags held out, or nothing. "auto" is "linear" with up to 4,096 rows,
-        or up to 16,384 in bags that are worth at most 128 labelled ones (`unbag.bag_information`),
+        or up to 16,384 in bags that are worth at most 128 labelled ones (`unbag.effective_sample_size`),
         which teach a linear function sooner than trees (results/boosted_choices.md), and "zero"
         with more or with ``cv=None``.
     objective : {"auto", "likelihood", "forward", "corrected"}, default="auto"
-        What is minimised, as in `unbag.KernelMCMClassifier`: the likelihood of the counts, that
+        What is minimised, as in `unbag.LLPKernelClassifier`: the likelihood of the counts, that
         of single rows, or the paper's corrected risk with the weights of least squares. "auto" is
         "likelihood", but "forward" if shares are not those of whole counts.
     bag_effect : "auto" or float, default="auto"
-        Variance of what bags differ by beyond their rows, as in `unbag.KernelMCMClassifier`.
+        Variance of what bags differ by beyond their rows, as in `unbag.LLPKernelClassifier`.
         "auto" estimates it from bags held out, and is 0 with ``cv=None``.
-    class_prior : as in LinearMCMClassifier
+    class_prior : as in LLPLinearClassifier
     cv : int, splitter, iterable of splits or None, default=10
         Folds that hold out every bag exactly once; an integer means so many of `unbag.BagKFold`,
         or as many as there are bags. With None nothing is chosen, and trees are grown on all bags
@@ -88,7 +88,7 @@ class BoostedMCMClassifier(LogOddsClassifier):
         in bags whose shares differ, by little; with a linear start there was nothing gained
         (results/boosted_choices.md).
     store_folds : bool, default=False
-        Whether to keep ``folds_``, by which `unbag.metrics.evaluate_search` tells how good the
+        Whether to keep ``folds_``, by which `unbag.evaluation.evaluate_cv` tells how good the
         model is without fitting anything again.
     refit : bool, default=False
         Whether to grow trees on all bags once more, with the leaves and rounds that were best. By
@@ -106,11 +106,11 @@ class BoostedMCMClassifier(LogOddsClassifier):
         whatever it is.
     random_state : int, default=0
         Seed of the library, for ``colsample_bytree``.
-    verbose : as in LinearMCMClassifier
+    verbose : as in LLPLinearClassifier
 
     Attributes
     ----------
-    classes_, class_prior_ : as in LinearMCMClassifier
+    classes_, class_prior_ : as in LLPLinearClassifier
     library_ : {"lightgbm", "xgboost"}
         What grew the trees.
     num_leaves_ : int
@@ -136,32 +136,21 @@ class BoostedMCMClassifier(LogOddsClassifier):
         Share of each column in all that splits gained, beyond what trees were added to.
     categories_ : dict
         Categories of the columns that hold any, by the position of the column.
-    objective_, bag_effect_, bag_effect_interval_, looks_ : as in LinearMCMClassifier
+    objective_, bag_effect_, bag_effect_interval_, looks_ : as in LLPLinearClassifier
     model_texts_ : list of str
         The trees as their library writes them: ``lightgbm.Booster(model_str=...)`` reads them, or
         ``load_model(bytearray(..., "utf-8"))`` of an ``xgboost.Booster``. There is one text for
         each fold and number of leaves that counts, or one in all; leaves of trees are multiplied
         by what their round counts. The mean of their scores, and what they are added to, is
         log-odds at equal class shares.
-    class_shares_, n_features_in_, feature_names_in_ : as in LinearMCMClassifier
-
-    See Also
-    --------
-    unbag.AutoMCMClassifier : Linear, kernel and boosted models on the same bags, mixed by what
-        held-out bags say of them.
-    unbag.CountEMClassifier : Train any classifier that takes ``sample_weight`` from the counts of
-        bags.
-    unbag.distributed.DistributedBoostedClassifier : Trains boosted trees on Dask arrays and data
-        frames.
-    unbag.reports.RoundsDisplay : The selection criteria over the rounds of a search, for every
-        number of leaves.
+    empirical_prior_, n_features_in_, feature_names_in_ : as in LLPLinearClassifier
 
     Examples
     --------
-    >>> from unbag import BoostedMCMClassifier
+    >>> from unbag import LLPBoostingClassifier
     >>> from unbag.datasets import make_gaussian_bags
     >>> data = make_gaussian_bags(n_bags=60, bag_size=8, random_state=0)
-    >>> model = BoostedMCMClassifier().fit(data.X, data.y)
+    >>> model = LLPBoostingClassifier().fit(data.X, data.y)
     >>> bool((model.predict(data.X) == data.labels).mean() > 0.8)
     True
     """
@@ -287,7 +276,7 @@ class BoostedMCMClassifier(LogOddsClassifier):
         return 1 if len(self.classes_) == 2 else len(self.classes_)
 
 
-def check_goal(model: BoostedMCMClassifier, bags: Bags) -> BagGoal:
+def check_goal(model: LLPBoostingClassifier, bags: Bags) -> BagGoal:
     """What is to be minimised, as far as it is known before anything is fitted."""
     model.class_prior_ = resolve_class_prior(model.class_prior, bags.class_shares)
     if (model.class_prior_ == 0).any():
@@ -306,7 +295,7 @@ def no_more_folds(cv: Any, bags: Bags) -> Any:
 
 
 def keep_trees(
-    model: BoostedMCMClassifier, library: str, trained: Trained, order: RowOrder | None = None
+    model: LLPBoostingClassifier, library: str, trained: Trained, order: RowOrder | None = None
 ) -> None:
     """Store what training came to, on rows in the order given."""
     order = order or RowOrder()

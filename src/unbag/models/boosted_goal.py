@@ -29,7 +29,7 @@ def make_goal_at_equal_shares(objective: Any, bag_effect: Any, bags: Bags) -> Ba
     Parameters
     ----------
     objective, bag_effect
-        As in `unbag.BoostedMCMClassifier`.
+        As in `unbag.LLPBoostingClassifier`.
     """
     settings = SimpleNamespace(
         objective=objective,

@@ -82,7 +82,7 @@ class Library:
         Makes a function, from rows to scores (outputs, rows), of the text of trees and their
         `TreeShape`, or raises a ValueError.
     spellings : dict
-        What the library may also call a parameter of `unbag.BoostedMCMClassifier`, by that name.
+        What the library may also call a parameter of `unbag.LLPBoostingClassifier`, by that name.
     refused : frozenset of str
         What cannot be set, since it is fixed here, or does nothing.
     sparse : bool
@@ -97,7 +97,7 @@ class Library:
     sparse: bool
 
     def own_name(self, name: str) -> str:
-        """What `unbag.BoostedMCMClassifier` calls a setting; its name as it is for others."""
+        """What `unbag.LLPBoostingClassifier` calls a setting; its name as it is for others."""
         return next((own for own, others in self.spellings.items() if name in others), name)
 
 

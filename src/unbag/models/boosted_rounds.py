@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from unbag._deadlines import check_time
 from unbag.bags.bags import Bags
 from unbag.models.boosted_library import Booster
-from unbag.objectives.base import Objective
+from unbag.observations.base import Objective
 
 # The only problem of an objective.
 FIRST = np.zeros(1, dtype=np.intp)

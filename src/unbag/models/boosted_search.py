@@ -23,7 +23,7 @@ from unbag.models.boosted_goal import pose_folds
 from unbag.models.boosted_library import Booster, Rows
 from unbag.models.boosted_rounds import FIRST, BoostedProblems, boost
 from unbag.models.training import choose
-from unbag.objectives.base import Objective
+from unbag.observations.base import Objective
 
 # Of trees with so many leaves, the numbers of rounds, and the criteria (n_criteria, n_rounds).
 Look = tuple[int, NDArray[np.intp], NDArray[np.float64]]

@@ -1,7 +1,7 @@
 """How trees are grown: the library, its settings, and what is chosen among.
 
 An estimator of the library may be given. What it sets, that is, what differs from what its class
-has by default, goes before what `unbag.BoostedMCMClassifier` has.
+has by default, goes before what `unbag.LLPBoostingClassifier` has.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from unbag.models.boosted_xgboost import XGBOOST
 
 LIBRARIES: Mapping[str, Library] = {"lightgbm": LIGHTGBM, "xgboost": XGBOOST}
 
-# Parameters of `unbag.BoostedMCMClassifier` that an estimator may set as well.
+# Parameters of `unbag.LLPBoostingClassifier` that an estimator may set as well.
 _OF_TREES = ("learning_rate", "min_child_weight", "reg_lambda", "colsample_bytree", "random_state")
 _OWN = (*_OF_TREES, "n_jobs", "num_leaves", "n_estimators")
 
@@ -77,7 +77,7 @@ def make_plan(model: Any) -> Plan:
     for setting in sorted(further):
         if setting in library.refused or library.own_name(setting) in _OWN:
             raise ValueError(
-                f"params may not hold {setting!r}, which BoostedMCMClassifier sets by itself or by "
+                f"params may not hold {setting!r}, which LLPBoostingClassifier sets by itself or by "
                 "a parameter of its own."
             )
     given = {} if model.estimator is None else _given(model.estimator, library)
@@ -121,7 +121,7 @@ def _given(estimator: Any, library: Library) -> dict[str, Any]:
     }
     for name in sorted(library.refused & set(found)):
         raise ValueError(
-            f"estimator may not set {name!r}, which BoostedMCMClassifier sets by itself or has no "
+            f"estimator may not set {name!r}, which LLPBoostingClassifier sets by itself or has no "
             "use for."
         )
     return found

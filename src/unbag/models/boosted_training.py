@@ -13,7 +13,7 @@ from tqdm import tqdm
 from unbag._outputs import by_instance
 from unbag._progress import progress_bar
 from unbag.bags.bags import Bags
-from unbag.diagnostics.bag_effects import BagEffect, effect_of_scores
+from unbag.evaluation.bag_effects import BagEffect, effect_of_scores
 from unbag.model_selection.folds import SearchFolds
 from unbag.model_selection.splitters import check_held_once
 from unbag.models.bag_goal import BagGoal

@@ -13,7 +13,7 @@ So u can stand wherever a label enters linearly:
 * a monotone map from scores to probabilities is the isotonic regression of u on the score,
 * Platt's sigmoid minimises the log loss with u for the label.
 
-How well calibrated probabilities are is told by `unbag.metrics.reliability_curve`.
+How well calibrated probabilities are is told by `unbag.evaluation.calibration_curve`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from unbag.bags.bags import Bags
 from unbag.bags.priors import log_odds_shift, move_chances, normalise, resolve_class_prior
 from unbag.model_selection.out_of_fold import out_of_fold_scores
 from unbag.models.base import BagClassifier, LogOddsClassifier
-from unbag.models.linear import LinearMCMClassifierCV
+from unbag.models.linear import LLPLinearClassifierCV
 from unbag.weights.decontamination import decontamination_weights
 
 CalibrationMethod = Literal["sigmoid", "isotonic"]
@@ -185,7 +185,7 @@ def fit_calibrator(scores: Floats, bags: Bags, method: CalibrationMethod = "sigm
     return Calibrator(maps, bags.class_shares)
 
 
-@as_in(LinearMCMClassifierCV)
+@as_in(LLPLinearClassifierCV)
 class BagCalibratedClassifier(MetaEstimatorMixin, BagClassifier):
     """Classifier whose probabilities are calibrated from the class proportions of bags.
 
@@ -199,7 +199,7 @@ class BagCalibratedClassifier(MetaEstimatorMixin, BagClassifier):
     ----------
     estimator : classifier, default=None
         Anything that can be fitted to the target of `unbag.bag_target` and has
-        ``decision_function`` or ``predict_proba``; by default `unbag.LinearMCMClassifierCV()`.
+        ``decision_function`` or ``predict_proba``; by default `unbag.LLPLinearClassifierCV()`.
         A classifier that is fitted already, wrapped in ``sklearn.frozen.FrozenEstimator``, stays
         as it is and is calibrated on all bags given, which should not be those it was fitted to.
     method : {"sigmoid", "isotonic"}, default="sigmoid"
@@ -216,20 +216,13 @@ class BagCalibratedClassifier(MetaEstimatorMixin, BagClassifier):
     estimator_ : classifier
         The inner classifier, fitted to all bags.
     calibrator_ : Calibrator
-        The map from scores to probabilities at the shares ``class_shares_``.
-    classes_ : as in LinearMCMClassifierCV
-    class_shares_ : ndarray of shape (n_classes,)
+        The map from scores to probabilities at the shares ``empirical_prior_``.
+    classes_ : as in LLPLinearClassifierCV
+    empirical_prior_ : ndarray of shape (n_classes,)
         Shares of the classes among the training instances.
     class_prior_ : ndarray of shape (n_classes,)
         The shares for which probabilities are given by default.
-    n_features_in_, feature_names_in_ : as in LinearMCMClassifierCV
-
-    See Also
-    --------
-    unbag.LinearMCMClassifierCV : `LinearMCMClassifier` that chooses its penalty from the bags.
-    unbag.metrics.reliability_curve : Compare predicted probabilities with what bags say about the
-        shares of a class.
-    unbag.metrics.brier_score : Estimate the Brier score of predicted probabilities from bags alone.
+    n_features_in_, feature_names_in_ : as in LLPLinearClassifierCV
 
     Notes
     -----
@@ -300,7 +293,7 @@ class BagCalibratedClassifier(MetaEstimatorMixin, BagClassifier):
         if len(self.classes_) > 2:
             return np.log(np.maximum(self.predict_proba(X), np.finfo(float).tiny)).T
         log_odds = self.calibrator_.maps[0].log_odds(_inner_scores(self.estimator_, X))
-        return (log_odds + log_odds_shift(self.class_shares_, self.class_prior_))[None]
+        return (log_odds + log_odds_shift(self.empirical_prior_, self.class_prior_))[None]
 
     @as_in(LogOddsClassifier.predict_proba)
     def predict_proba(self, X: Any, class_prior: Any = None) -> Floats:
@@ -318,11 +311,11 @@ class BagCalibratedClassifier(MetaEstimatorMixin, BagClassifier):
         chances = self.calibrator_.predict_proba(_inner_scores(self.estimator_, X))
         wanted = self.class_prior_
         if class_prior is not None:
-            wanted = resolve_class_prior(class_prior, self.class_shares_)
-        return move_chances(chances, self.class_shares_, wanted)
+            wanted = resolve_class_prior(class_prior, self.empirical_prior_)
+        return move_chances(chances, self.empirical_prior_, wanted)
 
     def _template(self) -> Any:
-        return LinearMCMClassifierCV() if self.estimator is None else self.estimator
+        return LLPLinearClassifierCV() if self.estimator is None else self.estimator
 
 
 def _check_classes(estimator: Any, bags: Bags) -> NDArray[Any]:

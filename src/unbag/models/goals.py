@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from unbag._text import plural
 from unbag.bags.bags import Bags
-from unbag.diagnostics.bag_effects import BagEffect
+from unbag.evaluation.bag_effects import BagEffect
 from unbag.model_selection.splitters import naming_fold
-from unbag.objectives.base import Criterion, Objective
-from unbag.objectives.losses import ClassLoss
+from unbag.observations.base import Criterion, Objective
+from unbag.observations.losses import ClassLoss
 
 # The usual spread of scores τ, and the standard deviation of log₁₀ τ² (results/few_bags.md).
 _USUAL_SPREAD, _DECADES = 1.2, 0.25

@@ -15,13 +15,13 @@ from unbag._checks import check_count, check_positive
 from unbag._docstrings import as_in
 from unbag.bags.groupings import Groupings, check_groupings_target
 from unbag.bags.priors import resolve_class_prior
-from unbag.diagnostics.bag_effects import FEWEST_BAGS, effect_of_scores
+from unbag.evaluation.bag_effects import FEWEST_BAGS, effect_of_scores
 from unbag.models.base import LogOddsClassifier, linear_scores
 from unbag.models.checks import check_alphas
-from unbag.models.linear import LinearMCMClassifier
+from unbag.models.linear import LLPLinearClassifier
 from unbag.models.training import Fits, warn_not_converged
-from unbag.objectives.base import Shifted
-from unbag.objectives.grouped_counts import GroupedCounts
+from unbag.observations.base import OffsetObjective
+from unbag.observations.grouped_counts import GroupedCounts
 from unbag.solvers import LinearSpace, minimise
 from unbag.weights.decontamination import check_contrast
 
@@ -64,7 +64,7 @@ class LinearGroupingsClassifier(LogOddsClassifier):
         ----------
         X : array-like of shape (n_instances, n_features)
             Instances, one per row.
-        y : structured array from `unbag.groupings_target` or `unbag.bag_target`, or plain labels
+        y : structured array from `unbag.multi_grouping_target` or `unbag.bag_target`, or plain labels
             What is known of the cells of each grouping, or of bags.
 
         Returns
@@ -75,7 +75,7 @@ class LinearGroupingsClassifier(LogOddsClassifier):
         X, groupings = self._check_both(X, y, check_groupings_target, _check_some_contrast)
         check_positive(self.tol, "tol")
         check_count(self.max_iter, "max_iter")
-        self.class_prior_ = resolve_class_prior(self.class_prior, self.class_shares_)
+        self.class_prior_ = resolve_class_prior(self.class_prior, self.empirical_prior_)
         if (self.class_prior_ == 0).any():
             raise ValueError("class_prior leaves a class out, whose odds then are not finite.")
         given = _check_looks(self.looks)
@@ -120,10 +120,10 @@ class LinearGroupingsClassifier(LogOddsClassifier):
         problem: NDArray[np.intp],
     ) -> tuple[Fits, NDArray[np.float64]]:
         """Fits of penalties to problems, and their scores at the shares of all rows."""
-        share = np.clip(self.class_shares_[1], _LEAST_SHARE, 1 - _LEAST_SHARE)
+        share = np.clip(self.empirical_prior_[1], _LEAST_SHARE, 1 - _LEAST_SHARE)
         offset = logit(share) - logit(self.class_prior_[1])
         found = minimise(
-            Shifted(likelihood, np.full((problem.max() + 1, 1), offset)),
+            OffsetObjective(likelihood, np.full((problem.max() + 1, 1), offset)),
             LinearSpace(X, 1, bool(self.fit_intercept)),
             penalty,
             problem,
@@ -133,19 +133,19 @@ class LinearGroupingsClassifier(LogOddsClassifier):
         return Fits(found.theta, found.n_iter, found.converged), found.scores + offset
 
 
-@as_in(LinearMCMClassifier)
-class GroupingsClassifier(LinearGroupingsClassifier):
+@as_in(LLPLinearClassifier)
+class MultiGroupingClassifier(LinearGroupingsClassifier):
     """Linear classifier trained from the counts of several groupings of the same rows.
 
     Rows may be counted by campaign, by day and by region. Minimises L(w, b) + α‖w‖², with L the
     negative log-likelihood of all these counts together per instance
-    (:mod:`unbag.objectives.grouped_counts`); the intercept is not penalised. L knows which rows
+    (:mod:`unbag.observations.grouped_counts`); the intercept is not penalised. L knows which rows
     counts share, and the noise that each of them carries. With one grouping of exact counts this
-    is ``LinearMCMClassifier(objective="likelihood", bag_effect=0)``. Two classes.
+    is ``LLPLinearClassifier(objective="likelihood", bag_effect=0)``. Two classes.
 
     Parameters
     ----------
-    alpha, fit_intercept : as in LinearMCMClassifier
+    alpha, fit_intercept : as in LLPLinearClassifier
     covariance : {"shared", "none"}, default="shared"
         "none" adds up the likelihoods of the groupings as if they shared no rows. That is less
         precise (results/groupings.md), and needs less memory where two groupings have thousands
@@ -159,7 +159,7 @@ class GroupingsClassifier(LinearGroupingsClassifier):
         lean that way. Exact counts are the same in both worlds.
     class_prior : {"balanced", "empirical"} or array-like, default="balanced"
         Shares of the classes that scores and probabilities are for.
-    tol, max_iter : as in LinearMCMClassifier
+    tol, max_iter : as in LLPLinearClassifier
 
     Attributes
     ----------
@@ -169,7 +169,7 @@ class GroupingsClassifier(LinearGroupingsClassifier):
         b; 0 without an intercept.
     classes_ : ndarray of shape (2,)
         Labels of the classes, in the order of columns of chances.
-    class_shares_ : ndarray of shape (2,)
+    empirical_prior_ : ndarray of shape (2,)
         Share of each class among all instances.
     class_prior_ : ndarray of shape (2,)
         Shares of the classes that scores are for.
@@ -177,30 +177,23 @@ class GroupingsClassifier(LinearGroupingsClassifier):
         What was used.
     covariance_ : {"shared", "none"}
         What was used.
-    n_iter_, converged_, n_features_in_, feature_names_in_ : as in LinearMCMClassifier
-
-    See Also
-    --------
-    unbag.groupings_target : Make the target of rows that are counted in several groupings at once.
-    unbag.LinearMCMClassifier : Linear classifier trained from the class proportions of bags.
-    unbag.GroupingsClassifierCV : `GroupingsClassifier` that chooses its penalty on counts that were
-        held out.
+    n_iter_, converged_, n_features_in_, feature_names_in_ : as in LLPLinearClassifier
 
     Examples
     --------
     >>> import numpy as np
-    >>> from unbag import GroupingsClassifier, bag_target, groupings_target
+    >>> from unbag import MultiGroupingClassifier, bag_target, multi_grouping_target
     >>> rng = np.random.default_rng(0)
     >>> day, shop = rng.integers(0, 12, 3000), rng.integers(0, 40, 3000)
     >>> x = rng.normal(size=3000) + np.sin(day) + np.cos(shop)
     >>> sold = rng.random(3000) < 1 / (1 + np.exp(1 - 2 * x))
-    >>> y = groupings_target(
+    >>> y = multi_grouping_target(
     ...     {
     ...         "day": bag_target(day, counts=np.bincount(day, sold)[day]),
     ...         "shop": bag_target(shop, counts=np.bincount(shop, sold)[shop]),
     ...     }
     ... )
-    >>> model = GroupingsClassifier(1e-6, class_prior="empirical").fit(x[:, None], y)
+    >>> model = MultiGroupingClassifier(1e-6, class_prior="empirical").fit(x[:, None], y)
     >>> bool(abs(model.coef_[0, 0] - 2) < 0.2)
     True
     """
@@ -236,9 +229,9 @@ class GroupingsClassifier(LinearGroupingsClassifier):
         return fits, fits.theta[0]
 
 
-@as_in(GroupingsClassifier)
-class GroupingsClassifierCV(LinearGroupingsClassifier):
-    """`GroupingsClassifier` that chooses its penalty on counts that were held out.
+@as_in(MultiGroupingClassifier)
+class MultiGroupingClassifierCV(LinearGroupingsClassifier):
+    """`MultiGroupingClassifier` that chooses its penalty on counts that were held out.
 
     A fold holds out some cells of every grouping. Their rows stay, in what other groupings count,
     so that a count held out shares labels with some that were learned from, and a model that fits
@@ -252,10 +245,10 @@ class GroupingsClassifierCV(LinearGroupingsClassifier):
         Penalties to choose from; by default half decades from 1 to 1e-5.
     cv : int, default=5
         Number of folds.
-    fit_intercept, covariance, bag_effect, looks, class_prior : as in GroupingsClassifier
+    fit_intercept, covariance, bag_effect, looks, class_prior : as in MultiGroupingClassifier
     random_state : int, default=0
         Deals out the cells to folds.
-    tol, max_iter : as in GroupingsClassifier
+    tol, max_iter : as in MultiGroupingClassifier
 
     Attributes
     ----------
@@ -265,20 +258,15 @@ class GroupingsClassifierCV(LinearGroupingsClassifier):
         All of them, in falling order.
     selection_risks_ : ndarray of shape (n_alphas,)
         Negative log-likelihood per instance of all counts held out, given those learned from.
-    coef_, intercept_, classes_, class_shares_, class_prior_, looks_ : as in GroupingsClassifier
-    covariance_, n_iter_, converged_, n_features_in_, feature_names_in_ : as in GroupingsClassifier
-
-    See Also
-    --------
-    unbag.GroupingsClassifier : Linear classifier trained from the counts of several groupings of
-        the same rows.
+    coef_, intercept_, classes_, empirical_prior_, class_prior_, looks_ : as in MultiGroupingClassifier
+    covariance_, n_iter_, converged_, n_features_in_, feature_names_in_ : as in MultiGroupingClassifier
 
     Examples
     --------
-    >>> from unbag import GroupingsClassifierCV
+    >>> from unbag import MultiGroupingClassifierCV
     >>> from unbag.datasets import make_gaussian_bags
     >>> data = make_gaussian_bags(n_bags=30, bag_size=50, random_state=0)
-    >>> model = GroupingsClassifierCV().fit(data.X, data.y)  # one grouping is enough
+    >>> model = MultiGroupingClassifierCV().fit(data.X, data.y)  # one grouping is enough
     >>> bool((model.predict(data.X) == data.labels).mean() > 0.8)
     True
     """

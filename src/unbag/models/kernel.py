@@ -6,13 +6,13 @@ from typing import Any
 
 from unbag._docstrings import as_in
 from unbag.models.bag_goal import make_bag_goal
-from unbag.models.linear import LinearMCMClassifier, LinearMCMClassifierCV
+from unbag.models.linear import LLPLinearClassifier, LLPLinearClassifierCV
 from unbag.models.minimising import KernelClassifier
 from unbag.models.training import fit_alpha, search_alphas
 
 
-@as_in(LinearMCMClassifier)
-class KernelMCMClassifier(KernelClassifier):
+@as_in(LLPLinearClassifier)
+class LLPKernelClassifier(KernelClassifier):
     r"""Kernel classifier trained from the class proportions of bags.
 
     Minimises over functions f = g + b, with g in the RKHS of the kernel and b a constant,
@@ -20,7 +20,7 @@ class KernelMCMClassifier(KernelClassifier):
         G(f) + α‖g‖²,
 
     where G is the negative log-likelihood of the counts of the bags per instance
-    (:mod:`unbag.objectives.count_likelihood`). It is right where classes keep their look, so that
+    (:mod:`unbag.observations.count_likelihood`). It is right where classes keep their look, so that
     bags differ in how many of each class they hold, and where rows keep their odds, so that bags
     differ in who is in them; what bags differ by beyond that is a variance, ``bag_effect``. Other
     objectives take its place on request. The search starts at f = 0: the same data give the same
@@ -42,13 +42,13 @@ class KernelMCMClassifier(KernelClassifier):
     objective : {"auto", "likelihood", "forward", "corrected"}, default="auto"
         What is minimised. "likelihood": that of the counts, G. "forward": that of single rows
         whose labels were drawn with the shares of their bags as chances
-        (:mod:`unbag.objectives.forward`). "corrected": the paper's risk R, from bags alone an
+        (:mod:`unbag.observations.forward`). "corrected": the paper's risk R, from bags alone an
         unbiased estimate of the risk that labels would give
-        (:mod:`unbag.objectives.corrected_risk`). The last two rest on classes that keep their look.
+        (:mod:`unbag.observations.corrected_risk`). The last two rest on classes that keep their look.
         "auto" is "likelihood", but "forward" if shares are not those of whole counts, and
         "corrected" for what only that can do: other losses, a class prior of zero,
         ``weights="pairs"``, ``merge`` and ``bag_model="bags"``.
-    bag_effect, weights, bag_model, merge, merge_size, loss, class_prior : as in LinearMCMClassifier
+    bag_effect, weights, bag_model, merge, merge_size, loss, class_prior : as in LLPLinearClassifier
     training_prior : {"auto", "pooled", "same", "convex"}, default="auto"
         Class shares at which R is minimised: those of all bags together, from which scores are
         then moved to ``class_prior`` by the log-odds, or ``class_prior`` itself. "pooled" makes R
@@ -56,7 +56,7 @@ class KernelMCMClassifier(KernelClassifier):
         accurate; "auto" takes it for them and the logistic loss, unless there are labels only.
         "convex" is the middle of the shares at which R is convex: for pairs of extremes, the
         median share. Likelihoods are those of the log-odds at the pooled shares in any case.
-    correction : as in LinearMCMClassifier
+    correction : as in LLPLinearClassifier
     approximation : {"auto", "nystroem", "fourier"} or None, default="auto"
         None computes the whole kernel matrix, with time and memory that grow with the square of
         the number of instances. "nystroem" takes the functions that some instances span,
@@ -75,12 +75,12 @@ class KernelMCMClassifier(KernelClassifier):
         Where to compute: None for NumPy, else a device of torch such as "cuda" or "cpu".
     tol : float, default=1e-3
         Converged when the gradient's norm is below this share of that at f = 0.
-    max_iter, verbose : as in LinearMCMClassifier
+    max_iter, verbose : as in LLPLinearClassifier
 
     Attributes
     ----------
-    classes_, class_prior_, objective_, bag_effect_ : as in LinearMCMClassifier
-    bag_effect_interval_, looks_ : as in LinearMCMClassifier
+    classes_, class_prior_, objective_, bag_effect_ : as in LLPLinearClassifier
+    bag_effect_interval_, looks_ : as in LLPLinearClassifier
     approximation_ : {"nystroem", "fourier"} or None
         What was used.
     kernel_ : Kernel
@@ -93,23 +93,15 @@ class KernelMCMClassifier(KernelClassifier):
         cosine and its sine.
     intercept_ : ndarray of shape (n_outputs,)
         b; zero for the objective "corrected", which takes g alone.
-    n_iter_, converged_, class_shares_, n_features_in_ : as in LinearMCMClassifier
-    feature_names_in_, training_prior_ : as in LinearMCMClassifier
-
-    See Also
-    --------
-    unbag.LinearMCMClassifier : Linear classifier trained from the class proportions of bags.
-    unbag.KernelMCMClassifierCV : `KernelMCMClassifier` that chooses its penalty from the bags.
-    unbag.kernels.Kernel : A kernel with its width, and matrices of it.
-    unbag.distributed.DistributedClassifier : Trains a linear or kernel classifier on Dask arrays
-        and data frames.
+    n_iter_, converged_, empirical_prior_, n_features_in_ : as in LLPLinearClassifier
+    feature_names_in_, training_prior_ : as in LLPLinearClassifier
 
     Examples
     --------
-    >>> from unbag import KernelMCMClassifier
+    >>> from unbag import LLPKernelClassifier
     >>> from unbag.datasets import make_gaussian_bags
     >>> data = make_gaussian_bags(n_bags=30, bag_size=50, random_state=0)
-    >>> model = KernelMCMClassifier().fit(data.X, data.y)
+    >>> model = LLPKernelClassifier().fit(data.X, data.y)
     >>> bool((model.predict(data.X) == data.labels).mean() > 0.8)
     True
     """
@@ -170,9 +162,9 @@ class KernelMCMClassifier(KernelClassifier):
         self.verbose = verbose
 
 
-@as_in(KernelMCMClassifier, LinearMCMClassifierCV)
-class KernelMCMClassifierCV(KernelClassifier):
-    """`KernelMCMClassifier` that chooses its penalty from the bags.
+@as_in(LLPKernelClassifier, LLPLinearClassifierCV)
+class LLPKernelClassifierCV(KernelClassifier):
+    """`LLPKernelClassifier` that chooses its penalty from the bags.
 
     All penalties on all folds, and on all bags, are fitted together: one kernel matrix (or one
     table of features), one product per iteration for all of them.
@@ -183,35 +175,27 @@ class KernelMCMClassifierCV(KernelClassifier):
 
     Parameters
     ----------
-    alphas, cv, selection, store_folds : as in LinearMCMClassifierCV
-    kernel, gamma, degree, coef0, objective, bag_effect, weights : as in KernelMCMClassifier
-    bag_model, merge, merge_size, loss, class_prior, training_prior : as in KernelMCMClassifier
-    correction, approximation, n_components, random_state, precision : as in KernelMCMClassifier
-    device, tol, max_iter, verbose : as in KernelMCMClassifier
+    alphas, cv, selection, store_folds : as in LLPLinearClassifierCV
+    kernel, gamma, degree, coef0, objective, bag_effect, weights : as in LLPKernelClassifier
+    bag_model, merge, merge_size, loss, class_prior, training_prior : as in LLPKernelClassifier
+    correction, approximation, n_components, random_state, precision : as in LLPKernelClassifier
+    device, tol, max_iter, verbose : as in LLPKernelClassifier
 
     Attributes
     ----------
-    alpha_, alphas_, selection_risks_, out_of_fold_scores_, folds_ : as in LinearMCMClassifierCV
-    approximation_, kernel_, points_, dual_coef_, intercept_, classes_ : as in KernelMCMClassifier
-    class_prior_, objective_, bag_effect_, bag_effect_interval_, looks_ : as in KernelMCMClassifier
-    n_iter_, converged_, class_shares_, n_features_in_ : as in KernelMCMClassifier
-    feature_names_in_, training_prior_ : as in KernelMCMClassifier
-
-    See Also
-    --------
-    unbag.AutoMCMClassifier : Linear, kernel and boosted models on the same bags, mixed by what
-        held-out bags say of them.
-    unbag.KernelMCMClassifier : Kernel classifier trained from the class proportions of bags.
-    unbag.LinearMCMClassifierCV : `LinearMCMClassifier` that chooses its penalty from the bags.
-    unbag.reports.PathDisplay : The selection criterion over the penalties of a search.
+    alpha_, alphas_, selection_risks_, out_of_fold_scores_, folds_ : as in LLPLinearClassifierCV
+    approximation_, kernel_, points_, dual_coef_, intercept_, classes_ : as in LLPKernelClassifier
+    class_prior_, objective_, bag_effect_, bag_effect_interval_, looks_ : as in LLPKernelClassifier
+    n_iter_, converged_, empirical_prior_, n_features_in_ : as in LLPKernelClassifier
+    feature_names_in_, training_prior_ : as in LLPKernelClassifier
 
     Examples
     --------
-    >>> from unbag import KernelMCMClassifierCV
+    >>> from unbag import LLPKernelClassifierCV
     >>> from unbag.datasets import make_gaussian_bags
-    >>> from unbag.metrics import roc_auc_score
+    >>> from unbag.evaluation import roc_auc_score
     >>> data = make_gaussian_bags(n_bags=30, bag_size=50, random_state=0)
-    >>> model = KernelMCMClassifierCV().fit(data.X, data.y)
+    >>> model = LLPKernelClassifierCV().fit(data.X, data.y)
     >>> label_free = roc_auc_score(data.y, model.out_of_fold_scores_)
     >>> bool(0.8 < label_free < 1.0)
     True

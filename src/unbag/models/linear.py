@@ -10,11 +10,11 @@ from unbag.models.minimising import LinearClassifier
 from unbag.models.training import fit_alpha, search_alphas
 
 
-class LinearMCMClassifier(LinearClassifier):
+class LLPLinearClassifier(LinearClassifier):
     """Linear classifier trained from the class proportions of bags.
 
     Minimises G(w, b) + α‖w‖², with G the negative log-likelihood of the counts of the bags per
-    instance (:mod:`unbag.objectives.count_likelihood`) or another objective; the intercept is not
+    instance (:mod:`unbag.observations.count_likelihood`) or another objective; the intercept is not
     penalised. On labels this is ``LogisticRegression(C=1/(2αn))``, its intercept moved to
     ``class_prior``. X may be sparse, and may be in single precision, which saves time and memory;
     sums are in double precision always.
@@ -28,9 +28,9 @@ class LinearMCMClassifier(LinearClassifier):
     objective : {"auto", "likelihood", "forward", "corrected"}, default="auto"
         What is minimised. "likelihood": that of the counts, G. "forward": that of single rows
         whose labels were drawn with the shares of their bags as chances
-        (:mod:`unbag.objectives.forward`). "corrected": the paper's risk R, from bags alone an
+        (:mod:`unbag.observations.forward`). "corrected": the paper's risk R, from bags alone an
         unbiased estimate of the risk that labels would give
-        (:mod:`unbag.objectives.corrected_risk`). The last two rest on classes that keep their look.
+        (:mod:`unbag.observations.corrected_risk`). The last two rest on classes that keep their look.
         "auto" is "likelihood", but "forward" if shares are not those of whole counts, and
         "corrected" for what only that can do: other losses, a class prior of zero,
         ``weights="pairs"``, ``merge`` and ``bag_model="bags"``.
@@ -40,7 +40,7 @@ class LinearMCMClassifier(LinearClassifier):
         Variance τ² of what the shares of bags differ by beyond their rows, in units of q(1 − q)
         with q the share of a class in all bags; for the objective "likelihood". "auto" estimates
         it from bags held out, and fits again with it if there are more than 32 bags, it is there
-        beyond doubt and rows seem to keep their odds (:mod:`unbag.diagnostics.bag_effects`). 0
+        beyond doubt and rows seem to keep their odds (:mod:`unbag.evaluation.bag_effects`). 0
         takes it that there is none.
     weights : {"least_squares", "pairs"}, default="least_squares"
         How R weighs bags: by least squares over all of them, or in the paper's pairs.
@@ -52,7 +52,7 @@ class LinearMCMClassifier(LinearClassifier):
     merge_size : int, optional
         How many bags make a large one.
     loss : str, default="logistic"
-        A name in `unbag.objectives.losses.LOSSES`; likelihoods are for "logistic" only.
+        A name in `unbag.observations.losses.LOSSES`; likelihoods are for "logistic" only.
     class_prior : {"balanced", "empirical"} or array-like, default="balanced"
         How much each class counts: equally (balanced error), by its share (accuracy), or given.
     training_prior : {"same", "auto", "pooled", "convex"}, default="same"
@@ -99,7 +99,7 @@ class LinearMCMClassifier(LinearClassifier):
         Number of iterations.
     converged_ : bool
         Whether the fit converged within ``max_iter`` iterations.
-    class_shares_ : ndarray of shape (n_classes,)
+    empirical_prior_ : ndarray of shape (n_classes,)
         Share of each class among all instances of training.
     n_features_in_ : int
         Number of columns of X.
@@ -108,26 +108,12 @@ class LinearMCMClassifier(LinearClassifier):
     training_prior_ : ndarray of shape (n_classes,)
         Shares of the classes at which the objective was minimised.
 
-    See Also
-    --------
-    unbag.bag_target : Make the target `y` that every estimator of this package is fitted to.
-    unbag.LinearMCMClassifierCV : `LinearMCMClassifier` that chooses its penalty from the bags.
-    unbag.KernelMCMClassifier : Kernel classifier trained from the class proportions of bags.
-    unbag.GroupingsClassifier : Linear classifier trained from the counts of several groupings of
-        the same rows.
-    unbag.logistic_from_sums : Fit scikit-learn's `LogisticRegression` to the rows and to sums over
-        the positive ones.
-    unbag.distributed.DistributedClassifier : Trains a linear or kernel classifier on Dask arrays
-        and data frames.
-    unbag.baselines.LinearProportionRiskClassifier : Linear classifier that gets the proportions of
-        bags right.
-
     Examples
     --------
-    >>> from unbag import LinearMCMClassifier
+    >>> from unbag import LLPLinearClassifier
     >>> from unbag.datasets import make_gaussian_bags
     >>> data = make_gaussian_bags(n_bags=30, bag_size=50, random_state=0)
-    >>> model = LinearMCMClassifier().fit(data.X, data.y)
+    >>> model = LLPLinearClassifier().fit(data.X, data.y)
     >>> bool((model.predict(data.X) == data.labels).mean() > 0.8)
     True
     """
@@ -174,9 +160,9 @@ class LinearMCMClassifier(LinearClassifier):
         self.verbose = verbose
 
 
-@as_in(LinearMCMClassifier)
-class LinearMCMClassifierCV(LinearClassifier):
-    """`LinearMCMClassifier` that chooses its penalty from the bags.
+@as_in(LLPLinearClassifier)
+class LLPLinearClassifierCV(LinearClassifier):
+    """`LLPLinearClassifier` that chooses its penalty from the bags.
 
     Up to 32 bags of two classes tell little of a penalty. By the likelihood of counts, one is then
     chosen that also gives scores a spread such as log-odds usually have (docs/how-it-works.md).
@@ -195,11 +181,11 @@ class LinearMCMClassifierCV(LinearClassifier):
         criteria, itself and the forward likelihood, and the sum of their ranks decides, or in few
         bags their mean and the usual spread.
     store_folds : bool, default=False
-        Whether to keep ``folds_``, by which `unbag.metrics.evaluate_search` tells how good the
+        Whether to keep ``folds_``, by which `unbag.evaluation.evaluate_cv` tells how good the
         model is without fitting anything again.
-    fit_intercept, objective, bag_effect, weights, bag_model, merge : as in LinearMCMClassifier
-    merge_size, loss, class_prior, training_prior, correction, device : as in LinearMCMClassifier
-    tol, max_iter, verbose : as in LinearMCMClassifier
+    fit_intercept, objective, bag_effect, weights, bag_model, merge : as in LLPLinearClassifier
+    merge_size, loss, class_prior, training_prior, correction, device : as in LLPLinearClassifier
+    tol, max_iter, verbose : as in LLPLinearClassifier
 
     Attributes
     ----------
@@ -215,26 +201,16 @@ class LinearMCMClassifierCV(LinearClassifier):
     folds_ : SearchFolds or None
         Scores of all rows by the model of every fold, its penalty chosen by the other folds; only
         with ``store_folds``, and not saved with the model.
-    coef_, intercept_, classes_, class_prior_, objective_, bag_effect_ : as in LinearMCMClassifier
-    bag_effect_interval_, looks_, n_iter_, converged_, class_shares_ : as in LinearMCMClassifier
-    n_features_in_, feature_names_in_, training_prior_ : as in LinearMCMClassifier
-
-    See Also
-    --------
-    unbag.AutoMCMClassifier : Linear, kernel and boosted models on the same bags, mixed by what
-        held-out bags say of them.
-    unbag.LinearMCMClassifier : Linear classifier trained from the class proportions of bags.
-    unbag.KernelMCMClassifierCV : `KernelMCMClassifier` that chooses its penalty from the bags.
-    unbag.BagCalibratedClassifier : Classifier whose probabilities are calibrated from the class
-        proportions of bags.
-    unbag.reports.PathDisplay : The selection criterion over the penalties of a search.
+    coef_, intercept_, classes_, class_prior_, objective_, bag_effect_ : as in LLPLinearClassifier
+    bag_effect_interval_, looks_, n_iter_, converged_, empirical_prior_ : as in LLPLinearClassifier
+    n_features_in_, feature_names_in_, training_prior_ : as in LLPLinearClassifier
 
     Examples
     --------
-    >>> from unbag import LinearMCMClassifierCV
+    >>> from unbag import LLPLinearClassifierCV
     >>> from unbag.datasets import make_gaussian_bags
     >>> data = make_gaussian_bags(n_bags=30, bag_size=50, random_state=0)
-    >>> model = LinearMCMClassifierCV().fit(data.X, data.y)
+    >>> model = LLPLinearClassifierCV().fit(data.X, data.y)
     >>> bool((model.predict(data.X) == data.labels).mean() > 0.8)
     True
     """

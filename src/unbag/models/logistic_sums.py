@@ -57,17 +57,12 @@ class SumsFit:
     standard_errors : ndarray of shape (n_coefficients,)
         Of the same.
 
-    See Also
-    --------
-    unbag.logistic_from_sums : Fit scikit-learn's `LogisticRegression` to the rows and to sums over
-        the positive ones.
-
     Examples
     --------
     >>> import numpy as np
-    >>> from unbag import logistic_from_sums
+    >>> from unbag import logistic_from_sufficient_statistics
     >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])
-    >>> fit = logistic_from_sums(X, sums=[5.0], total=2)
+    >>> fit = logistic_from_sufficient_statistics(X, sums=[5.0], total=2)
     >>> fit.model.predict(X)
     array([0, 0, 1, 1])
     >>> fit.covariance.shape, fit.standard_errors.shape
@@ -92,7 +87,7 @@ class SumsFit:
         return np.sqrt(np.diag(self.covariance))
 
 
-def logistic_from_sums(
+def logistic_from_sufficient_statistics(
     X: Any,
     sums: Any,
     total: float | None = None,
@@ -137,20 +132,15 @@ def logistic_from_sums(
     fit : SumsFit
         With the fitted ``model``, its ``covariance`` and ``standard_errors``.
 
-    See Also
-    --------
-    unbag.LinearMCMClassifier : Linear classifier trained from the class proportions of bags.
-    unbag.models.SumsFit : A logistic regression that was fitted to sums.
-
     Examples
     --------
     >>> import numpy as np
     >>> from sklearn.linear_model import LogisticRegression
-    >>> from unbag import logistic_from_sums
+    >>> from unbag import logistic_from_sufficient_statistics
     >>> rng = np.random.default_rng(0)
     >>> X = rng.integers(0, 2, size=(500, 3))
     >>> labels = rng.random(500) < 0.2 + 0.3 * X[:, 0]
-    >>> fit = logistic_from_sums(X, X.T @ labels, labels.sum())
+    >>> fit = logistic_from_sufficient_statistics(X, X.T @ labels, labels.sum())
     >>> reference = LogisticRegression(tol=1e-8).fit(X, labels)
     >>> bool(np.allclose(fit.model.coef_, reference.coef_, atol=1e-5))
     True

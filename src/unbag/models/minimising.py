@@ -29,7 +29,7 @@ from unbag.models.goals import Goal
 from unbag.models.local import LocalBackend
 from unbag.models.row_order import RowOrder, order_by_bag
 from unbag.models.training import Backend, TrainingResult, warn_not_converged
-from unbag.objectives.losses import LOSSES, ClassLoss
+from unbag.observations.losses import LOSSES, ClassLoss
 
 
 def _gives_probabilities(estimator: Any) -> bool:
@@ -124,7 +124,7 @@ def check_on_partitions(estimator: Any) -> None:
     """Refuse an estimator that cannot be trained on instances in partitions."""
     if not getattr(estimator, "_trains_on_partitions", False):
         raise ValueError(
-            "DistributedClassifier trains LinearMCMClassifier, KernelMCMClassifier and their CV "
+            "DistributedClassifier trains LLPLinearClassifier, LLPKernelClassifier and their CV "
             f"forms, not {type(estimator).__name__}; DistributedBoostedClassifier trains boosted "
             "trees."
         )

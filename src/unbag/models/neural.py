@@ -26,14 +26,13 @@ from unbag._docstrings import as_in
 from unbag._optional import install_command
 from unbag.bags.bags import Bags
 from unbag.bags.priors import resolve_class_prior
-from unbag.bounds.function_classes import TwoLayerReLU
-from unbag.diagnostics.bag_effects import FEWEST_BAGS, are_few, effect_of_scores
+from unbag.evaluation.bag_effects import FEWEST_BAGS, are_few, effect_of_scores
 from unbag.model_selection.splitters import BagShuffleSplit
 from unbag.models.bag_goal import check_effect
 from unbag.models.base import LogOddsClassifier, numbers_only
-from unbag.models.linear import LinearMCMClassifier
-from unbag.objectives.count_likelihood import impossible_counts
-from unbag.objectives.noisy_counts import allow_for_looks, shrunken_shares
+from unbag.models.linear import LLPLinearClassifier
+from unbag.observations.count_likelihood import impossible_counts
+from unbag.observations.noise import allow_for_looks, shrunken_shares
 
 try:
     import torch
@@ -67,8 +66,8 @@ _FEWEST_HELD_OUT = 2
 _ONE_FIT_AT_A_TIME = threading.RLock()
 
 
-@as_in(LinearMCMClassifier)
-class NeuralMCMClassifier(LogOddsClassifier):
+@as_in(LLPLinearClassifier)
+class LLPNeuralClassifier(LogOddsClassifier):
     """A neural network trained from bags.
 
     Parameters
@@ -103,7 +102,7 @@ class NeuralMCMClassifier(LogOddsClassifier):
         Step size of AdamW.
     weight_decay : float, default=1e-3
         Weight decay of AdamW.
-    validation_share : float, default=0.2
+    validation_fraction : float, default=0.2
         Share of the bags held out to stop by; 0 for none, and none where there would be one.
     patience : int, default=20
         Epochs without a better loss of the bags held out after which to stop. The weights of the
@@ -145,10 +144,10 @@ class NeuralMCMClassifier(LogOddsClassifier):
 
     Attributes
     ----------
-    classes_, class_prior_ : as in LinearMCMClassifier
+    classes_, class_prior_ : as in LLPLinearClassifier
     objective_ : {"likelihood", "forward", "corrected", "proportion"}
         What was minimised.
-    bag_effect_, bag_effect_interval_ : as in LinearMCMClassifier
+    bag_effect_, bag_effect_interval_ : as in LLPLinearClassifier
     conditional_ : bool
         Whether counts were taken given what those of a batch sum to.
     training_shares_ : ndarray of shape (n_classes,)
@@ -159,27 +158,16 @@ class NeuralMCMClassifier(LogOddsClassifier):
         Number of epochs.
     history_ : dict of ndarray
         ``training_loss`` and ``validation_loss`` by epoch.
-    class_shares_, n_features_in_, feature_names_in_ : as in LinearMCMClassifier
+    empirical_prior_, n_features_in_, feature_names_in_ : as in LLPLinearClassifier
     input_shape_ : tuple of int
         Shape of a row.
-    function_class_ : TwoLayerReLU or None
-        The paper's class of ``module="two_layer"``, for `unbag.bounds`; None for others.
-
-    See Also
-    --------
-    unbag.AutoMCMClassifier : Linear, kernel and boosted models on the same bags, mixed by what
-        held-out bags say of them.
-    unbag.torch.CountLikelihoodLoss : The likelihood of the counts of bags.
-    unbag.torch.BagDataset : Bags of rows.
-    unbag.bounds.TwoLayerReLU : Networks f(x) = Σ_j v_j max(0, u_jᵀx) with |v_j| ≤ α_j and ‖u_j‖ ≤
-        β_j.
 
     Examples
     --------
     >>> from unbag.datasets import make_gaussian_bags
-    >>> from unbag.models import NeuralMCMClassifier
+    >>> from unbag.models import LLPNeuralClassifier
     >>> data = make_gaussian_bags(n_bags=40, bag_size=20, random_state=0)
-    >>> model = NeuralMCMClassifier().fit(data.X, data.y)
+    >>> model = LLPNeuralClassifier().fit(data.X, data.y)
     >>> bool((model.predict(data.X) == data.labels).mean() > 0.8)
     True
     """
@@ -199,7 +187,7 @@ class NeuralMCMClassifier(LogOddsClassifier):
         batch_size: int = 1024,
         lr: float = 5e-3,
         weight_decay: float = 1e-3,
-        validation_share: float = 0.2,
+        validation_fraction: float = 0.2,
         patience: int = 20,
         tol: float = 1e-4,
         averaging: float | None = None,
@@ -224,7 +212,7 @@ class NeuralMCMClassifier(LogOddsClassifier):
         self.batch_size = batch_size
         self.lr = lr
         self.weight_decay = weight_decay
-        self.validation_share = validation_share
+        self.validation_fraction = validation_fraction
         self.patience = patience
         self.tol = tol
         self.averaging = averaging
@@ -287,14 +275,6 @@ class NeuralMCMClassifier(LogOddsClassifier):
             network = self._new_network()
         network.load_state_dict({name: torch.as_tensor(w) for name, w in self.weights_.items()})
         return network.eval()
-
-    @property
-    def function_class_(self) -> TwoLayerReLU | None:
-        """The paper's class of ``module="two_layer"``, for `unbag.bounds`; None for others."""
-        if self.module != "two_layer":
-            return None
-        (alpha, beta), width = self.norm_bounds, int(np.atleast_1d(self.hidden)[0])
-        return TwoLayerReLU([float(alpha)] * width, [float(beta)] * width)
 
     @property
     def _n_outputs(self) -> int:
@@ -430,9 +410,9 @@ class NeuralMCMClassifier(LogOddsClassifier):
     def _hold_out(self, X: Any, y: Any, units: Bags, seed: int) -> NDArray[np.bool_]:
         """Mark the bags to stop by, with proportions of all kinds."""
         held = np.zeros(units.n_bags, dtype=bool)
-        if round(self.validation_share * units.n_bags) < _FEWEST_HELD_OUT:
+        if round(self.validation_fraction * units.n_bags) < _FEWEST_HELD_OUT:
             return held
-        split = BagShuffleSplit(1, test_size=self.validation_share, random_state=seed)
+        split = BagShuffleSplit(1, test_size=self.validation_fraction, random_state=seed)
         _, rows = next(split.split(np.zeros(X.shape[0]), np.asarray(y)))
         held[units.index[rows]] = True
         return held

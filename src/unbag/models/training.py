@@ -19,7 +19,7 @@ from unbag._arrays import Bools, Floats
 from unbag._checks import check_choice, check_positive
 from unbag._text import counted
 from unbag.bags.bags import Bags
-from unbag.diagnostics.bag_effects import BagEffect
+from unbag.evaluation.bag_effects import BagEffect
 from unbag.model_selection.folds import SearchFolds
 from unbag.models.checks import check_alphas
 from unbag.models.goals import Goal

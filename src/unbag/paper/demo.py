@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from sklearn import metrics as with_labels
 
-from unbag import metrics
+from unbag import evaluation as metrics
 from unbag._arrays import Floats
-from unbag.models import KernelMCMClassifier, KernelMCMClassifierCV
+from unbag.models import LLPKernelClassifier, LLPKernelClassifierCV
 from unbag.paper import Setting, Trial, make_trial
-from unbag.reports import BagsDisplay, PathDisplay, RocDisplay, fit_report
+from unbag.reports import BagsDisplay, RocDisplay, ValidationCurveDisplay, model_report
 from unbag.reports.display import save_figure
 
 
@@ -24,7 +24,7 @@ class DemoResult:
 
     dataset: str
     trial: Trial
-    model: KernelMCMClassifierCV
+    model: LLPKernelClassifierCV
     scores: Floats
     seconds: float
 
@@ -50,8 +50,8 @@ class DemoResult:
     def write_report(self, path: Path) -> None:
         """Write the page that explains it; the model is trained again without each fold."""
         trial = self.trial
-        fit_report(
-            KernelMCMClassifier(self.model.alpha_, objective="corrected"),
+        model_report(
+            LLPKernelClassifier(self.model.alpha_, objective="corrected"),
             trial.X,
             trial.y,
             labels=trial.labels,
@@ -66,7 +66,7 @@ def run_demo(setting: Setting, seed: int = 0, verbose: int = 1) -> DemoResult:
     trial = make_trial(setting, seed)
     start = time.perf_counter()
     # of large bags the counts tell little more than the proportions, and take their time
-    model = KernelMCMClassifierCV(objective="corrected", verbose=verbose).fit(trial.X, trial.y)
+    model = LLPKernelClassifierCV(objective="corrected", verbose=verbose).fit(trial.X, trial.y)
     seconds = time.perf_counter() - start
     scores = np.asarray(model.out_of_fold_scores_)
     return DemoResult(setting.dataset, trial, model, scores, seconds)
@@ -80,7 +80,7 @@ def draw_demo(result: DemoResult, path: Path) -> None:
     panels: dict[str, Any] = {
         "What is known:\none proportion for each bag": BagsDisplay.from_data(trial.y),
         "How the penalty is chosen:\nrisk on bags not seen, without labels": (
-            PathDisplay.from_estimator(result.model)
+            ValidationCurveDisplay.from_estimator(result.model)
         ),
         "How good it is:\nROC curve without a single label": RocDisplay.from_data(
             trial.y, result.scores, labels=trial.labels

@@ -8,13 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from unbag.baselines import (
-    AlternatingSVMClassifierCV,
-    InvCalClassifierCV,
-    ProportionRiskClassifierCV,
-    SoftLabelClassifierCV,
-)
-from unbag.models import KernelMCMClassifierCV
+from unbag.models import LLPKernelClassifierCV
+from unbag.paper.alternating_svm import AlternatingSVMClassifierCV
+from unbag.paper.invcal import InvCalClassifierCV
+from unbag.paper.proportion_risk import ProportionRiskClassifierCV
 
 
 @dataclass(frozen=True)
@@ -26,8 +23,8 @@ class Method:
     sees_labels: bool = False
 
 
-def _as_published() -> KernelMCMClassifierCV:
-    return KernelMCMClassifierCV(
+def _as_published() -> LLPKernelClassifierCV:
+    return LLPKernelClassifierCV(
         alphas=10.0 ** -np.arange(6),
         gamma="scale",
         objective="corrected",
@@ -37,24 +34,23 @@ def _as_published() -> KernelMCMClassifierCV:
     )
 
 
-def _corrected() -> KernelMCMClassifierCV:
-    return KernelMCMClassifierCV(objective="corrected", correction="nonnegative")
+def _corrected() -> LLPKernelClassifierCV:
+    return LLPKernelClassifierCV(objective="corrected", correction="nonnegative")
 
 
 METHODS: dict[str, Method] = {
     "lmmcm-paper": Method(_as_published, ("alpha_",)),
     "lmmcm": Method(_corrected, ("alpha_",)),
-    "likelihood": Method(KernelMCMClassifierCV, ("alpha_",)),
+    "likelihood": Method(LLPKernelClassifierCV, ("alpha_",)),
     "invcal": Method(InvCalClassifierCV, ("C_", "epsilon_", "gamma_")),
     "alter-psvm": Method(AlternatingSVMClassifierCV, ("C_", "C_bag_", "gamma_")),
     "epr": Method(ProportionRiskClassifierCV, ("alpha_",)),
-    "soft-label": Method(SoftLabelClassifierCV, ("alpha_",)),
-    "labels": Method(KernelMCMClassifierCV, ("alpha_",), sees_labels=True),
+    "labels": Method(LLPKernelClassifierCV, ("alpha_",), sees_labels=True),
 }
 
 # Methods that are no more, whose finished trials are still shown. "combined" was the default at
 # first: the corrected risk, with another likelihood added where bags are small.
-FORMER_METHODS = ("combined",)
+FORMER_METHODS = ("combined", "soft-label")
 
 
 def computing_on(device: str | None, model: Any) -> Any:

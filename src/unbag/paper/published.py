@@ -69,10 +69,6 @@ def published_auc(
     figure : Published or None
         With ``mean`` and ``deviation``.
 
-    See Also
-    --------
-    unbag.paper.read_rows : Read all finished trials of a folder, in the order of their names.
-
     Examples
     --------
     >>> from unbag.paper import published_auc

@@ -36,11 +36,6 @@ class Task:
     seed : int
         Number of the trial.
 
-    See Also
-    --------
-    unbag.paper.make_tasks : List the trials of all combinations.
-    unbag.paper.Setting : One cell of the paper's tables.
-
     Examples
     --------
     >>> from unbag.paper import Setting, Task
@@ -97,13 +92,6 @@ def make_tasks(
     -------
     tasks : list of Task
         One for each trial of each method.
-
-    See Also
-    --------
-    unbag.paper.Task : One trial of one method.
-    unbag.paper.run_tasks : Run what the folder does not hold yet, and yield each row when it is
-        written.
-    unbag.suites.make_suite_tasks : List the tasks of a suite.
 
     Examples
     --------
@@ -188,11 +176,6 @@ def run_tasks(
     row : dict
         One for each trial, when it is written.
 
-    See Also
-    --------
-    unbag.paper.make_tasks : List the trials of all combinations.
-    unbag.paper.read_rows : Read all finished trials of a folder, in the order of their names.
-
     Examples
     --------
     >>> from pathlib import Path
@@ -231,12 +214,6 @@ def read_rows(folder: Path) -> list[Row]:
     -------
     rows : list of dict
         One for each trial.
-
-    See Also
-    --------
-    unbag.paper.run_tasks : Run what the folder does not hold yet, and yield each row when it is
-        written.
-    unbag.paper.published_auc : Look up the paper's figure for a setting.
 
     Examples
     --------

@@ -19,7 +19,7 @@ from sklearn.utils import Bunch, check_random_state
 
 from unbag._arrays import Floats, Ints
 from unbag._checks import check_choice
-from unbag.datasets import load_adult, load_magic, make_bags, shuffle_bags
+from unbag.datasets import load_adult, load_magic, make_bags, make_random_bags
 
 Sampling = Literal["paper", "iid"]
 
@@ -45,11 +45,6 @@ class Setting:
         Bags of different mixtures, or rows shuffled at random as in most other papers.
     standardize_all : bool, default=False
         Whether one-hot columns are standardised as well, as the published code does.
-
-    See Also
-    --------
-    unbag.paper.Task : One trial of one method.
-    unbag.paper.make_trial : Draw the bags of one trial and encode the features.
 
     Examples
     --------
@@ -102,10 +97,6 @@ class Trial:
     labels_test : ndarray of shape (n_test,)
         Their labels.
 
-    See Also
-    --------
-    unbag.paper.make_trial : Draw the bags of one trial and encode the features.
-
     Examples
     --------
     >>> from unbag.paper import Setting, make_trial
@@ -140,12 +131,6 @@ def make_trial(setting: Setting, seed: int) -> Trial:
     trial : Trial
         Bags to train on, and rows to score.
 
-    See Also
-    --------
-    unbag.paper.Setting : One cell of the paper's tables.
-    unbag.paper.Trial : Data of one trial.
-    unbag.datasets.load_magic : Load MAGIC.
-
     Examples
     --------
     >>> from unbag.paper import Setting, make_trial
@@ -156,7 +141,7 @@ def make_trial(setting: Setting, seed: int) -> Trial:
     rng = check_random_state(seed)
     train, test = _split(setting.dataset, rng)
     if setting.sampling == "iid":
-        index, y = shuffle_bags(
+        index, y = make_random_bags(
             train.target, setting.bag_size, n_bags=setting.n_bags, random_state=rng
         )
     else:

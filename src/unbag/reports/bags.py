@@ -12,8 +12,8 @@ from unbag._checks import check_choice
 from unbag._optional import make_frame
 from unbag._text import counted, percent, shown
 from unbag.bags.bags import Bags, check_bag_target
-from unbag.diagnostics.information import bag_information
-from unbag.diagnostics.information_results import BagInformation
+from unbag.evaluation.sample_size import effective_sample_size
+from unbag.evaluation.sample_size_results import EffectiveSampleSize
 from unbag.reports.colours import BLUE, GREY, ORANGE
 from unbag.reports.display import SOME, Display, add_legend, finish, make_axes
 
@@ -28,15 +28,8 @@ class BagsDisplay(Display):
     ----------
     bags : Bags
         Sizes and proportions.
-    information : BagInformation
+    information : EffectiveSampleSize
         How much each bag tells.
-
-    See Also
-    --------
-    unbag.diagnostics.BagInformation : What `bag_information` found.
-    unbag.reports.fit_report : Fit a classifier, and report from bags alone how good it is and how
-        far to trust that.
-    unbag.reports.PairingDisplay : Pairs of bags and the difference Δ between their proportions.
 
     Examples
     --------
@@ -50,7 +43,7 @@ class BagsDisplay(Display):
     """
 
     bags: Bags
-    information: BagInformation
+    information: EffectiveSampleSize
 
     @classmethod
     def from_data(cls, y: Any) -> Self:
@@ -66,7 +59,7 @@ class BagsDisplay(Display):
         display : BagsDisplay
             The display.
         """
-        return cls(check_bag_target(y), bag_information(y))
+        return cls(check_bag_target(y), effective_sample_size(y))
 
     @property
     def spread(self) -> NDArray[np.float64]:

@@ -15,8 +15,8 @@ from unbag._files import check_place, write_whole
 from unbag._optional import make_frame
 from unbag._provenance import provenance, versions_line
 from unbag._text import counted, percent, shown, whole
-from unbag.diagnostics import monitoring_results as words
-from unbag.diagnostics.monitoring_results import Monitoring
+from unbag.evaluation import monitoring_results as words
+from unbag.evaluation.monitoring_results import Monitoring
 from unbag.reports.colours import BLUE, GREY, INK, ORANGE
 from unbag.reports.content import Finding, FindingKind, NumberTable, Origin, Picture, Section, Tile
 from unbag.reports.display import SinglePicture, add_legend
@@ -40,13 +40,13 @@ class PromiseDisplay(SinglePicture):
 
     Examples
     --------
-    >>> from unbag import AutoMCMClassifier
+    >>> from unbag import LLPEnsembleClassifier
     >>> from unbag.datasets import make_gaussian_bags
-    >>> from unbag.diagnostics import make_reference, monitor
+    >>> from unbag.evaluation import make_monitoring_reference, monitor
     >>> from unbag.reports.monitoring import PromiseDisplay
     >>> april, may = (make_gaussian_bags(n_bags=20, bag_size=40, random_state=s) for s in (0, 1))
-    >>> model = AutoMCMClassifier("linear").fit(april.X, april.y)
-    >>> reference = make_reference(model, april.X, april.y)
+    >>> model = LLPEnsembleClassifier("linear").fit(april.X, april.y)
+    >>> reference = make_monitoring_reference(model, april.X, april.y)
     >>> display = PromiseDisplay(monitor(model, may.X, may.y, reference=reference))
     >>> list(display.frame().columns)
     ['bag', 'size', 'class', 'probability', 'promised', 'found', 'z']
@@ -97,7 +97,7 @@ def monitoring_page(
     command: str | None = None,
     remarks: Sequence[str] = (),
 ) -> Path:
-    """Write one self-contained HTML page on what `unbag.diagnostics.monitor` found.
+    """Write one self-contained HTML page on what `unbag.evaluation.monitor` found.
 
     Parameters
     ----------
@@ -115,13 +115,13 @@ def monitoring_page(
     --------
     >>> import tempfile
     >>> from pathlib import Path
-    >>> from unbag import AutoMCMClassifier
+    >>> from unbag import LLPEnsembleClassifier
     >>> from unbag.datasets import make_gaussian_bags
-    >>> from unbag.diagnostics import make_reference, monitor
+    >>> from unbag.evaluation import make_monitoring_reference, monitor
     >>> from unbag.reports.monitoring import monitoring_page
     >>> april, may = (make_gaussian_bags(n_bags=20, bag_size=40, random_state=s) for s in (0, 1))
-    >>> model = AutoMCMClassifier("linear").fit(april.X, april.y)
-    >>> found = monitor(model, may.X, may.y, reference=make_reference(model, april.X, april.y))
+    >>> model = LLPEnsembleClassifier("linear").fit(april.X, april.y)
+    >>> found = monitor(model, may.X, may.y, reference=make_monitoring_reference(model, april.X, april.y))
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     page = monitoring_page(found, Path(folder) / "may.html")
     ...     page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")

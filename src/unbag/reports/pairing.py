@@ -27,12 +27,6 @@ class PairingDisplay(SinglePicture):
     pairing : Pairing
         Ordered by Δ, the largest first.
 
-    See Also
-    --------
-    unbag.weights.pair_bags : Pair the bags so that Σ HM(n⁺, n⁻) · (γ⁺ − γ⁻)² is as large as
-        possible.
-    unbag.reports.BagsDisplay : Sizes, proportions and information of the bags.
-
     Examples
     --------
     >>> from unbag import bag_target

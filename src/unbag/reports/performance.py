@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unbag import metrics
+from unbag import evaluation as metrics
 from unbag._text import measure_words, percent, shown, whole
 from unbag.bags.bags import Bags
-from unbag.metrics import Estimate, Evaluation
-from unbag.metrics.sample import as_columns
+from unbag.evaluation import Estimate, Evaluation
+from unbag.evaluation.sample import as_columns
 from unbag.reports.content import Finding, NumberTable, Picture, Section, Tile
 from unbag.reports.roc import RocDisplay
 from unbag.reports.wording import digits_of, interval_text, measure_name

@@ -12,10 +12,10 @@ from scipy.special import softmax
 from unbag._text import percent
 from unbag.bags.bags import check_bag_target
 from unbag.bags.priors import move_chances
-from unbag.metrics import Evaluation
+from unbag.evaluation import Evaluation
 from unbag.model_selection.fitted import last_step
+from unbag.reports.calibration import CalibrationDisplay
 from unbag.reports.content import Finding, Picture, Section
-from unbag.reports.reliability import ReliabilityDisplay
 
 # Share of intervals of two standard errors, from few bags, that miss the truth.
 _MISSES = 0.07
@@ -41,7 +41,7 @@ def held_out_chances(y: Any, evaluation: Evaluation, model: Any) -> NDArray[np.f
     return chances if prior is None else move_chances(chances, prior, shares)
 
 
-def show_reliability(y: Any, evaluation: Evaluation, model: Any) -> ReliabilityDisplay | str:
+def show_reliability(y: Any, evaluation: Evaluation, model: Any) -> CalibrationDisplay | str:
     """Compare probabilities with what bags say of them, or say why that cannot be."""
     if evaluation.verdict.name == "refuted":
         return (
@@ -49,12 +49,12 @@ def show_reliability(y: Any, evaluation: Evaluation, model: Any) -> ReliabilityD
             "that a class looks the same in all of them."
         )
     try:
-        return ReliabilityDisplay.from_data(y, held_out_chances(y, evaluation, model))
+        return CalibrationDisplay.from_data(y, held_out_chances(y, evaluation, model))
     except ValueError as error:
         return str(error)
 
 
-def reliability_section(display: ReliabilityDisplay | str) -> Section:
+def reliability_section(display: CalibrationDisplay | str) -> Section:
     """Tell whether probabilities can be taken at their word; a str says why that is not known."""
     if isinstance(display, str):
         return Section(
@@ -82,7 +82,7 @@ def reliability_section(display: ReliabilityDisplay | str) -> Section:
     return Section("probabilities", _TITLE, tuple(findings), (picture,))
 
 
-def _agreement(display: ReliabilityDisplay) -> list[Finding]:
+def _agreement(display: CalibrationDisplay) -> list[Finding]:
     """In how many groups shares are as predicted, and whether they could have been otherwise."""
     agree, n_bins = display.agreeing
     if n_bins == 0:

@@ -20,19 +20,18 @@ from unbag._files import check_place, write_whole
 from unbag._provenance import provenance, versions_line
 from unbag._text import counted, percent, shown, whole
 from unbag.bags.bags import BagModel, Bags, check_bag_target
-from unbag.diagnostics.assumption import AssumptionTest
-from unbag.diagnostics.information import bag_information
-from unbag.diagnostics.information_results import BagInformation
-from unbag.metrics import Evaluation, cross_val_evaluate, evaluate, evaluate_search
+from unbag.evaluation import Evaluation, cross_val_evaluate, evaluate, evaluate_cv
+from unbag.evaluation.label_shift import LabelShiftTest
+from unbag.evaluation.sample_size import effective_sample_size
+from unbag.evaluation.sample_size_results import EffectiveSampleSize
 from unbag.model_selection.fitted import last_step
-from unbag.reports.assumption import AssumptionDisplay
 from unbag.reports.bags import BagsDisplay
 from unbag.reports.content import Finding, Origin, Section, Tile
 from unbag.reports.display import Display
-from unbag.reports.drivers import DriversDisplay, drivers_section
+from unbag.reports.importance import ImportanceDisplay, drivers_section
+from unbag.reports.label_shift import LabelShiftDisplay
 from unbag.reports.page import make_page
 from unbag.reports.pairing import PairingDisplay
-from unbag.reports.path import PathDisplay, searching_model
 from unbag.reports.performance import performance_section, performance_tiles
 from unbag.reports.probabilities import reliability_section, show_reliability
 from unbag.reports.roc import RocDisplay
@@ -50,12 +49,13 @@ from unbag.reports.sections import (
     whose_choice,
 )
 from unbag.reports.svg import make_axes_available
+from unbag.reports.validation_curve import ValidationCurveDisplay, searching_model
 from unbag.reports.verdict import verdict_section, verdict_tile
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Report:
-    """What `fit_report` found; printing it shows the sentences.
+    """What `model_report` found; printing it shows the sentences.
 
     Attributes
     ----------
@@ -65,28 +65,23 @@ class Report:
         Fitted to all bags.
     evaluation : Evaluation
         How good it is on bags that it did not see.
-    information : BagInformation
+    information : EffectiveSampleSize
         What the bags are worth.
-    assumption : dict of str to AssumptionTest or str
+    assumption : dict of str to LabelShiftTest or str
         Tests of the scores and of the columns of X, or why there is none.
     displays : dict of str to display
         The pictures, each with its ``plot()`` and ``frame()``.
     sections : tuple of Section
         The parts of the page.
 
-    See Also
-    --------
-    unbag.reports.fit_report : Fit a classifier, and report from bags alone how good it is and how
-        far to trust that.
-
     Examples
     --------
-    >>> from unbag import LinearMCMClassifierCV
+    >>> from unbag import LLPLinearClassifierCV
     >>> from unbag.datasets import make_gaussian_bags
-    >>> from unbag.reports import fit_report
+    >>> from unbag.reports import model_report
     >>> data = make_gaussian_bags(n_bags=20, bag_size=20, random_state=0)
-    >>> model = LinearMCMClassifierCV(store_folds=True).fit(data.X, data.y)
-    >>> report = fit_report(model, data.X, data.y, cv=None, n_draws=50)
+    >>> model = LLPLinearClassifierCV(store_folds=True).fit(data.X, data.y)
+    >>> report = model_report(model, data.X, data.y, cv=None, n_draws=50)
     >>> sorted(report.displays)
     ['assumption, column 1', 'assumption, score', 'bags', 'drivers', 'path', 'reliability', 'roc']
     """
@@ -94,8 +89,8 @@ class Report:
     title: str
     estimator: Any
     evaluation: Evaluation
-    information: BagInformation
-    assumption: dict[str, AssumptionTest | str]
+    information: EffectiveSampleSize
+    assumption: dict[str, LabelShiftTest | str]
     displays: dict[str, Display]
     sections: tuple[Section, ...]
     _facts: tuple[tuple[str, str], ...]
@@ -152,7 +147,7 @@ class Report:
 
 
 @as_in(evaluate, cross_val_evaluate)
-def fit_report(
+def model_report(
     estimator: Any,
     X: Any,
     y: Any,
@@ -183,7 +178,7 @@ def fit_report(
         The bag of each instance and its proportions.
     cv : int, splitter, iterable or None, default=5
         Folds of whole bags for the evaluation; clones of the estimator are fitted to them. None
-        takes those of the model's own search (`unbag.metrics.evaluate_search`).
+        takes those of the model's own search (`unbag.evaluation.evaluate_cv`).
     title : str, optional
         Title of the page.
     command : str, optional
@@ -202,27 +197,13 @@ def fit_report(
     report : Report
         Print it, or see ``report.to_html()``, ``report.save(path)`` and ``report.displays``.
 
-    See Also
-    --------
-    unbag.metrics.evaluate : Estimate from bags alone how good given scores are.
-    unbag.reports.Report : What `fit_report` found.
-    unbag.reports.RocDisplay : A label-free ROC curve, and the true one where labels are known for
-        comparison.
-    unbag.reports.BagsDisplay : Sizes, proportions and information of the bags.
-    unbag.reports.AssumptionDisplay : Means of bags against what their proportions lead one to
-        expect.
-    unbag.reports.PathDisplay : The selection criterion over the penalties of a search.
-    unbag.reports.RoundsDisplay : The selection criteria over the rounds of a search, for every
-        number of leaves.
-    unbag.reports.DriversDisplay : Columns by how much a model goes by them.
-
     Examples
     --------
-    >>> from unbag import LinearMCMClassifier
+    >>> from unbag import LLPLinearClassifier
     >>> from unbag.datasets import make_gaussian_bags
-    >>> from unbag.reports import fit_report
+    >>> from unbag.reports import model_report
     >>> data = make_gaussian_bags(n_bags=40, bag_size=50, random_state=0)
-    >>> report = fit_report(LinearMCMClassifier(), data.X, data.y, title="Two clouds")
+    >>> report = model_report(LLPLinearClassifier(), data.X, data.y, title="Two clouds")
     >>> report.warnings
     ()
     >>> report.to_html().startswith("<!DOCTYPE html>")
@@ -235,7 +216,7 @@ def fit_report(
     with warnings.catch_warnings():
         # the page says so
         warnings.simplefilter("ignore", UserWarning)
-        information = bag_information(y)
+        information = effective_sample_size(y)
     model = _fitted(estimator, X, y)
     shared: dict[str, Any] = {
         "feature_names": feature_names,
@@ -247,7 +228,7 @@ def fit_report(
         "random_state": random_state,
     }
     if cv is None:
-        evaluation = evaluate_search(model, X, y, **shared)
+        evaluation = evaluate_cv(model, X, y, **shared)
     else:
         evaluation = cross_val_evaluate(
             estimator, X, y, cv=cv, n_jobs=n_jobs, verbose=verbose, **shared
@@ -301,7 +282,7 @@ def fit_report(
 
 
 def _of_training(
-    model: Any, y: Any, bags: Bags, information: BagInformation
+    model: Any, y: Any, bags: Bags, information: EffectiveSampleSize
 ) -> tuple[dict[str, Display], list[Section]]:
     """What was compared and chosen, as far as the model has a choice."""
     displays: dict[str, Display] = {}
@@ -311,7 +292,7 @@ def _of_training(
         sections.append(learners_section(leaderboard))
     inner, whose = searching_model(model), whose_choice(leaderboard)
     if inner is not None:
-        displays["path"] = search = PathDisplay.from_estimator(inner)
+        displays["path"] = search = ValidationCurveDisplay.from_estimator(inner)
         sections.append(path_section(search, whose))
     if boosted_model(model) is not None:
         displays["rounds"] = rounds = RoundsDisplay.from_estimator(model)
@@ -367,17 +348,17 @@ def _with_convergence(section: Section, model: Any) -> Section:
     return Section(section.key, section.title, findings, section.pictures, section.tables)
 
 
-def _drivers(model: Any, X: Any, y: Any, feature_names: Any) -> DriversDisplay | str:
+def _drivers(model: Any, X: Any, y: Any, feature_names: Any) -> ImportanceDisplay | str:
     try:
-        return DriversDisplay.from_estimator(model, X, y, feature_names=feature_names)
+        return ImportanceDisplay.from_estimator(model, X, y, feature_names=feature_names)
     except ValueError as error:
         return str(error)
 
 
-def _show_witnesses(y: Any, evaluation: Evaluation) -> list[AssumptionDisplay]:
+def _show_witnesses(y: Any, evaluation: Evaluation) -> list[LabelShiftDisplay]:
     """Show for each test the column that speaks most against the assumption."""
     return [
-        AssumptionDisplay.from_table(witness.loudest, y, witness.test, groups=witness.groups)
+        LabelShiftDisplay.from_table(witness.loudest, y, witness.test, groups=witness.groups)
         for witness in evaluation.witnesses
         if witness.loudest is not None and not isinstance(witness.test, str)
     ]

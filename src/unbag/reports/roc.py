@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from unbag._checks import check_one_each
 from unbag._optional import make_frame
 from unbag._text import percent
-from unbag.metrics import Estimate, Evaluation, RocBand, evaluate
+from unbag.evaluation import Estimate, Evaluation, RocBand, evaluate
 from unbag.reports.colours import BLUE, GREY
 from unbag.reports.display import SinglePicture, add_legend
 from unbag.reports.wording import digits_of
@@ -31,13 +31,6 @@ class RocDisplay(SinglePicture):
         The curve by labels.
     true_auc : float or None
         The area under that.
-
-    See Also
-    --------
-    unbag.metrics.roc_band : Estimate the ROC curve with a band that holds each of its points with
-        the given chance.
-    unbag.reports.fit_report : Fit a classifier, and report from bags alone how good it is and how
-        far to trust that.
 
     Examples
     --------
@@ -61,7 +54,7 @@ class RocDisplay(SinglePicture):
         Parameters
         ----------
         evaluation : Evaluation
-            From `unbag.metrics.cross_val_evaluate` or `unbag.metrics.evaluate`.
+            From `unbag.evaluation.cross_val_evaluate` or `unbag.evaluation.evaluate`.
         labels : array-like of shape (n_instances,), optional
             True labels, if they are known after all; they are drawn for comparison only.
 
@@ -99,7 +92,7 @@ class RocDisplay(SinglePicture):
         labels : array-like of shape (n_instances,), optional
             True labels, if they are known after all; they are drawn for comparison only.
         **options
-            Of `unbag.metrics.evaluate`, such as ``level``.
+            Of `unbag.evaluation.evaluate`, such as ``level``.
 
         Returns
         -------

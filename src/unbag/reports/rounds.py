@@ -12,7 +12,7 @@ from unbag._arrays import Floats
 from unbag._optional import make_frame
 from unbag.reports.colours import CLASS_COLOURS, GREY, MARKERS
 from unbag.reports.display import SinglePicture, add_legend
-from unbag.reports.path import OF_LIKELIHOODS, find_model, joint_criterion
+from unbag.reports.validation_curve import OF_LIKELIHOODS, find_model, joint_criterion
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -34,19 +34,13 @@ class RoundsDisplay(SinglePicture):
     n_rounds : int
         The chosen number of rounds.
 
-    See Also
-    --------
-    unbag.BoostedMCMClassifier : Boosted trees trained from the class proportions of bags.
-    unbag.reports.fit_report : Fit a classifier, and report from bags alone how good it is and how
-        far to trust that.
-
     Examples
     --------
-    >>> from unbag import BoostedMCMClassifier
+    >>> from unbag import LLPBoostingClassifier
     >>> from unbag.datasets import make_gaussian_bags
     >>> from unbag.reports import RoundsDisplay
     >>> data = make_gaussian_bags(n_bags=20, bag_size=20, random_state=0)
-    >>> model = BoostedMCMClassifier((2, 4), n_estimators=10, cv=3).fit(data.X, data.y)
+    >>> model = LLPBoostingClassifier((2, 4), n_estimators=10, cv=3).fit(data.X, data.y)
     >>> display = RoundsDisplay.from_estimator(model)
     >>> display.frame()[["leaves", "rounds"]].to_numpy().tolist()
     [[2, 0], [2, 5], [2, 10], [4, 5], [4, 10]]
@@ -76,7 +70,7 @@ class RoundsDisplay(SinglePicture):
         model = boosted_model(estimator)
         if model is None:
             raise ValueError(
-                f"{type(estimator).__name__} has no path of rounds: it is no BoostedMCMClassifier "
+                f"{type(estimator).__name__} has no path of rounds: it is no LLPBoostingClassifier "
                 "that is fitted and has folds to choose by."
             )
         looks = model.selection_path_

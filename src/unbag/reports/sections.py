@@ -8,16 +8,16 @@ import numpy as np
 
 from unbag._text import counted, p_text, percent, rough, sentence, shown, whole
 from unbag.bags.bags import Bags
-from unbag.diagnostics.assumption import AssumptionTest
-from unbag.diagnostics.bag_effects import describe_effect
-from unbag.diagnostics.information_results import LISTED_PIECES, BagInformation
-from unbag.metrics import Evaluation
-from unbag.reports.assumption import AssumptionDisplay
+from unbag.evaluation import Evaluation
+from unbag.evaluation.bag_effects import describe_effect
+from unbag.evaluation.label_shift import LabelShiftTest
+from unbag.evaluation.sample_size_results import LISTED_PIECES, EffectiveSampleSize
 from unbag.reports.bags import BagsDisplay
 from unbag.reports.content import Finding, FindingKind, NumberTable, Picture, Section, Tile
+from unbag.reports.label_shift import LabelShiftDisplay
 from unbag.reports.pairing import PairingDisplay
-from unbag.reports.path import PathDisplay
 from unbag.reports.rounds import RoundsDisplay
+from unbag.reports.validation_curve import ValidationCurveDisplay
 
 # Shares of a class that vary by less than this over bags leave little to learn from.
 _LITTLE_SPREAD = 0.05
@@ -87,7 +87,7 @@ def _bag_warnings(display: BagsDisplay) -> list[Finding]:
     return found
 
 
-def bags_tile(information: BagInformation) -> Tile:
+def bags_tile(information: EffectiveSampleSize) -> Tile:
     """Give the number of labelled rows that the bags are worth."""
     return Tile(
         "worth in labelled rows",
@@ -96,7 +96,7 @@ def bags_tile(information: BagInformation) -> Tile:
     )
 
 
-def _bag_table(information: BagInformation) -> NumberTable:
+def _bag_table(information: EffectiveSampleSize) -> NumberTable:
     columns = information.by_bag
     n = len(columns["bag"])
     names = [name for name in columns if name not in ("bag", "size", "share")]
@@ -119,7 +119,7 @@ def _bag_table(information: BagInformation) -> NumberTable:
     return NumberTable(which, ("Bag", "Instances", *heads, "Information"), tuple(rows))
 
 
-def _finer_table(information: BagInformation) -> NumberTable:
+def _finer_table(information: EffectiveSampleSize) -> NumberTable:
     finer = information.finer
     rows = tuple(
         (
@@ -139,7 +139,7 @@ def _finer_table(information: BagInformation) -> NumberTable:
 
 
 def assumption_section(
-    evaluation: Evaluation, displays: list[AssumptionDisplay], effects: list[Finding]
+    evaluation: Evaluation, displays: list[LabelShiftDisplay], effects: list[Finding]
 ) -> Section:
     """Tell whether instances of a class are alike in all bags, as far as can be seen.
 
@@ -209,7 +209,7 @@ def effect_findings(model: Any, bags: Bags) -> list[Finding]:
     return [Finding(text, "note" if model.bag_effect_ > 0 else "plain")]
 
 
-def _suspects(what: str, test: AssumptionTest) -> NumberTable:
+def _suspects(what: str, test: LabelShiftTest) -> NumberTable:
     table = test.bags
     keep = np.flatnonzero(table["adjusted_p_value"] <= test.level)[:_LISTED]
     if len(keep) == 0:
@@ -269,7 +269,7 @@ def whose_choice(leaderboard: list[dict[str, Any]]) -> str:
     )
 
 
-def path_section(display: PathDisplay, whose: str = "") -> Section:
+def path_section(display: ValidationCurveDisplay, whose: str = "") -> Section:
     """Tell how the penalty was chosen."""
     low, high = display.alphas.min(), display.alphas.max()
     best = "had the least risk on bags held out, estimated without labels"

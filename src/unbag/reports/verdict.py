@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from unbag._text import percent
-from unbag.metrics import Estimate, Evaluation
+from unbag.evaluation import Estimate, Evaluation
 from unbag.reports.content import Finding, FindingKind, NumberTable, Section, Tile
 from unbag.reports.wording import digits_of, interval_text, measure_name
 

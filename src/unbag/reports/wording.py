@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from unbag._text import shown
-from unbag.metrics import Estimate
+from unbag.evaluation import Estimate
 
 _NAMES = {
     "roc_auc": "Area under ROC (AUC)",

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from unbag._arrays import Array, Bools, Ints, put, to_host, untracked
 from unbag._deadlines import check_time
-from unbag.objectives.base import Objective
+from unbag.observations.base import Objective
 from unbag.solvers.batches import Numbers, factor, inner, inners, noise, selection, stretch
 from unbag.solvers.history import History
 from unbag.solvers.line_search import Line
@@ -57,15 +57,11 @@ class Solution:
     converged : ndarray of bool, shape (columns,)
         Whether each column converged.
 
-    See Also
-    --------
-    unbag.solvers.minimise : Minimise the penalised objective, for all columns together.
-
     Examples
     --------
     >>> import numpy as np
     >>> from unbag import bag_target, check_bag_target
-    >>> from unbag.objectives import ForwardLikelihood
+    >>> from unbag.observations import ForwardLikelihood
     >>> from unbag.solvers import LinearSpace, minimise
     >>> y = bag_target([1, 1, 2, 2], [0.25, 0.25, 0.75, 0.75])
     >>> objective = ForwardLikelihood(np.array([True, True]), check_bag_target(y))
@@ -126,17 +122,11 @@ def minimise(
     solution : Solution
         Minimisers of all columns.
 
-    See Also
-    --------
-    unbag.objectives.Objective : What a solver minimises.
-    unbag.solvers.Solution : Minimisers of all columns.
-    unbag.solvers.FunctionSpace : What the solver needs to know of a model.
-
     Examples
     --------
     >>> import numpy as np
     >>> from unbag import bag_target, check_bag_target
-    >>> from unbag.objectives import ForwardLikelihood
+    >>> from unbag.observations import ForwardLikelihood
     >>> from unbag.solvers import LinearSpace, minimise
     >>> y = bag_target([1, 1, 2, 2], [0.25, 0.25, 0.75, 0.75])
     >>> objective = ForwardLikelihood(np.array([True, True]), check_bag_target(y))

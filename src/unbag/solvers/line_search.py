@@ -15,7 +15,7 @@ import numpy as np
 from array_api_compat import is_torch_array
 
 from unbag._arrays import Array, Bools, Ints, put, to_host
-from unbag.objectives.base import Objective
+from unbag.observations.base import Objective
 from unbag.solvers.batches import Numbers, inner, noise, selection, stretch
 
 _ARMIJO, _WOLFE = 1e-4, 0.9

@@ -32,12 +32,6 @@ class FunctionSpace(Protocol):
     self_dual : bool
         Whether the dual of θ is θ.
 
-    See Also
-    --------
-    unbag.solvers.minimise : Minimise the penalised objective, for all columns together.
-    unbag.solvers.KernelSpace : Functions of an RKHS, as a space to search.
-    unbag.solvers.LinearSpace : Linear functions, as a space to search.
-
     Examples
     --------
     >>> import numpy as np
@@ -142,11 +136,6 @@ class KernelSpace:
     fit_intercept : bool, default=False
         Whether there is a b.
 
-    See Also
-    --------
-    unbag.kernels.Kernel : A kernel with its width, and matrices of it.
-    unbag.solvers.FunctionSpace : What the solver needs to know of a model.
-
     Examples
     --------
     >>> import numpy as np
@@ -222,10 +211,6 @@ class LinearSpace:
         Number of scores of an instance.
     fit_intercept : bool
         Whether there is a b.
-
-    See Also
-    --------
-    unbag.solvers.FunctionSpace : What the solver needs to know of a model.
 
     Examples
     --------

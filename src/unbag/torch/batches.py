@@ -26,11 +26,6 @@ class BagBatch(NamedTuple):
     covariance : tensor or array of shape (n_bags, n_classes, n_classes), optional
         Of the noise in the counts.
 
-    See Also
-    --------
-    unbag.torch.BagDataset : Bags of rows.
-    unbag.torch.BagLoss : A loss of scores and the bags they are in.
-
     Examples
     --------
     >>> import torch

@@ -26,13 +26,6 @@ class BagDataset(Dataset[tuple[Tensor, BagBatch]]):
     y : structured array from `unbag.bag_target`, or Bags
         Rows of known label count as bags of one row.
 
-    See Also
-    --------
-    unbag.NeuralMCMClassifier : A neural network trained from bags.
-    unbag.torch.BagBatchSampler : Batches of whole bags, of at most so many rows.
-    unbag.torch.BagBatch : Which row of a batch is in which of its bags, and how many of each class
-        a bag holds.
-
     Examples
     --------
     >>> import numpy as np
@@ -149,10 +142,6 @@ class BagBatchSampler(Sampler[list[int]]):
     least_bags : int, default=1
         Bags that a batch has in any case, however many rows these are; the last one may have
         fewer.
-
-    See Also
-    --------
-    unbag.torch.BagDataset : Bags of rows.
 
     Examples
     --------

@@ -1,6 +1,6 @@
 """The objectives of the library as losses of torch.
 
-Values and gradients are those of `unbag.objectives`, in closed form: autograd is given the gradient
+Values and gradients are those of `unbag.observations`, in closed form: autograd is given the gradient
 with respect to the scores and goes on from there.
 
 Scores are log-odds (or those of softmax) at the shares of the classes in all training bags
@@ -24,12 +24,12 @@ from unbag._arrays import Array, beside, index_beside, take
 from unbag._checks import check_count, check_one_each, check_share
 from unbag._docstrings import as_in
 from unbag.bags.bags import Bags
-from unbag.objectives.corrected_risk import CorrectedRisk, Correction
-from unbag.objectives.count_likelihood import EXACT_SIZE, check_possible_counts
-from unbag.objectives.forward import LEAST_RATIO, forward_losses
-from unbag.objectives.losses import get_loss
-from unbag.objectives.proportion_risk import ProportionRisk
-from unbag.objectives.weighed_bags import WeighedBags
+from unbag.observations.corrected_risk import CorrectedRisk, Correction
+from unbag.observations.count_likelihood import EXACT_SIZE, check_possible_counts
+from unbag.observations.forward import LEAST_RATIO, forward_losses
+from unbag.observations.losses import get_loss
+from unbag.observations.proportion_risk import ProportionRisk
+from unbag.observations.weighed_bags import WeighedBags
 from unbag.torch.batches import to_bags
 
 # From scores (columns, outputs, rows): value per column, and gradient.
@@ -45,18 +45,6 @@ class BagLoss(nn.Module, ABC):
     log-odds of the second. Half precision is taken to single before anything is summed.
 
     The base of the losses below; it is not made itself.
-
-    See Also
-    --------
-    unbag.torch.BagBatch : Which row of a batch is in which of its bags, and how many of each class
-        a bag holds.
-    unbag.torch.CountLikelihoodLoss : The likelihood of the counts of bags.
-    unbag.torch.ForwardLoss : The likelihood of single rows, given shares of bags.
-    unbag.torch.CorrectedRiskLoss : The paper's corrected risk at the pooled shares, estimated from
-        the bags of a batch.
-    unbag.torch.ProportionLoss : The loss of DLLP, by mean chances of bags.
-    unbag.torch.two_pass_backward : Add the gradient of the loss of a batch to ``.grad`` of all
-        parameters, and give the loss.
 
     Examples
     --------
@@ -152,7 +140,7 @@ class BagLoss(nn.Module, ABC):
 class CountLikelihoodLoss(BagLoss):
     """−(1/T) Σ_b log Pr(K_b = k_b), over the T rows of a batch: the likelihood of the counts.
 
-    See `unbag.objectives.count_likelihood`. Bags must be whole.
+    See `unbag.observations.count_likelihood`. Bags must be whole.
 
     Parameters
     ----------
@@ -172,15 +160,6 @@ class CountLikelihoodLoss(BagLoss):
         log Pr(Σ_b K_b = Σ_b k_b)). Few large bags a batch differ from all others in their sum
         by chance, and steps that follow it drown the rest (docs/networks.md). It may be changed
         between steps, too.
-
-    See Also
-    --------
-    unbag.NeuralMCMClassifier : A neural network trained from bags.
-    unbag.torch.BagLoss : A loss of scores and the bags they are in.
-    unbag.torch.count_posteriors : Chance of each class of every row, given the counts of its bag.
-    unbag.torch.mix_bags : Put parts of neighbours in place of some bags of a batch.
-    unbag.objectives.CountLikelihood : Mean negative log-likelihood of the counts of bags, in score
-        space.
 
     Examples
     --------
@@ -248,18 +227,12 @@ class CountLikelihoodLoss(BagLoss):
 class ForwardLoss(BagLoss):
     """−(1/T) Σ_j log Σ_c (γ_bc/q_c) p_jc: the likelihood of single rows, given shares of bags.
 
-    See `unbag.objectives.forward`.
+    See `unbag.observations.forward`.
 
     Parameters
     ----------
     class_shares : array-like of shape (n_classes,)
         q, the shares of the classes in all bags.
-
-    See Also
-    --------
-    unbag.torch.BagLoss : A loss of scores and the bags they are in.
-    unbag.objectives.ForwardLikelihood : Mean negative log-likelihood of single rows, given the
-        shares of their bags.
 
     Examples
     --------
@@ -304,12 +277,6 @@ class CorrectedRiskLoss(BagLoss):
     correction : {"nonnegative", "none"}, default="nonnegative"
         Whether class risks of a batch are bent away from negative values.
 
-    See Also
-    --------
-    unbag.torch.BagLoss : A loss of scores and the bags they are in.
-    unbag.objectives.CorrectedRisk : Corrected risk in score space, for one or several sets of
-        weights.
-
     Examples
     --------
     >>> import torch
@@ -350,13 +317,7 @@ class ProportionLoss(BagLoss):
     Parameters
     ----------
     divergence : {"cross_entropy", "squared", "absolute"}, default="cross_entropy"
-        d, as in `unbag.objectives.proportion_risk`.
-
-    See Also
-    --------
-    unbag.torch.BagLoss : A loss of scores and the bags they are in.
-    unbag.objectives.ProportionRisk : Empirical proportion risk in score space, for one or several
-        sets of weights.
+        d, as in `unbag.observations.proportion_risk`.
 
     Examples
     --------

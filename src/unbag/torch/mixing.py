@@ -43,10 +43,6 @@ def mix_bags(
     X, bags : tensor, BagBatch
         With the covariance of the counts, for `CountLikelihoodLoss`.
 
-    See Also
-    --------
-    unbag.torch.CountLikelihoodLoss : The likelihood of the counts of bags.
-
     Examples
     --------
     >>> import numpy as np

@@ -121,7 +121,7 @@ class TwoLayerNetwork(nn.Module):
     """The paper's class of networks, f(x) = Σ_j v_j max(0, u_jᵀx) with |v_j| ≤ α and ‖u_j‖ ≤ β.
 
     Rows are taken as they are. `project` brings weights back into the class, of which
-    `unbag.bounds.TwoLayerReLU` has the constants.
+    `unbag.paper.bounds.TwoLayerReLU` has the constants.
 
     Parameters
     ----------

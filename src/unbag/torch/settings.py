@@ -21,7 +21,7 @@ _RANGES: dict[str, tuple[float, bool, float]] = {
     "lr": (0, True, np.inf),
     "weight_decay": (0, False, np.inf),
     "tol": (0, False, np.inf),
-    "validation_share": (0, False, 1),
+    "validation_fraction": (0, False, 1),
     "averaging": (0, True, 1),
     "annealing": (0, False, 1),
     "mix": (0, False, 1),
@@ -38,7 +38,7 @@ _ABOUT_COUNTS = {
 
 
 def check_settings(model: Any) -> None:
-    """Refuse settings of a `NeuralMCMClassifier` that cannot be meant."""
+    """Refuse settings of a `LLPNeuralClassifier` that cannot be meant."""
     check_choice(model.objective, get_args(NeuralObjective), "objective")
     check_choice(model.precision, get_args(NeuralPrecision), "precision")
     if isinstance(model.module, str):

@@ -51,10 +51,6 @@ def two_pass_backward(
     loss : tensor
         The loss of the batch, without a graph.
 
-    See Also
-    --------
-    unbag.torch.BagLoss : A loss of scores and the bags they are in.
-
     Examples
     --------
     >>> import torch

@@ -31,11 +31,6 @@ def vat_loss(module: nn.Module, X: Tensor, size: float = 1.0, probe: float = 1e-
     loss : tensor
         The mean over the rows, for autograd.
 
-    See Also
-    --------
-    unbag.torch.view_loss : Cross-entropy of scores of strong views and posteriors of weak ones,
-        weighed.
-
     Examples
     --------
     >>> import torch

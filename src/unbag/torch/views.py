@@ -34,14 +34,6 @@ def count_posteriors(scores: Tensor, bags: Any, bag_effect: float = 0.0) -> Tens
     chances : tensor of shape (rows, classes)
         Chances of the classes, that add up to the counts of each bag.
 
-    See Also
-    --------
-    unbag.torch.CountLikelihoodLoss : The likelihood of the counts of bags.
-    unbag.torch.view_loss : Cross-entropy of scores of strong views and posteriors of weak ones,
-        weighed.
-    unbag.objectives.label_posteriors : Chance of each class of every instance, given the rows and
-        the counts of its bag.
-
     Examples
     --------
     >>> import torch
@@ -81,12 +73,6 @@ def view_loss(scores: Tensor, posteriors: Tensor) -> Tensor:
     -------
     loss : tensor
         The mean over the rows, for autograd.
-
-    See Also
-    --------
-    unbag.torch.count_posteriors : Chance of each class of every row, given the counts of its bag.
-    unbag.torch.vat_loss : KL divergence of the chances of rows and of rows moved where these change
-        most.
 
     Examples
     --------

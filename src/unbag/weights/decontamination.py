@@ -60,19 +60,10 @@ def decontamination_weights(
     W : ndarray of shape (n_bags, n_classes)
         Weights with Wᵀ times the proportions the identity, if bags allow it.
 
-    See Also
-    --------
-    unbag.bounds.table_bound : Bound the distance between the risk by a table W and the true one,
-        for all f of a class.
-    unbag.objectives.CorrectedRisk : Corrected risk in score space, for one or several sets of
-        weights.
-    unbag.weights.pair_bags : Pair the bags so that Σ HM(n⁺, n⁻) · (γ⁺ − γ⁻)² is as large as
-        possible.
-
     Examples
     --------
     >>> from unbag import bag_target, check_bag_target
-    >>> from unbag.weights.decontamination import decontamination_weights
+    >>> from unbag.weights import decontamination_weights
     >>> bags = check_bag_target(bag_target([1, 1, 2, 2], [0.25, 0.25, 0.75, 0.75]))
     >>> W = decontamination_weights(bags)
     >>> (W.T @ bags.proportions).round(12) + 0.0

@@ -57,11 +57,6 @@ class Pairing:
     negative : ndarray of int, shape (n_pairs,)
         Index of the other one.
 
-    See Also
-    --------
-    unbag.weights.pair_bags : Pair the bags so that Σ HM(n⁺, n⁻) · (γ⁺ − γ⁻)² is as large as
-        possible.
-
     Examples
     --------
     >>> pairing = pair_extremes([0.1, 0.9, 0.5, 0.6])
@@ -145,10 +140,6 @@ def pair_matching(proportions: ArrayLike, sizes: ArrayLike) -> Pairing:
     -------
     Pairing
         Two bags of equal proportion carry no information and are not made a pair.
-
-    See Also
-    --------
-    pair_exchange : for more than a few thousand bags.
 
     Examples
     --------
@@ -254,12 +245,6 @@ def pair_bags(
     -------
     Pairing
         Empty if all proportions are equal.
-
-    See Also
-    --------
-    unbag.reports.PairingDisplay : Pairs of bags and the difference Δ between their proportions.
-    unbag.weights.Pairing : Pairs of bags.
-    unbag.weights.decontamination_weights : Make W for the given bags.
 
     Examples
     --------

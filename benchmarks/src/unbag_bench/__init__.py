@@ -1,0 +1,1 @@
+"""Benchmarks of unbag: suites of bag sets, published methods, studies and their rows."""

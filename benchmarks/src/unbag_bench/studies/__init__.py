@@ -1,0 +1,1 @@
+"""Studies: what was measured, one question per file; rows are under ``results``."""

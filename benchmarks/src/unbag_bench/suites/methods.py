@@ -1,0 +1,187 @@
+"""The methods that the suites compare, each under the name that commands and rows use.
+
+All choose their settings without labels. Where a method can be told for which shares of the classes
+it decides, it is told the pooled ones, at which accuracy counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+
+from unbag.models import (
+    LLPBoostingClassifier,
+    LLPEMClassifier,
+    LLPEnsembleClassifier,
+    LLPKernelClassifierCV,
+    LLPLinearClassifierCV,
+)
+from unbag.paper import (
+    InvCalClassifierCV,
+    LinearProportionRiskClassifierCV,
+)
+from unbag_bench.methods import (
+    ClusterClassifier,
+    LinearPublishedClassifierCV,
+    LinearSoftLabelClassifierCV,
+)
+from unbag_bench.suites.files import check_name
+
+
+@dataclass(frozen=True)
+class SuiteMethod:
+    """How to make an estimator.
+
+    Attributes
+    ----------
+    make : callable
+    description : str
+    ours : bool
+        Whether it is a model of this package, not a published competitor.
+    sees_labels : bool
+        Whether it is trained on labels, as a ceiling.
+    """
+
+    make: Callable[[], Any]
+    description: str
+    ours: bool = False
+    sees_labels: bool = False
+
+
+# How often networks see all images, how many at a time at most, and in how many steps at least.
+EPOCHS, BATCH, FEWEST_STEPS = 60, 2048, 16
+
+
+def _network(objective: str, **settings: Any) -> Any:
+    from unbag.models.neural import LLPNeuralClassifier
+    from unbag.torch.networks import ImageNetwork
+
+    return LLPNeuralClassifier(
+        ImageNetwork,
+        objective=objective,
+        class_prior="empirical",
+        max_epochs=EPOCHS,
+        averaging=0.99,
+        **settings,
+    )
+
+
+def _network_of(objective: str, description: str, **kind: bool) -> SuiteMethod:
+    return SuiteMethod(partial(_network, objective), f"four convolutions, {description}", **kind)
+
+
+def _logistic() -> LogisticRegression:
+    return LogisticRegression(max_iter=1000)
+
+
+def _forest() -> RandomForestClassifier:
+    return RandomForestClassifier(50, min_samples_leaf=20, max_samples=0.2, random_state=0)
+
+
+# Linear, and what they leave open chosen by the error of shares of bags held out.
+_PUBLISHED = {
+    "mm": "mean map (Quadrianto et al. 2009)",
+    "lmm": "Laplacian mean map (Patrini et al. 2014)",
+    "amm_min": "alternating mean map (Patrini et al. 2014)",
+    "amm_max": "alternating mean map against the worst labels (Patrini et al. 2014)",
+    "dllp": "cross-entropy of mean chances (Ardehaly and Culotta 2017)",
+    "easyllp": "EasyLLP (Busa-Fekete et al. 2023)",
+    "dsq": "debiased squares",
+    "genbags": "GenBags (Saket et al. 2022)",
+    "llpfc": "forward correction in groups, mended (Zhang et al. 2022)",
+    "llpfc_released": "forward correction in groups, as released",
+    "forward": "forward correction, all bags one group",
+    "count_loss": "likelihood of counts, without our prior and effects",
+    "rot": "relaxed optimal transport (Dulac-Arnold et al. 2019)",
+    "llp_dc": "exact assignment",
+    "llp_mm": "factorial moments",
+    "aggregate": "loss of bags and of rows, mixed",
+}
+
+
+def _published(name: str) -> SuiteMethod:
+    return SuiteMethod(partial(LinearPublishedClassifierCV, name), f"{_PUBLISHED[name]}, linear")
+
+
+METHODS: dict[str, SuiteMethod] = {
+    "linear": SuiteMethod(
+        lambda: LLPLinearClassifierCV(class_prior="empirical"), "our linear model", ours=True
+    ),
+    "kernel": SuiteMethod(
+        lambda: LLPKernelClassifierCV(class_prior="empirical"), "our kernel model", ours=True
+    ),
+    "boosted": SuiteMethod(
+        lambda: LLPBoostingClassifier(class_prior="empirical", n_jobs=1),
+        "our boosted trees",
+        ours=True,
+    ),
+    "linear-no-effect": SuiteMethod(
+        lambda: LLPLinearClassifierCV(class_prior="empirical", bag_effect=0.0),
+        "our linear model, told that bags have no effects",
+        ours=True,
+    ),
+    "auto": SuiteMethod(
+        lambda: LLPEnsembleClassifier(n_jobs=1),
+        "linear, kernel and boosted, mixed by what held-out bags say",
+        ours=True,
+    ),
+    "network": _network_of("auto", "likelihood of counts, given what a batch sums to", ours=True),
+    "network-counts": SuiteMethod(
+        partial(_network, "likelihood", conditional=False),
+        "four convolutions, likelihood of counts as they are",
+        ours=True,
+    ),
+    "network-annealed": SuiteMethod(
+        partial(_network, "likelihood", annealing=0.5, conditional=False),
+        "four convolutions, likelihood of counts that come to be known on the way",
+        ours=True,
+    ),
+    "network-corrected": _network_of("corrected", "the paper's risk", ours=True),
+    "network-proportion": _network_of(
+        "proportion", "cross-entropy of mean chances (Ardehaly and Culotta 2017)"
+    ),
+    "network-forward": _network_of("forward", "forward correction, all bags one group"),
+    "network-vat": SuiteMethod(
+        partial(_network, "proportion", vat=0.05),
+        "four convolutions, the same with virtual adversarial training (Tsai and Lin 2020)",
+    ),
+    "network-mixbag": SuiteMethod(
+        partial(_network, "likelihood", mix=0.5, conditional=False),
+        "four convolutions, likelihood of counts of parts of two bags (Asanomi et al. 2023)",
+    ),
+    "epr": SuiteMethod(LinearProportionRiskClassifierCV, "empirical proportion risk, linear"),
+    "soft-label": SuiteMethod(
+        lambda: LinearSoftLabelClassifierCV(class_prior="empirical"),
+        "the bag's proportion as a soft label, linear",
+    ),
+    "em-lr": SuiteMethod(
+        lambda: LLPEMClassifier(_logistic()), "EM with logistic regression and exact counts"
+    ),
+    "invcal": SuiteMethod(InvCalClassifierCV, "inverse calibration (Rüping 2010), kernel"),
+    **{name.replace("_", "-"): _published(name) for name in _PUBLISHED},
+    "cluster": SuiteMethod(
+        ClusterClassifier, "clusters whose classes fit the shares (Chen et al. 2009)"
+    ),
+    "llp-rf": SuiteMethod(
+        lambda: LLPEMClassifier(_forest()), "random forest by EM with exact counts"
+    ),
+    "labels": SuiteMethod(_logistic, "logistic regression on the labels", sees_labels=True),
+    "labels-trees": SuiteMethod(
+        lambda: HistGradientBoostingClassifier(random_state=0),
+        "boosted trees on the labels",
+        sees_labels=True,
+    ),
+    # on labels that is their cross-entropy
+    "labels-network": _network_of("forward", "on the labels", sees_labels=True),
+}
+
+
+def check_methods(names: Sequence[str]) -> None:
+    """Say which methods there are, if one of these is none."""
+    for name in names:
+        check_name(name, METHODS, "method")

@@ -1,0 +1,163 @@
+"""Every page of results is made of its rows, and says what they say."""
+
+import importlib
+import json
+import shlex
+from collections import defaultdict
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from unbag._provenance import PACKAGES
+from unbag.cli.parser import make_parser
+from unbag.cli.reproduce import paper_tasks
+from unbag.paper.methods import FORMER_METHODS
+from unbag.paper.rows import load_rows
+from unbag.paper.runner import read_rows
+from unbag.paper.tables import comparisons, markdown_tables, rows_as_csv
+from unbag_bench.study import RESULTS, Study, measure_task, table
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted(path.stem for path in RESULTS.glob("*.md"))
+
+
+def study_of(name):
+    return importlib.import_module(name).STUDY
+
+
+def test_every_study_has_rows_and_a_page():
+    folders = {path.parent.name for path in RESULTS.glob("*/rows.jsonl")}
+    assert folders - {"reproduce"} == set(PAGES)
+    files = {path.name for path in RESULTS.glob("*/*") if path.parent.name != "reproduce"}
+    assert files == {"rows.jsonl", "notes.md", "bags"}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_pages_are_made_of_their_rows(name):
+    study = study_of(name)
+    rows = load_rows(study.folder / "rows.jsonl")
+    assert study.name == name
+    assert (RESULTS / f"{name}.md").read_text(encoding="utf-8") == study.render(rows)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_rows_say_what_they_are_and_where_they_come_from(name):
+    study = study_of(name)
+    for row in load_rows(study.folder / "rows.jsonl"):
+        assert {*study.keys, "command", "made"} <= set(row)
+        assert row["command"].startswith(("python benchmarks/", "unbag reproduce "))
+        assert "machine " in row["made"]
+        assert "numpy " in row["made"]
+
+
+def test_tables_of_the_reproduction_are_made_of_its_rows():
+    folder = RESULTS / "reproduce"
+    rows = read_rows(folder)
+    text = "\n".join([markdown_tables(rows), *(f"- {s}" for s in comparisons(rows)), ""])
+    assert (folder / "tables.md").read_text(encoding="utf-8") == text
+    assert (folder / "rows.csv").read_text(encoding="utf-8") == rows_as_csv(rows)
+
+
+def test_commands_of_the_reproduction_make_its_rows():
+    made = defaultdict(set)
+    for row in read_rows(RESULTS / "reproduce"):
+        assert {*PACKAGES, "date", "machine", "python"} <= set(row)
+        made[row["command"]].add(row["task"])
+    for command, rows in made.items():
+        options = make_parser({"reproduce"}).parse_args(shlex.split(command)[1:])
+        if options.methods not in FORMER_METHODS:
+            assert {task.name for task in paper_tasks(options)} == rows, command
+
+
+def test_figures_of_the_default_are_those_of_the_rows():
+    found = defaultdict(list)
+    for row in read_rows(RESULTS / "reproduce"):
+        if (row["method"], row["table"], row["sampling"]) == ("likelihood", 1, "paper"):
+            found[row["dataset"], row["low"], row["bag_size"]].append(row["auc"])
+    shown = {}
+    for line in (ROOT / "docs" / "figures.md").read_text(encoding="utf-8").splitlines():
+        name, proportions, *cells = [cell.strip() for cell in line.strip("|").split("|")] + [""]
+        if proportions.startswith("["):
+            low = {"[0, ½]": 0.0, "[½, 1]": 0.5}[proportions]
+            sizes = zip((8, 32, 128, 512), cells, strict=False)
+            shown |= {(name.lower(), low, size): float(cell.split()[0]) for size, cell in sizes}
+    assert len(shown) == 16
+    assert shown == {cell: round(np.mean(auc), 3) for cell, auc in found.items()}
+
+
+def test_pictures_belong_to_pages():
+    for path in RESULTS.glob("*.png"):
+        assert f"({path.name})" in (RESULTS / f"{path.stem}.md").read_text(encoding="utf-8")
+
+
+# --- the machinery ------------------------------------------------------------------------------
+
+
+def square(number, power):
+    return {"value": number**power}
+
+
+def page(rows):
+    return table(["number", "value"], [[str(r["number"]), str(r["value"])] for r in rows])
+
+
+SQUARES = Study(
+    name="squares",
+    title="Squares",
+    keys=["number"],
+    tasks=lambda options: [{"number": n, "power": 2} for n in range(options.up_to)],
+    measure=square,
+    page=page,
+    options={"--up-to": {"type": int, "default": 2}},
+)
+
+
+def run(monkeypatch, *arguments):
+    monkeypatch.setattr("sys.argv", ["benchmarks/squares.py", *arguments])
+    SQUARES.main()
+
+
+def test_a_run_goes_on_where_it_was(monkeypatch, tmp_path, capsys):
+    path = tmp_path / "rows.jsonl"
+    run(monkeypatch, "run", "-o", str(path))
+    first = path.read_text()
+    run(monkeypatch, "run", "--up-to", "4", "-o", str(path))
+    assert path.read_text().startswith(first)
+    rows = load_rows(path)
+    assert [(row["number"], row["value"]) for row in rows] == [(0, 0), (1, 1), (2, 4), (3, 9)]
+    assert rows[3]["command"] == f"python benchmarks/squares.py run --up-to 4 -o {path}"
+    run(monkeypatch, "run", "--up-to", "4", "-o", str(path))
+    assert load_rows(path) == rows
+    assert capsys.readouterr().err.splitlines()[-1] == "2 of 2: 3"
+
+
+def test_rows_carry_versions_of_packages_that_a_study_names():
+    study = replace(SQUARES, packages=["joblib"])
+    (row,) = measure_task(study, {"number": 3, "power": 2})
+    assert row["made"].endswith(f", joblib {version('joblib')}")
+
+
+def test_a_page_has_origin_notes_and_tables(monkeypatch, tmp_path):
+    monkeypatch.setattr("study.RESULTS", tmp_path)
+    (tmp_path / "squares").mkdir()
+    (tmp_path / "squares" / "notes.md").write_text("They grow.\n")
+    run(monkeypatch, "run")
+    run(monkeypatch, "show")
+    (made,) = {row["made"] for row in load_rows(tmp_path / "squares" / "rows.jsonl")}
+    assert (tmp_path / "squares.md").read_text() == (
+        f"# Squares\n\n`python benchmarks/squares.py run`: {made}\n\nThey grow.\n\n"
+        "| number | value |\n| --- | --- |\n| 0 | 0 |\n| 1 | 1 |\n"
+    )
+    assert json.loads((tmp_path / "squares" / "rows.jsonl").read_text().splitlines()[0])
+
+
+def test_many_commands_stand_at_the_end():
+    rows = [{"number": n, "value": n, "command": f"run {n}", "made": "here"} for n in range(9)]
+    few, many = SQUARES.render(rows[:8]), SQUARES.render(rows)
+    assert few.startswith("# Squares\n\n`run 0`: here\n`run 1`: here\n")
+    assert many.startswith("# Squares\n\n| number | value |")
+    assert "\n\n## Where these rows come from\n\n- `run 0`: here\n- `run 1`" in many
+    assert many.endswith("- `run 8`: here\n")

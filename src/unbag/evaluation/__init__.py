@@ -1,0 +1,104 @@
+"""Label-free evaluation: what the decontamination weights say about given scores.
+
+With W from all bags, Σ_i W[i, c] · (mean of h over bag i) estimates E[h(X) | class c]. For h a
+loss this is the corrected risk, for h = 1[f(x) > t] the rates of the ROC curve. The functions
+are called like their scikit-learn counterparts, with bags in the place of labels. Estimates are
+unbiased and so may fall outside [0, 1]; they are reported as they are.
+"""
+
+from unbag.evaluation.bag_effects import BagEffect, estimate_bag_effect
+from unbag.evaluation.calibration import (
+    CalibrationCurve,
+    brier_score,
+    calibration_curve,
+    calibration_error,
+)
+from unbag.evaluation.curves import (
+    RocBand,
+    best_threshold,
+    precision_recall_curve,
+    roc_band,
+    roc_curve,
+)
+from unbag.evaluation.evaluation import cross_val_evaluate, estimate, evaluate, evaluate_cv
+from unbag.evaluation.evaluation_results import Evaluation
+from unbag.evaluation.groups import GroupProportions, group_proportions
+from unbag.evaluation.identification import IdentificationBounds, identification_bounds
+from unbag.evaluation.label_plan import required_labels, sample_rows_to_label
+from unbag.evaluation.label_shift import LabelShiftTest, label_shift_test
+from unbag.evaluation.labelled import estimate_with_labels, evaluate_with_labels
+from unbag.evaluation.labelled_results import LabelledEstimate, LabelledEvaluation
+from unbag.evaluation.measures import MEASURES
+from unbag.evaluation.monitoring import Reference, make_monitoring_reference, monitor
+from unbag.evaluation.monitoring_results import Monitoring
+from unbag.evaluation.permutation_importance import (
+    PermutationImportance,
+    bag_permutation_importance,
+)
+from unbag.evaluation.results import Estimate, Verdict
+from unbag.evaluation.sample_size import effective_sample_size
+from unbag.evaluation.sample_size_results import EffectiveSampleSize
+from unbag.evaluation.scorers import SCORERS
+from unbag.evaluation.scores import (
+    accuracy_score,
+    balanced_accuracy_score,
+    confusion_matrix,
+    corrected_risk,
+    cost_score,
+    f1_score,
+    precision_score,
+    recall_score,
+    roc_auc_score,
+)
+
+__all__ = [
+    "MEASURES",
+    "SCORERS",
+    "BagEffect",
+    "CalibrationCurve",
+    "EffectiveSampleSize",
+    "Estimate",
+    "Evaluation",
+    "GroupProportions",
+    "IdentificationBounds",
+    "LabelShiftTest",
+    "LabelledEstimate",
+    "LabelledEvaluation",
+    "Monitoring",
+    "PermutationImportance",
+    "Reference",
+    "RocBand",
+    "Verdict",
+    "accuracy_score",
+    "bag_permutation_importance",
+    "balanced_accuracy_score",
+    "best_threshold",
+    "brier_score",
+    "calibration_curve",
+    "calibration_error",
+    "confusion_matrix",
+    "corrected_risk",
+    "cost_score",
+    "cross_val_evaluate",
+    "effective_sample_size",
+    "estimate",
+    "estimate_bag_effect",
+    "estimate_with_labels",
+    "evaluate",
+    "evaluate_cv",
+    "evaluate_with_labels",
+    "f1_score",
+    "group_proportions",
+    "identification_bounds",
+    "label_shift_test",
+    "make_monitoring_reference",
+    "monitor",
+    "precision_recall_curve",
+    "precision_score",
+    "recall_score",
+    "required_labels",
+    "roc_auc_score",
+    "roc_band",
+    "roc_curve",
+    "sample_rows_to_label",
+]

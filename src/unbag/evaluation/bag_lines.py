@@ -1,0 +1,286 @@
+"""The line of mean chances and shares over bags, fitted to some bags and held against others.
+
+Let γ_b be the share of a class in bag b and m_b the mean of its chances over the rows of b, by a
+model that did not see b. Two straight lines do not depend on which bags there happen to be:
+
+- if rows keep their odds, γ_b = a + β(m_b − c) on average, with β = 1 for chances that hold, and
+  the variance by chance is v_b/n_b, v_b the mean of p(1 − p);
+- if classes keep their look, m_b = a + s(γ_b − c) on average, with s the difference of the mean
+  chances of the classes, and the variance by chance is that of p within the classes, over n_b.
+  It is this line that stays where it is when bags hold more positives than they used to.
+
+Beyond chance, and known noise of the shares, bags scatter by an effect of their own, the variance
+τ² u with u = q(1 − q). A line is fitted with the weights 1/(chance + τ² u), τ² by the method of
+moments (as in `unbag.evaluation.bag_effects`), and all of this is repeated until it agrees.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from unbag._arrays import Floats
+from unbag.bags.bags import Bags
+
+Direction = Literal["odds", "looks"]
+
+_ROUNDS = 50
+_SETTLED = 1e-6
+_ROUNDING = 1e-12
+# Standard errors above 0 from which on there is a slope to speak of.
+_SURE = 3.0
+
+
+@dataclass(frozen=True, eq=False)
+class ClassInBags:
+    """A class in bags: what is known of it, and what a model says.
+
+    Attributes
+    ----------
+    sizes, shares, noise : ndarray of shape (n_bags,)
+        Rows, γ_b, and the variance of the known noise in it.
+    means, inner, squares : ndarray of shape (n_bags,)
+        Means of p, of p(1 − p), and of p² over the rows.
+    """
+
+    sizes: Floats
+    shares: Floats
+    noise: Floats
+    means: Floats
+    inner: Floats
+    squares: Floats
+
+    @classmethod
+    def of(cls, bags: Bags, chances: Floats, number: int) -> ClassInBags:
+        """Look at the class of this number; ``chances`` are those of the class, by row."""
+        used = ~bags.labelled
+        noise = np.zeros(bags.n_bags) if bags.noise is None else bags.noise[:, number, number]
+        p, pq, pp = bags.means(np.stack([chances, chances * (1 - chances), chances**2]))
+        return cls(
+            bags.sizes[used].astype(float),
+            bags.proportions[used, number],
+            noise[used],
+            p[used],
+            pq[used],
+            pp[used],
+        )
+
+    @property
+    def share(self) -> float:
+        """Share of the class in all bags together."""
+        return float(np.average(self.shares, weights=self.sizes))
+
+    @property
+    def mean(self) -> float:
+        """Mean of its chances in all bags together."""
+        return float(np.average(self.means, weights=self.sizes))
+
+    def total_gap(self) -> tuple[float, float]:
+        """By how much shares lie above mean chances, over all rows, and the standard error.
+
+        Bags are what is independent.
+        """
+        weights = self.sizes / self.sizes.sum()
+        apart = self.shares - self.means
+        gap = float(weights @ apart)
+        few = len(weights) / (len(weights) - 1)
+        chance = weights**2 @ (self.inner / self.sizes + self.noise)
+        spread = few * (weights**2 @ (apart - gap) ** 2)
+        return gap, float(np.sqrt(max(spread, chance)))
+
+    def axes(self, direction: Direction) -> tuple[Floats, Floats]:
+        """What is told by what: x and y of the line."""
+        if direction == "odds":
+            return self.means, self.shares
+        return self.shares, self.means
+
+    def chance(self, direction: Direction, slope: float) -> Floats:
+        """Variance of y around the line by chance and known noise."""
+        if direction == "odds":
+            return self.inner / self.sizes + self.noise
+        known = np.clip(self.shares, 0, 1)
+        own = (self.squares - self.means**2) - slope**2 * known * (1 - known)
+        own = own * self.sizes / np.maximum(self.sizes - 1, 1)
+        # in each of the classes, by least squares over bags
+        basis = np.stack([1 - known, known])
+        moments = (basis * self.sizes) @ basis.T + _ROUNDING * np.eye(2)
+        within = np.maximum(np.linalg.solve(moments, (basis * self.sizes) @ own), 0)
+        return within @ basis / self.sizes + slope**2 * self.noise
+
+
+@dataclass(frozen=True)
+class BagLine:
+    """y = a + s(x − c), with what it is unsure of.
+
+    Attributes
+    ----------
+    direction : {"odds", "looks"}
+        Whether shares are told by mean chances, or mean chances by shares.
+    centre, intercept, slope : float
+        c, a and s.
+    intercept_error, slope_error : float
+        Standard errors, that of the intercept at the centre, where the two are independent.
+    scatter, scatter_error : float
+        τ², and its standard error.
+    share : float
+        q of the bags that it was fitted to.
+    """
+
+    direction: Direction
+    centre: float
+    intercept: float
+    slope: float
+    intercept_error: float
+    slope_error: float
+    scatter: float
+    scatter_error: float
+    share: float
+
+    @property
+    def unit(self) -> float:
+        """What τ² is a share of."""
+        return self.share * (1 - self.share)
+
+    @property
+    def sure(self) -> bool:
+        """Whether it rises beyond doubt; held-out bags pull the slope of a weak model below 0."""
+        return self.slope > _SURE * self.slope_error
+
+    def at(self, x: Floats) -> Floats:
+        """The y of each x."""
+        return self.intercept + self.slope * (x - self.centre)
+
+    def shares_at(self, means: Floats) -> Floats:
+        """Shares of bags that go with mean chances, in [0, 1]."""
+        if self.direction == "odds":
+            return np.clip(self.at(means), 0, 1)
+        return np.clip(self.centre + (means - self.intercept) / self.slope, 0, 1)
+
+
+class Held(NamedTuple):
+    """New bags held against a line.
+
+    `z` are standardised residuals, positive where there is more of the class than promised.
+    `level` and `slope` are differences from the line (of y in the middle of the new bags, and of
+    s), with standard errors; `scatter` is Σ r²/variance around the new line, `expected` what that
+    would be on average, and the p-values are those of no difference: of the slope for both sides.
+    """
+
+    z: Floats
+    level: float
+    level_error: float
+    level_p: float
+    slope: float
+    slope_error: float
+    slope_p: float
+    scatter: float
+    expected: float
+    scatter_p: float
+
+
+def fit_line(found: ClassInBags, direction: Direction) -> BagLine:
+    """Fit a line and the scatter around it."""
+    x, y = found.axes(direction)
+    unit = max(found.share * (1 - found.share), _ROUNDING)
+    scatter, slope = 0.0, 1.0
+    for _ in range(_ROUNDS):
+        chance = found.chance(direction, slope)
+        weights = 1 / (chance + scatter * unit + _ROUNDING)
+        centre, level, slope, along = _least_squares(x, y, weights)
+        rest = y - level - slope * (x - centre)
+        # two parameters make residuals smaller than they are around the truth
+        few = len(x) / (len(x) - 2)
+        excess = (few * rest**2 - chance) / unit
+        new = max(0.0, float(weights**2 @ excess / (weights @ weights)))
+        settled = abs(new - scatter) <= _SETTLED * (new + float(chance.mean()) / unit)
+        scatter = new
+        if settled:
+            break
+    error = np.sqrt(few * (weights**4 @ (excess - scatter) ** 2)) / (weights @ weights)
+    level_error, slope_error = _errors(x - centre, rest, weights, along)
+    return BagLine(
+        direction=direction,
+        centre=centre,
+        intercept=level,
+        slope=slope,
+        intercept_error=level_error,
+        slope_error=slope_error,
+        scatter=scatter,
+        scatter_error=float(error),
+        share=found.share,
+    )
+
+
+def choose_line(found: ClassInBags, looks: bool) -> BagLine:
+    """The line of the world that bags lean to; where classes keep their look, if it has a slope."""
+    if looks:
+        line = fit_line(found, "looks")
+        if line.sure:
+            return line
+    return fit_line(found, "odds")
+
+
+def hold_against(line: BagLine, found: ClassInBags) -> Held:
+    """Hold new bags against a line that was fitted to others."""
+    x, y = found.axes(line.direction)
+    weights = 1 / (found.chance(line.direction, line.slope) + line.scatter * line.unit + _ROUNDING)
+    residual = y - line.at(x)
+    centre, level, slope, along = _least_squares(x, residual, weights)
+    around = residual - level - slope * (x - centre)
+    own_level, own_slope = _errors(x - centre, around, weights, along)
+    level_error = np.hypot(
+        own_level, np.hypot(line.intercept_error, (centre - line.centre) * line.slope_error)
+    )
+    slope_error = np.hypot(own_slope, line.slope_error)
+    degrees = len(x) - 2
+    squares = weights * around**2
+    # as of variances of two samples: the other has as many degrees as τ² is sure of
+    unsure = float(weights.mean() * line.unit * line.scatter_error) ** 2
+    others = 2 / max(unsure, _ROUNDING)
+    return Held(
+        z=(residual if line.direction == "odds" else -residual) * np.sqrt(weights),
+        level=float(level),
+        level_error=float(level_error),
+        level_p=_two_sided(level / level_error, degrees),
+        slope=float(slope),
+        slope_error=float(slope_error),
+        slope_p=_two_sided(slope / slope_error, degrees),
+        scatter=float(squares.sum()),
+        expected=float(degrees),
+        scatter_p=max(
+            _scatter_p(squares, degrees, others),
+            # one bag that is odd says of itself, not of the model
+            _scatter_p(np.sort(squares)[:-1], degrees - 1, others),
+        ),
+    )
+
+
+def _scatter_p(squares: Floats, degrees: int, others: float) -> float:
+    """Chance of squares as large as these, beside a variance of so many degrees of freedom."""
+    # squares of normal residuals have a relative variance of 2, those of bags often more: tails
+    # are heavy, and the squares worth fewer
+    mean = max(float(squares.mean()), _ROUNDING)
+    worth = 2 / max(2.0, float(squares.var(ddof=1)) / mean**2)
+    return float(stats.f.sf(squares.sum() / degrees, worth * degrees, others))
+
+
+def _least_squares(x: Floats, y: Floats, weights: Floats) -> tuple[float, float, float, float]:
+    """Weighted centre of x, level of y there, slope, and Σ w(x − c)²."""
+    centre, level = np.average(x, weights=weights), np.average(y, weights=weights)
+    along = max(float(weights @ (x - centre) ** 2), _ROUNDING)
+    return float(centre), float(level), float(weights @ ((x - centre) * y) / along), along
+
+
+def _errors(x: Floats, rest: Floats, weights: Floats, along: float) -> tuple[float, float]:
+    """Standard errors of level and slope: the larger of what weights say and residuals show."""
+    few = len(x) / (len(x) - 2)
+    level = max(1.0, float(few * (weights**2 @ rest**2) / weights.sum())) / weights.sum()
+    slope = max(1.0, float(few * (weights**2 @ (x * rest) ** 2) / along)) / along
+    return float(np.sqrt(level)), float(np.sqrt(slope))
+
+
+def _two_sided(t: float, degrees: int) -> float:
+    return float(2 * stats.t.sf(abs(t), degrees))

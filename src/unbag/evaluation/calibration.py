@@ -1,0 +1,278 @@
+"""How far predicted probabilities can be trusted: reliability without labels.
+
+An instance of bag i stands for class c with the weight π_c W[i, c]/n_i, of either sign. Summed
+over the instances of similar predicted probability these weights give the share of the class
+there, which a calibrated classifier predicts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unbag._arrays import Floats, Ints
+from unbag._checks import check_choice, check_count
+from unbag._docstrings import as_in
+from unbag.bags.bags import Bags, check_bag_target
+from unbag.bags.priors import resolve_class_prior
+from unbag.evaluation.sample import check_chances, refuse_sample_weight
+from unbag.weights.decontamination import decontamination_weights
+
+BinStrategy = Literal["quantile", "uniform"]
+
+# A bag that alone decides some class mean leaves no residual to tell its noise from.
+_NO_RESIDUAL = 1e-9
+
+# Probabilities in single precision do not sum to exactly one.
+_SUM_TOLERANCE = 1e-4
+
+
+@dataclass(frozen=True, eq=False)
+class CalibrationCurve:
+    """Predicted probabilities and estimated shares of a class, in bins of similar probability.
+
+    Attributes
+    ----------
+    predicted : ndarray of shape (n_filled_bins,)
+        Mean predicted probability in each bin.
+    observed : ndarray
+        Estimated share of the class in each bin; unbiased, and so it may leave [0, 1].
+    standard_error : ndarray
+        Standard error of ``observed − predicted``; NaN where too few bags leave it unknown.
+    count : ndarray of int
+        Number of instances in each bin.
+    share : ndarray
+        Share of each bin at the class prior; under "empirical", count / number of instances.
+
+    Examples
+    --------
+    >>> from unbag import bag_target
+    >>> from unbag.evaluation import calibration_curve
+    >>> y = bag_target([1, 1, 2, 2], [0.0, 0.0, 0.5, 0.5])
+    >>> curve = calibration_curve(y, [0.1, 0.1, 0.1, 0.9], n_bins=2, strategy="uniform")
+    >>> curve.predicted, curve.count
+    (array([0.1, 0.9]), array([3, 1]))
+    """
+
+    predicted: Floats
+    observed: Floats
+    standard_error: Floats
+    count: NDArray[np.int64]
+    share: Floats
+
+
+@refuse_sample_weight
+def calibration_curve(
+    y: Any,
+    probabilities: ArrayLike,
+    *,
+    n_bins: int = 10,
+    strategy: BinStrategy = "quantile",
+    pos_label: Any = None,
+    class_prior: Any = "empirical",
+) -> CalibrationCurve:
+    """Compare predicted probabilities with what bags say about the shares of a class.
+
+    With B a bin and ρ the class prior, the observed share estimates P(c | p(X) in B) by
+
+        O = Σ_i ρ_c W[i, c] m_i / M,    M = Σ_i Σ_k ρ_k W[i, k] m_i,
+
+    where m_i is the share of bag i that falls into B. For ρ = π the divisor M is the share of all
+    instances in B, and O is the mean of their unbiased labels. As W is a least-squares fit of m_i
+    to the proportions γ_i, the residuals of that fit tell how much each bag scatters, and their
+    weighted squares (divided by 1 − leverage) sum to the squared standard error.
+
+    Parameters
+    ----------
+    y : structured array from `unbag.bag_target`, or plain labels
+        The bag of each instance and its proportions; plain labels are pure bags.
+    probabilities : array-like of shape (n_instances,) or (n_instances, n_classes)
+        Probabilities of the class ``pos_label``, or of every class. They should come from a model
+        that was not trained on these bags.
+    n_bins : int, default=10
+        Number of bins; empty ones are left out.
+    strategy : {"quantile", "uniform"}, default="quantile"
+        Bins with equally many instances, or of equal width.
+    pos_label : label, optional
+        The class that the curve is about; by default the second of two.
+    class_prior : {"empirical", "balanced"} or array-like, default="empirical"
+        Shares of the classes for which the probabilities are meant.
+
+    Returns
+    -------
+    curve : CalibrationCurve
+        With ``predicted`` and ``observed`` of each bin.
+
+    Examples
+    --------
+    >>> from unbag.evaluation import calibration_curve
+    >>> curve = calibration_curve([0, 0, 1, 1], [0.1, 0.3, 0.6, 0.8], n_bins=2)
+    >>> curve.predicted, curve.observed
+    (array([0.2, 0.7]), array([0., 1.]))
+    """
+    bags, chances = _check_probabilities(y, probabilities)
+    c = _column(bags, pos_label)
+    chance = chances if chances.ndim == 1 else chances[:, c]
+    # rows of known label scatter one by one
+    bags = bags.with_labelled_rows_apart()[0]
+    W = decontamination_weights(bags)
+    signed = resolve_class_prior(class_prior, bags.class_shares) * W
+    total = signed.sum(axis=1)
+    bin_of = _bins(chance, n_bins, strategy)
+    filled, bin_of, count = np.unique(bin_of, return_inverse=True, return_counts=True)
+    inside = (bin_of == np.arange(len(filled))[:, None]).astype(float)
+    m, q = bags.means(inside), bags.means(inside * chance)
+    share = m @ total
+    if (share <= 0).any():
+        raise ValueError(
+            f"At this class_prior the estimated share of bin {int((share <= 0).argmax())} is not "
+            "positive; take fewer bins, or class_prior='empirical'."
+        )
+    observed, predicted = m @ signed[:, c] / share, q @ total / share
+
+    # O − P = Σ_i (signed_i m_i − total_i q_i) / Σ_i total_i m_i, to first order in m and q
+    noise_m, noise_q = (h - h @ W @ bags.proportions.T for h in (m, q))
+    gap = (observed - predicted)[:, None]
+    scatter = (signed[:, c] * noise_m - total * (noise_q + gap * noise_m)) / share[:, None]
+    spare = 1 - np.sum(W * bags.proportions, axis=1)
+    spare[spare < _NO_RESIDUAL] = np.nan
+    error = np.sqrt(np.sum(scatter**2 / spare, axis=1))
+    return CalibrationCurve(predicted, observed, error, count, share)
+
+
+@as_in(calibration_curve)
+@refuse_sample_weight
+def calibration_error(
+    y: Any,
+    probabilities: ArrayLike,
+    *,
+    n_bins: int = 10,
+    strategy: BinStrategy = "quantile",
+    pos_label: Any = None,
+    class_prior: Any = "empirical",
+) -> float:
+    """Estimate the mean squared calibration error, (P(c | p(X)) − p(X))², from bags alone.
+
+    In each bin of the `calibration_curve` the square of observed − predicted is on average the
+    square of the true difference plus the variance of its estimate, so that noise alone would
+    look like an error. The squared standard error is therefore subtracted:
+
+        Σ_B M_B ((O_B − P_B)² − SE_B²).
+
+    The estimate may be negative, which says that no error can be told from noise. Differences
+    that cancel within a bin are not seen.
+
+    Parameters
+    ----------
+    y, probabilities, n_bins, strategy, pos_label, class_prior : as in calibration_curve
+
+    Returns
+    -------
+    error : float
+        The estimate; it may be negative.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unbag.evaluation import calibration_error
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> data = make_gaussian_bags(n_bags=40, bag_size=50, random_state=0)
+    >>> overconfident = (data.X.sum(axis=1) > 0).astype(float)
+    >>> bool(calibration_error(data.y, overconfident) > 0.005)
+    True
+    """
+    curve = calibration_curve(
+        y,
+        probabilities,
+        n_bins=n_bins,
+        strategy=strategy,
+        pos_label=pos_label,
+        class_prior=class_prior,
+    )
+    if np.isnan(curve.standard_error).any():
+        raise ValueError(
+            "There are too few bags to tell how much they scatter; the calibration error needs "
+            "at least one bag more than classes."
+        )
+    squared = (curve.observed - curve.predicted) ** 2 - curve.standard_error**2
+    return float(curve.share @ squared)
+
+
+@refuse_sample_weight
+def brier_score(y: Any, probabilities: ArrayLike, *, class_prior: Any = "empirical") -> float:
+    """Estimate the Brier score of predicted probabilities from bags alone.
+
+    For two classes with p the probability of the second this is
+
+        E(p − 1₊)² = E p² − 2 E[p 1₊] + π₊ = π₋ E[p² | −] + π₊ E[(1 − p)² | +],
+
+    and each class mean is estimated by W. For more classes it is the sum of such terms over all
+    classes. Being unbiased, the estimate may be negative.
+
+    Parameters
+    ----------
+    y : structured array from `unbag.bag_target`, or plain labels
+        The bag of each instance and its proportions; plain labels are pure bags.
+    probabilities : array-like of shape (n_instances,) or (n_instances, n_classes)
+        Probabilities of the second of two classes, or of every class.
+    class_prior : {"empirical", "balanced"} or array-like, default="empirical"
+        How much each class counts.
+
+    Returns
+    -------
+    score : float
+        The estimate; it may be negative.
+
+    Examples
+    --------
+    >>> from unbag.evaluation import brier_score
+    >>> brier_score([0, 0, 1, 1], [0.5, 0.5, 0.5, 0.5])
+    0.25
+    """
+    bags, chance = _check_probabilities(y, probabilities)
+    if chance.ndim == 1:
+        _column(bags, None)
+        chance = np.column_stack([1 - chance, chance])
+    distance = np.sum(chance**2, axis=1) - 2 * chance.T + 1
+    means = np.sum(bags.means(distance) * decontamination_weights(bags).T, axis=1)
+    score = float(resolve_class_prior(class_prior, bags.class_shares) @ means)
+    # two classes count every error twice
+    return score / 2 if bags.n_classes == 2 else score
+
+
+def _check_probabilities(y: Any, probabilities: ArrayLike) -> tuple[Bags, Floats]:
+    bags = check_bag_target(y)
+    chance = np.asarray(probabilities, dtype=float)
+    if chance.shape not in ((bags.n_instances,), (bags.n_instances, bags.n_classes)):
+        raise ValueError(
+            f"There are {bags.n_instances} instances of {bags.n_classes} classes, but "
+            f"probabilities of shape {chance.shape}."
+        )
+    check_chances(chance)
+    if chance.ndim == 2 and np.abs(chance.sum(axis=1) - 1).max() > _SUM_TOLERANCE:
+        raise ValueError("The probabilities of all classes must sum to 1 in every row.")
+    return bags, chance
+
+
+def _column(bags: Bags, pos_label: Any) -> int:
+    if pos_label is None:
+        if bags.n_classes != 2:
+            raise ValueError(
+                f"There are {bags.n_classes} classes; say with pos_label which one is meant, or "
+                "for a score of all of them give the probabilities of all."
+            )
+        return 1
+    place = np.flatnonzero(bags.classes == pos_label)
+    if len(place) == 0:
+        raise ValueError(f"pos_label {pos_label!r} is none of the classes {list(bags.classes)}.")
+    return int(place[0])
+
+
+def _bins(chance: Floats, n_bins: int, strategy: BinStrategy) -> Ints:
+    check_count(n_bins, "n_bins")
+    check_choice(strategy, get_args(BinStrategy), "strategy")
+    inner = np.linspace(0, 1, n_bins + 1)[1:-1]
+    return np.searchsorted(np.quantile(chance, inner) if strategy == "quantile" else inner, chance)

@@ -1,0 +1,315 @@
+"""Curves over all thresholds: ROC with its band, precision and recall, the best threshold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import isotonic_regression
+
+from unbag._arrays import Floats
+from unbag._docstrings import as_in
+from unbag.bags.bags import BagModel
+from unbag.bags.priors import resolve_class_prior
+from unbag.evaluation.measures import check_cost
+from unbag.evaluation.results import Estimate
+from unbag.evaluation.sample import Sample, make_sample, refuse_sample_weight
+from unbag.evaluation.tallies import CellTally, cell_shares, score_cells
+from unbag.evaluation.uncertainty import Uncertainty
+from unbag.evaluation.worlds import Kappas, SoftSample
+
+
+@refuse_sample_weight
+def roc_curve(y: Any, scores: ArrayLike) -> tuple[Floats, Floats, Floats]:
+    """Estimate the ROC curve of the scores from bags alone.
+
+    Parameters
+    ----------
+    y : structured array from `unbag.bag_target`, or plain labels
+        The bag of each instance and its proportions; plain labels are pure bags.
+    scores : array-like of shape (n_instances,)
+        Decision function of every instance.
+
+    Returns
+    -------
+    fpr, tpr : ndarray
+        Estimated rates of false and of true positives among scores at or above each threshold.
+        They need not rise steadily, because some weights are negative.
+    thresholds : ndarray
+        Decreasing, the first one infinite.
+
+    Examples
+    --------
+    >>> from unbag import bag_target
+    >>> from unbag.evaluation import roc_curve
+    >>> y = bag_target([1, 1, 1, 1, 2, 2, 2, 2], [0.25] * 4 + [0.75] * 4)
+    >>> scores = [-2.0, -1.0, 0.5, 1.0, -1.5, 0.5, 1.5, 2.0]
+    >>> fpr, tpr, thresholds = roc_curve(y, scores)
+    >>> thresholds
+    array([ inf,  2. ,  1.5,  1. ,  0.5, -1. , -1.5, -2. ])
+    >>> fpr.round(3) + 0.0
+    array([ 0.   , -0.125, -0.25 ,  0.125,  0.375,  0.75 ,  0.625,  1.   ])
+    >>> tpr.round(3) + 0.0
+    array([0.   , 0.375, 0.75 , 0.625, 0.875, 0.75 , 1.125, 1.   ])
+    """
+    rates, thresholds = _rates(make_sample(y, scores, binary="The ROC curve"))
+    return rates[0], rates[1], thresholds
+
+
+@refuse_sample_weight
+def precision_recall_curve(
+    y: Any, scores: ArrayLike, *, class_prior: Any = "empirical"
+) -> tuple[Floats, Floats, Floats]:
+    """Estimate precision and recall at every threshold, where classes have given shares.
+
+    Parameters
+    ----------
+    y : structured array from `unbag.bag_target`, or plain labels
+        The bag of each instance and its proportions; plain labels are pure bags.
+    scores : array-like of shape (n_instances,)
+        Decision function of every instance.
+    class_prior : {"empirical", "balanced"} or one number per class, default="empirical"
+        Shares of the classes where the classifier is used; ``"empirical"`` are those of all
+        given bags together.
+
+    Returns
+    -------
+    precision, recall : ndarray
+        Of scores at or above each threshold, in rising order of thresholds, and (1, 0) at last,
+        as scikit-learn has it.
+    thresholds : ndarray
+        Rising.
+
+    Examples
+    --------
+    >>> from unbag import bag_target
+    >>> from unbag.evaluation import precision_recall_curve
+    >>> y = bag_target([1, 1, 1, 1, 2, 2, 2, 2], [0.25] * 4 + [0.75] * 4)
+    >>> scores = [-2.0, -1.0, 0.5, 1.0, -1.5, 0.5, 1.5, 2.0]
+    >>> precision, recall, thresholds = precision_recall_curve(y, scores)
+    >>> thresholds
+    array([-2. , -1.5, -1. ,  0.5,  1. ,  1.5,  2. ])
+    >>> precision.round(3) + 0.0
+    array([0.5  , 0.643, 0.5  , 0.7  , 0.833, 1.5  , 1.5  , 1.   ])
+    >>> recall.round(3) + 0.0
+    array([1.   , 1.125, 0.75 , 0.875, 0.625, 0.75 , 0.375, 0.   ])
+    """
+    sample = make_sample(y, scores, binary="The precision-recall curve")
+    (fpr, tpr), thresholds = _rates(sample)
+    negative, positive = resolve_class_prior(class_prior, sample.bags.class_shares)
+    predicted = positive * tpr[1:] + negative * fpr[1:]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        precision = np.where(predicted == 0, np.nan, positive * tpr[1:] / predicted)
+    return np.append(precision[::-1], 1.0), np.append(tpr[:0:-1], 0.0), thresholds[:0:-1]
+
+
+@dataclass(frozen=True, eq=False)
+class RocBand:
+    """A label-free ROC curve with its band.
+
+    Attributes
+    ----------
+    fpr : ndarray of shape (n_points,)
+        Rates of false positives, from 0 to 1.
+    tpr : ndarray of shape (n_points,)
+        Estimated rate of true positives at each, rising steadily.
+    low : ndarray of shape (n_points,)
+        Lower limit of the rate of true positives, at each point by itself.
+    high : ndarray of shape (n_points,)
+        Upper limit.
+    level : float
+        How often limits should hold the truth.
+
+    Examples
+    --------
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.evaluation import roc_band
+    >>> data = make_gaussian_bags(n_bags=30, bag_size=30, n_features=1, random_state=0)
+    >>> band = roc_band(data.y, data.X[:, 0], n_draws=100, n_points=11)
+    >>> band.fpr
+    array([0. , 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1. ])
+    >>> band.level
+    0.95
+    """
+
+    fpr: Floats
+    tpr: Floats
+    low: Floats
+    high: Floats
+    level: float
+
+
+@as_in(roc_curve, Uncertainty)
+@refuse_sample_weight
+def roc_band(
+    y: Any,
+    scores: ArrayLike,
+    *,
+    bag_model: BagModel = "bags",
+    level: float = 0.95,
+    n_draws: int = 1000,
+    n_points: int = 101,
+    random_state: Any = 0,
+) -> RocBand:
+    """Estimate the ROC curve with a band that holds each of its points with the given chance.
+
+    Parameters
+    ----------
+    y, scores : as in roc_curve
+    bag_model : as in Uncertainty
+    level : float, default=0.95
+        How often the band should hold the truth.
+    n_draws : as in Uncertainty
+    n_points : int, default=101
+        Number of rates of false positives at which the curve is given.
+    random_state : as in Uncertainty
+
+    Returns
+    -------
+    band : RocBand
+        With ``fpr``, ``tpr``, ``low`` and ``high``.
+
+    Examples
+    --------
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.evaluation import roc_band
+    >>> data = make_gaussian_bags(n_bags=30, bag_size=30, n_features=1, random_state=0)
+    >>> band = roc_band(data.y, data.X[:, 0], n_draws=100, n_points=11)
+    >>> bool((band.low <= band.high).all()), band.tpr.shape
+    (True, (11,))
+    """
+    sample = make_sample(y, scores, binary="The ROC curve")
+    return make_roc_band(
+        sample, Uncertainty("bootstrap", bag_model, level, n_draws, random_state), n_points
+    )
+
+
+def make_roc_band(sample: Sample, uncertainty: Uncertainty, n_points: int = 101) -> RocBand:
+    """Estimate the ROC curve of a sample with its band."""
+    grid = np.linspace(0, 1, n_points)
+    (fpr, tpr), _ = _rates(sample)
+    curve = tpr_at(grid, fpr, tpr)
+    sample = sample.with_labelled_rows_apart()
+    # from the highest scores down
+    shares = cell_shares(sample.bags, score_cells(-sample.scores))
+    draws = uncertainty.draw_class_means(sample, CellTally(shares, lambda means: means))
+    return band_around(curve, draws, sample, uncertainty)
+
+
+def band_around(curve: Floats, draws: Floats, sample: Sample, uncertainty: Uncertainty) -> RocBand:
+    """The band of a curve at even rates, by draws of cells from the highest scores down."""
+    grid = np.linspace(0, 1, len(curve))
+    curves = np.stack([tpr_at(grid, *pair) for pair in rates_of_cells(draws)])
+    low, high = uncertainty.limits(curves, sample)
+    return RocBand(grid, curve, np.clip(low, 0, 1), np.clip(high, 0, 1), uncertainty.level)
+
+
+def rates_of_cells(shares: Floats) -> Floats:
+    """How much of each class lies in the first cells, from none of them to all."""
+    rates = np.cumsum(shares, axis=-1)
+    return np.concatenate([np.zeros((*rates.shape[:-1], 1)), rates], axis=-1)
+
+
+def soft_roc_band(sample: Sample, kappas: Kappas, *, level: float) -> RocBand:
+    """Give the ROC curve for a range of κ (`unbag.evaluation.worlds`), with what lies between."""
+    grid = np.linspace(0, 1, 101)
+    curves = []
+    for chances in kappas.chances():
+        (fpr, tpr), _ = _rates(SoftSample(sample.bags, sample.scores, chances=chances))
+        curves.append(tpr_at(grid, fpr, tpr))
+    return RocBand(grid, curves[1], np.min(curves, axis=0), np.max(curves, axis=0), level)
+
+
+def span_bands(one: RocBand, other: RocBand) -> RocBand:
+    """Widen a band by another one."""
+    return replace(one, low=np.minimum(one.low, other.low), high=np.maximum(one.high, other.high))
+
+
+@as_in(roc_band)
+@refuse_sample_weight
+def best_threshold(
+    y: Any,
+    scores: ArrayLike,
+    *,
+    cost: Any = None,
+    class_prior: Any = "balanced",
+    bag_model: BagModel = "bags",
+    level: float = 0.95,
+    n_draws: int = 1000,
+    random_state: Any = 0,
+) -> Estimate:
+    """Find the threshold at which ``scores > threshold`` costs least, from bags alone.
+
+    Parameters
+    ----------
+    y, scores : as in roc_band
+    cost : (cost of a false positive, cost of a false negative), optional
+        By default both cost the same.
+    class_prior : {"balanced", "empirical"} or (negative, positive), default="balanced"
+        Shares of the classes where the classifier is used. The default, together with equal
+        costs, gives the threshold of the least balanced error.
+    bag_model : as in roc_band
+    level : float, default=0.95
+        How often the interval should hold the truth.
+    n_draws, random_state : as in roc_band
+
+    Returns
+    -------
+    threshold : Estimate
+        What it costs is told by ``estimate("cost", ..., threshold=threshold.value)``, on other
+        bags: on the same ones it looks a little better than it is.
+
+    Examples
+    --------
+    >>> from unbag import bag_target
+    >>> from unbag.evaluation import best_threshold
+    >>> y = bag_target([1, 1, 1, 2, 2, 2], [0.0] * 3 + [2 / 3] * 3)
+    >>> best_threshold(y, [0.1, 0.2, 0.4, 0.15, 0.7, 0.9], bag_model="instances").value
+    0.55
+    """
+    sample = make_sample(y, scores, binary="A threshold")
+    prior = resolve_class_prior(class_prior, sample.bags.class_shares)
+    table = check_cost(cost, sample.bags)
+    # what one more instance above the threshold adds, by class
+    charge = prior * (table[:, 1] - table[:, 0])
+    uncertainty = Uncertainty("bootstrap", bag_model, level, n_draws, random_state)
+    rates, thresholds = _rates(sample)
+    value = _between(thresholds)[int(np.argmin(charge @ rates))]
+    sample = sample.with_labelled_rows_apart()
+    cell = score_cells(-sample.scores)
+    lowest = np.full(int(cell.max()) + 1, np.inf)
+    np.minimum.at(lowest, cell, sample.scores)
+    tally = CellTally(cell_shares(sample.bags, cell), lambda means: means)
+    costs = np.cumsum(charge @ uncertainty.draw_class_means(sample, tally), axis=1)
+    costs = np.concatenate([np.zeros((len(costs), 1)), costs], axis=1)
+    draws = _between(np.append(np.inf, lowest))[np.argmin(costs, axis=1)]
+    low, high = uncertainty.limits(draws, sample)
+    error = float(np.std(draws, ddof=1))
+    return Estimate(float(value), error, float(low), float(high), level, bounded=False)
+
+
+def _between(thresholds: Floats) -> Floats:
+    """Thresholds halfway to the next lower score: what lies above them is the same."""
+    scores = thresholds[1:]
+    step = np.abs(scores).max() * 1e-3 + 1e-12
+    padded = np.concatenate([[scores[0] + step], scores, [scores[-1] - step]])
+    return (padded[1:] + padded[:-1]) / 2
+
+
+def tpr_at(grid: Floats, fpr: Floats, tpr: Floats) -> Floats:
+    """TPR at given FPR, of the nearest curve that rises steadily from 0 to 1."""
+    x, y = (np.clip(isotonic_regression(rate).x, 0, 1) for rate in (fpr, tpr))
+    return np.interp(grid, x, y)
+
+
+def _rates(sample: Sample) -> tuple[Floats, Floats]:
+    """Estimated share of each class at or above every distinct score, from none to all."""
+    sample.check_order()
+    order = np.argsort(-sample.scores, kind="stable")
+    ordered = sample.scores[order]
+    last_of_tie = np.append(ordered[1:] != ordered[:-1], True)
+    sums = (np.cumsum(row[order])[last_of_tie] for row in sample.row_weights())
+    rates = np.stack([np.append(0.0, own) for own in sums])
+    return rates, np.append(np.inf, ordered[last_of_tie])

@@ -1,0 +1,369 @@
+"""Everything about a classifier at once, from bags that it did not see.
+
+First a verdict on what estimates without labels assume (`unbag.evaluation.verdict`), then what can be
+said: estimates by the weights W where that is borne out, and else ranges that need less
+(`unbag.evaluation.worlds`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from unbag._docstrings import as_in
+from unbag.bags.bags import BagModel
+from unbag.evaluation.curves import make_roc_band, soft_roc_band, span_bands
+from unbag.evaluation.evaluation_results import Evaluation, what_to_say
+from unbag.evaluation.held_out import HeldOut, ScoredRows, read_folds
+from unbag.evaluation.identification import possible_values_of
+from unbag.evaluation.labelled import enough_labels, estimates_from_labels
+from unbag.evaluation.measures import RowMeasure, get_measure, usual_measures
+from unbag.evaluation.results import Estimate, EstimateBasis
+from unbag.evaluation.sample import make_sample, refuse_sample_weight
+from unbag.evaluation.uncertainty import IntervalMethod, Uncertainty
+from unbag.evaluation.verdict import judge, labels_verdict
+from unbag.evaluation.witnesses import hear_columns, hear_features, hear_scores
+from unbag.evaluation.worlds import Kappas, Promise
+from unbag.model_selection.fitted import last_step, log_odds_of
+from unbag.model_selection.folds import SearchFolds
+from unbag.model_selection.out_of_fold import look_at_folds
+
+
+@as_in(Uncertainty)
+@refuse_sample_weight
+def estimate(
+    measure: str | RowMeasure,
+    y: Any,
+    scores: ArrayLike,
+    *,
+    method: IntervalMethod = "bootstrap",
+    bag_model: BagModel = "bags",
+    level: float = 0.95,
+    n_draws: int = 1000,
+    random_state: Any = 0,
+    **options: Any,
+) -> Estimate:
+    """Estimate a measure of given scores from bags alone, with an interval.
+
+    What it rests on is checked, as far as scores alone can tell; `evaluate` with ``X`` sees more.
+
+    Parameters
+    ----------
+    measure : str
+        ``"roc_auc"``, ``"balanced_accuracy"``, ``"balanced_error"``, ``"accuracy"``, ``"cost"``,
+        ``"recall"``, ``"true_positive_rate"``, ``"false_positive_rate"``, ``"precision"``,
+        ``"f1"`` or ``"corrected_risk"``.
+    y : structured array from `unbag.bag_target`, or plain labels
+        The bag of each instance and its proportions; plain labels are pure bags.
+    scores : array-like of shape (n_instances,) or (n_instances, n_classes)
+        Decision function, by a model that did not see these bags; see `cross_val_evaluate`.
+    method, bag_model, level, n_draws, random_state : as in Uncertainty
+    **options
+        Of the measure: ``threshold`` (default 0), ``class_prior``, ``cost``, ``loss``,
+        ``positive``.
+
+    Returns
+    -------
+    estimate : Estimate
+        With ``value``, ``standard_error``, ``low``, ``high``, and the ``verdict`` on what it
+        assumes. Where that is refuted, value and limits are those of a range that needs less
+        (`Evaluation`).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.evaluation import estimate
+    >>> data = make_gaussian_bags(n_bags=40, bag_size=50, n_features=1, random_state=0)
+    >>> auc = estimate("roc_auc", data.y, data.X[:, 0])
+    >>> bool(auc.low < auc.value < auc.high)
+    True
+    """
+    uncertainty = Uncertainty(method, bag_model, level, n_draws, random_state)
+    sample = make_sample(y, scores)
+    chosen = get_measure(measure, options)
+    bounded = measure not in ("cost", "corrected_risk")
+    looks = uncertainty.of(chosen, sample, bounded=bounded)
+    if sample.bags.labelled.all():
+        return replace(looks, basis="labels", verdict=labels_verdict())
+    promise = Promise(sample.bags, sample.scores)
+    witness = hear_scores(y, sample.scores)
+    verdict = judge({str(measure): looks}, {witness.what: witness.test}, promise.effect)
+    if verdict.name == "supported":
+        return replace(looks, verdict=verdict)
+    bootstrap = replace(uncertainty, method="bootstrap")
+    wide = Kappas.whatever_the_bags(promise).estimate(chosen, sample, bootstrap, bounded=bounded)
+    worlds = {"looks": {"it": looks}, "any": {"it": replace(wide, basis="any")}}
+    return what_to_say(verdict, worlds)["it"]
+
+
+@as_in(estimate)
+@refuse_sample_weight
+def evaluate(
+    y: Any,
+    scores: ArrayLike,
+    *,
+    X: Any = None,
+    feature_names: ArrayLike | None = None,
+    probabilities: ArrayLike | None = None,
+    threshold: float = 0.0,
+    class_prior: Any = "empirical",
+    method: IntervalMethod = "bootstrap",
+    bag_model: BagModel = "bags",
+    level: float = 0.95,
+    n_draws: int = 1000,
+    random_state: Any = 0,
+) -> Evaluation:
+    """Estimate from bags alone how good given scores are.
+
+    The bags must be others than those that the model was trained on; `cross_val_evaluate` sees
+    to that.
+
+    Parameters
+    ----------
+    y : as in estimate
+    scores : array-like of shape (n_instances,) or (n_instances, n_classes)
+        Decision function of every instance.
+    X : array, sparse matrix or data frame, optional
+        Features of the instances. Their bag means are the sharpest test of what estimates assume.
+    feature_names : sequence of str, optional
+        Names of the columns of an array.
+    probabilities : array-like of shape (n_instances,) or (n_instances, n_classes), optional
+        What the model takes the chances of the classes to be. Without them scores are taken for
+        log-odds, as decision functions of models trained by a logistic loss are.
+    threshold : float, default=0.0
+        Above it the positive class is predicted.
+    class_prior : {"empirical", "balanced"} or one number per class, default="empirical"
+        Shares of the classes where the classifier is used, for accuracy, precision and F1.
+    method, bag_model, level, n_draws, random_state : as in estimate
+
+    Returns
+    -------
+    evaluation : Evaluation
+        Print it, or take ``evaluation["roc_auc"]``.
+
+    Examples
+    --------
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.evaluation import evaluate
+    >>> data = make_gaussian_bags(n_bags=40, bag_size=50, n_features=1, random_state=0)
+    >>> evaluation = evaluate(data.y, data.X[:, 0])
+    >>> round(evaluation["roc_auc"].value, 1)
+    0.9
+    """
+    uncertainty = Uncertainty(method, bag_model, level, n_draws, random_state)
+    sample = make_sample(y, scores)
+    log_odds = sample.scores if probabilities is None else log_odds_of(probabilities)
+    witnesses = [hear_scores(y, sample.scores)]
+    if X is not None:
+        witnesses.append(hear_columns(y, X, feature_names))
+    rows = ScoredRows(sample, sample, Promise(sample.bags, log_odds), tuple(witnesses))
+    return evaluate_rows(rows, threshold, class_prior, uncertainty)
+
+
+def evaluate_rows(
+    rows: ScoredRows, threshold: float, class_prior: Any, uncertainty: Uncertainty
+) -> Evaluation:
+    """Judge what the rows bear out, and say what follows."""
+    sample = rows.sample
+    measures = usual_measures(sample.bags, threshold, class_prior)
+    looks = {
+        name: uncertainty.of(one, rows.of(name)).widened(rows.more_spread)
+        for name, one in measures.items()
+    }
+    two = sample.bags.n_classes == 2
+    bootstrap = replace(uncertainty, method="bootstrap")
+    evaluation = Evaluation(
+        verdict=labels_verdict(),
+        estimates=looks,
+        worlds={"looks": looks},
+        roc=make_roc_band(rows.ranks, bootstrap) if two else None,
+        scores=sample.scores,
+        fold=None,
+        threshold=threshold,
+        n_bags=sample.bags.n_bags,
+        n_instances=sample.bags.n_instances,
+        log_odds=rows.promise.log_odds if rows.promise.scaled else None,
+    )
+    if sample.bags.labelled.all():
+        said = {name: replace(one, basis="labels") for name, one in looks.items()}
+        return replace(evaluation, estimates=what_to_say(evaluation.verdict, {"looks": said}))
+    effect = rows.promise.effect if rows.promise.scaled else None
+    verdict = judge(looks, {one.what: one.test for one in rows.witnesses}, effect)
+    likely = Kappas.if_odds_hold(rows.promise)
+    wide = Kappas.whatever_the_bags(rows.promise)
+    worlds = {
+        "looks": looks,
+        "odds": _estimate(rows, measures, likely, "odds", bootstrap, rows.more_spread),
+        "any": _estimate(rows, measures, wide, "any", bootstrap),
+    }
+    if enough_labels(sample.bags):
+        worlds["labels"] = estimates_from_labels(
+            {name: (one, rows.of(name)) for name, one in measures.items()}, uncertainty.level
+        )
+    roc = evaluation.roc
+    if verdict.name != "supported" and roc is not None:
+        soft = soft_roc_band(rows.ranks, wide, level=uncertainty.level)
+        roc = soft if verdict.name == "refuted" else span_bands(roc, soft)
+    return replace(
+        evaluation,
+        verdict=verdict,
+        estimates=what_to_say(verdict, worlds),
+        worlds=worlds,
+        roc=roc,
+        witnesses=rows.witnesses,
+        effect=effect,
+        possible={
+            name: possible_values_of(one, rows.of(name), uncertainty.level)
+            for name, one in measures.items()
+        },
+    )
+
+
+def _estimate(
+    rows: ScoredRows,
+    measures: dict[str, RowMeasure],
+    kappas: Kappas,
+    basis: EstimateBasis,
+    uncertainty: Uncertainty,
+    more_spread: float = 1.0,
+) -> dict[str, Estimate]:
+    of_rows = {name: (measure, rows.of(name)) for name, measure in measures.items()}
+    found = kappas.estimates(of_rows, uncertainty, more_spread=more_spread)
+    return {name: replace(one, basis=basis) for name, one in found.items()}
+
+
+@as_in(evaluate)
+@refuse_sample_weight
+def cross_val_evaluate(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    cv: Any = 5,
+    feature_names: ArrayLike | None = None,
+    threshold: float = 0.0,
+    class_prior: Any = "empirical",
+    method: IntervalMethod = "bootstrap",
+    bag_model: BagModel = "bags",
+    level: float = 0.95,
+    n_draws: int = 1000,
+    random_state: Any = 0,
+    n_jobs: int | None = None,
+    verbose: int = 0,
+) -> Evaluation:
+    """Estimate from bags alone how good a classifier is on bags that it did not see.
+
+    The estimator is fitted to all folds but one, and scores the bags of that one; the scores of
+    all folds together are evaluated. A model trained on all bags is, if anything, better. For the
+    ROC curve instances of different folds are compared by their rank among the scores that
+    their own model gives to all instances, since models score on scales of their own.
+
+    Parameters
+    ----------
+    estimator : classifier or pipeline
+        Anything that can be fitted to ``X`` and ``y`` and gives a ``decision_function`` or
+        probabilities; it is cloned and stays as it is.
+    X : array, sparse matrix or data frame with n_instances rows
+        The instances.
+    y : as in evaluate
+    cv : int, splitter or iterable, default=5
+        Folds of whole bags, each bag held out once; a number stands for `unbag.BagKFold`, with no
+        more folds than there are bags.
+    feature_names : sequence of str, optional
+        Names of what the model sees, for the test of the assumption; by default those of the data
+        frame or of the steps before it.
+    threshold, class_prior, method, bag_model, level, n_draws, random_state : as in evaluate
+    n_jobs : int, optional
+        Folds fitted at the same time.
+    verbose : int, default=0
+        Whether to show a progress bar.
+
+    Returns
+    -------
+    evaluation : as in evaluate
+
+    Examples
+    --------
+    >>> from unbag import LLPLinearClassifier
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.evaluation import cross_val_evaluate
+    >>> data = make_gaussian_bags(n_bags=40, bag_size=50, n_features=1, random_state=0)
+    >>> evaluation = cross_val_evaluate(LLPLinearClassifier(), data.X, data.y)
+    >>> evaluation["roc_auc"].standard_error < 0.02
+    True
+    """
+    uncertainty = Uncertainty(method, bag_model, level, n_draws, random_state)
+    folds, fold = look_at_folds(estimator, X, y, HeldOut(X), cv=cv, n_jobs=n_jobs, verbose=verbose)
+    about_features = hear_features(y, X, estimator, feature_names)
+    rows = ScoredRows.held_out(y, folds, fold, about_features)
+    return replace(evaluate_rows(rows, threshold, class_prior, uncertainty), fold=fold)
+
+
+@as_in(cross_val_evaluate)
+@refuse_sample_weight
+def evaluate_cv(
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    feature_names: ArrayLike | None = None,
+    threshold: float = 0.0,
+    class_prior: Any = "empirical",
+    method: IntervalMethod = "bootstrap",
+    bag_model: BagModel = "bags",
+    level: float = 0.95,
+    n_draws: int = 1000,
+    random_state: Any = 0,
+) -> Evaluation:
+    """Estimate from bags alone how good a fitted model is, by the folds of its own search.
+
+    Says what `cross_val_evaluate` says in the time of no fit at all: the search has trained models
+    without each fold already. Every bag is scored by one that did not see it, with settings that
+    the other folds chose. Steps before the model, which see no proportions, were fitted to all
+    rows.
+
+    Parameters
+    ----------
+    model : classifier or pipeline
+        Fitted to ``X`` and ``y``, with ``store_folds=True``.
+    X, y, feature_names, threshold, class_prior, method, bag_model : as in cross_val_evaluate
+    level, n_draws, random_state : as in cross_val_evaluate
+
+    Returns
+    -------
+    evaluation : as in cross_val_evaluate
+
+    Examples
+    --------
+    >>> from unbag import LLPLinearClassifierCV
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.evaluation import evaluate_cv
+    >>> data = make_gaussian_bags(n_bags=40, bag_size=50, n_features=1, random_state=0)
+    >>> model = LLPLinearClassifierCV(store_folds=True).fit(data.X, data.y)
+    >>> evaluate_cv(model, data.X, data.y)["roc_auc"].standard_error < 0.02
+    True
+    """
+    uncertainty = Uncertainty(method, bag_model, level, n_draws, random_state)
+    folds = _folds_of(model)
+    if len(folds.fold) != len(y):
+        raise ValueError(
+            f"The model was fitted to {len(folds.fold)} rows and y has {len(y)}; its search tells "
+            "how good it is on the bags that it was fitted to."
+        )
+    about_features = hear_features(y, X, model, feature_names, fitted=True)
+    rows = ScoredRows.held_out(y, read_folds(folds), folds.fold, about_features)
+    return replace(evaluate_rows(rows, threshold, class_prior, uncertainty), fold=folds.fold)
+
+
+def _folds_of(model: Any) -> SearchFolds:
+    last = last_step(model)
+    folds: SearchFolds | None = getattr(last, "folds_", None)
+    if folds is None:
+        raise ValueError(
+            f"{type(last).__name__} kept nothing of its search: fit it with store_folds=True and "
+            "folds that hold out every bag once, or use cross_val_evaluate."
+        )
+    return folds

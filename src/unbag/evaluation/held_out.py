@@ -1,0 +1,182 @@
+r"""Rows as models saw them that were trained without their bags, and how steady these models are.
+
+A bag is scored by a model that did not see it, but not by one that is independent of the other
+bags: what one model learned from bag j it says of bag i, and what another learned from bag i it
+says of bag j. Where scores are all noise these two are the same product, and what bags add to an
+estimate is correlated in pairs: its variance is twice what bags seem to show. Where they are all
+signal, nothing of the kind happens. In between the variance is 1 + u times as large, with u the
+share of noise in scores. Models of two of K folds have K − 2 of K − 1 parts of their bags in
+common, so that their noise is correlated by (K − 2)/(K − 1) and their scores by 1 − u/(K − 1): that
+tells u.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from sklearn.utils import _safe_indexing
+
+from unbag._arrays import Floats, Ints
+from unbag._outputs import by_instance
+from unbag.bags.bags import Bags
+from unbag.bags.priors import move_chances
+from unbag.evaluation.sample import Sample, make_sample
+from unbag.evaluation.witnesses import Witness, hear_scores
+from unbag.evaluation.worlds import Promise
+from unbag.model_selection.fitted import last_step, log_odds_of
+from unbag.model_selection.folds import SearchFolds
+from unbag.model_selection.out_of_fold import decision_scores
+
+# Rows by which models of different folds are compared.
+_COMMON_ROWS = 2000
+
+
+class FoldScores(NamedTuple):
+    """What the model of one fold says of the rows held out.
+
+    For several classes there is a column of scores and of log-odds for each, and no rank. Log-odds
+    of a model without probabilities are not a number.
+    """
+
+    scores: Floats
+    places: Floats | None  # their ranks among all rows
+    log_odds: Floats
+    common: Floats  # scores of rows that all folds are compared by
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Scores held-out instances, and ranks them among all.
+
+    Models of different folds score on scales of their own. The ROC curve of all folds together
+    compares instances by where their own model sees them among all instances.
+    """
+
+    X: Any
+
+    def __call__(self, model: Any, X: Any) -> FoldScores:
+        """Score what a fold holds out, by the model of the others."""
+        scores = _one_column(decision_scores(model, X))
+        if hasattr(model, "predict_proba"):
+            log_odds = log_odds_of(model.predict_proba(X))
+        else:
+            log_odds = np.full_like(scores, np.nan)
+        if scores.ndim == 2:
+            some = _safe_indexing(self.X, self._common_rows())
+            return FoldScores(scores, None, log_odds, decision_scores(model, some))
+        everyone = _one_column(decision_scores(model, self.X))
+        places = _places(scores, everyone)
+        return FoldScores(scores, places, log_odds, everyone[self._common_rows()])
+
+    def _common_rows(self) -> Ints:
+        return _common_rows(self.X.shape[0] if hasattr(self.X, "shape") else len(self.X))
+
+
+def read_folds(folds: SearchFolds) -> list[FoldScores]:
+    """What the models of a search say, which have scored all rows already."""
+    common = _common_rows(len(folds.fold))
+    found = []
+    for number, scores in enumerate(folds.scores):
+        own = by_instance(scores[:, folds.fold == number].astype(float))
+        places = _places(own, scores[0].astype(float)) if len(scores) == 1 else None
+        log_odds = own if folds.are_log_odds else np.full_like(own, np.nan)
+        kept = by_instance(scores[:, common].astype(float))
+        found.append(FoldScores(own, places, log_odds, kept))
+    return found
+
+
+def _common_rows(n: int) -> Ints:
+    return np.random.default_rng(0).permutation(n)[:_COMMON_ROWS]
+
+
+def _places(scores: Floats, everyone: Floats) -> Floats:
+    """Share of all scores that lie below each, those that are equal by halves."""
+    everyone = np.sort(everyone)
+    places = [np.searchsorted(everyone, scores, side) for side in ("left", "right")]
+    return np.mean(places, axis=0) / len(everyone)
+
+
+def spread_by_training(common: list[Floats]) -> float:
+    """By which factor estimates spread more than bags show, from scores of the same rows."""
+    centred = [each - each.mean(axis=0) for each in common]
+    norms = [float(np.linalg.norm(each)) for each in centred]
+    if min(norms) == 0:
+        return float(np.sqrt(2))
+    alike = [
+        np.sum(centred[one] * centred[other]) / (norms[one] * norms[other])
+        for one, other in combinations(range(len(common)), 2)
+    ]
+    noise = np.clip((1 - np.mean(alike)) * (len(common) - 1), 0, 1)
+    return float(np.sqrt(1 + noise))
+
+
+def log_odds_at_shares(model: Any, X: Any, bags: Bags) -> Floats:
+    """Log-odds that a model gives to rows, at the shares of the classes in some bags together."""
+    chances = np.asarray(model.predict_proba(X), dtype=float)
+    prior = getattr(last_step(model), "class_prior_", None)
+    if prior is not None:
+        chances = move_chances(chances, prior, bags.class_shares)
+    return log_odds_of(chances)
+
+
+def _gather(parts: list[Floats], fold: Ints) -> Floats:
+    """Rows of all folds, each in its place."""
+    found = np.empty((len(fold), *parts[0].shape[1:]))
+    for number, part in enumerate(parts):
+        found[fold == number] = part
+    return found
+
+
+def _one_column(scores: Floats) -> Floats:
+    """Scores of two classes as one number each, of more as they are."""
+    if scores.ndim == 1 or scores.shape[1] > 2:
+        return scores
+    return scores[:, 0] if scores.shape[1] == 1 else scores[:, 1] - scores[:, 0]
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredRows:
+    """What an evaluation goes by.
+
+    Attributes
+    ----------
+    sample, ranks : Sample
+        Scores that decide, and those that the ROC curve is of, which order as scores do.
+    promise : Promise
+        Log-odds of the same rows.
+    witnesses : tuple of Witness
+    more_spread : float
+        By which factor estimates spread more than bags show, since training is uncertain, too.
+    """
+
+    sample: Sample
+    ranks: Sample
+    promise: Promise
+    witnesses: tuple[Witness, ...]
+    more_spread: float = 1.0
+
+    @classmethod
+    def held_out(cls, y: Any, folds: list[FoldScores], fold: Ints, features: Witness) -> Self:
+        """Take what `HeldOut` says of all folds, and what features say."""
+        sample = make_sample(y, _gather([each.scores for each in folds], fold), trusted=True)
+        places = [each.places for each in folds if each.places is not None]
+        if places:
+            ranks = replace(sample, scores=_gather(places, fold))
+            # ranks can be compared between folds
+            about_scores = hear_scores(y, ranks.scores)
+        else:
+            ranks, about_scores = sample, hear_scores(y, sample.scores, fold)
+        log_odds = sample.scores
+        if any(each.log_odds is not each.scores for each in folds):
+            log_odds = _gather([each.log_odds for each in folds], fold)
+        scaled = bool(np.isfinite(log_odds).all())
+        promise = Promise(sample.bags, log_odds if scaled else sample.scores, scaled)
+        factor = spread_by_training([found.common for found in folds])
+        return cls(sample, ranks, promise, (about_scores, features), factor)
+
+    def of(self, measure: str) -> Sample:
+        """Scores that a measure is of."""
+        return self.ranks if measure == "roc_auc" else self.sample

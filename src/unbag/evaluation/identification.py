@@ -1,0 +1,375 @@
+r"""What a measure can be at all: its extremes over every labelling that agrees with the counts.
+
+No assumption is made, neither about looks nor about odds. Let h be a number of every row that does
+not depend on labels, and T = Σ_j y_j h_j its sum over the positives. With the size N and the number
+K of positives given, all measures of two classes are functions of one such T:
+
+- decisions: h is 1 above the threshold, 0 below it and ½ at it. T/K is the rate of true positives,
+  (Σ_j h_j − T)/(N − K) that of false ones. Rates and costs are linear in T, precision and F1 are
+  ratios of linear functions without a pole in between, so that each is monotone in T;
+- the area under the ROC curve: h is the mid-rank. Among all pairs of a positive and a negative, a
+  positive of mid-rank h stands above h − ½ rows, and Σ over positives of the positives below is
+  K²/2 whatever the labels (each pair once, each row half with itself). So the area is
+  (T − K/2 − K²/2) / (K(N − K)), linear in T, which is also ½ + (mean of h over positives − mean
+  over negatives)/N.
+
+T is a sum over bags, and in a bag it is largest if its k positives are the rows of the largest h,
+smallest if they are those of the smallest. Both labellings agree with the counts: the limits are
+*sharp*, since each is attained. Losses are linear in labels as well, with h their difference
+weighed by class.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+from unbag._arrays import Floats
+from unbag._checks import check_inside
+from unbag.bags.bags import Bags
+from unbag.bags.priors import resolve_class_prior
+from unbag.evaluation.measures import (
+    F1,
+    Area,
+    ByClassMeans,
+    Cost,
+    Measure,
+    OfConfusion,
+    Precision,
+    Rate,
+    Risk,
+    RowMeasure,
+    check_cost,
+    get_measure,
+)
+from unbag.evaluation.sample import Sample, check_chances, check_no_sample_weight, make_sample
+
+# Counts as near to whole numbers as this, per row of the bag, are whole.
+_WHOLE = 1e-6
+
+
+@dataclass(frozen=True)
+class IdentificationBounds:
+    """The smallest and the largest value that a measure can take.
+
+    Attributes
+    ----------
+    low : float
+        The smallest value.
+    high : float
+        The largest value.
+    sharp : bool
+        Whether some labelling attains each of them. If not, the limits hold all the same, but
+        narrower ones might.
+
+    Examples
+    --------
+    >>> from unbag import bag_target
+    >>> from unbag.evaluation import identification_bounds
+    >>> y = bag_target([1, 1, 1, 2, 2, 2], counts=[1, 1, 1, 2, 2, 2])
+    >>> values = identification_bounds("accuracy", y, [-2.0, -1.0, 0.5, -0.5, 1.0, 2.0])
+    >>> round(values.low, 4), round(values.high, 4), values.sharp
+    (0.3333, 1.0, True)
+    """
+
+    low: float
+    high: float
+    sharp: bool
+
+    def __str__(self) -> str:
+        return f"{self.low:.4f} to {self.high:.4f}{'' if self.sharp else ' (or less)'}"
+
+
+def identification_bounds(
+    measure: str | RowMeasure, y: Any, scores: ArrayLike, *, level: float = 0.95, **options: Any
+) -> IdentificationBounds:
+    """Find the least and the largest value of a measure over all labels that the counts allow.
+
+    It takes O(n log n) for n rows. Rows of known label keep it. The limits are sharp for two
+    classes with whole counts; for more classes in rates, recalls, accuracies and other costs
+    that are the same for all errors of a class, and in precision and F1 at the shares of the rows.
+
+    Parameters
+    ----------
+    measure : str
+        ``"roc_auc"``, ``"balanced_accuracy"``, ``"balanced_error"``, ``"accuracy"``, ``"cost"``,
+        ``"recall"``, ``"true_positive_rate"``, ``"false_positive_rate"``, ``"precision"``,
+        ``"f1"`` or ``"corrected_risk"``,
+        or ``"brier"`` for probabilities in place of scores.
+    y : structured array from `unbag.bag_target`, or plain labels
+        The bag of each instance and its proportions; plain labels are pure bags.
+    scores : array-like of shape (n_instances,) or (n_instances, n_classes)
+        Decision function of every instance.
+    level : float, default=0.95
+        Where counts carry noise: the chance that all true counts lie within the limits that are
+        allowed for them, for normal or Laplace noise. A share that is not that of a whole count
+        may stand for either of the two next to it.
+    **options
+        Of the measure: ``threshold`` (default 0), ``class_prior``, ``cost``, ``loss``,
+        ``positive``.
+
+    Returns
+    -------
+    values : IdentificationBounds
+        With ``low``, ``high`` and ``sharp``.
+
+    Examples
+    --------
+    >>> from unbag import bag_target
+    >>> from unbag.evaluation import identification_bounds
+    >>> y = bag_target([1, 1, 1, 2, 2, 2], counts=[1, 1, 1, 2, 2, 2])
+    >>> print(identification_bounds("roc_auc", y, [-2.0, -1.0, 0.5, -0.5, 1.0, 2.0]))
+    0.3333 to 1.0000
+    """
+    check_inside(level, "level")
+    check_no_sample_weight(options)
+    chosen = Brier(**options) if measure == "brier" else get_measure(measure, options)
+    return possible_values_of(chosen, make_sample(y, scores), level)
+
+
+def possible_values_of(
+    measure: Measure, sample: Sample, level: float = 0.95
+) -> IdentificationBounds:
+    """Find the extremes of a measure of a sample; see `identification_bounds`."""
+    counts = allowed_counts(sample.bags, level)
+    if isinstance(measure, Risk | Brier):
+        return _of_losses(measure, sample, counts)
+    if sample.bags.n_classes == 2 or isinstance(measure, Area):
+        return _of_two_classes(in_these_rows(measure), sample, counts)
+    return _of_more_classes(measure, sample, counts)
+
+
+@dataclass(frozen=True)
+class RankArea(ByClassMeans):
+    """Area under the ROC curve of these very rows: ½ + E[R | +] − E[R | −], R the mid-rank by N.
+
+    Unlike those of `Area`, which is about all rows of this kind, its statistics depend on no
+    label.
+    """
+
+    def statistics(self, sample: Sample) -> Floats:
+        """Mid-rank of each row, by the number of rows."""
+        sample.check_order()
+        if sample.bags.n_classes != 2:
+            Area().value(sample)
+        return stats.rankdata(sample.scores)[None] / sample.bags.n_instances
+
+    def of_means(self, means: Floats, bags: Bags) -> Any:  # noqa: ARG002
+        """Area for given class means."""
+        return 0.5 + means[..., 1, 0] - means[..., 0, 0]
+
+    def gradient(self, means: Floats, bags: Bags) -> Floats:  # noqa: ARG002
+        """Slope in each class mean."""
+        return np.array([[-1.0], [1.0]])
+
+
+@dataclass(frozen=True)
+class Brier(Risk):
+    """Mean squared distance of probabilities from labels, half of it for two classes."""
+
+    class_prior: Any = "empirical"
+
+    def statistics(self, sample: Sample) -> Floats:
+        """Squared distance from each class."""
+        chance = sample.scores
+        check_chances(chance)
+        if chance.ndim == 1:
+            return np.stack([chance**2, (1 - chance) ** 2])
+        return np.sum(chance**2, axis=1) - 2 * chance.T + 1
+
+
+def in_these_rows(measure: Measure) -> ByClassMeans:
+    """Write a measure as a function of class means of statistics that depend on no label."""
+    if isinstance(measure, Area):
+        return RankArea()
+    if not isinstance(measure, ByClassMeans):
+        raise ValueError(f"{type(measure).__name__} is no function of class means.")
+    return measure
+
+
+@dataclass(frozen=True, eq=False)
+class AllowedCounts:
+    """Fewest and most rows of each class that a bag may hold: (n_bags, n_classes)."""
+
+    fewest: NDArray[np.int64]
+    most: NDArray[np.int64]
+
+    @property
+    def known(self) -> bool:
+        """Whether there is one possibility only."""
+        return bool((self.fewest == self.most).all())
+
+
+def allowed_counts(bags: Bags, level: float) -> AllowedCounts:
+    """Whole counts next to those given, and all within their noise."""
+    given = bags.counts
+    slack = _WHOLE * bags.sizes[:, None]
+    fewest, most = np.floor(given + slack), np.ceil(given - slack)
+    if bags.noise is not None:
+        variance = np.diagonal(bags.noise, axis1=1, axis2=2)
+        reach = _reach(level, int((variance > 0).sum())) * bags.sizes[:, None] * np.sqrt(variance)
+        fewest = np.minimum(fewest, np.ceil(given - reach))
+        most = np.maximum(most, np.floor(given + reach))
+    limits = [np.clip(counts, 0, bags.sizes[:, None]).astype(np.int64) for counts in (fewest, most)]
+    found = AllowedCounts(*limits)
+    absent = found.most.sum(axis=0) == 0
+    if absent.any():
+        raise ValueError(
+            f"These bags hold no row of class {bags.class_names[absent.argmax()]}, so that there "
+            "is nothing to tell apart."
+        )
+    return found
+
+
+def _reach(level: float, n_noisy: int) -> float:
+    """Standard deviations within which all of so many normal or Laplace errors lie."""
+    miss = (1 - level) / max(n_noisy, 1)
+    return float(max(stats.norm.isf(miss / 2), -np.log(miss) / np.sqrt(2)))
+
+
+def _extreme_sums(
+    values: Floats, bags: Bags, fewest: NDArray[np.int64], most: NDArray[np.int64], sign: int
+) -> tuple[Floats, Floats]:
+    """Largest (sign 1) or smallest (−1) sum over one class, for each total count that is allowed.
+
+    A bag gives its best rows first, so that of those beyond its fewest the best of all bags
+    together are taken next. Returns the totals, and the sum at each.
+    """
+    gain = sign * values
+    order = np.lexsort((-gain, bags.index))
+    start = np.cumsum(bags.sizes) - bags.sizes
+    place = np.arange(len(values)) - np.repeat(start, bags.sizes)
+    gain = gain[order]
+    forced = place < np.repeat(fewest, bags.sizes)
+    optional = np.sort(gain[~forced & (place < np.repeat(most, bags.sizes))])[::-1]
+    sums = gain[forced].sum() + np.concatenate([[0.0], np.cumsum(optional)])
+    return fewest.sum() + np.arange(len(sums)), sign * sums
+
+
+def _of_two_classes(
+    measure: ByClassMeans, sample: Sample, counts: AllowedCounts
+) -> IdentificationBounds:
+    """Extremes of a measure that, for each number of positives, is monotone in one sum."""
+    bags = sample.bags
+    statistics = measure.statistics(sample)
+    values, N = statistics[-1], bags.n_instances
+    found = []
+    for sign in (-1, 1):
+        K, T = _extreme_sums(values, bags, counts.fewest[:, 1], counts.most[:, 1], sign)
+        some = (K > 0) & (N > K)
+        K, T = K[some], T[some]
+        means = np.stack([(values.sum() - T) / (N - K), T / K], axis=-1)[..., None]
+        if len(statistics) == 2:
+            means = np.concatenate([1 - means, means], axis=-1)
+        found.append(measure.of_means(means, bags))
+    return _limits(np.concatenate(found), counts.known)
+
+
+def _of_losses(measure: Risk, sample: Sample, counts: AllowedCounts) -> IdentificationBounds:
+    """Extremes of Σ_c π_c (mean over class c of its loss)."""
+    bags, losses = sample.bags, measure.statistics(sample)
+    prior = resolve_class_prior(measure.class_prior, bags.class_shares)
+    if bags.n_classes == 2 and counts.known:
+        weight = prior / counts.fewest.sum(axis=0)
+        gain = weight[1] * losses[1] - weight[0] * losses[0]
+        rest = weight[0] * losses[0].sum()
+        ends = [
+            rest + _extreme_sums(gain, bags, counts.fewest[:, 1], counts.most[:, 1], sign)[1]
+            for sign in (-1, 1)
+        ]
+        return _limits(np.concatenate(ends), sharp=True)
+    ends = []
+    for sign in (-1, 1):
+        end = 0.0
+        for c, loss in enumerate(losses):
+            K, T = _extreme_sums(loss, bags, counts.fewest[:, c], counts.most[:, c], sign)
+            end += prior[c] * sign * np.max(sign * T[K > 0] / K[K > 0])
+        ends.append(end)
+    return _limits(np.array(ends), sharp=False)
+
+
+def _of_more_classes(
+    measure: Measure, sample: Sample, counts: AllowedCounts
+) -> IdentificationBounds:
+    """Limits by the confusion matrix, each of whose entries has its own."""
+    if not isinstance(measure, OfConfusion):
+        raise ValueError(f"{type(measure).__name__} has no limits for more than two classes.")
+    bags = sample.bags
+    low, high = _rate_limits(measure.statistics(sample), bags, counts)
+    if isinstance(measure, Rate):
+        ends = measure.of_means(np.stack([low, high]), bags)
+        return _limits(ends, counts.known)
+    if isinstance(measure, Cost):
+        return _of_cost(measure, low, high, bags, counts)
+    if isinstance(measure, Precision | F1):
+        return _of_precision(measure, low, high, sample, counts)
+    raise ValueError(f"{type(measure).__name__} has no limits for more than two classes.")
+
+
+def _rate_limits(predicted: Floats, bags: Bags, counts: AllowedCounts) -> tuple[Floats, Floats]:
+    """Limits of P(predicted k | class c), each by itself: hits/(hits + misses) of class c."""
+    inside = (bags.means(predicted) * bags.sizes).T[:, None, :]
+    outside = bags.sizes[:, None, None] - inside
+    fewest, most = counts.fewest[:, :, None], counts.most[:, :, None]
+    hits = np.maximum(fewest - outside, 0).sum(axis=0), np.minimum(most, inside).sum(axis=0)
+    misses = np.maximum(fewest - inside, 0).sum(axis=0), np.minimum(most, outside).sum(axis=0)
+    with np.errstate(invalid="ignore"):
+        low, high = hits[0] / (hits[0] + misses[1]), hits[1] / (hits[1] + misses[0])
+    return np.nan_to_num(low, nan=0.0), np.nan_to_num(high, nan=1.0)
+
+
+def _of_cost(
+    measure: Cost, low: Floats, high: Floats, bags: Bags, counts: AllowedCounts
+) -> IdentificationBounds:
+    """Extremes of a sum over the confusion matrix.
+
+    What all errors of a class cost alike is taken off: the rows of the matrix sum to one. If
+    nothing is left but the diagonal, with all of one sign, the limits of its entries are attained
+    together: at most one class can have more rows and predictions than a bag has room for apart.
+    """
+    table = check_cost(measure.cost, bags)
+    prior = resolve_class_prior(measure.class_prior, bags.class_shares)
+    off = ~np.eye(bags.n_classes, dtype=bool)
+    alike = np.array([row[other].min() for row, other in zip(table, off, strict=True)])
+    rest = prior[:, None] * (table - alike[:, None])
+    ends = prior @ alike + np.array(
+        [
+            np.sum(np.where(rest > 0, rest * low, rest * high)),
+            np.sum(np.where(rest > 0, rest * high, rest * low)),
+        ]
+    )
+    diagonal = np.diagonal(rest)
+    one_sign = (diagonal <= 0).all() or (diagonal >= 0).all()
+    sharp = counts.known and not rest[off].any() and bool(one_sign)
+    return _limits(1 - ends if measure.complement else ends, sharp)
+
+
+def _of_precision(
+    measure: Precision | F1, low: Floats, high: Floats, sample: Sample, counts: AllowedCounts
+) -> IdentificationBounds:
+    """Extremes over the rate of hits and the rates at which other classes are taken for it."""
+    bags, own = sample.bags, measure.positive
+    others = np.arange(bags.n_classes) != own
+    worst, best = low.copy(), high.copy()
+    worst[others, own], best[others, own] = high[others, own], low[others, own]
+    sharp = False
+    if counts.known:
+        # as many are predicted so whatever the labels: what are no hits are false ones
+        sizes = counts.fewest.sum(axis=0)
+        prior = resolve_class_prior(measure.class_prior, bags.class_shares)
+        weight = prior[others] / sizes[others]
+        false = measure.statistics(sample)[own].sum() - sizes[own] * np.array(
+            [worst[own, own], best[own, own]]
+        )
+        spread = np.array([weight.max(), weight.min()]) * false / max(1 - prior[own], 1e-300)
+        worst[others, own], best[others, own] = spread
+        sharp = bool(np.isclose(weight.min(), weight.max(), rtol=1e-9))
+    return _limits(measure.of_means(np.stack([worst, best]), bags), sharp)
+
+
+def _limits(values: Floats, sharp: bool) -> IdentificationBounds:
+    return IdentificationBounds(float(values.min()), float(values.max()), sharp)

@@ -1,0 +1,183 @@
+"""Which rows to label, and how many, for `unbag.evaluation.estimate_with_labels`.
+
+By the differences that it takes (`unbag.evaluation.labelled`), a row of chances p adds to the error of
+a measure in proportion to the deviation of Σ_c y_c a_c, where a_c is what the row changes if it is
+of class c. The chances are the model's own here: scores are taken as log-odds, shifted in every bag
+to add up to its counts.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import stats
+from sklearn.utils import check_random_state
+
+from unbag._arrays import Floats, Ints
+from unbag._checks import check_inside, check_positive
+from unbag.evaluation.guesses import guess_labels, guessed_means
+from unbag.evaluation.identification import in_these_rows
+from unbag.evaluation.labelled import estimate_with_labels
+from unbag.evaluation.measures import Area, Cost, Measure, RowMeasure, get_measure
+from unbag.evaluation.sample import Sample, make_sample
+
+# Part of the chance to be drawn that is the same for all rows: what a model is sure of, and wrong,
+# must be found as well.
+_EVEN = 0.5
+_N_STRATA = 10
+_ROUNDING = 1e-12
+
+
+def required_labels(
+    precision: float,
+    y: Any,
+    scores: ArrayLike,
+    *,
+    measure: str | RowMeasure = "roc_auc",
+    labels: ArrayLike | None = None,
+    level: float = 0.95,
+    **options: Any,
+) -> int:
+    """Say how many labels, drawn at random, give an interval of a certain half width.
+
+    Parameters
+    ----------
+    precision : float
+        Half the width of the interval: 0.02 for ±.02.
+    y : structured array from `unbag.bag_target`
+        The bag of each instance and its proportions.
+    scores : array-like of shape (n_instances,) or (n_instances, n_classes)
+        Decision function. Without ``labels`` it is believed to be log-odds, as that of models
+        trained by the likelihood is; a model that is too sure of itself makes the number too
+        small.
+    measure : str, default="roc_auc"
+        ``"roc_auc"``, ``"balanced_accuracy"``, ``"balanced_error"``, ``"accuracy"``, ``"cost"``,
+        ``"recall"``, ``"true_positive_rate"``, ``"false_positive_rate"``, ``"precision"``,
+        ``"f1"`` or ``"corrected_risk"``.
+    labels : array-like of shape (n_instances,), optional
+        Some labels that are known already, drawn at random: fifty say more than the model does.
+    level : float, default=0.95
+        How often the interval should hold the truth.
+    **options
+        Of the measure: ``threshold`` (default 0), ``class_prior``, ``cost``, ``loss``,
+        ``positive``.
+
+    Returns
+    -------
+    n_labels : int
+        At most the number of rows.
+
+    Examples
+    --------
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.evaluation import required_labels
+    >>> data = make_gaussian_bags(n_bags=40, bag_size=50, n_features=1, random_state=0)
+    >>> few, many = (required_labels(p, data.y, data.X[:, 0]) for p in (0.02, 0.01))
+    >>> 50 < few < many < 2000
+    True
+    """
+    check_positive(precision, "precision")
+    check_inside(level, "level")
+    sample = make_sample(y, scores)
+    n = sample.bags.n_instances
+    if labels is None:
+        spread = float(np.mean(_deviations(get_measure(measure, options), sample) ** 2))
+    else:
+        pilot = estimate_with_labels(measure, y, scores, labels, level=level, **options)
+        spread = pilot.standard_error**2 / max(1 / pilot.n_labels - 1 / n, 1e-300)
+    wanted = (precision / stats.norm.ppf((1 + level) / 2)) ** 2
+    return min(int(np.ceil(1 / (wanted / max(spread, 1e-300) + 1 / n))), n)
+
+
+def sample_rows_to_label(
+    n: int, y: Any, scores: ArrayLike, *, random_state: Any = None
+) -> tuple[Ints, Floats]:
+    """Choose rows whose labels would tell most, with the weights that keep estimates right.
+
+    Rows are drawn from strata of similar scores, and within those spread over the bags. Every row
+    has a chance to be drawn, half of it the same for all; the other half goes to rows that are
+    hard to tell and matter much, by the model's own chances.
+
+    Parameters
+    ----------
+    n : int
+        How many rows.
+    y : structured array from `unbag.bag_target`
+        The bag of each instance and its proportions.
+    scores : array-like of shape (n_instances,) or (n_instances, n_classes)
+        Decision function of every instance.
+    random_state : int, RandomState or None, default=None
+        Makes the draw repeatable.
+
+    Returns
+    -------
+    rows : ndarray of shape (n,)
+        Their positions, rising.
+    weights : ndarray of shape (n,)
+        One by the chance of each to be drawn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.evaluation import estimate_with_labels, sample_rows_to_label
+    >>> data = make_gaussian_bags(n_bags=40, bag_size=50, n_features=1, random_state=0)
+    >>> rows, weights = sample_rows_to_label(100, data.y, data.X[:, 0], random_state=0)
+    >>> labels, weight = np.full((2, 2000), np.nan)
+    >>> labels[rows], weight[rows] = data.labels[rows], weights
+    >>> auc = estimate_with_labels("roc_auc", data.y, data.X[:, 0], labels, weights=weight)
+    >>> bool(auc.low < 0.9 < auc.high)
+    True
+    """
+    sample = make_sample(y, scores)
+    size = sample.bags.n_instances
+    if not isinstance(n, int | np.integer) or not 1 <= n <= size:
+        raise ValueError(f"n must be a whole number from 1 to the {size} rows, not {n!r}.")
+    rng = check_random_state(random_state)
+    two = sample.bags.n_classes == 2
+    chance = _chances(int(n), _deviations(Area() if two else Cost(), sample))
+    order = np.lexsort((rng.uniform(size=size), sample.bags.index, _strata(sample.scores)))
+    # equal steps from a random start through the rows laid out by their chances
+    total = np.cumsum(chance[order])
+    total[-1] = n
+    rows = np.sort(order[np.diff(np.floor(total + rng.uniform()), prepend=0.0) > 0])
+    return rows, 1 / chance[rows]
+
+
+def _deviations(measure: Measure, sample: Sample) -> Floats:
+    """Standard deviation of what each row adds to a measure, times the number of rows."""
+    function, bags = in_these_rows(measure), sample.bags
+    scores = sample.scores
+    chances = guess_labels(scores[None] if scores.ndim == 1 else scores.T, bags)
+    statistics = function.statistics(sample)
+    means, centres = guessed_means(chances, statistics, bags)
+    slopes = function.gradient(means, bags) / bags.class_shares[:, None]
+    apart = statistics[None] - centres[:, :, bags.index]
+    change = np.sum(slopes[..., None] * apart, axis=1)
+    variance = np.sum(chances * change**2, axis=0) - np.sum(chances * change, axis=0) ** 2
+    return np.sqrt(np.where(variance > _ROUNDING, variance, 0.0))
+
+
+def _chances(n: int, deviations: Floats) -> Floats:
+    """Chance of each row to be drawn: they sum to n, and none is above 1."""
+    size, total = len(deviations), deviations.sum()
+    share = np.full(size, 1 / size)
+    if total > 0:
+        share = _EVEN / size + (1 - _EVEN) * deviations / total
+    chance = n * share
+    while (chance > 1).any():
+        sure = chance >= 1
+        left = n - np.count_nonzero(sure)
+        chance = np.where(sure, 1.0, left * share / share[~sure].sum() if left else 0.0)
+    return chance
+
+
+def _strata(scores: Floats) -> Ints:
+    """Number rows by similar scores; of several classes, by that which is predicted as well."""
+    if scores.ndim == 1:
+        place = (stats.rankdata(scores, method="ordinal") - 1) / len(scores)
+        return np.floor(place * _N_STRATA).astype(np.intp)
+    best = scores.argmax(axis=1)
+    return best * _N_STRATA + _strata(scores.max(axis=1))

@@ -1,0 +1,411 @@
+"""A test of an assumption: given its class, an instance is distributed alike in every bag.
+
+Columns are read in `unbag.evaluation.tested_columns`, and their statistics are in
+`unbag.evaluation.lack_of_fit`; here groups of bags are checked, p-values of all columns and bags
+adjusted to each other, and the finding put into words.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unbag._arrays import Floats, Ints
+from unbag._checks import check_choice, check_inside, check_one_each
+from unbag._optional import make_frame
+from unbag._text import aligned, listing, p_text
+from unbag.bags.bags import SAME_PROPORTION, Bags, check_bag_target
+from unbag.bags.shares import bag_name
+from unbag.evaluation.lack_of_fit import LackOfFit, Moments, Plane
+from unbag.evaluation.tested_columns import TestedColumn, check_columns, varying_columns
+from unbag.weights.decontamination import check_contrast
+
+_LISTED = 5
+
+# Numbers in a table of bags and columns that are tested together.
+_TOGETHER = 2**17
+
+# Standard deviations within a class: a test that misses such drifts could not fail.
+LARGE_DRIFT = 0.5
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LabelShiftTest:
+    """What `label_shift_test` found; printing it shows the tables.
+
+    Attributes
+    ----------
+    p_value : float
+        The smallest adjusted p-value in the two tables.
+    reject : bool
+        Whether it is at most ``level``.
+    level : float
+        Chance of a false alarm, over all features and bags together.
+    features : dict of arrays
+        In the order of the columns: ``feature``, ``statistic`` (lack of fit, on average about
+        ``df`` or less if the assumption holds), ``df``, ``p_value``, ``adjusted_p_value`` and
+        ``detectable_drift``: how far, in standard deviations within a class, the means of bags
+        must typically drift to be noticed in four of five cases. NaN for skipped columns.
+    bags : dict of arrays
+        Worst first: ``bag``, ``size``, ``feature`` (in which it stands out most), ``z`` (how many
+        standard errors its mean is off there) and ``adjusted_p_value``.
+    summary : str
+        The finding in words.
+    notes : tuple of str
+        What was left out, and what to be wary of.
+
+    Examples
+    --------
+    >>> from unbag import label_shift_test
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> data = make_gaussian_bags(n_bags=30, bag_size=40, random_state=0)
+    >>> found = label_shift_test(data.X, data.y)
+    >>> found.reject
+    False
+    >>> sorted(found.features)
+    ['adjusted_p_value', 'detectable_drift', 'df', 'feature', 'p_value', 'statistic']
+    """
+
+    p_value: float
+    reject: bool
+    level: float
+    features: dict[str, NDArray[Any]]
+    bags: dict[str, NDArray[Any]]
+    summary: str
+    notes: tuple[str, ...]
+
+    @property
+    def worst_feature(self) -> str:
+        """The column that speaks most against the assumption: in its means, or by one bag."""
+        p, first = self.features["adjusted_p_value"], self.bags["adjusted_p_value"]
+        if len(first) and first[0] < np.nanmin(p):
+            return str(self.bags["feature"][0])
+        return str(self.features["feature"][int(np.nanargmin(self.features["p_value"]))])
+
+    @property
+    def typical_drift(self) -> float:
+        """How far bags must typically drift to be noticed, in the middle of all columns."""
+        return float(np.nanmedian(self.features["detectable_drift"]))
+
+    @property
+    def could_fail(self) -> bool:
+        """Whether drifts of half a standard deviation would have been noticed, or some were."""
+        return self.reject or self.typical_drift <= LARGE_DRIFT
+
+    @property
+    def brief(self) -> str:
+        """The finding in half a sentence."""
+        off = self.features["adjusted_p_value"] <= self.level
+        if not self.reject:
+            found = f"bag means follow the proportions ({p_text(self.p_value)} at the least)"
+            seen = f"drifts of {self.typical_drift:.2g} standard deviations"
+            if self.could_fail:
+                return f"{found}; {seen} would have been seen"
+            return f"{found}, but these bags could not show it: {seen} would go unseen"
+        if not off.any():
+            return f"means of single bags do not follow the proportions ({p_text(self.p_value)})"
+        worst = np.argsort(self.features["p_value"], kind="stable")[: off.sum()]
+        names = listing(self.features["feature"][worst], 3)
+        tested = np.isfinite(self.features["p_value"]).sum()
+        which = "" if tested == 1 else f" of {off.sum()} of {tested} ({names})"
+        return f"bag means{which} do not follow the proportions, {p_text(self.p_value)}"
+
+    def frame(self, table: Literal["features", "bags"] = "features") -> Any:
+        """Give one of the two tables as a pandas DataFrame.
+
+        Parameters
+        ----------
+        table : {"features", "bags"}, default="features"
+            Which of the two.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+            The table.
+        """
+        check_choice(table, ("features", "bags"), "table")
+        return make_frame(getattr(self, table))
+
+    def __str__(self) -> str:
+        worst = np.argsort(self.features["p_value"], kind="stable")[:_LISTED]
+        first = np.arange(min(_LISTED, len(self.bags["bag"])))
+        lines = [self.summary, *self.notes, "", *_table(self.features, worst)]
+        return "\n".join([*lines, "", *_table(self.bags, first)])
+
+    __repr__ = __str__
+
+
+def label_shift_test(
+    X: Any,
+    y: Any,
+    *,
+    groups: ArrayLike | None = None,
+    feature_names: ArrayLike | None = None,
+    level: float = 0.05,
+) -> LabelShiftTest:
+    """Test whether instances of a class are distributed alike in all bags.
+
+    Estimates without labels and the corrected risk rest on that. Each column of ``X`` is a
+    witness: if the means of bags do not follow the proportions, instances of one class differ from
+    bag to bag. The converse does not hold; a drift that leaves all tested means in place goes
+    unseen.
+
+    Parameters
+    ----------
+    X : array-like or data frame of shape (n_instances,) or (n_instances, n_features)
+        Scores of a classifier, or features as numbers without missing values. May be sparse.
+    y : structured array from `unbag.bag_target`
+        Proportions are taken for the exact shares in the bag, unless it says how uncertain
+        they are.
+    groups : array-like of shape (n_instances,), optional
+        Bags of different groups are not compared. Out-of-fold scores need this: those of each
+        fold come from another function, so give the number of the fold.
+    feature_names : sequence of str, optional
+        Names of the columns; by default those of the data frame, or 0, 1, ...
+    level : float, default=0.05
+        Chance of a false alarm, over all features and bags together.
+
+    Returns
+    -------
+    LabelShiftTest
+
+    Notes
+    -----
+    Half of the level is for features (each one's lack of fit over all bags), half for single
+    bags; within either half Holm's correction keeps the chance of any false alarm.
+
+    A drift linear in the proportions cannot be seen as such. If the mean rank in bag i shifts by
+    a + bᵀγ_i, its mean is Σ_c γ_i[c] (θ_c + a + b_c): just what classes with other means would
+    give, and class means are not known. Only where such a line is so steep that the classes would
+    lie further apart than the values within bags do is it found out, and then a note says so.
+
+    Instances of a bag that are alike for reasons of their own (one household, one shift) make bag
+    means scatter as a drift does, and are found as well: with correlations of .005 to .05 in bags
+    of a hundred, in a fifth of cases to nearly all. Estimates by whole bags do not suffer from
+    that; the verdict of `unbag.evaluation.evaluate` looks at more than this test.
+
+    Where several bags drift, they also pull at the line or plane that all bags are compared with.
+    The test as a whole does not suffer from that, but the bags it names may then be sound ones.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unbag import bag_target
+    >>> from unbag.evaluation.label_shift import label_shift_test
+    >>> rng = np.random.default_rng(0)
+    >>> bag = np.repeat(np.arange(40), 50)
+    >>> positive = rng.uniform(size=2000) < np.linspace(0.1, 0.9, 40)[bag]
+    >>> y = bag_target(bag, counts=np.bincount(bag, positive)[bag])
+    >>> score = rng.normal(size=2000) + 2 * positive
+    >>> label_shift_test(score, y).reject
+    False
+    >>> score[bag == 7] += 1
+    >>> found = label_shift_test(score, y)
+    >>> found.reject, int(found.bags["bag"][0])
+    (True, 7)
+    """
+    check_inside(level, "level")
+    bags = check_bag_target(y)
+    names, columns = check_columns(X, bags.n_instances, feature_names)
+    bags, planes, notes = _planes(bags, groups)
+    tables, varying = _Tables(len(names), bags.n_bags), varying_columns(columns, names, planes)
+    while block := list(islice(varying, max(1, _TOGETHER // bags.n_bags))):
+        tables.add(block, planes, level / (2 * len(names)))
+    if tables.tested == 0:
+        raise ValueError("Every column is constant, so that there is nothing to test.")
+    if tables.tested < len(names):
+        constant = names[np.isnan(tables.numbers[1])]
+        notes.append(f"Constant and left out: {listing(list(constant))}.")
+    return tables.result(names, bags, level, notes)
+
+
+class _Tables:
+    """Gathers what the columns say, so that no table of bags times columns is ever held."""
+
+    def __init__(self, n_features: int, n_bags: int) -> None:
+        self.numbers = np.full((4, n_features), np.nan)
+        self.steep = np.zeros(n_features, dtype=bool)
+        self.p_bag = np.full(n_bags, np.inf)
+        self.z = np.full(n_bags, np.nan)
+        self.worst = np.zeros(n_bags, dtype=np.intp)
+        self.tested = 0
+
+    def add(self, block: list[TestedColumn], planes: list[Plane], level: float) -> None:
+        """Test some columns together, and add up what planes say of each."""
+        positions = np.array([position for position, _ in block])
+        sums = np.zeros((2, len(Moments._fields), len(block)))
+        information, df, n_planes = np.zeros((3, len(block)))
+        p_steep = np.ones(len(block))
+        by_plane = zip(*(in_bags for _, in_bags in block), strict=True)
+        for plane, columns in zip(planes, by_plane, strict=True):
+            vary = np.array([column is not None for column in columns])
+            if not vary.any():
+                continue
+            one = plane.test([column for column in columns if column is not None])
+            sums[..., vary] += (one.refined, one.plain)
+            information[vary] += one.information
+            df[vary] += plane.df
+            n_planes[vary] += 1
+            p_steep[vary] = np.minimum(p_steep[vary], one.p_steep)
+            self._judge_bags(plane, positions[vary], one)
+        refined, plain = (Moments(*one) for one in sums)
+        p_refined, p_plain = refined.p_values(), plain.p_values()
+        alike = (p_plain == p_refined) & (plain.ratio < refined.ratio)
+        ratio = np.where((p_plain < p_refined) | alike, plain.ratio, refined.ratio)
+        p, p_steep = np.minimum(p_refined, p_plain), np.minimum(1.0, n_planes * p_steep)
+        drift = np.sqrt(refined.noticed(level) / information)
+        self.numbers[:, positions] = (df * ratio, df, np.minimum(p, p_steep), drift)
+        self.steep[positions] = p_steep < p
+        self.tested += len(block)
+
+    def _judge_bags(self, plane: Plane, positions: Ints, one: LackOfFit) -> None:
+        """Keep the column in which each bag stands out most."""
+        worst, place = one.p_bag.argmin(axis=0), np.arange(one.p_bag.shape[1])
+        p, bags = one.p_bag[worst, place], np.arange(len(self.z))[plane.members]
+        better = p < self.p_bag[bags]
+        bags = bags[better]
+        self.p_bag[bags], self.z[bags] = p[better], one.z[worst, place][better]
+        self.worst[bags] = positions[worst[better]]
+
+    def result(
+        self, names: NDArray[Any], bags: Bags, level: float, notes: list[str]
+    ) -> LabelShiftTest:
+        statistic, df, p, drift = self.numbers
+        features = {
+            "feature": names,
+            "statistic": statistic,
+            "df": df,
+            "p_value": p,
+            "adjusted_p_value": np.minimum(2 * _holm(p), 1.0),
+            "detectable_drift": drift,
+        }
+        judged = np.isfinite(self.p_bag)
+        adjusted = np.minimum(2 * _holm(np.where(judged, self.tested * self.p_bag, np.nan)), 1.0)
+        order = np.lexsort([-np.abs(self.z), self.p_bag])[: judged.sum()]
+        table = {
+            "bag": bags.ids[order],
+            "size": bags.sizes[order],
+            "feature": names[self.worst[order]],
+            "z": self.z[order],
+            "adjusted_p_value": adjusted[order],
+        }
+        steep = self.steep & (features["adjusted_p_value"] <= level)
+        if steep.any():
+            notes.append(
+                "Bag means follow the proportions more steeply than values within bags are apart, "
+                f"which a mixture of classes cannot do: {listing(list(names[steep]))}."
+            )
+        smallest = min(np.nanmin(features["adjusted_p_value"]), np.nanmin(adjusted))
+        return LabelShiftTest(
+            p_value=float(smallest),
+            reject=bool(smallest <= level),
+            level=level,
+            features=features,
+            bags=table,
+            summary=_summary(features, table, level),
+            notes=tuple(notes),
+        )
+
+
+def _holm(p: Floats) -> Floats:
+    """Holm's adjusted p-values; NaN is no test."""
+    adjusted = np.full(len(p), np.nan)
+    order = np.argsort(p)[: np.isfinite(p).sum()]
+    factors = np.arange(len(order), 0, -1)
+    adjusted[order] = np.minimum(np.maximum.accumulate(factors * p[order]), 1.0)
+    return adjusted
+
+
+def _planes(bags: Bags, groups: ArrayLike | None) -> tuple[Bags, list[Plane], list[str]]:
+    """The groups of bags that can be tested, the bags as they are cut, and what to be wary of."""
+    if bags.n_bags <= bags.n_classes:
+        raise ValueError(
+            f"There are {bags.n_bags} bags of {bags.n_classes} classes; testing takes more bags "
+            "than classes, because a plane fits as many bags as there are classes."
+        )
+    notes: list[str] = []
+    if groups is None:
+        check_contrast(bags)
+        parts: list[Any] = [(None, bags, slice(None), slice(None))]
+    else:
+        bags, names, codes = _check_groups(bags, groups)
+        parts = []
+        for code, name in enumerate(names):
+            members = np.flatnonzero(codes == code)
+            part, rows = bags.take(members)
+            parts.append((name, part, rows, members))
+    planes, silent = [], []
+    for name, part, rows, members in parts:
+        enough = part.n_bags > part.n_classes and (part.sizes > 1).any()
+        spread = np.linalg.svd(part.proportions, compute_uv=False)
+        if enough and spread[-1] > SAME_PROPORTION * np.sqrt(part.n_bags):
+            planes.append(Plane(part, rows, members))
+        else:
+            silent.append(bag_name(name))
+    if not planes:
+        what = "No group has" if groups is not None else "There are not"
+        raise ValueError(
+            f"{what} more bags than classes, of proportions that tell the classes apart, and with "
+            "more than one row in some of them; nothing can be tested."
+        )
+    if silent:
+        notes.append(f"Groups of too few or too similar bags say nothing: {listing(silent)}.")
+    return bags, planes, notes
+
+
+def _check_groups(bags: Bags, groups: ArrayLike) -> tuple[Bags, NDArray[Any], Ints]:
+    """The group of each bag; bags of labelled rows are cut where their rows' groups differ."""
+    labels = np.asarray(groups)
+    check_one_each(labels, bags.n_instances, "groups", "instances", "group")
+    names, codes = np.unique(labels, return_inverse=True)
+    pieces, first = bags.divide(codes)
+    cut = np.flatnonzero(~bags.labelled & (np.bincount(bags.index[first]) > 1))
+    if len(cut):
+        raise ValueError(
+            f"Bag {bag_name(bags.ids[cut[0]])} has instances in several groups; a proportion says "
+            "nothing about part of a bag."
+        )
+    return pieces, names, codes[first]
+
+
+def _summary(features: dict[str, Any], bags: dict[str, Any], level: float) -> str:
+    tested = np.isfinite(features["p_value"])
+    p = features["adjusted_p_value"]
+    off = np.argsort(np.where(tested, p, np.inf), kind="stable")[: np.sum(p[tested] <= level)]
+    standing = bags["bag"][bags["adjusted_p_value"] <= level]
+    worst = [f"{features['feature'][j]} ({p_text(p[j])})" for j in off]
+    if len(off) == 0 and len(standing) == 0:
+        drift = np.median(features["detectable_drift"][tested])
+        found = f"Nothing speaks against the assumption ({p_text(np.min(p[tested]))} at the least)"
+        if drift > LARGE_DRIFT:
+            return (
+                f"{found}, but these bags could not show it: drifts of less than about {drift:.2g} "
+                "standard deviations in all bags would go unseen."
+            )
+        return (
+            f"{found}: bag means follow the proportions. Drifts of typically more than about "
+            f"{drift:.2g} standard deviations in all bags would have been seen."
+        )
+    sentence = (
+        f"The bag means of {len(off)} of {tested.sum()} features do not follow the proportions: "
+        f"{listing(worst)}."
+        if len(off)
+        else "As a whole the bag means follow the proportions, but single bags do not."
+    )
+    if len(standing) == 0:
+        return sentence + " No single bag stands out."
+    named = listing([bag_name(bag) for bag in standing])
+    return sentence + f" Bags that stand out, the worst first: {named}."
+
+
+def _table(columns: dict[str, NDArray[Any]], rows: Ints) -> list[str]:
+    """Lines of text, one for the names and one for each of some rows."""
+    cells = [
+        [name, *(f"{v:.4g}" if isinstance(v, float) else str(v) for v in values[rows])]
+        for name, values in columns.items()
+    ]
+    return aligned(list(zip(*cells, strict=True)), ">")

@@ -1,0 +1,211 @@
+"""Which columns a model goes by, told from bags alone.
+
+A column is shuffled over all rows, and the model scores them anew: how much less probable are the
+counts of the bags now? Shuffling *within* bags would not do. It leaves every bag the values that it
+had, so that mean chances of bags, and with them the likelihood of their counts, hardly change
+however much the model goes by the column. Shuffled over all rows, a column tells bags apart no
+longer, nor rows.
+
+Told is what is lost of what the model explains: with L the negative log-likelihood of the counts,
+
+    (L(column shuffled) − L(model)) / (L(shares alone) − L(model)),
+
+0 for a column that the model does not look at. Columns that say the same stand in for each other,
+and what works together is lost with each of its parts, so that losses need not add up to one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from sklearn.utils import _safe_indexing
+
+from unbag._arrays import Floats
+from unbag._optional import make_frame
+from unbag._outputs import by_output
+from unbag._text import aligned, percent
+from unbag.bags.bags import check_bag_target
+from unbag.evaluation.held_out import log_odds_at_shares
+from unbag.evaluation.numeric_columns import column_names
+from unbag.model_selection.fitted import check_gives_chances, last_step, log_odds_of
+from unbag.model_selection.splitters import rows_of_some_bags
+from unbag.observations.count_likelihood import CountLikelihood
+
+# Rows of whole bags that are scored again for every column, and bags that these are at least.
+_ROWS, _FEWEST_BAGS = 2000, 20
+
+# More columns take too long, and nobody reads of them.
+MOST_SHUFFLED = 200
+
+# Times that the model scores its rows anew, all columns together; each column five times at most.
+_LOOKS, _MOST_REPEATS = 40, 5
+
+_FIRST = np.zeros(1, dtype=np.intp)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PermutationImportance:
+    """What a model loses without each of its columns; printing it shows the table.
+
+    Attributes
+    ----------
+    columns : ndarray of str
+        The greatest loss first.
+    loss : ndarray
+        Of what the model explains of the counts of bags, the share that is lost if the column is
+        shuffled.
+    spread : ndarray
+        Standard deviation of that over shuffles; NaN for a single one.
+    explained : float
+        How much more probable the model makes the counts than the shares of the classes alone:
+        log-likelihood per row.
+
+    Examples
+    --------
+    >>> from unbag import LLPLinearClassifier
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.evaluation import bag_permutation_importance
+    >>> data = make_gaussian_bags(n_bags=20, bag_size=20, random_state=0)
+    >>> model = LLPLinearClassifier().fit(data.X, data.y)
+    >>> found = bag_permutation_importance(model, data.X, data.y)
+    >>> bool(found.loss[0] > found.loss[1]), found.explained > 0
+    (True, True)
+    """
+
+    columns: NDArray[Any]
+    loss: Floats
+    spread: Floats
+    explained: float
+
+    def frame(self) -> Any:
+        """One row per column, as a pandas DataFrame.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+            The table.
+        """
+        return make_frame({"column": self.columns, "loss": self.loss, "spread": self.spread})
+
+    def __str__(self) -> str:
+        rows = [
+            (str(name), percent(loss, 1), "" if np.isnan(spread) else f"±{percent(spread, 1)}")
+            for name, loss, spread in zip(self.columns, self.loss, self.spread, strict=True)
+        ]
+        return "\n".join(aligned([("column", "lost if shuffled", ""), *rows]))
+
+    __repr__ = __str__
+
+
+def bag_permutation_importance(
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    feature_names: ArrayLike | None = None,
+    random_state: int = 0,
+) -> PermutationImportance:
+    """Tell which columns a fitted model goes by: what it loses if one of them is shuffled.
+
+    No label is needed. Bags that the model was trained on tell what it has learned, whether that
+    holds elsewhere or not; others tell what it is good for.
+
+    Parameters
+    ----------
+    model : classifier or pipeline
+        Fitted, with ``predict_proba``. Columns are those of the table that a pipeline begins with.
+    X : array, sparse matrix or data frame with n_instances rows
+        The instances.
+    y : structured array from `unbag.bag_target`
+        Of many rows, whole bags are drawn.
+    feature_names : sequence of str, optional
+        Names of the columns of an array.
+    random_state : int, default=0
+        Of the shuffling.
+
+    Returns
+    -------
+    found : PermutationImportance
+        Print it, or look at ``columns`` and ``loss``.
+
+    Examples
+    --------
+    >>> from unbag import LLPLinearClassifier
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.evaluation import bag_permutation_importance
+    >>> data = make_gaussian_bags(n_bags=40, bag_size=50, random_state=0)
+    >>> data.X[:, 1] = 0
+    >>> model = LLPLinearClassifier().fit(data.X, data.y)
+    >>> found = bag_permutation_importance(model, data.X, data.y, feature_names=["height", "nothing"])
+    >>> found.columns.tolist(), float(found.loss[1])
+    (['height', 'nothing'], 0.0)
+    """
+    check_gives_chances(model)
+    rng = np.random.default_rng(random_state)
+    rows = rows_of_some_bags(y, _ROWS, _FEWEST_BAGS, rng)
+    names = column_names(np.shape(X)[1], feature_names, X)
+    table, bags = _safe_indexing(X, rows), y[rows]
+    if len(names) > MOST_SHUFFLED:
+        raise ValueError(
+            f"There are {len(names):,} columns, and this takes {MOST_SHUFFLED} at most."
+        )
+    likelihood = _Likelihood(model, bags)
+    told, alone = likelihood(table), likelihood.of_shares()
+    if alone <= told:
+        raise ValueError("The model makes the counts no more probable than the shares alone do.")
+    repeats = int(np.clip(_LOOKS // len(names), 1, _MOST_REPEATS))
+    found = np.array(
+        [
+            [likelihood(_shuffled(table, j, rng)) - told for _ in range(repeats)]
+            for j in range(len(names))
+        ]
+    ) / (alone - told)
+    loss = found.mean(axis=1)
+    spread = found.std(axis=1, ddof=1) if repeats > 1 else np.full(len(names), np.nan)
+    order = np.argsort(-loss, kind="stable")
+    return PermutationImportance(names[order], loss[order], spread[order], float(alone - told))
+
+
+class _Likelihood:
+    """Negative log-likelihood of the counts per row, by what a model says of the rows."""
+
+    def __init__(self, model: Any, y: Any) -> None:
+        self._model = model
+        self._bags = check_bag_target(y)
+        effect = float(getattr(last_step(model), "bag_effect_", 0.0))
+        every = np.ones(self._bags.n_bags, dtype=bool)
+        self._likelihood = CountLikelihood(every, self._bags, bag_effect=effect)
+
+    def __call__(self, table: Any) -> float:
+        return self._of(log_odds_at_shares(self._model, table, self._bags))
+
+    def of_shares(self) -> float:
+        """The same if every row had the shares of the classes for its chances."""
+        shares = np.tile(self._bags.class_shares, (self._bags.n_instances, 1))
+        return self._of(log_odds_of(shares))
+
+    def _of(self, scores: Floats) -> float:
+        return float(self._likelihood.value(by_output(scores)[None], _FIRST)[0])
+
+
+def _shuffled(table: Any, column: int, rng: np.random.Generator) -> Any:
+    """The same table with the values of a column in another order."""
+    order = rng.permutation(np.shape(table)[0])
+    frame: Any = nw.from_native(table, eager_only=True, pass_through=True)
+    if isinstance(frame, nw.DataFrame):
+        mixed = frame.get_column(frame.columns[column])[order.tolist()]
+        return frame.with_columns(mixed).to_native()
+    if sparse.issparse(table):
+        given: Any = table
+        by_column = given.tocsc()
+        parts = [by_column[:, [j]] for j in range(by_column.shape[1])]
+        parts[column] = parts[column][order]
+        return sparse.csr_array(sparse.hstack(parts))
+    mixed = np.array(table)
+    mixed[:, column] = mixed[order, column]
+    return mixed

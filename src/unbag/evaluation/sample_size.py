@@ -1,0 +1,259 @@
+"""How much the bags are worth, counted in labelled rows.
+
+Let h be any statistic of an instance that varies by σ² inside every class. The decontamination
+weights W estimate its mean over class c, with draws N_i in bag i, up to a variance of
+
+    σ² S[c, c],    S = Σ_i W[i]ᵀ W[i] / N_i,
+
+where m labelled rows of that class would leave σ²/m. So the bags are worth 1/S[c, c] labelled
+rows of class c, *for its mean* and a statistic that varies alike in all classes. For the slope of a
+linear model they can be worth less (``docs/likelihood.md``). Without noise S = (GᵀNG)⁻¹ for the
+matrix G of proportions, and pure bags are worth the number of their rows.
+
+What a classifier needs are the differences between classes. With π the shares of the C classes
+among all n instances, the error in them is
+
+    Σ_c π_c (θ̂_c − Σ_k π_k θ̂_k)²  =  σ² Σ_i q_i,    q_i = Σ_c π_c (W[i,c] − Σ_k π_k W[i,k])² / N_i,
+
+on average, and would be σ² (C − 1)/n with labels. The ratio (C − 1)/(n Σ q_i) is the share of the
+labels' information that survives in the bags. For two classes it is
+
+    Σ_i n_i (γ_i − γ̄)² / (n γ̄ (1 − γ̄)):
+
+the variance of the proportions, as a part of the largest there can be. Bag i adds n_i (γ_i − γ̄)²
+to it, which is q_i / Σ q_i of the sum. So q_i / Σ q_i is called the share of bag i for any number
+of classes: shares are not negative and sum to one.
+
+With noise of covariance V_i in the proportions, N_i = 1/(1/n_i + 4v_i), v_i = trace(V_i)/2, as in
+`unbag.weights.least_squares_weights`. That is right for a statistic between 0 and 1
+that varies by σ² = ¼ inside classes and whose class means lie so far apart that the noise does all
+the harm it can, v_i: a bag's mean then strays by ¼/n_i + v_i = ¼/N_i, and a labelled row by ¼. As
+the same noise is in W too, the count is a little high: in trials with bags of 30 by 1% for noise a
+sixth as large as the spread of the proportions, by 3 to 6% for a third, 15 to 20% for half of it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from unbag._arrays import Floats
+from unbag.bags.bags import BagModel, Bags, check_bag_target
+from unbag.evaluation.sample_size_results import EffectiveSampleSize, TableColumns, tell_worth
+from unbag.weights.decontamination import decontamination_weights, precision
+from unbag.weights.merging import MERGERS
+
+# So many rows for a difference show classes one standard deviation apart, by a test of level 5%,
+# in four of five cases.
+_ROWS_TO_SEE_CLASSES = float(ndtri(0.975) + ndtri(0.8)) ** 2
+
+
+def effective_sample_size(y: Any, *, bag_model: BagModel = "instances") -> EffectiveSampleSize:
+    """Tell how many labelled rows the bags are worth, which of them, and what finer ones would be.
+
+    Counted is what gives class means as precisely, of a statistic that varies alike in all classes.
+    Needs no features: what counts is how much the proportions differ between bags, and how many
+    instances these hold. Look at it before you train anything, or ask for more data.
+
+    Warns if labels of these instances would show classes that lie one standard deviation apart (by
+    a test of level 5%, in four of five cases) but the bags do not.
+
+    Parameters
+    ----------
+    y : structured array from `unbag.bag_target`, or plain labels
+        With noisy proportions the answer is for statistics between 0 and 1, such as predictions,
+        and is an estimate itself.
+    bag_model : {"instances", "bags"}, default="instances"
+        Whether the instances of a bag are independent given their classes, or may depend on
+        each other in any way, so that a bag counts once, however large. Rows of known label
+        count one by one in either case.
+
+    Returns
+    -------
+    information : EffectiveSampleSize
+        What was found; print it.
+
+    Examples
+    --------
+    >>> from unbag import bag_target
+    >>> from unbag.evaluation.sample_size import effective_sample_size
+    >>> bag = ["north"] * 4 + ["south"] * 4 + ["west"] * 8
+    >>> y = bag_target(bag, counts={"north": 0, "south": 2, "west": 7})
+    >>> print(effective_sample_size(y))
+    These 3 bags of 16 instances in all are worth about 8.4 labelled rows for telling the classes
+    apart, 52% of what all labels would give. Class averages are known as well as from about 4.6
+    labelled negatives and 6.4 positives. One of the bags carries 61% of the information.
+    <BLANKLINE>
+    The most informative bags:
+      bag  size  proportion  share
+    north     4           0    61%
+     west     8       0.875    38%
+    south     4         0.5  0.76%
+    <BLANKLINE>
+    If every bag were cut into pieces of known proportion:
+    pieces  n_bags  mean_size  rows of 0  rows of 1  labelled_rows  share_of_labels
+         1       3        5.3        4.6        6.4            8.4              52%
+         2       6        2.7        5.3        7.2             10              64%
+         4      12        1.3        6.5        8.5             14              87%
+         8      16          1          7          9             16             100%
+    """
+    bags = check_bag_target(y)
+    W = decontamination_weights(bags, bag_model=bag_model)
+    draws = precision(bags, bag_model)
+    shares, n_instances, n_classes = bags.class_shares, bags.n_instances, bags.n_classes
+    if (shares == 0).any():
+        missing = bags.class_names[int(shares.argmin())]
+        raise ValueError(
+            f"By the noisy proportions there are no instances of class {missing} at all, so that "
+            "its labels cannot be counted."
+        )
+    covariance = (W / draws[:, None]).T @ W
+    errors = (W - (W @ shares)[:, None]) ** 2 @ shares / draws
+    # noise can make bags look worth more than labels
+    share = min((n_classes - 1) / float(n_instances * errors.sum()), 1.0)
+    rows = np.minimum(1 / np.diag(covariance), n_instances * shares)
+    by_bag = errors / errors.sum()
+    warning = _warning(bags, covariance)
+    if warning is not None:
+        warnings.warn(warning, UserWarning, stacklevel=2)
+    comparable = n_classes == 2 and bags.noise is None
+    return EffectiveSampleSize(
+        n_bags=int((~bags.labelled).sum()),
+        n_instances=n_instances,
+        classes=bags.class_names,
+        labelled_rows=share * n_instances,
+        share_of_labels=share,
+        rows_per_class=rows,
+        rows_for_difference=share * n_instances * float(shares.prod()) if n_classes == 2 else None,
+        pairing_share=_pairing_share(bags, W, bag_model) if comparable else None,
+        merged=_merged(bags, bag_model) if comparable else {},
+        by_bag=_by_bag(bags, by_bag),
+        finer=_finer(bags) if bags.noise is None and bag_model == "instances" else {},
+        summary=tell_worth(bags, share, rows, by_bag, bag_model),
+        warning=warning,
+    )
+
+
+def _by_bag(bags: Bags, share: Floats) -> TableColumns:
+    order = np.argsort(-share, kind="stable")
+    table: TableColumns = {"bag": bags.ids[order], "size": bags.sizes[order]}
+    if bags.n_classes == 2:
+        table["proportion"] = bags.proportions[order, 1]
+    else:
+        for name, column in zip(bags.class_names, bags.proportions.T, strict=True):
+            table[f"proportion of {name}"] = column[order]
+    return table | {"share": share[order]}
+
+
+# --- other ways to use the same bags ------------------------------------------------------------
+
+
+def _pairing_share(bags: Bags, W: Floats, bag_model: BagModel) -> float:
+    paired = decontamination_weights(bags, method="pairs", bag_model=bag_model)
+    draws = bags.draws(bag_model)
+    best, by_pairs = (np.sum((w[:, 1] - w[:, 0]) ** 2 / draws) for w in (W, paired))
+    return min(float(best / by_pairs), 1.0)
+
+
+def _merged(bags: Bags, bag_model: BagModel) -> dict[str, float]:
+    if np.sum(~bags.labelled) < 2:
+        return {}
+    draws = bags.draws(bag_model)
+    whole = _difference_information(bags.proportions[:, 1], draws)
+    left = {}
+    for name, merge in MERGERS.items():
+        merged = merge(bags, None)
+        # the mean over a large bag is Σ (n_i/n) m_i, which varies by Σ (n_i/n)² / N_i
+        variance = np.bincount(merged.group, bags.sizes**2.0 / draws) / merged.bags.sizes**2.0
+        large = _difference_information(merged.bags.proportions[:, 1], 1 / variance)
+        left[name] = min(large / whole, 1.0)
+    return left
+
+
+def _difference_information(proportion: Floats, draws: Floats) -> float:
+    """Σ N_i (γ_i − γ̄)²: one over the variance of the difference between two class means."""
+    return float(draws @ (proportion - np.average(proportion, weights=draws)) ** 2)
+
+
+# --- finer bags ---------------------------------------------------------------------------------
+
+
+def _finer(bags: Bags) -> TableColumns:
+    """Expected information in bags cut at random into 1, 2, 4, ... pieces.
+
+    A piece of m of the n rows of a bag has proportions of mean γ and covariance
+    (diag(γ) − γγᵀ)/m · (n − m)/(n − 1), as without replacement. Summed over k pieces with
+    weights m, whatever their sizes are, the bag adds
+
+        n (γ − π)(γ − π)ᵀ + n (k − 1)/(n − 1) · (diag(γ) − γγᵀ)
+
+    to the centred information matrix on average, which is what labels add if k = n.
+    """
+    if bags.labelled.all():
+        return {}
+    sizes = np.where(bags.labelled, 1, bags.sizes)
+    largest = int(sizes.max())
+    levels = [*(2**j for j in range((largest - 1).bit_length())), largest]
+    G, n, shares = bags.proportions, bags.sizes[:, None], bags.class_shares
+    between = (n * (G - shares)).T @ (G - shares)
+    rows, share, n_bags = [], [], []
+    for level in levels:
+        pieces = np.minimum(level, sizes)
+        known = (pieces - 1) / np.maximum(sizes - 1, 1)
+        # the only row of a bag cannot be cut, but finer still means that its label is known
+        known[(sizes == 1) & (level > 1)] = 1
+        gain = n * known[:, None] * G
+        matrix = between + np.diag(gain.sum(axis=0)) - gain.T @ G
+        level_rows, level_share = _worth(matrix, shares, bags.n_instances)
+        rows.append(level_rows)
+        share.append(level_share)
+        n_bags.append(int(pieces[~bags.labelled].sum()))
+    table: TableColumns = {
+        "pieces": np.array(levels),
+        "n_bags": np.array(n_bags),
+        "mean_size": bags.sizes[~bags.labelled].sum() / np.array(n_bags),
+    }
+    for name, column in zip(bags.class_names, np.transpose(rows), strict=True):
+        table[f"rows of {name}"] = column
+    table["labelled_rows"] = np.array(share) * bags.n_instances
+    return table | {"share_of_labels": np.array(share)}
+
+
+def _worth(matrix: Floats, shares: Floats, n_instances: int) -> tuple[Floats, float]:
+    """Rows for each class, and the share of labels, of a centred information matrix Z.
+
+    In units of what labels give, M = D^-½ Z D^-½ with D = n diag(π), which is zero along √π and
+    has eigenvalues between 0 and 1 across it. With M⁺ its pseudo-inverse, the mean of class c
+    varies by 1/n + M⁺[c,c]/(n π_c), and the share is (C − 1)/trace(M⁺).
+    """
+    root = np.sqrt(shares)
+    across = np.linalg.svd(root[None])[2][1:]
+    within = across @ (matrix / (n_instances * np.outer(root, root))) @ across.T
+    inverse = across.T @ np.linalg.inv(within) @ across
+    rows = n_instances / (1 + np.diag(inverse) / shares)
+    share = (len(shares) - 1) / float(np.trace(inverse))
+    return np.minimum(rows, n_instances * shares), min(share, 1.0)
+
+
+def _warning(bags: Bags, covariance: Floats) -> str | None:
+    """Say so if labels would show classes one standard deviation apart and the bags do not."""
+    variance = np.diag(covariance)[:, None] + np.diag(covariance) - 2 * covariance
+    np.fill_diagonal(variance, 0)
+    first, second = np.unravel_index(variance.argmax(), variance.shape)
+    counts = bags.n_instances * bags.class_shares[[first, second]]
+    if variance.max() * _ROWS_TO_SEE_CLASSES <= 1 or counts.prod() / counts.sum() < (
+        _ROWS_TO_SEE_CLASSES
+    ):
+        return None
+    share = bags.proportions[:, second]
+    mean = np.average(share, weights=bags.sizes)
+    spread = np.sqrt(np.average((share - mean) ** 2, weights=bags.sizes))
+    return (
+        "These bags tell little about single instances: even if the classes "
+        f"{bags.class_names[first]} and {bags.class_names[second]} were a whole standard deviation "
+        "apart, averages estimated from the bags would often not show it. It takes more bags, or "
+        f"proportions that vary more (now by ±{spread:.2g} around {mean:.2g})."
+    )

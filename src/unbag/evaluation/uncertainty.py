@@ -1,0 +1,256 @@
+r"""How sure an estimate is: standard errors and intervals under both bag models.
+
+A measure is, to first order, Σ_i Σ_c W[i, c] · (mean of φ_c over bag i) with φ its influence. Put
+v_i(x) = Σ_c W[i, c] φ_c(x), and let u_i[a] = Σ_c W[i, c] E[φ_c | a] be its mean in class a. Then
+bag i adds the mean of v_i, which the assumption expects to be γ_i · u_i, and
+
+* when instances are independent (IIM), the variance is that inside bags,
+  Σ_i (1/n_i) (mean of v_i² over bag i − Σ_a γ_i[a] u_i[a]²): the shares of a bag are known, so
+  that differences between classes add nothing;
+* when only bags are independent (IBM), it is that of what bags add beyond what is expected,
+  Σ_i (mean of v_i over bag i − γ_i · u_i)² / (1 − leverage_i)², whatever happens inside a bag;
+  the leverage tells how much of its own scatter a bag hides by drawing the plane towards it.
+
+The bootstrap does the same by drawing: whole bags with replacement under IBM, with W made anew
+for every draw; class means from their joint normal distribution, which many independent instances
+have, under IIM.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from numbers import Integral
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+from sklearn.utils import check_random_state
+
+from unbag._arrays import Floats
+from unbag._checks import check_choice, check_count, check_inside
+from unbag.bags.bags import BagModel
+from unbag.evaluation.measures import Measure
+from unbag.evaluation.results import Estimate
+from unbag.evaluation.sample import Sample
+from unbag.evaluation.tallies import Tally
+from unbag.weights.decontamination import moment_terms
+
+IntervalMethod = Literal["bootstrap", "analytic"]
+
+# A draw whose bags are nearly all alike says nothing, and is drawn again; if too many are, the
+# rest do not show how estimates vary.
+_CONDITION_LIMIT = 1e8
+_LEAST_USABLE = 0.75
+
+# Numbers in one block of draws.
+_BLOCK = 2**23
+
+
+@dataclass(frozen=True)
+class Uncertainty:
+    """How intervals are made.
+
+    Parameters
+    ----------
+    method : {"bootstrap", "analytic"}, default="bootstrap"
+        Draw bags anew, or compute the variance by a formula.
+    bag_model : {"bags", "instances"}, default="bags"
+        What is independent. Under ``"bags"`` instances of a bag may depend on each other in any
+        way, and bags may stray from the assumption at random. ``"instances"`` trusts that
+        instances are drawn one by one, and is too narrow if they are not. Noisy proportions
+        always go by ``"bags"``, since noise hits a bag as a whole.
+    level : float, default=0.95
+        How often the interval should hold the truth.
+    n_draws : int, default=1000
+        Draws of the bootstrap.
+    random_state : int, RandomState or None, default=0
+        Of the bootstrap.
+    """
+
+    method: IntervalMethod = "bootstrap"
+    bag_model: BagModel = "bags"
+    level: float = 0.95
+    n_draws: int = 1000
+    random_state: Any = 0
+
+    def __post_init__(self) -> None:
+        check_choice(self.method, get_args(IntervalMethod), "method")
+        check_choice(self.bag_model, get_args(BagModel), "bag_model")
+        check_inside(self.level, "level")
+        check_count(self.n_draws, "n_draws", least=2)
+
+    def of(self, measure: Measure, sample: Sample, *, bounded: bool = True) -> Estimate:
+        """Estimate a measure with its interval."""
+        value = measure.value(sample)
+        if np.isnan(value):
+            # no row is predicted positive, and there is no precision
+            return Estimate(value, np.nan, np.nan, np.nan, self.level, bounded)
+        sample = sample.with_labelled_rows_apart()
+        if self.method == "analytic":
+            error = np.sqrt(variance(measure.influence(sample), sample, self._model(sample)))
+            reach = error * self._quantile(sample)
+            return Estimate(value, float(error), value - reach, value + reach, self.level, bounded)
+        tally = measure.tally(sample)
+        draws = tally.value(self.draw_class_means(sample, tally))
+        low, high = self.limits(draws, sample)
+        error = np.nanstd(draws, ddof=1)
+        return Estimate(value, float(error), float(low), float(high), self.level, bounded)
+
+    def limits(self, draws: Floats, sample: Sample) -> tuple[Floats, Floats]:
+        """Limits from draws along the first axis.
+
+        Few bags have a spread that is itself uncertain. The tails are taken as far out as those
+        of Student's distribution, which knows that, lie on the normal one.
+        """
+        tail = float(stats.norm.cdf(-self._quantile(sample)))
+        low, high = np.nanquantile(draws, [tail, 1 - tail], axis=0)
+        return low, high
+
+    def draw_class_means(self, sample: Sample, tally: Tally) -> Floats:
+        """Class means that other samples might have given: (n_draws, n_classes, n_statistics).
+
+        They scatter as estimates do, with the degrees of freedom that W takes made up for.
+        """
+        rng = check_random_state(self.random_state)
+        bag_means = tally.bag_means
+        means = sample.weights.T @ bag_means
+        if self._model(sample) == "instances":
+            return means + _draw_normal(sample, tally, means, self.n_draws, rng)
+        n_bags, n_classes = sample.bags.proportions.shape
+        draws = _draw_bags(sample, bag_means, self.n_draws, rng)
+        return means + np.sqrt(n_bags / max(n_bags - n_classes, 1)) * (draws - means)
+
+    def draw_totals(self, parts: Floats, sample: Sample) -> Floats:
+        """Totals that other bags might have given, of what each bag adds: (n_draws, ...).
+
+        Bags are drawn with replacement, with the degrees of freedom made up for as in
+        `draw_class_means`.
+        """
+        n_bags, seed = len(parts), self.random_state
+        spare = n_bags / max(n_bags - sample.bags.n_classes, 1)
+        flat = parts.reshape(n_bags, -1)
+        total = flat.sum(axis=0)
+        draw = _times_drawn if isinstance(seed, Integral) else _times_drawn.__wrapped__
+        draws = total + np.sqrt(spare) * (draw(n_bags, self.n_draws, seed) @ flat - total)
+        return draws.reshape(self.n_draws, *parts.shape[1:])
+
+    def _model(self, sample: Sample) -> BagModel:
+        """Noise in its proportions hits a bag as a whole, so that bags are what is drawn."""
+        return self.bag_model if sample.bags.noise is None else "bags"
+
+    def _quantile(self, sample: Sample) -> float:
+        tail = (1 + self.level) / 2
+        if self._model(sample) == "instances":
+            return float(stats.norm.ppf(tail))
+        return float(stats.t.ppf(tail, _degrees_of_freedom(sample)))
+
+
+@lru_cache(maxsize=1)
+def _times_drawn(n_bags: int, n_draws: int, random_state: Any) -> NDArray[np.uint16]:
+    """How often each bag is drawn; the same for all measures of an evaluation."""
+    times = check_random_state(random_state).multinomial(
+        n_bags, np.full(n_bags, 1 / n_bags), n_draws
+    )
+    return times.astype(np.uint16)
+
+
+def variance(influence: Floats, sample: Sample, bag_model: BagModel) -> float:
+    """Variance of Σ_i Σ_c W[i, c] · (mean of φ_c over bag i), for φ given on all instances.
+
+    Rows of known label should be bags of their own (`Sample.with_labelled_rows_apart`).
+    """
+    bags, W = sample.bags, sample.weights
+    # of φ_c in class a
+    means = sample.class_means(influence).T
+    added = np.sum(W[bags.index].T * influence, axis=0)
+    if bag_model == "instances":
+        expected = W @ means.T
+        between = np.sum(bags.proportions * expected**2, axis=1)
+        inside = (bags.means(added**2) - between) / bags.sizes
+        return max(float(inside.sum()), 0.0)
+    _degrees_of_freedom(sample)
+    normal, _ = moment_terms(bags)
+    inverse = np.linalg.inv(normal.sum(axis=0))
+    expected = np.sum((inverse @ normal) * means.T, axis=(1, 2))
+    leverage = np.sum(W * bags.proportions, axis=1)
+    # a bag that alone fixes a class mean leaves nothing over to judge by
+    spare = np.maximum(1 - leverage, 1e-6)
+    return float(np.sum(((bags.means(added) - expected) / spare) ** 2))
+
+
+def _degrees_of_freedom(sample: Sample) -> int:
+    n_bags, n_classes = sample.bags.proportions.shape
+    if n_bags <= n_classes:
+        raise ValueError(
+            f"{n_bags} bags of {n_classes} classes leave nothing over to tell how much bags vary; "
+            "use bag_model='instances'."
+        )
+    return n_bags - n_classes
+
+
+def _draw_bags(
+    sample: Sample, bag_means: Floats, n_draws: int, rng: np.random.RandomState
+) -> Floats:
+    """Class means of bags drawn with replacement.
+
+    With c_i the number of times that bag i is drawn, they are A⁻¹ Σ_i c_i n_i γ_i m_iᵀ for
+    A = Σ_i c_i n_i γ_i γ_iᵀ: one product of draws and bags for all draws together. Where noise is
+    taken off the proportions, some draws would leave an A that is nearly singular, and
+    θ + A⁻¹ Σ_i c_i (n_i γ_i m_iᵀ − A_i θ) with the A of all bags is taken instead.
+    """
+    _degrees_of_freedom(sample)
+    n_bags, n_classes = sample.bags.proportions.shape
+    normal, instrument = moment_terms(sample.bags)
+    sides = instrument[:, :, None] * bag_means[:, None, :]
+    noisy = sample.bags.noise is not None
+    if noisy:
+        means = sample.weights.T @ bag_means
+        sides = np.linalg.solve(normal.sum(axis=0), sides - normal @ means) + means / n_bags
+    terms = np.hstack([normal.reshape(n_bags, -1), sides.reshape(n_bags, -1)])
+    block = max(1, _BLOCK // n_bags)
+    found: list[NDArray[Any]] = []
+    n_found = 0
+    while n_found < n_draws:
+        size = min(block, n_draws - n_found)
+        times = rng.multinomial(n_bags, np.full(n_bags, 1 / n_bags), size).astype(float)
+        sums = times @ terms
+        right = sums[:, n_classes**2 :].reshape(size, n_classes, bag_means.shape[1])
+        if noisy:
+            found.append(right)
+        else:
+            A = sums[:, : n_classes**2].reshape(size, n_classes, n_classes)
+            size_of = np.linalg.eigvalsh(A)
+            usable = size_of[:, 0] > size_of[:, -1] / _CONDITION_LIMIT
+            if usable.mean() < _LEAST_USABLE:
+                raise ValueError(
+                    f"The {n_bags} bags are too few or too alike to be drawn with replacement; use "
+                    "method='analytic' or bag_model='instances'."
+                )
+            found.append(np.linalg.solve(A[usable], right[usable]))
+        n_found += len(found[-1])
+    return np.concatenate(found)
+
+
+def _draw_normal(
+    sample: Sample, tally: Tally, means: Floats, n_draws: int, rng: np.random.RandomState
+) -> Floats:
+    """Errors of the class means when instances are independent: (draws, classes, statistics).
+
+    Cov of Σ_i W[i, c] m_i and Σ_i W[i, d] m_i is Σ_i W[i, c] W[i, d]/n_i · (second moments of
+    bag i − Σ_a γ_i[a] θ_a θ_aᵀ).
+    """
+    bags, W = sample.bags, sample.weights
+    n_classes, n_statistics = means.shape
+    cov = np.empty((n_classes, n_statistics, n_classes, n_statistics))
+    for c in range(n_classes):
+        for d in range(c + 1):
+            weights = W[:, c] * W[:, d] / bags.sizes
+            between = (means.T * (weights @ bags.proportions)) @ means
+            cov[c, :, d, :] = tally.second_moments(weights) - between
+            cov[d, :, c, :] = cov[c, :, d, :].T
+    values, vectors = np.linalg.eigh(cov.reshape(n_classes * n_statistics, -1))
+    root = vectors * np.sqrt(np.maximum(values, 0))
+    normal = rng.standard_normal((n_draws, len(values)))
+    return (normal @ root.T).reshape(n_draws, n_classes, n_statistics)

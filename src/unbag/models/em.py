@@ -1,0 +1,371 @@
+"""Expectation–maximisation: any classifier that takes weighted labels can learn from counts.
+
+Given the counts k_b of bag b, its instances are so many draws from each class, in unknown order.
+EM takes labels for missing. With g_c the density of class c:
+
+E-step: q_jc = P(y_j = c | instances and counts of its bag), see
+`unbag.observations.count_likelihood`.
+
+M-step: maximise Σ_j Σ_c q_jc log g_c(x_j). Let N_c = Σ_b k_bc be the number of instances of class c
+    in all bags, N = Σ_c N_c, and write the densities as
+
+        g_c = (N/N_c) p_c m,
+
+    where m is the density of all instances together and p_c(x) = P(y = c | x) among them. The sum
+    falls apart into Σ_j Σ_c q_jc log p_c(x_j), which is *logistic regression on each instance as
+    one of every class, of weight q_jc*, and Σ_j log m(x_j), largest for that of the data. The
+    densities integrate to one, as they must, if p_c(x_j) has the mean N_c/N; and after logistic
+    regression with a free intercept it has, because Σ_j q_jc = Σ_b k_bc = N_c in every E-step.
+    (That a model of P(y | x) may be fitted to a sample whose numbers of all classes were fixed is a
+    result of Anderson, and of Prentice and Pyke, for case-control studies.)
+
+So no bag needs an offset or a weight of its own, and what EM increases is the likelihood of the
+counts at the pooled shares of the classes. It conditions on the counts, so that bags may have any
+proportions, and labelled rows may have been chosen by their label.
+
+Scores are log-odds at equal class priors, log p_c − log N_c up to a constant.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import softmax
+from sklearn.base import MetaEstimatorMixin, clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.utils import Tags, check_random_state, get_tags
+from sklearn.utils.validation import has_fit_parameter
+
+from unbag._arrays import Bools, Floats
+from unbag._checks import check_count, check_positive
+from unbag._deadlines import check_time
+from unbag._docstrings import as_in
+from unbag._outputs import chances_of_all
+from unbag._progress import progress_bar
+from unbag.bags.bags import Bags
+from unbag.bags.shares import bag_name
+from unbag.evaluation.bag_effects import estimate_bag_effect
+from unbag.model_selection.splitters import check_cv, check_held_once, cut_by_folds
+from unbag.models.bag_goal import check_effect
+from unbag.models.base import LogOddsClassifier
+from unbag.models.linear import LLPLinearClassifierCV
+from unbag.models.threads import few_threads
+from unbag.observations.count_likelihood import CountLikelihood, label_posteriors
+
+# The only problem of a likelihood.
+_FIRST = np.zeros(1, dtype=np.intp)
+
+# Chances of 0 and 1, as of a forest, have no odds.
+_SMALLEST_CHANCE = 1e-9
+
+
+@as_in(LLPLinearClassifierCV)
+class LLPEMClassifier(MetaEstimatorMixin, LogOddsClassifier):
+    """Train any classifier that takes ``sample_weight`` from the counts of bags.
+
+    Expectation–maximisation. The first model is fitted to soft labels: every instance is one of
+    every class, weighed by the proportions of its bag. Then the chance of each class, given the
+    model's scores and *the counts of the bag*, takes the place of the proportion, and so on. For
+    logistic regression without penalty this is exact EM: each step increases
+
+        log L = Σ_b log Pr(K_b = k_b),    K_b a sum of draws with the class chances p(x_bj),
+
+    where p are the model's chances at the shares of the classes in all bags together and k_b the
+    counts of bag b: the likelihood that linear and kernel models maximise. For other learners it is
+    what steps usually increase; the fit ends when they no longer do, and keeps the best. Counts
+    may be noisy, and there may be any number of classes.
+
+    Parameters
+    ----------
+    estimator : classifier, default=None
+        Anything with ``predict_proba`` whose ``fit`` takes ``sample_weight``; by default
+        ``LogisticRegression()``. It is fitted to the classes 0, 1, ... What prepares the features
+        belongs in a pipeline around this classifier.
+    cv : int, splitter, iterable of splits or None, default=5
+        Folds of whole bags. Each bag is scored by a model that was trained on the others, as a
+        flexible learner is too sure of instances it was trained on and would only hear its own
+        opinion again; log L is then that of bags held out. An integer stands for
+        `unbag.BagKFold`. With None every step is one fit, and bags are scored by the model that
+        was trained on them: for learners that cannot overfit.
+    bag_effect : {"auto"} or float, default="auto"
+        Variance of what bags differ by beyond their rows, as in `unbag.LLPLinearClassifier`. "auto"
+        estimates it from bags held out by ``cv``, and climbs once more if there is any; it
+        is 0 without ``cv``.
+    max_iter : int, default=100
+        Most steps.
+    tol : float, default=1e-3
+        The fit ends with the first step that brings log L less than ``tol`` of its size beyond
+        the best so far.
+    random_state : int, RandomState or None, default=0
+        Seed of an inner classifier that has none of its own, the same in every step, so that steps
+        differ by their weights only. None leaves it without.
+    verbose : int, default=0
+        Whether to show the progress of the fit.
+
+    Attributes
+    ----------
+    estimator_ : classifier
+        The inner classifier, fitted to all bags. Its chances are those at ``empirical_prior_``.
+    empirical_prior_ : ndarray of shape (n_classes,)
+        Shares of the classes among all training instances.
+    class_prior_ : ndarray of shape (n_classes,)
+        Equal shares, for which scores and chances are.
+    log_likelihood_path_ : ndarray of shape (n_iter_,)
+        log L per instance after each step; its largest entry belongs to ``estimator_``.
+    label_posteriors_ : ndarray of shape (n_instances,) or (n_instances, n_classes)
+        Weights of the instances as positives, or as members of every class, to which
+        ``estimator_`` was fitted.
+    bag_effect_ : float
+        The variance that was used.
+    looks_ : as in LLPLinearClassifierCV
+    n_iter_ : int
+        Number of steps.
+    converged_ : bool
+        Whether the fit ended before ``max_iter``.
+    classes_, n_features_in_, feature_names_in_ : as in LLPLinearClassifierCV
+
+    Notes
+    -----
+    Labels leave nothing to be guessed: if all bags are pure, the inner classifier is fitted once.
+
+    Under ``cv`` the weights of the other bags come from models that did see a bag, so that
+    log L is not quite that of a bag nobody ever saw; to measure the classifier, hold out bags.
+
+    Learners that set rows aside to stop early, as ``HistGradientBoostingClassifier`` does by
+    default with over 10,000 rows, see a row's positive copy here and its negative copy there.
+    Better switch that off.
+
+    Examples
+    --------
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from unbag import LLPEMClassifier
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> data = make_gaussian_bags(n_bags=60, bag_size=8, random_state=0)
+    >>> model = LLPEMClassifier(GaussianNB()).fit(data.X, data.y)
+    >>> bool((model.predict(data.X) == data.labels).mean() > 0.8)
+    True
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        cv: Any = 5,
+        bag_effect: Any = "auto",
+        max_iter: int = 100,
+        tol: float = 1e-3,
+        random_state: Any = 0,
+        verbose: int = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.cv = cv
+        self.bag_effect = bag_effect
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # the inner classifier says no, if it cannot
+    _accept_sparse = "csr"
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        inner = get_tags(self._template()).input_tags
+        tags.input_tags.sparse, tags.input_tags.allow_nan = inner.sparse, inner.allow_nan
+        return tags
+
+    def _check_finite(self, X: Any) -> None:
+        if not get_tags(self._template()).input_tags.allow_nan:
+            super()._check_finite(X)
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit the inner classifier to the bags, step by step."""
+        X, bags = self._check_Xy(X, y)
+        bags = _with_whole_counts(bags)
+        check_positive(self.tol, "tol")
+        check_count(self.max_iter, "max_iter")
+        given = check_effect(self.bag_effect)
+        learner = _Learner(self._seeded_template(), bags.class_shares)
+        self.empirical_prior_ = bags.class_shares
+        self.class_prior_ = np.full(bags.n_classes, 1 / bags.n_classes)
+        labels_known = bool((bags.proportions.max(axis=1) == 1).all())
+        held = None
+        if self.cv is not None and not labels_known:
+            held = _check_folds(self.cv, X, np.asarray(y), bags)
+        max_iter = 1 if labels_known else int(self.max_iter)
+        self.bag_effect_ = 0.0 if given is None else given
+        self.looks_ = 0.0
+        start = bags.clipped_proportions[bags.index]
+        scores = self._climb(X, bags, learner, held, max_iter, start)
+        noisy = bags.noise is not None
+        if noisy and estimate_bag_effect(bags, softmax(scores, axis=0)).leans_to_looks:
+            self.looks_ = 1.0
+            start = self._given_counts(scores, bags)
+            scores = self._climb(X, bags, learner, held, max_iter, start)
+        if given is None and held is not None:
+            effect = estimate_bag_effect(bags, softmax(scores, axis=0))
+            if effect.matters:
+                self.bag_effect_ = effect.variance
+                self._climb(X, bags, learner, held, max_iter, self._given_counts(scores, bags))
+        self.converged_ |= labels_known
+        if not self.converged_:
+            warnings.warn(
+                f"EM did not converge within max_iter={self.max_iter} steps; raise max_iter or "
+                "tol.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def _climb(
+        self,
+        X: Any,
+        bags: Bags,
+        learner: _Learner,
+        held: Bools | None,
+        max_iter: int,
+        chances: Floats,
+    ) -> Floats:
+        """Take steps while they lead upwards, and keep the best; give its scores."""
+        likelihood = CountLikelihood(
+            np.ones(bags.n_bags, dtype=bool), bags, bag_effect=self.bag_effect_, looks=self.looks_
+        )
+        path: list[float] = []
+        best, best_scores, best_chances = -np.inf, chances.T, chances
+        self.converged_ = False
+        bar = progress_bar(total=max_iter, verbose=self.verbose, desc="EM", unit="step")
+        with few_threads(*X.shape), bar:
+            while len(path) < max_iter and not self.converged_:
+                check_time()
+                if held is None:
+                    model = learner.fit(X, chances)
+                    scores = learner.scores(model, X, chances)
+                else:
+                    model, scores = None, learner.held_out_scores(X, chances, held)
+                reached = -float(likelihood.value(_outputs(scores)[None], _FIRST)[0])
+                path.append(reached)
+                self.converged_ = bool(reached - best < self.tol * abs(reached))
+                if reached > best:
+                    best, self.estimator_ = reached, model
+                    best_scores, best_chances = scores, chances
+                chances = self._given_counts(scores, bags)
+                bar.set_postfix(log_likelihood=f"{reached:.5f}", refresh=False)
+                bar.update()
+            if self.estimator_ is None:
+                self.estimator_ = learner.fit(X, best_chances)
+        self.label_posteriors_ = best_chances if bags.n_classes > 2 else best_chances[:, 1]
+        self.log_likelihood_path_ = np.array(path)
+        self.n_iter_ = len(path)
+        return best_scores
+
+    def _given_counts(self, scores: Floats, bags: Bags) -> Floats:
+        """E-step: chances of the classes of every instance (instances, classes)."""
+        chances = label_posteriors(_outputs(scores)[None], bags, self.bag_effect_, self.looks_)[0]
+        return np.ascontiguousarray(chances_of_all(chances).T)
+
+    def _template(self) -> Any:
+        return LogisticRegression() if self.estimator is None else self.estimator
+
+    def _seeded_template(self) -> Any:
+        """A clone of the inner classifier, checked, with the seed in it."""
+        template = clone(self._template())
+        name = type(template).__name__
+        if not has_fit_parameter(template, "sample_weight"):
+            raise ValueError(
+                f"{name}.fit takes no sample_weight, by which it would learn how likely each label "
+                "is; choose another classifier, and put steps before it into a pipeline around "
+                "LLPEMClassifier."
+            )
+        if not hasattr(template, "predict_proba"):
+            raise ValueError(
+                f"{name} gives no probabilities (predict_proba), which LLPEMClassifier needs to "
+                "compare instances of a bag."
+            )
+        if self.random_state is not None:
+            seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+            given = template.get_params()
+            names = [n for n in given if n.split("__")[-1] == "random_state" and given[n] is None]
+            template.set_params(**dict.fromkeys(names, seed))
+        return template
+
+    def _scores(self, X: Any) -> Floats:
+        scores = _log_chances(self.estimator_, X, len(self.classes_))
+        return _outputs(scores - np.log(self.empirical_prior_)[:, None])
+
+
+@dataclass(frozen=True)
+class _Learner:
+    """The inner classifier, fitted to chances of labels, and the shares that scores are for."""
+
+    template: Any
+    shares: Floats
+
+    def fit(self, X: Any, chances: Floats) -> Any:
+        """M-step: fit to every instance as one of every class, weighed by its chances."""
+        weights = chances.reshape(-1)
+        # a copy of weight zero is left out, so that known labels are fitted as they are
+        copies = np.flatnonzero(weights > 0)
+        rows, labels = np.divmod(copies, chances.shape[1])
+        return clone(self.template).fit(X[rows], labels, sample_weight=weights[copies])
+
+    def scores(self, model: Any, X: Any, chances: Floats) -> Floats:
+        """Scores (classes, instances) at the shares; the model was fitted to these chances."""
+        moved = np.log(self.shares) - np.log(chances.mean(axis=0))
+        return _log_chances(model, X, len(self.shares)) + moved[:, None]
+
+    def held_out_scores(self, X: Any, chances: Floats, held: Bools) -> Floats:
+        """Scores of every bag by a model trained without it."""
+        scores = np.empty(chances.T.shape)
+        for out in held:
+            kept = chances[~out]
+            scores[:, out] = self.scores(self.fit(X[~out], kept), X[out], kept)
+        return scores
+
+
+def _outputs(scores: Floats) -> Floats:
+    """Scores (outputs, instances): the log-odds of two classes, or those of every class."""
+    return scores if len(scores) > 2 else scores[1:] - scores[:1]
+
+
+def _log_chances(model: Any, X: Any, n_classes: int) -> Floats:
+    """Logarithms of class chances: (classes, instances)."""
+    found = np.asarray(model.predict_proba(X), dtype=float)
+    chances = np.zeros((len(found), n_classes))
+    chances[:, np.asarray(model.classes_)] = found
+    return np.log(np.clip(chances, _SMALLEST_CHANCE, 1 - _SMALLEST_CHANCE)).T
+
+
+def _with_whole_counts(bags: Bags) -> Bags:
+    """Round exact proportions to those of whole counts, so that all classes are left."""
+    rounded = np.round(bags.counts)
+    exact = rounded.sum(axis=1) == bags.sizes
+    if bags.noise is not None:
+        exact &= ~bags.noise.any(axis=(1, 2))
+    proportions = np.where(exact[:, None], rounded / bags.sizes[:, None], bags.proportions)
+    whole = replace(bags, proportions=proportions)
+    if whole.class_shares.min() <= 0:
+        missing = bags.class_names[int(whole.class_shares.argmin())]
+        raise ValueError(
+            f"Rounded to whole instances, no bag has any of class {bag_name(missing)}; use a model "
+            "of the corrected risk, such as LLPLinearClassifierCV(objective='corrected')."
+        )
+    return whole
+
+
+def _check_folds(cv: Any, X: Any, y: Any, bags: Bags) -> Bools:
+    """Rows held out by each fold."""
+    held = check_cv(cv, X, y)
+    _, held_bags = cut_by_folds(bags, held)
+    check_held_once(held_bags)
+    shares = bags.clipped_proportions[bags.index]
+    for out in held:
+        if shares[~out].mean(axis=0).min() <= 0:
+            raise ValueError(
+                "Without the bags of one fold a class has no instance left; use fewer folds for "
+                "cv, or None."
+            )
+    return held

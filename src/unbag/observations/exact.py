@@ -1,0 +1,124 @@
+"""The chance that a sum of independent draws hits a count, exactly: for small bags.
+
+Row j of a bag is positive with chance p_j, independently of the others. The chances F_j[s] that s
+of the first j rows are positive, and the weight G_j[s] that the rest still adds to s, follow from
+each other row by row,
+
+    F_{j+1}[s] = (1 − p_j) F_j[s] + p_j F_j[s − 1],
+    G_j[s] = (1 − p_j) G_{j+1}[s] + p_j G_{j+1}[s + 1],
+
+from F_0 = (1, 0, ...) and G_n, the weight of each count: one for the count that is known, zero for
+the others, or its density where that is known up to some noise. Then Σ_m G_n[m] Pr(K = m) = G_0[0],
+and row j is positive with the posterior chance p_j Σ_s F_j[s] G_{j+1}[s + 1] / G_0[0]. Nothing is
+subtracted, so that all of it is exact to rounding.
+
+**Several classes.** States would be many. But once the scores of a bag are tilted (see
+`unbag.observations.saddlepoint`), so that its count is the mean of the draws with chances q_j, that
+count is a likely one, and its chance a sum without cancellation over roots of unity,
+
+    Pr(K = k) = R⁻¹ Σ_z φ(z) Π_c z_c^{−k_c},    φ(z) = Π_j Σ_c q_jc z_c,
+
+where z_c runs over the M-th roots of unity, M > n, for all classes but the last, whose z is 1. Of
+conjugate terms one is enough. M is prime, so that no factor of φ vanishes where chances are shares
+of whole counts.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+from numpy.typing import NDArray
+
+from unbag._arrays import Array, Floats, Ints
+
+# Bags of several classes are summed exactly if that takes at most so many roots.
+_MOST_ROOTS = 200
+
+_PRIMES = (5, 7, 11, 13, 17, 19)
+
+_TINY = 1e-30
+
+
+def weighed_counts(f: Array, final: Array, gradient: bool = True) -> tuple[Array, Any]:
+    """Mean weight of the count of each bag, and what its logarithm gains with each log-odds.
+
+    Parameters
+    ----------
+    f : array of shape (slots, ...)
+        Log-odds of the rows of bags, side by side; −1e30 in slots without a row.
+    final : array of shape (states, ...)
+        Weight of the counts 0, 1, ...; of larger ones it is zero.
+    gradient : bool
+        Whether the gains are asked for.
+
+    Returns
+    -------
+    mean : array of shape (...)
+    gains : array of shape (slots, ...), or None
+        Posterior chance of each row to be positive, less p_j.
+    """
+    xp = array_namespace(f)
+    small = xp.exp(-xp.abs(f))
+    larger = 1.0 / (1.0 + small)
+    smaller = small * larger
+    positive = f > 0
+    p, rest = xp.where(positive, larger, smaller), xp.where(positive, smaller, larger)
+    weight, n = final, f.shape[0]
+    after = []
+    for j in range(n - 1, -1, -1):
+        after.append(weight)
+        lower = rest[j, ...] * weight
+        lower[:-1, ...] += p[j, ...] * weight[1:, ...]
+        weight = lower
+    mean = weight[0, ...]
+    if not gradient:
+        return mean, None
+    before = xp.zeros_like(final)
+    before[0, ...] = 1.0
+    chances = []
+    for j in range(n):
+        ahead = after[n - 1 - j]
+        chances.append(xp.sum(before[:-1, ...] * ahead[1:, ...], axis=0))
+        if j + 1 < n:
+            upper = rest[j, ...] * before
+            upper[1:, ...] += p[j, ...] * before[:-1, ...]
+            before = upper
+    return mean, p * (xp.stack(chances) / mean - 1.0)
+
+
+def largest_exact_bag(n_classes: int) -> int:
+    """Rows that a bag of several classes may have to be summed exactly."""
+    fitting = [M for M in _PRIMES if (M + 1) // 2 * M ** (n_classes - 2) <= _MOST_ROOTS]
+    return max(fitting) - 1 if fitting else 0
+
+
+def class_roots(n_classes: int, size: int) -> tuple[Ints, int]:
+    """Exponents of the roots z (roots, classes) for bags of a size, and M."""
+    M = next(prime for prime in _PRIMES if prime > size)
+    sides = [np.arange((M + 1) // 2), *[np.arange(M)] * (n_classes - 2), np.zeros(1, dtype=int)]
+    return np.stack(np.meshgrid(*sides, indexing="ij"), axis=-1).reshape(-1, n_classes), M
+
+
+def turned_roots(k: Floats, size: int) -> tuple[NDArray[np.complex128], NDArray[np.complex128]]:
+    """Roots z (roots, classes), and Π_c z_c^{−k_c} over their number (bags, roots).
+
+    A root whose conjugate is left out counts twice.
+    """
+    exponents, M = class_roots(k.shape[1], size)
+    turn = np.exp(-2j * np.pi / M * (np.round(k) @ exponents.T))
+    twice = np.where(exponents[:, 0] > 0, 2.0, 1.0) / M ** (k.shape[1] - 1)
+    return np.exp(2j * np.pi / M * exponents), turn * twice
+
+
+def factors_at(q: Array, roots: Array) -> Array:
+    """Σ_c q_jc z_c for chances q (..., classes, rows) and all roots: (..., roots, rows)."""
+    xp = array_namespace(q)
+    return roots @ xp.astype(q, roots.dtype) + _TINY
+
+
+def posteriors_at(q: Array, factors: Array, roots: Array, weights: Array) -> Array:
+    """Chances of classes given the count, from the shares of roots in its chance (..., roots)."""
+    xp = array_namespace(q)
+    return q * xp.real(xp.matrix_transpose(roots) @ (weights[..., None] / factors))

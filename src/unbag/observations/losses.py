@@ -1,0 +1,378 @@
+"""Losses for training and for measuring, and what the theory asks of them.
+
+All two-class losses here are functions of the margin: with a score f(x) = t,
+
+    ℓ₊(t) = φ(t),    ℓ₋(t) = φ(−t).
+
+`SoftmaxLoss` is the logistic loss for any number of classes. Every loss answers the same two calls:
+`losses(scores)` against each class, and `pull_back(scores, weights)`, which turns weights on these
+losses into a gradient with respect to the scores. That is all the corrected risk needs.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from math import inf, log, sqrt
+from typing import Any, ClassVar
+
+import numpy as np
+from array_api_compat import array_namespace, device, is_torch_array
+
+from unbag._arrays import Array
+from unbag._checks import check_choice
+
+
+class ClassLoss(ABC):
+    """A loss against each of several classes, in score space.
+
+    Scores have the shape (columns, outputs, instances), losses (columns, classes, instances).
+    """
+
+    name: ClassVar[str]
+    trainable: ClassVar[bool] = True
+    gives_probabilities: ClassVar[bool] = False
+
+    @abstractmethod
+    def n_outputs(self, n_classes: int) -> int:
+        """Count the scores that each instance needs."""
+
+    @abstractmethod
+    def losses(self, scores: Array) -> Array:
+        """Losses against every class."""
+
+    @abstractmethod
+    def pull_back(self, scores: Array, weights: Array) -> Array:
+        """Gradient of Σ_c u_c ℓ_c with respect to the scores, for weights u like the losses."""
+
+    @abstractmethod
+    def slopes(self, scores: Array) -> Array:
+        """Derivatives of every loss by every score: (columns, classes, outputs, instances)."""
+
+    @abstractmethod
+    def class_probabilities(self, decision: Array) -> Array:
+        """Chance of each class (columns) for decision values as an estimator returns them."""
+
+
+class Loss(ClassLoss):
+    """A two-class margin loss: φ, its derivative and its constants.
+
+    Attributes
+    ----------
+    lipschitz : float
+        |ℓ|, the smallest Lipschitz constant; infinite if there is none.
+    at_zero : float
+        |ℓ|₀ = φ(0).
+    symmetric : bool
+        Whether ℓ₊(t) + ℓ₋(t) is constant, which makes the loss immune to contamination.
+    convex : bool
+        Whether φ is convex.
+    even_curvature : bool
+        Whether ℓ₊'' = ℓ₋'', the condition of the paper's convexity proposition.
+    """
+
+    lipschitz: ClassVar[float]
+    at_zero: ClassVar[float]
+    symmetric: ClassVar[bool] = False
+    convex: ClassVar[bool] = False
+    even_curvature: ClassVar[bool] = False
+
+    @abstractmethod
+    def value(self, margin: Array) -> Array:
+        """φ(t)."""
+
+    @abstractmethod
+    def derivative(self, margin: Array) -> Array:
+        """φ'(t); at a kink, a subgradient."""
+
+    def n_outputs(self, n_classes: int) -> int:  # noqa: D102
+        if n_classes != 2:
+            raise ValueError(
+                f"loss={self.name!r} is for two classes and there are {n_classes}; "
+                "use loss='logistic'."
+            )
+        return 1
+
+    def losses(self, scores: Array) -> Array:  # noqa: D102
+        return array_namespace(scores).concat([self.value(-scores), self.value(scores)], axis=1)
+
+    def pull_back(self, scores: Array, weights: Array) -> Array:  # noqa: D102
+        against, towards = self.derivative(-scores), self.derivative(scores)
+        return weights[:, 1:2, :] * towards - weights[:, 0:1, :] * against
+
+    def slopes(self, scores: Array) -> Array:  # noqa: D102
+        both = [-self.derivative(-scores), self.derivative(scores)]
+        return array_namespace(scores).stack(both, axis=1)
+
+    def probability(self, scores: Array) -> Array:
+        """Chance of the positive class that a score stands for."""
+        del scores
+        raise ValueError(f"loss={self.name!r} gives scores but no probabilities.")
+
+    def class_probabilities(self, decision: Array) -> Array:  # noqa: D102
+        xp = array_namespace(decision)
+        positive = self.probability(decision)
+        return xp.stack([1.0 - positive, positive], axis=1)
+
+    def corrected_is_convex(self, kappa_plus: float, kappa_minus: float) -> bool:
+        """Whether the unbiased loss ℓ^κ of the paper's first proposition is convex.
+
+        With ℓ₊'' = ℓ₋'' its second derivative is ℓ''·(1 − 2κ^{−σ})/(1 − κ⁺ − κ⁻), so that no
+        contamination above one half is the exact condition. For the other losses ℓ^κ subtracts
+        a function with kinks or bends of its own, and stays convex only without contamination.
+        """
+        if min(kappa_plus, kappa_minus) < 0 or kappa_plus + kappa_minus >= 1:
+            raise ValueError(
+                "Contaminations must not be negative and must sum to less than 1; "
+                f"got {kappa_plus} and {kappa_minus}."
+            )
+        if not self.convex:
+            return False
+        if self.even_curvature:
+            return max(kappa_plus, kappa_minus) <= 0.5
+        return kappa_plus == kappa_minus == 0
+
+
+def sigmoid(scores: Array, numerator: Any = 1.0) -> Array:
+    """1/(1 + e^−t), times a numerator; an e^−t that overflows is right, since its inverse is 0."""
+    if is_torch_array(scores):
+        return scores.sigmoid() * numerator  # in two steps of the device instead of four
+    with np.errstate(over="ignore"):
+        return numerator / (1.0 + array_namespace(scores).exp(-scores))
+
+
+class LogisticLoss(Loss):
+    """φ(t) = log(1 + e^{−t}), φ'(t) = −1/(1 + e^t)."""
+
+    name = "logistic"
+    gives_probabilities = True
+    lipschitz = 1.0
+    at_zero = log(2)
+    convex = True
+    even_curvature = True
+
+    def value(self, margin: Array) -> Array:  # noqa: D102
+        xp = array_namespace(margin)
+        return xp.clip(-margin, min=0.0) + xp.log1p(xp.exp(-xp.abs(margin)))
+
+    def derivative(self, margin: Array) -> Array:  # noqa: D102
+        return -self.probability(-margin)
+
+    def losses(self, scores: Array) -> Array:
+        """Both sides from one exponential, since ℓ₋(t) = ℓ₊(t) + t."""
+        xp = array_namespace(scores)
+        if is_torch_array(scores):
+            # in three steps of the device instead of ten; beyond 40, log(1 + e^t) is t
+            both = xp.concat([scores, -scores], axis=1)
+            return xp.nn.functional.softplus(both, threshold=40)
+        size = xp.abs(scores)
+        shared, positive = xp.log1p(xp.exp(-size)), 0.5 * (scores + size)
+        return xp.concat([shared + positive, shared + (positive - scores)], axis=1)
+
+    def pull_back(self, scores: Array, weights: Array) -> Array:
+        """Both sides from one chance, since ℓ₋' = ℓ₊' + 1."""
+        total = weights[:, 0:1, :] + weights[:, 1:2, :]
+        return sigmoid(scores, total) - weights[:, 1:2, :]
+
+    def slopes(self, scores: Array) -> Array:  # noqa: D102
+        chance = sigmoid(scores)
+        return array_namespace(scores).stack([chance, chance - 1.0], axis=1)
+
+    def probability(self, scores: Array) -> Array:  # noqa: D102
+        return sigmoid(scores)
+
+
+class SquaredLoss(Loss):
+    """φ(t) = (1 − t)²."""
+
+    name = "squared"
+    gives_probabilities = True
+    lipschitz = inf
+    at_zero = 1.0
+    convex = True
+    even_curvature = True
+
+    def value(self, margin: Array) -> Array:  # noqa: D102
+        return (1.0 - margin) ** 2
+
+    def derivative(self, margin: Array) -> Array:  # noqa: D102
+        return 2.0 * (margin - 1.0)
+
+    def probability(self, scores: Array) -> Array:
+        """E[Y | x] is the minimiser, so that (1 + f)/2 is the chance."""
+        return array_namespace(scores).clip((1.0 + scores) / 2.0, 0.0, 1.0)
+
+
+class HuberLoss(Loss):
+    """φ(t) = max(0, 1 − t)² for t ≥ −1 and −4t below: squared inside, linear outside."""
+
+    name = "huber"
+    gives_probabilities = True
+    lipschitz = 4.0
+    at_zero = 1.0
+    convex = True
+    even_curvature = True
+
+    def value(self, margin: Array) -> Array:  # noqa: D102
+        xp = array_namespace(margin)
+        inside = xp.clip(1.0 - xp.clip(margin, -1.0, 1.0), min=0.0) ** 2
+        return inside + 4.0 * xp.clip(-1.0 - margin, min=0.0)
+
+    def derivative(self, margin: Array) -> Array:  # noqa: D102
+        return 2.0 * (array_namespace(margin).clip(margin, -1.0, 1.0) - 1.0)
+
+    def probability(self, scores: Array) -> Array:  # noqa: D102
+        return (1.0 + array_namespace(scores).clip(scores, -1.0, 1.0)) / 2.0
+
+
+class HingeLoss(Loss):
+    """φ(t) = max(0, 1 − t)."""
+
+    name = "hinge"
+    lipschitz = 1.0
+    at_zero = 1.0
+    convex = True
+
+    def value(self, margin: Array) -> Array:  # noqa: D102
+        return array_namespace(margin).clip(1.0 - margin, min=0.0)
+
+    def derivative(self, margin: Array) -> Array:  # noqa: D102
+        xp = array_namespace(margin)
+        return -xp.astype(margin < 1.0, margin.dtype)
+
+
+class SigmoidLoss(Loss):
+    """φ(t) = 1/(1 + e^t)."""
+
+    name = "sigmoid"
+    lipschitz = 0.25
+    at_zero = 0.5
+    symmetric = True
+
+    def value(self, margin: Array) -> Array:  # noqa: D102
+        return sigmoid(-margin)
+
+    def derivative(self, margin: Array) -> Array:  # noqa: D102
+        xp = array_namespace(margin)
+        small = xp.exp(-xp.abs(margin))
+        return -small / (1.0 + small) ** 2
+
+
+class RampLoss(Loss):
+    """φ(t) = (1 − t)/2, cut off at 0 and 1."""
+
+    name = "ramp"
+    lipschitz = 0.5
+    at_zero = 0.5
+    symmetric = True
+
+    def value(self, margin: Array) -> Array:  # noqa: D102
+        return array_namespace(margin).clip((1.0 - margin) / 2.0, 0.0, 1.0)
+
+    def derivative(self, margin: Array) -> Array:  # noqa: D102
+        xp = array_namespace(margin)
+        return -0.5 * xp.astype(xp.abs(margin) < 1.0, margin.dtype)
+
+
+class ZeroOneLoss(Loss):
+    """φ(t) = 1 for t < 0, ½ at 0, and 0 above: for measuring, not for training."""
+
+    name = "zero_one"
+    trainable = False
+    lipschitz = inf
+    at_zero = 0.5
+    symmetric = True
+
+    def value(self, margin: Array) -> Array:  # noqa: D102
+        xp = array_namespace(margin)
+        return (1.0 - xp.sign(margin)) / 2.0
+
+    def derivative(self, margin: Array) -> Array:
+        """Zero wherever there is one."""
+        return array_namespace(margin).zeros_like(margin)
+
+
+class SoftmaxLoss(ClassLoss):
+    """ℓ_c(f) = log Σ_k e^{f_k} − f_c: the logistic loss for any number of classes.
+
+    Its gradient is softmax f − e_c, of Euclidean norm below √2: that is its Lipschitz constant.
+    """
+
+    name = "logistic"
+    gives_probabilities = True
+    lipschitz = sqrt(2)
+
+    def n_outputs(self, n_classes: int) -> int:  # noqa: D102
+        return n_classes
+
+    def losses(self, scores: Array) -> Array:  # noqa: D102
+        xp = array_namespace(scores)
+        largest = xp.max(scores, axis=1, keepdims=True)
+        total = xp.sum(xp.exp(scores - largest), axis=1, keepdims=True)
+        return (largest - scores) + xp.log(total)
+
+    def pull_back(self, scores: Array, weights: Array) -> Array:  # noqa: D102
+        total = array_namespace(scores).sum(weights, axis=1, keepdims=True)
+        return total * self.probability(scores) - weights
+
+    def slopes(self, scores: Array) -> Array:  # noqa: D102
+        xp, n_classes = array_namespace(scores), scores.shape[1]
+        own = xp.eye(n_classes, dtype=scores.dtype, device=device(scores))
+        return self.probability(scores)[:, None, :, :] - own[None, :, :, None]
+
+    def probability(self, scores: Array) -> Array:
+        """Softmax of the scores."""
+        xp = array_namespace(scores)
+        powers = xp.exp(scores - xp.max(scores, axis=1, keepdims=True))
+        return powers / xp.sum(powers, axis=1, keepdims=True)
+
+    def class_probabilities(self, decision: Array) -> Array:  # noqa: D102
+        return self.probability(decision)
+
+
+LOSSES: dict[str, Loss] = {
+    loss.name: loss
+    for loss in (
+        LogisticLoss(),
+        SquaredLoss(),
+        HuberLoss(),
+        HingeLoss(),
+        SigmoidLoss(),
+        RampLoss(),
+        ZeroOneLoss(),
+    )
+}
+
+
+def get_loss(loss: str | ClassLoss, n_classes: int = 2) -> ClassLoss:
+    """Look a loss up by its name, in the form that fits the number of classes.
+
+    Parameters
+    ----------
+    loss : str or ClassLoss
+        A name in `LOSSES`, or a loss, which is given back.
+    n_classes : int, default=2
+        Number of classes.
+
+    Returns
+    -------
+    loss : ClassLoss
+        The loss.
+
+    Raises
+    ------
+    ValueError
+        If there is no loss of that name, or it is not for so many classes.
+
+    Examples
+    --------
+    >>> from unbag.observations import get_loss
+    >>> type(get_loss("logistic")).__name__, type(get_loss("logistic", n_classes=3)).__name__
+    ('LogisticLoss', 'SoftmaxLoss')
+    """
+    if isinstance(loss, ClassLoss):
+        found = loss
+    else:
+        check_choice(loss, LOSSES, "loss")
+        found = SoftmaxLoss() if loss == "logistic" and n_classes > 2 else LOSSES[loss]
+    found.n_outputs(n_classes)
+    return found

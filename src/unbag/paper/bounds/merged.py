@@ -1,0 +1,304 @@
+"""How far the risk of merged bags can be from the true one: the paper's second theorem.
+
+2N small bags of n instances are merged, K at a time, into N/K pairs of big bags. Their proportions
+are observed, the true ones are not; Γ_i⁺ − Γ_i⁻ is the contrast that blockwise-pairwise merging
+makes in block i on average over the labels. Assume (LP): neighbouring true proportions differ by
+less than Δ with probability at most τ each, jointly at most τ^m for m such pairs. Let
+
+    0 < ε₀ < Δ(1 − τ),    0 < ε ≤ (Δ(1 − τ) − ε₀) / (1 + Δ).
+
+Then with probability at least 1 − δ − 2(N/K) e^{−2Kε²} all observed contrasts are at least
+Γ_i⁺ − Γ_i⁻ − ε ≥ ε₀, and for all f of the class at once
+
+    |Ẽ(f) − E(f)| ≤ D √(HM((Γ_i⁺ − Γ_i⁻ − ε)⁻²) / (N n)),    D = √2 B|ℓ| + A|ℓ| √log(2/δ),
+
+under (CIIM); under (CIBM) n → 1. Every scheme whose contrasts are never smaller than those of the
+blockwise-pairwise one ("dominates" it, as blockwise-max does) has the same bound.
+
+Blockwise-max has one with its own, larger contrasts as well, which the paper conjectures. One of
+the 2K shares of a block moves the contrast by at most 1/K, so that by McDiarmid's inequality it
+falls short of its mean by ε with probability e^{−Kε²} at most: the probability of the bound is
+1 − δ − (N/K)(e^{−2Kε²} + e^{−Kε²}).
+
+The paper prints larger right-hand sides (and defines Ẽ with 1/(2n) where 1/(2nK) is meant);
+``docs/bounds.md`` goes through the proof.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import exp, log, sqrt
+from typing import Any, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from unbag._arrays import Floats
+from unbag._checks import check_choice, check_count, check_inside, check_nonnegative
+from unbag.paper.bounds.checks import check_spread, lipschitz_constant
+from unbag.paper.bounds.contrasts import MergingScheme
+from unbag.paper.bounds.generalization import proved_factor, stated_factor
+from unbag.paper.bounds.sampling import ConditionalModel
+
+
+@dataclass(frozen=True)
+class MergedBound:
+    """A bound on sup_f |Ẽ(f) − E(f)| for merged bags.
+
+    Attributes
+    ----------
+    value : float
+        The bound.
+    probability : float
+        1 − δ − 2(N/K) e^{−2Kε²}, or 1 − δ − (N/K)(e^{−2Kε²} + e^{−Kε²}) with contrasts of
+        blockwise-max: it holds at least this often. At or below zero it says nothing.
+    stated : float
+        The right-hand side as printed in the paper: never smaller where it says something.
+    epsilon : float
+        The ε in use.
+    epsilon0 : float
+        The ε₀ in use.
+    largest_epsilon : float
+        The end of the range of ε for this ε₀.
+
+    Examples
+    --------
+    >>> from unbag.paper.bounds import merged_bound
+    >>> sizes = {"n_pairs": 20_000, "merge_size": 200, "bag_size": 8}
+    >>> wanted = {"delta": 0.05, "epsilon": 0.2, "spread": 1.0, "tau": 0.5}
+    >>> bound = merged_bound(**sizes, loss="logistic", A=1.0, B=1.0, **wanted)
+    >>> bool(bound.value <= bound.stated), round(bound.largest_epsilon, 3)
+    (True, 0.2)
+    """
+
+    value: float
+    probability: float
+    stated: float
+    epsilon: float
+    epsilon0: float
+    largest_epsilon: float
+
+
+def merged_bound(
+    n_pairs: int,
+    merge_size: int,
+    bag_size: int,
+    loss: Any,
+    A: float,
+    B: float,
+    delta: float,
+    epsilon: float,
+    *,
+    spread: float,
+    tau: float,
+    epsilon0: float | None = None,
+    contrasts: ArrayLike | None = None,
+    model: ConditionalModel = "CIIM",
+    scheme: MergingScheme = "blockwise_pairwise",
+) -> MergedBound:
+    """Bound the distance between the risk of merged bags and the true one.
+
+    Parameters
+    ----------
+    n_pairs : int
+        N, half the number of small bags.
+    merge_size : int
+        K, the number of small bags in a big one; N is a multiple of it.
+    bag_size : int
+        n, the number of instances in each small bag.
+    loss : str or Loss
+        A Lipschitz loss.
+    A : float
+        Bound of |f(x)| for all functions f of the class, see `unbag.paper.bounds.RKHSBall`.
+    B : float
+        B of the paper's condition (SR) for the class.
+    delta : float
+        The part of the failure probability that belongs to the instances.
+    epsilon : float
+        ε: how far observed contrasts may fall short of their mean.
+    spread : float
+        Δ of the condition (LP).
+    tau : float
+        τ of the same. For independent proportions of one distribution, the probability that two of
+        them differ by less than Δ.
+    epsilon0 : float, optional
+        ε₀; by default the largest that allows this ε, Δ(1 − τ) − ε(1 + Δ).
+    contrasts : array-like of shape (n_pairs / merge_size,), optional
+        Γ_i⁺ − Γ_i⁻ where the true proportions are known (`expected_contrasts`): those of
+        blockwise-max for that scheme, else those of blockwise-pairwise. Left out,
+        Γ_i⁺ − Γ_i⁻ − ε ≥ ε₀ takes their place.
+    model : {"CIIM", "CIBM"}, default="CIIM"
+        Whether instances are independent given the proportions, or only bags are.
+    scheme : {"blockwise_pairwise", "blockwise_max", "dominating"}, default="blockwise_pairwise"
+        How bags are merged. Without contrasts the bound is the same for all; the paper prints
+        another for the schemes that dominate the first.
+
+    Returns
+    -------
+    MergedBound
+
+    Examples
+    --------
+    Proportions 0 or 1 with equal chance: Δ = 1, τ = ½.
+
+    >>> from unbag.paper.bounds import merged_bound
+    >>> bound = merged_bound(
+    ...     20_000, 200, 8, "logistic", A=1.0, B=1.0, delta=0.05, epsilon=0.2, spread=1.0, tau=0.5
+    ... )
+    >>> round(bound.value, 3), round(bound.probability, 3), round(bound.epsilon0, 3)
+    (0.083, 0.95, 0.1)
+    """
+    check_choice(model, get_args(ConditionalModel), "model")
+    check_choice(scheme, get_args(MergingScheme), "scheme")
+    for name, value in (("n_pairs", n_pairs), ("merge_size", merge_size), ("bag_size", bag_size)):
+        check_count(value, name)
+    if n_pairs % merge_size:
+        raise ValueError(
+            f"n_pairs must be a multiple of merge_size, and {n_pairs} is none of {merge_size}."
+        )
+    lipschitz = lipschitz_constant(loss)
+    check_nonnegative(A, "A")
+    check_nonnegative(B, "B")
+    check_inside(delta, "delta")
+    epsilon0, limit = _check_epsilons(epsilon, epsilon0, spread, tau)
+    blocks = n_pairs // merge_size
+    if contrasts is None:
+        harmonic = epsilon0**-2
+    else:
+        kept = _check_contrasts(contrasts, blocks, epsilon, epsilon0)
+        harmonic = float(1 / np.mean(kept**2))
+    draws = bag_size if model == "CIIM" else 1
+    own_contrasts = scheme == "blockwise_max" and contrasts is not None
+    failure = blocks * _failure(epsilon, merge_size, own_contrasts)
+    printed = (2 if scheme == "blockwise_pairwise" else 1) * blocks * draws
+    return MergedBound(
+        value=proved_factor(A, B, lipschitz, delta) * sqrt(harmonic / (n_pairs * draws)),
+        probability=1 - delta - failure,
+        stated=stated_factor(A, B, lipschitz, delta) * sqrt(harmonic / printed),
+        epsilon=epsilon,
+        epsilon0=epsilon0,
+        largest_epsilon=limit,
+    )
+
+
+def largest_epsilon(spread: float, tau: float, epsilon0: float) -> float:
+    """(Δ(1 − τ) − ε₀) / (1 + Δ), the end of the admissible range of ε.
+
+    Parameters
+    ----------
+    spread : float
+        Δ of the condition (LP).
+    tau : float
+        τ of the same.
+    epsilon0 : float
+        ε₀.
+
+    Returns
+    -------
+    epsilon : float
+        The largest ε.
+
+    Examples
+    --------
+    >>> from unbag.paper.bounds import largest_epsilon
+    >>> round(largest_epsilon(spread=0.5, tau=0.2, epsilon0=0.1), 6)
+    0.2
+    """
+    _check_condition(spread, tau)
+    if not 0 < epsilon0 < spread * (1 - tau):
+        raise ValueError(
+            f"0 < ε₀ < Δ(1 − τ) = {spread * (1 - tau):g} must hold, and ε₀ is {epsilon0:g}."
+        )
+    return (spread * (1 - tau) - epsilon0) / (1 + spread)
+
+
+def required_epsilon(
+    failure: float, n_pairs: int, merge_size: int, scheme: MergingScheme = "blockwise_pairwise"
+) -> float:
+    """Find the ε for which observed contrasts fall short with probability at most ``failure``.
+
+    It solves 2(N/K) e^{−2Kε²} = failure or, for contrasts of blockwise-max,
+    (N/K)(e^{−2Kε²} + e^{−Kε²}) = failure, and shrinks like √(log(N/K)/K).
+
+    Parameters
+    ----------
+    failure : float
+        The probability.
+    n_pairs : int
+        N, half the number of small bags.
+    merge_size : int
+        K, the number of small bags in a big one; N is a multiple of it.
+    scheme : {"blockwise_pairwise", "blockwise_max"}, default="blockwise_pairwise"
+        How bags are merged.
+
+    Returns
+    -------
+    epsilon : float
+        ε.
+
+    Examples
+    --------
+    >>> from unbag.paper.bounds import required_epsilon
+    >>> round(required_epsilon(0.05, n_pairs=20_000, merge_size=200), 4)
+    0.144
+    """
+    check_count(n_pairs, "n_pairs")
+    check_count(merge_size, "merge_size")
+    check_inside(failure, "failure")
+    check_choice(scheme, get_args(MergingScheme), "scheme")
+    if n_pairs < merge_size:
+        raise ValueError(f"merge_size must be at most n_pairs = {n_pairs}, not {merge_size}.")
+    each = failure * merge_size / n_pairs
+    # e^{−Kε²}, which is √(each/2) or solves x² + x = each
+    one = (sqrt(1 + 4 * each) - 1) / 2 if scheme == "blockwise_max" else sqrt(each / 2)
+    return sqrt(-log(one) / merge_size)
+
+
+def _failure(epsilon: float, merge_size: int, own_contrasts: bool) -> float:
+    """Chance that (LP) or the labels leave the contrast of one block short by ε."""
+    one = exp(-merge_size * epsilon**2)
+    return one**2 + (one if own_contrasts else one**2)
+
+
+def _check_condition(spread: float, tau: float) -> None:
+    check_spread(spread)
+    if not 0 <= tau < 1:
+        raise ValueError(f"0 ≤ τ < 1 must hold, else ε₀ has no range; τ is {tau:g}.")
+
+
+def _check_epsilons(
+    epsilon: float, epsilon0: float | None, spread: float, tau: float
+) -> tuple[float, float]:
+    """ε₀ and the end of the range of ε."""
+    _check_condition(spread, tau)
+    end = spread * (1 - tau) / (1 + spread)
+    if not epsilon > 0:
+        raise ValueError(f"ε > 0 must hold, and ε is {epsilon:g}.")
+    if epsilon0 is None:
+        if not epsilon < end:
+            raise ValueError(
+                f"ε < Δ(1 − τ)/(1 + Δ) = {end:g} must hold, else no ε₀ is left; ε is {epsilon:g}."
+            )
+        return spread * (1 - tau) - epsilon * (1 + spread), epsilon
+    limit = largest_epsilon(spread, tau, epsilon0)
+    # the end of the range belongs to it, and may have been rounded
+    if not epsilon <= limit * (1 + 1e-12):
+        raise ValueError(
+            f"ε ≤ (Δ(1 − τ) − ε₀)/(1 + Δ) = {limit:g} must hold, and ε is {epsilon:g}."
+        )
+    return epsilon0, limit
+
+
+def _check_contrasts(contrasts: ArrayLike, blocks: int, epsilon: float, epsilon0: float) -> Floats:
+    """Γ_i⁺ − Γ_i⁻ − ε, which must reach ε₀ in every block."""
+    contrast = np.asarray(contrasts, dtype=float)
+    if contrast.shape != (blocks,):
+        raise ValueError(f"There are {blocks} blocks, but contrasts of shape {contrast.shape}.")
+    wrong = ~((contrast - epsilon >= epsilon0 * (1 - 1e-12)) & (contrast <= 1))
+    if wrong.any():
+        first = int(wrong.argmax())
+        raise ValueError(
+            f"ε₀ + ε ≤ Γ⁺ − Γ⁻ ≤ 1 must hold, with ε₀ + ε = {epsilon0 + epsilon:g}; block {first} "
+            f"has {contrast[first]:g}."
+        )
+    return contrast - epsilon

@@ -1,0 +1,144 @@
+"""Whether predicted probabilities are what they say, from bags alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from unbag._optional import make_frame
+from unbag._text import shown
+from unbag.bags.bags import check_bag_target
+from unbag.evaluation import calibration_curve
+from unbag.evaluation.calibration import CalibrationCurve
+from unbag.reports.colours import CLASS_COLOURS, GREY, MARKERS
+from unbag.reports.display import SinglePicture, add_legend
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CalibrationDisplay(SinglePicture):
+    """Predicted probabilities against estimated shares, in bins of similar probability.
+
+    Attributes
+    ----------
+    curves : dict of str to CalibrationCurve
+        The curve of the positive class, or of each of several classes, by its name.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.reports import CalibrationDisplay
+    >>> data = make_gaussian_bags(n_bags=40, bag_size=50, n_features=1, random_state=0)
+    >>> chance = 1 / (1 + np.exp(-2 * data.X[:, 0]))
+    >>> display = CalibrationDisplay.from_data(data.y, chance, n_bins=5)
+    >>> list(display.frame().columns)
+    ['class', 'predicted', 'observed', 'standard_error', 'count']
+    """
+
+    curves: dict[str, CalibrationCurve]
+
+    @classmethod
+    def from_data(cls, y: Any, probabilities: ArrayLike, **options: Any) -> Self:
+        """Compare probabilities with the bags, which the model should not have been trained on.
+
+        Parameters
+        ----------
+        y : structured array from `unbag.bag_target`, or plain labels
+            The bag of each instance and its proportions.
+        probabilities : array-like of shape (n_instances,) or (n_instances, n_classes)
+            Probabilities of the second of two classes, or of every class.
+        **options
+            Of `unbag.evaluation.calibration_curve`, such as ``n_bins``.
+
+        Returns
+        -------
+        display : CalibrationDisplay
+            The display.
+        """
+        bags = check_bag_target(y)
+        wanted = list(zip(bags.class_names, bags.classes, strict=True))
+        curves = {
+            shown(name): calibration_curve(y, probabilities, pos_label=one, **options)
+            for name, one in (wanted[1:] if len(wanted) == 2 else wanted)
+        }
+        return cls(curves)
+
+    @property
+    def agreeing(self) -> tuple[int, int]:
+        """Count the bins where predicted and observed agree within two standard errors, and all."""
+        found = [np.abs(c.observed - c.predicted) <= 2 * c.standard_error for c in self._known()]
+        return int(sum(f.sum() for f in found)), sum(map(len, found))
+
+    @property
+    def agreeing_if_all_alike(self) -> int:
+        """Count the bins that would agree with one and the same probability for all rows."""
+        found = 0
+        for curve in self._known():
+            mean = np.average(curve.predicted, weights=curve.count)
+            found += int((np.abs(curve.observed - mean) <= 2 * curve.standard_error).sum())
+        return found
+
+    @property
+    def typical_bar(self) -> float:
+        """Two standard errors, in the middle of all bins."""
+        return float(np.median([2 * error for c in self._known() for error in c.standard_error]))
+
+    def _known(self) -> list[CalibrationCurve]:
+        return [c for c in self.curves.values() if np.isfinite(c.standard_error).all()]
+
+    def frame(self) -> Any:
+        """One row per class and bin."""
+        fields = ("predicted", "observed", "standard_error", "count")
+        names = [np.repeat(name, len(c.predicted)) for name, c in self.curves.items()]
+        columns = {
+            field: np.concatenate([getattr(c, field) for c in self.curves.values()])
+            for field in fields
+        }
+        return make_frame({"class": np.concatenate(names), **columns})
+
+    def _draw(self, ax: Any) -> None:
+        """Draw observed shares over predicted probabilities."""
+        ax.plot([0, 1], [0, 1], color=GREY, linestyle=":", label="as predicted", zorder=1)
+        two = len(self.curves) == 1
+        for k, (name, curve) in enumerate(self.curves.items()):
+            ax.errorbar(
+                curve.predicted,
+                curve.observed,
+                yerr=2 * np.nan_to_num(curve.standard_error),
+                color=CLASS_COLOURS[k % len(CLASS_COLOURS)],
+                marker=MARKERS[k % len(MARKERS)],
+                markersize=5,
+                linewidth=1.2,
+                elinewidth=1,
+                label="estimated, ±2 standard errors" if two else f"class {shown(name, 20)}",
+            )
+        ax.set(
+            xlabel="predicted probability",
+            ylabel="share that is of the class" if not two else "share that is positive",
+            xlim=(-0.02, 1.02),
+            ylim=self._limits(),
+        )
+        add_legend(ax, loc="upper left")
+
+    def _limits(self) -> tuple[float, float]:
+        """Room for all whiskers, but not for more than a half outside [0, 1]."""
+        ends = [
+            c.observed + sign * 2 * np.nan_to_num(c.standard_error)
+            for c in self.curves.values()
+            for sign in (-1, 1)
+        ]
+        together = np.concatenate(ends)
+        low, high = float(together.min()), float(together.max())
+        return max(min(-0.02, low - 0.02), -0.5), min(max(1.02, high + 0.02), 1.5)
+
+    def __str__(self) -> str:
+        lines = ["predicted  observed (standard error)"]
+        for name, curve in self.curves.items():
+            if len(self.curves) > 1:
+                lines.append(f"class {name}")
+            rows = zip(curve.predicted, curve.observed, curve.standard_error, strict=True)
+            lines += [f"{p:9.3f}  {o:8.3f} ({e:.3f})" for p, o, e in rows]
+        return "\n".join(lines)

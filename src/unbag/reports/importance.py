@@ -1,0 +1,214 @@
+"""What drives a model: its coefficients if it is linear, else what is lost without a column."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from unbag._arrays import Floats
+from unbag._optional import make_frame
+from unbag._text import aligned, percent, shown
+from unbag.bags.bags import check_bag_target
+from unbag.evaluation import bag_permutation_importance
+from unbag.evaluation.numeric_columns import column_names
+from unbag.model_selection.fitted import last_step, names_behind
+from unbag.reports.colours import BLUE, CLASS_COLOURS, GREY, ORANGE
+from unbag.reports.content import Finding, NumberTable, Picture, Section
+from unbag.reports.display import SinglePicture, add_legend
+from unbag.tables.pipeline import split_pipeline
+
+_SHOWN = 10
+_FIRST_CLASSES = 4
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ImportanceDisplay(SinglePicture):
+    """Columns by how much a model goes by them.
+
+    Attributes
+    ----------
+    columns : ndarray of str
+        The strongest first.
+    values : ndarray of shape (n_outputs, n_columns)
+        Of a linear model, by how much the log-odds rise with a standard deviation of the column:
+        those of the second of two classes, or of each of several. Of any other, the share of what
+        it explains of the counts that is lost if the column is shuffled
+        (`unbag.evaluation.bag_permutation_importance`).
+    linear : bool
+        Which of the two.
+    classes : tuple of str
+        What the rows of ``values`` are for, if the model is linear and there are several classes.
+
+    Examples
+    --------
+    >>> from unbag import LLPLinearClassifier
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.reports import ImportanceDisplay
+    >>> data = make_gaussian_bags(n_bags=40, bag_size=50, n_features=1, random_state=0)
+    >>> model = LLPLinearClassifier().fit(data.X, data.y)
+    >>> display = ImportanceDisplay.from_estimator(model, data.X, data.y, feature_names=["height"])
+    >>> bool(abs(display.values[0, 0] - model.coef_[0, 0] * data.X.std()) < 1e-9)
+    True
+    """
+
+    columns: NDArray[Any]
+    values: Floats
+    linear: bool
+    classes: tuple[str, ...] = ()
+
+    @classmethod
+    def from_estimator(
+        cls, model: Any, X: Any, y: Any, *, feature_names: ArrayLike | None = None
+    ) -> Self:
+        """Look into a fitted linear model, or shuffle the columns of any other.
+
+        Parameters
+        ----------
+        model : classifier or pipeline
+            Fitted.
+        X : array, sparse matrix or data frame
+            The instances.
+        y : structured array from `unbag.bag_target`
+            The bag of each instance and its proportions.
+        feature_names : sequence of str, optional
+            Names of the columns of an array.
+
+        Returns
+        -------
+        display : ImportanceDisplay
+            The display.
+        """
+        before, _ = split_pipeline(model)
+        coefficients = linear_coefficients(model)
+        if coefficients is None:
+            found = bag_permutation_importance(model, X, y, feature_names=feature_names)
+            return cls(found.columns, found.loss[None], linear=False)
+        if before is None:
+            seen, names = X, column_names(coefficients.shape[1], feature_names, X)
+        else:
+            seen = before.transform(X)
+            names = column_names(coefficients.shape[1], names_behind(before))
+        values = coefficients * _spread(seen)
+        order = np.argsort(-np.abs(values).max(axis=0), kind="stable")
+        classes = check_bag_target(y).class_names
+        several = tuple(map(shown, classes)) if len(values) > 1 else ()
+        return cls(names[order], values[:, order], linear=True, classes=several)
+
+    def frame(self) -> Any:
+        """One row per column, the strongest first."""
+        if self.classes:
+            parts = {f"log-odds of {name}": row for name, row in self._by_class()}
+        else:
+            parts = {"log-odds" if self.linear else "loss": self.values[0]}
+        return make_frame({"column": self.columns, **parts})
+
+    def _by_class(self) -> list[tuple[str, Floats]]:
+        return list(zip(self.classes, self.values, strict=True)) if self.classes else []
+
+    def _draw(self, ax: Any) -> None:
+        """Draw the strongest columns as bars."""
+        n = min(len(self.columns), _SHOWN)
+        rows = self._by_class()[:_FIRST_CLASSES] or [("", self.values[0])]
+        height = 0.8 / len(rows)
+        for k, (name, values) in enumerate(rows):
+            top = values[:n] if self.linear else 100 * values[:n]
+            colours: Any = CLASS_COLOURS[k % len(CLASS_COLOURS)]
+            if len(rows) == 1:
+                colours = [BLUE if value >= 0 else ORANGE for value in top]
+            place = np.arange(n) + (k - (len(rows) - 1) / 2) * height
+            ax.barh(place, top, height=0.9 * height, color=colours, label=shown(name, 20) or None)
+        ax.set_yticks(np.arange(n), [shown(name, 24) for name in self.columns[:n]])
+        ax.invert_yaxis()
+        ax.axvline(0, color=GREY, linewidth=0.8)
+        ax.set_xlabel(
+            "log-odds for one standard deviation" if self.linear else "% lost if it is shuffled"
+        )
+        if len(rows) > 1:
+            add_legend(ax)
+
+    def __str__(self) -> str:
+        return "\n".join(aligned([self.header, *self.rows()]))
+
+    @property
+    def header(self) -> tuple[str, ...]:
+        """What the columns of the table of this are called."""
+        if not self.linear:
+            return ("Column", "Lost if it is shuffled")
+        several = tuple(f"Log-odds of {name}" for name in self.classes)
+        return ("Feature", *(several or ("Log-odds for one standard deviation",)))
+
+    def rows(self, most: int = _SHOWN) -> tuple[tuple[str, ...], ...]:
+        """Give the strongest columns, in words.
+
+        Parameters
+        ----------
+        most : int, default=10
+            How many columns.
+
+        Returns
+        -------
+        rows : tuple of tuple of str
+            The name of each column, and its values.
+        """
+        write = (lambda v: f"{v:+.2f}") if self.linear else (lambda v: percent(max(v, 0.0)))
+        return tuple(
+            (shown(name, 60), *map(write, self.values[:, k]))
+            for k, name in enumerate(self.columns[:most])
+        )
+
+
+def linear_coefficients(model: Any) -> Floats | None:
+    """Coefficients (n_outputs, n_features) of what a linear model sees; None of any other."""
+    last, slope = last_step(model), 1.0
+    mixed = getattr(last, "models_", None)
+    if mixed is not None and len(mixed) == 1:
+        slope, last = float(last.mixture_.slopes[0]), mixed[0]
+    found = getattr(last, "coef_", None)
+    if found is None or np.ndim(found) != 2:
+        return None
+    return slope * np.asarray(found, dtype=float)
+
+
+def _spread(X: Any) -> Floats:
+    """Standard deviations of the columns."""
+    if sparse.issparse(X):
+        table: Any = X
+        mean = np.asarray(table.mean(axis=0), dtype=float).ravel()
+        square = np.asarray(table.multiply(table).mean(axis=0), dtype=float).ravel()
+        return np.sqrt(np.maximum(square - mean**2, 0.0))
+    return np.asarray(X, dtype=float).std(axis=0)
+
+
+def drivers_section(display: ImportanceDisplay | str) -> Section:
+    """Tell what the model goes by; a str says why that cannot be told."""
+    title = "What drives the model?"
+    if isinstance(display, str):
+        return Section("drivers", title, (Finding(f"This cannot be told: {display}", "note"),))
+    if display.linear:
+        text = (
+            "The log-odds of a row are a sum over its features. Shown is by how much they rise "
+            "for one standard deviation of each feature, the others as they are."
+        )
+    else:
+        text = (
+            "Each column was shuffled over all rows. Shown is how much of what the model explains "
+            "of the counts of bags is lost by that: of bags that it was trained on, so that what "
+            "it learned by heart counts, too. Columns that say the same stand in for each other."
+        )
+    findings = (
+        Finding(text),
+        Finding("What goes along with a class need not be its cause.", "note"),
+    )
+    n = min(len(display.columns), _SHOWN)
+    what = "features" if display.linear else "columns"
+    caption = f"The {n} strongest of {len(display.columns):,} {what}."
+    if len(display.columns) <= _SHOWN:
+        caption = f"All {what}, the strongest first."
+    first = shown(display.columns[0], 40)
+    picture = Picture(display.plot, caption, f"Bars of {n} {what}; the longest is {first}.")
+    table = NumberTable(caption, display.header, display.rows())
+    return Section("drivers", title, findings, (picture,), (table,))

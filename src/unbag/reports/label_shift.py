@@ -1,0 +1,299 @@
+"""Whether bag means follow the proportions, which is what estimates rest on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import rankdata
+
+from unbag._arrays import Floats
+from unbag._optional import make_frame
+from unbag._text import shown
+from unbag.bags.bags import Bags, check_bag_target
+from unbag.evaluation.label_shift import LabelShiftTest, label_shift_test
+from unbag.evaluation.numeric_columns import Columns, read_columns
+from unbag.reports.colours import BLUE, GREY, ORANGE
+from unbag.reports.display import SOME, SinglePicture, add_legend
+
+_NAMED = 3
+# More crosses than this would bury the bags below them.
+_CROSSED = 10
+# Standard errors from which on a bag counts as far off.
+_FAR = 2.5
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LabelShiftDisplay(SinglePicture):
+    """Means of bags against what their proportions lead one to expect.
+
+    Values are replaced by their ranks in percent (within each group, if there are groups), as the
+    test does. If instances of a class are distributed alike in all bags, the means lie on a line
+    in the proportions, up to chance.
+
+    Attributes
+    ----------
+    feature : str
+        The column that is shown.
+    bag : ndarray of shape (n_bags,)
+        Names of the bags.
+    position : ndarray of shape (n_bags,)
+        Share of positives in the bag; with more than two classes, the expected mean.
+    mean : ndarray of shape (n_bags,)
+        Mean rank in percent (differences between groups taken off).
+    expected : ndarray of shape (n_bags,)
+        What is expected.
+    error : ndarray of shape (n_bags,)
+        How far chance carries the mean: its standard error.
+    suspicious : ndarray of bool, shape (n_bags,)
+        Bags that stand out by the test, and are far off in this column.
+    n_classes : int
+        Number of classes.
+    test : LabelShiftTest
+        The test of all columns.
+
+    Examples
+    --------
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.reports import LabelShiftDisplay
+    >>> data = make_gaussian_bags(n_bags=40, bag_size=50, n_features=1, random_state=0)
+    >>> data.X[data.y["bag"] == 7] += 2
+    >>> display = LabelShiftDisplay.from_data(data.X, data.y, feature_names=["height"])
+    >>> display.bag[display.suspicious].tolist()
+    [7]
+    """
+
+    feature: str
+    bag: NDArray[Any]
+    position: Floats
+    mean: Floats
+    expected: Floats
+    error: Floats
+    suspicious: NDArray[np.bool_]
+    n_classes: int
+    test: LabelShiftTest
+
+    @classmethod
+    def from_data(
+        cls,
+        X: Any,
+        y: Any,
+        *,
+        groups: ArrayLike | None = None,
+        feature: str | None = None,
+        feature_names: ArrayLike | None = None,
+        level: float = 0.05,
+    ) -> Self:
+        """Test the columns and show one of them: the one given, or that of the least p-value.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_instances,) or (n_instances, n_features)
+            Columns to test.
+        y : structured array from `unbag.bag_target`
+            The bag of each instance and its proportions.
+        groups : array-like of shape (n_instances,), optional
+            The fold of each row, if X are out-of-fold scores.
+        feature : str, optional
+            The column to show; by default that of the least p-value.
+        feature_names : sequence of str, optional
+            Names of the columns of an array.
+        level : float, default=0.05
+            Chance of a false alarm.
+
+        Returns
+        -------
+        display : LabelShiftDisplay
+            The display.
+        """
+        columns = read_columns(X, feature_names)
+        test = label_shift_test(
+            columns.values, y, groups=groups, feature_names=columns.names, level=level
+        )
+        return cls.from_table(columns, y, test, groups=groups, feature=feature)
+
+    @classmethod
+    def from_table(
+        cls,
+        columns: Columns,
+        y: Any,
+        test: LabelShiftTest,
+        *,
+        groups: ArrayLike | None = None,
+        feature: str | None = None,
+    ) -> Self:
+        """Show a column of those that were tested.
+
+        Parameters
+        ----------
+        columns : Columns
+            The columns, as `unbag.evaluation.numeric_columns.read_columns` gives them.
+        y : structured array from `unbag.bag_target`
+            The bag of each instance and its proportions.
+        test : LabelShiftTest
+            What was found in them.
+        groups : array-like of shape (n_instances,), optional
+            The fold of each row, if X are out-of-fold scores.
+        feature : str, optional
+            The column to show; by default that of the least p-value.
+
+        Returns
+        -------
+        display : LabelShiftDisplay
+            The display.
+        """
+        name = test.worst_feature if feature is None else feature
+        values, bags = columns.column(name), check_bag_target(y)
+        fold = np.zeros(bags.n_instances) if groups is None else np.asarray(groups)
+        codes = np.unique(fold, return_inverse=True)[1]
+        bags, first = bags.divide(codes)
+        group = codes[first]
+        ranks = np.empty(bags.n_instances)
+        for k in range(codes.max() + 1):
+            inside = codes == k
+            ranks[inside] = 100 * (rankdata(values[inside]) - 0.5) / inside.sum()
+        mean = bags.means(ranks)
+        spread = np.maximum(bags.means(ranks**2) - mean**2, 0)
+        expected, variance = _fit(mean, spread, bags, group)
+        common, _ = _fit(mean, spread, bags, np.zeros_like(group))
+        two = bags.n_classes == 2
+        position = bags.proportions[:, 1] if two else common
+        error = np.sqrt(variance / bags.sizes)
+        standing = test.bags["bag"][test.bags["adjusted_p_value"] <= test.level]
+        far = np.abs(mean - expected) > _FAR * error
+        return cls(
+            feature=name,
+            bag=bags.ids,
+            position=position,
+            mean=common + (mean - expected),
+            expected=common,
+            error=error,
+            suspicious=far & _among(bags.ids, standing),
+            n_classes=bags.n_classes,
+            test=test,
+        )
+
+    @property
+    def residual(self) -> Floats:
+        """How many standard errors each bag mean is off, roughly; the test has exact ones."""
+        return (self.mean - self.expected) / self.error
+
+    def frame(self) -> Any:
+        """One row per bag, in the order of the bags."""
+        names = ("bag", "position", "mean", "expected", "error", "suspicious")
+        return make_frame({name: getattr(self, name) for name in names})
+
+    def _draw(self, ax: Any) -> None:
+        """Draw means over proportions with the fitted line, and name the worst bags."""
+        order = np.argsort(self.position)
+        x, line = self.position[order], self.expected[order]
+        ok = ~self.suspicious
+        n = len(self.bag)
+        if n > SOME:
+            from matplotlib.colors import LinearSegmentedColormap
+
+            shades = LinearSegmentedColormap.from_list("shades", [f"{BLUE}30", f"{BLUE}ff"])
+            ax.hexbin(
+                self.position, self.mean, gridsize=28, cmap=shades, mincnt=1, bins="log", lw=0
+            )
+        else:
+            ax.errorbar(
+                self.position[ok],
+                self.mean[ok],
+                yerr=2 * self.error[ok] if n <= 100 else None,
+                fmt="o",
+                color=BLUE,
+                markersize=4 if n <= 100 else 2.5,
+                elinewidth=0.7,
+                label="bag, ±2 std. errors" if n <= 100 else "bag",
+            )
+        ax.plot(x, line, color=GREY, linewidth=1.5, label="expected")
+        self._mark_suspicious(ax)
+        x_label = (
+            "share of positives in the bag" if self.n_classes == 2 else "expected mean rank, in %"
+        )
+        ax.margins(y=0.12)
+        ax.set(xlabel=x_label, ylabel=f"mean rank of {shown(self.feature, 24)}, in %")
+        add_legend(
+            ax,
+            loc="lower right",
+            bbox_to_anchor=(1, 1),
+            ncols=3,
+            borderaxespad=0,
+            columnspacing=1,
+        )
+
+    def _mark_suspicious(self, ax: Any) -> None:
+        """Cross out the worst bags, and mark others that stand out by dots that hide nothing."""
+        bad = np.flatnonzero(self.suspicious)
+        if len(bad) == 0:
+            return
+        worst = bad[np.argsort(-np.abs(self.residual[bad]), kind="stable")]
+        crossed, rest = worst[:_CROSSED], worst[_CROSSED:]
+        ax.plot(self.position[rest], self.mean[rest], ".", color=ORANGE, markersize=3)
+        label = "stands out" if len(rest) == 0 else f"the {_CROSSED} worst of {len(bad):,}"
+        ax.plot(
+            self.position[crossed], self.mean[crossed], "X", color=ORANGE, markersize=8, label=label
+        )
+        self._name_bags(ax)
+
+    def _name_bags(self, ax: Any) -> None:
+        """Write the names of the worst bags beside them, where one does not cover another."""
+        width, height = np.ptp(self.position) or 1.0, np.ptp(self.mean) or 1.0
+        named: list[int] = []
+        for k in np.argsort(-np.abs(self.residual)):
+            near = (np.abs(self.position[named] - self.position[k]) < 0.25 * width) & (
+                np.abs(self.mean[named] - self.mean[k]) < 0.08 * height
+            )
+            if len(named) == _NAMED or not self.suspicious[k] or near.any():
+                continue
+            named.append(int(k))
+            third = int(3 * (self.position[k] - self.position.min()) / (width * 1.001))
+            ax.annotate(
+                shown(self.bag[k], 16),
+                (self.position[k], self.mean[k]),
+                xytext=(0, 7),
+                textcoords="offset points",
+                ha=("left", "center", "right")[third],
+                fontsize="small",
+                parse_math=False,
+            )
+
+    def __str__(self) -> str:
+        off = np.abs(self.residual)
+        lines = [self.test.summary, f"Shown: {shown(self.feature)}, mean ranks in percent."]
+        lines += [
+            f"  bag {shown(self.bag[k])}: {self.mean[k]:.1f}, expected "
+            f"{self.expected[k]:.1f} ± {self.error[k]:.1f}"
+            for k in np.argsort(-off)[:_NAMED]
+        ]
+        return "\n".join(lines)
+
+
+def _among(ids: NDArray[Any], some: NDArray[Any]) -> NDArray[np.bool_]:
+    """Mark the ids that are among some; ids of mixed types need not sort."""
+    names = set(some.tolist())
+    return np.array([name in names for name in ids.tolist()], dtype=bool)
+
+
+def _fit(
+    mean: Floats, spread: Floats, bags: Bags, group: NDArray[np.intp]
+) -> tuple[Floats, Floats]:
+    """Expected means on the plane of each group, and the variance within classes.
+
+    The latter is v_i = (mean square in bag i) − Σ_c γ_i[c] (θ_c − γ_i · θ)², pooled over bags.
+    """
+    expected, variance = np.empty(len(mean)), np.empty(len(mean))
+    for k in np.unique(group):
+        inside = group == k
+        G, n = bags.proportions[inside], bags.sizes[inside]
+        root = np.sqrt(n)
+        theta = np.linalg.lstsq(root[:, None] * G, root * mean[inside], rcond=None)[0]
+        expected[inside] = G @ theta
+        between = G @ theta**2 - (G @ theta) ** 2
+        within = np.average(spread[inside] - between, weights=n)
+        # classes may be far apart, but not so far that nothing is left within them
+        variance[inside] = max(within, 0.01 * np.average(spread[inside], weights=n), 1e-12)
+    return expected, variance

@@ -1,0 +1,105 @@
+"""What can be told of two tables before any fit."""
+
+from __future__ import annotations
+
+import textwrap
+import warnings
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unbag._text import WIDTH, counted, sentence
+from unbag.bags.bags import check_bag_target
+from unbag.evaluation.bag_effects import FEWEST_BAGS, BagEffect, effect_of_scores
+from unbag.evaluation.sample_size import effective_sample_size
+from unbag.evaluation.sample_size_results import EffectiveSampleSize
+from unbag.evaluation.witnesses import Witness, hear_columns
+from unbag.model_selection.splitters import rows_of_some_bags
+from unbag.models import LLPLinearClassifierCV
+from unbag.tables.features import make_features
+
+# Rows on which effects of bags are looked for, and beyond which a quick look is none: bags stay
+# whole, so that some large ones may have more rows than wanted.
+_ROWS_FOR_EFFECT = 20_000
+_MOST_ROWS = 200_000
+_FEWEST_BAGS = 20
+
+
+@dataclass(frozen=True)
+class Unexplained:
+    """Bag effects, and how they were found; or why they were not."""
+
+    effect: BagEffect | None
+    note: str
+
+    def lines(self) -> list[str]:
+        """Two questions with their answers, or the first one with why there is none."""
+        first = "What do features leave unexplained between bags?"
+        if self.effect is None:
+            return [first, textwrap.fill(self.note, WIDTH)]
+        return [
+            first,
+            textwrap.fill(sentence(str(self.effect)), WIDTH),
+            "",
+            "Do bags differ in how many of each class they hold, or in who is in them?",
+            textwrap.fill(self.effect.hint, WIDTH),
+            textwrap.fill(self.note, WIDTH),
+        ]
+
+    def record(self) -> dict[str, Any]:
+        """Give the same in numbers."""
+        if self.effect is None:
+            return {"variance": None, "summary": self.note}
+        names = ("spread", "present", "world", "hint")
+        found = {name: getattr(self.effect, name) for name in names}
+        return {**asdict(self.effect), **found, "summary": str(self.effect), "note": self.note}
+
+
+class FirstLook(NamedTuple):
+    """What the bags are worth; the test of the assumption on the features; bag effects."""
+
+    information: EffectiveSampleSize
+    assumption: Witness
+    effect: Unexplained
+
+
+def look_at_bags(table: Any, y: NDArray[np.void]) -> FirstLook:
+    """Tell what can be told of bags before any fit, from a table with columns of any kind."""
+    with warnings.catch_warnings():
+        # the information itself says so
+        warnings.simplefilter("ignore", UserWarning)
+        information = effective_sample_size(y)
+    # those that the model of make_classifier sees, so that the test is that of a fit
+    features = make_features("float32")
+    X = features.fit_transform(table)
+    names = features.get_feature_names_out()
+    assumption = hear_columns(y, X, names, "The features")
+    return FirstLook(information, assumption, _look_for_effect(X, y))
+
+
+def _look_for_effect(X: Any, y: Any) -> Unexplained:
+    """Fit a linear model to some bags, and compare it with those that it did not see."""
+    rows = rows_of_some_bags(y, _ROWS_FOR_EFFECT, _FEWEST_BAGS, np.random.default_rng(0))
+    bags = check_bag_target(y[rows])
+    n_bags = int((~bags.labelled).sum())
+    if n_bags < FEWEST_BAGS:
+        few = f"This takes at least {FEWEST_BAGS} bags, and there are {n_bags}."
+        return Unexplained(None, few)
+    if len(rows) > _MOST_ROWS:
+        return Unexplained(None, "Bags are too large for a quick look; 'unbag fit' tells.")
+    # effects are looked for, not trained with, and a quick look need not be exact
+    model = LLPLinearClassifierCV(cv=min(5, bags.n_bags // 2), bag_effect=0, tol=1e-3)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            model.fit(X[rows], y[rows])
+    except (ValueError, ArithmeticError) as error:
+        return Unexplained(None, f"This cannot be told: {error}")
+    scores = np.asarray(model.out_of_fold_scores_)
+    some = f"{counted(len(rows), 'instance')} in {counted(n_bags, 'bag')}"
+    if len(rows) < len(y):
+        some = f"{some} drawn at random, of {len(y):,} instances in all"
+    note = f"(From a linear model, checked on bags that it did not see: {some}.)"
+    return Unexplained(effect_of_scores(bags, scores, model.class_prior_), note)

@@ -1,0 +1,362 @@
+"""Fitted models as ONNX graphs, which run without Python, scikit-learn or this package.
+
+skl2onnx walks over the pipeline and knows the steps of scikit-learn; `unbag.tables.onnx_nodes`
+says what the features and models of this package compute.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.frozen import FrozenEstimator
+from sklearn.preprocessing import OneHotEncoder
+from sklearn.utils.validation import check_is_fitted
+
+from unbag._docstrings import as_in
+from unbag._files import write_whole
+from unbag._optional import optional
+from unbag._text import listing
+from unbag.model_selection.fitted import last_step
+from unbag.models.boosted import LLPBoostingClassifier
+from unbag.models.calibrated import BagCalibratedClassifier
+from unbag.models.ensemble import LLPEnsembleClassifier
+from unbag.models.groupings import LinearGroupingsClassifier
+from unbag.models.minimising import KernelClassifier, LinearClassifier
+from unbag.tables import onnx_nodes as nodes
+from unbag.tables.features import ToNumbers, ToText
+from unbag.tables.onnx_words import words
+from unbag.tables.prose import ToWords
+from unbag.tables.schema import Schema
+from unbag.tables.times import TimeParts
+
+# What computes the scores of a model, by its family.
+_SCORES: dict[type[Any], Callable[..., str]] = {
+    LinearClassifier: nodes.linear,
+    LinearGroupingsClassifier: nodes.linear,
+    KernelClassifier: nodes.kernel,
+    LLPBoostingClassifier: nodes.trees,
+    LLPEnsembleClassifier: lambda model, graph, X: nodes.mixture(model, graph, X, _score),
+    BagCalibratedClassifier: lambda model, graph, X: nodes.calibrated(model, graph, X, _score),
+    FrozenEstimator: lambda model, graph, X: _score(model.estimator, graph, X),
+}
+
+
+def _family(model: Any) -> type[Any]:
+    """The class by which it is known how to score, or a refusal."""
+    family = next((base for base in type(model).__mro__ if base in _SCORES), None)
+    if family is None:
+        raise ValueError(
+            f"{type(model).__name__} cannot be exported to ONNX; linear, kernel and boosted "
+            "classifiers, and mixtures of them, can."
+        )
+    return family
+
+
+def _score(model: Any, graph: nodes.Graph, X: str) -> str:
+    return _SCORES[_family(model)](model, graph, X)
+
+
+# As many of them as a model has.
+OUTPUTS = ("class", "score", "probability")
+
+_FEATURES: dict[type[Any], Callable[..., str]] = {
+    ToNumbers: nodes.numbers,
+    ToText: nodes.text,
+    TimeParts: nodes.times,
+    ToWords: words,
+    OneHotEncoder: nodes.one_hot,
+}
+
+
+def export_onnx(
+    model: Any,
+    path: str | os.PathLike[str],
+    *,
+    schema: Schema | None = None,
+    class_names: Sequence[Any] | None = None,
+    score_threshold: float = 0.0,
+) -> Path:
+    """Write a fitted model as an ONNX file, whole or not at all.
+
+    Parameters
+    ----------
+    model : estimator or Pipeline
+        Linear, kernel or boosted, a mixture of these (`unbag.LLPEnsembleClassifier`), or one of them
+        calibrated by a sigmoid; alone or behind steps that `make_features` or scikit-learn has.
+    path : path
+        By custom ending in ``.onnx``.
+    schema : Schema, optional
+        Of the table that the model takes: every column is an input of its own, of shape
+        (rows, 1). Numbers are doubles, NaN where they are missing, truth values 0 and 1, times
+        seconds since 1970 (UTC); the rest is text, empty where it is missing. Without a schema
+        there is one input ``X`` of shape (rows, columns).
+    class_names : sequence, optional
+        What to call the classes; by default as in ``classes_``.
+    score_threshold : float, default=0.0
+        Log-odds above which a row is of the second of two classes.
+
+    Returns
+    -------
+    pathlib.Path
+        The path.
+
+    Notes
+    -----
+    The outputs are ``class``, ``score`` (that of the second class; of more than two classes, a
+    column for each) and, if the model has them, ``probability``, a column for each class, for the
+    shares of classes that the model was trained for (``class_prior_``).
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from unbag import LLPLinearClassifier
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.tables.onnx_export import export_onnx, read_signature
+    >>> data = make_gaussian_bags(random_state=0)
+    >>> model = LLPLinearClassifier().fit(data.X, data.y)
+    >>> with TemporaryDirectory() as folder:
+    ...     path = export_onnx(model, f"{folder}/model.onnx")
+    ...     signature = read_signature(path)
+    >>> [output["name"] for output in signature["outputs"]]
+    ['class', 'score', 'probability']
+    """
+    shared: dict[str, Any] = {"class_names": class_names, "score_threshold": score_threshold}
+    return write_whole(path, to_onnx(model, schema=schema, **shared).SerializeToString())
+
+
+@as_in(export_onnx)
+def to_onnx(
+    model: Any,
+    *,
+    schema: Schema | None = None,
+    class_names: Sequence[Any] | None = None,
+    score_threshold: float = 0.0,
+) -> Any:
+    """Turn a fitted model into an ONNX graph.
+
+    Parameters
+    ----------
+    model, schema, class_names, score_threshold : as in export_onnx
+
+    Returns
+    -------
+    graph : onnx.ModelProto
+        What `export_onnx` writes.
+
+    Examples
+    --------
+    >>> from unbag import LLPLinearClassifier
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.tables.onnx_export import to_onnx
+    >>> data = make_gaussian_bags(random_state=0)
+    >>> graph = to_onnx(LLPLinearClassifier().fit(data.X, data.y)).graph
+    >>> [output.name for output in graph.output]
+    ['class', 'score', 'probability']
+    """
+    skl2onnx = optional("skl2onnx", "an ONNX file", "export")
+    final = last_step(model)
+    ending = _Ending(final, class_names, score_threshold)
+    features = _FEATURES if _has_own_features(model) else {}
+    inputs = _inputs(model, schema)
+    try:
+        found = skl2onnx.convert_sklearn(
+            model,
+            name="unbag",
+            initial_types=inputs,
+            target_opset=nodes.VERSIONS,
+            custom_parsers={**dict.fromkeys(features, _parse), type(final): ending.parse},
+            custom_shape_calculators=dict.fromkeys([*features, type(final)], _keep_shapes),
+            custom_conversion_functions={
+                **dict.fromkeys(features, _convert),
+                type(final): ending.convert,
+            },
+        )
+    except (RuntimeError, NotImplementedError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise ValueError(f"A step before the model cannot be exported to ONNX: {reason}") from None
+    _rename(found.graph, [name for name, _ in inputs])
+    found.producer_name, found.producer_version = "unbag", version("unbag")
+    found.graph.doc_string = ending.words
+    return found
+
+
+def read_signature(path: str | os.PathLike[str]) -> dict[str, list[dict[str, str]]]:
+    """Names and types of the inputs and outputs of an ONNX file.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+
+    Returns
+    -------
+    signature : dict
+        With the keys ``inputs`` and ``outputs``, each a list of ``name`` and ``type``.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from unbag import LLPLinearClassifier
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.tables.onnx_export import export_onnx, read_signature
+    >>> data = make_gaussian_bags(random_state=0)
+    >>> model = LLPLinearClassifier().fit(data.X, data.y)
+    >>> with TemporaryDirectory() as folder:
+    ...     path = export_onnx(model, f"{folder}/model.onnx")
+    ...     signature = read_signature(path)
+    >>> signature["inputs"]
+    [{'name': 'X', 'type': 'double'}]
+    """
+    onnx = optional("onnx", "an ONNX file", "export")
+    graph = onnx.load(path).graph
+    words = {onnx.TensorProto.DOUBLE: "double", onnx.TensorProto.INT64: "int64"}
+
+    def listed(variables: Any) -> list[dict[str, str]]:
+        return [
+            {"name": v.name, "type": words.get(v.type.tensor_type.elem_type, "text")}
+            for v in variables
+        ]
+
+    return {"inputs": listed(graph.input), "outputs": listed(graph.output)}
+
+
+class _Ending:
+    """The model at the end: its scores, and what follows from them."""
+
+    def __init__(
+        self, model: Any, class_names: Sequence[Any] | None, score_threshold: float
+    ) -> None:
+        check_is_fitted(model)
+        self._threshold = score_threshold
+        self._has_chances = hasattr(model, "predict_proba")
+        _family(model)
+        _refuse_other_losses(model)
+        self._classes = np.asarray(model.classes_ if class_names is None else list(class_names))
+        if self._classes.dtype.kind not in "biu":
+            self._classes = self._classes.astype(str)
+        self.words = f"{type(model).__name__} of the classes {', '.join(map(str, self._classes))}"
+        if self._has_chances:
+            prior = ", ".join(f"{share:.6g}" for share in model.class_prior_)
+            self.words += f"; probabilities where these have the shares {prior}"
+
+    def parse(self, scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> Any:  # noqa: ARG002
+        """Declare the outputs."""
+        types = optional("skl2onnx.common.data_types", "an ONNX file", "export")
+        text = self._classes.dtype.kind == "U"
+        n_classes = len(self._classes)
+        operator = scope.declare_local_operator("UnbagModel", model)
+        operator.inputs = inputs
+        kinds = [
+            types.StringTensorType([None]) if text else types.Int64TensorType([None]),
+            types.DoubleTensorType([None] if n_classes == 2 else [None, n_classes]),
+        ]
+        if self._has_chances:
+            kinds.append(types.DoubleTensorType([None, n_classes]))
+        for name, kind in zip(OUTPUTS, kinds, strict=False):
+            operator.outputs.append(scope.declare_local_variable(name, kind))
+        return operator.outputs
+
+    def convert(self, scope: Any, operator: Any, container: Any) -> None:
+        """Add the nodes."""
+        graph = nodes.Graph(scope, container)
+        X = graph.cast(graph.together([i.full_name for i in operator.inputs]), "DOUBLE")
+        scores = _score(operator.raw_operator, graph, X)
+        if len(self._classes) == 2:
+            scores, number, chances = self._two_classes(graph, scores)
+        else:
+            number = graph.node("ArgMax", scores, axis=1, keepdims=0)
+            chances = graph.node("Softmax", scores, axis=1)
+        found = [graph.node("Gather", graph.constant(self._classes), number), scores, chances]
+        for name, output in zip(found, operator.outputs, strict=False):
+            graph.rename(name, output.full_name)
+
+    def _two_classes(self, graph: nodes.Graph, scores: str) -> tuple[str, str, str]:
+        chance = graph.node("Sigmoid", scores)
+        other = graph.node("Sub", graph.constant(1.0), chance)
+        flat = graph.node("Squeeze", scores, graph.constant([1]))
+        above = graph.node("Greater", flat, graph.constant(self._threshold))
+        return flat, graph.cast(above, "INT64"), graph.together([other, chance])
+
+
+def _refuse_other_losses(model: Any) -> None:
+    loss = getattr(model, "loss", "logistic")
+    if hasattr(model, "predict_proba") and loss != "logistic":
+        raise ValueError(
+            f"Probabilities of loss={loss!r} cannot be exported to ONNX; those of "
+            "loss='logistic' can."
+        )
+
+
+def _parse(scope: Any, step: Any, inputs: Any, custom_parsers: Any = None) -> Any:  # noqa: ARG001
+    """Declare the output of a step of features."""
+    types = optional("skl2onnx.common.data_types", "an ONNX file", "export")
+    operator = scope.declare_local_operator(f"Unbag{type(step).__name__}", step)
+    operator.inputs = inputs
+    kind = types.StringTensorType if type(step) is ToText else types.DoubleTensorType
+    width = len(step.get_feature_names_out())
+    if not width:
+        raise ValueError(
+            f"Nothing of {listing(map(repr, step.feature_names_in_))} is a feature, since no word "
+            "is in five rows, and ONNX has no empty features: train without."
+        )
+    operator.outputs.append(scope.declare_local_variable("features", kind([None, width])))
+    return operator.outputs
+
+
+def _convert(scope: Any, operator: Any, container: Any) -> None:
+    """Add the nodes of a step of features."""
+    graph, step = nodes.Graph(scope, container), operator.raw_operator
+    table = graph.together([variable.full_name for variable in operator.inputs])
+    graph.rename(_FEATURES[type(step)](step, graph, table), operator.outputs[0].full_name)
+
+
+def _keep_shapes(operator: Any) -> None:
+    """Shapes are as they were declared."""
+
+
+def _has_own_features(model: Any) -> bool:
+    """Whether features are those of `make_features`."""
+    parts = [
+        part
+        for _, step in getattr(model, "steps", [])
+        for _, part, *_ in getattr(step, "transformers_", [])
+    ]
+    firsts = [part.steps[0][1] for part in parts if hasattr(part, "steps")]
+    return not {ToNumbers, ToText, ToWords}.isdisjoint(map(type, [*parts, *firsts]))
+
+
+def _inputs(model: Any, schema: Schema | None) -> list[tuple[str, Any]]:
+    """Name and type of every input."""
+    types = optional("skl2onnx.common.data_types", "an ONNX file", "export")
+    if schema is None:
+        return [("X", types.DoubleTensorType([None, model.n_features_in_]))]
+    kinds = {"category": types.StringTensorType}
+    return [
+        (column.name, kinds.get(column.kind, types.DoubleTensorType)([None, 1]))
+        for column in schema.columns
+    ]
+
+
+def _rename(graph: Any, inputs: list[str]) -> None:
+    """Call inputs as their columns are called, of which skl2onnx makes names without spaces.
+
+    An output that has the name of a column gets a line behind it.
+    """
+    prefix = "/"
+    while any(name.startswith(prefix) for name in inputs):
+        prefix += "/"
+    new = {variable.name: name for variable, name in zip(graph.input, inputs, strict=True)}
+    for variable, name in zip(graph.output, OUTPUTS, strict=False):
+        while name in inputs:
+            name += "_"
+        new[variable.name] = name
+    for node in graph.node:
+        for names in (node.input, node.output):
+            names[:] = [new.get(name, prefix + name) if name else name for name in names]
+    for variable in [*graph.input, *graph.output, *graph.value_info, *graph.initializer]:
+        variable.name = new.get(variable.name, prefix + variable.name)

@@ -1,0 +1,363 @@
+"""What features and models compute, as nodes of an ONNX graph in double precision.
+
+Every function takes the fitted object, a `Graph` to add nodes to and the name of its input, and
+gives the name of its output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unbag.bags.priors import log_odds_shift
+from unbag.kernels.matrices import Kernel, Waves
+from unbag.models.boosted_library import TreeShape
+from unbag.models.boosted_lightgbm import read_booster
+from unbag.tables.features import MISSING
+from unbag.tables.times import DIGITS, ROUNDS
+
+# Understood by runtimes of the last years; the last, for sentences alone, by onnxruntime.
+VERSIONS = {"": 17, "ai.onnx.ml": 3, "com.microsoft": 1}
+
+# Kinds of splits that LightGBM writes, and of values that are missing.
+_BY_NUMBER, _AS_NAN, _AS_ZERO = "<=", "NaN", "None"
+
+
+class Graph:
+    """The graph that skl2onnx fills, with shorter words.
+
+    Parameters
+    ----------
+    scope, container
+        What skl2onnx gives to a converter.
+    """
+
+    def __init__(self, scope: Any, container: Any) -> None:
+        self._scope, self._container = scope, container
+
+    def node(self, kind: str, *inputs: str, domain: str = "", **settings: Any) -> str:
+        """Add a node of one output, and give its name."""
+        output: str = self._scope.get_unique_variable_name(kind.lower())
+        self._container.add_node(
+            kind,
+            list(inputs),
+            [output],
+            op_domain=domain,
+            op_version=VERSIONS[domain],
+            name=self._scope.get_unique_operator_name(kind),
+            **settings,
+        )
+        return output
+
+    def constant(self, values: Any) -> str:
+        """Add numbers or texts, and give their name."""
+        from onnx import TensorProto, numpy_helper
+
+        array = np.asarray(values)
+        name: str = self._scope.get_unique_variable_name("constant")
+        if array.dtype.kind in "UO":
+            texts = [str(text).encode() for text in array.ravel()]
+            self._container.add_initializer(name, TensorProto.STRING, list(array.shape), texts)
+        else:
+            kind = np.float64 if array.dtype.kind == "f" else np.int64
+            tensor = numpy_helper.from_array(array.astype(kind), name)
+            self._container.initializers.append(tensor)
+        return name
+
+    def cast(self, name: str, kind: str) -> str:
+        """Change the type of numbers."""
+        from onnx import TensorProto
+
+        return self.node("Cast", name, to=getattr(TensorProto, kind))
+
+    def codes(self, texts: str, known: dict[str, int], other: int) -> str:
+        """Look up the numbers of known texts; all others get one number."""
+        return self.node(
+            "LabelEncoder",
+            texts,
+            domain="ai.onnx.ml",
+            keys_strings=list(known),
+            values_int64s=list(known.values()),
+            default_int64=other,
+        )
+
+    def rename(self, name: str, output: str) -> None:
+        """Give a result the name that it is known by outside."""
+        self._container.add_node(
+            "Identity",
+            [name],
+            [output],
+            op_version=VERSIONS[""],
+            name=self._scope.get_unique_operator_name("Identity"),
+        )
+
+    def together(self, names: list[str]) -> str:
+        """Columns side by side."""
+        return names[0] if len(names) == 1 else self.node("Concat", *names, axis=1)
+
+
+# --- features -----------------------------------------------------------------------------------
+
+
+def numbers(step: Any, graph: Graph, table: str) -> str:
+    """Fill gaps and standardise, as `unbag.tables.features.ToNumbers` does."""
+    bad = graph.node("Or", graph.node("IsNaN", table), graph.node("IsInf", table))
+    filled = graph.node("Where", bad, graph.constant(step.medians_), table)
+    if len(step.gappy_):
+        gaps = graph.node("Gather", bad, graph.constant(step.gappy_), axis=1)
+        filled = graph.together([filled, graph.cast(gaps, "DOUBLE")])
+    centred = graph.node("Sub", filled, graph.constant(step.means_))
+    return rounded(step, graph, graph.node("Div", centred, graph.constant(step.scales_)))
+
+
+def rounded(step: Any, graph: Graph, values: str) -> str:
+    """Numbers in the precision of training, where trees split by them."""
+    if step.dtype == "float64":
+        return values
+    return graph.cast(graph.cast(values, "FLOAT"), "DOUBLE")
+
+
+def times(step: Any, graph: Graph, table: str) -> str:
+    """Points on circles, as `unbag.tables.times.TimeParts` has them."""
+    lengths = [[ROUNDS[part][0] for part in rounds] for rounds in step.rounds_]
+    column = graph.constant([i for i, found in enumerate(lengths) for _ in found])
+    length = graph.constant(_double([one for found in lengths for one in found]))
+    turns = graph.node("Div", graph.node("Gather", table, column, axis=1), length)
+    angle = graph.node("Sub", turns, graph.node("Floor", turns))
+    angle = graph.node("Mul", angle, graph.constant(2 * np.pi))
+    # some runtimes have no cosine of doubles
+    ahead = graph.node("Add", angle, graph.constant(np.pi / 2))
+    sides = [graph.node("Sin", one) for one in (angle, ahead)]
+    both = graph.together(sides)
+    n = sum(map(len, lengths))
+    # sine and cosine of each round side by side
+    order = np.arange(2 * n).reshape(2, n).T.ravel()
+    placed = graph.node("Gather", both, graph.constant(order), axis=1)
+    scale = graph.constant(10.0**DIGITS)
+    placed = graph.node("Div", graph.node("Round", graph.node("Mul", placed, scale)), scale)
+    gap = graph.node("IsNaN", placed)
+    return rounded(step, graph, graph.node("Where", gap, graph.constant(0.0), placed))
+
+
+def text(step: Any, graph: Graph, table: str) -> str:  # noqa: ARG001
+    """Leave text as it is."""
+    return graph.node("Identity", table)
+
+
+def one_hot(step: Any, graph: Graph, table: str) -> str:
+    """Encode text as scikit-learn's OneHotEncoder does, behind `unbag.tables.features.ToText`."""
+    parts = []
+    for column, places in enumerate(_places(step)):
+        values = graph.node("Gather", table, graph.constant(column), axis=1)
+        depth = max(places.values()) + 1
+        # what is beyond the last place is nowhere
+        code = graph.codes(values, places, depth)
+        marks = graph.cast(graph.constant([0, 1]), "FLOAT")
+        parts.append(graph.node("OneHot", code, graph.constant([depth]), marks, axis=-1))
+    return graph.cast(graph.together(parts), "DOUBLE")
+
+
+def _places(encoder: Any) -> Iterator[dict[str, int]]:
+    """Where the one stands for each category of every column."""
+    rare = getattr(encoder, "infrequent_categories_", [None] * len(encoder.categories_))
+    for categories, few in zip(encoder.categories_, rare, strict=True):
+        together = set() if few is None else set(few)
+        common = [value for value in categories if value not in together]
+        places = {value: place for place, value in enumerate(common)}
+        places |= dict.fromkeys(together, len(common))
+        if MISSING in places:
+            # ONNX has no missing text
+            places.setdefault("", places[MISSING])
+        yield places
+
+
+# --- scores (rows, outputs) of models -------------------------------------------------------------
+
+
+def linear(model: Any, graph: Graph, X: str) -> str:
+    """Xw + b."""
+    product = graph.node("MatMul", X, graph.constant(_double(model.coef_.T)))
+    return graph.node("Add", product, graph.constant(_double(model.intercept_)))
+
+
+def kernel(model: Any, graph: Graph, X: str) -> str:
+    """Σ_j α_j k(x, z_j) + b."""
+    if model.kernel_.name == "precomputed":
+        raise ValueError(
+            "A model of kernel='precomputed' takes rows of a kernel matrix, which ONNX cannot make."
+        )
+    basis = _BASES[type(model.kernel_), model.kernel_.name]
+    functions = basis(model.kernel_, graph, X, _double(model.points_))
+    product = graph.node("MatMul", functions, graph.constant(_double(model.dual_coef_.T)))
+    return graph.node("Add", product, graph.constant(_double(model.intercept_)))
+
+
+def _rbf(kernel: Kernel, graph: Graph, X: str, Z: NDArray[np.float64]) -> str:
+    product = graph.node("MatMul", X, graph.constant(2 * kernel.gamma * Z.T))
+    ones = graph.constant(np.full((Z.shape[1], 1), kernel.gamma))
+    own = graph.node("MatMul", graph.node("Mul", X, X), ones)
+    others = graph.constant(kernel.gamma * (Z**2).sum(axis=1))
+    exponent = graph.node("Sub", graph.node("Sub", product, own), others)
+    return graph.node("Exp", graph.node("Min", exponent, graph.constant(0.0)))
+
+
+def _inner(kernel: Kernel, graph: Graph, X: str, Z: NDArray[np.float64]) -> str:  # noqa: ARG001
+    return graph.node("MatMul", X, graph.constant(Z.T))
+
+
+def _poly(kernel: Kernel, graph: Graph, X: str, Z: NDArray[np.float64]) -> str:
+    inner = graph.node("MatMul", X, graph.constant(kernel.gamma * Z.T))
+    base = graph.node("Add", inner, graph.constant(float(kernel.coef0)))
+    return graph.node("Pow", base, graph.constant(float(kernel.degree)))
+
+
+def _waves(kernel: Kernel, graph: Graph, X: str, Z: NDArray[np.float64]) -> str:  # noqa: ARG001
+    angle = graph.node("MatMul", X, graph.constant(Z.T))
+    # some runtimes have no cosine of doubles
+    ahead = graph.node("Add", angle, graph.constant(np.pi / 2))
+    both = graph.together([graph.node("Sin", ahead), graph.node("Sin", angle)])
+    return graph.node("Div", both, graph.constant(float(len(Z)) ** 0.5))
+
+
+_BASES: dict[tuple[type[Kernel], str], Callable[..., str]] = {
+    (Kernel, "rbf"): _rbf,
+    (Kernel, "linear"): _inner,
+    (Kernel, "poly"): _poly,
+    (Waves, "rbf"): _waves,
+}
+
+
+def trees(model: Any, graph: Graph, X: str) -> str:
+    """What trees are added to, the mean over boosters of their sums, and the class prior."""
+    from onnx import TensorProto, helper
+
+    if model.categories_:
+        raise ValueError(
+            "Boosted trees that split by categories of a data frame cannot be exported; encode "
+            "them before, say by make_pipeline(unbag.tables.features.make_features(), model)."
+        )
+    if model.library_ != "lightgbm":
+        raise ValueError("Of boosted trees, only those of LightGBM can be exported to ONNX.")
+    prior = np.log(model.class_prior_)
+    base = prior[1:] - prior[:1] if len(prior) == 2 else prior
+    start = graph.node("Add", _start(model, graph, X), graph.constant(base))
+    if not model.model_texts_:
+        return start
+    table = _TreeTable(1 / len(model.model_texts_))
+    for source in model.model_texts_:
+        booster = read_booster(source, TreeShape(model.n_features_in_, len(base), 0))
+        for number, tree in enumerate(booster.dump_model()["tree_info"]):
+            table.add(tree["tree_structure"], number % len(base))
+
+    def tensor(name: str, values: list[float]) -> Any:
+        return helper.make_tensor(name, TensorProto.DOUBLE, [len(values)], values)
+
+    sums = graph.node(
+        "TreeEnsembleRegressor",
+        X,
+        domain="ai.onnx.ml",
+        n_targets=len(base),
+        nodes_values_as_tensor=tensor("nodes_values", table.thresholds),
+        target_weights_as_tensor=tensor("target_weights", table.weights),
+        **table.nodes,
+        **table.targets,
+    )
+    return graph.node("Add", graph.cast(sums, "DOUBLE"), start)
+
+
+def _start(model: Any, graph: Graph, X: str) -> str:
+    """The linear function that trees are added to."""
+    filled = graph.node("Where", graph.node("IsNaN", X), graph.constant(model.start_fill_), X)
+    product = graph.node("MatMul", filled, graph.constant(model.start_coef_.T))
+    return graph.node("Add", product, graph.constant(model.start_intercept_))
+
+
+def mixture(model: Any, graph: Graph, X: str, score: Callable[..., str]) -> str:
+    """Σ_k a_k f_k + b over the learners of an `LLPEnsembleClassifier`."""
+    found = model.mixture_
+    parts = [
+        graph.node("Mul", score(one, graph, X), graph.constant(float(slope)))
+        for one, slope in zip(model.models_, found.slopes, strict=True)
+    ]
+    total = parts[0] if len(parts) == 1 else graph.node("Sum", *parts)
+    return graph.node("Add", total, graph.constant(_double(found.intercepts)))
+
+
+def calibrated(model: Any, graph: Graph, X: str, score: Callable[..., str]) -> str:
+    """Log-odds of a `BagCalibratedClassifier` at its class prior, from those of its estimator."""
+    if model.method != "sigmoid" or len(model.classes_) > 2:
+        raise ValueError(
+            "Of calibrated models, only those of two classes and method='sigmoid' can be exported "
+            "to ONNX."
+        )
+    (found,) = model.calibrator_.maps
+    shift = found.intercept + log_odds_shift(model.empirical_prior_, model.class_prior_)
+    log_odds = graph.node("Mul", score(model.estimator_, graph, X), graph.constant(found.slope))
+    return graph.node("Add", log_odds, graph.constant(shift))
+
+
+class _TreeTable:
+    """Trees as the lists that ONNX wants, node by node."""
+
+    def __init__(self, weight: float) -> None:
+        names = ("treeids", "nodeids", "featureids", "modes", "truenodeids", "falsenodeids")
+        self.nodes: dict[str, list[Any]] = {f"nodes_{name}": [] for name in names}
+        self.nodes["nodes_missing_value_tracks_true"] = []
+        self.targets: dict[str, list[int]] = {
+            f"target_{name}": [] for name in ("treeids", "nodeids", "ids")
+        }
+        self.thresholds: list[float] = []
+        self.weights: list[float] = []
+        self._weight, self._n_trees = weight, 0
+
+    def add(self, tree: Any, output: int) -> None:
+        """Add a tree of LightGBM that counts for one output."""
+        order = [tree]
+        for node in order:
+            if "split_feature" in node:
+                order += [node["left_child"], node["right_child"]]
+        place = {id(node): number for number, node in enumerate(order)}
+        for number, node in enumerate(order):
+            if "split_feature" in node:
+                _check_split(node)
+                children = place[id(node["left_child"])], place[id(node["right_child"])]
+                self._append(
+                    number, "BRANCH_LEQ", node["split_feature"], children, _goes_left(node)
+                )
+                self.thresholds.append(float(node["threshold"]))
+            else:
+                self._append(number, "LEAF", 0, (0, 0), 0)
+                self.thresholds.append(0.0)
+                for name, value in zip(self.targets, (self._n_trees, number, output), strict=True):
+                    self.targets[name].append(value)
+                self.weights.append(self._weight * float(node["leaf_value"]))
+        self._n_trees += 1
+
+    def _append(
+        self, number: int, mode: str, feature: int, children: tuple[int, int], missing: int
+    ) -> None:
+        row = (self._n_trees, number, feature, mode, *children, missing)
+        for name, value in zip(self.nodes, row, strict=True):
+            self.nodes[name].append(value)
+
+
+def _check_split(node: Any) -> None:
+    if node["decision_type"] != _BY_NUMBER or node["missing_type"] not in (_AS_NAN, _AS_ZERO):
+        raise ValueError(
+            f"Trees with splits of the kind {node['decision_type']!r} and missing values as "
+            f"{node['missing_type']!r} cannot be exported."
+        )
+
+
+def _goes_left(node: Any) -> int:
+    """Where a missing value goes; where training had none, LightGBM takes it for zero."""
+    if node["missing_type"] == _AS_NAN:
+        return int(node["default_left"])
+    return int(node["threshold"] >= 0)
+
+
+def _double(values: Any) -> NDArray[np.float64]:
+    return np.asarray(values, dtype=np.float64)

@@ -1,0 +1,378 @@
+"""Tables on disk, opened once, and read whole or in chunks with types inferred or given."""
+
+from __future__ import annotations
+
+import codecs
+import numbers
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from unbag._text import listing, plural, shown_value
+from unbag.tables.arrow import open_arrow
+from unbag.tables.databases import open_duckdb, open_sqlite, open_url
+from unbag.tables.decoding import Tell
+from unbag.tables.excel import open_excel
+from unbag.tables.file import (
+    STANDARD_INPUT,
+    Source,
+    TableError,
+    TableFile,
+    TableURL,
+    as_place,
+    named,
+)
+from unbag.tables.folders import find_parts, open_parts
+from unbag.tables.json_lines import open_json
+from unbag.tables.kinds import Kind, cast, types_of, without_texts
+from unbag.tables.streams import find_member, standard_input
+from unbag.tables.text import open_text
+
+
+def open_table(
+    path: str | Path | TableURL,
+    *,
+    query: str | None = None,
+    encoding: str = "cp1252",
+    missing: Sequence[str] = (),
+    tell: Tell | None = None,
+) -> Table:
+    """Open a table: its columns are known at once, its rows are read when asked for.
+
+    Parameters
+    ----------
+    path : str or Path
+        A file of one of the formats above; a folder or a pattern such as ``"visits/*.parquet"``,
+        for files one below the other; ``"-"`` for standard input; or the SQLAlchemy URL of a
+        database.
+    query : str, optional
+        Of a database, the SQL query whose answer is the table; of a workbook, the name of a sheet.
+        By default, the only table of a database, and the first sheet.
+    encoding : str, default="cp1252"
+        What text is written in that is not UTF-8, and has no byte order mark to say so.
+    missing : sequence of str, default=()
+        Texts that stand for missing values, beside those that pandas knows (an empty field, NA,
+        nan, null and the like).
+    tell : callable, optional
+        Takes a sentence on what was found out about the file, such as its encoding.
+
+    Returns
+    -------
+    Table
+
+    Raises
+    ------
+    ValueError, OSError
+        With one sentence that names the file and, where there is one, the line at fault: wrong
+        encoding, rows of another length than the header, two columns of one name, no rows. What
+        is wrong with rows is told when they are read.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import pandas as pd
+    >>> from unbag.tables import open_table, write_table
+    >>> people = pd.DataFrame({"age": [31, 64, 47], "colour": ["red", None, "blue"]})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     written = write_table([people], Path(folder) / "people.csv.gz")
+    ...     table = open_table(Path(folder) / "people.csv.gz")
+    ...     ages = table.read(columns=["age"])["age"].tolist()
+    ...     colours = [chunk["colour"].tolist() for chunk in table.chunks(rows=2)]
+    >>> written, table.names, ages
+    (3, ['age', 'colour'], [31, 64, 47])
+    >>> colours
+    [['red', nan], ['blue']]
+    """
+    try:
+        codecs.lookup(encoding)
+    except LookupError:
+        raise ValueError(f"there is no encoding {encoding!r}") from None
+    opener = _Opener(query, encoding, tuple(missing), _once(tell))
+    file, source = opener.open(as_place(path))
+    if query is not None and file.format not in _WITH_QUERY:
+        raise TableError(file, "is no database and no workbook, so that a query finds nothing")
+    return Table(file, source, tuple(missing))
+
+
+# The type of a column that holds text in some rows and something else in others.
+_AS_TEXT = "str"
+_WITH_QUERY = ("sqlite", "duckdb", "database", "excel")
+
+
+@dataclass(frozen=True)
+class _Opener:
+    """Opens whatever a place is, with the same options for all parts of it."""
+
+    query: str | None
+    encoding: str
+    missing: tuple[str, ...]
+    tell: Tell
+
+    def open(self, place: Path | TableURL) -> tuple[TableFile, Source]:
+        if isinstance(place, TableURL):
+            return open_url(place, self.query)
+        if str(place) == STANDARD_INPUT:
+            return self._open_file(standard_input())
+        parts = find_parts(place)
+        if parts is not None:
+            opened = [self._open_file(TableFile.find(part)) for part in parts]
+            return TableFile(place, opened[0][0].format), open_parts(parts, place, opened)
+        return self._open_file(TableFile.find(place))
+
+    def _open_file(self, file: TableFile) -> tuple[TableFile, Source]:
+        with named(file):
+            if file.content is None and file.path.stat().st_size == 0:
+                raise TableError(file, "is empty")
+            if file.format == "zip":
+                file = find_member(file)
+        with named(file):
+            return file, self._openers[file.format](file)
+
+    def _open_text(self, file: TableFile) -> Source:
+        return open_text(file, self.encoding, self.tell, self.missing)
+
+    @property
+    def _openers(self) -> dict[str, Callable[[TableFile], Source]]:
+        return {
+            **dict.fromkeys(("csv", "tsv"), self._open_text),
+            "json": lambda f: open_json(f, self.encoding, self.tell),
+            **dict.fromkeys(("parquet", "arrow"), open_arrow),
+            "excel": lambda f: open_excel(f, self.query, self.tell, self.missing),
+            "sqlite": lambda f: open_sqlite(f, self.query),
+            "duckdb": lambda f: open_duckdb(f, self.query),
+        }
+
+
+def _once(tell: Tell | None) -> Tell:
+    """Tell each sentence once, however often the file is gone through."""
+    told: set[str] = set()
+
+    def tell_once(text: str) -> None:
+        if tell is not None and text not in told:
+            told.add(text)
+            tell(text)
+
+    return tell_once
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table on disk, made by `open_table`.
+
+    Attributes
+    ----------
+    file : TableFile
+        The file.
+    source : Source
+        What reads it.
+    missing : tuple of str
+        Texts that stand for missing values.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> import pandas as pd
+    >>> from unbag.tables import open_table
+    >>> with TemporaryDirectory() as folder:
+    ...     path = f"{folder}/people.csv"
+    ...     pd.DataFrame({"age": [31, 64], "name": ["Ada", "Max"]}).to_csv(path, index=False)
+    ...     table = open_table(path)
+    ...     people = table.read(["age"])
+    >>> table.names
+    ['age', 'name']
+    >>> people["age"].tolist()
+    [31, 64]
+    """
+
+    file: TableFile
+    source: Source
+    missing: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns."""
+        return self.source.names
+
+    def need(self, columns: Sequence[str], why: str = "") -> None:
+        """Make sure that there are these columns.
+
+        Parameters
+        ----------
+        columns : sequence of str
+            Names of columns.
+        why : str, default=""
+            What they are needed for, for the error.
+
+        Raises
+        ------
+        TableError
+            If one of them is missing.
+        """
+        known = set(self.names)
+        absent = [name for name in columns if name not in known]
+        if absent:
+            problem = f"has no {plural(len(absent), 'column')} {listing(map(shown_value, absent))}"
+            raise TableError(self.file, f"{problem} {why}".strip(), column=absent[0])
+
+    def read(
+        self,
+        columns: Sequence[str] | None = None,
+        kinds: Mapping[str, Kind] | None = None,
+    ) -> Any:
+        """Read the rows as a pandas DataFrame, in one go through the file.
+
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            The columns to read, in the order wanted; all of them by default.
+        kinds : mapping of str to str, optional
+            What some or all columns hold; see `unbag.tables.kinds`. Categories are read as they
+            are written, with leading zeros and all.
+
+        Returns
+        -------
+        pandas DataFrame
+            With at least one row. Dates in CSV and TSV stay text, unless ``kinds`` says otherwise.
+        """
+        wanted = self._wanted(columns)
+        types = {n: t for n, t in types_of(kinds or {}).items() if n in set(wanted)}
+        with named(self.file):
+            frames = list(self._frames(None, wanted, types))
+            if len(frames) > 1:
+                return self._stacked(frames, wanted, types)
+            changed = cast(frames[0], types)
+            return frames[0].assign(**changed) if changed else frames[0]
+
+    def _stacked(self, frames: list[Any], columns: list[str], types: dict[str, Any]) -> Any:
+        """Put the frames of several files one below the other, with types that hold them all."""
+        import pandas as pd
+
+        found = _infer_types(frame.drop(columns=list(types)) for frame in frames)
+        types = found | types
+        if any(isinstance(dtype, str) and dtype == _AS_TEXT for dtype in found.values()):
+            # what is text in one file is to be read as written in all
+            frames = list(self._frames(None, columns, types))
+        return pd.concat([frame.assign(**cast(frame, types)) for frame in frames])
+
+    def chunks(
+        self,
+        rows: int = 100_000,
+        columns: Sequence[str] | None = None,
+        kinds: Mapping[str, Kind] | None = None,
+    ) -> Iterator[Any]:
+        """Read the rows in chunks, so that they never have to fit into memory.
+
+        The types are the same in all chunks. Where ``kinds`` does not tell, they are found by
+        going through those columns once before the first chunk is given, again chunk by chunk.
+
+        Parameters
+        ----------
+        rows : int, default=100000
+            Rows in each chunk; only the last may have fewer.
+        columns : sequence of str, optional
+            The columns to read, in the order wanted; all of them by default.
+        kinds : mapping of str to str, optional
+            What some or all columns hold; see `unbag.tables.kinds`. Categories are read as they
+            are written, with leading zeros and all.
+
+        Yields
+        ------
+        pandas DataFrame
+            The next rows; the index counts on from chunk to chunk.
+        """
+        if rows < 1:
+            raise ValueError(f"rows must be at least 1, not {rows}.")
+        return self._chunks(rows, self._wanted(columns), types_of(kinds or {}))
+
+    def _wanted(self, columns: Sequence[str] | None) -> list[str]:
+        if isinstance(columns, str):
+            raise ValueError(f"columns must be a list of columns, such as [{columns!r}].")
+        self.need(columns or ())
+        return self.names if columns is None else list(dict.fromkeys(columns))
+
+    def _chunks(self, rows: int, columns: list[str], types: dict[str, Any]) -> Iterator[Any]:
+        with named(self.file):
+            unknown = [name for name in columns if name not in types]
+            if unknown:
+                types |= _infer_types(self._frames(rows, unknown, {}))
+            types = {name: types[name] for name in columns}
+            frames = self._frames(rows, columns, types)
+        while True:
+            # The user's own errors happen between two chunks, and keep their words.
+            with named(self.file):
+                frame = next(frames, None)
+                if frame is None:
+                    return
+                frame = frame.assign(**cast(frame, types))
+            yield frame
+
+    def _frames(
+        self, rows: int | None, columns: list[str], types: Mapping[str, Any]
+    ) -> Iterator[Any]:
+        """Give the table in frames of so many rows, or in one piece."""
+        as_written = {name for name, dtype in types.items() if str(dtype) == "str"}
+        start = 0
+        for frame in self.source.frames(rows, columns, as_written):
+            if not len(frame):
+                continue
+            frame.index = range(start, start + len(frame))
+            start += len(frame)
+            frame = frame if list(frame.columns) == columns else frame[columns]
+            yield _tidy(frame.assign(**without_texts(frame, self.missing)))
+        if not start:
+            raise TableError(self.file, "has columns and no rows")
+
+
+def _infer_types(frames: Iterator[Any]) -> dict[str, Any]:
+    """One type for each column that holds the values of all chunks."""
+    types: dict[str, Any] = {}
+    for frame in frames:
+        empty = frame.isna().all()
+        for name in frame.columns:
+            dtype = None if empty[name] else _type_of(frame[name])
+            types[name] = _common(types[name], dtype) if name in types else dtype
+    return {name: "float64" if dtype is None else dtype for name, dtype in types.items()}
+
+
+def _type_of(values: Any) -> Any:
+    """The type of a column; text if it has text beside numbers, as rows of several files may."""
+    import pandas as pd
+
+    if values.dtype != np.dtype(object):
+        return values.dtype
+    found = pd.api.types.infer_dtype(values, skipna=True)
+    single = values.dropna().map(lambda v: isinstance(v, str | numbers.Real)).all()
+    return _AS_TEXT if found.startswith("mixed") and single else values.dtype
+
+
+def _common(first: Any, second: Any) -> Any:
+    """A type for the values of both; None is the type of a chunk that has none."""
+    import pandas as pd
+
+    if first is None or second is None:
+        other = second if first is None else first
+        kind = getattr(other, "kind", "") if isinstance(other, np.dtype) else ""
+        return {"b": "boolean", "i": "float64", "u": "float64"}.get(kind, other)
+    if first == second:
+        return first
+    if {str(first), str(second)} == {"bool", "boolean"}:
+        return "boolean"
+    numeric = [isinstance(d, np.dtype) and d.kind in "iuf" for d in (first, second)]
+    if all(numeric):
+        return np.result_type(first, second)
+    if isinstance(first, pd.CategoricalDtype) and isinstance(second, pd.CategoricalDtype):
+        return pd.CategoricalDtype(first.categories.union(second.categories, sort=False))
+    return _AS_TEXT
+
+
+def _tidy(frame: Any) -> Any:
+    """Give truth values with gaps, which pandas reads as objects, a type of their own."""
+    import pandas as pd
+
+    mixed = [name for name, dtype in frame.dtypes.items() if dtype == np.dtype(object)]
+    found = [n for n in mixed if pd.api.types.infer_dtype(frame[n], skipna=True) == "boolean"]
+    return frame.astype(dict.fromkeys(found, "boolean")) if found else frame

@@ -1,0 +1,343 @@
+"""What the columns of a table hold, so that later tables can be held against it.
+
+A `Schema` remembers the feature columns of the table that a model was trained on: their order,
+their kind and the categories that were seen. `Schema.check` brings another table, or one chunk of
+it, into the same form, and says what is different; `unbag.tables.kinds` says what kinds there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, get_args
+
+from unbag._text import counted, listing, plural, shown_value
+from unbag.tables.kinds import Kind, column_kind, convert
+
+# Beyond this many, the values of a column are not remembered.
+MOST_CATEGORIES = 1000
+_EXAMPLES = 5
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Column:
+    """What is known about one feature column.
+
+    Attributes
+    ----------
+    name : str
+        Name of the column.
+    kind : {"number", "category", "boolean", "time"}
+        What it holds.
+    values : tuple of str, optional
+        The categories that were seen, sorted; None for other kinds, and where there were more
+        than 1000.
+    missing : bool
+        Whether values were missing.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from unbag.tables.schema import make_schema
+    >>> frame = pd.DataFrame({"age": [31, 64], "colour": ["red", "blue"]})
+    >>> schema = make_schema(frame)
+    >>> schema.columns[1]
+    Column(name='colour', kind='category', values=('blue', 'red'), missing=False)
+    """
+
+    name: str
+    kind: Kind
+    values: tuple[str, ...] | None = None
+    missing: bool = False
+
+
+@dataclass(frozen=True)
+class SchemaReport:
+    """How a table differs from the schema; the reports of several chunks can be added.
+
+    Attributes
+    ----------
+    rows : int
+        Number of rows that were looked at.
+    unseen : mapping of str to int
+        For each column with categories that the schema does not know, the number of such rows.
+    examples : mapping of str to tuple of str
+        Up to five of these categories for each column.
+    missing : mapping of str to int
+        Number of missing values in columns that had none when the schema was made.
+    extra : tuple of str
+        Columns that the schema does not know, which were ignored.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from unbag.tables.schema import make_schema
+    >>> schema = make_schema(pd.DataFrame({"age": [31, 64], "colour": ["red", "blue"]}))
+    >>> later = pd.DataFrame({"age": [47], "colour": ["green"], "size": [3]})
+    >>> table, report = schema.check(later)
+    >>> dict(report.unseen), report.extra
+    ({'colour': 1}, ('size',))
+    """
+
+    rows: int = 0
+    unseen: Mapping[str, int] = field(default_factory=dict)
+    examples: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    missing: Mapping[str, int] = field(default_factory=dict)
+    extra: tuple[str, ...] = ()
+
+    def __add__(self, other: SchemaReport) -> SchemaReport:
+        if not isinstance(other, SchemaReport):
+            return NotImplemented
+        examples = {
+            name: tuple(
+                dict.fromkeys((*self.examples.get(name, ()), *other.examples.get(name, ())))
+            )[:_EXAMPLES]
+            for name in (*self.examples, *other.examples)
+        }
+        return SchemaReport(
+            self.rows + other.rows,
+            _sum(self.unseen, other.unseen),
+            examples,
+            _sum(self.missing, other.missing),
+            tuple(dict.fromkeys((*self.extra, *other.extra))),
+        )
+
+    @property
+    def differences(self) -> list[str]:
+        """Unseen categories and new gaps, a sentence for each column."""
+        unseen = [
+            f"Column {name!r}: {counted(count, 'row')} of categories that were not in the training "
+            f"data, such as {listing(map(shown_value, self.examples[name]))}."
+            for name, count in self.unseen.items()
+        ]
+        return unseen + [
+            f"Column {name!r}: {counted(count, 'missing value')}, where training data had none."
+            for name, count in self.missing.items()
+        ]
+
+    def __str__(self) -> str:
+        extra = f"Ignored columns: {listing(map(repr, self.extra), 20)}."
+        return "\n".join(
+            [f"{counted(self.rows, 'row')} held against the schema.", *self.differences]
+            + ([extra] if self.extra else [])
+        )
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The feature columns that a model expects, and the key columns that name the bags.
+
+    Made by `make_schema`.
+
+    Attributes
+    ----------
+    columns : tuple of Column
+        The feature columns, in the order in which the model sees them.
+    keys : tuple of str
+        The key columns. They are no features, and a table to be checked may lack them.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from unbag.tables.schema import Schema, make_schema
+    >>> frame = pd.DataFrame({"age": [31, 64], "colour": ["red", "blue"]})
+    >>> schema = make_schema(frame)
+    >>> [column.name for column in schema.columns]
+    ['age', 'colour']
+    >>> Schema.from_dict(schema.to_dict()) == schema
+    True
+    """
+
+    columns: tuple[Column, ...]
+    keys: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the feature columns."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def kinds(self) -> dict[str, Kind]:
+        """What each feature column holds."""
+        return {column.name: column.kind for column in self.columns}
+
+    def check(self, frame: Any) -> tuple[Any, SchemaReport]:
+        """Bring a table, or a chunk of one, into the columns, order and types of the schema.
+
+        Parameters
+        ----------
+        frame : pandas DataFrame
+            Its columns may come in any order. Numbers, times and truth values may be written as
+            text. Columns that the schema does not know are ignored.
+
+        Returns
+        -------
+        frame : pandas DataFrame
+            The feature columns, with the index of the input, which is left as it is.
+        report : SchemaReport
+            Unseen categories, unexpected gaps and ignored columns.
+
+        Raises
+        ------
+        ValueError
+            If columns are missing, or hold something of another kind.
+        """
+        import pandas as pd
+
+        _check_names(frame)
+        absent = [name for name in self.names if name not in frame.columns]
+        if absent:
+            names = listing(map(repr, absent), 20)
+            raise ValueError(f"The table lacks the {plural(len(absent), 'column')} {names}.")
+        found = {column.name: convert(frame[column.name], column.kind) for column in self.columns}
+        unseen, examples, missing = {}, {}, {}
+        for column in self.columns:
+            values = found[column.name]
+            gaps = int(values.isna().sum())
+            if gaps and not column.missing:
+                missing[column.name] = gaps
+            if column.values is not None:
+                new = values[values.notna() & ~values.isin(column.values)]
+                if len(new):
+                    unseen[column.name] = len(new)
+                    examples[column.name] = tuple(new.unique()[:_EXAMPLES])
+        known = {*self.names, *self.keys}
+        extra = tuple(name for name in frame.columns if name not in known)
+        report = SchemaReport(len(frame), unseen, examples, missing, extra)
+        return pd.DataFrame(found, index=frame.index, columns=list(self.names)), report
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the schema as plain lists and dictionaries, which JSON can hold.
+
+        Returns
+        -------
+        content : dict
+            The schema.
+        """
+        columns = [
+            {
+                "name": column.name,
+                "kind": column.kind,
+                "values": None if column.values is None else list(column.values),
+                "missing": column.missing,
+            }
+            for column in self.columns
+        ]
+        return {"format": _FORMAT, "keys": list(self.keys), "columns": columns}
+
+    @classmethod
+    def from_dict(cls, content: Any) -> Schema:
+        """Read what `to_dict` gave.
+
+        Parameters
+        ----------
+        content : mapping
+            The dictionary.
+
+        Returns
+        -------
+        schema : Schema
+            The same as before.
+
+        Raises
+        ------
+        ValueError
+            If it is something else, or damaged.
+        """
+        if not isinstance(content, Mapping) or content.get("format") != _FORMAT:
+            raise ValueError("This is no schema that can be read: it does not say 'format': 1.")
+        try:
+            columns = tuple(_read_column(entry) for entry in content["columns"])
+            keys = _texts(content["keys"])
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"The schema is damaged: {error!r}.") from None
+        names = [*keys, *(column.name for column in columns)]
+        _check_distinct(names, "The schema")
+        return cls(columns, keys)
+
+
+def make_schema(frame: Any, keys: Sequence[str] = ()) -> Schema:
+    """Remember what the columns of a table hold.
+
+    Parameters
+    ----------
+    frame : pandas DataFrame
+        The table that a model is trained on.
+    keys : sequence of str, default=()
+        The columns that name the bags; all others are features.
+
+    Returns
+    -------
+    Schema
+        To be held against later tables with `Schema.check`.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from unbag.tables.schema import make_schema
+    >>> people = pd.DataFrame({"district": [1, 2], "age": [31, 64], "colour": ["red", "blue"]})
+    >>> schema = make_schema(people, keys=["district"])
+    >>> later = pd.DataFrame({"colour": ["green", "red"], "age": [18, 23], "mood": ["", ""]})
+    >>> features, report = schema.check(later)
+    >>> list(features)
+    ['age', 'colour']
+    >>> print(report)
+    2 rows held against the schema.
+    Column 'colour': 1 row of categories that were not in the training data, such as 'green'.
+    Ignored columns: 'mood'.
+    """
+    if isinstance(keys, str):
+        raise ValueError(f"keys must be a list of columns, such as [{keys!r}].")
+    _check_names(frame)
+    absent = [key for key in keys if key not in frame.columns]
+    if absent:
+        raise ValueError(f"The table has no key column {absent[0]!r}.")
+    if not len(frame):
+        raise ValueError("A schema cannot be made from a table without rows.")
+    columns = []
+    for name in frame.columns:
+        if name in keys:
+            continue
+        kind, known = column_kind(frame[name]), None
+        if kind == "category":
+            distinct = sorted(convert(frame[name], kind).dropna().unique())
+            known = tuple(distinct) if len(distinct) <= MOST_CATEGORIES else None
+        columns.append(Column(name, kind, known, bool(frame[name].isna().any())))
+    return Schema(tuple(columns), tuple(keys))
+
+
+def _sum(first: Mapping[str, int], second: Mapping[str, int]) -> dict[str, int]:
+    return {name: first.get(name, 0) + second.get(name, 0) for name in (*first, *second)}
+
+
+def _check_names(frame: Any) -> None:
+    import pandas as pd
+
+    if not isinstance(frame, pd.DataFrame):
+        raise ValueError(f"The table must be a pandas DataFrame, not {type(frame).__name__}.")
+    other = [name for name in frame.columns if not isinstance(name, str)]
+    if other:
+        raise ValueError(f"Columns must have text as names, not {shown_value(other[0])}.")
+    _check_distinct(list(frame.columns), "The table")
+
+
+def _check_distinct(names: Sequence[str], what: str) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise ValueError(f"{what} has more than one column {name!r}.")
+        seen.add(name)
+
+
+def _read_column(entry: Any) -> Column:
+    if entry["kind"] not in get_args(Kind):
+        raise ValueError(f"The schema has a column of unknown kind {shown_value(entry['kind'])}.")
+    values = None if entry["values"] is None else _texts(entry["values"])
+    return Column(_texts([entry["name"]])[0], entry["kind"], values, bool(entry["missing"]))
+
+
+def _texts(values: Any) -> tuple[str, ...]:
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise TypeError(f"a list of text was expected, not {shown_value(values)}")
+    return tuple(values)

@@ -1,0 +1,393 @@
+"""Effects of bags: found where bags have them, and only there; and dispersion. By simulation."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.special import expit, logit
+from scipy.stats import chi2
+
+from unbag import bag_target, check_bag_target
+from unbag.datasets import make_gaussian_bags
+from unbag.evaluation.bag_effects import (
+    FEW_BAGS,
+    BagEffect,
+    describe_effect,
+    effect_of_means,
+    effect_of_scores,
+    estimate_bag_effect,
+)
+from unbag.evaluation.dispersion import largest_dispersion
+
+DRAWS = 100
+
+
+def make_target(labels, n_classes=2, **settings):
+    """Bags of the rows of a table of labels, with the shares that they have."""
+    shares = np.stack([(labels == c).mean(axis=1) for c in range(n_classes)], axis=1)
+    bag = np.repeat(np.arange(len(labels)), labels.shape[1])
+    return bag_target(bag, shares[bag] if n_classes > 2 else shares[bag, 1], **settings)
+
+
+def both(p):
+    return np.stack([1 - p, p])
+
+
+def rows_keep_their_odds(seed, variance, n_bags=100, size=200):
+    """Chances that differ between and within bags, and an effect that moves all of a bag."""
+    rng = np.random.default_rng(seed)
+    p = rng.uniform(0.32, 0.68, size=(n_bags, 1)) + rng.uniform(-0.04, 0.04, size=(n_bags, size))
+    effect = rng.uniform(-1, 1, size=(n_bags, 1)) * np.sqrt(3 * variance / 4)
+    labels = (rng.uniform(size=p.shape) < p + effect).astype(int)
+    return check_bag_target(make_target(labels)), both(p.reshape(-1))
+
+
+def classes_keep_their_look(seed, separation=2.0, size=50):
+    """Gaussian classes, and their true chances at the pooled shares."""
+    data = make_gaussian_bags(
+        n_bags=60, bag_size=size, n_features=1, separation=separation, random_state=seed
+    )
+    bags = check_bag_target(data.y)
+    return bags, both(expit(separation * data.X[:, 0] + logit(bags.class_shares[1])))
+
+
+# --- rows keep their odds -----------------------------------------------------------------------
+
+
+def test_the_variance_of_an_effect_is_found():
+    found = [estimate_bag_effect(*rows_keep_their_odds(seed, 0.1)) for seed in range(DRAWS)]
+    variances = np.array([effect.variance for effect in found])
+    error = variances.std() / np.sqrt(DRAWS)
+    assert error < 0.002
+    assert variances.mean() == pytest.approx(0.1, abs=3 * error)
+    assert np.mean([effect.low <= 0.1 <= effect.high for effect in found]) > 0.92
+    assert all(effect.present for effect in found)
+    assert np.mean([effect.slope for effect in found]) == pytest.approx(1, abs=0.1)
+
+
+@pytest.mark.parametrize("n_bags", [5, 10, 20])
+def test_few_bags_seldom_rule_out_the_effect_that_they_have(n_bags):
+    found = [
+        estimate_bag_effect(*rows_keep_their_odds(seed, 0.05, n_bags)) for seed in range(DRAWS)
+    ]
+    assert np.mean([effect.low <= 0.05 <= effect.high for effect in found]) > 0.92
+    assert all(effect.variance <= effect.high <= 1 for effect in found)
+
+
+def test_the_upper_end_is_where_squares_are_as_small_as_they_seldom_are():
+    bags, chances = rows_keep_their_odds(1, 0.1, n_bags=8)
+    effect = estimate_bag_effect(bags, chances)
+    means = np.bincount(bags.index, chances[1]) / bags.sizes
+    rest = np.bincount(bags.index, chances[1] * (1 - chances[1])) / bags.sizes
+    q = bags.class_shares[1]
+    apart, explained = bags.proportions[:, 1] - q, means - q
+    weights = 1 / (effect.slope * rest / bags.sizes + effect.high * q * (1 - q))
+    slope = max(1, (weights * apart) @ explained / ((weights * explained) @ explained))
+    squares = weights @ (apart - slope * explained) ** 2
+    assert squares == pytest.approx(chi2(6).ppf(0.025), rel=1e-3)
+
+
+def test_no_effect_is_found_where_there_is_none():
+    found = [estimate_bag_effect(*rows_keep_their_odds(seed, 0.0)) for seed in range(DRAWS)]
+    assert np.mean([effect.low <= 0 <= effect.high for effect in found]) > 0.93
+    assert np.mean([effect.present for effect in found]) < 0.07
+    assert np.mean([effect.variance for effect in found]) < 0.001
+
+
+def test_effects_on_several_classes_are_found():
+    """Their covariance is τ²(diag q − qqᵀ), as that of one class in place of the usual mixture."""
+    q, variance, n_bags, size = np.array([0.5, 0.3, 0.2]), 0.02, 100, 100
+    found = []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        p = q + 0.1 * (rng.dirichlet(5 * q, size=(n_bags, 1)) - q)
+        p = p + 0.05 * (rng.dirichlet(5 * q, size=(n_bags, size)) - q)
+        favoured = rng.choice(3, p=q, size=n_bags)
+        moved = p + np.sqrt(variance) * (np.eye(3)[favoured] - q)[:, None, :]
+        labels = (rng.uniform(size=(n_bags, size, 1)) > moved.cumsum(axis=2)[:, :, :2]).sum(axis=2)
+        bags = check_bag_target(make_target(labels, 3))
+        found.append(estimate_bag_effect(bags, p.reshape(-1, 3).T))
+    variances = np.array([effect.variance for effect in found])
+    error = variances.std() / np.sqrt(40)
+    assert error < 0.001
+    assert variances.mean() == pytest.approx(variance, abs=3 * error)
+    assert all(effect.present for effect in found)
+    assert found[0].share == pytest.approx(0.5, abs=0.05)
+
+
+# --- classes keep their look --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("separation", "size"), [(1.0, 8), (2.0, 50), (2.0, 300), (4.0, 20)])
+def test_classes_that_keep_their_look_are_no_effect(separation, size):
+    found = [
+        estimate_bag_effect(*classes_keep_their_look(seed, separation, size)) for seed in range(60)
+    ]
+    assert np.mean([effect.present for effect in found]) <= 0.1
+    # rows that tell classes apart less well explain less of the shares
+    slopes = np.array([effect.slope for effect in found])
+    assert slopes.min() >= 1
+    assert slopes.mean() > {1.0: 1.5, 2.0: 1.5, 4.0: 1.0}[separation]
+
+
+# --- noise --------------------------------------------------------------------------------------
+
+
+def test_noise_that_is_known_is_not_taken_for_an_effect():
+    known, unknown = [], []
+    for seed in range(60):
+        bags, chances = rows_keep_their_odds(seed, 0.0)
+        noise = 0.1 * np.random.default_rng([seed, 1]).normal(size=bags.n_bags)
+        noisy = bags.proportions + noise[:, None] * [-1, 1]
+        covariance = 0.1**2 * np.array([[1.0, -1.0], [-1.0, 1.0]])
+        unknown.append(estimate_bag_effect(replace(bags, proportions=noisy), chances))
+        told = replace(
+            bags, proportions=noisy, noise=np.broadcast_to(covariance, (bags.n_bags, 2, 2))
+        )
+        known.append(estimate_bag_effect(told, chances))
+    assert np.mean([effect.present for effect in known]) < 0.1
+    assert all(effect.present for effect in unknown)
+    # untold, it is an effect of its variance
+    variances = [effect.variance for effect in unknown]
+    assert np.mean(variances) == pytest.approx(0.1**2 / 0.25, rel=0.05)
+
+
+# --- how it is used -----------------------------------------------------------------------------
+
+
+def test_means_of_bags_are_enough():
+    bags, chances = rows_keep_their_odds(0, 0.1)
+    means, variances = bags.means(chances).T, bags.means(chances * (1 - chances)).T
+    assert effect_of_means(bags, means, variances) == estimate_bag_effect(bags, chances)
+
+
+def test_labelled_rows_say_nothing_about_bags():
+    bags, chances = rows_keep_their_odds(0, 0.1, n_bags=30)
+    # as many of both classes, so that the pooled share stays where it is
+    half = np.arange(1000) % 2
+    q = bags.class_shares[1]
+    labels = np.concatenate([np.full(bags.n_instances, np.nan), half])
+    shares = np.concatenate([bags.proportions[bags.index, 1], np.full(1000, 0.5)])
+    bag = np.concatenate([bags.index, np.full(1000, 99)])
+    mixed = check_bag_target(bag_target(bag, shares, labels=labels))
+    assert mixed.labelled.any()
+    more = np.concatenate([chances, both(half + 0.0)], axis=1)
+    alone, together = estimate_bag_effect(bags, chances), estimate_bag_effect(mixed, more)
+    assert together.variance == pytest.approx(alone.variance, rel=0.02)
+    assert together.share == pytest.approx((q * bags.n_instances + 500) / len(bag))
+
+
+def test_few_bags_leave_it_open():
+    bags, chances = rows_keep_their_odds(0, 0.1, n_bags=4)
+    found = estimate_bag_effect(bags, chances)
+    assert (found.variance, found.low, found.high) == (0.0, 0.0, np.inf)
+    assert not found.present
+    assert found.slope == 1.0
+
+
+def test_bags_that_rows_explain_exactly_have_no_effect():
+    bags, _ = rows_keep_their_odds(0, 0.1)
+    certain = np.concatenate([np.arange(200) < round(200 * s) for s in bags.proportions[:, 1]])
+    found = estimate_bag_effect(bags, both(certain.astype(float)))
+    assert found.variance == pytest.approx(0, abs=1e-12)
+    assert found.slope == pytest.approx(1)
+    assert not found.present
+
+
+# --- which world --------------------------------------------------------------------------------
+
+
+def worlds(make, n_draws=40):
+    return [estimate_bag_effect(*make(seed)).world for seed in range(n_draws)]
+
+
+def test_slopes_tell_the_worlds_apart():
+    assert worlds(lambda seed: rows_keep_their_odds(seed, 0.0)).count("odds") > 36
+    assert worlds(lambda seed: rows_keep_their_odds(seed, 0.1)).count("odds") > 36
+    assert worlds(classes_keep_their_look).count("looks") > 36
+
+
+def test_shuffled_bags_tell_nothing():
+    """There the two worlds are the same."""
+
+    def shuffled(seed):
+        rng = np.random.default_rng(seed)
+        p = expit(2 * rng.normal(size=(60, 100)))
+        labels = (rng.uniform(size=p.shape) < p).astype(int)
+        return check_bag_target(make_target(labels)), both(p.reshape(-1))
+
+    assert worlds(shuffled).count(None) >= 36
+    assert "That tells nothing" in estimate_bag_effect(*shuffled(0)).hint
+
+
+def test_slope_of_looks_is_what_such_bags_have():
+    found = [estimate_bag_effect(*classes_keep_their_look(seed)) for seed in range(60)]
+    slopes = np.array([effect.slope for effect in found])
+    error = slopes.std() / np.sqrt(60)
+    expected = np.mean([effect.slope_of_looks for effect in found])
+    assert slopes.mean() == pytest.approx(expected, abs=3 * error)
+    # and its own standard error is right, up to the error of variances over 60 draws
+    stated = np.sqrt(np.mean([effect.slope_error**2 for effect in found]))
+    assert stated == pytest.approx(slopes.std(), rel=0.3)
+
+
+@pytest.mark.parametrize("prior", [(0.5, 0.5), (0.9, 0.1)])
+def test_scores_at_any_prior_are_moved_to_the_pooled_shares(prior):
+    bags, chances = classes_keep_their_look(0)
+    scores = logit(chances[1]) - logit(bags.class_shares[1]) + logit(prior[1])
+    table = np.column_stack([scores, 2 * scores])
+    expected = estimate_bag_effect(bags, chances)
+    for given in (scores, table):
+        found = effect_of_scores(bags, given, np.array(prior))
+        assert found.slope == pytest.approx(expected.slope)
+        assert found.variance == pytest.approx(expected.variance, abs=1e-12)
+
+
+# --- words --------------------------------------------------------------------------------------
+
+FOUND = BagEffect(
+    variance=0.04, low=0.01, high=0.09, slope=1.1, share=0.5, slope_error=0.1, slope_of_looks=2.25
+)
+
+
+def test_words_of_an_effect():
+    assert FOUND.spread == pytest.approx(10.0)
+    assert str(FOUND) == (
+        "features leave a spread of ±10.0 points between bags unexplained "
+        "(95% interval: 5.0 to 15.0)"
+    )
+    assert str(replace(FOUND, low=0.0)) == (
+        "features explain how bags differ, up to chance (a spread of up to ±15.0 points may be "
+        "left)"
+    )
+    assert str(replace(FOUND, high=np.inf)).startswith("there are too few bags to tell")
+
+
+@pytest.mark.parametrize(
+    ("slope", "looks", "end"),
+    [
+        (1.1, 2.25, "A hint, no proof: bags differ in who is in them"),
+        (1.5, 2.25, "no hint which of the two it is."),
+        (2.0, 2.25, "A hint, no proof: bags differ in how many of each class they hold"),
+        (1.1, 1.04, "That tells nothing: it would be about 1 for any bags as these."),
+        (1.1, np.nan, "There are too few bags, or features tell too little, for a hint"),
+    ],
+)
+def test_words_of_a_hint(slope, looks, end):
+    effect = replace(FOUND, slope=slope, slope_of_looks=looks)
+    assert end in effect.hint
+    if np.isfinite(looks):
+        assert f"they differ in fact by {slope:.2f} ± 0.20." in effect.hint
+
+
+class Model:
+    """What is read of a model."""
+
+    objective_ = "likelihood"
+
+    def __init__(self, **attributes):
+        self.__dict__.update(attributes)
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (Model(bag_effect_=0.04, bag_effect_interval_=(0.01, 0.09)), str(FOUND)),
+        (
+            Model(bag_effect_=0.0, bag_effect_interval_=(0.01, 0.09)),
+            "features leave a spread of 5.0 to 15.0 points between bags unexplained, which "
+            "training does not allow for, as rows do not seem to keep their odds",
+        ),
+        (Model(bag_effect_=0.0), "bags are taken to have no effect beyond their features"),
+        (Model(bag_effect_=0.04), "bags are taken to differ by ±10.0 points beyond their features"),
+        (Model(bag_effect_=0.0, objective_="forward"), None),
+        (Model(), None),
+    ],
+)
+def test_words_of_what_a_model_takes_effects_to_be(model, words):
+    many = np.repeat(np.arange(FEW_BAGS + 1), 2)
+    bags = check_bag_target(bag_target(many, counts=np.where(many == 0, 1, many % 2 * 2)))
+    assert bags.class_shares[1] == 0.5
+    assert describe_effect(model, bags) == words
+
+
+def test_words_of_effects_of_few_bags_say_why_training_leaves_them_out():
+    bags = check_bag_target(bag_target([0, 0, 1, 1], [0.0, 0.0, 1.0, 1.0]))
+    model = Model(bag_effect_=0.0, bag_effect_interval_=(0.01, 0.09))
+    assert describe_effect(model, bags).endswith("not allow for, as there are few bags")
+
+
+@pytest.mark.parametrize(
+    ("low", "slope", "error", "matters"),
+    [
+        (0.01, 1.0, 0.5, True),
+        (0.01, 1.0, 1.1, False),  # no telling: √4 lies less than an error above
+        (0.01, 3.0, 0.1, False),  # classes keep their look
+        (0.0, 1.0, 0.1, False),  # there may be no effect at all
+    ],
+)
+def test_effects_matter_where_rows_seem_to_keep_their_odds(low, slope, error, matters):
+    effect = BagEffect(0.05, low, 0.09, slope, 0.5, error, slope_of_looks=4.0)
+    assert effect.matters == matters
+    assert not replace(effect, few=True).matters
+
+
+# --- dispersion ---------------------------------------------------------------------------------
+
+
+def dispersion_of(bags, chances, bag_effect=0.0):
+    scores = logit(chances[1:]) if len(chances) == 2 else np.log(chances)
+    return largest_dispersion(bags, scores, bags.class_shares, bag_effect)
+
+
+def test_many_bags_that_differ_by_chance_have_no_dispersion_in_either_world():
+    """What is left above 1 is the interval of 60 and 100 bags: χ² is 0.73 and 0.78 of its mean."""
+    odds = [dispersion_of(*rows_keep_their_odds(seed, 0.0)) for seed in range(DRAWS)]
+    looks = [dispersion_of(*classes_keep_their_look(seed)) for seed in range(DRAWS)]
+    assert np.mean(odds) == pytest.approx(98 / chi2(98).ppf(0.05), abs=0.06)
+    assert np.mean(looks) == pytest.approx(58 / chi2(58).ppf(0.05), abs=0.1)
+
+
+def test_an_effect_disperses_counts_unless_it_is_allowed_for():
+    """In bags of n rows, τ² makes it 1 + nτ² q(1 − q)/v, with v the mean of p(1 − p)."""
+    draws = [rows_keep_their_odds(seed, 0.1) for seed in range(DRAWS)]
+    above = 98 / chi2(98).ppf(0.05)
+    found = np.mean([dispersion_of(*draw) for draw in draws]) / above
+    inside = np.mean([(p[0] * p[1]).mean() for _, p in draws])
+    assert found == pytest.approx(1 + 200 * 0.1 * 0.25 / inside, rel=0.05)
+    allowed = np.mean([dispersion_of(*draw, bag_effect=0.1) for draw in draws]) / above
+    assert allowed == pytest.approx(1, abs=0.06)
+
+
+@pytest.mark.parametrize("n_bags", [5, 12])
+def test_few_bags_seldom_rule_out_the_dispersion_that_they_have(n_bags):
+    """It is a bound that holds in 95 of 100 draws, or more: slopes below 1 are not made use of."""
+    q, size, draws, times = 0.3, 2000, 400, 30.0
+    rng = np.random.default_rng(0)
+    variance = (times - 1) * q * (1 - q) / size
+    held = 0
+    for _ in range(draws):
+        shares = np.clip(rng.normal(q, np.sqrt(variance), n_bags), 0, 1)
+        counts = rng.binomial(size, shares)
+        bag = np.repeat(np.arange(n_bags), size)
+        bags = check_bag_target(bag_target(bag, counts=counts[bag]))
+        p = rng.uniform(q - 0.2, q + 0.2, len(bag))
+        held += dispersion_of(bags, both(p)) >= times
+    assert 0.95 - 3 * np.sqrt(0.95 * 0.05 / draws) < held / draws < 0.995
+
+
+def test_dispersion_of_several_classes_and_of_single_labels_is_that_of_chance():
+    rng = np.random.default_rng(0)
+    q = np.array([0.5, 0.3, 0.2])
+    p = rng.dirichlet(5 * q, size=(100, 40))
+    labels = (rng.uniform(size=(100, 40, 1)) > p.cumsum(axis=2)).sum(axis=2)
+    chances = p.reshape(-1, 3).T
+    in_bags = dispersion_of(check_bag_target(make_target(labels, 3)), chances)
+    alone = dispersion_of(check_bag_target(labels.reshape(-1)), chances)
+    assert in_bags == pytest.approx(196 / chi2(196).ppf(0.05), abs=0.35)
+    assert 1 <= alone < 1.15
+
+
+def test_two_bags_leave_dispersion_open():
+    bags = check_bag_target(bag_target([0] * 50 + [1] * 50, counts=[10] * 50 + [20] * 50))
+    assert 100 < dispersion_of(bags, both(np.full(100, 0.3))) < np.inf

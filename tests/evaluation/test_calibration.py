@@ -1,0 +1,154 @@
+"""Label-free reliability against the usual one on labels, and against the truth on average."""
+
+import numpy as np
+import pytest
+from scipy.special import expit, logit
+from sklearn import metrics as sk
+from sklearn.calibration import calibration_curve as sk_calibration_curve
+
+from unbag import bag_target, check_bag_target
+from unbag.datasets import make_gaussian_bags
+from unbag.evaluation import brier_score, calibration_curve, calibration_error
+from unbag.models.calibrated import unbiased_labels
+
+BINARY = make_gaussian_bags(n_bags=60, bag_size=50, random_state=0)
+LABELS = np.random.default_rng(0).permutation(np.repeat([0, 1], [190, 110]))
+SCORES = np.random.default_rng(1).normal(size=300) + 1.5 * LABELS
+CHANCE = expit(2 * SCORES - 1)
+LABELS3 = np.random.default_rng(2).permutation(np.repeat([0, 1, 2], [90, 60, 150]))
+CHANCE3 = np.random.default_rng(3).dirichlet([1, 1, 1], 300)
+
+
+def fixed_bags(n_bags=30, size=12, seed=0):
+    """Bags of given labels, for which features are drawn again and again."""
+    rng = np.random.default_rng(seed)
+    labels = (rng.uniform(size=(n_bags, size)) < rng.uniform(size=(n_bags, 1))).astype(int).ravel()
+    bag = np.repeat(np.arange(n_bags), size)
+    return labels, bag_target(bag, labels.reshape(n_bags, size).mean(axis=1)[bag])
+
+
+def draws(labels, n_draws, seed=1):
+    """Scores that are log odds at balanced classes: N(±1, 1), doubled."""
+    noise = np.random.default_rng(seed).normal(size=(n_draws, len(labels)))
+    return 2 * (2 * labels - 1 + noise)
+
+
+@pytest.mark.parametrize("strategy", ["quantile", "uniform"])
+@pytest.mark.parametrize("n_bins", [1, 4, 10])
+def test_reliability_of_plain_labels_is_the_usual_curve(strategy, n_bins):
+    curve = calibration_curve(LABELS, CHANCE, n_bins=n_bins, strategy=strategy)
+    observed, predicted = sk_calibration_curve(LABELS, CHANCE, n_bins=n_bins, strategy=strategy)
+    np.testing.assert_allclose(curve.observed, observed, atol=1e-12)
+    np.testing.assert_allclose(curve.predicted, predicted)
+    assert curve.count.sum() == 300
+    np.testing.assert_allclose(curve.share, curve.count / 300)
+    usual = np.sqrt(np.maximum(observed * (1 - observed), 0) / curve.count)
+    assert (curve.standard_error <= 1.05 * usual + 0.02).all()
+
+
+def test_reliability_of_one_of_several_classes():
+    names = np.array(["a", "b", "c"])[LABELS3]
+    curve = calibration_curve(names, CHANCE3, pos_label="b", n_bins=5)
+    observed, predicted = sk_calibration_curve(
+        LABELS3 == 1, CHANCE3[:, 1], n_bins=5, strategy="quantile"
+    )
+    np.testing.assert_allclose(curve.observed, observed, atol=1e-12)
+    np.testing.assert_allclose(curve.predicted, predicted)
+    alone = calibration_curve(names, CHANCE3[:, 1], pos_label="b", n_bins=5)
+    np.testing.assert_array_equal(curve.observed, alone.observed)
+
+
+def test_prior_reweighs_the_classes():
+    weight = np.array([0.2, 0.8])[LABELS] / np.bincount(LABELS)[LABELS]
+    curve = calibration_curve(LABELS, CHANCE, n_bins=1, class_prior=[1, 4])
+    np.testing.assert_allclose(curve.observed, 0.8)
+    np.testing.assert_allclose(curve.predicted, np.average(CHANCE, weights=weight))
+    np.testing.assert_allclose(curve.share, 1)
+    assert brier_score(LABELS, CHANCE, class_prior=[1, 4]) == pytest.approx(
+        sk.brier_score_loss(LABELS, CHANCE, sample_weight=weight)
+    )
+
+
+def test_brier_score_of_plain_labels_is_the_usual_one():
+    usual = sk.brier_score_loss(LABELS, CHANCE)
+    assert brier_score(LABELS, CHANCE) == pytest.approx(usual)
+    assert brier_score(LABELS, np.column_stack([1 - CHANCE, CHANCE])) == pytest.approx(usual)
+    by_class = np.mean(np.sum((CHANCE3 - np.eye(3)[LABELS3]) ** 2, axis=1))
+    assert brier_score(LABELS3, CHANCE3) == pytest.approx(by_class)
+
+
+def test_brier_score_of_bags_is_mean_square_minus_twice_the_product_plus_share():
+    bags = check_bag_target(BINARY.y)
+    p, u = expit(BINARY.X[:, 0]), unbiased_labels(bags)[:, 1]
+    expected = np.mean(p**2) - 2 * np.mean(p * u) + bags.class_shares[1]
+    assert brier_score(BINARY.y, p) == pytest.approx(expected)
+
+
+def test_brier_score_is_that_of_the_labels_on_average():
+    labels, y = fixed_bags()
+    chances = expit(draws(labels, 500))
+    difference = [brier_score(y, p) - np.mean((p - labels) ** 2) for p in chances]
+    assert abs(np.mean(difference)) < 4 * np.std(difference) / np.sqrt(500)
+
+
+@pytest.mark.parametrize("shift", [0.0, 1.5])
+def test_standard_errors_and_calibration_error_are_right_on_average(shift):
+    labels, y = fixed_bags(n_bags=40)
+    log_odds = draws(labels, 600) + logit(labels.mean())
+    edges = np.linspace(0, 1, 5)
+    gap, error, squared = [], [], []
+    for z in log_odds:
+        curve = calibration_curve(y, expit(z + shift), n_bins=4, strategy="uniform")
+        gap.append(curve.observed - curve.predicted)
+        error.append(curve.standard_error)
+        squared.append(calibration_error(y, expit(z + shift), n_bins=4, strategy="uniform"))
+    spread = np.std(gap, axis=0)
+    np.testing.assert_allclose(np.sqrt(np.mean(np.square(error), axis=0)), spread, rtol=0.15)
+    truth, wrong = expit(log_odds.ravel()), expit(log_odds.ravel() + shift)
+    bins = np.digitize(wrong, edges[1:-1])
+    share = np.bincount(bins) / len(bins)
+    true_gap = np.bincount(bins, truth - wrong) / np.bincount(bins)
+    np.testing.assert_allclose(np.mean(gap, axis=0), true_gap, atol=4 * spread.max() / 24)
+    noise = np.std(squared) / np.sqrt(600)
+    assert abs(np.mean(squared) - share @ true_gap**2) < 4 * noise
+    assert noise < 0.001
+
+
+def test_bags_whose_scatter_cannot_be_told():
+    y = bag_target([0, 0, 1, 1], [0.0, 0.0, 1.0, 1.0])
+    p = [0.1, 0.2, 0.3, 0.9]
+    curve = calibration_curve(y, p, n_bins=2)
+    np.testing.assert_allclose(curve.observed, [0, 1], atol=1e-12)
+    assert np.isnan(curve.standard_error).all()
+    with pytest.raises(ValueError, match="too few bags to tell how much they scatter"):
+        calibration_error(y, p)
+
+
+@pytest.mark.parametrize(
+    ("y", "chance", "settings", "message"),
+    [
+        (
+            LABELS,
+            CHANCE[1:],
+            {},
+            r"300 instances of 2 classes, but probabilities of shape \(299,\)",
+        ),
+        (LABELS, SCORES, {}, "must lie between 0 and 1"),
+        (LABELS, np.full(300, np.nan), {}, "must lie between 0 and 1"),
+        (LABELS3, CHANCE3 / 2, {}, "must sum to 1"),
+        (LABELS3, CHANCE3, {}, "say with pos_label which one is meant"),
+        (LABELS3, CHANCE3, {"pos_label": "x"}, "pos_label 'x' is none of the classes"),
+        (LABELS, CHANCE, {"n_bins": 0}, "n_bins must be a whole number of at least 1"),
+        (LABELS, CHANCE, {"strategy": "kmeans"}, "strategy must be one of 'quantile', 'uniform'"),
+        (LABELS, CHANCE, {"class_prior": "flat"}, "class_prior must be"),
+    ],
+)
+def test_bad_probabilities_get_one_sentence(y, chance, settings, message):
+    with pytest.raises(ValueError, match=message):
+        calibration_error(y, chance, **settings)
+
+
+def test_a_bin_without_a_share_is_refused():
+    y = bag_target([0, 0, 1, 1], [0.4, 0.4, 0.6, 0.6])
+    with pytest.raises(ValueError, match="estimated share of bin 0 is not positive"):
+        calibration_curve(y, [0.1, 0.1, 0.9, 0.9], n_bins=2, class_prior=[0.01, 0.99])

@@ -1,0 +1,89 @@
+"""Curves over all thresholds, their bands, and the best threshold."""
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+from sklearn import metrics as sk
+
+from unbag.datasets import make_gaussian_bags
+from unbag.evaluation import (
+    best_threshold,
+    cost_score,
+    precision_recall_curve,
+    roc_band,
+    roc_curve,
+)
+
+RNG = np.random.default_rng(0)
+LABELS = (RNG.uniform(size=400) < 0.3).astype(int)
+SCORES = np.round(RNG.normal(size=400) + LABELS, 1)
+DATA = make_gaussian_bags(n_bags=80, bag_size=60, n_features=1, separation=2.0, random_state=0)
+
+
+def test_precision_and_recall_of_labels_are_the_usual_ones():
+    found = precision_recall_curve(LABELS, SCORES)
+    expected = sk.precision_recall_curve(LABELS, SCORES)
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-12)
+
+
+def test_precision_where_classes_are_rarer():
+    precision, recall, thresholds = precision_recall_curve(LABELS, SCORES, class_prior=(0.99, 0.01))
+    fpr, tpr, at = roc_curve(LABELS, SCORES)
+    place = np.flatnonzero(at == thresholds[7])[0]
+    expected = 0.01 * tpr[place] / (0.01 * tpr[place] + 0.99 * fpr[place])
+    assert precision[7] == pytest.approx(expected)
+    assert recall[7] == pytest.approx(tpr[place])
+
+
+@pytest.mark.parametrize("bag_model", ["bags", "instances"])
+def test_band_lies_around_the_curve(bag_model):
+    band = roc_band(DATA.y, DATA.X[:, 0], bag_model=bag_model)
+    truth = norm.sf(norm.isf(band.fpr) - 2.0)
+    inside = (band.low <= truth + 1e-9) & (truth <= band.high + 1e-9)
+    assert inside.mean() > 0.9
+    assert (np.diff(band.tpr) >= 0).all()
+    middle = slice(5, 60)
+    assert (band.low[middle] <= band.tpr[middle]).all()
+    assert (band.tpr[middle] <= band.high[middle]).all()
+    assert 0.02 < np.mean(band.high[middle] - band.low[middle]) < 0.3
+
+
+def test_best_threshold_of_the_balanced_error_is_halfway_between_the_classes():
+    # classes N(-1, 1) and N(1, 1) on the first axis: densities cross in the middle
+    centre = np.mean([DATA.X[DATA.labels == c, 0].mean() for c in (0, 1)])
+    found = best_threshold(DATA.y, DATA.X[:, 0])
+    assert found.low <= found.value <= found.high
+    assert found.low < centre < found.high
+    assert found.value == pytest.approx(centre, abs=0.35)
+
+
+def test_dear_false_positives_raise_the_threshold():
+    cheap = best_threshold(DATA.y, DATA.X[:, 0], cost=(1, 5), class_prior="empirical").value
+    dear = best_threshold(DATA.y, DATA.X[:, 0], cost=(5, 1), class_prior="empirical").value
+    assert cheap < dear
+
+
+def test_no_threshold_costs_less_than_the_best():
+    cost, prior = (2.0, 1.0), (0.6, 0.4)
+    best = best_threshold(DATA.y, DATA.X[:, 0], cost=cost, class_prior=prior).value
+    others = np.quantile(DATA.X[:, 0], np.linspace(0, 1, 41))
+    charges = [
+        cost_score(DATA.y, DATA.X[:, 0], cost=cost, class_prior=prior, threshold=t)
+        for t in (best, *others)
+    ]
+    assert charges[0] == min(charges)
+
+
+def test_best_threshold_of_labels_by_exhaustive_search():
+    found = best_threshold(LABELS, SCORES).value
+    errors = [
+        1 - sk.balanced_accuracy_score(LABELS, t < SCORES) for t in (found, *np.unique(SCORES))
+    ]
+    assert errors[0] == pytest.approx(min(errors))
+
+
+@pytest.mark.parametrize("function", [precision_recall_curve, roc_band, best_threshold])
+def test_three_classes_are_refused(function):
+    with pytest.raises(ValueError, match="for two classes and there are 3"):
+        function(np.array([0, 1, 2, 0, 1, 2]), np.eye(3)[[0, 1, 2, 0, 1, 2]])

@@ -1,0 +1,133 @@
+"""Calls that would go wrong silently are refused, with the right call."""
+
+import numpy as np
+import pytest
+
+from unbag import LLPLinearClassifier
+from unbag import evaluation as metrics
+from unbag.datasets import make_gaussian_bags
+from unbag.evaluation.sample import make_sample
+from unbag.evaluation.scorers import SCORERS
+
+DATA = make_gaussian_bags(12, 20, n_features=1, random_state=0)
+SCORES = DATA.X[:, 0]
+CHANCES = 1 / (1 + np.exp(-SCORES))
+HARD = (SCORES > 0).astype(int)
+COST = {"cost": (1, 2)}
+
+BY_THRESHOLD = {
+    "confusion_matrix": {},
+    "balanced_accuracy_score": {},
+    "accuracy_score": {},
+    "cost_score": COST,
+    "recall_score": {},
+    "precision_score": {},
+    "f1_score": {},
+    "evaluate": {"n_draws": 20},
+}
+BY_ORDER = {
+    "roc_auc_score": {},
+    "roc_curve": {},
+    "precision_recall_curve": {},
+    "roc_band": {"n_draws": 20},
+    "best_threshold": {"n_draws": 20},
+}
+OF_PROBABILITIES = {"calibration_curve": {}, "calibration_error": {}, "brier_score": {}}
+MEASURES = [name for name in metrics.MEASURES if name not in ("roc_auc", "corrected_risk")]
+
+
+def calls(names):
+    return pytest.mark.parametrize(
+        "call", [(getattr(metrics, name), options) for name, options in names.items()], ids=names
+    )
+
+
+@calls(BY_THRESHOLD)
+def test_predictions_and_probabilities_at_threshold_zero(call):
+    function, options = call
+    with pytest.raises(ValueError, match=r"class labels.*decision_function\(X\)"):
+        function(DATA.y, HARD, **options)
+    with pytest.raises(ValueError, match=r"probabilities do.*decision_function.*threshold=0.5 for"):
+        function(DATA.y, CHANCES, **options)
+
+
+@calls({name: options for name, options in BY_THRESHOLD.items() if name != "evaluate"})
+def test_threshold_that_divides_them_is_fine(call):
+    function, options = call
+    right = function(DATA.y, SCORES, **options)
+    for given in (HARD, CHANCES):
+        np.testing.assert_allclose(function(DATA.y, given, threshold=0.5, **options), right)
+    both = np.column_stack([1 - CHANCES, CHANCES])
+    np.testing.assert_allclose(function(DATA.y, both, **options), right)
+
+
+@calls(BY_ORDER)
+def test_predictions_have_no_order(call):
+    function, options = call
+    with pytest.raises(ValueError, match=r"labels rank no rows; give model.decision_function\(X\)"):
+        function(DATA.y, HARD, **options)
+    function(DATA.y, CHANCES, **options)
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_estimates_refuse_them_too(measure):
+    options = COST if measure == "cost" else {}
+    for function in (metrics.estimate, metrics.identification_bounds):
+        with pytest.raises(ValueError, match=r"give model.decision_function"):
+            function(measure, DATA.y, HARD, **options)
+        with pytest.raises(ValueError, match=r"threshold=0.5 for probabilities"):
+            function(measure, DATA.y, CHANCES, **options)
+        with pytest.raises(ValueError, match="sample_weight cannot be used"):
+            function(measure, DATA.y, SCORES, sample_weight=np.ones(240), **options)
+    labels = DATA.labels.astype(float)
+    with pytest.raises(ValueError, match=r"threshold=0.5 for probabilities"):
+        metrics.estimate_with_labels(measure, DATA.y, CHANCES, labels, **options)
+
+
+def test_area_and_risk_refuse_them_too():
+    for function in (metrics.estimate, metrics.identification_bounds):
+        with pytest.raises(ValueError, match="labels rank no rows"):
+            function("roc_auc", DATA.y, HARD)
+        with pytest.raises(ValueError, match="look like probabilities"):
+            function("corrected_risk", DATA.y, CHANCES)
+    with pytest.raises(ValueError, match=r"look like predictions.*decision_function"):
+        metrics.corrected_risk(DATA.y, HARD)
+
+
+@calls({**BY_THRESHOLD, **BY_ORDER, **OF_PROBABILITIES, "corrected_risk": {}})
+def test_sample_weight(call):
+    function, options = call
+    given = CHANCES if function.__name__ in OF_PROBABILITIES else SCORES
+    with pytest.raises(ValueError, match=r"sample_weight cannot be used.*class_prior"):
+        function(DATA.y, given, sample_weight=np.ones(240), **options)
+    function(DATA.y, given, sample_weight=None, **options)
+
+
+def test_names_of_classes_in_place_of_scores():
+    with pytest.raises(ValueError, match=r"Scores must be numbers.*not model.predict"):
+        metrics.roc_auc_score(np.array(["a", "b"] * 5), ["a", "b"] * 5)
+
+
+def test_predictions_of_signs_are_divided_by_zero():
+    labels = np.where(DATA.labels == 1, 1, -1)
+    signs = np.where(SCORES > 0, 1, -1)
+    right = metrics.balanced_accuracy_score(labels, SCORES)
+    assert metrics.balanced_accuracy_score(labels, signs) == pytest.approx(right)
+    with pytest.raises(ValueError, match="labels rank no rows"):
+        metrics.roc_auc_score(labels, signs)
+
+
+def test_constant_scores_may_be_anything():
+    assert metrics.roc_auc_score(DATA.y, np.ones(240)) == pytest.approx(0.5)
+    assert metrics.recall_score(DATA.y, np.ones(240)) == pytest.approx(1)
+
+
+def test_scorers_know_that_scores_are_scores():
+    class Timid(LLPLinearClassifier):
+        def decision_function(self, X):
+            return 0.5 + 0.01 * super().decision_function(X)
+
+    model = Timid().fit(DATA.X, DATA.y)
+    assert make_sample(DATA.y, model.decision_function(DATA.X)).kind == "probabilities"
+    assert SCORERS["balanced_accuracy"](model, DATA.X, DATA.y) == pytest.approx(0.5)
+    assert SCORERS["corrected_risk"](model, DATA.X, DATA.y) < 0

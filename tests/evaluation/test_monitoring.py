@@ -1,0 +1,332 @@
+"""Whether a model still holds: the line of bags, totals, rows, and the verdict."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from scipy.special import expit, logit
+from scipy.stats import dirichlet
+
+from unbag import LLPEnsembleClassifier, LLPLinearClassifierCV, bag_target, check_bag_target
+from unbag.bags.priors import move_chances
+from unbag.datasets import make_gaussian_bags
+from unbag.evaluation import make_monitoring_reference, monitor
+from unbag.evaluation.bag_lines import ClassInBags, fit_line, hold_against
+from unbag.evaluation.monitoring import Quality, Reference
+from unbag.evaluation.row_drift import (
+    compare_rows,
+    outside_of,
+    remember_columns,
+    remember_rows,
+)
+
+
+class Told:
+    """A model whose probabilities are a function of the first column."""
+
+    def __init__(self, chance):
+        self.chance = chance
+
+    def predict_proba(self, X):
+        p = self.chance(X[:, 0])
+        return np.column_stack([1 - p, p])
+
+
+TRUE = Told(lambda x: expit(x - 1))
+
+
+def odds_month(seed, *, more=0.0, slope=1.0, effect=0.0, away=0.0, n_bags=60, noise=0.0):
+    """Rows that keep their odds, expit(x − 1), but for what is said."""
+    rng = np.random.default_rng(seed)
+    bag = np.repeat(np.arange(n_bags), rng.integers(20, 80, n_bags))
+    x = rng.normal(size=len(bag)) + rng.normal(size=n_bags)[bag] + away
+    odds = slope * x - 1 + more + effect * rng.normal(size=n_bags)[bag]
+    share = np.bincount(bag, rng.random(len(bag)) < expit(odds)) / np.bincount(bag)
+    if not noise:
+        return x[:, None], bag_target(bag, share[bag])
+    share = share + noise * rng.normal(size=n_bags)
+    return x[:, None], bag_target(bag, share[bag], noise=noise)
+
+
+def reference_of(X, y, model=TRUE):
+    return make_monitoring_reference(model, X, y, chances=model.predict_proba(X))
+
+
+@pytest.fixture(scope="module")
+def april():
+    return reference_of(*odds_month(0))
+
+
+# --- the line -----------------------------------------------------------------------------------
+
+
+def test_a_line_is_that_of_weighted_least_squares():
+    X, y = odds_month(1, effect=0.7)
+    found = ClassInBags.of(check_bag_target(y), TRUE.predict_proba(X)[:, 1], 1)
+    line = fit_line(found, "odds")
+    weights = 1 / (found.chance("odds", line.slope) + line.scatter * line.unit)
+    slope, intercept = np.polyfit(found.means, found.shares, 1, w=np.sqrt(weights))
+    assert line.scatter > 0
+    assert line.slope == pytest.approx(slope, rel=1e-4)
+    assert line.at(np.zeros(1))[0] == pytest.approx(intercept, abs=1e-4)
+    held = hold_against(line, found)
+    assert held.level == pytest.approx(0, abs=1e-4)
+    assert held.slope == pytest.approx(0, abs=1e-4)
+
+
+@pytest.mark.parametrize("direction", ["odds", "looks"])
+def test_variance_by_chance_is_what_bags_vary_by(direction):
+    """Σ z² over bags has the mean of its number, in the world that the line is of."""
+    squares = []
+    for seed in range(40):
+        if direction == "odds":
+            X, y = odds_month(seed)
+            chance = TRUE.predict_proba(X)[:, 1]
+        else:
+            data = make_gaussian_bags(60, 50, (0.1, 0.7), n_features=1, random_state=seed)
+            y, chance = data.y, expit(2 * data.X[:, 0])
+        found = ClassInBags.of(check_bag_target(y), chance, 1)
+        line = fit_line(found, direction)
+        rest = found.axes(direction)[1] - line.at(found.axes(direction)[0])
+        squares.append(np.sum(rest**2 / found.chance(direction, line.slope)) / 58)
+    error = np.std(squares, ddof=1) / np.sqrt(len(squares))
+    assert abs(np.mean(squares) - 1) < 4 * error
+    assert error < 0.05
+
+
+# --- the verdict --------------------------------------------------------------------------------
+
+
+def test_nothing_has_changed(april):
+    found = [monitor(TRUE, *odds_month(seed), reference=april) for seed in range(100, 140)]
+    assert sum(one.verdict == "holds" for one in found) >= 36
+    assert not any(one.rows_changed for one in found)
+
+
+def test_bags_with_an_effect_are_held_against_bags_with_one():
+    usual = reference_of(*odds_month(0, effect=0.6))
+    found = [monitor(TRUE, *odds_month(s, effect=0.6), reference=usual) for s in range(100, 140)]
+    assert sum(one.verdict == "holds" for one in found) >= 36
+    # that is no longer what bags did in training
+    assert monitor(TRUE, *odds_month(7, effect=1.8), reference=usual).verdict == "broken"
+
+
+def test_other_totals_are_put_right_by_a_class_prior(april):
+    X, y = odds_month(2, more=0.8)
+    found = monitor(TRUE, X, y, reference=april)
+    assert found.verdict == "drifts"
+    assert found.alarms["totals"]
+    moved = move_chances(
+        TRUE.predict_proba(X), np.array(april.class_shares), np.array(found.class_prior)
+    )
+    counts = check_bag_target(y).class_shares * len(X)
+    np.testing.assert_allclose(moved.sum(axis=0), counts, rtol=1e-6)
+    # what was added to the odds, up to the effect of sampling
+    added = logit(found.class_prior[1]) - logit(april.class_shares[1])
+    assert added == pytest.approx(0.8, abs=0.2)
+    assert f"--class-prior {found.class_prior[1]:.3g}" in str(found)
+    (one,) = found.classes
+    assert one.ratio == pytest.approx(counts[1] / TRUE.predict_proba(X)[:, 1].sum())
+
+
+def test_odds_that_follow_rows_less_are_broken(april):
+    found = monitor(TRUE, *odds_month(3, slope=0.3), reference=april)
+    assert found.verdict == "broken"
+    assert found.alarms["flatter"]
+    assert found.classes[0].slope_ratio < 0.7
+    assert "Train it again" in str(found).replace("\n", " ")
+    found = monitor(TRUE, *odds_month(3, slope=-1), reference=april)
+    assert "bags lie the other way round, at -" in str(found)
+
+
+def test_odds_that_follow_rows_more_can_be_used_as_they_are(april):
+    found = monitor(TRUE, *odds_month(3, slope=1.7, n_bags=120), reference=april)
+    assert found.alarms["steeper"]
+    assert found.verdict in ("drifts", "broken")
+
+
+def test_a_line_that_hardly_rose_in_training_may_rise():
+    """Held-out bags make a weak model look weaker than the model of all bags is."""
+    weak = reference_of(*odds_month(0, slope=0.0, n_bags=12))
+    assert not weak.classes[0].line.sure
+    found = monitor(TRUE, *odds_month(1), reference=weak)
+    assert found.classes[0].held.slope_p < 0.01
+    assert not found.alarms["steeper"]
+
+
+def test_scatter_is_of_more_than_one_bag(april):
+    X, y = odds_month(1)
+    before = monitor(TRUE, X, y, reference=april).classes[0].held
+    low = np.argmin(np.bincount(y["bag"], X[:, 0]) / np.bincount(y["bag"]))
+    y = bag_target(y["bag"], np.where(y["bag"] == low, 1.0, y["proportion"]))
+    found = monitor(TRUE, X, y, reference=april)
+    assert found.classes[0].held.scatter > before.scatter + 20
+    assert abs(found.bags["z"]).max() > 4
+    assert not found.alarms["scatter"]
+
+
+def test_other_rows_of_the_same_odds_do_no_harm(april):
+    found = monitor(TRUE, *odds_month(4, away=1.0), reference=april)
+    assert found.rows_changed
+    assert found.verdict == "holds"
+
+
+def test_known_noise_is_allowed_for(april):
+    X, y = odds_month(5, noise=0.15)
+    assert monitor(TRUE, X, y, reference=april).verdict == "holds"
+    untold = bag_target(y["bag"], np.clip(y["proportion"], 0, 1))
+    assert monitor(TRUE, X, untold, reference=april).alarms["scatter"]
+
+
+def test_a_fall_of_quality_is_broken(april):
+    X, y = odds_month(6)
+    before, low = {"value": 0.9, "low": 0.88, "high": 0.92}, {"low": 0.7, "high": 0.8}
+    quality = Quality.of("roc_auc", before, {"value": 0.75, **low})
+    assert monitor(TRUE, X, y, reference=april, quality=quality).verdict == "broken"
+    quality = Quality.of("roc_auc", before, {"value": 0.895, "low": 0.894, "high": 0.896})
+    assert monitor(TRUE, X, y, reference=april, quality=quality).verdict == "holds"
+    # other rows may be harder, and the model as right about them as before
+    X, y = odds_month(4, away=1.0)
+    quality = Quality.of("roc_auc", before, {"value": 0.75, **low})
+    found = monitor(TRUE, X, y, reference=april, quality=quality)
+    assert found.verdict == "holds"
+    assert "may be harder" in str(found).replace("\n", " ")
+
+
+def test_a_figure_that_cannot_be_is_said_to_be_for_comparing(april):
+    X, y = odds_month(6)
+    quality = Quality("roc_auc", 0.98, 0.06, 1.09, 0.11)
+    words = " ".join(str(monitor(TRUE, X, y, reference=april, quality=quality)).split())
+    assert "Beyond 0 to 1 it is no value of its own" in words
+    quality = Quality("roc_auc", 0.9, 0.06, 0.91, 0.05)
+    assert "Beyond 0" not in str(monitor(TRUE, X, y, reference=april, quality=quality))
+
+
+def test_where_classes_keep_their_look_other_shares_leave_the_line_where_it_is():
+    first, more = (
+        make_gaussian_bags(60, 60, shares, random_state=seed)
+        for shares, seed in (((0.1, 0.4), 0), ((0.4, 0.8), 1))
+    )
+    model = LLPEnsembleClassifier("linear").fit(first.X, first.y)
+    reference = make_monitoring_reference(model, first.X, first.y)
+    assert reference.world == "looks"
+    found = monitor(model, more.X, more.y, reference=reference)
+    assert found.verdict == "drifts"
+    assert found.alarms["totals"]
+    assert not found.alarms["level"]
+    assert found.class_prior[1] == pytest.approx(more.labels.mean(), abs=0.06)
+
+
+def test_the_worst_bag_is_named(april):
+    X, y = odds_month(8)
+    bag = y["bag"].astype(int)
+    share = np.where(bag == 11, 0.95, y["proportion"])
+    share = np.round(share * np.bincount(bag)[bag]) / np.bincount(bag)[bag]
+    found = monitor(TRUE, X, bag_target(bag, share), reference=april)
+    assert found.bags["bag"][found.worst] == 11
+    assert found.bags["z"][found.worst] > 5
+    assert "Worst bag: 11, 9" in str(found)
+
+
+def test_bags_without_a_positive_drift():
+    data = make_gaussian_bags(30, 30, (0.1, 0.6), random_state=0)
+    learner = LLPLinearClassifierCV(alphas=[0.1], class_prior="empirical", store_folds=True)
+    model = LLPEnsembleClassifier({"linear": learner}, cv=3).fit(data.X, data.y)
+    reference = make_monitoring_reference(model, data.X, data.y)
+    lower = make_gaussian_bags(30, 30, (0, 0.01), random_state=1)
+    found = monitor(model, lower.X, bag_target(lower.y["bag"], np.zeros(900)), reference=reference)
+    assert found.verdict == "drifts"
+    assert 0 < found.class_prior[1] < 0.01
+    assert "too alike to say" in str(found).replace("\n", " ")
+
+
+def test_several_classes():
+    first, same, more = (
+        make_gaussian_bags(30, 30, (0, 1), n_classes=3, random_state=seed) for seed in (0, 1, 2)
+    )
+    some = make_gaussian_bags(30, 30, dirichlet([8, 1, 1]), n_classes=3, random_state=3)
+    learner = LLPLinearClassifierCV(alphas=[0.1], class_prior="empirical", store_folds=True)
+    model = LLPEnsembleClassifier({"linear": learner}, cv=3).fit(first.X, first.y)
+    reference = make_monitoring_reference(model, first.X, first.y)
+    names = ["red", "green", "blue"]
+    found = monitor(model, same.X, same.y, reference=reference, class_names=names)
+    assert found.verdict == "holds"
+    assert [one.name for one in found.classes] == names
+    assert "Totals of class green:" in str(found)
+    moved = monitor(model, some.X, some.y, reference=reference)
+    assert moved.verdict == "drifts"
+    (given,) = re.findall(r"--class-prior ([\d.,]+)", str(moved))
+    assert sum(map(float, given.split(","))) == pytest.approx(1, abs=1e-9)
+    noise = np.random.default_rng(0).normal(size=more.X.shape)
+    assert monitor(model, noise, more.y, reference=reference).verdict == "broken"
+
+
+# --- what is kept -------------------------------------------------------------------------------
+
+
+def test_a_reference_survives_a_file(april):
+    again = Reference.from_dict(json.loads(json.dumps(april.to_dict())))
+    assert again == april
+    X, y = odds_month(9, more=0.4)
+    first, second = (monitor(TRUE, X, y, reference=one) for one in (april, again))
+    assert str(first) == str(second)
+
+
+def test_stability_is_zero_for_the_same_rows_and_grows():
+    X, y = odds_month(0)
+    bags, chance = check_bag_target(y), TRUE.predict_proba(X)[:, 1]
+    kept = remember_rows(bags, chance)
+    same = compare_rows(kept, bags, chance)
+    assert same.index == pytest.approx(0, abs=1e-12)
+    assert same.p_value == pytest.approx(1)
+    X, y = odds_month(1, away=0.5)
+    some = compare_rows(kept, check_bag_target(y), TRUE.predict_proba(X)[:, 1])
+    X, y = odds_month(1, away=1.5)
+    many = compare_rows(kept, check_bag_target(y), TRUE.predict_proba(X)[:, 1])
+    assert 0 < some.index < many.index
+    assert many.p_value < 1e-6
+
+
+def test_columns_that_left_their_range():
+    pd = pytest.importorskip("pandas")
+    then = pd.DataFrame({"age": [20.0, 60.0], "gap": [np.nan, 1.0], "name": ["a", "b"]})
+    kept = remember_columns(then)
+    assert kept == {"age": [20.0, 60.0], "gap": [1.0, 1.0]}
+    now = pd.DataFrame({"age": [10.0, 30.0, 70.0, 40.0], "new": 1.0})
+    assert outside_of(kept, now) == {"age": 0.5}
+    assert remember_columns(np.array([[1.0, 2.0], [3.0, 0.0]])) == {
+        "column 0": [1.0, 3.0],
+        "column 1": [0.0, 2.0],
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"level": 2}, "level must lie between 0 and 1, not be 2"),
+        ({"tolerance": -1}, "tolerance must not be negative, as -1 is"),
+    ],
+)
+def test_wrong_parameters(april, change, message):
+    with pytest.raises(ValueError, match=message):
+        monitor(TRUE, *odds_month(1), reference=april, **change)
+
+
+def test_mistakes(april):
+    X, y = odds_month(1, n_bags=4)
+    with pytest.raises(ValueError, match="takes 5 new bags at least, and there are 4"):
+        monitor(TRUE, X, y, reference=april)
+    with pytest.raises(ValueError, match="A reference takes 5 bags at least, and there are 4"):
+        reference_of(X, y)
+    data = make_gaussian_bags(10, 20, n_classes=3, random_state=0)
+    with pytest.raises(ValueError, match="is for 2 classes, and the target has 3"):
+        monitor(TRUE, data.X, data.y, reference=april)
+    with pytest.raises(ValueError, match=r"Told has no out_of_fold_scores_; give probabilities"):
+        make_monitoring_reference(TRUE, *odds_month(1))
+    with pytest.raises(ValueError, match="object gives no probabilities to hold counts against"):
+        monitor(object(), *odds_month(1), reference=april)
+    data = make_gaussian_bags(10, 20, (0, 0.5), random_state=0)
+    balanced = LLPLinearClassifierCV(alphas=[0.1, 1.0]).fit(data.X, data.y)
+    with pytest.raises(ValueError, match="class_prior='empirical'"):
+        make_monitoring_reference(balanced, data.X, data.y)

@@ -1,0 +1,198 @@
+"""Standard errors and intervals: against textbook formulas on labels, and by coverage."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from unbag import bag_target
+from unbag.datasets import add_count_noise, gaussian_auc, make_gaussian_bags
+from unbag.evaluation import MEASURES, Estimate, estimate
+
+RNG = np.random.default_rng(0)
+LABELS = (RNG.uniform(size=600) < 0.4).astype(int)
+SCORES = RNG.normal(size=600) + LABELS
+BOTH_METHODS = pytest.mark.parametrize("method", ["analytic", "bootstrap"])
+BOTH_MODELS = pytest.mark.parametrize("bag_model", ["bags", "instances"])
+
+
+def delong(labels, scores):
+    """Variance of the AUC by DeLong's formula."""
+    positive, negative = scores[labels == 1], scores[labels == 0]
+    wins = (positive[:, None] > negative) + 0.5 * (positive[:, None] == negative)
+    by_positive, by_negative = wins.mean(axis=1), wins.mean(axis=0)
+    return by_positive.var() / len(positive) + by_negative.var() / len(negative)
+
+
+@BOTH_METHODS
+@BOTH_MODELS
+def test_on_labels_the_error_of_a_rate_is_the_binomial_one(method, bag_model):
+    found = estimate("recall", LABELS, SCORES, method=method, bag_model=bag_model)
+    expected = np.sqrt(found.value * (1 - found.value) / LABELS.sum())
+    assert found.standard_error == pytest.approx(expected, rel=0.08)
+
+
+@BOTH_METHODS
+@BOTH_MODELS
+def test_on_labels_the_error_of_the_area_is_delongs(method, bag_model):
+    found = estimate("roc_auc", LABELS, SCORES, method=method, bag_model=bag_model)
+    expected = np.sqrt(delong(LABELS, SCORES))
+    assert found.standard_error == pytest.approx(expected, rel=0.08)
+
+
+def test_under_the_instance_model_the_analytic_error_on_labels_is_exact():
+    rate = estimate("recall", LABELS, SCORES, method="analytic", bag_model="instances")
+    expected = np.sqrt(rate.value * (1 - rate.value) / LABELS.sum())
+    assert rate.standard_error == pytest.approx(expected, rel=1e-10)
+    area = estimate("roc_auc", LABELS, SCORES, method="analytic", bag_model="instances")
+    assert area.standard_error == pytest.approx(np.sqrt(delong(LABELS, SCORES)), rel=1e-10)
+    reach = stats.norm.ppf(0.975) * area.standard_error
+    assert area.high - area.value == pytest.approx(reach, rel=1e-10)
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_bootstrap_and_formula_agree(name):
+    data = make_gaussian_bags(
+        n_bags=150, bag_size=np.repeat([20, 40], 75), n_features=1, random_state=1
+    )
+    options = {"cost": {"cost": (1.0, 3.0)}}.get(name, {})
+    found = {
+        (method, model): estimate(
+            name, data.y, data.X[:, 0], method=method, bag_model=model, **options
+        ).standard_error
+        for method in ("analytic", "bootstrap")
+        for model in ("bags", "instances")
+    }
+    for model in ("bags", "instances"):
+        assert found["bootstrap", model] == pytest.approx(found["analytic", model], rel=0.2)
+    # the assumption holds here, so that both models say the same
+    assert found["analytic", "bags"] == pytest.approx(found["analytic", "instances"], rel=0.25)
+
+
+@BOTH_METHODS
+@BOTH_MODELS
+def test_intervals_hold_the_truth_as_often_as_they_say(method, bag_model):
+    truth = gaussian_auc(2.0)
+    hits, errors, values = [], [], []
+    for seed in range(150):
+        data = make_gaussian_bags(
+            n_bags=30, bag_size=16, n_features=1, separation=2.0, random_state=seed
+        )
+        found = estimate(
+            "roc_auc",
+            data.y,
+            data.X[:, 0],
+            method=method,
+            bag_model=bag_model,
+            n_draws=200,
+            level=0.9,
+        )
+        hits.append(found.low <= truth <= found.high)
+        errors.append(found.standard_error)
+        values.append(found.value)
+    # three binomial deviations of 150 around .9
+    assert 0.82 < np.mean(hits) < 0.98
+    assert np.mean(values) == pytest.approx(truth, abs=3 * np.std(values) / np.sqrt(150))
+    assert np.mean(errors) == pytest.approx(np.std(values), rel=0.25)
+
+
+def test_instances_that_depend_on_each_other_need_the_bag_model():
+    """Every row ten times: no more is known, and only the bag model notices."""
+    data = make_gaussian_bags(n_bags=60, bag_size=20, n_features=1, random_state=0)
+    bag, share = np.repeat(data.y["bag"], 10), np.repeat(data.y["proportion"], 10)
+    copied, scores = bag_target(bag, share), np.repeat(data.X[:, 0], 10)
+    for model, factor in (("bags", 1.0), ("instances", np.sqrt(10))):
+        once = estimate("roc_auc", data.y, data.X[:, 0], method="analytic", bag_model=model)
+        often = estimate("roc_auc", copied, scores, method="analytic", bag_model=model)
+        assert often.value == pytest.approx(once.value)
+        assert once.standard_error / often.standard_error == pytest.approx(factor, rel=0.02)
+
+
+def test_known_labels_among_bags_make_the_interval_narrower():
+    data = make_gaussian_bags(n_bags=10, bag_size=50, n_features=1, random_state=2)
+    known = np.full(500, np.nan)
+    known[::5] = data.labels[::5]
+    with_labels = bag_target(data.y["bag"], data.y["proportion"], labels=known)
+    settings = {"method": "analytic", "bag_model": "instances"}
+    few = estimate("roc_auc", data.y, data.X[:, 0], **settings)
+    more = estimate("roc_auc", with_labels, data.X[:, 0], **settings)
+    assert more.standard_error < 0.8 * few.standard_error
+
+
+def test_same_seed_same_interval():
+    data = make_gaussian_bags(n_bags=20, bag_size=20, n_features=1, random_state=0)
+    first = estimate("roc_auc", data.y, data.X[:, 0], random_state=5)
+    again = estimate("roc_auc", data.y, data.X[:, 0], random_state=5)
+    other = estimate("roc_auc", data.y, data.X[:, 0], random_state=6)
+    assert first == again
+    assert first != other
+
+
+def test_impossible_numbers_are_shown_as_they_are_and_limits_cut_to_what_is_possible():
+    assert str(Estimate(1.02, 0.04, 0.94, 1.1, 0.95)) == "1.0200 (0.9400 to 1.0000)"
+    # nothing of this is possible, so that nothing may look sure
+    assert str(Estimate(1.23, 0.04, 1.14, 1.32, 0.95)) == "1.2300 (1.1400 to 1.3200)"
+    assert str(Estimate(2.5, 1, 0.5, 4.5, 0.95, bounded=False)) == "2.5000 (0.5000 to 4.5000)"
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"method": "guess"}, "method must be one of 'bootstrap', 'analytic'"),
+        ({"bag_model": "rows"}, "bag_model must be one of 'instances', 'bags'"),
+        ({"level": 95}, "level must lie between 0 and 1"),
+        ({"n_draws": 1}, "n_draws must be a whole number"),
+    ],
+)
+def test_settings_that_are_refused(options, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        estimate("roc_auc", LABELS, SCORES, **options)
+
+
+@BOTH_METHODS
+def test_two_bags_say_nothing_about_how_bags_vary(method):
+    y = bag_target([1, 1, 2, 2], [0.5, 0.5, 1.0, 1.0])
+    with pytest.raises(ValueError, match="2 bags of 2 classes leave nothing over"):
+        estimate("roc_auc", y, [1.0, 2.0, 3.0, 4.0], method=method)
+
+
+def test_bags_too_alike_to_be_drawn_again_are_refused():
+    share = np.array([0.5] * 30 + [0.6])
+    y = bag_target(np.repeat(np.arange(31), 5), np.repeat(share, 5))
+    with pytest.raises(ValueError, match="too few or too alike to be drawn with replacement"):
+        estimate("roc_auc", y, np.arange(155.0))
+
+
+def test_noise_that_is_told_neither_biases_nor_is_forgotten_in_the_interval():
+    """Laplace noise on counts, 60 draws: left untold the AUC is too low by far."""
+    truth = gaussian_auc(2.0)
+    errors = {"told": [], "untold": []}
+    hits = []
+    for seed in range(60):
+        data = make_gaussian_bags(
+            n_bags=80, bag_size=30, proportions=(0.2, 0.7), n_features=1, random_state=seed
+        )
+        # another seed, or the noise would go along with the proportions
+        told = add_count_noise(data.y, 1.5, random_state=1000 + seed)
+        untold = bag_target(told["bag"], np.clip(told["proportion"], 0, 1))
+        found = {
+            name: estimate("roc_auc", y, data.X[:, 0], method="analytic")
+            for name, y in (("told", told), ("untold", untold))
+        }
+        for name in errors:
+            errors[name].append(found[name].value - truth)
+        hits.append(found["told"].low <= truth <= found["told"].high)
+    assert np.mean(errors["untold"]) < -0.03
+    # what is left is of the order of one over the number of bags
+    assert abs(np.mean(errors["told"])) < 0.2 * abs(np.mean(errors["untold"]))
+    assert 0.85 < np.mean(hits) <= 1
+
+
+def test_noise_hits_bags_whatever_the_bag_model():
+    data = make_gaussian_bags(n_bags=60, bag_size=30, n_features=1, random_state=0)
+    y = add_count_noise(data.y, 1.0, random_state=0)
+    for method in ("analytic", "bootstrap"):
+        one, other = (
+            estimate("roc_auc", y, data.X[:, 0], method=method, bag_model=model)
+            for model in ("bags", "instances")
+        )
+        assert one == other

@@ -1,0 +1,265 @@
+"""Chances that agree with the counts, and what they say of a classifier."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.special import expit
+from sklearn.metrics import balanced_accuracy_score, roc_auc_score
+
+from unbag import LLPLinearClassifier, bag_target, check_bag_target
+from unbag.datasets import make_gaussian_bags
+from unbag.evaluation import cross_val_evaluate, estimate, evaluate
+from unbag.evaluation.evaluation import evaluate_rows
+from unbag.evaluation.held_out import ScoredRows
+from unbag.evaluation.measures import Area, Cost
+from unbag.evaluation.odds_curve import fit_odds_curve
+from unbag.evaluation.sample import make_sample
+from unbag.evaluation.uncertainty import Uncertainty
+from unbag.evaluation.worlds import SORTED, Kappas, Promise, SoftSample
+
+
+def rows_that_keep_their_odds(seed=0, n_bags=60, size=60, effect=0.0, along=0.0):
+    """Bags that differ in who is in them, and effects of bags on the log-odds."""
+    rng = np.random.default_rng(seed)
+    bag = np.repeat(np.arange(n_bags), size)
+    shift = 0.8 * rng.normal(size=n_bags)
+    x = rng.normal(size=len(bag)) + shift[bag]
+    odds = 1.5 * x + (effect * rng.normal(size=n_bags) + along * shift)[bag]
+    labels = (rng.uniform(size=len(bag)) < expit(odds)).astype(int)
+    return x[:, None], labels, bag_target(bag, counts=np.bincount(bag, labels)[bag])
+
+
+X, LABELS, Y = rows_that_keep_their_odds()
+BAGS = check_bag_target(Y)
+KAPPAS = np.array([-1.0, 0.0, 0.5, 1.0, 3.0, SORTED])
+
+
+def test_chances_add_up_to_the_counts_whatever_kappa_is():
+    promise = Promise(BAGS, 1.5 * X[:, 0])
+    found = np.stack([promise.chances(kappa) for kappa in KAPPAS])
+    assert found.shape == (6, 2, len(X))
+    counts = BAGS.sizes * BAGS.proportions[:, 1]
+    for chances in found:
+        np.testing.assert_allclose(chances.sum(axis=0), 1)
+        np.testing.assert_allclose(BAGS.means(chances[1]) * BAGS.sizes, counts, atol=0.05)
+    # scores say nothing inside bags
+    np.testing.assert_allclose(found[1, 1], BAGS.proportions[BAGS.index, 1], atol=1e-3)
+
+
+def test_chances_of_three_classes_add_up_as_well():
+    data = make_gaussian_bags(n_bags=20, bag_size=25, n_classes=3, random_state=0)
+    bags = check_bag_target(data.y)
+    scores = np.random.default_rng(0).normal(size=(500, 3))
+    for chances in map(Promise(bags, scores).chances, [0.0, 1.0, 2.0]):
+        np.testing.assert_allclose(bags.means(chances).T, bags.proportions, atol=0.02)
+
+
+def test_certain_chances_give_what_labels_give():
+    sample = make_sample(Y, X[:, 0])
+    soft = SoftSample(BAGS, X[:, 0], chances=np.stack([1 - LABELS, LABELS]).astype(float))
+    assert Area().value(soft) == pytest.approx(roc_auc_score(LABELS, X[:, 0]))
+    truth = balanced_accuracy_score(LABELS, X[:, 0] > 0)
+    assert Cost(complement=True).value(soft) == pytest.approx(truth)
+    assert Area().value(sample) != pytest.approx(truth, abs=0.1)
+
+
+def test_the_most_that_counts_allow_is_reached_by_sorting():
+    order = np.lexsort((X[:, 0], BAGS.index))
+    place = np.empty(len(X), dtype=int)
+    place[order] = np.arange(len(X)) % 60
+    counts = np.round(BAGS.sizes * BAGS.proportions[:, 1]).astype(int)
+    best = place >= (60 - counts)[BAGS.index]
+    chances = Promise(BAGS, 1.5 * X[:, 0]).chances(SORTED)
+    soft = SoftSample(BAGS, X[:, 0], chances=chances)
+    assert Area().value(soft) == pytest.approx(roc_auc_score(best, X[:, 0]), abs=0.002)
+
+
+def test_measures_rise_with_kappa():
+    promise = Promise(BAGS, 1.5 * X[:, 0])
+    samples = [SoftSample(BAGS, X[:, 0], chances=promise.chances(kappa)) for kappa in KAPPAS]
+    areas = [Area().value(sample) for sample in samples]
+    assert (np.diff(areas) > 0).all()
+
+
+def test_log_odds_are_moved_to_the_pooled_shares():
+    promise = Promise(BAGS, 1.5 * X[:, 0] + 7)
+    assert expit(promise.at_pooled_shares[0]).mean() == pytest.approx(BAGS.class_shares[1])
+    data = make_gaussian_bags(n_bags=20, bag_size=25, n_classes=3, random_state=0)
+    bags = check_bag_target(data.y)
+    table = Promise(bags, np.random.default_rng(0).normal(size=(500, 3))).at_pooled_shares
+    means = (np.exp(table) / np.exp(table).sum(axis=0)).mean(axis=1)
+    np.testing.assert_allclose(means, bags.class_shares, atol=1e-8)
+
+
+def test_labels_that_are_known_are_kept():
+    labels = np.where(np.arange(len(X)) % 7 == 0, LABELS, np.nan)
+    y = bag_target(Y["bag"], Y["proportion"], labels=labels)
+    chances = Promise(check_bag_target(y), 1.5 * X[:, 0]).chances(1.0)[1]
+    known = np.isfinite(labels)
+    np.testing.assert_allclose(chances[known], LABELS[known], atol=1e-9)
+
+
+def test_the_range_holds_at_any_kappa_in_it():
+    promise, sample = Promise(BAGS, 1.5 * X[:, 0]), make_sample(Y, X[:, 0])
+    narrow, wide = Kappas.if_odds_hold(promise), Kappas.whatever_the_bags(promise)
+    assert wide.low < narrow.low < 1 < narrow.high < wide.high
+    uncertainty = Uncertainty(n_draws=200)
+    inner, outer = (k.estimate(Area(), sample, uncertainty) for k in (narrow, wide))
+    assert outer.low < inner.low < inner.value < inner.high < outer.high <= 1
+    assert inner.low < roc_auc_score(LABELS, X[:, 0]) < inner.high
+
+
+def test_scores_of_an_unknown_scale_say_little():
+    kappas = Kappas.whatever_the_bags(Promise(BAGS, X[:, 0], scaled=False))
+    assert (kappas.low, kappas.high) == (-SORTED, SORTED)
+
+
+# --- what is said -------------------------------------------------------------------------------
+
+
+def test_bags_that_differ_in_who_is_in_them_are_seen_through():
+    said = cross_val_evaluate(LLPLinearClassifier(0.01), X, Y, n_draws=200)
+    truth = roc_auc_score(LABELS, said.scores)
+    assert said.worlds["looks"]["roc_auc"].low > 1  # surely wrong
+    assert said.verdict.name == "refuted"
+    assert said.effect.world == "odds"
+    assert said["roc_auc"].basis == "any"
+    assert said["roc_auc"].low < truth < said["roc_auc"].high < 1
+    likely = said.worlds["odds"]["roc_auc"]
+    assert likely.low < truth < likely.high
+    assert likely.high - likely.low < 0.1
+    words = str(said)
+    assert words.startswith("Refuted: ")
+    assert "which is impossible" in words
+    assert "sample_rows_to_label" in words
+    band = said.roc
+    assert (band.low <= band.tpr + 1e-9).all()
+    assert (band.tpr <= band.high + 1e-9).all()
+
+
+def test_bags_that_differ_in_how_many_they_hold_are_believed():
+    data = make_gaussian_bags(n_bags=40, bag_size=50, random_state=0)
+    said = cross_val_evaluate(LLPLinearClassifier(), data.X, data.y, n_draws=200)
+    assert said.verdict.name == "supported"
+    for name, found in said.estimates.items():
+        before = said.worlds["looks"][name]
+        assert (found.value, found.low, found.high) == (before.value, before.low, before.high)
+        assert found.verdict is said.verdict
+
+
+def test_a_single_estimate_knows_the_verdict():
+    found = estimate("roc_auc", Y, 1.5 * X[:, 0], n_draws=200)
+    assert found.verdict.name == "refuted"
+    assert found.basis == "any"
+    assert found.low < roc_auc_score(LABELS, X[:, 0]) < found.high < 1
+
+
+def test_what_is_doubtful_spans_both():
+    data = make_gaussian_bags(n_bags=40, bag_size=50, random_state=0)
+    # rows of a bag that are alike for reasons of their own
+    alike = 0.25 * np.random.default_rng(1).normal(size=(40, data.X.shape[1]))
+    said = cross_val_evaluate(
+        LLPLinearClassifier(0.001), data.X + alike[data.y["bag"]], data.y, n_draws=200
+    )
+    assert said.verdict.name == "doubtful"
+    assert said["roc_auc"].basis == "both"
+    for world in ("looks", "any"):
+        assert said["roc_auc"].low <= said.worlds[world]["roc_auc"].low
+        assert said["roc_auc"].high >= said.worlds[world]["roc_auc"].high
+
+
+def test_three_classes_that_keep_their_odds():
+    rng = np.random.default_rng(0)
+    bag = np.repeat(np.arange(60), 60)
+    rows = rng.normal(size=(3600, 2)) + 0.8 * rng.normal(size=(60, 2))[bag]
+    odds = np.column_stack([np.zeros(3600), 1.5 * rows[:, 0], 1.5 * rows[:, 1]])
+    labels = (odds + rng.gumbel(size=odds.shape)).argmax(axis=1)
+    shares = np.stack([np.bincount(bag, labels == c) / 60 for c in range(3)], axis=1)
+    said = evaluate(bag_target(bag, shares[bag]), odds, X=rows, n_draws=200)
+    assert said.verdict.name == "refuted"
+    truth = balanced_accuracy_score(labels, odds.argmax(axis=1))
+    found = said["balanced_accuracy"]
+    assert found.low < truth < found.high
+    likely = said.worlds["odds"]["balanced_accuracy"]
+    assert likely.value == pytest.approx(truth, abs=0.05)
+
+
+def test_labels_need_no_verdict():
+    said = evaluate(LABELS, X[:, 0])
+    assert said.verdict.name == "supported"
+    assert said["roc_auc"].value == pytest.approx(roc_auc_score(LABELS, X[:, 0]))
+    assert said["roc_auc"].basis == "labels"
+
+
+# --- the curve ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("effect", [0.0, 0.5])
+def test_the_slope_of_rows_that_keep_their_odds_is_found(effect):
+    slopes, errors = [], []
+    for seed in range(12):
+        rows, _, y = rows_that_keep_their_odds(seed, effect=effect)
+        curve = Promise(check_bag_target(y), 1.5 * rows[:, 0]).curve
+        slopes.append(curve.slope)
+        errors.append(curve.error)
+    assert abs(np.mean(slopes) - 1) < 3 * np.std(slopes) / np.sqrt(12)
+    assert 0.5 < np.std(slopes) / np.mean(errors) < 1.6
+
+
+def test_effects_that_go_along_with_scores_make_the_curve_too_steep():
+    rows, labels, y = rows_that_keep_their_odds(along=1.5)
+    promise = Promise(check_bag_target(y), 1.5 * rows[:, 0])
+    assert promise.curve.slope > 1.5
+    wide = Kappas.whatever_the_bags(promise).estimate(
+        Area(), make_sample(y, rows[:, 0]), Uncertainty()
+    )
+    assert wide.low < roc_auc_score(labels, rows[:, 0]) < wide.high
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_curve_is_the_same_however_many_rows_are_looked_at_together(n_classes, monkeypatch):
+    data = make_gaussian_bags(n_bags=20, bag_size=25, n_classes=n_classes, random_state=0)
+    odds = np.random.default_rng(0).normal(size=(500, n_classes))
+    bags = check_bag_target(data.y)
+    whole = fit_odds_curve(bags, odds.T)
+    monkeypatch.setattr("unbag.evaluation.odds_curve._BLOCK", 7)
+    in_blocks = fit_odds_curve(bags, odds.T)
+    np.testing.assert_allclose(
+        [in_blocks.slope, in_blocks.error, in_blocks.effect],
+        [whole.slope, whole.error, whole.effect],
+        rtol=1e-8,
+        atol=1e-12,
+    )
+
+
+def test_few_bags_tell_no_slope():
+    few = BAGS.index < 2
+    y = bag_target(Y["bag"][few], Y["proportion"][few])
+    assert Promise(check_bag_target(y), X[few, 0]).curve.error == np.inf
+
+
+@pytest.mark.parametrize("method", ["bootstrap", "analytic"])
+def test_without_a_predicted_positive_there_is_no_precision_and_no_warning(method):
+    # of few bags too, as halves of real sets are
+    few = BAGS.index < 6
+    for scores, y in ((X[:, 0] - 20, Y), (X[few, 0] - 20, Y[few])):
+        found = evaluate(y, scores, method=method, n_draws=50)
+        for world in found.worlds.values():
+            precision = world["precision"]
+            assert np.isnan([precision.value, precision.low, precision.high]).all()
+            assert world["f1"].value == world["true_positive_rate"].value == 0
+
+
+def test_uncertain_training_widens_what_either_world_says():
+    sample = make_sample(Y, X[:, 0])
+    steady = ScoredRows(sample, sample, Promise(BAGS, 1.5 * X[:, 0]), ())
+    shaky = replace(steady, more_spread=1.2)
+    one, other = (
+        evaluate_rows(rows, 0.0, "empirical", Uncertainty(n_draws=100)).worlds
+        for rows in (steady, shaky)
+    )
+    for world, factor in (("looks", 1.2), ("odds", 1.2), ("any", 1.0)):
+        narrow, wide = one[world]["balanced_accuracy"], other[world]["balanced_accuracy"]
+        assert wide.high - wide.value == pytest.approx(factor * (narrow.high - narrow.value))
+        assert wide.value - wide.low == pytest.approx(factor * (narrow.value - narrow.low))

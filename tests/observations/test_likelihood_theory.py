@@ -1,0 +1,150 @@
+"""What docs/likelihood.md says of variances, of the saddle point's error and of bag effects."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from unbag.paper.rows import load_rows
+from unbag_bench.studies import bag_effect, efficiency
+
+ROOT = Path(__file__).parents[2]
+
+
+def rows_of(study):
+    return load_rows(ROOT / "results" / study / "rows.jsonl")
+
+
+# --- variances ----------------------------------------------------------------------------------
+
+
+def test_formulas_are_those_of_the_rows():
+    for row in rows_of("efficiency"):
+        shares = efficiency.SHARES[row["shares"]]
+        found = efficiency.variances(shares, row["size"], row["separation"])
+        for name, value in row["formula"].items():
+            assert found[name] == pytest.approx(value, rel=1e-3)
+
+
+def test_formulas_agree_with_fits():
+    """In large bags; over all settings together closer than one by one."""
+    ratios = {name: [] for name in ("G", "F", "R", "labels")}
+    for row in rows_of("efficiency"):
+        if row["size"] < 100:
+            continue
+        for name, slopes in row["slopes"].items():
+            variance = row["rows"] * np.var(slopes, ddof=1)
+            ratios[name].append(variance / row["formula"][name])
+    for name, values in ratios.items():
+        assert len(values) == 6
+        assert np.mean(values) == pytest.approx(1, abs=0.2), name
+        assert (np.abs(np.log(values)) < 0.45).all(), name
+
+
+def test_likelihood_of_counts_is_never_behind():
+    for separation in (0.5, 1.0, 2.0):
+        for shares in efficiency.SHARES.values():
+            found = efficiency.variances(shares, 128, separation)
+            assert found["labels"] < found["G"] <= found["F"] * (1 + 1e-9)
+            assert found["F"] < found["R"]
+
+
+def test_pure_bags_are_labels():
+    """And G, F and R of them have the variance of slopes by labels."""
+    found = efficiency.variances(np.array([0.0, 1.0]), 50, 1.0)
+    for name in ("G", "F", "R"):
+        assert found[name] == pytest.approx(found["labels"], rel=1e-6)
+
+
+def test_figures_of_the_page():
+    """Shares uniform on [0, ½] in bags of 128, D = 15."""
+    page = (ROOT / "docs" / "likelihood.md").read_text()
+    shares = efficiency.SHARES["uniform on [0, ½]"]
+    near, far = (efficiency.variances(shares, 128, d) for d in (1.0, 2.0))
+    ratios = [found["R"] / found["G"] for found in (near, far)]
+    assert f"its variance is {ratios[0]:.2f} and {ratios[1]:.2f} times that of G" in " ".join(
+        page.split()
+    )
+    for name in ("R", "G"):
+        for found in (near, far):
+            assert f"{found['labels'] / found[name]:.3f}".lstrip("0") in page
+    for row in rows_of("efficiency"):
+        if row["size"] == 128:
+            assert f"{row['formula']['R']:.3g} (" in page
+
+
+# --- the saddle point ---------------------------------------------------------------------------
+
+
+def exact_chance(chances, count):
+    """Pr(K = count) by convolution."""
+    table = np.zeros(len(chances) + 1)
+    table[0] = 1.0
+    for j, chance in enumerate(chances):
+        table[1 : j + 2] = table[1 : j + 2] * (1 - chance) + table[: j + 1] * chance
+        table[0] *= 1 - chance
+    return table[count]
+
+
+def tilted(scores, count):
+    """Chances of the scores after the shift that makes them add up to the count."""
+    low, high = -40.0, 40.0
+    for _ in range(80):
+        middle = (low + high) / 2
+        total = np.sum(1 / (1 + np.exp(-scores - middle)))
+        low, high = (middle, high) if total < count else (low, middle)
+    return 1 / (1 + np.exp(-scores - low))
+
+
+@pytest.mark.parametrize("n", [32, 128, 512])
+def test_error_of_the_saddle_point_falls_as_stated(n):
+    """About .04/V to first order and .0013/V² to second."""
+    rng = np.random.default_rng(n)
+    first, second = [], []
+    for _ in range(40):
+        count = int(rng.integers(n // 8 + 1, n - n // 8))
+        q = tilted(rng.normal(size=n) + rng.normal(), count)
+        w = q * (1 - q)
+        V, third, fourth = w.sum(), (w * (1 - 2 * q)).sum(), (w * (1 - 6 * w)).sum()
+        exact = -np.log(exact_chance(q, count))
+        crude = 0.5 * np.log(2 * np.pi * V)
+        finer = crude - fourth / (8 * V**2) + 5 * third**2 / (24 * V**3)
+        first.append(abs(crude - exact) * V)
+        second.append(abs(finer - exact) * V**2)
+    assert np.median(first) == pytest.approx(0.042, abs=0.006)
+    assert np.median(second) == pytest.approx(0.0014, abs=0.0005)
+
+
+# --- bag effects --------------------------------------------------------------------------------
+
+
+def test_curvature_promises_too_much_where_bags_have_effects():
+    rng = np.random.default_rng(0)
+    for sizes in bag_effect.SIZES.values():
+        x, _, bag = bag_effect.draw(rng, sizes, 0.5)
+        none, some = (bag_effect.deviations(x, bag, 1.0, t) for t in (0.0, 0.5))
+        assert none["believed"] == pytest.approx(none["true"]) == pytest.approx(none["best"])
+        assert some["best"] < some["true"]
+        assert some["believed"] < 0.7 * some["true"]
+
+
+def test_more_rows_in_the_same_bags_do_not_help():
+    rng = np.random.default_rng(1)
+    found = {}
+    for size in (16, 64, 1024):
+        x, _, bag = bag_effect.draw(rng, (size, size), 0.5)
+        found[size] = bag_effect.deviations(x, bag, 1.0, 0.5)
+    assert found[1024]["believed"] < found[64]["believed"] / 2.5
+    assert found[1024]["true"] > found[64]["true"] / 2
+
+
+def test_rows_of_effects_agree_with_the_formulas():
+    for row in rows_of("bag_effect"):
+        without = np.array(row["slopes"]["without"])
+        spread = without.std(ddof=1)
+        if row["effect"] == 0:
+            assert without.mean() == pytest.approx(1, abs=4 * spread / np.sqrt(len(without)))
+            assert spread == pytest.approx(row["formula"]["true"], rel=0.3)
+        else:
+            # far beyond what the curvature says
+            assert spread > 1.3 * row["formula"]["believed"]

@@ -1,0 +1,34 @@
+"""Which types a model file may hold."""
+
+import pytest
+
+from unbag.tables.trust import is_ours
+from unbag.testing import all_estimators
+from unbag_bench.methods.published_methods import PUBLISHED
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "unbag.observations.losses.get_loss",  # a function
+        "unbag.observations.losses.np",  # a module
+        "unbag.models.linear.BaseEstimator",  # not here
+        "unbag.models.LLPLinearClassifier",  # not its own name
+        "unbag.models.nowhere.Model",
+        "unbag.cli.main",
+        "unbag.models.local.LocalBackend",  # ours, but no part of a fitted model
+        "unbag_bench.methods.published.PublishedGoal",
+        "unbag_bench.methods.published_methods.PublishedMethod",  # no method that has a name
+        "unbag_bench.methods.published_methods.Task",
+        "unbagged.models.Model",
+        "unbag",
+        "",
+    ],
+)
+def test_what_is_not_ours(name):
+    assert not is_ours(name)
+
+
+def test_every_estimator_and_every_published_method_is_ours():
+    types = [estimator for _, estimator in all_estimators()] + [type(m) for m in PUBLISHED.values()]
+    assert all(is_ours(f"{found.__module__}.{found.__name__}") for found in types)
