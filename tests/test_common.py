@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from unbag import BagKFold, LLPLinearClassifier, bag_target
 from unbag.datasets import make_gaussian_bags
-from unbag.evaluation.scorers import SCORERS
+from unbag.evaluation.measures import SCORERS
 from unbag.testing import all_estimators, check_bag_classifier
 
 ESTIMATORS = [

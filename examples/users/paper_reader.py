@@ -14,7 +14,8 @@ from trial import Trial
 
 from unbag import LLPLinearClassifier
 from unbag.datasets import make_gaussian_bags
-from unbag.evaluation import corrected_risk, cross_val_evaluate
+from unbag.evaluation import cross_val_evaluate
+from unbag.evaluation.measures import plain_estimate
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -30,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for seed in range(options.draws):
         data = make_gaussian_bags(n_bags=20, bag_size=20, random_state=seed)
         score = data.X[:, 0]
-        found.append(corrected_risk(data.y, score, loss="zero_one"))
+        found.append(plain_estimate("corrected_risk", data.y, score, loss="zero_one"))
         truth.append(1 - balanced_accuracy_score(data.labels, score > 0))
     mean, error = np.mean(found), 2 * np.std(found) / np.sqrt(options.draws)
     trial.check("corrected risk", mean, float(np.mean(truth)), (mean - error, mean + error))

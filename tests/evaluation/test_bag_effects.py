@@ -16,8 +16,8 @@ from unbag.evaluation.bag_effects import (
     effect_of_means,
     effect_of_scores,
     estimate_bag_effect,
+    largest_dispersion,
 )
-from unbag.evaluation.dispersion import largest_dispersion
 
 DRAWS = 100
 

@@ -8,7 +8,7 @@ from sklearn.calibration import calibration_curve as sk_calibration_curve
 
 from unbag import bag_target, check_bag_target
 from unbag.datasets import make_gaussian_bags
-from unbag.evaluation import brier_score, calibration_curve, calibration_error
+from unbag.evaluation import brier_score_loss, calibration_curve, calibration_error
 from unbag.models.calibrated import unbiased_labels
 
 BINARY = make_gaussian_bags(n_bags=60, bag_size=50, random_state=0)
@@ -64,30 +64,30 @@ def test_prior_reweighs_the_classes():
     np.testing.assert_allclose(curve.observed, 0.8)
     np.testing.assert_allclose(curve.predicted, np.average(CHANCE, weights=weight))
     np.testing.assert_allclose(curve.share, 1)
-    assert brier_score(LABELS, CHANCE, class_prior=[1, 4]) == pytest.approx(
+    assert brier_score_loss(LABELS, CHANCE, class_prior=[1, 4]) == pytest.approx(
         sk.brier_score_loss(LABELS, CHANCE, sample_weight=weight)
     )
 
 
 def test_brier_score_of_plain_labels_is_the_usual_one():
     usual = sk.brier_score_loss(LABELS, CHANCE)
-    assert brier_score(LABELS, CHANCE) == pytest.approx(usual)
-    assert brier_score(LABELS, np.column_stack([1 - CHANCE, CHANCE])) == pytest.approx(usual)
+    assert brier_score_loss(LABELS, CHANCE) == pytest.approx(usual)
+    assert brier_score_loss(LABELS, np.column_stack([1 - CHANCE, CHANCE])) == pytest.approx(usual)
     by_class = np.mean(np.sum((CHANCE3 - np.eye(3)[LABELS3]) ** 2, axis=1))
-    assert brier_score(LABELS3, CHANCE3) == pytest.approx(by_class)
+    assert brier_score_loss(LABELS3, CHANCE3) == pytest.approx(by_class)
 
 
 def test_brier_score_of_bags_is_mean_square_minus_twice_the_product_plus_share():
     bags = check_bag_target(BINARY.y)
     p, u = expit(BINARY.X[:, 0]), unbiased_labels(bags)[:, 1]
     expected = np.mean(p**2) - 2 * np.mean(p * u) + bags.class_shares[1]
-    assert brier_score(BINARY.y, p) == pytest.approx(expected)
+    assert brier_score_loss(BINARY.y, p) == pytest.approx(expected)
 
 
 def test_brier_score_is_that_of_the_labels_on_average():
     labels, y = fixed_bags()
     chances = expit(draws(labels, 500))
-    difference = [brier_score(y, p) - np.mean((p - labels) ** 2) for p in chances]
+    difference = [brier_score_loss(y, p) - np.mean((p - labels) ** 2) for p in chances]
     assert abs(np.mean(difference)) < 4 * np.std(difference) / np.sqrt(500)
 
 

@@ -6,13 +6,13 @@ from scipy.stats import norm
 from sklearn import metrics as sk
 
 from unbag.datasets import make_gaussian_bags
-from unbag.evaluation import (
+from unbag.evaluation.curves import (
     best_threshold,
-    cost_score,
     precision_recall_curve,
     roc_band,
     roc_curve,
 )
+from unbag.evaluation.measures import plain_estimate
 
 RNG = np.random.default_rng(0)
 LABELS = (RNG.uniform(size=400) < 0.3).astype(int)
@@ -69,7 +69,7 @@ def test_no_threshold_costs_less_than_the_best():
     best = best_threshold(DATA.y, DATA.X[:, 0], cost=cost, class_prior=prior).value
     others = np.quantile(DATA.X[:, 0], np.linspace(0, 1, 41))
     charges = [
-        cost_score(DATA.y, DATA.X[:, 0], cost=cost, class_prior=prior, threshold=t)
+        plain_estimate("cost", DATA.y, DATA.X[:, 0], cost=cost, class_prior=prior, threshold=t)
         for t in (best, *others)
     ]
     assert charges[0] == min(charges)

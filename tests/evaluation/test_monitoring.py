@@ -12,14 +12,16 @@ from unbag import LLPEnsembleClassifier, LLPLinearClassifierCV, bag_target, chec
 from unbag.bags.priors import move_chances
 from unbag.datasets import make_gaussian_bags
 from unbag.evaluation import make_monitoring_reference, monitor
-from unbag.evaluation.bag_lines import ClassInBags, fit_line, hold_against
-from unbag.evaluation.monitoring import Quality, Reference
-from unbag.evaluation.row_drift import (
+from unbag.evaluation.drift import (
+    ClassInBags,
     compare_rows,
+    fit_line,
+    hold_against,
     outside_of,
     remember_columns,
     remember_rows,
 )
+from unbag.evaluation.monitoring import Quality, Reference
 
 
 class Told:

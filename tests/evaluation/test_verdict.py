@@ -9,7 +9,7 @@ from unbag import label_shift_test
 from unbag.datasets import make_gaussian_bags
 from unbag.evaluation import Estimate
 from unbag.evaluation.bag_effects import BagEffect
-from unbag.evaluation.verdict import judge
+from unbag.evaluation.checks import judge
 
 DATA = make_gaussian_bags(n_bags=40, bag_size=50, random_state=0)
 SOUND = label_shift_test(DATA.X, DATA.y)

@@ -13,10 +13,9 @@ from unbag.evaluation import cross_val_evaluate, estimate, evaluate
 from unbag.evaluation.evaluation import evaluate_rows
 from unbag.evaluation.held_out import ScoredRows
 from unbag.evaluation.measures import Area, Cost
-from unbag.evaluation.odds_curve import fit_odds_curve
 from unbag.evaluation.sample import make_sample
+from unbag.evaluation.sensitivity import SORTED, Kappas, Promise, SoftSample, fit_odds_curve
 from unbag.evaluation.uncertainty import Uncertainty
-from unbag.evaluation.worlds import SORTED, Kappas, Promise, SoftSample
 
 
 def rows_that_keep_their_odds(seed=0, n_bags=60, size=60, effect=0.0, along=0.0):
@@ -223,7 +222,7 @@ def test_the_curve_is_the_same_however_many_rows_are_looked_at_together(n_classe
     odds = np.random.default_rng(0).normal(size=(500, n_classes))
     bags = check_bag_target(data.y)
     whole = fit_odds_curve(bags, odds.T)
-    monkeypatch.setattr("unbag.evaluation.odds_curve._BLOCK", 7)
+    monkeypatch.setattr("unbag.evaluation.sensitivity._BLOCK", 7)
     in_blocks = fit_odds_curve(bags, odds.T)
     np.testing.assert_allclose(
         [in_blocks.slope, in_blocks.error, in_blocks.effect],

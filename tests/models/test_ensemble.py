@@ -21,7 +21,7 @@ from unbag._deadlines import OutOfTimeError, check_time, deadline
 from unbag._optional import install_command
 from unbag.bags.bags import check_bag_target
 from unbag.datasets import make_gaussian_bags
-from unbag.evaluation.dispersion import largest_dispersion
+from unbag.evaluation.bag_effects import largest_dispersion
 from unbag.models.bag_goal import make_bag_goal
 from unbag.models.mixing import fit_mixture
 from unbag.tables.persistence import save_model

@@ -14,8 +14,8 @@ from unbag import (
     check_bag_target,
 )
 from unbag.datasets import make_gaussian_bags
-from unbag.evaluation import corrected_risk
-from unbag.evaluation.dispersion import dispersion_of_scores
+from unbag.evaluation.bag_effects import dispersion_of_scores
+from unbag.evaluation.measures import plain_estimate
 from unbag.evaluation.sample import as_columns
 from unbag.models.training import choose, choose_with_prior
 from unbag.observations.corrected_risk import CorrectedRisk
@@ -44,8 +44,8 @@ def criteria(model, y, scores):
     at_shares = scores + np.log(shares[1] / shares[0])
     if model.objective_ == "corrected":
         if model.training_prior_ == "same":
-            return [corrected_risk(y, as_columns(scores))]
-        return [corrected_risk(y, as_columns(at_shares), class_prior=shares)]
+            return [plain_estimate("corrected_risk", y, as_columns(scores))]
+        return [plain_estimate("corrected_risk", y, as_columns(at_shares), class_prior=shares)]
     included, zero = np.ones(bags.n_bags, dtype=bool), np.zeros(1, dtype=int)
     used = [CountLikelihood, ForwardLikelihood][model.objective_ == "forward" :]
     return [kind(included, bags).value(at_shares[None, None], zero)[0] for kind in used]

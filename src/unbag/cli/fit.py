@@ -31,7 +31,7 @@ from unbag.cli.training import (
     train_pipeline,
 )
 from unbag.evaluation import Evaluation, evaluate_cv, group_proportions
-from unbag.evaluation.witnesses import hear_features
+from unbag.evaluation.checks import hear_features
 from unbag.tables.fingerprints import make_fingerprints
 from unbag.tables.persistence import save_model
 from unbag.tables.pipeline import training_record

@@ -11,8 +11,8 @@ from unbag.cli.data import join_files, match_files, naming
 from unbag.cli.options import add_columns, add_json, table_place
 from unbag.cli.output import need, records, say, show, show_json
 from unbag.cli.parser import add_parser
-from unbag.evaluation.sample_size_results import EffectiveSampleSize
-from unbag.evaluation.witnesses import Witness
+from unbag.evaluation.checks import Witness
+from unbag.evaluation.sample_size import EffectiveSampleSize
 from unbag.tables.file import is_table_name
 from unbag.tables.first_look import look_at_bags
 from unbag.tables.persistence import describe_model

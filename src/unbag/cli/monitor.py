@@ -28,8 +28,7 @@ from unbag.cli.output import need, records, say, show, show_json
 from unbag.cli.parser import add_parser
 from unbag.cli.records import evaluation_record
 from unbag.evaluation import evaluate
-from unbag.evaluation.monitoring import Reference, monitor
-from unbag.evaluation.monitoring_results import Monitoring, Quality
+from unbag.evaluation.monitoring import Monitoring, Quality, Reference, monitor
 from unbag.model_selection.out_of_fold import decision_scores
 from unbag.reports.monitoring import monitoring_page
 from unbag.tables.persistence import ModelFile

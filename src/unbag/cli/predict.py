@@ -25,7 +25,7 @@ from unbag.cli.options import (
 from unbag.cli.output import need, safe, say, show_json
 from unbag.cli.parser import add_parser
 from unbag.cli.scoring import Scorer, rule_of
-from unbag.evaluation.row_drift import Strays
+from unbag.evaluation.drift import Strays
 from unbag.tables import open_table, write_table
 from unbag.tables.file import STANDARD_INPUT, TableError, TableFile
 from unbag.tables.kinds import Kind

@@ -17,8 +17,7 @@ from unbag.distributed.forward import held_out_moments
 from unbag.distributed.partitions import Partitions
 from unbag.distributed.risk import DistributedData, Model
 from unbag.distributed.table import BagsById
-from unbag.evaluation.bag_effects import BagEffect, effect_of_means
-from unbag.evaluation.dispersion import dispersion_of_means
+from unbag.evaluation.bag_effects import BagEffect, dispersion_of_means, effect_of_means
 from unbag.models.functions import Basis
 from unbag.models.training import Fits, Selection
 from unbag.observations.losses import ClassLoss

@@ -22,13 +22,19 @@ from unbag.bags.bags import BagModel
 from unbag.distributed.partitions import Partitions, is_dask, partitions_of, share
 from unbag.distributed.table import BagsById, make_table, merge_summaries, summarise_target
 from unbag.evaluation import evaluation as local
+from unbag.evaluation.checks import judge
 from unbag.evaluation.curves import RocBand, band_around, rates_of_cells, span_bands, tpr_at
-from unbag.evaluation.evaluation_results import Evaluation, what_to_say
-from unbag.evaluation.measures import Measure, area_under_roc, predicted_shares, usual_measures
+from unbag.evaluation.evaluation import Evaluation, what_to_say
+from unbag.evaluation.measures import (
+    CellTally,
+    Measure,
+    Tally,
+    area_under_roc,
+    predicted_shares,
+    usual_measures,
+)
 from unbag.evaluation.sample import Sample, as_columns, check_finite
-from unbag.evaluation.tallies import CellTally, Tally
 from unbag.evaluation.uncertainty import Uncertainty
-from unbag.evaluation.verdict import judge
 from unbag.model_selection.splitters import some_bags
 
 _FINE_CELLS = 2**16

@@ -9,7 +9,7 @@ unbiased and so may fall outside [0, 1]; they are reported as they are.
 from unbag.evaluation.bag_effects import BagEffect, estimate_bag_effect
 from unbag.evaluation.calibration import (
     CalibrationCurve,
-    brier_score,
+    brier_score_loss,
     calibration_curve,
     calibration_error,
 )
@@ -20,36 +20,31 @@ from unbag.evaluation.curves import (
     roc_band,
     roc_curve,
 )
-from unbag.evaluation.evaluation import cross_val_evaluate, estimate, evaluate, evaluate_cv
-from unbag.evaluation.evaluation_results import Evaluation
+from unbag.evaluation.evaluation import (
+    Evaluation,
+    cross_val_evaluate,
+    estimate,
+    evaluate,
+    evaluate_cv,
+)
 from unbag.evaluation.groups import GroupProportions, group_proportions
 from unbag.evaluation.identification import IdentificationBounds, identification_bounds
-from unbag.evaluation.label_plan import required_labels, sample_rows_to_label
+from unbag.evaluation.label_sampling import required_labels, sample_rows_to_label
 from unbag.evaluation.label_shift import LabelShiftTest, label_shift_test
-from unbag.evaluation.labelled import estimate_with_labels, evaluate_with_labels
-from unbag.evaluation.labelled_results import LabelledEstimate, LabelledEvaluation
-from unbag.evaluation.measures import MEASURES
-from unbag.evaluation.monitoring import Reference, make_monitoring_reference, monitor
-from unbag.evaluation.monitoring_results import Monitoring
+from unbag.evaluation.labelled import (
+    LabelledEstimate,
+    LabelledEvaluation,
+    estimate_with_labels,
+    evaluate_with_labels,
+)
+from unbag.evaluation.measures import MEASURES, SCORERS
+from unbag.evaluation.monitoring import Monitoring, Reference, make_monitoring_reference, monitor
 from unbag.evaluation.permutation_importance import (
     PermutationImportance,
     bag_permutation_importance,
 )
-from unbag.evaluation.results import Estimate, Verdict
-from unbag.evaluation.sample_size import effective_sample_size
-from unbag.evaluation.sample_size_results import EffectiveSampleSize
-from unbag.evaluation.scorers import SCORERS
-from unbag.evaluation.scores import (
-    accuracy_score,
-    balanced_accuracy_score,
-    confusion_matrix,
-    corrected_risk,
-    cost_score,
-    f1_score,
-    precision_score,
-    recall_score,
-    roc_auc_score,
-)
+from unbag.evaluation.sample_size import EffectiveSampleSize, effective_sample_size
+from unbag.evaluation.uncertainty import Estimate, Verdict
 
 __all__ = [
     "MEASURES",
@@ -69,16 +64,11 @@ __all__ = [
     "Reference",
     "RocBand",
     "Verdict",
-    "accuracy_score",
     "bag_permutation_importance",
-    "balanced_accuracy_score",
     "best_threshold",
-    "brier_score",
+    "brier_score_loss",
     "calibration_curve",
     "calibration_error",
-    "confusion_matrix",
-    "corrected_risk",
-    "cost_score",
     "cross_val_evaluate",
     "effective_sample_size",
     "estimate",
@@ -87,17 +77,13 @@ __all__ = [
     "evaluate",
     "evaluate_cv",
     "evaluate_with_labels",
-    "f1_score",
     "group_proportions",
     "identification_bounds",
     "label_shift_test",
     "make_monitoring_reference",
     "monitor",
     "precision_recall_curve",
-    "precision_score",
-    "recall_score",
     "required_labels",
-    "roc_auc_score",
     "roc_band",
     "roc_curve",
     "sample_rows_to_label",

@@ -33,6 +33,19 @@ near 1/s for large bags of different shares and 1 for shuffled ones, which tell 
 that are drawn towards q by a factor a have the slope 1/a in place of 1 in the one world, and in
 large bags 1/as in the other, while β* becomes 1/a²s: √β* lies between the two whatever a is, and
 that is where the line is drawn.
+
+Shares of bags beside what models that did not see them say: what effects are estimated from.
+
+Dispersion: how much more than by chance counts vary around what a model says, in one number.
+
+With d_b and e_b of `unbag.evaluation.bag_effects`, that is
+
+    φ̂ = B/(B − 2) · Σ_b n_b d_b / Σ_b n_b (e_b + τ²),
+
+for B bags and a τ² that is allowed for already. It is about 1 in both worlds if there is chance
+alone. A likelihood of counts takes rows for independent, and so says φ times too much. Few bags
+tell φ badly: `largest_dispersion` gives (B − 2)(C − 1) φ̂ / χ², the largest φ that they do not rule
+out, with the 5% quantile of χ² with (B − 2)(C − 1) degrees of freedom.
 """
 
 from __future__ import annotations
@@ -41,20 +54,104 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import chdtri
 
-from unbag._arrays import Floats
+from unbag._arrays import Bools, Floats
 from unbag._outputs import by_output
 from unbag.bags.bags import Bags
-from unbag.evaluation.seen_bags import (
-    MOST_ROUNDS,
-    ROUNDING,
-    SETTLED,
-    SeenBags,
-    means_at_shares,
-    see_bags,
-)
+from unbag.bags.priors import chances_of
+from unbag.weights.decontamination import pooled_shares
+
+# Estimates settle within a few rounds; a variance changes by less than this share of chance.
+MOST_ROUNDS = 50
+SETTLED = 1e-6
+
+# Variances below are rounding.
+ROUNDING = 1e-12
+
+# Shares of classes that bags do not hold at all.
+_LEAST_SHARE = 1e-9
+
+# Of many rows there is no room for the chances of all.
+_ROWS_AT_A_TIME = 2**18
+
+
+@dataclass(frozen=True, eq=False)
+class SeenBags:
+    """Shares of bags and what is said of them, as if all classes had variance one.
+
+    Attributes
+    ----------
+    sizes : ndarray of shape (n_bags,)
+    apart, explained : ndarrays of shape (n_bags, n_classes)
+        γ_b and p̂_b less the means of all.
+    chance, noise : ndarrays of shape (n_bags,)
+        Variances of a share by chance, if the slope is 1, and by known noise.
+    """
+
+    sizes: NDArray[np.int64]
+    apart: Floats
+    explained: Floats
+    chance: Floats
+    noise: Floats
+
+    def slope(self, weights: Floats) -> float:
+        """β of least squares."""
+        along = weights @ (self.explained**2).sum(axis=1)
+        return float(weights @ (self.apart * self.explained).sum(axis=1) / max(along, ROUNDING))
+
+    def squares(self, slope: float) -> Floats:
+        """d_b."""
+        found: Floats = ((self.apart - slope * self.explained) ** 2).sum(axis=1)
+        return found
+
+    def by_chance(self, slope: float) -> Floats:
+        """e_b."""
+        return slope * self.chance + self.noise
+
+
+def see_bags(
+    bags: Bags, means: Floats, variances: Floats, used: Bools | slice = slice(None)
+) -> SeenBags:
+    """Compare shares with means of p and p(1 − p), for the bags that are used."""
+    sizes = bags.sizes[used]
+    q = np.clip(bags.class_shares, 1e-6, None)
+    scale = np.sqrt(q * (len(q) - 1))
+    centre, noise = q, np.zeros(len(sizes))
+    if bags.noise is not None:
+        # of noisy counts alone, the mean of chances is known less well than q
+        centre = sizes @ means[used] / sizes.sum()
+        noise = (np.einsum("bcc->bc", bags.noise[used]) / scale**2).sum(axis=1)
+    return SeenBags(
+        sizes=sizes,
+        apart=(bags.proportions[used] - q) / scale,
+        explained=(means[used] - centre) / scale,
+        chance=(variances[used] / scale**2).sum(axis=1) / sizes,
+        noise=noise,
+    )
+
+
+def _offset_to_shares(bags: Bags, class_prior: Floats, n_outputs: int) -> Floats:
+    """What takes scores (n_outputs, n_instances) to where classes are as common as in all bags."""
+    shares = pooled_shares(bags, "instances", np.ones((1, bags.n_bags), dtype=bool))[0]
+    offset = np.log(np.maximum(shares, _LEAST_SHARE)) - np.log(class_prior)
+    return (offset[1:] - offset[:1] if n_outputs == 1 else offset)[:, None]
+
+
+def means_at_shares(bags: Bags, scores: Floats, class_prior: Floats) -> tuple[Floats, Floats]:
+    """Means over bags of p and p(1 − p) there, (n_bags, n_classes), some rows at a time."""
+    offset = _offset_to_shares(bags, class_prior, len(scores))
+    means, variances = np.zeros((2, bags.n_bags, bags.n_classes))
+    for start in range(0, bags.n_instances, _ROWS_AT_A_TIME):
+        some = slice(start, start + _ROWS_AT_A_TIME)
+        index = bags.index[some]
+        for c, p in enumerate(chances_of(scores[:, some] + offset)):
+            means[:, c] += np.bincount(index, p, bags.n_bags)
+            variances[:, c] += np.bincount(index, p * (1 - p), bags.n_bags)
+    return means / bags.sizes[:, None], variances / bags.sizes[:, None]
+
 
 # Bags that an estimate, with its slope, takes at least.
 FEWEST_BAGS = 5
@@ -354,3 +451,67 @@ def effect_of_means(bags: Bags, means: Floats, variances: Floats) -> BagEffect:
         free_slope=free_slope,
         few=are_few(bags),
     )
+
+
+def dispersion_of_scores(bags: Bags, scores: Floats, class_prior: Floats) -> float:
+    """Find φ̂ from log-odds (n_outputs, n_instances) of models that did not see the row's bag."""
+    return dispersion_of_means(bags, *means_at_shares(bags, scores, class_prior))
+
+
+def largest_dispersion(
+    bags: Bags, scores: Floats, class_prior: Floats, bag_effect: float = 0.0
+) -> float:
+    """Find the largest φ ≥ 1 that bags do not rule out: how much more than by chance counts vary.
+
+    Parameters
+    ----------
+    bags : Bags
+        Rows of known label count as bags of one.
+    scores : ndarray of shape (n_outputs, n_instances)
+        By models that were trained without the row's bag.
+    class_prior : ndarray of shape (n_classes,)
+        The shares of the classes that the scores are for.
+    bag_effect : float, default=0.0
+        τ², what is allowed for beyond chance.
+
+    Examples
+    --------
+    >>> from unbag import LLPLinearClassifierCV, check_bag_target
+    >>> from unbag.evaluation.bag_effects import largest_dispersion
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> data = make_gaussian_bags(n_bags=60, bag_size=50, random_state=0)
+    >>> model = LLPLinearClassifierCV().fit(data.X, data.y)
+    >>> scores = model.out_of_fold_scores_[None]
+    >>> 1 <= largest_dispersion(check_bag_target(data.y), scores, model.class_prior_) < 2
+    True
+    """
+    pieces, _ = bags.with_labelled_rows_apart()
+    found = dispersion_of_means(pieces, *means_at_shares(pieces, scores, class_prior), bag_effect)
+    degrees = max(pieces.n_bags - 2, 1) * (pieces.n_classes - 1)
+    return max(1.0, found * degrees / float(chdtri(degrees, 0.95)))
+
+
+def dispersion_of_means(
+    bags: Bags, means: Floats, variances: Floats, bag_effect: float = 0.0
+) -> float:
+    """Find φ̂ from the means of p and p(1 − p) over bags: (n_bags, n_classes).
+
+    Parameters
+    ----------
+    bags : Bags
+        Those of one row of known label may be among them.
+    means, variances : ndarrays of shape (n_bags, n_classes)
+    bag_effect : float, default=0.0
+        τ², what is allowed for beyond chance.
+    """
+    seen = see_bags(bags, means, variances)
+    allowed = np.where(bags.labelled, 0.0, bag_effect)
+    slope = 1.0
+    for _ in range(MOST_ROUNDS):
+        before, weights = slope, 1 / (seen.by_chance(slope) + allowed + ROUNDING)
+        slope = max(1.0, seen.slope(weights))
+        if abs(slope - before) <= SETTLED * slope:
+            break
+    expected = float(seen.sizes @ (seen.by_chance(slope) + allowed))
+    ratio = float(seen.sizes @ seen.squares(slope)) / max(expected, ROUNDING)
+    return ratio * bags.n_bags / max(bags.n_bags - 2, 1)

@@ -15,10 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from unbag._arrays import Floats, Ints
 from unbag._checks import check_choice, check_count
-from unbag._docstrings import as_in
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.bags.priors import resolve_class_prior
-from unbag.evaluation.sample import check_chances, refuse_sample_weight
+from unbag.evaluation.sample import check_chances
 from unbag.weights.decontamination import decontamination_weights
 
 BinStrategy = Literal["quantile", "uniform"]
@@ -64,7 +63,6 @@ class CalibrationCurve:
     share: Floats
 
 
-@refuse_sample_weight
 def calibration_curve(
     y: Any,
     probabilities: ArrayLike,
@@ -143,8 +141,6 @@ def calibration_curve(
     return CalibrationCurve(predicted, observed, error, count, share)
 
 
-@as_in(calibration_curve)
-@refuse_sample_weight
 def calibration_error(
     y: Any,
     probabilities: ArrayLike,
@@ -167,7 +163,19 @@ def calibration_error(
 
     Parameters
     ----------
-    y, probabilities, n_bins, strategy, pos_label, class_prior : as in calibration_curve
+    y : structured array from `unbag.bag_target`, or plain labels
+        The bag of each instance and its proportions; plain labels are pure bags.
+    probabilities : array-like of shape (n_instances,) or (n_instances, n_classes)
+        Probabilities of the class ``pos_label``, or of every class. They should come from a model
+        that was not trained on these bags.
+    n_bins : int, default=10
+        Number of bins; empty ones are left out.
+    strategy : {"quantile", "uniform"}, default="quantile"
+        Bins with equally many instances, or of equal width.
+    pos_label : label, optional
+        The class that the curve is about; by default the second of two.
+    class_prior : {"empirical", "balanced"} or array-like, default="empirical"
+        Shares of the classes for which the probabilities are meant.
 
     Returns
     -------
@@ -201,8 +209,7 @@ def calibration_error(
     return float(curve.share @ squared)
 
 
-@refuse_sample_weight
-def brier_score(y: Any, probabilities: ArrayLike, *, class_prior: Any = "empirical") -> float:
+def brier_score_loss(y: Any, probabilities: ArrayLike, *, class_prior: Any = "empirical") -> float:
     """Estimate the Brier score of predicted probabilities from bags alone.
 
     For two classes with p the probability of the second this is
@@ -228,8 +235,8 @@ def brier_score(y: Any, probabilities: ArrayLike, *, class_prior: Any = "empiric
 
     Examples
     --------
-    >>> from unbag.evaluation import brier_score
-    >>> brier_score([0, 0, 1, 1], [0.5, 0.5, 0.5, 0.5])
+    >>> from unbag.evaluation import brier_score_loss
+    >>> brier_score_loss([0, 0, 1, 1], [0.5, 0.5, 0.5, 0.5])
     0.25
     """
     bags, chance = _check_probabilities(y, probabilities)

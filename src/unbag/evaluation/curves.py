@@ -10,18 +10,14 @@ from numpy.typing import ArrayLike
 from scipy.optimize import isotonic_regression
 
 from unbag._arrays import Floats
-from unbag._docstrings import as_in
 from unbag.bags.bags import BagModel
 from unbag.bags.priors import resolve_class_prior
-from unbag.evaluation.measures import check_cost
-from unbag.evaluation.results import Estimate
-from unbag.evaluation.sample import Sample, make_sample, refuse_sample_weight
-from unbag.evaluation.tallies import CellTally, cell_shares, score_cells
-from unbag.evaluation.uncertainty import Uncertainty
-from unbag.evaluation.worlds import Kappas, SoftSample
+from unbag.evaluation.measures import CellTally, cell_shares, check_cost, score_cells
+from unbag.evaluation.sample import Sample, make_sample
+from unbag.evaluation.sensitivity import Kappas, SoftSample
+from unbag.evaluation.uncertainty import Estimate, Uncertainty
 
 
-@refuse_sample_weight
 def roc_curve(y: Any, scores: ArrayLike) -> tuple[Floats, Floats, Floats]:
     """Estimate the ROC curve of the scores from bags alone.
 
@@ -58,7 +54,6 @@ def roc_curve(y: Any, scores: ArrayLike) -> tuple[Floats, Floats, Floats]:
     return rates[0], rates[1], thresholds
 
 
-@refuse_sample_weight
 def precision_recall_curve(
     y: Any, scores: ArrayLike, *, class_prior: Any = "empirical"
 ) -> tuple[Floats, Floats, Floats]:
@@ -141,8 +136,6 @@ class RocBand:
     level: float
 
 
-@as_in(roc_curve, Uncertainty)
-@refuse_sample_weight
 def roc_band(
     y: Any,
     scores: ArrayLike,
@@ -157,14 +150,23 @@ def roc_band(
 
     Parameters
     ----------
-    y, scores : as in roc_curve
-    bag_model : as in Uncertainty
+    y : structured array from `unbag.bag_target`, or plain labels
+        The bag of each instance and its proportions; plain labels are pure bags.
+    scores : array-like of shape (n_instances,)
+        Decision function of every instance.
+    bag_model : {"bags", "instances"}, default="bags"
+        What is independent. Under ``"bags"`` instances of a bag may depend on each other in any
+        way, and bags may stray from the assumption at random. ``"instances"`` trusts that
+        instances are drawn one by one, and is too narrow if they are not. Noisy proportions
+        always go by ``"bags"``, since noise hits a bag as a whole.
     level : float, default=0.95
         How often the band should hold the truth.
-    n_draws : as in Uncertainty
+    n_draws : int, default=1000
+        Draws of the bootstrap.
     n_points : int, default=101
         Number of rates of false positives at which the curve is given.
-    random_state : as in Uncertainty
+    random_state : int, RandomState or None, default=0
+        Of the bootstrap.
 
     Returns
     -------
@@ -213,7 +215,7 @@ def rates_of_cells(shares: Floats) -> Floats:
 
 
 def soft_roc_band(sample: Sample, kappas: Kappas, *, level: float) -> RocBand:
-    """Give the ROC curve for a range of κ (`unbag.evaluation.worlds`), with what lies between."""
+    """Give the ROC curve for a range of κ (`unbag.evaluation.sensitivity`), with what lies between."""
     grid = np.linspace(0, 1, 101)
     curves = []
     for chances in kappas.chances():
@@ -227,8 +229,6 @@ def span_bands(one: RocBand, other: RocBand) -> RocBand:
     return replace(one, low=np.minimum(one.low, other.low), high=np.maximum(one.high, other.high))
 
 
-@as_in(roc_band)
-@refuse_sample_weight
 def best_threshold(
     y: Any,
     scores: ArrayLike,
@@ -244,16 +244,26 @@ def best_threshold(
 
     Parameters
     ----------
-    y, scores : as in roc_band
+    y : structured array from `unbag.bag_target`, or plain labels
+        The bag of each instance and its proportions; plain labels are pure bags.
+    scores : array-like of shape (n_instances,)
+        Decision function of every instance.
     cost : (cost of a false positive, cost of a false negative), optional
         By default both cost the same.
     class_prior : {"balanced", "empirical"} or (negative, positive), default="balanced"
         Shares of the classes where the classifier is used. The default, together with equal
         costs, gives the threshold of the least balanced error.
-    bag_model : as in roc_band
+    bag_model : {"bags", "instances"}, default="bags"
+        What is independent. Under ``"bags"`` instances of a bag may depend on each other in any
+        way, and bags may stray from the assumption at random. ``"instances"`` trusts that
+        instances are drawn one by one, and is too narrow if they are not. Noisy proportions
+        always go by ``"bags"``, since noise hits a bag as a whole.
     level : float, default=0.95
         How often the interval should hold the truth.
-    n_draws, random_state : as in roc_band
+    n_draws : int, default=1000
+        Draws of the bootstrap.
+    random_state : int, RandomState or None, default=0
+        Of the bootstrap.
 
     Returns
     -------

@@ -1,38 +1,202 @@
 """Everything about a classifier at once, from bags that it did not see.
 
-First a verdict on what estimates without labels assume (`unbag.evaluation.verdict`), then what can be
+First a verdict on what estimates without labels assume (`unbag.evaluation.checks`), then what can be
 said: estimates by the weights W where that is borne out, and else ranges that need less
-(`unbag.evaluation.worlds`).
+(`unbag.evaluation.sensitivity`).
+
+What an evaluation found: a verdict, what is said of each measure, and what else could be.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+import textwrap
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from unbag._docstrings import as_in
+from unbag._text import WIDTH
 from unbag.bags.bags import BagModel
-from unbag.evaluation.curves import make_roc_band, soft_roc_band, span_bands
-from unbag.evaluation.evaluation_results import Evaluation, what_to_say
+from unbag.evaluation.bag_effects import BagEffect
+from unbag.evaluation.checks import (
+    Witness,
+    hear_columns,
+    hear_features,
+    hear_scores,
+    judge,
+    labels_verdict,
+)
+from unbag.evaluation.curves import RocBand, make_roc_band, soft_roc_band, span_bands
 from unbag.evaluation.held_out import HeldOut, ScoredRows, read_folds
-from unbag.evaluation.identification import possible_values_of
+from unbag.evaluation.identification import IdentificationBounds, possible_values_of
+from unbag.evaluation.label_shift import LabelShiftTest
 from unbag.evaluation.labelled import enough_labels, estimates_from_labels
 from unbag.evaluation.measures import RowMeasure, get_measure, usual_measures
-from unbag.evaluation.results import Estimate, EstimateBasis
-from unbag.evaluation.sample import make_sample, refuse_sample_weight
-from unbag.evaluation.uncertainty import IntervalMethod, Uncertainty
-from unbag.evaluation.verdict import judge, labels_verdict
-from unbag.evaluation.witnesses import hear_columns, hear_features, hear_scores
-from unbag.evaluation.worlds import Kappas, Promise
+from unbag.evaluation.sample import make_sample
+from unbag.evaluation.sensitivity import STRAY, Kappas, Promise
+from unbag.evaluation.uncertainty import (
+    Estimate,
+    EstimateBasis,
+    IntervalMethod,
+    Uncertainty,
+    Verdict,
+    find_estimate,
+)
 from unbag.model_selection.fitted import last_step, log_odds_of
 from unbag.model_selection.folds import SearchFolds
 from unbag.model_selection.out_of_fold import look_at_folds
 
+# What estimates rest on, in words.
+_BASES = {
+    "looks": "if a class looks the same in all bags",
+    "odds": "if rows that look the same have the same odds in all bags",
+    "any": f"if scores tell rows of a bag apart between {STRAY:g} times worse and {STRAY:g} times "
+    "better than bags suggest",
+}
 
-@as_in(Uncertainty)
-@refuse_sample_weight
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """How good scores are, estimated from bags alone.
+
+    Attributes
+    ----------
+    verdict : Verdict
+        Whether the bags bear out what estimates without labels assume.
+    estimates : dict of str to Estimate
+        What can be said of each measure: by the weights W where the verdict is "supported", a
+        range that needs no such assumption where it is "refuted", and what spans both where it is
+        "doubtful"; from labels, where there are some and the verdict is not "supported".
+    worlds : dict of str to dict of str to Estimate
+        The same as each kind of bags would have it: "looks", if classes look the same in all
+        bags; "odds", if rows of the same look have the same odds in all of them; "any", with room
+        for effects of bags that go along with scores; "labels", from rows of known label.
+    roc : RocBand or None
+        The ROC curve with its band, for two classes.
+    scores : ndarray
+        What was evaluated: out-of-fold scores, if they come from `cross_val_evaluate`.
+    fold : ndarray of shape (n_instances,) or None
+        The fold that each row was held out in.
+    threshold : float
+        Above it the positive class is predicted.
+    n_bags : int
+        Number of bags.
+    n_instances : int
+        Number of instances.
+    witnesses : tuple of Witness
+        Tests of the assumption, on scores and on features.
+    effect : BagEffect or None
+        How the shares of held-out bags follow what the scores promise.
+    possible : dict of str to IdentificationBounds
+        What each measure of these very rows can be at all, over all labels that agree with the
+        counts.
+    log_odds : ndarray or None
+        What the probabilities of the model say of the same rows; None if it gives none.
+
+    Examples
+    --------
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.evaluation import evaluate
+    >>> data = make_gaussian_bags(n_bags=30, bag_size=30, n_features=1, random_state=0)
+    >>> evaluation = evaluate(data.y, data.X[:, 0], n_draws=100)
+    >>> evaluation.verdict.name, evaluation.n_bags
+    ('supported', 30)
+    >>> sorted(evaluation.estimates)[:3]
+    ['accuracy', 'balanced_accuracy', 'f1']
+    """
+
+    verdict: Verdict
+    estimates: dict[str, Estimate]
+    worlds: dict[str, dict[str, Estimate]]
+    roc: RocBand | None
+    scores: NDArray[np.float64]
+    fold: NDArray[np.intp] | None
+    threshold: float
+    n_bags: int
+    n_instances: int
+    witnesses: tuple[Witness, ...] = ()
+    effect: BagEffect | None = None
+    possible: dict[str, IdentificationBounds] = field(default_factory=dict)
+    log_odds: NDArray[np.float64] | None = None
+
+    def __getitem__(self, measure: str) -> Estimate:
+        return find_estimate(self.estimates, measure)
+
+    @property
+    def tests(self) -> dict[str, LabelShiftTest | str]:
+        """Tests of the assumption by what was tested, or why there is none."""
+        return {witness.what: witness.test for witness in self.witnesses}
+
+    def frame(self) -> Any:
+        """One row per measure, as a pandas DataFrame.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+            With the columns ``value``, ``standard_error``, ``low``, ``high`` and ``basis``.
+        """
+        import pandas as pd
+
+        columns = ("value", "standard_error", "low", "high", "basis")
+        rows = {name: [getattr(e, c) for c in columns] for name, e in self.estimates.items()}
+        return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
+
+    def __str__(self) -> str:
+        level = next(iter(self.estimates.values())).level
+        width = max(map(len, self.estimates))
+        folds = (
+            ""
+            if self.fold is None
+            else f", in {self.fold.max() + 1} folds, each scored by a model that did not see it"
+        )
+        lines = [
+            str(self.verdict),
+            "",
+            f"Estimated from the proportions of {self.n_bags} bags "
+            f"({self.n_instances} instances) without labels{folds}.",
+            *self._basis_lines(),
+            f"{'':{width}}  estimate  {100 * level:g}% interval",
+        ]
+        for name, e in self.estimates.items():
+            low, high = e.shown_limits
+            lines.append(f"{name:{width}}  {e.value:8.4f}  {low:.4f} to {high:.4f}")
+        return "\n".join(lines)
+
+    def _basis_lines(self) -> list[str]:
+        basis = next(iter(self.estimates.values())).basis
+        if basis == "labels" and len(self.worlds) > 1:
+            return ["From the rows of known label, which hold whatever the bags are:"]
+        if basis == "any":
+            return textwrap.wrap(f"What holds {_BASES['any']}:", WIDTH)
+        if basis == "both":
+            text = f"What holds either {_BASES['looks']}, or {_BASES['any']}:"
+            return textwrap.wrap(text, WIDTH)
+        return []
+
+
+def what_to_say(verdict: Verdict, worlds: dict[str, dict[str, Estimate]]) -> dict[str, Estimate]:
+    """Choose, by the verdict, what is said of each measure."""
+    if verdict.name == "supported":
+        said = worlds["looks"]
+    elif "labels" in worlds:
+        said = worlds["labels"]
+    elif verdict.name == "refuted":
+        said = worlds["any"]
+    else:
+        said = {name: _span(one, worlds["any"][name]) for name, one in worlds["looks"].items()}
+    return {name: replace(one, verdict=verdict) for name, one in said.items()}
+
+
+def _span(looks: Estimate, other: Estimate) -> Estimate:
+    """What holds whichever of two estimates is right."""
+    low, high = min(looks.low, other.low), max(looks.high, other.high)
+    possible = 0 <= looks.value <= 1 or not looks.bounded
+    value = looks.value if possible else other.value
+    error = looks.standard_error if possible else other.standard_error
+    return Estimate(value, error, low, high, looks.level, looks.bounded, "both")
+
+
 def estimate(
     measure: str | RowMeasure,
     y: Any,
@@ -59,7 +223,19 @@ def estimate(
         The bag of each instance and its proportions; plain labels are pure bags.
     scores : array-like of shape (n_instances,) or (n_instances, n_classes)
         Decision function, by a model that did not see these bags; see `cross_val_evaluate`.
-    method, bag_model, level, n_draws, random_state : as in Uncertainty
+    method : {"bootstrap", "analytic"}, default="bootstrap"
+        Draw bags anew, or compute the variance by a formula.
+    bag_model : {"bags", "instances"}, default="bags"
+        What is independent. Under ``"bags"`` instances of a bag may depend on each other in any
+        way, and bags may stray from the assumption at random. ``"instances"`` trusts that
+        instances are drawn one by one, and is too narrow if they are not. Noisy proportions
+        always go by ``"bags"``, since noise hits a bag as a whole.
+    level : float, default=0.95
+        How often the interval should hold the truth.
+    n_draws : int, default=1000
+        Draws of the bootstrap.
+    random_state : int, RandomState or None, default=0
+        Of the bootstrap.
     **options
         Of the measure: ``threshold`` (default 0), ``class_prior``, ``cost``, ``loss``,
         ``positive``.
@@ -99,8 +275,6 @@ def estimate(
     return what_to_say(verdict, worlds)["it"]
 
 
-@as_in(estimate)
-@refuse_sample_weight
 def evaluate(
     y: Any,
     scores: ArrayLike,
@@ -123,7 +297,8 @@ def evaluate(
 
     Parameters
     ----------
-    y : as in estimate
+    y : structured array from `unbag.bag_target`, or plain labels
+        The bag of each instance and its proportions; plain labels are pure bags.
     scores : array-like of shape (n_instances,) or (n_instances, n_classes)
         Decision function of every instance.
     X : array, sparse matrix or data frame, optional
@@ -137,7 +312,19 @@ def evaluate(
         Above it the positive class is predicted.
     class_prior : {"empirical", "balanced"} or one number per class, default="empirical"
         Shares of the classes where the classifier is used, for accuracy, precision and F1.
-    method, bag_model, level, n_draws, random_state : as in estimate
+    method : {"bootstrap", "analytic"}, default="bootstrap"
+        Draw bags anew, or compute the variance by a formula.
+    bag_model : {"bags", "instances"}, default="bags"
+        What is independent. Under ``"bags"`` instances of a bag may depend on each other in any
+        way, and bags may stray from the assumption at random. ``"instances"`` trusts that
+        instances are drawn one by one, and is too narrow if they are not. Noisy proportions
+        always go by ``"bags"``, since noise hits a bag as a whole.
+    level : float, default=0.95
+        How often the interval should hold the truth.
+    n_draws : int, default=1000
+        Draws of the bootstrap.
+    random_state : int, RandomState or None, default=0
+        Of the bootstrap.
 
     Returns
     -------
@@ -235,8 +422,6 @@ def _estimate(
     return {name: replace(one, basis=basis) for name, one in found.items()}
 
 
-@as_in(evaluate)
-@refuse_sample_weight
 def cross_val_evaluate(
     estimator: Any,
     X: Any,
@@ -268,14 +453,31 @@ def cross_val_evaluate(
         probabilities; it is cloned and stays as it is.
     X : array, sparse matrix or data frame with n_instances rows
         The instances.
-    y : as in evaluate
+    y : structured array from `unbag.bag_target`, or plain labels
+        The bag of each instance and its proportions; plain labels are pure bags.
     cv : int, splitter or iterable, default=5
         Folds of whole bags, each bag held out once; a number stands for `unbag.BagKFold`, with no
         more folds than there are bags.
     feature_names : sequence of str, optional
         Names of what the model sees, for the test of the assumption; by default those of the data
         frame or of the steps before it.
-    threshold, class_prior, method, bag_model, level, n_draws, random_state : as in evaluate
+    threshold : float, default=0.0
+        Above it the positive class is predicted.
+    class_prior : {"empirical", "balanced"} or one number per class, default="empirical"
+        Shares of the classes where the classifier is used, for accuracy, precision and F1.
+    method : {"bootstrap", "analytic"}, default="bootstrap"
+        Draw bags anew, or compute the variance by a formula.
+    bag_model : {"bags", "instances"}, default="bags"
+        What is independent. Under ``"bags"`` instances of a bag may depend on each other in any
+        way, and bags may stray from the assumption at random. ``"instances"`` trusts that
+        instances are drawn one by one, and is too narrow if they are not. Noisy proportions
+        always go by ``"bags"``, since noise hits a bag as a whole.
+    level : float, default=0.95
+        How often the interval should hold the truth.
+    n_draws : int, default=1000
+        Draws of the bootstrap.
+    random_state : int, RandomState or None, default=0
+        Of the bootstrap.
     n_jobs : int, optional
         Folds fitted at the same time.
     verbose : int, default=0
@@ -283,7 +485,8 @@ def cross_val_evaluate(
 
     Returns
     -------
-    evaluation : as in evaluate
+    evaluation : Evaluation
+        Print it, or take ``evaluation["roc_auc"]``.
 
     Examples
     --------
@@ -302,8 +505,6 @@ def cross_val_evaluate(
     return replace(evaluate_rows(rows, threshold, class_prior, uncertainty), fold=fold)
 
 
-@as_in(cross_val_evaluate)
-@refuse_sample_weight
 def evaluate_cv(
     model: Any,
     X: Any,
@@ -329,12 +530,35 @@ def evaluate_cv(
     ----------
     model : classifier or pipeline
         Fitted to ``X`` and ``y``, with ``store_folds=True``.
-    X, y, feature_names, threshold, class_prior, method, bag_model : as in cross_val_evaluate
-    level, n_draws, random_state : as in cross_val_evaluate
+    X : array, sparse matrix or data frame with n_instances rows
+        The instances.
+    y : structured array from `unbag.bag_target`, or plain labels
+        The bag of each instance and its proportions; plain labels are pure bags.
+    feature_names : sequence of str, optional
+        Names of what the model sees, for the test of the assumption; by default those of the data
+        frame or of the steps before it.
+    threshold : float, default=0.0
+        Above it the positive class is predicted.
+    class_prior : {"empirical", "balanced"} or one number per class, default="empirical"
+        Shares of the classes where the classifier is used, for accuracy, precision and F1.
+    method : {"bootstrap", "analytic"}, default="bootstrap"
+        Draw bags anew, or compute the variance by a formula.
+    bag_model : {"bags", "instances"}, default="bags"
+        What is independent. Under ``"bags"`` instances of a bag may depend on each other in any
+        way, and bags may stray from the assumption at random. ``"instances"`` trusts that
+        instances are drawn one by one, and is too narrow if they are not. Noisy proportions
+        always go by ``"bags"``, since noise hits a bag as a whole.
+    level : float, default=0.95
+        How often the interval should hold the truth.
+    n_draws : int, default=1000
+        Draws of the bootstrap.
+    random_state : int, RandomState or None, default=0
+        Of the bootstrap.
 
     Returns
     -------
-    evaluation : as in cross_val_evaluate
+    evaluation : Evaluation
+        Print it, or take ``evaluation["roc_auc"]``.
 
     Examples
     --------

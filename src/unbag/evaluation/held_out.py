@@ -23,9 +23,9 @@ from unbag._arrays import Floats, Ints
 from unbag._outputs import by_instance
 from unbag.bags.bags import Bags
 from unbag.bags.priors import move_chances
+from unbag.evaluation.checks import Witness, hear_scores
 from unbag.evaluation.sample import Sample, make_sample
-from unbag.evaluation.witnesses import Witness, hear_scores
-from unbag.evaluation.worlds import Promise
+from unbag.evaluation.sensitivity import Promise
 from unbag.model_selection.fitted import last_step, log_odds_of
 from unbag.model_selection.folds import SearchFolds
 from unbag.model_selection.out_of_fold import decision_scores

@@ -46,7 +46,7 @@ from unbag.evaluation.measures import (
     check_cost,
     get_measure,
 )
-from unbag.evaluation.sample import Sample, check_chances, check_no_sample_weight, make_sample
+from unbag.evaluation.sample import Sample, check_chances, make_sample
 
 # Counts as near to whole numbers as this, per row of the bag, are whole.
 _WHOLE = 1e-6
@@ -126,7 +126,6 @@ def identification_bounds(
     0.3333 to 1.0000
     """
     check_inside(level, "level")
-    check_no_sample_weight(options)
     chosen = Brier(**options) if measure == "brier" else get_measure(measure, options)
     return possible_values_of(chosen, make_sample(y, scores), level)
 

@@ -1,6 +1,6 @@
 """A test of an assumption: given its class, an instance is distributed alike in every bag.
 
-Columns are read in `unbag.evaluation.tested_columns`, and their statistics are in
+Columns are read in `unbag.evaluation.columns`, and their statistics are in
 `unbag.evaluation.lack_of_fit`; here groups of bags are checked, p-values of all columns and bags
 adjusted to each other, and the finding put into words.
 """
@@ -20,8 +20,8 @@ from unbag._optional import make_frame
 from unbag._text import aligned, listing, p_text
 from unbag.bags.bags import SAME_PROPORTION, Bags, check_bag_target
 from unbag.bags.shares import bag_name
+from unbag.evaluation.columns import TestedColumn, check_columns, varying_columns
 from unbag.evaluation.lack_of_fit import LackOfFit, Moments, Plane
-from unbag.evaluation.tested_columns import TestedColumn, check_columns, varying_columns
 from unbag.weights.decontamination import check_contrast
 
 _LISTED = 5

@@ -21,12 +21,14 @@ rows of each class is known.
 Differences are skewed, since a few rows are not at all what they look like, and a sample without
 such a row looks too good and too sure. Intervals are therefore those of Hall's cubic
 transformation of Student's t.
+
+What labels and bags say together of a classifier.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -35,9 +37,10 @@ from scipy import stats
 
 from unbag._arrays import Floats
 from unbag._checks import check_inside
-from unbag._docstrings import as_in
+from unbag._text import aligned
 from unbag.bags.bags import Bags
-from unbag.evaluation.guesses import (
+from unbag.evaluation.identification import in_these_rows, possible_values_of
+from unbag.evaluation.imputed_labels import (
     FEWEST_LABELS,
     Candidates,
     Draw,
@@ -46,11 +49,111 @@ from unbag.evaluation.guesses import (
     fit_guesses,
     guessed_means,
 )
-from unbag.evaluation.identification import in_these_rows, possible_values_of
-from unbag.evaluation.labelled_results import LabelledEstimate, LabelledEvaluation
 from unbag.evaluation.measures import Measure, RowMeasure, get_measure, usual_measures
-from unbag.evaluation.results import Estimate
-from unbag.evaluation.sample import Sample, make_sample, refuse_sample_weight
+from unbag.evaluation.sample import Sample, make_sample
+from unbag.evaluation.uncertainty import Estimate, find_estimate
+
+
+@dataclass(frozen=True)
+class LabelledEstimate(Estimate):
+    """An estimate from labels and bags, beside that from the labels alone.
+
+    Attributes
+    ----------
+    value : float
+        The estimate.
+    standard_error : float
+        Its standard error.
+    low : float
+        Lower limit.
+    high : float
+        Upper limit.
+    level : float
+        How often the interval should hold the truth.
+    bounded : bool
+        Whether the measure lies between 0 and 1.
+    basis : {"looks", "odds", "any", "both", "labels"}
+        What it rests on: classes that look the same in all bags; rows that have the same odds in
+        all bags; next to nothing; the first and the third, whichever is right; labels.
+    verdict : Verdict or None
+        What speaks for and against it.
+    alone : Estimate
+        What the labels tell by themselves, as if there were no bags and no other scores.
+    n_labels : int
+        Number of labels.
+    uses_bags : bool
+        Whether bags made it more precise; if not, it is the estimate from labels alone.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.evaluation import estimate_with_labels
+    >>> data = make_gaussian_bags(n_bags=20, bag_size=20, n_features=1, random_state=0)
+    >>> labels = np.full(400, np.nan)
+    >>> drawn = np.random.default_rng(0).choice(400, 80, replace=False)
+    >>> labels[drawn] = data.labels[drawn]
+    >>> auc = estimate_with_labels("roc_auc", data.y, data.X[:, 0], labels)
+    >>> auc.n_labels, bool(auc.standard_error <= auc.alone.standard_error)
+    (80, True)
+    """
+
+    alone: Estimate | None = None
+    n_labels: int = 0
+    uses_bags: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledEvaluation:
+    """How good scores are, from bags and from some labels.
+
+    Attributes
+    ----------
+    estimates : dict of str to LabelledEstimate
+        What can be said of each measure.
+    n_labels : int
+        Number of labels.
+    n_instances : int
+        Number of instances.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.evaluation import evaluate_with_labels
+    >>> data = make_gaussian_bags(n_bags=20, bag_size=20, n_features=1, random_state=0)
+    >>> labels = np.full(400, np.nan)
+    >>> drawn = np.random.default_rng(0).choice(400, 80, replace=False)
+    >>> labels[drawn] = data.labels[drawn]
+    >>> evaluation = evaluate_with_labels(data.y, data.X[:, 0], labels)
+    >>> evaluation.n_labels, evaluation.n_instances
+    (80, 400)
+    """
+
+    estimates: dict[str, LabelledEstimate]
+    n_labels: int
+    n_instances: int
+
+    def __getitem__(self, measure: str) -> LabelledEstimate:
+        return find_estimate(self.estimates, measure)
+
+    def __str__(self) -> str:
+        level = next(iter(self.estimates.values())).level
+        head = ("", "estimate", f"{100 * level:g}% interval", "from the labels alone")
+        rows = [
+            (name, f"{e.value:.4f}", _range(e), "" if e.alone is None else _range(e.alone))
+            for name, e in self.estimates.items()
+        ]
+        told = (
+            f"Estimated from {self.n_labels} labels and the counts of the bags of "
+            f"{self.n_instances} rows, whatever the bags are like."
+        )
+        return "\n".join([told, *aligned([head, *rows])])
+
+
+def _range(estimate: Estimate) -> str:
+    return f"{estimate.low:.4f} to {estimate.high:.4f}"
+
 
 # Bags are left aside where they make an interval wider by more than this factor. To take always
 # what looks surer would favour draws that look too good.
@@ -127,8 +230,6 @@ def estimate_with_labels(
     return from_draw(chosen, sample, drawn, guesses, level, bounded)
 
 
-@as_in(estimate_with_labels)
-@refuse_sample_weight
 def evaluate_with_labels(
     y: Any,
     scores: ArrayLike,
@@ -143,12 +244,24 @@ def evaluate_with_labels(
 
     Parameters
     ----------
-    y, scores, labels, weights : as in estimate_with_labels
+    y : structured array from `unbag.bag_target`
+        The bag of each instance and its proportions.
+    scores : array-like of shape (n_instances,) or (n_instances, n_classes)
+        Decision function, by a model that did not see these bags.
+    labels : array-like of shape (n_instances,), optional
+        Labels as class numbers 0, 1, ..., missing (None or NaN) where unknown. The rows must have
+        been drawn at random, or by `sample_rows_to_label`. By default the labels that were given to
+        `unbag.bag_target`; as such rows have left their bags, bags then only tell how many
+        rows of each class there are in all.
+    weights : array-like of shape (n_instances,), optional
+        One by the chance that a row was drawn to be labelled, as `sample_rows_to_label` gives it; only
+        those of labelled rows are read. By default all rows had the same chance.
     threshold : float, default=0.0
         Above it the positive class is predicted.
     class_prior : {"empirical", "balanced"} or one number per class, default="empirical"
         Shares of the classes where the classifier is used, for accuracy, precision and F1.
-    level : as in estimate_with_labels
+    level : float, default=0.95
+        How often the interval should hold the truth, over draws of the labelled rows.
 
     Returns
     -------

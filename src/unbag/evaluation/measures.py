@@ -12,6 +12,14 @@ statistics, and is a function of their class means:
 Its *influence* φ_c(x), the derivative of the measure with respect to the distribution of class c
 at x, makes any of them a linear statistic, Σ_i Σ_c W[i, c] · (mean of φ_c over bag i), up to terms
 of second order. That is all that `unbag.evaluation.uncertainty` needs for a standard error.
+
+Statistics of instances gathered by bag: what a measure of resampled bags is computed from.
+
+Scorers for `GridSearchCV` and `cross_val_score` that need bags, not labels.
+
+A scorer is called with an estimator, instances and the target of whole bags, so that it goes
+with `unbag.BagKFold`: ``GridSearchCV(model, grid, cv=BagKFold(5), scoring=SCORERS["roc_auc"])``.
+Larger is better for all of them.
 """
 
 from __future__ import annotations
@@ -23,20 +31,113 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from unbag._arrays import Floats
+from unbag._arrays import Floats, Ints
 from unbag._text import quoted
 from unbag.bags.bags import Bags
 from unbag.bags.priors import resolve_class_prior
-from unbag.evaluation.sample import Sample, check_no_sample_weight
-from unbag.evaluation.tallies import (
-    CellTally,
-    RowTally,
-    Tally,
-    ValueTally,
-    cell_shares,
-    score_cells,
-)
+from unbag.evaluation.sample import Sample, make_sample
 from unbag.observations.losses import get_loss
+
+# Cells of scores in which resampled ROC curves are counted.
+_MAX_CELLS = 200
+
+
+class Tally(Protocol):
+    """Statistics of the instances, gathered by bag, and the function of their class means."""
+
+    @property
+    def bag_means(self) -> Floats:
+        """Mean of each statistic over each bag: shape (n_bags, n_statistics)."""
+        ...
+
+    def second_moments(self, weights: Floats) -> Floats:
+        """Σ_i weights_i · (mean of s sᵀ over bag i), for s the vector of statistics."""
+        ...
+
+    def value(self, means: Floats) -> Floats:
+        """Measure for class means of shape (..., n_classes, n_statistics)."""
+        ...
+
+
+class RowTally(Tally, Protocol):
+    """The same with the rows at hand."""
+
+    def sums(self, weights: Floats) -> Floats:
+        """Σ_j weights_j · s_j over the rows j of each bag: shape (n_bags, n_statistics)."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class ValueTally:
+    """Statistics that are numbers: their values, shape (n_statistics, n_instances)."""
+
+    bags: Bags
+    statistics: Floats
+    function: Callable[[Floats], Floats]
+
+    @property
+    def bag_means(self) -> Floats:
+        """Mean of each statistic over each bag."""
+        return self.bags.means(self.statistics).T
+
+    def second_moments(self, weights: Floats) -> Floats:
+        """Σ_i weights_i · (mean of s sᵀ over bag i)."""
+        by_row = (weights / self.bags.sizes)[self.bags.index]
+        return (self.statistics * by_row) @ self.statistics.T
+
+    def sums(self, weights: Floats) -> Floats:
+        """Σ_j weights_j · s_j over the rows j of each bag."""
+        return (self.bags.means(self.statistics * weights) * self.bags.sizes).T
+
+    def value(self, means: Floats) -> Floats:
+        """Measure for given class means."""
+        return self.function(means)
+
+
+@dataclass(frozen=True, eq=False)
+class CellTally:
+    """Statistics that say in which cell an instance lies; counted, so that many cells are cheap.
+
+    ``offset`` is what sharing a cell takes from the value, and is put back; ``place`` is the cell
+    of every bag that each row lies in, counted through, where rows are at hand.
+    """
+
+    shares: Floats
+    function: Callable[[Floats], Floats]
+    offset: float = 0.0
+    place: Ints | None = None
+
+    @property
+    def bag_means(self) -> Floats:
+        """Share of each bag in each cell."""
+        return self.shares
+
+    def second_moments(self, weights: Floats) -> Floats:
+        """An instance lies in one cell only, so that products of two cells vanish."""
+        return np.diag(weights @ self.shares)
+
+    def sums(self, weights: Floats) -> Floats:
+        """Sum of the weights of the rows of each bag in each cell."""
+        if self.place is None:
+            raise ValueError("Rows are not at hand.")
+        counts: Floats = np.bincount(self.place, weights, self.shares.size).astype(float)
+        return counts.reshape(self.shares.shape)
+
+    def value(self, means: Floats) -> Floats:
+        """Measure for given class means."""
+        return self.function(means) + self.offset
+
+
+def score_cells(scores: Floats) -> Ints:
+    """Number the instances by score, in a limited number of cells of about equal content."""
+    ordered = np.sort(scores)
+    ends = np.unique(ordered[(np.arange(1, _MAX_CELLS + 1) * len(ordered)) // _MAX_CELLS - 1])
+    return np.searchsorted(ends, scores)
+
+
+def cell_shares(bags: Bags, cell: Ints) -> Floats:
+    """Share of each bag's instances in each cell: shape (n_bags, n_cells)."""
+    return bags.tally(cell, int(cell.max()) + 1) / bags.sizes[:, None]
 
 
 class Measure(Protocol):
@@ -348,9 +449,32 @@ def usual_measures(bags: Bags, threshold: float, class_prior: Any) -> dict[str, 
     }
 
 
+def plain_estimate(measure: str | RowMeasure, y: Any, scores: Any, **options: Any) -> float:
+    """Return the plain estimate of a measure, without interval and checks.
+
+    Parameters
+    ----------
+    measure : str
+        A key of ``MEASURES``.
+    y : structured array from `unbag.bag_target`, or plain labels
+    scores : array-like of shape (n_instances,) or (n_instances, n_classes)
+    **options
+        Of the measure.
+
+    Examples
+    --------
+    >>> from unbag import bag_target
+    >>> from unbag.evaluation.measures import plain_estimate
+    >>> y = bag_target([1, 1, 1, 1, 2, 2, 2, 2], [0.25] * 4 + [0.75] * 4)
+    >>> scores = [-2.0, -1.0, 0.5, 1.0, -1.5, 0.5, 1.5, 2.0]
+    >>> round(plain_estimate("balanced_accuracy", y, scores), 4)
+    0.75
+    """
+    return get_measure(measure, options).value(make_sample(y, scores))
+
+
 def get_measure(measure: str | RowMeasure, options: dict[str, Any]) -> RowMeasure:
     """Look a measure up by name, with its options."""
-    check_no_sample_weight(options)
     if not isinstance(measure, str):
         if options:
             raise ValueError("Options go with the name of a measure, not with a measure itself.")
@@ -362,3 +486,32 @@ def get_measure(measure: str | RowMeasure, options: dict[str, Any]) -> RowMeasur
     except TypeError:
         told = f"The measure {measure!r} does not take all of {quoted(options)}."
         raise ValueError(told) from None
+
+
+ScorerFunction = Callable[[Any, Any, Any], float]
+
+
+def corrected_risk_scorer(estimator: Any, X: Any, y: Any) -> float:
+    """Score by the corrected logistic risk with balanced classes, negated."""
+    return -_value(Risk(), estimator, X, y)
+
+
+def balanced_accuracy_scorer(estimator: Any, X: Any, y: Any) -> float:
+    """Score by the label-free balanced accuracy."""
+    return _value(Cost(complement=True), estimator, X, y)
+
+
+def roc_auc_scorer(estimator: Any, X: Any, y: Any) -> float:
+    """Score by the label-free area under the ROC curve (two classes)."""
+    return _value(Area(), estimator, X, y)
+
+
+def _value(measure: Measure, estimator: Any, X: Any, y: Any) -> float:
+    return measure.value(make_sample(y, estimator.decision_function(X), trusted=True))
+
+
+SCORERS: dict[str, ScorerFunction] = {
+    "corrected_risk": corrected_risk_scorer,
+    "balanced_accuracy": balanced_accuracy_scorer,
+    "roc_auc": roc_auc_scorer,
+}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property, wraps
-from typing import Any, Literal, TypeVar
+from functools import cached_property
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +15,6 @@ from unbag.bags.bags import Bags, check_bag_target
 from unbag.weights.decontamination import decontamination_weights
 
 ScoreKind = Literal["scores", "probabilities", "predictions"]
-_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +84,7 @@ class Sample:
         if self.kind != "scores":
             raise ValueError(
                 f"All scores look like {self.kind}, and a loss is one of decision values; give "
-                "model.decision_function(X), or see brier_score for probabilities. (Two columns, "
+                "model.decision_function(X), or see brier_score_loss for probabilities. (Two columns, "
                 "one for each class, are never taken for them.)"
             )
 
@@ -162,23 +161,3 @@ def _kind(values: Floats, classes: NDArray[Any]) -> ScoreKind:
     if np.isin(values, labels.astype(float)).all():
         return "predictions"
     return "probabilities" if values.min() >= 0 and values.max() <= 1 else "scores"
-
-
-def refuse_sample_weight(function: _Function) -> _Function:
-    """Say what to do instead of weighing rows."""
-
-    @wraps(function)
-    def checked(*arguments: Any, **options: Any) -> Any:
-        check_no_sample_weight(options)
-        return function(*arguments, **options)
-
-    return checked  # type: ignore[return-value]
-
-
-def check_no_sample_weight(options: dict[str, Any]) -> None:
-    """Refuse ``sample_weight``, and take it off if it is None."""
-    if options.pop("sample_weight", None) is not None:
-        raise ValueError(
-            "sample_weight cannot be used: bags tell of all their rows together. Where classes "
-            "are more or less common than here, say so by class_prior=(negative, positive)."
-        )

@@ -24,7 +24,7 @@ from unbag.bags.groupings import Groupings
 from unbag.bags.labels import fields_of
 from unbag.bags.priors import move_chances, resolve_class_prior
 from unbag.evaluation.measures import Cost
-from unbag.evaluation.sample import check_no_sample_weight, make_sample, refuse_sample_weight
+from unbag.evaluation.sample import make_sample
 from unbag.kernels.matrices import row_blocks
 from unbag.weights.decontamination import check_contrast
 
@@ -42,9 +42,7 @@ class BagClassifier(ClassifierMixin, BaseEstimator, ABC):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        # not a parameter of fit: scikit-learn takes one for a promise that rows can be weighed
         if "fit" in vars(cls):
-            cls.fit = refuse_sample_weight(cls.fit)  # type: ignore[method-assign]
             add_sections(cls.fit, BagClassifier.fit)
 
     @abstractmethod
@@ -192,7 +190,11 @@ class BagClassifier(ClassifierMixin, BaseEstimator, ABC):
         """
         if not fields_of(y):
             return float(super().score(X, y, sample_weight))
-        check_no_sample_weight({"sample_weight": sample_weight})
+        if sample_weight is not None:
+            raise ValueError(
+                "sample_weight cannot be used with bags, whose counts are those of all their rows; "
+                "set class_prior for classes that are more or less common elsewhere."
+            )
         sample = make_sample(y, self.decision_function(X), trusted=True)
         return Cost(complement=True).value(sample)
 

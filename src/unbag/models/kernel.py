@@ -193,11 +193,11 @@ class LLPKernelClassifierCV(KernelClassifier):
     --------
     >>> from unbag import LLPKernelClassifierCV
     >>> from unbag.datasets import make_gaussian_bags
-    >>> from unbag.evaluation import roc_auc_score
+    >>> from sklearn.metrics import roc_auc_score
     >>> data = make_gaussian_bags(n_bags=30, bag_size=50, random_state=0)
     >>> model = LLPKernelClassifierCV().fit(data.X, data.y)
-    >>> label_free = roc_auc_score(data.y, model.out_of_fold_scores_)
-    >>> bool(0.8 < label_free < 1.0)
+    >>> auc = roc_auc_score(data.labels, model.out_of_fold_scores_)
+    >>> bool(0.8 < auc < 1.0)
     True
     """
 

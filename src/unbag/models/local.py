@@ -18,8 +18,7 @@ from unbag._arrays import Array, Bools, Floats, Ints, beside, index_beside, take
 from unbag._outputs import by_instance
 from unbag._progress import column_progress
 from unbag.bags.bags import Bags
-from unbag.evaluation.bag_effects import BagEffect, effect_of_scores
-from unbag.evaluation.dispersion import dispersion_of_scores
+from unbag.evaluation.bag_effects import BagEffect, dispersion_of_scores, effect_of_scores
 from unbag.model_selection.folds import SearchFolds, collect_folds
 from unbag.model_selection.splitters import check_cv, cut_by_folds
 from unbag.models.goals import Goal, Problems

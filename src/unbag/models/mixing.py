@@ -17,7 +17,7 @@ is therefore
     log-likelihood/φ − 2 log² a,
 
 with φ the largest dispersion of counts around the mixture that held-out bags do not rule out
-(`unbag.evaluation.dispersion`): large where bags are few, and about 1 for many that differ by
+(`unbag.evaluation.bag_effects`): large where bags are few, and about 1 for many that differ by
 chance alone. Weights of models do without: there φ was no gain.
 
 Fewer than ten bags do not tell a at all (results/dispersion.md), and leave it at 1.
@@ -38,7 +38,7 @@ from scipy.special import softmax
 
 from unbag.bags.bags import Bags
 from unbag.bags.priors import offset_for_shares
-from unbag.evaluation.dispersion import largest_dispersion
+from unbag.evaluation.bag_effects import largest_dispersion
 from unbag.models.goals import Goal
 from unbag.observations.base import Objective
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from sklearn import metrics as with_labels
 
-from unbag import evaluation as metrics
 from unbag._arrays import Floats
+from unbag.evaluation.measures import plain_estimate
 from unbag.models import LLPKernelClassifier, LLPKernelClassifierCV
 from unbag.paper import Setting, Trial, make_trial
 from unbag.reports import BagsDisplay, RocDisplay, ValidationCurveDisplay, model_report
@@ -35,13 +35,13 @@ class DemoResult:
         return [
             (
                 "area under the ROC curve",
-                metrics.roc_auc_score(trial.y, scores),
+                plain_estimate("roc_auc", trial.y, scores),
                 float(with_labels.roc_auc_score(trial.labels, scores)),
                 float(with_labels.roc_auc_score(trial.labels_test, new)),
             ),
             (
                 "balanced accuracy",
-                metrics.balanced_accuracy_score(trial.y, scores),
+                plain_estimate("balanced_accuracy", trial.y, scores),
                 float(with_labels.balanced_accuracy_score(trial.labels, scores > 0)),
                 float(with_labels.balanced_accuracy_score(trial.labels_test, new > 0)),
             ),

@@ -233,12 +233,12 @@ class InvCalClassifierCV(InvCalModel):
     --------
     >>> from unbag.paper import InvCalClassifierCV
     >>> from unbag.datasets import make_gaussian_bags
-    >>> from unbag.evaluation import roc_auc_score
+    >>> from sklearn.metrics import roc_auc_score
     >>> data = make_gaussian_bags(n_bags=30, bag_size=50, random_state=0)
     >>> model = InvCalClassifierCV().fit(data.X, data.y)
     >>> model.bag_errors_.shape
     (3, 3, 3)
-    >>> bool(0.8 < roc_auc_score(data.y, model.out_of_fold_scores_) < 1.0)
+    >>> bool(0.8 < roc_auc_score(data.labels, model.out_of_fold_scores_) < 1.0)
     True
     """
 

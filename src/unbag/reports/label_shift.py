@@ -13,8 +13,8 @@ from unbag._arrays import Floats
 from unbag._optional import make_frame
 from unbag._text import shown
 from unbag.bags.bags import Bags, check_bag_target
+from unbag.evaluation.columns import Columns, read_columns
 from unbag.evaluation.label_shift import LabelShiftTest, label_shift_test
-from unbag.evaluation.numeric_columns import Columns, read_columns
 from unbag.reports.colours import BLUE, GREY, ORANGE
 from unbag.reports.display import SOME, SinglePicture, add_legend
 
@@ -129,7 +129,7 @@ class LabelShiftDisplay(SinglePicture):
         Parameters
         ----------
         columns : Columns
-            The columns, as `unbag.evaluation.numeric_columns.read_columns` gives them.
+            The columns, as `unbag.evaluation.columns.read_columns` gives them.
         y : structured array from `unbag.bag_target`
             The bag of each instance and its proportions.
         test : LabelShiftTest

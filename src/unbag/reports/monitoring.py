@@ -15,8 +15,8 @@ from unbag._files import check_place, write_whole
 from unbag._optional import make_frame
 from unbag._provenance import provenance, versions_line
 from unbag._text import counted, percent, shown, whole
-from unbag.evaluation import monitoring_results as words
-from unbag.evaluation.monitoring_results import Monitoring
+from unbag.evaluation import monitoring as words
+from unbag.evaluation.monitoring import Monitoring
 from unbag.reports.colours import BLUE, GREY, INK, ORANGE
 from unbag.reports.content import Finding, FindingKind, NumberTable, Origin, Picture, Section, Tile
 from unbag.reports.display import SinglePicture, add_legend

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unbag import evaluation as metrics
 from unbag._text import measure_words, percent, shown, whole
 from unbag.bags.bags import Bags
 from unbag.evaluation import Estimate, Evaluation
-from unbag.evaluation.sample import as_columns
+from unbag.evaluation.measures import usual_measures
+from unbag.evaluation.sample import as_columns, make_sample
 from unbag.reports.content import Finding, NumberTable, Picture, Section, Tile
 from unbag.reports.roc import RocDisplay
 from unbag.reports.wording import digits_of, interval_text, measure_name
@@ -153,23 +151,9 @@ def _table(evaluation: Evaluation, labels: ArrayLike | None) -> NumberTable:
 
 def _truth(evaluation: Evaluation, labels: ArrayLike) -> dict[str, float]:
     """The same measures with labels."""
-    scores = as_columns(evaluation.scores)
-    at: dict[str, Any] = {"threshold": evaluation.threshold}
-    table = metrics.confusion_matrix(labels, scores, **at)
-    found: dict[str, Any] = {
-        "balanced_accuracy": metrics.balanced_accuracy_score(labels, scores, **at),
-        "accuracy": metrics.accuracy_score(labels, scores, **at),
-    }
-    if evaluation.roc is None:
-        names = [name for name in evaluation.estimates if name.startswith("recall of ")]
-        return found | dict(zip(names, np.diag(table), strict=True))
-    return found | {
-        "roc_auc": metrics.roc_auc_score(labels, scores),
-        "true_positive_rate": table[1, 1],
-        "false_positive_rate": table[0, 1],
-        "precision": metrics.precision_score(labels, scores, **at),
-        "f1": metrics.f1_score(labels, scores, **at),
-    }
+    sample = make_sample(labels, as_columns(evaluation.scores))
+    measures = usual_measures(sample.bags, evaluation.threshold, "empirical")
+    return {name: measure.value(sample) for name, measure in measures.items()}
 
 
 def _interval(found: Estimate) -> str:

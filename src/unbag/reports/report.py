@@ -15,15 +15,13 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from unbag._docstrings import as_in
 from unbag._files import check_place, write_whole
 from unbag._provenance import provenance, versions_line
 from unbag._text import counted, percent, shown, whole
 from unbag.bags.bags import BagModel, Bags, check_bag_target
-from unbag.evaluation import Evaluation, cross_val_evaluate, evaluate, evaluate_cv
+from unbag.evaluation import Evaluation, cross_val_evaluate, evaluate_cv
 from unbag.evaluation.label_shift import LabelShiftTest
-from unbag.evaluation.sample_size import effective_sample_size
-from unbag.evaluation.sample_size_results import EffectiveSampleSize
+from unbag.evaluation.sample_size import EffectiveSampleSize, effective_sample_size
 from unbag.model_selection.fitted import last_step
 from unbag.reports.bags import BagsDisplay
 from unbag.reports.content import Finding, Origin, Section, Tile
@@ -146,7 +144,6 @@ class Report:
         )
 
 
-@as_in(evaluate, cross_val_evaluate)
 def model_report(
     estimator: Any,
     X: Any,
@@ -173,7 +170,8 @@ def model_report(
     ----------
     estimator : classifier or pipeline
         Fitted to all bags if it is not yet; a clone is, so that yours stays as it is.
-    X : as in cross_val_evaluate
+    X : array, sparse matrix or data frame with n_instances rows
+        The instances.
     y : structured array from `unbag.bag_target`, or plain labels
         The bag of each instance and its proportions.
     cv : int, splitter, iterable or None, default=5
@@ -189,8 +187,25 @@ def model_report(
         True labels, if they are known after all; shown for comparison and used for nothing else.
     feature_names : sequence of str, optional
         Names of the columns of X, if that is no data frame.
-    threshold, class_prior, bag_model, level, n_draws, random_state : as in evaluate
-    n_jobs, verbose : as in cross_val_evaluate
+    threshold : float, default=0.0
+        Above it the positive class is predicted.
+    class_prior : {"empirical", "balanced"} or one number per class, default="empirical"
+        Shares of the classes where the classifier is used, for accuracy, precision and F1.
+    bag_model : {"bags", "instances"}, default="bags"
+        What is independent. Under ``"bags"`` instances of a bag may depend on each other in any
+        way, and bags may stray from the assumption at random. ``"instances"`` trusts that
+        instances are drawn one by one, and is too narrow if they are not. Noisy proportions
+        always go by ``"bags"``, since noise hits a bag as a whole.
+    level : float, default=0.95
+        How often the interval should hold the truth.
+    n_draws : int, default=1000
+        Draws of the bootstrap.
+    random_state : int, RandomState or None, default=0
+        Of the bootstrap.
+    n_jobs : int, optional
+        Folds fitted at the same time.
+    verbose : int, default=0
+        Whether to show a progress bar.
 
     Returns
     -------

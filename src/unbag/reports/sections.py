@@ -11,7 +11,7 @@ from unbag.bags.bags import Bags
 from unbag.evaluation import Evaluation
 from unbag.evaluation.bag_effects import describe_effect
 from unbag.evaluation.label_shift import LabelShiftTest
-from unbag.evaluation.sample_size_results import LISTED_PIECES, EffectiveSampleSize
+from unbag.evaluation.sample_size import LISTED_PIECES, EffectiveSampleSize
 from unbag.reports.bags import BagsDisplay
 from unbag.reports.content import Finding, FindingKind, NumberTable, Picture, Section, Tile
 from unbag.reports.label_shift import LabelShiftDisplay

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from unbag._text import WIDTH, counted, sentence
 from unbag.bags.bags import check_bag_target
 from unbag.evaluation.bag_effects import FEWEST_BAGS, BagEffect, effect_of_scores
-from unbag.evaluation.sample_size import effective_sample_size
-from unbag.evaluation.sample_size_results import EffectiveSampleSize
-from unbag.evaluation.witnesses import Witness, hear_columns
+from unbag.evaluation.checks import Witness, hear_columns
+from unbag.evaluation.sample_size import EffectiveSampleSize, effective_sample_size
 from unbag.model_selection.splitters import rows_of_some_bags
 from unbag.models import LLPLinearClassifierCV
 from unbag.tables.features import make_features

@@ -10,8 +10,8 @@ from scipy.special import ndtr, ndtri
 
 from unbag import bag_target, effective_sample_size
 from unbag.datasets import gaussian_auc, make_gaussian_bags
-from unbag.evaluation import balanced_accuracy_score, estimate, roc_auc_score
-from unbag.evaluation.measures import Area
+from unbag.evaluation import estimate
+from unbag.evaluation.measures import Area, plain_estimate
 from unbag.evaluation.sample import make_sample
 from unbag.evaluation.uncertainty import Uncertainty
 from unbag.paper.bounds import misordering_probability, required_bags
@@ -132,10 +132,7 @@ def test_labels_are_the_limit_of_pure_bags():
 @pytest.mark.parametrize("measure", ["balanced_accuracy", "roc_auc"])
 def test_planned_bags_give_the_wanted_standard_error(measure, size, proportions, target):
     separation, n_draws = 1.5, 400
-    if measure == "roc_auc":
-        truth, score = gaussian_auc(separation), roc_auc_score
-    else:
-        truth, score = float(ndtr(separation / 2)), balanced_accuracy_score
+    truth = gaussian_auc(separation) if measure == "roc_auc" else float(ndtr(separation / 2))
     plan = required_bags(size, proportions, target, measure=measure, expected=truth)
     assert 0.85 * target < plan.standard_error <= target
     found, errors = [], []
@@ -143,7 +140,7 @@ def test_planned_bags_give_the_wanted_standard_error(measure, size, proportions,
         data = make_gaussian_bags(
             plan.n_bags, size, proportions, n_features=1, separation=separation, random_state=seed
         )
-        found.append(score(data.y, data.X[:, 0]))
+        found.append(plain_estimate(measure, data.y, data.X[:, 0]))
         if seed < 20:
             guess = estimate(
                 measure, data.y, data.X[:, 0], method="analytic", bag_model="instances"
@@ -170,7 +167,7 @@ def test_dependent_instances_take_more_bags():
             dependence=rho,
             random_state=seed,
         )
-        found.append(balanced_accuracy_score(data.y, data.X[:, 0]))
+        found.append(plain_estimate("balanced_accuracy", data.y, data.X[:, 0]))
     assert np.std(found) == pytest.approx(target, rel=0.1)
 
 

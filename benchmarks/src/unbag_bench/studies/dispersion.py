@@ -25,8 +25,7 @@ from sklearn.metrics import accuracy_score, brier_score_loss, log_loss, roc_auc_
 
 from unbag import LLPEnsembleClassifier
 from unbag._outputs import by_instance, by_output
-from unbag.evaluation.bag_effects import effect_of_scores
-from unbag.evaluation.dispersion import largest_dispersion
+from unbag.evaluation.bag_effects import effect_of_scores, largest_dispersion
 from unbag.models.mixing import fit_mixture
 from unbag_bench.study import Row, Study, plus_minus, seeds_of, table
 from unbag_bench.suites import TABLES, count_target, load_table

@@ -31,10 +31,10 @@ from scipy.stats import binomtest
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
 from unbag import LLPLinearClassifierCV
+from unbag.evaluation.checks import hear_columns
 from unbag.evaluation.evaluation import evaluate_rows
 from unbag.evaluation.held_out import FoldScores, HeldOut, ScoredRows
 from unbag.evaluation.uncertainty import Uncertainty
-from unbag.evaluation.witnesses import hear_columns
 from unbag.model_selection.out_of_fold import look_at_folds
 from unbag_bench.study import Row, Study, table
 from unbag_bench.suites import (

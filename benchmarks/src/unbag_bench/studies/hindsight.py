@@ -19,7 +19,14 @@ from sklearn.isotonic import IsotonicRegression
 
 from unbag._arrays import Floats
 from unbag.bags.bags import Bags
-from unbag.evaluation.guesses import Candidates, Guess, Guesses, draw_of, fit_guesses, guess_labels
+from unbag.evaluation.imputed_labels import (
+    Candidates,
+    Guess,
+    Guesses,
+    draw_of,
+    fit_guesses,
+    guess_labels,
+)
 from unbag.evaluation.labelled import from_draw
 from unbag.evaluation.measures import get_measure
 from unbag.evaluation.sample import Sample, make_sample

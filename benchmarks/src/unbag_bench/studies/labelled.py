@@ -14,7 +14,7 @@ import numpy as np
 
 from unbag import LLPLinearClassifierCV
 from unbag.evaluation import identification_bounds, sample_rows_to_label
-from unbag.evaluation.guesses import Candidates, draw_of, fit_guesses
+from unbag.evaluation.imputed_labels import Candidates, draw_of, fit_guesses
 from unbag.evaluation.labelled import from_draw
 from unbag.evaluation.measures import get_measure
 from unbag.evaluation.sample import make_sample

@@ -28,7 +28,7 @@ from unbag import LLPLinearClassifierCV
 from unbag._arrays import Floats
 from unbag.bags.bags import Bags
 from unbag.bags.priors import chances_of
-from unbag.evaluation.dispersion import dispersion_of_scores
+from unbag.evaluation.bag_effects import dispersion_of_scores
 from unbag.models.checks import DEFAULT_ALPHAS
 from unbag.models.training import choose
 from unbag_bench.studies.choosing_rules import losses_by_bag

@@ -17,8 +17,8 @@ from sklearn.utils import check_random_state
 
 from unbag._arrays import Floats, Ints
 from unbag._checks import check_inside, check_positive
-from unbag.evaluation.guesses import guess_labels, guessed_means
 from unbag.evaluation.identification import in_these_rows
+from unbag.evaluation.imputed_labels import guess_labels, guessed_means
 from unbag.evaluation.labelled import estimate_with_labels
 from unbag.evaluation.measures import Area, Cost, Measure, RowMeasure, get_measure
 from unbag.evaluation.sample import Sample, make_sample
