@@ -6,7 +6,7 @@ gradients, and the sums are all that travels.
 
 from unbag.distributed.boosted import DistributedBoostedClassifier
 from unbag.distributed.classifier import DistributedClassifier
-from unbag.distributed.frames import bags_from_frame
 from unbag.distributed.evaluation import evaluate
+from unbag.distributed.frames import bags_from_frame
 
 __all__ = ["DistributedBoostedClassifier", "DistributedClassifier", "bags_from_frame", "evaluate"]
