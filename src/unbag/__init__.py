@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from unbag.models import (
         BagCalibratedClassifier,
         LLPBoostingClassifier,
+        LLPClassifier,
         LLPEMClassifier,
         LLPEnsembleClassifier,
         LLPKernelClassifier,
@@ -39,6 +40,7 @@ __all__ = [
     "BagShuffleSplit",
     "Bags",
     "LLPBoostingClassifier",
+    "LLPClassifier",
     "LLPEMClassifier",
     "LLPEnsembleClassifier",
     "LLPKernelClassifier",

@@ -155,7 +155,8 @@ def _check_effects(model: Any, bags: Bags, shape: tuple[int, ...]) -> None:
 def _check_expansion(model: Any, X: Any, scores: Any) -> None:
     """f(x) = xᵀw + b, or Σ_j α_j k(x, z_j) + b, with public parts: one row per score."""
     parts = {}
-    if hasattr(model, "coef_"):
+    # coefficients of a mixed model belong to the columns that its terms make
+    if hasattr(model, "coef_") and not hasattr(model, "terms_"):
         parts["coef_"] = model.coef_ @ X.T
     if hasattr(model, "dual_coef_"):
         parts["dual_coef_"] = model.kernel_.expand(X, model.points_, model.dual_coef_)

@@ -10,10 +10,12 @@ from unbag.models.groupings import MultiGroupingClassifier, MultiGroupingClassif
 from unbag.models.kernel import LLPKernelClassifier, LLPKernelClassifierCV
 from unbag.models.linear import LLPLinearClassifier, LLPLinearClassifierCV
 from unbag.models.logistic_sums import SumsFit, logistic_from_sufficient_statistics
+from unbag.models.mixed import LLPClassifier, TermSummary
 
 __all__ = [
     "BagCalibratedClassifier",
     "LLPBoostingClassifier",
+    "LLPClassifier",
     "LLPEMClassifier",
     "LLPEnsembleClassifier",
     "LLPKernelClassifier",
@@ -24,6 +26,7 @@ __all__ = [
     "MultiGroupingClassifier",
     "MultiGroupingClassifierCV",
     "SumsFit",
+    "TermSummary",
     "logistic_from_sufficient_statistics",
 ]
 

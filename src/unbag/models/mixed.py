@@ -1,0 +1,479 @@
+"""The mixed model for bag counts: a sum of terms, each with a variance, and no rule beside it.
+
+Log-odds at the overall class prior are f(x) = b + Σ_k φ_k(x)ᵀβ_k with β_k ~ N(0, σ_k²I), labels are
+independent given f, and of each bag their sum is known (`unbag.observations.information`). The
+coefficients maximise the penalised count likelihood (`unbag.models.newton`), the variances the
+marginal likelihood (`unbag.models.variances`). There are no folds, no grid of penalties and no
+cases by the number of bags: a column, a category or a kernel that the bags do not support gets a
+small variance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple, Self
+
+import numpy as np
+from scipy.special import expit, ndtri, softmax
+from sklearn.utils import Tags
+from sklearn.utils.validation import (
+    _check_feature_names,
+    _check_n_features,
+    check_is_fitted,
+    validate_data,
+)
+
+from unbag._arrays import Floats
+from unbag._checks import check_choice
+from unbag._outputs import by_instance
+from unbag.bags.bags import Bags
+from unbag.bags.priors import resolve_class_prior
+from unbag.models.base import LogOddsClassifier, numbers_only
+from unbag.models.newton import BagLikelihood, MixedFit, maximise
+from unbag.models.variances import VarianceComponents, VariancePrior
+from unbag.observations.information import CountObservation
+from unbag.terms import (
+    CategoryTerm,
+    Design,
+    EncodedRows,
+    KernelTerm,
+    NumberTerm,
+    SparseTerm,
+    TableEncoder,
+    Term,
+)
+from unbag.terms.design import layout
+from unbag.terms.encoding import as_frame, is_sparse
+
+# Rows that predictions are made for at the same time.
+_BLOCK = 2**14
+
+_NUMBERS_PRIOR = VariancePrior(0.5, 0.5)
+_KERNEL_PRIOR = VariancePrior(0.5, 0.5)
+
+
+class TermSummary(NamedTuple):
+    """A term of a fitted mixed model.
+
+    Attributes
+    ----------
+    term : str
+    columns : list of str
+    standard_deviation : float
+        σ of its coefficients: of standardised columns, of levels, of the kernel's function.
+    degrees_of_freedom : float
+        Effective number of parameters.
+    variance_share : float
+        Its share of the variance of f over the rows of training.
+
+    Examples
+    --------
+    >>> from unbag import LLPClassifier
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> data = make_gaussian_bags(n_bags=40, bag_size=50, n_features=2, random_state=0)
+    >>> model = LLPClassifier(kernel=None).fit(data.X, data.y)
+    >>> numbers = model.terms_[0]
+    >>> numbers.columns, round(numbers.degrees_of_freedom, 1)
+    (['x0', 'x1'], 1.9)
+    """
+
+    term: str
+    columns: list[str]
+    standard_deviation: float
+    degrees_of_freedom: float
+    variance_share: float
+
+
+class LLPClassifier(LogOddsClassifier):
+    """Mixed model for the class counts of bags: columns, categories and a kernel, each weighed.
+
+    The log-odds are a sum of terms: columns of numbers, one random effect for each level of a
+    category, and a smooth function of all columns. Each has a variance, chosen by the marginal
+    likelihood of the counts of all bags; a term that bags do not support nearly vanishes. Right
+    under label shift and under covariate shift. Tables may have missing values, and columns of any
+    type; a sparse matrix makes one term.
+
+    Parameters
+    ----------
+    kernel : {"auto", "rbf"} or None, default="auto"
+        Whether there is a kernel term. "auto": unless X is sparse.
+    n_landmarks : int, default=200
+        Rows that span the functions of the kernel term.
+    groups : mapping of str to list, or list of list, optional
+        Columns of numbers, by name or place, that have a variance of their own; those that are in
+        no group are one together, as all are by default.
+    class_prior : {"empirical", "balanced"} or array-like, default="empirical"
+        Class prior that scores and predictions are for; "empirical" is that of all bags together.
+    bag_effect : {"auto"} or float, default="auto"
+        Dispersion of the counts: by how much scores of bags vary more than the model says. A
+        number fixes it; 1 is no more.
+    variances : {"auto"} or mapping of str to float, default="auto"
+        Variances by the name of their term, to fix all of them.
+    tol : float, default=1e-2
+        Converged when the log marginal likelihood has so small derivatives by log variances, and
+        a step would change the penalised log-likelihood by less than its square.
+    max_iter : int, default=200
+        Iterations after which the fit is given up, with a ConvergenceWarning.
+    random_state : int, RandomState or None, default=0
+        Draws the landmarks.
+    verbose : int, default=0
+        Whether to print the terms when they are fitted.
+
+    Attributes
+    ----------
+    terms_ : list of TermSummary
+        Name, columns, standard deviation, effective degrees of freedom and share of the variance
+        of f of each term.
+    coef_ : ndarray of shape (n_outputs, n_coefficients)
+        Coefficients of ``coef_names_``; those of columns of numbers in units of the table.
+    coef_names_ : list of str
+        What the coefficients belong to: columns, levels, features of the kernel.
+    intercept_ : ndarray of shape (n_outputs,)
+        Constant of the scores, at ``class_prior_``.
+    covariance_ : ndarray of shape (n_outputs · (1 + n_coefficients),) * 2
+        Posterior covariance of the constant and the coefficients of standardised columns.
+    log_marginal_likelihood_ : float
+        Laplace's approximation; compares models of the same bags.
+    dispersion_ : float
+        By how much the variance of scores of bags exceeds what the model says; at least 1.
+    bag_effect_ : float
+        ``dispersion_`` less 1.
+    classes_ : ndarray of shape (n_classes,)
+        Labels of the classes.
+    class_prior_ : ndarray of shape (n_classes,)
+        The prior that scores are for.
+    empirical_prior_ : ndarray of shape (n_classes,)
+        Share of each class in all bags together.
+    n_iter_ : int
+        Number of iterations.
+    converged_ : bool
+        Whether the fit converged within ``max_iter`` iterations.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, if X had any that are texts.
+
+    See Also
+    --------
+    unbag.bag_target : Make the target `y` that every estimator of this package is fitted to.
+    unbag.models.TermSummary : A term of a fitted mixed model.
+
+    Examples
+    --------
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag import LLPClassifier
+    >>> data = make_gaussian_bags(n_bags=40, bag_size=50, n_features=2, random_state=0)
+    >>> model = LLPClassifier().fit(data.X, data.y)
+    >>> [term.term for term in model.terms_]
+    ['numbers', 'kernel']
+    >>> float((model.predict(data.X) == data.labels).mean().round(1))
+    0.8
+    """
+
+    _accept_sparse = "csr"
+
+    def __init__(
+        self,
+        kernel: Literal["auto", "rbf"] | None = "auto",
+        n_landmarks: int = 200,
+        groups: Mapping[str, Sequence[Any]] | Sequence[Sequence[Any]] | None = None,
+        class_prior: Any = "empirical",
+        bag_effect: Literal["auto"] | float = "auto",
+        variances: Literal["auto"] | Mapping[str, float] = "auto",
+        tol: float = 1e-2,
+        max_iter: int = 200,
+        random_state: Any = 0,
+        verbose: int = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.n_landmarks = n_landmarks
+        self.groups = groups
+        self.class_prior = class_prior
+        self.bag_effect = bag_effect
+        self.variances = variances
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit the model to instances and the counts of their bags."""
+        X, bags = self._check_Xy(X, y)
+        self._encoder = TableEncoder().fit(X)
+        rows, bags = _by_bag(self._encoder.encode(X), bags)
+        observation = CountObservation(bags)
+        self._terms, priors = self._make_terms(rows)
+        design = Design(self._terms, rows, bags.sizes)
+        start = np.zeros((observation.n_outputs, design.n_columns))
+        start[:, 0] = _log_odds(bags.class_shares)
+        fit = maximise(
+            BagLikelihood(design, observation),
+            start,
+            self._components(design, priors, len(start)),
+            dispersion=None if self.bag_effect == "auto" else float(self.bag_effect),
+            tol=self.tol,
+            max_iter=self.max_iter,
+        )
+        self._store(fit, design)
+        return self
+
+    def predict_interval(self, X: Any, confidence_level: float = 0.95) -> Floats:
+        """Limits between which the probability of each row lies, by the posterior of its log-odds.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_instances, n_features)
+            Instances, one per row.
+        confidence_level : float, default=0.95
+            Posterior probability that the interval covers.
+
+        Returns
+        -------
+        limits : ndarray of shape (n_instances, 2) or (n_instances, n_classes, 2)
+            Lower and upper limit of the probability of the second of two classes, or of each of
+            several.
+        """
+        scores, sd = self.decision_function(X, return_std=True)
+        reach = float(ndtri(0.5 + confidence_level / 2)) * sd
+        return expit(np.stack([scores - reach, scores + reach], axis=-1))
+
+    def decision_function(self, X: Any, return_std: bool = False) -> Any:
+        """Log-odds of instances at ``class_prior_``, and their posterior standard deviation.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_instances, n_features)
+            Instances, one per row; a sparse matrix or a frame if the model is fitted to one.
+        return_std : bool, default=False
+            Whether to give standard deviations as well.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_instances,) or (n_instances, n_classes)
+            For two classes log-odds of the second; for more, one column per class.
+        sd : ndarray of the same shape
+            Only with ``return_std``; for several classes, of the log-odds of each class against
+            all others, which ``scores`` then are as well.
+        """
+        check_is_fitted(self)
+        X = self._check_X(X, reset=False)
+        if not return_std:
+            return by_instance(self._scores(X))
+        return self._scores_and_sd(X)
+
+    def _scores(self, X: Any) -> Floats:
+        rows, blocks = self._encoder.encode(X), []
+        for start in range(0, len(rows), _BLOCK):
+            part = rows[start : start + _BLOCK]
+            found = np.repeat(self._theta[:, :1] + self._shift[:, None], len(part), axis=1)
+            for term, columns in zip(self._terms, self._columns, strict=True):
+                found += _product(term.matrix(part), self._theta[:, columns])
+            blocks.append(found)
+        return np.concatenate(blocks, axis=1)
+
+    def _scores_and_sd(self, X: Any) -> tuple[Floats, Floats]:
+        rows, K = self._encoder.encode(X), len(self._theta)
+        scores, variances = self._scores(X), []
+        covariance = self.covariance_.reshape(K, -1, K, self._theta.shape[1])
+        # derivatives of the log-odds of each class against all others by the scores
+        if K == 1:
+            contrasts = np.ones((1, 1, scores.shape[1]))
+        else:
+            others = softmax(scores, axis=0)[None] * (1.0 - np.eye(K))[:, :, None]
+            contrasts = np.eye(K)[:, :, None] - others / others.sum(axis=1, keepdims=True)
+            p = softmax(scores, axis=0)
+            scores = np.log(p) - np.log1p(-p)
+        for start in range(0, len(rows), _BLOCK):
+            part = slice(start, start + _BLOCK)
+            Phi = self._design_matrix(rows[part])
+            joint = np.empty((K, K, len(Phi)))
+            for a in range(K):
+                for c in range(K):
+                    joint[a, c] = np.einsum("ij,ij->i", Phi @ covariance[a, :, c, :], Phi)
+            own = contrasts[:, :, part]
+            variances.append(np.einsum("kaj,acj,kcj->kj", own, joint, own))
+        sd = np.sqrt(np.maximum(np.concatenate(variances, axis=1), 0.0))
+        return by_instance(scores), by_instance(sd)
+
+    def _design_matrix(self, rows: EncodedRows) -> Floats:
+        Phi = np.zeros((len(rows), self._theta.shape[1]))
+        Phi[:, 0] = 1.0
+        for term, columns in zip(self._terms, self._columns, strict=True):
+            matrix = term.matrix(rows)
+            Phi[:, columns] = matrix.toarray() if is_sparse(matrix) else matrix
+        return Phi
+
+    def _make_terms(self, rows: EncodedRows) -> tuple[list[Term], list[VariancePrior]]:
+        """The terms of f, fitted to the rows, and the priors of their variances."""
+        if self.kernel is not None:
+            check_choice(self.kernel, ("auto", "rbf"), "kernel")
+        encoder = self._encoder
+        if is_sparse(rows.numbers):
+            terms: list[Term] = [SparseTerm("numbers", encoder.number_names)]
+        else:
+            terms = [
+                NumberTerm(name, [encoder.number_names[i] for i in places], places)
+                for name, places in read_groups(self.groups, encoder.number_names).items()
+            ]
+        for place, column in enumerate(encoder.category_names):
+            terms.append(CategoryTerm(column, place, encoder.levels[place]))
+        for term in terms:
+            term.fit(rows)
+        priors = [_NUMBERS_PRIOR] * len(terms)
+        if self.kernel is not None and not is_sparse(rows.numbers):
+            numbers = [term for term in terms if isinstance(term, NumberTerm)]
+            kernel = KernelTerm(
+                numbers, encoder.category_names, self.n_landmarks, 1.0, self.random_state
+            )
+            kernel.fit(rows)
+            terms.append(kernel)
+            priors.append(_KERNEL_PRIOR)
+        return terms, priors
+
+    def _components(
+        self, design: Design, priors: list[VariancePrior], n_outputs: int
+    ) -> VarianceComponents:
+        fixed = self.variances != "auto"
+        if isinstance(self.variances, Mapping):
+            names = [term.name for term in self._terms]
+            if set(names) != set(self.variances):
+                raise ValueError(
+                    f"variances must give one number for each of the terms {names}, not for "
+                    f"{list(self.variances)}."
+                )
+            values = [self.variances[name] for name in names]
+        else:
+            check_choice(self.variances, ("auto",), "variances")
+            values = [prior.sd**2 for prior in priors]
+        return VarianceComponents(
+            design.columns_of,
+            np.array(values, dtype=float),
+            n_outputs,
+            design.n_columns,
+            priors,
+            fixed,
+        )
+
+    def _store(self, fit: MixedFit, design: Design) -> None:
+        self._theta, self.covariance_ = fit.theta, fit.covariance
+        self._columns, _ = layout(self._terms)
+        self.dispersion_, self.bag_effect_ = fit.dispersion, fit.dispersion - 1.0
+        self.log_marginal_likelihood_ = fit.log_marginal_likelihood
+        self.n_iter_, self.converged_ = fit.n_iter, fit.converged
+        self.class_prior_ = resolve_class_prior(self.class_prior, self.empirical_prior_)
+        self._shift = _prior_shift(self.empirical_prior_, self.class_prior_, len(fit.theta))
+        self._describe_terms(fit, design)
+        parts = [
+            term.in_units(fit.theta[:, columns])
+            for term, columns in zip(self._terms, self._columns, strict=True)
+        ]
+        self.coef_ = np.concatenate([coef for coef, _ in parts], axis=1)
+        self.coef_names_ = [name for term in self._terms for name in term.names]
+        self.intercept_ = fit.theta[:, 0] + self._shift + sum(offset for _, offset in parts)
+        if self.verbose:
+            for term in self.terms_:
+                print(term)
+
+    def _describe_terms(self, fit: MixedFit, design: Design) -> None:
+        spread = []
+        for columns in self._columns:
+            alone = np.zeros_like(fit.theta)
+            alone[:, columns] = fit.theta[:, columns]
+            spread.append(float(design.scores(alone).var(axis=1).sum()))
+        total = sum(spread) or 1.0
+        components = fit.components
+        self.terms_ = [
+            TermSummary(term.name, term.columns, float(np.sqrt(variance)), float(edf), own / total)
+            for term, variance, edf, own in zip(
+                self._terms,
+                components.variances,
+                components.degrees_of_freedom(fit.covariance),
+                spread,
+                strict=True,
+            )
+        ]
+
+    def _check_X(self, X: Any, *, reset: bool) -> Any:
+        frame = as_frame(X)
+        if frame is not None:
+            _check_feature_names(self, X, reset=reset)
+            _check_n_features(self, X, reset=reset)
+            if frame.shape[0] == 0:
+                raise ValueError(f"Found array with 0 sample(s) (shape={frame.shape}).")
+            return X
+        if not reset:
+            self._encoder.check_array(X)
+        with numbers_only(self):
+            return validate_data(
+                self,
+                X,
+                reset=reset,
+                dtype=[np.float64, np.float32],
+                accept_sparse=self._accept_sparse,
+                ensure_all_finite="allow-nan",
+            )
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        return tags
+
+
+def read_groups(groups: Any, names: list[str]) -> dict[str, list[int]]:
+    """Places of the columns of each group, those that are in none coming last as "numbers".
+
+    Examples
+    --------
+    >>> from unbag.models.mixed import read_groups
+    >>> read_groups({"site": ["x1", 2]}, ["x0", "x1", "x2"])
+    {'site': [1, 2], 'numbers': [0]}
+    """
+    if groups is None:
+        groups = {}
+    if not isinstance(groups, Mapping):
+        groups = {f"group {i}": columns for i, columns in enumerate(groups)}
+    place = {name: i for i, name in enumerate(names)}
+    found, used = {}, set()
+    for name, columns in groups.items():
+        own = []
+        for column in columns:
+            at = place.get(column) if isinstance(column, str) else int(column)
+            if at is None or not 0 <= at < len(names) or at in used:
+                raise ValueError(
+                    f"groups names the column {column!r}, which is not a column of numbers or is "
+                    "in a group already."
+                )
+            own.append(at)
+            used.add(at)
+        found[str(name)] = own
+    rest = [i for i in range(len(names)) if i not in used]
+    return found | {"numbers": rest} if rest else found
+
+
+def _by_bag(rows: EncodedRows, bags: Bags) -> tuple[EncodedRows, Bags]:
+    """Rows and bags in the order of bags, rows of known label being bags of their own."""
+    pieces, _ = bags.with_labelled_rows_apart()
+    if (np.diff(pieces.index) >= 0).all():
+        return rows, pieces
+    order = np.argsort(pieces.index, kind="stable")
+    return rows[order], pieces.reordered(lambda index: index[order])
+
+
+def _log_odds(prior: Floats) -> Floats:
+    """Scores of which the probabilities are the prior."""
+    logs = np.log(np.clip(prior, 1e-6, None))
+    return logs[1:] - logs[:1] if len(prior) == 2 else logs - logs.mean()
+
+
+def _prior_shift(prior: Floats, wanted: Floats, n_outputs: int) -> Floats:
+    """What scores change by where the class prior is another."""
+    with np.errstate(divide="ignore"):
+        logs = np.maximum(np.log(wanted), -700.0) - np.log(np.clip(prior, 1e-300, None))
+    return logs[1:] - logs[:1] if n_outputs == 1 else logs
+
+
+def _product(matrix: Any, theta: Floats) -> Floats:
+    """Scores of a term, row by row, so that they do not depend on the rows that come with them."""
+    return (matrix @ theta.T).T if is_sparse(matrix) else np.einsum("ij,kj->ki", matrix, theta)

@@ -1,0 +1,234 @@
+"""Damped Newton steps for the coefficients of a mixed model, and for its variances between them.
+
+What the solver needs of the data is `Likelihood`: sums over bags at given coefficients. Parts of
+the data that hold whole bags have such sums of their own, which are added up: value, gradient, H
+and J are all that travels.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from unbag._arrays import Floats
+from unbag.models.variances import VarianceComponents, positive_inverse
+from unbag.observations.information import CountObservation
+from unbag.terms.design import Design
+
+# A step must reach this share of what its slope promises.
+_ARMIJO = 1e-4
+
+_MOST_HALVINGS = 30
+
+# The dispersion of so many bags counts as known to be 1 beforehand.
+_BAGS_OF_PRIOR = 10.0
+
+
+class Derivatives(NamedTuple):
+    """Sums over bags at some coefficients θ (n_outputs, n_columns); they add up over bags.
+
+    Attributes
+    ----------
+    value : float
+        ℓ, the log-likelihood.
+    gradient : ndarray of shape (n_outputs, n_columns)
+        Σ_b s_b.
+    information : ndarray of shape (n_outputs · n_columns,) * 2
+        H, the observed information.
+    products : ndarray of the same shape
+        J = Σ_b s_b s_bᵀ.
+    """
+
+    value: float
+    gradient: Floats
+    information: Floats
+    products: Floats
+
+
+class Likelihood(Protocol):
+    """The log-likelihood of coefficients, summed over bags."""
+
+    @property
+    def n_bags(self) -> int:
+        """Number of bags, rows of known label not counted."""
+        ...
+
+    def value(self, theta: Floats) -> float:
+        """ℓ(θ)."""
+        ...
+
+    def derivatives(self, theta: Floats) -> Derivatives:
+        """ℓ(θ) and what follows from it."""
+        ...
+
+
+class BagLikelihood:
+    """The log-likelihood of bags in memory.
+
+    Parameters
+    ----------
+    design : Design
+    observation : CountObservation
+        Of the same rows.
+    """
+
+    def __init__(self, design: Design, observation: CountObservation) -> None:
+        self._design, self._observation = design, observation
+        self.n_bags = observation.n_bags_aggregated
+
+    def value(self, theta: Floats) -> float:
+        """ℓ(θ)."""
+        return self._observation.value(self._design.scores(theta))
+
+    def derivatives(self, theta: Floats) -> Derivatives:
+        """ℓ(θ), its gradient, H and J."""
+        scores = self._design.scores(theta)
+        value, residual = self._observation.value_and_residual(scores)
+        information = self._observation.information(scores, residual)
+        return Derivatives(
+            value,
+            self._design.gradient(residual),
+            self._design.information(information),
+            self._design.bag_products(residual),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class MixedFit:
+    """A fitted mixed model.
+
+    Attributes
+    ----------
+    theta : ndarray of shape (n_outputs, n_columns)
+        Coefficients of the design, the constant first.
+    covariance : ndarray of shape (n_outputs · n_columns,) * 2
+        (H/φ + S)⁻¹.
+    components : VarianceComponents
+    dispersion : float
+        φ.
+    log_marginal_likelihood : float
+    n_iter : int
+    converged : bool
+    """
+
+    theta: Floats
+    covariance: Floats
+    components: VarianceComponents
+    dispersion: float
+    log_marginal_likelihood: float
+    n_iter: int
+    converged: bool
+
+
+def maximise(
+    likelihood: Likelihood,
+    theta: Floats,
+    components: VarianceComponents,
+    *,
+    dispersion: float | None = None,
+    tol: float = 1e-2,
+    max_iter: int = 100,
+) -> MixedFit:
+    """Maximise the penalised log-likelihood in θ and the marginal likelihood in the variances.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+    theta : ndarray of shape (n_outputs, n_columns)
+        Where to start.
+    components : VarianceComponents
+        Variances to start from, or to keep.
+    dispersion : float, optional
+        φ; by default it is estimated.
+    tol : float
+        Converged when a Newton step would raise the penalised log-likelihood by less than tol²,
+        and derivatives of the marginal likelihood by log σ² are smaller than tol.
+    max_iter : int
+    """
+    phi, shape = 1.0 if dispersion is None else dispersion, theta.shape
+    at = likelihood.derivatives(theta)
+    converged, n_iter = False, 0
+    while True:
+        S = np.tile(components.precision, len(theta))
+        covariance, log_det = positive_inverse(_regular(at.information, shape) / phi + np.diag(S))
+        slope = at.gradient.ravel() / phi - S * theta.ravel()
+        step = covariance @ slope
+        promised = float(slope @ step)
+        shift = np.abs(components.gradient(theta, covariance)).max(initial=0.0)
+        found = _dispersion(at, covariance, likelihood.n_bags) if dispersion is None else phi
+        settled = abs(np.log(found / phi)) < tol
+        if promised < 2 * tol**2 and shift < tol and settled:
+            converged = True
+            break
+        if n_iter == max_iter:
+            break
+        n_iter += 1
+        if promised >= 2 * tol**2 * 1e-3:
+            theta, at = _step(likelihood, theta, at, step.reshape(shape), promised, S, phi)
+        components = components.updated(theta, covariance)
+        phi = found
+    if not converged:
+        warnings.warn(
+            f"The fit has not converged in {max_iter} iterations; raise max_iter or tol.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    penalty = 0.5 * float(S @ theta.ravel() ** 2)
+    log_marginal = at.value / phi - penalty - 0.5 * log_det + 0.5 * components.log_determinant()
+    return MixedFit(theta, covariance, components, phi, log_marginal, n_iter, converged)
+
+
+def _step(
+    likelihood: Likelihood,
+    theta: Floats,
+    at: Derivatives,
+    step: Floats,
+    promised: float,
+    S: Floats,
+    phi: float,
+) -> tuple[Floats, Derivatives]:
+    """Go as far along a step as the penalised log-likelihood rises."""
+
+    def penalised(value: float, where: Floats) -> float:
+        return value / phi - 0.5 * float(S @ where.ravel() ** 2)
+
+    before = penalised(at.value, theta)
+    rounding = 1e-12 * (1.0 + abs(before))
+    trial = likelihood.derivatives(theta + step)
+    if penalised(trial.value, theta + step) >= before + _ARMIJO * promised - rounding:
+        return theta + step, trial
+    length = 1.0
+    for _ in range(_MOST_HALVINGS):
+        length /= 2
+        where = theta + length * step
+        value = likelihood.value(where)
+        if penalised(value, where) >= before + _ARMIJO * length * promised - rounding:
+            return where, likelihood.derivatives(where)
+    return theta, at
+
+
+def _dispersion(at: Derivatives, covariance: Floats, n_bags: int) -> float:
+    """tr(PJ)/tr(PH), shrunk towards 1 in few bags.
+
+    Both are sums over bags of squared scores, scaled by the posterior covariance P; where the
+    model is right they are equal in expectation, whichever assumption about bags holds.
+    """
+    expected = float(np.sum(covariance * at.information))
+    if expected <= 0 or n_bags == 0:
+        return 1.0
+    ratio = float(np.sum(covariance * at.products)) / expected
+    return max(1.0, (n_bags * ratio + _BAGS_OF_PRIOR) / (n_bags + _BAGS_OF_PRIOR))
+
+
+def _regular(H: Floats, shape: tuple[int, int]) -> Floats:
+    """H with the direction fixed that softmax leaves free: a constant added to all scores."""
+    if shape[0] == 1:
+        return H
+    constants = np.arange(shape[0]) * shape[1]
+    H = H.copy()
+    H[np.ix_(constants, constants)] += 1.0 / shape[0]
+    return H

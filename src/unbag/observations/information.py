@@ -1,0 +1,189 @@
+"""Observed information of the count likelihood, and the posterior of labels that it follows from.
+
+Let η_j be the log-odds of row j, p_j its class probabilities and O_b what is known of bag b. By
+Louis' identity (1982), whatever is known,
+
+    ∂ℓ_b/∂η_j     =  E[y_j | O_b] − p_j
+    −∂²ℓ_b/∂η∂ηᵀ  =  diag(p(1 − p)) − Cov(y | O_b),
+
+complete information less missing information. Both assumptions about bags lead to the same ℓ up to
+a constant (`unbag.observations.count_likelihood`), so both lead to the same information.
+
+**Posterior means** are p plus the gradient of ℓ, which is exact in small bags and a saddlepoint
+approximation in large ones.
+
+**Posterior covariance.** Labels of a bag are dependent only because their sum is known. To first
+order of the saddlepoint approximation, with w_j the variances of the tilted labels, V = Σ_j w_j + S
+and S the variance of the noise of the count,
+
+    Cov(y | O_b) = diag(w) − w wᵀ/V.
+
+Its diagonal is w_j − w_j²/V, while the posterior variance of a single label is m_j(1 − m_j) exactly,
+with m_j the posterior mean. So w is chosen to make the diagonal right,
+
+    w_j − w_j²/V = m_j(1 − m_j),    V = Σ_j w_j + S,
+
+the fixed point by which Deville and Tillé (2005) approximate covariances of conditional Poisson
+samples. Sums over a row are then right as well (zero for an exact count), so that the covariance is
+exact in bags of at most three rows and in bags of equal rows of any size; elsewhere its relative
+error is of the order 1/V².
+
+**Several classes.** The same with matrices. With A_j = diag(m_j) − m_j m_jᵀ,
+
+    Cov(y_i, y_j | O_b) = δ_ij D_j − D_i V⁺ D_j,    D_j − D_j V⁺ D_j = A_j,    V = Σ_j D_j + S.
+
+References
+----------
+Louis, T. A. (1982). Finding the observed information matrix when using the EM algorithm. JRSS B 44.
+Deville, J.-C. and Tillé, Y. (2005). Variance approximation under balanced sampling. JSPI 128.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import expit, softmax
+
+from unbag._arrays import Floats, Ints, Segments
+from unbag.bags.bags import Bags
+from unbag.observations.count_likelihood import (
+    EXACT_SIZE,
+    check_possible_counts,
+    what_counts_tell,
+)
+from unbag.observations.weighed_bags import WeighedBags
+
+# The fixed point settles within a few steps, in large bags within two.
+_MOST_STEPS = 50
+_SETTLED = 1e-5
+
+_TINY = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Information:
+    """Observed information of the scores of all rows: a diagonal, and a low rank per bag.
+
+    The block of the rows i and j of a bag is δ_ij ``weights[..., j]`` + Σ_r u_ir u_jrᵀ with
+    u_jr = ``factors[:, r, j]``.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (n_outputs, n_outputs, n_rows)
+        p(1 − p) − w; of several classes, the difference of covariance matrices.
+    factors : ndarray of shape (n_outputs, rank, n_rows)
+        w/√V; of several classes, D_j V^{−1/2}.
+    """
+
+    weights: Floats
+    factors: Floats
+
+
+class CountObservation:
+    """Log-probability of what is known of all bags, posterior means, and observed information.
+
+    Rows are in the order of their bags: all of the first bag, then all of the second and so on.
+    Rows of known label are bags of one row.
+
+    Parameters
+    ----------
+    bags : Bags
+        As `unbag.bags.Bags.with_labelled_rows_apart` gives them, with ``index`` in rising order.
+
+    Attributes
+    ----------
+    n_outputs : int
+        1 for two classes, with the log-odds of the second as scores; else the number of classes.
+    sizes : ndarray of int, shape (n_bags,)
+    n_bags_aggregated : int
+        Number of bags, without rows of known label.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unbag import bag_target, check_bag_target
+    >>> from unbag.observations.information import CountObservation
+    >>> bags = check_bag_target(bag_target([1, 1, 2, 2], counts=[1, 1, 2, 2]))
+    >>> observation = CountObservation(bags)
+    >>> value, residual = observation.value_and_residual(np.zeros((1, 4)))
+    >>> round(value, 3), residual  # log ½ and log ¼; posterior means less ½
+    (-2.079, array([[0. , 0. , 0.5, 0.5]]))
+    """
+
+    def __init__(self, bags: Bags) -> None:
+        if (np.diff(bags.index) < 0).any():
+            raise ValueError("Rows must be in the order of their bags.")
+        check_possible_counts(bags)
+        known, covariance = what_counts_tell(bags, 0.0, 0.0)
+        self.n_outputs = 1 if bags.n_classes == 2 else bags.n_classes
+        self.sizes = bags.sizes
+        self.n_bags_aggregated = int((~bags.labelled).sum())
+        each = np.ones((1, bags.n_bags))
+        self._bags = WeighedBags(known, each, covariance, EXACT_SIZE, np.empty(0))
+        self._segments = Segments(bags.sizes, np.empty(0))
+        self._noise = covariance
+
+    def value(self, scores: Floats) -> float:
+        """Log-probability ℓ of what is known, for scores of shape (n_outputs, n_rows)."""
+        return -float(self._bags.evaluate(scores[None], _ONE, gradient=False)[0][0])
+
+    def value_and_residual(self, scores: Floats) -> tuple[float, Floats]:
+        """ℓ and its gradient by the scores, the posterior means less p."""
+        value, gradient = self._bags.evaluate(scores[None], _ONE, gradient=True)
+        return -float(value[0]), -gradient[0]
+
+    def information(self, scores: Floats, residual: Floats) -> Information:
+        """−∂²ℓ/∂η∂ηᵀ, at scores and with the residual there."""
+        if self.n_outputs == 1:
+            return self._of_two_classes(scores, residual)
+        return self._of_several_classes(scores, residual)
+
+    def _of_two_classes(self, scores: Floats, residual: Floats) -> Information:
+        p = expit(scores)
+        mean = np.clip(p + residual, 0.0, 1.0)
+        variance, rows = mean * (1.0 - mean), self._segments
+        noise = self._noise[:, 1, 1] + _TINY
+        # exact where rows are equal
+        w = variance / (1.0 - np.minimum(variance / rows.spread(rows.sum(variance) + noise), 0.5))
+        for _ in range(_MOST_STEPS):
+            step = variance + w**2 / rows.spread(rows.sum(w) + noise) - w
+            w = w + step
+            if np.abs(step).max() < _SETTLED:
+                break
+        root = np.sqrt(rows.spread(rows.sum(w) + noise))
+        return Information((p * (1.0 - p) - w)[None], (w / root)[None])
+
+    def _of_several_classes(self, scores: Floats, residual: Floats) -> Information:
+        p = softmax(scores, axis=0)
+        mean = np.clip(p + residual, 0.0, 1.0)
+        mean = mean / mean.sum(axis=0)
+        variance, rows = _class_covariance(mean), self._segments
+        noise = np.moveaxis(self._noise, 0, -1)
+        D = variance
+        for _ in range(_MOST_STEPS):
+            spread = _half_inverse(rows.sum(D) + noise)
+            U = np.einsum("acj,crj->arj", D, rows.spread(spread), optimize=True)
+            step = variance + np.einsum("arj,crj->acj", U, U, optimize=True) - D
+            D = D + step
+            if np.abs(step).max() < _SETTLED:
+                break
+        spread = _half_inverse(rows.sum(D) + noise)
+        U = np.einsum("acj,crj->arj", D, rows.spread(spread), optimize=True)
+        return Information(_class_covariance(p) - D, U)
+
+
+def _class_covariance(p: Floats) -> Floats:
+    """Covariance diag(p_j) − p_j p_jᵀ of each row, for p (classes, rows): (classes, classes, rows)."""
+    return p[:, None] * (np.eye(len(p))[:, :, None] - p[None])
+
+
+def _half_inverse(V: Floats) -> Floats:
+    """V^{−1/2} of each bag, zero along directions in which nothing varies."""
+    values, vectors = np.linalg.eigh(np.moveaxis(V, -1, 0))
+    sound = values > 1e-9 * np.maximum(values[:, -1:], _TINY)
+    root = np.where(sound, 1.0 / np.sqrt(np.where(sound, values, 1.0)), 0.0)
+    return np.moveaxis(vectors * root[:, None, :], 0, -1)
+
+
+_ONE: Ints = np.zeros(1, dtype=np.intp)

@@ -1,0 +1,163 @@
+"""A table of any columns as arrays: numbers, codes of categories, or a sparse matrix.
+
+What is slow, the reading of text, is done once; terms work on blocks of rows of the arrays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+
+from unbag._arrays import Floats
+
+# The level of a category where a table has no value.
+MISSING_LEVEL = "(missing)"
+
+_AS_TEXT = (nw.Categorical, nw.Enum, nw.String)
+_AS_TIME = (nw.Datetime, nw.Date, nw.Duration)
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedRows:
+    """Rows of a table as arrays.
+
+    Attributes
+    ----------
+    numbers : ndarray or sparse matrix of shape (n_rows, n_number_columns)
+        NaN where a value is missing.
+    codes : ndarray of int, shape (n_rows, n_category_columns)
+        Place of the level in the list of its column; −1 for levels that training did not have.
+    """
+
+    numbers: Any
+    codes: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __getitem__(self, chosen: Any) -> EncodedRows:
+        """Some of the rows."""
+        return EncodedRows(self.numbers[chosen], self.codes[chosen])
+
+
+class TableEncoder:
+    """Tells columns of numbers from categories, and turns tables into `EncodedRows`.
+
+    Numbers, truth values and times are numbers; categoricals, text and all else are categories.
+    Arrays and sparse matrices hold numbers only.
+
+    Attributes
+    ----------
+    number_names, category_names : list of str
+    levels : list of list of str
+        The levels of each category, in alphabetical order.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from unbag.terms import TableEncoder
+    >>> table = pd.DataFrame({"age": [31, 45, None], "city": ["Rome", "Oslo", None]})
+    >>> encoder = TableEncoder().fit(table)
+    >>> rows = encoder.encode(table)
+    >>> rows.numbers.ravel(), rows.codes.ravel(), encoder.levels
+    (array([31., 45., nan]), array([2, 1, 0], dtype=int32), [['(missing)', 'Oslo', 'Rome']])
+    """
+
+    number_names: list[str]
+    category_names: list[str]
+    levels: list[list[str]]
+
+    def fit(self, X: Any) -> TableEncoder:
+        """Learn what each column holds."""
+        frame = as_frame(X)
+        if frame is None:
+            self.number_names = [f"x{i}" for i in range(X.shape[1])]
+            self.category_names, self.levels = [], []
+            self._numbers, self._categories = list(range(X.shape[1])), []
+            return self
+        names = [str(name) for name in frame.columns]
+        columns = list(frame.iter_columns())
+        self._categories = [i for i, column in enumerate(columns) if _is_category(column)]
+        self._numbers = [i for i in range(len(columns)) if i not in set(self._categories)]
+        self.number_names = [names[i] for i in self._numbers]
+        self.category_names = [names[i] for i in self._categories]
+        self.levels = [sorted(set(_texts(columns[i]))) for i in self._categories]
+        return self
+
+    def encode(self, X: Any) -> EncodedRows:
+        """Turn a table of the same columns, in the same order, into arrays."""
+        frame = as_frame(X)
+        if frame is None:
+            numbers = X.tocsr() if is_sparse(X) else X
+            return EncodedRows(numbers, np.empty((X.shape[0], 0), dtype=np.int32))
+        columns = list(frame.iter_columns())
+        numbers = np.empty((len(frame), len(self._numbers)))
+        for j, place in enumerate(self._numbers):
+            numbers[:, j] = _numbers(columns[place])
+        codes = np.empty((len(frame), len(self._categories)), dtype=np.int32)
+        for j, place in enumerate(self._categories):
+            code = {level: i for i, level in enumerate(self.levels[j])}
+            codes[:, j] = [code.get(text, -1) for text in _texts(columns[place])]
+        return EncodedRows(numbers, codes)
+
+    def check_array(self, X: Any) -> None:
+        """Refuse arrays where columns are categories."""
+        if self._categories:
+            raise ValueError(
+                f"The model was fitted to a data frame with the categories {self.category_names}, "
+                f"and cannot be applied to a {type(X).__name__}."
+            )
+
+
+def is_sparse(X: Any) -> bool:
+    """Whether a table is a sparse matrix."""
+    return bool(issparse(X))
+
+
+def as_frame(X: Any) -> nw.DataFrame[Any] | None:
+    """Give a data frame of any library as narwhals has it, None for other tables."""
+    found = nw.from_native(X, eager_only=True, pass_through=True)
+    return found if isinstance(found, nw.DataFrame) else None
+
+
+def _is_category(column: nw.Series[Any]) -> bool:
+    dtype = column.dtype
+    if isinstance(dtype, _AS_TEXT):
+        return True
+    if dtype.is_numeric() or isinstance(dtype, (nw.Boolean, *_AS_TIME)):
+        return False
+    try:
+        _numbers(column)
+    except ValueError:
+        return True
+    return False
+
+
+def _texts(column: nw.Series[Any]) -> list[str]:
+    return [
+        MISSING_LEVEL if value is None or value != value else str(value)
+        for value in column.to_list()
+    ]
+
+
+def _numbers(column: nw.Series[Any]) -> Floats:
+    """Values as floats, times as seconds, NaN where a value is missing or infinite."""
+    if isinstance(column.dtype, nw.Duration):
+        column = column.dt.total_milliseconds().cast(nw.Float64()) / 1e3
+    elif isinstance(column.dtype, (nw.Datetime, nw.Date)):
+        column = column.cast(nw.Datetime("us")).dt.timestamp("us").cast(nw.Float64()) / 1e6
+    if isinstance(column.dtype, nw.Object):
+        found = [np.nan if value is None else float(value) for value in column.to_list()]
+        values = np.array(found, dtype=float)
+    else:
+        try:
+            values = np.array(column.cast(nw.Float64()).to_numpy(), dtype=float)
+        except Exception as error:  # every library of frames has an error of its own
+            raise ValueError(f"Column {column.name!r} does not hold numbers: {error}") from None
+    values[~np.isfinite(values)] = np.nan
+    return values

@@ -1,0 +1,114 @@
+"""A smooth function of all columns: a Gaussian process, by Nyström features.
+
+For landmarks Z, spread over the rows by k-means++, and K_ZZ = UΛUᵀ, the features
+Λ^{−1/2}Uᵀk(Z, x) give the kernel of the functions that the landmarks span. They are centred, turned
+to their principal axes, of which the last hundredth of a percent of the variance is left out, and
+divided by the root of their total variance: so σ is the standard deviation of the term over rows.
+
+Categories enter by whether two rows have the same level, which adds 2 to their squared distance if
+not, as much as a standardised column of numbers does on average.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils.random import sample_without_replacement
+
+from unbag._arrays import Floats
+from unbag.kernels.matrices import Kernel
+from unbag.terms.base import Term
+from unbag.terms.encoding import EncodedRows
+from unbag.terms.numbers import NumberTerm
+
+# Landmarks are chosen among this many times as many rows.
+_CANDIDATES = 10
+
+# Share of the variance of the features that may be left out.
+_LEFT_OUT = 1e-4
+
+_ROUNDING = 1e-10
+
+
+class KernelTerm(Term):
+    """f(x) = Σ_k β_k φ_k(x) with features of the Gaussian kernel.
+
+    Parameters
+    ----------
+    numbers : list of NumberTerm
+        Fitted terms, which standardise the columns of numbers.
+    categories : list of str
+        Columns that are categories.
+    n_landmarks : int
+    width : float
+        1/γ in units of the mean squared distance of two rows.
+    random_state : int, RandomState or None
+        Draws the landmarks.
+    """
+
+    def __init__(
+        self,
+        numbers: list[NumberTerm],
+        categories: list[str],
+        n_landmarks: int,
+        width: float,
+        random_state: Any,
+    ) -> None:
+        self.name = "kernel"
+        self.columns = [name for term in numbers for name in term.columns] + categories
+        self._numbers, self._m = numbers, n_landmarks
+        self._width, self._random_state = width, random_state
+
+    def fit(self, rows: EncodedRows) -> None:
+        """Choose landmarks, and learn the mean and the principal axes of the features."""
+        from sklearn.cluster import kmeans_plusplus
+
+        rng, n = check_random_state(self._random_state), len(rows)
+        few = min(n, _CANDIDATES * self._m)
+        some = rows[np.sort(sample_without_replacement(n, few, random_state=rng))]
+        points, m = self._points(some), min(self._m, few)
+        mixed = np.concatenate([points, *self._one_hot(some)], axis=1)
+        _, chosen = kmeans_plusplus(mixed, m, random_state=rng, n_local_trials=1)
+        chosen = np.sort(chosen)
+        self._landmarks, self._codes = points[chosen], some.codes[chosen]
+        squared = 2.0 * mixed.var(axis=0).sum()
+        self._kernel = Kernel("rbf", 1.0 / (self._width * squared) if squared > 0 else 1.0)
+        K = self._to_landmarks(some[chosen])
+        values, vectors = np.linalg.eigh(K)
+        sound = values > _ROUNDING * values[-1]
+        root = vectors[:, sound] / np.sqrt(values[sound])
+        features = self._to_landmarks(some) @ root
+        self._mean = features.mean(axis=0)
+        values, axes = np.linalg.eigh(np.cov(features.T, bias=True).reshape(2 * (len(root.T),)))
+        values = np.maximum(values, 0.0)
+        total = values.sum()
+        kept = np.cumsum(values) > _LEFT_OUT * total
+        if not kept.any():
+            kept[-1] = True
+        axes = axes[:, kept][:, ::-1] / np.sqrt(total if total > 0 else 1.0)
+        self._transform, self._mean = root @ axes, self._mean @ axes
+        self.names = [f"kernel_{k}" for k in range(axes.shape[1])]
+
+    def matrix(self, rows: EncodedRows) -> Floats:
+        """Features of the rows."""
+        return self._to_landmarks(rows) @ self._transform - self._mean
+
+    def _points(self, rows: EncodedRows) -> Floats:
+        empty = np.empty((len(rows), 0))
+        return np.concatenate([empty, *(term.matrix(rows) for term in self._numbers)], axis=1)
+
+    def _one_hot(self, rows: EncodedRows) -> list[Floats]:
+        tables = []
+        for column in rows.codes.T:
+            levels, place = np.unique(column, return_inverse=True)
+            tables.append(np.eye(len(levels))[place])
+        return tables
+
+    def _to_landmarks(self, rows: EncodedRows) -> Floats:
+        block = self._kernel.block(self._points(rows), self._landmarks, np.float64)
+        same = np.exp(-2.0 * self._kernel.gamma)
+        for own, other in zip(rows.codes.T, self._codes.T, strict=True):
+            block *= np.where(own[:, None] == other, 1.0, same)
+        return block

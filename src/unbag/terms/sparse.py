@@ -1,0 +1,38 @@
+"""Columns of a sparse matrix with a common variance of their scaled coefficients."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from unbag._arrays import Floats
+from unbag.terms.base import Term
+from unbag.terms.encoding import EncodedRows
+
+
+class SparseTerm(Term):
+    """All columns of a sparse matrix, divided by one number: the mean length of a row is one.
+
+    So σ is about the standard deviation of the term, and columns keep their scales towards each
+    other, as weights of words should.
+    """
+
+    is_sparse: ClassVar[bool] = True
+
+    def __init__(self, name: str, columns: list[str]) -> None:
+        self.name, self.columns, self.names = name, columns, columns
+
+    def fit(self, rows: EncodedRows) -> None:
+        """Learn the scale."""
+        squares = float((rows.numbers.data.astype(np.float64) ** 2).sum())
+        self._scale = np.sqrt(squares / max(len(rows), 1)) or 1.0
+
+    def matrix(self, rows: EncodedRows) -> Any:
+        """Scaled entries."""
+        return csr_array(rows.numbers, dtype=np.float64) / self._scale
+
+    def in_units(self, beta: Floats) -> tuple[Floats, Floats]:
+        """Coefficients of the columns as they are in the table."""
+        return beta / self._scale, np.zeros(len(beta))

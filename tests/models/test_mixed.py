@@ -1,0 +1,267 @@
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.integrate import quad
+from scipy.sparse import csr_matrix
+from scipy.special import expit, softmax
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+
+from unbag import LLPClassifier, bag_target, check_bag_target
+from unbag.datasets import make_gaussian_bags
+from unbag.models.newton import BagLikelihood, maximise
+from unbag.models.variances import VarianceComponents, VariancePrior
+from unbag.observations.information import CountObservation
+from unbag.terms import Design, EncodedRows, NumberTerm
+
+
+def make_problem(X, y):
+    """The likelihood of numbers in the order of their bags."""
+    bags, _ = check_bag_target(y).with_labelled_rows_apart()
+    order = np.argsort(bags.index, kind="stable")
+    rows = EncodedRows(X[order], np.empty((len(X), 0), dtype=np.int32))
+    term = NumberTerm("numbers", [f"x{i}" for i in range(X.shape[1])], list(range(X.shape[1])))
+    term.fit(rows)
+    observation = CountObservation(bags.reordered(lambda index: index[order]))
+    design = Design([term], rows, observation.sizes)
+    return BagLikelihood(design, observation), design
+
+
+def covariate_shift(rng, n_bags, size, slopes=(1.0, -0.7, 0.4), intercept=-0.5):
+    bag = np.repeat(np.arange(n_bags), size)
+    X = rng.normal(size=(len(bag), len(slopes))) + 0.7 * rng.normal(size=(n_bags, len(slopes)))[bag]
+    labels = rng.random(len(bag)) < expit(intercept + X @ slopes)
+    counts = np.bincount(bag, labels, n_bags)
+    return X, bag_target(bag, counts=counts[bag]), labels
+
+
+class TestPureBagsAreLabels:
+    @pytest.mark.parametrize("n_classes", [2, 3])
+    def test_ridge_logistic_regression(self, n_classes):
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(120, 3))
+        labels = np.argmax(
+            X @ rng.normal(size=(3, n_classes)) + rng.gumbel(size=(120, n_classes)), 1
+        )
+        model = LLPClassifier(
+            kernel=None, variances={"numbers": 0.3}, bag_effect=1.0, tol=1e-6
+        ).fit(X, labels)
+        scaled = (X - X.mean(axis=0)) / X.std(axis=0)
+        ridge = LogisticRegression(C=0.3, tol=1e-10, max_iter=10_000).fit(scaled, labels)
+        np.testing.assert_allclose(model.predict_proba(X), ridge.predict_proba(scaled), atol=1e-5)
+
+    def test_a_bag_of_one_class_is_so_many_labels(self):
+        rng = np.random.default_rng(1)
+        X, labels = rng.normal(size=(60, 2)), np.repeat([0, 1], 30)
+        bags = bag_target(labels, counts=30.0 * labels)
+        settings = {"kernel": None, "variances": {"numbers": 1.0}, "bag_effect": 1.0, "tol": 1e-6}
+        one, other = (LLPClassifier(**settings).fit(X, y) for y in (bags, labels))
+        np.testing.assert_allclose(one.coef_, other.coef_, atol=1e-6)
+
+
+def test_gradient_and_information_of_coefficients():
+    rng = np.random.default_rng(2)
+    X, y, _ = covariate_shift(rng, 12, 9)
+    likelihood, _ = make_problem(X, y)
+    theta = rng.normal(size=(1, 4)) * 0.5
+    at, h = likelihood.derivatives(theta), 1e-5
+    ends = [
+        [likelihood.derivatives(theta + sign * h * np.eye(4)[[i]]) for sign in (1, -1)]
+        for i in range(4)
+    ]
+    gradient = [(up.value - down.value) / (2 * h) for up, down in ends]
+    np.testing.assert_allclose(at.gradient[0], gradient, rtol=1e-5)
+    H = np.array([(down.gradient - up.gradient)[0] / (2 * h) for up, down in ends])
+    assert np.linalg.norm(at.information - H, 2) < 0.02 * np.linalg.norm(H, 2)
+
+
+def test_marginal_likelihood_is_the_integral():
+    rng = np.random.default_rng(3)
+    X, y, _ = covariate_shift(rng, 15, 8, slopes=(1.0,))
+    likelihood, design = make_problem(X, y)
+    variance, prior = 0.4, VariancePrior()
+    components = VarianceComponents([slice(1, 2)], np.array([variance]), 1, 2, [prior], fixed=True)
+    fit = maximise(likelihood, np.zeros((1, 2)), components, dispersion=1.0, tol=1e-6)
+    b = fit.theta[0, 0]
+
+    def integrand(w):
+        # the constant at its best value and its Gaussian integral, as in Laplace's approximation
+        return np.exp(
+            likelihood.value(np.array([[b, w]])) - fit_value - 0.5 * w**2 / variance
+        ) / np.sqrt(2 * np.pi * variance)
+
+    fit_value = likelihood.value(fit.theta)
+    exact = fit_value + np.log(quad(integrand, -4, 4)[0])
+    H = likelihood.derivatives(fit.theta).information
+    schur = H[1, 1] + 1 / variance
+    laplace = fit.log_marginal_likelihood + 0.5 * np.log(
+        np.linalg.det(H + np.diag([0, 1 / variance])) / schur
+    )
+    assert laplace == pytest.approx(exact, abs=0.1)
+    assert design.n_columns == 2
+
+
+def test_the_variance_maximises_the_marginal_likelihood():
+    rng = np.random.default_rng(4)
+    X, y, _ = covariate_shift(rng, 60, 20)
+    settings = {"kernel": None, "bag_effect": 1.0, "tol": 1e-4}
+    best = LLPClassifier(**settings).fit(X, y)
+    sd = best.terms_[0].standard_deviation
+
+    def criterion(variance):
+        model = LLPClassifier(variances={"numbers": variance}, **settings).fit(X, y)
+        weight, scale = VariancePrior()
+        log_prior = -0.5 * weight * (np.log(variance) + scale**2 / variance)
+        return model.log_marginal_likelihood_ + log_prior
+
+    around = [criterion(sd**2 * factor) for factor in (0.5, 1.0, 2.0)]
+    assert np.argmax(around) == 1
+
+
+def test_order_of_rows_and_of_bags_does_not_matter():
+    rng = np.random.default_rng(5)
+    X, y, _ = covariate_shift(rng, 20, 12)
+    rows = rng.permutation(len(X))
+    settings = {"kernel": None, "tol": 1e-5}
+    one = LLPClassifier(**settings).fit(X, y)
+    other = LLPClassifier(**settings).fit(X[rows], y[rows])
+    np.testing.assert_allclose(one.coef_, other.coef_, atol=1e-8)
+    assert one.log_marginal_likelihood_ == pytest.approx(other.log_marginal_likelihood_)
+
+
+def test_linear_coefficients_make_the_scores():
+    data = make_gaussian_bags(20, 15, n_features=3, random_state=0)
+    model = LLPClassifier(kernel=None).fit(data.X, data.y)
+    expected = data.X @ model.coef_[0] + model.intercept_[0]
+    np.testing.assert_allclose(model.decision_function(data.X), expected)
+    assert model.coef_names_ == ["x0", "x1", "x2"]
+
+
+def test_a_sparse_matrix_is_a_dense_one():
+    rng = np.random.default_rng(6)
+    X, y, _ = covariate_shift(rng, 20, 12)
+    X = np.where(rng.random(X.shape) < 0.5, X, 0.0)
+    sparse = LLPClassifier(variances={"numbers": 1.0}, tol=1e-6).fit(csr_matrix(X), y)
+    scale = np.sqrt((X**2).sum() / len(X))
+    settings = {"bag_effect": sparse.dispersion_, "kernel": None, "tol": 1e-6}
+    same_penalty = {f"group {i}": 1.0 / scale**2 * v for i, v in enumerate(X.var(axis=0))}
+    dense = LLPClassifier(groups=[[0], [1], [2]], variances=same_penalty, **settings).fit(X, y)
+    np.testing.assert_allclose(sparse.coef_, dense.coef_, atol=1e-5)
+
+
+class TestTerms:
+    def frame(self, n_bags=150, size=60, sd=0.8):
+        rng = np.random.default_rng(7)
+        X, _, _ = covariate_shift(rng, n_bags, size)
+        frame = pd.DataFrame(X, columns=["a", "b", "c"])
+        level = rng.integers(30, size=len(X))
+        effect = sd * rng.normal(size=30)
+        bag = np.repeat(np.arange(n_bags), size)
+        chance = expit(-0.5 + X @ (1, -0.7, 0.4) + effect[level])
+        labels = rng.random(len(X)) < chance
+        counts = np.bincount(bag, labels, n_bags)
+        frame["site"] = pd.Categorical([f"s{i:02}" for i in level])
+        frame["nothing"] = rng.choice([f"n{i}" for i in range(30)], size=len(X))
+        return frame, bag_target(bag, counts=counts[bag]), labels
+
+    def test_categories_are_random_effects(self):
+        frame, y, labels = self.frame()
+        model = LLPClassifier(kernel=None).fit(frame, y)
+        terms = {term.term: term for term in model.terms_}
+        assert list(terms) == ["numbers", "site", "nothing"]
+        assert terms["site"].standard_deviation > 2 * terms["nothing"].standard_deviation
+        assert terms["nothing"].variance_share < 0.1 * terms["site"].variance_share
+        assert sum(term.variance_share for term in model.terms_) == pytest.approx(1)
+        without = LLPClassifier(kernel=None).fit(frame.drop(columns=["site", "nothing"]), y)
+        gained = [
+            roc_auc_score(labels, m.decision_function(frame[m.feature_names_in_]))
+            for m in (without, model)
+        ]
+        assert gained[1] > gained[0] + 0.002
+
+    def test_levels_that_training_did_not_have_have_no_effect(self):
+        frame, y, _ = self.frame(40, 20)
+        model = LLPClassifier(kernel=None).fit(frame, y)
+        new = frame.iloc[:3].assign(site="elsewhere", nothing="none")
+        numbers = model.coef_[0, :3] @ new[["a", "b", "c"]].to_numpy().T
+        np.testing.assert_allclose(
+            model.decision_function(new), model.intercept_[0] + numbers, atol=1e-10
+        )
+
+    def test_groups_of_columns_have_variances_of_their_own(self):
+        rng = np.random.default_rng(8)
+        X, y, _ = covariate_shift(rng, 200, 30, slopes=(1.0, -1.0, 0.0, 0.0, 0.0, 0.0))
+        model = LLPClassifier(kernel=None, groups={"signal": [0, 1]}).fit(X, y)
+        assert [term.term for term in model.terms_] == ["signal", "numbers"]
+        signal, rest = model.terms_
+        assert signal.standard_deviation > 2 * rest.standard_deviation
+        together = LLPClassifier(kernel=None).fit(X, y)
+        assert model.log_marginal_likelihood_ > together.log_marginal_likelihood_
+
+    def test_the_kernel_vanishes_where_data_are_linear_and_not_elsewhere(self):
+        rng = np.random.default_rng(9)
+        X, y, _ = covariate_shift(rng, 200, 30, slopes=(1.0, -0.7))
+        linear = LLPClassifier(n_landmarks=60).fit(X, y).terms_[1]
+        bag = np.repeat(np.arange(200), 30)
+        labels = rng.random(len(X)) < expit(2 - 2 * np.abs(X[:, 0]) * np.abs(X[:, 1]) * 2)
+        y = bag_target(bag, counts=np.bincount(bag, labels, 200)[bag])
+        bent = LLPClassifier(n_landmarks=60).fit(X, y).terms_[1]
+        assert linear.variance_share < 0.05
+        assert bent.variance_share > 0.5
+
+
+def test_intervals_hold_the_truth_as_often_as_they_say():
+    covered = []
+    for seed in range(25):
+        rng = np.random.default_rng(seed)
+        X, y, _ = covariate_shift(rng, 60, 25)
+        model = LLPClassifier(kernel=None).fit(X, y)
+        truth = expit(-0.5 + X[:50] @ (1.0, -0.7, 0.4))
+        low, high = model.predict_interval(X[:50]).T
+        covered.append(((low <= truth) & (truth <= high)).mean())
+    assert 0.85 < np.mean(covered) <= 1
+
+
+def test_standard_deviations_of_several_classes_are_those_of_draws():
+    data = make_gaussian_bags(40, 30, n_classes=3, n_features=2, random_state=0)
+    model = LLPClassifier(kernel=None).fit(data.X, data.y)
+    scores, sd = model.decision_function(data.X[:20], return_std=True)
+    p = model.predict_proba(data.X[:20])
+    np.testing.assert_allclose(scores, np.log(p) - np.log1p(-p))
+    rng, scaled = np.random.default_rng(0), (data.X - data.X.mean(axis=0)) / data.X.std(axis=0)
+    # few enough deviations for log-odds to be linear
+    deviations = 0.1 * rng.multivariate_normal(np.zeros(9), model.covariance_, size=4000)
+    Phi = np.column_stack([np.ones(20), scaled[:20]])
+    centre = model.decision_function(data.X[:20]).T
+    drawn = softmax(centre + deviations.reshape(-1, 3, 3) @ Phi.T, axis=1)
+    drawn = np.log(drawn) - np.log1p(-drawn)
+    np.testing.assert_allclose(sd, drawn.std(axis=0).T / 0.1, rtol=0.1)
+
+
+def test_bags_that_differ_more_than_the_model_says_widen_intervals():
+    rng = np.random.default_rng(11)
+    bag = np.repeat(np.arange(100), 200)
+    X = rng.normal(size=(len(bag), 1)) + rng.normal(size=(100, 1))[bag]
+    labels = rng.random(len(bag)) < expit(X[:, 0] + 0.5 * rng.normal(size=100)[bag])
+    y = bag_target(bag, counts=np.bincount(bag, labels, 100)[bag])
+    model = LLPClassifier(kernel=None).fit(X, y)
+    assert model.dispersion_ > 3
+    fixed = LLPClassifier(kernel=None, bag_effect=1.0).fit(X, y)
+    sds = [m.decision_function(X, return_std=True)[1].mean() for m in (model, fixed)]
+    assert sds[0] > 1.5 * sds[1]
+
+
+def test_words_of_errors():
+    data = make_gaussian_bags(10, 5, n_features=2, random_state=0)
+    for settings, message in [
+        ({"kernel": "cubic"}, "kernel"),
+        ({"groups": [[0], [0]]}, "groups"),
+        ({"groups": [["x9"]]}, "x9"),
+        ({"variances": {"other": 1.0}}, "other"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            LLPClassifier(**settings).fit(data.X, data.y)
+    frame = pd.DataFrame({"city": ["Rome", "Oslo"] * 25})
+    model = LLPClassifier(kernel=None).fit(frame, data.y)
+    with pytest.raises(ValueError, match="city"):
+        model.predict(np.zeros((2, 1)))

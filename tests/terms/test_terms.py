@@ -1,0 +1,99 @@
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy.sparse import csr_array
+
+from unbag.terms import CategoryTerm, KernelTerm, NumberTerm, SparseTerm, TableEncoder
+
+
+def encode(table, other=None):
+    encoder = TableEncoder().fit(table)
+    return encoder, encoder.encode(table if other is None else other)
+
+
+FRAME = pd.DataFrame(
+    {
+        "age": [31.0, None, 65.0, 40.0],
+        "member": [True, False, True, True],
+        "day": pd.to_datetime(["2024-05-01", "2024-05-02", None, "2024-05-04"]),
+        "city": ["Rome", None, "Oslo", "Rome"],
+        "plan": pd.Categorical([2, 1, 2, 1]),
+    }
+)
+
+
+@pytest.mark.parametrize("frame", [FRAME, pl.from_pandas(FRAME.assign(plan=[2, 1, 2, 1]))])
+def test_frames_of_any_library(frame):
+    encoder, rows = encode(frame)
+    assert encoder.number_names[:3] == ["age", "member", "day"]
+    np.testing.assert_array_equal(rows.numbers[:, 0], [31, np.nan, 65, 40])
+    np.testing.assert_array_equal(rows.numbers[:, 1], [1, 0, 1, 1])
+    assert np.isnan(rows.numbers[2, 2])
+    assert rows.numbers[1, 2] - rows.numbers[0, 2] == 86400
+    assert encoder.levels[0] == ["(missing)", "Oslo", "Rome"]
+    assert rows.codes[:, 0].tolist() == [2, 0, 1, 2]
+
+
+def test_levels_that_training_did_not_have_count_for_nothing():
+    encoder, rows = encode(FRAME[["city"]], pd.DataFrame({"city": ["Rome", "Bonn"]}))
+    term = CategoryTerm("city", 0, encoder.levels[0])
+    np.testing.assert_array_equal(term.matrix(rows).toarray(), [[0, 0, 1], [0, 0, 0]])
+
+
+def test_numbers_are_standardised_and_missing_values_marked():
+    _, rows = encode(FRAME[["age"]])
+    term = NumberTerm("numbers", ["age"], [0])
+    term.fit(rows)
+    assert term.names == ["age", "missing_age"]
+    values = term.matrix(rows)
+    np.testing.assert_allclose(values.mean(axis=0), 0, atol=1e-12)
+    np.testing.assert_allclose(values.std(axis=0), 1)
+    filled = np.array([31, 40, 65, 40.0])
+    np.testing.assert_allclose(values[:, 0], (filled - filled.mean()) / filled.std())
+    coef, offset = term.in_units(np.array([[2.0, -1.0]]))
+    table = np.column_stack([filled, [0, 1, 0, 0]])
+    np.testing.assert_allclose(table @ coef[0] + offset[0], values @ [2.0, -1.0])
+
+
+def test_a_sparse_matrix_keeps_the_scales_of_its_columns():
+    X = csr_array(np.array([[3.0, 0.0], [0.0, 4.0]]))
+    _, rows = encode(X)
+    term = SparseTerm("numbers", ["x0", "x1"])
+    term.fit(rows)
+    scaled = term.matrix(rows).toarray()
+    np.testing.assert_allclose(scaled, X.toarray() / np.sqrt(12.5))
+    np.testing.assert_allclose((scaled**2).sum(axis=1).mean(), 1)
+
+
+def make_kernel(frame, n_landmarks=30, width=1.0):
+    encoder, rows = encode(frame)
+    numbers = NumberTerm("numbers", encoder.number_names, list(range(len(encoder.number_names))))
+    numbers.fit(rows)
+    term = KernelTerm([numbers], encoder.category_names, n_landmarks, width, 0)
+    term.fit(rows)
+    return term, rows, numbers
+
+
+def test_the_kernel_is_centred_and_its_functions_have_the_standard_deviation_sigma():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=200), "c": rng.choice(list("xyz"), size=200)})
+    term, rows, _ = make_kernel(frame)
+    values = term.matrix(rows)
+    np.testing.assert_allclose(values.mean(axis=0), 0, atol=1e-10)
+    assert values.var(axis=0).sum() == pytest.approx(1, abs=2e-4)
+    covariance = np.cov(values.T, bias=True)
+    np.testing.assert_allclose(covariance, np.diag(np.diagonal(covariance)), atol=1e-10)
+
+
+def test_the_kernel_is_the_gaussian_one_with_all_rows_as_landmarks():
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"a": rng.normal(size=25), "c": rng.choice(list("xy"), size=25)})
+    term, rows, numbers = make_kernel(frame, n_landmarks=25)
+    points = np.column_stack([numbers.matrix(rows), pd.get_dummies(frame["c"]).astype(float)])
+    squared = ((points[:, None] - points[None]) ** 2).sum(axis=-1)
+    K = np.exp(-squared / squared.mean())
+    centre = np.eye(25) - 1 / 25
+    K = centre @ K @ centre
+    found = term.matrix(rows) @ term.matrix(rows).T
+    np.testing.assert_allclose(found, 25 * K / np.trace(K), atol=5e-3)
