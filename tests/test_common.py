@@ -28,7 +28,6 @@ SMALLER = {
     "AlternatingSVMClassifierCV": {"Cs": (1,), "C_bags": (1, 10), "gammas": (0.1,)},
     # what kernels add is tested for themselves
     "LLPEnsembleClassifier": {"learners": ["linear", "boosted"], "cv": 2},
-    "BagCalibratedClassifier": {"estimator": LLPLinearClassifier(), "cv": 2},
     "LLPBoostingClassifier": {"num_leaves": (2, 4), "n_estimators": 40, "cv": 2},
     "ClusterClassifier": {"n_clusters": (5,), "cv": 2},
     "LLPEMClassifier": {"cv": 3},

@@ -29,7 +29,6 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.multiclass import type_of_target
 
 from unbag import (
-    BagCalibratedClassifier,
     BagKFold,
     BagShuffleSplit,
     LLPKernelClassifier,
@@ -52,7 +51,7 @@ DATA = make_gaussian_bags(n_bags=24, bag_size=15, n_features=3, random_state=0)
 X, Y = DATA.X, DATA.y
 NO_LABELS = (
     r"^y holds bags and their proportions, and this tool .* cv=unbag.BagKFold\(5\) .*SCORERS"
-    r".*BagCalibratedClassifier .*LLPEnsembleClassifier\(learners.*docs/pitfalls.md"
+    r".*LLPEnsembleClassifier.*docs/pitfalls.md"
 )
 NUMBERED = "^y holds {} different values, which are taken for ids of bags, not for classes; "
 
@@ -78,10 +77,6 @@ class TestToolsThatTakeBagsForClasses:
         for rows in (slice(None), few):
             with pytest.raises(ValueError, match=NO_LABELS):
                 tool.fit(X[rows], Y[rows])
-
-    def test_calibration_from_bags_takes_their_place(self):
-        model = BagCalibratedClassifier(LLPLinearClassifier(), cv=3).fit(X, Y)
-        assert (model.predict(X) == DATA.labels).mean() > 0.8
 
     def test_splits_of_rows_say_how_to_split_bags(self):
         with pytest.raises(ValueError, match="Split whole bags"):
@@ -269,9 +264,8 @@ class TestSampleWeight:
         with pytest.raises(TypeError, match="sample_weight"):
             LLPLinearClassifier().fit(X, Y, sample_weight=np.ones(len(X)))
 
-    @pytest.mark.parametrize("model", [LLPLinearClassifier(), BagCalibratedClassifier(cv=3)])
-    def test_score(self, model):
-        model.fit(X, Y)
+    def test_score(self):
+        model = LLPLinearClassifier().fit(X, Y)
         weight = np.where(DATA.labels == 1, 1.0, 2.0)
         with pytest.raises(ValueError, match=r"^sample_weight cannot be used"):
             model.score(X, Y, sample_weight=weight)
@@ -360,9 +354,7 @@ class TestSparse:
             model.fit(sparse.csr_array(self.ROWS), Y)
 
 
-@pytest.mark.parametrize(
-    "model", [LLPLinearClassifier(), LLPKernelClassifier(), BagCalibratedClassifier(cv=3)]
-)
+@pytest.mark.parametrize("model", [LLPLinearClassifier(), LLPKernelClassifier()])
 def test_empirical_class_prior_is_the_share_of_the_bags(model):
     model.fit(X, Y)
     chances = model.predict_proba(X, class_prior="empirical")

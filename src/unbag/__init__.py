@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from unbag.evaluation import effective_sample_size, label_shift_test
     from unbag.model_selection import BagKFold, BagShuffleSplit
     from unbag.models import (
-        BagCalibratedClassifier,
         LLPBoostingClassifier,
         LLPClassifier,
         LLPEMClassifier,
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "BagCalibratedClassifier",
     "BagKFold",
     "BagShuffleSplit",
     "Bags",

@@ -9,7 +9,7 @@ from sklearn.calibration import calibration_curve as sk_calibration_curve
 from unbag import bag_target, check_bag_target
 from unbag.datasets import make_gaussian_bags
 from unbag.evaluation import brier_score_loss, calibration_curve, calibration_error
-from unbag.models.calibrated import unbiased_labels
+from unbag.weights.decontamination import decontamination_weights
 
 BINARY = make_gaussian_bags(n_bags=60, bag_size=50, random_state=0)
 LABELS = np.random.default_rng(0).permutation(np.repeat([0, 1], [190, 110]))
@@ -77,9 +77,15 @@ def test_brier_score_of_plain_labels_is_the_usual_one():
     assert brier_score_loss(LABELS3, CHANCE3) == pytest.approx(by_class)
 
 
+def unbiased_labels(bags):
+    """What every instance of a bag counts as a positive one by the decontamination weights."""
+    weights = decontamination_weights(bags)[:, 1]
+    return (bags.n_instances * bags.class_shares[1] * weights / bags.sizes)[bags.index]
+
+
 def test_brier_score_of_bags_is_mean_square_minus_twice_the_product_plus_share():
     bags = check_bag_target(BINARY.y)
-    p, u = expit(BINARY.X[:, 0]), unbiased_labels(bags)[:, 1]
+    p, u = expit(BINARY.X[:, 0]), unbiased_labels(bags)
     expected = np.mean(p**2) - 2 * np.mean(p * u) + bags.class_shares[1]
     assert brier_score_loss(BINARY.y, p) == pytest.approx(expected)
 

@@ -81,8 +81,10 @@ def test_pure_bags_give_the_inner_classifier_itself(estimator):
         assert model.n_iter_ == 1
         assert model.converged_
         np.testing.assert_array_equal(model.estimator_.predict_proba(X), chance)
-        expected = logit(np.clip(chance[:, 1], 1e-9, 1 - 1e-9)) - shift
+        expected = logit(np.clip(chance[:, 1], 1e-9, 1 - 1e-9))
         np.testing.assert_allclose(model.decision_function(X), expected)
+        balanced = LLPEMClassifier(estimator, class_prior="balanced").fit(X, y)
+        np.testing.assert_allclose(balanced.decision_function(X), expected - shift)
         # at the shares it was trained at, the chances are those of the inner classifier
         again = model.predict_proba(X, [1 - labels.mean(), labels.mean()])
         np.testing.assert_allclose(again, chance, atol=1e-8)
@@ -139,32 +141,27 @@ def test_ends_where_the_gradient_of_the_likelihood_vanishes():
     X, y, _ = make_data("mixed")
     model = LLPEMClassifier(EXACT, cv=None, tol=1e-10, max_iter=2000).fit(X, y)
     slope = slope_of_likelihood(y)
-    at_shares = model.decision_function(X) + logit(model.empirical_prior_[1])
-    at_end, at_start = slope(at_shares[None]), slope(np.zeros((1, len(X))))
+    at_end, at_start = slope(model.decision_function(X)[None]), slope(np.zeros((1, len(X))))
     assert np.abs(at_end @ X).max() < 1e-3 * np.abs(at_start @ X).max()
     assert abs(at_end.sum()) < 1e-6
 
 
-def slope_of_likelihood(y, **settings):
+def slope_of_likelihood(y):
     """Gradient of the count likelihood by scores (outputs, instances) at the pooled shares."""
     bags = check_bag_target(y)
-    likelihood = CountLikelihood(np.ones(bags.n_bags, dtype=bool), bags, **settings)
+    likelihood = CountLikelihood(np.ones(bags.n_bags, dtype=bool), bags)
     zero = np.zeros(1, dtype=int)
     return lambda scores: likelihood.value_and_gradient(scores[None], zero)[1][0]
 
 
-@pytest.mark.parametrize("bag_effect", [0.0, 0.05])
-def test_three_classes_end_where_the_gradient_vanishes(bag_effect):
+def test_three_classes_end_where_the_gradient_vanishes():
     X, y = THREE.X, THREE.y
-    model = LLPEMClassifier(EXACT, cv=None, bag_effect=bag_effect, tol=1e-9, max_iter=2000).fit(
-        X, y
-    )
-    slope = slope_of_likelihood(y, bag_effect=bag_effect)
-    at_shares = model.decision_function(X).T + np.log(model.empirical_prior_)[:, None]
+    model = LLPEMClassifier(EXACT, cv=None, tol=1e-9, max_iter=2000).fit(X, y)
+    slope = slope_of_likelihood(y)
+    at_shares = model.decision_function(X).T
     at_end, at_start = slope(at_shares), slope(np.zeros((3, len(X))))
     # nearly, as chances by the saddle point are brought into [0, 1]
     assert np.abs(at_end @ X).max() < 0.02 * np.abs(at_start @ X).max()
-    assert model.bag_effect_ == bag_effect
     # and says which class is which, nearly as well as labels would
     by_labels = LLPEMClassifier(EXACT).fit(X, THREE.labels)
     gain = (model.predict(X) == THREE.labels).mean() - (by_labels.predict(X) == THREE.labels).mean()
@@ -204,7 +201,8 @@ def test_finds_the_ratio_of_the_densities_whatever_the_proportions(labelled):
         known[np.concatenate(chosen)] = np.repeat([0, 1], 500)
         y = bag_target(y["bag"], y["proportion"], labels=known)
         assert check_bag_target(y).labelled.any()
-    model = LLPEMClassifier(EXACT, cv=None, tol=1e-6, max_iter=500).fit(data.X, y)
+    model = LLPEMClassifier(EXACT, class_prior="balanced", cv=None, tol=1e-6, max_iter=500)
+    model.fit(data.X, y)
     at_0, at_1 = model.decision_function(np.array([[0.0], [1.0]]))
     assert at_0 == pytest.approx(0, abs=0.2)
     assert at_1 - at_0 == pytest.approx(2, abs=0.4)
@@ -226,23 +224,6 @@ def test_noisy_counts_are_weighed_by_their_noise():
     untold = bag_target(bag, counts=np.clip(np.round(noisy), 0, 10)[bag])
     untold = LLPEMClassifier(EXACT, cv=None).fit(X, untold)
     assert abs(untold.estimator_.coef_[0, 0] - 2) > 0.5
-
-
-def test_effects_of_bags_are_found_by_cvting():
-    """Bags whose odds differ by more than their rows; none where classes keep their look."""
-    rng = np.random.default_rng(0)
-    x = 0.7 * rng.normal(size=(60, 1)) + rng.normal(size=(60, 50))
-    counts = (rng.uniform(size=x.shape) < expit(x + 0.7 * rng.normal(size=(60, 1)))).sum(axis=1)
-    bag = np.repeat(np.arange(60), 50)
-    X, y = x.reshape(-1, 1), bag_target(bag, counts=counts[bag])
-    model = LLPEMClassifier(EXACT, cv=3, tol=1e-5).fit(X, y)
-    assert model.bag_effect_ == pytest.approx(0.7**2 * 0.18**2 / 0.25, rel=0.5)
-    without = LLPEMClassifier(EXACT, cv=3, bag_effect=0).fit(X, y)
-    assert without.bag_effect_ == 0
-    # slopes that are too flat come nearer to the truth
-    assert without.estimator_.coef_[0, 0] + 0.1 < model.estimator_.coef_[0, 0] < 1.3
-    assert LLPEMClassifier(bag_effect="auto", cv=None).fit(X, y).bag_effect_ == 0
-    assert LLPEMClassifier().fit(BINARY.X, BINARY.y).bag_effect_ == 0
 
 
 @pytest.mark.parametrize("estimator", [FOREST, BOOSTED])
@@ -344,8 +325,10 @@ def test_sparse_and_missing_values_are_left_to_the_inner_classifier():
 
 def test_probabilities_at_another_prior():
     model = LLPEMClassifier().fit(BINARY.X, BINARY.y)
-    even, rare = model.predict_proba(BINARY.X), model.predict_proba(BINARY.X, [0.9, 0.1])
-    np.testing.assert_allclose(even[:, 1], expit(model.decision_function(BINARY.X)))
+    np.testing.assert_allclose(
+        model.predict_proba(BINARY.X)[:, 1], expit(model.decision_function(BINARY.X))
+    )
+    even, rare = (model.predict_proba(BINARY.X, prior) for prior in ("balanced", [0.9, 0.1]))
     np.testing.assert_allclose(rare[:, 1] / rare[:, 0], even[:, 1] / even[:, 0] / 9)
     with pytest.raises(ValueError, match="one number for each of the 2 classes"):
         model.predict_proba(BINARY.X, [1, 2, 3])
@@ -364,7 +347,6 @@ def test_probabilities_at_another_prior():
         ({"max_iter": 0}, "max_iter must be"),
         ({"cv": BagKFold(25)}, "25 folds need as many bags"),
         ({"cv": "three"}, "cv must be"),
-        ({"bag_effect": "none"}, "bag_effect must be 'auto' or a variance"),
     ],
 )
 def test_wrong_settings_are_named(settings, message):

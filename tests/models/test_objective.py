@@ -162,6 +162,7 @@ def test_em_ends_where_the_likelihood_is_largest():
     linear = LLPLinearClassifier(bag_effect=0, **SPARE).fit(DATA.X, DATA.y)
     em = LLPEMClassifier(
         LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000),
+        class_prior="balanced",
         cv=None,
         tol=1e-11,
         max_iter=5000,

@@ -8,13 +8,11 @@ import onnx
 import onnxruntime
 import pandas as pd
 import pytest
-from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from unbag import (
-    BagCalibratedClassifier,
     LLPBoostingClassifier,
     LLPEnsembleClassifier,
     LLPKernelClassifier,
@@ -130,16 +128,6 @@ def test_classes_have_the_names_that_are_given():
     np.testing.assert_array_equal(labels, np.array(["no", "yes"])[model.predict(DATA.X)])
 
 
-@pytest.mark.parametrize("class_prior", ["empirical", [0.9, 0.1]])
-def test_calibrated_models(class_prior):
-    inner = LLPLinearClassifier(loss="squared", objective="corrected")
-    model = BagCalibratedClassifier(inner, class_prior=class_prior).fit(DATA.X, DATA.y)
-    check_same(to_onnx(model), {"X": DATA.X}, model, DATA.X)
-    frozen = FrozenEstimator(LLPBoostingClassifier(4, n_estimators=5, cv=None).fit(DATA.X, DATA.y))
-    model = BagCalibratedClassifier(frozen, class_prior=class_prior).fit(DATA.X, DATA.y)
-    check_same(to_onnx(model), {"X": DATA.X}, model, DATA.X)
-
-
 def test_a_model_without_probabilities_has_none():
     model = LLPLinearClassifier(loss="hinge", objective="corrected").fit(DATA.X, DATA.y)
     labels, scores = run(to_onnx(model), {"X": DATA.X})
@@ -179,16 +167,6 @@ def with_categories():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (
-            lambda: BagCalibratedClassifier(method="isotonic").fit(DATA.X, DATA.y),
-            "Of calibrated models, only those of two classes and method='sigmoid' can be exported",
-        ),
-        (
-            lambda: BagCalibratedClassifier(
-                make_pipeline(StandardScaler(), LLPLinearClassifier())
-            ).fit(DATA.X, DATA.y),
-            "Pipeline cannot be exported to ONNX; linear, kernel and boosted classifiers, and",
-        ),
         (
             lambda: LogisticRegression().fit(DATA.X, DATA.labels),
             "LogisticRegression cannot be exported to ONNX; linear, kernel and boosted",

@@ -29,7 +29,6 @@ from sklearn.utils.fixes import parse_version
 
 from child_process import run_in_child
 from unbag import (
-    BagCalibratedClassifier,
     BagKFold,
     LLPEMClassifier,
     LLPKernelClassifier,
@@ -154,7 +153,6 @@ class TestRoundTrip:
         [
             LLPLinearClassifier(),
             LLPKernelClassifier(kernel="poly"),
-            BagCalibratedClassifier(LLPLinearClassifier(), method="isotonic"),
             make_pipeline(StandardScaler(), LLPLinearClassifierCV(cv=BagKFold(3))),
             pytest.param(
                 GridSearchCV(LLPLinearClassifier(), {"alpha": [0.1, 1.0]}, cv=BagKFold(3)),
@@ -164,7 +162,7 @@ class TestRoundTrip:
                 ),
             ),
         ],
-        ids=["linear", "kernel", "isotonic", "folds", "search"],
+        ids=["linear", "kernel", "folds", "search"],
     )
     def test_three_classes_and_compositions(self, model, tmp_path):
         model.fit(THREE.X, THREE.y)
@@ -180,7 +178,7 @@ class TestRoundTrip:
         table["flag"] = rng.random(n) > 0.5
         table["category"] = pd.Categorical(rng.choice(["x", "y", "z"], n))
         table["text"] = pd.array(rng.choice(["p", "q"], n), dtype="string")
-        model = BagCalibratedClassifier(make_pipeline(make_features(), LLPLinearClassifier()))
+        model = make_pipeline(make_features(), LLPLinearClassifier())
         model.fit(table, BINARY.y)
         assert_same(model, load_model(save_model(model, tmp_path / "m.unbag")).model, table)
 

@@ -3,7 +3,6 @@
 from typing import Any
 
 from unbag.models.boosted import LLPBoostingClassifier
-from unbag.models.calibrated import BagCalibratedClassifier
 from unbag.models.em import LLPEMClassifier
 from unbag.models.ensemble import LLPEnsembleClassifier
 from unbag.models.groupings import MultiGroupingClassifier, MultiGroupingClassifierCV
@@ -13,7 +12,6 @@ from unbag.models.logistic_sums import SumsFit, logistic_from_sufficient_statist
 from unbag.models.mixed import LLPClassifier, TermSummary
 
 __all__ = [
-    "BagCalibratedClassifier",
     "LLPBoostingClassifier",
     "LLPClassifier",
     "LLPEMClassifier",

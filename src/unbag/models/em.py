@@ -23,7 +23,7 @@ So no bag needs an offset or a weight of its own, and what EM increases is the l
 counts at the pooled shares of the classes. It conditions on the counts, so that bags may have any
 proportions, and labelled rows may have been chosen by their label.
 
-Scores are log-odds at equal class priors, log p_c − log N_c up to a constant.
+Scores are log-odds at the class prior π asked for, log p_c − log N_c + log π_c up to a constant.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import softmax
 from sklearn.base import MetaEstimatorMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
@@ -43,18 +42,15 @@ from sklearn.utils.validation import has_fit_parameter
 from unbag._arrays import Bools, Floats
 from unbag._checks import check_count, check_positive
 from unbag._deadlines import check_time
-from unbag._docstrings import as_in
 from unbag._outputs import chances_of_all
 from unbag._progress import progress_bar
 from unbag.bags.bags import Bags
+from unbag.bags.priors import resolve_class_prior
 from unbag.bags.shares import bag_name
-from unbag.evaluation.bag_effects import estimate_bag_effect
 from unbag.model_selection.splitters import check_cv, check_held_once, cut_by_folds
-from unbag.models.bag_goal import check_effect
 from unbag.models.base import LogOddsClassifier
-from unbag.models.linear import LLPLinearClassifierCV
 from unbag.models.threads import few_threads
-from unbag.observations.count_likelihood import CountLikelihood, label_posteriors
+from unbag.observations.count_likelihood import CountLikelihood, LabelPosteriors
 
 # The only problem of a likelihood.
 _FIRST = np.zeros(1, dtype=np.intp)
@@ -63,21 +59,20 @@ _FIRST = np.zeros(1, dtype=np.intp)
 _SMALLEST_CHANCE = 1e-9
 
 
-@as_in(LLPLinearClassifierCV)
 class LLPEMClassifier(MetaEstimatorMixin, LogOddsClassifier):
     """Train any classifier that takes ``sample_weight`` from the counts of bags.
 
     Expectation–maximisation. The first model is fitted to soft labels: every instance is one of
-    every class, weighed by the proportions of its bag. Then the chance of each class, given the
-    model's scores and *the counts of the bag*, takes the place of the proportion, and so on. For
-    logistic regression without penalty this is exact EM: each step increases
+    every class, weighted by the proportions of its bag. Then the probability of each class, given
+    the model's scores and *the counts of the bag*, takes the place of the proportion, and so on.
+    For logistic regression without penalty this is exact EM: each step increases
 
-        log L = Σ_b log Pr(K_b = k_b),    K_b a sum of draws with the class chances p(x_bj),
+        log L = Σ_b log Pr(K_b = k_b),    K_b a sum of draws with the probabilities p(x_bj),
 
-    where p are the model's chances at the shares of the classes in all bags together and k_b the
-    counts of bag b: the likelihood that linear and kernel models maximise. For other learners it is
-    what steps usually increase; the fit ends when they no longer do, and keeps the best. Counts
-    may be noisy, and there may be any number of classes.
+    where p are the model's probabilities at the class prior of all bags together and k_b the counts
+    of bag b: the likelihood that linear and kernel models maximise. For other learners it is what
+    steps usually increase; the fit ends when they no longer do, and keeps the best. Counts may be
+    noisy, and there may be any number of classes.
 
     Parameters
     ----------
@@ -85,16 +80,14 @@ class LLPEMClassifier(MetaEstimatorMixin, LogOddsClassifier):
         Anything with ``predict_proba`` whose ``fit`` takes ``sample_weight``; by default
         ``LogisticRegression()``. It is fitted to the classes 0, 1, ... What prepares the features
         belongs in a pipeline around this classifier.
+    class_prior : {"empirical", "balanced"} or array-like, default="empirical"
+        Class prior that scores and probabilities are for: that of all training bags together,
+        equal shares, or a number for each class.
     cv : int, splitter, iterable of splits or None, default=5
-        Folds of whole bags. Each bag is scored by a model that was trained on the others, as a
-        flexible learner is too sure of instances it was trained on and would only hear its own
-        opinion again; log L is then that of bags held out. An integer stands for
-        `unbag.BagKFold`. With None every step is one fit, and bags are scored by the model that
-        was trained on them: for learners that cannot overfit.
-    bag_effect : {"auto"} or float, default="auto"
-        Variance of what bags differ by beyond their rows, as in `unbag.LLPLinearClassifier`. "auto"
-        estimates it from bags held out by ``cv``, and climbs once more if there is any; it
-        is 0 without ``cv``.
+        Folds of whole bags. Each bag is scored by a model that was trained on the others, since a
+        flexible learner is overconfident on instances that it was trained on; log L is then that of
+        held-out bags. An integer stands for `unbag.BagKFold`. With None every step is one fit, and
+        bags are scored by the model that was trained on them: for learners that cannot overfit.
     max_iter : int, default=100
         Most steps.
     tol : float, default=1e-3
@@ -109,35 +102,38 @@ class LLPEMClassifier(MetaEstimatorMixin, LogOddsClassifier):
     Attributes
     ----------
     estimator_ : classifier
-        The inner classifier, fitted to all bags. Its chances are those at ``empirical_prior_``.
+        The inner classifier, fitted to all bags. Its probabilities are those at
+        ``empirical_prior_``.
     empirical_prior_ : ndarray of shape (n_classes,)
         Shares of the classes among all training instances.
     class_prior_ : ndarray of shape (n_classes,)
-        Equal shares, for which scores and chances are.
+        Class prior that scores and probabilities are for.
     log_likelihood_path_ : ndarray of shape (n_iter_,)
         log L per instance after each step; its largest entry belongs to ``estimator_``.
     label_posteriors_ : ndarray of shape (n_instances,) or (n_instances, n_classes)
         Weights of the instances as positives, or as members of every class, to which
         ``estimator_`` was fitted.
-    bag_effect_ : float
-        The variance that was used.
-    looks_ : as in LLPLinearClassifierCV
     n_iter_ : int
         Number of steps.
     converged_ : bool
         Whether the fit ended before ``max_iter``.
-    classes_, n_features_in_, feature_names_in_ : as in LLPLinearClassifierCV
+    classes_ : ndarray of shape (n_classes,)
+        Labels of the classes.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, if X had any that are texts.
 
     Notes
     -----
-    Labels leave nothing to be guessed: if all bags are pure, the inner classifier is fitted once.
+    If all bags are pure the labels are known, and the inner classifier is fitted once.
 
-    Under ``cv`` the weights of the other bags come from models that did see a bag, so that
-    log L is not quite that of a bag nobody ever saw; to measure the classifier, hold out bags.
+    Under ``cv`` the weights of the other bags come from models that did see a bag, so log L is not
+    quite that of a bag that no model ever saw; to measure the classifier, hold out bags.
 
     Learners that set rows aside to stop early, as ``HistGradientBoostingClassifier`` does by
     default with over 10,000 rows, see a row's positive copy here and its negative copy there.
-    Better switch that off.
+    Switch that off.
 
     Examples
     --------
@@ -154,16 +150,16 @@ class LLPEMClassifier(MetaEstimatorMixin, LogOddsClassifier):
         self,
         estimator: Any = None,
         *,
+        class_prior: Any = "empirical",
         cv: Any = 5,
-        bag_effect: Any = "auto",
         max_iter: int = 100,
         tol: float = 1e-3,
         random_state: Any = 0,
         verbose: int = 0,
     ) -> None:
         self.estimator = estimator
+        self.class_prior = class_prior
         self.cv = cv
-        self.bag_effect = bag_effect
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
@@ -188,29 +184,15 @@ class LLPEMClassifier(MetaEstimatorMixin, LogOddsClassifier):
         bags = _with_whole_counts(bags)
         check_positive(self.tol, "tol")
         check_count(self.max_iter, "max_iter")
-        given = check_effect(self.bag_effect)
         learner = _Learner(self._seeded_template(), bags.class_shares)
         self.empirical_prior_ = bags.class_shares
-        self.class_prior_ = np.full(bags.n_classes, 1 / bags.n_classes)
+        self.class_prior_ = resolve_class_prior(self.class_prior, bags.class_shares)
         labels_known = bool((bags.proportions.max(axis=1) == 1).all())
         held = None
         if self.cv is not None and not labels_known:
             held = _check_folds(self.cv, X, np.asarray(y), bags)
         max_iter = 1 if labels_known else int(self.max_iter)
-        self.bag_effect_ = 0.0 if given is None else given
-        self.looks_ = 0.0
-        start = bags.clipped_proportions[bags.index]
-        scores = self._climb(X, bags, learner, held, max_iter, start)
-        noisy = bags.noise is not None
-        if noisy and estimate_bag_effect(bags, softmax(scores, axis=0)).leans_to_looks:
-            self.looks_ = 1.0
-            start = self._given_counts(scores, bags)
-            scores = self._climb(X, bags, learner, held, max_iter, start)
-        if given is None and held is not None:
-            effect = estimate_bag_effect(bags, softmax(scores, axis=0))
-            if effect.matters:
-                self.bag_effect_ = effect.variance
-                self._climb(X, bags, learner, held, max_iter, self._given_counts(scores, bags))
+        self._alternate(X, bags, learner, held, max_iter)
         self.converged_ |= labels_known
         if not self.converged_:
             warnings.warn(
@@ -221,21 +203,16 @@ class LLPEMClassifier(MetaEstimatorMixin, LogOddsClassifier):
             )
         return self
 
-    def _climb(
-        self,
-        X: Any,
-        bags: Bags,
-        learner: _Learner,
-        held: Bools | None,
-        max_iter: int,
-        chances: Floats,
-    ) -> Floats:
-        """Take steps while they lead upwards, and keep the best; give its scores."""
-        likelihood = CountLikelihood(
-            np.ones(bags.n_bags, dtype=bool), bags, bag_effect=self.bag_effect_, looks=self.looks_
-        )
+    def _alternate(
+        self, X: Any, bags: Bags, learner: _Learner, held: Bools | None, max_iter: int
+    ) -> None:
+        """Alternate both steps while log L increases, and keep the best."""
+        likelihood = CountLikelihood(np.ones(bags.n_bags, dtype=bool), bags)
+        posteriors = LabelPosteriors(bags)
+        chances = bags.clipped_proportions[bags.index]
         path: list[float] = []
-        best, best_scores, best_chances = -np.inf, chances.T, chances
+        best, best_chances = -np.inf, chances
+        self.estimator_: Any = None
         self.converged_ = False
         bar = progress_bar(total=max_iter, verbose=self.verbose, desc="EM", unit="step")
         with few_threads(*X.shape), bar:
@@ -250,9 +227,9 @@ class LLPEMClassifier(MetaEstimatorMixin, LogOddsClassifier):
                 path.append(reached)
                 self.converged_ = bool(reached - best < self.tol * abs(reached))
                 if reached > best:
-                    best, self.estimator_ = reached, model
-                    best_scores, best_chances = scores, chances
-                chances = self._given_counts(scores, bags)
+                    best, self.estimator_, best_chances = reached, model, chances
+                found = chances_of_all(posteriors(_outputs(scores)[None])[0])
+                chances = np.ascontiguousarray(found.T)
                 bar.set_postfix(log_likelihood=f"{reached:.5f}", refresh=False)
                 bar.update()
             if self.estimator_ is None:
@@ -260,12 +237,6 @@ class LLPEMClassifier(MetaEstimatorMixin, LogOddsClassifier):
         self.label_posteriors_ = best_chances if bags.n_classes > 2 else best_chances[:, 1]
         self.log_likelihood_path_ = np.array(path)
         self.n_iter_ = len(path)
-        return best_scores
-
-    def _given_counts(self, scores: Floats, bags: Bags) -> Floats:
-        """E-step: chances of the classes of every instance (instances, classes)."""
-        chances = label_posteriors(_outputs(scores)[None], bags, self.bag_effect_, self.looks_)[0]
-        return np.ascontiguousarray(chances_of_all(chances).T)
 
     def _template(self) -> Any:
         return LogisticRegression() if self.estimator is None else self.estimator
@@ -294,7 +265,8 @@ class LLPEMClassifier(MetaEstimatorMixin, LogOddsClassifier):
 
     def _scores(self, X: Any) -> Floats:
         scores = _log_chances(self.estimator_, X, len(self.classes_))
-        return _outputs(scores - np.log(self.empirical_prior_)[:, None])
+        moved = np.log(self.class_prior_ + 1e-300) - np.log(self.empirical_prior_)
+        return _outputs(scores + moved[:, None])
 
 
 @dataclass(frozen=True)
@@ -350,8 +322,9 @@ def _with_whole_counts(bags: Bags) -> Bags:
     if whole.class_shares.min() <= 0:
         missing = bags.class_names[int(whole.class_shares.argmin())]
         raise ValueError(
-            f"Rounded to whole instances, no bag has any of class {bag_name(missing)}; use a model "
-            "of the corrected risk, such as LLPLinearClassifierCV(objective='corrected')."
+            f"Rounded to whole instances, no bag has any of class {bag_name(missing)}; leave the "
+            "class out, or use a model that takes proportions which no labels can give, such as "
+            "LLPLinearClassifier."
         )
     return whole
 

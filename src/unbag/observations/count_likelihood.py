@@ -110,6 +110,7 @@ class CountLikelihood:
         weights = (table / (table @ bags.sizes)[:, None])[:, bags.index[first]]
         told, covariance = what_counts_tell(pieces, bag_effect, looks)
         self._bags = WeighedBags(told, weights, covariance, exact_size, like)
+        self._bag_of_piece, self._n_bags = bags.index[first], bags.n_bags
 
     def value(self, scores: Array, problem: Ints) -> Floats:
         """Mean negative log-likelihood per column."""
@@ -119,6 +120,23 @@ class CountLikelihood:
         """Mean negative log-likelihood per column and its gradient with respect to the scores."""
         value, gradient = self._bags.evaluate(scores, problem, gradient=True)
         return to_host(value), gradient
+
+    def bag_losses(self, scores: Array) -> Floats:
+        """Negative log-likelihood of every bag, whatever problems include.
+
+        Parameters
+        ----------
+        scores : array of shape (columns, outputs, instances)
+            Scores of the instances, for each column.
+
+        Returns
+        -------
+        losses : ndarray of shape (columns, bags)
+            Negative log-likelihoods.
+        """
+        found = np.zeros((scores.shape[0], self._n_bags))
+        np.add.at(found, (slice(None), self._bag_of_piece), self._bags.losses(scores))
+        return found
 
 
 def label_posteriors(

@@ -76,6 +76,7 @@ class ForwardLikelihood:
         ratio, weight = forward_tables(included, bags)
         self._ratio, self._weight = beside(ratio, like), beside(weight, like)
         self._index = index_beside(bags.index, like)
+        self._bags, self._like = bags, like
         self._tables_of = Latest(self._choose)
 
     def value(self, scores: Array, problem: Ints) -> Floats:
@@ -96,6 +97,25 @@ class ForwardLikelihood:
             value += to_host(xp.sum(losses, axis=-1, dtype=xp.float64))
             gradient[:, :, here] = slopes
         return value, gradient
+
+    def bag_losses(self, scores: Array) -> Floats:
+        """Negative log-likelihood of every bag, whatever problems include.
+
+        Parameters
+        ----------
+        scores : array of shape (columns, outputs, instances)
+            Scores of the instances, for each column.
+
+        Returns
+        -------
+        losses : ndarray of shape (columns, bags)
+            Negative log-likelihoods.
+        """
+        ratio, _ = forward_tables(np.ones(self._bags.n_bags, dtype=bool), self._bags)
+        each = beside(ratio[:, :, self._bags.index], self._like)
+        losses = to_host(forward_losses(scores, each, beside(np.ones((1, 1, 1)), self._like))[0])
+        index = self._bags.index
+        return np.stack([np.bincount(index, one, self._bags.n_bags) for one in losses])
 
     def _choose(self, problem: Ints) -> tuple[Array, Array]:
         """Ratios and weights of the bags for every column, or for one if all are the same."""

@@ -13,7 +13,7 @@ import numpy as np
 from array_api_compat import array_namespace, device, is_numpy_array
 from numpy.typing import NDArray
 
-from unbag._arrays import Array, Bools, Floats, Ints, index_beside, take
+from unbag._arrays import Array, Bools, Floats, Ints, index_beside, take, to_host
 from unbag._threads import allowed_threads, for_each
 from unbag.bags.bags import Bags
 from unbag.observations.bag_losses import (
@@ -65,9 +65,10 @@ class WeighedBags:
         exact_size: int,
         like: Array,
     ) -> None:
-        self._parts, rows = [], []
-        for kind, table in _make_tables(bags, weights, covariance, exact_size, like):
+        self._parts, self._members, rows = [], [], []
+        for kind, table, members in _make_tables(bags, weights, covariance, exact_size, like):
             self._parts.append(kind(table, like))
+            self._members.append(members)
             rows.append(table.rows)
         lengths = [len(own) for own in rows]
         self._in_order = all(part.in_order for part in self._parts)
@@ -97,6 +98,16 @@ class WeighedBags:
             if found is not None:
                 return found
         return self._step_by_step(scores, problem, gradient)
+
+    def losses(self, scores: Array) -> Floats:
+        """Losses (columns, bags) of all bags, without weights and on the host."""
+        xp = array_namespace(scores)
+        largest = float(xp.maximum(xp.max(scores), -xp.min(scores)))
+        found = np.empty((scores.shape[0], sum(map(len, self._members))))
+        for part, members in zip(self._parts, self._members, strict=True):
+            own, _ = part.loss(part.gather(scores, slice(None)), largest, False)
+            found[:, members] = to_host(own)
+        return found
 
     def blind_evaluation(self, problem: Ints) -> Blind:
         """An evaluation with gradient of these columns that asks the device nothing on its way."""
@@ -154,7 +165,7 @@ class WeighedBags:
 
 def _make_tables(
     bags: Bags, weights: Floats, covariance: Floats, exact_size: int, like: Array
-) -> Iterator[tuple[type[BagLosses], BagTable]]:
+) -> Iterator[tuple[type[BagLosses], BagTable, Ints]]:
     """Sort bags by how and with which others they are treated."""
     sizes, counts = bags.sizes, bags.sizes[:, None] * bags.proportions
     kinds, kind = _choose_kinds(bags, counts, covariance, exact_size)
@@ -176,7 +187,7 @@ def _make_tables(
                 covariance=covariance[own],
                 weights=weights[:, own],
             )
-            yield kinds[kind[own[0]]], table
+            yield kinds[kind[own[0]]], table, own
 
 
 def _by_problems(members: Ints, seen: Bools) -> Ints:

@@ -23,7 +23,6 @@ from unbag._optional import optional
 from unbag._text import listing
 from unbag.model_selection.fitted import last_step
 from unbag.models.boosted import LLPBoostingClassifier
-from unbag.models.calibrated import BagCalibratedClassifier
 from unbag.models.ensemble import LLPEnsembleClassifier
 from unbag.models.groupings import LinearGroupingsClassifier
 from unbag.models.minimising import KernelClassifier, LinearClassifier
@@ -41,7 +40,6 @@ _SCORES: dict[type[Any], Callable[..., str]] = {
     KernelClassifier: nodes.kernel,
     LLPBoostingClassifier: nodes.trees,
     LLPEnsembleClassifier: lambda model, graph, X: nodes.mixture(model, graph, X, _score),
-    BagCalibratedClassifier: lambda model, graph, X: nodes.calibrated(model, graph, X, _score),
     FrozenEstimator: lambda model, graph, X: _score(model.estimator, graph, X),
 }
 
@@ -86,8 +84,8 @@ def export_onnx(
     Parameters
     ----------
     model : estimator or Pipeline
-        Linear, kernel or boosted, a mixture of these (`unbag.LLPEnsembleClassifier`), or one of them
-        calibrated by a sigmoid; alone or behind steps that `make_features` or scikit-learn has.
+        Linear, kernel or boosted, or an ensemble of these (`unbag.LLPEnsembleClassifier`); alone or
+        behind steps that `make_features` or scikit-learn has.
     path : path
         By custom ending in ``.onnx``.
     schema : Schema, optional

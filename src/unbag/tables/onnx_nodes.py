@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unbag.bags.priors import log_odds_shift
 from unbag.kernels.matrices import Kernel, Waves
 from unbag.models.boosted_library import TreeShape
 from unbag.models.boosted_lightgbm import read_booster
@@ -284,19 +283,6 @@ def mixture(model: Any, graph: Graph, X: str, score: Callable[..., str]) -> str:
     ]
     total = parts[0] if len(parts) == 1 else graph.node("Sum", *parts)
     return graph.node("Add", total, graph.constant(_double(found.intercepts)))
-
-
-def calibrated(model: Any, graph: Graph, X: str, score: Callable[..., str]) -> str:
-    """Log-odds of a `BagCalibratedClassifier` at its class prior, from those of its estimator."""
-    if model.method != "sigmoid" or len(model.classes_) > 2:
-        raise ValueError(
-            "Of calibrated models, only those of two classes and method='sigmoid' can be exported "
-            "to ONNX."
-        )
-    (found,) = model.calibrator_.maps
-    shift = found.intercept + log_odds_shift(model.empirical_prior_, model.class_prior_)
-    log_odds = graph.node("Mul", score(model.estimator_, graph, X), graph.constant(found.slope))
-    return graph.node("Add", log_odds, graph.constant(shift))
 
 
 class _TreeTable:

@@ -12,7 +12,6 @@ from sklearn.base import BaseEstimator
 from sklearn.model_selection import BaseCrossValidator
 
 from unbag.kernels.matrices import Kernel
-from unbag.models.calibrated import Calibrator, ScoreMap
 from unbag.models.mixing import Mixture
 from unbag.observations.losses import ClassLoss
 
@@ -39,7 +38,7 @@ _PARTS = {
 }
 
 # What a fitted model of this package is made of, and where such classes live.
-_FAMILIES = (BaseEstimator, BaseCrossValidator, ClassLoss, Kernel, Calibrator, ScoreMap, Mixture)
+_FAMILIES = (BaseEstimator, BaseCrossValidator, ClassLoss, Kernel, Mixture)
 _HOMES = ("kernels", "model_selection", "models", "observations", "paper", "tables")
 
 
