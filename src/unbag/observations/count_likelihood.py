@@ -134,9 +134,8 @@ class CountLikelihood:
         losses : ndarray of shape (columns, bags)
             Negative log-likelihoods.
         """
-        found = np.zeros((scores.shape[0], self._n_bags))
-        np.add.at(found, (slice(None), self._bag_of_piece), self._bags.losses(scores))
-        return found
+        pieces = self._bags.losses(scores)
+        return np.stack([np.bincount(self._bag_of_piece, one, self._n_bags) for one in pieces])
 
 
 def label_posteriors(
