@@ -4,27 +4,27 @@ from collections import Counter
 
 import pytest
 
-from unbag.tables import text
-from unbag.tables.file import TableFile
+from unbag.tables.files import TableFile
+from unbag.tables.formats import CheckedRows
 
 
 @pytest.fixture
 def counts(monkeypatch):
-    """How often each table is opened, and how many bytes of it are read."""
+    """How often each table is opened, and how many characters of it are read."""
     opened, read = Counter(), Counter()
-    really_open, really_read = TableFile.open, text._Checked.readinto
+    really_open, really_read = TableFile.open, CheckedRows.read
 
     def open_and_count(file):
         opened[file.path.name] += 1
         return really_open(file)
 
-    def read_and_count(self, buffer):
-        n_bytes = really_read(self, buffer)
-        read[self._table.path.name] += n_bytes
-        return n_bytes
+    def read_and_count(self, size=-1):
+        text = really_read(self, size)
+        read[self._file.path.name] += len(text)
+        return text
 
     monkeypatch.setattr(TableFile, "open", open_and_count)
-    monkeypatch.setattr(text._Checked, "readinto", read_and_count)
+    monkeypatch.setattr(CheckedRows, "read", read_and_count)
     return opened, read
 
 

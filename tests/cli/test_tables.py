@@ -77,9 +77,9 @@ NEARLY = {
     "stray": (
         lambda v, r: (v.assign(fLength=v["fLength"].astype(str).where(v.index != 16, "n/a?")), r),
         COUNTS,
-        ["--missing", "n/a?"],
+        ["--na-values", "n/a?"],
         "holds 'n/a?' in row 17 of column 'fLength', which has numbers in 599 rows: correct it, or "
-        "use --missing 'n/a?' or --types fLength=category",
+        "use --na-values 'n/a?' or --types fLength=category",
     ),
 }
 

@@ -7,7 +7,7 @@ import pytest
 
 from unbag.tables import open_table
 from unbag.tables.features import make_features
-from unbag.tables.kinds import convert, find_stray, is_id, plain_texts
+from unbag.tables.column_types import convert, find_stray, is_id, plain_texts
 from unbag.tables.times import TimeParts
 
 DAY = pd.Timedelta(days=1)
@@ -109,7 +109,7 @@ def test_codes_with_leading_zeros_are_kept(tmp_path):
     assert found["share"].tolist() == [0.5, 7.5, 0]
     assert found["mixed"].tolist() == ["01", "x", "02"]
     assert pd.concat(open_table(path).chunks(1))["zip"].tolist()[:2] == ["01069", "80331"]
-    as_number = open_table(path).read(kinds={"zip": "number"})["zip"]
+    as_number = open_table(path).read(types={"zip": "number"})["zip"]
     assert as_number.tolist()[:2] == [1069, 80331]
 
 
@@ -163,7 +163,7 @@ def test_texts_for_missing_values(suffix, tmp_path):
         write(path, index=False)
     else:
         frame.to_json(path, orient="records", lines=True)
-    table = open_table(path, missing=["?"])
+    table = open_table(path, na_values=["?"])
     found = table.read()
     assert found["n"].dtype == float
     assert found.isna().to_numpy().tolist() == [[False] * 2, [True] * 2, [False] * 2]

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from unbag.tables import open_table, write_table
-from unbag.tables.file import TableURL
+from unbag.tables.files import TableURL
 
 N = 9
 
@@ -116,11 +116,11 @@ def test_every_format_comes_back(name, tmp_path):
         expected["Tag"] = expected["Tag"].astype("datetime64[us]")
         kinds["Tag"] = "time"
     before = sorted(tmp_path.rglob("*"))
-    found = open_table(path).read(kinds=kinds)
+    found = open_table(path).read(types=kinds)
     assert_same(found, expected)
     assert open_table(path).names == list(frame)
     for rows in (2, 4, N, 20):
-        chunks = list(open_table(path).chunks(rows, kinds=kinds))
+        chunks = list(open_table(path).chunks(rows, types=kinds))
         assert [len(c) for c in chunks[:-1]] == [rows] * (len(chunks) - 1)
         assert_same(pd.concat(chunks), expected)
     some = ["Straße", "Größe"]
@@ -144,7 +144,7 @@ def assert_same(found, expected):
 def told(path, **options):
     """What is said of a file, each thing once, however often it is read."""
     said = []
-    table = open_table(path, tell=said.append, **options)
+    table = open_table(path, on_message=said.append, **options)
     list(table.chunks(2))
     table.read()
     return [text.replace(str(path), "T") for text in said]
@@ -166,7 +166,7 @@ def test_what_is_found_out_is_said_once(tmp_path):
     with pd.ExcelWriter(book) as writer:
         frame.to_excel(writer, sheet_name="May", index=False)
         frame.head(2).to_excel(writer, sheet_name="June", index=False)
-    assert told(book) == ["T is read from its first sheet, 'May'; there are also 'June'."]
+    assert told(book) == ["T is read from its first sheet, 'May'; it also has 'June'."]
     assert told(book, query="June") == []
     assert len(open_table(book, query="June").read()) == 2
 
@@ -175,7 +175,7 @@ def test_text_that_is_not_utf_8_as_was_said_is_refused_without_a_remark(tmp_path
     path, said = tmp_path / "t.csv", []
     path.write_bytes(b"a,b\n1,\xe9\n")
     with pytest.raises(ValueError, match=r"not utf-8 text: 0xe9 .* which it has \(--encoding\)"):
-        open_table(path, encoding="utf-8", tell=said.append).read()
+        open_table(path, encoding="utf-8", on_message=said.append).read()
     assert said == []
 
 
@@ -370,8 +370,8 @@ def test_standard_input(suffix, tmp_path, monkeypatch):
     write_table([frame], tmp_path / f"t{suffix}")
     feed(monkeypatch, (tmp_path / f"t{suffix}").read_bytes())
     table = open_table("-")
-    assert_same(table.read(kinds={"Plz": "category"}), frame)
-    assert_same(pd.concat(table.chunks(4, kinds={"Plz": "category"})), frame)
+    assert_same(table.read(types={"Plz": "category"}), frame)
+    assert_same(pd.concat(table.chunks(4, types={"Plz": "category"})), frame)
     assert str(table.file) == "standard input"
 
 

@@ -1,6 +1,6 @@
 """Files that nobody meant to write: readers and the loader of models end in one sentence at worst.
 
-A few hundred examples, always the same. ``UNBAG_FUZZ=20000 pytest tests/tabular/test_fuzz.py``
+A few hundred examples, always the same. ``UNBAG_FUZZ=20000 pytest tests/tables/test_fuzz.py``
 tries so many of each kind, new ones every time; ``scripts/fuzz_model_files.py`` lets coverage guide
 them.
 """
@@ -156,7 +156,7 @@ def test_round_trip_of_any_text(suffix, data, tmp_path):
     frame = pd.DataFrame(rows, columns=header, dtype="str")
     assert write_table([frame], path) == len(rows)
     kinds = dict.fromkeys(header, "category")
-    for found in (read_table(path, kinds=kinds), *read_chunks(path, kinds=kinds)):
+    for found in (read_table(path, types=kinds), *read_chunks(path, types=kinds)):
         assert list(found) == header
         is_text = suffix not in (".parquet", ".feather")
         for name, column in zip(header, zip(*rows, strict=True), strict=True):

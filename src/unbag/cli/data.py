@@ -20,8 +20,16 @@ from unbag.bags.joining import WORDS, JoinError
 from unbag.cli.options import one_or_all
 from unbag.cli.output import say
 from unbag.tables import Table, open_table
-from unbag.tables.file import STANDARD_INPUT, TableError
-from unbag.tables.kinds import ColumnError, Kind, cast, find_stray, is_id, plain_texts, types_of
+from unbag.tables.files import STANDARD_INPUT, TableError
+from unbag.tables.column_types import (
+    ColumnError,
+    ColumnType,
+    cast,
+    find_stray,
+    is_id,
+    plain_texts,
+    dtypes_of,
+)
 from unbag.tables.prose import is_prose
 from unbag.tables.schema import Schema, SchemaReport, make_schema
 
@@ -66,7 +74,7 @@ def read_bags(
     schema: Schema | None = None,
     *,
     keep_names: bool = True,
-    keep: Mapping[str, Kind | None] | None = None,
+    keep: Mapping[str, ColumnType | None] | None = None,
     why: str = "",
 ) -> BagData:
     """Read and join the tables that the options name; say what was left out on request.
@@ -91,7 +99,7 @@ def read_bags(
 def match_files(
     options: argparse.Namespace,
     schema: Schema | None = None,
-    keep: Mapping[str, Kind | None] | None = None,
+    keep: Mapping[str, ColumnType | None] | None = None,
     why: str = "",
 ) -> tuple[MatchedTables, Any]:
     """Read and match both tables, without a look at whether they agree; see `read_bags`."""
@@ -102,7 +110,7 @@ def match_files(
     unknown = [n for n in options.types if n not in (*instances.names, *aggregates.names)]
     if unknown:
         raise ValueError(f"--types names the column {unknown[0]!r}, which neither table has")
-    frame, bags = instances.read(columns, kinds), aggregates.read(kinds=options.types)
+    frame, bags = instances.read(columns, kinds), aggregates.read(types=options.types)
     kept = None
     if keep is not None:
         kept = frame[[n for n in dict.fromkeys([*options.bag, *keep]) if n in columns]]
@@ -134,16 +142,16 @@ def match_frames(options: argparse.Namespace, instances: Any, aggregates: Any) -
 
 def open_aggregates(options: argparse.Namespace) -> Table:
     """Open the table of bags."""
-    how = {"encoding": options.encoding, "missing": options.missing}
-    return open_table(options.aggregates, query=options.aggregates_query, tell=say, **how)
+    how = {"encoding": options.encoding, "na_values": options.na_values}
+    return open_table(options.aggregates, query=options.aggregates_query, on_message=say, **how)
 
 
 def _open_both(options: argparse.Namespace) -> tuple[Table, Table]:
     if str(options.instances) == str(options.aggregates) == STANDARD_INPUT:
         options.parser.error("only one of the two tables can come from standard input")
 
-    how = {"encoding": options.encoding, "missing": options.missing}
-    instances = open_table(options.instances, query=options.query, tell=say, **how)
+    how = {"encoding": options.encoding, "na_values": options.na_values}
+    instances = open_table(options.instances, query=options.query, on_message=say, **how)
     return instances, open_aggregates(options)
 
 
@@ -151,9 +159,9 @@ def _to_read(
     options: argparse.Namespace,
     instances: Table,
     schema: Schema | None,
-    keep: Mapping[str, Kind | None],
+    keep: Mapping[str, ColumnType | None],
     why: str,
-) -> tuple[list[str], dict[str, Kind]]:
+) -> tuple[list[str], dict[str, ColumnType]]:
     """Columns of the instance table to be read, and what is known to be in them."""
     if schema is None:
         keys = [name for name in options.bag if name in options.drop]
@@ -193,7 +201,7 @@ def join_files(
             _say_ids(X)
             _say_empty(X)
             schema = Schema(make_schema(X).columns, tuple(options.bag))
-            X, report = X.assign(**cast(X, types_of(schema.kinds))), SchemaReport(len(X))
+            X, report = X.assign(**cast(X, dtypes_of(schema.kinds))), SchemaReport(len(X))
             _say_times_of_bags(X, y["bag"], schema)
         else:
             X, report = schema.check(X)
@@ -251,7 +259,7 @@ def _check_strays(X: Any, options: argparse.Namespace) -> None:
             raise TableError(
                 options.instances,
                 f"holds {stray.value!r} in row {stray.row + 1} of column {name!r}, which has "
-                f"numbers in {counted(stray.n_numbers, 'row')}: correct it, or use --missing "
+                f"numbers in {counted(stray.n_numbers, 'row')}: correct it, or use --na-values "
                 f"{shlex.quote(stray.value)} or --types {name}=category",
                 column=name,
             )

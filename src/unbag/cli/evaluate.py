@@ -23,7 +23,7 @@ from unbag.cli.scoring import rule_of
 from unbag.evaluation import evaluate, evaluate_with_labels
 from unbag.evaluation.sample import as_columns
 from unbag.model_selection.out_of_fold import decision_scores
-from unbag.tables.kinds import Kind
+from unbag.tables.column_types import ColumnType
 from unbag.tables.pipeline import split_pipeline
 
 _EXAMPLES = """examples:
@@ -79,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
 
     model, schema, found = open_model(options)
     by_key = options.labels is not None and options.row_key is not None
-    keep: dict[str, Kind | None] | None = {options.row_key: "category"} if by_key else None
+    keep: dict[str, ColumnType | None] | None = {options.row_key: "category"} if by_key else None
     data = read_bags(options, schema, keep=keep, why="to find rows by")
     warn_of_known_bags(found, data)
     say(*data.report.differences)

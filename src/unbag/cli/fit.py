@@ -213,7 +213,7 @@ def _evaluate(trained: TrainedPipeline, data: BagData, options: argparse.Namespa
 def _told(options: argparse.Namespace) -> dict[str, Any]:
     """What the model was fitted to and how, as it was asked for."""
     names = "instances aggregates bag positives proportion size noise drop types unmatched"
-    names += " percent fold label_column query aggregates_query encoding missing"
+    names += " percent fold label_column query aggregates_query encoding na_values"
     told = {name: getattr(options, name) for name in (*names.split(), *FITTING)}
     # what text is taken for that is not UTF-8 says nothing of these tables unless it was asked for
     usual = told["encoding"] == options.parser.get_default("encoding")

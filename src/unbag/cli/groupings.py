@@ -130,7 +130,7 @@ def read_groupings(options: argparse.Namespace) -> tuple[BagData, NDArray[np.voi
     data = join_files(first, replace(tables, instances=rows.drop(no_feature)))
     targets = {",".join(first.bag): data.y}
     for own in others:
-        bags = open_aggregates(own).read(kinds=own.types)
+        bags = open_aggregates(own).read(types=own.types)
         matched = match_frames(own, rows.to_native(), bags)
         with naming(own):
             targets[",".join(own.bag)] = matched.join("error")[1]

@@ -13,7 +13,7 @@ from unbag.cli.output import need, records, say, show, show_json
 from unbag.cli.parser import add_parser
 from unbag.evaluation.checks import Witness
 from unbag.evaluation.sample_size import EffectiveSampleSize
-from unbag.tables.file import is_table_name
+from unbag.tables.files import is_table_name
 from unbag.tables.first_look import look_at_bags
 from unbag.tables.persistence import describe_model
 

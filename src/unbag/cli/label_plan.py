@@ -17,7 +17,7 @@ from unbag.cli.parser import add_parser
 from unbag.evaluation import sample_rows_to_label
 from unbag.model_selection.out_of_fold import decision_scores
 from unbag.tables import write_table
-from unbag.tables.file import TableError
+from unbag.tables.files import TableError
 
 _EXAMPLES = """examples:
   unbag label-plan model.unbag may.csv regions.csv --bag region --positives yes -o to-label.csv

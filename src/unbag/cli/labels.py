@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from unbag.cli.data import BagData
 from unbag.cli.output import say
 from unbag.tables import open_table
-from unbag.tables.file import TableError
+from unbag.tables.files import TableError
 
 # Columns of the file that `unbag label-plan` writes.
 ROW, WEIGHT, LABEL = "row", "weight", "label"
@@ -33,10 +33,10 @@ def read_row_labels(
         What the classes are called.
     """
     path, key = options.labels, options.row_key or ROW
-    opened = open_table(path, encoding=options.encoding, tell=say)
+    opened = open_table(path, encoding=options.encoding, on_message=say)
     opened.need([key, LABEL], "to read labels by")
     as_text: tuple[str, ...] = (LABEL,) if key == ROW else (LABEL, key)
-    table = opened.read(kinds=dict.fromkeys(as_text, "category"))
+    table = opened.read(types=dict.fromkeys(as_text, "category"))
     given = table[LABEL].notna().to_numpy() & (table[LABEL].astype(str) != "").to_numpy()
     if not given.any():
         raise TableError(path, f"has no label filled in: column {LABEL!r} is empty", column=LABEL)

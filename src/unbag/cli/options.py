@@ -11,9 +11,9 @@ from typing import Any, get_args
 
 from unbag._files import check_place
 from unbag.cli.output import need
-from unbag.tables.file import STANDARD_INPUT, TableURL, as_place
-from unbag.tables.folders import find_parts
-from unbag.tables.kinds import Kind
+from unbag.tables.files import STANDARD_INPUT, TableURL, as_location
+from unbag.tables.formats import find_parts
+from unbag.tables.column_types import ColumnType
 
 FORMATS = (
     ".csv, .tsv, .jsonl (also .gz, .bz2, .xz, .zst, .zip), .parquet, .arrow, .feather, .xlsx, "
@@ -143,11 +143,11 @@ def _add_reading(parser: argparse.ArgumentParser) -> None:
         help="encoding of text that is not UTF-8 or UTF-16",
     )
     group.add_argument(
-        "--missing",
+        "--na-values",
         type=by_commas,
         default=[],
         metavar="TEXT[,TEXT]",
-        help="what stands for a missing value, such as '?', beside an empty field, NA and the like",
+        help="what stands for a missing value, such as '?'; empty fields, NA and the like do anyway",
     )
 
 
@@ -230,7 +230,7 @@ def add_quiet(parser: argparse.ArgumentParser) -> None:
 def table_place(text: str) -> Path | TableURL:
     """Read where a table is."""
     try:
-        return as_place(text)
+        return as_location(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 
@@ -304,14 +304,14 @@ def number_or_name(text: str) -> str | float:
         return text
 
 
-def _types(text: str) -> dict[str, Kind]:
+def _types(text: str) -> dict[str, ColumnType]:
     kinds: dict[str, Any] = {}
     for part in by_commas(text):
         name, found, kind = part.rpartition("=")
-        if not found or kind not in get_args(Kind):
+        if not found or kind not in get_args(ColumnType):
             raise argparse.ArgumentTypeError(
                 f"{part!r} is not of the form COLUMN=KIND, where KIND is one of "
-                f"{', '.join(get_args(Kind))}"
+                f"{', '.join(get_args(ColumnType))}"
             )
         if name in kinds:
             raise argparse.ArgumentTypeError(f"{name!r} has two kinds, {kinds[name]} and {kind}")

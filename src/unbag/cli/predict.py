@@ -27,8 +27,8 @@ from unbag.cli.parser import add_parser
 from unbag.cli.scoring import Scorer, rule_of
 from unbag.evaluation.drift import Strays
 from unbag.tables import open_table, write_table
-from unbag.tables.file import STANDARD_INPUT, TableError, TableFile
-from unbag.tables.kinds import Kind
+from unbag.tables.files import STANDARD_INPUT, TableError, TableFile
+from unbag.tables.column_types import ColumnType
 from unbag.tables.persistence import ModelFile
 from unbag.tables.schema import Schema, SchemaReport
 from unbag.tables.writing import as_text
@@ -41,7 +41,7 @@ _EXAMPLES = """examples:
 
 
 # How tables are read, and what they hold: the latter as unbag fit was told, unless told anew.
-_HOW = ("query", "aggregates_query", "encoding", "missing", "parser")
+_HOW = ("query", "aggregates_query", "encoding", "na_values", "parser")
 _WHAT = ("bag", "positives", "proportion", "percent", "size", "noise", "types", "unmatched", "fold")
 
 
@@ -125,8 +125,8 @@ def run(options: argparse.Namespace) -> int:
     import pandas as pd
 
     model, schema, found = open_model(options)
-    how = {"encoding": options.encoding, "missing": options.missing}
-    table = open_table(options.instances, query=options.query, tell=say, **how)
+    how = {"encoding": options.encoding, "na_values": options.na_values}
+    table = open_table(options.instances, query=options.query, on_message=say, **how)
     table.need(schema.names, "that the model needs")
     table.need(options.keep, "to keep")
     keys = [name for name in schema.keys if name in table.names]
@@ -150,7 +150,7 @@ def run(options: argparse.Namespace) -> int:
         kinds = schema.kinds
         if table.file.is_text and _to_text(options.output):
             # what goes from text to text stays as it is written, and is read once
-            as_written: dict[str, Kind] = dict.fromkeys(kept, "category")
+            as_written: dict[str, ColumnType] = dict.fromkeys(kept, "category")
             kinds = as_written | kinds
         for chunk in table.chunks(options.chunk_rows, wanted, kinds):
             X, report = schema.check(chunk)

@@ -11,7 +11,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
-from unbag.tables.kinds import as_pandas, column_kind, convert, seconds
+from unbag.tables.column_types import as_pandas, column_type, convert, seconds
 from unbag.tables.prose import FEWEST_ROWS, ToWords, is_prose, prose_columns
 from unbag.tables.times import TimeParts, time_columns
 from unbag.tables.transformers import TableTransformer
@@ -40,7 +40,7 @@ class ToNumbers(TableTransformer):
     Attributes
     ----------
     kinds_ : list of str
-        What each column holds; see `unbag.tables.kinds`.
+        What each column holds; see `unbag.tables.column_types`.
     medians_ : ndarray of shape (n_features_in_,)
         What gaps are filled with; 0 if a column has no value.
     gappy_ : ndarray of int
@@ -73,7 +73,7 @@ class ToNumbers(TableTransformer):
 
     def _learn(self, X: Any) -> None:
         """Learn what each column holds, and its median, mean and standard deviation."""
-        self.kinds_: list[str] = [column_kind(as_pandas(X, name)) for name in X.columns]
+        self.kinds_: list[str] = [column_type(as_pandas(X, name)) for name in X.columns]
         self.medians_ = np.zeros(len(self.kinds_))
         gappy, moments = [], []
         for i, values in enumerate(self._columns(X)):
@@ -176,7 +176,7 @@ def number_columns(frame: Any) -> list[str]:
     >>> number_columns(frame)
     ['age']
     """
-    return [name for name in _names(frame) if column_kind(as_pandas(frame, name)) != "category"]
+    return [name for name in _names(frame) if column_type(as_pandas(frame, name)) != "category"]
 
 
 def category_columns(frame: Any) -> list[str]:
@@ -201,7 +201,7 @@ def category_columns(frame: Any) -> list[str]:
     ['colour']
     """
     columns = ((name, as_pandas(frame, name)) for name in _names(frame))
-    return [name for name, own in columns if column_kind(own) == "category" and not is_prose(own)]
+    return [name for name, own in columns if column_type(own) == "category" and not is_prose(own)]
 
 
 def _names(frame: Any) -> Any:

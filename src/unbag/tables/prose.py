@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from unbag.tables.kinds import as_pandas, column_kind, convert
+from unbag.tables.column_types import as_pandas, column_type, convert
 from unbag.tables.transformers import TableTransformer
 
 # Rows that a word or a category must be in to be told apart from others.
@@ -43,7 +43,7 @@ def is_prose(values: Any) -> bool:
     >>> is_prose(pd.Series(["New York City", "Salt Lake City"] * 10))
     False
     """
-    if column_kind(values) != "category":
+    if column_type(values) != "category":
         return False
     present = values.dropna().astype(str)
     some = present.iloc[:: max(1, len(present) // _LOOKED_AT)]

@@ -12,24 +12,44 @@ from typing import Any
 import numpy as np
 
 from unbag._text import listing, plural, shown_value
-from unbag.tables.arrow import open_arrow
-from unbag.tables.databases import open_duckdb, open_sqlite, open_url
-from unbag.tables.decoding import Tell
-from unbag.tables.excel import open_excel
-from unbag.tables.file import (
+from unbag.tables.column_types import ColumnType, cast, dtypes_of, without_texts
+from unbag.tables.files import (
     STANDARD_INPUT,
-    Source,
     TableError,
     TableFile,
     TableURL,
-    as_place,
+    as_location,
+    find_member,
     named,
+    standard_input,
 )
-from unbag.tables.folders import find_parts, open_parts
-from unbag.tables.json_lines import open_json
-from unbag.tables.kinds import Kind, cast, types_of, without_texts
-from unbag.tables.streams import find_member, standard_input
-from unbag.tables.text import open_text
+from unbag.tables.formats import (
+    Options,
+    Source,
+    find_parts,
+    open_arrow,
+    open_duckdb,
+    open_json,
+    open_parts,
+    open_sqlite,
+    open_text,
+    open_url,
+    open_workbook,
+)
+
+_OPENERS: dict[str, Callable[[TableFile, Options], Source]] = {
+    "csv": open_text,
+    "tsv": open_text,
+    "json": open_json,
+    "parquet": open_arrow,
+    "arrow": open_arrow,
+    "excel": open_workbook,
+    "sqlite": open_sqlite,
+    "duckdb": open_duckdb,
+}
+_WITH_QUERY = ("sqlite", "duckdb", "database", "excel")
+# The type of a column that holds text in some rows and something else in others.
+_AS_TEXT = "str"
 
 
 def open_table(
@@ -37,8 +57,8 @@ def open_table(
     *,
     query: str | None = None,
     encoding: str = "cp1252",
-    missing: Sequence[str] = (),
-    tell: Tell | None = None,
+    na_values: Sequence[str] = (),
+    on_message: Callable[[str], object] | None = None,
 ) -> Table:
     """Open a table: its columns are known at once, its rows are read when asked for.
 
@@ -53,11 +73,11 @@ def open_table(
         By default, the only table of a database, and the first sheet.
     encoding : str, default="cp1252"
         What text is written in that is not UTF-8, and has no byte order mark to say so.
-    missing : sequence of str, default=()
-        Texts that stand for missing values, beside those that pandas knows (an empty field, NA,
-        nan, null and the like).
-    tell : callable, optional
-        Takes a sentence on what was found out about the file, such as its encoding.
+    na_values : sequence of str, default=()
+        Texts that stand for missing values, in addition to those that pandas knows (an empty
+        field, NA, nan, null and the like).
+    on_message : callable, optional
+        Called with a sentence on what was inferred about the file, such as its encoding.
 
     Returns
     -------
@@ -68,7 +88,7 @@ def open_table(
     ValueError, OSError
         With one sentence that names the file and, where there is one, the line at fault: wrong
         encoding, rows of another length than the header, two columns of one name, no rows. What
-        is wrong with rows is told when they are read.
+        is wrong with rows is raised when they are read.
 
     Examples
     --------
@@ -91,72 +111,46 @@ def open_table(
         codecs.lookup(encoding)
     except LookupError:
         raise ValueError(f"there is no encoding {encoding!r}") from None
-    opener = _Opener(query, encoding, tuple(missing), _once(tell))
-    file, source = opener.open(as_place(path))
+    options = Options(query, encoding, tuple(na_values), _once(on_message))
+    file, source = _open(as_location(path), options)
     if query is not None and file.format not in _WITH_QUERY:
         raise TableError(file, "is no database and no workbook, so that a query finds nothing")
-    return Table(file, source, tuple(missing))
+    return Table(file, source, tuple(na_values))
 
 
-# The type of a column that holds text in some rows and something else in others.
-_AS_TEXT = "str"
-_WITH_QUERY = ("sqlite", "duckdb", "database", "excel")
+def _open(location: Path | TableURL, options: Options) -> tuple[TableFile, Source]:
+    if isinstance(location, TableURL):
+        return open_url(location, options)
+    if str(location) == STANDARD_INPUT:
+        return _open_file(standard_input(), options)
+    paths = find_parts(location)
+    if paths is None:
+        return _open_file(TableFile.find(location), options)
+    opened = [_open_file(TableFile.find(path), options) for path in paths]
+    sources = [source for _, source in opened]
+    return TableFile(location, opened[0][0].format), open_parts(paths, location, sources)
 
 
-@dataclass(frozen=True)
-class _Opener:
-    """Opens whatever a place is, with the same options for all parts of it."""
-
-    query: str | None
-    encoding: str
-    missing: tuple[str, ...]
-    tell: Tell
-
-    def open(self, place: Path | TableURL) -> tuple[TableFile, Source]:
-        if isinstance(place, TableURL):
-            return open_url(place, self.query)
-        if str(place) == STANDARD_INPUT:
-            return self._open_file(standard_input())
-        parts = find_parts(place)
-        if parts is not None:
-            opened = [self._open_file(TableFile.find(part)) for part in parts]
-            return TableFile(place, opened[0][0].format), open_parts(parts, place, opened)
-        return self._open_file(TableFile.find(place))
-
-    def _open_file(self, file: TableFile) -> tuple[TableFile, Source]:
-        with named(file):
-            if file.content is None and file.path.stat().st_size == 0:
-                raise TableError(file, "is empty")
-            if file.format == "zip":
-                file = find_member(file)
-        with named(file):
-            return file, self._openers[file.format](file)
-
-    def _open_text(self, file: TableFile) -> Source:
-        return open_text(file, self.encoding, self.tell, self.missing)
-
-    @property
-    def _openers(self) -> dict[str, Callable[[TableFile], Source]]:
-        return {
-            **dict.fromkeys(("csv", "tsv"), self._open_text),
-            "json": lambda f: open_json(f, self.encoding, self.tell),
-            **dict.fromkeys(("parquet", "arrow"), open_arrow),
-            "excel": lambda f: open_excel(f, self.query, self.tell, self.missing),
-            "sqlite": lambda f: open_sqlite(f, self.query),
-            "duckdb": lambda f: open_duckdb(f, self.query),
-        }
+def _open_file(file: TableFile, options: Options) -> tuple[TableFile, Source]:
+    with named(file):
+        if file.path.stat().st_size == 0:
+            raise TableError(file, "is empty")
+        if file.format == "zip":
+            file = find_member(file)
+    with named(file):
+        return file, _OPENERS[file.format](file, options)
 
 
-def _once(tell: Tell | None) -> Tell:
-    """Tell each sentence once, however often the file is gone through."""
-    told: set[str] = set()
+def _once(on_message: Callable[[str], object] | None) -> Callable[[str], object]:
+    """Pass each message on once, however often the file is read."""
+    given: set[str] = set()
 
-    def tell_once(text: str) -> None:
-        if tell is not None and text not in told:
-            told.add(text)
-            tell(text)
+    def pass_on(text: str) -> None:
+        if on_message is not None and text not in given:
+            given.add(text)
+            on_message(text)
 
-    return tell_once
+    return pass_on
 
 
 @dataclass(frozen=True)
@@ -169,7 +163,7 @@ class Table:
         The file.
     source : Source
         What reads it.
-    missing : tuple of str
+    na_values : tuple of str
         Texts that stand for missing values.
 
     Examples
@@ -190,7 +184,7 @@ class Table:
 
     file: TableFile
     source: Source
-    missing: tuple[str, ...] = ()
+    na_values: tuple[str, ...] = ()
 
     @property
     def names(self) -> list[str]:
@@ -221,7 +215,7 @@ class Table:
     def read(
         self,
         columns: Sequence[str] | None = None,
-        kinds: Mapping[str, Kind] | None = None,
+        types: Mapping[str, ColumnType] | None = None,
     ) -> Any:
         """Read the rows as a pandas DataFrame, in one go through the file.
 
@@ -229,22 +223,22 @@ class Table:
         ----------
         columns : sequence of str, optional
             The columns to read, in the order wanted; all of them by default.
-        kinds : mapping of str to str, optional
-            What some or all columns hold; see `unbag.tables.kinds`. Categories are read as they
-            are written, with leading zeros and all.
+        types : mapping of str to str, optional
+            What some or all columns hold; see `unbag.tables.column_types`. Categories are read as
+            they are written, with leading zeros and all.
 
         Returns
         -------
         pandas DataFrame
-            With at least one row. Dates in CSV and TSV stay text, unless ``kinds`` says otherwise.
+            With at least one row. Dates in CSV and TSV stay text, unless ``types`` says otherwise.
         """
         wanted = self._wanted(columns)
-        types = {n: t for n, t in types_of(kinds or {}).items() if n in set(wanted)}
+        dtypes = {n: t for n, t in dtypes_of(types or {}).items() if n in set(wanted)}
         with named(self.file):
-            frames = list(self._frames(None, wanted, types))
+            frames = list(self._frames(None, wanted, dtypes))
             if len(frames) > 1:
-                return self._stacked(frames, wanted, types)
-            changed = cast(frames[0], types)
+                return self._stacked(frames, wanted, dtypes)
+            changed = cast(frames[0], dtypes)
             return frames[0].assign(**changed) if changed else frames[0]
 
     def _stacked(self, frames: list[Any], columns: list[str], types: dict[str, Any]) -> Any:
@@ -262,12 +256,12 @@ class Table:
         self,
         rows: int = 100_000,
         columns: Sequence[str] | None = None,
-        kinds: Mapping[str, Kind] | None = None,
+        types: Mapping[str, ColumnType] | None = None,
     ) -> Iterator[Any]:
         """Read the rows in chunks, so that they never have to fit into memory.
 
-        The types are the same in all chunks. Where ``kinds`` does not tell, they are found by
-        going through those columns once before the first chunk is given, again chunk by chunk.
+        The types are the same in all chunks. Those that ``types`` does not give are inferred by
+        reading these columns once, chunk by chunk, before the first chunk is given.
 
         Parameters
         ----------
@@ -275,9 +269,9 @@ class Table:
             Rows in each chunk; only the last may have fewer.
         columns : sequence of str, optional
             The columns to read, in the order wanted; all of them by default.
-        kinds : mapping of str to str, optional
-            What some or all columns hold; see `unbag.tables.kinds`. Categories are read as they
-            are written, with leading zeros and all.
+        types : mapping of str to str, optional
+            What some or all columns hold; see `unbag.tables.column_types`. Categories are read as
+            they are written, with leading zeros and all.
 
         Yields
         ------
@@ -286,7 +280,7 @@ class Table:
         """
         if rows < 1:
             raise ValueError(f"rows must be at least 1, not {rows}.")
-        return self._chunks(rows, self._wanted(columns), types_of(kinds or {}))
+        return self._chunks(rows, self._wanted(columns), dtypes_of(types or {}))
 
     def _wanted(self, columns: Sequence[str] | None) -> list[str]:
         if isinstance(columns, str):
@@ -322,7 +316,7 @@ class Table:
             frame.index = range(start, start + len(frame))
             start += len(frame)
             frame = frame if list(frame.columns) == columns else frame[columns]
-            yield _tidy(frame.assign(**without_texts(frame, self.missing)))
+            yield _tidy(frame.assign(**without_texts(frame, self.na_values)))
         if not start:
             raise TableError(self.file, "has columns and no rows")
 

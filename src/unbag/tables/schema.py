@@ -2,7 +2,7 @@
 
 A `Schema` remembers the feature columns of the table that a model was trained on: their order,
 their kind and the categories that were seen. `Schema.check` brings another table, or one chunk of
-it, into the same form, and says what is different; `unbag.tables.kinds` says what kinds there are.
+it, into the same form, and says what is different; `unbag.tables.column_types` says what kinds there are.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, get_args
 
 from unbag._text import counted, listing, plural, shown_value
-from unbag.tables.kinds import Kind, column_kind, convert
+from unbag.tables.column_types import ColumnType, column_type, convert
 
 # Beyond this many, the values of a column are not remembered.
 MOST_CATEGORIES = 1000
@@ -47,7 +47,7 @@ class Column:
     """
 
     name: str
-    kind: Kind
+    kind: ColumnType
     values: tuple[str, ...] | None = None
     missing: bool = False
 
@@ -158,7 +158,7 @@ class Schema:
         return tuple(column.name for column in self.columns)
 
     @property
-    def kinds(self) -> dict[str, Kind]:
+    def kinds(self) -> dict[str, ColumnType]:
         """What each feature column holds."""
         return {column.name: column.kind for column in self.columns}
 
@@ -299,7 +299,7 @@ def make_schema(frame: Any, keys: Sequence[str] = ()) -> Schema:
     for name in frame.columns:
         if name in keys:
             continue
-        kind, known = column_kind(frame[name]), None
+        kind, known = column_type(frame[name]), None
         if kind == "category":
             distinct = sorted(convert(frame[name], kind).dropna().unique())
             known = tuple(distinct) if len(distinct) <= MOST_CATEGORIES else None
@@ -331,7 +331,7 @@ def _check_distinct(names: Sequence[str], what: str) -> None:
 
 
 def _read_column(entry: Any) -> Column:
-    if entry["kind"] not in get_args(Kind):
+    if entry["kind"] not in get_args(ColumnType):
         raise ValueError(f"The schema has a column of unknown kind {shown_value(entry['kind'])}.")
     values = None if entry["values"] is None else _texts(entry["values"])
     return Column(_texts([entry["name"]])[0], entry["kind"], values, bool(entry["missing"]))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unbag.tables.kinds import as_pandas, column_kind, convert, seconds
+from unbag.tables.column_types import as_pandas, column_type, convert, seconds
 from unbag.tables.transformers import TableTransformer
 
 _DAY = 86_400.0
@@ -46,7 +46,7 @@ def time_columns(frame: Any) -> list[str]:
     >>> time_columns(frame)
     ['at']
     """
-    return [name for name in frame.columns if column_kind(as_pandas(frame, name)) == "time"]
+    return [name for name in frame.columns if column_type(as_pandas(frame, name)) == "time"]
 
 
 class TimeParts(TableTransformer):

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import bz2
 import csv
-import gzip
-import lzma
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any
 
 from unbag._files import whole_file
-from unbag.tables.file import (
+from unbag.tables.files import (
+    COMPRESSED,
     SEPARATORS,
     TableError,
     TableFile,
@@ -108,13 +106,12 @@ def _writer(
     table: TableFile, file: IO[bytes], first: Any, stack: ExitStack
 ) -> Callable[[Any], None]:
     """A function that writes one more frame below the others."""
-    if table.is_text or table.format == "json":
+    if table.format in (*SEPARATORS, "json"):
         stream: Any = file
         if table.compression == ".zst":
             stream = stack.enter_context(import_pyarrow().CompressedOutputStream(file, "zstd"))
         elif table.compression:
-            opener: Any = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}[table.compression]
-            stream = stack.enter_context(opener(file, "wb"))
+            stream = stack.enter_context(COMPRESSED[table.compression](file, "wb"))
         return _text_writer(table, stream)
     pa = import_pyarrow()
     schema = pa.Table.from_pandas(first, preserve_index=False).schema

@@ -21,7 +21,7 @@ import numpy as np
 
 from unbag._text import shown_value
 
-Kind = Literal["number", "category", "boolean", "time"]
+ColumnType = Literal["number", "category", "boolean", "time"]
 
 _TYPES: dict[str, str] = {
     "number": "float64",
@@ -30,7 +30,7 @@ _TYPES: dict[str, str] = {
     "category": "str",
 }
 _KINDS: dict[str, Any] = {dtype: kind for kind, dtype in _TYPES.items()}
-_KIND_OF_OBJECTS: dict[str, Kind] = {
+_KIND_OF_OBJECTS: dict[str, ColumnType] = {
     "empty": "number",
     "integer": "number",
     "floating": "number",
@@ -81,7 +81,7 @@ class ColumnError(ValueError):
         return text if self.row is None else f"{text} {where} holds {shown_value(self.value)}."
 
 
-def types_of(kinds: Mapping[str, Kind]) -> dict[str, Any]:
+def dtypes_of(kinds: Mapping[str, ColumnType]) -> dict[str, Any]:
     """Give the type that columns of these kinds are kept in."""
     return {name: _TYPES[kind] for name, kind in kinds.items()}
 
@@ -99,7 +99,7 @@ def cast(frame: Any, types: Mapping[str, Any]) -> dict[str, Any]:
     return changed
 
 
-def column_kind(values: Any) -> Kind:
+def column_type(values: Any) -> ColumnType:
     """Tell what a pandas column holds; a column without any value counts as numbers."""
     import pandas as pd
 
@@ -139,7 +139,7 @@ def plain_texts(frame: Any, known: Collection[str] = ()) -> dict[str, Any]:
     Examples
     --------
     >>> import pandas as pd
-    >>> from unbag.tables.kinds import plain_texts
+    >>> from unbag.tables.column_types import plain_texts
     >>> visits = pd.DataFrame({"at": ["2024-05-01T06:30:00Z", "2024-05-02"], "load": ["7%", "12%"]})
     >>> found = plain_texts(visits)
     >>> found["at"].dt.hour.tolist(), found["load"].tolist()
@@ -148,7 +148,7 @@ def plain_texts(frame: Any, known: Collection[str] = ()) -> dict[str, Any]:
     found = {}
     for name in frame.columns:
         values = frame[name]
-        if name in known or column_kind(values) != "category":
+        if name in known or column_type(values) != "category":
             continue
         present = values.dropna()
         for form, read in ((_ISO, _times), (_PERCENT, _numbers)):
@@ -175,7 +175,7 @@ def is_id(values: Any) -> bool:
     if pd.api.types.is_integer_dtype(values.dtype):
         in_turn = int(values.max()) - int(values.min()) < 1.5 * len(values)
         return bool(in_turn and values.is_unique)
-    return column_kind(values) == "category" and bool(values.is_unique)
+    return column_type(values) == "category" and bool(values.is_unique)
 
 
 def without_texts(frame: Any, missing: tuple[str, ...]) -> dict[str, Any]:
@@ -183,7 +183,7 @@ def without_texts(frame: Any, missing: tuple[str, ...]) -> dict[str, Any]:
     changed = {}
     for name in frame.columns if missing else ():
         values = frame[name]
-        if column_kind(values) == "category" and (absent := values.isin(missing)).any():
+        if column_type(values) == "category" and (absent := values.isin(missing)).any():
             changed[name] = values.mask(absent).infer_objects()
     return changed
 
@@ -196,7 +196,7 @@ def find_stray(values: Any) -> Stray | None:
     """
     import pandas as pd
 
-    if column_kind(values) != "category":
+    if column_type(values) != "category":
         return None
     present = values.dropna().astype(str)
     distinct = pd.Series(present.unique(), dtype=object)
@@ -210,11 +210,11 @@ def find_stray(values: Any) -> Stray | None:
     return Stray(present.index[wrong][0], present[wrong].iloc[0], int((~wrong).sum()))
 
 
-def convert(values: Any, kind: Kind) -> Any:
+def convert(values: Any, kind: ColumnType) -> Any:
     """Bring a pandas column into the type of its kind, or name the first value that is another."""
     import pandas as pd
 
-    given, gaps = column_kind(values), values.isna().to_numpy(dtype=bool)
+    given, gaps = column_type(values), values.isna().to_numpy(dtype=bool)
     if isinstance(values.dtype, pd.CategoricalDtype):
         values = values.astype(object)
     if kind == "category":
@@ -238,7 +238,7 @@ def seconds(times: Any) -> Any:
     return (times - np.datetime64(0, "us")) / np.timedelta64(1, "s")
 
 
-def _numbers(values: Any, given: Kind) -> Any:
+def _numbers(values: Any, given: ColumnType) -> Any:
     import pandas as pd
 
     if given in ("boolean", "time"):
@@ -258,7 +258,7 @@ def _without_sign(value: Any) -> Any:
     return value
 
 
-def _booleans(values: Any, given: Kind) -> Any:
+def _booleans(values: Any, given: ColumnType) -> Any:
     if given == "boolean":
         return values.astype("boolean")
     if given == "category":
@@ -267,7 +267,7 @@ def _booleans(values: Any, given: Kind) -> Any:
     return values.astype(object).map(truth).astype("boolean")
 
 
-def _times(values: Any, given: Kind) -> Any:
+def _times(values: Any, given: ColumnType) -> Any:
     import pandas as pd
 
     if given in ("number", "boolean"):
