@@ -200,7 +200,11 @@ WRONG = {
     "stdin twice": ("fit - -", 2, "only one of the two tables can come from standard input"),
     "empty stdin": ("fit - r.csv", 1, "standard input is empty"),
     # keys
-    "a zip on stdin": ("fit - r.csv", 1, "standard input has 2 tables .* in it, where one is needed"),
+    "a zip on stdin": (
+        "fit - r.csv",
+        1,
+        "standard input has 2 tables .* in it, where one is needed",
+    ),
     "a key twice": ("fit v.csv r.csv --bag region,region", 2, "--bag: 'region' is named twice"),
     "unknown key": (
         "fit v.csv r.csv --bag regio",

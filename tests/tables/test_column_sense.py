@@ -6,8 +6,8 @@ import polars as pl
 import pytest
 
 from unbag.tables import open_table
-from unbag.tables.features import make_features
 from unbag.tables.column_types import convert, find_stray, is_id, plain_texts
+from unbag.tables.features import make_features
 from unbag.tables.times import TimeParts
 
 DAY = pd.Timedelta(days=1)

@@ -21,8 +21,8 @@ from unbag import (
     bag_target,
 )
 from unbag.datasets import make_gaussian_bags
-from unbag.tables.features import make_features
 from unbag.tables.column_types import seconds
+from unbag.tables.features import make_features
 from unbag.tables.onnx_export import export_onnx, read_signature, to_onnx
 from unbag.tables.schema import make_schema
 

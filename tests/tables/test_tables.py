@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from unbag.tables import open_table, write_table
-from unbag.tables.files import TableError
 from unbag.tables.column_types import ColumnError, convert
+from unbag.tables.files import TableError
 from unbag.tables.schema import make_schema
 
 # older versions of pandas tell None from NaN where text is missing

@@ -20,16 +20,16 @@ from unbag.bags.joining import WORDS, JoinError
 from unbag.cli.options import one_or_all
 from unbag.cli.output import say
 from unbag.tables import Table, open_table
-from unbag.tables.files import STANDARD_INPUT, TableError
 from unbag.tables.column_types import (
     ColumnError,
     ColumnType,
     cast,
+    dtypes_of,
     find_stray,
     is_id,
     plain_texts,
-    dtypes_of,
 )
+from unbag.tables.files import STANDARD_INPUT, TableError
 from unbag.tables.prose import is_prose
 from unbag.tables.schema import Schema, SchemaReport, make_schema
 

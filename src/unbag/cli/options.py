@@ -11,9 +11,9 @@ from typing import Any, get_args
 
 from unbag._files import check_place
 from unbag.cli.output import need
+from unbag.tables.column_types import ColumnType
 from unbag.tables.files import STANDARD_INPUT, TableURL, as_location
 from unbag.tables.formats import find_parts
-from unbag.tables.column_types import ColumnType
 
 FORMATS = (
     ".csv, .tsv, .jsonl (also .gz, .bz2, .xz, .zst, .zip), .parquet, .arrow, .feather, .xlsx, "

@@ -27,8 +27,8 @@ from unbag.cli.parser import add_parser
 from unbag.cli.scoring import Scorer, rule_of
 from unbag.evaluation.drift import Strays
 from unbag.tables import open_table, write_table
-from unbag.tables.files import STANDARD_INPUT, TableError, TableFile
 from unbag.tables.column_types import ColumnType
+from unbag.tables.files import STANDARD_INPUT, TableError, TableFile
 from unbag.tables.persistence import ModelFile
 from unbag.tables.schema import Schema, SchemaReport
 from unbag.tables.writing import as_text
