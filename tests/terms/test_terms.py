@@ -5,6 +5,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from unbag.terms import CategoryTerm, KernelTerm, NumberTerm, SparseTerm, TableEncoder
+from unbag.terms.encoding import Moments
 
 
 def encode(table, other=None):
@@ -49,7 +50,8 @@ def test_numbers_are_standardised_and_missing_values_marked():
     values = term.matrix(rows)
     np.testing.assert_allclose(values.mean(axis=0), 0, atol=1e-12)
     np.testing.assert_allclose(values.std(axis=0), 1)
-    filled = np.array([31, 40, 65, 40.0])
+    mean = (31 + 65 + 40) / 3
+    filled = np.array([31, mean, 65, 40])
     np.testing.assert_allclose(values[:, 0], (filled - filled.mean()) / filled.std())
     coef, offset = term.in_units(np.array([[2.0, -1.0]]))
     table = np.column_stack([filled, [0, 1, 0, 0]])
@@ -97,3 +99,22 @@ def test_the_kernel_is_the_gaussian_one_with_all_rows_as_landmarks():
     K = centre @ K @ centre
     found = term.matrix(rows) @ term.matrix(rows).T
     np.testing.assert_allclose(found, 25 * K / np.trace(K), atol=5e-3)
+
+
+def test_moments_and_encoders_of_parts_are_those_of_the_whole():
+    table = FRAME[["age", "member", "city"]]
+    whole, rows = encode(table)
+    parts = [table.iloc[:1], table.iloc[1:2], table.iloc[2:]]
+    joined = TableEncoder.join([TableEncoder().fit(part) for part in parts])
+    assert joined.levels == whole.levels
+    found = Moments.join([joined.encode(part).moments(np.arange(2)) for part in parts])
+    for one, other in zip(found, rows.moments(np.arange(2)), strict=True):
+        np.testing.assert_allclose(one, other)
+    np.testing.assert_allclose(found.counts, [3, 4])
+    np.testing.assert_allclose(found.means[0], (31 + 65 + 40) / 3)
+
+
+def test_a_column_that_holds_numbers_in_one_part_only_is_refused():
+    parts = [pd.DataFrame({"a": pd.Series(own, dtype=object)}) for own in ([1, 2], ["x", "y"])]
+    with pytest.raises(ValueError, match="Column 'a' holds numbers in one part"):
+        TableEncoder.join([TableEncoder().fit(part) for part in parts])

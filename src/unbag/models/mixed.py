@@ -10,7 +10,7 @@ small variance.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -29,7 +29,7 @@ from unbag._outputs import by_instance
 from unbag.bags.bags import Bags
 from unbag.bags.priors import resolve_class_prior
 from unbag.models.base import LogOddsClassifier, numbers_only
-from unbag.models.newton import BagLikelihood, MixedFit, maximise
+from unbag.models.newton import BagLikelihood, Likelihood, MixedFit, maximise
 from unbag.models.variances import VarianceComponents, VariancePrior
 from unbag.observations.information import CountObservation
 from unbag.terms import (
@@ -199,23 +199,37 @@ class LLPClassifier(LogOddsClassifier):
     def fit(self, X: Any, y: Any) -> Self:
         """Fit the model to instances and the counts of their bags."""
         X, bags = self._check_Xy(X, y)
-        self._encoder = TableEncoder().fit(X)
-        rows, bags = _by_bag(self._encoder.encode(X), bags)
-        observation = CountObservation(bags)
+        encoder = TableEncoder().fit(X)
+        rows, bags = by_bag(encoder.encode(X), bags)
+
+        def likelihood_of(terms: list[Term]) -> Likelihood:
+            return BagLikelihood(Design(terms, rows, bags.sizes), CountObservation(bags))
+
+        self._train(encoder, rows, likelihood_of)
+        return self
+
+    def _train(
+        self,
+        encoder: TableEncoder,
+        rows: EncodedRows,
+        likelihood_of: Callable[[list[Term]], Likelihood],
+    ) -> None:
+        self._encoder = encoder
         self._terms, priors = self._make_terms(rows)
-        design = Design(self._terms, rows, bags.sizes)
-        start = np.zeros((observation.n_outputs, design.n_columns))
-        start[:, 0] = _log_odds(bags.class_shares)
+        self._columns, n_columns = layout(self._terms)
+        likelihood = likelihood_of(self._terms)
+        n_classes = len(self.classes_)
+        start = np.zeros((1 if n_classes == 2 else n_classes, n_columns))
+        start[:, 0] = _log_odds(self.empirical_prior_)
         fit = maximise(
-            BagLikelihood(design, observation),
+            likelihood,
             start,
-            self._components(design, priors, len(start)),
+            self._components(priors, start.shape),
             dispersion=None if self.bag_effect == "auto" else float(self.bag_effect),
             tol=self.tol,
             max_iter=self.max_iter,
         )
-        self._store(fit, design)
-        return self
+        self._store(fit, likelihood)
 
     def predict_interval(self, X: Any, confidence_level: float = 0.95) -> Floats:
         """Limits between which the probability of each row lies, by the posterior of its log-odds.
@@ -308,7 +322,7 @@ class LLPClassifier(LogOddsClassifier):
         if self.kernel is not None:
             check_choice(self.kernel, ("auto", "rbf"), "kernel")
         encoder = self._encoder
-        if is_sparse(rows.numbers):
+        if rows.is_sparse:
             terms: list[Term] = [SparseTerm("numbers", encoder.number_names)]
         else:
             terms = [
@@ -320,7 +334,7 @@ class LLPClassifier(LogOddsClassifier):
         for term in terms:
             term.fit(rows)
         priors = [_NUMBERS_PRIOR] * len(terms)
-        if self.kernel is not None and not is_sparse(rows.numbers):
+        if self.kernel is not None and not rows.is_sparse:
             numbers = [term for term in terms if isinstance(term, NumberTerm)]
             kernel = KernelTerm(
                 numbers, encoder.category_names, self.n_landmarks, 1.0, self.random_state
@@ -331,7 +345,7 @@ class LLPClassifier(LogOddsClassifier):
         return terms, priors
 
     def _components(
-        self, design: Design, priors: list[VariancePrior], n_outputs: int
+        self, priors: list[VariancePrior], shape: tuple[int, int]
     ) -> VarianceComponents:
         fixed = self.variances != "auto"
         if isinstance(self.variances, Mapping):
@@ -346,23 +360,21 @@ class LLPClassifier(LogOddsClassifier):
             check_choice(self.variances, ("auto",), "variances")
             values = [prior.sd**2 for prior in priors]
         return VarianceComponents(
-            design.columns_of,
+            self._columns,
             np.array(values, dtype=float),
-            n_outputs,
-            design.n_columns,
+            *shape,
             priors,
             fixed,
         )
 
-    def _store(self, fit: MixedFit, design: Design) -> None:
+    def _store(self, fit: MixedFit, likelihood: Likelihood) -> None:
         self._theta, self.covariance_ = fit.theta, fit.covariance
-        self._columns, _ = layout(self._terms)
         self.dispersion_, self.bag_effect_ = fit.dispersion, fit.dispersion - 1.0
         self.log_marginal_likelihood_ = fit.log_marginal_likelihood
         self.n_iter_, self.converged_ = fit.n_iter, fit.converged
         self.class_prior_ = resolve_class_prior(self.class_prior, self.empirical_prior_)
         self._shift = _prior_shift(self.empirical_prior_, self.class_prior_, len(fit.theta))
-        self._describe_terms(fit, design)
+        self._describe_terms(fit, likelihood)
         parts = [
             term.in_units(fit.theta[:, columns])
             for term, columns in zip(self._terms, self._columns, strict=True)
@@ -374,12 +386,11 @@ class LLPClassifier(LogOddsClassifier):
             for term in self.terms_:
                 print(term)
 
-    def _describe_terms(self, fit: MixedFit, design: Design) -> None:
-        spread = []
-        for columns in self._columns:
-            alone = np.zeros_like(fit.theta)
-            alone[:, columns] = fit.theta[:, columns]
-            spread.append(float(design.scores(alone).var(axis=1).sum()))
+    def _describe_terms(self, fit: MixedFit, likelihood: Likelihood) -> None:
+        spread: list[float] = []
+        if self._terms:
+            moments = likelihood.score_moments(fit.theta, self._columns)
+            spread = (moments.squares / moments.counts).sum(axis=1).tolist()
         total = sum(spread) or 1.0
         components = fit.components
         self.terms_ = [
@@ -452,7 +463,29 @@ def read_groups(groups: Any, names: list[str]) -> dict[str, list[int]]:
     return found | {"numbers": rest} if rest else found
 
 
-def _by_bag(rows: EncodedRows, bags: Bags) -> tuple[EncodedRows, Bags]:
+def train(
+    model: LLPClassifier,
+    encoder: TableEncoder,
+    rows: EncodedRows,
+    likelihood_of: Callable[[list[Term]], Likelihood],
+) -> None:
+    """Fit a model whose classes are known to rows that may lie elsewhere.
+
+    Parameters
+    ----------
+    model : LLPClassifier
+        With ``classes_`` and ``empirical_prior_``.
+    encoder : TableEncoder
+        Fitted.
+    rows : EncodedRows
+        What has the same methods does as well; terms are fitted to it.
+    likelihood_of : callable
+        Gives the likelihood of the coefficients of terms.
+    """
+    model._train(encoder, rows, likelihood_of)
+
+
+def by_bag(rows: EncodedRows, bags: Bags) -> tuple[EncodedRows, Bags]:
     """Rows and bags in the order of bags, rows of known label being bags of their own."""
     pieces, _ = bags.with_labelled_rows_apart()
     if (np.diff(pieces.index) >= 0).all():

@@ -8,6 +8,7 @@ and J are all that travels.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -18,6 +19,7 @@ from unbag._arrays import Floats
 from unbag.models.variances import VarianceComponents, positive_inverse
 from unbag.observations.information import CountObservation
 from unbag.terms.design import Design
+from unbag.terms.encoding import Moments
 
 # A step must reach this share of what its slope promises.
 _ARMIJO = 1e-4
@@ -65,6 +67,10 @@ class Likelihood(Protocol):
         """ℓ(θ) and what follows from it."""
         ...
 
+    def score_moments(self, theta: Floats, columns: Sequence[slice]) -> Moments:
+        """Moments, over rows, of the scores by each of some groups of columns, for each output."""
+        ...
+
 
 class BagLikelihood:
     """The log-likelihood of bags in memory.
@@ -95,6 +101,15 @@ class BagLikelihood:
             self._design.information(information),
             self._design.bag_products(residual),
         )
+
+    def score_moments(self, theta: Floats, columns: Sequence[slice]) -> Moments:
+        """Moments, over rows, of the scores by each of some groups of columns, for each output."""
+        found = []
+        for own in columns:
+            alone = np.zeros_like(theta)
+            alone[:, own] = theta[:, own]
+            found.append(Moments.of(self._design.scores(alone).T))
+        return Moments(*(np.array(each) for each in zip(*found, strict=True)))
 
 
 @dataclass(frozen=True, eq=False)

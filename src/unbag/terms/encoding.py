@@ -5,21 +5,50 @@ What is slow, the reading of text, is done once; terms work on blocks of rows of
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from unbag._arrays import Floats
+from unbag._arrays import Floats, Ints
+
+# Rows that are converted to double precision at the same time.
+_BLOCK = 2**16
 
 # The level of a category where a table has no value.
 MISSING_LEVEL = "(missing)"
 
 _AS_TEXT = (nw.Categorical, nw.Enum, nw.String)
 _AS_TIME = (nw.Datetime, nw.Date, nw.Duration)
+
+
+class Moments(NamedTuple):
+    """Numbers of values of each column, their means, and sums of squares around these."""
+
+    counts: Floats
+    means: Floats
+    squares: Floats
+
+    @classmethod
+    def of(cls, values: Floats) -> Moments:
+        """Take the moments of the columns of a table, without NaN."""
+        missing = np.isnan(values)
+        counts = len(values) - missing.sum(axis=0, dtype=float)
+        means = np.where(missing, 0.0, values).sum(axis=0) / np.maximum(counts, 1.0)
+        return cls(counts, means, (np.where(missing, 0.0, values - means) ** 2).sum(axis=0))
+
+    @classmethod
+    def join(cls, parts: Sequence[Moments]) -> Moments:
+        """Moments of all rows of some tables of the same columns."""
+        counts, means, squares = (np.array(each) for each in zip(*parts, strict=True))
+        n = counts.sum(axis=0)
+        mean = (counts * means).sum(axis=0) / np.maximum(n, 1.0)
+        return cls(n, mean, (squares + counts * (means - mean) ** 2).sum(axis=0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +72,20 @@ class EncodedRows:
     def __getitem__(self, chosen: Any) -> EncodedRows:
         """Some of the rows."""
         return EncodedRows(self.numbers[chosen], self.codes[chosen])
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether numbers are a sparse matrix."""
+        return is_sparse(self.numbers)
+
+    def moments(self, places: Ints) -> Moments:
+        """Moments of some columns of numbers."""
+        blocks = (self.numbers[start : start + _BLOCK] for start in range(0, len(self), _BLOCK))
+        return Moments.join([Moments.of(block[:, places].astype(np.float64)) for block in blocks])
+
+    def sum_of_squares(self) -> float:
+        """Sum of the squares of all entries of a sparse matrix."""
+        return float((self.numbers.data.astype(np.float64) ** 2).sum())
 
 
 class TableEncoder:
@@ -88,6 +131,22 @@ class TableEncoder:
         self.category_names = [names[i] for i in self._categories]
         self.levels = [sorted(set(_texts(columns[i]))) for i in self._categories]
         return self
+
+    @classmethod
+    def join(cls, encoders: Sequence[TableEncoder]) -> TableEncoder:
+        """What fits tables of the same columns one after the other."""
+        joined = copy(encoders[0])
+        names = set(joined.category_names)
+        for one in encoders:
+            odd = names.symmetric_difference(one.category_names)
+            if odd:
+                raise ValueError(
+                    f"Column {min(odd)!r} holds numbers in one part of the table and categories in "
+                    "another; make it text or numbers in all."
+                )
+        levels = zip(*(one.levels for one in encoders), strict=True)
+        joined.levels = [sorted(set().union(*own)) for own in levels]
+        return joined
 
     def encode(self, X: Any) -> EncodedRows:
         """Turn a table of the same columns, in the same order, into arrays."""

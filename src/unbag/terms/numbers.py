@@ -7,16 +7,12 @@ from typing import Any
 import numpy as np
 
 from unbag._arrays import Floats, Ints
-from unbag.kernels.rows import ColumnMoments
 from unbag.terms.base import Term
 from unbag.terms.encoding import EncodedRows
 
-# Rows that are converted to double precision at the same time.
-_BLOCK = 2**16
-
 
 class NumberTerm(Term):
-    """Standardised columns of numbers, missing values filled with the median of their column.
+    """Standardised columns of numbers, missing values filled with the mean of their column.
 
     Columns with missing values in training have another column that marks these.
 
@@ -33,20 +29,15 @@ class NumberTerm(Term):
         self._places: Ints = np.array(places, dtype=np.intp)
 
     def fit(self, rows: EncodedRows) -> None:
-        """Learn medians, means and scales."""
-        blocks = [rows.numbers[start : start + _BLOCK] for start in range(0, len(rows), _BLOCK)]
-        gappy = np.any([np.isnan(block[:, self._places]).any(axis=0) for block in blocks], axis=0)
-        self._gappy: Ints = np.flatnonzero(gappy)
-        self._medians = np.zeros(len(self._places))
-        for column in self._gappy:
-            values = rows.numbers[:, self._places[column]]
-            if not np.isnan(values).all():
-                self._medians[column] = np.nanmedian(values)
-        moments = ColumnMoments.join([ColumnMoments.of(self._filled(block)) for block in blocks])
-        deviation = np.sqrt(moments.of_columns())
+        """Learn means and scales."""
+        n, found = len(rows), rows.moments(self._places)
+        self._gappy: Ints = np.flatnonzero(found.counts < n)
+        share = 1.0 - found.counts[self._gappy] / n
+        deviation = np.sqrt(np.concatenate([found.squares / n, share * (1.0 - share)]))
+        self._means = np.concatenate([found.means, share])
         # rounding may leave a little of a constant
-        constant = deviation <= 1e-12 * np.maximum(np.abs(moments.means), deviation)
-        self._means, self._scales = moments.means, np.where(constant, 1.0, deviation)
+        constant = deviation <= 1e-12 * np.maximum(np.abs(self._means), deviation)
+        self._scales = np.where(constant, 1.0, deviation)
         self.names = self.columns + [f"missing_{self.columns[i]}" for i in self._gappy]
 
     def matrix(self, rows: EncodedRows) -> Floats:
@@ -66,5 +57,5 @@ class NumberTerm(Term):
         missing = np.isnan(values)
         if not len(self._gappy) and not missing.any():
             return values
-        values = np.where(missing, self._medians, values)
+        values = np.where(missing, self._means[: len(self._places)], values)
         return np.concatenate([values, missing[:, self._gappy].astype(float)], axis=1)

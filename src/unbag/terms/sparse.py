@@ -26,8 +26,7 @@ class SparseTerm(Term):
 
     def fit(self, rows: EncodedRows) -> None:
         """Learn the scale."""
-        squares = float((rows.numbers.data.astype(np.float64) ** 2).sum())
-        self._scale = np.sqrt(squares / max(len(rows), 1)) or 1.0
+        self._scale = np.sqrt(rows.sum_of_squares() / max(len(rows), 1)) or 1.0
 
     def matrix(self, rows: EncodedRows) -> Any:
         """Scaled entries."""
