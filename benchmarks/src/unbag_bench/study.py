@@ -1,19 +1,19 @@
 """What all studies share: tasks that are run once, rows that are kept, a page made of them.
 
-`benchmarks/NAME.py` declares a `Study` of the same name and ends with ``STUDY.main()``:
+``studies/NAME.py`` declares a `Study` of the same name, ``STUDY``:
 
-    python benchmarks/NAME.py run [options]     # what results/NAME/rows.jsonl lacks, added to it
-    python benchmarks/NAME.py show              # results/NAME.md, from these rows alone
+    unbag-bench run NAME [options]     # what results/NAME/rows.jsonl lacks, added to it
+    unbag-bench show NAME              # results/NAME.md, from these rows alone
 
-A row carries the command, the machine and the versions it was made with. Conclusions that are drawn
-by hand stand in results/NAME/notes.md and go on top of the page.
+A row carries the command, the machine and the versions it was made with. Conclusions are written by
+hand in results/NAME/notes.md and come first on the page.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import shlex
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -29,12 +29,25 @@ from unbag._provenance import provenance_line
 from unbag._text import markdown_table
 from unbag.paper.rows import Row, load_rows, run_and_keep
 
-RESULTS = Path(__file__).parents[1] / "results"
 # What pages are made of.
 table = markdown_table
 # So many commands stand at the end of a page.
 MANY_COMMANDS = 8
 Task = Mapping[str, Any]
+# Names the folder of results in place of benchmarks/results.
+RESULTS_VARIABLE = "UNBAG_BENCH_RESULTS"
+
+
+def results_folder() -> Path:
+    """Path of the folder of rows and pages: benchmarks/results of the repository by default."""
+    named = os.environ.get(RESULTS_VARIABLE)
+    folder = Path(named) if named else Path(__file__).parents[2] / "results"
+    if not folder.is_dir():
+        raise FileNotFoundError(
+            f"There is no folder of results {folder}: install with pip install -e benchmarks, or "
+            "name a folder with --results."
+        )
+    return folder
 
 
 @dataclass(frozen=True)
@@ -44,7 +57,7 @@ class Study:
     Attributes
     ----------
     name : str
-        That of the script, of the folder of rows and of the page.
+        That of the module, of the folder of rows and of the page.
     title : str
         Heading of the page.
     keys : sequence of str
@@ -76,28 +89,28 @@ class Study:
     @property
     def folder(self) -> Path:
         """Where rows and notes are."""
-        return RESULTS / self.name
+        return results_folder() / self.name
 
-    def run(self, options: argparse.Namespace) -> None:
+    def run(self, options: argparse.Namespace, command: str) -> None:
         """Measure what is missing; every row is on disk before the next one is begun."""
-        kept = {self._identity(row) for row in load_rows(options.output)}
+        path = options.output or self.folder / "rows.jsonl"
+        kept = {self._identity(row) for row in load_rows(path)}
         left = [task for task in self.tasks(options) if self._identity(task) not in kept]
-        command = shlex.join(["python", *sys.argv])
         calls = [{"study": self, "task": task} for task in left]
         for number, found in enumerate(
-            run_and_keep(measure_task, calls, options.output, options.jobs, command), start=1
+            run_and_keep(measure_task, calls, path, options.jobs, command), start=1
         ):
             name = ", ".join(str(found[0][key]) for key in self.keys) if found else "nothing"
             print(f"{number} of {len(left)}: {name}", file=sys.stderr, flush=True)
 
-    def show(self) -> None:
-        """Write the page, and the picture if there is one."""
+    def show(self) -> Path:
+        """Write the page, and the picture if there is one; return the path of the page."""
         rows = load_rows(self.folder / "rows.jsonl")
-        page = self.render(rows)
-        (RESULTS / f"{self.name}.md").write_text(page, encoding="utf-8")
+        path = self.folder.with_suffix(".md")
+        path.write_text(self.render(rows), encoding="utf-8")
         if self.figure is not None:
-            self.figure(rows, RESULTS / f"{self.name}.png")
-        print(page)
+            self.figure(rows, self.folder.with_suffix(".png"))
+        return path
 
     def render(self, rows: list[Row]) -> str:
         """Heading, where the rows come from, notes, and what the study makes of the rows."""
@@ -112,23 +125,6 @@ class Study:
             page = [*origin, "", *page]
         lines = [f"# {self.title}", "", *page]
         return "\n".join(lines).rstrip("\n") + "\n"
-
-    def main(self) -> None:
-        """Run or show, as the command line says."""
-        parser = argparse.ArgumentParser(description=self.title)
-        commands = parser.add_subparsers(required=True, dest="do")
-        run = commands.add_parser("run", help="measure what is not among the rows, and add it")
-        for name, settings in self.options.items():
-            run.add_argument(name, **settings)
-        run.add_argument("--jobs", type=int, default=1, help="tasks at the same time")
-        rows = self.folder / "rows.jsonl"
-        run.add_argument("-o", "--output", type=Path, default=rows, help="file of rows")
-        commands.add_parser("show", help="make the page from the rows")
-        options = parser.parse_args()
-        if options.do == "run":
-            self.run(options)
-        else:
-            self.show()
 
     def _identity(self, values: Mapping[str, Any]) -> str:
         return json.dumps([values[key] for key in self.keys])

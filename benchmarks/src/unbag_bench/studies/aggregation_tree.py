@@ -34,7 +34,7 @@ MACHINES = (10, 100, 1_000, 10_000, 100_000)
 STRAGGLING = 0.2
 
 # Tasks of a pass for each machine of 16 threads in Dask, and seconds of the one scheduler for each.
-# Assumed; `benchmarks/dask_fit.py` measures what a pass over next to nothing takes.
+# Assumed; `dask_fit` measures what a pass over next to nothing takes.
 TASKS_PER_MACHINE, TASK_SECONDS = 4 * 16, 3e-4
 
 
@@ -300,6 +300,3 @@ STUDY = Study(
     options={"--repeats": {"type": int, "default": 100, "help": "passes with stragglers"}},
     figure=draw_figure,
 )
-
-if __name__ == "__main__":
-    STUDY.main()

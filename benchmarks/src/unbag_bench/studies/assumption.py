@@ -266,6 +266,3 @@ STUDY = Study(
         "--level": {"type": float, "default": 0.05, "help": "level of the test"},
     },
 )
-
-if __name__ == "__main__":
-    STUDY.main()

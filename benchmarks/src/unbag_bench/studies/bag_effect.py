@@ -101,6 +101,3 @@ STUDY = Study(
     page=page,
     options={"--repeats": {"type": int, "default": 100, "help": "draws of each"}},
 )
-
-if __name__ == "__main__":
-    STUDY.main()

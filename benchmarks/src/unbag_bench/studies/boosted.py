@@ -18,7 +18,7 @@ from unbag.models.boosted_start import MOST_LABELLED_ROWS, MOST_ROWS
 from unbag.paper.rows import load_rows
 from unbag.paper.trials import Setting, make_trial
 from unbag_bench.studies.defaults import CELL, Cell, cell_of, cell_of_row, name_of, settings
-from unbag_bench.study import RESULTS, Row, Study, fit_and_score, plus_minus, seeds_of, table
+from unbag_bench.study import Row, Study, fit_and_score, plus_minus, results_folder, seeds_of, table
 
 KINDS = {
     "table 1": lambda cell: cell[0] == 1 and cell[3] != "iid",
@@ -76,7 +76,7 @@ def fit_trees(model: LLPBoostingClassifier, X: Any, y: Any, X_test: Any, labels_
 def page(rows: list[Row]) -> list[str]:
     kernel = {
         (cell_of_row(row), row["seed"]): row["auc"]
-        for row in load_rows(RESULTS / "defaults" / "rows.jsonl")
+        for row in load_rows(results_folder() / "defaults" / "rows.jsonl")
         if row["method"] == "likelihood"
     }
     found: dict[bool, dict[Any, list[Row]]] = {usual: defaultdict(list) for usual in SECTIONS}
@@ -148,6 +148,3 @@ STUDY = Study(
     },
     packages=["lightgbm"],
 )
-
-if __name__ == "__main__":
-    STUDY.main()

@@ -18,7 +18,7 @@ from unbag import LLPBoostingClassifier, LLPKernelClassifierCV
 from unbag.paper.rows import load_rows
 from unbag.paper.trials import Setting, make_trial
 from unbag_bench.studies.defaults import CELL, cell_of, cell_of_row, name_of, settings
-from unbag_bench.study import RESULTS, Row, Study, fit_and_score, plus_minus, seeds_of, table
+from unbag_bench.study import Row, Study, fit_and_score, plus_minus, results_folder, seeds_of, table
 
 MODELS: dict[str, Any] = {
     "trees": lambda: LLPBoostingClassifier(n_jobs=1),
@@ -45,8 +45,8 @@ def page(rows: list[Row]) -> list[str]:
     labels = _by_cell(rows, lambda row: row["model"])
     bags = _by_cell(
         [
-            *load_rows(RESULTS / "boosted" / "rows.jsonl"),
-            *load_rows(RESULTS / "defaults" / "rows.jsonl"),
+            *load_rows(results_folder() / "boosted" / "rows.jsonl"),
+            *load_rows(results_folder() / "defaults" / "rows.jsonl"),
         ],
         _name_from_bags,
     )
@@ -101,6 +101,3 @@ STUDY = Study(
     options={"--seeds": {"default": "100-104", "help": "first and last"}},
     packages=["lightgbm"],
 )
-
-if __name__ == "__main__":
-    STUDY.main()

@@ -93,6 +93,3 @@ STUDY = Study(
     page=page,
     packages=["lightgbm"],
 )
-
-if __name__ == "__main__":
-    STUDY.main()

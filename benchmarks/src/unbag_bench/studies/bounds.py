@@ -306,7 +306,7 @@ def run_one(bound: str, draws: int, seed: int = 0) -> Row:
 
 def page(rows: list[Row]) -> list[str]:
     return [
-        "Bags, functions and losses of [`benchmarks/bounds.py`](../benchmarks/bounds.py). The last",
+        "Bags, functions and losses of [`bounds.py`](../src/unbag_bench/studies/bounds.py). The last",
         "column is the quantile of the distance that the bound stands for, at the promised share.",
         "",
         *table(
@@ -335,6 +335,3 @@ STUDY = Study(
     page=page,
     options={"--draws": {"type": int, "default": 1000, "help": "draws of each"}},
 )
-
-if __name__ == "__main__":
-    STUDY.main()

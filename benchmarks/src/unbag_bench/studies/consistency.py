@@ -243,6 +243,3 @@ STUDY = Study(
     },
     figure=draw_figure,
 )
-
-if __name__ == "__main__":
-    STUDY.main()

@@ -311,6 +311,3 @@ STUDY = Study(
     measure=try_all,
     page=page,
 )
-
-if __name__ == "__main__":
-    STUDY.main()

@@ -190,6 +190,3 @@ STUDY = Study(
         "--repeats": {"type": int, "default": 3, "help": "fits of each, in turns"},
     },
 )
-
-if __name__ == "__main__":
-    STUDY.main()

@@ -6,7 +6,7 @@ version, so that rows of an earlier one can stand beside: the same command, run 
 compares each with the first, cell by cell: means over trials, and paired differences with their
 standard errors. Labels of test rows score, and choose nothing. Seeds 100 to 104 are the trials that
 were planned; others, for single cells, stand below. "Ranks alone" is the likelihood, as it chose
-among penalties of few bags before a prior was added (`few_bags`).
+among penalties of few bags before a prior was added.
 """
 
 from __future__ import annotations
@@ -147,6 +147,3 @@ STUDY = Study(
         "--device": {"help": "a device of torch"},
     },
 )
-
-if __name__ == "__main__":
-    STUDY.main()

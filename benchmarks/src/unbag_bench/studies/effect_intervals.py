@@ -96,6 +96,3 @@ STUDY = Study(
     page=page,
     options={"--repeats": {"type": int, "default": 1000, "help": "draws of each kind"}},
 )
-
-if __name__ == "__main__":
-    STUDY.main()

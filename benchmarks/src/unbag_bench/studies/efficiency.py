@@ -167,6 +167,3 @@ STUDY = Study(
     page=page,
     options={"--repeats": {"type": int, "default": 200, "help": "fits of each"}},
 )
-
-if __name__ == "__main__":
-    STUDY.main()

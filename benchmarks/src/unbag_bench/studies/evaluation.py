@@ -321,6 +321,3 @@ STUDY = Study(
         "--first": {"type": int, "default": 0, "help": "first seed"},
     },
 )
-
-if __name__ == "__main__":
-    STUDY.main()

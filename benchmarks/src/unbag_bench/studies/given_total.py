@@ -149,6 +149,3 @@ STUDY = Study(
     },
     packages=["torch"],
 )
-
-if __name__ == "__main__":
-    STUDY.main()

@@ -100,6 +100,3 @@ STUDY = Study(
         "--models": {"default": ",".join(MODELS), "help": "names, by commas"},
     },
 )
-
-if __name__ == "__main__":
-    STUDY.main()

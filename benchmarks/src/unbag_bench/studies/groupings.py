@@ -323,6 +323,3 @@ STUDY = Study(
     page=page,
     options={"--repeats": {"type": int, "default": 100, "help": "data sets of each setting"}},
 )
-
-if __name__ == "__main__":
-    STUDY.main()

@@ -1,9 +1,9 @@
 """Images in shuffled bags: a network from proportions alone, by the final epoch.
 
-    python benchmarks/images.py run fashion --sizes 16 64 256 1024 --epochs 100 --batch-rows 2048
-    python benchmarks/images.py run cifar10 --methods features fine --device cuda --seconds 240
+    unbag-bench run images fashion --sizes 16 64 256 1024 --epochs 100 --batch-rows 2048
+    unbag-bench run images cifar10 --methods features fine --device cuda --seconds 240
 
-`image_data` fetches the images. A row has its learning curve; test labels are for the curve, and
+``unbag-bench fetch images`` gets the images. A row has its learning curve; test labels are for the curve, and
 choose no epoch.
 
     proportion   cross-entropy of mean chances and shares (DLLP), on weak views
@@ -347,6 +347,3 @@ STUDY = Study(
     figure=draw_figure,
     packages=["torch"],
 )
-
-if __name__ == "__main__":
-    STUDY.main()

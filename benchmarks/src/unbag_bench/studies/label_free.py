@@ -492,6 +492,3 @@ STUDY = Study(
         "--part": {"default": "A,B,C,D,E", "help": "parts to run (A,B,C,D,E)"},
     },
 )
-
-if __name__ == "__main__":
-    STUDY.main()

@@ -53,7 +53,7 @@ def run_one(task: str, repeats: int) -> list[Row]:
     truth = {name: m.value(make_sample(labels, scores)) for name, m in measures.items()}
     candidates = list(Candidates(sample, sample.bags))
     found = []
-    for plan in ("at random", "sample_rows_to_label"):
+    for plan in ("at random", "rows_to_label"):
         estimates: dict[str, list[Any]] = {name: [] for name in measures}
         for seed in range(repeats):
             rows, weights = draw(plan, y, scores, seed)
@@ -97,7 +97,7 @@ def page(rows: list[Row]) -> list[str]:
         lines.append(
             [
                 row["task"],
-                row["plan"],
+                row["plan"].replace("rows_to", "sample_rows_to"),
                 row["measure"],
                 f"{row['truth']:.3f}",
                 f"{low:.3f} to {high:.3f}",
@@ -126,6 +126,3 @@ STUDY = Study(
     page=page,
     options={"--repeats": {"type": int, "default": 200, "help": "draws of rows to label"}},
 )
-
-if __name__ == "__main__":
-    STUDY.main()

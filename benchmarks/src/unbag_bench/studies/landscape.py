@@ -1,13 +1,13 @@
 """Which method for which bags: four suites of bags, many methods, one page.
 
-The suites are those of ``unbag reproduce --suite``: the 52 Adult bag sets of Franco et al. beside
+The suites are those of ``unbag-bench reproduce --suite``: the 52 Adult bag sets of Franco et al. beside
 what they published of eight methods, bags that the world made, tables in bags of every kind, and
 images. Nothing is chosen by a label; labels of test rows score.
 
-    python benchmarks/landscape.py run --suite landscape --methods linear,labels --splits 2
-    python benchmarks/landscape.py run --suite tables --short
-    python benchmarks/landscape.py run --suite images --device cuda
-    python benchmarks/landscape.py show
+    unbag-bench run landscape --suite landscape --methods linear,labels --splits 2
+    unbag-bench run landscape --suite tables --short
+    unbag-bench run landscape --suite images --device cuda
+    unbag-bench show landscape
 """
 
 from __future__ import annotations
@@ -63,6 +63,3 @@ STUDY = Study(
     figure=draw_figure,
     packages=[name for name in ("lightgbm", "torch") if find_spec(name)],
 )
-
-if __name__ == "__main__":
-    STUDY.main()

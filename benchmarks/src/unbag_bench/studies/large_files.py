@@ -87,6 +87,3 @@ STUDY = Study(
         "--folds": {"type": int, "default": 5, "help": "folds of the evaluation"},
     },
 )
-
-if __name__ == "__main__":
-    STUDY.main()

@@ -223,6 +223,3 @@ STUDY = Study(
         },
     },
 )
-
-if __name__ == "__main__":
-    STUDY.main()

@@ -128,6 +128,3 @@ STUDY = Study(
     page=page,
     options={"--seeds": {"type": int, "default": 3, "help": "splits of the rows"}},
 )
-
-if __name__ == "__main__":
-    STUDY.main()

@@ -1,7 +1,7 @@
 """What a network of the library starts from, and whether counts are taken given their sum.
 
 Tables of two classes in bags of three kinds, where networks begin with even chances or with the
-pooled shares, and tables of several classes in shuffled bags. `fetch` and `class_data` fetch them;
+pooled shares, and tables of several classes in shuffled bags. ``unbag-bench fetch`` gets them;
 digits come with scikit-learn. They are what two defaults of `LLPNeuralClassifier` were chosen on:
 no images that are reported elsewhere are among them. Labels of test rows score.
 """
@@ -220,6 +220,3 @@ STUDY = Study(
     options={"--classes": {"default": "several,two", "help": "by commas"}},
     packages=["torch"],
 )
-
-if __name__ == "__main__":
-    STUDY.main()

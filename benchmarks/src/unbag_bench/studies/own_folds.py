@@ -116,6 +116,3 @@ STUDY = Study(
     },
     packages=("lightgbm",),
 )
-
-if __name__ == "__main__":
-    STUDY.main()

@@ -138,6 +138,3 @@ STUDY = Study(
         "--seed": {"type": int, "default": 0, "help": "seed of the bags drawn"},
     },
 )
-
-if __name__ == "__main__":
-    STUDY.main()

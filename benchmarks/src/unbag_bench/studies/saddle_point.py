@@ -62,6 +62,3 @@ STUDY = Study(
     measure=errors,
     page=page,
 )
-
-if __name__ == "__main__":
-    STUDY.main()

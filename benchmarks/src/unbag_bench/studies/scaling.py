@@ -138,7 +138,7 @@ def in_own_process(**case: Any) -> Row:
     """Measure one case in a process with one thread."""
     threads = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     done = subprocess.run(
-        [sys.executable, __file__, "case", json.dumps(case)],
+        [sys.executable, "-m", __name__, json.dumps(case)],
         env={**os.environ, **threads},
         stdout=subprocess.PIPE,
         text=True,
@@ -316,7 +316,4 @@ STUDY = Study(
 )
 
 if __name__ == "__main__":
-    if sys.argv[1] == "case":
-        print(json.dumps(measure(Case(**json.loads(sys.argv[2])))))
-    else:
-        STUDY.main()
+    print(json.dumps(measure(Case(**json.loads(sys.argv[1])))))

@@ -135,6 +135,3 @@ STUDY = Study(
     page=page,
     options={"--seeds": {"type": int, "default": 3, "help": "trials of MAGIC"}},
 )
-
-if __name__ == "__main__":
-    STUDY.main()

@@ -166,6 +166,3 @@ STUDY = Study(
         "--worlds": {"nargs": "+", "default": list(WORLDS), "choices": list(WORLDS)},
     },
 )
-
-if __name__ == "__main__":
-    STUDY.main()

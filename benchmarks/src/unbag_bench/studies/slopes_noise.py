@@ -110,6 +110,3 @@ STUDY = Study(
         "--kinds": {"nargs": "+", "default": list(KINDS), "choices": list(KINDS)},
     },
 )
-
-if __name__ == "__main__":
-    STUDY.main()

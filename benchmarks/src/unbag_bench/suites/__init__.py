@@ -1,4 +1,4 @@
-"""Methods beside each other on many kinds of bags: what ``unbag reproduce --suite`` runs."""
+"""Methods beside each other on many kinds of bags: what ``unbag-bench reproduce --suite`` runs."""
 
 from unbag_bench.suites.draws import count_target, draw_bags, pick_rows, pick_split, split_bags
 from unbag_bench.suites.files import (

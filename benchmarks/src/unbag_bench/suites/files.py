@@ -1,8 +1,7 @@
 """Tables of two classes, bags that the world made, and images, from a folder of files.
 
-``python benchmarks/fetch.py --to FOLDER`` fills the folder, ``python benchmarks/image_data.py --to
-FOLDER`` adds the images. It is the one that is given, or that the environment variable
-UNBAG_BENCHMARK_DATA names, or else ``benchmarks/data``.
+``unbag-bench fetch`` fills the folder. It is the one that is given, or that the environment variable
+UNBAG_BENCHMARK_DATA names, or else ``benchmarks/data`` of the repository.
 """
 
 from __future__ import annotations
@@ -51,6 +50,7 @@ _ATTITUDES = ("ideo", "pid7na", "angryracism", "whiteadv", "fearraces", "racerar
 _STOPS_FEATURES = ("MDC", "citationIssued", "personSearch", "vehicleSearch", "race", "gender")
 _FLIGHTS_FEATURES = ("sched_dep_time", "dep_delay", "carrier", "origin", "dest", "air_time")
 _N_FLIGHTS = 60_000
+_DATA = Path(__file__).parents[3] / "data"
 
 
 def data_folder(folder: Path | None = None) -> Path:
@@ -74,7 +74,7 @@ def data_folder(folder: Path | None = None) -> Path:
     >>> data_folder(Path("mine")).name
     'mine'
     """
-    return folder or Path(os.environ.get("UNBAG_BENCHMARK_DATA", "benchmarks/data"))
+    return folder or Path(os.environ.get("UNBAG_BENCHMARK_DATA", _DATA))
 
 
 def load_table(name: str, folder: Path | None = None) -> tuple[Floats, Labels]:
@@ -250,7 +250,7 @@ def load_images(name: str, folder: Path | None = None) -> tuple[NDArray[np.uint8
     >>> images, labels = load_images("fashion")  # doctest: +SKIP
     """
     check_name(name, IMAGES)
-    first = _find(f"images/{name}-1.npz", folder, script="image_data")
+    first = _find(f"images/{name}-1.npz", folder, part="images")
     parts = [np.load(file) for file in sorted(first.parent.glob(f"{name}-*.npz"))]
     images, labels = (np.concatenate([part[key] for part in parts]) for key in ("images", "labels"))
     if name == "fashion":
@@ -295,11 +295,11 @@ def _join(frame: Any, *names: str) -> NDArray[Any]:
     return joined
 
 
-def _find(path: str, folder: Path | None, script: str = "fetch") -> Path:
+def _find(path: str, folder: Path | None, part: str = "tables") -> Path:
     found = data_folder(folder) / path
     if not found.exists():
         raise FileNotFoundError(
-            f"There is no {found}: fetch the data with python benchmarks/{script}.py, and name "
+            f"There is no {found}: fetch the data with unbag-bench fetch {part}, and name "
             "their folder by --data or by the environment variable UNBAG_BENCHMARK_DATA."
         )
     return found

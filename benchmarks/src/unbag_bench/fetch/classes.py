@@ -1,16 +1,13 @@
 """Tables of several classes, from the R package mlbench as Debian has it.
 
-    python benchmarks/class_data.py [--to FOLDER]
-
-writes ``FOLDER/classes/NAME.npz``: the arrays ``X`` of numbers and ``labels``. FOLDER is that of
-the environment variable UNBAG_BENCHMARK_DATA, or else ``benchmarks/data``. The data are under the
-terms of their sources, and none of them belongs into this repository. It needs ``apt-get``,
+``unbag-bench fetch classes`` writes ``FOLDER/classes/NAME.npz``: the arrays ``X`` of numbers and
+``labels``. The data are under the terms of their sources, and none of them belongs into this
+repository. It needs ``apt-get``,
 ``dpkg-deb`` and the package ``rdata``.
 """
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import tempfile
 import warnings
@@ -18,8 +15,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-
-from unbag_bench.suites import data_folder
 
 PACKAGE = "r-cran-mlbench"
 # Names of the data set and of its column of classes in the package.
@@ -35,6 +30,7 @@ def fetch(folder: Path) -> None:
     """Download the package, and keep its tables as arrays."""
     import rdata
 
+    folder = folder / "classes"
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)
@@ -51,9 +47,3 @@ def fetch(folder: Path) -> None:
             X = table.astype(str).apply(pd.to_numeric).to_numpy(float)
             np.savez_compressed(folder / f"{own}.npz", X=X, labels=labels)
             print(f"{own}: {X.shape[0]} rows, {X.shape[1]} columns, {labels.max() + 1} classes")
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--to", type=Path, default=data_folder(), metavar="FOLDER")
-    fetch(parser.parse_args().to / "classes")

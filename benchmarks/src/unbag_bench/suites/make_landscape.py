@@ -1,6 +1,6 @@
 """Make the shipped file of the landscape from the files of its authors.
 
-    python scripts/make_landscape.py FOLDER
+    python -m unbag_bench.suites.make_landscape FOLDER
 
 FOLDER holds ``datasets-ci_adult-*.parquet`` and ``results.parquet`` of the repository
 gaabrielfranco/complex-llp-evaluation on GitHub (CC0). What is kept: the bag of every row in each of

