@@ -1,7 +1,8 @@
-"""Pages of the repository that lie beside ``docs``: results, what changed, how to contribute.
+"""Pages of the repository outside ``docs``: the changelog, how to contribute.
 
-They are read in their own places by people who look at the repository, and by their links from
-there. For the site they are copied into ``docs`` (ignored by git), and links are turned round.
+They are read in their own places in the repository. For the site they are copied into ``docs``
+(ignored by git), and their links are changed to lead to the same pages there. Results of the
+benchmarks are not part of the site: links to them become downloads.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-DOCS, EXAMPLES = ROOT / "docs", ROOT / "examples"
+DOCS, EXAMPLES, BENCHMARKS = ROOT / "docs", ROOT / "examples", ROOT / "benchmarks"
 # where pages of the repository stand on the site
 BESIDE = {
     "CHANGELOG.md": "changes.md",
@@ -21,20 +22,12 @@ BESIDE = {
     "CODE_OF_CONDUCT.md": "conduct.md",
     "SECURITY.md": "security.md",
 }
-# a file that is made of tables alone
-TITLES = {"results/reproduce/tables": "All tables of the reproduction"}
-_LINK = re.compile(r"(\]\()(?!https?:|mailto:|#|/)([^)#\s]+)")
-_COMMANDS = re.compile(r"^(?:`python .*\n)+", re.MULTILINE)
+_LINK = re.compile(r"(\]\()(?!https?:|mailto:|#|/)([^)#\s]+)(#[^)\s]*)?")
 
 
 def places() -> dict[Path, Path]:
-    """Say where each page beside ``docs`` lies, and where on the site it goes."""
-    found = {ROOT / name: DOCS / place for name, place in BESIDE.items()}
-    for kind in ("*.md", "*.png", "reproduce/tables.md", "reproduce/*.png"):
-        found |= {
-            path: DOCS / path.relative_to(ROOT) for path in sorted(ROOT.glob(f"results/{kind}"))
-        }
-    return {path: place for path, place in found.items() if path.exists()}
+    """Map each page outside ``docs`` to its place on the site."""
+    return {ROOT / name: DOCS / place for name, place in BESIDE.items() if (ROOT / name).exists()}
 
 
 def copy_pages(*_: Any) -> None:
@@ -43,15 +36,6 @@ def copy_pages(*_: Any) -> None:
         place.parent.mkdir(parents=True, exist_ok=True)
         if not place.exists() or place.read_bytes() != path.read_bytes():
             shutil.copyfile(path, place)
-
-
-def fold_commands(found: re.Match[str]) -> str:
-    """Give each command that made rows a line of its own, and fold them away if they are many."""
-    commands = found[0].splitlines()
-    listed = "  \n".join(commands)
-    if len(commands) < 3:
-        return f"{listed}\n"
-    return f":::{{dropdown}} The {len(commands)} commands that made its rows\n{listed}\n:::\n"
 
 
 def turn_links(app: Any, docname: str, source: list[str]) -> None:
@@ -63,18 +47,19 @@ def turn_links(app: Any, docname: str, source: list[str]) -> None:
     origin = next((path for path, place in moved.items() if place == page), page)
 
     def turned(link: re.Match[str]) -> str:
-        target = (origin.parent / link[2]).resolve()
+        target, anchor = (origin.parent / link[2]).resolve(), link[3] or ""
         if target == EXAMPLES:
             return f"{link[1]}/gallery/index"
         if target.is_relative_to(EXAMPLES) and target.name.startswith("plot_"):
             return f"{link[1]}/gallery/{target.relative_to(EXAMPLES).with_suffix('')}"
         target = moved.get(target, target)
         if target.is_relative_to(DOCS) and target.suffix == ".md":
-            return f"{link[1]}/{target.relative_to(DOCS)}"
-        return f"{link[1]}{os.path.relpath(target, page.parent)}"
+            return f"{link[1]}/{target.relative_to(DOCS)}{anchor}"
+        if target.is_relative_to(BENCHMARKS) and target.suffix == ".md":
+            return f"{link[1]}path:{os.path.relpath(target, page.parent)}"
+        return f"{link[1]}{os.path.relpath(target, page.parent)}{anchor}"
 
-    title = f"# {TITLES[docname]}\n\n" if docname in TITLES else ""
-    source[0] = title + _LINK.sub(turned, _COMMANDS.sub(fold_commands, source[0]))
+    source[0] = _LINK.sub(turned, source[0])
 
 
 def setup(app: Any) -> dict[str, bool]:
