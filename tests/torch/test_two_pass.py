@@ -8,7 +8,7 @@ from torch import nn
 
 from unbag.torch import CountLikelihoodLoss, ForwardLoss, ProportionLoss, two_pass_backward
 
-LOSSES = [CountLikelihoodLoss(), CountLikelihoodLoss(0.05, [0.3, 0.3, 0.4]), ProportionLoss()]
+LOSSES = [CountLikelihoodLoss(), CountLikelihoodLoss(condition_on_total=0.5), ProportionLoss()]
 
 
 def make_batch(dtype=torch.float32):

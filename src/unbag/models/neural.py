@@ -8,31 +8,24 @@ network in two passes, with the gradient of the whole bag. Bags held out tell wh
 from __future__ import annotations
 
 import copy
-import hashlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unbag._arrays import to_host
-from unbag._docstrings import as_in
 from unbag._optional import install_command
 from unbag.bags.bags import Bags
 from unbag.bags.priors import resolve_class_prior
-from unbag.evaluation.bag_effects import FEWEST_BAGS, are_few, effect_of_scores
 from unbag.model_selection.splitters import BagShuffleSplit
-from unbag.models.bag_goal import check_effect
 from unbag.models.base import LogOddsClassifier, numbers_only
-from unbag.models.linear import LLPLinearClassifier
 from unbag.observations.count_likelihood import impossible_counts
-from unbag.observations.noise import allow_for_looks, shrunken_shares
+from unbag.observations.noise import shrunken_shares
 
 try:
     import torch
@@ -41,18 +34,10 @@ except ImportError:
 
 from torch import nn
 
-from unbag.torch.checkpoints import Checkpoint, describe_setting
 from unbag.torch.data import BagDataset
-from unbag.torch.extras import Extras
-from unbag.torch.losses import (
-    BagLoss,
-    CorrectedRiskLoss,
-    CountLikelihoodLoss,
-    ForwardLoss,
-    ProportionLoss,
-)
+from unbag.torch.losses import BagLoss, CountLikelihoodLoss, ForwardLoss, ProportionLoss
 from unbag.torch.networks import TableNetwork, TwoLayerNetwork
-from unbag.torch.settings import check_extras, check_network, check_settings, takes_sums
+from unbag.torch.settings import check_network, check_settings, conditions_on_total
 from unbag.torch.training import NetworkTrainer, TensorRows, TrainingPlan, scores_of
 
 # Shares of classes that the training bags do not hold at all.
@@ -66,7 +51,6 @@ _FEWEST_HELD_OUT = 2
 _ONE_FIT_AT_A_TIME = threading.RLock()
 
 
-@as_in(LLPLinearClassifier)
 class LLPNeuralClassifier(LogOddsClassifier):
     """A neural network trained from bags.
 
@@ -74,82 +58,65 @@ class LLPNeuralClassifier(LogOddsClassifier):
     ----------
     module : {"mlp", "two_layer"}, nn.Module or callable, default="mlp"
         The network. ``"mlp"`` is for tables, whose columns it standardises; ``"two_layer"`` is the
-        paper's class Σ_j v_j max(0, u_jᵀx) with |v_j| ≤ ``norm_bounds[0]`` and ‖u_j‖ ≤
-        ``norm_bounds[1]``, on rows as they are. A module of your own takes a batch of rows, in
-        floating point, and gives scores (rows, classes), or (rows,) or (rows, 1) for two classes;
-        it is copied. A callable is given the shape of a row and the number of scores, and makes
-        one. If it has a method ``start_at``, that is called with the shares of the classes.
+        class Σ_j v_j max(0, u_jᵀx) of Scott and Zhang's theorem, with |v_j| ≤ ``norm_bounds[0]``
+        and ‖u_j‖ ≤ ``norm_bounds[1]``, on rows as they are. A module of your own takes a batch of
+        rows, in floating point, and gives scores (rows, classes), or (rows,) or (rows, 1) for two
+        classes; it is copied. A callable is given the shape of a row and the number of scores, and
+        makes one. If it has a method ``start_at``, that is called with the shares of the classes.
     hidden : int or tuple of int, default=(64, 64)
         Units of the hidden layers of ``"mlp"``, or, a single number, of ``"two_layer"``.
     norm_bounds : (float, float), default=(1.0, 1.0)
         α and β of ``"two_layer"``: weights are brought back within them after every step.
-    objective : {"auto", "likelihood", "forward", "corrected", "proportion"}, default="auto"
+    objective : {"auto", "likelihood", "forward", "proportion"}, default="auto"
         What is minimised. "likelihood": that of the counts of bags. "forward": that of single rows
-        whose labels were drawn with the shares of their bags as chances. "corrected": the paper's
-        risk R. "proportion" compares mean chances of bags with their shares (DLLP). "auto" is
-        "likelihood", but "forward" if shares are not those of whole counts.
-    bag_effect : float or "auto", default="auto"
-        Variance of what bags differ by beyond their rows. ``"auto"`` looks for it in the bags held
-        out, and trains again if there are more than 32 bags in all, there is any beyond doubt and
-        rows seem to keep their odds.
-    class_prior : {"balanced", "empirical"} or array-like, default="balanced"
-        Shares of the classes that scores and chances are for.
+        whose labels were drawn with the proportions of their bags as probabilities. "proportion"
+        compares mean probabilities of bags with their proportions (DLLP). "auto" is "likelihood",
+        or "forward" if proportions are not those of whole counts.
+    class_prior : {"empirical", "balanced"} or array-like, default="empirical"
+        Class prior that scores and probabilities are for: that of all training bags together,
+        equal shares, or a number for each class.
     max_epochs : int, default=200
         Epochs after which training ends in any case.
     batch_size : int, default=1024
-        Most rows of a batch. Larger bags are taken in parts, at no loss but of time.
+        Most rows of a batch. Larger bags are taken in parts, which only takes longer.
     lr : float, default=5e-3
         Step size of AdamW.
     weight_decay : float, default=1e-3
         Weight decay of AdamW.
     validation_fraction : float, default=0.2
-        Share of the bags held out to stop by; 0 for none, and none where there would be one.
+        Fraction of the bags held out for early stopping; 0 for none, and none where that would be
+        one bag.
     patience : int, default=20
-        Epochs without a better loss of the bags held out after which to stop. The weights of the
+        Epochs without a better loss of the held-out bags after which to stop. The weights of the
         best epoch are kept.
     tol : float, default=1e-4
         By how much a loss must be smaller to be better.
-    averaging : float, optional
-        Decay of averaged weights (EMA) a step, such as 0.99; they are then validated and kept.
-    annealing : float, default=0
-        Part of ``max_epochs`` over which counts come to be known: at first they may be off by four
-        times the covariance of a draw, then by less and less, and training does not stop before
-        they are exact. Networks from scratch learn large bags better with 0.5 (docs/networks.md).
-        For the likelihood of the counts.
-    conditional : bool or "auto", default="auto"
-        Whether the counts of a batch are taken given what they sum to, which is then told once an
-        epoch (docs/networks.md). A batch then has two bags at least. For the likelihood of the
-        counts; ``"auto"`` is True there with three classes or more, if all that is asked for can
-        be had.
-    mix : float, default=0
-        How often a bag gives way to parts of two (MixBag), whose counts are then known up to the
-        covariance of drawing without replacement. For the likelihood of the counts.
-    vat : float, default=0
-        Weight of virtual adversarial training, such as 0.05 or 1.
-    views : (callable, callable), optional
-        A weak and a strong view of a batch of rows, from tensor to tensor. The strong one learns
-        the posteriors that the counts give the weak one, weighed by how sure these are.
+    ema_decay : float, optional
+        Decay of an exponential moving average of the weights, a step, such as 0.99; the averaged
+        weights are then validated and kept.
+    condition_on_total : bool or "auto", default="auto"
+        Whether the counts of a batch are conditioned on their sum, which then counts once an epoch
+        (docs/networks.md). A batch then has two bags at least. For the count likelihood; ``"auto"``
+        is True there with three classes or more.
     precision : {"single", "double", "bf16"}, default="single"
         Of the network. In ``"bf16"`` weights are single, and layers compute in bfloat16.
     device : str, optional
         Device of torch, such as ``"cuda"``.
-    callbacks : list of callables, optional
-        Each is given an `unbag.torch.training.Epoch` after every epoch; one that returns True ends
-        the training.
-    checkpoint : path, optional
-        File for the state of the training, after every epoch. A fit to the same data with the same
-        settings goes on from there, with the result that it would have had.
     random_state : int, RandomState or None, default=0
         Same number, same model, on one machine and device.
 
     Attributes
     ----------
-    classes_, class_prior_ : as in LLPLinearClassifier
-    objective_ : {"likelihood", "forward", "corrected", "proportion"}
+    classes_ : ndarray of shape (n_classes,)
+        Labels of the classes.
+    class_prior_ : ndarray of shape (n_classes,)
+        Class prior that scores and probabilities are for.
+    empirical_prior_ : ndarray of shape (n_classes,)
+        Shares of the classes among all training instances.
+    objective_ : {"likelihood", "forward", "proportion"}
         What was minimised.
-    bag_effect_, bag_effect_interval_ : as in LLPLinearClassifier
-    conditional_ : bool
-        Whether counts were taken given what those of a batch sum to.
+    condition_on_total_ : bool
+        Whether counts were conditioned on the sum of those of a batch.
     training_shares_ : ndarray of shape (n_classes,)
         Shares of the classes in the bags that were not held out.
     weights_ : dict of ndarray
@@ -158,9 +125,12 @@ class LLPNeuralClassifier(LogOddsClassifier):
         Number of epochs.
     history_ : dict of ndarray
         ``training_loss`` and ``validation_loss`` by epoch.
-    empirical_prior_, n_features_in_, feature_names_in_ : as in LLPLinearClassifier
     input_shape_ : tuple of int
         Shape of a row.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, if X had any that are texts.
 
     Examples
     --------
@@ -181,8 +151,7 @@ class LLPNeuralClassifier(LogOddsClassifier):
         hidden: Any = (64, 64),
         norm_bounds: Any = (1.0, 1.0),
         objective: str = "auto",
-        bag_effect: str | float = "auto",
-        class_prior: Any = "balanced",
+        class_prior: Any = "empirical",
         max_epochs: int = 200,
         batch_size: int = 1024,
         lr: float = 5e-3,
@@ -190,23 +159,16 @@ class LLPNeuralClassifier(LogOddsClassifier):
         validation_fraction: float = 0.2,
         patience: int = 20,
         tol: float = 1e-4,
-        averaging: float | None = None,
-        annealing: float = 0.0,
-        conditional: bool | str = "auto",
-        mix: float = 0.0,
-        vat: float = 0.0,
-        views: Any = None,
+        ema_decay: float | None = None,
+        condition_on_total: bool | str = "auto",
         precision: str = "single",
         device: str | None = None,
-        callbacks: Any = None,
-        checkpoint: Any = None,
         random_state: Any = 0,
     ) -> None:
         self.module = module
         self.hidden = hidden
         self.norm_bounds = norm_bounds
         self.objective = objective
-        self.bag_effect = bag_effect
         self.class_prior = class_prior
         self.max_epochs = max_epochs
         self.batch_size = batch_size
@@ -215,16 +177,10 @@ class LLPNeuralClassifier(LogOddsClassifier):
         self.validation_fraction = validation_fraction
         self.patience = patience
         self.tol = tol
-        self.averaging = averaging
-        self.annealing = annealing
-        self.conditional = conditional
-        self.mix = mix
-        self.vat = vat
-        self.views = views
+        self.ema_decay = ema_decay
+        self.condition_on_total = condition_on_total
         self.precision = precision
         self.device = device
-        self.callbacks = callbacks
-        self.checkpoint = checkpoint
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> Self:
@@ -244,20 +200,14 @@ class LLPNeuralClassifier(LogOddsClassifier):
         """
         X, bags = self._check_Xy(X, y)
         check_settings(self)
-        effect = check_effect(self.bag_effect)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self.class_prior_ = resolve_class_prior(self.class_prior, bags.class_shares)
         self.objective_ = self._resolve_objective(bags)
         self.input_shape_ = X.shape[1:]
         units = bags.with_labelled_rows_apart()[0]
-        check_extras(self, units)
-        self.conditional_ = takes_sums(self, units)
+        self.condition_on_total_ = conditions_on_total(self, units.n_classes)
         held = self._hold_out(X, y, units, seed)
-        self.bag_effect_ = 0.0 if effect is None else effect
-        self.bag_effect_interval_ = np.full(2, np.nan)
         self._train(X, units, held, seed)
-        if self._finds_bag_effect(X, units, held):
-            self._train(X, units, held, seed)
         return self
 
     def make_network(self) -> nn.Module:
@@ -327,27 +277,17 @@ class LLPNeuralClassifier(LogOddsClassifier):
         kept, rows = units.take(~held)
         self.training_shares_ = np.maximum(kept.class_shares, _LEAST_SHARE)
         out, out_rows = units.take(held) if held.any() else (None, None)
-        training = BagDataset(X[rows], self._told(kept))
-        validation = None if out is None else BagDataset(X[out_rows], self._told(out))
+        training = BagDataset(X[rows], self._known(kept))
+        validation = None if out is None else BagDataset(X[out_rows], self._known(out))
         with self._own_generators():
             torch.manual_seed(seed)
             network = self._new_network()
             if isinstance(network, TableNetwork):
-                network.look_at(X[rows])
+                network.fit_scaler(X[rows])
             start_at: Any = getattr(network, "start_at", None)
             if start_at is not None:
                 start_at(self.training_shares_)
-            loss = self._loss(kept)
-            checkpoint = self._open_checkpoint(X, units, held, seed)
-            trainer = NetworkTrainer(
-                network,
-                loss,
-                self._plan(seed),
-                training,
-                validation,
-                tuple(self.callbacks or ()),
-                checkpoint,
-            )
+            trainer = NetworkTrainer(network, self._loss(), self._plan(seed), training, validation)
             best = trainer.run()
         self.weights_ = {name: to_host(w) for name, w in best.state_dict().items()}
         self.n_iter_ = trainer.progress.epoch
@@ -356,25 +296,18 @@ class LLPNeuralClassifier(LogOddsClassifier):
             "validation_loss": np.array(trainer.progress.validation_losses),
         }
 
-    def _told(self, bags: Bags) -> Bags:
-        """Bags with the counts to aim at, where they are noisy."""
-        if bags.noise is None:
+    def _known(self, bags: Bags) -> Bags:
+        """Bags as a loss takes them: noisy proportions are shrunken for losses without noise."""
+        if bags.noise is None or self.objective_ == "likelihood":
             return bags
-        if self.objective_ == "likelihood":
-            return allow_for_looks(bags, 1.0)
         return Bags(
             bags.index, bags.ids, bags.sizes, shrunken_shares(bags), bags.classes, bags.labelled
         )
 
-    def _loss(self, bags: Bags) -> BagLoss:
-        q = self.training_shares_
-        make: dict[str, Callable[[], BagLoss]] = {
-            "likelihood": lambda: CountLikelihoodLoss(self.bag_effect_, q),
-            "forward": lambda: ForwardLoss(q),
-            "corrected": lambda: CorrectedRiskLoss(bags.proportions, bags.sizes),
-            "proportion": ProportionLoss,
-        }
-        return make[self.objective_]()
+    def _loss(self) -> BagLoss:
+        if self.objective_ == "forward":
+            return ForwardLoss(self.training_shares_)
+        return CountLikelihoodLoss() if self.objective_ == "likelihood" else ProportionLoss()
 
     def _new_network(self) -> nn.Module:
         device = torch.device("cpu" if self.device is None else self.device)
@@ -417,38 +350,6 @@ class LLPNeuralClassifier(LogOddsClassifier):
         held[units.index[rows]] = True
         return held
 
-    def _finds_bag_effect(self, X: Any, units: Bags, held: NDArray[np.bool_]) -> bool:
-        """Whether the bags held out show effects of bags, to be trained with."""
-        wanted = self.bag_effect == "auto" and self.objective_ == "likelihood"
-        if not wanted or (units.sizes[held] > 1).sum() < FEWEST_BAGS:
-            return False
-        out, rows = units.take(held & (units.sizes > 1))
-        scores = self._scores(X[rows])
-        by_row = scores[0] if len(scores) == 1 else scores.T
-        found = effect_of_scores(out, by_row.astype(float), self.class_prior_)
-        found = replace(found, few=are_few(units))
-        self.bag_effect_interval_ = np.array([found.low, found.high])
-        self.bag_effect_ = found.variance if found.matters else 0.0
-        return found.matters
-
-    def _open_checkpoint(
-        self, X: Any, units: Bags, held: NDArray[np.bool_], seed: int
-    ) -> Checkpoint | None:
-        if self.checkpoint is None:
-            return None
-        digest = hashlib.sha256()
-        values: Any = (X.data, X.indices, X.indptr) if issparse(X) else (X,)  # type: ignore[attr-defined]
-        rest = units.index, units.proportions, held, np.array([seed, self.bag_effect_])
-        for part in (*values, *rest):
-            digest.update(np.ascontiguousarray(part).tobytes())
-        for name, value in sorted(self.get_params(deep=False).items()):
-            # of the random state the seed is among what is above
-            if name not in ("callbacks", "checkpoint", "random_state"):
-                digest.update(f"{name}={describe_setting(value)}\n".encode())
-        # a fit with bag effects is a second one
-        name = f"{self.checkpoint}{'.effect' if self.bag_effect_ else ''}"
-        return Checkpoint(name, digest.hexdigest())
-
     def _plan(self, seed: int) -> TrainingPlan:
         return TrainingPlan(
             max_epochs=int(self.max_epochs),
@@ -457,20 +358,13 @@ class LLPNeuralClassifier(LogOddsClassifier):
             weight_decay=float(self.weight_decay),
             patience=int(self.patience),
             tol=float(self.tol),
-            averaging=self.averaging,
+            ema_decay=self.ema_decay,
             half=self.precision == "bf16",
             seed=seed,
-            extras=Extras(float(self.mix), float(self.vat), self.views),
-            annealing=float(self.annealing),
-            conditional=self.conditional_,
+            condition_on_total=self.condition_on_total_,
         )
 
     def _resolve_objective(self, bags: Bags) -> str:
         if self.objective == "auto":
             return "forward" if impossible_counts(bags).any() else "likelihood"
-        if self.objective == "corrected" and bags.noise is not None:
-            raise ValueError(
-                "objective='corrected' of a network makes no allowance for noisy counts; use "
-                "objective='likelihood'."
-            )
         return str(self.objective)

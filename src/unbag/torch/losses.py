@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,6 @@ from unbag._arrays import Array, beside, index_beside, take
 from unbag._checks import check_count, check_one_each, check_share
 from unbag._docstrings import as_in
 from unbag.bags.bags import Bags
-from unbag.observations.corrected_risk import CorrectedRisk, Correction
 from unbag.observations.count_likelihood import EXACT_SIZE, check_possible_counts
 from unbag.observations.forward import LEAST_RATIO, forward_losses
 from unbag.observations.losses import get_loss
@@ -138,28 +136,21 @@ class BagLoss(nn.Module, ABC):
 
 
 class CountLikelihoodLoss(BagLoss):
-    """−(1/T) Σ_b log Pr(K_b = k_b), over the T rows of a batch: the likelihood of the counts.
+    """−(1/T) Σ_b log Pr(K_b = k_b), over the T rows of a batch: the count likelihood.
 
     See `unbag.observations.count_likelihood`. Bags must be whole.
 
     Parameters
     ----------
-    bag_effect : float, default=0
-        τ², the variance of what bags differ by beyond their rows, as a share of q(1 − q).
-    class_shares : array-like of shape (n_classes,), optional
-        q, the shares of the classes in all bags; needed for a bag effect and for slack only.
     exact_size : int, default=16
         Bags of two classes and at most so many rows are summed exactly.
-    slack : float, default=0
-        Counts may be off by so many times the covariance n(diag q − qqᵀ) of a draw. A network that
-        starts with much of it and ends without learns large bags better (annealing): the attribute
-        may be changed between steps.
-    given_total : float, default=0
-        Part of what a batch tells of all its bags together that is left out: with 1 the loss is
-        that of the counts of the bags *given their sum*, −(1/T) (Σ_b log Pr(K_b = k_b) −
-        log Pr(Σ_b K_b = Σ_b k_b)). Few large bags a batch differ from all others in their sum
-        by chance, and steps that follow it drown the rest (docs/networks.md). It may be changed
-        between steps, too.
+    condition_on_total : float, default=0
+        How far the counts of a batch are conditioned on their sum: with 1 the loss is that of the
+        counts of the bags *given their sum*, −(1/T) (Σ_b log Pr(K_b = k_b) −
+        log Pr(Σ_b K_b = Σ_b k_b)), with a value between 0 and 1 that part of the last term is left
+        out. The sum over a batch of a few large bags differs from that over all bags by chance, and
+        steps that follow it hide the rest (docs/networks.md). The attribute may be changed between
+        steps.
 
     Examples
     --------
@@ -172,56 +163,28 @@ class CountLikelihoodLoss(BagLoss):
     (0.52, tensor([-0.1250, -0.1250]))
     """
 
-    def __init__(
-        self,
-        bag_effect: float = 0.0,
-        class_shares: ArrayLike | None = None,
-        exact_size: int = EXACT_SIZE,
-        slack: float = 0.0,
-        given_total: float = 0.0,
-    ) -> None:
+    def __init__(self, exact_size: int = EXACT_SIZE, condition_on_total: float = 0.0) -> None:
         super().__init__()
-        for name, value in (("bag_effect", bag_effect), ("slack", slack)):
-            if not isinstance(value, Real) or not 0 <= value < np.inf:
-                raise ValueError(
-                    f"{name} is a variance, which must be finite and not negative: {value!r}."
-                )
-            if value > 0 and class_shares is None:
-                raise ValueError(f"{name} needs class_shares, the shares of classes in all bags.")
-        self.bag_effect, self.slack = bag_effect, slack
-        self.class_shares = None if class_shares is None else _check_shares(class_shares)
         self.exact_size = check_count(exact_size, "exact_size", least=0)
-        self.given_total = check_share(given_total, "given_total")
+        self.condition_on_total = check_share(condition_on_total, "condition_on_total")
 
     def _objective(self, bags: Bags, like: Array) -> Evaluate:
         check_possible_counts(bags)
         _check_range(bags)
-        weights, S = np.full((1, bags.n_bags), 1 / bags.n_instances), self._covariance(bags)
-        weighed = WeighedBags(bags, weights, S, self.exact_size, like)
-        if self.given_total == 0:
-            return lambda scores: weighed.evaluate(scores, _ONE_COLUMN, gradient=True)
-        weights = np.full((1, 1), self.given_total / bags.n_instances)
+        weights, S = np.full((1, bags.n_bags), 1 / bags.n_instances), _count_covariance(bags)
+        single = WeighedBags(bags, weights, S, self.exact_size, like)
+        if self.condition_on_total == 0:
+            return lambda scores: single.evaluate(scores, _ONE_COLUMN, gradient=True)
+        weights = np.full((1, 1), self.condition_on_total / bags.n_instances)
         S = S.sum(axis=0, keepdims=True)
         together = WeighedBags(_as_one(bags), weights, S, self.exact_size, like)
 
         def evaluate(scores: Array) -> tuple[Any, Array]:
-            both = (w.evaluate(scores, _ONE_COLUMN, gradient=True) for w in (weighed, together))
+            both = (w.evaluate(scores, _ONE_COLUMN, gradient=True) for w in (single, together))
             (value, slopes), (less, back) = both
             return value - less, slopes - back
 
         return evaluate
-
-    def _covariance(self, bags: Bags) -> NDArray[np.float64]:
-        shape = bags.n_bags, bags.n_classes, bags.n_classes
-        S = np.zeros(shape) if bags.noise is None else bags.noise
-        if self.class_shares is not None:
-            q = self.class_shares
-            check_one_each(q, bags.n_classes, "class_shares", "classes", "share")
-            variance = self.bag_effect + self.slack / bags.sizes
-            S = S + variance[:, None, None] * (np.diag(q) - np.outer(q, q))
-        # a bag of one row is a label
-        S = np.where((bags.sizes > 1)[:, None, None], S, 0.0)
-        return S * bags.sizes[:, None, None].astype(float) ** 2
 
 
 class ForwardLoss(BagLoss):
@@ -259,56 +222,6 @@ class ForwardLoss(BagLoss):
             return losses.sum(-1), slopes
 
         return evaluate
-
-
-class CorrectedRiskLoss(BagLoss):
-    """The paper's corrected risk at the pooled shares, estimated from the bags of a batch.
-
-    The weights of least squares over all bags are W = N G (GᵀNG)⁻¹. So what a batch of T rows adds
-    to them needs only M = GᵀNG/ΣN of all bags: W_b = (n_b/T) γ_b M⁻¹, by which the risk of a batch
-    is that of all bags on average.
-
-    Parameters
-    ----------
-    proportions : array-like of shape (n_bags, n_classes) or (n_bags,)
-        Shares of the classes, or of the second of two, in all training bags.
-    sizes : array-like of shape (n_bags,)
-        Number of rows of these bags.
-    correction : {"nonnegative", "none"}, default="nonnegative"
-        Whether class risks of a batch are bent away from negative values.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from unbag.torch import CorrectedRiskLoss
-    >>> loss = CorrectedRiskLoss([0.5, 1.0], [2, 2])
-    >>> round(float(loss(torch.zeros(4), (torch.tensor([0, 0, 1, 1]), torch.tensor([1, 2])))), 3)
-    0.693
-    """
-
-    def __init__(
-        self, proportions: ArrayLike, sizes: ArrayLike, correction: Correction = "nonnegative"
-    ) -> None:
-        super().__init__()
-        G = np.asarray(proportions, dtype=float)
-        G = np.column_stack([1 - G, G]) if G.ndim == 1 else G
-        part = np.asarray(sizes, dtype=float)
-        check_one_each(part, len(G), "sizes", "bags")
-        part = part / part.sum()
-        moments = G.T @ (part[:, None] * G)
-        if np.linalg.matrix_rank(moments, hermitian=True) < len(moments):
-            raise ValueError(
-                "The proportions of the bags do not vary in enough directions to tell all classes "
-                "apart."
-            )
-        self.inverse, self.class_shares = np.linalg.inv(moments), part @ G
-        self.correction: Correction = correction
-
-    def _objective(self, bags: Bags, like: Array) -> Evaluate:
-        W = (bags.sizes / bags.n_instances)[:, None] * (bags.proportions @ self.inverse)
-        loss = get_loss("logistic", bags.n_classes)
-        risk = CorrectedRisk(W, bags.membership, loss, self.class_shares, self.correction, like)
-        return lambda scores: risk.value_and_gradient(scores, _ONE_COLUMN)
 
 
 class ProportionLoss(BagLoss):
@@ -375,6 +288,14 @@ def _columns(wide: Tensor) -> Array:
     scores = wide.detach().T[None].contiguous()
     # on a processor, NumPy does the same sooner
     return scores.numpy() if scores.device.type == "cpu" else scores
+
+
+def _count_covariance(bags: Bags) -> NDArray[np.float64]:
+    """Covariance of the noise in the counts of bags; a bag of one row is a label."""
+    if bags.noise is None:
+        return np.zeros((bags.n_bags, bags.n_classes, bags.n_classes))
+    sizes = np.where(bags.sizes > 1, bags.sizes, 0)[:, None, None].astype(float)
+    return bags.noise * sizes**2
 
 
 def _as_one(bags: Bags) -> Bags:

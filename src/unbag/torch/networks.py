@@ -40,8 +40,8 @@ class TableNetwork(nn.Module):
         """Begin with classes as common as the shares say."""
         _start_at(self.layers[-1], shares)
 
-    def look_at(self, X: Any) -> None:
-        """Take in the means and standard deviations of the columns of a table."""
+    def fit_scaler(self, X: Any) -> None:
+        """Standardise by the means and standard deviations of the columns of a table."""
         mean, deviation = column_moments(X)
         # what is the same in all rows is left as it is
         scale = np.where(deviation > 1e-12 * (np.abs(mean) + 1e-300), deviation, 1.0)

@@ -1,7 +1,6 @@
 """Training of a network on whole bags, with early stopping by bags that it does not see.
 
-What a fit does is in `TrainingPlan`, where it stands in `Progress`: that is all a checkpoint has
-to hold, beside the weights.
+What a fit does is in `TrainingPlan`, where it stands in `Progress`.
 """
 
 from __future__ import annotations
@@ -9,10 +8,10 @@ from __future__ import annotations
 import copy
 import math
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,38 +21,9 @@ from torch import Tensor, nn
 
 from unbag._deadlines import check_time
 from unbag.torch.batches import BagBatch
-from unbag.torch.checkpoints import Checkpoint
 from unbag.torch.data import BagBatchSampler, BagDataset
-from unbag.torch.extras import Extras
 from unbag.torch.losses import BagLoss, CountLikelihoodLoss
 from unbag.torch.two_pass import two_pass_backward
-
-
-class Epoch(NamedTuple):
-    """What callbacks are told after an epoch.
-
-    Attributes
-    ----------
-    number : int
-        From 1.
-    training_loss : float
-        Mean over the rows.
-    validation_loss : float or None
-        That of the bags held out.
-    module : nn.Module
-        The network as it is.
-    """
-
-    number: int
-    training_loss: float
-    validation_loss: float | None
-    module: nn.Module
-
-
-Callback = Callable[[Epoch], Any]
-
-# Chosen by digits of MNIST in bags of 256, where 4 was ahead of 1, and 1 of none, with both seeds.
-FIRST_SLACK = 4.0
 
 
 @dataclass(frozen=True)
@@ -64,17 +34,13 @@ class TrainingPlan:
     ----------
     max_epochs, batch_size, patience, seed : int
     lr, weight_decay, tol : float
-    averaging : float or None
-        Decay of averaged weights, a step.
+    ema_decay : float or None
+        Decay of the exponential moving average of the weights, a step.
     half : bool
         Whether layers compute in bfloat16.
-    extras : Extras
-        For bags that are no larger than a batch.
-    annealing : float
-        Part of the epochs over which the slack of counts goes from `FIRST_SLACK` to zero.
-    conditional : bool
-        Whether counts of a batch, of two bags at least, are taken given their sum, which is told
-        once an epoch.
+    condition_on_total : bool
+        Whether the counts of a batch, of two bags at least, are conditioned on their sum, which
+        then counts once an epoch.
     """
 
     max_epochs: int
@@ -83,17 +49,10 @@ class TrainingPlan:
     weight_decay: float
     patience: int
     tol: float
-    averaging: float | None
+    ema_decay: float | None
     half: bool
     seed: int
-    extras: Extras = field(default_factory=Extras)
-    annealing: float = 0.0
-    conditional: bool = False
-
-    def slack(self, epoch: int) -> float:
-        """What counts may be off by in an epoch, counted from 0."""
-        end = self.annealing * self.max_epochs
-        return FIRST_SLACK * (1 - epoch / end) if epoch < end else 0.0
+    condition_on_total: bool = False
 
 
 @dataclass
@@ -119,10 +78,6 @@ class NetworkTrainer:
     plan : TrainingPlan
     training, validation : BagDataset
         The second may be None: then there are as many epochs as the plan allows.
-    callbacks : sequence of callables
-        Called after every epoch; one that returns True ends the training.
-    checkpoint : Checkpoint, optional
-        Where the state is kept after every epoch, and taken up again.
     """
 
     def __init__(
@@ -132,18 +87,15 @@ class NetworkTrainer:
         plan: TrainingPlan,
         training: BagDataset,
         validation: BagDataset | None,
-        callbacks: Sequence[Callback] = (),
-        checkpoint: Checkpoint | None = None,
     ) -> None:
         self.module, self.loss, self.plan = module, loss, plan
         self._training, self._validation = training, validation
-        self._callbacks, self._checkpoint = callbacks, checkpoint
         first = next(module.parameters())
         self._device, self._dtype = first.device, first.dtype
         self._optimiser = torch.optim.AdamW(
             module.parameters(), lr=plan.lr, weight_decay=plan.weight_decay
         )
-        self._averaged = None if plan.averaging is None else copy.deepcopy(module)
+        self._averaged = None if plan.ema_decay is None else copy.deepcopy(module)
         self._best = copy.deepcopy(self._judged.state_dict())
         self._steps = 0
         self._repeated: dict[str, Any] = {}
@@ -155,19 +107,15 @@ class NetworkTrainer:
         return self.module if self._averaged is None else self._averaged
 
     def run(self) -> nn.Module:
-        """Train to the end, from a checkpoint on if there is one; give the network to keep."""
-        if self._checkpoint is not None:
-            self._take_up(self._checkpoint.read(self._device))
+        """Train to the end, and give the network to keep."""
         sampler = BagBatchSampler(
             self._training,
             self.plan.batch_size,
             seed=self.plan.seed,
-            least_bags=2 if self.plan.conditional else 1,
+            least_bags=2 if self.plan.condition_on_total else 1,
         )
         while not self.progress.done:
             self._train_epoch(sampler)
-            if self._checkpoint is not None:
-                self._checkpoint.write(self._state())
         self._judged.load_state_dict(self._best)
         return self._judged.eval()
 
@@ -175,9 +123,7 @@ class NetworkTrainer:
         progress, plan = self.progress, self.plan
         sampler.set_epoch(progress.epoch)
         self.module.train()
-        slack = plan.slack(progress.epoch)
-        with self._slackened(slack):
-            total = sum(self._step(np.asarray(bags)) for bags in sampler)
+        total = sum(self._step(np.asarray(bags)) for bags in sampler)
         progress.epoch += 1
         if not self._is_finite(total):
             self._give_up()
@@ -188,13 +134,7 @@ class NetworkTrainer:
             value = self._validate(self._validation)
             progress.validation_losses.append(value)
         self._judge(value)
-        if slack > 0:
-            # patience is for counts that are known
-            progress.waited = 0
-        told = Epoch(progress.epoch, progress.training_losses[-1], value, self.module)
-        stop = [bool(callback(told)) for callback in self._callbacks]
-        patient = progress.waited < plan.patience
-        progress.done = any(stop) or progress.epoch >= plan.max_epochs or not patient
+        progress.done = progress.epoch >= plan.max_epochs or progress.waited >= plan.patience
 
     def _is_finite(self, total: float) -> bool:
         """Whether the losses of an epoch and the weights after it are numbers."""
@@ -203,40 +143,28 @@ class NetworkTrainer:
 
     def _give_up(self) -> None:
         """End where steps led to infinity, with the best weights before if any were judged."""
-        told = (
+        reason = (
             f"Weights went to infinity in epoch {self.progress.epoch}: steps of "
             f"lr={self.plan.lr:g} are too long for this network"
         )
         if self.progress.best == math.inf:
-            raise ValueError(f"{told}; give a smaller lr.")
+            raise ValueError(f"{reason}; give a smaller lr.")
         warnings.warn(
-            f"{told}. It is kept as it was in its best epoch before; try a smaller lr.",
+            f"{reason}. It is kept as it was in its best epoch before; try a smaller lr.",
             ConvergenceWarning,
             stacklevel=2,
         )
         self.progress.done = True
 
     @contextmanager
-    def _slackened(self, slack: float) -> Iterator[None]:
-        """Where counts may be off by more than the loss says."""
-        if slack == 0 or not isinstance(self.loss, CountLikelihoodLoss):
+    def _conditioned_on_total(self, n_rows: int) -> Iterator[None]:
+        """Where counts of a batch are given their sum, except for the share of its rows in all."""
+        if not self.plan.condition_on_total or not isinstance(self.loss, CountLikelihoodLoss):
             yield
             return
-        kept, self.loss.slack = self.loss.slack, slack
-        self._repeated.pop("training", None)
+        self.loss.condition_on_total = 1 - n_rows / self._training.bags.n_instances
         yield
-        self.loss.slack = kept
-        self._repeated.pop("training", None)
-
-    @contextmanager
-    def _given_total(self, n_rows: int) -> Iterator[None]:
-        """Where counts of a batch are given their sum, but for the share of its rows in all."""
-        if not self.plan.conditional or not isinstance(self.loss, CountLikelihoodLoss):
-            yield
-            return
-        self.loss.given_total = 1 - n_rows / self._training.bags.n_instances
-        yield
-        self.loss.given_total = 0.0
+        self.loss.condition_on_total = 0.0
 
     def _judge(self, value: float | None) -> None:
         """Keep the weights if they are the best so far, or if there is nothing to judge by."""
@@ -252,12 +180,10 @@ class NetworkTrainer:
         check_time()
         n = int(self._training.bags.sizes[bags].sum())
         self._optimiser.zero_grad(set_to_none=True)
-        with layer_precision(self.plan.half, self._device), self._given_total(n):
+        with layer_precision(self.plan.half, self._device), self._conditioned_on_total(n):
             if n > self.plan.batch_size:
                 X, batch = self._batch(self._training, bags)
                 value = two_pass_backward(self.module, X, batch, self.loss, self.plan.batch_size)
-            elif self.plan.extras.wanted:
-                value = self._with_extras(bags)
             elif len(bags) == len(self._training):
                 value = self._same_again("training", self._training, self.module)
             else:
@@ -271,17 +197,6 @@ class NetworkTrainer:
             project()
         self._average()
         return float(value.detach()) * n
-
-    def _with_extras(self, bags: NDArray[np.intp]) -> Tensor:
-        """Loss of some bags, after what is added to it was back-propagated as well."""
-        X, batch = self._batch(self._training, bags)
-        part = self.progress.epoch / self.plan.max_epochs
-        seed = [self.plan.seed, self._steps]
-        value, added = self.plan.extras.losses(
-            self.module, X[0 : len(batch.index)], batch, self.loss, part, seed
-        )
-        (value + added).backward()
-        return value.detach()
 
     def _same_again(self, name: str, dataset: BagDataset, module: nn.Module) -> Tensor:
         """Loss of all bags at once, prepared the first time."""
@@ -308,10 +223,10 @@ class NetworkTrainer:
     @torch.no_grad()
     def _average(self) -> None:
         self._steps += 1
-        if self._averaged is None or self.plan.averaging is None:
+        if self._averaged is None or self.plan.ema_decay is None:
             return
         # the first steps are soon forgotten
-        decay = min(self.plan.averaging, self._steps / (self._steps + 9))
+        decay = min(self.plan.ema_decay, self._steps / (self._steps + 9))
         new = self.module.state_dict()
         for name, kept in self._averaged.state_dict().items():
             if kept.is_floating_point():
@@ -323,35 +238,6 @@ class NetworkTrainer:
         return TensorRows(dataset, dataset.rows(bags), self._device, self._dtype), dataset.batch(
             bags
         )
-
-    def _state(self) -> dict[str, Any]:
-        return {
-            "module": self.module.state_dict(),
-            "averaged": None if self._averaged is None else self._averaged.state_dict(),
-            "best": self._best,
-            "optimiser": self._optimiser.state_dict(),
-            "progress": vars(self.progress),
-            "steps": self._steps,
-            "random": torch.get_rng_state(),
-            "random_of_card": self._state_of_card(),
-        }
-
-    def _state_of_card(self) -> Tensor | None:
-        return torch.cuda.get_rng_state(self._device) if self._device.type == "cuda" else None
-
-    def _take_up(self, state: dict[str, Any] | None) -> None:
-        if state is None:
-            return
-        self.module.load_state_dict(state["module"])
-        if self._averaged is not None:
-            self._averaged.load_state_dict(state["averaged"])
-        self._best = state["best"]
-        self._optimiser.load_state_dict(state["optimiser"])
-        self.progress = Progress(**state["progress"])
-        self._steps = state["steps"]
-        torch.set_rng_state(state["random"].cpu())
-        if state["random_of_card"] is not None:
-            torch.cuda.set_rng_state(state["random_of_card"].cpu(), self._device)
 
 
 class TensorRows:

@@ -22,10 +22,10 @@ from unbag_bench.suites import IMAGES, data_folder, load_images
 
 METHODS = {
     "proportions": {"objective": "proportion"},
-    "counts": {"objective": "likelihood", "conditional": False},
-    "counts, given their sum": {"objective": "likelihood", "conditional": True},
+    "counts": {"objective": "likelihood", "condition_on_total": False},
+    "counts, given their sum": {"objective": "likelihood", "condition_on_total": True},
 }
-NETWORK: dict[str, Any] = {"hidden": (128, 64), "averaging": 0.99}
+NETWORK: dict[str, Any] = {"hidden": (128, 64), "ema_decay": 0.99}
 CLASSES = 10
 COLUMNS = ["images", "bags of", "rows a batch", "held out", "method", "seeds", "epochs"]
 COLUMNS += ["core-seconds", "test accuracy", "least to most", "less that of proportions"]
@@ -61,7 +61,6 @@ def run_one(
     model = LLPNeuralClassifier(
         **NETWORK,
         **METHODS[method],
-        bag_effect=0.0,
         class_prior="empirical",
         batch_size=batch_rows,
         lr=lr,

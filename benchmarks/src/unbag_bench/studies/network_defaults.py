@@ -26,8 +26,8 @@ from unbag_bench.suites import TABLES, data_folder, draw_bags, load_table
 
 METHODS: dict[str, dict[str, Any]] = {
     "proportions": {"objective": "proportion"},
-    "counts": {"objective": "likelihood", "conditional": False},
-    "given their sum": {"objective": "likelihood", "conditional": True},
+    "counts": {"objective": "likelihood", "condition_on_total": False},
+    "given their sum": {"objective": "likelihood", "condition_on_total": True},
 }
 STARTS = ("even", "shares")
 SEVERAL = ("letters", "satellite", "shuttle", "dna", "digits")
@@ -78,7 +78,6 @@ def run_one(classes: str, name: str, bag_size: int, seed: int) -> list[Row]:
             module: Any = "mlp" if start == "shares" else even_network
             model = LLPNeuralClassifier(
                 module,
-                bag_effect="auto" if classes == "two" else 0.0,
                 class_prior="empirical",
                 **settings,
             )

@@ -219,7 +219,7 @@ SUITES: dict[str, Suite] = {
         lambda name: name.split()[1],
         _pick_images,
         (
-            *("network", "network-proportion", "network-corrected", "network-forward"),
+            *("network", "network-proportion", "network-forward"),
             *("linear", "labels-network"),
         ),
     ),
