@@ -31,10 +31,10 @@ from sklearn.utils.multiclass import type_of_target
 from unbag import (
     BagKFold,
     BagShuffleSplit,
+    LLPClassifier,
     LLPKernelClassifier,
     LLPKernelClassifierCV,
     LLPLinearClassifier,
-    MultiGroupingClassifier,
     bag_target,
     check_bag_target,
     multi_grouping_target,
@@ -226,7 +226,7 @@ class TestWhatIsNoTarget:
     )
     def test_several_targets(self, gather):
         named = bag_target([f"day {b}" for b in Y["bag"]], Y["proportion"])
-        for model in (LLPLinearClassifier(), MultiGroupingClassifier()):
+        for model in (LLPLinearClassifier(), LLPClassifier()):
             with pytest.raises(
                 ValueError, match=r"^y holds several targets; .*multi_grouping_target.$"
             ):
@@ -234,10 +234,8 @@ class TestWhatIsNoTarget:
 
     def test_groupings_have_no_labels(self):
         y = multi_grouping_target({"ad": Y, "day": Y})
-        with pytest.raises(
-            ValueError, match=r"holds out cells, or one grouping alone, y\['ad'\].$"
-        ):
-            cross_val_score(MultiGroupingClassifier(), X, y)
+        with pytest.raises(ValueError, match=r"unbag.LLPClassifier .* grouping alone, y\['ad'\].$"):
+            cross_val_score(LLPLinearClassifier(), X, y)
 
     def test_proportions(self):
         with pytest.raises(ValueError, match=r"neither classes nor bags .* unbag.bag_target"):

@@ -10,14 +10,14 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from unbag import LLPLinearClassifier, MultiGroupingClassifier, bag_target, multi_grouping_target
+from unbag import LLPClassifier, bag_target, multi_grouping_target
 
 rng = np.random.default_rng(0)
 campaign, day = rng.integers(0, 40, 2000), rng.integers(0, 30, 2000)
 X = rng.normal(size=(2000, 8))
 X += 0.3 * rng.normal(size=(40, 8))[campaign] + 0.3 * rng.normal(size=(30, 8))[day]
 odds = X[:, 0] - X[:, 1] - 1
-sold = rng.random(2000) < 1 / (1 + np.exp(-odds))  # what nobody tells
+sold = rng.random(2000) < 1 / (1 + np.exp(-odds))  # not known in practice
 
 
 def table(cell):
@@ -27,8 +27,8 @@ def table(cell):
 
 
 tables = {"campaign": table(campaign), "day": table(day)}
-models = {f"by {name} alone": LLPLinearClassifier().fit(X, y) for name, y in tables.items()}
-models["by both"] = MultiGroupingClassifier().fit(X, multi_grouping_target(tables))
+models = {f"by {name} alone": LLPClassifier(kernel=None).fit(X, y) for name, y in tables.items()}
+models["by both"] = LLPClassifier(kernel=None).fit(X, multi_grouping_target(tables))
 
 # %%
 # The true AUC of each.

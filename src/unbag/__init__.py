@@ -25,8 +25,6 @@ if TYPE_CHECKING:
         LLPKernelClassifierCV,
         LLPLinearClassifier,
         LLPLinearClassifierCV,
-        MultiGroupingClassifier,
-        MultiGroupingClassifierCV,
         logistic_from_sufficient_statistics,
     )
     from unbag.models.neural import LLPNeuralClassifier
@@ -46,8 +44,6 @@ __all__ = [
     "LLPLinearClassifier",
     "LLPLinearClassifierCV",
     "LLPNeuralClassifier",
-    "MultiGroupingClassifier",
-    "MultiGroupingClassifierCV",
     "bag_target",
     "bags_from_frame",
     "check_bag_target",

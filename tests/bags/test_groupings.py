@@ -100,7 +100,7 @@ def test_where_one_grouping_is_wanted_that_is_said():
     X, y = np.zeros((6, 1)), target()
     sentence = (
         r"The target has several groupings \('day', 'shop'\), whose cells share rows: use "
-        r"unbag.MultiGroupingClassifier, or one of them alone, y\['day'\]"
+        r"unbag.LLPClassifier, or one of them alone, y\['day'\]"
     )
     with pytest.raises(ValueError, match=sentence):
         LLPLinearClassifier().fit(X, y)

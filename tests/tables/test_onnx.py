@@ -17,7 +17,6 @@ from unbag import (
     LLPEnsembleClassifier,
     LLPKernelClassifier,
     LLPLinearClassifier,
-    MultiGroupingClassifier,
     bag_target,
 )
 from unbag.datasets import make_gaussian_bags
@@ -29,7 +28,6 @@ from unbag.tables.schema import make_schema
 DATA = make_gaussian_bags(n_bags=24, bag_size=15, n_features=3, random_state=0)
 MODELS = {
     "linear": LLPLinearClassifier(),
-    "groupings": MultiGroupingClassifier(),
     "rbf": LLPKernelClassifier(),
     "poly": LLPKernelClassifier(kernel="poly"),
     "inner": LLPKernelClassifier(kernel="linear"),

@@ -316,7 +316,7 @@ def check_bag_target(y: Any) -> Bags:
     if missing and all(y.dtype[name].names for name in names):
         raise ValueError(
             f"The target has several groupings ({quoted(names)}), whose cells share "
-            f"rows: use unbag.MultiGroupingClassifier, or one of them alone, y[{names[0]!r}]."
+            f"rows: use unbag.LLPClassifier, or one of them alone, y[{names[0]!r}]."
         )
     if missing:
         raise ValueError(f"The target has no field {missing[0]!r}; make it with unbag.bag_target.")

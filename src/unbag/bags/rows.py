@@ -14,8 +14,8 @@ _NO_LABELS = (
 
 _NO_ROWS = (
     "y holds the cells of several groupings, which share rows, and this tool of scikit-learn asks "
-    "for one label per row; use unbag.MultiGroupingClassifierCV, which holds out cells, or one "
-    "grouping alone, y[{!r}]."
+    "for one label per row; fit unbag.LLPClassifier to it as it is, or give the tool one grouping "
+    "alone, y[{!r}]."
 )
 
 

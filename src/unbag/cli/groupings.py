@@ -25,7 +25,7 @@ from unbag.cli.data import (
 from unbag.cli.options import by_commas, number_or_name, table_place
 from unbag.cli.output import say
 from unbag.cli.training import check_worth
-from unbag.models.groupings import MultiGroupingClassifierCV
+from unbag.models.mixed import LLPClassifier
 from unbag.tables.features import make_features
 from unbag.tables.fingerprints import make_fingerprints
 from unbag.tables.rules import Rule, make_rule
@@ -145,22 +145,16 @@ def train_groupings(
     """Fit the model and make the rule that the options ask for; and what its file says of it."""
     check_worth(options, *(y[name] for name in y.dtype.names or ()))
     groupings = check_groupings_target(y)
-    most = max(bags.n_bags for bags in groupings.bags)
-    learner = MultiGroupingClassifierCV(
-        cv=min(options.folds or 5, most), class_prior="empirical", random_state=options.seed
-    )
-    pipeline = make_pipeline(make_features(), learner).fit(data.X, y)
-    model = pipeline[-1]
+    pipeline = make_pipeline(make_features(), LLPClassifier(None)).fit(data.X, y)
     cells = [
         f"{bags.n_bags} by {name}"
         for name, bags in zip(groupings.names, groupings.bags, strict=True)
     ]
-    how = "joint likelihood" if model.covariance_ == "shared" else "sum of the likelihoods"
-    summary = f"trained on the {how} of counts: {listing(cells)}"
+    summary = f"trained on the joint likelihood of counts: {listing(cells)}"
     kept = [make_fingerprints(data.X, y[name]) for name in groupings.names]
     record = {
         "n_bags": groupings.n_cells,
-        "training": {"objective": "likelihood", "summary": summary, "alpha": model.alpha_},
+        "training": {"objective": "likelihood", "summary": summary},
         "training_bags": {
             "version": kept[0]["version"],
             "n_bags": sum(one["n_bags"] for one in kept),

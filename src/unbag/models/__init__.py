@@ -5,7 +5,6 @@ from typing import Any
 from unbag.models.boosted import LLPBoostingClassifier
 from unbag.models.em import LLPEMClassifier
 from unbag.models.ensemble import LLPEnsembleClassifier
-from unbag.models.groupings import MultiGroupingClassifier, MultiGroupingClassifierCV
 from unbag.models.kernel import LLPKernelClassifier, LLPKernelClassifierCV
 from unbag.models.linear import LLPLinearClassifier, LLPLinearClassifierCV
 from unbag.models.logistic_sums import SumsFit, logistic_from_sufficient_statistics
@@ -21,8 +20,6 @@ __all__ = [
     "LLPLinearClassifier",
     "LLPLinearClassifierCV",
     "LLPNeuralClassifier",
-    "MultiGroupingClassifier",
-    "MultiGroupingClassifierCV",
     "SumsFit",
     "TermSummary",
     "logistic_from_sufficient_statistics",

@@ -129,6 +129,7 @@ class Margins:
 
     def __init__(self, groupings: Sequence[Cells]) -> None:
         sure, positive, rest = _deduce(groupings)
+        self._n_rows = len(sure)
         self._sure, self._sign = np.flatnonzero(sure), np.where(positive[sure], -1.0, 1.0)
         self._open = np.flatnonzero(~sure)
         # that of most cells comes first
@@ -140,7 +141,7 @@ class Margins:
             raise ValueError(
                 f"The groupings have {self._split} and {n_others} cells, and what they share is a "
                 f"table of {self._split + n_others} by {n_others}, which is too large; leave the "
-                "grouping out that has the second most cells, or use covariance='none'."
+                "grouping out that has the second most cells."
             )
         self._counts = np.concatenate([np.empty(0), *(g.counts for g in self._cells)])
         noise = np.concatenate([np.empty(0), *(g.variance for g in self._cells)])
@@ -169,6 +170,33 @@ class Margins:
         widened = self._widened(tilted.w)
         gradient[self._open] = expit(f[self._open]) - tilted.q + self._slope(tilted, widened)
         return value + tilted.value + 0.5 * widened.log_determinant, gradient
+
+    @property
+    def cell_rows(self) -> list[tuple[NDArray[np.intp], int]]:
+        """For each grouping the cell of every row, and the number of cells.
+
+        Rows whose label is certain, and rows of no cell, have the number past the last one.
+        """
+        found = []
+        for cells in self._cells:
+            index = np.full(self._n_rows, cells.n_cells)
+            index[self._open] = cells.index
+            found.append((index, cells.n_cells))
+        return found
+
+    def tilted_variances(self, f: Floats) -> Floats:
+        """Variance q(1 − q) of every label, tilted so that all counts are met; 0 if certain."""
+        found = np.zeros(self._n_rows)
+        if self._cells:
+            found[self._open] = self._tilt(f[self._open]).w
+        return found
+
+    def information_of(self, sums: Floats, f: Floats) -> Floats:
+        """GᵀV⁻¹G, for G the sums over all cells of w times columns, cells as in `cell_rows`."""
+        if not self._cells:
+            return np.zeros((sums.shape[1],) * 2)
+        V = self._blocks(self._tilt(f[self._open]).w, self._S)
+        return sums.T @ V.solve(sums)
 
     def _slope(self, tilted: _Tilted, widened: _Blocks) -> Floats:
         """Gradient of ½ log det(I + 2πV), with the tilts moving along."""
@@ -296,7 +324,7 @@ class _Blocks:
     def solve(self, r: Floats) -> Floats:
         first, rest = r[: self._n], r[self._n :]
         inner = self._solve_inner(rest - self._scaled.T @ first)
-        return np.concatenate([first / self._d - self._scaled @ inner, inner])
+        return np.concatenate([(first.T / self._d).T - self._scaled @ inner, inner])
 
     def _solve_inner(self, r: Floats) -> Floats:
         # of no lines at all, some versions of SciPy want to know nothing

@@ -24,7 +24,6 @@ from unbag._text import listing
 from unbag.model_selection.fitted import last_step
 from unbag.models.boosted import LLPBoostingClassifier
 from unbag.models.ensemble import LLPEnsembleClassifier
-from unbag.models.groupings import LinearGroupingsClassifier
 from unbag.models.minimising import KernelClassifier, LinearClassifier
 from unbag.tables import onnx_nodes as nodes
 from unbag.tables.features import ToNumbers, ToText
@@ -36,7 +35,6 @@ from unbag.tables.times import TimeParts
 # What computes the scores of a model, by its family.
 _SCORES: dict[type[Any], Callable[..., str]] = {
     LinearClassifier: nodes.linear,
-    LinearGroupingsClassifier: nodes.linear,
     KernelClassifier: nodes.kernel,
     LLPBoostingClassifier: nodes.trees,
     LLPEnsembleClassifier: lambda model, graph, X: nodes.mixture(model, graph, X, _score),

@@ -113,6 +113,16 @@ class Design:
             whole += _square(sums)
         return whole
 
+    def sums(self, gather: Any) -> Floats:
+        """GΦ for a sparse matrix G (n_groups, n_rows): sums of rows over any groups of them."""
+        found = np.zeros((gather.shape[0], self.n_columns))
+        gather = gather.tocsc()
+        for block in self._blocks:
+            found[:, : self._n_dense] += gather[:, block.rows] @ self._of(block.rows)
+        if self._sparse is not None:
+            found[:, self._n_dense :] = (gather @ self._sparse).toarray()
+        return found
+
     def bag_products(self, residual: Floats) -> Floats:
         """J = Σ_b s_b s_bᵀ of the scores s_b = Σ_{j in b} r_j φ_j of all bags."""
         K = len(residual)

@@ -1,0 +1,69 @@
+"""The log-likelihood of coefficients by the counts of several groupings of the same rows."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.sparse import csr_array, vstack
+
+from unbag._arrays import Floats
+from unbag.bags.groupings import Groupings
+from unbag.models.newton import Derivatives
+from unbag.observations.groupings import GroupingsObservation
+from unbag.observations.information import Information
+from unbag.terms.design import Design
+from unbag.weights.decontamination import check_contrast
+
+
+class GroupingsLikelihood:
+    """ℓ(θ) by the counts of several groupings; in memory.
+
+    Bags of different groupings share rows, so there is no sum over independent bags: the
+    dispersion is taken to be 1.
+
+    Parameters
+    ----------
+    design : Design
+        Of the rows in the order of the target, as one bag.
+    observation : GroupingsObservation
+    """
+
+    n_bags = 0
+
+    def __init__(self, design: Design, observation: GroupingsObservation) -> None:
+        self._design, self._observation = design, observation
+
+    def value(self, theta: Floats) -> float:
+        """ℓ(θ)."""
+        return self._observation.value(self._design.scores(theta))
+
+    def derivatives(self, theta: Floats) -> Derivatives:
+        """ℓ(θ), its gradient and H."""
+        scores = self._design.scores(theta)
+        value, residual = self._observation.value_and_residual(scores)
+        weights = self._observation.missing_weights(scores)
+        none = np.zeros((1, 0, len(weights)))
+        H = self._design.information(Information(weights[None, None], none))
+        sums = self._design.sums(self._gather(scores))
+        H = H + self._observation.cell_information(sums, scores)
+        return Derivatives(value, self._design.gradient(residual), H, np.zeros_like(H))
+
+    def _gather(self, scores: Floats) -> csr_array:
+        """A diag(w): (n_cells, n_rows)."""
+        w, parts = self._observation.tilted_variances(scores), []
+        for index, n_cells in self._observation.cell_rows:
+            rows = np.flatnonzero(index < n_cells)
+            entries = (w[rows], (index[rows], rows))
+            parts.append(csr_array(entries, shape=(n_cells, len(w))))
+        return csr_array(vstack(parts)) if parts else csr_array((0, len(w)))
+
+
+def check_groupings_contrast(groupings: Groupings) -> None:
+    """Refuse groupings in all of which every cell has the same proportions."""
+    errors = []
+    for bags in groupings.bags:
+        try:
+            check_contrast(bags)
+        except ValueError as error:
+            errors.append(error)
+    if len(errors) == len(groupings.bags):
+        raise errors[0]
