@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from scipy.sparse import csr_array, vstack
 
@@ -11,6 +13,7 @@ from unbag.models.newton import Derivatives
 from unbag.observations.groupings import GroupingsObservation
 from unbag.observations.information import Information
 from unbag.terms.design import Design
+from unbag.terms.encoding import Moments
 from unbag.weights.decontamination import check_contrast
 
 
@@ -35,6 +38,10 @@ class GroupingsLikelihood:
     def value(self, theta: Floats) -> float:
         """ℓ(θ)."""
         return self._observation.value(self._design.scores(theta))
+
+    def score_moments(self, theta: Floats, columns: Sequence[slice]) -> Moments:
+        """Moments, over rows, of the scores by each of some groups of columns, for each output."""
+        return self._design.score_moments(theta, columns)
 
     def derivatives(self, theta: Floats) -> Derivatives:
         """ℓ(θ), its gradient and H."""

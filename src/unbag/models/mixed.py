@@ -30,12 +30,8 @@ from unbag.bags.bags import Bags
 from unbag.bags.groupings import check_groupings_target, grouping_names
 from unbag.bags.priors import resolve_class_prior
 from unbag.models.base import LogOddsClassifier, numbers_only
-<<<<<<< HEAD
-from unbag.models.newton import BagLikelihood, Likelihood, MixedFit, maximise
-=======
 from unbag.models.groupings_likelihood import GroupingsLikelihood, check_groupings_contrast
-from unbag.models.newton import BagLikelihood, MixedFit, maximise
->>>>>>> 3745c38 (Several groupings are a target of the mixed model: joint likelihood with its observed information; their own estimators go)
+from unbag.models.newton import BagLikelihood, Likelihood, MixedFit, maximise
 from unbag.models.variances import VarianceComponents, VariancePrior
 from unbag.observations.groupings import GroupingsObservation
 from unbag.observations.information import CountObservation
@@ -205,13 +201,27 @@ class LLPClassifier(LogOddsClassifier):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit the model to instances and the counts of their bags."""
-<<<<<<< HEAD
+        if grouping_names(y) is not None:
+            return self._fit_groupings(X, y)
         X, bags = self._check_Xy(X, y)
         encoder = TableEncoder().fit(X)
         rows, bags = by_bag(encoder.encode(X), bags)
 
         def likelihood_of(terms: list[Term]) -> Likelihood:
             return BagLikelihood(Design(terms, rows, bags.sizes), CountObservation(bags))
+
+        self._train(encoder, rows, likelihood_of)
+        return self
+
+    def _fit_groupings(self, X: Any, y: Any) -> Self:
+        """Fit to the joint likelihood of the counts of several groupings of the same rows."""
+        X, groupings = self._check_both(X, y, check_groupings_target, check_groupings_contrast)
+        encoder = TableEncoder().fit(X)
+        rows = encoder.encode(X)
+
+        def likelihood_of(terms: list[Term]) -> Likelihood:
+            design = Design(terms, rows, np.array([groupings.n_instances]))
+            return GroupingsLikelihood(design, GroupingsObservation(groupings))
 
         self._train(encoder, rows, likelihood_of)
         return self
@@ -231,25 +241,6 @@ class LLPClassifier(LogOddsClassifier):
         start[:, 0] = _log_odds(self.empirical_prior_)
         fit = maximise(
             likelihood,
-=======
-        if grouping_names(y) is not None:
-            X, groupings = self._check_both(X, y, check_groupings_target, check_groupings_contrast)
-            self._encoder = TableEncoder().fit(X)
-            rows, sizes = self._encoder.encode(X), np.array([groupings.n_instances])
-            observation: Any = GroupingsObservation(groupings)
-            make_likelihood: Any = GroupingsLikelihood
-        else:
-            X, bags = self._check_Xy(X, y)
-            self._encoder = TableEncoder().fit(X)
-            rows, bags = _by_bag(self._encoder.encode(X), bags)
-            sizes, observation, make_likelihood = bags.sizes, CountObservation(bags), BagLikelihood
-        self._terms, priors = self._make_terms(rows)
-        design = Design(self._terms, rows, sizes)
-        start = np.zeros((observation.n_outputs, design.n_columns))
-        start[:, 0] = _log_odds(self.empirical_prior_)
-        fit = maximise(
-            make_likelihood(design, observation),
->>>>>>> 3745c38 (Several groupings are a target of the mixed model: joint likelihood with its observed information; their own estimators go)
             start,
             self._components(priors, start.shape),
             dispersion=None if self.bag_effect == "auto" else float(self.bag_effect),

@@ -12,8 +12,10 @@ from sklearn.base import BaseEstimator
 from sklearn.model_selection import BaseCrossValidator
 
 from unbag.kernels.matrices import Kernel
+from unbag.models.mixed import TermSummary
 from unbag.models.mixing import Mixture
 from unbag.observations.losses import ClassLoss
+from unbag.terms import TableEncoder, Term
 
 # Types that skops leaves out because scikit-learn does not check the node numbers in them: those
 # of a forged file can crash the process at the first prediction. For files of known origin.
@@ -38,8 +40,17 @@ _PARTS = {
 }
 
 # What a fitted model of this package is made of, and where such classes live.
-_FAMILIES = (BaseEstimator, BaseCrossValidator, ClassLoss, Kernel, Mixture)
-_HOMES = ("kernels", "model_selection", "models", "observations", "paper", "tables")
+_FAMILIES = (
+    BaseEstimator,
+    BaseCrossValidator,
+    ClassLoss,
+    Kernel,
+    Mixture,
+    TableEncoder,
+    Term,
+    TermSummary,
+)
+_HOMES = ("kernels", "model_selection", "models", "observations", "paper", "tables", "terms")
 
 
 def is_ours(name: str) -> bool:

@@ -22,7 +22,7 @@ from scipy.sparse import csr_array, hstack
 from unbag._arrays import Floats
 from unbag.observations.information import Information
 from unbag.terms.base import Term
-from unbag.terms.encoding import EncodedRows
+from unbag.terms.encoding import EncodedRows, Moments
 
 # Entries of a block of dense columns: a few megabytes.
 _BLOCK = 2**19
@@ -85,6 +85,15 @@ class Design:
         if self._sparse is not None:
             found += (self._sparse @ theta[:, self._n_dense :].T).T
         return found
+
+    def score_moments(self, theta: Floats, columns: Sequence[slice]) -> Moments:
+        """Moments, over rows, of the scores by each of some groups of columns, for each output."""
+        found = []
+        for own in columns:
+            alone = np.zeros_like(theta)
+            alone[:, own] = theta[:, own]
+            found.append(Moments.of(self.scores(alone).T))
+        return Moments(*(np.array(each) for each in zip(*found, strict=True)))
 
     def gradient(self, residual: Floats) -> Floats:
         """Φᵀr for residuals (n_outputs, n_rows): (n_outputs, n_columns)."""
