@@ -112,7 +112,7 @@ ITEMS = (
     )),
     Item("3.2", "misordered pairs, .26", (B + "misordering:misordering_probability",), (
         "paper/bounds/test_planning.py:test_the_papers_example",
-        "paper/bounds/test_consistency.py:test_bags_are_misordered_as_often_as_computed",
+        "../benchmarks/tests/studies/test_consistency.py:test_bags_are_misordered_as_often_as_computed",
     )),
     Item("3.2", "blockwise-pairwise merging", ("unbag.weights.merging:blockwise_pairwise",), (
         "weights/test_merging.py:test_pairwise_puts_the_larger_of_every_two_neighbours_on_one_side",
@@ -237,7 +237,7 @@ ITEMS = (
         "paper/bounds/test_surrogate.py:test_errors_are_bounded_by_risks",
     )),
     Item("H", "Theorem, consistency", ("unbag.models.linear:LLPLinearClassifier",), (
-        "paper/bounds/test_consistency.py:test_error_goes_to_the_bayes_error",
+        "../benchmarks/tests/studies/test_consistency.py:test_error_goes_to_the_bayes_error",
         "paper/bounds/test_consistency.py:test_norm_of_the_minimiser",
         "paper/bounds/test_tables.py:"
         "test_variation_is_at_most_that_of_least_squares_as_a_sum_of_squares",

@@ -6,6 +6,7 @@
 import importlib.util
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,9 +15,14 @@ import unbag
 ROOT = Path(__file__).parents[1]
 MADE = {"changes.md", "contributing.md", "conduct.md", "security.md"}  # copies, by the site
 DOCS = sorted(path for path in (ROOT / "docs").glob("*.md") if path.name not in MADE)
-PAGES = [*sorted(ROOT.glob("*.md")), *DOCS, *sorted(ROOT.glob("results/*.md"))]
+PAGES = [
+    *sorted(ROOT.glob("*.md")),
+    *DOCS,
+    *sorted(ROOT.glob("benchmarks/*.md")),
+    *sorted(ROOT.glob("benchmarks/results/*.md")),
+]
 # of packages and of pages that the site writes, in toctrees and cards
-WRITTEN = re.compile(r"api/\w+|gallery/index|results/.*|changes|contributing|conduct|security")
+WRITTEN = re.compile(r"api/\w+|gallery/index|changes|contributing|conduct|security")
 
 
 def load(path):
@@ -67,15 +73,15 @@ def test_the_reference_names_each_object_by_a_path_that_leads_to_it():
     script.check_nothing_is_missing()
 
 
-def test_many_commands_of_a_study_are_folded_away():
+def test_links_to_results_are_downloads_on_the_site():
     script = load(ROOT / "docs" / "_ext" / "pages_beside.py")
-    page = "# Study\n\n`python a.py run`: machine\n`python b.py run`: machine\n{}\nFound.\n"
-    few, many = page.format(""), page.format("`python c.py run`: machine\n")
-    plain = script._COMMANDS.sub(script.fold_commands, few)
-    folded = script._COMMANDS.sub(script.fold_commands, many)
-    assert plain == few.replace("a.py run`: machine", "a.py run`: machine  ")
-    assert ":::{dropdown} The 3 commands that made its rows\n`python a.py" in folded
-    assert folded.endswith("c.py run`: machine\n:::\n\nFound.\n")
+    page = ROOT / "docs" / "figures.md"
+    app = SimpleNamespace(env=SimpleNamespace(doc2path=lambda _: str(page)))
+    source = ["[a](../benchmarks/results/bounds.md#x) [b](theory.md#y) [c](../CHANGELOG.md#z)"]
+    script.turn_links(app, "figures", source)
+    assert source == [
+        "[a](path:../benchmarks/results/bounds.md) [b](/theory.md#y) [c](/changes.md#z)"
+    ]
 
 
 def test_broken_links_are_found(tmp_path):

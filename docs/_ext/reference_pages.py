@@ -22,7 +22,7 @@ API = Path(__file__).parents[1] / "api"
 # page, title, packages and modules whose public names stand on it
 PAGES: list[tuple[str, str, tuple[str, ...]]] = [
     ("bags", "Bags: your data as a target", ("bags",)),
-    ("models", "Models", ("models",)),
+    ("models", "Models", ("models", "terms")),
     ("model_selection", "Folds of whole bags", ("model_selection",)),
     ("evaluation", "Evaluation without labels", ("evaluation",)),
     ("reports", "Reports and pictures", ("reports",)),

@@ -9,7 +9,6 @@ from sklearn.metrics import roc_auc_score
 from unbag import LLPKernelClassifier, LLPKernelClassifierCV, LLPLinearClassifier
 from unbag.datasets import make_gaussian_bags
 from unbag.paper import Setting, make_trial
-from unbag_bench.methods import SoftLabelClassifier
 
 DATA = make_gaussian_bags(n_bags=30, bag_size=20, n_features=3, random_state=0)
 NEW = DATA.X[:100] + 0.1
@@ -186,11 +185,6 @@ def test_refitting_forgets_the_approximation():
     model.set_params(approximation=None).fit(DATA.X, DATA.y)
     exact = LLPKernelClassifier(approximation=None).fit(DATA.X, DATA.y)
     np.testing.assert_array_equal(model.decision_function(NEW), exact.decision_function(NEW))
-
-
-def test_kernel_models_without_the_setting_are_exact(monkeypatch):
-    monkeypatch.setattr("unbag.kernels.approximations._COMFORTABLE_BYTES", 0)
-    assert SoftLabelClassifier().fit(DATA.X, DATA.y).dual_coef_.shape == (1, len(DATA.X))
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,7 @@ from unbag.testing import all_estimators
         "unbag.models.nowhere.Model",
         "unbag.cli.main",
         "unbag.models.local.LocalBackend",  # ours, but no part of a fitted model
-        "unbag_bench.methods.published.PublishedGoal",
-        "unbag_bench.methods.published_methods.PublishedMethod",  # no method that has a name
-        "unbag_bench.methods.published_methods.Task",
+        "unbag_bench.methods.published.LinearPublishedClassifierCV",  # another package
         "unbagged.models.Model",
         "unbag",
         "",

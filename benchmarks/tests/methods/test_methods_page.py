@@ -12,16 +12,18 @@ from sklearn.naive_bayes import GaussianNB
 
 import unbag
 import unbag.models
+import unbag.paper
 import unbag_bench.methods
 from unbag.datasets import make_gaussian_bags
 from unbag.models.neural import LLPNeuralClassifier
 from unbag_bench.methods import PUBLISHED
 from unbag_bench.methods.published_methods import EasyLLP
 
-PAGE = (Path(__file__).parents[2] / "docs" / "methods.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "methods.md").read_text(encoding="utf-8")
 CALL = re.compile(r"`([A-Z]\w+\([^`]*\))`")
 NAMES = {
     **{name: getattr(unbag, name) for name in unbag.__all__},
+    **vars(unbag.paper),
     **vars(unbag_bench.methods),
     "EasyLLP": EasyLLP,
     "GaussianNB": GaussianNB,

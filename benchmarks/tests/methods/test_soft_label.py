@@ -169,3 +169,9 @@ def test_unknown_class_prior_is_named():
     X, y, _ = make_data()
     with pytest.raises(ValueError, match="class_prior must be"):
         LinearSoftLabelClassifier(class_prior="uniform").fit(X, y)
+
+
+def test_kernel_models_are_exact_however_many_rows(monkeypatch):
+    monkeypatch.setattr("unbag.kernels.approximations._COMFORTABLE_BYTES", 0)
+    X, y = make_data()[:2]
+    assert SoftLabelClassifier().fit(X, y).dual_coef_.shape == (1, len(X))

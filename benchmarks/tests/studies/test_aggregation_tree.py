@@ -2,9 +2,10 @@
 
 from dataclasses import replace
 
-import aggregation_tree as tree
 import numpy as np
 import pytest
+
+from unbag_bench.studies import aggregation_tree as tree
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """Every page of results is made of its rows, and says what they say."""
 
-import importlib
-import json
 import shlex
 from collections import defaultdict
 from dataclasses import replace
@@ -18,26 +16,26 @@ from unbag.paper.methods import FORMER_METHODS
 from unbag.paper.rows import load_rows
 from unbag.paper.runner import read_rows
 from unbag.paper.tables import comparisons, markdown_tables, rows_as_csv
-from unbag_bench.study import RESULTS, Study, measure_task, table
+from unbag_bench import cli
+from unbag_bench.cli import load_study, study_names
+from unbag_bench.study import RESULTS_VARIABLE, Study, measure_task, results_folder, table
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[3]
+RESULTS = results_folder()
 PAGES = sorted(path.stem for path in RESULTS.glob("*.md"))
-
-
-def study_of(name):
-    return importlib.import_module(name).STUDY
 
 
 def test_every_study_has_rows_and_a_page():
     folders = {path.parent.name for path in RESULTS.glob("*/rows.jsonl")}
     assert folders - {"reproduce"} == set(PAGES)
+    assert set(PAGES) <= set(study_names())
     files = {path.name for path in RESULTS.glob("*/*") if path.parent.name != "reproduce"}
     assert files == {"rows.jsonl", "notes.md", "bags"}
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_pages_are_made_of_their_rows(name):
-    study = study_of(name)
+    study = load_study(name)
     rows = load_rows(study.folder / "rows.jsonl")
     assert study.name == name
     assert (RESULTS / f"{name}.md").read_text(encoding="utf-8") == study.render(rows)
@@ -45,10 +43,12 @@ def test_pages_are_made_of_their_rows(name):
 
 @pytest.mark.parametrize("name", PAGES)
 def test_rows_say_what_they_are_and_where_they_come_from(name):
-    study = study_of(name)
+    study = load_study(name)
     for row in load_rows(study.folder / "rows.jsonl"):
         assert {*study.keys, "command", "made"} <= set(row)
-        assert row["command"].startswith(("python benchmarks/", "unbag reproduce "))
+        assert row["command"].startswith(
+            ("unbag-bench run ", "python benchmarks/", "unbag reproduce ")
+        )
         assert "machine " in row["made"]
         assert "numpy " in row["made"]
 
@@ -115,21 +115,25 @@ SQUARES = Study(
 )
 
 
-def run(monkeypatch, *arguments):
-    monkeypatch.setattr("sys.argv", ["benchmarks/squares.py", *arguments])
-    SQUARES.main()
+@pytest.fixture
+def call(monkeypatch):
+    """Call the command with a study of squares."""
+    monkeypatch.setattr(cli, "study_names", lambda: ["squares"])
+    monkeypatch.setattr(cli, "load_study", lambda _: SQUARES)
+    monkeypatch.setattr(cli, "_question", lambda _: "How large are squares?")
+    return lambda *arguments: cli.main(list(map(str, arguments)))
 
 
-def test_a_run_goes_on_where_it_was(monkeypatch, tmp_path, capsys):
+def test_a_run_goes_on_where_it_was(call, tmp_path, capsys):
     path = tmp_path / "rows.jsonl"
-    run(monkeypatch, "run", "-o", str(path))
+    assert call("run", "squares", "-o", path) == 0
     first = path.read_text()
-    run(monkeypatch, "run", "--up-to", "4", "-o", str(path))
+    call("run", "squares", "--up-to", "4", "-o", path)
     assert path.read_text().startswith(first)
     rows = load_rows(path)
     assert [(row["number"], row["value"]) for row in rows] == [(0, 0), (1, 1), (2, 4), (3, 9)]
-    assert rows[3]["command"] == f"python benchmarks/squares.py run --up-to 4 -o {path}"
-    run(monkeypatch, "run", "--up-to", "4", "-o", str(path))
+    assert rows[3]["command"] == f"unbag-bench run squares --up-to 4 -o {path}"
+    call("run", "squares", "--up-to", "4", "-o", path)
     assert load_rows(path) == rows
     assert capsys.readouterr().err.splitlines()[-1] == "2 of 2: 3"
 
@@ -140,18 +144,17 @@ def test_rows_carry_versions_of_packages_that_a_study_names():
     assert row["made"].endswith(f", joblib {version('joblib')}")
 
 
-def test_a_page_has_origin_notes_and_tables(monkeypatch, tmp_path):
-    monkeypatch.setattr("study.RESULTS", tmp_path)
+def test_a_page_has_origin_notes_and_tables(call, monkeypatch, tmp_path):
+    monkeypatch.setenv(RESULTS_VARIABLE, "")  # to be undone
     (tmp_path / "squares").mkdir()
     (tmp_path / "squares" / "notes.md").write_text("They grow.\n")
-    run(monkeypatch, "run")
-    run(monkeypatch, "show")
+    call("run", "squares", "--results", tmp_path)
+    call("show", "squares", "--results", tmp_path)
     (made,) = {row["made"] for row in load_rows(tmp_path / "squares" / "rows.jsonl")}
     assert (tmp_path / "squares.md").read_text() == (
-        f"# Squares\n\n`python benchmarks/squares.py run`: {made}\n\nThey grow.\n\n"
+        f"# Squares\n\n`unbag-bench run squares --results {tmp_path}`: {made}\n\nThey grow.\n\n"
         "| number | value |\n| --- | --- |\n| 0 | 0 |\n| 1 | 1 |\n"
     )
-    assert json.loads((tmp_path / "squares" / "rows.jsonl").read_text().splitlines()[0])
 
 
 def test_many_commands_stand_at_the_end():

@@ -1,4 +1,4 @@
-"""A folder of files as `benchmarks/fetch.py` makes it, with real rows, but few of them."""
+"""A folder of files as ``unbag-bench fetch`` makes it, with real rows, but few of them."""
 
 import numpy as np
 import pytest

@@ -112,7 +112,7 @@ def test_rows_become_images_again(pixels, shape):
 
 
 def test_what_is_missing_is_named(images):
-    with pytest.raises(FileNotFoundError, match=r"cifar10-1\.npz: .* benchmarks/image_data\.py"):
+    with pytest.raises(FileNotFoundError, match=r"cifar10-1\.npz: .* unbag-bench fetch images"):
         load_images("cifar10", images)
     with pytest.raises(ValueError, match="There is no set 'svhn'; there are mnist, fashion"):
         load_images("svhn", images)

@@ -7,12 +7,13 @@ import pytest
 
 from unbag.paper.rows import load_rows
 from unbag_bench.studies import bag_effect, efficiency
+from unbag_bench.study import results_folder
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def rows_of(study):
-    return load_rows(ROOT / "results" / study / "rows.jsonl")
+    return load_rows(results_folder() / study / "rows.jsonl")
 
 
 # --- variances ----------------------------------------------------------------------------------
