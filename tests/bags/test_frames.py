@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unbag import bag_target, check_bag_target
-from unbag.bags.contradictions import ContradictionError
 from unbag.bags.frames import bags_from_frame
+from unbag.bags.inconsistencies import InconsistencyError
 from unbag.bags.joining import JoinError
 
 MAY_1, MAY_2 = dt.date(2024, 5, 1), dt.date(2024, 5, 2)
@@ -166,7 +166,7 @@ def test_shares_per_class():
 
 def test_positives_are_divided_by_the_rows():
     table = bags(yes=[2, 1], n=[3, 2])
-    _, y = bags_from_frame(rows(list("abaab")), table, on="key", positives="yes", size="n")
+    _, y = bags_from_frame(rows(list("abaab")), table, on="key", positives="yes", bag_size="n")
     np.testing.assert_array_equal(y, bag_target(list("abaab"), counts={"a": 2, "b": 1}))
 
 
@@ -187,7 +187,7 @@ def test_counting_labels_gives_their_shares(labels, seed):
     counted = table.groupby("key")["label"].agg(["sum", "count"]).reset_index()
     counted = counted.sample(frac=1, random_state=seed)
     _, y = bags_from_frame(
-        table.drop(columns="label"), counted, on="key", positives="sum", size="count"
+        table.drop(columns="label"), counted, on="key", positives="sum", bag_size="count"
     )
     np.testing.assert_array_equal(y["bag"], table["key"])
     share = check_bag_target(y).class_shares[1]
@@ -307,27 +307,27 @@ def test_rounded_shares_are_scaled(shares, decimals):
 
 
 @pytest.mark.parametrize(
-    ("here", "there", "fold"),
+    ("here", "there", "ignore"),
     [
         (["D01", "d02"], ["d01", "D02"], "case"),
-        ([" a b", "c"], ["a  b ", "c "], "blanks"),
-        (["007", "10"], ["7", "010"], "zeros"),
-        ([7, 10], ["007", "010"], "zeros"),
-        (["2024-05-01", "2024-05-17"], ["1.5.2024", "17.05.2024"], "dates"),
-        (["2024-05-01", "2024-05-17"], ["05/01/2024", "05/17/2024"], "dates"),
-        ([dt.date(2024, 5, 1), dt.date(2024, 5, 17)], ["20240501", "20240517"], "dates"),
-        (["2024-05-01 07:30:00", "2024-05-17T23:59"], ["2024-05-01", "2024-05-17"], "times"),
+        ([" a b", "c"], ["a  b ", "c "], "whitespace"),
+        (["007", "10"], ["7", "010"], "leading_zeros"),
+        ([7, 10], ["007", "010"], "leading_zeros"),
+        (["2024-05-01", "2024-05-17"], ["1.5.2024", "17.05.2024"], "date_format"),
+        (["2024-05-01", "2024-05-17"], ["05/01/2024", "05/17/2024"], "date_format"),
+        ([dt.date(2024, 5, 1), dt.date(2024, 5, 17)], ["20240501", "20240517"], "date_format"),
+        (["2024-05-01 07:30:00", "2024-05-17T23:59"], ["2024-05-01", "2024-05-17"], "time"),
         (
             [dt.datetime(2024, 5, 1, 7), dt.datetime(2024, 5, 17)],
             ["2024-05-01", "2024-05-17"],
-            "times",
+            "time",
         ),
-        (["STRASSE 01 ", "b"], ["straße 01", "B "], ["blanks", "case"]),
+        (["STRASSE 01 ", "b"], ["straße 01", "B "], ["whitespace", "case"]),
     ],
 )
-def test_differences_between_keys_can_be_ignored(here, there, fold):
+def test_differences_between_keys_can_be_ignored(here, there, ignore):
     X, y = bags_from_frame(
-        rows([*here, here[0]]), bags(there), on="key", proportion="share", fold=fold
+        rows([*here, here[0]]), bags(there), on="key", proportion="share", ignore=ignore
     )
     assert y["proportion"].tolist() == [0.5, 1, 0.5]
     assert y["bag"].tolist() == [str(there[i]) for i in (0, 1, 0)]  # as the bag table has them
@@ -368,7 +368,7 @@ def test_counts_of_several_rows_are_added():
     whole = bags(list("ab"), yes=[2, 1], no=[2, 1], n=[4, 2], sd=[5, 1])
     for options in [
         {"positives": "yes"},
-        {"positives": ["yes", "no"], "size": "n"},
+        {"positives": ["yes", "no"], "bag_size": "n"},
         {"positives": "yes", "noise": "sd"},
     ]:
         with pytest.warns(UserWarning, match="^1 bag has several rows in the bag table, which are"):
@@ -378,7 +378,7 @@ def test_counts_of_several_rows_are_added():
             np.testing.assert_array_equal(y[name], expected[name])
     shares = finer.assign(share=finer["yes"] / finer["n"])
     with pytest.warns(UserWarning, match="several rows"):
-        _, y = bags_from_frame(people, shares, on="key", proportion="share", size="n")
+        _, y = bags_from_frame(people, shares, on="key", proportion="share", bag_size="n")
     assert y["proportion"].tolist() == [0.5] * 6
 
 
@@ -387,12 +387,12 @@ def test_rows_may_be_a_sample_of_their_bag():
     results = bags(yes=[30, 1], n=[40, 2], share=[0.75, 0.5])
     for options in ({"positives": "yes"}, {"proportion": "share"}):
         with pytest.warns(UserWarning, match="^1 bag has fewer rows in the instance table than"):
-            _, y = bags_from_frame(people, results, on="key", size="n", **options)
+            _, y = bags_from_frame(people, results, on="key", bag_size="n", **options)
         assert y["proportion"].tolist() == [0.75, 0.75, 0.5, 0.5]
         assert y["size"].tolist() == [2] * 4
     too_many = bags(yes=[41, 1], n=[40, 2])
-    with pytest.raises(ContradictionError, match=r"than there .*'a' \(41, but 40 members\)"):
-        bags_from_frame(people, too_many, on="key", positives="yes", size="n")
+    with pytest.raises(InconsistencyError, match=r"than there .*'a' \(41, but 40 members\)"):
+        bags_from_frame(people, too_many, on="key", positives="yes", bag_size="n")
 
 
 def test_known_labels_leave_their_bags():
@@ -511,7 +511,7 @@ ERRORS = {
     "unknown size": (
         rows(list("ab")),
         bags(),
-        {"proportion": "share", "size": "households"},
+        {"proportion": "share", "bag_size": "households"},
         "^The bag table has no column 'households'; it has 'key', 'share'.$",
     ),
     "missing key": (
@@ -552,7 +552,7 @@ ERRORS = {
         rows(list("aab")),
         bags(list("aab"), share=[0.5, 1, 0]),
         {"proportion": "share"},
-        "^Bag 'a' appears twice in the bag table, in rows 1 and 2; with size, or counts, they",
+        "^Bag 'a' appears twice in the bag table, in rows 1 and 2; with bag_size, or counts, they",
     ),
     "two counts with one noise": (
         rows(list("aab")),
@@ -578,7 +578,7 @@ ERRORS = {
         bags([1, 2]),
         {"proportion": "share", "unmatched": "drop"},
         r"holds text \(String\) in the instance table but integers \(Int64\) in the bag table, so "
-        "that no bag can match; their digits would: pass fold='zeros'.$",
+        "that no bag can match; their digits would: pass ignore='leading_zeros'.$",
     ),
     "times and dates": (
         rows([dt.datetime(2024, 5, 1, 6), dt.datetime(2024, 5, 2)]),
@@ -643,14 +643,14 @@ ERRORS = {
     "wrong sizes": (
         rows(MANY),
         MANY_BAGS.assign(n=0),
-        {"proportion": "share", "size": "n"},
+        {"proportion": "share", "bag_size": "n"},
         r"^The size column 'n' contradicts the number of instance rows of bags 'c' \(0, but 1 "
         r"row\), .*'g' \(0, but 1 row\) and 3 more.$",
     ),
     "missing size": (
         rows(list("aab")),
         bags(share=[0.5, 1], n=[np.nan, 1]),
-        {"proportion": "share", "size": "n"},
+        {"proportion": "share", "bag_size": "n"},
         r"of bag 'a' \(missing, but 2 rows\).$",
     ),
     "too many positives": (
@@ -783,49 +783,50 @@ ERRORS = {
         bags(["d01", "d02"]),
         {"proportion": "share"},
         "^Bag 'D01' has instances .* no instances; 'D01' and 'd01' differ in case only: pass "
-        "fold='case'.$",
+        "ignore='case'.$",
     ),
     "blanks": (
         rows(["a ", "b"]),
         bags(),
         {"proportion": "share"},
-        "'a ' and 'a' differ in blanks only: pass fold='blanks'.$",
+        "'a ' and 'a' differ in whitespace only: pass ignore='whitespace'.$",
     ),
     "zeros": (
         rows(["01", "02"]),
         bags(["1", "2"]),
         {"proportion": "share"},
-        "^No bag is in both tables: .*; '01' and '1' differ in leading zeros only: pass fold=",
+        "^No bag is in both tables: .*; '01' and '1' differ in leading zeros only: pass ignore=",
     ),
     "dates": (
         rows(["2024-05-01", "2024-05-17"]),
         bags(["01.05.2024", "17.05.2024"]),
         {"proportion": "share"},
-        "'2024-05-01' and '01.05.2024' differ in how dates are written only: pass fold='dates'.$",
+        "'2024-05-01' and '01.05.2024' differ in how dates are written only: pass ignore='date_format'.$",
     ),
     "times of day": (
         rows(["2024-05-01 07:30:00", "2024-05-17 09:00:00"]),
         bags(["2024-05-01", "2024-05-17"]),
         {"proportion": "share"},
-        "'2024-05-01 07:30:00' and '2024-05-01' differ in the time of day only: pass fold='times'",
+        "'2024-05-01 07:30:00' and '2024-05-01' differ in the time of day only: pass ignore='time'",
     ),
     "days of times": (
         rows([dt.datetime(2024, 5, 1, 7), dt.datetime(2024, 5, 17, 9)]),
         bags([dt.date(2024, 5, 1), dt.date(2024, 5, 17)]),
         {"proportion": "share"},
-        "so that no bag can match; their days would: pass fold='times'.$",
+        "so that no bag can match; their days would: pass ignore='time'.$",
     ),
     "case and blanks in two keys": (
         rows(["A ", "B"]).assign(day=["x", "y"]),
         bags().assign(day=["x", "y"]),
         {"on": ["key", "day"], "proportion": "share"},
-        r"'A  \| x' and 'a \| x' differ in blanks and case only: pass fold='blanks' and pass fold=",
+        r"'A  \| x' and 'a \| x' differ in whitespace and case only: pass ignore=\('whitespace', 'case'\)",
     ),
-    "unknown fold": (
+    "unknown difference": (
         rows(list("ab")),
         bags(),
-        {"proportion": "share", "fold": "accents"},
-        "^fold must be of 'blanks', 'case', 'zeros', 'dates', 'times', not 'accents'.$",
+        {"proportion": "share", "ignore": "accents"},
+        "^ignore must be of 'whitespace', 'case', 'leading_zeros', 'date_format', 'time', not "
+        "'accents'.$",
     ),
     "unknown label": (
         rows(list("ab")).assign(label=[1, 2]),
@@ -842,7 +843,7 @@ ERRORS = {
     "booleans as size": (
         rows(list("ab")),
         bags(share=[0.5, 1], n=[True, True]),
-        {"proportion": "share", "size": "n"},
+        {"proportion": "share", "bag_size": "n"},
         "^Column 'n' of the bag table holds Boolean, not numbers.$",
     ),
 }
@@ -881,8 +882,8 @@ def test_errors_are_worded_for_those_who_know_other_names():
     with pytest.raises(JoinError) as caught:
         bags_from_frame(people, results, on=odd, positives="yes")
     assert str(caught.value) == "Bag 'n' appears twice in the bag table, in rows 1 and 2."
-    told = caught.value.told(bags="file r.csv")
-    assert told == "Bag 'n' appears twice in the file r.csv, in rows 1 and 2."
+    said = caught.value.worded(bags="file r.csv")
+    assert said == "Bag 'n' appears twice in the file r.csv, in rows 1 and 2."
     assert caught.value.fields == {"bag": "n", "first": 1, "row": 2}
     with pytest.raises(JoinError, match=r"has no column '\{instances\} \{0!r\}'"):
         bags_from_frame(people.rename(columns={odd: "x"}), results, on=odd, positives="yes")
@@ -891,12 +892,12 @@ def test_errors_are_worded_for_those_who_know_other_names():
 def test_contradictions_survive_a_change_of_process():
     people = pd.DataFrame({"district": ["n", "s"], "age": [31, 64]})
     results = pd.DataFrame({"district": ["n", "w"], "yes": [1, 0]})
-    with pytest.raises(ContradictionError) as caught:
+    with pytest.raises(InconsistencyError) as caught:
         bags_from_frame(people, results, on="district", positives="yes")
     again = pickle.loads(pickle.dumps(caught.value))
     assert str(again) == str(caught.value)
-    assert again.contradictions == caught.value.contradictions
-    assert "or use --unmatched drop to leave" in again.told(drop="use --unmatched drop")
+    assert again.inconsistencies == caught.value.inconsistencies
+    assert "or use --unmatched drop to leave" in again.worded(drop="use --unmatched drop")
 
 
 def test_columns_of_counts_are_the_names_of_the_classes():

@@ -12,7 +12,7 @@ from unbag.cli import main
 from unbag.datasets import load_magic
 
 NASTY = "\x1b[31m<script>alert(1)</script>"
-KNOWN = ("--bag", "region", "--positives", "conversions", "--drop", "id")
+KNOWN = ("--bag", "region", "--positives", "conversions", "--exclude", "id")
 
 
 @pytest.fixture(scope="session")

@@ -30,7 +30,9 @@ def complete(script, *words):
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 def test_bash_completes_commands_and_options(script):
     assert complete(script, "unbag", "mon") == ["monitor"]
-    assert {"--bag", "--positives", "--optimize"} <= set(complete(script, "unbag", "fit", "--"))
+    assert {"--bag", "--positives", "--threshold-metric"} <= set(
+        complete(script, "unbag", "fit", "--")
+    )
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")

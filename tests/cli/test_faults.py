@@ -346,8 +346,8 @@ def test_nothing_raw_on_the_terminal_or_in_a_page(call, frames, tmp_path, monkey
     visits.assign(**{f"device{SCRIPT}": f"new{SCRIPT}"}).to_csv(f"new{SCRIPT}.csv", index=False)
     told = ["--bag", key, "--positives", count]
     calls = [
-        (0, ["fit", *tables, *told, "--drop", "id", "--model", "linear", "-o", model]),
-        (0, ["report", *tables, *told, "--drop", "id", "--model", "linear", "-o", page]),
+        (0, ["fit", *tables, *told, "--exclude", "id", "--model", "linear", "-o", model]),
+        (0, ["report", *tables, *told, "--exclude", "id", "--model", "linear", "-o", page]),
         (0, ["fit", *tables, *told, "--model", "linear", "-o", model, "--report", f"2{page}"]),
         (0, ["inspect", *tables, *told]),
         (0, ["inspect", *tables, *told, "--json"]),
@@ -358,7 +358,7 @@ def test_nothing_raw_on_the_terminal_or_in_a_page(call, frames, tmp_path, monkey
         (0, ["predict", model, f"new{SCRIPT}.csv", "-o", f"s{SCRIPT}.csv", "--json"]),
         (1, ["inspect", tables[0], f"more{SCRIPT}.csv", *told]),
         (1, ["fit", tables[0], f"more{SCRIPT}.csv", *told, "-o", model]),
-        (1, ["fit", *tables, *told, "--drop", SCRIPT, "-o", model]),
+        (1, ["fit", *tables, *told, "--exclude", SCRIPT, "-o", model]),
         (1, ["fit", *tables, *told, "--types", f"device{SCRIPT}=number", "-o", model]),
         (1, ["predict", model, tables[1], "-o", "s.csv"]),
         (1, ["predict", f"no{SCRIPT}", tables[1], "-o", "s.csv"]),

@@ -21,7 +21,7 @@ from unbag.tables.rules import Rule, make_rule
 def test_from_files_to_a_model(run, folder, frames, known, tmp_path):
     page, model = tmp_path / "page.html", tmp_path / "model.unbag"
     result = run(
-        *("fit", "visits.csv.gz", "regions.csv", *known, "--size", "n", "--model", "linear"),
+        *("fit", "visits.csv.gz", "regions.csv", *known, "--bag-size", "n", "--model", "linear"),
         *("-o", model, "--report", page, "--title", "Visits & more"),
         cwd=folder,
     )
@@ -77,7 +77,7 @@ def test_json_is_all_there_is(call, folder, known, tmp_path):
 
 
 def test_a_share_instead_of_counts_and_no_evaluation(call, folder, tmp_path):
-    known = ["--bag", "region", "--proportion", "rate", "--noise", "0.01", "--drop", "id"]
+    known = ["--bag", "region", "--proportion", "rate", "--noise", "0.01", "--exclude", "id"]
     arguments = ["fit", folder / "visits.parquet", folder / "regions.csv", *known, "-q"]
     result = call(*arguments, "--folds", 0, "--model", "linear", "-o", tmp_path / "m.unbag")
     assert result.returncode == 0
@@ -88,7 +88,7 @@ def test_a_share_instead_of_counts_and_no_evaluation(call, folder, tmp_path):
 def test_shares_that_no_labels_can_give_have_a_likelihood_of_their_own(call, folder, tmp_path):
     shares = pd.read_csv(folder / "regions.csv")
     shares.assign(rate=0.6 * shares["rate"] + 0.016).to_csv(tmp_path / "r.csv", index=False)
-    known = ["--bag", "region", "--proportion", "rate", "--drop", "id"]
+    known = ["--bag", "region", "--proportion", "rate", "--exclude", "id"]
     arguments = ["fit", folder / "visits.parquet", tmp_path / "r.csv", *known, "-q"]
     result = call(*arguments, "--folds", 0, "--model", "linear", "-o", tmp_path / "m.unbag")
     assert result.returncode == 0, result.stderr
@@ -106,7 +106,16 @@ def test_kinds_can_be_given(call, frames, tmp_path):
     visits.to_csv(tmp_path / "v.csv", index=False)
     counts.to_csv(tmp_path / "r.csv", index=False)
     arguments = ["fit", tmp_path / "v.csv", tmp_path / "r.csv", "--bag", "region", "-q"]
-    arguments += ["--positives", "conversions", "--drop", "id", "--folds", 0, "--model", "linear"]
+    arguments += [
+        "--positives",
+        "conversions",
+        "--exclude",
+        "id",
+        "--folds",
+        0,
+        "--model",
+        "linear",
+    ]
     kinds = "code=category,region=category"
     result = call(*arguments, "--types", kinds, "-o", tmp_path / "m.unbag", "--json")
     assert result.returncode == 0, result.stderr
@@ -117,7 +126,9 @@ def test_kinds_can_be_given(call, frames, tmp_path):
 def test_one_learner_after_the_other_is_compared(call, folder, known, tmp_path):
     model = tmp_path / "m.unbag"
     arguments = ["fit", folder / "visits.parquet", folder / "regions.csv", *known, "-q"]
-    result = call(*arguments, "--folds", 2, "--optimize", "cost", "--costs", 1, 4, "-o", model)
+    result = call(
+        *arguments, "--folds", 2, "--threshold-metric", "cost", "--costs", 1, 4, "-o", model
+    )
     assert result.returncode == 0, result.stderr
     assert "learner  held-out loss  weight  seconds" in result.stderr
     assert "above a probability of 0.2, which is cheapest at the costs given." in result.stderr
@@ -141,7 +152,7 @@ def test_bags_that_teach_nothing_are_refused_unless_one_insists(call, tmp_path):
     assert "these bags are worth no more than 0.9 rows of known label" in result.stderr
     assert "It takes more bags, or proportions that vary more" in result.stderr
     assert not (tmp_path / "m.unbag").exists()
-    result = call(*arguments, "--anyway")
+    result = call(*arguments, "--force")
     assert result.returncode == 0, result.stderr
     assert "These bags tell little about single instances" in result.stderr
 
@@ -208,8 +219,8 @@ def broken(frames, tmp_path, monkeypatch):
             "No bag is in both tables: the first is 'r00' in the instance table v.csv and 'ré' in",
         ),
         ("v.csv none.csv", "", "none.csv has columns and no rows"),
-        ("v.csv r.csv", "--drop nom", "v.csv has no column 'nom' to drop"),
-        ("v.csv r.csv", "--size m", "bag table r.csv has no column 'm'; it has"),
+        ("v.csv r.csv", "--exclude nom", "v.csv has no column 'nom' to exclude"),
+        ("v.csv r.csv", "--bag-size m", "bag table r.csv has no column 'm'; it has"),
         ("v.csv r.csv", "--types m=number", "--types names the column 'm', which neither"),
         (
             "v.csv r.csv",
@@ -220,7 +231,11 @@ def broken(frames, tmp_path, monkeypatch):
         ("v.csv numbers.csv", "", "--types can make both a category"),
         ("nowhere.csv r.csv", "", "Row 1 of the instance table nowhere.csv has no value"),
         ("v.csv more.csv", "", "more positives than there are instance rows for bags 'r00' (26,"),
-        ("v.csv size.csv", "--size n", "contradicts the number of instance rows of bag 'r23' (24"),
+        (
+            "v.csv size.csv",
+            "--bag-size n",
+            "contradicts the number of instance rows of bag 'r23' (24",
+        ),
         (
             "v.csv words.csv",
             "",
@@ -230,7 +245,7 @@ def broken(frames, tmp_path, monkeypatch):
         ("v.csv fewer.csv", "", "or use --unmatched drop"),
         (
             "v.csv two.csv",
-            "--unmatched drop --anyway",
+            "--unmatched drop --force",
             "needs three bags to choose its settings by",
         ),
     ],
@@ -259,7 +274,7 @@ def test_names_that_would_be_obeyed(call, frames, tmp_path, nasty):
     visits = visits.replace({"region": region}).rename(columns={"device": nasty})
     visits.to_parquet(tmp_path / "v.parquet")
     regions.replace({"region": region}).to_csv(tmp_path / "r.csv", index=False)
-    base = ["--bag", "region", "--positives", "conversions", "--drop", "id", "-q"]
+    base = ["--bag", "region", "--positives", "conversions", "--exclude", "id", "-q"]
     tables = [tmp_path / "v.parquet", tmp_path / "r.csv"]
     page, model = tmp_path / "page.html", tmp_path / "m.unbag"
     fit = ["fit", *tables, *base, "--model", "linear", "-o", model, "--report", page]
@@ -289,7 +304,7 @@ def test_a_title_needs_a_page(call, known):
 def test_shares_by_group(folder, known, frames, call, tmp_path):
     tables = (folder / "visits.parquet", folder / "regions.csv")
     how = ("--model", "linear", "--folds", 0, "-q", "-o", tmp_path / "m.unbag")
-    result = call("fit", *tables, *known, *how, "--by", "device")
+    result = call("fit", *tables, *known, *how, "--group-by", "device")
     assert result.returncode == 0, result.stderr
     shown = result.stdout.partition("Shares by device:\n")[2]
     assert shown.startswith("group  rows  class  share  95% interval")
@@ -307,14 +322,14 @@ def test_shares_by_group(folder, known, frames, call, tmp_path):
 @pytest.mark.parametrize(
     ("column", "message"),
     [
-        ("devise", "--by devise is no feature; the features are fLength, fWidth"),
-        ("fWidth", r"--by fWidth would make \d+ groups, and more than 50 make no table"),
+        ("devise", "--group-by devise is not a feature; the features are fLength, fWidth"),
+        ("fWidth", r"--group-by fWidth would make \d+ groups, and more than 50 make no table"),
     ],
 )
 def test_columns_that_make_no_groups(column, message, folder, known, call, tmp_path):
     tables = (folder / "visits.parquet", folder / "regions.csv")
     how = ("--model", "linear", "--folds", 0, "-q", "-o", tmp_path / "m.unbag")
-    result = call("fit", *tables, *known, *how, "--by", column)
+    result = call("fit", *tables, *known, *how, "--group-by", column)
     assert (result.returncode, result.stdout) == (1, "")
     assert re.search(f"^unbag fit: error: {message}", result.stderr, re.MULTILINE)
     assert not (tmp_path / "m.unbag").exists()

@@ -53,7 +53,7 @@ def target(rows, column, **noise):
 @pytest.mark.filterwarnings("always:the model was trained on")
 @pytest.mark.usefixtures("place")
 def test_the_model_is_that_of_all_tables(rows, call):
-    more = ("--grouping", "day=days.csv", "--noise", "day=2.5", "--drop", "shop,day", "--json")
+    more = ("--grouping", "day=days.csv", "--noise", "day=2.5", "--exclude", "shop,day", "--json")
     result = call(*FIT, *more)
     assert result.returncode == 0, result.stderr
     about = json.loads(result.stdout)
@@ -71,7 +71,7 @@ def test_the_model_is_that_of_all_tables(rows, call):
 
     # what comes after: scores, with the counts of the first table or without, and evaluation
     assert call("predict", "m.unbag", "rows.csv", "-o", "s.csv").returncode == 0
-    assert call("predict", "m.unbag", "rows.csv", "--proportions", "ads.csv", "-o", "p.csv")
+    assert call("predict", "m.unbag", "rows.csv", "--bag-totals", "ads.csv", "-o", "p.csv")
     scores = pd.read_csv("p.csv")
     counts = rows.groupby("ad")["sold"].sum()
     np.testing.assert_allclose(scores.groupby("ad")["probability"].sum(), counts, atol=1e-3)
@@ -87,7 +87,7 @@ def test_the_model_is_that_of_all_tables(rows, call):
 def test_columns_of_groupings_are_features_and_no_figure_is_made_up(call):
     result = call(*FIT, "--grouping", "day=days.csv", "--grouping", "shop=shops.csv")
     assert result.returncode == 0, result.stderr
-    assert result.stdout.startswith("How good the model is cannot be told from these tables: ")
+    assert result.stdout.startswith("How good the model is cannot be estimated from these tables: ")
     assert "likelihood of counts: 10 by ad, 6 by day, 3 by shop" in result.stderr
     assert [c["name"] for c in load_model("m.unbag").schema["columns"]] == ["day", "shop", "age"]
 
@@ -98,13 +98,13 @@ MISTAKES = {
     "dya=days.csv": "rows.csv has no column 'dya'; did you mean 'day'?",
     "day=ads.csv": "ads.csv has no column 'day'",
     "day=none.csv": "there is no file none.csv",
-    "day=more.csv": "a table is rounded or noisy, tell its standard deviation by --noise COLUMN=N",
-    "day=noisy.csv": "if noise was added, tell its standard deviation by --noise day=NUMBER.",
+    "day=more.csv": "a table is rounded or noisy, give its standard deviation by --noise COLUMN=N",
+    "day=noisy.csv": "if noise was added, give its standard deviation by --noise day=NUMBER.",
     "day=fewer.csv": "Bag 0 has instances but no row in the bag table fewer.csv; correct the key, "
     "or take their rows out of all tables",
     "day=days.csv --noise week=3": "'week=3' names none of ad, day",
     "day=days.csv --model kernel": "--grouping trains a linear model, and no kernel one",
-    "day=days.csv --report p.html": "--report does not go with --grouping: a page tells how good",
+    "day=days.csv --report p.html": "--report does not go with --grouping: a page shows how good",
     "day=days.csv --labels age": "--labels does not go with --grouping: labels of some rows are",
     "day=days.csv --unmatched drop": "--unmatched drop does not go with --grouping: rows that",
     "day=days.csv --positives sold,lost": "ads.csv has no column 'lost'",

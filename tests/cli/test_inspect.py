@@ -1,4 +1,4 @@
-"""``unbag inspect``: what tables are worth, where they contradict each other, what a file is."""
+"""``unbag inspect``: what tables are worth, where they are inconsistent, what a file is."""
 
 import json
 
@@ -33,7 +33,7 @@ def write_shops(folder, *, n_bags=80, size=60, effect=0.0, seed=0):
 
 
 def test_tables(run, folder, frames, known):
-    result = run("inspect", "visits.csv.gz", "regions.csv", *known, "--size", "n", cwd=folder)
+    result = run("inspect", "visits.csv.gz", "regions.csv", *known, "--bag-size", "n", cwd=folder)
     assert result.returncode == 0, result.stderr
     assert result.stderr == ""
     y = bags_from_frame(*frames, on="region", positives="conversions")[1]
@@ -53,7 +53,7 @@ def test_tables_as_json(call, folder, frames, known):
     assert found["information"]["labelled_rows"] == pytest.approx(
         effective_sample_size(y).labelled_rows
     )
-    assert found["contradictions"] == []
+    assert found["inconsistencies"] == []
     assert 0 <= found["assumption"]["p_value"] <= 1
     assert "device_phone" in {row["feature"] for row in found["assumption"]["features"]}
 
@@ -119,33 +119,33 @@ def test_effects_that_cannot_be_told_are_explained(call, tmp_path):
     assert found["summary"] in " ".join(call("inspect", *tables, *BY_SHOP).stdout.split())
 
 
-def test_contradictions_are_all_listed(call, frames, folder, known, tmp_path, nasty):
+def test_inconsistencies_are_all_listed(call, frames, folder, known, tmp_path, nasty):
     regions = frames[1].copy()
     regions.loc[[1, 2], "conversions"] = 26, -1
     regions.loc[[3, 4, 5], "n"] = 24
     regions = pd.concat([regions.drop(index=7), pd.DataFrame({"region": [nasty], "n": [3]})])
     regions.to_csv(tmp_path / "r.csv", index=False)
-    call_it = ["inspect", folder / "visits.parquet", tmp_path / "r.csv", *known, "--size", "n"]
+    call_it = ["inspect", folder / "visits.parquet", tmp_path / "r.csv", *known, "--bag-size", "n"]
     result = call(*call_it, "--json")
     assert result.returncode == 1
-    found = json.loads(result.stdout)["contradictions"]
+    found = json.loads(result.stdout)["inconsistencies"]
     assert [row["bag"] for row in found] == ["r07", nasty, "r03", "r04", "r05", "r02"]
     assert found[0] == {
         "bag": "r07",
         "problem": "no row in the bag table",
         "column": "region",
-        "stated": None,
+        "reported": None,
         "rows": 25,
     }
     shown = call(*call_it)
     assert len(shown.stdout.splitlines()) == 7
-    assert "r.csv contradicts" in shown.stderr
+    assert "r.csv is inconsistent with" in shown.stderr
     assert (
         "unbag inspect: error: Bag 'r07' has instances but no row in the bag table" in shown.stderr
     )
     assert "to leave such bags out." in shown.stderr
     assert "\x1b" not in shown.stdout
-    found = json.loads(call(*call_it, "--json", "--unmatched", "drop").stdout)["contradictions"]
+    found = json.loads(call(*call_it, "--json", "--unmatched", "drop").stdout)["inconsistencies"]
     assert [row["bag"] for row in found] == ["r03", "r04", "r05", "r02"]
 
 

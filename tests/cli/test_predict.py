@@ -188,7 +188,7 @@ def test_probabilities_are_for_the_population_asked_for(call, folder, frames, tm
 
 def test_probabilities_of_known_bags_add_up_to_their_counts(call, folder, tmp_path):
     arguments = ["predict", folder / "model.unbag", folder / "visits.csv.gz", "-q", "--keep", "id"]
-    result = call(*arguments, "-o", tmp_path / "s.csv", "--proportions", folder / "regions.csv")
+    result = call(*arguments, "-o", tmp_path / "s.csv", "--bag-totals", folder / "regions.csv")
     assert result.returncode == 0, result.stderr
     found = open_table(tmp_path / "s.csv").read()
     counts = open_table(folder / "regions.csv").read().set_index("region")["conversions"]
@@ -200,7 +200,7 @@ def test_rows_of_bags_without_counts_may_keep_what_the_model_says_of_them(call, 
     known = open_table(folder / "regions.csv").read()[:5]
     known.to_csv(tmp_path / "some.csv", index=False)
     arguments = ["predict", folder / "model.unbag", folder / "visits.csv.gz", "-q", "--keep", "id"]
-    told = ["--proportions", tmp_path / "some.csv", "-o", tmp_path / "s.csv"]
+    told = ["--bag-totals", tmp_path / "some.csv", "-o", tmp_path / "s.csv"]
     result = call(*arguments, *told)
     assert result.returncode == 1
     assert "use --unmatched keep for what the model says of their rows alone, or drop" in (
@@ -230,10 +230,10 @@ def test_of_several_classes_the_most_probable_is_taken_and_it_is_said(call, tmp_
     told = ["--bag", "bag", "--positives", "a,b,c", "--model", "linear", "--folds", "2", "-q"]
     fit = ["fit", tmp_path / "v.csv", tmp_path / "r.csv", *told, "-o", tmp_path / "m.unbag"]
     assert "Class: the most probable, which is best for accuracy." in call(*fit).stderr
-    result = call(*fit, "--optimize", "balanced")
+    result = call(*fit, "--threshold-metric", "balanced")
     assert result.returncode == 2
-    assert "--optimize balanced is for two classes; of more" in result.stderr
-    for more in [], ["--class-prior", "0.8,0.1,0.1"], ["--proportions", tmp_path / "r.csv"]:
+    assert "--threshold-metric balanced is for two classes; of more" in result.stderr
+    for more in [], ["--class-prior", "0.8,0.1,0.1"], ["--bag-totals", tmp_path / "r.csv"]:
         arguments = ["predict", tmp_path / "m.unbag", tmp_path / "v.csv", "-o", tmp_path / "s.csv"]
         result = call(*arguments, *more)
         assert "Class: the most probable, which is best for accuracy." in result.stderr
@@ -261,7 +261,7 @@ def uneven(tmp_path_factory):
 
 
 def sums_of_known_bags(call, place, table, tmp_path, *more):
-    arguments = ["predict", place / "model.unbag", place / "visits.csv", "-q", "--proportions"]
+    arguments = ["predict", place / "model.unbag", place / "visits.csv", "-q", "--bag-totals"]
     result = call(*arguments, table, "-o", tmp_path / "s.csv", *more)
     assert result.returncode == 0, result.stderr
     return open_table(tmp_path / "s.csv").read().groupby("region")["probability"].sum()
@@ -284,9 +284,9 @@ def test_counts_of_known_bags_may_be_told_of_anew(call, uneven, tmp_path):
     alone = sums_of_known_bags(call, place, tmp_path / "noisy.csv", tmp_path, *told, "--noise", 1e6)
     off = [float(((found - counts) ** 2).mean()) for found in (sums, noisy, alone)]
     assert off[0] < min(off[1:])
-    arguments = ["predict", place / "model.unbag", place / "visits.csv", "-q", "--proportions"]
+    arguments = ["predict", place / "model.unbag", place / "visits.csv", "-q", "--bag-totals"]
     result = call(*arguments, tmp_path / "noisy.csv", *told, "-o", tmp_path / "t.csv")
-    assert "tell its standard deviation by --noise" in result.stderr
+    assert "give its standard deviation by --noise" in result.stderr
 
 
 def test_shares_of_the_wrong_number_are_refused(call, folder, tmp_path):

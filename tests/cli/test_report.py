@@ -14,7 +14,7 @@ def test_report_from_two_tables(call, folder, known, tmp_path, monkeypatch):
 
 
 def test_noisy_shares(call, folder, tmp_path):
-    known = ["--bag", "region", "--proportion", "rate", "--noise", "0.01", "--drop", "id", "-q"]
+    known = ["--bag", "region", "--proportion", "rate", "--noise", "0.01", "--exclude", "id", "-q"]
     tables = [folder / "visits.parquet", folder / "regions.csv"]
     result = call("report", *tables, *known, "--model", "linear", "-o", tmp_path / "page.html")
     assert result.returncode == 0, result.stderr
@@ -25,7 +25,7 @@ def test_noisy_shares(call, folder, tmp_path):
     [
         (["visits.doc", "regions.csv"], "no table that can be read"),
         (["nobody.csv", "regions.csv"], "there is no file nobody.csv"),
-        (["visits.csv.gz", "regions.csv", "--drop", "nom"], "has no column 'nom' to drop"),
+        (["visits.csv.gz", "regions.csv", "--exclude", "nom"], "has no column 'nom' to exclude"),
         (["visits.csv.gz", "regions.csv", "-o", "no/where.html"], "no/where.html"),
     ],
 )

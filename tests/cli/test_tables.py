@@ -18,7 +18,7 @@ def fit(call, tmp_path):
     def fit(visits, regions, *options):
         visits.to_csv(tmp_path / "v.csv", index=False)
         regions.to_csv(tmp_path / "r.csv", index=False)
-        tables = [tmp_path / "v.csv", tmp_path / "r.csv", "--bag", "region", "--drop", "id"]
+        tables = [tmp_path / "v.csv", tmp_path / "r.csv", "--bag", "region", "--exclude", "id"]
         result = call("fit", *tables, *options, *FAST, "-o", tmp_path / "m.unbag")
         result.coefficients = None
         if result.returncode == 0:
@@ -54,13 +54,23 @@ def dates(v, r):
 
 
 NEARLY = {
-    "case": (upper, COUNTS, ["--fold-case"], "'r00' and 'R00' differ in case only: --fold-case."),
-    "blanks": (blanks, COUNTS, ["--fold-blanks"], "'r00 ' and 'r00' differ in blanks only"),
+    "case": (
+        upper,
+        COUNTS,
+        ["--ignore", "case"],
+        "'r00' and 'R00' differ in case only: --ignore case.",
+    ),
+    "blanks": (
+        blanks,
+        COUNTS,
+        ["--ignore", "whitespace"],
+        "'r00 ' and 'r00' differ in whitespace only",
+    ),
     "dates": (
         dates,
         COUNTS,
-        ["--fold-dates"],
-        "'2024-05-01' and '01.05.2024' differ in how dates are written only: --fold-dates.",
+        ["--ignore", "date-format"],
+        "'2024-05-01' and '01.05.2024' differ in how dates are written only: --ignore date-format.",
     ),
     "percent": (
         lambda v, r: (v, r.assign(rate=r["rate"] * 100)),
@@ -107,14 +117,14 @@ def test_codes_are_text_and_zeros_may_be_ignored(frames, fit):
     v, r = zeros(*frames)
     plain = fit(*frames, *COUNTS)
     for regions, message in [
-        (r, "'00' and '0000' differ in leading zeros only: --fold-zeros"),
+        (r, "'00' and '0000' differ in leading zeros only: --ignore leading-zeros"),
         (r.assign(region=range(24)), "holds text (String) in the instance table"),
     ]:
         result = fit(v, regions, *COUNTS)
         assert result.returncode == 1
         assert message in result.stderr
-        assert "--fold-zeros" in result.stderr
-        helped = fit(v, regions, *COUNTS, "--fold-zeros")
+        assert "--ignore leading-zeros" in result.stderr
+        helped = fit(v, regions, *COUNTS, "--ignore", "leading-zeros")
         np.testing.assert_allclose(helped.coefficients, plain.coefficients)
 
 
@@ -145,7 +155,7 @@ def test_ids_are_noticed_where_rows_were_left_out_and_empty_columns_are_named(
     regions.to_csv(tmp_path / "r.csv", index=False)
     tables = [tmp_path / "v.csv", tmp_path / "r.csv", "--bag", "region", *COUNTS]
     result = call("inspect", *tables, "--json")
-    assert "id, visit are different in every row: --drop id,visit" in result.stderr
+    assert "id, visit are different in every row: --exclude id,visit" in result.stderr
     assert "remark has no value in any row, and is left out." in result.stderr
 
 
@@ -160,14 +170,14 @@ def test_ids_and_times_are_noticed(frames, call, tmp_path):
     regions.to_csv(tmp_path / "r.csv", index=False)
     tables = [tmp_path / "v.csv", tmp_path / "r.csv", "--bag", "region", *COUNTS]
     result = call("inspect", *tables, "--json")
-    assert "id, visit are different in every row: --drop id,visit" in result.stderr
+    assert "id, visit are different in every row: --exclude id,visit" in result.stderr
     kinds = {c["name"]: (c["kind"], c["values"]) for c in json.loads(result.stdout)["columns"]}
     assert kinds["at"] == ("time", None)
     assert kinds["postcode"] == ("category", [f"{i:05}" for i in range(7)])
-    told = call("inspect", *tables, "--json", "--drop", "id,visit", "--types", "at=category")
-    assert "different in every row: --drop at" in told.stderr
+    told = call("inspect", *tables, "--json", "--exclude", "id,visit", "--types", "at=category")
+    assert "different in every row: --exclude at" in told.stderr
     out = tmp_path / "m.unbag"
-    fitted = call("fit", *tables, "--drop", "id,visit", *FAST, "-o", out)
+    fitted = call("fit", *tables, "--exclude", "id,visit", *FAST, "-o", out)
     assert fitted.returncode == 0, fitted.stderr
     assert "every row" not in fitted.stderr
     assert call("predict", out, tmp_path / "v.csv", "-q", "-o", tmp_path / "s.csv").returncode == 0
@@ -184,7 +194,7 @@ def test_swapped_tables(frames, fit):
     result = fit(frames[1].assign(id=1), frames[0], *COUNTS)
     assert result.returncode == 1
     assert "seem to be swapped: column 'conversions' is in the instance table" in result.stderr
-    assert "INSTANCES come first, then AGGREGATES" in result.stderr
+    assert "ROWS come first, then BAGS" in result.stderr
 
 
 def test_finer_tables_and_samples_are_said(frames, fit):
@@ -200,7 +210,7 @@ def test_finer_tables_and_samples_are_said(frames, fit):
     assert "24 bags have several rows in the bag table" in finer.stderr
     np.testing.assert_allclose(finer.coefficients, plain.coefficients)
     tenfold = regions.assign(conversions=10 * regions["conversions"], n=250)
-    sampled = fit(visits, tenfold, *COUNTS, "--size", "n")
+    sampled = fit(visits, tenfold, *COUNTS, "--bag-size", "n")
     assert "24 bags have fewer rows in the instance table" in sampled.stderr
     assert "random samples with the shares of their bags" in sampled.stderr
     np.testing.assert_allclose(sampled.coefficients, plain.coefficients)

@@ -213,7 +213,7 @@ WRONG = {
     ),
     "missing key": ("fit gap.csv r.csv", 1, "Row 5 of the instance table gap.csv has no value in"),
     "other kinds of keys": ("fit numbered.csv r.csv", 1, "holds integers .* but text .* --types"),
-    "case": ("fit v.csv upper.csv", 1, "'r0' and 'R0' differ in case only: --fold-case"),
+    "case": ("fit v.csv upper.csv", 1, "'r0' and 'R0' differ in case only: --ignore case"),
     "no common bag": ("fit others.csv r.csv", 1, "No bag is in both tables: the first is 'xr0'"),
     "unmatched": ("fit some.csv r.csv", 1, "Bag 'r3' has a row in .* use --unmatched drop"),
     # counts and shares
@@ -250,16 +250,16 @@ WRONG = {
         "a column for each class",
     ),
     "a bag twice": (f"fit v.csv twice.csv {SHARE}", 1, "'r0' appears twice .* in rows 1 and 9"),
-    "size": ("fit v.csv small.csv --size n", 1, r"'n' contradicts .* 'r0' \(9, but 10 rows\)"),
+    "size": ("fit v.csv small.csv --bag-size n", 1, r"'n' contradicts .* 'r0' \(9, but 10 rows\)"),
     "negative noise": ("fit v.csv noise.csv --noise sd", 1, "'r0' is a standard deviation"),
-    "swapped": ("fit r.csv v.csv", 1, "seem to be swapped: .* INSTANCES come first"),
+    "swapped": ("fit r.csv v.csv", 1, "seem to be swapped: .* ROWS come first"),
     # columns
     "stray text": (
         "fit stray.csv r.csv",
         1,
         r"'n/a\?' in row 7 of column 'age'.*--na-values",
     ),
-    "nothing to drop": ("fit v.csv r.csv --drop id", 1, "v.csv has no column 'id' to drop"),
+    "nothing to drop": ("fit v.csv r.csv --exclude id", 1, "v.csv has no column 'id' to exclude"),
     "type of no column": (
         "fit v.csv r.csv --types id=number",
         1,
@@ -268,12 +268,12 @@ WRONG = {
     "two types": (
         "fit v.csv r.csv --types age=number,age=time",
         2,
-        "'age' has two kinds, number and",
+        "'age' has two types, number and",
     ),
     "no bags left": (
-        "fit v.csv r.csv --drop region",
+        "fit v.csv r.csv --exclude region",
         2,
-        "'region' names the bags, and is no feature",
+        "'region' names the bags, and is not a feature",
     ),
     "no such type": (
         "fit v.csv r.csv --types age=long",
@@ -292,7 +292,7 @@ WRONG = {
         1,
         r"labels \(0, 1\) or .* row 1 holds",
     ),
-    "few bags": ("fit few.csv two.csv --anyway", 1, "a model needs three bags .* and there are 2"),
+    "few bags": ("fit few.csv two.csv --force", 1, "a model needs three bags .* and there are 2"),
     # other files and commands
     "no page": ("fit v.csv r.csv --report out.pdf", 2, "pages are HTML, so that out.pdf should"),
     "no folder": ("fit v.csv r.csv -o no/where.unbag", 1, "the folder of no/where.unbag does not"),

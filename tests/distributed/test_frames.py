@@ -40,14 +40,16 @@ def test_what_is_added_up_or_sampled_is_said(tables, parquet):
     people, results = tables
     more = results.assign(yes=2 * results["yes"], n=2 * results["n"])
     with pytest.warns(UserWarning, match="12 bags have fewer rows in the instance table"):
-        _, y = bags_from_frame(dd.read_parquet(parquet), more, on=KEY, positives="yes", size="n")
+        _, y = bags_from_frame(
+            dd.read_parquet(parquet), more, on=KEY, positives="yes", bag_size="n"
+        )
     with pytest.warns(UserWarning, match="12 bags have fewer rows in the instance table"):
-        _, expected = unbag.bags_from_frame(people, more, on=KEY, positives="yes", size="n")
+        _, expected = unbag.bags_from_frame(people, more, on=KEY, positives="yes", bag_size="n")
     assert sorted(y.compute().tolist()) == sorted(expected.tolist())
 
 
 @pytest.mark.parametrize(
-    "known", [{"proportion": "share"}, {"positives": "yes", "size": "n"}, {"positives": "yes"}]
+    "known", [{"proportion": "share"}, {"positives": "yes", "bag_size": "n"}, {"positives": "yes"}]
 )
 def test_the_same_as_tables_in_memory(tables, parquet, known):
     X, y = bags_from_frame(dd.read_parquet(parquet), tables[1], on=KEY, **known)
@@ -63,7 +65,7 @@ def test_percentages_and_keys_that_differ_in_case(tables):
     people = people.assign(
         region=people["region"].where(people.index % 3 > 0, people["region"].str.title())
     )
-    known = {"on": KEY, "proportion": "share", "percent": True, "fold": "case"}
+    known = {"on": KEY, "proportion": "share", "percent": True, "ignore": "case"}
     _, y = bags_from_frame(dd.from_pandas(people, npartitions=3), results, **known)
     _, y_local = unbag.bags_from_frame(people, results, **known)
     np.testing.assert_array_equal(y.compute(), y_local)
@@ -107,7 +109,7 @@ def test_bags_of_one_table_only(tables, parquet):
         ({"on": "county"}, "has no column 'county'"),
         ({"proportion": "shares"}, "did you mean 'share'"),
         ({"positives": "yes"}, "either proportion or positives"),
-        ({"proportion": None, "positives": "yes", "size": "share"}, "bag"),
+        ({"proportion": None, "positives": "yes", "bag_size": "share"}, "bag"),
         ({"unmatched": "keep"}, "unmatched must be"),
     ],
 )

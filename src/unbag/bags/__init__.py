@@ -1,7 +1,7 @@
-"""The user's data as a target: bags, what is known of them, and what contradicts itself."""
+"""The user's data as a target: bags, what is known of them, and checks of both."""
 
 from unbag.bags.bags import Bags, check_bag_target
-from unbag.bags.frames import bags_from_frame, find_contradictions
+from unbag.bags.frames import bags_from_frame
 from unbag.bags.groupings import Groupings, check_groupings_target, multi_grouping_target
 from unbag.bags.targets import bag_target
 
@@ -12,6 +12,5 @@ __all__ = [
     "bags_from_frame",
     "check_bag_target",
     "check_groupings_target",
-    "find_contradictions",
     "multi_grouping_target",
 ]

@@ -8,6 +8,7 @@ says which bags do not fit before a model is trained on them.
 from __future__ import annotations
 
 import difflib
+import math
 import numbers
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,21 +20,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbag._checks import check_choice
-from unbag._docstrings import as_in
 from unbag._text import counted, listing, plural, quoted
-from unbag.bags.contradictions import (
-    Contradiction,
-    ContradictionError,
+from unbag.bags.inconsistencies import (
+    Inconsistency,
+    InconsistencyError,
     check_counts,
     check_matched,
+    check_proportions,
     check_sizes_hold_rows,
-    check_stated_proportions,
 )
-from unbag.bags.folding import check_folds
-from unbag.bags.joining import WORDS, JoinError, Match, match_bags
+from unbag.bags.joining import WORDS, JoinError, Match, check_ignore, match_bags
 from unbag.bags.labels import read_class_numbers
 from unbag.bags.shares import exact_bags
-from unbag.bags.stated import StatedNumbers
 from unbag.bags.targets import bag_target
 
 
@@ -44,10 +42,10 @@ def bags_from_frame(
     on: str | Sequence[str],
     proportion: str | Sequence[str] | None = None,
     positives: str | Sequence[str] | None = None,
-    size: str | None = None,
+    bag_size: str | None = None,
     noise: str | Sequence[str] | float | None = None,
     percent: bool = False,
-    fold: str | Sequence[str] | None = None,
+    ignore: str | Sequence[str] | None = None,
     labels: str | None = None,
     unmatched: Literal["error", "drop"] = "error",
 ) -> tuple[Any, NDArray[np.void]]:
@@ -67,12 +65,12 @@ def bags_from_frame(
         itself; any other is written as text.
     proportion : str or list of str, optional
         Column of ``aggregates`` with the share of the positive class, or one column per class.
-        Text such as "24%" is read as what it says.
+        Text such as "24%" is read as 0.24.
     positives : str or list of str, optional
         Instead of ``proportion``: the column with the number of positive instances, or one column
         with the number of instances per class. The size of a bag is the number of its rows in
         ``instances``.
-    size : str, optional
+    bag_size : str, optional
         Column of ``aggregates`` with the size of each bag, to be compared with the number of
         its rows in ``instances``. Where it is larger, the rows are taken for a random sample of
         their bag, with the same shares, with a warning.
@@ -81,9 +79,9 @@ def bags_from_frame(
         ``aggregates``, one column per class, or one number for all bags. See `bag_target`.
     percent : bool, default=False
         Whether ``proportion``, and its noise, are in percent.
-    fold : {"case", "blanks", "zeros", "dates", "times"} or list of them, optional
-        Differences between keys to ignore: capitals; blanks around and within; leading zeros; ways
-        to write a date; times of the day.
+    ignore : {"case", "whitespace", "leading_zeros", "date_format", "time"} or list, optional
+        Differences between keys to ignore: upper and lower case; whitespace around and within;
+        leading zeros; the format of dates; the time of day.
     labels : str, optional
         Column of ``instances`` with the labels of some rows, missing for the others: class numbers
         0, 1, ... or, where there is a column for each class, their names. See `bag_target`.
@@ -117,51 +115,15 @@ def bags_from_frame(
         on=on,
         proportion=proportion,
         positives=positives,
-        size=size,
+        bag_size=bag_size,
         noise=noise,
         percent=percent,
-        fold=fold,
+        ignore=ignore,
         labels=labels,
     )
     joined = tables.join(unmatched)
     tables.warn()
     return joined
-
-
-@as_in(bags_from_frame)
-def find_contradictions(
-    instances: Any,
-    aggregates: Any,
-    *,
-    unmatched: Literal["error", "drop"] = "error",
-    **options: Any,
-) -> list[Contradiction]:
-    """List every bag for which the tables do not fit together.
-
-    Parameters
-    ----------
-    instances, aggregates, unmatched : as in bags_from_frame
-    **options
-        Further parameters of `unbag.bags_from_frame`: ``on``, which is needed, and ``proportion``,
-        ``positives``, ``size``, ``noise``, ``percent``, ``fold`` and ``labels``.
-
-    Returns
-    -------
-    list of Contradiction
-        With the bag, the problem in words, the column that tells of it, the number there and the
-        number of the bag's rows in the instance table.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from unbag.bags.frames import find_contradictions
-    >>> people = pd.DataFrame({"district": ["north", "south", "north"], "age": [31, 64, 47]})
-    >>> results = pd.DataFrame({"district": ["south", "north"], "yes": [2, 1]})
-    >>> for found in find_contradictions(people, results, on="district", positives="yes"):
-    ...     print(found)
-    Contradiction(bag='south', problem='more positives than rows', column='yes', stated=2.0, rows=1)
-    """
-    return match_tables(instances, aggregates, **options).contradictions(unmatched)
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,13 +148,13 @@ class MatchedTables:
         if not len(match.ids):
             return
         if self.size is not None:
-            name, stated = self.size
-            yield lambda: check_sizes_hold_rows(stated, match, name)
+            name, reported = self.size
+            yield lambda: check_sizes_hold_rows(reported, match, name)
         exact = exact_bags(deviation, len(self.values))
         if self.are_counts:
             yield lambda: check_counts(self.values, match, self.columns, exact, self.sizes)
         else:
-            yield lambda: check_stated_proportions(self.values, match, self.columns, exact)
+            yield lambda: check_proportions(self.values, match, self.columns, exact)
 
     @property
     def sizes(self) -> NDArray[np.float64]:
@@ -212,18 +174,18 @@ class MatchedTables:
         return [*self.match.notes(), *([sampled] if n_sampled else [])]
 
     def warn(self) -> None:
-        """Say it by warnings, on behalf of a function that users call."""
+        """Warn of it, for a function that users call."""
         for note in self.notes():
             warnings.warn(note.format(**WORDS), UserWarning, stacklevel=3)
 
-    def contradictions(self, unmatched: str) -> list[Contradiction]:
+    def inconsistencies(self, unmatched: str) -> list[Inconsistency]:
         """List every bag for which the tables do not fit together."""
-        found: list[Contradiction] = []
+        found: list[Inconsistency] = []
         for check in self.checks(unmatched):
             try:
                 check()
-            except ContradictionError as error:
-                found += error.contradictions
+            except InconsistencyError as error:
+                found += error.inconsistencies
         return found
 
     def join(self, unmatched: str, number_bags: bool = False) -> tuple[Any, NDArray[np.void]]:
@@ -269,10 +231,10 @@ def match_tables(
     on: Any,
     proportion: Any = None,
     positives: Any = None,
-    size: str | None = None,
+    bag_size: str | None = None,
     noise: Any = None,
     percent: bool = False,
-    fold: Any = None,
+    ignore: Any = None,
     labels: str | None = None,
 ) -> MatchedTables:
     """Read both tables and match their keys, without a look at whether they agree."""
@@ -290,25 +252,25 @@ def match_tables(
     _check_not_swapped(instance_table, bag_table, keys, columns)
     _check_columns(instance_table, [*keys, *([] if labels is None else [labels])], "instances")
     noise_columns = _noise_columns(noise, columns)
-    known = [*keys, *columns, *([] if size is None else [size]), *noise_columns]
+    known = [*keys, *columns, *([] if bag_size is None else [bag_size]), *noise_columns]
     _check_columns(bag_table, known, "bags")
     taken = [*keys, *([] if labels is None else [labels])]
     if len(instance_table.columns) == len(taken):
         raise JoinError("The {instances} has no column besides its key, so there is no X.", {})
 
-    match = match_bags(instance_table, bag_table, keys, check_folds(fold))
+    match = match_bags(instance_table, bag_table, keys, check_ignore(ignore))
     are_counts = positives is not None
     if match.several and _has_equal_rows(bag_table):
         raise match.repeated_error("")
-    stated = StatedNumbers(bag_table, match, percent)
-    values = stated.counts(columns) if are_counts else stated.shares(columns, size)
+    reported = _BagNumbers(bag_table, match, percent)
+    values = reported.counts(columns) if are_counts else reported.proportions(columns, bag_size)
     deviation = None
     if noise_columns:
-        deviation = np.broadcast_to(stated.deviations(noise_columns, are_counts), values.shape)
+        deviation = np.broadcast_to(reported.deviations(noise_columns, are_counts), values.shape)
     elif noise is not None:
         if match.several:
             raise match.repeated_error("")
-        deviation = np.full(values.shape, stated.number(noise), dtype=float)
+        deviation = np.full(values.shape, reported.number(noise), dtype=float)
     return MatchedTables(
         instance_table.drop(*taken),
         match,
@@ -317,9 +279,112 @@ def match_tables(
         values,
         deviation,
         are_counts,
-        None if size is None else (size, stated.counts([size])[:, 0]),
+        None if bag_size is None else (bag_size, reported.counts([bag_size])[:, 0]),
         None if labels is None else read_class_numbers(instance_table[labels], columns),
     )
+
+
+class _BagNumbers:
+    """Columns of the bag table as numbers of the bags that are in both tables."""
+
+    def __init__(self, table: nw.DataFrame[Any], match: Match, percent: bool) -> None:
+        self._table, self._match, self._percent = table, match, percent
+
+    def counts(self, names: list[str]) -> NDArray[np.float64]:
+        """Counts of each bag, summed over its rows."""
+        return self._per_bag([_read_numbers(self._table, name) for name in names])
+
+    def proportions(self, names: list[str], size: str | None) -> NDArray[np.float64]:
+        """Proportions of each bag; of several rows, weighted by their sizes."""
+        columns = [self._proportions(name) for name in names]
+        if not self._match.several:
+            return self._per_bag(columns)
+        if size is None:
+            raise self._match.repeated_error()
+        sizes = _read_numbers(self._table, size)
+        whole = self._per_bag([sizes])
+        return self._per_bag([column * sizes for column in columns]) / whole
+
+    def deviations(self, names: list[str], are_counts: bool) -> NDArray[np.float64]:
+        """Standard deviations of the noise, which adds up in its squares."""
+        if not are_counts:
+            if self._match.several:
+                raise self._match.repeated_error("")
+            return self._per_bag([self._proportions(name) for name in names])
+        columns = [_read_numbers(self._table, name) for name in names]
+        if not self._match.several:
+            return self._per_bag(columns)
+        # one that is no deviation stays none
+        squares = [np.where(column < 0, np.nan, column**2) for column in columns]
+        return np.sqrt(self._per_bag(squares))
+
+    def number(self, value: float) -> float:
+        """One deviation for all bags, in the unit of the shares."""
+        return value / 100 if self._percent else value
+
+    def _proportions(self, name: str) -> NDArray[np.float64]:
+        values = _read_numbers(self._table, name, may_be_percent=True)
+        return values / 100 if self._percent and not _has_sign(self._table[name]) else values
+
+    def _per_bag(self, columns: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+        codes = self._match.bag_codes
+        used = codes >= 0
+        n_bags = len(self._match.ids)
+        return np.column_stack(
+            [np.bincount(codes[used], column[used], minlength=n_bags) for column in columns]
+        )
+
+
+def _read_numbers(
+    frame: nw.DataFrame[Any], name: str, may_be_percent: bool = False
+) -> NDArray[np.float64]:
+    """Read a column as floats, NaN where a value is missing."""
+    column = frame[name]
+    if column.dtype.is_numeric():
+        return column.cast(nw.Float64).to_numpy().astype(float)
+    # columns of Python objects or text, and columns without any value
+    numeric = np.full(len(column), np.nan)
+    present = ~column.is_null().to_numpy().astype(bool)
+    values = column.filter(present.tolist()).to_list()
+    if all(isinstance(v, numbers.Number) and not isinstance(v, bool) for v in values):
+        numeric[present] = values
+        return numeric
+    if not all(isinstance(v, str) for v in values):
+        fields = {"column": name, "dtype": str(column.dtype)}
+        raise JoinError("Column {column!r} of the {bags} holds {dtype}, not numbers.", fields)
+    for row, value in zip(np.flatnonzero(present), values, strict=True):
+        numeric[row] = _number(value, may_be_percent)
+        if math.isnan(numeric[row]):
+            raise _no_number(name, int(row) + 1, value, value.strip().endswith("%"))
+    return numeric
+
+
+def _number(text: str, may_be_percent: bool) -> float:
+    plain = text.strip()
+    unit = 1
+    if may_be_percent and plain.endswith("%"):
+        # decimal commas, too: a percentage is no list
+        plain, unit = plain[:-1].strip().replace(",", "."), 100
+    try:
+        return float(plain) / unit
+    except ValueError:
+        return math.nan
+
+
+def _no_number(name: str, row: int, value: str, is_percent: bool) -> JoinError:
+    hint = "; if these are shares, {proportion}" if is_percent else ""
+    return JoinError(
+        "Column {column!r} of the {bags} must hold numbers; row {row} holds {value!r}" + hint + ".",
+        {"column": name, "row": row, "value": value},
+    )
+
+
+def _has_sign(column: nw.Series[Any]) -> bool:
+    """Whether shares carry their own percent sign."""
+    if column.dtype.is_numeric():
+        return False
+    first = next((v for v in column.to_list() if isinstance(v, str)), "")
+    return first.strip().endswith("%")
 
 
 def _has_equal_rows(table: nw.DataFrame[Any]) -> bool:

@@ -1,22 +1,33 @@
-"""Which rows of a table of instances belong to which row of a table of bags."""
+"""Which rows of a table of instances belong to which row of a table of bags.
+
+Keys are compared as they are, or without the differences that a user says to ignore.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
 import numbers
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from unbag._text import counted, plural, quoted
-from unbag.bags.folding import Key, folded, iso_dates
+from unbag._text import counted, plural, quoted, shown_value
 
-# What sentences about two tables call them, and what they advise, unless callers know better.
-WORDS = {
+Key = tuple[Any, ...]
+
+
+def _ignoring(names: Sequence[str]) -> str:
+    listed = quoted(names, ", ")
+    return f"pass ignore={listed if len(names) == 1 else f'({listed})'}"
+
+
+# What sentences call the two tables, and what they advise, unless callers give other words.
+WORDS: dict[str, Any] = {
     "instances": "instance table",
     "bags": "bag table",
     "drop": "pass unmatched='drop'",
@@ -26,12 +37,8 @@ WORDS = {
     "positives": "pass them as positives",
     "percent": "pass percent=True",
     "noise": "pass its standard deviation as noise",
-    "add_size": "with size, or counts, they would be added up",
-    "fold_blanks": "pass fold='blanks'",
-    "fold_case": "pass fold='case'",
-    "fold_zeros": "pass fold='zeros'",
-    "fold_dates": "pass fold='dates'",
-    "fold_times": "pass fold='times'",
+    "add_size": "with bag_size, or counts, they would be added up",
+    "ignore": _ignoring,
 }
 
 # In this order: a bool is an integer to Python, and a datetime is a date.
@@ -50,20 +57,23 @@ _KINDS: tuple[tuple[type, str], ...] = (
 class JoinError(ValueError):
     """Two tables cannot be joined; ``fields`` has the columns, rows and values concerned.
 
-    The sentence is a template in the fields and in `WORDS`, so that `told` can word it for readers
-    who know the tables as files, say.
+    The sentence is a template in the fields and in `WORDS`, so that `worded` can phrase it for
+    readers who know the tables as files.
     """
 
     def __init__(self, sentence: str, fields: Mapping[str, Any]) -> None:
         super().__init__(sentence, fields)
         self.sentence, self.fields = sentence, fields
 
-    def told(self, **words: str) -> str:
-        """Give the sentence with other words for the tables or for what to do."""
-        return self.sentence.format(**{**WORDS, **words, **self.fields})
+    def worded(self, **words: Any) -> str:
+        """Return the sentence with other words for the tables or for what to do."""
+        fields = {**WORDS, **words, **self.fields}
+        return self.sentence.format(
+            **{**fields, "ignore": fields["ignore"](fields.get("ignored", ()))}
+        )
 
     def __str__(self) -> str:
-        return self.told()
+        return self.worded()
 
 
 class Match(NamedTuple):
@@ -85,7 +95,7 @@ class Match(NamedTuple):
         return self.twice is not None
 
     def repeated_error(self, hint: str = "; {add_size}") -> JoinError:
-        """Say which bag has two rows where there may be one."""
+        """Return the error for a bag with two rows where there may be one."""
         assert self.twice is not None
         bag, first, row = self.twice
         return JoinError(
@@ -94,7 +104,7 @@ class Match(NamedTuple):
         )
 
     def notes(self) -> list[str]:
-        """Say what was done to make the tables match."""
+        """Describe what was done to make the tables match."""
         if not self.several:
             return []
         have = plural(self.n_several, "has", "have")
@@ -106,7 +116,7 @@ def match_bags(
     instance_table: nw.DataFrame[Any],
     bag_table: nw.DataFrame[Any],
     keys: list[str],
-    folds: Sequence[str] = (),
+    ignore: Sequence[str] = (),
 ) -> Match:
     """Find the rows of the bag table that each row of the instance table belongs to."""
     for name in keys:
@@ -118,7 +128,7 @@ def match_bags(
     written = list(zip(*there, strict=True))
     for position, name in enumerate(keys):
         dtypes = (instance_table[name].dtype, bag_table[name].dtype)
-        mine, others = folded(here[position], folds), folded(there[position], folds)
+        mine, others = normalised(here[position], ignore), normalised(there[position], ignore)
         here[position], there[position] = _align(mine, others, name, dtypes)
 
     bag_keys = list(zip(*there, strict=True))
@@ -136,7 +146,7 @@ def match_bags(
     # bags are called as the bag table has them, but for dates, which it may hold as times
     first_row = np.zeros(len(place), dtype=np.intp)
     first_row[groups[::-1]] = np.arange(len(groups))[::-1]
-    names = written if folds else bag_keys
+    names = written if ignore else bag_keys
     ids = _distinct_ids([names[i] for i in first_row[used].tolist()])
     n_rows = np.bincount(codes, minlength=len(instance_keys)).tolist()
     alone: Counter[Key] = Counter()
@@ -215,9 +225,9 @@ def _align(
     kinds = [_kind(here, name, "instances"), _kind(there, name, "bags")]
     # dates that a file has as text are dates all the same
     if kinds[0] == "text" and kinds[1] in ("dates", "times"):
-        here = iso_dates(here)
+        here = _as_dates(here, _DATES[:3])
     elif kinds[1] == "text" and kinds[0] in ("dates", "times"):
-        there = iso_dates(there)
+        there = _as_dates(there, _DATES[:3])
     kinds = [_kind(here, name, "instances"), _kind(there, name, "bags")]
     # a table without a type for dates holds them as times at midnight
     whole_days = [
@@ -228,14 +238,14 @@ def _align(
         return [_day(v) for v in here], [_day(v) for v in there]
     if kinds[0] != kinds[1]:
         # a number and its digits, perhaps with zeros before them
-        same = set(folded(here, ["zeros"])) & set(folded(there, ["zeros"]))
-        days = {*kinds} == {"dates", "times"}
-        digits = "their digits would: {fold_zeros}"
-        advice = digits if same else "their days would: {fold_times}" if days else "{convert}"
+        same = set(_without_zeros(here)) & set(_without_zeros(there))
+        ignored = ["leading_zeros"] if same else ["time"] if {*kinds} == {"dates", "times"} else []
+        what = "digits" if same else "days"
+        advice = f"their {what} would: {{ignore}}" if ignored else "{convert}"
         raise JoinError(
             "The key column {column!r} holds {kinds[0]} ({dtypes[0]}) in the {instances} but "
             f"{{kinds[1]}} ({{dtypes[1]}}) in the {{bags}}, so that no bag can match; {advice}.",
-            {"column": name, "kinds": kinds, "dtypes": dtypes},
+            {"column": name, "kinds": kinds, "dtypes": dtypes, "ignored": ignored},
         )
     return here, there
 
@@ -323,3 +333,134 @@ def _find_repeated(keys: list[Key]) -> tuple[int | str, int, int] | None:
             return bag_id(key), first[key], row
         first[key] = row
     return None
+
+
+# --- differences between keys that do not matter ------------------------------------------------
+
+# Ways to write a date, the plainest first.
+_DATES = (
+    "%Y-%m-%d",
+    "%Y-%m-%d %H:%M:%S",
+    "%Y-%m-%dT%H:%M:%S",
+    "%Y/%m/%d",
+    "%Y%m%d",
+    "%d.%m.%Y",
+    "%d/%m/%Y",
+    "%m/%d/%Y",
+    "%d-%m-%Y",
+    "%d.%m.%y",
+    "%d %b %Y",
+    "%d %B %Y",
+)
+
+
+def _without_case(values: list[Any]) -> list[Any]:
+    return [v.casefold() if isinstance(v, str) else v for v in values]
+
+
+def _without_whitespace(values: list[Any]) -> list[Any]:
+    return [" ".join(v.split()) if isinstance(v, str) else v for v in values]
+
+
+def _without_zeros(values: list[Any]) -> list[Any]:
+    return [re.sub(r"^0+(?=.)", "", str(v)) if isinstance(v, str | int) else v for v in values]
+
+
+def _as_dates(values: list[Any], forms: Sequence[str] = _DATES) -> list[Any]:
+    """Dates of a column of text, if one way to write dates fits all of it."""
+    for form in forms:
+        try:
+            times = [dt.datetime.strptime(v.strip(), form) for v in values]
+        except (ValueError, AttributeError):
+            continue
+        if all(time.time() == dt.time() for time in times):
+            return [time.date() for time in times]
+    return values
+
+
+def _as_days(values: list[Any]) -> list[Any]:
+    """Days of a column of times, or of text that has them in ISO form."""
+    try:
+        times = [dt.datetime.fromisoformat(v.strip()) if isinstance(v, str) else v for v in values]
+    except ValueError:
+        return values
+    if not all(isinstance(time, dt.date) for time in times):
+        return values
+    return [time.date() if isinstance(time, dt.datetime) else time for time in times]
+
+
+_NORMALISERS: dict[str, Callable[[list[Any]], list[Any]]] = {
+    "whitespace": _without_whitespace,
+    "case": _without_case,
+    "leading_zeros": _without_zeros,
+    "date_format": _as_dates,
+    "time": _as_days,
+}
+# Pairs of keys that suffice to see in what they differ.
+_PAIRS = 200
+_DIFFERENCES = {
+    "whitespace": "whitespace",
+    "case": "case",
+    "leading_zeros": "leading zeros",
+    "date_format": "how dates are written",
+    "time": "the time of day",
+}
+
+
+def check_ignore(ignore: Any) -> list[str]:
+    """Validate which differences between keys are to be ignored."""
+    given = [] if ignore is None else [ignore] if isinstance(ignore, str) else list(ignore)
+    unknown = [name for name in given if name not in _NORMALISERS]
+    if unknown:
+        raise ValueError(f"ignore must be of {quoted(_NORMALISERS)}, not {unknown[0]!r}.")
+    return [name for name in _NORMALISERS if name in given]
+
+
+def normalised(values: list[Any], ignore: Iterable[str]) -> list[Any]:
+    """Return the values of a key column without the differences to ignore."""
+    for name in ignore:
+        values = _NORMALISERS[name](values)
+    return values
+
+
+def ignore_hint(here: Sequence[Key], there: Sequence[Key]) -> tuple[str, dict[str, Any]] | None:
+    """Return advice on what to ignore so that keys match, with an example; None if nothing helps."""
+    ways = [[name] for name in _NORMALISERS] + [list(_NORMALISERS)]
+    pairs, way = max(((_matches(here, there, way), way) for way in ways), key=lambda f: len(f[0]))
+    if not pairs:
+        return None
+    found = [(_needed(*pair, way), *pair) for pair in pairs]
+    needed, mine, other = max(found, key=lambda each: len(each[0]))
+    differ = " and ".join(_DIFFERENCES[name] for name in needed)
+    fields = {"mine": shown_value(_shown(mine)), "other": shown_value(_shown(other))}
+    return f"{{mine}} and {{other}} differ in {differ} only: {{ignore}}", fields | {
+        "ignored": needed
+    }
+
+
+def _matches(here: Sequence[Key], there: Sequence[Key], ignore: list[str]) -> list[tuple[Key, Key]]:
+    """Return pairs of keys, up to some hundred, that are then the same."""
+    known = dict(zip(_normalised_keys(there, ignore), there, strict=True))
+    some = zip(here, _normalised_keys(here, ignore), strict=True)
+    return [(key, known[plain]) for key, plain in some if plain in known][:_PAIRS]
+
+
+def _normalised_keys(keys: Sequence[Key], ignore: list[str]) -> list[Key]:
+    columns = [normalised(list(column), ignore) for column in zip(*keys, strict=True)]
+    return list(zip(*columns, strict=True))
+
+
+def _needed(one: Key, other: Key, ignore: list[str]) -> list[str]:
+    """Return the fewest differences to ignore that make two keys the same."""
+    needed = list(ignore)
+    for name in ignore:
+        fewer = [kept for kept in needed if kept != name]
+        if fewer and _normalised_keys([one], fewer) == _normalised_keys([other], fewer):
+            needed = fewer
+    return needed
+
+
+def _shown(key: Key) -> Any:
+    if len(key) == 1:
+        return key[0] if isinstance(key[0], str | int) else str(key[0])
+    return " | ".join(map(str, key))

@@ -302,7 +302,7 @@ def _check_counts(
         number = table[bag][np.abs(table[bag] - np.round(table[bag])) > _ROUNDING][0]
         raise ValueError(
             f"The counts of bag {bag_name(ids[bag])} hold {number:g}, which is no whole number: if "
-            "noise was added to them, tell its standard deviation by noise=...; if they are "
+            "noise was added to them, give its standard deviation by noise=...; if they are "
             "shares, use proportion."
         )
     wrong = (total > sizes if counts.ndim == 1 else total != sizes) & exact

@@ -1,7 +1,7 @@
 """The command line: ``unbag``, with one command per file.
 
 Results go to stdout, everything else (progress, remarks, warnings, errors) to stderr. The exit
-code is 0 if all is done, 1 if data or files are at fault, 2 if the call is, 130 if interrupted.
+code is 0 for success, 1 for bad input, 2 for a usage error, 130 if interrupted.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from unbag.cli.parser import make_parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; return its exit code (0 done, 1 failed, 2 called wrongly, 130 interrupted)."""
+    """Run a command; return its exit code (0 success, 1 bad input, 2 usage error, 130 interrupted)."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     # only the command that is asked for is imported
-    asked = next((word for word in given if not word.startswith("-")), None)
-    options = make_parser({asked}).parse_args(given)
+    name = next((word for word in given if not word.startswith("-")), None)
+    options = make_parser({name}).parse_args(given)
     options.command = command_line(given)
     from unbag.cli.options import check_outputs  # not before it is known that something is to run
 
     def show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-        say(f"unbag {asked}: warning: {safe(str(message), one_line=True)}")
+        say(f"unbag {name}: warning: {safe(str(message), one_line=True)}")
 
     with warnings.catch_warnings():
         warnings.showwarning = show_warning
@@ -40,10 +40,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 1
         except (ValueError, ArithmeticError, MemoryError, ImportError, OSError) as error:
-            say(f"unbag {asked}: error: {safe(_words(error), one_line=True)}")
+            say(f"unbag {name}: error: {safe(_words(error), one_line=True)}")
             return 1
         except KeyboardInterrupt:
-            say(f"unbag {asked}: interrupted")
+            say(f"unbag {name}: interrupted")
             return 130
 
 

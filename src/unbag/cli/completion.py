@@ -28,7 +28,7 @@ def add_command(commands: Any) -> None:
         description="Print a script by which a shell completes the commands, options and files of "
         "unbag. Keep it where\nyour shell looks for such scripts, and open a new shell.",
         epilog=_EXAMPLES,
-        exit_code="0 done, 1 shtab is missing, 2 called wrongly",
+        exit_code="0 success, 1 shtab is missing, 2 usage error",
     )
     parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help=", ".join(SHELLS))
     parser.set_defaults(run=run, parser=parser)

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbag._text import counted, listing, plural
-from unbag.bags.folding import FOLDS
 from unbag.bags.frames import MatchedTables, match_tables
 from unbag.bags.joining import WORDS, JoinError
 from unbag.cli.options import one_or_all
@@ -132,10 +131,10 @@ def match_frames(options: argparse.Namespace, instances: Any, aggregates: Any) -
             on=options.bag,
             positives=one_or_all(options.positives),
             proportion=one_or_all(options.proportion),
-            size=options.size,
+            bag_size=options.bag_size,
             noise=options.noise,
             percent=options.percent,
-            fold=options.fold,
+            ignore=options.ignore,
             labels=options.label_column,
         )
 
@@ -164,13 +163,13 @@ def _to_read(
 ) -> tuple[list[str], dict[str, ColumnType]]:
     """Columns of the instance table to be read, and what is known to be in them."""
     if schema is None:
-        keys = [name for name in options.bag if name in options.drop]
+        keys = [name for name in options.bag if name in options.exclude]
         if keys:
             options.parser.error(
-                f"{keys[0]!r} names the bags, and is no feature: --drop is not for it"
+                f"{keys[0]!r} names the bags, and is not a feature: --exclude is not for it"
             )
-        instances.need(options.drop, "to drop")
-        return [name for name in instances.names if name not in options.drop], options.types
+        instances.need(options.exclude, "to exclude")
+        return [name for name in instances.names if name not in options.exclude], options.types
     instances.need(schema.names, "that the model needs")
     instances.need(list(keep), why)
     keys = [name for name in options.bag if name in instances.names]
@@ -221,7 +220,7 @@ def naming(options: argparse.Namespace) -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        text = error.told(**_words(options)) if isinstance(error, JoinError) else str(error)
+        text = error.worded(**_words(options)) if isinstance(error, JoinError) else str(error)
         if isinstance(error, ColumnError):
             text = f"{options.instances}: {error.in_file()}"
         elif text == str(error) and not isinstance(error, TableError):
@@ -229,7 +228,7 @@ def naming(options: argparse.Namespace) -> Iterator[None]:
         raise ValueError(text) from error
 
 
-def _words(options: argparse.Namespace) -> dict[str, str]:
+def _words(options: argparse.Namespace) -> dict[str, Any]:
     """What sentences about two tables call them, and what they advise, on the command line."""
     several = bool(getattr(options, "grouping", None))
     whose = f" {getattr(options, 'noise_of', 'COLUMN')}=NUMBER" if several else ""
@@ -241,13 +240,13 @@ def _words(options: argparse.Namespace) -> dict[str, str]:
         "bags": f"{WORDS['bags']} {options.aggregates}",
         "drop": "take their rows out of all tables" if several else drop,
         "convert": "--types can make both a category",
-        "swap": "INSTANCES come first, then AGGREGATES",
+        "swap": "ROWS come first, then BAGS",
         "proportion": "use --proportion",
         "positives": "use --positives",
         "percent": "use --percent",
-        "noise": f"tell its standard deviation by --noise{whose}",
-        "add_size": "with --size, or --positives, they would be added up",
-        **{f"fold_{name}": f"--fold-{name}" for name in FOLDS},
+        "noise": f"give its standard deviation by --noise{whose}",
+        "add_size": "with --bag-size, or --positives, they would be added up",
+        "ignore": lambda names: f"--ignore {','.join(names).replace('_', '-')}",
     }
 
 
@@ -270,7 +269,7 @@ def _say_ids(X: Any) -> None:
     names = [name for name in X.columns if is_id(X[name]) and not is_prose(X[name])]
     if names:
         differ = plural(len(names), "is", "are")
-        say(f"{listing(names)} {differ} different in every row: --drop {','.join(names)}")
+        say(f"{listing(names)} {differ} different in every row: --exclude {','.join(names)}")
 
 
 def _say_empty(X: Any) -> None:
@@ -289,7 +288,7 @@ def _say_times_of_bags(X: Any, bag: NDArray[Any], schema: Schema) -> None:
         have, which = plural(len(names), "has", "have"), plural(len(names), "it tells", "they tell")
         say(
             f"{listing(names)} {have} one value in each bag: {which} bags apart, not their rows, "
-            f"and later ones are none that was learned from: --drop {','.join(names)}"
+            f"and later ones are none that was learned from: --exclude {','.join(names)}"
         )
 
 

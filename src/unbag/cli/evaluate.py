@@ -39,7 +39,7 @@ def add_command(commands: Any) -> None:
     parser = add_parser(
         commands,
         "evaluate",
-        "MODEL INSTANCES AGGREGATES --bag COLUMN\n"
+        "MODEL ROWS BAGS --bag COLUMN\n"
         "                      (--positives COLUMN | --proportion COLUMN) [options]",
         description="Estimate without labels how good a saved model is. The bags must be others "
         "than those that the\nmodel was trained on: on its own bags a model looks better than it "
@@ -48,7 +48,7 @@ def add_command(commands: Any) -> None:
         epilog=_EXAMPLES,
     )
     add_model(parser)
-    add_tables(parser, drop=False)
+    add_tables(parser, features=False)
     add_labels(parser)
     add_seed(parser)
     add_json(parser)
@@ -62,12 +62,12 @@ def add_labels(parser: argparse.ArgumentParser) -> None:
         type=file_place,
         metavar="TABLE",
         help="labels of some rows, drawn at random: a filled-in table of unbag label-plan, or any "
-        "with columns row (1 for the first row of INSTANCES) and label",
+        "with columns row (1 for the first row of ROWS) and label",
     )
     parser.add_argument(
         "--row-key",
         metavar="COLUMN",
-        help="column that names the rows, in INSTANCES and --labels, in the place of row",
+        help="column that names the rows, in ROWS and --labels, in the place of row",
     )
 
 

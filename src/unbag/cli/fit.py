@@ -43,16 +43,16 @@ _MOST_GROUPS = 50
 _EXAMPLES = """examples:
   unbag fit visits.parquet regions.csv --bag region --positives conversions -o model.unbag
 
-  the share instead of the number, with privacy noise; names and ids are no features:
+  proportions with privacy noise instead of counts; names and ids are not features:
   unbag fit visits.csv.gz regions.csv --bag region,month --proportion rate --noise 0.02 \\
-      --drop name,visit_id --types postcode=category -o model.unbag --report page.html
+      --exclude name,visit_id --types postcode=category -o model.unbag --report page.html
 
   totals by day and by carrier of the same flights:
   unbag fit flights.csv days.csv --bag date --positives late --grouping carrier=carriers.csv \\
       -o model.unbag
 
   how each group voted, by precincts and a voter file:
-  unbag fit voters.csv results.csv --bag precinct --positives ann,bob,cy --by race -o m.unbag
+  unbag fit voters.csv results.csv --bag precinct --positives ann,bob,cy --group-by race -o m.unbag
 """
 
 
@@ -61,7 +61,7 @@ def add_command(commands: Any) -> None:
     parser = add_parser(
         commands,
         "fit",
-        "INSTANCES AGGREGATES --bag COLUMN (--positives COLUMN | --proportion COLUMN)\n"
+        "ROWS BAGS --bag COLUMN (--positives COLUMN | --proportion COLUMN)\n"
         "                 -o MODEL [options]",
         description="Train a model for single instances from two tables: one of instances, which "
         "says what bag each\nis in, and one of bags, which says how many of each are positive. "
@@ -83,9 +83,9 @@ def add_command(commands: Any) -> None:
     add_page(parser)
     parser.add_argument("--title", help="heading of that page")
     parser.add_argument(
-        "--by",
+        "--group-by",
         metavar="COLUMN",
-        help="feature whose values make groups: print the share of each class in each of them, "
+        help="feature whose values make groups: print the proportion of each class in each of them, "
         "with intervals, for which the model is fitted ten times more",
     )
     add_json(parser)
@@ -96,7 +96,7 @@ def add_command(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Read, fit, evaluate, save."""
     if options.report is not None and not options.folds:
-        options.parser.error("--report needs --folds, since it tells how good the model is")
+        options.parser.error("--report needs --folds, since it shows how good the model is")
     if options.title is not None and options.report is None:
         options.parser.error("--title is that of the page: --report PAGE")
     if options.grouping:
@@ -110,7 +110,7 @@ def run(options: argparse.Namespace) -> int:
 
     data = read_bags(options, keep_names=options.report is not None)
     give_back()
-    groups = None if options.by is None else _groups(options, data)
+    groups = None if options.group_by is None else _groups(options, data)
     n_rows, n_columns = data.X.shape
     say(f"Read {counted(n_rows, 'instance')} with {counted(n_columns, 'column')}.")
     trained = train_pipeline(options, data)
@@ -147,7 +147,7 @@ def run(options: argparse.Namespace) -> int:
         about = hear_features(data.y, data.X, pipeline, fitted=True)
         show(f"{about.what}: {about.test if isinstance(about.test, str) else about.test.summary}")
     if table is not None and not options.json:
-        show(f"\nShares by {options.by}:\n{table}")
+        show(f"\nProportions by {options.group_by}:\n{table}")
     return 0
 
 
@@ -176,7 +176,7 @@ def _metadata(
     """What every model file says."""
     return {
         "model": type(pipeline[-1]).__name__,
-        "fitted_with": _told(options),
+        "fitted_with": _given(options),
         "n_instances": len(data.X),
         "class_names": data.class_names,
         "rule": None if rule is None else rule.to_dict(),
@@ -185,14 +185,14 @@ def _metadata(
 
 def _groups(options: argparse.Namespace, data: BagData) -> Any:
     """The group of each row, where a column makes groups of rows and not of one row each."""
-    if options.by not in data.X:
+    if options.group_by not in data.X:
         raise ValueError(
-            f"--by {options.by} is no feature; the features are {listing(map(str, data.X.columns))}"
+            f"--group-by {options.group_by} is not a feature; the features are {listing(map(str, data.X.columns))}"
         )
-    column = data.X[options.by]
+    column = data.X[options.group_by]
     if column.nunique() > _MOST_GROUPS:
         raise ValueError(
-            f"--by {options.by} would make {column.nunique():,} groups, and more than "
+            f"--group-by {options.group_by} would make {column.nunique():,} groups, and more than "
             f"{_MOST_GROUPS} make no table; give a column of fewer values"
         )
     return column.astype(object).where(column.notna(), "missing").to_numpy()
@@ -210,11 +210,11 @@ def _evaluate(trained: TrainedPipeline, data: BagData, options: argparse.Namespa
     )
 
 
-def _told(options: argparse.Namespace) -> dict[str, Any]:
-    """What the model was fitted to and how, as it was asked for."""
-    names = "instances aggregates bag positives proportion size noise drop types unmatched"
-    names += " percent fold label_column query aggregates_query encoding na_values"
-    told = {name: getattr(options, name) for name in (*names.split(), *FITTING)}
-    # what text is taken for that is not UTF-8 says nothing of these tables unless it was asked for
-    usual = told["encoding"] == options.parser.get_default("encoding")
-    return told | {"encoding": None if usual else told["encoding"]}
+def _given(options: argparse.Namespace) -> dict[str, Any]:
+    """What the model was fitted to and how, as the options say."""
+    names = "instances aggregates bag positives proportion bag_size noise exclude types unmatched"
+    names += " percent ignore label_column query aggregates_query encoding na_values"
+    given = {name: getattr(options, name) for name in (*names.split(), *FITTING)}
+    # what text is taken for that is not UTF-8 says nothing of these tables unless it was given
+    usual = given["encoding"] == options.parser.get_default("encoding")
+    return given | {"encoding": None if usual else given["encoding"]}

@@ -32,8 +32,8 @@ from unbag.tables.rules import Rule, make_rule
 
 # Options that have no meaning here, and why.
 _NOT_HERE = {
-    "report": "a page tells how good the model is, which several tables of the same rows cannot",
-    "by": "shares of groups are of one table of bags",
+    "report": "a page shows how good the model is, which several tables of the same rows cannot",
+    "group_by": "proportions of groups are of one table of bags",
     "label_column": "labels of some rows are for one table of bags",
     "time_limit": "there is one learner",
     "aggregates_query": "every --grouping is a table of its own; give files",
@@ -41,9 +41,9 @@ _NOT_HERE = {
 
 # What is said where a figure would stand.
 NOT_EVALUATED = (
-    "How good the model is cannot be told from these tables: every row is counted in all of them, "
-    "so that no bag can be held out. 'unbag evaluate' tells it by rows and totals of another time, "
-    "or by labels of some rows ('unbag label-plan'); without --grouping, 'unbag fit' tells how "
+    "How good the model is cannot be estimated from these tables: every row is counted in all of them, "
+    "so that no bag can be held out. 'unbag evaluate' estimates it from rows and totals of another time, "
+    "or by labels of some rows ('unbag label-plan'); without --grouping, 'unbag fit' estimates how "
     "good a model of --bag alone is."
 )
 
@@ -58,8 +58,8 @@ def add_grouping(parser: argparse.ArgumentParser) -> None:
         metavar="COLUMN[,COLUMN]=TABLE",
         help="a further table, of totals of the same rows by other columns, such as "
         "day=days.csv; may be given several times, and the model, a linear one, is trained on all "
-        "tables. Its columns are called as in AGGREGATES; --noise day=3,region=2 is that of each. "
-        "COLUMN is a feature, too, unless --drop says otherwise",
+        "tables. Its columns are called as in BAGS; --noise day=3,region=2 is that of each. "
+        "COLUMN is a feature, too, unless --exclude says otherwise",
     )
 
 
@@ -122,11 +122,11 @@ def read_groupings(options: argparse.Namespace) -> tuple[BagData, NDArray[np.voi
     """Read all tables: the features, and what is known of each grouping."""
     first, *others = tables_of(options)
     keys = [name for own in others for name in own.bag]
-    # what is no feature is read all the same where it tells which row is where
-    first.drop = [name for name in options.drop if name not in keys]
+    # what is not a feature is read where it names the groups of a row
+    first.exclude = [name for name in options.exclude if name not in keys]
     tables, _ = match_files(first)
     rows = tables.instances
-    no_feature = [name for name in options.drop if name in rows.columns]
+    no_feature = [name for name in options.exclude if name in rows.columns]
     data = join_files(first, replace(tables, instances=rows.drop(no_feature)))
     targets = {",".join(first.bag): data.y}
     for own in others:
@@ -162,6 +162,6 @@ def train_groupings(
         },
     }
     chances = pipeline.predict_proba(data.X)[:, 1]
-    rule = make_rule(options.optimize, chances, options.costs or (1, 1))
+    rule = make_rule(options.threshold_metric, chances, options.costs or (1, 1))
     say(sentence(summary), f"Class: {rule}.")
     return pipeline, rule, record

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from unbag._text import counted, sentence, table_lines
-from unbag.bags.contradictions import Contradiction
+from unbag.bags.inconsistencies import Inconsistency
 from unbag.cli.data import join_files, match_files, naming
 from unbag.cli.options import add_columns, add_json, table_place
 from unbag.cli.output import need, records, say, show, show_json
@@ -17,7 +17,7 @@ from unbag.tables.files import is_table_name
 from unbag.tables.first_look import look_at_bags
 from unbag.tables.persistence import describe_model
 
-# Contradictions that are printed; --json has all of them.
+# Inconsistencies that are printed; --json has all of them.
 _MOST_SHOWN = 20
 _EXAMPLES = """examples:
   unbag inspect visits.parquet regions.csv --bag region --positives conversions
@@ -31,20 +31,20 @@ def add_command(commands: Any) -> None:
     parser = add_parser(
         commands,
         "inspect",
-        "INSTANCES AGGREGATES --bag COLUMN\n"
+        "ROWS BAGS --bag COLUMN\n"
         "                     (--positives COLUMN | --proportion COLUMN) [options]\n"
         "       unbag inspect MODEL [--json]",
-        description="Before any fit: where the two tables contradict each other, how many labels "
+        description="Before any fit: where the two tables are inconsistent, how many labels "
         "the bags are worth,\nwhether instances of a class are alike in all bags, as label-free "
         "estimates assume, and what\nfeatures leave unexplained between bags. Of a model file: "
         "what it was fitted to, and how good it\nwas, without loading the model.",
         epilog=_EXAMPLES,
-        exit_code="0 done, 1 contradictions found, or data or files at fault, 2 called wrongly",
+        exit_code="0 success, 1 inconsistencies found, or bad input, 2 usage error",
     )
     add = parser.add_argument
-    model = "INSTANCES|MODEL"
+    model = "ROWS|MODEL"
     add("instances", metavar=model, type=table_place, help="one row per instance; or a model")
-    add("aggregates", metavar="AGGREGATES", type=table_place, nargs="?", help="one row per bag")
+    add("aggregates", metavar="BAGS", type=table_place, nargs="?", help="one row per bag")
     add_columns(parser, required=False)
     add_json(parser)
     parser.set_defaults(run=run, parser=parser)
@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
     known = options.positives or options.proportion
     if options.aggregates is None:
         if options.bag or known:
-            options.parser.error("two tables are needed: INSTANCES and AGGREGATES")
+            options.parser.error("two tables are needed: ROWS and BAGS")
         return _inspect_model(options)
     if not options.bag or not known:
         options.parser.error("two tables need --bag, and --positives or --proportion")
@@ -65,17 +65,17 @@ def run(options: argparse.Namespace) -> int:
 
 def _inspect_tables(options: argparse.Namespace) -> int:
     tables, _ = match_files(options)
-    found = tables.contradictions(options.unmatched)
+    found = tables.inconsistencies(options.unmatched)
     if found:
         if options.json:
-            show_json({"contradictions": [one._asdict() for one in found]})
+            show_json({"inconsistencies": [one._asdict() for one in found]})
         else:
             more = len(found) - _MOST_SHOWN
             rest = [f"and {counted(more, 'more place')}"] if more > 0 else []
-            show("\n".join([*table_lines(Contradiction._fields, found[:_MOST_SHOWN]), *rest]))
+            show("\n".join([*table_lines(Inconsistency._fields, found[:_MOST_SHOWN]), *rest]))
         places = counted(len(found), "place")
-        say(f"{options.aggregates} contradicts {options.instances} in {places}.")
-    # what contradicts is refused here, as in a fit, with what would help
+        say(f"{options.aggregates} is inconsistent with {options.instances} in {places}.")
+    # what is inconsistent is refused here, as in a fit, with what would help
     data = join_files(options, tables)
     with naming(options):
         information, assumption, effect = look_at_bags(data.X, data.y)
@@ -86,7 +86,7 @@ def _inspect_tables(options: argparse.Namespace) -> int:
                 "n_instances": information.n_instances,
                 "n_bags": information.n_bags,
                 "columns": columns,
-                "contradictions": [],
+                "inconsistencies": [],
                 "information": _information_record(information),
                 "assumption": _assumption_record(assumption),
                 "bag_effect": effect.record(),
@@ -95,7 +95,7 @@ def _inspect_tables(options: argparse.Namespace) -> int:
         return 0
     lines = [
         f"{counted(information.n_instances, 'instance')} in {counted(information.n_bags, 'bag')}; "
-        "the tables do not contradict each other.",
+        "the tables are consistent.",
         "",
         *_column_lines(columns),
         "",
@@ -161,7 +161,7 @@ def _column_lines(columns: list[dict[str, Any]]) -> list[str]:
 
 def _inspect_model(options: argparse.Namespace) -> int:
     if is_table_name(options.instances):
-        options.parser.error("a table of instances needs one of bags beside it: AGGREGATES")
+        options.parser.error("a table of rows needs one of bags: BAGS")
     about = describe_model(options.instances)
     if options.json:
         show_json(about)

@@ -31,16 +31,16 @@ def add_command(commands: Any) -> None:
     parser = add_parser(
         commands,
         "label-plan",
-        "MODEL INSTANCES AGGREGATES --bag COLUMN\n"
+        "MODEL ROWS BAGS --bag COLUMN\n"
         "                        (--positives COLUMN | --proportion COLUMN) -o TABLE [options]",
         description="Choose rows of new bags whose labels would tell most about how good a model "
         "is, and write them as a\ntable to fill in: the column 'label' is empty. 'row' counts the "
-        "rows of INSTANCES from 1; 'weight'\nsays how many rows each stands for and must stay as "
+        "rows of ROWS from 1; 'weight'\nsays how many rows each stands for and must stay as "
         "it is. unbag evaluate --labels takes the table.",
         epilog=_EXAMPLES,
     )
     add_model(parser)
-    add_tables(parser, drop=False)
+    add_tables(parser, features=False)
     add = parser.add_argument
     add(
         "--rows",

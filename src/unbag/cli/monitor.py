@@ -50,7 +50,7 @@ def add_command(commands: Any) -> None:
     parser = add_parser(
         commands,
         "monitor",
-        "MODEL INSTANCES AGGREGATES --bag COLUMN\n"
+        "MODEL ROWS BAGS --bag COLUMN\n"
         "                     (--positives COLUMN | --proportion COLUMN) [options]",
         description="Say whether a saved model still holds, from new rows and the totals of their "
         "bags: whether its\nprobabilities add up to the counts, up to chance, known noise and the "
@@ -58,10 +58,10 @@ def add_command(commands: Any) -> None:
         "told apart as well, without labels.",
         epilog=_EXAMPLES,
         exit_code="0 the model holds, 3 it drifts (recalibrate: unbag predict --class-prior), 4 it "
-        "is broken\n(train again), 1 data or files at fault, 2 called wrongly, 130 interrupted",
+        "is broken\n(train again), 1 bad input, 2 usage error, 130 interrupted",
     )
     add_model(parser)
-    add_tables(parser, drop=False)
+    add_tables(parser, features=False)
     parser.add_argument(
         "--tolerance",
         type=positive_number,

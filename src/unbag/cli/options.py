@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from unbag._files import check_place
+from unbag.bags.joining import check_ignore
 from unbag.cli.output import need
 from unbag.tables.column_types import ColumnType
 from unbag.tables.files import STANDARD_INPUT, TableURL, as_location
@@ -21,19 +22,19 @@ FORMATS = (
 )
 
 
-def add_tables(parser: argparse.ArgumentParser, *, drop: bool = True) -> None:
+def add_tables(parser: argparse.ArgumentParser, *, features: bool = True) -> None:
     """Add the two tables, and the options that say what they hold."""
     add = parser.add_argument
-    add("instances", metavar="INSTANCES", type=table_place, help=f"one row per instance: {FORMATS}")
-    add("aggregates", metavar="AGGREGATES", type=table_place, help="one row per bag, likewise")
-    add_columns(parser, drop=drop)
+    add("instances", metavar="ROWS", type=table_place, help=f"one row per instance: {FORMATS}")
+    add("aggregates", metavar="BAGS", type=table_place, help="one row per bag, likewise")
+    add_columns(parser, features=features)
 
 
 def add_columns(
     parser: argparse.ArgumentParser,
     *,
     required: bool = True,
-    drop: bool = True,
+    features: bool = True,
     keep_unmatched: bool = False,
     title: str = "what the tables hold",
 ) -> None:
@@ -53,20 +54,20 @@ def add_columns(
         "--positives",
         type=by_commas,
         metavar=names,
-        help="column of AGGREGATES: number of positives; or one column of counts for each class",
+        help="column of BAGS: number of positives; or one column of counts for each class",
     )
     known.add_argument(
         "--proportion",
         type=by_commas,
         metavar=names,
-        help="column of AGGREGATES: share of positives, 0 to 1; or one for each class",
+        help="column of BAGS: proportion of positives, 0 to 1; or one for each class",
     )
     add("--percent", action="store_true", help="--proportion, and its noise, are in percent")
     add(
-        "--size",
+        "--bag-size",
         metavar=column,
-        help="column of AGGREGATES with the size of each bag, to check; where it is larger than "
-        "the number of rows, these are taken for a random sample",
+        help="column of BAGS with the size of each bag, to check; where it is larger than the "
+        "number of rows, these are taken for a random sample",
     )
     add(
         "--noise",
@@ -75,27 +76,27 @@ def add_columns(
         help="standard deviation of the noise in --positives or --proportion",
     )
     parser.set_defaults(label_column=None)
-    if drop:
+    if features:
         add(
             "--labels",
             dest="label_column",
             metavar=column,
-            help="column of INSTANCES with the labels of some rows, empty for the others: 0, 1, "
+            help="column of ROWS with the labels of some rows, empty for the others: 0, 1, "
             "..., or names of class columns",
         )
         add(
-            "--drop",
+            "--exclude",
             type=by_commas,
             default=[],
             metavar=names,
-            help="columns of INSTANCES that are no features",
+            help="columns of ROWS that are not features",
         )
     add(
         "--types",
         type=_types,
         default={},
-        metavar="COLUMN=KIND[,...]",
-        help="kinds of columns, where not to be inferred: number, category, boolean or time; "
+        metavar="COLUMN=TYPE[,...]",
+        help="types of columns, where not to be inferred: number, category, boolean or time; "
         "a category is read as written, with leading zeros",
     )
     add(
@@ -109,21 +110,13 @@ def add_columns(
             else ""
         ),
     )
-    ignored = {
-        "case": "capitals and small letters",
-        "blanks": "blanks around and within",
-        "zeros": "leading zeros",
-        "dates": "ways to write a date",
-        "times": "times of the same day",
-    }
-    for name, what in ignored.items():
-        add(
-            f"--fold-{name}",
-            dest="fold",
-            action="append_const",
-            const=name,
-            help=f"{what} make no difference between keys",
-        )
+    add(
+        "--ignore",
+        type=_differences,
+        metavar="DIFFERENCE[,...]",
+        help="differences between keys to ignore: case, whitespace, leading-zeros, date-format, "
+        "time (of day)",
+    )
     _add_reading(parser)
 
 
@@ -133,9 +126,9 @@ def _add_reading(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--query",
         metavar="SQL|SHEET",
-        help="rows of INSTANCES where it is a database; where it is a workbook, the sheet",
+        help="rows of ROWS where it is a database; where it is a workbook, the sheet",
     )
-    group.add_argument("--aggregates-query", metavar="SQL|SHEET", help="the same for AGGREGATES")
+    group.add_argument("--aggregates-query", metavar="SQL|SHEET", help="the same for BAGS")
     group.add_argument(
         "--encoding",
         default="cp1252",
@@ -170,7 +163,7 @@ def add_keep(parser: Any) -> None:
         type=by_commas,
         default=[],
         metavar="COLUMN[,COLUMN]",
-        help="columns of INSTANCES to write as well, such as an id",
+        help="columns of ROWS to write as well, such as an id",
     )
 
 
@@ -189,7 +182,7 @@ def check_page(options: argparse.Namespace) -> None:
 
 
 # Files that a command reads, and those that it writes, by the names of its arguments.
-_READ = ("instances", "aggregates", "proportions", "labels", "model")
+_READ = ("instances", "aggregates", "bag_totals", "labels", "model")
 _WRITTEN = {"output": "-o", "report": "--report"}
 
 
@@ -215,7 +208,7 @@ def _holds(place: Any, path: Path) -> bool:
     """Whether a file is what is read at some place, or a part of it."""
     if not isinstance(place, Path):
         return False
-    # what is wrong with a place is told when it is read
+    # what is wrong with a file is reported when it is read
     with suppress(OSError):
         files = [place] if place.is_file() else find_parts(place) or []
         return any(path.samefile(file) for file in files)
@@ -304,16 +297,24 @@ def number_or_name(text: str) -> str | float:
         return text
 
 
+def _differences(text: str) -> list[str]:
+    try:
+        return check_ignore([name.replace("-", "_") for name in by_commas(text)])
+    except ValueError:
+        known = "case, whitespace, leading-zeros, date-format, time"
+        raise argparse.ArgumentTypeError(f"it takes {known}, not {text!r}") from None
+
+
 def _types(text: str) -> dict[str, ColumnType]:
     kinds: dict[str, Any] = {}
     for part in by_commas(text):
         name, found, kind = part.rpartition("=")
         if not found or kind not in get_args(ColumnType):
             raise argparse.ArgumentTypeError(
-                f"{part!r} is not of the form COLUMN=KIND, where KIND is one of "
+                f"{part!r} is not of the form COLUMN=TYPE, where TYPE is one of "
                 f"{', '.join(get_args(ColumnType))}"
             )
         if name in kinds:
-            raise argparse.ArgumentTypeError(f"{name!r} has two kinds, {kinds[name]} and {kind}")
+            raise argparse.ArgumentTypeError(f"{name!r} has two types, {kinds[name]} and {kind}")
         kinds[name] = kind
     return kinds

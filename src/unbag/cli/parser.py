@@ -34,7 +34,7 @@ _EXAMPLES = """examples:
 'unbag COMMAND --help' explains a command and shows more examples.
 """
 
-_EXIT_CODE = "0 done, 1 data or files at fault, 2 called wrongly, 130 interrupted"
+_EXIT_CODE = "0 success, 1 bad input, 2 usage error, 130 interrupted"
 
 
 class Help(argparse.RawDescriptionHelpFormatter):

@@ -40,9 +40,19 @@ _EXAMPLES = """examples:
 """
 
 
-# How tables are read, and what they hold: the latter as unbag fit was told, unless told anew.
+# How tables are read, and what they hold: the latter as for unbag fit, unless given here.
 _HOW = ("query", "aggregates_query", "encoding", "na_values", "parser")
-_WHAT = ("bag", "positives", "proportion", "percent", "size", "noise", "types", "unmatched", "fold")
+_WHAT = (
+    "bag",
+    "positives",
+    "proportion",
+    "percent",
+    "bag_size",
+    "noise",
+    "types",
+    "unmatched",
+    "ignore",
+)
 
 
 def add_command(commands: Any) -> None:
@@ -50,11 +60,11 @@ def add_command(commands: Any) -> None:
     parser = add_parser(
         commands,
         "predict",
-        "MODEL INSTANCES -o SCORES [options]",
+        "MODEL ROWS -o SCORES [options]",
         description="Classify the rows of a table, chunk by chunk, so that it can be of any size. "
         "Columns may come in\nany order and are checked against those of the training data. "
         "Written are the columns that name\nthe bag, if there are any, and\n\n"
-        "  class        1 for positive, 0 for negative, by the rule of unbag fit --optimize or "
+        "  class        1 for positive, 0 for negative, by the rule of unbag fit --threshold-metric or "
         "--threshold;\n               of more than two classes, the name\n"
         "  score        log-odds in the population of the training bags; of more than two classes, "
         "one\n               column each\n"
@@ -64,7 +74,7 @@ def add_command(commands: Any) -> None:
     )
     add_model(parser)
     add = parser.add_argument
-    add("instances", metavar="INSTANCES", type=table_place, help=f"rows to classify: {FORMATS}")
+    add("instances", metavar="ROWS", type=table_place, help=f"rows to classify: {FORMATS}")
     add(
         "-o",
         "--output",
@@ -79,9 +89,9 @@ def add_command(commands: Any) -> None:
     add(
         "--class-prior",
         type=_shares,
-        metavar="SHARE",
-        help="share of positives where the model is used, if not that of the training bags; of "
-        "more than two classes, all shares by commas",
+        metavar="P",
+        help="proportion of positives where the model is used, if not that of the training bags; of "
+        "more than two classes, all proportions by commas",
     )
     add(
         "--threshold",
@@ -90,10 +100,10 @@ def add_command(commands: Any) -> None:
         help="probability above which a row is positive, in the place of the model's own rule",
     )
     add(
-        "--proportions",
+        "--bag-totals",
         type=table_place,
-        metavar="AGGREGATES",
-        help="table of bags whose counts are known, with the columns that unbag fit was told of: "
+        metavar="BAGS",
+        help="table of bags whose counts are known, with the columns given to unbag fit: "
         "probabilities of the rows of a bag then add up to its count, but for the noise in it; all "
         "rows are read at once",
     )
@@ -101,9 +111,9 @@ def add_command(commands: Any) -> None:
     add_columns(
         parser,
         required=False,
-        drop=False,
+        features=False,
         keep_unmatched=True,
-        title="what --proportions holds, if not as in unbag fit",
+        title="what --bag-totals holds, if not as in unbag fit",
     )
     parser.set_defaults(unmatched=None)
     add_json(parser)
@@ -115,12 +125,14 @@ def run(options: argparse.Namespace) -> int:
     """Load, check, score and write chunk by chunk."""
     if options.output == "-" and options.json:
         options.parser.error("--json and '-o -' would both write to stdout")
-    if options.proportions is not None and options.class_prior is not None:
-        options.parser.error("--proportions tells the shares of every bag: leave --class-prior out")
-    if options.proportions is None and (options.aggregates_query or _told_anew(options)):
-        options.parser.error("what is said of bags, by --noise and the like, needs --proportions")
-    if options.proportions is not None and str(options.instances) == STANDARD_INPUT:
-        options.parser.error("--proportions reads INSTANCES twice, which - cannot be")
+    if options.bag_totals is not None and options.class_prior is not None:
+        options.parser.error(
+            "--bag-totals gives the class prior of every bag: leave --class-prior out"
+        )
+    if options.bag_totals is None and (options.aggregates_query or _given_here(options)):
+        options.parser.error("options on the table of bags, such as --noise, need --bag-totals")
+    if options.bag_totals is not None and str(options.instances) == STANDARD_INPUT:
+        options.parser.error("--bag-totals reads ROWS twice, which - does not allow")
     need("pandas", "skops", extra="files")
     import pandas as pd
 
@@ -174,7 +186,7 @@ def run(options: argparse.Namespace) -> int:
         bar.update(len(scored))
 
     with bar:
-        n_rows = _write(chunks() if options.proportions is None else known_bags(), options.output)
+        n_rows = _write(chunks() if options.bag_totals is None else known_bags(), options.output)
     say(*reports[0].differences, *map(sentence, strays.words), *scorer.remarks)
     if options.output != "-":
         say(f"{counted(n_rows, 'row')} written to {options.output}")
@@ -195,27 +207,26 @@ def run(options: argparse.Namespace) -> int:
 def _read_known_bags(
     options: argparse.Namespace, schema: Schema, found: ModelFile, kept: list[str]
 ) -> BagData:
-    """Read all rows with the counts of their bags, by the columns that the fit was told of."""
-    told = found.metadata.get("fitted_with")
-    if not told:
+    """Read all rows with the counts of their bags, by the columns given to the fit."""
+    fitted = found.metadata.get("fitted_with")
+    if not fitted:
         raise ValueError(
-            f"{options.model} does not say what columns its bags had; --proportions is for models "
+            f"{options.model} does not say what columns its bags had; --bag-totals is for models "
             "of unbag fit"
         )
     if options.positives or options.proportion:
-        # what was said of the column of unbag fit is not said of this one
-        told = (
-            told | dict.fromkeys(("positives", "proportion", "size", "noise")) | {"percent": False}
-        )
-    now = {"instances": options.instances, "aggregates": options.proportions, "label_column": None}
-    now |= {name: getattr(options, name) for name in (*_HOW, *_told_anew(options))}
+        # options of the column of unbag fit do not apply to this one
+        replaced = dict.fromkeys(("positives", "proportion", "bag_size", "noise"))
+        fitted = fitted | replaced | {"percent": False}
+    now = {"instances": options.instances, "aggregates": options.bag_totals, "label_column": None}
+    now |= {name: getattr(options, name) for name in (*_HOW, *_given_here(options))}
     now["may_keep"] = True
     return read_bags(
-        argparse.Namespace(**told | now), schema, keep=dict.fromkeys(kept), why="to keep"
+        argparse.Namespace(**fitted | now), schema, keep=dict.fromkeys(kept), why="to keep"
     )
 
 
-def _told_anew(options: argparse.Namespace) -> list[str]:
+def _given_here(options: argparse.Namespace) -> list[str]:
     """Options about the table of bags that are given."""
     usual = {name: options.parser.get_default(name) for name in _WHAT}
     return [name for name in _WHAT if getattr(options, name) is not usual[name]]
@@ -252,5 +263,5 @@ def _write(frames: Iterator[Any], output: str) -> int:
 
 
 def _on_terminal() -> bool:
-    """Whether names are shown, which must not be obeyed; a pipe or file gets them as they are."""
+    """Whether names are shown, whose control characters must not act; a pipe or file gets them as they are."""
     return sys.stdout.isatty()

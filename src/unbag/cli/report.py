@@ -27,7 +27,7 @@ def add_command(commands: Any) -> None:
     parser = add_parser(
         commands,
         "report",
-        "INSTANCES AGGREGATES --bag COLUMN\n"
+        "ROWS BAGS --bag COLUMN\n"
         "                    (--positives COLUMN | --proportion COLUMN) [options]",
         description="Nothing but proportions is needed: every figure is estimated without labels.",
         epilog=_EXAMPLES,

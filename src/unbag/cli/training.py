@@ -25,7 +25,7 @@ from unbag.tables.pipeline import ModelName, make_classifier
 from unbag.tables.rules import MOST_PROBABLE, Rule, RuleName, make_rule
 
 # Names of the options of a fit.
-FITTING = ("model", "folds", "time_limit", "optimize", "costs", "seed")
+FITTING = ("model", "folds", "time_limit", "threshold_metric", "costs", "seed")
 
 # Rows of known label that bags must be worth.
 _FEWEST_ROWS = 5
@@ -84,7 +84,7 @@ def add_fitting(parser: argparse.ArgumentParser) -> None:
         "--model",
         choices=get_args(ModelName),
         default="auto",
-        help="auto: linear, kernel and boosted trees, mixed by what bags held out say of them; "
+        help="auto: linear, kernel and boosted trees, mixed by held-out bags; "
         "or one alone; boosted needs LightGBM (the extra boosting), neural needs torch (the extra "
         "torch)",
     )
@@ -96,18 +96,18 @@ def add_fitting(parser: argparse.ArgumentParser) -> None:
         "first",
     )
     group.add_argument(
-        "--optimize",
+        "--threshold-metric",
         choices=get_args(RuleName),
-        help="what the class of a row shall be best for: the mean recall of both classes "
-        "(default), accuracy, F1, or the cost of mistakes (--costs); of more than two classes, "
+        help="what the threshold on probabilities is best for: balanced accuracy (default), "
+        "accuracy, F1, or the cost of mistakes (--costs); of more than two classes, "
         "the most probable is taken, for accuracy",
     )
     group.add_argument(
         "--costs",
         nargs=2,
         type=positive_number,
-        metavar=("ALARM", "MISS"),
-        help="cost of a false alarm and of a miss, for --optimize cost",
+        metavar=("FP", "FN"),
+        help="cost of a false positive and of a false negative, for --threshold-metric cost",
     )
     group.add_argument(
         "--folds",
@@ -117,7 +117,7 @@ def add_fitting(parser: argparse.ArgumentParser) -> None:
         help="folds of bags for the search and the evaluation; 0: no evaluation",
     )
     group.add_argument(
-        "--anyway", action="store_true", help="fit even if the bags teach next to nothing"
+        "--force", action="store_true", help="fit even if the bags carry almost no information"
     )
     add_seed(group)
 
@@ -127,20 +127,20 @@ def check_fitting(options: argparse.Namespace) -> None:
     if options.folds == 1:
         options.parser.error("argument --folds: one fold holds out everything; use 2 or more, or 0")
     several = len(options.positives or options.proportion) > 2
-    if several and options.optimize not in (None, "accuracy"):
+    if several and options.threshold_metric not in (None, "accuracy"):
         options.parser.error(
-            f"--optimize {options.optimize} is for two classes; of more, the most probable is taken"
+            f"--threshold-metric {options.threshold_metric} is for two classes; of more, the most probable is taken"
         )
-    options.optimize = options.optimize or ("accuracy" if several else "balanced")
-    if (options.costs is None) == (options.optimize == "cost"):
-        options.parser.error("--optimize cost and --costs ALARM MISS go together")
+    options.threshold_metric = options.threshold_metric or ("accuracy" if several else "balanced")
+    if (options.costs is None) == (options.threshold_metric == "cost"):
+        options.parser.error("--threshold-metric cost and --costs FP FN go together")
     if options.model in _EXTRAS:
         module, extra = _EXTRAS[options.model]
         need(module, extra=extra)
 
 
 def check_worth(options: argparse.Namespace, *targets: NDArray[np.void]) -> None:
-    """Refuse bags that teach next to nothing, and say of others that they teach little.
+    """Refuse bags that carry almost no information, and warn of those that carry little.
 
     Of several targets of the same rows, what they are worth is taken together.
     """
@@ -150,11 +150,11 @@ def check_worth(options: argparse.Namespace, *targets: NDArray[np.void]) -> None
         worths = [effective_sample_size(y) for y in targets]
     rows = sum(worth.labelled_rows for worth in worths)
     best = max(worths, key=lambda worth: worth.labelled_rows)
-    if rows < _FEWEST_ROWS and not options.anyway:
+    if rows < _FEWEST_ROWS and not options.force:
         raise ValueError(
             f"these bags are worth no more than {rows:.1f} rows of known label, from which nothing "
             f"can be learned: {best.warning or best.summary}{_percent_hint(options, targets)} "
-            "(--anyway fits all the same)"
+            "(--force fits all the same)"
         )
     if best.warning is not None:
         say(best.warning)
@@ -192,4 +192,6 @@ def reference_record(model: Any, data: BagData) -> dict[str, Any] | None:
 def _rule(options: argparse.Namespace, model: Any) -> Rule | None:
     if len(model.classes_) > 2:
         return None
-    return make_rule(options.optimize, expit(model.out_of_fold_scores_), options.costs or (1, 1))
+    return make_rule(
+        options.threshold_metric, expit(model.out_of_fold_scores_), options.costs or (1, 1)
+    )

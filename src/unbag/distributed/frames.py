@@ -27,10 +27,10 @@ def bags_from_frame(
     on: str | Sequence[str],
     proportion: str | Sequence[str] | None = None,
     positives: str | Sequence[str] | None = None,
-    size: str | None = None,
+    bag_size: str | None = None,
     noise: str | Sequence[str] | float | None = None,
     percent: bool = False,
-    fold: str | Sequence[str] | None = None,
+    ignore: str | Sequence[str] | None = None,
     labels: str | None = None,
     unmatched: Literal["error", "drop"] = "error",
 ) -> tuple[Any, Any]:
@@ -46,7 +46,7 @@ def bags_from_frame(
     aggregates : data frame
         One row per bag, with its key and what is known about its classes: in memory, of any kind
         that `unbag.bags_from_frame` takes.
-    on, proportion, positives, size, noise, percent, fold : as in bags_from_frame
+    on, proportion, positives, bag_size, noise, percent, ignore : as in bags_from_frame
     labels : str, optional
         Must be None: labels of single rows are for tables in memory.
     unmatched : as in bags_from_frame
@@ -95,10 +95,10 @@ def bags_from_frame(
         on=on,
         proportion=proportion,
         positives=positives,
-        size=size,
+        bag_size=bag_size,
         noise=noise,
         percent=percent,
-        fold=fold,
+        ignore=ignore,
     )
     match = tables.match
     known = counts if match.rows is None else counts.iloc[match.rows]

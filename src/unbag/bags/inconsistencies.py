@@ -1,4 +1,4 @@
-"""Where a table of bags contradicts a table of instances: every bag is listed."""
+"""Checks of a table of bags against a table of instances; every bag at fault is listed."""
 
 from __future__ import annotations
 
@@ -9,51 +9,52 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbag._text import capital, counted, listing, plural, quoted
-from unbag.bags.folding import folding_hint
-from unbag.bags.joining import JoinError, Match, bag_id
-from unbag.bags.stated import rounding
+from unbag.bags.joining import JoinError, Match, bag_id, ignore_hint
 
 # How far a count may be from a whole number, relative to its size.
 _ROUNDING = 1e-9
+# Decimals beyond which a proportion counts as exact, and what sums may then be off by.
+_MOST_DECIMALS = 8
+_TOLERANCE = 1e-6
 # What sizes count: rows of the instance table, or members of bags of which these are a sample.
-_SIZES = {"row": "instance rows", "member": "members by its size"}
+_MEMBERS = {"row": "instance rows", "member": "members by its size"}
 
 
-class Contradiction(NamedTuple):
+class Inconsistency(NamedTuple):
     """One bag for which the two tables do not fit together."""
 
     bag: int | str
     problem: str
     column: str
-    stated: float | None
+    reported: float | None
     rows: int
 
 
-class ContradictionError(JoinError):
-    """The two tables do not fit together; ``contradictions`` has every bag concerned."""
+class InconsistencyError(JoinError):
+    """The two tables do not fit together; ``inconsistencies`` has every bag concerned."""
 
     def __init__(
-        self, sentence: str, fields: Mapping[str, Any], contradictions: list[Contradiction]
+        self, sentence: str, fields: Mapping[str, Any], inconsistencies: list[Inconsistency]
     ) -> None:
         super().__init__(sentence, fields)
-        self.args, self.contradictions = (sentence, fields, contradictions), contradictions
+        self.args, self.inconsistencies = (sentence, fields, inconsistencies), inconsistencies
 
 
 def check_matched(match: Match, unmatched: str, keys: list[str]) -> None:
-    """Refuse bags that are in one of the tables only."""
+    """Reject bags that are in one of the tables only."""
     key = ", ".join(keys)
     here, there = list(match.only_in_instances), match.only_in_bags
     ids = {"here": list(map(bag_id, here)), "there": list(map(bag_id, there))}
     n_rows = match.only_in_instances.values()
     found = [
-        Contradiction(bag, "no row in the bag table", key, None, n)
+        Inconsistency(bag, "no row in the bag table", key, None, n)
         for bag, n in zip(ids["here"], n_rows, strict=True)
     ]
-    found += [Contradiction(bag, "no instances", key, None, 0) for bag in ids["there"]]
-    hint = folding_hint(here, there) if here and there else None
+    found += [Inconsistency(bag, "no instances", key, None, 0) for bag in ids["there"]]
+    hint = ignore_hint(here, there) if here and there else None
     advice, fields = hint or ("", {})
     if len(match.ids) == 0:
-        raise ContradictionError(
+        raise InconsistencyError(
             "No bag is in both tables: the first is {here!r} in the {instances} and {there!r} in "
             f"the {{bags}}{advice and '; '}{advice}.",
             {"here": ids["here"][0], "there": ids["there"][0], **fields},
@@ -73,17 +74,17 @@ def check_matched(match: Match, unmatched: str, keys: list[str]) -> None:
         wrong[first] = capital(wrong[first])
         problem = ", and ".join(problems[side] for side in wrong)
         advice = advice or "correct the key, or {drop} to leave such bags out"
-        raise ContradictionError(f"{problem}; {advice}.", {**wrong, **fields}, found)
+        raise InconsistencyError(f"{problem}; {advice}.", {**wrong, **fields}, found)
 
 
-def check_sizes_hold_rows(stated: NDArray[np.float64], match: Match, name: str) -> None:
-    """Refuse sizes below the number of rows; a bag may have more, of which rows are a sample."""
-    wrong = np.flatnonzero(~(stated >= match.sizes))
+def check_sizes_hold_rows(reported: NDArray[np.float64], match: Match, name: str) -> None:
+    """Reject sizes below the number of rows; a bag may have more, of which rows are a sample."""
+    wrong = np.flatnonzero(~(reported >= match.sizes))
     if len(wrong):
-        raise ContradictionError(
+        raise InconsistencyError(
             "The size column {column!r} contradicts the number of instance rows of {wrong}.",
-            {"column": name, "wrong": _compared(wrong, stated, match)},
-            _contradictions("another size than it has rows", name, wrong, stated, match),
+            {"column": name, "wrong": _compared(wrong, reported, match)},
+            _inconsistencies("another size than it has rows", name, wrong, reported, match),
         )
 
 
@@ -94,7 +95,7 @@ def check_counts(
     exact: NDArray[np.bool_],
     sizes: NDArray[np.float64],
 ) -> None:
-    """Refuse what is no count, and exact counts that bags of these sizes cannot have."""
+    """Reject what is not a count, and exact counts that bags of these sizes cannot have."""
     for name, column in zip(names, counts.T, strict=True):
         wrong = ~np.isfinite(column) | ((column < 0) & exact)
         fraction = exact & (np.abs(column - np.round(column)) > _ROUNDING * np.maximum(column, 1))
@@ -105,36 +106,38 @@ def check_counts(
                 "if these are shares, {proportion}" if within else "if noise was added, {noise}"
             )
             hint = f"; {likely}" if fraction.any() else ""
-            raise ContradictionError(
+            raise InconsistencyError(
                 f"Column {{column!r}} of the {{bags}} must hold counts; it does not for "
                 f"{{wrong}}{hint}.",
                 {"column": name, "wrong": _valued(wrong | fraction, column, match)},
-                _contradictions("no count", name, np.flatnonzero(wrong | fraction), column, match),
+                _inconsistencies(
+                    "not a count", name, np.flatnonzero(wrong | fraction), column, match
+                ),
             )
     total = counts.sum(axis=1)
     hint, what = "", "row" if (sizes == match.sizes).all() else "member"
     if len(names) == 1:
         wrong = np.flatnonzero((total > sizes) & exact)
-        problem = f"Column {{columns}} counts more positives than there are {_SIZES[what]}"
+        problem = f"Column {{columns}} counts more positives than there are {_MEMBERS[what]}"
         brief = f"more positives than {what}s"
     else:
         wrong = np.flatnonzero((total != sizes) & exact)
-        problem = f"The counts {{columns}} do not sum to the number of {_SIZES[what]}"
+        problem = f"The counts {{columns}} do not sum to the number of {_MEMBERS[what]}"
         brief = f"counts that do not sum to its {what}s"
         if len(wrong) and (total[exact] <= sizes[exact]).all():
             hint = "; give a column for each class, if one is missing"
     if len(wrong):
-        raise ContradictionError(
+        raise InconsistencyError(
             f"{problem} for {{wrong}}{hint}.",
             {"columns": quoted(names), "wrong": _compared(wrong, total, match, sizes, what)},
-            _contradictions(brief, ", ".join(names), wrong, total, match),
+            _inconsistencies(brief, ", ".join(names), wrong, total, match),
         )
 
 
-def check_stated_proportions(
+def check_proportions(
     shares: NDArray[np.float64], match: Match, names: list[str], exact: NDArray[np.bool_]
 ) -> None:
-    """Refuse what is no proportion, and exact ones outside [0, 1] or that do not sum to 1."""
+    """Reject what is not a proportion, and exact ones outside [0, 1] or that do not sum to 1."""
     for name, column in zip(names, shares.T, strict=True):
         wrong = ~np.isfinite(column) | (((column < 0) | (column > 1)) & exact)
         if wrong.any():
@@ -143,12 +146,12 @@ def check_stated_proportions(
             whole = (known == np.round(known)).all() and not (column > match.sizes).any()
             likely = {"percentages, {percent}": (known <= 100).all(), "counts, {positives}": whole}
             hint = "".join(f"; if these are {what}" for what in likely if beyond and likely[what])
-            raise ContradictionError(
+            raise InconsistencyError(
                 "Column {column!r} of the {bags} must hold proportions in [0, 1]; it does not for "
                 f"{{wrong}}{hint}.",
                 {"column": name, "wrong": _valued(wrong, column, match)},
-                _contradictions(
-                    "no proportion in [0, 1]", name, np.flatnonzero(wrong), column, match
+                _inconsistencies(
+                    "not a proportion in [0, 1]", name, np.flatnonzero(wrong), column, match
                 ),
             )
 
@@ -159,29 +162,39 @@ def check_stated_proportions(
 def _check_sums(
     shares: NDArray[np.float64], match: Match, names: list[str], exact: NDArray[np.bool_]
 ) -> None:
-    """Refuse shares that do not sum to 1, by more than their rounding can explain."""
+    """Reject shares that do not sum to 1, by more than their rounding can explain."""
     total = shares.sum(axis=1)
-    wrong = (np.abs(total - 1) > rounding(shares[exact])) & exact
+    wrong = (np.abs(total - 1) > _rounding(shares[exact])) & exact
     if not wrong.any():
         return
     all_below = (total[exact] <= 1).all()
     hint = "; give a column for each class, if one is missing" if all_below else ""
-    raise ContradictionError(
+    raise InconsistencyError(
         f"The shares {{columns}} must sum to 1; they do not for {{wrong}}{hint}.",
         {"columns": quoted(names), "wrong": _valued(wrong, total, match)},
-        _contradictions(
+        _inconsistencies(
             "shares that do not sum to 1", ", ".join(names), np.flatnonzero(wrong), total, match
         ),
     )
 
 
-def _contradictions(
-    problem: str, column: str, wrong: NDArray[np.intp], stated: NDArray[np.float64], match: Match
-) -> list[Contradiction]:
+def _rounding(shares: NDArray[np.float64]) -> float:
+    """How far the proportions of a bag may be from 1 in sum, for as many decimals as they show."""
+    n_classes = shares.shape[1]
+    for decimals in range(_MOST_DECIMALS + 1):
+        scaled = shares * 10**decimals
+        if (np.abs(scaled - np.round(scaled)) < 1e-6).all():
+            return max(n_classes / 2 * 10.0**-decimals * (1 - 1e-9), _TOLERANCE)
+    return _TOLERANCE
+
+
+def _inconsistencies(
+    problem: str, column: str, wrong: NDArray[np.intp], reported: NDArray[np.float64], match: Match
+) -> list[Inconsistency]:
     bags, sizes = match.ids[wrong].tolist(), match.sizes[wrong].tolist()
-    values = [None if np.isnan(value) else value for value in stated[wrong].tolist()]
+    values = [None if np.isnan(value) else value for value in reported[wrong].tolist()]
     return [
-        Contradiction(bag, problem, column, value, n)
+        Inconsistency(bag, problem, column, value, n)
         for bag, value, n in zip(bags, values, sizes, strict=True)
     ]
 
@@ -193,13 +206,13 @@ def _valued(wrong: NDArray[np.bool_], values: NDArray[np.float64], match: Match)
 
 def _compared(
     wrong: NDArray[np.intp],
-    stated: NDArray[np.float64],
+    reported: NDArray[np.float64],
     match: Match,
     sizes: NDArray[Any] | None = None,
     what: str = "row",
 ) -> str:
     bags, others = match.ids[wrong].tolist(), match.sizes if sizes is None else sizes
-    rows = zip(bags, stated[wrong].tolist(), others[wrong].tolist(), strict=True)
+    rows = zip(bags, reported[wrong].tolist(), others[wrong].tolist(), strict=True)
     return _named([f"{bag!r} ({_value(v)}, but {counted(n, what)})" for bag, v, n in rows])
 
 
