@@ -52,7 +52,11 @@ class GroupingsLikelihood:
         H = self._design.information(Information(weights[None, None], none))
         sums = self._design.sums(self._gather(scores))
         H = H + self._observation.cell_information(sums, scores)
-        return Derivatives(value, self._design.gradient(residual), H, np.zeros_like(H))
+        return Derivatives(value, self._design.gradient(residual), H)
+
+    def bag_products(self, theta: Floats) -> Floats:
+        """No bag is independent of the others."""
+        return np.zeros((theta.size,) * 2)
 
     def _gather(self, scores: Floats) -> csr_array:
         """A diag(w): (n_cells, n_rows)."""

@@ -77,7 +77,7 @@ class TermSummary(NamedTuple):
     >>> model = LLPClassifier(kernel=None).fit(data.X, data.y)
     >>> numbers = model.terms_[0]
     >>> numbers.columns, round(numbers.degrees_of_freedom, 1)
-    (['x0', 'x1'], 1.9)
+    (['x0', 'x1'], 2.0)
     """
 
     term: str
@@ -386,7 +386,7 @@ class LLPClassifier(LogOddsClassifier):
         )
 
     def _store(self, fit: MixedFit, likelihood: Likelihood) -> None:
-        self._theta, self.covariance_ = fit.theta, fit.covariance
+        self._theta, self.covariance_ = fit.theta, fit.posterior.covariance
         self.dispersion_, self.bag_effect_ = fit.dispersion, fit.dispersion - 1.0
         self.log_marginal_likelihood_ = fit.log_marginal_likelihood
         self.n_iter_, self.converged_ = fit.n_iter, fit.converged
@@ -416,7 +416,7 @@ class LLPClassifier(LogOddsClassifier):
             for term, variance, edf, own in zip(
                 self._terms,
                 components.variances,
-                components.degrees_of_freedom(fit.covariance),
+                fit.posterior.degrees_of_freedom,
                 spread,
                 strict=True,
             )

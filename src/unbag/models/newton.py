@@ -2,7 +2,7 @@
 
 What the solver needs of the data is `Likelihood`: sums over bags at given coefficients. Parts of
 the data that hold whole bags have such sums of their own, which are added up: value, gradient, H
-and J are all that travels.
+and, for the dispersion, products of the scores of bags are all that travels.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from unbag._arrays import Floats
-from unbag.models.variances import VarianceComponents, positive_inverse
+from unbag.models.variances import Posterior, VarianceComponents
 from unbag.observations.information import CountObservation
 from unbag.terms.design import Design
 from unbag.terms.encoding import Moments
@@ -25,9 +25,6 @@ from unbag.terms.encoding import Moments
 _ARMIJO = 1e-4
 
 _MOST_HALVINGS = 30
-
-# The dispersion of so many bags counts as known to be 1 beforehand.
-_BAGS_OF_PRIOR = 10.0
 
 
 class Derivatives(NamedTuple):
@@ -41,14 +38,11 @@ class Derivatives(NamedTuple):
         Σ_b s_b.
     information : ndarray of shape (n_outputs · n_columns,) * 2
         H, the observed information.
-    products : ndarray of the same shape
-        J = Σ_b s_b s_bᵀ.
     """
 
     value: float
     gradient: Floats
     information: Floats
-    products: Floats
 
 
 class Likelihood(Protocol):
@@ -64,7 +58,11 @@ class Likelihood(Protocol):
         ...
 
     def derivatives(self, theta: Floats) -> Derivatives:
-        """ℓ(θ) and what follows from it."""
+        """ℓ(θ) and its derivatives."""
+        ...
+
+    def bag_products(self, theta: Floats) -> Floats:
+        """J = Σ_b s_b s_bᵀ of the scores s_b of bags."""
         ...
 
     def score_moments(self, theta: Floats, columns: Sequence[slice]) -> Moments:
@@ -91,7 +89,7 @@ class BagLikelihood:
         return self._observation.value(self._design.scores(theta))
 
     def derivatives(self, theta: Floats) -> Derivatives:
-        """ℓ(θ), its gradient, H and J."""
+        """ℓ(θ), its gradient and H."""
         scores = self._design.scores(theta)
         value, residual = self._observation.value_and_residual(scores)
         information = self._observation.information(scores, residual)
@@ -99,12 +97,16 @@ class BagLikelihood:
             value,
             self._design.gradient(residual),
             self._design.information(information),
-            self._design.bag_products(residual),
         )
 
     def score_moments(self, theta: Floats, columns: Sequence[slice]) -> Moments:
         """Moments, over rows, of the scores by each of some groups of columns, for each output."""
         return self._design.score_moments(theta, columns)
+
+    def bag_products(self, theta: Floats) -> Floats:
+        """J."""
+        _, residual = self._observation.value_and_residual(self._design.scores(theta))
+        return self._design.bag_products(residual)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,8 +117,8 @@ class MixedFit:
     ----------
     theta : ndarray of shape (n_outputs, n_columns)
         Coefficients of the design, the constant first.
-    covariance : ndarray of shape (n_outputs · n_columns,) * 2
-        (H/φ + S)⁻¹.
+    posterior : Posterior
+        Of the coefficients, by H/φ.
     components : VarianceComponents
     dispersion : float
         φ.
@@ -126,7 +128,7 @@ class MixedFit:
     """
 
     theta: Floats
-    covariance: Floats
+    posterior: Posterior
     components: VarianceComponents
     dispersion: float
     log_marginal_likelihood: float
@@ -164,23 +166,25 @@ def maximise(
     converged, n_iter = False, 0
     while True:
         S = np.tile(components.precision, len(theta))
-        covariance, log_det = positive_inverse(_regular(at.information, shape) / phi + np.diag(S))
+        H = _regular(at.information, shape)
+        posterior = components.posterior(H / phi)
         slope = at.gradient.ravel() / phi - S * theta.ravel()
-        step = covariance @ slope
+        step = posterior.covariance @ slope
         promised = float(slope @ step)
-        shift = np.abs(components.gradient(theta, covariance)).max(initial=0.0)
-        found = _dispersion(at, covariance, likelihood.n_bags) if dispersion is None else phi
-        settled = abs(np.log(found / phi)) < tol
-        if promised < 2 * tol**2 and shift < tol and settled:
+        shift = np.abs(components.gradient(theta, posterior)).max(initial=0.0)
+        found = phi
+        if dispersion is None:
+            found = estimate_dispersion(likelihood, theta, H, S)
+        if promised < 2 * tol**2 and shift < tol and abs(np.log(found / phi)) < tol:
             converged = True
             break
         if n_iter == max_iter:
             break
         n_iter += 1
-        if promised >= 2 * tol**2 * 1e-3:
+        if promised > 2e-3 * tol**2:
             theta, at = _step(likelihood, theta, at, step.reshape(shape), promised, S, phi)
-        components = components.updated(theta, covariance)
-        phi = found
+        components = components.updated(theta, posterior)
+        phi = np.sqrt(phi * found)
     if not converged:
         warnings.warn(
             f"The fit has not converged in {max_iter} iterations; raise max_iter or tol.",
@@ -188,8 +192,8 @@ def maximise(
             stacklevel=3,
         )
     penalty = 0.5 * float(S @ theta.ravel() ** 2)
-    log_marginal = at.value / phi - penalty - 0.5 * log_det + 0.5 * components.log_determinant()
-    return MixedFit(theta, covariance, components, phi, log_marginal, n_iter, converged)
+    log_marginal = at.value / phi - penalty - 0.5 * posterior.log_determinant
+    return MixedFit(theta, posterior, components, phi, log_marginal, n_iter, converged)
 
 
 def _step(
@@ -221,17 +225,38 @@ def _step(
     return theta, at
 
 
-def _dispersion(at: Derivatives, covariance: Floats, n_bags: int) -> float:
-    """tr(PJ)/tr(PH), shrunk towards 1 in few bags.
+def estimate_dispersion(likelihood: Likelihood, theta: Floats, H: Floats, S: Floats) -> float:
+    """φ, by how much scores of bags vary more than the model says; shrunk towards 1 in few bags.
 
-    Both are sums over bags of squared scores, scaled by the posterior covariance P; where the
-    model is right they are equal in expectation, whichever assumption about bags holds.
+    Where the model is right, sums over bags of squared scores s_bᵀPs_b, with P the posterior
+    covariance, have the expectation tr(PH), whichever assumption about bags holds; but for the
+    constant: under label shift the mean of s_b moves with the count of the bag, along the column of
+    the constant in H. So the constant is profiled out, by W with WᵀW = P and WHWᵀ = diag(m) for what
+    is left, and with e the standard error of φ̂ in so many bags
+
+        φ̂ = L/(L − 1) Σ_b |W s_b|² / Σ_i m_i,    φ = 1 + x³ / (x² + e²),    x = max(φ̂ − 1, 0).
     """
-    expected = float(np.sum(covariance * at.information))
-    if expected <= 0 or n_bags == 0:
+    constants = np.arange(len(theta)) * theta.shape[1]
+    others = np.setdiff1d(np.arange(len(H)), constants)
+    n_bags = likelihood.n_bags
+    if n_bags < 2 or not len(others):
         return 1.0
-    ratio = float(np.sum(covariance * at.products)) / expected
-    return max(1.0, (n_bags * ratio + _BAGS_OF_PRIOR) / (n_bags + _BAGS_OF_PRIOR))
+    profile = np.zeros((len(others), len(H)))
+    profile[:, others] = np.eye(len(others))
+    profile[:, constants] = -np.linalg.solve(
+        H[np.ix_(constants, constants)], H[np.ix_(constants, others)]
+    ).T
+    profile /= np.sqrt(S[others])[:, None]
+    values, vectors = np.linalg.eigh(profile @ H @ profile.T)
+    values = np.maximum(values, 0.0)
+    W = (vectors / np.sqrt(1.0 + values)).T @ profile
+    expected = float((values / (1.0 + values)).sum())
+    found = float(np.einsum("ij,ij->", W, W @ likelihood.bag_products(theta)))
+    if expected <= 0:
+        return 1.0
+    phi = found / expected * n_bags / (n_bags - 1.0)
+    excess, error = max(phi - 1.0, 0.0), phi * np.sqrt(2.0 / n_bags)
+    return 1.0 + excess**3 / (excess**2 + error**2)
 
 
 def _regular(H: Floats, shape: tuple[int, int]) -> Floats:

@@ -37,14 +37,13 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_solve, cholesky
 
 from unbag._arrays import Floats
 
 _LEAST, _MOST = 1e-8, 1e4
 
-# Eigenvalues of H + S are at least this share of the largest.
-_FLOOR = 1e-10
+# Information of the flat prior of constants, as a share of what the data say of them.
+_FLAT = 1e-10
 
 
 class VariancePrior(NamedTuple):
@@ -52,6 +51,24 @@ class VariancePrior(NamedTuple):
 
     weight: float = 0.5
     sd: float = 0.5
+
+
+class Posterior(NamedTuple):
+    """Normal approximation of the posterior of coefficients.
+
+    Attributes
+    ----------
+    covariance : ndarray
+        (H + S)⁻¹.
+    degrees_of_freedom : ndarray of shape (n_groups,)
+        Effective numbers of parameters, Σ λ/(1 + λ) by the eigenvalues of information over prior.
+    log_determinant : float
+        log |H + S| − log |S|₊.
+    """
+
+    covariance: Floats
+    degrees_of_freedom: Floats
+    log_determinant: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,30 +108,42 @@ class VarianceComponents:
         """|β_k|² of each term."""
         return np.array([np.sum(theta[:, columns] ** 2) for columns in self.groups])
 
-    def degrees_of_freedom(self, covariance: Floats) -> Floats:
-        """Effective numbers of parameters, by the posterior covariance."""
-        diagonal = np.diagonal(covariance).reshape(self.n_outputs, -1)
-        return np.array(
-            [
-                diagonal[:, columns].size - diagonal[:, columns].sum() / variance
-                for columns, variance in zip(self.groups, self.variances, strict=True)
-            ]
-        )
+    def posterior(self, H: Floats) -> Posterior:
+        """The posterior of coefficients by the observed information H (divided by φ).
 
-    def gradient(self, theta: Floats, covariance: Floats) -> Floats:
+        In coefficients divided by their σ, information is M = S^{−½}HS^{−½} and that of the prior
+        the identity. Negative eigenvalues of M, of directions in which the likelihood is convex,
+        are taken for zero: what is known of these is the prior.
+        """
+        precision = np.tile(self.precision, self.n_outputs)
+        free = precision == 0
+        # a flat prior, compared with what the data say
+        least = _FLAT * max(float(np.abs(np.diagonal(H)[free]).max(initial=0.0)), 1e-300)
+        scale = 1.0 / np.sqrt(np.where(free, least, precision))
+        values, vectors = np.linalg.eigh(H * scale[:, None] * scale)
+        values = np.maximum(values, 0.0)
+        shrunk = vectors / np.sqrt(1.0 + values)
+        covariance = (shrunk @ shrunk.T) * scale[:, None] * scale
+        share = ((vectors * np.sqrt(values / (1.0 + values))) ** 2).sum(axis=1)
+        share = share.reshape(self.n_outputs, -1)
+        edf = np.array([share[:, columns].sum() for columns in self.groups])
+        log_det = float(np.log1p(values).sum()) + float(free.sum() * np.log(least))
+        return Posterior(covariance, edf, log_det)
+
+    def gradient(self, theta: Floats, posterior: Posterior) -> Floats:
         """Derivatives of log L and the log prior by log σ_k²."""
         if self.fixed or not self.groups:
             return np.zeros(len(self.groups))
         weight, square = self._prior()
-        edf = np.maximum(self.degrees_of_freedom(covariance), 0.0) + weight
-        return 0.5 * ((self.squares(theta) + square) / self.variances - edf)
+        rise = (self.squares(theta) + square) / self.variances
+        return 0.5 * (rise - posterior.degrees_of_freedom - weight)
 
-    def updated(self, theta: Floats, covariance: Floats) -> VarianceComponents:
+    def updated(self, theta: Floats, posterior: Posterior) -> VarianceComponents:
         """Fellner–Schall, faster where steps go the same way again and again."""
         if self.fixed or not self.groups:
             return self
         weight, square = self._prior()
-        edf = np.maximum(self.degrees_of_freedom(covariance), 0.0)
+        edf = posterior.degrees_of_freedom
         step = np.log((self.squares(theta) + square) / (edf + weight) / self.variances)
         if len(self._rates):
             same = step * self._last > 0
@@ -125,26 +154,6 @@ class VarianceComponents:
         variances = np.clip(variances, _LEAST, _MOST)
         return replace(self, variances=variances, _rates=rates, _last=step)
 
-    def log_determinant(self) -> float:
-        """Log |S|₊."""
-        sizes = [columns.stop - columns.start for columns in self.groups]
-        return -self.n_outputs * float(np.array(sizes, dtype=float) @ np.log(self.variances))
-
     def _prior(self) -> tuple[Floats, Floats]:
         table = np.array(self.priors, dtype=float)
         return table[:, 0], table[:, 0] * table[:, 1] ** 2
-
-
-def positive_inverse(A: Floats) -> tuple[Floats, float]:
-    """Inverse and log-determinant of a symmetric matrix, made positive definite if it is not.
-
-    Negative eigenvalues change their sign: along such directions a Newton step then climbs.
-    """
-    try:
-        root = cholesky(A, lower=True, check_finite=False)
-        inverse = cho_solve((root, True), np.eye(len(A)), check_finite=False)
-        return inverse, 2.0 * float(np.log(np.diagonal(root)).sum())
-    except LinAlgError:
-        values, vectors = np.linalg.eigh(A)
-        values = np.maximum(np.abs(values), _FLOOR * np.abs(values).max())
-        return (vectors / values) @ vectors.T, float(np.log(values).sum())
