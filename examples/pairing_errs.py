@@ -25,7 +25,7 @@ from scipy.stats import norm
 
 from unbag import check_bag_target
 from unbag.paper.bounds import misordering_probability, sample_bags
-from unbag.weights.decontamination import class_means, decontamination_weights
+from unbag.weights import class_means, decontamination_weights
 
 LOW, HIGH, BAG_SIZE = 0.45, 0.55, 8
 CENTRE, THRESHOLD = 1.0, 0.3

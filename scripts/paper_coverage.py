@@ -52,9 +52,9 @@ ITEMS = (
         "paper/bounds/test_contamination.py:test_estimated_risk_is_unbiased_under_every_model",
     )),
     Item("2.2", "Ê_w over several models", (
-        B + "contamination:MultiMCM.pair_risks", "unbag.weights:pair_weights",
+        B + "contamination:MultiMCM.pair_risks", "unbag.paper.weights:pair_weights",
     ), (
-        "weights/test_decontamination.py:test_pair_weights_give_the_risk_of_the_paper",
+        "paper/test_weights.py:test_pair_weights_give_the_risk_of_the_paper",
     )),
     Item("2.2", "Definition 3, complexity R^I", (B + "complexity:rademacher_complexity",), (
         "paper/bounds/test_complexity.py:test_estimate_agrees_with_all_signs_and_stays_below_its_bound",
@@ -104,9 +104,10 @@ ITEMS = (
         "paper/bounds/test_generalization.py:test_pairs_in_any_form",
     )),
     Item("3.1", "Algorithm 1, plug-in", (
-        "unbag.models.kernel:LLPKernelClassifier", "unbag.paper.methods:METHODS",
+        "unbag.paper.lmmcm:LMMCMClassifier", "unbag.paper.methods:METHODS",
     ), (
-        "models/test_kernel.py:test_all_ways_to_weigh_bags_learn",
+        "paper/test_lmmcm.py:test_all_ways_to_weigh_bags_learn",
+        "paper/test_lmmcm.py:test_the_published_settings",
         "paper/bounds/test_consistency.py:"
         "test_first_theorem_holds_for_observed_proportions_of_small_bags",
     )),
@@ -114,12 +115,12 @@ ITEMS = (
         "paper/bounds/test_planning.py:test_the_papers_example",
         "../benchmarks/tests/studies/test_consistency.py:test_bags_are_misordered_as_often_as_computed",
     )),
-    Item("3.2", "blockwise-pairwise merging", ("unbag.weights.merging:blockwise_pairwise",), (
-        "weights/test_merging.py:test_pairwise_puts_the_larger_of_every_two_neighbours_on_one_side",
+    Item("3.2", "blockwise-pairwise merging", ("unbag.paper.weights:blockwise_pairwise",), (
+        "paper/test_merging.py:test_pairwise_puts_the_larger_of_every_two_neighbours_on_one_side",
     )),
-    Item("3.2", "blockwise-max merging", ("unbag.weights.merging:blockwise_max",), (
-        "weights/test_merging.py:test_max_puts_the_half_with_the_largest_proportions_on_one_side",
-        "weights/test_merging.py:test_max_dominates_pairwise_in_every_block",
+    Item("3.2", "blockwise-max merging", ("unbag.paper.weights:blockwise_max",), (
+        "paper/test_merging.py:test_max_puts_the_half_with_the_largest_proportions_on_one_side",
+        "paper/test_merging.py:test_max_dominates_pairwise_in_every_block",
     )),
     Item("3.2", "Ẽ of merged bags", ("unbag.weights:decontamination_weights",), (
         "paper/bounds/test_merged.py:test_risk_is_unbiased_given_the_labels",
@@ -140,10 +141,10 @@ ITEMS = (
         "paper/test_trials.py:test_a_trial_has_the_size_and_proportions_of_the_paper",
     )),
     Item("4", "kernel width 1/(d Var X), penalties by 5 folds", (
-        "unbag.kernels.matrices:Kernel", "unbag.models.kernel:LLPKernelClassifierCV",
+        "unbag.kernels.matrices:Kernel", "unbag.paper.lmmcm:LMMCMClassifierCV",
     ), (
         "kernels/test_matrices.py:test_gamma_is_that_of_a_support_vector_machine",
-        "models/test_search.py:test_selection_by_folds_is_the_mean_over_folds",
+        "paper/test_lmmcm.py:test_batched_search_equals_fits_one_by_one",
     )),
     Item("4", "InvCal", ("unbag.paper.invcal:InvCalClassifier",), (
         "paper/test_invcal.py:test_agrees_with_a_general_solver",
@@ -162,9 +163,9 @@ ITEMS = (
         "paper/test_trials.py:test_second_table_fixes_the_number_of_bags",
     )),
     Item("5", "several classes, future work", (
-        "unbag.weights:least_squares_weights", B + "tables:weights_bound",
+        "unbag.weights:decontamination_weights", B + "tables:weights_bound",
     ), (
-        "observations/test_corrected_risk.py:test_corrected_risk_of_three_classes_averages_to_the_true_risk",
+        "paper/test_corrected_risk.py:test_corrected_risk_of_three_classes_averages_to_the_true_risk",
         "paper/bounds/test_tables.py:test_variation_by_a_loop",
     )),
     Item("A", "failure of the proportion risk", (
@@ -207,7 +208,7 @@ ITEMS = (
     Item("D", "Proposition, convexity of ℓ^κ", (B + "immunity:convexity_condition",), (
         "paper/bounds/test_immunity.py:test_convexity_condition_is_what_second_differences_say",
     )),
-    Item("D", "convexity of Ê_w, open question", ("unbag.weights:convex_priors",), (
+    Item("D", "convexity of Ê_w, open question", ("unbag.paper.weights:convex_priors",), (
         "paper/bounds/test_convexity.py:test_risk_is_convex_between_the_ends_and_nowhere_else",
         "paper/bounds/test_convexity.py:test_how_often_extreme_pairs_are_convex",
     )),
@@ -215,15 +216,15 @@ ITEMS = (
         "paper/bounds/test_contamination.py:"
         "test_single_instances_come_from_the_mixture_and_from_their_class",
     )),
-    Item("F", "matching as an integer program", ("unbag.weights.pairing:pair_matching",), (
-        "weights/test_pairing.py:test_matching_equals_exhaustive_search",
+    Item("F", "matching as an integer program", ("unbag.paper.pairing:pair_matching",), (
+        "paper/test_pairing.py:test_matching_equals_exhaustive_search",
     )),
-    Item("F", "Proposition, extremes", ("unbag.weights.pairing:pair_extremes",), (
-        "weights/test_pairing.py:test_extremes_is_the_best_matching_of_equal_sizes",
+    Item("F", "Proposition, extremes", ("unbag.paper.pairing:pair_extremes",), (
+        "paper/test_pairing.py:test_extremes_is_the_best_matching_of_equal_sizes",
     )),
     Item("G", "Theorem, schemes that dominate", (B + "merged:merged_bound",), (
         "paper/bounds/test_merged.py:test_bound_holds_as_often_as_it_says",
-        "weights/test_merging.py:test_max_has_the_better_of_both_splits_for_bags_of_any_size",
+        "paper/test_merging.py:test_max_has_the_better_of_both_splits_for_bags_of_any_size",
     )),
     Item("G", "conjecture on blockwise-max", (
         B + "contrasts:expected_contrasts", B + "merged:merged_bound",
@@ -236,7 +237,7 @@ ITEMS = (
     ), (
         "paper/bounds/test_surrogate.py:test_errors_are_bounded_by_risks",
     )),
-    Item("H", "Theorem, consistency", ("unbag.models.linear:LLPLinearClassifier",), (
+    Item("H", "Theorem, consistency", ("unbag.paper.lmmcm:LMMCMClassifier",), (
         "../benchmarks/tests/studies/test_consistency.py:test_error_goes_to_the_bayes_error",
         "paper/bounds/test_consistency.py:test_norm_of_the_minimiser",
         "paper/bounds/test_tables.py:"
@@ -246,7 +247,7 @@ ITEMS = (
         "paper/test_runner.py:test_every_method_gives_a_row",
     )),
     Item("I", "folds of equal proportions are left out", (
-        "unbag.models.kernel:LLPKernelClassifierCV",
+        "unbag.paper.lmmcm:LMMCMClassifierCV",
     ), (
         "models/test_search.py:"
         "test_a_fold_of_equal_proportions_is_said_and_left_out_for_every_alpha",

@@ -33,14 +33,10 @@ SMALLER = {
     "LLPEMClassifier": {"cv": 3},
     "InvCalClassifierCV": {"Cs": (1,), "epsilons": (0, 0.01), "gammas": (0.1,)},
     "LLPKernelClassifierCV": {"alphas": (1e-2, 1e-3), "cv": 3},
-    "KernelPublishedClassifierCV": {"method": "mm", "alphas": (1e-2,), "cv": 2},
     "LLPLinearClassifierCV": {"alphas": (1e-2, 1e-3), "cv": 3},
-    "LinearProportionRiskClassifierCV": {"alphas": (1e-3, 1e-4), "cv": 3},
-    "LinearPublishedClassifierCV": {"method": "mm", "alphas": (1e-2,), "cv": 2},
-    "LinearSoftLabelClassifierCV": {"alphas": (1e-2, 1e-3), "cv": 3},
+    "LMMCMClassifierCV": {"alphas": (1e-2, 1e-3), "cv": 3},
     "LLPNeuralClassifier": {"hidden": (16,), "max_epochs": 60},
     "ProportionRiskClassifierCV": {"alphas": (1e-3, 1e-4), "cv": 3},
-    "SoftLabelClassifierCV": {"alphas": (1e-2, 1e-3), "cv": 3},
 }
 BINARY = make_gaussian_bags(n_bags=24, bag_size=15, n_features=3, random_state=0)
 

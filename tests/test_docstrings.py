@@ -147,7 +147,11 @@ def properties(item):
 
 def described_by_protocol(item):
     """Names of the methods that a protocol describes, once for all classes that have them."""
-    for package, protocol in (("observations", Objective), ("solvers", FunctionSpace)):
+    for package, protocol in (
+        ("observations", Objective),
+        ("paper", Objective),
+        ("solvers", FunctionSpace),
+    ):
         if item.__module__.startswith(f"unbag.{package}.") and item is not protocol:
             return {name for name, _ in own_methods(protocol)}
     return set()
@@ -206,8 +210,8 @@ QUICK = {
     "LLPNeuralClassifier": {"hidden": (4,), "max_epochs": 2},
 }
 DATA = make_gaussian_bags(n_bags=12, bag_size=10, n_features=2, random_state=0)
-# There if it is asked for, or if X has them.
-AT_TIMES = {"feature_names_in_", "folds_"}
+# There if it is asked for, if X has them, or of a linear model.
+AT_TIMES = {"feature_names_in_", "folds_", "coef_"}
 
 
 @pytest.mark.parametrize("name", [n for n, e in all_estimators() if issubclass(e, ClassifierMixin)])

@@ -16,6 +16,7 @@ from unbag import LLPLinearClassifier
 from unbag.datasets import make_gaussian_bags
 from unbag.evaluation import cross_val_evaluate
 from unbag.evaluation.measures import plain_estimate
+from unbag.paper import LMMCMClassifier
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -39,8 +40,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     data = make_gaussian_bags(n_bags=options.bags, bag_size=20, random_state=1)
     new = make_gaussian_bags(n_bags=100, bag_size=50, random_state=2)
     for what, model in {
-        "pairs, corrected risk": LLPLinearClassifier(objective="corrected", weights="pairs"),
-        "least-squares weights": LLPLinearClassifier(objective="corrected"),
+        "pairs, corrected risk": LMMCMClassifier(kernel="linear", weights="pairs"),
+        "least-squares weights": LMMCMClassifier(kernel="linear"),
         "likelihood of counts": LLPLinearClassifier(),
     }.items():
         evaluation = cross_val_evaluate(model, data.X, data.y, cv=3, n_draws=200)

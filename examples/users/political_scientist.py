@@ -24,6 +24,7 @@ from trial import Trial
 
 from unbag import LLPEMClassifier, LLPLinearClassifierCV, bags_from_frame
 from unbag.evaluation import group_proportions
+from unbag.paper import LMMCMClassifierCV
 from unbag.tables.features import make_features
 
 CANDIDATES = ["Ann", "Bob", "Cy"]
@@ -76,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     errors = {"likelihood": np.abs(table.share - truth).max()}
     for what, model in {
         "expectation-maximisation": LLPEMClassifier(LogisticRegression()),
-        "corrected risk": LLPLinearClassifierCV(objective="corrected"),
+        "corrected risk": LMMCMClassifierCV(kernel="linear"),
     }.items():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)

@@ -13,6 +13,7 @@ from sklearn.linear_model import LogisticRegression
 
 from unbag import LLPLinearClassifier, bag_target
 from unbag.evaluation import evaluate
+from unbag.paper import LMMCMClassifier
 
 # %%
 # Two things are known of each voter. The first differs a lot between districts and hardly says
@@ -29,7 +30,7 @@ directions = {
     "the truth": truth,
     "labels": LogisticRegression().fit(X, votes).coef_[0],
     "likelihood of counts": LLPLinearClassifier(1e-4).fit(X, y).coef_[0],
-    "corrected risk": LLPLinearClassifier(1e-4, objective="corrected").fit(X, y).coef_[0],
+    "corrected risk": LMMCMClassifier(1e-4, kernel="linear").fit(X, y).coef_[0],
 }
 
 # %%

@@ -14,13 +14,8 @@ from unbag import bag_target, check_bag_target
 from unbag.bags.frames import bags_from_frame
 from unbag.bags.shares import noise_covariance
 from unbag.datasets.bagging import add_count_noise
-from unbag.weights.decontamination import (
-    class_means,
-    decontamination_weights,
-    least_squares_weights,
-    moment_terms,
-)
-from unbag.weights.merging import MERGERS
+from unbag.paper.weights import MERGERS, bag_weights
+from unbag.weights import class_means, decontamination_weights, moment_terms
 
 NAN = np.nan
 
@@ -233,7 +228,9 @@ def test_zero_noise_is_no_noise(bags, bag_model):
     exact = replace(bags, noise=None)
     zero = replace(bags, noise=np.zeros_like(bags.noise))
     np.testing.assert_allclose(
-        least_squares_weights(zero, bag_model), least_squares_weights(exact, bag_model), atol=1e-12
+        decontamination_weights(zero, bag_model),
+        decontamination_weights(exact, bag_model),
+        atol=1e-12,
     )
 
 
@@ -258,7 +255,7 @@ def test_weights_do_not_change_when_bags_grow_and_noise_shrinks_alike(bags, fact
     )
     large = replace(bags, sizes=bags.sizes * factor**2)
     # the contrasts Wᵀ(m − mean) of classes shrink by the factor, as the proportions are drawn out
-    W, Z = (least_squares_weights(b) for b in (large, drawn_out))
+    W, Z = (decontamination_weights(b) for b in (large, drawn_out))
     np.testing.assert_allclose(Z[:, 1:] - Z[:, :1], (W[:, 1:] - W[:, :1]) / factor, atol=1e-8)
 
 
@@ -279,7 +276,7 @@ def test_classes_in_another_order_are_columns_in_another_order(bags, seed):
 def test_weights_solve_the_sum_of_what_bags_add(bags):
     normal, instrument = moment_terms(bags)
     expected = instrument @ np.linalg.inv(normal.sum(axis=0))
-    np.testing.assert_allclose(least_squares_weights(bags), expected, atol=1e-8)
+    np.testing.assert_allclose(decontamination_weights(bags), expected, atol=1e-8)
     normal, _ = moment_terms(replace(bags, noise=None))
     G, n = bags.proportions, bags.sizes
     np.testing.assert_allclose(normal.sum(axis=0), G.T @ (n[:, None] * G), rtol=1e-9)
@@ -350,10 +347,10 @@ def test_pairs_and_merging_do_not_go_with_noise():
     bag = np.repeat(np.arange(4), 10)
     bags = check_bag_target(bag_target(bag, np.array([0.1, 0.4, 0.6, 0.9])[bag], noise=0.01))
     with pytest.raises(ValueError, match="use weights='least_squares'"):
-        decontamination_weights(bags, method="pairs")
+        bag_weights(bags, method="pairs")
     for merge in MERGERS:
         with pytest.raises(ValueError, match="Noisy proportions cannot be merged"):
-            decontamination_weights(bags, merge=merge)
+            bag_weights(bags, merge=merge)
 
 
 # --- what it is for: no bias towards chance -----------------------------------------------------

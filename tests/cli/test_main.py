@@ -16,7 +16,7 @@ from unbag.cli.output import safe
 from unbag.cli.parser import make_parser
 
 COMMANDS = ["inspect", "fit", "predict", "export", "evaluate", "label-plan", "report", "demo"]
-COMMANDS += ["reproduce", "monitor"]
+COMMANDS += ["paper", "monitor"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -71,7 +71,6 @@ def with_labels():
 CASES = {
     "likelihood": ((X, y), {}),
     "forward": ((X, y), {"objective": "forward"}),
-    "corrected": ((X, y), {"objective": "corrected"}),
     "refit": ((X, y), {"refit": True}),
     "no choice": ((X, y), {"num_leaves": 3, "cv": None}),
     "three classes": (three_classes(), {"num_leaves": 3, "n_estimators": 5}),

@@ -35,7 +35,7 @@ X, y = DATA.X[ORDER], DATA.y[ORDER]
 TOL = 1e-4
 LINEAR = LLPLinearClassifier(tol=TOL)
 SEARCH = LLPLinearClassifierCV(alphas=[1e-1, 1e-2, 1e-3], cv=3, tol=TOL)
-KERNEL = {"objective": "corrected", "precision": "double", "n_components": 20, "tol": TOL}
+KERNEL = {"precision": "double", "n_components": 20, "tol": TOL}
 
 
 def partitioned(X, y, rows=100):
@@ -60,16 +60,12 @@ class TestEqualToTheLocalModel:
         [
             LINEAR,
             LLPLinearClassifier(tol=TOL, fit_intercept=False),
-            LLPLinearClassifier(tol=TOL, training_prior="pooled", class_prior="empirical"),
-            LLPLinearClassifier(tol=TOL, weights="pairs", correction="none"),
-            LLPLinearClassifier(tol=TOL, merge="blockwise_pairwise", bag_model="bags"),
-            LLPLinearClassifier(tol=TOL, loss="squared", class_prior=[0.3, 0.7]),
+            LLPLinearClassifier(tol=TOL, class_prior=[0.3, 0.7]),
             SEARCH,
             LLPLinearClassifierCV(alphas=[1e-1, 1e-3], cv=3, selection="folds", tol=TOL),
             LLPLinearClassifierCV(
                 alphas=[1e-1, 1e-3],
                 cv=BagKFold(4, shuffle=True, random_state=1),
-                training_prior="pooled",
                 tol=TOL,
             ),
             LLPKernelClassifier(approximation="nystroem", **KERNEL),
@@ -135,7 +131,7 @@ class TestEqualToTheLocalModel:
         many = rng.normal(size=(600, 2)) + 2 * np.eye(3)[labels][:, :2]
         target = bag_target(bag, counts=counts[bag])
         rows = rng.permutation(600)
-        search = LLPLinearClassifierCV([1e-1, 1e-2], cv=3, objective="corrected", tol=TOL)
+        search = LLPLinearClassifierCV([1e-1, 1e-2], cv=3, tol=TOL)
         for estimator in (LINEAR, search):
             local = estimator.fit(many[rows], target[rows])
             assert_same_model(fitted(estimator, many[rows], target[rows]), local, many)

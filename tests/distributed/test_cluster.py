@@ -31,7 +31,7 @@ X, y = DATA.X[ORDER], DATA.y[ORDER]
 N_PARTITIONS = 6
 ROWS = len(y) // N_PARTITIONS
 # every step is that of the fit in memory, so that few of them show as much as many
-ESTIMATOR = LLPLinearClassifier(tol=1e-5, objective="corrected")
+ESTIMATOR = LLPLinearClassifier(tol=1e-5)
 COUNTS = LLPLinearClassifier(alpha=0.1, tol=1e-4, bag_effect=0)
 
 
@@ -152,9 +152,7 @@ class TestTheFitEndsWithTheSameModel:
         np.testing.assert_allclose(model.intercept_, expected.intercept_, atol=1e-6)
 
     def test_a_search(self, tmp_path):
-        estimator = LLPLinearClassifierCV(
-            alphas=[1e-1, 1e-3], cv=3, tol=1e-5, objective="corrected"
-        )
+        estimator = LLPLinearClassifierCV(alphas=[1e-1, 1e-3], cv=3, tol=1e-5)
         model = DistributedClassifier(estimator).fit(*collections(tmp_path)).to_local()
         np.testing.assert_allclose(model.coef_, estimator.fit(X, y).coef_, atol=1e-6)
 
@@ -240,7 +238,7 @@ def test_more_data_than_the_memory_of_a_worker():
     ]
     large = da.concatenate(parts)
     assert large.nbytes > MEMORY
-    estimator = LLPLinearClassifier(1.0, tol=0.1, objective="corrected")
+    estimator = LLPLinearClassifier(1.0, tol=0.1)
     model = DistributedClassifier(estimator).fit(large, da.concatenate(targets)).to_local()
     expected = estimator.fit(base, y)
     np.testing.assert_allclose(model.coef_, expected.coef_, atol=1e-6)

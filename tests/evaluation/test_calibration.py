@@ -9,7 +9,7 @@ from sklearn.calibration import calibration_curve as sk_calibration_curve
 from unbag import bag_target, check_bag_target
 from unbag.datasets import make_gaussian_bags
 from unbag.evaluation import brier_score_loss, calibration_curve, calibration_error
-from unbag.weights.decontamination import decontamination_weights
+from unbag.weights import decontamination_weights
 
 BINARY = make_gaussian_bags(n_bags=60, bag_size=50, random_state=0)
 LABELS = np.random.default_rng(0).permutation(np.repeat([0, 1], [190, 110]))

@@ -17,6 +17,7 @@ from unbag import (
 )
 from unbag.evaluation import group_proportions
 from unbag.evaluation.groups import _with_its_settings, duncan_davis_bounds
+from unbag.paper import LMMCMClassifier
 
 KINDS = np.array(["black", "latino", "white"])
 
@@ -94,7 +95,7 @@ def test_the_default_says_what_expectation_maximisation_says():
     em = LLPEMClassifier(LogisticRegression(C=10), cv=None, tol=1e-4).fit(X, y)
     ours, theirs = (group_proportions(m, X, y, group, intervals=False).share for m in (plain, em))
     np.testing.assert_allclose(ours, theirs, atol=0.03)
-    corrected = LLPLinearClassifier(1e-4, objective="corrected").fit(X, y)
+    corrected = LMMCMClassifier(1e-4, kernel="linear").fit(X, y)
     assumed = group_proportions(corrected, X, y, group, intervals=False).share
     assert np.abs(ours - truth).mean() < np.abs(assumed - truth).mean()
 

@@ -9,6 +9,7 @@ from scipy.sparse import csr_array
 from unbag import LLPKernelClassifier, LLPLinearClassifier
 from unbag.datasets import make_gaussian_bags
 from unbag.evaluation import bag_permutation_importance
+from unbag.paper import LMMCMClassifier
 from unbag.reports import ImportanceDisplay
 
 DATA = make_gaussian_bags(n_bags=30, bag_size=30, n_features=2, random_state=0)
@@ -82,7 +83,7 @@ def test_there_is_one_name_for_each_column():
 
 
 def test_what_is_refused():
-    hinge = LLPLinearClassifier(objective="corrected", loss="hinge").fit(TABLE, DATA.y)
+    hinge = LMMCMClassifier(kernel="linear", loss="hinge").fit(TABLE, DATA.y)
     with pytest.raises(ValueError, match="gives no probabilities"):
         bag_permutation_importance(hinge, TABLE, DATA.y)
     with pytest.raises(ValueError, match="There are 300 columns, and this takes 200 at most"):

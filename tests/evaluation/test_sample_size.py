@@ -13,8 +13,7 @@ from scipy.linalg import eigh
 from unbag import bag_target, check_bag_target
 from unbag.datasets import make_gaussian_bags, make_random_bags
 from unbag.evaluation.sample_size import effective_sample_size
-from unbag.weights.decontamination import class_means, decontamination_weights
-from unbag.weights.merging import MERGERS
+from unbag.weights import class_means, decontamination_weights
 
 BAG_MODELS = ["instances", "bags"]
 both_models = pytest.mark.parametrize("bag_model", BAG_MODELS)
@@ -65,7 +64,7 @@ def test_labels_are_worth_their_number(classes, bag_model):
     assert found.labelled_rows == pytest.approx(len(labels))
     assert list(found.classes) == classes
     assert (found.n_bags, found.n_instances) == (0, len(labels))
-    assert (found.finer, found.merged, found.warning) == ({}, {}, None)
+    assert (found.finer, found.warning) == ({}, None)
     if len(classes) == 2:
         assert found.rows_for_difference == pytest.approx(40 * 80 / 120)
 
@@ -242,49 +241,7 @@ def test_noise_lowers_the_information_the_more_the_larger_it_is(n_classes):
         assert (less.rows_per_class < more.rows_per_class).all()
         assert less.share_of_labels < more.share_of_labels
     assert found[-1].by_bag["share"].sum() == pytest.approx(1)
-    assert (found[-1].pairing_share, found[-1].merged, found[-1].finer) == (None, {}, {})
-
-
-# --- pairs and merging --------------------------------------------------------------------------
-
-
-@both_models
-@given(counts=some_counts())
-@settings(max_examples=30, deadline=None)
-def test_pairing_and_merging_lose_information(bag_model, counts):
-    found = worth(target(counts), bag_model)
-    assert 0 < found.pairing_share <= 1
-    assert all(0 <= left <= 1 for left in found.merged.values())
-    assert list(found.merged) == list(MERGERS)
-
-
-def test_pairing_of_two_bags_loses_nothing():
-    assert worth(target([[9, 1], [2, 5]])).pairing_share == pytest.approx(1)
-
-
-def test_pairing_leaves_out_an_odd_bag():
-    """Pairs of equal size: Σ n Δ²/2 is left of Σ n (γ − γ̄)²."""
-    found = worth(target([[10, 0], [5, 5], [2, 8]]))
-    gamma = np.array([0, 0.5, 0.8])
-    left = 0.8**2 / 2 / np.sum((gamma - gamma.mean()) ** 2)
-    assert found.pairing_share == pytest.approx(left)
-
-
-@pytest.mark.parametrize("name", MERGERS)
-def test_merged_information_is_that_of_the_large_bags(name):
-    rng = np.random.default_rng(3)
-    y = target(rng.integers(1, 20, (24, 2)))
-    merged = MERGERS[name](check_bag_target(y), None).bags
-    large = bag_target(merged.index, merged.proportions[merged.index, 1])
-    found, after = effective_sample_size(y), worth(large)
-    left = after.rows_for_difference / found.rows_for_difference
-    assert found.merged[name] == pytest.approx(left)
-
-
-def test_merging_can_leave_nothing():
-    """Neighbours are alike, so that the two sides of the only block are alike."""
-    y = target([[8, 2], [8, 2], [2, 8], [2, 8]])
-    assert worth(y).merged["blockwise_pairwise"] == pytest.approx(0)
+    assert found[-1].finer == {}
 
 
 # --- finer bags ---------------------------------------------------------------------------------
@@ -386,7 +343,7 @@ def test_summary_of_many_classes_names_the_extremes():
     low, high = found.rows_per_class.argmin(), found.rows_per_class.argmax()
     assert f"(class {low}) to " in found.summary
     assert f"(class {high}) labelled rows" in found.summary
-    assert (found.rows_for_difference, found.pairing_share, found.merged) == (None, None, {})
+    assert found.rows_for_difference is None
 
 
 def test_frames_hold_the_tables():

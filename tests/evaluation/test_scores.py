@@ -14,7 +14,7 @@ from unbag import bag_target, check_bag_target
 from unbag.datasets import gaussian_auc, gaussian_bayes_ber, make_gaussian_bags
 from unbag.evaluation.curves import roc_curve
 from unbag.evaluation.measures import plain_estimate
-from unbag.weights.decontamination import decontamination_weights
+from unbag.weights import decontamination_weights
 
 roc_auc_score, balanced_accuracy_score, corrected_risk = (
     partial(plain_estimate, name) for name in ("roc_auc", "balanced_accuracy", "corrected_risk")

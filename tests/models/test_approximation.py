@@ -20,7 +20,7 @@ def close_to_exact(estimator, approximation, **settings):
     return estimator(**settings).fit(DATA.X, DATA.y)
 
 
-@pytest.mark.parametrize("objective", ["corrected", "likelihood", "forward"])
+@pytest.mark.parametrize("objective", ["likelihood", "forward"])
 @pytest.mark.parametrize("kernel", ["rbf", "linear", "poly"])
 def test_all_instances_as_landmarks_equal_the_exact_kernel(kernel, objective):
     settings = {"alpha": 0.01, "kernel": kernel, "objective": objective}
@@ -93,7 +93,7 @@ def test_a_thousand_landmarks_rank_as_the_exact_kernel_does(dataset):
     trial = make_trial(Setting(dataset, (0.0, 0.5), 32), seed=100)
     X, y, auc = trial.X[:4096], trial.y[:4096], []
     for approximation in (None, "nystroem"):
-        model = LLPKernelClassifier(objective="corrected", approximation=approximation)
+        model = LLPKernelClassifier(approximation=approximation)
         scores = model.fit(X, y).decision_function(trial.X_test[:4000])
         auc.append(roc_auc_score(trial.labels_test[:4000], scores))
     assert auc[0] > 0.85
@@ -119,7 +119,6 @@ class TestEveryApproximation:
         here, there = (
             LLPKernelClassifierCV(
                 alphas=[0.1, 0.01, 0.001],
-                objective="corrected",
                 approximation=approximation,
                 n_components=100,
                 precision=precision,

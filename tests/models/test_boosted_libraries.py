@@ -21,7 +21,7 @@ CLASSIFIERS = {
     "xgboost": partial(LLPBoostingClassifier, estimator=xgboost.XGBClassifier()),
 }
 
-every_aim = pytest.mark.parametrize("name", ["likelihood", "forward", "corrected"])
+every_aim = pytest.mark.parametrize("name", ["likelihood", "forward"])
 both_libraries = pytest.mark.parametrize("library", CLASSIFIERS)
 both_classifiers = pytest.mark.parametrize("boosted", CLASSIFIERS.values(), ids=CLASSIFIERS)
 

@@ -35,27 +35,7 @@ def centred(scores):
     return scores if scores.ndim == 1 else scores - scores.mean(axis=1, keepdims=True)
 
 
-@pytest.mark.parametrize("fit_intercept", [True, False])
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("weights", ["least_squares", "pairs"])
-def test_pure_bags_equal_balanced_logistic_regression(weights, n_classes, fit_intercept):
-    if weights == "pairs" and n_classes > 2:
-        return  # refused; see the tests of the weights
-    X, y = labelled(n_classes)
-    ours = LLPLinearClassifier(
-        ALPHA, objective="corrected", tol=1e-10, fit_intercept=fit_intercept, weights=weights
-    ).fit(X, y)
-    theirs = logistic_regression(X, y, class_weight="balanced", fit_intercept=fit_intercept)
-    np.testing.assert_allclose(
-        centred(ours.decision_function(X)), centred(theirs.decision_function(X)), atol=1e-6
-    )
-    np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-6)
-    if n_classes == 2:
-        np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-6)
-        np.testing.assert_allclose(ours.intercept_, theirs.intercept_, atol=1e-6)
-
-
-@pytest.mark.parametrize("objective", ["likelihood", "corrected"])
+@pytest.mark.parametrize("objective", ["likelihood"])
 def test_empirical_prior_equals_plain_logistic_regression(objective):
     X, y = labelled(2)
     ours = LLPLinearClassifier(ALPHA, objective=objective, tol=1e-10, class_prior="empirical")

@@ -1,10 +1,7 @@
 """What models minimise: the choice of objective, and what it must agree with."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
-from scipy.optimize import minimize
 from scipy.special import expit, logit
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
@@ -21,7 +18,6 @@ from unbag.bags.bags import check_bag_target
 from unbag.datasets import add_count_noise, make_gaussian_bags
 from unbag.evaluation.bag_effects import effect_of_scores
 from unbag.observations.count_likelihood import CountLikelihood
-from unbag.weights.decontamination import decontamination_weights, pooled_shares, precision
 
 DATA = make_gaussian_bags(n_bags=40, bag_size=8, random_state=0)
 THREE = make_gaussian_bags(n_bags=40, bag_size=8, n_classes=3, random_state=0)
@@ -45,14 +41,7 @@ SPARE = {"alpha": 1e-8, "tol": 1e-8}
         (DATA.labels, {}, "likelihood"),
         (add_count_noise(DATA.y, 0.3, random_state=0), {}, "likelihood"),
         (DRAWN, {}, "forward"),
-        (DRAWN, {"loss": "squared"}, "corrected"),
-        (DATA.y, {"loss": "squared"}, "corrected"),
-        (DATA.y, {"class_prior": (0, 1)}, "corrected"),
-        (DATA.y, {"bag_model": "bags"}, "corrected"),
-        (DATA.y, {"weights": "pairs"}, "corrected"),
-        (DATA.y, {"merge": "blockwise_pairwise"}, "corrected"),
         (DATA.y, {"objective": "forward"}, "forward"),
-        (DATA.y, {"objective": "corrected"}, "corrected"),
     ],
 )
 def test_likelihood_is_used_unless_something_else_is_asked_for(y, settings, expected):
@@ -66,30 +55,12 @@ def test_likelihood_is_used_unless_something_else_is_asked_for(y, settings, expe
     [
         (
             {"objective": "combined"},
-            "objective must be one of 'auto', 'likelihood', 'forward', 'corrected', not 'combined'",
+            "objective must be one of 'auto', 'likelihood', 'forward', not 'combined'",
         ),
-        (
-            {"objective": "likelihood", "loss": "huber"},
-            "objective='likelihood' is a likelihood, and loss='huber' does not estimate odds, "
-            "which it needs; use objective='corrected'",
-        ),
-        (
-            {"objective": "forward", "class_prior": (0, 1)},
-            "objective='forward' is a likelihood, and class_prior leaves a class out",
-        ),
+        ({"class_prior": (0, 1)}, "class_prior must be positive for every class"),
         ({"bag_effect": -0.1}, "bag_effect must be 'auto' or a variance"),
         ({"bag_effect": np.nan}, "bag_effect must be 'auto' or a variance"),
         ({"bag_effect": "some"}, "bag_effect must be 'auto' or a variance, .* not 'some'"),
-        ({"training_prior": "mine"}, "training_prior must be one of 'auto', 'pooled', 'same'"),
-        ({"training_prior": "pooled", "loss": "hinge"}, "loss must be 'logistic'"),
-        ({"training_prior": "pooled", "class_prior": (0, 1)}, "class_prior positive"),
-        (
-            {"objective": "likelihood", "weights": "pairs"},
-            "objective='likelihood' makes no use of weights='pairs', which belongs to the "
-            "corrected risk; leave it out, or use objective='corrected'",
-        ),
-        ({"objective": "forward", "merge": "blockwise_max"}, "no use of merge='blockwise_max'"),
-        ({"objective": "forward", "bag_model": "bags"}, "no use of bag_model='bags'"),
     ],
 )
 def test_settings_that_are_refused(make, settings, sentence):
@@ -183,7 +154,7 @@ def test_likelihood_is_what_its_model_maximises():
         scores = model.fit(DATA.X, DATA.y).decision_function(DATA.X)
         return likelihood.value(scores[None, None], ONE)[0]
 
-    assert value("likelihood") < min(value("forward"), value("corrected")) - 1e-4
+    assert value("likelihood") < value("forward") - 1e-4
 
 
 @both
@@ -315,7 +286,7 @@ def test_no_model_finds_effects_where_classes_keep_their_look(make):
     assert low == 0 < high < 0.1
 
 
-@pytest.mark.parametrize("objective", ["forward", "corrected"])
+@pytest.mark.parametrize("objective", ["forward"])
 def test_other_objectives_look_for_no_effect(objective):
     X, y = votes(0, n_bags=20, size=50)
     model = LLPLinearClassifierCV(objective=objective).fit(X, y)
@@ -335,7 +306,7 @@ def test_counts_of_small_bags_make_better_classifiers(n_classes, n_draws):
         shares = np.stack([np.bincount(bag, labels[:400] == c) / 5 for c in range(n_classes)])
         y = bag_target(bag, shares.T[bag] if n_classes > 2 else shares[1, bag])
         found = []
-        for objective in ("corrected", "likelihood"):
+        for objective in ("forward", "likelihood"):
             model = LLPKernelClassifierCV((1e-2, 1e-3, 1e-4), cv=3, objective=objective)
             model.fit(X[:400], y)
             found.append(
@@ -352,7 +323,7 @@ def test_counts_of_small_bags_make_better_classifiers(n_classes, n_draws):
 # --- devices ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("objective", ["corrected", "likelihood", "forward"])
+@pytest.mark.parametrize("objective", ["likelihood", "forward"])
 def test_torch_on_the_processor_gives_the_same(objective):
     pytest.importorskip("torch")
     here, there = (
@@ -374,73 +345,3 @@ def test_unknown_device_is_refused():
     pytest.importorskip("torch")
     with pytest.raises(ValueError, match="device='abacus' cannot be used here"):
         LLPKernelClassifier(device="abacus").fit(DATA.X, DATA.y)
-
-
-# --- the corrected risk at the pooled shares ----------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("y", "settings", "expected"),
-    [
-        (DATA.y, {}, "pooled"),
-        (DATA.labels, {}, "same"),
-        (DATA.y, {"weights": "pairs"}, "same"),
-        (DATA.y, {"loss": "squared"}, "same"),
-        (DATA.y, {"training_prior": "same"}, "same"),
-        (DATA.labels, {"training_prior": "pooled"}, "pooled"),
-    ],
-)
-def test_pooled_shares_are_trained_at_where_they_help(y, settings, expected):
-    model = LLPKernelClassifier(objective="corrected", **settings)
-    assert model.fit(DATA.X, y).training_prior_ == expected
-
-
-@pytest.mark.parametrize("bag_model", ["instances", "bags"])
-@pytest.mark.parametrize("noise", [None, 0.05])
-@both
-def test_every_bag_has_a_positive_weight_at_the_pooled_shares(data, noise, bag_model):
-    """W q = v: what makes the risk convex there."""
-    bags = check_bag_target(data.y)
-    if noise is not None:
-        covariance = noise**2 * (np.eye(bags.n_classes) - 1 / bags.n_classes)
-        bags = replace(bags, noise=np.broadcast_to(covariance, (bags.n_bags, *covariance.shape)))
-    included = np.arange(bags.n_bags)[None] % np.array([[1000], [3]]) != 1
-    for row, shares in zip(included, pooled_shares(bags, bag_model, included), strict=True):
-        part, _ = bags.take(row)
-        W = decontamination_weights(part, bag_model=bag_model)
-        draws = precision(part, bag_model)
-        np.testing.assert_allclose(W @ shares, draws / draws.sum(), rtol=1e-9)
-
-
-def test_pooled_risk_is_logistic_regression_on_stretched_shares():
-    """At the pooled shares an instance has the soft label q + μ(γ − q), which may leave [0, 1]."""
-    model = LLPLinearClassifier(
-        1e-2, objective="corrected", training_prior="pooled", correction="none", tol=1e-9
-    )
-    model.fit(DATA.X, DATA.y)
-    share = DATA.y["proportion"]
-    mean = share.mean()
-    stretched = mean + mean * (1 - mean) / share.var() * (share - mean)
-
-    def loss(theta):
-        f = DATA.X @ theta[:-1] + theta[-1]
-        return np.mean(np.logaddexp(0, f) - stretched * f) + 1e-2 * np.sum(theta[:-1] ** 2)
-
-    best = minimize(loss, np.zeros(DATA.X.shape[1] + 1), tol=1e-12).x
-    np.testing.assert_allclose(model.coef_[0], best[:-1], atol=1e-4)
-    # moved from the pooled shares to equal ones
-    np.testing.assert_allclose(model.intercept_[0], best[-1] - np.log(mean / (1 - mean)), atol=1e-4)
-
-
-@both
-def test_at_the_pooled_shares_both_training_priors_are_the_same(data):
-    shares = check_bag_target(data.y).class_shares
-    scores = [
-        LLPLinearClassifier(
-            1e-3, objective="corrected", class_prior=shares, training_prior=prior, tol=1e-9
-        )
-        .fit(data.X, data.y)
-        .decision_function(data.X)
-        for prior in ("pooled", "same")
-    ]
-    np.testing.assert_allclose(scores[0], scores[1], atol=1e-6)

@@ -15,14 +15,9 @@ from unbag import (
 )
 from unbag.datasets import make_gaussian_bags
 from unbag.evaluation.bag_effects import dispersion_of_scores
-from unbag.evaluation.measures import plain_estimate
-from unbag.evaluation.sample import as_columns
 from unbag.models.training import choose, choose_with_prior
-from unbag.observations.corrected_risk import CorrectedRisk
 from unbag.observations.count_likelihood import CountLikelihood
 from unbag.observations.forward import ForwardLikelihood
-from unbag.observations.losses import get_loss
-from unbag.weights.decontamination import decontamination_weights
 
 # more than a few bags
 DATA = make_gaussian_bags(n_bags=40, bag_size=20, n_features=3, random_state=0)
@@ -31,9 +26,7 @@ EXACT_KERNEL = {"precision": "double", "gamma": 0.3}  # "scale" would differ fro
 PAIRS_OF_MODELS = [
     (LLPLinearClassifierCV, LLPLinearClassifier, {}),
     (LLPLinearClassifierCV, LLPLinearClassifier, {"objective": "forward"}),
-    (LLPLinearClassifierCV, LLPLinearClassifier, {"objective": "corrected"}),
     (LLPKernelClassifierCV, LLPKernelClassifier, EXACT_KERNEL),
-    (LLPKernelClassifierCV, LLPKernelClassifier, {**EXACT_KERNEL, "objective": "corrected"}),
 ]
 
 
@@ -42,10 +35,6 @@ def criteria(model, y, scores):
     bags = check_bag_target(y)
     shares = bags.sizes @ bags.proportions / bags.n_instances
     at_shares = scores + np.log(shares[1] / shares[0])
-    if model.objective_ == "corrected":
-        if model.training_prior_ == "same":
-            return [plain_estimate("corrected_risk", y, as_columns(scores))]
-        return [plain_estimate("corrected_risk", y, as_columns(at_shares), class_prior=shares)]
     included, zero = np.ones(bags.n_bags, dtype=bool), np.zeros(1, dtype=int)
     used = [CountLikelihood, ForwardLikelihood][model.objective_ == "forward" :]
     return [kind(included, bags).value(at_shares[None, None], zero)[0] for kind in used]
@@ -58,12 +47,8 @@ def best_of(risks):
 
 
 @pytest.mark.parametrize(("search", "single", "settings"), PAIRS_OF_MODELS)
-@pytest.mark.parametrize("weights", ["least_squares", "pairs"])
-def test_batched_search_equals_fits_one_by_one(search, single, settings, weights):
-    if weights == "pairs":
-        # which only the corrected risk has
-        settings = {**settings, "objective": "corrected"}
-    settings = {**settings, "weights": weights, "bag_effect": 0, "tol": 1e-9}
+def test_batched_search_equals_fits_one_by_one(search, single, settings):
+    settings = {**settings, "bag_effect": 0, "tol": 1e-9}
     model = search(ALPHAS, **settings).fit(DATA.X, DATA.y)
     held_out = np.empty((len(ALPHAS), len(DATA.y)))
     for train, test in BagKFold(5).split(DATA.X, DATA.y):
@@ -76,15 +61,14 @@ def test_batched_search_equals_fits_one_by_one(search, single, settings, weights
     np.testing.assert_allclose(
         model.decision_function(DATA.X), again.decision_function(DATA.X), atol=1e-6
     )
-    if weights == "least_squares":
-        risks = np.transpose([criteria(model, DATA.y, scores) for scores in held_out])
-        assert best == best_of(risks)
-        np.testing.assert_allclose(model.selection_risks_, np.squeeze(risks), atol=1e-6)
+    risks = np.transpose([criteria(model, DATA.y, scores) for scores in held_out])
+    assert best == best_of(risks)
+    np.testing.assert_allclose(model.selection_risks_, np.squeeze(risks), atol=1e-6)
 
 
 @pytest.mark.parametrize(("search", "single", "settings"), PAIRS_OF_MODELS)
 def test_selection_by_folds_is_the_mean_over_folds(search, single, settings):
-    settings = {**settings, "tol": 1e-9, "correction": "none", "bag_effect": 0}
+    settings = {**settings, "tol": 1e-9, "bag_effect": 0}
     model = search(ALPHAS, selection="folds", **settings).fit(DATA.X, DATA.y)
     risks = []
     for train, test in BagKFold(5).split(DATA.X, DATA.y):
@@ -244,7 +228,7 @@ def test_folds_of_few_bags_know_the_usual_spread_of_scores():
     assert known[int(np.argmin(apart))] < 8
 
 
-@pytest.mark.parametrize("objective", ["forward", "corrected"])
+@pytest.mark.parametrize("objective", ["forward"])
 def test_other_objectives_of_few_bags_choose_by_what_is_held_out(objective):
     model = LLPKernelClassifierCV(objective=objective, **EXACT_KERNEL).fit(FEW.X, FEW.y)
     assert model.alpha_ == model.alphas_[model.selection_risks_.argmin()]
@@ -259,23 +243,6 @@ def test_few_bags_of_equal_rows_choose_by_what_is_held_out():
 def test_a_criterion_that_is_not_finite_is_said():
     with pytest.raises(FloatingPointError, match="not finite for every alpha"):
         choose(np.array([[1.0, np.nan]]))
-
-
-def test_pooled_selection_keeps_class_risks_from_turning_negative():
-    """Even where the fit does not, as it would choose what fits the noise of its weights best."""
-    data = make_gaussian_bags(n_bags=20, bag_size=10, n_features=3, random_state=4)
-    settings = {"objective": "corrected", "training_prior": "same", "correction": "none"}
-    model = LLPKernelClassifierCV([1e-4], **settings).fit(data.X, data.y)
-    bags = check_bag_target(data.y)
-    W, even = decontamination_weights(bags), np.array([0.5, 0.5])
-    free, bounded = (
-        CorrectedRisk(W, bags.membership, get_loss("logistic"), even, correction).value(
-            model.out_of_fold_scores_[None, None], np.zeros(1, dtype=int)
-        )[0]
-        for correction in ("none", "nonnegative")
-    )
-    assert model.selection_risks_[0] == pytest.approx(bounded, rel=1e-9)
-    assert free < bounded - 1e-3
 
 
 def test_a_fold_of_equal_proportions_is_said_and_left_out_for_every_alpha():

@@ -1,5 +1,7 @@
 """Models that get the proportions of bags right."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
@@ -9,11 +11,12 @@ from unbag.datasets import make_gaussian_bags
 from unbag.observations.losses import get_loss
 from unbag.observations.proportion_risk import DIVERGENCES, ProportionRisk
 from unbag.paper import (
-    LinearProportionRiskClassifier,
-    LinearProportionRiskClassifierCV,
     ProportionRiskClassifier,
     ProportionRiskClassifierCV,
 )
+
+LinearProportionRiskClassifier = partial(ProportionRiskClassifier, kernel="linear")
+LinearProportionRiskClassifierCV = partial(ProportionRiskClassifierCV, kernel="linear")
 
 every_divergence = pytest.mark.parametrize("divergence", DIVERGENCES)
 DATA = make_gaussian_bags(n_bags=25, bag_size=20, n_features=3, random_state=0)
@@ -30,8 +33,8 @@ every_model = pytest.mark.parametrize("estimator", MODELS)
 @every_model
 def test_every_divergence_learns(estimator, divergence):
     # the kinks of the absolute value take long where the penalty is weak
-    strength = [1e-2, 1e-3, 1e-4] if estimator.__name__.endswith("CV") else 1e-4
-    model = estimator(strength, divergence=divergence).fit(DATA.X, DATA.y)
+    strength = {"alphas": [1e-2, 1e-3, 1e-4]} if estimator in MODELS[1::2] else {"alpha": 1e-4}
+    model = estimator(**strength, divergence=divergence).fit(DATA.X, DATA.y)
     assert (model.predict(DATA.X) == DATA.labels).mean() > 0.83
     np.testing.assert_allclose(model.class_prior_, [1 - DATA.labels.mean(), DATA.labels.mean()])
 
@@ -67,12 +70,17 @@ def test_bags_of_one_instance_give_logistic_regression(divergence):
 
 
 @pytest.mark.parametrize("divergence", ["squared", "cross_entropy"])
-def test_linear_kernel_equals_linear_model(divergence):
-    settings = {"divergence": divergence, "tol": 1e-9}
-    kernel = ProportionRiskClassifier(1e-3, kernel="linear", precision="double", **settings)
-    linear = LinearProportionRiskClassifier(1e-3, fit_intercept=False, **settings)
-    one, other = (m.fit(DATA.X, DATA.y).decision_function(DATA.X) for m in (kernel, linear))
-    np.testing.assert_allclose(one, other, atol=1e-6)
+def test_landmarks_at_all_instances_equal_the_exact_kernel(divergence):
+    settings = {"divergence": divergence, "gamma": 0.1, "tol": 1e-9}
+    one, other = (
+        ProportionRiskClassifier(
+            1e-3, kernel_params={"precision": "double", "n_landmarks": m}, **settings
+        )
+        .fit(DATA.X, DATA.y)
+        .decision_function(DATA.X)
+        for m in (None, len(DATA.X))
+    )
+    np.testing.assert_allclose(one, other, atol=1e-4)
 
 
 @pytest.mark.parametrize("divergence", ["squared", "cross_entropy"])
@@ -84,7 +92,7 @@ def test_linear_kernel_equals_linear_model(divergence):
         (
             ProportionRiskClassifierCV,
             ProportionRiskClassifier,
-            {"precision": "double", "gamma": 0.3},
+            {"kernel_params": {"precision": "double"}, "gamma": 0.3},
         ),
     ],
 )

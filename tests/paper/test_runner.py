@@ -14,7 +14,7 @@ from unbag.paper.runner import pending, run_task
 SMALL = Setting("magic", (0.0, 0.5), 32, table=2)
 
 
-def small_tasks(methods=("soft-label", "lmmcm"), trials=2):
+def small_tasks(methods=("labels", "lmmcm"), trials=2):
     return make_tasks(
         tables=[2],
         datasets=["magic"],
@@ -64,8 +64,8 @@ def test_a_second_run_has_nothing_to_do_and_a_broken_one_goes_on(tmp_path):
 
 
 def test_two_runs_on_one_folder_do_not_spoil_each_other(tmp_path):
-    call = [sys.executable, "-m", "unbag", "reproduce", "--table", "2", "--datasets", "magic"]
-    call += ["--ranges", "0-0.5", "--bag-sizes", "32", "--methods", "soft-label"]
+    call = [sys.executable, "-m", "unbag", "paper", "--table", "2", "--datasets", "magic"]
+    call += ["--ranges", "0-0.5", "--bag-sizes", "32", "--methods", "labels"]
     call += ["--trials", "2", "--jobs", "1", "-o", str(tmp_path)]
     runs = [
         subprocess.Popen(call, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -83,10 +83,10 @@ def test_the_same_task_gives_the_same_figures():
 
 
 def test_rows_are_plain_json(tmp_path):
-    list(run_tasks(small_tasks(methods=["soft-label"], trials=1), tmp_path))
+    list(run_tasks(small_tasks(methods=["labels"], trials=1), tmp_path))
     (line,) = (tmp_path / "rows.jsonl").read_text().splitlines()
     row = json.loads(line)
-    assert row["task"] == "table2_magic_0-0.5_32_soft-label_0"
+    assert row["task"] == "table2_magic_0-0.5_32_labels_0"
     assert row["n_bags"] == 12
 
 

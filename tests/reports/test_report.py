@@ -24,6 +24,7 @@ from unbag import (
 from unbag.datasets import make_gaussian_bags
 from unbag.evaluation import calibration_curve
 from unbag.evaluation.calibration import CalibrationCurve
+from unbag.paper import LMMCMClassifierCV
 from unbag.reports import CalibrationDisplay, ImportanceDisplay, Report, model_report
 from unbag.reports.importance import linear_coefficients
 from unbag.reports.probabilities import reliability_section
@@ -116,7 +117,6 @@ def test_every_question_is_answered(report):
     assert f"in {100 * auc.value:.{digits}f}% of cases" in words
     assert "Nothing speaks against".lower() in words.lower()
     assert set(report.displays) >= {"roc", "bags", "reliability", "path", "drivers"}
-    assert "pairs" not in report.displays
 
 
 def test_the_truth_stands_beside_the_estimates(report):
@@ -170,12 +170,11 @@ def test_bags_that_differ_in_who_is_in_them_are_noticed(report):
 
 
 def test_models_without_a_likelihood_tell_nothing_of_effects():
-    corrected = LLPLinearClassifierCV([0.01, 0.1], objective="corrected")
+    corrected = LMMCMClassifierCV([0.01, 0.1], kernel="linear")
     report = model_report(corrected, DATA.X, DATA.y, cv=2, n_draws=50)
     assert "effect" not in str(report)
     assert "unexplained" not in str(report)
     assert "had the least risk on bags held out" in str(report)
-    assert "pairs" not in report.displays
 
 
 def test_the_penalty_of_a_likelihood_is_chosen_by_two(report):
@@ -259,7 +258,6 @@ def test_plain_labels():
     words = "".join(Page(report.to_html()).words)
     assert "estimated from labels" in words
     assert "All 960 rows are labelled" in words
-    assert "pairs" not in report.displays
 
 
 def test_frames_with_text_and_gaps_in_a_pipeline():
@@ -308,7 +306,6 @@ def test_noisy_proportions():
     y = bag_target(DATA.y["bag"], DATA.y["proportion"], noise=0.02)
     report = model_report(MODEL, DATA.X, y, cv=2, n_draws=50)
     assert "proportions are noisy" in str(report)
-    assert "pairs" not in report.displays
 
 
 def test_a_fit_that_did_not_converge_is_warned_of():
@@ -387,16 +384,6 @@ def test_the_command_is_shown_and_no_address_in_memory():
     assert "unbag report <a> b" in words
     assert "<ufunc 'tanh'>" in words
     assert " at 0x" not in words
-
-
-def test_pairs_are_shown_of_models_that_pair():
-    model = LLPLinearClassifier(weights="pairs", objective="corrected")
-    report = model_report(model, DATA.X, DATA.y, cv=2, n_draws=50)
-    assert "How were the bags paired?" in titles(report)
-    assert "trained on 12 pairs of bags" in str(report)
-
-
-# --- probabilities ------------------------------------------------------------------------------
 
 
 def test_probabilities_are_those_of_the_model_itself():

@@ -12,13 +12,13 @@ from sklearn.svm import SVC
 
 from unbag import check_bag_target
 from unbag.datasets import make_gaussian_bags
-from unbag.observations.corrected_risk import CorrectedRisk
 from unbag.observations.count_likelihood import CountLikelihood
 from unbag.observations.losses import get_loss
+from unbag.paper.corrected_risk import CorrectedRisk
 from unbag.solvers import KernelSpace, LinearSpace, minimise
 from unbag.solvers.centred import CentredSpace
 from unbag.solvers.lbfgs import _affordable_memory
-from unbag.weights.decontamination import decontamination_weights
+from unbag.weights import decontamination_weights
 
 DATA = make_gaussian_bags(n_bags=16, bag_size=10, proportions=(0, 0.7), random_state=0)
 THREE = make_gaussian_bags(n_bags=20, bag_size=8, n_classes=3, random_state=1)

@@ -10,10 +10,10 @@ from unbag import _arrays as arrays
 from unbag import check_bag_target
 from unbag.datasets import make_gaussian_bags
 from unbag.observations.base import OffsetObjective
-from unbag.observations.corrected_risk import CorrectedRisk
 from unbag.observations.losses import get_loss
+from unbag.paper.corrected_risk import CorrectedRisk
 from unbag.solvers import KernelSpace, minimise
-from unbag.weights.decontamination import decontamination_weights
+from unbag.weights import decontamination_weights
 
 torch = pytest.importorskip("torch")
 modes = pytest.importorskip("torch.utils._python_dispatch")

@@ -126,13 +126,6 @@ def test_classes_have_the_names_that_are_given():
     np.testing.assert_array_equal(labels, np.array(["no", "yes"])[model.predict(DATA.X)])
 
 
-def test_a_model_without_probabilities_has_none():
-    model = LLPLinearClassifier(loss="hinge", objective="corrected").fit(DATA.X, DATA.y)
-    labels, scores = run(to_onnx(model), {"X": DATA.X})
-    np.testing.assert_array_equal(labels, model.predict(DATA.X))
-    np.testing.assert_allclose(scores, model.decision_function(DATA.X), atol=1e-12)
-
-
 def test_inputs_are_called_as_columns_are(tmp_path):
     model = make_pipeline(make_features(), LLPLinearClassifier()).fit(TABLE, DATA.y)
     found = read_signature(export_onnx(model, tmp_path / "model.onnx", schema=SCHEMA))
@@ -168,10 +161,6 @@ def with_categories():
         (
             lambda: LogisticRegression().fit(DATA.X, DATA.labels),
             "LogisticRegression cannot be exported to ONNX; linear, kernel and boosted",
-        ),
-        (
-            lambda: LLPLinearClassifier(loss="squared", objective="corrected").fit(DATA.X, DATA.y),
-            "Probabilities of loss='squared' cannot be exported to ONNX",
         ),
         (
             lambda: LLPKernelClassifier(kernel="precomputed").fit(DATA.X @ DATA.X.T, DATA.y),

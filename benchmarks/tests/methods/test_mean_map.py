@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from unbag import bag_target, check_bag_target
-from unbag.observations.corrected_risk import CorrectedRisk
 from unbag.observations.losses import get_loss
-from unbag.weights.decontamination import least_squares_weights, pooled_shares
+from unbag.paper.corrected_risk import CorrectedRisk
+from unbag.weights import decontamination_weights, pooled_shares
 from unbag_bench.methods.mean_map import laplacian_weights, mean_map_weights, similarities
 
 ONE = np.zeros(1, dtype=np.intp)
@@ -45,7 +45,7 @@ def test_risk_is_that_of_class_means(n_classes, sizes):
 def test_of_equal_bags_it_is_the_corrected_risk_at_the_pooled_shares(n_classes):
     bags = draw_bags(n_classes, [5] * 8)
     q = pooled_shares(bags, "instances", np.ones((1, 8), dtype=bool))[0]
-    np.testing.assert_allclose(mean_map_weights(bags), least_squares_weights(bags) * q)
+    np.testing.assert_allclose(mean_map_weights(bags), decontamination_weights(bags) * q)
 
 
 def test_of_unequal_bags_it_weighs_them_alike_where_the_risk_goes_by_size():
@@ -55,7 +55,7 @@ def test_of_unequal_bags_it_weighs_them_alike_where_the_risk_goes_by_size():
     np.testing.assert_allclose(U.sum(axis=1), bags.sizes / bags.sizes.sum())
     np.testing.assert_allclose(U.sum(axis=0), q)
     contrast = U[:, 1] - U[:, 0]
-    by_bag, by_size = (least_squares_weights(bags, m) * q for m in ("bags", "instances"))
+    by_bag, by_size = (decontamination_weights(bags, m) * q for m in ("bags", "instances"))
     np.testing.assert_allclose(contrast, by_bag[:, 1] - by_bag[:, 0])
     assert np.abs(contrast - (by_size[:, 1] - by_size[:, 0])).max() > 0.01
 

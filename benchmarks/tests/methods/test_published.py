@@ -11,12 +11,11 @@ from unbag import LLPLinearClassifier, bag_target, check_bag_target
 from unbag.datasets import make_gaussian_bags
 from unbag.observations.losses import get_loss
 from unbag.observations.proportion_risk import ProportionRisk
-from unbag.paper import LinearProportionRiskClassifierCV
+from unbag.paper import LMMCMClassifier, ProportionRiskClassifierCV
 from unbag_bench.methods import (
     PUBLISHED,
-    KernelPublishedClassifierCV,
-    LinearPublishedClassifierCV,
-    LinearSoftLabelClassifier,
+    PublishedClassifierCV,
+    SoftLabelClassifier,
 )
 from unbag_bench.methods.published import BagError
 from unbag_bench.methods.published_methods import (
@@ -35,8 +34,8 @@ TWO_CLASSES = {"amm_max", "amm_min", "easyllp_squared", "llp_dc", "rot"}
 ONE = np.zeros(1, dtype=np.intp)
 
 
-def fitted(method, data=DATA, estimator=LinearPublishedClassifierCV, **settings):
-    return estimator(method, **{**FEW, **settings}).fit(data.X, data.y)
+def fitted(method, data=DATA, **settings):
+    return PublishedClassifierCV(method, **{**FEW, **settings}).fit(data.X, data.y)
 
 
 @pytest.mark.parametrize("method", LEARN)
@@ -57,7 +56,7 @@ def test_three_classes(method):
 
 @pytest.mark.parametrize("method", ["mm", "dsq", "rot"])
 def test_kernels_learn(method):
-    model = fitted(method, estimator=KernelPublishedClassifierCV)
+    model = fitted(method, kernel="rbf")
     assert (model.predict(DATA.X) == DATA.labels).mean() > 0.83
 
 
@@ -70,9 +69,9 @@ class TestIdentities:
     def test_mean_map_is_the_corrected_risk_at_the_pooled_shares(self):
         """Bags are of equal size; scores of the one are at q, of the other at equal shares."""
         mean_map = fitted("mm", alphas=(1e-3,), tol=1e-8)
-        ours = LLPLinearClassifier(
-            1e-3, objective="corrected", training_prior="pooled", tol=1e-8
-        ).fit(DATA.X, DATA.y)
+        ours = LMMCMClassifier(1e-3, kernel="linear", training_prior="pooled", tol=1e-8).fit(
+            DATA.X, DATA.y
+        )
         np.testing.assert_allclose(mean_map.coef_, ours.coef_, atol=1e-5)
         q = mean_map.class_prior_
         np.testing.assert_allclose(
@@ -81,7 +80,9 @@ class TestIdentities:
 
     def test_dllp_is_the_proportion_risk_with_cross_entropy(self):
         one = fitted("dllp", alphas=(1e-4,))
-        other = LinearProportionRiskClassifierCV((1e-4,), cv=3, divergence="cross_entropy")
+        other = ProportionRiskClassifierCV(
+            (1e-4,), cv=3, divergence="cross_entropy", kernel="linear"
+        )
         np.testing.assert_allclose(one.coef_, other.fit(DATA.X, DATA.y).coef_)
 
     def test_forward_and_count_loss_are_likelihoods_of_ours(self):
@@ -93,7 +94,7 @@ class TestIdentities:
 
     def test_easyllp_without_stretch_is_soft_labels(self):
         one = fitted(EasyLLP(stretch=1.0), alphas=(1e-3,), tol=1e-8)
-        other = LinearSoftLabelClassifier(1e-3, class_prior="empirical", tol=1e-8)
+        other = SoftLabelClassifier(1e-3, kernel="linear", class_prior="empirical", tol=1e-8)
         np.testing.assert_allclose(one.coef_, other.fit(DATA.X, DATA.y).coef_, atol=1e-6)
 
     def test_easyllp_is_logistic_regression_on_stretched_targets(self):
@@ -150,7 +151,7 @@ class TestIdentities:
     @pytest.mark.parametrize("method", ["dllp", "count_loss", "forward", "amm_min", "llp_dc"])
     def test_on_labels_they_are_logistic_regression(self, method):
         n = len(DATA.labels)
-        model = LinearPublishedClassifierCV(method, alphas=(1e-3,), cv=2, tol=1e-7)
+        model = PublishedClassifierCV(method, alphas=(1e-3,), cv=2, tol=1e-7)
         model.fit(DATA.X, DATA.labels)
         factor = 1.5 if method == "llp_dc" else 1.0
         labels = LogisticRegression(C=factor / (2e-3 * n), tol=1e-8).fit(DATA.X, DATA.labels)
@@ -194,7 +195,7 @@ class TestChoice:
 
     def test_sparse_rows_give_the_same_model(self):
         dense = fitted("lmm", tol=1e-7)
-        other = LinearPublishedClassifierCV("lmm", **FEW, tol=1e-7)
+        other = PublishedClassifierCV("lmm", **FEW, tol=1e-7)
         other.fit(csr_array(DATA.X), DATA.y)
         np.testing.assert_allclose(dense.coef_, other.coef_, atol=1e-5)
 
@@ -205,7 +206,7 @@ class TestChoice:
 
     def test_a_name_that_is_none(self):
         with pytest.raises(ValueError, match=r"method must be one of 'aggregate', .* not 'magic'"):
-            LinearPublishedClassifierCV("magic").fit(DATA.X, DATA.y)
+            PublishedClassifierCV("magic").fit(DATA.X, DATA.y)
 
     def test_alternation_starts_from_the_mean_map(self):
         """From zero, where all labels fit alike, the rows in the bag decide nothing."""
@@ -229,7 +230,7 @@ class TestChoice:
         target = bag_target(bag, share[bag])
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            model = LinearPublishedClassifierCV("easyllp", cv=3).fit(X, target)
+            model = PublishedClassifierCV("easyllp", cv=3).fit(X, target)
         assert (model.predict(X) == y).mean() > 0.8
         bags = check_bag_target(target)
         q, gamma = bags.class_shares[1], bags.proportions[:, 1]

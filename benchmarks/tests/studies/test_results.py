@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from unbag._provenance import PACKAGES
+from unbag.cli.paper import paper_tasks
 from unbag.cli.parser import make_parser
-from unbag.cli.reproduce import paper_tasks
 from unbag.paper.methods import FORMER_METHODS
 from unbag.paper.rows import load_rows
 from unbag.paper.runner import read_rows
@@ -67,7 +67,7 @@ def test_commands_of_the_reproduction_make_its_rows():
         assert {*PACKAGES, "date", "machine", "python"} <= set(row)
         made[row["command"]].add(row["task"])
     for command, rows in made.items():
-        options = make_parser({"reproduce"}).parse_args(shlex.split(command)[1:])
+        options = make_parser({"paper"}).parse_args(["paper", *shlex.split(command)[2:]])
         if options.methods not in FORMER_METHODS:
             assert {task.name for task in paper_tasks(options)} == rows, command
 

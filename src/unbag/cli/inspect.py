@@ -111,7 +111,7 @@ def _inspect_tables(options: argparse.Namespace) -> int:
 
 
 def _information_record(information: EffectiveSampleSize) -> dict[str, Any]:
-    names = ("labelled_rows", "share_of_labels", "rows_for_difference", "pairing_share")
+    names = ("labelled_rows", "share_of_labels", "rows_for_difference")
     return {
         **{name: getattr(information, name) for name in names},
         "rows_per_class": dict(

@@ -21,7 +21,7 @@ COMMANDS = {
     "label-plan": "choose some rows whose labels tell how good a model is",
     "report": "train from two tables, and write a page on how good the classifier is",
     "demo": "train from proportions on a shipped data set and compare with the hidden labels",
-    "reproduce": "re-run the paper's experiments, or compare methods on many kinds of bags",
+    "paper": "run the experiments of the paper by Scott and Zhang again, with its tables",
     "completion": "print what makes a shell complete commands and options",
 }
 

@@ -21,11 +21,9 @@ from unbag.models.bag_goal import BagGoal
 from unbag.models.boosted_xgboost import add_up
 from unbag.models.goals import Problems
 from unbag.observations.base import Objective, OffsetObjective
-from unbag.observations.corrected_risk import CorrectedRisk
 from unbag.observations.count_likelihood import EXACT_SIZE, what_counts_tell
 from unbag.observations.losses import get_loss
 from unbag.observations.weighed_bags import WeighedBags
-from unbag.weights.decontamination import pooled_shares
 
 
 class CountsHere:
@@ -90,14 +88,6 @@ class AddedUp:
         return add_up(value), gradient
 
 
-class RiskTogether(CorrectedRisk):
-    """The corrected risk of all workers together, which bends what classes add up to."""
-
-    def class_risks(self, scores: Floats, problem: NDArray[np.intp]) -> Floats:
-        """R_c for every column and class, before any correction."""
-        return add_up(super().class_risks(scores, problem))
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class GoalTogether(BagGoal):
     """A goal of several workers.
@@ -122,11 +112,7 @@ class GoalTogether(BagGoal):
 
     def criteria(self, problems: Problems, bags: Bags, like: Any) -> list[Objective]:
         """What is chosen by, of all workers together."""
-        if self.name != "corrected":
-            return [AddedUp(one) for one in super().criteria(problems, bags, like)]
-        shares = pooled_shares(bags, "instances", problems.included)
-        risk = RiskTogether(problems.weights, bags.membership, self.loss, shares, "nonnegative")
-        return [OffsetObjective(risk, self.offsets(problems.included, bags))]
+        return [AddedUp(one) for one in super().criteria(problems, bags, like)]
 
 
 def effect_together(offsets: Floats, bags: Bags, scores: Floats) -> BagEffect:

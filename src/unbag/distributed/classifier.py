@@ -35,7 +35,7 @@ from unbag.distributed.table import BagsById, make_table
 from unbag.models.base import check_instances
 from unbag.models.linear import LLPLinearClassifier
 from unbag.models.minimising import check_on_partitions, functions_for, make_goal, train
-from unbag.weights.decontamination import check_contrast
+from unbag.weights import check_contrast
 
 
 class DistributedClassifier:

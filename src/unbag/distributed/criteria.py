@@ -10,8 +10,7 @@ from unbag._arrays import Bools, Floats, Ints
 from unbag.distributed.count_table import make_count_table
 from unbag.distributed.counts import DistributedCounts
 from unbag.distributed.forward import DistributedForward, make_forward_table
-from unbag.distributed.partitions import share
-from unbag.distributed.risk import DistributedData, DistributedRisk, RowWeights, read_risk
+from unbag.distributed.risk import DistributedData
 from unbag.distributed.table import BagsById
 from unbag.models.bag_goal import BagGoal
 from unbag.models.goals import Problems
@@ -22,8 +21,6 @@ def make_objective(
     goal: BagGoal, problems: Problems, table: BagsById, data: DistributedData
 ) -> Any:
     """What is minimised, as a function of coefficients."""
-    if goal.name == "corrected":
-        return DistributedRisk(goal.objective(problems, table.bags, None), data)
     likelihood, tables = _likelihoods(goal, table, problems.included)[0]
     return likelihood(tables, data)
 
@@ -46,9 +43,6 @@ def selection_risks(
         "pooled": the weights of all bags, each bag scored by the fold that did not see it, so that
         a criterion is a sum over folds. "folds": those of each fold's bags alone.
     """
-    if goal.name == "corrected":
-        by_fold = selection == "folds"
-        return (_risks_by_fold if by_fold else _pooled_risks)(goal, theta, table, held, data)[None]
     bags, folds = table.bags, np.arange(len(held))
     if selection == "folds":
         folds = np.array(list(goal.of_telling_folds(bags, held)))
@@ -76,41 +70,6 @@ def _likelihoods(goal: BagGoal, table: BagsById, included: Bools) -> list[tuple[
     known = goal.bag_effect, goal.looks
     counts = make_count_table(bags, table.rows, included, offsets, *known)
     return [(DistributedCounts, counts), forward]
-
-
-def _pooled_risks(
-    goal: BagGoal, theta: Floats, table: BagsById, held: Bools, data: DistributedData
-) -> Floats:
-    bags = table.bags
-    (whole,) = goal.criteria(goal.whole(bags), bags, None)
-    risk, rows = read_risk(whole, data.n_outputs)
-    out = held[:, bags.index]
-    pooled = RowWeights(rows.weights * out[:, None, :], np.repeat(rows.offsets, len(held), axis=0))
-    by_class = _class_risks(theta, pooled, data).sum(axis=0)
-    return risk.combine(by_class, np.zeros(len(by_class), dtype=np.intp))[0]
-
-
-def _risks_by_fold(
-    goal: BagGoal, theta: Floats, table: BagsById, held: Bools, data: DistributedData
-) -> Floats:
-    bags = table.bags
-    shape = (len(held), bags.n_classes, len(bags.index))
-    alone = RowWeights(np.zeros(shape), np.zeros((len(held), data.n_outputs)))
-    of_fold = {}
-    for number, ((criterion,), entries) in goal.fold_criteria(bags, held).items():
-        of_fold[number], rows = read_risk(criterion, data.n_outputs)
-        alone.weights[number][:, entries] = rows.weights[0]
-        alone.offsets[number] = rows.offsets[0]
-    by_class = _class_risks(theta, alone, data)
-    first = np.zeros(by_class.shape[1], dtype=np.intp)
-    return np.stack([risk.combine(by_class[k], first)[0] for k, risk in of_fold.items()])
-
-
-def _class_risks(theta: Floats, table: RowWeights, data: DistributedData) -> Floats:
-    """R_c of each fold and penalty, with the weights of the fold: (folds, penalties, classes)."""
-    columns, problem = _columns(theta)
-    risks, _ = data.sums(share(table), columns, problem, gradient=False)
-    return risks.reshape(*theta.shape[:2], -1)
 
 
 def _columns(theta: Floats) -> tuple[Floats, Ints]:

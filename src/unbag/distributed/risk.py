@@ -22,8 +22,6 @@ from unbag._arrays import Floats, Ints
 from unbag.distributed.instances import Instances
 from unbag.distributed.partitions import Partitions, Travelling, share
 from unbag.kernels.matrices import Kernel
-from unbag.observations.base import Criterion, Objective, OffsetObjective
-from unbag.observations.corrected_risk import CorrectedRisk
 from unbag.observations.losses import ClassLoss
 
 # Losses, and values of basis functions, of rows that are worked on together. Less than 2**14: in a
@@ -230,43 +228,3 @@ class DistributedData:
         request = self.request(theta, problem, gradient)
         risks, slope = self.instances.reduce(partial_risks, add, self.model, table, request)
         return risks, self.by_coefficients(slope) if gradient else slope.reshape(*risks.shape, 0)
-
-
-class DistributedRisk:
-    """The corrected risk as a function of coefficients θ, of shape (columns, 1, coefficients).
-
-    Parameters
-    ----------
-    risk : Objective
-        The same risk over the table of bags: a `CorrectedRisk`, which may be shifted.
-    data : DistributedData
-    """
-
-    n_outputs = 1
-
-    def __init__(self, risk: Objective, data: DistributedData) -> None:
-        self._risk, table = read_risk(risk, data.n_outputs)
-        self._table = share(table)
-        self._data = data
-
-    def value(self, theta: Floats, problem: Ints) -> Floats:
-        """Corrected risk per column."""
-        risks, _ = self._data.sums(self._table, theta[:, 0], problem, gradient=False)
-        return self._risk.combine(risks, problem)[0]
-
-    def value_and_gradient(self, theta: Floats, problem: Ints) -> tuple[Floats, Floats]:
-        """Corrected risk per column and its gradient with respect to the coefficients."""
-        risks, gradient = self._data.sums(self._table, theta[:, 0], problem, gradient=True)
-        value, slope = self._risk.combine(risks, problem)
-        return value, slope[:, None, :] @ gradient
-
-
-def read_risk(objective: Criterion, n_outputs: int) -> tuple[CorrectedRisk, RowWeights]:
-    """Take a risk over the table of bags apart: what the driver keeps, and what workers need."""
-    offsets, risk = np.zeros((1, n_outputs)), objective
-    if isinstance(objective, OffsetObjective):
-        offsets, risk = objective.offsets, objective.objective
-    if not isinstance(risk, CorrectedRisk):
-        raise TypeError(f"{type(risk).__name__} is no sum over single instances.")
-    weights = risk.weights_of(np.arange(risk.n_problems))
-    return risk, RowWeights(weights, np.broadcast_to(offsets, (len(weights), n_outputs)))

@@ -62,7 +62,7 @@ from unbag._arrays import Bools, Floats
 from unbag._outputs import by_output
 from unbag.bags.bags import Bags
 from unbag.bags.priors import chances_of
-from unbag.weights.decontamination import pooled_shares
+from unbag.weights import pooled_shares
 
 # Estimates settle within a few rounds; a variance changes by less than this share of chance.
 MOST_ROUNDS = 50

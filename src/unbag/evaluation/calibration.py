@@ -18,7 +18,7 @@ from unbag._checks import check_choice, check_count
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.bags.priors import resolve_class_prior
 from unbag.evaluation.sample import check_chances
-from unbag.weights.decontamination import decontamination_weights
+from unbag.weights import decontamination_weights
 
 BinStrategy = Literal["quantile", "uniform"]
 

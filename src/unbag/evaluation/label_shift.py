@@ -22,7 +22,7 @@ from unbag.bags.bags import SAME_PROPORTION, Bags, check_bag_target
 from unbag.bags.shares import bag_name
 from unbag.evaluation.columns import TestedColumn, check_columns, varying_columns
 from unbag.evaluation.lack_of_fit import LackOfFit, Moments, Plane
-from unbag.weights.decontamination import check_contrast
+from unbag.weights import check_contrast
 
 _LISTED = 5
 

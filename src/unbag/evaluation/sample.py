@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from unbag._arrays import Floats
 from unbag.bags.bags import Bags, check_bag_target
-from unbag.weights.decontamination import decontamination_weights
+from unbag.weights import decontamination_weights
 
 ScoreKind = Literal["scores", "probabilities", "predictions"]
 

@@ -25,7 +25,7 @@ to it, which is q_i / Σ q_i of the sum. So q_i / Σ q_i is called the share of 
 of classes: shares are not negative and sum to one.
 
 With noise of covariance V_i in the proportions, N_i = 1/(1/n_i + 4v_i), v_i = trace(V_i)/2, as in
-`unbag.weights.least_squares_weights`. That is right for a statistic between 0 and 1
+`unbag.weights.decontamination_weights`. That is right for a statistic between 0 and 1
 that varies by σ² = ¼ inside classes and whose class means lie so far apart that the noise does all
 the harm it can, v_i: a bag's mean then strays by ¼/n_i + v_i = ¼/N_i, and a labelled row by ¼. As
 the same noise is in W too, the count is a little high: in trials with bags of 30 by 1% for noise a
@@ -50,8 +50,7 @@ from unbag._checks import check_choice
 from unbag._optional import make_frame
 from unbag._text import WIDTH, aligned, capital, counted, rough
 from unbag.bags.bags import BagModel, Bags, check_bag_target
-from unbag.weights.decontamination import decontamination_weights, precision
-from unbag.weights.merging import MERGERS
+from unbag.weights import decontamination_weights, precision
 
 TableColumns = dict[str, NDArray[Any]]
 
@@ -84,12 +83,6 @@ class EffectiveSampleSize:
         For two classes: one over the variance of the estimated difference between the class
         means, of a statistic with unit variance inside classes. Labelled rows, m₀ of one class
         and m₁ of the other, give m₀m₁/(m₀ + m₁).
-    pairing_share : float or None
-        Part of the information on that difference that is left if bags are paired as in the
-        paper (``weights="pairs"``); between 0 and 1. None for more than two classes, or noise.
-    merged : dict of str to float
-        The same for each way of merging bags, at its default size. Empty for more than two
-        classes, with noise, or if there are fewer than two bags.
     by_bag : dict of arrays
         The largest share first: ``bag``, ``size``, ``proportion`` (of the second class; one column
         for each class if there are more) and ``share``, the part of the information that comes
@@ -124,8 +117,6 @@ class EffectiveSampleSize:
     share_of_labels: float
     rows_per_class: Floats
     rows_for_difference: float | None
-    pairing_share: float | None
-    merged: dict[str, float]
     by_bag: TableColumns
     finer: TableColumns
     summary: str
@@ -300,7 +291,6 @@ def effective_sample_size(y: Any, *, bag_model: BagModel = "instances") -> Effec
     warning = _warning(bags, covariance)
     if warning is not None:
         warnings.warn(warning, UserWarning, stacklevel=2)
-    comparable = n_classes == 2 and bags.noise is None
     return EffectiveSampleSize(
         n_bags=int((~bags.labelled).sum()),
         n_instances=n_instances,
@@ -309,8 +299,6 @@ def effective_sample_size(y: Any, *, bag_model: BagModel = "instances") -> Effec
         share_of_labels=share,
         rows_per_class=rows,
         rows_for_difference=share * n_instances * float(shares.prod()) if n_classes == 2 else None,
-        pairing_share=_pairing_share(bags, W, bag_model) if comparable else None,
-        merged=_merged(bags, bag_model) if comparable else {},
         by_bag=_by_bag(bags, by_bag),
         finer=_finer(bags) if bags.noise is None and bag_model == "instances" else {},
         summary=tell_worth(bags, share, rows, by_bag, bag_model),
@@ -327,36 +315,6 @@ def _by_bag(bags: Bags, share: Floats) -> TableColumns:
         for name, column in zip(bags.class_names, bags.proportions.T, strict=True):
             table[f"proportion of {name}"] = column[order]
     return table | {"share": share[order]}
-
-
-# --- other ways to use the same bags ------------------------------------------------------------
-
-
-def _pairing_share(bags: Bags, W: Floats, bag_model: BagModel) -> float:
-    paired = decontamination_weights(bags, method="pairs", bag_model=bag_model)
-    draws = bags.draws(bag_model)
-    best, by_pairs = (np.sum((w[:, 1] - w[:, 0]) ** 2 / draws) for w in (W, paired))
-    return min(float(best / by_pairs), 1.0)
-
-
-def _merged(bags: Bags, bag_model: BagModel) -> dict[str, float]:
-    if np.sum(~bags.labelled) < 2:
-        return {}
-    draws = bags.draws(bag_model)
-    whole = _difference_information(bags.proportions[:, 1], draws)
-    left = {}
-    for name, merge in MERGERS.items():
-        merged = merge(bags, None)
-        # the mean over a large bag is Σ (n_i/n) m_i, which varies by Σ (n_i/n)² / N_i
-        variance = np.bincount(merged.group, bags.sizes**2.0 / draws) / merged.bags.sizes**2.0
-        large = _difference_information(merged.bags.proportions[:, 1], 1 / variance)
-        left[name] = min(large / whole, 1.0)
-    return left
-
-
-def _difference_information(proportion: Floats, draws: Floats) -> float:
-    """Σ N_i (γ_i − γ̄)²: one over the variance of the difference between two class means."""
-    return float(draws @ (proportion - np.average(proportion, weights=draws)) ** 2)
 
 
 # --- finer bags ---------------------------------------------------------------------------------

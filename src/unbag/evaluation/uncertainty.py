@@ -37,7 +37,7 @@ from unbag._text import WIDTH
 from unbag.bags.bags import BagModel
 from unbag.evaluation.measures import Measure, Tally
 from unbag.evaluation.sample import Sample
-from unbag.weights.decontamination import moment_terms
+from unbag.weights import moment_terms
 
 VerdictName = Literal["supported", "doubtful", "refuted"]
 

@@ -26,7 +26,7 @@ from unbag.bags.priors import move_chances, resolve_class_prior
 from unbag.evaluation.measures import Cost
 from unbag.evaluation.sample import make_sample
 from unbag.kernels.matrices import row_blocks
-from unbag.weights.decontamination import check_contrast
+from unbag.weights import check_contrast
 
 Target = TypeVar("Target", Bags, Groupings)
 

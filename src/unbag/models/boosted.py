@@ -69,9 +69,8 @@ class LLPBoostingClassifier(LogOddsClassifier):
         or up to 16,384 in bags that are worth at most 128 labelled ones (`unbag.effective_sample_size`),
         which teach a linear function sooner than trees (results/boosted_choices.md), and "zero"
         with more or with ``cv=None``.
-    objective : {"auto", "likelihood", "forward", "corrected"}, default="auto"
-        What is minimised, as in `unbag.LLPKernelClassifier`: the likelihood of the counts, that
-        of single rows, or the paper's corrected risk with the weights of least squares. "auto" is
+    objective : {"auto", "likelihood", "forward"}, default="auto"
+        What is minimised: the likelihood of the counts, or that of single rows. "auto" is
         "likelihood", but "forward" if shares are not those of whole counts.
     bag_effect : "auto" or float, default="auto"
         Variance of what bags differ by beyond their rows, as in `unbag.LLPKernelClassifier`.

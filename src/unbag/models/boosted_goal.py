@@ -17,32 +17,20 @@ from unbag.bags.bags import Bags
 from unbag.models.bag_goal import BagGoal, make_bag_goal
 from unbag.models.boosted_rounds import BoostedProblems
 from unbag.models.goals import Problems
-from unbag.weights.decontamination import pooled_shares
 
 # Scores of problems that start from nothing.
 NOTHING: Floats = np.zeros((1, 1, 1))
 
 
 def make_goal_at_equal_shares(objective: Any, bag_effect: Any, bags: Bags) -> BagGoal:
-    """Check what is to be minimised; the corrected risk is that of least squares, as it is convex.
+    """Check what is to be minimised.
 
     Parameters
     ----------
     objective, bag_effect
         As in `unbag.LLPBoostingClassifier`.
     """
-    settings = SimpleNamespace(
-        objective=objective,
-        bag_effect=bag_effect,
-        loss="logistic",
-        class_prior="balanced",
-        training_prior="pooled",
-        weights="least_squares",
-        bag_model="instances",
-        correction="none",
-        merge=None,
-        merge_size=None,
-    )
+    settings = SimpleNamespace(objective=objective, bag_effect=bag_effect, class_prior="balanced")
     return make_bag_goal(settings, bags)
 
 
@@ -63,15 +51,4 @@ def _task(goal: BagGoal, problems: Problems, bags: Bags, start: Floats) -> Boost
     objective = goal.objective(problems, bags, None)
     offsets = goal.offsets(problems.included, bags)
     start = np.broadcast_to(start, (*offsets.shape, bags.n_instances))
-    return BoostedProblems(objective, offsets, _row_weights(goal, problems, bags), bags, start)
-
-
-def _row_weights(goal: BagGoal, problems: Problems, bags: Bags) -> Floats:
-    """What a row of each bag (problems, bags) weighs in the second derivative."""
-    included = problems.included
-    if goal.name != "corrected":
-        return included.astype(float)
-    # those of Σ_c q_c R_c, one but for noise in the shares
-    shares = pooled_shares(bags, "instances", included)
-    of_bags = np.einsum("pbc,pc->pb", problems.weights, shares)
-    return np.abs(of_bags) / bags.sizes * (included @ bags.sizes)[:, None]
+    return BoostedProblems(objective, offsets, problems.included.astype(float), bags, start)

@@ -115,7 +115,7 @@ class LLPEnsembleClassifier(LogOddsClassifier):
         How they are put together.
     best_estimator_ : classifier
         The first of ``models_``.
-    objective_ : {"likelihood", "forward", "corrected"}
+    objective_ : {"likelihood", "forward"}
         What the best learner minimised.
     bag_effect_ : float
         The variance of bag effects that the best learner used.

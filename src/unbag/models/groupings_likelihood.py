@@ -14,7 +14,7 @@ from unbag.observations.groupings import GroupingsObservation
 from unbag.observations.information import Information
 from unbag.terms.design import Design
 from unbag.terms.encoding import Moments
-from unbag.weights.decontamination import check_contrast
+from unbag.weights import check_contrast
 
 
 class GroupingsLikelihood:

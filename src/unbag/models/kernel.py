@@ -39,24 +39,12 @@ class LLPKernelClassifier(KernelClassifier):
         Degree of the kernel "poly".
     coef0 : float, default=1.0
         Constant of the kernel "poly".
-    objective : {"auto", "likelihood", "forward", "corrected"}, default="auto"
+    objective : {"auto", "likelihood", "forward"}, default="auto"
         What is minimised. "likelihood": that of the counts, G. "forward": that of single rows
         whose labels were drawn with the shares of their bags as chances
-        (:mod:`unbag.observations.forward`). "corrected": the paper's risk R, from bags alone an
-        unbiased estimate of the risk that labels would give
-        (:mod:`unbag.observations.corrected_risk`). The last two rest on classes that keep their look.
-        "auto" is "likelihood", but "forward" if shares are not those of whole counts, and
-        "corrected" for what only that can do: other losses, a class prior of zero,
-        ``weights="pairs"``, ``merge`` and ``bag_model="bags"``.
-    bag_effect, weights, bag_model, merge, merge_size, loss, class_prior : as in LLPLinearClassifier
-    training_prior : {"auto", "pooled", "same", "convex"}, default="auto"
-        Class shares at which R is minimised: those of all bags together, from which scores are
-        then moved to ``class_prior`` by the log-odds, or ``class_prior`` itself. "pooled" makes R
-        convex for the weights of least squares (without correction), is faster and was more
-        accurate; "auto" takes it for them and the logistic loss, unless there are labels only.
-        "convex" is the middle of the shares at which R is convex: for pairs of extremes, the
-        median share. Likelihoods are those of the log-odds at the pooled shares in any case.
-    correction : as in LLPLinearClassifier
+        (:mod:`unbag.observations.forward`), which rests on label shift. "auto" is "likelihood",
+        but "forward" if shares are not those of whole counts.
+    bag_effect, class_prior : as in LLPLinearClassifier
     approximation : {"auto", "nystroem", "fourier"} or None, default="auto"
         None computes the whole kernel matrix, with time and memory that grow with the square of
         the number of instances. "nystroem" takes the functions that some instances span,
@@ -92,9 +80,9 @@ class LLPKernelClassifier(KernelClassifier):
         The α_j: one row for two classes, one per class for more. A frequency has two, of its
         cosine and its sine.
     intercept_ : ndarray of shape (n_outputs,)
-        b; zero for the objective "corrected", which takes g alone.
+        b.
     n_iter_, converged_, empirical_prior_, n_features_in_ : as in LLPLinearClassifier
-    feature_names_in_, training_prior_ : as in LLPLinearClassifier
+    feature_names_in_ : as in LLPLinearClassifier
 
     Examples
     --------
@@ -120,14 +108,7 @@ class LLPKernelClassifier(KernelClassifier):
         coef0: float = 1.0,
         objective: str = "auto",
         bag_effect: str | float = "auto",
-        weights: str = "least_squares",
-        bag_model: str = "instances",
-        merge: str | None = None,
-        merge_size: int | None = None,
-        loss: str = "logistic",
         class_prior: Any = "balanced",
-        training_prior: str = "auto",
-        correction: str = "none",
         approximation: str | None = "auto",
         n_components: int = 1000,
         random_state: Any = 0,
@@ -144,14 +125,7 @@ class LLPKernelClassifier(KernelClassifier):
         self.coef0 = coef0
         self.objective = objective
         self.bag_effect = bag_effect
-        self.weights = weights
-        self.bag_model = bag_model
-        self.merge = merge
-        self.merge_size = merge_size
-        self.loss = loss
         self.class_prior = class_prior
-        self.training_prior = training_prior
-        self.correction = correction
         self.approximation = approximation
         self.n_components = n_components
         self.random_state = random_state
@@ -176,9 +150,9 @@ class LLPKernelClassifierCV(KernelClassifier):
     Parameters
     ----------
     alphas, cv, selection, store_folds : as in LLPLinearClassifierCV
-    kernel, gamma, degree, coef0, objective, bag_effect, weights : as in LLPKernelClassifier
-    bag_model, merge, merge_size, loss, class_prior, training_prior : as in LLPKernelClassifier
-    correction, approximation, n_components, random_state, precision : as in LLPKernelClassifier
+    kernel, gamma, degree, coef0, objective, bag_effect : as in LLPKernelClassifier
+    class_prior : as in LLPKernelClassifier
+    approximation, n_components, random_state, precision : as in LLPKernelClassifier
     device, tol, max_iter, verbose : as in LLPKernelClassifier
 
     Attributes
@@ -187,7 +161,7 @@ class LLPKernelClassifierCV(KernelClassifier):
     approximation_, kernel_, points_, dual_coef_, intercept_, classes_ : as in LLPKernelClassifier
     class_prior_, objective_, bag_effect_, bag_effect_interval_, looks_ : as in LLPKernelClassifier
     n_iter_, converged_, empirical_prior_, n_features_in_ : as in LLPKernelClassifier
-    feature_names_in_, training_prior_ : as in LLPKernelClassifier
+    feature_names_in_ : as in LLPKernelClassifier
 
     Examples
     --------
@@ -218,14 +192,7 @@ class LLPKernelClassifierCV(KernelClassifier):
         coef0: float = 1.0,
         objective: str = "auto",
         bag_effect: str | float = "auto",
-        weights: str = "least_squares",
-        bag_model: str = "instances",
-        merge: str | None = None,
-        merge_size: int | None = None,
-        loss: str = "logistic",
         class_prior: Any = "balanced",
-        training_prior: str = "auto",
-        correction: str = "none",
         approximation: str | None = "auto",
         n_components: int = 1000,
         random_state: Any = 0,
@@ -245,14 +212,7 @@ class LLPKernelClassifierCV(KernelClassifier):
         self.coef0 = coef0
         self.objective = objective
         self.bag_effect = bag_effect
-        self.weights = weights
-        self.bag_model = bag_model
-        self.merge = merge
-        self.merge_size = merge_size
-        self.loss = loss
         self.class_prior = class_prior
-        self.training_prior = training_prior
-        self.correction = correction
         self.approximation = approximation
         self.n_components = n_components
         self.random_state = random_state

@@ -25,48 +25,19 @@ class LLPLinearClassifier(LinearClassifier):
         Strength of the penalty.
     fit_intercept : bool, default=True
         Whether to fit b, without which likelihoods are not what they should be.
-    objective : {"auto", "likelihood", "forward", "corrected"}, default="auto"
+    objective : {"auto", "likelihood", "forward"}, default="auto"
         What is minimised. "likelihood": that of the counts, G. "forward": that of single rows
         whose labels were drawn with the shares of their bags as chances
-        (:mod:`unbag.observations.forward`). "corrected": the paper's risk R, from bags alone an
-        unbiased estimate of the risk that labels would give
-        (:mod:`unbag.observations.corrected_risk`). The last two rest on classes that keep their look.
-        "auto" is "likelihood", but "forward" if shares are not those of whole counts, and
-        "corrected" for what only that can do: other losses, a class prior of zero,
-        ``weights="pairs"``, ``merge`` and ``bag_model="bags"``.
-        With "corrected", on labels, the model is
-        ``LogisticRegression(class_weight="balanced", C=1/(2αn))``.
+        (:mod:`unbag.observations.forward`), which rests on label shift. "auto" is "likelihood",
+        but "forward" if shares are not those of whole counts.
     bag_effect : "auto" or float, default="auto"
         Variance τ² of what the shares of bags differ by beyond their rows, in units of q(1 − q)
         with q the share of a class in all bags; for the objective "likelihood". "auto" estimates
         it from bags held out, and fits again with it if there are more than 32 bags, it is there
         beyond doubt and rows seem to keep their odds (:mod:`unbag.evaluation.bag_effects`). 0
         takes it that there is none.
-    weights : {"least_squares", "pairs"}, default="least_squares"
-        How R weighs bags: by least squares over all of them, or in the paper's pairs.
-    bag_model : {"instances", "bags"}, default="instances"
-        Of R: whether instances of a bag are independent (a large bag tells more) or may depend on
-        each other (each bag counts the same).
-    merge : {None, "blockwise_pairwise", "blockwise_max"}, default=None
-        Of R: whether small bags are merged into large ones first.
-    merge_size : int, optional
-        How many bags make a large one.
-    loss : str, default="logistic"
-        A name in `unbag.observations.losses.LOSSES`; likelihoods are for "logistic" only.
     class_prior : {"balanced", "empirical"} or array-like, default="balanced"
         How much each class counts: equally (balanced error), by its share (accuracy), or given.
-    training_prior : {"same", "auto", "pooled", "convex"}, default="same"
-        Class shares at which R is minimised: "same" takes ``class_prior`` itself, "pooled" those of
-        all bags together, from which scores are then moved to ``class_prior`` by the log-odds,
-        "convex" the middle of the shares at which R is convex. "auto" takes "pooled" for weights of
-        least squares and the logistic loss, unless there are labels only, and "same" otherwise. A
-        linear function that is best for R at the pooled shares need not be best at ``class_prior``
-        as well, wherever it is moved. Likelihoods are those of the log-odds at the pooled shares in
-        any case.
-    correction : {"none", "nonnegative"}, default="none"
-        Of R: whether class risks are kept from turning negative, which no mean of losses can be.
-        That can leave one class without predictions, for no gain (results/correction.md); where a
-        search compares penalties, pooled risks are kept so always.
     device : str, optional
         Where to train: None for NumPy, else a device of torch such as "cuda" or "cpu", which X,
         then dense, must fit. Predictions are always made by NumPy.
@@ -87,7 +58,7 @@ class LLPLinearClassifier(LinearClassifier):
         Labels of the classes, in the order of columns of chances.
     class_prior_ : ndarray of shape (n_classes,)
         The prior the model was trained for.
-    objective_ : {"likelihood", "forward", "corrected"}
+    objective_ : {"likelihood", "forward"}
         What was minimised.
     bag_effect_ : float
         The variance of bag effects that was used.
@@ -105,8 +76,6 @@ class LLPLinearClassifier(LinearClassifier):
         Number of columns of X.
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the columns, if X had any that are texts.
-    training_prior_ : ndarray of shape (n_classes,)
-        Shares of the classes at which the objective was minimised.
 
     Examples
     --------
@@ -129,14 +98,7 @@ class LLPLinearClassifier(LinearClassifier):
         fit_intercept: bool = True,
         objective: str = "auto",
         bag_effect: str | float = "auto",
-        weights: str = "least_squares",
-        bag_model: str = "instances",
-        merge: str | None = None,
-        merge_size: int | None = None,
-        loss: str = "logistic",
         class_prior: Any = "balanced",
-        training_prior: str = "same",
-        correction: str = "none",
         device: str | None = None,
         tol: float = 1e-4,
         max_iter: int = 1000,
@@ -146,14 +108,7 @@ class LLPLinearClassifier(LinearClassifier):
         self.fit_intercept = fit_intercept
         self.objective = objective
         self.bag_effect = bag_effect
-        self.weights = weights
-        self.bag_model = bag_model
-        self.merge = merge
-        self.merge_size = merge_size
-        self.loss = loss
         self.class_prior = class_prior
-        self.training_prior = training_prior
-        self.correction = correction
         self.device = device
         self.tol = tol
         self.max_iter = max_iter
@@ -183,8 +138,8 @@ class LLPLinearClassifierCV(LinearClassifier):
     store_folds : bool, default=False
         Whether to keep ``folds_``, by which `unbag.evaluation.evaluate_cv` tells how good the
         model is without fitting anything again.
-    fit_intercept, objective, bag_effect, weights, bag_model, merge : as in LLPLinearClassifier
-    merge_size, loss, class_prior, training_prior, correction, device : as in LLPLinearClassifier
+    fit_intercept, objective, bag_effect : as in LLPLinearClassifier
+    class_prior, device : as in LLPLinearClassifier
     tol, max_iter, verbose : as in LLPLinearClassifier
 
     Attributes
@@ -203,7 +158,7 @@ class LLPLinearClassifierCV(LinearClassifier):
         with ``store_folds``, and not saved with the model.
     coef_, intercept_, classes_, class_prior_, objective_, bag_effect_ : as in LLPLinearClassifier
     bag_effect_interval_, looks_, n_iter_, converged_, empirical_prior_ : as in LLPLinearClassifier
-    n_features_in_, feature_names_in_, training_prior_ : as in LLPLinearClassifier
+    n_features_in_, feature_names_in_ : as in LLPLinearClassifier
 
     Examples
     --------
@@ -229,14 +184,7 @@ class LLPLinearClassifierCV(LinearClassifier):
         fit_intercept: bool = True,
         objective: str = "auto",
         bag_effect: str | float = "auto",
-        weights: str = "least_squares",
-        bag_model: str = "instances",
-        merge: str | None = None,
-        merge_size: int | None = None,
-        loss: str = "logistic",
         class_prior: Any = "balanced",
-        training_prior: str = "same",
-        correction: str = "none",
         device: str | None = None,
         tol: float = 1e-4,
         max_iter: int = 1000,
@@ -249,14 +197,7 @@ class LLPLinearClassifierCV(LinearClassifier):
         self.fit_intercept = fit_intercept
         self.objective = objective
         self.bag_effect = bag_effect
-        self.weights = weights
-        self.bag_model = bag_model
-        self.merge = merge
-        self.merge_size = merge_size
-        self.loss = loss
         self.class_prior = class_prior
-        self.training_prior = training_prior
-        self.correction = correction
         self.device = device
         self.tol = tol
         self.max_iter = max_iter

@@ -1,7 +1,6 @@
 """What is minimised, in score space: value and gradient by the scores, many columns at once."""
 
 from unbag.observations.base import Objective, OffsetObjective
-from unbag.observations.corrected_risk import CorrectedRisk
 from unbag.observations.count_likelihood import CountLikelihood, label_posteriors
 from unbag.observations.forward import ForwardLikelihood
 from unbag.observations.losses import LOSSES, get_loss
@@ -9,7 +8,6 @@ from unbag.observations.proportion_risk import ProportionRisk
 
 __all__ = [
     "LOSSES",
-    "CorrectedRisk",
     "CountLikelihood",
     "ForwardLikelihood",
     "Objective",

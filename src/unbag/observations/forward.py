@@ -22,7 +22,7 @@ from unbag._arrays import Array, Bools, Floats, Ints, Latest, beside, index_besi
 from unbag.bags.bags import Bags
 from unbag.observations.count_likelihood import check_included
 from unbag.observations.noise import shrunken_shares
-from unbag.weights.decontamination import pooled_shares
+from unbag.weights import pooled_shares
 
 # Least that a share is taken to be, of that in all bags: a class that a bag does not hold is a
 # question of rounding for someone, and should not decide on its own.

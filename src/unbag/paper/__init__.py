@@ -1,34 +1,49 @@
-"""The experiments of the paper: settings, trials, methods, and the runner behind `reproduce`."""
+"""The paper of Scott and Zhang as a whole: its method, theory, comparisons and experiments.
+
+*Learning from Label Proportions: A Mutual Contamination Framework*, NeurIPS 2020.
+
+- `LMMCMClassifier` and `LMMCMClassifierCV` are its Algorithm 1, from pairs or least squares
+  (`bag_weights`, `pair_bags`) and the corrected risk (`CorrectedRisk`);
+- `unbag.paper.bounds` its generalisation bounds, and how many bags they require;
+- `InvCalClassifier`, `AlternatingSVMClassifier` and `ProportionRiskClassifier`, with their ``CV``
+  forms, the methods it compares with;
+- `Setting`, `make_trial`, `make_tasks` and `run_tasks` its experiments, which ``unbag paper`` runs.
+"""
 
 from unbag.paper.alternating_svm import AlternatingSVMClassifier, AlternatingSVMClassifierCV
+from unbag.paper.corrected_risk import CorrectedRisk
 from unbag.paper.invcal import InvCalClassifier, InvCalClassifierCV
+from unbag.paper.lmmcm import LMMCMClassifier, LMMCMClassifierCV
 from unbag.paper.methods import METHODS
-from unbag.paper.proportion_risk import (
-    LinearProportionRiskClassifier,
-    LinearProportionRiskClassifierCV,
-    ProportionRiskClassifier,
-    ProportionRiskClassifierCV,
-)
+from unbag.paper.pairing import Pairing, pair_bags
+from unbag.paper.pairing_display import PairingDisplay
+from unbag.paper.proportion_risk import ProportionRiskClassifier, ProportionRiskClassifierCV
 from unbag.paper.published import BAG_SIZES, published_auc
 from unbag.paper.runner import Task, make_tasks, read_rows, run_tasks
 from unbag.paper.trials import Setting, Trial, make_trial
+from unbag.paper.weights import bag_weights
 
 __all__ = [
     "BAG_SIZES",
     "METHODS",
     "AlternatingSVMClassifier",
     "AlternatingSVMClassifierCV",
+    "CorrectedRisk",
     "InvCalClassifier",
     "InvCalClassifierCV",
-    "LinearProportionRiskClassifier",
-    "LinearProportionRiskClassifierCV",
+    "LMMCMClassifier",
+    "LMMCMClassifierCV",
+    "Pairing",
+    "PairingDisplay",
     "ProportionRiskClassifier",
     "ProportionRiskClassifierCV",
     "Setting",
     "Task",
     "Trial",
+    "bag_weights",
     "make_tasks",
     "make_trial",
+    "pair_bags",
     "published_auc",
     "read_rows",
     "run_tasks",

@@ -12,8 +12,7 @@ from sklearn import metrics as with_labels
 
 from unbag._arrays import Floats
 from unbag.evaluation.measures import plain_estimate
-from unbag.models import LLPKernelClassifier, LLPKernelClassifierCV
-from unbag.paper import Setting, Trial, make_trial
+from unbag.paper import LMMCMClassifier, LMMCMClassifierCV, Setting, Trial, make_trial
 from unbag.reports import BagsDisplay, RocDisplay, ValidationCurveDisplay, model_report
 from unbag.reports.display import save_figure
 
@@ -24,7 +23,7 @@ class DemoResult:
 
     dataset: str
     trial: Trial
-    model: LLPKernelClassifierCV
+    model: LMMCMClassifierCV
     scores: Floats
     seconds: float
 
@@ -51,7 +50,7 @@ class DemoResult:
         """Write the page that explains it; the model is trained again without each fold."""
         trial = self.trial
         model_report(
-            LLPKernelClassifier(self.model.alpha_, objective="corrected"),
+            LMMCMClassifier(self.model.alpha_),
             trial.X,
             trial.y,
             labels=trial.labels,
@@ -65,8 +64,7 @@ def run_demo(setting: Setting, seed: int = 0, verbose: int = 1) -> DemoResult:
     """Make bags, fit the kernel classifier with its search, and keep the truth for comparison."""
     trial = make_trial(setting, seed)
     start = time.perf_counter()
-    # of large bags the counts tell little more than the proportions, and take their time
-    model = LLPKernelClassifierCV(objective="corrected", verbose=verbose).fit(trial.X, trial.y)
+    model = LMMCMClassifierCV(verbose=verbose).fit(trial.X, trial.y)
     seconds = time.perf_counter() - start
     scores = np.asarray(model.out_of_fold_scores_)
     return DemoResult(setting.dataset, trial, model, scores, seconds)

@@ -15,7 +15,7 @@ from unbag.kernels.matrices import WITH_GAMMA, Kernel, make_kernel
 from unbag.kernels.rows import RowsInMemory
 from unbag.model_selection.splitters import cut_by_folds, naming_fold
 from unbag.models.base import BagClassifier
-from unbag.weights.decontamination import check_contrast
+from unbag.weights import check_contrast
 
 
 class KernelMachine(BagClassifier):

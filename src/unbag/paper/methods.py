@@ -11,6 +11,7 @@ import numpy as np
 from unbag.models import LLPKernelClassifierCV
 from unbag.paper.alternating_svm import AlternatingSVMClassifierCV
 from unbag.paper.invcal import InvCalClassifierCV
+from unbag.paper.lmmcm import LMMCMClassifierCV
 from unbag.paper.proportion_risk import ProportionRiskClassifierCV
 
 
@@ -23,19 +24,14 @@ class Method:
     sees_labels: bool = False
 
 
-def _as_published() -> LLPKernelClassifierCV:
-    return LLPKernelClassifierCV(
-        alphas=10.0 ** -np.arange(6),
-        gamma="scale",
-        objective="corrected",
-        weights="pairs",
-        correction="none",
-        selection="folds",
+def _as_published() -> LMMCMClassifierCV:
+    return LMMCMClassifierCV(
+        10.0 ** -np.arange(6), selection="folds", gamma="scale", weights="pairs"
     )
 
 
-def _corrected() -> LLPKernelClassifierCV:
-    return LLPKernelClassifierCV(objective="corrected", correction="nonnegative")
+def _corrected() -> LMMCMClassifierCV:
+    return LMMCMClassifierCV(correction="nonnegative")
 
 
 METHODS: dict[str, Method] = {
@@ -51,10 +47,3 @@ METHODS: dict[str, Method] = {
 # Methods that are no more, whose finished trials are still shown. "combined" was the default at
 # first: the corrected risk, with another likelihood added where bags are small.
 FORMER_METHODS = ("combined", "soft-label")
-
-
-def computing_on(device: str | None, model: Any) -> Any:
-    """Set the device of torch that a model computes on, if it can and one is given."""
-    if device is not None and "device" in model.get_params():
-        model.set_params(device=device)
-    return model

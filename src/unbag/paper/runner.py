@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from unbag._provenance import provenance
 from unbag.paper import rows as kept
-from unbag.paper.methods import METHODS, computing_on
+from unbag.paper.methods import METHODS
 from unbag.paper.rows import Row, run_and_keep
 from unbag.paper.trials import Sampling, Setting, make_trial
 
@@ -116,14 +116,13 @@ def make_tasks(
     ]
 
 
-def run_task(task: Task, device: str | None = None) -> Row:
+def run_task(task: Task) -> Row:
     """Fit one method to one trial, and score it with the labels that it did not see.
 
-    One thread each: trials run side by side, and their seconds are core-seconds, unless they
-    are computed on a device of torch.
+    One thread each: trials run side by side, and their seconds are core-seconds.
     """
     method = METHODS[task.method]
-    model = computing_on(device, method.make())
+    model = method.make()
     with threadpool_limits(1), parallel_config("sequential"):
         trial = make_trial(task.setting, task.seed)
         start = time.perf_counter()
@@ -144,7 +143,6 @@ def run_task(task: Task, device: str | None = None) -> Row:
         "ber": float(1 - balanced_accuracy_score(trial.labels_test, scores > 0)),
         "chosen": {name.rstrip("_"): float(getattr(model, name)) for name in method.chosen},
         "seconds": round(seconds, 3),
-        "device": getattr(model, "device", None),
         **provenance(),
     }
 
@@ -153,7 +151,6 @@ def run_tasks(
     tasks: Iterable[Task],
     folder: Path,
     jobs: int = 1,
-    device: str | None = None,
     command: str | None = None,
 ) -> Iterator[Row]:
     """Run what the folder does not hold yet, and yield each row when it is written.
@@ -166,8 +163,6 @@ def run_tasks(
         Where rows are kept; those that are there are not run again.
     jobs : int, default=1
         Trials to run at a time.
-    device : str, default=None
-        Device of torch, for methods that can use one.
     command : str, default=None
         What rows say that they come from.
 
@@ -187,13 +182,13 @@ def run_tasks(
     >>> len(tasks)
     2
     """
-    left = [{"task": task, "device": device} for task in pending(tasks, folder)]
+    left = [{"task": task} for task in pending(tasks, folder)]
     for rows in run_and_keep(_rows_of, left, folder / "rows.jsonl", jobs, command):
         yield from rows
 
 
-def _rows_of(task: Task, device: str | None) -> list[Row]:
-    return [run_task(task, device)]
+def _rows_of(task: Task) -> list[Row]:
+    return [run_task(task)]
 
 
 def pending(tasks: Iterable[Task], folder: Path) -> list[Task]:

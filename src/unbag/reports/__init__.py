@@ -10,7 +10,6 @@ from unbag.reports.bags import BagsDisplay
 from unbag.reports.calibration import CalibrationDisplay
 from unbag.reports.importance import ImportanceDisplay
 from unbag.reports.label_shift import LabelShiftDisplay
-from unbag.reports.pairing import PairingDisplay
 from unbag.reports.report import Report, model_report
 from unbag.reports.roc import RocDisplay
 from unbag.reports.rounds import RoundsDisplay
@@ -21,7 +20,6 @@ __all__ = [
     "CalibrationDisplay",
     "ImportanceDisplay",
     "LabelShiftDisplay",
-    "PairingDisplay",
     "Report",
     "RocDisplay",
     "RoundsDisplay",

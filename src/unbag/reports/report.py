@@ -29,7 +29,6 @@ from unbag.reports.display import Display
 from unbag.reports.importance import ImportanceDisplay, drivers_section
 from unbag.reports.label_shift import LabelShiftDisplay
 from unbag.reports.page import make_page
-from unbag.reports.pairing import PairingDisplay
 from unbag.reports.performance import performance_section, performance_tiles
 from unbag.reports.probabilities import reliability_section, show_reliability
 from unbag.reports.roc import RocDisplay
@@ -40,8 +39,6 @@ from unbag.reports.sections import (
     bags_tile,
     effect_findings,
     learners_section,
-    pairing_section,
-    pairs_bags,
     path_section,
     rounds_section,
     whose_choice,
@@ -267,7 +264,7 @@ def model_report(
         drivers_section(drivers),
         bags_section(shape),
     ]
-    pictures, told = _of_training(model, y, bags, information)
+    pictures, told = _of_training(model)
     displays |= pictures
     sections += told
     origin = provenance()
@@ -296,9 +293,7 @@ def model_report(
     return report
 
 
-def _of_training(
-    model: Any, y: Any, bags: Bags, information: EffectiveSampleSize
-) -> tuple[dict[str, Display], list[Section]]:
+def _of_training(model: Any) -> tuple[dict[str, Display], list[Section]]:
     """What was compared and chosen, as far as the model has a choice."""
     displays: dict[str, Display] = {}
     sections: list[Section] = []
@@ -312,9 +307,6 @@ def _of_training(
     if boosted_model(model) is not None:
         displays["rounds"] = rounds = RoundsDisplay.from_estimator(model)
         sections.append(rounds_section(rounds, whose))
-    if pairs_bags(last_step(model)) and bags.noise is None:
-        displays["pairs"] = pairs = PairingDisplay.from_data(y)
-        sections.append(pairing_section(pairs, information.pairing_share))
     return displays, sections
 
 

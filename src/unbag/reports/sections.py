@@ -15,7 +15,6 @@ from unbag.evaluation.sample_size import LISTED_PIECES, EffectiveSampleSize
 from unbag.reports.bags import BagsDisplay
 from unbag.reports.content import Finding, FindingKind, NumberTable, Picture, Section, Tile
 from unbag.reports.label_shift import LabelShiftDisplay
-from unbag.reports.pairing import PairingDisplay
 from unbag.reports.rounds import RoundsDisplay
 from unbag.reports.validation_curve import ValidationCurveDisplay
 
@@ -313,27 +312,3 @@ def rounds_section(display: RoundsDisplay, whose: str = "") -> Section:
     alt = f"Criteria on bags held out, best at {display.n_rounds} rounds."
     picture = Picture(display.plot, caption, alt)
     return Section("rounds", "How were the trees chosen?", tuple(findings), (picture,))
-
-
-def pairs_bags(model: Any) -> bool:
-    """Whether a model was trained on pairs of bags, as in the paper."""
-    corrected = getattr(model, "objective_", None) == "corrected"
-    return corrected and getattr(model, "weights", None) == "pairs"
-
-
-def pairing_section(display: PairingDisplay, share: float | None) -> Section:
-    """Tell how the bags were paired, and what that costs."""
-    difference = display.high - display.low
-    text = (
-        f"The model was trained on {counted(len(difference), 'pair')} of bags, whose proportions "
-        f"differ by {difference.min():.2g} to {difference.max():.2g}, half of them by more than "
-        f"{np.median(difference):.2g}."
-    )
-    if share is not None:
-        text += f" Pairs keep {percent(share)} of the information that the bags hold."
-    caption = "Which proportions are paired; far apart is good."
-    if len(difference) == 1:
-        caption = "The two bags of the only pair."
-    alt = f"Pairs of proportions; the median difference is {np.median(difference):.2g}."
-    picture = Picture(display.plot, caption, alt)
-    return Section("pairs", "How were the bags paired?", (Finding(text),), (picture,))

@@ -231,7 +231,6 @@ class _Ending:
         self._threshold = score_threshold
         self._has_chances = hasattr(model, "predict_proba")
         _family(model)
-        _refuse_other_losses(model)
         self._classes = np.asarray(model.classes_ if class_names is None else list(class_names))
         if self._classes.dtype.kind not in "biu":
             self._classes = self._classes.astype(str)
@@ -277,15 +276,6 @@ class _Ending:
         flat = graph.node("Squeeze", scores, graph.constant([1]))
         above = graph.node("Greater", flat, graph.constant(self._threshold))
         return flat, graph.cast(above, "INT64"), graph.together([other, chance])
-
-
-def _refuse_other_losses(model: Any) -> None:
-    loss = getattr(model, "loss", "logistic")
-    if hasattr(model, "predict_proba") and loss != "logistic":
-        raise ValueError(
-            f"Probabilities of loss={loss!r} cannot be exported to ONNX; those of "
-            "loss='logistic' can."
-        )
 
 
 def _parse(scope: Any, step: Any, inputs: Any, custom_parsers: Any = None) -> Any:  # noqa: ARG001

@@ -20,7 +20,6 @@ ModelName = Literal["auto", "linear", "kernel", "boosted", "neural"]
 _OBJECTIVES = {
     "likelihood": "the likelihood of the counts",
     "forward": "the likelihood of rows whose labels were drawn from the shares",
-    "corrected": "the corrected risk",
 }
 
 

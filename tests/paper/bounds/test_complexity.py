@@ -15,7 +15,7 @@ from unbag.paper.bounds import (
     function_classes,
     rademacher_complexity,
 )
-from unbag.weights.pairing import Pairing, pair_extremes
+from unbag.paper.pairing import Pairing, pair_extremes
 
 KERNELS = [Kernel("rbf", gamma=0.7), Kernel("linear"), Kernel("poly", gamma=0.5, degree=2)]
 CLASSES = [*(RKHSBall(kernel, radius=1.5) for kernel in KERNELS), TwoLayerReLU([1, 0.5], [2, 1])]

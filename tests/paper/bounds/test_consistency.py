@@ -13,8 +13,8 @@ from unbag.paper.bounds import (
     sample_bags,
     unbiased_loss,
 )
-from unbag.weights.merging import blockwise_max, blockwise_pairwise
-from unbag.weights.pairing import pair_extremes
+from unbag.paper.pairing import pair_extremes
+from unbag.paper.weights import blockwise_max, blockwise_pairwise
 
 POINTS = np.linspace(-1, 1, 5)
 POSITIVES, NEGATIVES = np.repeat(POINTS, [1, 1, 2, 3, 3]), np.repeat(POINTS, [3, 4, 1, 1, 1])

@@ -7,7 +7,6 @@ import pytest
 from scipy.stats import norm
 
 from unbag import check_bag_target
-from unbag.observations.corrected_risk import CorrectedRisk
 from unbag.observations.losses import LOSSES, SoftmaxLoss
 from unbag.paper.bounds import (
     MultiMCM,
@@ -17,9 +16,9 @@ from unbag.paper.bounds import (
     unbiased_loss,
 )
 from unbag.paper.bounds.generalization import generalization_bound
-from unbag.weights.decontamination import decontamination_weights
-from unbag.weights.merging import blockwise_max, blockwise_pairwise
-from unbag.weights.pairing import pair_bags
+from unbag.paper.corrected_risk import CorrectedRisk
+from unbag.paper.pairing import pair_bags
+from unbag.paper.weights import bag_weights, blockwise_max, blockwise_pairwise
 
 MODELS = ["IIM", "IBM", "CIIM", "CIBM", "CIBM'"]
 KAPPAS = [(0.0, 0.0), (0.3, 0.0), (0.1, 0.35), (0.7, 0.1), (0.45, 0.45)]
@@ -132,7 +131,7 @@ def test_risk_of_pairs_is_the_corrected_risk(loss, bag_model, weights):
     sizes = rng.randint(2, 12, 31)
     sample = sample_bags(rng.uniform(size=31), sizes, norm(1).rvs, norm(-1).rvs, random_state=1)
     bags = check_bag_target(sample.target("true"))
-    W = decontamination_weights(bags, method="pairs", bag_model=bag_model)
+    W = bag_weights(bags, method="pairs", bag_model=bag_model)
     risk = CorrectedRisk(W, bags.membership, LOSSES[loss], np.array([0.5, 0.5]), correction="none")
     expected = risk.value(sample.X[None, None], np.array([0]))[0]
 

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binom
 
 from unbag.paper.bounds import expected_contrasts
-from unbag.weights.merging import MERGERS
+from unbag.paper.weights import MERGERS
 
 
 def halves_apart(shares):

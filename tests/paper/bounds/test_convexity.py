@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 
-from unbag import LLPKernelClassifier, LLPLinearClassifier, bag_target, check_bag_target
+from unbag import bag_target, check_bag_target
 from unbag.datasets import make_gaussian_bags
-from unbag.observations.corrected_risk import CorrectedRisk
 from unbag.observations.count_likelihood import CountLikelihood
 from unbag.observations.losses import LOSSES
-from unbag.weights.decontamination import convex_priors, decontamination_weights, pooled_shares
+from unbag.paper import LMMCMClassifier
+from unbag.paper.corrected_risk import CorrectedRisk
+from unbag.paper.weights import bag_weights, convex_priors
+from unbag.weights import decontamination_weights, pooled_shares
 
 FIRST = np.zeros(1, dtype=np.intp)
 
@@ -46,7 +48,7 @@ def risk_of(bags, W, share, correction="none", loss="logistic"):
 def test_risk_is_convex_between_the_ends_and_nowhere_else(method, loss):
     rng = np.random.default_rng(0)
     bags = bags_of(rng.uniform(0, 0.5, 8), rng.integers(2, 4, 8))
-    W = decontamination_weights(bags, method=method)
+    W = bag_weights(bags, method=method)
     low, high = convex_priors(W)
     assert low < high
     for share in (low + 1e-9, (low + high) / 2, high - 1e-9):
@@ -61,7 +63,7 @@ def test_ends_are_those_of_the_pairs():
     for _ in range(20):
         shares = rng.random(10)
         bags = bags_of(shares, np.full(10, 5))
-        ends = convex_priors(decontamination_weights(bags, method="pairs"))
+        ends = convex_priors(bag_weights(bags, method="pairs"))
         ordered = np.sort(shares)
         np.testing.assert_allclose(ends, ordered[4:6], atol=1e-9)
         assert ends[0] <= np.median(shares) <= ends[1]
@@ -75,7 +77,7 @@ def test_how_often_extreme_pairs_are_convex(n_bags, at_mean):
     for _ in range(1000):
         shares = rng.uniform(0, 0.5, n_bags)
         bags = check_bag_target(bag_target(np.arange(n_bags), shares))
-        low, high = convex_priors(decontamination_weights(bags, method="pairs"))
+        low, high = convex_priors(bag_weights(bags, method="pairs"))
         for name, share in (("median", np.median(shares)), ("mean", shares.mean()), ("half", 0.5)):
             inside[name] += low - 1e-12 <= share <= high + 1e-12
     assert inside["median"] == 1000
@@ -86,7 +88,7 @@ def test_how_often_extreme_pairs_are_convex(n_bags, at_mean):
 def test_pairs_of_unequal_bags_need_not_be_convex_anywhere():
     """Two large bags go together although both have few positives, and two small ones with many."""
     bags = bags_of([0.1, 0.3, 0.6, 0.8], [1000, 1000, 2, 2])
-    low, high = convex_priors(decontamination_weights(bags, method="pairs"))
+    low, high = convex_priors(bag_weights(bags, method="pairs"))
     assert (low, high) == pytest.approx((0.6, 0.3))
 
 
@@ -101,7 +103,7 @@ def test_least_squares_are_convex_at_the_pooled_shares():
 
 def test_several_problems_at_once():
     bags = bags_of([0.1, 0.3, 0.4, 0.9], [5, 5, 5, 5])
-    W = decontamination_weights(bags, method="pairs")
+    W = bag_weights(bags, method="pairs")
     held_out = np.where(np.arange(4)[:, None] < 2, 0.0, W)
     ends = convex_priors(np.stack([W, held_out]))
     np.testing.assert_allclose(ends[0], [0.3, 0.4])
@@ -143,10 +145,10 @@ def test_likelihood_is_a_difference_of_convex_functions():
 def test_pairs_can_be_trained_where_they_are_convex():
     """Two starts end at the same scores; and the intercept is that of the prior asked for."""
     data = make_gaussian_bags(40, 20, (0, 0.5), random_state=0)
-    settings = {"objective": "corrected", "weights": "pairs", "tol": 1e-8}
-    model = LLPKernelClassifier(1e-3, training_prior="convex", **settings).fit(data.X, data.y)
+    settings = {"weights": "pairs", "tol": 1e-8}
+    model = LMMCMClassifier(1e-3, training_prior="convex", **settings).fit(data.X, data.y)
     assert model.training_prior_ == "convex"
-    same = LLPKernelClassifier(1e-3, training_prior="same", **settings).fit(data.X, data.y)
+    same = LMMCMClassifier(1e-3, training_prior="same", **settings).fit(data.X, data.y)
     truth = data.labels
     for fitted in (model, same):
         right = (fitted.decision_function(data.X) > 0) == truth
@@ -156,7 +158,7 @@ def test_pairs_can_be_trained_where_they_are_convex():
 def test_convex_prior_on_labels_is_the_balanced_one():
     data = make_gaussian_bags(10, 20, (0, 1), random_state=0)
     fits = [
-        LLPLinearClassifier(1e-2, objective="corrected", training_prior=p, tol=1e-9)
+        LMMCMClassifier(1e-2, kernel="linear", training_prior=p, tol=1e-9)
         .fit(data.X, data.labels)
         .coef_
         for p in ("convex", "same")
@@ -167,7 +169,7 @@ def test_convex_prior_on_labels_is_the_balanced_one():
 def test_where_there_is_no_convex_prior_is_said():
     data = make_gaussian_bags(10, 20, (0, 1), random_state=0)
     with pytest.raises(ValueError, match="training_prior='convex' moves scores by log-odds"):
-        LLPLinearClassifier(training_prior="convex", loss="hinge").fit(data.X, data.y)
+        LMMCMClassifier(training_prior="convex", loss="hinge").fit(data.X, data.y)
     three = np.arange(len(data.X)) % 3
     with pytest.raises(ValueError, match="training_prior='convex' is for two classes"):
-        LLPLinearClassifier(training_prior="convex").fit(data.X, three)
+        LMMCMClassifier(training_prior="convex").fit(data.X, three)

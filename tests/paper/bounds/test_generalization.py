@@ -18,7 +18,7 @@ from unbag.paper.bounds import (
     rademacher_complexity,
     unbiased_coefficients,
 )
-from unbag.weights.pairing import Pairing, pair_extremes, pair_matching
+from unbag.paper.pairing import Pairing, pair_extremes, pair_matching
 
 MODELS = ["IIM", "IBM"]
 KAPPA = (np.array([0.1, 0.35, 0.0, 0.5]), np.array([0.2, 0.3, 0.05, 0.4]))

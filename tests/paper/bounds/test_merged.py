@@ -17,8 +17,7 @@ from unbag.paper.bounds import (
     required_epsilon,
     unbiased_coefficients,
 )
-from unbag.weights.decontamination import decontamination_weights
-from unbag.weights.merging import MERGERS
+from unbag.paper.weights import MERGERS, bag_weights
 
 BASE = {
     "n_pairs": 400,
@@ -83,7 +82,7 @@ def test_risk_is_unbiased_given_the_labels(scheme, merge_size):
     n_big = size * merge_size
     assert merged_risk(losses, merged, 1 / (2 * n_big)) == pytest.approx(clean)
     assert merged_risk(losses, merged, 1 / (2 * size)) == pytest.approx(merge_size * clean)
-    W = decontamination_weights(bags, method="pairs", merge=scheme, merge_size=merge_size)
+    W = bag_weights(bags, method="pairs", merge=scheme, merge_size=merge_size)
     assert 0.5 * np.sum(W.T * bags.means(losses)) == pytest.approx(clean)
 
 
@@ -93,7 +92,7 @@ def test_risk_is_unbiased_when_instances_depend_on_each_other(scheme):
     rng = np.random.default_rng(1)
     size, reps = 6, 4000
     labels, bags = labelled_bags(24, size, rng)
-    W = decontamination_weights(bags, method="pairs", merge=scheme, merge_size=3)
+    W = bag_weights(bags, method="pairs", merge=scheme, merge_size=3)
     x = np.stack([rng.choice(VALUES, (reps, 24), p=p) for p in (MINUS, PLUS)], axis=-1)
     x = np.take_along_axis(x[:, :, None, :], labels.astype(int)[None, :, :, None], axis=-1)[..., 0]
     loss = LOSSES["logistic"]

@@ -18,9 +18,9 @@ from unbag.paper.bounds import (
     weights_bound,
 )
 from unbag.paper.bounds.tables import table_factor
-from unbag.weights.decontamination import decontamination_weights
-from unbag.weights.merging import MERGERS
-from unbag.weights.pairing import pair_bags
+from unbag.paper.pairing import pair_bags
+from unbag.paper.weights import MERGERS, bag_weights
+from unbag.weights import decontamination_weights
 
 CONSTANTS = {"loss": "logistic", "A": 1.5, "B": 2.0, "delta": 0.1}
 
@@ -47,7 +47,7 @@ def test_pairs_have_the_bound_of_the_first_theorem(model, seed):
     bags = random_bags(seed)
     bag_model = "instances" if model == "IIM" else "bags"
     pairing = pair_bags(bags.proportions[:, 1], bags.draws(bag_model))
-    W = decontamination_weights(bags, method="pairs", bag_model=bag_model)
+    W = bag_weights(bags, method="pairs", bag_model=bag_model)
     first = generalization_bound(pairing, **CONSTANTS, model=model, bags=bags)
     found = weights_bound(W, bags, **CONSTANTS, model=model)
     assert found.variation == pytest.approx(first.variation / 2)
@@ -82,7 +82,7 @@ def test_merged_bags_are_a_table_too_and_never_a_better_one(scheme):
     rng = np.random.default_rng(0)
     bags = bags_of(rng.binomial(8, rng.choice([0.3, 0.7], 80)) / 8, np.full(80, 8))
     best, merged = (
-        weights_bound(decontamination_weights(bags, method="pairs", merge=m), bags, **CONSTANTS)
+        weights_bound(bag_weights(bags, method="pairs", merge=m), bags, **CONSTANTS)
         for m in (None, scheme)
     )
     assert best.value < merged.value

@@ -21,12 +21,10 @@ from sklearn.utils import check_random_state
 
 from unbag._arrays import Floats, Ints
 from unbag._checks import check_count, check_positive
-from unbag._docstrings import as_in
 from unbag.bags.bags import Bags
 from unbag.model_selection.splitters import check_cv, cut_by_folds
 from unbag.models.base import LogOddsClassifier
 from unbag.models.checks import check_grid
-from unbag.models.linear import LLPLinearClassifier
 
 # r, in rows; and what chances must sum to one by.
 _RIDGE = 1e-2
@@ -36,7 +34,6 @@ _SUM_WEIGHT = 1e3
 _SMALLEST_CHANCE = 1e-6
 
 
-@as_in(LLPLinearClassifier)
 class ClusterClassifier(LogOddsClassifier):
     """K-means, and the chances of clusters that fit the proportions of bags best.
 
@@ -68,7 +65,14 @@ class ClusterClassifier(LogOddsClassifier):
         Iterations of k-means.
     class_prior_ : ndarray of shape (n_classes,)
         Share of each class in all bags together.
-    classes_, empirical_prior_, n_features_in_, feature_names_in_ : as in LLPLinearClassifier
+    classes_ : ndarray of shape (n_classes,)
+        Labels of the classes.
+    empirical_prior_ : ndarray of shape (n_classes,)
+        Share of each class in all bags together.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, if X had any.
 
     Examples
     --------

@@ -27,7 +27,7 @@ from unbag._text import counted
 from unbag.bags.bags import Bags
 from unbag.observations.count_likelihood import check_included
 from unbag.observations.forward import LEAST_RATIO, ForwardLikelihood
-from unbag.weights.decontamination import pooled_shares
+from unbag.weights import pooled_shares
 
 BagPrior = Literal["fixed", "released", "uniform"]
 

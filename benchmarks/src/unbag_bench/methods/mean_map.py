@@ -29,7 +29,7 @@ import numpy as np
 
 from unbag._arrays import Floats
 from unbag.bags.bags import Bags
-from unbag.weights.decontamination import least_squares_weights
+from unbag.weights import decontamination_weights
 
 # Keeps bags that resemble no other from having class means at will.
 _RIDGE = 1e-9
@@ -47,7 +47,7 @@ def mean_map_weights(bags: Bags) -> Floats:
     array([[ 0.75, -0.25],
            [-0.25,  0.75]])
     """
-    return _as_weights(least_squares_weights(bags, "bags") * bags.class_shares, bags)
+    return _as_weights(decontamination_weights(bags, "bags") * bags.class_shares, bags)
 
 
 def laplacian_weights(bags: Bags, means: Floats, smoothness: float, width: float) -> Floats:

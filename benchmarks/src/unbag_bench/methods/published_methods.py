@@ -20,11 +20,11 @@ from unbag._arrays import Array, Bools, Floats
 from unbag._checks import check_choice
 from unbag.bags.bags import Bags
 from unbag.observations.base import Mixed, Objective
-from unbag.observations.corrected_risk import CorrectedRisk, Correction
 from unbag.observations.count_likelihood import CountLikelihood
 from unbag.observations.forward import ForwardLikelihood
 from unbag.observations.losses import get_loss
 from unbag.observations.proportion_risk import ProportionRisk
+from unbag.paper.corrected_risk import CorrectedRisk, Correction
 from unbag_bench.methods.assignment import Assignment, AssignmentRisk
 from unbag_bench.methods.count_moments import CountMoments
 from unbag_bench.methods.grouped_forward import BagPrior, GroupedForward

@@ -32,8 +32,8 @@ from unbag.paper.bounds import (
     required_epsilon,
     weights_bound,
 )
-from unbag.weights.decontamination import decontamination_weights
-from unbag.weights.pairing import pair_bags
+from unbag.paper.pairing import pair_bags
+from unbag.paper.weights import bag_weights
 from unbag_bench.study import Row, Study, table
 
 VALUES = np.linspace(-1, 1, 5)
@@ -127,7 +127,7 @@ def of_table(
     for _ in range(draws):
         counts, values = draw_counts(rng, shares, sizes, dependence)
         bags = replace(base, proportions=counts / sizes[:, None])
-        W = decontamination_weights(bags, method=weights, bag_model=dependence, merge=merge)
+        W = bag_weights(bags, method=weights, bag_model=dependence, merge=merge)
         bound = weights_bound(W, bags, loss, A, B, DELTA, class_prior=prior, model=model)
         if weights == "pairs" and merge is None:
             pairing = pair_bags(bags.proportions[:, 1], bags.draws(dependence))
@@ -155,7 +155,7 @@ def of_complexity(rng: Any, draws: int) -> Finding:
         bound = generalization_bound(
             pairing, "logistic", 1.0, None, DELTA, bags=bags, complexity=estimate.value
         )
-        W = decontamination_weights(bags, method="pairs")
+        W = bag_weights(bags, method="pairs")
         half, loss = np.full(2, 0.5), LOSSES["logistic"]
         distances.append(largest_distance(W, half, sizes, values, loss, scores))
         bounds.append(bound.value)
@@ -176,9 +176,7 @@ def of_merged(
         shares = np.column_stack([1 - gamma, gamma])
         counts, values = draw_counts(rng, shares, base.sizes, dependence)
         bags = replace(base, proportions=counts / n)
-        W = decontamination_weights(
-            bags, method="pairs", bag_model=dependence, merge=scheme, merge_size=K
-        )
+        W = bag_weights(bags, method="pairs", bag_model=dependence, merge=scheme, merge_size=K)
         contrasts = expected_contrasts(gamma, K, n, model, scheme) if known else None
         if known and contrasts.min() < spread / 2 - spread * epsilon:
             # (LP) has let a block down: the theorem counts that as a failure

@@ -29,8 +29,7 @@ from unbag import LLPLinearClassifier, check_bag_target
 from unbag.bags.bags import BagModel
 from unbag.datasets import gaussian_bayes_ber, make_gaussian_bags
 from unbag.paper.bounds import misordering_probability
-from unbag.weights.decontamination import decontamination_weights
-from unbag.weights.merging import default_merge_size
+from unbag.paper.weights import bag_weights, default_merge_size
 from unbag_bench.study import Row, Study, table
 
 BAG_SIZE = 8
@@ -126,7 +125,7 @@ def expected_cost(n_pairs: int, model: str) -> list[float]:
     variances = []
     for options in METHODS.values():
         method, merging = options["weights"], {k: v for k, v in options.items() if k != "weights"}
-        W = decontamination_weights(bags, method=method, bag_model=bag_model, **merging)
+        W = bag_weights(bags, method=method, bag_model=bag_model, **merging)
         variances.append(float(np.sum((W[:, 1] - W[:, 0]) ** 2)))
     return [variance / variances[-1] for variance in variances]
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from unbag.weights.pairing import Pairing, pair_exchange, pair_matching
+from unbag.paper.pairing import Pairing, pair_exchange, pair_matching
 from unbag_bench.study import Row, Study, table
 
 Bags = tuple[NDArray[np.float64], NDArray[np.float64]]

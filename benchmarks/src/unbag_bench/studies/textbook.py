@@ -13,7 +13,7 @@ from scipy.special import expit
 from sklearn.metrics.pairwise import rbf_kernel
 
 from unbag import BagKFold, check_bag_target
-from unbag.weights.decontamination import decontamination_weights
+from unbag.paper.weights import bag_weights
 
 ALPHAS = 10.0 ** -np.arange(6)
 
@@ -21,7 +21,7 @@ ALPHAS = 10.0 ** -np.arange(6)
 def instance_weights(y):
     """Weights of ℓ₋ and ℓ₊ of every instance."""
     bags = check_bag_target(y)
-    W = decontamination_weights(bags, method="pairs")
+    W = bag_weights(bags, method="pairs")
     return (W / 2 / bags.sizes[:, None])[bags.index].T
 
 

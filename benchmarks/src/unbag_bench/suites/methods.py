@@ -23,12 +23,12 @@ from unbag.models import (
 )
 from unbag.paper import (
     InvCalClassifierCV,
-    LinearProportionRiskClassifierCV,
+    ProportionRiskClassifierCV,
 )
 from unbag_bench.methods import (
     ClusterClassifier,
-    LinearPublishedClassifierCV,
-    LinearSoftLabelClassifierCV,
+    PublishedClassifierCV,
+    SoftLabelClassifierCV,
 )
 from unbag_bench.suites.files import check_name
 
@@ -110,7 +110,7 @@ _PUBLISHED = {
 
 
 def _published(name: str) -> SuiteMethod:
-    return SuiteMethod(partial(LinearPublishedClassifierCV, name), f"{_PUBLISHED[name]}, linear")
+    return SuiteMethod(partial(PublishedClassifierCV, name), f"{_PUBLISHED[name]}, linear")
 
 
 METHODS: dict[str, SuiteMethod] = {
@@ -159,9 +159,11 @@ METHODS: dict[str, SuiteMethod] = {
         _retired,
         "four convolutions, likelihood of counts of parts of two bags (Asanomi et al. 2023)",
     ),
-    "epr": SuiteMethod(LinearProportionRiskClassifierCV, "empirical proportion risk, linear"),
+    "epr": SuiteMethod(
+        lambda: ProportionRiskClassifierCV(kernel="linear"), "empirical proportion risk, linear"
+    ),
     "soft-label": SuiteMethod(
-        lambda: LinearSoftLabelClassifierCV(class_prior="empirical"),
+        lambda: SoftLabelClassifierCV(class_prior="empirical", kernel="linear", tol=1e-4),
         "the bag's proportion as a soft label, linear",
     ),
     "em-lr": SuiteMethod(

@@ -17,7 +17,6 @@ from unbag._arrays import Floats
 from unbag._provenance import provenance
 from unbag.bags import check_bag_target
 from unbag.evaluation.bag_effects import effect_of_scores, estimate_bag_effect
-from unbag.paper.methods import computing_on
 from unbag.paper.rows import Row, load_rows, run_and_keep
 from unbag_bench.suites.methods import BATCH, FEWEST_STEPS, METHODS
 from unbag_bench.suites.tasks import SuiteData, SuiteTask, load_data
@@ -61,7 +60,9 @@ def run_suite_task(
 
 def _measure(task: SuiteTask, data: SuiteData, device: str | None) -> Row:
     method = METHODS[task.method]
-    model = computing_on(device, method.make())
+    model = method.make()
+    if device is not None and "device" in model.get_params():
+        model.set_params(device=device)
     if "batch_size" in model.get_params():
         model.set_params(batch_size=min(BATCH, len(data.y) // FEWEST_STEPS))
     _forget_peak()

@@ -28,7 +28,7 @@ from unbag.bags.bags import Bags
 from unbag.paper.bounds.checks import check_coefficients
 from unbag.paper.bounds.function_classes import BLOCK, FunctionClass
 from unbag.paper.bounds.sampling import PairModel
-from unbag.weights.pairing import Pairing
+from unbag.paper.pairing import Pairing
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class ComplexityEstimate:
     >>> from unbag import bag_target, check_bag_target
     >>> from unbag.paper.bounds import RKHSBall, rademacher_complexity
     >>> from unbag.kernels import Kernel
-    >>> from unbag.weights import pair_bags
+    >>> from unbag.paper import pair_bags
     >>> bags = check_bag_target(bag_target([1, 1, 2, 2], [0.2, 0.2, 0.9, 0.9]))
     >>> pairing = pair_bags(bags.proportions[:, 1], bags.sizes)
     >>> X = np.array([[0.0], [1.0], [1.0], [2.0]])
@@ -107,7 +107,7 @@ def rademacher_complexity(
     >>> from unbag import bag_target, check_bag_target
     >>> from unbag.paper.bounds import RKHSBall, rademacher_complexity
     >>> from unbag.kernels.matrices import Kernel
-    >>> from unbag.weights.pairing import pair_extremes
+    >>> from unbag.paper.pairing import pair_extremes
     >>> bags = check_bag_target(bag_target([1, 1, 2, 2], [0.2, 0.2, 0.9, 0.9]))
     >>> pairing = pair_extremes(bags.proportions[:, 1])
     >>> X = np.array([[0.0], [1.0], [1.0], [2.0]])

@@ -35,7 +35,7 @@ from unbag._docstrings import as_in
 from unbag.observations.losses import Loss
 from unbag.paper.bounds.checks import check_contamination, check_sizes, check_weights, find_loss
 from unbag.paper.bounds.sampling import BagSample, RowSource, SamplingModel, sample_bags
-from unbag.weights.pairing import Pairing
+from unbag.paper.pairing import Pairing
 
 PairWeights = Literal["IIM", "IBM", "uniform"]
 
@@ -179,7 +179,7 @@ class MultiMCM:
         Parameters
         ----------
         pairing : Pairing
-            Which bags make a pair, as `unbag.weights.pairing.pair_bags` or a merging scheme found
+            Which bags make a pair, as `unbag.paper.pairing.pair_bags` or a merging scheme found
             it.
         proportions : array-like of shape (n_bags,)
             Proportion of the positive class in each bag.
@@ -198,7 +198,7 @@ class MultiMCM:
         Examples
         --------
         >>> from unbag.paper.bounds import MultiMCM
-        >>> from unbag.weights.pairing import pair_bags
+        >>> from unbag.paper.pairing import pair_bags
         >>> proportions = [0.3, 0.9, 0.2, 0.5]
         >>> pairs = MultiMCM.from_pairs(pair_bags(proportions), proportions, sizes=10)
         >>> pairs.kappa_plus.round(2), pairs.kappa_minus

@@ -29,7 +29,7 @@ from unbag.bags.bags import BagModel, Bags
 from unbag.paper.bounds.checks import check_exact, check_weights, lipschitz_constant
 from unbag.paper.bounds.contamination import MultiMCM
 from unbag.paper.bounds.sampling import PairModel
-from unbag.weights.pairing import Pairing
+from unbag.paper.pairing import Pairing
 
 
 @dataclass(frozen=True, eq=False)

@@ -122,7 +122,7 @@ def convexity_condition(loss: str | Loss, kappa_plus: ArrayLike, kappa_minus: Ar
     The paper asks for κ⁺, κ⁻ < ½; at ½ one side of ℓ^κ is a straight line, which is convex too.
     Where all pairs meet the condition, which says γ⁻ ≤ ½ ≤ γ⁺, Ê_w is a convex function of the
     scores. Where some do not, it is none, although the risk that it estimates is; at other class
-    priors it may be one (`unbag.weights.convex_priors`).
+    priors it may be one (`unbag.paper.weights.convex_priors`).
 
     Parameters
     ----------

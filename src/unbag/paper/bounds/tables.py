@@ -33,11 +33,11 @@ from unbag._checks import check_choice, check_count, check_inside, check_nonnega
 from unbag._docstrings import as_in
 from unbag.bags.bags import Bags
 from unbag.bags.priors import resolve_class_prior
-from unbag.observations.corrected_risk import ClassPrior
 from unbag.observations.losses import get_loss
 from unbag.paper.bounds.checks import check_exact, lipschitz_constant
 from unbag.paper.bounds.planning import FEWEST_PLANNED, lost_bags, required_bags, share_distribution
 from unbag.paper.bounds.sampling import PairModel
+from unbag.paper.corrected_risk import ClassPrior
 
 # How far WᵀG may be from the identity by rounding.
 _UNBIASED = 1e-6

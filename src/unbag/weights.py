@@ -4,87 +4,27 @@ W has one row per bag and one column per class, with
 
     Σ_i W[i, c] · γ_i[c'] = 1 if c = c' else 0,
 
-so that for any function h, Σ_i W[i, c] · (mean of h over bag i) is an unbiased estimate of
-E[h(X) | class c]. This module is the only home of that algebra. There are two ways to make W:
-
-* from pairs of bags, the paper's way (`pair_weights`),
-* by least squares over all bags, for any number of classes (`least_squares_weights`). Only this
-  way makes up for noise in the proportions, which would otherwise pull every estimate towards
-  chance.
+so for any function h, Σ_i W[i, c] · (mean of h over bag i) is an unbiased estimate of
+E[h(X) | class c] under label shift. Here W is that of least squares over all bags, for any number
+of classes, which also corrects for noise in the proportions. The weights of pairs and of merged
+bags, as Scott and Zhang have them, are in `unbag.paper.weights`.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unbag._arrays import Bools, Floats
-from unbag._checks import check_choice
-from unbag._text import counted, quoted
+from unbag._text import counted
 from unbag.bags.bags import SAME_PROPORTION, BagModel, Bags
-from unbag.weights.merging import MERGERS
-from unbag.weights.pairing import Pairing, pair_bags
 
-WeightMethod = Literal["least_squares", "pairs"]
+__all__ = ["decontamination_weights"]
 
 
-def decontamination_weights(
-    bags: Bags,
-    *,
-    method: WeightMethod = "least_squares",
-    bag_model: BagModel = "instances",
-    merge: str | None = None,
-    merge_size: int | None = None,
-) -> Floats:
-    """Make W for the given bags.
-
-    Parameters
-    ----------
-    bags : Bags
-        At least two bags whose proportions differ.
-    method : {"least_squares", "pairs"}, default="least_squares"
-        Least squares uses every bag and any number of classes; pairs are the paper's.
-    bag_model : {"instances", "bags"}, default="instances"
-        The paper's independent-instance or independent-bag model: whether a large bag tells
-        more than a small one.
-    merge : {None, "blockwise_pairwise", "blockwise_max"}, default=None
-        Whether small bags are first merged into large ones.
-    merge_size : int, optional
-        K, how many small bags make a large one; by default it grows like the square root of the
-        number of bags.
-
-    Returns
-    -------
-    W : ndarray of shape (n_bags, n_classes)
-        Weights with Wᵀ times the proportions the identity, if bags allow it.
-
-    Examples
-    --------
-    >>> from unbag import bag_target, check_bag_target
-    >>> from unbag.weights import decontamination_weights
-    >>> bags = check_bag_target(bag_target([1, 1, 2, 2], [0.25, 0.25, 0.75, 0.75]))
-    >>> W = decontamination_weights(bags)
-    >>> (W.T @ bags.proportions).round(12) + 0.0
-    array([[1., 0.],
-           [0., 1.]])
-    """
-    check_choice(method, get_args(WeightMethod), "weights")
-    check_contrast(bags)
-    if merge is None:
-        return _weights(bags, method, bag_model, None)
-    if merge not in MERGERS:
-        raise ValueError(f"merge must be None or one of {quoted(MERGERS)}, not {merge!r}.")
-    merged = MERGERS[merge](bags, merge_size)
-    check_contrast(merged.bags)
-    large = _weights(merged.bags, method, bag_model, merged.pairing)
-    # the mean over a large bag is the mean of its small ones' means, weighted by size
-    share = bags.sizes / merged.bags.sizes[merged.group]
-    return large[merged.group] * share[:, None]
-
-
-def least_squares_weights(bags: Bags, bag_model: BagModel = "instances") -> Floats:
+def decontamination_weights(bags: Bags, bag_model: BagModel = "instances") -> Floats:
     """W = N G (Gᵀ N G)⁻¹, the unbiased linear weights of least Σ W²/n.
 
     G holds the proportions, N = diag(n_i) the number of independent draws in each bag (1 for
@@ -101,7 +41,31 @@ def least_squares_weights(bags: Bags, bag_model: BagModel = "instances") -> Floa
     ¼: a mean over bag i then strays by ¼/n_i + v_i from what the noisy proportions expect. The
     factor f_i, which goes to 1 with the number of bags, keeps the inverse from being too large on
     average, see `_noise_to_take_off`.
+
+    Parameters
+    ----------
+    bags : Bags
+        At least two bags whose proportions differ.
+    bag_model : {"instances", "bags"}, default="instances"
+        Whether the instances of a bag are independent, so that large bags have more weight, or
+        may depend on each other, so that every bag has the same.
+
+    Returns
+    -------
+    W : ndarray of shape (n_bags, n_classes)
+        Weights with Wᵀ times the proportions the identity, up to noise.
+
+    Examples
+    --------
+    >>> from unbag import bag_target, check_bag_target
+    >>> from unbag.weights import decontamination_weights
+    >>> bags = check_bag_target(bag_target([1, 1, 2, 2], [0.25, 0.25, 0.75, 0.75]))
+    >>> W = decontamination_weights(bags)
+    >>> (W.T @ bags.proportions).round(12) + 0.0
+    array([[1., 0.],
+           [0., 1.]])
     """
+    check_contrast(bags)
     root = np.sqrt(precision(bags, bag_model))[:, None]
     q, r = np.linalg.qr(root * bags.proportions)
     inverse = np.linalg.inv(r)
@@ -110,40 +74,6 @@ def least_squares_weights(bags: Bags, bag_model: BagModel = "instances") -> Floa
     _check_beyond_noise(bags.noise, root, inverse)
     noise = inverse.T @ _noise_to_take_off(bags.noise, root, q, inverse).sum(axis=0) @ inverse
     return root * (q @ np.linalg.solve(np.eye(bags.n_classes) - noise, inverse.T))
-
-
-def pair_weights(bags: Bags, pairing: Pairing, bag_model: BagModel = "instances") -> Floats:
-    """W of the paper: pair k weighs w_k ∝ n̄_k Δ_k², and inside a pair the unbiased loss ℓ^κ.
-
-    With γ⁺ > γ⁻ the proportions of a pair, Δ = γ⁺ − γ⁻, and n̄ the harmonic mean of the two
-    sizes (1 under the independent-bag model):
-
-        W[k⁺, +] = w(1 − γ⁻)/Δ,    W[k⁻, +] = −w(1 − γ⁺)/Δ,
-        W[k⁺, −] = −wγ⁻/Δ,         W[k⁻, −] = wγ⁺/Δ.
-
-    As w ∝ Δ², nothing is divided by Δ.
-    """
-    if bags.noise is not None:
-        # of two bags the one with the larger noise is the positive one more often
-        raise ValueError(
-            "weights='pairs' cannot make up for noise in the proportions, because it pairs bags by "
-            "them; use weights='least_squares'."
-        )
-    if len(pairing) == 0:
-        raise ValueError(
-            "In no pair or block of bags do the two sides differ in proportion, so that pairs say "
-            "nothing; use weights='least_squares'."
-        )
-    positive = bags.proportions[:, 1]
-    high, low = positive[pairing.positive], positive[pairing.negative]
-    draws = bags.draws(bag_model)
-    harmonic = 2 / (1 / draws[pairing.positive] + 1 / draws[pairing.negative])
-    difference = high - low
-    scale = harmonic * difference / np.sum(harmonic * difference**2)
-    W = np.zeros((bags.n_bags, 2))
-    W[pairing.positive] = np.column_stack([-low, 1 - low]) * scale[:, None]
-    W[pairing.negative] = np.column_stack([high, high - 1]) * scale[:, None]
-    return W
 
 
 def class_means(W: Floats, bags: Bags, values: NDArray[Any]) -> Floats:
@@ -158,7 +88,7 @@ def moment_terms(bags: Bags) -> tuple[Floats, Floats]:
     """What each bag adds to the two sides of the least-squares problem, A θ = Σ_i n_i γ_i m_iᵀ.
 
     Returns n_i γ_i γ_iᵀ, whose sum is A, of shape (n_bags, n_classes, n_classes), and n_i γ_i.
-    Of noisy proportions the noise is taken off, as in `least_squares_weights`.
+    Of noisy proportions the noise is taken off, as in `decontamination_weights`.
     """
     draws = precision(bags, "instances")[:, None]
     instrument = draws * bags.proportions
@@ -182,7 +112,7 @@ def precision(bags: Bags, bag_model: BagModel) -> Floats:
 def pooled_shares(bags: Bags, bag_model: BagModel, included: Bools) -> Floats:
     """Shares q = Gᵀv of the classes in all bags together, where v_i = N_i / Σ_j N_j.
 
-    With the weights W of `least_squares_weights`, Wq = v: at these class priors, every bag has a
+    With the weights W of `decontamination_weights`, Wq = v: at these class priors, every bag has a
     positive weight in the risk, and under the independent-instance model every instance the same.
 
     Parameters
@@ -198,40 +128,6 @@ def pooled_shares(bags: Bags, bag_model: BagModel, included: Bools) -> Floats:
     shares = parts @ bags.proportions / parts.sum(axis=1, keepdims=True)
     # noisy proportions of a rare class may have a negative mean
     return shares if bags.noise is None else np.clip(shares, 1e-6, 1.0)
-
-
-def convex_priors(W: Floats) -> Floats:
-    """Shares of the second of two classes between which the corrected risk is convex.
-
-    Let the loss bend alike against both classes, as the logistic loss does. The losses of a row of
-    bag i then have (Wπ)_i times that bend, so that at the class prior π the risk is a convex
-    function of the scores if and only if Wπ ≥ 0. For pairs of bags this is γ⁻ ≤ π₊ ≤ γ⁺ in every
-    pair, which the median share obeys if extremes are paired.
-
-    Parameters
-    ----------
-    W : ndarray of shape (..., n_bags, 2)
-
-    Returns
-    -------
-    ends : ndarray of shape (..., 2)
-        The least and the largest such share. If the first is the larger one, there is none.
-
-    Examples
-    --------
-    >>> from unbag import bag_target, check_bag_target
-    >>> from unbag.weights.decontamination import convex_priors, decontamination_weights
-    >>> bags = check_bag_target(bag_target([1, 2, 3, 4], [0.1, 0.3, 0.4, 0.9]))
-    >>> convex_priors(decontamination_weights(bags, method="pairs")).round(6)
-    array([0.3, 0.4])
-    """
-    first, second = W[..., 0], W[..., 1]
-    # (1 − s) first + s second ≥ 0
-    with np.errstate(divide="ignore", invalid="ignore"):
-        crossing = first / (first - second)
-    low = np.where(second > first, crossing, 0.0).max(axis=-1)
-    high = np.where(second < first, crossing, 1.0).min(axis=-1)
-    return np.stack([np.clip(low, 0, 1), np.clip(high, 0, 1)], axis=-1)
 
 
 def _noise_to_take_off(noise: Floats, root: Floats, q: Floats, inverse: Floats) -> Floats:
@@ -276,26 +172,11 @@ def _check_beyond_noise(noise: Floats, root: Floats, inverse: Floats) -> None:
     )
 
 
-def _weights(
-    bags: Bags, method: WeightMethod, bag_model: BagModel, pairing: Pairing | None
-) -> Floats:
-    if method == "least_squares":
-        return least_squares_weights(bags, bag_model)
-    if bags.n_classes != 2:
-        raise ValueError(
-            f"weights='pairs' is for two classes and there are {bags.n_classes}; "
-            "use weights='least_squares'."
-        )
-    if pairing is None:
-        pairing = pair_bags(bags.proportions[:, 1], bags.draws(bag_model))
-    return pair_weights(bags, pairing, bag_model)
-
-
 def check_contrast(bags: Bags) -> None:
     """No method can learn from bags that are all alike.
 
     Whether noisy proportions differ by more than their noise depends on how bags are weighed, and
-    is checked by `least_squares_weights`.
+    is checked by `decontamination_weights`.
     """
     if bags.n_classes < 2:
         raise ValueError(

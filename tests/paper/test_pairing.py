@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
-from unbag.weights import exchange as exchange_module
-from unbag.weights import pairing as pairing_module
-from unbag.weights.pairing import (
+from unbag.paper import exchange as exchange_module
+from unbag.paper import pairing as pairing_module
+from unbag.paper.pairing import (
     MATCHING_LIMIT,
     Pairing,
     pair_bags,

@@ -1,7 +1,6 @@
 """The corrected risk: what a classifier's risk would be with labels, from bags alone.
 
-With decontamination weights W (see `unbag.weights`) and scores f, the risk on class
-c
+With decontamination weights W (`unbag.paper.weights`) and scores f, the risk on class c
 
     R_c(f) = Σ_i W[i, c] · (1/n_i) Σ_{x in bag i} ℓ_c(f(x))
 
@@ -69,7 +68,8 @@ class CorrectedRisk:
     --------
     >>> import numpy as np
     >>> from unbag import bag_target, check_bag_target
-    >>> from unbag.observations import CorrectedRisk, get_loss
+    >>> from unbag.observations import get_loss
+    >>> from unbag.paper import CorrectedRisk
     >>> from unbag.weights import decontamination_weights
     >>> bags = check_bag_target(bag_target([1, 1, 2, 2], [0.25, 0.25, 0.75, 0.75]))
     >>> W, half = decontamination_weights(bags), np.array([0.5, 0.5])

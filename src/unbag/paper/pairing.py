@@ -27,13 +27,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import rustworkx as rx
 from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 
 from unbag._arrays import Bools, Floats, Ints
 from unbag._checks import check_choice, check_one_each
-from unbag.weights.exchange import Couples, Pairs, information_table, match_cells, pair_information
+from unbag._optional import optional
+from unbag.paper.exchange import Couples, Pairs, information_table, match_cells, pair_information
 
 __all__ = ["Pairing", "pair_bags", "pair_exchange", "pair_extremes", "pair_matching"]
 
@@ -342,6 +342,7 @@ def _tightest(slack: Floats, per_bag: int) -> Bools:
 
 def _blossom(weights: Floats, candidates: Bools) -> Couples:
     """Maximum-weight matching among the candidate pairs."""
+    rx = optional("rustworkx", "Exact matching of bags", "paper")
     first, second = np.nonzero(np.triu((candidates | candidates.T) & (weights > 0), 1))
     # rustworkx wants integers (of 128 bits). A unit is 2⁻⁶⁰ of the heaviest pair, and the optimum
     # weighs no less than that pair; so rounding can cost at most L · 2⁻⁶¹ of the optimum, which is

@@ -3,7 +3,7 @@
 Bags that are alike are gathered in cells, and the cells are matched as if they were bags. Then
 pairs exchange bags: four bags can be paired in three ways, and the best of the three is taken,
 which is the step in the proof of the paper's proposition. The functions here know bags as arrays
-of proportions γ and relative sizes n; `unbag.weights.pairing.pair_exchange` is their front.
+of proportions γ and relative sizes n; `unbag.paper.pairing.pair_exchange` is their front.
 """
 
 from __future__ import annotations

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from unbag._optional import make_frame
 from unbag._text import counted, shown
 from unbag.bags.bags import Bags, check_bag_target
+from unbag.paper.pairing import Pairing, pair_bags
 from unbag.reports.colours import BLUE, GREY, ORANGE
 from unbag.reports.display import FEW, SOME, SinglePicture, add_legend
-from unbag.weights.pairing import Pairing, pair_bags
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -30,7 +30,7 @@ class PairingDisplay(SinglePicture):
     Examples
     --------
     >>> from unbag import bag_target
-    >>> from unbag.reports import PairingDisplay
+    >>> from unbag.paper import PairingDisplay
     >>> y = bag_target(["a", "b", "c", "d"], [0.1, 0.9, 0.4, 0.6])
     >>> print(PairingDisplay.from_data(y))
     2 pairs of bags; their proportions differ by 0.2 to 0.8.

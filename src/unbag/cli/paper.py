@@ -1,4 +1,4 @@
-"""``unbag reproduce``: the experiments of the paper, unbag beside published figures."""
+"""``unbag paper``: the experiments of Scott and Zhang, next to their published results."""
 
 from __future__ import annotations
 
@@ -17,34 +17,33 @@ if TYPE_CHECKING:
     from unbag.paper.runner import Task
 
 _EXAMPLES = """examples:
-  unbag reproduce --quick                     a small part of the paper's tables, in minutes
-  unbag reproduce --table 1 --methods lmmcm,invcal --datasets magic --jobs 2
+  unbag paper --quick                         a small part of the tables, in minutes
+  unbag paper --table 1 --methods lmmcm,invcal --datasets magic --jobs 2
 """
 
-_PAPER_METHODS = "lmmcm-paper,lmmcm,likelihood,soft-label,labels"
+_METHODS = "lmmcm-paper,lmmcm,likelihood,labels"
 
 
 def add_command(commands: Any) -> None:
-    """Add ``unbag reproduce``."""
-    reproduce = add_parser(
+    """Add ``unbag paper``."""
+    paper = add_parser(
         commands,
-        "reproduce",
+        "paper",
         "[options]",
         description="Finished trials are kept in the output folder and not run again.",
         epilog=_EXAMPLES,
     )
-    add = reproduce.add_argument
-    add("--methods", default=_PAPER_METHODS, help=f"names, by commas ({_PAPER_METHODS})")
+    add = paper.add_argument
+    add("--methods", default=_METHODS, help=f"names, by commas ({_METHODS})")
     add("--trials", type=int, default=5, help="trials of each cell, seeds 0, 1, ...")
     add("--quick", action="store_true", help="MAGIC, bags of 32 and 512, two trials")
     add("--tables-only", action="store_true", help="run nothing, show what the folder holds")
     add("--jobs", type=int, default=2, help="trials side by side")
-    add("--device", help="a device of torch for the methods that can use one, such as cuda")
     add(
         "-o",
         "--output",
         type=file_place,
-        default=Path("unbag-reproduce"),
+        default=Path("unbag-paper"),
         help="folder of the results",
     )
     add("--table", default="1", help="1 (instances fixed), 2 (bags fixed) or 1,2")
@@ -53,7 +52,7 @@ def add_command(commands: Any) -> None:
     add("--bag-sizes", default="8,32,128,512", help="instances in each bag")
     add("--bags", choices=["paper", "iid"], default="paper", help="iid: rows shuffled at random")
     add("--standardize-all", action="store_true", help="standardise one-hot columns as well")
-    reproduce.set_defaults(run=run)
+    paper.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -66,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
     left = [] if options.tables_only else pending(tasks, options.output)
     if not options.tables_only and len(left) < len(tasks):
         say(f"{len(tasks) - len(left)} of {len(tasks)} trials were done before.")
-    runs = run_tasks(left, options.output, options.jobs, options.device, options.command)
+    runs = run_tasks(left, options.output, options.jobs, options.command)
     bar = progress_bar(runs, verbose=left, total=len(left), unit="trial", smoothing=0.1)
     for row in bar:
         bar.write(f"{row['dataset']} {row['method']}: AUC {row['auc']:.4f}", file=sys.stderr)

@@ -6,7 +6,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from unbag import bag_target, check_bag_target
-from unbag.weights.merging import MERGERS, blockwise_max, blockwise_pairwise, default_merge_size
+from unbag.paper.weights import MERGERS, blockwise_max, blockwise_pairwise, default_merge_size
 
 both_schemes = pytest.mark.parametrize("merge", MERGERS.values(), ids=MERGERS)
 

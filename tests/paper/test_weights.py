@@ -8,16 +8,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from unbag import bag_target, check_bag_target
-from unbag.observations.corrected_risk import CorrectedRisk
 from unbag.observations.losses import LOSSES
-from unbag.weights.decontamination import (
-    class_means,
-    decontamination_weights,
-    least_squares_weights,
-    pair_weights,
-)
-from unbag.weights.merging import MERGERS
-from unbag.weights.pairing import pair_bags
+from unbag.paper.corrected_risk import CorrectedRisk
+from unbag.paper.pairing import pair_bags
+from unbag.paper.weights import MERGERS, bag_weights, pair_weights
+from unbag.weights import class_means, decontamination_weights
 
 METHODS = ["least_squares", "pairs"]
 BAG_MODELS = ["instances", "bags"]
@@ -77,7 +72,7 @@ def assert_unbiased(W, bags):
 @both_models
 @given(bags=any_bags(max_classes=4))
 @settings(max_examples=60, deadline=None)
-def test_least_squares_weights_single_out_every_class(bag_model, bags):
+def test_decontamination_weights_single_out_every_class(bag_model, bags):
     assert_unbiased(decontamination_weights(bags, bag_model=bag_model), bags)
 
 
@@ -85,7 +80,7 @@ def test_least_squares_weights_single_out_every_class(bag_model, bags):
 @given(bags=any_bags())
 @settings(max_examples=60, deadline=None)
 def test_pair_weights_single_out_every_class(bag_model, bags):
-    assert_unbiased(decontamination_weights(bags, method="pairs", bag_model=bag_model), bags)
+    assert_unbiased(bag_weights(bags, method="pairs", bag_model=bag_model), bags)
 
 
 @both_methods
@@ -99,9 +94,7 @@ def test_weights_of_merged_bags_single_out_every_class(method, bag_model, merge,
     merged = MERGERS[merge](bags, merge_size).bags
     gap = merged.proportions[pairing.positive, 1] - merged.proportions[pairing.negative, 1]
     assume(gap.max(initial=0) > 0.02)
-    W = decontamination_weights(
-        bags, method=method, bag_model=bag_model, merge=merge, merge_size=merge_size
-    )
+    W = bag_weights(bags, method=method, bag_model=bag_model, merge=merge, merge_size=merge_size)
     assert_unbiased(W, bags)
 
 
@@ -111,7 +104,7 @@ def test_pairs_of_merged_bags_with_contrast_between_blocks_only(merge, labels):
     """Each block is of one mixture, but the bags do differ: W must be right or refused."""
     bags = make_bags([[8, 2], [8, 2], [2, 8], [2, 8]], labels)
     try:
-        W = decontamination_weights(bags, method="pairs", merge=merge, merge_size=1)
+        W = bag_weights(bags, method="pairs", merge=merge, merge_size=1)
     except ValueError:
         return
     assert_unbiased(W, bags)
@@ -125,7 +118,7 @@ def test_pairs_of_merged_bags_do_not_live_on_rounding(merge):
     bag = np.repeat(np.arange(8), sizes)
     bags = check_bag_target(bag_target(bag, shares[bag]))
     try:
-        W = decontamination_weights(bags, method="pairs", merge=merge, merge_size=2)
+        W = bag_weights(bags, method="pairs", merge=merge, merge_size=2)
     except ValueError:
         return
     assert_unbiased(W, bags)
@@ -138,7 +131,7 @@ def test_pairs_of_merged_bags_do_not_live_on_rounding(merge):
 @given(bags=any_bags(max_classes=4), seed=st.integers(0, 2**32 - 1))
 @settings(max_examples=60, deadline=None)
 def test_no_unbiased_weights_have_less_variance_than_least_squares(bag_model, bags, seed):
-    W = least_squares_weights(bags, bag_model)
+    W = decontamination_weights(bags, bag_model)
     n = np.array(draws(bags, bag_model))
     G = bags.proportions
     # every other unbiased W differs by a matrix whose columns are orthogonal to those of G
@@ -159,7 +152,7 @@ def test_no_unbiased_weights_have_less_variance_than_least_squares(bag_model, ba
 def test_pairs_never_have_less_variance_than_least_squares(bag_model, bags):
     n = draws(bags, bag_model)
     least = variance(decontamination_weights(bags, bag_model=bag_model), n)
-    pairs = variance(decontamination_weights(bags, method="pairs", bag_model=bag_model), n)
+    pairs = variance(bag_weights(bags, method="pairs", bag_model=bag_model), n)
     assert (pairs >= least * (1 - 1e-9)).all()
 
 
@@ -169,7 +162,7 @@ def test_pairs_can_have_less_variance_where_classes_vary_differently():
     bags = check_bag_target(bag_target(np.arange(400), shares))
     inside = shares * 0.99 * 0.01 + (1 - shares) * 0.25
     rates = [
-        np.sum(decontamination_weights(bags, method=method) ** 2 * inside[:, None], axis=0)
+        np.sum(bag_weights(bags, method=method) ** 2 * inside[:, None], axis=0)
         for method in ("pairs", "least_squares")
     ]
     np.testing.assert_allclose(rates[0] / rates[1], [1.39, 0.685], atol=0.005)
@@ -181,7 +174,7 @@ def test_least_squares_is_the_formula_of_weighted_regression(bag_model):
     N, G = np.diag(draws(bags, bag_model)), bags.proportions
     assert np.ptp(np.diag(N)) > 0
     expected = N @ G @ np.linalg.inv(G.T @ N @ G)
-    np.testing.assert_allclose(least_squares_weights(bags, bag_model), expected, atol=1e-12)
+    np.testing.assert_allclose(decontamination_weights(bags, bag_model), expected, atol=1e-12)
 
 
 def test_two_bags_leave_no_choice():
@@ -189,7 +182,7 @@ def test_two_bags_leave_no_choice():
     only = np.linalg.inv(bags.proportions).T
     for method in METHODS:
         for bag_model in BAG_MODELS:
-            W = decontamination_weights(bags, method=method, bag_model=bag_model)
+            W = bag_weights(bags, method=method, bag_model=bag_model)
             np.testing.assert_allclose(W, only, atol=1e-12)
 
 
@@ -197,9 +190,9 @@ def test_two_bags_leave_no_choice():
 def test_bag_model_says_whether_a_large_bag_counts_more(bag_model):
     bags = make_bags([[80, 20], [6, 4], [3, 7], [10, 90]])
     for method in METHODS:
-        W = decontamination_weights(bags, method=method, bag_model=bag_model)
+        W = bag_weights(bags, method=method, bag_model=bag_model)
         same_sizes = make_bags([[80, 20], [60, 40], [30, 70], [10, 90]])
-        equal = decontamination_weights(same_sizes, method=method, bag_model=bag_model)
+        equal = bag_weights(same_sizes, method=method, bag_model=bag_model)
         if bag_model == "bags":
             np.testing.assert_allclose(W, equal, atol=1e-12)
         else:
@@ -249,7 +242,7 @@ def test_pair_weights_give_the_risk_of_the_paper(bag_model, name, data, seed):
         LOSSES[name], scores_of_bag, gamma, bags.sizes, pairing, bag_model
     )
     for W in (
-        decontamination_weights(bags, method="pairs", bag_model=bag_model),
+        bag_weights(bags, method="pairs", bag_model=bag_model),
         pair_weights(bags, pairing, bag_model),
     ):
         risk = CorrectedRisk(W, bags.membership, LOSSES[name], np.full(2, 0.5), "none")
@@ -263,7 +256,7 @@ def test_pair_weights_stay_bounded_when_a_pair_hardly_differs():
     for difference in (1e-3, 1e-8, 1e-15):
         share = np.array([0.5, 0.1, 0.9, 0.5 + difference])
         bags = check_bag_target(bag_target(bag, share[bag]))
-        W = decontamination_weights(bags, method="pairs")
+        W = bag_weights(bags, method="pairs")
         assert_unbiased(W, bags)
         assert np.abs(W[[0, 3]]).max() <= difference
 
@@ -278,7 +271,7 @@ def test_on_labels_class_means_are_the_means_of_the_rows_of_each_class(method, b
     labels = rng.integers(0, 2, 30)
     values = rng.normal(size=(3, 30))
     bags = check_bag_target(labels)
-    W = decontamination_weights(bags, method=method, bag_model=bag_model)
+    W = bag_weights(bags, method=method, bag_model=bag_model)
     np.testing.assert_allclose(W, np.eye(2), atol=1e-12)
     expected = np.column_stack([values[:, labels == c].mean(axis=1) for c in (0, 1)])
     np.testing.assert_allclose(class_means(W, bags, values), expected, atol=1e-12)
@@ -327,7 +320,7 @@ def test_class_means_are_exact_where_bag_means_are_mixtures_of_class_means(bag_m
     noise -= bags.means(noise)[:, bags.index]
     values = (truth @ bags.proportions.T)[:, bags.index] + noise
     for method in METHODS if bags.n_classes == 2 else METHODS[:1]:
-        W = decontamination_weights(bags, method=method, bag_model=bag_model)
+        W = bag_weights(bags, method=method, bag_model=bag_model)
         np.testing.assert_allclose(class_means(W, bags, values), truth, atol=1e-8)
 
 
@@ -335,7 +328,7 @@ def test_class_means_are_exact_where_bag_means_are_mixtures_of_class_means(bag_m
 @given(bags=any_bags())
 @settings(max_examples=60, deadline=None)
 def test_one_is_one_in_every_class(method, bags):
-    W = decontamination_weights(bags, method=method)
+    W = bag_weights(bags, method=method)
     np.testing.assert_allclose(class_means(W, bags, np.ones(bags.n_instances)), 1, atol=1e-9)
 
 
@@ -354,8 +347,8 @@ def test_weights_do_not_change_when_all_bags_grow_alike(method, bag_model, count
     small, large = make_bags(counts), make_bags(np.array(counts) * times)
     assume(np.ptp(small.proportions[:, 1]) > 0.02)
     options = {"method": method, "bag_model": bag_model}
-    W = decontamination_weights(small, **options)
-    np.testing.assert_allclose(decontamination_weights(large, **options), W, atol=1e-9)
+    W = bag_weights(small, **options)
+    np.testing.assert_allclose(bag_weights(large, **options), W, atol=1e-9)
 
 
 @both_models
@@ -381,9 +374,9 @@ def test_weights_of_merged_bags_are_those_of_bags_that_came_merged(method, bag_m
     if method == "pairs":
         large = pair_weights(merged.bags, merged.pairing, bag_model)
     else:
-        large = least_squares_weights(merged.bags, bag_model)
+        large = decontamination_weights(merged.bags, bag_model)
     options = {"method": method, "bag_model": bag_model, "merge": merge, "merge_size": 2}
-    W = decontamination_weights(bags, **options)
+    W = bag_weights(bags, **options)
     np.testing.assert_allclose(
         class_means(W, bags, values), class_means(large, merged.bags, values), atol=1e-12
     )
@@ -397,10 +390,10 @@ def test_weights_of_merged_bags_are_those_of_bags_that_came_merged(method, bag_m
 def test_labelled_rows_alone_give_contrast_to_bags_that_have_none(method, bag_model):
     alike = [[5, 5], [2, 2], [7, 7]]
     with pytest.raises(ValueError, match="no method can learn"):
-        decontamination_weights(make_bags(alike), method=method, bag_model=bag_model)
+        bag_weights(make_bags(alike), method=method, bag_model=bag_model)
     bags = make_bags(alike, labels=[0, 1, 1])
     assert bags.labelled.tolist() == [False, False, False, True, True]
-    assert_unbiased(decontamination_weights(bags, method=method, bag_model=bag_model), bags)
+    assert_unbiased(bag_weights(bags, method=method, bag_model=bag_model), bags)
 
 
 @both_models
@@ -427,10 +420,7 @@ def test_another_labelled_row_makes_least_squares_better(bag_model, counts, labe
 def test_labelled_rows_count_one_by_one_under_the_bag_model(method):
     few = make_bags([[6, 4], [3, 7]], labels=[0, 1])
     many = make_bags([[6, 4], [3, 7]], labels=[0, 1] * 50)
-    share = [
-        np.abs(decontamination_weights(b, method=method, bag_model="bags")[2:]).sum()
-        for b in (few, many)
-    ]
+    share = [np.abs(bag_weights(b, method=method, bag_model="bags")[2:]).sum() for b in (few, many)]
     assert share[1] > share[0]
     assert share[1] == pytest.approx(2, abs=0.05)
 
@@ -441,7 +431,7 @@ def test_labelled_rows_count_one_by_one_under_the_bag_model(method):
 @both_methods
 def test_one_bag_is_not_enough(method):
     with pytest.raises(ValueError, match="only one bag; no method can learn"):
-        decontamination_weights(make_bags([[3, 5]]), method=method)
+        bag_weights(make_bags([[3, 5]]), method=method)
 
 
 @both_methods
@@ -451,7 +441,7 @@ def test_bags_that_are_all_alike_are_refused_with_their_proportions(method, n_cl
     shares = np.arange(1, n_classes + 1) / counts[0].sum() * 2
     written = ", ".join(f"{share:.4g}" for share in shares)
     with pytest.raises(ValueError, match="no method can learn") as caught:
-        decontamination_weights(make_bags(counts), method=method)
+        bag_weights(make_bags(counts), method=method)
     assert f"All 3 bags have the same class proportions ({written})" in str(caught.value)
 
 
@@ -462,7 +452,7 @@ def test_proportions_that_differ_by_rounding_only_are_alike(method):
     assert len(set(share)) == 3
     bags = check_bag_target(bag_target(bag, share[bag]))
     with pytest.raises(ValueError, match="All 3 bags have the same class proportions"):
-        decontamination_weights(bags, method=method)
+        bag_weights(bags, method=method)
 
 
 def test_three_classes_that_vary_in_one_direction_are_refused():
@@ -480,7 +470,7 @@ def test_a_class_that_no_bag_holds_is_refused():
 @pytest.mark.parametrize("name", ["only", 7])
 def test_one_class_is_refused_by_name(method, name):
     with pytest.raises(ValueError, match=rf"only one class, .*{name}"):
-        decontamination_weights(check_bag_target([name] * 5), method=method)
+        bag_weights(check_bag_target([name] * 5), method=method)
 
 
 @both_methods
@@ -489,8 +479,8 @@ def test_large_bags_that_merging_made_alike_are_refused(method):
     bags = make_bags([[18, 12], [8, 2], [2, 8], [12, 18]])
     options = {"method": method, "merge_size": 2}
     with pytest.raises(ValueError, match="All 2 bags have the same class proportions"):
-        decontamination_weights(bags, merge="blockwise_pairwise", **options)
-    assert_unbiased(decontamination_weights(bags, merge="blockwise_max", **options), bags)
+        bag_weights(bags, merge="blockwise_pairwise", **options)
+    assert_unbiased(bag_weights(bags, merge="blockwise_max", **options), bags)
 
 
 @pytest.mark.parametrize(
@@ -505,10 +495,10 @@ def test_large_bags_that_merging_made_alike_are_refused(method):
 )
 def test_unknown_options_are_refused_with_the_choices(options, message):
     with pytest.raises(ValueError, match=message):
-        decontamination_weights(make_bags([[3, 5], [4, 1]]), **options)
+        bag_weights(make_bags([[3, 5], [4, 1]]), **options)
 
 
 def test_pairs_are_for_two_classes():
     bags = make_bags([[3, 5, 1], [4, 1, 2], [1, 1, 6]])
     with pytest.raises(ValueError, match=r"two classes and there are 3; use weights='least_sq"):
-        decontamination_weights(bags, method="pairs")
+        bag_weights(bags, method="pairs")

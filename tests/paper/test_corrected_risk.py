@@ -14,10 +14,11 @@ from counted_bags import make_bags
 from unbag import bag_target, check_bag_target
 from unbag.bags.priors import resolve_class_prior
 from unbag.datasets import make_gaussian_bags
-from unbag.observations.corrected_risk import CorrectedRisk
 from unbag.observations.losses import LOSSES, SoftmaxLoss, get_loss
-from unbag.weights.decontamination import decontamination_weights
-from unbag.weights.pairing import pair_bags
+from unbag.paper.corrected_risk import CorrectedRisk
+from unbag.paper.pairing import pair_bags
+from unbag.paper.weights import bag_weights
+from unbag.weights import decontamination_weights
 
 TRAINABLE = [name for name, loss in LOSSES.items() if loss.trainable]
 PRIORS = ["balanced", "empirical", [0.2, 0.8]]
@@ -498,7 +499,7 @@ def resampled_risks(bag_model):
         for i, y in enumerate(targets):
             bags = check_bag_target(y)
             weights = [
-                decontamination_weights(bags, method=method, bag_model=bag_model, merge=merge)
+                bag_weights(bags, method=method, bag_model=bag_model, merge=merge)
                 for method, merge in VARIANTS
             ]
             weights = np.stack([*weights, plain_weights(bags, bag_model)])
@@ -573,7 +574,7 @@ def test_blocks_of_instances_change_nothing(monkeypatch, n_classes):
     scores = rng.normal(size=(4, risk.n_outputs, 501))
     problem = np.array([0, 1, 1, 0])
     whole = risk.value_and_gradient(scores, problem)
-    monkeypatch.setattr("unbag.observations.corrected_risk._BLOCK_SCORES", 100)
+    monkeypatch.setattr("unbag.paper.corrected_risk._BLOCK_SCORES", 100)
     blocks = risk.value_and_gradient(scores, problem)
     np.testing.assert_allclose(blocks[0], whole[0], rtol=1e-12)
     np.testing.assert_allclose(blocks[1], whole[1], rtol=1e-12, atol=1e-16)
