@@ -14,7 +14,7 @@ from unbag.datasets import make_gaussian_bags
 from unbag.reports import model_report
 
 wards = make_gaussian_bags(n_bags=50, bag_size=40, proportions=(0, 0.6), random_state=0)
-report = model_report(LLPLinearClassifier(), wards.X, wards.y, title="Wards", n_draws=200)
+report = model_report(LLPLinearClassifier(), wards.X, wards.y, title="Wards", n_resamples=200)
 print(report)
 
 # %%

@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "least-squares weights": LMMCMClassifier(kernel="linear"),
         "likelihood of counts": LLPLinearClassifier(),
     }.items():
-        evaluation = cross_val_evaluate(model, data.X, data.y, cv=3, n_draws=200)
+        evaluation = cross_val_evaluate(model, data.X, data.y, cv=3, n_resamples=200)
         fitted = model.fit(data.X, data.y)
         auc = roc_auc_score(new.labels, fitted.decision_function(new.X))
         one = evaluation["roc_auc"]

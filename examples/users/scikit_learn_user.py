@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         error_score="raise",
     ).fit(X, y)
     auc = roc_auc_score(new.labels, search.decision_function(new.X))
-    found = cross_val_evaluate(model, X, y, cv=3, n_draws=200)["roc_auc"]
+    found = cross_val_evaluate(model, X, y, cv=3, n_resamples=200)["roc_auc"]
     trial.check("AUC", found.value, auc, (found.low, found.high))
     scores = cross_val_score(model, X, y, scoring=SCORERS["roc_auc"], cv=BagKFold(3))
     trial.check("mean of folds", scores.mean(), auc, (found.low, found.high))

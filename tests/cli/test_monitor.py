@@ -67,10 +67,10 @@ def test_exit_codes_tell_the_verdict(call, months, month, code):
     result = call(*tables(months, month), *KNOWN, "--json", "--report", page)
     assert result.returncode == code, result.stdout
     found = json.loads(result.stdout)
-    verdict = {0: "holds", 3: "drifts", 4: "broken"}[code]
+    verdict = {0: "ok", 3: "prior_shift", 4: "degraded"}[code]
     assert (found["verdict"], found["exit_code"]) == (verdict, code)
     text = page.read_text(encoding="utf-8")
-    assert f"<strong>{verdict}</strong>" in text
+    assert f"<strong>{verdict.replace('_', ' ')}</strong>" in text
     assert " at 0x" not in text
     assert len(found["bags"]) == 30
     assert found["quality"]["name"] == "roc_auc"
@@ -80,9 +80,9 @@ def test_exit_codes_tell_the_verdict(call, months, month, code):
 def test_words_say_what_to_do(call, months):
     result = call(*tables(months, "june"), *KNOWN)
     text = " ".join(result.stdout.split())
-    assert text.startswith("The model drifts:")
+    assert text.startswith("Prior shift:")
     assert "Use --class-prior 0." in text
-    for told in ("Totals:", "Slope:", "Scatter:", "Level:", "Worst bag: r", "Rows:", "AUC without"):
+    for told in ("Totals:", "Slope:", "Scatter:", "Shift:", "Worst bag: r", "Rows:", "AUC without"):
         assert told in text
 
 
@@ -99,7 +99,7 @@ def test_columns_that_have_changed_are_named(call, months):
     result = call(*tables(months, "august"), *KNOWN, "--json")
     found = json.loads(result.stdout)
     assert found["unseen_categories"] == {"colour": 600}
-    assert found["outside"]["spent"] >= 0.1
+    assert found["out_of_range"]["spent"] >= 0.1
     assert "such as 'green'" in result.stderr
 
 

@@ -50,5 +50,5 @@ def test_on_dask(frames):
     with dask.config.set(scheduler="synchronous"), profile:
         X, y = bags_from_frame(numbers, regions, on="region", positives="conversions")
         model = DistributedClassifier(LLPLinearClassifierCV([1e-2, 1e-3], cv=3)).fit(X, y)
-        evaluate(y, model.decision_function(X), n_draws=10)
+        evaluate(y, model.decision_function(X), n_resamples=10)
     assert steps(1) - called(profile) == {("dask", "dataframe")}

@@ -61,7 +61,7 @@ def test_the_variance_of_an_effect_is_found():
     assert error < 0.002
     assert variances.mean() == pytest.approx(0.1, abs=3 * error)
     assert np.mean([effect.low <= 0.1 <= effect.high for effect in found]) > 0.92
-    assert all(effect.present for effect in found)
+    assert all(effect.significant for effect in found)
     assert np.mean([effect.slope for effect in found]) == pytest.approx(1, abs=0.1)
 
 
@@ -90,7 +90,7 @@ def test_the_upper_end_is_where_squares_are_as_small_as_they_seldom_are():
 def test_no_effect_is_found_where_there_is_none():
     found = [estimate_bag_effect(*rows_keep_their_odds(seed, 0.0)) for seed in range(DRAWS)]
     assert np.mean([effect.low <= 0 <= effect.high for effect in found]) > 0.93
-    assert np.mean([effect.present for effect in found]) < 0.07
+    assert np.mean([effect.significant for effect in found]) < 0.07
     assert np.mean([effect.variance for effect in found]) < 0.001
 
 
@@ -111,7 +111,7 @@ def test_effects_on_several_classes_are_found():
     error = variances.std() / np.sqrt(40)
     assert error < 0.001
     assert variances.mean() == pytest.approx(variance, abs=3 * error)
-    assert all(effect.present for effect in found)
+    assert all(effect.significant for effect in found)
     assert found[0].share == pytest.approx(0.5, abs=0.05)
 
 
@@ -123,7 +123,7 @@ def test_classes_that_keep_their_look_are_no_effect(separation, size):
     found = [
         estimate_bag_effect(*classes_keep_their_look(seed, separation, size)) for seed in range(60)
     ]
-    assert np.mean([effect.present for effect in found]) <= 0.1
+    assert np.mean([effect.significant for effect in found]) <= 0.1
     # rows that tell classes apart less well explain less of the shares
     slopes = np.array([effect.slope for effect in found])
     assert slopes.min() >= 1
@@ -145,8 +145,8 @@ def test_noise_that_is_known_is_not_taken_for_an_effect():
             bags, proportions=noisy, noise=np.broadcast_to(covariance, (bags.n_bags, 2, 2))
         )
         known.append(estimate_bag_effect(told, chances))
-    assert np.mean([effect.present for effect in known]) < 0.1
-    assert all(effect.present for effect in unknown)
+    assert np.mean([effect.significant for effect in known]) < 0.1
+    assert all(effect.significant for effect in unknown)
     # untold, it is an effect of its variance
     variances = [effect.variance for effect in unknown]
     assert np.mean(variances) == pytest.approx(0.1**2 / 0.25, rel=0.05)
@@ -181,7 +181,7 @@ def test_few_bags_leave_it_open():
     bags, chances = rows_keep_their_odds(0, 0.1, n_bags=4)
     found = estimate_bag_effect(bags, chances)
     assert (found.variance, found.low, found.high) == (0.0, 0.0, np.inf)
-    assert not found.present
+    assert not found.significant
     assert found.slope == 1.0
 
 
@@ -191,20 +191,20 @@ def test_bags_that_rows_explain_exactly_have_no_effect():
     found = estimate_bag_effect(bags, both(certain.astype(float)))
     assert found.variance == pytest.approx(0, abs=1e-12)
     assert found.slope == pytest.approx(1)
-    assert not found.present
+    assert not found.significant
 
 
 # --- which world --------------------------------------------------------------------------------
 
 
-def worlds(make, n_draws=40):
-    return [estimate_bag_effect(*make(seed)).world for seed in range(n_draws)]
+def worlds(make, n_resamples=40):
+    return [estimate_bag_effect(*make(seed)).shift_type for seed in range(n_resamples)]
 
 
 def test_slopes_tell_the_worlds_apart():
-    assert worlds(lambda seed: rows_keep_their_odds(seed, 0.0)).count("odds") > 36
-    assert worlds(lambda seed: rows_keep_their_odds(seed, 0.1)).count("odds") > 36
-    assert worlds(classes_keep_their_look).count("looks") > 36
+    assert worlds(lambda seed: rows_keep_their_odds(seed, 0.0)).count("covariate_shift") > 36
+    assert worlds(lambda seed: rows_keep_their_odds(seed, 0.1)).count("covariate_shift") > 36
+    assert worlds(classes_keep_their_look).count("label_shift") > 36
 
 
 def test_shuffled_bags_tell_nothing():
@@ -217,14 +217,14 @@ def test_shuffled_bags_tell_nothing():
         return check_bag_target(make_target(labels)), both(p.reshape(-1))
 
     assert worlds(shuffled).count(None) >= 36
-    assert "That tells nothing" in estimate_bag_effect(*shuffled(0)).hint
+    assert "Inconclusive" in estimate_bag_effect(*shuffled(0)).message
 
 
 def test_slope_of_looks_is_what_such_bags_have():
     found = [estimate_bag_effect(*classes_keep_their_look(seed)) for seed in range(60)]
     slopes = np.array([effect.slope for effect in found])
     error = slopes.std() / np.sqrt(60)
-    expected = np.mean([effect.slope_of_looks for effect in found])
+    expected = np.mean([effect.slope_label_shift for effect in found])
     assert slopes.mean() == pytest.approx(expected, abs=3 * error)
     # and its own standard error is right, up to the error of variances over 60 draws
     stated = np.sqrt(np.mean([effect.slope_error**2 for effect in found]))
@@ -246,38 +246,40 @@ def test_scores_at_any_prior_are_moved_to_the_pooled_shares(prior):
 # --- words --------------------------------------------------------------------------------------
 
 FOUND = BagEffect(
-    variance=0.04, low=0.01, high=0.09, slope=1.1, share=0.5, slope_error=0.1, slope_of_looks=2.25
+    variance=0.04,
+    low=0.01,
+    high=0.09,
+    slope=1.1,
+    share=0.5,
+    slope_error=0.1,
+    slope_label_shift=2.25,
 )
 
 
 def test_words_of_an_effect():
     assert FOUND.spread == pytest.approx(10.0)
-    assert str(FOUND) == (
-        "features leave a spread of ±10.0 points between bags unexplained "
-        "(95% interval: 5.0 to 15.0)"
-    )
-    assert str(replace(FOUND, low=0.0)) == (
-        "features explain how bags differ, up to chance (a spread of up to ±15.0 points may be "
-        "left)"
-    )
-    assert str(replace(FOUND, high=np.inf)).startswith("there are too few bags to tell")
+    assert "SD of 10.0 percentage points" in str(FOUND)
+    assert "5.0 to 15.0" in str(FOUND)
+    assert "at most 15.0" in str(replace(FOUND, low=0.0))
+    assert "too few bags" in str(replace(FOUND, high=np.inf))
 
 
 @pytest.mark.parametrize(
-    ("slope", "looks", "end"),
+    ("slope", "expected", "end"),
     [
-        (1.1, 2.25, "A hint, no proof: bags differ in who is in them"),
-        (1.5, 2.25, "no hint which of the two it is."),
-        (2.0, 2.25, "A hint, no proof: bags differ in how many of each class they hold"),
-        (1.1, 1.04, "That tells nothing: it would be about 1 for any bags as these."),
-        (1.1, np.nan, "There are too few bags, or features tell too little, for a hint"),
+        (1.1, 2.25, "agree with covariate shift"),
+        (1.5, 2.25, "Inconclusive."),
+        (2.0, 2.25, "agree with label shift"),
+        (1.1, 1.04, "Inconclusive."),
+        (1.1, np.nan, "too few bags"),
     ],
 )
-def test_words_of_a_hint(slope, looks, end):
-    effect = replace(FOUND, slope=slope, slope_of_looks=looks)
-    assert end in effect.hint
-    if np.isfinite(looks):
-        assert f"they differ in fact by {slope:.2f} ± 0.20." in effect.hint
+def test_words_of_a_slope(slope, expected, end):
+    effect = replace(FOUND, slope=slope, slope_label_shift=expected)
+    assert end in effect.message
+    if np.isfinite(expected):
+        assert f"a slope of {slope:.2f} ± 0.20" in effect.message
+        assert f"{expected:.2f} if" in effect.message
 
 
 class Model:
@@ -295,11 +297,11 @@ class Model:
         (Model(bag_effect_=0.04, bag_effect_interval_=(0.01, 0.09)), str(FOUND)),
         (
             Model(bag_effect_=0.0, bag_effect_interval_=(0.01, 0.09)),
-            "features leave a spread of 5.0 to 15.0 points between bags unexplained, which "
-            "training does not allow for, as rows do not seem to keep their odds",
+            "5.0 to 15.0 percentage points not explained by the features; training does not "
+            "include it, since bags do not agree with covariate shift",
         ),
-        (Model(bag_effect_=0.0), "bags are taken to have no effect beyond their features"),
-        (Model(bag_effect_=0.04), "bags are taken to differ by ±10.0 points beyond their features"),
+        (Model(bag_effect_=0.0), "set to zero"),
+        (Model(bag_effect_=0.04), "10.0 percentage points"),
         (Model(bag_effect_=0.0, objective_="forward"), None),
         (Model(), None),
     ],
@@ -308,13 +310,14 @@ def test_words_of_what_a_model_takes_effects_to_be(model, words):
     many = np.repeat(np.arange(FEW_BAGS + 1), 2)
     bags = check_bag_target(bag_target(many, counts=np.where(many == 0, 1, many % 2 * 2)))
     assert bags.class_shares[1] == 0.5
-    assert describe_effect(model, bags) == words
+    found = describe_effect(model, bags)
+    assert found == words if words is None else words in found
 
 
 def test_words_of_effects_of_few_bags_say_why_training_leaves_them_out():
     bags = check_bag_target(bag_target([0, 0, 1, 1], [0.0, 0.0, 1.0, 1.0]))
     model = Model(bag_effect_=0.0, bag_effect_interval_=(0.01, 0.09))
-    assert describe_effect(model, bags).endswith("not allow for, as there are few bags")
+    assert describe_effect(model, bags).endswith("there are few bags")
 
 
 @pytest.mark.parametrize(
@@ -327,9 +330,9 @@ def test_words_of_effects_of_few_bags_say_why_training_leaves_them_out():
     ],
 )
 def test_effects_matter_where_rows_seem_to_keep_their_odds(low, slope, error, matters):
-    effect = BagEffect(0.05, low, 0.09, slope, 0.5, error, slope_of_looks=4.0)
-    assert effect.matters == matters
-    assert not replace(effect, few=True).matters
+    effect = BagEffect(0.05, low, 0.09, slope, 0.5, error, slope_label_shift=4.0)
+    assert effect.use_in_training == matters
+    assert not replace(effect, few_bags=True).use_in_training
 
 
 # --- dispersion ---------------------------------------------------------------------------------

@@ -27,9 +27,9 @@ def fixed_bags(n_bags=30, size=12, seed=0):
     return labels, bag_target(bag, labels.reshape(n_bags, size).mean(axis=1)[bag])
 
 
-def draws(labels, n_draws, seed=1):
+def draws(labels, n_resamples, seed=1):
     """Scores that are log odds at balanced classes: N(±1, 1), doubled."""
-    noise = np.random.default_rng(seed).normal(size=(n_draws, len(labels)))
+    noise = np.random.default_rng(seed).normal(size=(n_resamples, len(labels)))
     return 2 * (2 * labels - 1 + noise)
 
 

@@ -36,9 +36,9 @@ def test_precision_where_classes_are_rarer():
     assert recall[7] == pytest.approx(tpr[place])
 
 
-@pytest.mark.parametrize("bag_model", ["bags", "instances"])
-def test_band_lies_around_the_curve(bag_model):
-    band = roc_band(DATA.y, DATA.X[:, 0], bag_model=bag_model)
+@pytest.mark.parametrize("cluster_by_bag", [True, False])
+def test_band_lies_around_the_curve(cluster_by_bag):
+    band = roc_band(DATA.y, DATA.X[:, 0], cluster_by_bag=cluster_by_bag)
     truth = norm.sf(norm.isf(band.fpr) - 2.0)
     inside = (band.low <= truth + 1e-9) & (truth <= band.high + 1e-9)
     assert inside.mean() > 0.9

@@ -31,8 +31,10 @@ SEARCHES = {
 def test_of_one_penalty_it_is_the_nested_evaluation(data):
     settings = {"tol": 1e-9, "bag_effect": 0.0}
     search = LLPLinearClassifierCV([0.01], store_folds=True, **settings).fit(data.X, data.y)
-    own = evaluate_cv(search, data.X, data.y, n_draws=50)
-    nested = cross_val_evaluate(LLPLinearClassifier(0.01, **settings), data.X, data.y, n_draws=50)
+    own = evaluate_cv(search, data.X, data.y, n_resamples=50)
+    nested = cross_val_evaluate(
+        LLPLinearClassifier(0.01, **settings), data.X, data.y, n_resamples=50
+    )
     assert own.verdict.name == nested.verdict.name
     np.testing.assert_array_equal(own.fold, nested.fold)
     np.testing.assert_allclose(own.scores, nested.scores, atol=1e-4)
@@ -60,7 +62,7 @@ def test_folds_choose_without_the_bags_they_hold_out(name):
 @pytest.mark.parametrize("name", SEARCHES)
 def test_every_search_tells_how_good_it_is(name):
     model = SEARCHES[name].set_params(cv=4).fit(DATA.X, DATA.y)
-    found = evaluate_cv(model, DATA.X, DATA.y, n_draws=50)
+    found = evaluate_cv(model, DATA.X, DATA.y, n_resamples=50)
     assert 0.75 < found["roc_auc"].value < 1.05
     np.testing.assert_array_equal(found.fold, model.folds_.fold)
     held_out = model.folds_.held_out[0]
@@ -75,7 +77,7 @@ def test_folds_are_not_saved_with_the_model():
 def test_features_are_those_of_the_fitted_steps():
     model = make_pipeline(StandardScaler(), LLPLinearClassifierCV([0.01], store_folds=True))
     model.fit(DATA.X, DATA.y)
-    found = evaluate_cv(model, DATA.X, DATA.y, n_draws=50)
+    found = evaluate_cv(model, DATA.X, DATA.y, n_resamples=50)
     assert set(found.tests) == {"The scores", "The features"}
 
 

@@ -26,7 +26,7 @@ class Mute(ClassifierMixin, BaseEstimator):
         return self
 
 
-class Witness(Mute):
+class Check(Mute):
     """Scores a row 1 if its bag, the only feature, was trained on, else 0."""
 
     def decision_function(self, X):
@@ -42,7 +42,7 @@ class Chances(Mute):
 
 def test_no_bag_is_scored_by_a_model_that_saw_it():
     X = DATA.y["bag"].astype(float)[:, None]
-    scores, fold = out_of_fold_scores(Witness(), X, DATA.y, cv=4)
+    scores, fold = out_of_fold_scores(Check(), X, DATA.y, cv=4)
     assert (scores == 0).all()
     # and bags stay whole
     assert all(len(np.unique(fold[DATA.y["bag"] == bag])) == 1 for bag in range(30))
@@ -66,7 +66,7 @@ def test_evaluation_holds_what_single_estimates_give():
     )
     assert found.roc.tpr[-1] == pytest.approx(1.0)
     table = found.frame()
-    assert list(table.columns) == ["value", "standard_error", "low", "high", "basis"]
+    assert list(table.columns) == ["value", "standard_error", "low", "high", "assumption"]
     assert table.loc["roc_auc", "value"] == found["roc_auc"].value
     text = str(found)
     assert "30 bags (900 instances) without labels" in text
@@ -156,5 +156,5 @@ def test_model_without_scores_is_refused():
 def test_four_bags_are_evaluated_in_four_folds():
     few = DATA.y["bag"] < 4
     with pytest.warns(UserWarning, match="5 folds need as many bags, and there are 4"):
-        found = cross_val_evaluate(LLPLinearClassifier(), DATA.X[few], DATA.y[few], n_draws=50)
+        found = cross_val_evaluate(LLPLinearClassifier(), DATA.X[few], DATA.y[few], n_resamples=50)
     assert (found.n_bags, found.fold.max() + 1) == (4, 4)

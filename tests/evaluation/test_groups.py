@@ -105,7 +105,7 @@ def test_what_is_printed():
     table = group_proportions(LLPLinearClassifier().fit(X, y), X, y, group, intervals=False)
     words = str(table)
     assert "aggregation bias" in words
-    assert "between bags" in words or "how bags differ" in words
+    assert "bag effect" in words or "between-bag SD" in words.lower()
     first = table.frame().iloc[1]
     assert (first["group"], first["class"]) == ("black", "Bob")
     line = next(line for line in words.splitlines() if line.lstrip().startswith("Bob"))
@@ -126,8 +126,8 @@ def test_what_is_refused():
     model = LLPLinearClassifier().fit(X, y)
     with pytest.raises(ValueError, match="one group for each of the 800 instances"):
         group_proportions(model, X, y, group[1:])
-    with pytest.raises(ValueError, match="level must lie between 0 and 1"):
-        group_proportions(model, X, y, group, level=95)
+    with pytest.raises(ValueError, match="confidence_level must lie between 0 and 1"):
+        group_proportions(model, X, y, group, confidence_level=95)
     two = y["bag"] < 3
     few = bag_target(y["bag"][two], y["proportion"][two])
     with pytest.raises(ValueError, match="at least 4 bags, and there are 3"):

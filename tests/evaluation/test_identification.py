@@ -129,7 +129,7 @@ def test_noise_widens_the_limits(name, options):
     exact = identification_bounds(name, bag_target(BAG, counts=COUNTS), SCORES, **options)
     y = bag_target(BAG, counts=COUNTS, noise=0.3)
     noisy = identification_bounds(name, y, SCORES, **options)
-    surer = identification_bounds(name, y, SCORES, level=0.999, **options)
+    surer = identification_bounds(name, y, SCORES, confidence_level=0.999, **options)
     assert not noisy.sharp
     assert surer.low <= noisy.low <= exact.low + 1e-12
     assert surer.high >= noisy.high >= exact.high - 1e-12
@@ -193,7 +193,13 @@ def test_nothing_predicted_has_no_precision():
     ("name", "y", "scores", "options", "sentence"),
     [
         ("roc_auc", bag_target(BAG, counts=dict.fromkeys(range(3), 0)), SCORES, {}, "no row of"),
-        ("roc_auc", bag_target(BAG, counts=COUNTS), SCORES, {"level": 1.0}, "level must lie"),
+        (
+            "roc_auc",
+            bag_target(BAG, counts=COUNTS),
+            SCORES,
+            {"confidence_level": 1.0},
+            "confidence_level must lie",
+        ),
         ("roc_auc", bag_target(THREE_BAG, counts=THREE_COUNTS), COLUMNS, {}, "is for two classes"),
         ("brier", bag_target(BAG, counts=COUNTS), SCORES, {}, "between 0 and 1"),
         ("gain", bag_target(BAG, counts=COUNTS), SCORES, {}, "There is no measure 'gain'"),

@@ -91,7 +91,10 @@ def test_more_precision_needs_more_labels():
         (lambda: sample_rows_to_label(1201, DATA.y, SCORES), "from 1 to the 1200 rows"),
         (lambda: sample_rows_to_label(2.5, DATA.y, SCORES), "n must be a whole number"),
         (lambda: required_labels(0, DATA.y, SCORES), "precision must be a positive"),
-        (lambda: required_labels(0.1, DATA.y, SCORES, level=1), "level must lie"),
+        (
+            lambda: required_labels(0.1, DATA.y, SCORES, confidence_level=1),
+            "confidence_level must lie",
+        ),
     ],
 )
 def test_what_is_refused(call, sentence):

@@ -350,8 +350,8 @@ def test_mistakes_are_named():
         label_shift_test(X[:5], y)
     with pytest.raises(ValueError, match="3 columns, but there are 1 feature_names"):
         label_shift_test(X, y, feature_names=["a"])
-    with pytest.raises(ValueError, match="level must lie between 0 and 1"):
-        label_shift_test(X, y, level=5)
+    with pytest.raises(ValueError, match="alpha must lie between 0 and 1"):
+        label_shift_test(X, y, alpha=5)
     with pytest.raises(ValueError, match="testing takes more bags than classes"):
         label_shift_test(X, (X[:, 0] > 0).astype(int))
     with pytest.raises(ValueError, match="one group for each of the 600 instances"):

@@ -26,8 +26,8 @@ BY_ORDER = {
     "roc_auc": partial(plain_estimate, "roc_auc"),
     "roc_curve": roc_curve,
     "precision_recall_curve": precision_recall_curve,
-    "roc_band": partial(roc_band, n_draws=20),
-    "best_threshold": partial(best_threshold, n_draws=20),
+    "roc_band": partial(roc_band, n_resamples=20),
+    "best_threshold": partial(best_threshold, n_resamples=20),
 }
 MEASURES = [name for name in metrics.MEASURES if name not in ("roc_auc", "corrected_risk")]
 
@@ -36,7 +36,7 @@ def calls(functions):
     return pytest.mark.parametrize("function", functions.values(), ids=functions)
 
 
-@calls({**BY_THRESHOLD, "evaluate": partial(metrics.evaluate, n_draws=20)})
+@calls({**BY_THRESHOLD, "evaluate": partial(metrics.evaluate, n_resamples=20)})
 def test_predictions_and_probabilities_at_threshold_zero(function):
     with pytest.raises(ValueError, match=r"class labels.*decision_function\(X\)"):
         function(DATA.y, HARD)

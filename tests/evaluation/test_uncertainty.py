@@ -12,7 +12,7 @@ RNG = np.random.default_rng(0)
 LABELS = (RNG.uniform(size=600) < 0.4).astype(int)
 SCORES = RNG.normal(size=600) + LABELS
 BOTH_METHODS = pytest.mark.parametrize("method", ["analytic", "bootstrap"])
-BOTH_MODELS = pytest.mark.parametrize("bag_model", ["bags", "instances"])
+BOTH_MODELS = pytest.mark.parametrize("cluster_by_bag", [True, False])
 
 
 def delong(labels, scores):
@@ -25,25 +25,25 @@ def delong(labels, scores):
 
 @BOTH_METHODS
 @BOTH_MODELS
-def test_on_labels_the_error_of_a_rate_is_the_binomial_one(method, bag_model):
-    found = estimate("recall", LABELS, SCORES, method=method, bag_model=bag_model)
+def test_on_labels_the_error_of_a_rate_is_the_binomial_one(method, cluster_by_bag):
+    found = estimate("recall", LABELS, SCORES, method=method, cluster_by_bag=cluster_by_bag)
     expected = np.sqrt(found.value * (1 - found.value) / LABELS.sum())
     assert found.standard_error == pytest.approx(expected, rel=0.08)
 
 
 @BOTH_METHODS
 @BOTH_MODELS
-def test_on_labels_the_error_of_the_area_is_delongs(method, bag_model):
-    found = estimate("roc_auc", LABELS, SCORES, method=method, bag_model=bag_model)
+def test_on_labels_the_error_of_the_area_is_delongs(method, cluster_by_bag):
+    found = estimate("roc_auc", LABELS, SCORES, method=method, cluster_by_bag=cluster_by_bag)
     expected = np.sqrt(delong(LABELS, SCORES))
     assert found.standard_error == pytest.approx(expected, rel=0.08)
 
 
 def test_under_the_instance_model_the_analytic_error_on_labels_is_exact():
-    rate = estimate("recall", LABELS, SCORES, method="analytic", bag_model="instances")
+    rate = estimate("recall", LABELS, SCORES, method="analytic", cluster_by_bag=False)
     expected = np.sqrt(rate.value * (1 - rate.value) / LABELS.sum())
     assert rate.standard_error == pytest.approx(expected, rel=1e-10)
-    area = estimate("roc_auc", LABELS, SCORES, method="analytic", bag_model="instances")
+    area = estimate("roc_auc", LABELS, SCORES, method="analytic", cluster_by_bag=False)
     assert area.standard_error == pytest.approx(np.sqrt(delong(LABELS, SCORES)), rel=1e-10)
     reach = stats.norm.ppf(0.975) * area.standard_error
     assert area.high - area.value == pytest.approx(reach, rel=1e-10)
@@ -57,20 +57,20 @@ def test_bootstrap_and_formula_agree(name):
     options = {"cost": {"cost": (1.0, 3.0)}}.get(name, {})
     found = {
         (method, model): estimate(
-            name, data.y, data.X[:, 0], method=method, bag_model=model, **options
+            name, data.y, data.X[:, 0], method=method, cluster_by_bag=model, **options
         ).standard_error
         for method in ("analytic", "bootstrap")
-        for model in ("bags", "instances")
+        for model in (True, False)
     }
-    for model in ("bags", "instances"):
+    for model in (True, False):
         assert found["bootstrap", model] == pytest.approx(found["analytic", model], rel=0.2)
     # the assumption holds here, so that both models say the same
-    assert found["analytic", "bags"] == pytest.approx(found["analytic", "instances"], rel=0.25)
+    assert found["analytic", True] == pytest.approx(found["analytic", False], rel=0.25)
 
 
 @BOTH_METHODS
 @BOTH_MODELS
-def test_intervals_hold_the_truth_as_often_as_they_say(method, bag_model):
+def test_intervals_hold_the_truth_as_often_as_they_say(method, cluster_by_bag):
     truth = gaussian_auc(2.0)
     hits, errors, values = [], [], []
     for seed in range(150):
@@ -82,9 +82,9 @@ def test_intervals_hold_the_truth_as_often_as_they_say(method, bag_model):
             data.y,
             data.X[:, 0],
             method=method,
-            bag_model=bag_model,
-            n_draws=200,
-            level=0.9,
+            cluster_by_bag=cluster_by_bag,
+            n_resamples=200,
+            confidence_level=0.9,
         )
         hits.append(found.low <= truth <= found.high)
         errors.append(found.standard_error)
@@ -100,9 +100,9 @@ def test_instances_that_depend_on_each_other_need_the_bag_model():
     data = make_gaussian_bags(n_bags=60, bag_size=20, n_features=1, random_state=0)
     bag, share = np.repeat(data.y["bag"], 10), np.repeat(data.y["proportion"], 10)
     copied, scores = bag_target(bag, share), np.repeat(data.X[:, 0], 10)
-    for model, factor in (("bags", 1.0), ("instances", np.sqrt(10))):
-        once = estimate("roc_auc", data.y, data.X[:, 0], method="analytic", bag_model=model)
-        often = estimate("roc_auc", copied, scores, method="analytic", bag_model=model)
+    for model, factor in ((True, 1.0), (False, np.sqrt(10))):
+        once = estimate("roc_auc", data.y, data.X[:, 0], method="analytic", cluster_by_bag=model)
+        often = estimate("roc_auc", copied, scores, method="analytic", cluster_by_bag=model)
         assert often.value == pytest.approx(once.value)
         assert once.standard_error / often.standard_error == pytest.approx(factor, rel=0.02)
 
@@ -112,7 +112,7 @@ def test_known_labels_among_bags_make_the_interval_narrower():
     known = np.full(500, np.nan)
     known[::5] = data.labels[::5]
     with_labels = bag_target(data.y["bag"], data.y["proportion"], labels=known)
-    settings = {"method": "analytic", "bag_model": "instances"}
+    settings = {"method": "analytic", "cluster_by_bag": False}
     few = estimate("roc_auc", data.y, data.X[:, 0], **settings)
     more = estimate("roc_auc", with_labels, data.X[:, 0], **settings)
     assert more.standard_error < 0.8 * few.standard_error
@@ -138,9 +138,9 @@ def test_impossible_numbers_are_shown_as_they_are_and_limits_cut_to_what_is_poss
     ("options", "sentence"),
     [
         ({"method": "guess"}, "method must be one of 'bootstrap', 'analytic'"),
-        ({"bag_model": "rows"}, "bag_model must be one of 'instances', 'bags'"),
-        ({"level": 95}, "level must lie between 0 and 1"),
-        ({"n_draws": 1}, "n_draws must be a whole number"),
+        ({"cluster_by_bag": "rows"}, "cluster_by_bag must be True or False"),
+        ({"confidence_level": 95}, "confidence_level must lie between 0 and 1"),
+        ({"n_resamples": 1}, "n_resamples must be a whole number"),
     ],
 )
 def test_settings_that_are_refused(options, sentence):
@@ -192,7 +192,7 @@ def test_noise_hits_bags_whatever_the_bag_model():
     y = add_count_noise(data.y, 1.0, random_state=0)
     for method in ("analytic", "bootstrap"):
         one, other = (
-            estimate("roc_auc", y, data.X[:, 0], method=method, bag_model=model)
-            for model in ("bags", "instances")
+            estimate("roc_auc", y, data.X[:, 0], method=method, cluster_by_bag=model)
+            for model in (True, False)
         )
         assert one == other

@@ -14,7 +14,13 @@ from unbag.evaluation.evaluation import evaluate_rows
 from unbag.evaluation.held_out import ScoredRows
 from unbag.evaluation.measures import Area, Cost
 from unbag.evaluation.sample import make_sample
-from unbag.evaluation.sensitivity import SORTED, Kappas, Promise, SoftSample, fit_odds_curve
+from unbag.evaluation.sensitivity import (
+    SORTED,
+    HeldOutLogOdds,
+    PosteriorSample,
+    SlopeRange,
+    fit_odds_curve,
+)
 from unbag.evaluation.uncertainty import Uncertainty
 
 
@@ -35,7 +41,7 @@ KAPPAS = np.array([-1.0, 0.0, 0.5, 1.0, 3.0, SORTED])
 
 
 def test_chances_add_up_to_the_counts_whatever_kappa_is():
-    promise = Promise(BAGS, 1.5 * X[:, 0])
+    promise = HeldOutLogOdds(BAGS, 1.5 * X[:, 0])
     found = np.stack([promise.chances(kappa) for kappa in KAPPAS])
     assert found.shape == (6, 2, len(X))
     counts = BAGS.sizes * BAGS.proportions[:, 1]
@@ -50,13 +56,13 @@ def test_chances_of_three_classes_add_up_as_well():
     data = make_gaussian_bags(n_bags=20, bag_size=25, n_classes=3, random_state=0)
     bags = check_bag_target(data.y)
     scores = np.random.default_rng(0).normal(size=(500, 3))
-    for chances in map(Promise(bags, scores).chances, [0.0, 1.0, 2.0]):
+    for chances in map(HeldOutLogOdds(bags, scores).chances, [0.0, 1.0, 2.0]):
         np.testing.assert_allclose(bags.means(chances).T, bags.proportions, atol=0.02)
 
 
 def test_certain_chances_give_what_labels_give():
     sample = make_sample(Y, X[:, 0])
-    soft = SoftSample(BAGS, X[:, 0], chances=np.stack([1 - LABELS, LABELS]).astype(float))
+    soft = PosteriorSample(BAGS, X[:, 0], chances=np.stack([1 - LABELS, LABELS]).astype(float))
     assert Area().value(soft) == pytest.approx(roc_auc_score(LABELS, X[:, 0]))
     truth = balanced_accuracy_score(LABELS, X[:, 0] > 0)
     assert Cost(complement=True).value(soft) == pytest.approx(truth)
@@ -69,24 +75,24 @@ def test_the_most_that_counts_allow_is_reached_by_sorting():
     place[order] = np.arange(len(X)) % 60
     counts = np.round(BAGS.sizes * BAGS.proportions[:, 1]).astype(int)
     best = place >= (60 - counts)[BAGS.index]
-    chances = Promise(BAGS, 1.5 * X[:, 0]).chances(SORTED)
-    soft = SoftSample(BAGS, X[:, 0], chances=chances)
+    chances = HeldOutLogOdds(BAGS, 1.5 * X[:, 0]).chances(SORTED)
+    soft = PosteriorSample(BAGS, X[:, 0], chances=chances)
     assert Area().value(soft) == pytest.approx(roc_auc_score(best, X[:, 0]), abs=0.002)
 
 
 def test_measures_rise_with_kappa():
-    promise = Promise(BAGS, 1.5 * X[:, 0])
-    samples = [SoftSample(BAGS, X[:, 0], chances=promise.chances(kappa)) for kappa in KAPPAS]
+    promise = HeldOutLogOdds(BAGS, 1.5 * X[:, 0])
+    samples = [PosteriorSample(BAGS, X[:, 0], chances=promise.chances(kappa)) for kappa in KAPPAS]
     areas = [Area().value(sample) for sample in samples]
     assert (np.diff(areas) > 0).all()
 
 
 def test_log_odds_are_moved_to_the_pooled_shares():
-    promise = Promise(BAGS, 1.5 * X[:, 0] + 7)
+    promise = HeldOutLogOdds(BAGS, 1.5 * X[:, 0] + 7)
     assert expit(promise.at_pooled_shares[0]).mean() == pytest.approx(BAGS.class_shares[1])
     data = make_gaussian_bags(n_bags=20, bag_size=25, n_classes=3, random_state=0)
     bags = check_bag_target(data.y)
-    table = Promise(bags, np.random.default_rng(0).normal(size=(500, 3))).at_pooled_shares
+    table = HeldOutLogOdds(bags, np.random.default_rng(0).normal(size=(500, 3))).at_pooled_shares
     means = (np.exp(table) / np.exp(table).sum(axis=0)).mean(axis=1)
     np.testing.assert_allclose(means, bags.class_shares, atol=1e-8)
 
@@ -94,23 +100,23 @@ def test_log_odds_are_moved_to_the_pooled_shares():
 def test_labels_that_are_known_are_kept():
     labels = np.where(np.arange(len(X)) % 7 == 0, LABELS, np.nan)
     y = bag_target(Y["bag"], Y["proportion"], labels=labels)
-    chances = Promise(check_bag_target(y), 1.5 * X[:, 0]).chances(1.0)[1]
+    chances = HeldOutLogOdds(check_bag_target(y), 1.5 * X[:, 0]).chances(1.0)[1]
     known = np.isfinite(labels)
     np.testing.assert_allclose(chances[known], LABELS[known], atol=1e-9)
 
 
 def test_the_range_holds_at_any_kappa_in_it():
-    promise, sample = Promise(BAGS, 1.5 * X[:, 0]), make_sample(Y, X[:, 0])
-    narrow, wide = Kappas.if_odds_hold(promise), Kappas.whatever_the_bags(promise)
+    promise, sample = HeldOutLogOdds(BAGS, 1.5 * X[:, 0]), make_sample(Y, X[:, 0])
+    narrow, wide = SlopeRange.under_covariate_shift(promise), SlopeRange.sensitivity(promise)
     assert wide.low < narrow.low < 1 < narrow.high < wide.high
-    uncertainty = Uncertainty(n_draws=200)
+    uncertainty = Uncertainty(n_resamples=200)
     inner, outer = (k.estimate(Area(), sample, uncertainty) for k in (narrow, wide))
     assert outer.low < inner.low < inner.value < inner.high < outer.high <= 1
     assert inner.low < roc_auc_score(LABELS, X[:, 0]) < inner.high
 
 
 def test_scores_of_an_unknown_scale_say_little():
-    kappas = Kappas.whatever_the_bags(Promise(BAGS, X[:, 0], scaled=False))
+    kappas = SlopeRange.sensitivity(HeldOutLogOdds(BAGS, X[:, 0], scaled=False))
     assert (kappas.low, kappas.high) == (-SORTED, SORTED)
 
 
@@ -118,18 +124,18 @@ def test_scores_of_an_unknown_scale_say_little():
 
 
 def test_bags_that_differ_in_who_is_in_them_are_seen_through():
-    said = cross_val_evaluate(LLPLinearClassifier(0.01), X, Y, n_draws=200)
+    said = cross_val_evaluate(LLPLinearClassifier(0.01), X, Y, n_resamples=200)
     truth = roc_auc_score(LABELS, said.scores)
-    assert said.worlds["looks"]["roc_auc"].low > 1  # surely wrong
-    assert said.verdict.name == "refuted"
-    assert said.effect.world == "odds"
-    assert said["roc_auc"].basis == "any"
+    assert said.by_assumption["label_shift"]["roc_auc"].low > 1  # surely wrong
+    assert said.verdict.name == "rejected"
+    assert said.effect.shift_type == "covariate_shift"
+    assert said["roc_auc"].assumption == "sensitivity"
     assert said["roc_auc"].low < truth < said["roc_auc"].high < 1
-    likely = said.worlds["odds"]["roc_auc"]
+    likely = said.by_assumption["covariate_shift"]["roc_auc"]
     assert likely.low < truth < likely.high
     assert likely.high - likely.low < 0.1
     words = str(said)
-    assert words.startswith("Refuted: ")
+    assert words.startswith("Rejected: ")
     assert "which is impossible" in words
     assert "sample_rows_to_label" in words
     band = said.roc
@@ -139,18 +145,18 @@ def test_bags_that_differ_in_who_is_in_them_are_seen_through():
 
 def test_bags_that_differ_in_how_many_they_hold_are_believed():
     data = make_gaussian_bags(n_bags=40, bag_size=50, random_state=0)
-    said = cross_val_evaluate(LLPLinearClassifier(), data.X, data.y, n_draws=200)
-    assert said.verdict.name == "supported"
+    said = cross_val_evaluate(LLPLinearClassifier(), data.X, data.y, n_resamples=200)
+    assert said.verdict.name == "not_rejected"
     for name, found in said.estimates.items():
-        before = said.worlds["looks"][name]
+        before = said.by_assumption["label_shift"][name]
         assert (found.value, found.low, found.high) == (before.value, before.low, before.high)
         assert found.verdict is said.verdict
 
 
 def test_a_single_estimate_knows_the_verdict():
-    found = estimate("roc_auc", Y, 1.5 * X[:, 0], n_draws=200)
-    assert found.verdict.name == "refuted"
-    assert found.basis == "any"
+    found = estimate("roc_auc", Y, 1.5 * X[:, 0], n_resamples=200)
+    assert found.verdict.name == "rejected"
+    assert found.assumption == "sensitivity"
     assert found.low < roc_auc_score(LABELS, X[:, 0]) < found.high < 1
 
 
@@ -159,13 +165,13 @@ def test_what_is_doubtful_spans_both():
     # rows of a bag that are alike for reasons of their own
     alike = 0.25 * np.random.default_rng(1).normal(size=(40, data.X.shape[1]))
     said = cross_val_evaluate(
-        LLPLinearClassifier(0.001), data.X + alike[data.y["bag"]], data.y, n_draws=200
+        LLPLinearClassifier(0.001), data.X + alike[data.y["bag"]], data.y, n_resamples=200
     )
-    assert said.verdict.name == "doubtful"
-    assert said["roc_auc"].basis == "both"
-    for world in ("looks", "any"):
-        assert said["roc_auc"].low <= said.worlds[world]["roc_auc"].low
-        assert said["roc_auc"].high >= said.worlds[world]["roc_auc"].high
+    assert said.verdict.name == "inconclusive"
+    assert said["roc_auc"].assumption == "either"
+    for world in ("label_shift", "sensitivity"):
+        assert said["roc_auc"].low <= said.by_assumption[world]["roc_auc"].low
+        assert said["roc_auc"].high >= said.by_assumption[world]["roc_auc"].high
 
 
 def test_three_classes_that_keep_their_odds():
@@ -175,20 +181,20 @@ def test_three_classes_that_keep_their_odds():
     odds = np.column_stack([np.zeros(3600), 1.5 * rows[:, 0], 1.5 * rows[:, 1]])
     labels = (odds + rng.gumbel(size=odds.shape)).argmax(axis=1)
     shares = np.stack([np.bincount(bag, labels == c) / 60 for c in range(3)], axis=1)
-    said = evaluate(bag_target(bag, shares[bag]), odds, X=rows, n_draws=200)
-    assert said.verdict.name == "refuted"
+    said = evaluate(bag_target(bag, shares[bag]), odds, X=rows, n_resamples=200)
+    assert said.verdict.name == "rejected"
     truth = balanced_accuracy_score(labels, odds.argmax(axis=1))
     found = said["balanced_accuracy"]
     assert found.low < truth < found.high
-    likely = said.worlds["odds"]["balanced_accuracy"]
+    likely = said.by_assumption["covariate_shift"]["balanced_accuracy"]
     assert likely.value == pytest.approx(truth, abs=0.05)
 
 
 def test_labels_need_no_verdict():
     said = evaluate(LABELS, X[:, 0])
-    assert said.verdict.name == "supported"
+    assert said.verdict.name == "not_rejected"
     assert said["roc_auc"].value == pytest.approx(roc_auc_score(LABELS, X[:, 0]))
-    assert said["roc_auc"].basis == "labels"
+    assert said["roc_auc"].assumption == "labels"
 
 
 # --- the curve ----------------------------------------------------------------------------------
@@ -199,7 +205,7 @@ def test_the_slope_of_rows_that_keep_their_odds_is_found(effect):
     slopes, errors = [], []
     for seed in range(12):
         rows, _, y = rows_that_keep_their_odds(seed, effect=effect)
-        curve = Promise(check_bag_target(y), 1.5 * rows[:, 0]).curve
+        curve = HeldOutLogOdds(check_bag_target(y), 1.5 * rows[:, 0]).curve
         slopes.append(curve.slope)
         errors.append(curve.error)
     assert abs(np.mean(slopes) - 1) < 3 * np.std(slopes) / np.sqrt(12)
@@ -208,9 +214,9 @@ def test_the_slope_of_rows_that_keep_their_odds_is_found(effect):
 
 def test_effects_that_go_along_with_scores_make_the_curve_too_steep():
     rows, labels, y = rows_that_keep_their_odds(along=1.5)
-    promise = Promise(check_bag_target(y), 1.5 * rows[:, 0])
+    promise = HeldOutLogOdds(check_bag_target(y), 1.5 * rows[:, 0])
     assert promise.curve.slope > 1.5
-    wide = Kappas.whatever_the_bags(promise).estimate(
+    wide = SlopeRange.sensitivity(promise).estimate(
         Area(), make_sample(y, rows[:, 0]), Uncertainty()
     )
     assert wide.low < roc_auc_score(labels, rows[:, 0]) < wide.high
@@ -235,7 +241,7 @@ def test_the_curve_is_the_same_however_many_rows_are_looked_at_together(n_classe
 def test_few_bags_tell_no_slope():
     few = BAGS.index < 2
     y = bag_target(Y["bag"][few], Y["proportion"][few])
-    assert Promise(check_bag_target(y), X[few, 0]).curve.error == np.inf
+    assert HeldOutLogOdds(check_bag_target(y), X[few, 0]).curve.error == np.inf
 
 
 @pytest.mark.parametrize("method", ["bootstrap", "analytic"])
@@ -243,8 +249,8 @@ def test_without_a_predicted_positive_there_is_no_precision_and_no_warning(metho
     # of few bags too, as halves of real sets are
     few = BAGS.index < 6
     for scores, y in ((X[:, 0] - 20, Y), (X[few, 0] - 20, Y[few])):
-        found = evaluate(y, scores, method=method, n_draws=50)
-        for world in found.worlds.values():
+        found = evaluate(y, scores, method=method, n_resamples=50)
+        for world in found.by_assumption.values():
             precision = world["precision"]
             assert np.isnan([precision.value, precision.low, precision.high]).all()
             assert world["f1"].value == world["true_positive_rate"].value == 0
@@ -252,13 +258,13 @@ def test_without_a_predicted_positive_there_is_no_precision_and_no_warning(metho
 
 def test_uncertain_training_widens_what_either_world_says():
     sample = make_sample(Y, X[:, 0])
-    steady = ScoredRows(sample, sample, Promise(BAGS, 1.5 * X[:, 0]), ())
+    steady = ScoredRows(sample, sample, HeldOutLogOdds(BAGS, 1.5 * X[:, 0]), ())
     shaky = replace(steady, more_spread=1.2)
     one, other = (
-        evaluate_rows(rows, 0.0, "empirical", Uncertainty(n_draws=100)).worlds
+        evaluate_rows(rows, 0.0, "empirical", Uncertainty(n_resamples=100)).by_assumption
         for rows in (steady, shaky)
     )
-    for world, factor in (("looks", 1.2), ("odds", 1.2), ("any", 1.0)):
+    for world, factor in (("label_shift", 1.2), ("covariate_shift", 1.2), ("sensitivity", 1.0)):
         narrow, wide = one[world]["balanced_accuracy"], other[world]["balanced_accuracy"]
         assert wide.high - wide.value == pytest.approx(factor * (narrow.high - narrow.value))
         assert wide.value - wide.low == pytest.approx(factor * (narrow.value - narrow.low))

@@ -249,7 +249,7 @@ def test_ranks_better_than_soft_labels_with_logistic_regression():
 # --- cross-fitting ------------------------------------------------------------------------------
 
 
-class Witness(ClassifierMixin, BaseEstimator):
+class Check(ClassifierMixin, BaseEstimator):
     """Logistic regression that reports which bags, the first feature, it saw and scored."""
 
     reports: list = []  # noqa: RUF012
@@ -268,11 +268,11 @@ class Witness(ClassifierMixin, BaseEstimator):
 @pytest.mark.parametrize("cv", [3, BagKFold(4, shuffle=True, random_state=0), None])
 def test_no_bag_is_scored_by_a_model_that_saw_it(cv):
     X = np.column_stack([BINARY.y["bag"], BINARY.X])
-    Witness.reports.clear()
-    model = LLPEMClassifier(Witness(), cv=cv).fit(X, BINARY.y)
+    Check.reports.clear()
+    model = LLPEMClassifier(Check(), cv=cv).fit(X, BINARY.y)
     everyone = set(range(24))
-    assert len(Witness.reports) >= model.n_iter_ > 1
-    for seen, scored in Witness.reports:
+    assert len(Check.reports) >= model.n_iter_ > 1
+    for seen, scored in Check.reports:
         if cv is None:
             assert seen == scored == everyone
         else:

@@ -36,4 +36,4 @@ def nasty_data(n_bags=20):
 def nasty_report():
     X, y, labels = nasty_data()
     model = LLPLinearClassifierCV(alphas=[0.01, 0.1])
-    return model_report(model, X, y, cv=3, n_draws=50, title=TITLE, labels=labels)
+    return model_report(model, X, y, cv=3, n_resamples=50, title=TITLE, labels=labels)

@@ -47,7 +47,7 @@ def make_displays(data, *, draws=50):
     scores = data.X[:, 0]
     return {
         "bags": BagsDisplay.from_data(data.y),
-        "roc": RocDisplay.from_data(data.y, scores, labels=data.labels, n_draws=draws),
+        "roc": RocDisplay.from_data(data.y, scores, labels=data.labels, n_resamples=draws),
         "assumption": LabelShiftDisplay.from_data(scores, data.y),
         "reliability": CalibrationDisplay.from_data(data.y, 1 / (1 + np.exp(-2 * scores))),
     }
@@ -105,6 +105,13 @@ def test_without_pandas_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ImportError, match=re.escape(install_command("report"))):
         DISPLAYS["bags"].frame()
+
+
+@pytest.mark.parametrize("name", ["$x_1$", "$\\frac{", "a&b", "<b>", "名前"])
+def test_names_are_drawn_as_they_are(name):
+    display = LabelShiftDisplay.from_data(DATA.X, DATA.y, feature_names=[name])
+    escaped = name.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    assert f"mean rank of {escaped}, in %<" in draw_svg(display.plot, name="p", alt=name)
 
 
 def test_columns_and_classes_are_no_formulas():
@@ -205,7 +212,9 @@ def test_rounds_choose_the_least_criterion(objective):
 def test_no_rounds_without_a_search():
     trees = LLPBoostingClassifier(2, n_estimators=3, cv=None).fit(DATA.X, DATA.y)
     for model in (trees, LLPLinearClassifier().fit(DATA.X, DATA.y)):
-        with pytest.raises(ValueError, match=r"^[A-Za-z]* has no path of rounds: it is no Boosted"):
+        with pytest.raises(
+            ValueError, match=r"^[A-Za-z]* has no path of rounds: it is no LLPBoosting"
+        ):
             RoundsDisplay.from_estimator(model)
 
 
@@ -213,7 +222,7 @@ def test_no_rounds_without_a_search():
 
 
 def test_with_labels_for_bags_both_curves_are_the_same():
-    display = RocDisplay.from_data(DATA.labels, SCORES, labels=DATA.labels, n_draws=20)
+    display = RocDisplay.from_data(DATA.labels, SCORES, labels=DATA.labels, n_resamples=20)
     assert display.true_auc == pytest.approx(roc_auc_score(DATA.labels, SCORES))
     assert display.auc.value == pytest.approx(display.true_auc)
     frame = display.frame()
@@ -224,9 +233,9 @@ def test_roc_refuses_what_does_not_fit():
     data = make_gaussian_bags(n_bags=9, bag_size=20, n_classes=3, random_state=0)
     scores = np.column_stack([data.X, data.X[:, 0]])
     with pytest.raises(ValueError, match="ROC curve is for two classes"):
-        RocDisplay.from_evaluation(evaluate(data.y, scores, n_draws=10))
+        RocDisplay.from_evaluation(evaluate(data.y, scores, n_resamples=10))
     with pytest.raises(ValueError, match="one label for each of the 800 instances"):
-        RocDisplay.from_data(DATA.y, SCORES, labels=[0, 1], n_draws=10)
+        RocDisplay.from_data(DATA.y, SCORES, labels=[0, 1], n_resamples=10)
 
 
 # --- assumption -------------------------------------------------------------------------------

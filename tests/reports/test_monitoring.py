@@ -7,7 +7,7 @@ from unbag import LLPEnsembleClassifier, LLPLinearClassifierCV, bag_target
 from unbag.datasets import make_gaussian_bags
 from unbag.evaluation import make_monitoring_reference, monitor
 from unbag.evaluation.monitoring import Quality
-from unbag.reports.monitoring import PromiseDisplay, monitoring_page
+from unbag.reports.monitoring import MonitoringDisplay, monitoring_page
 
 pytest.importorskip("matplotlib")
 NASTY = "<script>alert(1)</script>$x_1$"
@@ -38,7 +38,7 @@ def test_the_page_says_what_was_found(found, tmp_path):
     assert "<script" not in page
     assert "&lt;script&gt;" in page
     assert page.count("<svg") == 1
-    assert f"<strong>{found.verdict}</strong>" in page
+    assert f"<strong>{found.verdict.replace('_', ' ')}</strong>" in page
     assert "Seen: green." in page
     for part in ("totals", "bags", "rows", "quality"):
         assert f'<section id="{part}">' in page
@@ -46,7 +46,7 @@ def test_the_page_says_what_was_found(found, tmp_path):
 
 
 def test_the_picture_has_every_bag_and_marks_those_that_stand_out(found):
-    display = PromiseDisplay(found)
+    display = MonitoringDisplay(found)
     axes = display.plot()
     n_out = int((np.abs(found.bags["z"]) > 3).sum())
     assert n_out >= 1

@@ -146,32 +146,30 @@ def shops(effect, n_bags=60, size=60):
 
 def test_effects_of_bags_are_told_beside_the_assumption():
     X, y = shops(effect=1.0)
-    report = model_report(LLPLinearClassifierCV([0.001, 0.01]), X, y, cv=3, n_draws=50)
+    report = model_report(LLPLinearClassifierCV([0.001, 0.01]), X, y, cv=3, n_resamples=50)
     assert report.estimator.bag_effect_ > 0
     told = [f for f in findings(report, "assumption") if "likelihood of the counts" in f.text]
     assert [f.kind for f in told] == ["note"]
     spread = 100 * np.sqrt(report.estimator.bag_effect_ * 0.25)
-    assert f"leave a spread of ±{spread:.1f} points between bags unexplained" in told[0].text
-    assert "points between bags unexplained" in "".join(Page(report.to_html()).words)
+    assert f"SD of {spread:.1f} percentage points" in told[0].text
+    assert "percentage points not explained" in "".join(Page(report.to_html()).words)
 
 
 def test_bags_that_differ_in_who_is_in_them_are_noticed(report):
     X, y = shops(effect=0.0)
-    other = model_report(LLPLinearClassifier(), X, y, cv=3, n_draws=50)
+    other = model_report(LLPLinearClassifier(), X, y, cv=3, n_resamples=50)
     for one, words, kind in (
-        (other, "bags differ in who is in them (rows", "note"),
-        (report, "bags differ in how many of each class they hold (a class", "plain"),
+        (other, "agree with covariate shift", "note"),
+        (report, "agree with label shift", "plain"),
     ):
         told = findings(one, "assumption")
-        assert "Features explain how bags differ, up to chance" in str(one)
+        assert "No bag effect found" in str(one)
         assert [f.kind for f in told if words in f.text] == [kind]
-    assert "come out too high" in str(other)
-    assert "come out too high" not in str(report)
 
 
 def test_models_without_a_likelihood_tell_nothing_of_effects():
-    corrected = LMMCMClassifierCV([0.01, 0.1], kernel="linear")
-    report = model_report(corrected, DATA.X, DATA.y, cv=2, n_draws=50)
+    corrected = LLPLinearClassifierCV([0.01, 0.1], objective="corrected")
+    report = model_report(corrected, DATA.X, DATA.y, cv=2, n_resamples=50)
     assert "effect" not in str(report)
     assert "unexplained" not in str(report)
     assert "had the least risk on bags held out" in str(report)
@@ -183,7 +181,7 @@ def test_the_penalty_of_a_likelihood_is_chosen_by_two(report):
 
 def test_how_trees_were_chosen_is_told():
     trees = LLPBoostingClassifier((2, 4), n_estimators=10, cv=3, start="zero")
-    report = model_report(trees, DATA.X, DATA.y, cv=2, n_draws=50)
+    report = model_report(trees, DATA.X, DATA.y, cv=2, n_resamples=50)
     assert "How were the trees chosen?" in titles(report)
     assert "rounds, by the likelihood of counts and the likelihood of rows together" in str(report)
     assert "Those of 2, 4 leaves were tried." in str(report)
@@ -208,11 +206,11 @@ def test_names_are_text_and_nothing_else(nasty_report):
 
 def test_yours_stays_as_it_is_and_fitted_models_are_used():
     mine = LLPLinearClassifier()
-    report = model_report(mine, DATA.X, DATA.y, cv=2, n_draws=50)
+    report = model_report(mine, DATA.X, DATA.y, cv=2, n_resamples=50)
     assert not hasattr(mine, "coef_")
     assert hasattr(report.estimator, "coef_")
     fitted = clone(mine).fit(DATA.X, DATA.y)
-    assert model_report(fitted, DATA.X, DATA.y, cv=2, n_draws=50).estimator is fitted
+    assert model_report(fitted, DATA.X, DATA.y, cv=2, n_resamples=50).estimator is fitted
 
 
 def test_pages_are_written_at_once_or_not_at_all(report, tmp_path, monkeypatch):
@@ -237,13 +235,13 @@ def test_a_path_that_cannot_be_is_refused_before_the_work(tmp_path):
 
 
 def test_a_path_is_written(tmp_path):
-    model_report(MODEL, DATA.X, DATA.y, cv=2, n_draws=50, path=str(tmp_path / "page.html"))
+    model_report(MODEL, DATA.X, DATA.y, cv=2, n_resamples=50, path=str(tmp_path / "page.html"))
     assert (tmp_path / "page.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
 
 
 def test_three_classes():
     data = make_gaussian_bags(n_bags=24, bag_size=30, n_classes=3, random_state=0)
-    report = model_report(MODEL, data.X, data.y, cv=3, n_draws=50, labels=data.labels)
+    report = model_report(MODEL, data.X, data.y, cv=3, n_resamples=50, labels=data.labels)
     assert "roc" not in report.displays
     names = [row[0] for row in section(report, "performance").tables[0].rows]
     assert names[-3:] == [f"Found of class {c} (recall)" for c in range(3)]
@@ -254,7 +252,7 @@ def test_three_classes():
 
 def test_plain_labels():
     labels = np.array(["<no>", "$yes$"])[DATA.labels]
-    report = model_report(MODEL, DATA.X, labels, cv=3, n_draws=50)
+    report = model_report(MODEL, DATA.X, labels, cv=3, n_resamples=50)
     words = "".join(Page(report.to_html()).words)
     assert "estimated from labels" in words
     assert "All 960 rows are labelled" in words
@@ -263,11 +261,11 @@ def test_plain_labels():
 def test_frames_with_text_and_gaps_in_a_pipeline():
     X = pd.DataFrame(DATA.X, columns=["a", "b"]).assign(words="w", gaps=[np.nan] + [0.0] * 959)
     first = make_pipeline(_Keep(["a", "b"]), StandardScaler(), LLPLinearClassifierCV([0.01, 0.1]))
-    report = model_report(first, X, DATA.y, cv=2, n_draws=50)
+    report = model_report(first, X, DATA.y, cv=2, n_resamples=50)
     assert "path" in report.displays
     # what the model sees is tested, not what it never gets
     assert list(report.assumption["The features"].features["feature"]) == ["column 0", "column 1"]
-    plain = model_report(MODEL, DATA.X, DATA.y, cv=2, n_draws=50, feature_names=["a", "b"])
+    plain = model_report(MODEL, DATA.X, DATA.y, cv=2, n_resamples=50, feature_names=["a", "b"])
     assert list(plain.assumption["The columns of X"].features["feature"]) == ["a", "b"]
 
 
@@ -286,7 +284,7 @@ class _Keep(StandardScaler):
 
 
 def test_sparse_data():
-    report = model_report(MODEL, csr_array(DATA.X), DATA.y, cv=2, n_draws=50)
+    report = model_report(MODEL, csr_array(DATA.X), DATA.y, cv=2, n_resamples=50)
     assert not report.assumption["The columns of X"].reject
 
 
@@ -295,7 +293,7 @@ def test_few_and_similar_bags_are_warned_of():
     data = make_gaussian_bags(n_bags=8, bag_size=60, proportions=(0.47, 0.53), random_state=2)
     share = rng.permutation(np.linspace(0.48, 0.52, 8))
     y = bag_target(data.y["bag"], share[data.y["bag"]])
-    report = model_report(MODEL, rng.normal(size=data.X.shape), y, cv=4, n_draws=50)
+    report = model_report(MODEL, rng.normal(size=data.X.shape), y, cv=4, n_resamples=50)
     words = " ".join(report.warnings)
     assert "hardly varies from bag to bag" in words
     assert "better than guessing" in words or "outside 0 to 1" in words
@@ -304,14 +302,14 @@ def test_few_and_similar_bags_are_warned_of():
 
 def test_noisy_proportions():
     y = bag_target(DATA.y["bag"], DATA.y["proportion"], noise=0.02)
-    report = model_report(MODEL, DATA.X, y, cv=2, n_draws=50)
+    report = model_report(MODEL, DATA.X, y, cv=2, n_resamples=50)
     assert "proportions are noisy" in str(report)
 
 
 def test_a_fit_that_did_not_converge_is_warned_of():
     fitted = LLPLinearClassifier().fit(DATA.X, DATA.y)
     fitted.converged_ = False
-    report = model_report(fitted, DATA.X, DATA.y, cv=2, n_draws=50)
+    report = model_report(fitted, DATA.X, DATA.y, cv=2, n_resamples=50)
     assert any("did not converge" in text for text in report.warnings)
 
 
@@ -326,7 +324,7 @@ def test_notebooks_get_a_frame_of_its_own(report):
 def test_a_mixture_says_what_it_is_made_of():
     data = make_gaussian_bags(n_bags=24, bag_size=15, random_state=0)
     model = LLPEnsembleClassifier(["linear", "boosted"], cv=3).fit(data.X, data.y)
-    report = model_report(model, data.X, data.y, cv=None, n_draws=50)
+    report = model_report(model, data.X, data.y, cv=None, n_resamples=50)
     (table,) = section(report, "learners").tables
     assert [row[0] for row in table.rows] == [row["learner"] for row in model.leaderboard_]
     best = model.leaderboard_[0]
@@ -353,7 +351,7 @@ def test_coefficients_of_a_linear_model_are_shown_for_a_standard_deviation():
 def test_coefficients_of_several_classes_are_told_by_their_names():
     data = make_gaussian_bags(n_bags=24, bag_size=30, n_classes=3, random_state=0)
     y = bag_target(data.y["bag"], data.y["proportion"], class_names=["Ann", "Bob", "<Cy>"])
-    report = model_report(MODEL, data.X, y, cv=3, n_draws=50)
+    report = model_report(MODEL, data.X, y, cv=3, n_resamples=50)
     assert section(report, "drivers").tables[0].header[1:] == tuple(
         f"Log-odds of {name}" for name in ("Ann", "Bob", "<Cy>")
     )
@@ -377,7 +375,7 @@ def test_the_command_is_shown_and_no_address_in_memory():
         make_pipeline(FunctionTransformer(np.tanh), MODEL),
         *(DATA.X, DATA.y),
         cv=2,
-        n_draws=50,
+        n_resamples=50,
         command="unbag report <a> b",
     )
     words = "".join(Page(report.to_html()).words)
@@ -386,9 +384,12 @@ def test_the_command_is_shown_and_no_address_in_memory():
     assert " at 0x" not in words
 
 
+# --- probabilities ------------------------------------------------------------------------------
+
+
 def test_probabilities_are_those_of_the_model_itself():
     model = LLPEnsembleClassifier("linear", cv=3).fit(DATA.X, DATA.y)
-    report = model_report(model, DATA.X, DATA.y, cv=None, n_draws=50)
+    report = model_report(model, DATA.X, DATA.y, cv=None, n_resamples=50)
     own = expit(model.out_of_fold_scores_)
     expected = calibration_curve(DATA.y, own)
     (curve,) = report.displays["reliability"].curves.values()
@@ -421,7 +422,7 @@ def test_what_could_not_fail_is_not_called_good(display, kind):
 
 def test_probabilities_are_not_judged_by_what_bags_refute():
     X, y = shops(effect=0.0)
-    report = model_report(LLPLinearClassifier(), X, y, cv=3, n_draws=50)
-    assert report.evaluation.verdict.name == "refuted"
+    report = model_report(LLPLinearClassifier(), X, y, cv=3, n_resamples=50)
+    assert report.evaluation.verdict.name == "rejected"
     assert "This cannot be told: which rows of a bag" in str(section(report, "probabilities"))
     assert "reliability" not in report.displays

@@ -31,7 +31,7 @@ from unbag.cli.training import (
     train_pipeline,
 )
 from unbag.evaluation import Evaluation, evaluate_cv, group_proportions
-from unbag.evaluation.checks import hear_features
+from unbag.evaluation.checks import check_features
 from unbag.tables.fingerprints import make_fingerprints
 from unbag.tables.persistence import save_model
 from unbag.tables.pipeline import training_record
@@ -144,7 +144,7 @@ def run(options: argparse.Namespace) -> int:
     elif evaluation is not None:
         show(str(evaluation))
     else:
-        about = hear_features(data.y, data.X, pipeline, fitted=True)
+        about = check_features(data.y, data.X, pipeline, fitted=True)
         show(f"{about.what}: {about.test if isinstance(about.test, str) else about.test.summary}")
     if table is not None and not options.json:
         show(f"\nProportions by {options.group_by}:\n{table}")

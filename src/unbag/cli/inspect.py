@@ -11,7 +11,7 @@ from unbag.cli.data import join_files, match_files, naming
 from unbag.cli.options import add_columns, add_json, table_place
 from unbag.cli.output import need, records, say, show, show_json
 from unbag.cli.parser import add_parser
-from unbag.evaluation.checks import Witness
+from unbag.evaluation.checks import Check
 from unbag.evaluation.sample_size import EffectiveSampleSize
 from unbag.tables.files import is_table_name
 from unbag.tables.first_look import look_at_bags
@@ -111,7 +111,7 @@ def _inspect_tables(options: argparse.Namespace) -> int:
 
 
 def _information_record(information: EffectiveSampleSize) -> dict[str, Any]:
-    names = ("labelled_rows", "share_of_labels", "rows_for_difference")
+    names = ("n_effective", "fraction_of_labels", "n_effective_difference")
     return {
         **{name: getattr(information, name) for name in names},
         "rows_per_class": dict(
@@ -120,24 +120,24 @@ def _information_record(information: EffectiveSampleSize) -> dict[str, Any]:
         "summary": information.summary,
         "warning": information.warning,
         "by_bag": records(information.by_bag),
-        "finer": records(information.finer),
+        "if_split": records(information.if_split),
     }
 
 
-def _assumption_lines(witness: Witness) -> list[str]:
+def _assumption_lines(witness: Check) -> list[str]:
     test = witness.test
     told = f"This cannot be tested: {test}" if isinstance(test, str) else str(test)
     return [told, *witness.notes]
 
 
-def _assumption_record(witness: Witness) -> dict[str, Any]:
+def _assumption_record(witness: Check) -> dict[str, Any]:
     test = witness.test
     if isinstance(test, str):
         return {"p_value": None, "reject": None, "summary": f"This cannot be tested: {test}"}
     return {
         "p_value": test.p_value,
         "reject": test.reject,
-        "level": test.level,
+        "level": test.alpha,
         "summary": test.summary,
         "notes": (*test.notes, *witness.notes),
         "features": records(test.features),

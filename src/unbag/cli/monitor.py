@@ -28,12 +28,12 @@ from unbag.cli.output import need, records, say, show, show_json
 from unbag.cli.parser import add_parser
 from unbag.cli.records import evaluation_record
 from unbag.evaluation import evaluate
-from unbag.evaluation.monitoring import Monitoring, Quality, Reference, monitor
+from unbag.evaluation.monitoring import MonitoringReference, MonitoringResult, Quality, monitor
 from unbag.model_selection.out_of_fold import decision_scores
 from unbag.reports.monitoring import monitoring_page
 from unbag.tables.persistence import ModelFile
 
-EXIT_CODES = {"holds": 0, "drifts": 3, "broken": 4}
+EXIT_CODES = {"ok": 0, "prior_shift": 3, "degraded": 4}
 
 # Figures of quality, the first of those that there are.
 _MEASURES = ("roc_auc", "balanced_accuracy")
@@ -116,7 +116,7 @@ def run(options: argparse.Namespace) -> int:
     return EXIT_CODES[result.verdict]
 
 
-def _reference(options: argparse.Namespace, found: ModelFile) -> Reference:
+def _reference(options: argparse.Namespace, found: ModelFile) -> MonitoringReference:
     kept = found.metadata.get("reference")
     if kept is None and (found.metadata.get("fitted_with") or {}).get("grouping"):
         raise ValueError(
@@ -130,7 +130,7 @@ def _reference(options: argparse.Namespace, found: ModelFile) -> Reference:
             "against: it is older than unbag monitor, or had fewer than five bags; use unbag fit "
             "again, on five bags or more"
         )
-    return Reference.from_dict(kept)
+    return MonitoringReference.from_dict(kept)
 
 
 def _say_other_bags(options: argparse.Namespace, found: ModelFile) -> None:
@@ -148,7 +148,7 @@ def _quality(
     model: Any,
     data: BagData,
     before: Mapping[str, Any] | None,
-    reference: Reference,
+    reference: MonitoringReference,
 ) -> Quality | None:
     """The AUC as the world of the training bags has it, before and now."""
     if before is None:
@@ -164,15 +164,15 @@ def _quality(
     except ValueError as error:
         say(f"No AUC can be estimated from these bags: {error}")
         return None
-    then = before["worlds"].get(reference.world, {})
-    now = evaluation_record(evaluation)["worlds"].get(reference.world, {})
+    then = before["by_assumption"].get(reference.shift_type, {})
+    now = evaluation_record(evaluation)["by_assumption"].get(reference.shift_type, {})
     for name in _MEASURES:
         if name in then and name in now and then[name]["value"] is not None:
             return Quality.of(name, then[name], now[name])
     return None
 
 
-def _record(result: Monitoring, data: BagData) -> dict[str, Any]:
+def _record(result: MonitoringResult, data: BagData) -> dict[str, Any]:
     """The numbers, for JSON."""
     quality = result.quality
     return {
@@ -183,20 +183,20 @@ def _record(result: Monitoring, data: BagData) -> dict[str, Any]:
         "classes": [
             {
                 "class": one.name,
-                "promised": one.promised,
-                "found": one.found,
+                "expected": one.expected,
+                "observed": one.observed,
                 "ratio": one.ratio,
                 "ratio_error": one.ratio_error,
                 "totals_p": one.totals_p,
                 "slope_ratio": one.slope_ratio,
                 "slope_ratio_error": one.slope_ratio_error,
-                "slope_p": one.held.slope_p,
-                "level": one.held.level,
-                "level_error": one.held.level_error,
-                "level_p": one.held.level_p,
-                "chi_square": one.held.scatter,
-                "degrees": one.held.expected,
-                "scatter_p": one.held.scatter_p,
+                "slope_p": one.change.slope_p,
+                "shift": one.change.shift,
+                "shift_error": one.change.shift_error,
+                "shift_p": one.change.shift_p,
+                "chi_square": one.change.chi_square,
+                "degrees": one.change.degrees,
+                "scatter_p": one.change.scatter_p,
                 "stability_index": one.rows.index,
                 "stability_p": one.rows.p_value,
             }
@@ -204,7 +204,7 @@ def _record(result: Monitoring, data: BagData) -> dict[str, Any]:
         ],
         "quality": None if quality is None else asdict(quality) | {"p_value": quality.p_value},
         "rows_changed": result.rows_changed,
-        "outside": result.outside,
+        "out_of_range": result.out_of_range,
         "unseen_categories": data.report.unseen,
         "new_gaps": data.report.missing,
         "bags": records(result.bags),

@@ -25,7 +25,7 @@ from unbag.cli.options import (
 from unbag.cli.output import need, safe, say, show_json
 from unbag.cli.parser import add_parser
 from unbag.cli.scoring import Scorer, rule_of
-from unbag.evaluation.drift import Strays
+from unbag.evaluation.drift import OutOfRange
 from unbag.tables import open_table, write_table
 from unbag.tables.column_types import ColumnType
 from unbag.tables.files import STANDARD_INPUT, TableError, TableFile
@@ -155,7 +155,7 @@ def run(options: argparse.Namespace) -> int:
         )
     bar = progress_bar(verbose=not options.quiet, unit=" rows", unit_scale=True)
     reports: list[SchemaReport] = [SchemaReport()]
-    strays = Strays((found.metadata.get("reference") or {}).get("columns", {}))
+    strays = OutOfRange((found.metadata.get("reference") or {}).get("columns", {}))
 
     def chunks() -> Iterator[Any]:
         wanted = list(dict.fromkeys([*kept, *schema.names]))

@@ -18,7 +18,9 @@ def evaluation_record(evaluation: Evaluation) -> dict[str, Any]:
         "threshold": evaluation.threshold,
         "verdict": asdict(evaluation.verdict),
         "estimates": _numbers(evaluation.estimates),
-        "worlds": {world: _numbers(found) for world, found in evaluation.worlds.items()},
+        "by_assumption": {
+            world: _numbers(found) for world, found in evaluation.by_assumption.items()
+        },
     }
 
 

@@ -148,8 +148,8 @@ def check_worth(options: argparse.Namespace, *targets: NDArray[np.void]) -> None
         # said below
         warnings.simplefilter("ignore", UserWarning)
         worths = [effective_sample_size(y) for y in targets]
-    rows = sum(worth.labelled_rows for worth in worths)
-    best = max(worths, key=lambda worth: worth.labelled_rows)
+    rows = sum(worth.n_effective for worth in worths)
+    best = max(worths, key=lambda worth: worth.n_effective)
     if rows < _FEWEST_ROWS and not options.force:
         raise ValueError(
             f"these bags are worth no more than {rows:.1f} rows of known label, from which nothing "

@@ -38,7 +38,12 @@ from unbag.evaluation.labelled import (
     evaluate_with_labels,
 )
 from unbag.evaluation.measures import MEASURES, SCORERS
-from unbag.evaluation.monitoring import Monitoring, Reference, make_monitoring_reference, monitor
+from unbag.evaluation.monitoring import (
+    MonitoringReference,
+    MonitoringResult,
+    make_monitoring_reference,
+    monitor,
+)
 from unbag.evaluation.permutation_importance import (
     PermutationImportance,
     bag_permutation_importance,
@@ -59,9 +64,9 @@ __all__ = [
     "LabelShiftTest",
     "LabelledEstimate",
     "LabelledEvaluation",
-    "Monitoring",
+    "MonitoringReference",
+    "MonitoringResult",
     "PermutationImportance",
-    "Reference",
     "RocBand",
     "Verdict",
     "bag_permutation_importance",

@@ -1,51 +1,42 @@
-"""Bag effects: what bags differ by that their rows do not explain.
+"""Bag effects: between-bag differences that the features do not explain.
 
-Let γ_b be the share of a class in bag b and p̂_b the mean of its chances over the rows of b, by a
-model that did not see b. Three things can lie between them.
+Let γ_b be the proportion of a class in bag b and p̂_b the mean of its probabilities over the rows of
+b, by a model that did not see b. Three things can separate them.
 
-- Chance: given the rows, γ_b varies around p̂_b with the variance v_b/n_b, v_b the mean of p(1 − p).
-- A slope. If rows keep their odds, γ_b is p̂_b on average. If classes keep their look, p̂_b moves by
-  s < 1 for every unit that γ_b does, s the difference of the mean chances of the classes, because
-  the rows of a bag tell its share only as well as they tell classes apart: γ_b − q = (p̂_b − q)/s.
-  (And the variance by chance is that of p̂_b given the labels, over s²: 1/s times the above, if
-  chances are calibrated.) Penalised models, whose chances are drawn towards q, have one as well.
-  The likelihood of the counts is right in both worlds: a slope β ≥ 1 of all bags is no effect.
-- The rest, an effect of the bag: τ² q(1 − q), beyond any slope and all chance.
+- Sampling: given the rows, γ_b varies around p̂_b with the variance v_b/n_b, v_b the mean of p(1 − p).
+- A slope. Under covariate shift, γ_b is p̂_b on average. Under label shift, p̂_b moves by s < 1 for
+  every unit of γ_b, s the difference between the mean probabilities of the classes:
+  γ_b − q = (p̂_b − q)/s, and the sampling variance is 1/s times the above if probabilities are
+  calibrated. Penalised models, which shrink probabilities towards q, have a slope as well. The count
+  likelihood is right under both: a slope β ≥ 1 common to all bags is no bag effect.
+- A random effect per bag: the variance τ² q(1 − q), beyond any slope and sampling.
 
 So, with d_b = (γ_b − q − β(p̂_b − q))²/q(1 − q) and e_b = β v_b/(n_b q(1 − q)),
 
     τ² = Σ_b w_b² (d_b − e_b) / Σ_b w_b²,    w_b = 1/(e_b + τ²),
 
-where β is that of least squares with the weights w_b, and all of this is repeated until it agrees.
-For several classes d_b and e_b are the means over classes, Σ_c (...)_c / q_c / (C − 1). Known noise
-of the shares adds to e_b. A 95% interval begins at two standard errors below τ², by the spread of
-the terms. Few bags tell little about that, and it ends there only if bags rule out what is larger:
-at the τ² where (C − 1) Σ_b d_b/(e_b + τ²) is the 2.5% quantile of χ² with (B − 2)(C − 1) degrees of
-freedom, for B bags. No share varies by more than τ² = 1.
+where β is that of least squares with the weights w_b, iterated to convergence. For several classes
+d_b and e_b are the means over classes, Σ_c (...)_c / q_c / (C − 1). Known noise of the proportions
+adds to e_b. The 95% interval is [τ² − 2 SE, max(τ² + 2 SE, τ²_U)], where τ²_U solves
+(C − 1) Σ_b d_b/(e_b + τ²) = χ²_{0.025} with (B − 2)(C − 1) degrees of freedom, for B bags (the
+Q-profile method). τ² is at most 1.
 
-**Which world?** The slope is a hint. Where rows keep their odds it is 1. Where classes keep their
-look, s is Var(p)/q(1 − q) if chances are calibrated, p̂_b varies by s² Var(γ) + s(1 − s) q(1 − q)/n,
-and least squares gives
+**Which assumption?** Under covariate shift the slope is 1. Under label shift, s is Var(p)/q(1 − q)
+if probabilities are calibrated, p̂_b varies by s² Var(γ) + s(1 − s) q(1 − q)/n, and least squares give
 
     β* = s Σ_b w_b (γ_b − q)² / Σ_b w_b [s² (γ_b − q)² + s(1 − s) q(1 − q)/n_b],
 
-near 1/s for large bags of different shares and 1 for shuffled ones, which tell nothing. Chances
-that are drawn towards q by a factor a have the slope 1/a in place of 1 in the one world, and in
-large bags 1/as in the other, while β* becomes 1/a²s: √β* lies between the two whatever a is, and
-that is where the line is drawn.
+near 1/s for large bags with different proportions and 1 for random bags, which carry no
+information. Probabilities shrunk towards q by a factor a have the slope 1/a in place of 1, or 1/as
+in large bags, while β* becomes 1/a²s: √β* lies between the two whatever a is, and separates the two
+assumptions.
 
-Shares of bags beside what models that did not see them say: what effects are estimated from.
+**Dispersion.** The overdispersion of the counts is
 
-Dispersion: how much more than by chance counts vary around what a model says, in one number.
+    φ̂ = B/(B − 2) · Σ_b n_b d_b / Σ_b n_b (e_b + τ²)
 
-With d_b and e_b of `unbag.evaluation.bag_effects`, that is
-
-    φ̂ = B/(B − 2) · Σ_b n_b d_b / Σ_b n_b (e_b + τ²),
-
-for B bags and a τ² that is allowed for already. It is about 1 in both worlds if there is chance
-alone. A likelihood of counts takes rows for independent, and so says φ times too much. Few bags
-tell φ badly: `largest_dispersion` gives (B − 2)(C − 1) φ̂ / χ², the largest φ that they do not rule
-out, with the 5% quantile of χ² with (B − 2)(C − 1) degrees of freedom.
+for a τ² that is allowed for already: about 1 under either assumption if there is sampling alone.
+`largest_dispersion` is the upper 95% limit, (B − 2)(C − 1) φ̂ / χ²_{0.05}.
 """
 
 from __future__ import annotations
@@ -64,7 +55,7 @@ from unbag.bags.bags import Bags
 from unbag.bags.priors import chances_of
 from unbag.weights import pooled_shares
 
-# Estimates settle within a few rounds; a variance changes by less than this share of chance.
+# Estimates settle within a few rounds; a variance changes by less than this, relative to sampling.
 MOST_ROUNDS = 50
 SETTLED = 1e-6
 
@@ -74,27 +65,27 @@ ROUNDING = 1e-12
 # Shares of classes that bags do not hold at all.
 _LEAST_SHARE = 1e-9
 
-# Of many rows there is no room for the chances of all.
+# Of many rows there is no room for the probabilities of all.
 _ROWS_AT_A_TIME = 2**18
 
 
 @dataclass(frozen=True, eq=False)
-class SeenBags:
-    """Shares of bags and what is said of them, as if all classes had variance one.
+class BagMoments:
+    """Bag proportions and mean held-out probabilities, scaled to unit variance per class.
 
     Attributes
     ----------
     sizes : ndarray of shape (n_bags,)
     apart, explained : ndarrays of shape (n_bags, n_classes)
         γ_b and p̂_b less the means of all.
-    chance, noise : ndarrays of shape (n_bags,)
-        Variances of a share by chance, if the slope is 1, and by known noise.
+    sampling, noise : ndarrays of shape (n_bags,)
+        Variances of a proportion by sampling, if the slope is 1, and by known noise.
     """
 
     sizes: NDArray[np.int64]
     apart: Floats
     explained: Floats
-    chance: Floats
+    sampling: Floats
     noise: Floats
 
     def slope(self, weights: Floats) -> float:
@@ -107,40 +98,40 @@ class SeenBags:
         found: Floats = ((self.apart - slope * self.explained) ** 2).sum(axis=1)
         return found
 
-    def by_chance(self, slope: float) -> Floats:
+    def sampling_variance(self, slope: float) -> Floats:
         """e_b."""
-        return slope * self.chance + self.noise
+        return slope * self.sampling + self.noise
 
 
-def see_bags(
+def standardise_bags(
     bags: Bags, means: Floats, variances: Floats, used: Bools | slice = slice(None)
-) -> SeenBags:
-    """Compare shares with means of p and p(1 − p), for the bags that are used."""
+) -> BagMoments:
+    """Standardise proportions and means of p and p(1 − p), for the bags that are used."""
     sizes = bags.sizes[used]
     q = np.clip(bags.class_shares, 1e-6, None)
     scale = np.sqrt(q * (len(q) - 1))
     centre, noise = q, np.zeros(len(sizes))
     if bags.noise is not None:
-        # of noisy counts alone, the mean of chances is known less well than q
+        # of noisy counts alone, the mean of probabilities is known less well than q
         centre = sizes @ means[used] / sizes.sum()
         noise = (np.einsum("bcc->bc", bags.noise[used]) / scale**2).sum(axis=1)
-    return SeenBags(
+    return BagMoments(
         sizes=sizes,
         apart=(bags.proportions[used] - q) / scale,
         explained=(means[used] - centre) / scale,
-        chance=(variances[used] / scale**2).sum(axis=1) / sizes,
+        sampling=(variances[used] / scale**2).sum(axis=1) / sizes,
         noise=noise,
     )
 
 
 def _offset_to_shares(bags: Bags, class_prior: Floats, n_outputs: int) -> Floats:
-    """What takes scores (n_outputs, n_instances) to where classes are as common as in all bags."""
+    """Offset that moves scores (n_outputs, n_instances) to the overall class prior."""
     shares = pooled_shares(bags, "instances", np.ones((1, bags.n_bags), dtype=bool))[0]
     offset = np.log(np.maximum(shares, _LEAST_SHARE)) - np.log(class_prior)
     return (offset[1:] - offset[:1] if n_outputs == 1 else offset)[:, None]
 
 
-def means_at_shares(bags: Bags, scores: Floats, class_prior: Floats) -> tuple[Floats, Floats]:
+def means_at_prior(bags: Bags, scores: Floats, class_prior: Floats) -> tuple[Floats, Floats]:
     """Means over bags of p and p(1 − p) there, (n_bags, n_classes), some rows at a time."""
     offset = _offset_to_shares(bags, class_prior, len(scores))
     means, variances = np.zeros((2, bags.n_bags, bags.n_classes))
@@ -153,19 +144,19 @@ def means_at_shares(bags: Bags, scores: Floats, class_prior: Floats) -> tuple[Fl
     return means / bags.sizes[:, None], variances / bags.sizes[:, None]
 
 
-# Bags that an estimate, with its slope, takes at least.
+# Least number of bags for an estimate with its slope.
 FEWEST_BAGS = 5
 
-# Up to so many bags, effects are told but not trained with (results/effect_rule.md).
+# Up to this many bags, effects are reported but not included in training.
 FEW_BAGS = 32
 
 # Half the width of a 95% interval, in standard errors, and what lies beyond each of its ends.
 NORMAL_95, _TAIL = 1.959964, 0.025
 
-# Slopes of the two worlds that are closer together tell nothing.
+# Slopes of the two assumptions that are closer together cannot be separated.
 _LEAST_CONTRAST = 1.05
 
-World = Literal["odds", "looks"]
+ShiftType = Literal["covariate_shift", "label_shift"]
 
 
 @dataclass(frozen=True)
@@ -175,24 +166,24 @@ class BagEffect:
     Attributes
     ----------
     variance : float
-        τ², as a share of q(1 − q).
+        τ², in units of q(1 − q).
     low : float
-        Lower end of a 95% interval.
+        Lower limit of its 95% interval.
     high : float
-        Its upper end.
+        Upper limit.
     slope : float
-        β: how much shares of bags differ for every unit that their mean chances do. 1 where rows
-        keep their odds, more where classes keep their look.
+        β: slope of bag proportions on mean probabilities, at least 1. 1 under covariate shift,
+        more under label shift.
     share : float
         q, of the second class; of the largest one for several classes.
     slope_error : float
         Standard error of β.
-    slope_of_looks : float
-        β*, what β would be about if classes kept their look.
-    free_slope : float
-        β without the bound of 1: less where chances promise more than held-out bags keep.
-    few : bool
-        Whether it rests on few bags, 32 at most.
+    slope_label_shift : float
+        β*, the expected β under label shift.
+    slope_unconstrained : float
+        β without the bound of 1: less where probabilities are overconfident.
+    few_bags : bool
+        Whether it is estimated from 32 bags at most.
 
     Examples
     --------
@@ -202,8 +193,8 @@ class BagEffect:
     >>> from unbag.evaluation import estimate_bag_effect
     >>> data = make_gaussian_bags(n_bags=40, bag_size=30, random_state=0)
     >>> model = LLPLinearClassifierCV(class_prior="empirical").fit(data.X, data.y)
-    >>> chance = 1 / (1 + np.exp(-model.out_of_fold_scores_))
-    >>> effect = estimate_bag_effect(check_bag_target(data.y), np.stack([1 - chance, chance]))
+    >>> p = 1 / (1 + np.exp(-model.out_of_fold_scores_))
+    >>> effect = estimate_bag_effect(check_bag_target(data.y), np.stack([1 - p, p]))
     >>> effect.low <= effect.variance <= effect.high
     True
     """
@@ -214,71 +205,62 @@ class BagEffect:
     slope: float
     share: float
     slope_error: float = np.inf
-    slope_of_looks: float = np.nan
-    free_slope: float = np.nan
-    few: bool = False
+    slope_label_shift: float = np.nan
+    slope_unconstrained: float = np.nan
+    few_bags: bool = False
 
     @property
-    def present(self) -> bool:
-        """Whether there is an effect beyond doubt: 0 lies below the interval."""
+    def significant(self) -> bool:
+        """Whether the interval excludes 0."""
         return self.low > ROUNDING
 
     @property
-    def matters(self) -> bool:
-        """Whether to train with it: it is there, and many bags say that rows keep their odds.
+    def use_in_training(self) -> bool:
+        """Whether to include it in training: significant, many bags, and covariate shift.
 
-        Elsewhere counts are not what an effect makes of the chances of rows, and a model that
-        takes it in learns less. So it does from few bags (docs/likelihood.md).
+        Under label shift, or from few bags, a model with a bag effect is less accurate.
         """
-        return self.present and not self.few and not self.leans_to_looks
+        return self.significant and not self.few_bags and not self.prefers_label_shift
 
     @property
     def spread(self) -> float:
-        """Standard deviation of the shares of bags around what rows explain, in points."""
+        """Between-bag SD not explained by the features, in percentage points."""
         return self._points(self.variance)
 
     @property
-    def world(self) -> World | None:
-        """Which world the slope hints at: rows keep their odds, or classes their look."""
-        if not self.slope_of_looks > _LEAST_CONTRAST:
+    def shift_type(self) -> ShiftType | None:
+        """Assumption that the slope agrees with, if it can separate them."""
+        if not self.slope_label_shift > _LEAST_CONTRAST:
             return None
-        line, margin = np.sqrt(self.slope_of_looks), NORMAL_95 * self.slope_error
+        line, margin = np.sqrt(self.slope_label_shift), NORMAL_95 * self.slope_error
         if self.slope + margin < line:
-            return "odds"
-        return "looks" if self.slope - margin > line else None
+            return "covariate_shift"
+        return "label_shift" if self.slope - margin > line else None
 
     @property
-    def leans_to_looks(self) -> bool:
-        """Whether to go by classes that keep their look: unless rows seem to keep their odds.
-
-        They seem to if β lies below √β* by a standard error.
-        """
-        return not self.slope + self.slope_error < np.sqrt(self.slope_of_looks)
+    def prefers_label_shift(self) -> bool:
+        """Whether label shift is the better guess: β is not below √β* by a standard error."""
+        return not self.slope + self.slope_error < np.sqrt(self.slope_label_shift)
 
     @property
-    def hint(self) -> str:
-        """The same in words."""
-        if not np.isfinite(self.slope_error) or not np.isfinite(self.slope_of_looks):
-            return "There are too few bags, or features tell too little, for a hint what they are."
-        margin = f"{NORMAL_95 * self.slope_error:.2f}"
+    def message(self) -> str:
+        """The slope, and what it says about the assumptions, in words."""
+        if not np.isfinite(self.slope_error) or not np.isfinite(self.slope_label_shift):
+            return (
+                "There are too few bags, or features separate classes too little, to compare label "
+                "shift with covariate shift."
+            )
         found = (
-            "For every point by which bags differ in what features lead one to expect, they differ "
-            f"in fact by {self.slope:.2f} ± {margin}. "
+            "Regressing observed on predicted bag proportions gives a slope of "
+            f"{self.slope:.2f} ± {NORMAL_95 * self.slope_error:.2f}. Expected: 1.00 if bags differ "
+            "in who is in them (covariate shift), "
+            f"{self.slope_label_shift:.2f} if they differ in how many of each class they contain "
+            "(label shift)."
         )
-        if not self.slope_of_looks > _LEAST_CONTRAST:
-            return f"{found}That tells nothing: it would be about 1 for any bags as these."
-        found += (
-            "It would be 1 if bags differed in who is in them, and about "
-            f"{self.slope_of_looks:.2f} if they differed in how many of each class they hold"
-        )
-        if self.world is None:
-            return f"{found}: no hint which of the two it is."
-        told = {
-            "odds": "who is in them (rows that look the same have about the same odds everywhere). "
-            "Estimates without labels assume the other, and then come out too high.",
-            "looks": "how many of each class they hold (a class looks about the same everywhere).",
-        }
-        return f"{found}. A hint, no proof: bags differ in {told[self.world]}"
+        if self.shift_type is None:
+            return f"{found} Inconclusive."
+        shift = self.shift_type.replace("_", " ")
+        return f"{found} The bags agree with {shift}, which is no proof of it."
 
     def _points(self, variance: float) -> float:
         return float(100 * np.sqrt(variance * self.share * (1 - self.share)))
@@ -286,28 +268,25 @@ class BagEffect:
     def __str__(self) -> str:
         low, high = self._points(self.low), self._points(self.high)
         if not np.isfinite(high):
-            return "there are too few bags to tell what features leave unexplained between them"
-        if not self.present:
-            return (
-                "features explain how bags differ, up to chance (a spread of up to "
-                f"±{high:.1f} points may be left)"
-            )
+            return "there are too few bags to estimate bag effects"
+        if not self.significant:
+            return f"no bag effect found (between-bag SD of at most {high:.1f} percentage points)"
         return (
-            f"features leave a spread of ±{self.spread:.1f} points between bags unexplained "
+            f"between-bag SD of {self.spread:.1f} percentage points not explained by the features "
             f"(95% interval: {low:.1f} to {high:.1f})"
         )
 
 
-def estimate_bag_effect(bags: Bags, chances: Floats) -> BagEffect:
-    """Estimate the variance of bag effects from chances of rows that the model did not see.
+def estimate_bag_effect(bags: Bags, probabilities: Floats) -> BagEffect:
+    """Estimate the variance of bag effects from held-out probabilities.
 
     Parameters
     ----------
     bags : Bags
         The bags, as `unbag.check_bag_target` gives them.
-    chances : ndarray of shape (n_classes, n_instances)
-        Class chances of each row at the shares of the classes in all bags together, by a model
-        that was trained without the row's bag.
+    probabilities : ndarray of shape (n_classes, n_instances)
+        Class probabilities of each row at the overall class prior, by a model that was trained
+        without the row's bag.
 
     Returns
     -------
@@ -322,12 +301,14 @@ def estimate_bag_effect(bags: Bags, chances: Floats) -> BagEffect:
     >>> from unbag.evaluation import estimate_bag_effect
     >>> data = make_gaussian_bags(n_bags=40, bag_size=30, random_state=0)
     >>> model = LLPLinearClassifierCV(class_prior="empirical").fit(data.X, data.y)
-    >>> chance = 1 / (1 + np.exp(-model.out_of_fold_scores_))
-    >>> effect = estimate_bag_effect(check_bag_target(data.y), np.stack([1 - chance, chance]))
+    >>> p = 1 / (1 + np.exp(-model.out_of_fold_scores_))
+    >>> effect = estimate_bag_effect(check_bag_target(data.y), np.stack([1 - p, p]))
     >>> bool(effect.variance < 0.1)
     True
     """
-    return effect_of_means(bags, bags.means(chances).T, bags.means(chances * (1 - chances)).T)
+    return effect_of_means(
+        bags, bags.means(probabilities).T, bags.means(probabilities * (1 - probabilities)).T
+    )
 
 
 def effect_of_scores(bags: Bags, scores: Floats, class_prior: Floats) -> BagEffect:
@@ -350,14 +331,14 @@ def effect_of_scores(bags: Bags, scores: Floats, class_prior: Floats) -> BagEffe
     >>> model = LLPLinearClassifierCV().fit(data.X, data.y)
     >>> bags = check_bag_target(data.y)
     >>> effect = effect_of_scores(bags, model.out_of_fold_scores_, model.class_prior_)
-    >>> effect.present, effect.world
+    >>> effect.significant, effect.shift_type
     (False, 'looks')
     """
-    return effect_of_means(bags, *means_at_shares(bags, by_output(scores), class_prior))
+    return effect_of_means(bags, *means_at_prior(bags, by_output(scores), class_prior))
 
 
 def describe_effect(model: Any, bags: Bags) -> str | None:
-    """Say what a fitted model takes the effects of bags to be; None if it does not know of any.
+    """Describe the bag effect that a fitted model uses; None if it has none.
 
     Parameters
     ----------
@@ -370,39 +351,41 @@ def describe_effect(model: Any, bags: Bags) -> str | None:
     if variance is None or getattr(model, "objective_", "likelihood") != "likelihood":
         return None
     low, high = getattr(model, "bag_effect_interval_", (np.nan, np.nan))
-    effect = BagEffect(variance, low, high, np.nan, _focus(bags.class_shares), few=are_few(bags))
-    if variance == 0 and effect.present:
-        spread = f"{effect._points(low):.1f} to {effect._points(high):.1f} points"
-        why = "there are few bags" if effect.few else "rows do not seem to keep their odds"
+    effect = BagEffect(
+        variance, low, high, np.nan, _focus(bags.class_shares), few_bags=are_few(bags)
+    )
+    if variance == 0 and effect.significant:
+        spread = f"{effect._points(low):.1f} to {effect._points(high):.1f} percentage points"
+        why = "there are few bags" if effect.few_bags else "bags do not agree with covariate shift"
         return (
-            f"features leave a spread of {spread} between bags unexplained, which training does "
-            f"not allow for, as {why}"
+            f"between-bag SD of {spread} not explained by the features; training does not include "
+            f"it, since {why}"
         )
     if not np.isnan(low):
         return str(effect)
     if variance == 0:
-        return "bags are taken to have no effect beyond their features"
-    return f"bags are taken to differ by ±{effect.spread:.1f} points beyond their features"
+        return "bag effects are set to zero"
+    return f"between-bag SD set to {effect.spread:.1f} percentage points"
 
 
 def are_few(bags: Bags) -> bool:
-    """Whether effects of these bags are told only: there are 32 at most."""
+    """Whether bag effects of these bags are only reported: there are 32 at most."""
     return bool((~bags.labelled).sum() <= FEW_BAGS)
 
 
 def _focus(shares: Floats) -> float:
-    """Share of the class whose points are told: the second of two, the largest of several."""
+    """Proportion of the class that is reported: the second of two, the largest of several."""
     return float(shares[1] if len(shares) == 2 else shares.max())
 
 
-def _largest_variance(seen: SeenBags, n_classes: int, slope: float) -> float:
-    """Find the largest τ² that bags do not rule out."""
-    degrees = (len(seen.sizes) - 2) * (n_classes - 1)
+def _largest_variance(moments: BagMoments, n_classes: int, slope: float) -> float:
+    """τ²_U, the upper limit by the Q-profile method."""
+    degrees = (len(moments.sizes) - 2) * (n_classes - 1)
     least = float(chdtri(degrees, 1 - _TAIL)) / (n_classes - 1)
 
     def excess(variance: float) -> float:
-        weights = 1 / (seen.by_chance(slope) + variance + ROUNDING)
-        return float(weights @ seen.squares(max(1.0, seen.slope(weights)))) - least
+        weights = 1 / (moments.sampling_variance(slope) + variance + ROUNDING)
+        return float(weights @ moments.squares(max(1.0, moments.slope(weights)))) - least
 
     if excess(0.0) <= 0:
         return 0.0
@@ -414,32 +397,32 @@ def effect_of_means(bags: Bags, means: Floats, variances: Floats) -> BagEffect:
     used = ~bags.labelled
     focus = _focus(np.clip(bags.class_shares, 1e-6, None))
     if used.sum() < FEWEST_BAGS:
-        return BagEffect(0.0, 0.0, np.inf, 1.0, focus, few=True)
-    seen = see_bags(bags, means, variances, used)
-    sizes, apart, explained = seen.sizes, seen.apart, seen.explained
-    chance, noise = seen.chance, seen.noise
+        return BagEffect(0.0, 0.0, np.inf, 1.0, focus, few_bags=True)
+    moments = standardise_bags(bags, means, variances, used)
+    sizes, apart, explained = moments.sizes, moments.apart, moments.explained
+    sampling, noise = moments.sampling, moments.noise
     variance, slope = 0.0, 1.0
     for _ in range(MOST_ROUNDS):
-        weights = 1 / (seen.by_chance(slope) + variance + ROUNDING)
-        slope = max(1.0, seen.slope(weights))
-        excess = seen.squares(slope) - seen.by_chance(slope)
+        weights = 1 / (moments.sampling_variance(slope) + variance + ROUNDING)
+        slope = max(1.0, moments.slope(weights))
+        excess = moments.squares(slope) - moments.sampling_variance(slope)
         new = max(0.0, float(weights**2 @ excess / (weights @ weights)))
-        settled = abs(new - variance) <= SETTLED * (new + float(chance.mean()))
+        settled = abs(new - variance) <= SETTLED * (new + float(sampling.mean()))
         variance = new
         if settled:
             break
     few = np.sqrt(len(sizes) / (len(sizes) - 2))
     error = few * np.sqrt(weights**4 @ (excess - variance) ** 2) / (weights @ weights)
     low, high = variance - NORMAL_95 * error, variance + NORMAL_95 * error
-    high = max(high, _largest_variance(seen, bags.n_classes, slope))
+    high = max(high, _largest_variance(moments, bags.n_classes, slope))
     square = (explained**2).sum(axis=1)
-    free_slope = seen.slope(weights)
-    pulls = (apart * explained).sum(axis=1) - free_slope * square
+    slope_unconstrained = moments.slope(weights)
+    pulls = (apart * explained).sum(axis=1) - slope_unconstrained * square
     slope_error = few * np.sqrt(weights**2 @ pulls**2) / max(weights @ square, ROUNDING)
-    # how well chances tell classes apart
-    told = 1 - float(np.average(chance * sizes, weights=sizes))
-    between = told * (weights @ ((apart**2).sum(axis=1) - noise))
-    around = told * between + told * (1 - told) * (weights @ (1 / sizes))
+    # s, how well probabilities separate the classes
+    separation = 1 - float(np.average(sampling * sizes, weights=sizes))
+    between = separation * (weights @ ((apart**2).sum(axis=1) - noise))
+    around = separation * between + separation * (1 - separation) * (weights @ (1 / sizes))
     return BagEffect(
         variance=variance,
         low=float(max(low, 0.0)),
@@ -447,21 +430,21 @@ def effect_of_means(bags: Bags, means: Floats, variances: Floats) -> BagEffect:
         slope=slope,
         share=focus,
         slope_error=float(slope_error),
-        slope_of_looks=float(between / around) if told > 0 and around > 0 else np.nan,
-        free_slope=free_slope,
-        few=are_few(bags),
+        slope_label_shift=float(between / around) if separation > 0 and around > 0 else np.nan,
+        slope_unconstrained=slope_unconstrained,
+        few_bags=are_few(bags),
     )
 
 
 def dispersion_of_scores(bags: Bags, scores: Floats, class_prior: Floats) -> float:
     """Find φ̂ from log-odds (n_outputs, n_instances) of models that did not see the row's bag."""
-    return dispersion_of_means(bags, *means_at_shares(bags, scores, class_prior))
+    return dispersion_of_means(bags, *means_at_prior(bags, scores, class_prior))
 
 
 def largest_dispersion(
     bags: Bags, scores: Floats, class_prior: Floats, bag_effect: float = 0.0
 ) -> float:
-    """Find the largest φ ≥ 1 that bags do not rule out: how much more than by chance counts vary.
+    """Find the largest φ ≥ 1 that bags do not rule out: the upper limit of the overdispersion.
 
     Parameters
     ----------
@@ -472,7 +455,7 @@ def largest_dispersion(
     class_prior : ndarray of shape (n_classes,)
         The shares of the classes that the scores are for.
     bag_effect : float, default=0.0
-        τ², what is allowed for beyond chance.
+        τ², the bag effect that is allowed for.
 
     Examples
     --------
@@ -486,7 +469,7 @@ def largest_dispersion(
     True
     """
     pieces, _ = bags.with_labelled_rows_apart()
-    found = dispersion_of_means(pieces, *means_at_shares(pieces, scores, class_prior), bag_effect)
+    found = dispersion_of_means(pieces, *means_at_prior(pieces, scores, class_prior), bag_effect)
     degrees = max(pieces.n_bags - 2, 1) * (pieces.n_classes - 1)
     return max(1.0, found * degrees / float(chdtri(degrees, 0.95)))
 
@@ -502,16 +485,16 @@ def dispersion_of_means(
         Those of one row of known label may be among them.
     means, variances : ndarrays of shape (n_bags, n_classes)
     bag_effect : float, default=0.0
-        τ², what is allowed for beyond chance.
+        τ², the bag effect that is allowed for.
     """
-    seen = see_bags(bags, means, variances)
+    moments = standardise_bags(bags, means, variances)
     allowed = np.where(bags.labelled, 0.0, bag_effect)
     slope = 1.0
     for _ in range(MOST_ROUNDS):
-        before, weights = slope, 1 / (seen.by_chance(slope) + allowed + ROUNDING)
-        slope = max(1.0, seen.slope(weights))
+        before, weights = slope, 1 / (moments.sampling_variance(slope) + allowed + ROUNDING)
+        slope = max(1.0, moments.slope(weights))
         if abs(slope - before) <= SETTLED * slope:
             break
-    expected = float(seen.sizes @ (seen.by_chance(slope) + allowed))
-    ratio = float(seen.sizes @ seen.squares(slope)) / max(expected, ROUNDING)
+    expected = float(moments.sizes @ (moments.sampling_variance(slope) + allowed))
+    ratio = float(moments.sizes @ moments.squares(slope)) / max(expected, ROUNDING)
     return ratio * bags.n_bags / max(bags.n_bags - 2, 1)

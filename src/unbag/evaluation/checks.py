@@ -2,7 +2,7 @@
 
 Whether estimates without labels are to be believed: a verdict before a number.
 
-Estimates by the weights W hold where classes keep their look. Four witnesses say whether they do:
+Estimates by the weights W hold where classes keep their look. Four checks say whether they do:
 
 - the scores: do their bag means follow the proportions (`unbag.evaluation.label_shift`)?
 - the features: do theirs?
@@ -43,7 +43,7 @@ _MOST_NUMBERS = 2**26
 
 
 @dataclass(frozen=True, eq=False)
-class Witness:
+class Check:
     """What one kind of column says about the assumption.
 
     Attributes
@@ -52,7 +52,7 @@ class Witness:
         Such as "The scores".
     test : LabelShiftTest or str
         Or why there is none.
-    loudest : Columns or None
+    worst_column : Columns or None
         The column that speaks most against the assumption, for a picture.
     groups : ndarray or None
         Groups within which bags were compared.
@@ -62,21 +62,21 @@ class Witness:
 
     what: str
     test: LabelShiftTest | str
-    loudest: Columns | None = None
+    worst_column: Columns | None = None
     groups: Ints | None = None
     notes: tuple[str, ...] = ()
 
 
-def hear_scores(y: Any, scores: Floats, groups: Ints | None = None) -> Witness:
+def check_scores(y: Any, scores: Floats, groups: Ints | None = None) -> Check:
     """Test scores; of several classes, each column of them."""
     classes = check_bag_target(y).class_names
     names = ["score"] if scores.ndim == 1 else [f"score of class {name}" for name in classes]
     return _hear("The scores", y, read_columns(scores, names), groups)
 
 
-def hear_columns(
+def check_columns(
     y: Any, X: Any, feature_names: ArrayLike | None = None, what: str = "The columns of X"
-) -> Witness:
+) -> Check:
     """Test the columns of X, as numbers."""
     columns = read_columns(X, feature_names)
     notes = []
@@ -85,29 +85,29 @@ def hear_columns(
         notes.append(f"Not tested, since hardly any rows share a value: {listed}.")
     n_columns = len(columns.names)
     if n_columns == 0:
-        return Witness(what, "none of them has values that rows share.", notes=(*notes,))
+        return Check(what, "none of them has values that rows share.", notes=(*notes,))
     if n_columns > MOST_COLUMNS:
         text = f"there are {n_columns:,}; unbag.label_shift_test looks at them one by one."
-        return Witness(what, text, notes=(*notes,))
+        return Check(what, text, notes=(*notes,))
     return _hear(what, y, columns, None, notes)
 
 
-def hear_features(
+def check_features(
     y: Any, X: Any, estimator: Any, feature_names: ArrayLike | None = None, *, fitted: bool = False
-) -> Witness:
+) -> Check:
     """Test what a model sees: X itself, or what the steps of a pipeline before it make of X."""
     if len(getattr(estimator, "steps", ())) < 2:
-        return hear_columns(y, X, feature_names)
+        return check_columns(y, X, feature_names)
     before = estimator[:-1] if fitted else clone(estimator[:-1]).fit(X, y)
     seen = before.transform(X)
     if feature_names is None:
         feature_names = names_behind(before)
-    return hear_columns(y, seen, feature_names, "The features")
+    return check_columns(y, seen, feature_names, "The features")
 
 
 def _hear(
     what: str, y: Any, columns: Columns, groups: Ints | None, notes: list[str] | None = None
-) -> Witness:
+) -> Check:
     notes = notes or []
     rows = _some_rows(y, columns.n_numbers)
     values, some = columns.values, groups
@@ -118,12 +118,12 @@ def _hear(
     try:
         test = label_shift_test(values, y, groups=some, feature_names=columns.names)
     except ValueError as error:
-        return Witness(what, str(error), notes=tuple(notes))
+        return Check(what, str(error), notes=tuple(notes))
     name = test.worst_feature
-    loudest = columns
+    worst_column = columns
     if len(columns.names) > 1:
-        loudest = Columns(columns.column(name)[:, None], np.array([name]))
-    return Witness(what, test, loudest, groups, tuple(notes))
+        worst_column = Columns(columns.column(name)[:, None], np.array([name]))
+    return Check(what, test, worst_column, groups, tuple(notes))
 
 
 def _some_rows(y: Any, n_numbers: int) -> Ints | None:
@@ -152,7 +152,7 @@ _LABELS = (
 
 def labels_verdict() -> Verdict:
     """Give the verdict on estimates from labels."""
-    return Verdict("supported", ("All rows have labels, so that no proportion enters.",), ())
+    return Verdict("not_rejected", ("All rows have labels, so that no proportion enters.",), ())
 
 
 def judge(
@@ -160,7 +160,7 @@ def judge(
     tests: dict[str, LabelShiftTest | str],
     effect: BagEffect | None,
 ) -> Verdict:
-    """Weigh what the witnesses say.
+    """Weigh what the checks say.
 
     Parameters
     ----------
@@ -171,19 +171,19 @@ def judge(
     effect : BagEffect or None
         Of the shares of held-out bags on their mean chances, if scores are log-odds.
     """
-    world = None if effect is None else effect.world
+    world = None if effect is None else effect.shift_type
     findings = [*_of_tests(tests, world), *_of_range(estimates), *_of_slope(effect)]
     names = {name for name, _ in findings}
     reasons = tuple(text for _, text in findings)
-    if "refuted" in names:
-        return Verdict("refuted", reasons, (_LABELS,))
-    if "doubtful" in names:
-        return Verdict("doubtful", reasons, (_LABELS,))
+    if "rejected" in names:
+        return Verdict("rejected", reasons, (_LABELS,))
+    if "inconclusive" in names:
+        return Verdict("inconclusive", reasons, (_LABELS,))
     silent = not any(_could_fail(test) for test in tests.values()) and world is None
     if silent:
         text = "There are too few bags, or too similar ones, to check the assumption."
-        return Verdict("doubtful", (text, *reasons), (_LABELS,))
-    return Verdict("supported", reasons, ())
+        return Verdict("inconclusive", (text, *reasons), (_LABELS,))
+    return Verdict("not_rejected", reasons, ())
 
 
 def _could_fail(test: LabelShiftTest | str) -> bool:
@@ -193,16 +193,18 @@ def _could_fail(test: LabelShiftTest | str) -> bool:
 def _of_tests(tests: dict[str, LabelShiftTest | str], world: str | None) -> list[Reason]:
     """What every test says, whether it speaks against the assumption or not."""
     found: list[Reason] = []
-    doubt = _CLEAR_DOUBT if world == "looks" else _DOUBT
+    doubt = _CLEAR_DOUBT if world == "label_shift" else _DOUBT
     for what, test in tests.items():
         if isinstance(test, str):
-            found.append(("supported", f"{what} could not be tested: {test}"))
+            found.append(("not_rejected", f"{what} could not be tested: {test}"))
             continue
-        name: VerdictName = "supported"
+        name: VerdictName = "not_rejected"
         if test.p_value < doubt:
-            name = "refuted" if test.p_value < _REFUTE and world != "looks" else "doubtful"
+            name = (
+                "rejected" if test.p_value < _REFUTE and world != "label_shift" else "inconclusive"
+            )
         text = f"{what}: {test.brief}."
-        if test.reject and world == "looks":
+        if test.reject and world == "label_shift":
             text += " Rows of a bag that are alike for reasons of their own would do this, too."
         found.append((name, text))
     return found
@@ -223,21 +225,21 @@ def _of_range(estimates: dict[str, Estimate]) -> list[Reason]:
         f"If a class looked the same in all bags, {name} would be {found.value:.2f} ± "
         f"{found.standard_error:.2f}, which is impossible."
     )
-    return [("refuted" if out[name] > _OUT else "doubtful", text)]
+    return [("rejected" if out[name] > _OUT else "inconclusive", text)]
 
 
 def _of_slope(effect: BagEffect | None) -> list[Reason]:
-    if effect is None or effect.world is None:
+    if effect is None or effect.shift_type is None:
         return []
-    if effect.world == "looks":
+    if effect.shift_type == "label_shift":
         text = "Bags differ in how many of each class they hold, as assumed"
     else:
         text = "Bags seem to differ in who is in them, not in how many of each class they hold"
     margin = NORMAL_95 * effect.slope_error
     text += (
         f" (shares follow mean chances with the slope {effect.slope:.2f} ± {margin:.2f}; "
-        f"expected are 1 in the one case and {effect.slope_of_looks:.2f} in the other)."
-        if effect.world == "odds"
+        f"expected are 1 in the one case and {effect.slope_label_shift:.2f} in the other)."
+        if effect.shift_type == "covariate_shift"
         else "."
     )
-    return [("refuted" if effect.world == "odds" else "supported", text)]
+    return [("rejected" if effect.shift_type == "covariate_shift" else "not_rejected", text)]

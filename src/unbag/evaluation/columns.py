@@ -161,7 +161,7 @@ class _Ones:
 TestedColumn = tuple[int, list[InBags | None]]
 
 
-def check_columns(
+def iterate_columns(
     X: Any, n_instances: int, feature_names: ArrayLike | None
 ) -> tuple[NDArray[Any], Iterator[Any]]:
     """Names of the columns, and the columns one by one."""

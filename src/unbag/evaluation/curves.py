@@ -10,11 +10,10 @@ from numpy.typing import ArrayLike
 from scipy.optimize import isotonic_regression
 
 from unbag._arrays import Floats
-from unbag.bags.bags import BagModel
 from unbag.bags.priors import resolve_class_prior
 from unbag.evaluation.measures import CellTally, cell_shares, check_cost, score_cells
 from unbag.evaluation.sample import Sample, make_sample
-from unbag.evaluation.sensitivity import Kappas, SoftSample
+from unbag.evaluation.sensitivity import PosteriorSample, SlopeRange
 from unbag.evaluation.uncertainty import Estimate, Uncertainty
 
 
@@ -114,7 +113,7 @@ class RocBand:
         Lower limit of the rate of true positives, at each point by itself.
     high : ndarray of shape (n_points,)
         Upper limit.
-    level : float
+    confidence_level : float
         How often limits should hold the truth.
 
     Examples
@@ -122,10 +121,10 @@ class RocBand:
     >>> from unbag.datasets import make_gaussian_bags
     >>> from unbag.evaluation import roc_band
     >>> data = make_gaussian_bags(n_bags=30, bag_size=30, n_features=1, random_state=0)
-    >>> band = roc_band(data.y, data.X[:, 0], n_draws=100, n_points=11)
+    >>> band = roc_band(data.y, data.X[:, 0], n_resamples=100, n_points=11)
     >>> band.fpr
     array([0. , 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1. ])
-    >>> band.level
+    >>> band.confidence_level
     0.95
     """
 
@@ -133,16 +132,16 @@ class RocBand:
     tpr: Floats
     low: Floats
     high: Floats
-    level: float
+    confidence_level: float
 
 
 def roc_band(
     y: Any,
     scores: ArrayLike,
     *,
-    bag_model: BagModel = "bags",
-    level: float = 0.95,
-    n_draws: int = 1000,
+    cluster_by_bag: bool = True,
+    confidence_level: float = 0.95,
+    n_resamples: int = 1000,
     n_points: int = 101,
     random_state: Any = 0,
 ) -> RocBand:
@@ -154,14 +153,13 @@ def roc_band(
         The bag of each instance and its proportions; plain labels are pure bags.
     scores : array-like of shape (n_instances,)
         Decision function of every instance.
-    bag_model : {"bags", "instances"}, default="bags"
-        What is independent. Under ``"bags"`` instances of a bag may depend on each other in any
-        way, and bags may stray from the assumption at random. ``"instances"`` trusts that
-        instances are drawn one by one, and is too narrow if they are not. Noisy proportions
-        always go by ``"bags"``, since noise hits a bag as a whole.
-    level : float, default=0.95
+    cluster_by_bag : bool, default=True
+        Whether intervals allow for any dependence of the instances of a bag: whole bags are
+        resampled. False assumes that instances are independent, which is too narrow if they are
+        not. Noisy proportions are always clustered by bag.
+    confidence_level : float, default=0.95
         How often the band should hold the truth.
-    n_draws : int, default=1000
+    n_resamples : int, default=1000
         Draws of the bootstrap.
     n_points : int, default=101
         Number of rates of false positives at which the curve is given.
@@ -178,13 +176,15 @@ def roc_band(
     >>> from unbag.datasets import make_gaussian_bags
     >>> from unbag.evaluation import roc_band
     >>> data = make_gaussian_bags(n_bags=30, bag_size=30, n_features=1, random_state=0)
-    >>> band = roc_band(data.y, data.X[:, 0], n_draws=100, n_points=11)
+    >>> band = roc_band(data.y, data.X[:, 0], n_resamples=100, n_points=11)
     >>> bool((band.low <= band.high).all()), band.tpr.shape
     (True, (11,))
     """
     sample = make_sample(y, scores, binary="The ROC curve")
     return make_roc_band(
-        sample, Uncertainty("bootstrap", bag_model, level, n_draws, random_state), n_points
+        sample,
+        Uncertainty("bootstrap", cluster_by_bag, confidence_level, n_resamples, random_state),
+        n_points,
     )
 
 
@@ -205,7 +205,9 @@ def band_around(curve: Floats, draws: Floats, sample: Sample, uncertainty: Uncer
     grid = np.linspace(0, 1, len(curve))
     curves = np.stack([tpr_at(grid, *pair) for pair in rates_of_cells(draws)])
     low, high = uncertainty.limits(curves, sample)
-    return RocBand(grid, curve, np.clip(low, 0, 1), np.clip(high, 0, 1), uncertainty.level)
+    return RocBand(
+        grid, curve, np.clip(low, 0, 1), np.clip(high, 0, 1), uncertainty.confidence_level
+    )
 
 
 def rates_of_cells(shares: Floats) -> Floats:
@@ -214,14 +216,16 @@ def rates_of_cells(shares: Floats) -> Floats:
     return np.concatenate([np.zeros((*rates.shape[:-1], 1)), rates], axis=-1)
 
 
-def soft_roc_band(sample: Sample, kappas: Kappas, *, level: float) -> RocBand:
+def soft_roc_band(sample: Sample, kappas: SlopeRange, *, confidence_level: float) -> RocBand:
     """Give the ROC curve for a range of κ (`unbag.evaluation.sensitivity`), with what lies between."""
     grid = np.linspace(0, 1, 101)
     curves = []
     for chances in kappas.chances():
-        (fpr, tpr), _ = _rates(SoftSample(sample.bags, sample.scores, chances=chances))
+        (fpr, tpr), _ = _rates(PosteriorSample(sample.bags, sample.scores, chances=chances))
         curves.append(tpr_at(grid, fpr, tpr))
-    return RocBand(grid, curves[1], np.min(curves, axis=0), np.max(curves, axis=0), level)
+    return RocBand(
+        grid, curves[1], np.min(curves, axis=0), np.max(curves, axis=0), confidence_level
+    )
 
 
 def span_bands(one: RocBand, other: RocBand) -> RocBand:
@@ -235,9 +239,9 @@ def best_threshold(
     *,
     cost: Any = None,
     class_prior: Any = "balanced",
-    bag_model: BagModel = "bags",
-    level: float = 0.95,
-    n_draws: int = 1000,
+    cluster_by_bag: bool = True,
+    confidence_level: float = 0.95,
+    n_resamples: int = 1000,
     random_state: Any = 0,
 ) -> Estimate:
     """Find the threshold at which ``scores > threshold`` costs least, from bags alone.
@@ -253,14 +257,13 @@ def best_threshold(
     class_prior : {"balanced", "empirical"} or (negative, positive), default="balanced"
         Shares of the classes where the classifier is used. The default, together with equal
         costs, gives the threshold of the least balanced error.
-    bag_model : {"bags", "instances"}, default="bags"
-        What is independent. Under ``"bags"`` instances of a bag may depend on each other in any
-        way, and bags may stray from the assumption at random. ``"instances"`` trusts that
-        instances are drawn one by one, and is too narrow if they are not. Noisy proportions
-        always go by ``"bags"``, since noise hits a bag as a whole.
-    level : float, default=0.95
+    cluster_by_bag : bool, default=True
+        Whether intervals allow for any dependence of the instances of a bag: whole bags are
+        resampled. False assumes that instances are independent, which is too narrow if they are
+        not. Noisy proportions are always clustered by bag.
+    confidence_level : float, default=0.95
         How often the interval should hold the truth.
-    n_draws : int, default=1000
+    n_resamples : int, default=1000
         Draws of the bootstrap.
     random_state : int, RandomState or None, default=0
         Of the bootstrap.
@@ -276,7 +279,7 @@ def best_threshold(
     >>> from unbag import bag_target
     >>> from unbag.evaluation import best_threshold
     >>> y = bag_target([1, 1, 1, 2, 2, 2], [0.0] * 3 + [2 / 3] * 3)
-    >>> best_threshold(y, [0.1, 0.2, 0.4, 0.15, 0.7, 0.9], bag_model="instances").value
+    >>> best_threshold(y, [0.1, 0.2, 0.4, 0.15, 0.7, 0.9], cluster_by_bag=False).value
     0.55
     """
     sample = make_sample(y, scores, binary="A threshold")
@@ -284,7 +287,9 @@ def best_threshold(
     table = check_cost(cost, sample.bags)
     # what one more instance above the threshold adds, by class
     charge = prior * (table[:, 1] - table[:, 0])
-    uncertainty = Uncertainty("bootstrap", bag_model, level, n_draws, random_state)
+    uncertainty = Uncertainty(
+        "bootstrap", cluster_by_bag, confidence_level, n_resamples, random_state
+    )
     rates, thresholds = _rates(sample)
     value = _between(thresholds)[int(np.argmin(charge @ rates))]
     sample = sample.with_labelled_rows_apart()
@@ -297,7 +302,7 @@ def best_threshold(
     draws = _between(np.append(np.inf, lowest))[np.argmin(costs, axis=1)]
     low, high = uncertainty.limits(draws, sample)
     error = float(np.std(draws, ddof=1))
-    return Estimate(float(value), error, float(low), float(high), level, bounded=False)
+    return Estimate(float(value), error, float(low), float(high), confidence_level, bounded=False)
 
 
 def _between(thresholds: Floats) -> Floats:

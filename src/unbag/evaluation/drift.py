@@ -37,7 +37,7 @@ from unbag._arrays import Floats
 from unbag._text import percent, shown
 from unbag.bags.bags import Bags
 
-Direction = Literal["odds", "looks"]
+ShiftType = Literal["covariate_shift", "label_shift"]
 
 _ROUNDS = 50
 _SETTLED = 1e-6
@@ -103,15 +103,15 @@ class ClassInBags:
         spread = few * (weights**2 @ (apart - gap) ** 2)
         return gap, float(np.sqrt(max(spread, chance)))
 
-    def axes(self, direction: Direction) -> tuple[Floats, Floats]:
+    def axes(self, direction: ShiftType) -> tuple[Floats, Floats]:
         """What is told by what: x and y of the line."""
-        if direction == "odds":
+        if direction == "covariate_shift":
             return self.means, self.shares
         return self.shares, self.means
 
-    def chance(self, direction: Direction, slope: float) -> Floats:
+    def chance(self, direction: ShiftType, slope: float) -> Floats:
         """Variance of y around the line by chance and known noise."""
-        if direction == "odds":
+        if direction == "covariate_shift":
             return self.inner / self.sizes + self.noise
         known = np.clip(self.shares, 0, 1)
         own = (self.squares - self.means**2) - slope**2 * known * (1 - known)
@@ -129,7 +129,7 @@ class BagLine:
 
     Attributes
     ----------
-    direction : {"odds", "looks"}
+    direction : {"covariate_shift", "label_shift"}
         Whether shares are told by mean chances, or mean chances by shares.
     centre, intercept, slope : float
         c, a and s.
@@ -141,7 +141,7 @@ class BagLine:
         q of the bags that it was fitted to.
     """
 
-    direction: Direction
+    direction: ShiftType
     centre: float
     intercept: float
     slope: float
@@ -167,33 +167,33 @@ class BagLine:
 
     def shares_at(self, means: Floats) -> Floats:
         """Shares of bags that go with mean chances, in [0, 1]."""
-        if self.direction == "odds":
+        if self.direction == "covariate_shift":
             return np.clip(self.at(means), 0, 1)
         return np.clip(self.centre + (means - self.intercept) / self.slope, 0, 1)
 
 
-class Held(NamedTuple):
-    """New bags held against a line.
+class LineComparison(NamedTuple):
+    """New bags compared with a line.
 
-    `z` are standardised residuals, positive where there is more of the class than promised.
-    `level` and `slope` are differences from the line (of y in the middle of the new bags, and of
-    s), with standard errors; `scatter` is Σ r²/variance around the new line, `expected` what that
-    would be on average, and the p-values are those of no difference: of the slope for both sides.
+    `z` are standardised residuals, positive where there is more of the class than expected.
+    `shift` and `slope` are differences from the line (of y in the middle of the new bags, and of
+    s), with standard errors and two-sided p-values; `chi_square` is Σ r²/variance around the new
+    line, with its degrees of freedom.
     """
 
     z: Floats
-    level: float
-    level_error: float
-    level_p: float
+    shift: float
+    shift_error: float
+    shift_p: float
     slope: float
     slope_error: float
     slope_p: float
-    scatter: float
-    expected: float
+    chi_square: float
+    degrees: float
     scatter_p: float
 
 
-def fit_line(found: ClassInBags, direction: Direction) -> BagLine:
+def fit_line(found: ClassInBags, direction: ShiftType) -> BagLine:
     """Fit a line and the scatter around it."""
     x, y = found.axes(direction)
     unit = max(found.share * (1 - found.share), _ROUNDING)
@@ -229,13 +229,13 @@ def fit_line(found: ClassInBags, direction: Direction) -> BagLine:
 def choose_line(found: ClassInBags, looks: bool) -> BagLine:
     """The line of the world that bags lean to; where classes keep their look, if it has a slope."""
     if looks:
-        line = fit_line(found, "looks")
+        line = fit_line(found, "label_shift")
         if line.sure:
             return line
-    return fit_line(found, "odds")
+    return fit_line(found, "covariate_shift")
 
 
-def hold_against(line: BagLine, found: ClassInBags) -> Held:
+def compare_with_line(line: BagLine, found: ClassInBags) -> LineComparison:
     """Hold new bags against a line that was fitted to others."""
     x, y = found.axes(line.direction)
     weights = 1 / (found.chance(line.direction, line.slope) + line.scatter * line.unit + _ROUNDING)
@@ -252,19 +252,19 @@ def hold_against(line: BagLine, found: ClassInBags) -> Held:
     # as of variances of two samples: the other has as many degrees as τ² is sure of
     unsure = float(weights.mean() * line.unit * line.scatter_error) ** 2
     others = 2 / max(unsure, _ROUNDING)
-    return Held(
-        z=(residual if line.direction == "odds" else -residual) * np.sqrt(weights),
-        level=float(level),
-        level_error=float(level_error),
-        level_p=_two_sided(level / level_error, degrees),
+    return LineComparison(
+        z=(residual if line.direction == "covariate_shift" else -residual) * np.sqrt(weights),
+        shift=float(level),
+        shift_error=float(level_error),
+        shift_p=_two_sided(level / level_error, degrees),
         slope=float(slope),
         slope_error=float(slope_error),
         slope_p=_two_sided(slope / slope_error, degrees),
-        scatter=float(squares.sum()),
-        expected=float(degrees),
+        chi_square=float(squares.sum()),
+        degrees=float(degrees),
         scatter_p=max(
             _scatter_p(squares, degrees, others),
-            # one bag that is odd says of itself, not of the model
+            # a single outlying bag is no evidence against the model
             _scatter_p(np.sort(squares)[:-1], degrees - 1, others),
         ),
     )
@@ -315,15 +315,15 @@ class Stability:
     p_value: float
 
 
-def remember_rows(bags: Bags, chances: Floats) -> dict[str, Any]:
+def score_distribution(bags: Bags, chances: Floats) -> dict[str, Any]:
     """What is to be kept of the chances of training rows: tenths, shares and their covariance."""
     edges = np.unique(np.quantile(chances, _TENTHS))
     shares, covariance = _parts(bags, chances, edges)
     return {"edges": edges.tolist(), "shares": shares.tolist(), "covariance": covariance.tolist()}
 
 
-def compare_rows(kept: Mapping[str, Any], bags: Bags, chances: Floats) -> Stability:
-    """Hold the chances of new rows against what `remember_rows` kept."""
+def stability_index(kept: Mapping[str, Any], bags: Bags, chances: Floats) -> Stability:
+    """Hold the chances of new rows against what `score_distribution` kept."""
     before = np.maximum(kept["shares"], _LEAST)
     now, covariance = _parts(bags, chances, np.asarray(kept["edges"]))
     together = (covariance + np.asarray(kept["covariance"])) / np.sqrt(np.outer(before, before))
@@ -343,7 +343,7 @@ def _parts(bags: Bags, chances: Floats, edges: Floats) -> tuple[Floats, Floats]:
     return shares, apart.T @ apart * bags.n_bags / (bags.n_bags - 1)
 
 
-def remember_columns(X: Any) -> dict[str, list[float]]:
+def column_ranges(X: Any) -> dict[str, list[float]]:
     """Smallest and largest value of every column of numbers, if X is not sparse."""
     return {
         name: [float(values.min()), float(values.max())]
@@ -352,20 +352,20 @@ def remember_columns(X: Any) -> dict[str, list[float]]:
     }
 
 
-def outside_of(ranges: Mapping[str, Any], X: Any) -> dict[str, float]:
+def rows_out_of_range(ranges: Mapping[str, Any], X: Any) -> dict[str, float]:
     """Share of rows outside of the range of training, by column, where it is worth a word."""
-    strays = Strays(ranges)
-    strays.add(X)
-    return strays.shares
+    found = OutOfRange(ranges)
+    found.add(X)
+    return found.shares
 
 
-class Strays:
+class OutOfRange:
     """Counts rows that leave the range of training, chunk by chunk.
 
     Parameters
     ----------
     ranges : mapping of str to (low, high)
-        Of `remember_columns`.
+        Of `column_ranges`.
     """
 
     def __init__(self, ranges: Mapping[str, Any]) -> None:

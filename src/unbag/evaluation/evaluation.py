@@ -17,27 +17,26 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unbag._text import WIDTH
-from unbag.bags.bags import BagModel
 from unbag.evaluation.bag_effects import BagEffect
 from unbag.evaluation.checks import (
-    Witness,
-    hear_columns,
-    hear_features,
-    hear_scores,
+    Check,
+    check_columns,
+    check_features,
+    check_scores,
     judge,
     labels_verdict,
 )
 from unbag.evaluation.curves import RocBand, make_roc_band, soft_roc_band, span_bands
 from unbag.evaluation.held_out import HeldOut, ScoredRows, read_folds
-from unbag.evaluation.identification import IdentificationBounds, possible_values_of
+from unbag.evaluation.identification import IdentificationBounds, bounds_of
 from unbag.evaluation.label_shift import LabelShiftTest
 from unbag.evaluation.labelled import enough_labels, estimates_from_labels
 from unbag.evaluation.measures import RowMeasure, get_measure, usual_measures
 from unbag.evaluation.sample import make_sample
-from unbag.evaluation.sensitivity import STRAY, Kappas, Promise
+from unbag.evaluation.sensitivity import MAX_SLOPE_RATIO, HeldOutLogOdds, SlopeRange
 from unbag.evaluation.uncertainty import (
+    Assumption,
     Estimate,
-    EstimateBasis,
     IntervalMethod,
     Uncertainty,
     Verdict,
@@ -48,11 +47,11 @@ from unbag.model_selection.folds import SearchFolds
 from unbag.model_selection.out_of_fold import look_at_folds
 
 # What estimates rest on, in words.
-_BASES = {
-    "looks": "if a class looks the same in all bags",
-    "odds": "if rows that look the same have the same odds in all bags",
-    "any": f"if scores tell rows of a bag apart between {STRAY:g} times worse and {STRAY:g} times "
-    "better than bags suggest",
+_ASSUMPTIONS = {
+    "label_shift": "under label shift",
+    "covariate_shift": "under covariate shift",
+    "sensitivity": f"within-bag log-odds between 1/{MAX_SLOPE_RATIO:g} and {MAX_SLOPE_RATIO:g} "
+    "times the fitted ones",
 }
 
 
@@ -65,12 +64,12 @@ class Evaluation:
     verdict : Verdict
         Whether the bags bear out what estimates without labels assume.
     estimates : dict of str to Estimate
-        What can be said of each measure: by the weights W where the verdict is "supported", a
-        range that needs no such assumption where it is "refuted", and what spans both where it is
-        "doubtful"; from labels, where there are some and the verdict is not "supported".
-    worlds : dict of str to dict of str to Estimate
-        The same as each kind of bags would have it: "looks", if classes look the same in all
-        bags; "odds", if rows of the same look have the same odds in all of them; "any", with room
+        What can be said of each measure: by the weights W where the verdict is "not_rejected", a
+        range that needs no such assumption where it is "rejected", and what spans both where it is
+        "inconclusive"; from labels, where there are some and the verdict is not "not_rejected".
+    by_assumption : dict of str to dict of str to Estimate
+        The same as each kind of bags would have it: "label_shift", if classes look the same in all
+        bags; "covariate_shift", if rows of the same look have the same odds in all of them; "sensitivity", with room
         for effects of bags that go along with scores; "labels", from rows of known label.
     roc : RocBand or None
         The ROC curve with its band, for two classes.
@@ -84,11 +83,11 @@ class Evaluation:
         Number of bags.
     n_instances : int
         Number of instances.
-    witnesses : tuple of Witness
+    checks : tuple of Check
         Tests of the assumption, on scores and on features.
     effect : BagEffect or None
         How the shares of held-out bags follow what the scores promise.
-    possible : dict of str to IdentificationBounds
+    bounds : dict of str to IdentificationBounds
         What each measure of these very rows can be at all, over all labels that agree with the
         counts.
     log_odds : ndarray or None
@@ -99,25 +98,25 @@ class Evaluation:
     >>> from unbag.datasets import make_gaussian_bags
     >>> from unbag.evaluation import evaluate
     >>> data = make_gaussian_bags(n_bags=30, bag_size=30, n_features=1, random_state=0)
-    >>> evaluation = evaluate(data.y, data.X[:, 0], n_draws=100)
+    >>> evaluation = evaluate(data.y, data.X[:, 0], n_resamples=100)
     >>> evaluation.verdict.name, evaluation.n_bags
-    ('supported', 30)
+    ('not_rejected', 30)
     >>> sorted(evaluation.estimates)[:3]
     ['accuracy', 'balanced_accuracy', 'f1']
     """
 
     verdict: Verdict
     estimates: dict[str, Estimate]
-    worlds: dict[str, dict[str, Estimate]]
+    by_assumption: dict[str, dict[str, Estimate]]
     roc: RocBand | None
     scores: NDArray[np.float64]
     fold: NDArray[np.intp] | None
     threshold: float
     n_bags: int
     n_instances: int
-    witnesses: tuple[Witness, ...] = ()
+    checks: tuple[Check, ...] = ()
     effect: BagEffect | None = None
-    possible: dict[str, IdentificationBounds] = field(default_factory=dict)
+    bounds: dict[str, IdentificationBounds] = field(default_factory=dict)
     log_odds: NDArray[np.float64] | None = None
 
     def __getitem__(self, measure: str) -> Estimate:
@@ -126,7 +125,7 @@ class Evaluation:
     @property
     def tests(self) -> dict[str, LabelShiftTest | str]:
         """Tests of the assumption by what was tested, or why there is none."""
-        return {witness.what: witness.test for witness in self.witnesses}
+        return {check.what: check.test for check in self.checks}
 
     def frame(self) -> Any:
         """One row per measure, as a pandas DataFrame.
@@ -134,16 +133,16 @@ class Evaluation:
         Returns
         -------
         frame : pandas.DataFrame
-            With the columns ``value``, ``standard_error``, ``low``, ``high`` and ``basis``.
+            With the columns ``value``, ``standard_error``, ``low``, ``high`` and ``assumption``.
         """
         import pandas as pd
 
-        columns = ("value", "standard_error", "low", "high", "basis")
+        columns = ("value", "standard_error", "low", "high", "assumption")
         rows = {name: [getattr(e, c) for c in columns] for name, e in self.estimates.items()}
         return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
 
     def __str__(self) -> str:
-        level = next(iter(self.estimates.values())).level
+        confidence_level = next(iter(self.estimates.values())).confidence_level
         width = max(map(len, self.estimates))
         folds = (
             ""
@@ -155,36 +154,41 @@ class Evaluation:
             "",
             f"Estimated from the proportions of {self.n_bags} bags "
             f"({self.n_instances} instances) without labels{folds}.",
-            *self._basis_lines(),
-            f"{'':{width}}  estimate  {100 * level:g}% interval",
+            *self._assumption_lines(),
+            f"{'':{width}}  estimate  {100 * confidence_level:g}% interval",
         ]
         for name, e in self.estimates.items():
             low, high = e.shown_limits
             lines.append(f"{name:{width}}  {e.value:8.4f}  {low:.4f} to {high:.4f}")
         return "\n".join(lines)
 
-    def _basis_lines(self) -> list[str]:
-        basis = next(iter(self.estimates.values())).basis
-        if basis == "labels" and len(self.worlds) > 1:
-            return ["From the rows of known label, which hold whatever the bags are:"]
-        if basis == "any":
-            return textwrap.wrap(f"What holds {_BASES['any']}:", WIDTH)
-        if basis == "both":
-            text = f"What holds either {_BASES['looks']}, or {_BASES['any']}:"
+    def _assumption_lines(self) -> list[str]:
+        assumption = next(iter(self.estimates.values())).assumption
+        if assumption == "labels" and len(self.by_assumption) > 1:
+            return ["From the labelled rows, without an assumption on bags:"]
+        if assumption == "sensitivity":
+            return textwrap.wrap(f"Sensitivity range: {_ASSUMPTIONS['sensitivity']}.", WIDTH)
+        if assumption == "either":
+            text = f"Range over label shift and {_ASSUMPTIONS['sensitivity']}."
             return textwrap.wrap(text, WIDTH)
         return []
 
 
-def what_to_say(verdict: Verdict, worlds: dict[str, dict[str, Estimate]]) -> dict[str, Estimate]:
+def what_to_say(
+    verdict: Verdict, by_assumption: dict[str, dict[str, Estimate]]
+) -> dict[str, Estimate]:
     """Choose, by the verdict, what is said of each measure."""
-    if verdict.name == "supported":
-        said = worlds["looks"]
-    elif "labels" in worlds:
-        said = worlds["labels"]
-    elif verdict.name == "refuted":
-        said = worlds["any"]
+    if verdict.name == "not_rejected":
+        said = by_assumption["label_shift"]
+    elif "labels" in by_assumption:
+        said = by_assumption["labels"]
+    elif verdict.name == "rejected":
+        said = by_assumption["sensitivity"]
     else:
-        said = {name: _span(one, worlds["any"][name]) for name, one in worlds["looks"].items()}
+        said = {
+            name: _span(one, by_assumption["sensitivity"][name])
+            for name, one in by_assumption["label_shift"].items()
+        }
     return {name: replace(one, verdict=verdict) for name, one in said.items()}
 
 
@@ -194,7 +198,7 @@ def _span(looks: Estimate, other: Estimate) -> Estimate:
     possible = 0 <= looks.value <= 1 or not looks.bounded
     value = looks.value if possible else other.value
     error = looks.standard_error if possible else other.standard_error
-    return Estimate(value, error, low, high, looks.level, looks.bounded, "both")
+    return Estimate(value, error, low, high, looks.confidence_level, looks.bounded, "either")
 
 
 def estimate(
@@ -203,9 +207,9 @@ def estimate(
     scores: ArrayLike,
     *,
     method: IntervalMethod = "bootstrap",
-    bag_model: BagModel = "bags",
-    level: float = 0.95,
-    n_draws: int = 1000,
+    cluster_by_bag: bool = True,
+    confidence_level: float = 0.95,
+    n_resamples: int = 1000,
     random_state: Any = 0,
     **options: Any,
 ) -> Estimate:
@@ -225,14 +229,13 @@ def estimate(
         Decision function, by a model that did not see these bags; see `cross_val_evaluate`.
     method : {"bootstrap", "analytic"}, default="bootstrap"
         Draw bags anew, or compute the variance by a formula.
-    bag_model : {"bags", "instances"}, default="bags"
-        What is independent. Under ``"bags"`` instances of a bag may depend on each other in any
-        way, and bags may stray from the assumption at random. ``"instances"`` trusts that
-        instances are drawn one by one, and is too narrow if they are not. Noisy proportions
-        always go by ``"bags"``, since noise hits a bag as a whole.
-    level : float, default=0.95
+    cluster_by_bag : bool, default=True
+        Whether intervals allow for any dependence of the instances of a bag: whole bags are
+        resampled. False assumes that instances are independent, which is too narrow if they are
+        not. Noisy proportions are always clustered by bag.
+    confidence_level : float, default=0.95
         How often the interval should hold the truth.
-    n_draws : int, default=1000
+    n_resamples : int, default=1000
         Draws of the bootstrap.
     random_state : int, RandomState or None, default=0
         Of the bootstrap.
@@ -257,22 +260,25 @@ def estimate(
     >>> bool(auc.low < auc.value < auc.high)
     True
     """
-    uncertainty = Uncertainty(method, bag_model, level, n_draws, random_state)
+    uncertainty = Uncertainty(method, cluster_by_bag, confidence_level, n_resamples, random_state)
     sample = make_sample(y, scores)
     chosen = get_measure(measure, options)
     bounded = measure not in ("cost", "corrected_risk")
     looks = uncertainty.of(chosen, sample, bounded=bounded)
     if sample.bags.labelled.all():
-        return replace(looks, basis="labels", verdict=labels_verdict())
-    promise = Promise(sample.bags, sample.scores)
-    witness = hear_scores(y, sample.scores)
-    verdict = judge({str(measure): looks}, {witness.what: witness.test}, promise.effect)
-    if verdict.name == "supported":
+        return replace(looks, assumption="labels", verdict=labels_verdict())
+    promise = HeldOutLogOdds(sample.bags, sample.scores)
+    check = check_scores(y, sample.scores)
+    verdict = judge({str(measure): looks}, {check.what: check.test}, promise.effect)
+    if verdict.name == "not_rejected":
         return replace(looks, verdict=verdict)
     bootstrap = replace(uncertainty, method="bootstrap")
-    wide = Kappas.whatever_the_bags(promise).estimate(chosen, sample, bootstrap, bounded=bounded)
-    worlds = {"looks": {"it": looks}, "any": {"it": replace(wide, basis="any")}}
-    return what_to_say(verdict, worlds)["it"]
+    wide = SlopeRange.sensitivity(promise).estimate(chosen, sample, bootstrap, bounded=bounded)
+    by_assumption = {
+        "label_shift": {"it": looks},
+        "sensitivity": {"it": replace(wide, assumption="sensitivity")},
+    }
+    return what_to_say(verdict, by_assumption)["it"]
 
 
 def evaluate(
@@ -285,9 +291,9 @@ def evaluate(
     threshold: float = 0.0,
     class_prior: Any = "empirical",
     method: IntervalMethod = "bootstrap",
-    bag_model: BagModel = "bags",
-    level: float = 0.95,
-    n_draws: int = 1000,
+    cluster_by_bag: bool = True,
+    confidence_level: float = 0.95,
+    n_resamples: int = 1000,
     random_state: Any = 0,
 ) -> Evaluation:
     """Estimate from bags alone how good given scores are.
@@ -314,14 +320,13 @@ def evaluate(
         Shares of the classes where the classifier is used, for accuracy, precision and F1.
     method : {"bootstrap", "analytic"}, default="bootstrap"
         Draw bags anew, or compute the variance by a formula.
-    bag_model : {"bags", "instances"}, default="bags"
-        What is independent. Under ``"bags"`` instances of a bag may depend on each other in any
-        way, and bags may stray from the assumption at random. ``"instances"`` trusts that
-        instances are drawn one by one, and is too narrow if they are not. Noisy proportions
-        always go by ``"bags"``, since noise hits a bag as a whole.
-    level : float, default=0.95
+    cluster_by_bag : bool, default=True
+        Whether intervals allow for any dependence of the instances of a bag: whole bags are
+        resampled. False assumes that instances are independent, which is too narrow if they are
+        not. Noisy proportions are always clustered by bag.
+    confidence_level : float, default=0.95
         How often the interval should hold the truth.
-    n_draws : int, default=1000
+    n_resamples : int, default=1000
         Draws of the bootstrap.
     random_state : int, RandomState or None, default=0
         Of the bootstrap.
@@ -340,13 +345,13 @@ def evaluate(
     >>> round(evaluation["roc_auc"].value, 1)
     0.9
     """
-    uncertainty = Uncertainty(method, bag_model, level, n_draws, random_state)
+    uncertainty = Uncertainty(method, cluster_by_bag, confidence_level, n_resamples, random_state)
     sample = make_sample(y, scores)
     log_odds = sample.scores if probabilities is None else log_odds_of(probabilities)
-    witnesses = [hear_scores(y, sample.scores)]
+    checks = [check_scores(y, sample.scores)]
     if X is not None:
-        witnesses.append(hear_columns(y, X, feature_names))
-    rows = ScoredRows(sample, sample, Promise(sample.bags, log_odds), tuple(witnesses))
+        checks.append(check_columns(y, X, feature_names))
+    rows = ScoredRows(sample, sample, HeldOutLogOdds(sample.bags, log_odds), tuple(checks))
     return evaluate_rows(rows, threshold, class_prior, uncertainty)
 
 
@@ -365,7 +370,7 @@ def evaluate_rows(
     evaluation = Evaluation(
         verdict=labels_verdict(),
         estimates=looks,
-        worlds={"looks": looks},
+        by_assumption={"label_shift": looks},
         roc=make_roc_band(rows.ranks, bootstrap) if two else None,
         scores=sample.scores,
         fold=None,
@@ -375,35 +380,38 @@ def evaluate_rows(
         log_odds=rows.promise.log_odds if rows.promise.scaled else None,
     )
     if sample.bags.labelled.all():
-        said = {name: replace(one, basis="labels") for name, one in looks.items()}
-        return replace(evaluation, estimates=what_to_say(evaluation.verdict, {"looks": said}))
+        said = {name: replace(one, assumption="labels") for name, one in looks.items()}
+        return replace(evaluation, estimates=what_to_say(evaluation.verdict, {"label_shift": said}))
     effect = rows.promise.effect if rows.promise.scaled else None
-    verdict = judge(looks, {one.what: one.test for one in rows.witnesses}, effect)
-    likely = Kappas.if_odds_hold(rows.promise)
-    wide = Kappas.whatever_the_bags(rows.promise)
-    worlds = {
-        "looks": looks,
-        "odds": _estimate(rows, measures, likely, "odds", bootstrap, rows.more_spread),
-        "any": _estimate(rows, measures, wide, "any", bootstrap),
+    verdict = judge(looks, {one.what: one.test for one in rows.checks}, effect)
+    likely = SlopeRange.under_covariate_shift(rows.promise)
+    wide = SlopeRange.sensitivity(rows.promise)
+    by_assumption = {
+        "label_shift": looks,
+        "covariate_shift": _estimate(
+            rows, measures, likely, "covariate_shift", bootstrap, rows.more_spread
+        ),
+        "sensitivity": _estimate(rows, measures, wide, "sensitivity", bootstrap),
     }
     if enough_labels(sample.bags):
-        worlds["labels"] = estimates_from_labels(
-            {name: (one, rows.of(name)) for name, one in measures.items()}, uncertainty.level
+        by_assumption["labels"] = estimates_from_labels(
+            {name: (one, rows.of(name)) for name, one in measures.items()},
+            uncertainty.confidence_level,
         )
     roc = evaluation.roc
-    if verdict.name != "supported" and roc is not None:
-        soft = soft_roc_band(rows.ranks, wide, level=uncertainty.level)
-        roc = soft if verdict.name == "refuted" else span_bands(roc, soft)
+    if verdict.name != "not_rejected" and roc is not None:
+        soft = soft_roc_band(rows.ranks, wide, confidence_level=uncertainty.confidence_level)
+        roc = soft if verdict.name == "rejected" else span_bands(roc, soft)
     return replace(
         evaluation,
         verdict=verdict,
-        estimates=what_to_say(verdict, worlds),
-        worlds=worlds,
+        estimates=what_to_say(verdict, by_assumption),
+        by_assumption=by_assumption,
         roc=roc,
-        witnesses=rows.witnesses,
+        checks=rows.checks,
         effect=effect,
-        possible={
-            name: possible_values_of(one, rows.of(name), uncertainty.level)
+        bounds={
+            name: bounds_of(one, rows.of(name), uncertainty.confidence_level)
             for name, one in measures.items()
         },
     )
@@ -412,14 +420,14 @@ def evaluate_rows(
 def _estimate(
     rows: ScoredRows,
     measures: dict[str, RowMeasure],
-    kappas: Kappas,
-    basis: EstimateBasis,
+    kappas: SlopeRange,
+    assumption: Assumption,
     uncertainty: Uncertainty,
     more_spread: float = 1.0,
 ) -> dict[str, Estimate]:
     of_rows = {name: (measure, rows.of(name)) for name, measure in measures.items()}
     found = kappas.estimates(of_rows, uncertainty, more_spread=more_spread)
-    return {name: replace(one, basis=basis) for name, one in found.items()}
+    return {name: replace(one, assumption=assumption) for name, one in found.items()}
 
 
 def cross_val_evaluate(
@@ -432,9 +440,9 @@ def cross_val_evaluate(
     threshold: float = 0.0,
     class_prior: Any = "empirical",
     method: IntervalMethod = "bootstrap",
-    bag_model: BagModel = "bags",
-    level: float = 0.95,
-    n_draws: int = 1000,
+    cluster_by_bag: bool = True,
+    confidence_level: float = 0.95,
+    n_resamples: int = 1000,
     random_state: Any = 0,
     n_jobs: int | None = None,
     verbose: int = 0,
@@ -467,14 +475,13 @@ def cross_val_evaluate(
         Shares of the classes where the classifier is used, for accuracy, precision and F1.
     method : {"bootstrap", "analytic"}, default="bootstrap"
         Draw bags anew, or compute the variance by a formula.
-    bag_model : {"bags", "instances"}, default="bags"
-        What is independent. Under ``"bags"`` instances of a bag may depend on each other in any
-        way, and bags may stray from the assumption at random. ``"instances"`` trusts that
-        instances are drawn one by one, and is too narrow if they are not. Noisy proportions
-        always go by ``"bags"``, since noise hits a bag as a whole.
-    level : float, default=0.95
+    cluster_by_bag : bool, default=True
+        Whether intervals allow for any dependence of the instances of a bag: whole bags are
+        resampled. False assumes that instances are independent, which is too narrow if they are
+        not. Noisy proportions are always clustered by bag.
+    confidence_level : float, default=0.95
         How often the interval should hold the truth.
-    n_draws : int, default=1000
+    n_resamples : int, default=1000
         Draws of the bootstrap.
     random_state : int, RandomState or None, default=0
         Of the bootstrap.
@@ -498,9 +505,9 @@ def cross_val_evaluate(
     >>> evaluation["roc_auc"].standard_error < 0.02
     True
     """
-    uncertainty = Uncertainty(method, bag_model, level, n_draws, random_state)
+    uncertainty = Uncertainty(method, cluster_by_bag, confidence_level, n_resamples, random_state)
     folds, fold = look_at_folds(estimator, X, y, HeldOut(X), cv=cv, n_jobs=n_jobs, verbose=verbose)
-    about_features = hear_features(y, X, estimator, feature_names)
+    about_features = check_features(y, X, estimator, feature_names)
     rows = ScoredRows.held_out(y, folds, fold, about_features)
     return replace(evaluate_rows(rows, threshold, class_prior, uncertainty), fold=fold)
 
@@ -514,9 +521,9 @@ def evaluate_cv(
     threshold: float = 0.0,
     class_prior: Any = "empirical",
     method: IntervalMethod = "bootstrap",
-    bag_model: BagModel = "bags",
-    level: float = 0.95,
-    n_draws: int = 1000,
+    cluster_by_bag: bool = True,
+    confidence_level: float = 0.95,
+    n_resamples: int = 1000,
     random_state: Any = 0,
 ) -> Evaluation:
     """Estimate from bags alone how good a fitted model is, by the folds of its own search.
@@ -543,14 +550,13 @@ def evaluate_cv(
         Shares of the classes where the classifier is used, for accuracy, precision and F1.
     method : {"bootstrap", "analytic"}, default="bootstrap"
         Draw bags anew, or compute the variance by a formula.
-    bag_model : {"bags", "instances"}, default="bags"
-        What is independent. Under ``"bags"`` instances of a bag may depend on each other in any
-        way, and bags may stray from the assumption at random. ``"instances"`` trusts that
-        instances are drawn one by one, and is too narrow if they are not. Noisy proportions
-        always go by ``"bags"``, since noise hits a bag as a whole.
-    level : float, default=0.95
+    cluster_by_bag : bool, default=True
+        Whether intervals allow for any dependence of the instances of a bag: whole bags are
+        resampled. False assumes that instances are independent, which is too narrow if they are
+        not. Noisy proportions are always clustered by bag.
+    confidence_level : float, default=0.95
         How often the interval should hold the truth.
-    n_draws : int, default=1000
+    n_resamples : int, default=1000
         Draws of the bootstrap.
     random_state : int, RandomState or None, default=0
         Of the bootstrap.
@@ -570,14 +576,14 @@ def evaluate_cv(
     >>> evaluate_cv(model, data.X, data.y)["roc_auc"].standard_error < 0.02
     True
     """
-    uncertainty = Uncertainty(method, bag_model, level, n_draws, random_state)
+    uncertainty = Uncertainty(method, cluster_by_bag, confidence_level, n_resamples, random_state)
     folds = _folds_of(model)
     if len(folds.fold) != len(y):
         raise ValueError(
             f"The model was fitted to {len(folds.fold)} rows and y has {len(y)}; its search tells "
             "how good it is on the bags that it was fitted to."
         )
-    about_features = hear_features(y, X, model, feature_names, fitted=True)
+    about_features = check_features(y, X, model, feature_names, fitted=True)
     rows = ScoredRows.held_out(y, read_folds(folds), folds.fold, about_features)
     return replace(evaluate_rows(rows, threshold, class_prior, uncertainty), fold=folds.fold)
 

@@ -64,14 +64,14 @@ class GroupProportions:
     share : ndarray of shape (n_groups, n_classes)
         Estimated share of each class; those of a group sum to one.
     low : ndarray of shape (n_groups, n_classes)
-        Lower limit of an interval of the given level; NaN if none were asked for.
+        Lower limit of an interval of the given confidence_level; NaN if none were asked for.
     high : ndarray of shape (n_groups, n_classes)
         Its upper limit.
     least : ndarray of shape (n_groups, n_classes)
         Lower bound that holds whatever the model; 0 where counts are noisy.
     most : ndarray of shape (n_groups, n_classes)
         Upper bound of that kind; 1 where counts are noisy.
-    level : float
+    confidence_level : float
         How often intervals should hold the share.
     notes : tuple of str
         What to be wary of.
@@ -98,7 +98,7 @@ class GroupProportions:
     high: Floats
     least: Floats
     most: Floats
-    level: float
+    confidence_level: float
     notes: tuple[str, ...]
 
     def frame(self) -> Any:
@@ -129,7 +129,14 @@ class GroupProportions:
         return {**columns, **{name: getattr(self, name).ravel() for name in names}}
 
     def __str__(self) -> str:
-        heads = ("group", "rows", "class", "share", f"{100 * self.level:g}% interval", "possible")
+        heads = (
+            "group",
+            "rows",
+            "class",
+            "share",
+            f"{100 * self.confidence_level:g}% interval",
+            "possible",
+        )
         rows = []
         for g, group in enumerate(self.groups):
             for c, name in enumerate(self.classes):
@@ -154,7 +161,7 @@ def group_proportions(
     y: Any,
     groups: ArrayLike,
     *,
-    level: float = 0.95,
+    confidence_level: float = 0.95,
     intervals: bool = True,
 ) -> GroupProportions:
     """Estimate the share of each class in groups of rows, with intervals and sure bounds.
@@ -169,7 +176,7 @@ def group_proportions(
         The bag of each row and its proportions.
     groups : array-like of shape (n_instances,)
         The group of each row.
-    level : float, default=0.95
+    confidence_level : float, default=0.95
         How often intervals should hold the share.
     intervals : bool, default=True
         Whether to give intervals, for which clones of the model are fitted ten times: of a search
@@ -202,7 +209,7 @@ def group_proportions(
     """
     bags = check_bag_target(y)
     names, code = _check_groups(groups, bags)
-    check_inside(level, "level")
+    check_inside(confidence_level, "confidence_level")
     check_gives_chances(model)
     sizes = np.bincount(code)
     share = _by_group(_chances_given_counts(model, X, bags), code, sizes)
@@ -210,7 +217,7 @@ def group_proportions(
     low = high = np.full_like(share, np.nan)
     if intervals:
         error = np.sqrt(_jackknife_variance(model, X, y, bags, code, sizes))
-        reach = stats.t.ppf((1 + level) / 2, _parts(bags) - 1) * error
+        reach = stats.t.ppf((1 + confidence_level) / 2, _parts(bags) - 1) * error
         low, high = (np.clip(share + sign * reach, least, most) for sign in (-1, 1))
     return GroupProportions(
         groups=names,
@@ -221,7 +228,7 @@ def group_proportions(
         high=high,
         least=least,
         most=most,
-        level=level,
+        confidence_level=confidence_level,
         notes=_notes(model, bags),
     )
 

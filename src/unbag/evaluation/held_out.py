@@ -23,9 +23,9 @@ from unbag._arrays import Floats, Ints
 from unbag._outputs import by_instance
 from unbag.bags.bags import Bags
 from unbag.bags.priors import move_chances
-from unbag.evaluation.checks import Witness, hear_scores
+from unbag.evaluation.checks import Check, check_scores
 from unbag.evaluation.sample import Sample, make_sample
-from unbag.evaluation.sensitivity import Promise
+from unbag.evaluation.sensitivity import HeldOutLogOdds
 from unbag.model_selection.fitted import last_step, log_odds_of
 from unbag.model_selection.folds import SearchFolds
 from unbag.model_selection.out_of_fold import decision_scores
@@ -145,35 +145,35 @@ class ScoredRows:
     ----------
     sample, ranks : Sample
         Scores that decide, and those that the ROC curve is of, which order as scores do.
-    promise : Promise
+    promise : HeldOutLogOdds
         Log-odds of the same rows.
-    witnesses : tuple of Witness
+    checks : tuple of Check
     more_spread : float
         By which factor estimates spread more than bags show, since training is uncertain, too.
     """
 
     sample: Sample
     ranks: Sample
-    promise: Promise
-    witnesses: tuple[Witness, ...]
+    promise: HeldOutLogOdds
+    checks: tuple[Check, ...]
     more_spread: float = 1.0
 
     @classmethod
-    def held_out(cls, y: Any, folds: list[FoldScores], fold: Ints, features: Witness) -> Self:
+    def held_out(cls, y: Any, folds: list[FoldScores], fold: Ints, features: Check) -> Self:
         """Take what `HeldOut` says of all folds, and what features say."""
         sample = make_sample(y, _gather([each.scores for each in folds], fold), trusted=True)
         places = [each.places for each in folds if each.places is not None]
         if places:
             ranks = replace(sample, scores=_gather(places, fold))
             # ranks can be compared between folds
-            about_scores = hear_scores(y, ranks.scores)
+            about_scores = check_scores(y, ranks.scores)
         else:
-            ranks, about_scores = sample, hear_scores(y, sample.scores, fold)
+            ranks, about_scores = sample, check_scores(y, sample.scores, fold)
         log_odds = sample.scores
         if any(each.log_odds is not each.scores for each in folds):
             log_odds = _gather([each.log_odds for each in folds], fold)
         scaled = bool(np.isfinite(log_odds).all())
-        promise = Promise(sample.bags, log_odds if scaled else sample.scores, scaled)
+        promise = HeldOutLogOdds(sample.bags, log_odds if scaled else sample.scores, scaled)
         factor = spread_by_training([found.common for found in folds])
         return cls(sample, ranks, promise, (about_scores, features), factor)
 

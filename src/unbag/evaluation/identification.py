@@ -85,7 +85,12 @@ class IdentificationBounds:
 
 
 def identification_bounds(
-    measure: str | RowMeasure, y: Any, scores: ArrayLike, *, level: float = 0.95, **options: Any
+    measure: str | RowMeasure,
+    y: Any,
+    scores: ArrayLike,
+    *,
+    confidence_level: float = 0.95,
+    **options: Any,
 ) -> IdentificationBounds:
     """Find the least and the largest value of a measure over all labels that the counts allow.
 
@@ -104,7 +109,7 @@ def identification_bounds(
         The bag of each instance and its proportions; plain labels are pure bags.
     scores : array-like of shape (n_instances,) or (n_instances, n_classes)
         Decision function of every instance.
-    level : float, default=0.95
+    confidence_level : float, default=0.95
         Where counts carry noise: the chance that all true counts lie within the limits that are
         allowed for them, for normal or Laplace noise. A share that is not that of a whole count
         may stand for either of the two next to it.
@@ -125,16 +130,16 @@ def identification_bounds(
     >>> print(identification_bounds("roc_auc", y, [-2.0, -1.0, 0.5, -0.5, 1.0, 2.0]))
     0.3333 to 1.0000
     """
-    check_inside(level, "level")
+    check_inside(confidence_level, "confidence_level")
     chosen = Brier(**options) if measure == "brier" else get_measure(measure, options)
-    return possible_values_of(chosen, make_sample(y, scores), level)
+    return bounds_of(chosen, make_sample(y, scores), confidence_level)
 
 
-def possible_values_of(
-    measure: Measure, sample: Sample, level: float = 0.95
+def bounds_of(
+    measure: Measure, sample: Sample, confidence_level: float = 0.95
 ) -> IdentificationBounds:
     """Find the extremes of a measure of a sample; see `identification_bounds`."""
-    counts = allowed_counts(sample.bags, level)
+    counts = allowed_counts(sample.bags, confidence_level)
     if isinstance(measure, Risk | Brier):
         return _of_losses(measure, sample, counts)
     if sample.bags.n_classes == 2 or isinstance(measure, Area):
@@ -203,14 +208,18 @@ class AllowedCounts:
         return bool((self.fewest == self.most).all())
 
 
-def allowed_counts(bags: Bags, level: float) -> AllowedCounts:
+def allowed_counts(bags: Bags, confidence_level: float) -> AllowedCounts:
     """Whole counts next to those given, and all within their noise."""
     given = bags.counts
     slack = _WHOLE * bags.sizes[:, None]
     fewest, most = np.floor(given + slack), np.ceil(given - slack)
     if bags.noise is not None:
         variance = np.diagonal(bags.noise, axis1=1, axis2=2)
-        reach = _reach(level, int((variance > 0).sum())) * bags.sizes[:, None] * np.sqrt(variance)
+        reach = (
+            _reach(confidence_level, int((variance > 0).sum()))
+            * bags.sizes[:, None]
+            * np.sqrt(variance)
+        )
         fewest = np.minimum(fewest, np.ceil(given - reach))
         most = np.maximum(most, np.floor(given + reach))
     limits = [np.clip(counts, 0, bags.sizes[:, None]).astype(np.int64) for counts in (fewest, most)]
@@ -224,9 +233,9 @@ def allowed_counts(bags: Bags, level: float) -> AllowedCounts:
     return found
 
 
-def _reach(level: float, n_noisy: int) -> float:
+def _reach(confidence_level: float, n_noisy: int) -> float:
     """Standard deviations within which all of so many normal or Laplace errors lie."""
-    miss = (1 - level) / max(n_noisy, 1)
+    miss = (1 - confidence_level) / max(n_noisy, 1)
     return float(max(stats.norm.isf(miss / 2), -np.log(miss) / np.sqrt(2)))
 
 

@@ -37,7 +37,7 @@ def required_labels(
     *,
     measure: str | RowMeasure = "roc_auc",
     labels: ArrayLike | None = None,
-    level: float = 0.95,
+    confidence_level: float = 0.95,
     **options: Any,
 ) -> int:
     """Say how many labels, drawn at random, give an interval of a certain half width.
@@ -58,7 +58,7 @@ def required_labels(
         ``"f1"`` or ``"corrected_risk"``.
     labels : array-like of shape (n_instances,), optional
         Some labels that are known already, drawn at random: fifty say more than the model does.
-    level : float, default=0.95
+    confidence_level : float, default=0.95
         How often the interval should hold the truth.
     **options
         Of the measure: ``threshold`` (default 0), ``class_prior``, ``cost``, ``loss``,
@@ -79,15 +79,17 @@ def required_labels(
     True
     """
     check_positive(precision, "precision")
-    check_inside(level, "level")
+    check_inside(confidence_level, "confidence_level")
     sample = make_sample(y, scores)
     n = sample.bags.n_instances
     if labels is None:
         spread = float(np.mean(_deviations(get_measure(measure, options), sample) ** 2))
     else:
-        pilot = estimate_with_labels(measure, y, scores, labels, level=level, **options)
+        pilot = estimate_with_labels(
+            measure, y, scores, labels, confidence_level=confidence_level, **options
+        )
         spread = pilot.standard_error**2 / max(1 / pilot.n_labels - 1 / n, 1e-300)
-    wanted = (precision / stats.norm.ppf((1 + level) / 2)) ** 2
+    wanted = (precision / stats.norm.ppf((1 + confidence_level) / 2)) ** 2
     return min(int(np.ceil(1 / (wanted / max(spread, 1e-300) + 1 / n))), n)
 
 

@@ -20,7 +20,7 @@ from unbag._optional import make_frame
 from unbag._text import aligned, listing, p_text
 from unbag.bags.bags import SAME_PROPORTION, Bags, check_bag_target
 from unbag.bags.shares import bag_name
-from unbag.evaluation.columns import TestedColumn, check_columns, varying_columns
+from unbag.evaluation.columns import TestedColumn, iterate_columns, varying_columns
 from unbag.evaluation.lack_of_fit import LackOfFit, Moments, Plane
 from unbag.weights import check_contrast
 
@@ -42,8 +42,8 @@ class LabelShiftTest:
     p_value : float
         The smallest adjusted p-value in the two tables.
     reject : bool
-        Whether it is at most ``level``.
-    level : float
+        Whether it is at most ``alpha``.
+    alpha : float
         Chance of a false alarm, over all features and bags together.
     features : dict of arrays
         In the order of the columns: ``feature``, ``statistic`` (lack of fit, on average about
@@ -72,7 +72,7 @@ class LabelShiftTest:
 
     p_value: float
     reject: bool
-    level: float
+    alpha: float
     features: dict[str, NDArray[Any]]
     bags: dict[str, NDArray[Any]]
     summary: str
@@ -99,7 +99,7 @@ class LabelShiftTest:
     @property
     def brief(self) -> str:
         """The finding in half a sentence."""
-        off = self.features["adjusted_p_value"] <= self.level
+        off = self.features["adjusted_p_value"] <= self.alpha
         if not self.reject:
             found = f"bag means follow the proportions ({p_text(self.p_value)} at the least)"
             seen = f"drifts of {self.typical_drift:.2g} standard deviations"
@@ -145,12 +145,12 @@ def label_shift_test(
     *,
     groups: ArrayLike | None = None,
     feature_names: ArrayLike | None = None,
-    level: float = 0.05,
+    alpha: float = 0.05,
 ) -> LabelShiftTest:
     """Test whether instances of a class are distributed alike in all bags.
 
     Estimates without labels and the corrected risk rest on that. Each column of ``X`` is a
-    witness: if the means of bags do not follow the proportions, instances of one class differ from
+    check: if the means of bags do not follow the proportions, instances of one class differ from
     bag to bag. The converse does not hold; a drift that leaves all tested means in place goes
     unseen.
 
@@ -166,7 +166,7 @@ def label_shift_test(
         fold come from another function, so give the number of the fold.
     feature_names : sequence of str, optional
         Names of the columns; by default those of the data frame, or 0, 1, ...
-    level : float, default=0.05
+    alpha : float, default=0.05
         Chance of a false alarm, over all features and bags together.
 
     Returns
@@ -175,7 +175,7 @@ def label_shift_test(
 
     Notes
     -----
-    Half of the level is for features (each one's lack of fit over all bags), half for single
+    Half of the alpha is for features (each one's lack of fit over all bags), half for single
     bags; within either half Holm's correction keeps the chance of any false alarm.
 
     A drift linear in the proportions cannot be seen as such. If the mean rank in bag i shifts by
@@ -208,19 +208,19 @@ def label_shift_test(
     >>> found.reject, int(found.bags["bag"][0])
     (True, 7)
     """
-    check_inside(level, "level")
+    check_inside(alpha, "alpha")
     bags = check_bag_target(y)
-    names, columns = check_columns(X, bags.n_instances, feature_names)
+    names, columns = iterate_columns(X, bags.n_instances, feature_names)
     bags, planes, notes = _planes(bags, groups)
     tables, varying = _Tables(len(names), bags.n_bags), varying_columns(columns, names, planes)
     while block := list(islice(varying, max(1, _TOGETHER // bags.n_bags))):
-        tables.add(block, planes, level / (2 * len(names)))
+        tables.add(block, planes, alpha / (2 * len(names)))
     if tables.tested == 0:
         raise ValueError("Every column is constant, so that there is nothing to test.")
     if tables.tested < len(names):
         constant = names[np.isnan(tables.numbers[1])]
         notes.append(f"Constant and left out: {listing(list(constant))}.")
-    return tables.result(names, bags, level, notes)
+    return tables.result(names, bags, alpha, notes)
 
 
 class _Tables:
@@ -234,7 +234,7 @@ class _Tables:
         self.worst = np.zeros(n_bags, dtype=np.intp)
         self.tested = 0
 
-    def add(self, block: list[TestedColumn], planes: list[Plane], level: float) -> None:
+    def add(self, block: list[TestedColumn], planes: list[Plane], alpha: float) -> None:
         """Test some columns together, and add up what planes say of each."""
         positions = np.array([position for position, _ in block])
         sums = np.zeros((2, len(Moments._fields), len(block)))
@@ -257,7 +257,7 @@ class _Tables:
         alike = (p_plain == p_refined) & (plain.ratio < refined.ratio)
         ratio = np.where((p_plain < p_refined) | alike, plain.ratio, refined.ratio)
         p, p_steep = np.minimum(p_refined, p_plain), np.minimum(1.0, n_planes * p_steep)
-        drift = np.sqrt(refined.noticed(level) / information)
+        drift = np.sqrt(refined.noticed(alpha) / information)
         self.numbers[:, positions] = (df * ratio, df, np.minimum(p, p_steep), drift)
         self.steep[positions] = p_steep < p
         self.tested += len(block)
@@ -272,7 +272,7 @@ class _Tables:
         self.worst[bags] = positions[worst[better]]
 
     def result(
-        self, names: NDArray[Any], bags: Bags, level: float, notes: list[str]
+        self, names: NDArray[Any], bags: Bags, alpha: float, notes: list[str]
     ) -> LabelShiftTest:
         statistic, df, p, drift = self.numbers
         features = {
@@ -293,7 +293,7 @@ class _Tables:
             "z": self.z[order],
             "adjusted_p_value": adjusted[order],
         }
-        steep = self.steep & (features["adjusted_p_value"] <= level)
+        steep = self.steep & (features["adjusted_p_value"] <= alpha)
         if steep.any():
             notes.append(
                 "Bag means follow the proportions more steeply than values within bags are apart, "
@@ -302,11 +302,11 @@ class _Tables:
         smallest = min(np.nanmin(features["adjusted_p_value"]), np.nanmin(adjusted))
         return LabelShiftTest(
             p_value=float(smallest),
-            reject=bool(smallest <= level),
-            level=level,
+            reject=bool(smallest <= alpha),
+            alpha=alpha,
             features=features,
             bags=table,
-            summary=_summary(features, table, level),
+            summary=_summary(features, table, alpha),
             notes=tuple(notes),
         )
 
@@ -372,11 +372,11 @@ def _check_groups(bags: Bags, groups: ArrayLike) -> tuple[Bags, NDArray[Any], In
     return pieces, names, codes[first]
 
 
-def _summary(features: dict[str, Any], bags: dict[str, Any], level: float) -> str:
+def _summary(features: dict[str, Any], bags: dict[str, Any], alpha: float) -> str:
     tested = np.isfinite(features["p_value"])
     p = features["adjusted_p_value"]
-    off = np.argsort(np.where(tested, p, np.inf), kind="stable")[: np.sum(p[tested] <= level)]
-    standing = bags["bag"][bags["adjusted_p_value"] <= level]
+    off = np.argsort(np.where(tested, p, np.inf), kind="stable")[: np.sum(p[tested] <= alpha)]
+    standing = bags["bag"][bags["adjusted_p_value"] <= alpha]
     worst = [f"{features['feature'][j]} ({p_text(p[j])})" for j in off]
     if len(off) == 0 and len(standing) == 0:
         drift = np.median(features["detectable_drift"][tested])

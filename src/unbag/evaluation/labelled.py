@@ -39,7 +39,7 @@ from unbag._arrays import Floats
 from unbag._checks import check_inside
 from unbag._text import aligned
 from unbag.bags.bags import Bags
-from unbag.evaluation.identification import in_these_rows, possible_values_of
+from unbag.evaluation.identification import bounds_of, in_these_rows
 from unbag.evaluation.imputed_labels import (
     FEWEST_LABELS,
     Candidates,
@@ -68,11 +68,11 @@ class LabelledEstimate(Estimate):
         Lower limit.
     high : float
         Upper limit.
-    level : float
+    confidence_level : float
         How often the interval should hold the truth.
     bounded : bool
         Whether the measure lies between 0 and 1.
-    basis : {"looks", "odds", "any", "both", "labels"}
+    assumption : {"label_shift", "covariate_shift", "sensitivity", "either", "labels"}
         What it rests on: classes that look the same in all bags; rows that have the same odds in
         all bags; next to nothing; the first and the third, whichever is right; labels.
     verdict : Verdict or None
@@ -138,8 +138,8 @@ class LabelledEvaluation:
         return find_estimate(self.estimates, measure)
 
     def __str__(self) -> str:
-        level = next(iter(self.estimates.values())).level
-        head = ("", "estimate", f"{100 * level:g}% interval", "from the labels alone")
+        confidence_level = next(iter(self.estimates.values())).confidence_level
+        head = ("", "estimate", f"{100 * confidence_level:g}% interval", "from the labels alone")
         rows = [
             (name, f"{e.value:.4f}", _range(e), "" if e.alone is None else _range(e.alone))
             for name, e in self.estimates.items()
@@ -171,7 +171,7 @@ def estimate_with_labels(
     labels: ArrayLike | None = None,
     *,
     weights: ArrayLike | None = None,
-    level: float = 0.95,
+    confidence_level: float = 0.95,
     **options: Any,
 ) -> LabelledEstimate:
     """Estimate a measure of these very rows from bags and from some labels drawn at random.
@@ -197,7 +197,7 @@ def estimate_with_labels(
     weights : array-like of shape (n_instances,), optional
         One by the chance that a row was drawn to be labelled, as `sample_rows_to_label` gives it; only
         those of labelled rows are read. By default all rows had the same chance.
-    level : float, default=0.95
+    confidence_level : float, default=0.95
         How often the interval should hold the truth, over draws of the labelled rows.
     **options
         Of the measure: ``threshold`` (default 0), ``class_prior``, ``cost``, ``loss``,
@@ -227,7 +227,7 @@ def estimate_with_labels(
     chosen = get_measure(measure, options)
     bounded = measure not in ("cost", "corrected_risk")
     guesses = fit_guesses(drawn, Candidates(sample, drawn.bags))
-    return from_draw(chosen, sample, drawn, guesses, level, bounded)
+    return from_draw(chosen, sample, drawn, guesses, confidence_level, bounded)
 
 
 def evaluate_with_labels(
@@ -238,7 +238,7 @@ def evaluate_with_labels(
     weights: ArrayLike | None = None,
     threshold: float = 0.0,
     class_prior: Any = "empirical",
-    level: float = 0.95,
+    confidence_level: float = 0.95,
 ) -> LabelledEvaluation:
     """Estimate the usual measures of these very rows from bags and from some labels.
 
@@ -260,7 +260,7 @@ def evaluate_with_labels(
         Above it the positive class is predicted.
     class_prior : {"empirical", "balanced"} or one number per class, default="empirical"
         Shares of the classes where the classifier is used, for accuracy, precision and F1.
-    level : float, default=0.95
+    confidence_level : float, default=0.95
         How often the interval should hold the truth, over draws of the labelled rows.
 
     Returns
@@ -285,7 +285,7 @@ def evaluate_with_labels(
     drawn = draw_of(sample, labels, weights)
     guesses = fit_guesses(drawn, Candidates(sample, drawn.bags))
     estimates = {
-        name: from_draw(measure, sample, drawn, guesses, level)
+        name: from_draw(measure, sample, drawn, guesses, confidence_level)
         for name, measure in usual_measures(sample.bags, threshold, class_prior).items()
     }
     return LabelledEvaluation(estimates, len(drawn.rows), drawn.bags.n_instances)
@@ -301,14 +301,14 @@ def enough_labels(bags: Bags) -> bool:
 
 
 def estimates_from_labels(
-    measures: dict[str, tuple[Measure, Sample]], level: float
+    measures: dict[str, tuple[Measure, Sample]], confidence_level: float
 ) -> dict[str, Estimate]:
     """Estimate measures, each of a sample of its own, from the labels that the target holds."""
     found: dict[str, Estimate] = {}
     for name, (measure, sample) in measures.items():
         drawn = draw_of(sample, None, None)
         guesses = fit_guesses(drawn, Candidates(sample, drawn.bags))
-        found[name] = from_draw(measure, sample, drawn, guesses, level)
+        found[name] = from_draw(measure, sample, drawn, guesses, confidence_level)
     return found
 
 
@@ -317,18 +317,18 @@ def from_draw(
     sample: Sample,
     drawn: Draw,
     guesses: Guesses,
-    level: float = 0.95,
+    confidence_level: float = 0.95,
     bounded: bool = True,
 ) -> LabelledEstimate:
     """Estimate a measure from a draw of labelled rows; see `estimate_with_labels`."""
-    check_inside(level, "level")
-    limits = possible_values_of(measure, sample, level)
+    check_inside(confidence_level, "confidence_level")
+    limits = bounds_of(measure, sample, confidence_level)
     found = []
     for value, added, more in (
         _with_bags(measure, sample, drawn, guesses),
         _from_labels_alone(measure, sample, drawn),
     ):
-        estimate = _interval(value, added, more, drawn, level, bounded)
+        estimate = _interval(value, added, more, drawn, confidence_level, bounded)
         ends = (estimate.value, estimate.low, estimate.high)
         inside = np.clip(ends, limits.low, limits.high).tolist()
         found.append(replace(estimate, value=inside[0], low=inside[1], high=inside[2]))
@@ -410,7 +410,7 @@ def _from_labels_alone(
 
 
 def _interval(
-    value: float, added: Floats, more: float, drawn: Draw, level: float, bounded: bool
+    value: float, added: Floats, more: float, drawn: Draw, confidence_level: float, bounded: bool
 ) -> Estimate:
     """Turn what each row adds to the error into a standard error and an interval."""
     n = len(added)
@@ -418,11 +418,11 @@ def _interval(
     variance = n / (n - 1) * float(np.sum(np.maximum(1 - 1 / drawn.weights, 0) * added**2)) + more
     error = float(np.sqrt(variance))
     skewness = float(np.sum(added**3)) / squares**1.5 if squares > 0 else 0.0
-    reach = stats.t.ppf((1 + level) / 2, n - 1)
+    reach = stats.t.ppf((1 + confidence_level) / 2, n - 1)
     low, high = (
         value - error * _skewed(float(z), _TRUSTED_SKEWNESS * skewness) for z in (reach, -reach)
     )
-    return Estimate(value, error, low, high, level, bounded, "labels")
+    return Estimate(value, error, low, high, confidence_level, bounded, "labels")
 
 
 def _skewed(z: float, skewness: float) -> float:

@@ -1,22 +1,19 @@
-"""Whether a model still holds when new bags come in: counts against promise, and rows.
+"""Whether a model still holds on new bags: counts against predictions, and drift of the rows.
 
-A model that was trained on bags promises two things of new ones: that its probabilities add up to
-their counts, and that shares and mean probabilities of bags lie on the line on which they lay in
-training (`unbag.evaluation.drift`), up to chance, known noise and the effect that bags had
-then. `make_monitoring_reference` keeps what is needed of the training bags, in some kilobytes; `monitor` holds
-new bags against it.
+A model trained on bags makes two predictions about new ones: its probabilities add up to their
+counts, and bag proportions and mean probabilities lie on the line on which they lay in training
+(`unbag.evaluation.drift`), up to sampling, known noise and the bag effect found in training.
+`make_monitoring_reference` keeps what is needed of the training bags, in some kilobytes; `monitor`
+compares new bags with it.
 
-- *holds*: nothing speaks against either promise;
-- *drifts*: totals are others, or the line has moved or got steeper, but bags are ordered as well as
-  before: other shares of the classes, told by ``class_prior``, put that right;
-- *broken*: the line is flatter, bags scatter more around it, or a figure of quality that was
+- *ok*: no test rejects;
+- *prior_shift*: totals differ, or the line has moved or become steeper, but bags are ordered as
+  well as before: another ``class_prior`` corrects it;
+- *degraded*: the line is flatter, bags scatter more around it, or a measure of quality that was
   estimated without labels has fallen: train again.
 
-Each of five tests (totals, level, slope, scatter, quality) is made at a fifth of ``level``, so that
-nothing being wrong raises an alarm in 5% of all cases at most; how often it does, and what is found
-how often, was simulated (results/monitoring.md).
-
-What was found of new bags, the verdict on the model, and all of it in sentences.
+Each of five tests (totals, shift, slope, scatter, quality) has the level ``alpha`` / 5, so that
+false alarms have a probability of at most ``alpha``.
 """
 
 from __future__ import annotations
@@ -41,52 +38,49 @@ from unbag.evaluation.bag_effects import FEWEST_BAGS, NORMAL_95, estimate_bag_ef
 from unbag.evaluation.drift import (
     BagLine,
     ClassInBags,
-    Direction,
-    Held,
+    LineComparison,
+    ShiftType,
     Stability,
     choose_line,
-    compare_rows,
-    hold_against,
-    outside_of,
-    remember_columns,
-    remember_rows,
+    column_ranges,
+    compare_with_line,
+    rows_out_of_range,
+    score_distribution,
+    stability_index,
 )
 from unbag.model_selection.fitted import check_gives_chances
 
-MonitorVerdict = Literal["holds", "drifts", "broken"]
+MonitorVerdict = Literal["ok", "prior_shift", "degraded"]
 
-# Tests that share the level: totals, level, slope, scatter, quality.
+# Tests that share alpha: totals, shift, slope, scatter, quality.
 _TESTS = 5
 
-# Scatter, and a fall of quality, that matter at all, however sure they are.
+# Scatter, and a fall of quality, that matter at all.
 _LEAST_SCATTER, _LEAST_FALL = 1.25, 0.01
 
-# A population stability index from which on rows are said to have changed.
-_CHANGED = 0.1
+# A population stability index, and its p-value, from which on rows count as changed.
+_CHANGED, _SURE = 0.1, 0.01
 
-# Of p-values that rows have not changed.
-_SURE = 0.01
+# Relative standard error from which on a slope says nothing.
+_SLOPE_UNKNOWN = 1.0
 
-# Standard errors of a slope, as a share of it, from which on it tells nothing.
-_TELLS_NOTHING = 1.0
-
+_ROUNDS, _SETTLED = 200, 1e-10
 
 _LEADS = {
-    "holds": "The model holds: nothing in the new bags speaks against it.",
-    "drifts": "The model drifts: totals are no longer those that it promises, but bags are ordered "
-    "as well as in training. Recalibrate it.",
-    "broken": "The model is broken: what it says of the new bags is no longer borne out. Train it "
-    "again.",
+    "ok": "No conflict found: the new bags agree with the model.",
+    "prior_shift": "Prior shift: totals differ from those that the model predicts, but it orders "
+    "bags as well as in training. Recalibrate it.",
+    "degraded": "Degraded: the model no longer predicts the new bags. Train it again.",
 }
 _STEEPER = (
-    "The model drifts: totals are those that it promises, but bags differ more than its "
-    "probabilities say. It orders bags as well as in training; trained again, it would tell more."
+    "Prior shift: totals are as predicted, but bags differ more than the model's probabilities. It "
+    "orders bags as well as in training; a model trained again would separate classes better."
 )
 
 
 @dataclass(frozen=True)
 class Quality:
-    """A figure such as the AUC, estimated without labels before and now, with standard errors."""
+    """A measure such as the AUC, estimated without labels before and now, with standard errors."""
 
     name: str
     before: float
@@ -110,325 +104,23 @@ class Quality:
 
     @property
     def p_value(self) -> float:
-        """How likely a fall as this one is by chance."""
+        """P-value of a fall."""
         error = np.hypot(self.before_error, self.now_error)
         return float(stats.norm.cdf((self.now - self.before) / error)) if error > 0 else np.nan
 
 
-@dataclass(frozen=True, eq=False)
-class ClassMonitoring:
-    """A class in the new bags against what was promised of it.
-
-    Attributes
-    ----------
-    name : object
-        The class.
-    promised, found : float
-        Sum of its probabilities over all rows, and its count.
-    ratio, ratio_error : float
-        Found over promised, with its standard error: bags of both times are what is independent.
-    totals_p : float
-        P-value of the totals.
-    line : BagLine
-        Of the training bags.
-    held : Held
-        The new bags against it. Where rows keep their odds, slope and scatter are told after
-        probabilities were moved to the new totals.
-    rows : Stability
-        Of the chances of the class.
-    """
-
-    name: Any
-    promised: float
-    found: float
-    ratio: float
-    ratio_error: float
-    totals_p: float
-    line: BagLine
-    held: Held
-    rows: Stability
-
-    @property
-    def slope_ratio(self) -> float:
-        """Slope of the new bags as a share of that in training."""
-        return 1 + self.held.slope / self._slope_before
-
-    @property
-    def slope_ratio_error(self) -> float:
-        """Its standard error."""
-        return self.held.slope_error / self._slope_before
-
-    @property
-    def _slope_before(self) -> float:
-        # a line without a slope is as steep as its error allows
-        return max(self.line.slope, self.line.slope_error)
-
-    @property
-    def scatter_ratio(self) -> float:
-        """Scatter of the new bags around their line, as a multiple of what was expected."""
-        return self.held.scatter / self.held.expected
-
-
-@dataclass(frozen=True, eq=False)
-class Monitoring:
-    """Whether a model still holds; made by `monitor`. Printing it says so in words.
-
-    Attributes
-    ----------
-    classes : tuple of ClassMonitoring
-        The second of two classes, or each of several.
-    bags : mapping of str to ndarray
-        One row per bag: ``bag``, ``size``, ``class``, ``probability`` (mean), ``promised`` (share
-        by the line of training), ``found`` (share) and ``z`` (standardised residual, of the class
-        where it is largest).
-    class_prior : tuple of float
-        Shares of the classes at which probabilities add up to the new totals.
-    quality : Quality or None
-        The figure that was given.
-    outside : mapping of str to float
-        Share of rows outside of the range of training, by column.
-    level : float
-        How often there may be an alarm if nothing is wrong.
-    tolerance : float
-        Difference of totals that does not matter, as a share.
-
-    Examples
-    --------
-    >>> from unbag import LLPEnsembleClassifier
-    >>> from unbag.datasets import make_gaussian_bags
-    >>> from unbag.evaluation import make_monitoring_reference, monitor
-    >>> data = make_gaussian_bags(n_bags=20, bag_size=30, random_state=0)
-    >>> model = LLPEnsembleClassifier("linear").fit(data.X, data.y)
-    >>> reference = make_monitoring_reference(model, data.X, data.y)
-    >>> found = monitor(model, data.X, data.y, reference=reference)
-    >>> found.verdict, len(found.bags["bag"])
-    ('holds', 20)
-    """
-
-    classes: tuple[ClassMonitoring, ...]
-    bags: Mapping[str, NDArray[Any]]
-    class_prior: tuple[float, ...]
-    quality: Quality | None
-    outside: Mapping[str, float]
-    level: float
-    tolerance: float
-
-    @property
-    def rows_changed(self) -> bool:
-        """Whether the rows are others than those of training, beyond what bags differ by."""
-        return any(
-            one.rows.index > _CHANGED and one.rows.p_value < _SURE / len(self.classes)
-            for one in self.classes
-        )
-
-    @cached_property
-    def alarms(self) -> dict[str, bool]:
-        """Which of the five tests speak against the model."""
-        alpha = self.level / _TESTS / len(self.classes)
-        found = dict.fromkeys(
-            ("totals", "level", "flatter", "steeper", "scatter", "quality"), False
-        )
-        for one in self.classes:
-            held, base = one.held, max(one.line.share, 1e-9)
-            moved = abs(one.ratio - 1) > self.tolerance
-            found["totals"] |= one.totals_p < alpha and moved
-            found["level"] |= held.level_p < alpha and abs(held.level) > self.tolerance * base
-            bent = held.slope_p < alpha and abs(one.slope_ratio - 1) > 2 * self.tolerance
-            found["flatter"] |= bent and one.slope_ratio < 1
-            # weak models look weaker in training, where bags are held out, than later
-            found["steeper"] |= bent and one.slope_ratio > 1 and one.line.sure
-            found["scatter"] |= held.scatter_p < alpha and one.scatter_ratio > _LEAST_SCATTER
-        found["quality"] = self._fallen(self.level / _TESTS)
-        return found
-
-    def _fallen(self, alpha: float) -> bool:
-        quality = self.quality
-        if quality is None or quality.before - quality.now < _LEAST_FALL:
-            return False
-        return quality.p_value < alpha and not self.other_rows_explain_quality
-
-    @property
-    def other_rows_explain_quality(self) -> bool:
-        """Whether rows are told apart less well perhaps because they are others.
-
-        Where rows keep their odds, a model can be as right as it was about rows that are harder.
-        """
-        return self.rows_changed and all(one.line.direction == "odds" for one in self.classes)
-
-    @property
-    def verdict(self) -> MonitorVerdict:
-        """The model *holds*, *drifts* (recalibrate it) or is *broken* (train again)."""
-        alarms = self.alarms
-        if alarms["flatter"] or alarms["scatter"] or alarms["quality"]:
-            return "broken"
-        if alarms["totals"] or alarms["level"] or alarms["steeper"]:
-            return "drifts"
-        return "holds"
-
-    @property
-    def worst(self) -> int:
-        """Number of the bag that is furthest from its promise."""
-        return int(np.argmax(np.abs(self.bags["z"])))
-
-    def __str__(self) -> str:
-        return told(self)
-
-
-def told(found: Monitoring) -> str:
-    """All of it, in lines."""
-    paragraphs = [lead(found), *advice(found)]
-    items = [*totals_told(found), *bags_told(found), *rows_told(found), *quality_told(found)]
-    lines = [line for text in paragraphs for line in textwrap.wrap(text, WIDTH)]
-    for text in items:
-        lines += textwrap.wrap(text, WIDTH, initial_indent="- ", subsequent_indent="  ")
-    return "\n".join(lines)
-
-
-def lead(found: Monitoring) -> str:
-    """The verdict, and what it means."""
-    if found.verdict == "drifts" and not advice(found):
-        return _STEEPER
-    return _LEADS[found.verdict]
-
-
-def advice(found: Monitoring) -> list[str]:
-    """What to do."""
-    alarms = found.alarms
-    if found.verdict != "drifts" or not (alarms["totals"] or alarms["level"]):
-        return []
-    return [
-        f"Use --class-prior {_prior_told(found)} (class_prior= in Python), at which totals agree."
-    ]
-
-
-def _prior_told(found: Monitoring) -> str:
-    """The class prior as an option: for several classes, shares that add up to 1."""
-    if len(found.class_prior) == 2:
-        return f"{found.class_prior[1]:.3g}"
-    shares = np.round(found.class_prior, 4)
-    shares[shares.argmax()] += 1 - shares.sum()
-    return ",".join(f"{share:.4f}" for share in shares)
-
-
-def totals_told(found: Monitoring) -> list[str]:
-    """Counts against sums of probabilities."""
-    texts = []
-    for one in found.classes:
-        low, high = _limits(one.ratio, one.ratio_error)
-        texts.append(
-            f"Totals{_of(one, found)}: {whole(one.found)} found, {whole(one.promised)} promised; "
-            f"{one.ratio:.2f} times what the model promises (95% interval of what bags vary by: "
-            f"{low:.2f} to {high:.2f}; {p_text(one.totals_p)})."
-        )
-    return texts
-
-
-def bags_told(found: Monitoring) -> list[str]:
-    """The line of shares and mean chances, the scatter around it, and the worst bag."""
-    texts = []
-    for one in found.classes:
-        low, high = _limits(one.slope_ratio, one.slope_ratio_error)
-        held = one.held
-        slope = f"the model tells bags apart {one.slope_ratio:.2f} times as well as in training "
-        if one.slope_ratio < 0:
-            slope = f"bags lie the other way round, at {one.slope_ratio:.2f} times the old slope "
-        slope += f"(95% interval: {low:.2f} to {high:.2f}; {p_text(held.slope_p)})."
-        if one.slope_ratio_error > _TELLS_NOTHING:
-            slope = "the new bags are too alike to say whether the model still tells bags apart."
-        texts.append(f"Slope{_of(one, found)}: {slope}")
-        texts.append(
-            f"Scatter{_of(one, found)}: around that line bags vary {one.scatter_ratio:.2f} times "
-            "as much as by chance, known noise and the effect of bags in training (chi-square "
-            f"{held.scatter:.1f} on {held.expected:.0f}; {p_text(held.scatter_p)})."
-        )
-        texts.append(
-            f"Level{_of(one, found)}: the line has moved by {100 * held.level:+.1f} ± "
-            f"{100 * NORMAL_95 * held.level_error:.1f} points ({p_text(held.level_p)})."
-        )
-    return [*texts, worst_told(found)]
-
-
-def worst_told(found: Monitoring) -> str:
-    """The bag that is furthest from its promise."""
-    row = {name: column[found.worst] for name, column in found.bags.items()}
-    n_bags = len(found.bags["z"])
-    name = "" if len(found.classes) == 1 else f" of class {shown(row['class'], 40)}"
-    return (
-        f"Worst bag: {shown(row['bag'], 60)}, {percent(row['found'], 1)}{name} where "
-        f"{percent(row['promised'], 1)} were promised ({row['z']:+.1f} standard errors; the "
-        f"largest of {n_bags} bags would be about {_largest(n_bags):.1f} by chance)."
-    )
-
-
-def rows_told(found: Monitoring) -> list[str]:
-    """Whether rows are those of training."""
-    index = max(found.classes, key=lambda one: one.rows.index).rows
-    rows = "the rows have changed" if found.rows_changed else "no sign that rows have changed"
-    texts = [
-        f"Rows: {rows} (stability index of probabilities {index.index:.2f}, "
-        f"{p_text(index.p_value)} for what bags vary by; above 0.1 and sure counts as a change)."
-    ]
-    if found.outside:
-        shares = [f"{shown(name, 40)} ({percent(s, 1)})" for name, s in found.outside.items()]
-        texts.append(f"Columns with rows outside of the range of training: {listing(shares)}.")
-    return texts
-
-
-def quality_name(found: Monitoring) -> str:
-    """What the figure of quality is called."""
-    return "" if found.quality is None else measure_words(found.quality.name)
-
-
-def quality_told(found: Monitoring) -> list[str]:
-    """A figure of quality, before and now."""
-    quality = found.quality
-    if quality is None:
-        return []
-    now, before = (NORMAL_95 * e for e in (quality.now_error, quality.before_error))
-    text = (
-        f"{quality_name(found)} without labels: {quality.now:.3f} ± {now:.3f} now, "
-        f"{quality.before:.3f} ± {before:.3f} when it was fitted "
-        f"({p_text(quality.p_value)} for a fall by chance)."
-    )
-    if not (0 <= quality.now <= 1 and 0 <= quality.before <= 1):
-        text += (
-            " Beyond 0 to 1 it is no value of its own, since classes do not look the same in all "
-            "bags: only the change counts."
-        )
-    if found.other_rows_explain_quality:
-        text += " Rows have changed, and may be harder: this does not count against the model."
-    return [text]
-
-
-def _of(one: ClassMonitoring, found: Monitoring) -> str:
-    return "" if len(found.classes) == 1 else f" of class {shown(one.name, 40)}"
-
-
-def _limits(value: float, error: float) -> tuple[float, float]:
-    return value - NORMAL_95 * error, value + NORMAL_95 * error
-
-
-def _largest(n_bags: int) -> float:
-    """Median of the largest of so many standard normal residuals, without signs."""
-    return float(stats.norm.isf((1 - np.exp2(-1 / n_bags)) / 2))
-
-
-_ROUNDS = 200
-_SETTLED = 1e-10
-
-
 @dataclass(frozen=True)
 class ClassReference:
-    """A class in the training bags, as models said that did not see them.
+    """A class in the training bags, as predicted by models that did not see them.
 
     Attributes
     ----------
     line : BagLine
-        Of shares and mean chances of bags.
+        Of proportions and mean probabilities of bags.
     gap, gap_error : float
-        By how much shares lay above mean chances over all rows, and its standard error.
+        Proportion minus mean probability over all rows, and its standard error.
     rows : mapping
-        Tenths of the chances, for the population stability index.
+        Deciles of the probabilities, for the population stability index.
     """
 
     line: BagLine
@@ -438,31 +130,31 @@ class ClassReference:
 
 
 @dataclass(frozen=True)
-class Reference:
-    """What is kept of the training bags, to hold new ones against; made by `make_monitoring_reference`.
+class MonitoringReference:
+    """Summary of the training bags that `monitor` compares new bags with.
 
     Attributes
     ----------
     n_bags : int
         Number of bags.
     class_shares : tuple of float
-        That the model's probabilities are for.
+        Class prior of the model's probabilities.
     classes : tuple of ClassReference
         The second of two classes, or each of several.
     columns : mapping of str to (low, high)
-        Range of each column of numbers.
+        Range of each numeric column.
 
     Examples
     --------
     >>> from unbag import LLPEnsembleClassifier
     >>> from unbag.datasets import make_gaussian_bags
-    >>> from unbag.evaluation import Reference, make_monitoring_reference
+    >>> from unbag.evaluation import MonitoringReference, make_monitoring_reference
     >>> data = make_gaussian_bags(n_bags=20, bag_size=30, random_state=0)
     >>> model = LLPEnsembleClassifier("linear").fit(data.X, data.y)
     >>> reference = make_monitoring_reference(model, data.X, data.y)
     >>> reference.n_bags
     20
-    >>> Reference.from_dict(reference.to_dict()) == reference
+    >>> MonitoringReference.from_dict(reference.to_dict()) == reference
     True
     """
 
@@ -473,16 +165,16 @@ class Reference:
 
     @property
     def numbers(self) -> list[int]:
-        """Numbers of the classes that are looked at."""
+        """Numbers of the classes that are monitored."""
         return _numbers(len(self.class_shares))
 
     @property
-    def world(self) -> Direction:
-        """Which world the training bags leaned to: classes keep their look, or rows their odds."""
+    def shift_type(self) -> ShiftType:
+        """Assumption that the training bags agree with: label shift or covariate shift."""
         return self.classes[0].line.direction
 
     def to_dict(self) -> dict[str, Any]:
-        """Give plain numbers, lists and mappings, for a file.
+        """Return plain numbers, lists and mappings, for a file.
 
         Returns
         -------
@@ -493,7 +185,7 @@ class Reference:
 
     @classmethod
     def from_dict(cls, kept: Mapping[str, Any]) -> Self:
-        """Read what `to_dict` gave.
+        """Read what `to_dict` returned.
 
         Parameters
         ----------
@@ -502,7 +194,7 @@ class Reference:
 
         Returns
         -------
-        reference : Reference
+        reference : MonitoringReference
             The same as before.
         """
         classes = tuple(
@@ -511,10 +203,287 @@ class Reference:
         return cls(kept["n_bags"], tuple(kept["class_shares"]), classes, kept["columns"])
 
 
+@dataclass(frozen=True, eq=False)
+class ClassMonitoring:
+    """A class in the new bags against what was expected of it.
+
+    Attributes
+    ----------
+    name : object
+        The class.
+    expected, observed : float
+        Sum of its probabilities over all rows, and its count.
+    ratio, ratio_error : float
+        Observed over expected, with its standard error, clustered by bag.
+    totals_p : float
+        P-value of the totals.
+    line : BagLine
+        Of the training bags.
+    change : LineComparison
+        The new bags against it. Under covariate shift, slope and scatter are tested after
+        probabilities were moved to the new totals.
+    rows : Stability
+        Of the probabilities of the class.
+    """
+
+    name: Any
+    expected: float
+    observed: float
+    ratio: float
+    ratio_error: float
+    totals_p: float
+    line: BagLine
+    change: LineComparison
+    rows: Stability
+
+    @property
+    def slope_ratio(self) -> float:
+        """Slope of the new bags over that in training."""
+        return 1 + self.change.slope / self._slope_before
+
+    @property
+    def slope_ratio_error(self) -> float:
+        """Its standard error."""
+        return self.change.slope_error / self._slope_before
+
+    @property
+    def _slope_before(self) -> float:
+        # a line without a slope is as steep as its error allows
+        return max(self.line.slope, self.line.slope_error)
+
+    @property
+    def scatter_ratio(self) -> float:
+        """Chi-square of the new bags around their line over its degrees of freedom."""
+        return self.change.chi_square / self.change.degrees
+
+
+@dataclass(frozen=True, eq=False)
+class MonitoringResult:
+    """Whether a model still holds; made by `monitor`. Printing it shows the tests.
+
+    Attributes
+    ----------
+    classes : tuple of ClassMonitoring
+        The second of two classes, or each of several.
+    bags : mapping of str to ndarray
+        One row per bag: ``bag``, ``size``, ``class``, ``probability`` (mean), ``expected``
+        (proportion by the line of training), ``observed`` (proportion) and ``z`` (standardised
+        residual, of the class where it is largest).
+    class_prior : tuple of float
+        Class prior at which probabilities add up to the new totals.
+    quality : Quality or None
+        The measure that was given.
+    out_of_range : mapping of str to float
+        Proportion of rows outside the range of training, by column.
+    alpha : float
+        Probability of a false alarm.
+    tolerance : float
+        Relative difference of totals that does not matter.
+
+    Examples
+    --------
+    >>> from unbag import LLPEnsembleClassifier
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.evaluation import make_monitoring_reference, monitor
+    >>> data = make_gaussian_bags(n_bags=20, bag_size=30, random_state=0)
+    >>> model = LLPEnsembleClassifier("linear").fit(data.X, data.y)
+    >>> reference = make_monitoring_reference(model, data.X, data.y)
+    >>> result = monitor(model, data.X, data.y, reference=reference)
+    >>> result.verdict, len(result.bags["bag"])
+    ('ok', 20)
+    """
+
+    classes: tuple[ClassMonitoring, ...]
+    bags: Mapping[str, NDArray[Any]]
+    class_prior: tuple[float, ...]
+    quality: Quality | None
+    out_of_range: Mapping[str, float]
+    alpha: float
+    tolerance: float
+
+    @property
+    def rows_changed(self) -> bool:
+        """Whether rows differ from those of training by more than bags differ."""
+        return any(
+            one.rows.index > _CHANGED and one.rows.p_value < _SURE / len(self.classes)
+            for one in self.classes
+        )
+
+    @cached_property
+    def alarms(self) -> dict[str, bool]:
+        """Which of the tests reject; the slope's alarm is split by its sign."""
+        alpha = self.alpha / _TESTS / len(self.classes)
+        found = dict.fromkeys(
+            ("totals", "shift", "flatter", "steeper", "scatter", "quality"), False
+        )
+        for one in self.classes:
+            change, base = one.change, max(one.line.share, 1e-9)
+            moved = abs(one.ratio - 1) > self.tolerance
+            found["totals"] |= one.totals_p < alpha and moved
+            found["shift"] |= change.shift_p < alpha and abs(change.shift) > self.tolerance * base
+            bent = change.slope_p < alpha and abs(one.slope_ratio - 1) > 2 * self.tolerance
+            found["flatter"] |= bent and one.slope_ratio < 1
+            # weak models look weaker in training, where bags are held out, than later
+            found["steeper"] |= bent and one.slope_ratio > 1 and one.line.sure
+            found["scatter"] |= change.scatter_p < alpha and one.scatter_ratio > _LEAST_SCATTER
+        found["quality"] = self._fallen(self.alpha / _TESTS)
+        return found
+
+    def _fallen(self, alpha: float) -> bool:
+        quality = self.quality
+        if quality is None or quality.before - quality.now < _LEAST_FALL:
+            return False
+        return quality.p_value < alpha and not self.other_rows_explain_quality
+
+    @property
+    def other_rows_explain_quality(self) -> bool:
+        """Whether quality may have fallen because rows are harder to classify.
+
+        Under covariate shift a model can be as right as before about rows that are harder.
+        """
+        return self.rows_changed and all(
+            one.line.direction == "covariate_shift" for one in self.classes
+        )
+
+    @property
+    def verdict(self) -> MonitorVerdict:
+        """ok, prior_shift (recalibrate) or degraded (train again)."""
+        alarms = self.alarms
+        if alarms["flatter"] or alarms["scatter"] or alarms["quality"]:
+            return "degraded"
+        if alarms["totals"] or alarms["shift"] or alarms["steeper"]:
+            return "prior_shift"
+        return "ok"
+
+    @property
+    def worst(self) -> int:
+        """Number of the bag with the largest residual."""
+        return int(np.argmax(np.abs(self.bags["z"])))
+
+    # --- words --------------------------------------------------------------------------------
+
+    @property
+    def lead(self) -> str:
+        """The verdict in a sentence or two."""
+        steeper_only = self.verdict == "prior_shift" and not self.advice
+        return _STEEPER if steeper_only else _LEADS[self.verdict]
+
+    @property
+    def advice(self) -> list[str]:
+        """What to do."""
+        alarms = self.alarms
+        if self.verdict != "prior_shift" or not (alarms["totals"] or alarms["shift"]):
+            return []
+        prior = f"{self.class_prior[1]:.3g}"
+        if len(self.class_prior) > 2:
+            shares = np.round(self.class_prior, 4)
+            shares[shares.argmax()] += 1 - shares.sum()
+            prior = ",".join(f"{share:.4f}" for share in shares)
+        return [f"Use --class-prior {prior} (class_prior= in Python), at which totals agree."]
+
+    def describe_totals(self) -> list[str]:
+        """Counts against sums of probabilities, one sentence for each class."""
+        texts = []
+        for one in self.classes:
+            low, high = _limits(one.ratio, one.ratio_error)
+            texts.append(
+                f"Totals{self._of(one)}: {whole(one.observed)} observed, {whole(one.expected)} "
+                f"expected; ratio {one.ratio:.2f} (95% interval, clustered by bag: {low:.2f} to "
+                f"{high:.2f}; {p_text(one.totals_p)})."
+            )
+        return texts
+
+    def describe_bags(self) -> list[str]:
+        """Slope, scatter and shift for each class, and the worst bag."""
+        texts = []
+        for one in self.classes:
+            low, high = _limits(one.slope_ratio, one.slope_ratio_error)
+            change, of = one.change, self._of(one)
+            slope = f"{one.slope_ratio:.2f} times that of training "
+            slope += f"(95% interval: {low:.2f} to {high:.2f}; {p_text(change.slope_p)})."
+            if one.slope_ratio < 0:
+                slope += " The order of the bags is reversed."
+            if one.slope_ratio_error > _SLOPE_UNKNOWN:
+                slope = "unknown, since the new bags are too alike."
+            texts += [
+                f"Slope{of}: {slope}",
+                f"Scatter{of}: bags vary {one.scatter_ratio:.2f} times as much around their line "
+                "as by sampling, known noise and the bag effect of training (chi-square "
+                f"{change.chi_square:.1f} on {change.degrees:.0f}; {p_text(change.scatter_p)}).",
+                f"Shift{of}: the line has moved by {100 * change.shift:+.1f} ± "
+                f"{100 * NORMAL_95 * change.shift_error:.1f} points ({p_text(change.shift_p)}).",
+            ]
+        return [*texts, self.describe_worst_bag()]
+
+    def describe_worst_bag(self) -> str:
+        """The bag with the largest residual."""
+        row = {name: column[self.worst] for name, column in self.bags.items()}
+        n_bags = len(self.bags["z"])
+        name = "" if len(self.classes) == 1 else f" of class {shown(row['class'], 40)}"
+        # median of the largest of so many standard normal residuals, without signs
+        largest = float(stats.norm.isf((1 - np.exp2(-1 / n_bags)) / 2))
+        return (
+            f"Worst bag: {shown(row['bag'], 60)}, {percent(row['observed'], 1)}{name} observed, "
+            f"{percent(row['expected'], 1)} expected ({row['z']:+.1f} standard errors; the "
+            f"largest of {n_bags} bags is typically {largest:.1f})."
+        )
+
+    def describe_rows(self) -> list[str]:
+        """Drift of the rows."""
+        index = max(self.classes, key=lambda one: one.rows.index).rows
+        rows = "changed" if self.rows_changed else "no change found"
+        texts = [
+            f"Rows: {rows} (population stability index of probabilities {index.index:.2f}, "
+            f"{p_text(index.p_value)} clustered by bag; a change is one above {_CHANGED:g} with p "
+            f"below {_SURE:g})."
+        ]
+        if self.out_of_range:
+            shares = [f"{shown(n, 40)} ({percent(s, 1)})" for n, s in self.out_of_range.items()]
+            texts.append(f"Columns with rows outside the range of training: {listing(shares)}.")
+        return texts
+
+    @property
+    def quality_name(self) -> str:
+        """Name of the measure of quality."""
+        return "" if self.quality is None else measure_words(self.quality.name)
+
+    def describe_quality(self) -> list[str]:
+        """The measure of quality, before and now."""
+        quality = self.quality
+        if quality is None:
+            return []
+        now, before = (NORMAL_95 * e for e in (quality.now_error, quality.before_error))
+        text = (
+            f"{self.quality_name} without labels: {quality.now:.3f} ± {now:.3f} now, "
+            f"{quality.before:.3f} ± {before:.3f} in training ({p_text(quality.p_value)} for a "
+            "fall)."
+        )
+        if not (0 <= quality.now <= 1 and 0 <= quality.before <= 1):
+            text += " Label shift does not hold, since 0 to 1 is left: only the change counts."
+        if self.other_rows_explain_quality:
+            text += " Rows have changed and may be harder: this does not count against the model."
+        return [text]
+
+    def _of(self, one: ClassMonitoring) -> str:
+        return "" if len(self.classes) == 1 else f" of class {shown(one.name, 40)}"
+
+    def __str__(self) -> str:
+        lines = [line for text in (self.lead, *self.advice) for line in textwrap.wrap(text, WIDTH)]
+        items = [*self.describe_totals(), *self.describe_bags()]
+        items += [*self.describe_rows(), *self.describe_quality()]
+        for text in items:
+            lines += textwrap.wrap(text, WIDTH, initial_indent="- ", subsequent_indent="  ")
+        return "\n".join(lines)
+
+
+def _limits(value: float, error: float) -> tuple[float, float]:
+    return value - NORMAL_95 * error, value + NORMAL_95 * error
+
+
 def make_monitoring_reference(
-    model: Any, X: Any, y: Any, *, chances: ArrayLike | None = None
-) -> Reference:
-    """Keep what is needed of the training bags to hold new ones against them.
+    model: Any, X: Any, y: Any, *, probabilities: ArrayLike | None = None
+) -> MonitoringReference:
+    """Summarise the training bags for `monitor`.
 
     Parameters
     ----------
@@ -525,40 +494,42 @@ def make_monitoring_reference(
         The rows of training.
     y : structured array from `unbag.bag_target`
         Their bags.
-    chances : array-like of shape (n_instances, n_classes), optional
+    probabilities : array-like of shape (n_instances, n_classes), optional
         For other models: probabilities of each row by a model that did not see its bag.
 
     Returns
     -------
-    reference : Reference
-        What to give to `monitor`; ``to_dict`` makes it something for a file.
+    reference : MonitoringReference
+        Argument of `monitor`; ``to_dict`` prepares it for a file.
 
     Examples
     --------
     >>> from unbag import LLPEnsembleClassifier
     >>> from unbag.datasets import make_gaussian_bags
-    >>> from unbag.evaluation.monitoring import make_monitoring_reference, monitor
+    >>> from unbag.evaluation import make_monitoring_reference, monitor
     >>> april, may = (make_gaussian_bags(n_bags=40, bag_size=40, random_state=s) for s in (0, 1))
     >>> model = LLPEnsembleClassifier("linear").fit(april.X, april.y)
     >>> reference = make_monitoring_reference(model, april.X, april.y)
     >>> monitor(model, may.X, may.y, reference=reference).verdict
-    'holds'
+    'ok'
     """
     bags = check_bag_target(y)
     n_bags = int((~bags.labelled).sum())
     if n_bags < FEWEST_BAGS:
         raise ValueError(f"A reference takes {FEWEST_BAGS} bags at least, and there are {n_bags}.")
-    table = _held_out_chances(model, bags) if chances is None else np.asarray(chances, float)
+    if probabilities is None:
+        table = _held_out_probabilities(model, bags)
+    else:
+        table = np.asarray(probabilities, dtype=float)
     effect = estimate_bag_effect(bags, table.T)
     classes = []
     for number in _numbers(bags.n_classes):
         found = ClassInBags.of(bags, table[:, number], number)
-        line = choose_line(found, effect.leans_to_looks)
-        classes.append(
-            ClassReference(line, *found.total_gap(), remember_rows(bags, table[:, number]))
-        )
+        line = choose_line(found, effect.prefers_label_shift)
+        rows = score_distribution(bags, table[:, number])
+        classes.append(ClassReference(line, *found.total_gap(), rows))
     shares = tuple(map(float, bags.class_shares))
-    return Reference(n_bags, shares, tuple(classes), remember_columns(X))
+    return MonitoringReference(n_bags, shares, tuple(classes), column_ranges(X))
 
 
 def monitor(
@@ -566,38 +537,38 @@ def monitor(
     X: Any,
     y: Any,
     *,
-    reference: Reference,
+    reference: MonitoringReference,
     quality: Quality | None = None,
-    level: float = 0.05,
+    alpha: float = 0.05,
     tolerance: float = 0.05,
     class_names: Sequence[Any] | None = None,
-) -> Monitoring:
-    """Say whether a model still holds, from the counts of new bags.
+) -> MonitoringResult:
+    """Test whether a model still holds, from the counts of new bags.
 
     Parameters
     ----------
     model : classifier or pipeline with ``predict_proba``
-        The model to look after.
+        The model to monitor.
     X : array or data frame with n_instances rows
         The new rows.
     y : structured array from `unbag.bag_target`
-        Their bags; five at least.
-    reference : Reference
+        Their bags; at least five.
+    reference : MonitoringReference
         From `make_monitoring_reference`, on the bags of training.
     quality : Quality, optional
-        A figure such as the AUC, estimated without labels on the bags of training (held out) and
+        A measure such as the AUC, estimated without labels on the bags of training (held out) and
         on the new ones.
-    level : float, default=0.05
-        How often there may be an alarm if nothing is wrong, over all tests together.
+    alpha : float, default=0.05
+        Probability of a false alarm, over all tests together.
     tolerance : float, default=0.05
-        Difference of totals that does not matter, however sure it is, as a share; of slopes, twice
-        as much.
+        Relative difference of totals that does not matter, however significant; twice as much for
+        slopes.
     class_names : sequence, optional
-        What to call the classes, in their order.
+        Names of the classes, in their order.
 
     Returns
     -------
-    found : Monitoring
+    result : MonitoringResult
         With ``verdict``, ``classes``, ``bags``, ``class_prior``; print it.
 
     Examples
@@ -606,37 +577,37 @@ def monitor(
 
     >>> from unbag import LLPEnsembleClassifier
     >>> from unbag.datasets import make_gaussian_bags
-    >>> from unbag.evaluation.monitoring import make_monitoring_reference, monitor
+    >>> from unbag.evaluation import make_monitoring_reference, monitor
     >>> april = make_gaussian_bags(40, 50, proportions=(0.1, 0.4), random_state=0)
     >>> may = make_gaussian_bags(40, 50, proportions=(0.4, 0.7), random_state=1)
     >>> model = LLPEnsembleClassifier("linear").fit(april.X, april.y)
     >>> reference = make_monitoring_reference(model, april.X, april.y)
-    >>> found = monitor(model, may.X, may.y, reference=reference)
-    >>> found.verdict
-    'drifts'
-    >>> bool(abs(found.class_prior[1] - may.labels.mean()) < 0.05)
+    >>> result = monitor(model, may.X, may.y, reference=reference)
+    >>> result.verdict
+    'prior_shift'
+    >>> bool(abs(result.class_prior[1] - may.labels.mean()) < 0.05)
     True
     """
     bags = check_bag_target(y)
-    _check(bags, reference, level, tolerance)
+    _check(bags, reference, alpha, tolerance)
     check_gives_chances(model)
     if class_names is not None:
         bags = replace(bags, names=tuple(map(str, class_names)))
-    chances = np.asarray(model.predict_proba(X), dtype=float)
+    probabilities = np.asarray(model.predict_proba(X), dtype=float)
     before = np.array(reference.class_shares)
-    prior = _prior_for_totals(chances, before, bags)
-    moved = move_chances(chances, before, prior)
+    prior = _prior_for_totals(probabilities, before, bags)
+    moved = move_chances(probabilities, before, prior)
     classes = tuple(
-        _hold_class(bags, number, one, chances[:, number], moved[:, number])
+        _compare_class(bags, number, one, probabilities[:, number], moved[:, number])
         for number, one in zip(reference.numbers, reference.classes, strict=True)
     )
-    return Monitoring(
+    return MonitoringResult(
         classes=classes,
-        bags=_by_bag(bags, reference, classes, chances),
+        bags=_by_bag(bags, reference, classes, probabilities),
         class_prior=tuple(map(float, prior)),
         quality=quality,
-        outside=outside_of(reference.columns, X),
-        level=level,
+        out_of_range=rows_out_of_range(reference.columns, X),
+        alpha=alpha,
         tolerance=tolerance,
     )
 
@@ -645,17 +616,17 @@ def _numbers(n_classes: int) -> list[int]:
     return [1] if n_classes == 2 else list(range(n_classes))
 
 
-def _held_out_chances(model: Any, bags: Bags) -> Floats:
+def _held_out_probabilities(model: Any, bags: Bags) -> Floats:
     inner = model[-1] if hasattr(model, "steps") else model
     if not hasattr(inner, "out_of_fold_scores_"):
         raise ValueError(
             f"{type(inner).__name__} has no out_of_fold_scores_; give probabilities of models that "
-            "did not see the bags as chances."
+            "did not see the bags."
         )
     if not np.allclose(inner.class_prior_, bags.class_shares):
         raise ValueError(
-            "Probabilities must be for the shares of the training bags to be held against counts: "
-            "fit the model with class_prior='empirical'."
+            "Probabilities must be for the overall class prior of the training bags: fit the model "
+            "with class_prior='empirical'."
         )
     scores = np.asarray(inner.out_of_fold_scores_, dtype=float)
     if scores.ndim == 1:
@@ -663,8 +634,8 @@ def _held_out_chances(model: Any, bags: Bags) -> Floats:
     return np.asarray(softmax(scores, axis=1))
 
 
-def _check(bags: Bags, reference: Reference, level: float, tolerance: float) -> None:
-    check_inside(level, "level")
+def _check(bags: Bags, reference: MonitoringReference, alpha: float, tolerance: float) -> None:
+    check_inside(alpha, "alpha")
     if not tolerance >= 0:
         raise ValueError(f"tolerance must not be negative, as {tolerance!r} is.")
     n_classes = len(reference.class_shares)
@@ -674,19 +645,18 @@ def _check(bags: Bags, reference: Reference, level: float, tolerance: float) -> 
         )
     n_bags = int((~bags.labelled).sum())
     if n_bags < FEWEST_BAGS:
-        raise ValueError(
-            f"Whether a model holds takes {FEWEST_BAGS} new bags at least, and there are {n_bags}."
-        )
+        raise ValueError(f"monitor takes {FEWEST_BAGS} new bags at least, and there are {n_bags}.")
 
 
-def _prior_for_totals(chances: Floats, before: Floats, bags: Bags) -> Floats:
-    """Shares of the classes at which chances add up to the totals."""
+def _prior_for_totals(probabilities: Floats, before: Floats, bags: Bags) -> Floats:
+    """Class prior at which probabilities add up to the totals."""
     least = 0.5 / bags.n_instances
     totals = np.clip(bags.class_shares, least, None)
     totals = totals / totals.sum()
     prior = np.clip(before, least, None)
     for _ in range(_ROUNDS):
-        step = totals / np.maximum(move_chances(chances, before, prior).mean(axis=0), 1e-300)
+        now = move_chances(probabilities, before, prior).mean(axis=0)
+        step = totals / np.maximum(now, 1e-300)
         prior = prior * step
         prior = prior / prior.sum()
         if np.abs(step - 1).max() < _SETTLED:
@@ -694,47 +664,50 @@ def _prior_for_totals(chances: Floats, before: Floats, bags: Bags) -> Floats:
     return prior
 
 
-def _hold_class(
-    bags: Bags, number: int, before: ClassReference, chances: Floats, moved: Floats
+def _compare_class(
+    bags: Bags, number: int, before: ClassReference, probabilities: Floats, moved: Floats
 ) -> ClassMonitoring:
-    found = ClassInBags.of(bags, chances, number)
+    found = ClassInBags.of(bags, probabilities, number)
     line = before.line
-    held = hold_against(line, found)
-    if line.direction == "odds":
-        # what other totals do to the line of odds is undone before its slope is looked at
+    change = compare_with_line(line, found)
+    if line.direction == "covariate_shift":
+        # the effect of other totals on this line is undone before its slope is tested
         now = ClassInBags.of(bags, moved, number)
         centred = replace(line, centre=now.mean, intercept=now.share, share=now.share)
-        again = hold_against(centred, now)
-        names = ("slope", "slope_error", "slope_p", "scatter", "expected", "scatter_p")
-        held = held._replace(**{name: getattr(again, name) for name in names})
+        again = compare_with_line(centred, now)
+        names = ("slope", "slope_error", "slope_p", "chi_square", "degrees", "scatter_p")
+        change = change._replace(**{name: getattr(again, name) for name in names})
     gap, error = found.total_gap()
     both = float(np.hypot(error, before.gap_error))
     totals_p = 2 * stats.t.sf(abs(gap - before.gap) / both, len(found.sizes) - 1)
     mean = max(found.mean, 1e-12)
-    rows = float(found.sizes.sum())
+    n_rows = float(found.sizes.sum())
     return ClassMonitoring(
         name=bags.class_names[number],
-        promised=rows * found.mean,
-        found=rows * found.share,
+        expected=n_rows * found.mean,
+        observed=n_rows * found.share,
         ratio=found.share / mean,
         ratio_error=both / mean,
         totals_p=float(totals_p),
         line=line,
-        held=held,
-        rows=compare_rows(before.rows, bags, chances),
+        change=change,
+        rows=stability_index(before.rows, bags, probabilities),
     )
 
 
 def _by_bag(
-    bags: Bags, reference: Reference, classes: tuple[ClassMonitoring, ...], chances: Floats
+    bags: Bags,
+    reference: MonitoringReference,
+    classes: tuple[ClassMonitoring, ...],
+    probabilities: Floats,
 ) -> dict[str, NDArray[Any]]:
     """One row per bag, of the class where its residual is largest."""
     used = np.flatnonzero(~bags.labelled)
-    z = np.stack([one.held.z for one in classes])
+    z = np.stack([one.change.z for one in classes])
     chosen = np.abs(z).argmax(axis=0)
     numbers = np.array(reference.numbers)[chosen]
-    means = bags.means(chances.T).T[used, numbers]
-    promised = np.array(
+    means = bags.means(probabilities.T).T[used, numbers]
+    expected = np.array(
         [float(classes[k].line.shares_at(mean)) for k, mean in zip(chosen, means, strict=True)]
     )
     return {
@@ -742,7 +715,7 @@ def _by_bag(
         "size": bags.sizes[used],
         "class": bags.class_names[numbers],
         "probability": means,
-        "promised": promised,
-        "found": bags.proportions[used, numbers],
+        "expected": expected,
+        "observed": bags.proportions[used, numbers],
         "z": z[chosen, np.arange(len(used))],
     }

@@ -1,37 +1,32 @@
-"""How much the bags are worth, counted in labelled rows.
+"""Effective sample size of bags, in labelled rows.
 
-Let h be any statistic of an instance that varies by σ² inside every class. The decontamination
-weights W estimate its mean over class c, with draws N_i in bag i, up to a variance of
+Let h be any statistic of an instance with variance σ² inside every class. The unmixing weights W
+estimate its mean over class c, with N_i instances in bag i, up to a variance of
 
     σ² S[c, c],    S = Σ_i W[i]ᵀ W[i] / N_i,
 
-where m labelled rows of that class would leave σ²/m. So the bags are worth 1/S[c, c] labelled
-rows of class c, *for its mean* and a statistic that varies alike in all classes. For the slope of a
-linear model they can be worth less (``docs/likelihood.md``). Without noise S = (GᵀNG)⁻¹ for the
-matrix G of proportions, and pure bags are worth the number of their rows.
+where m labelled rows of that class would leave σ²/m. So the bags are equivalent to 1/S[c, c]
+labelled rows of class c, for its mean and a statistic that varies alike in all classes. For the
+slope of a linear model they can be worth less. Without noise S = (GᵀNG)⁻¹ for the matrix G of
+proportions, and pure bags are equivalent to the number of their rows.
 
-What a classifier needs are the differences between classes. With π the shares of the C classes
-among all n instances, the error in them is
+A classifier needs differences between classes. With π the proportions of the C classes among all n
+instances, the error in them is
 
     Σ_c π_c (θ̂_c − Σ_k π_k θ̂_k)²  =  σ² Σ_i q_i,    q_i = Σ_c π_c (W[i,c] − Σ_k π_k W[i,k])² / N_i,
 
-on average, and would be σ² (C − 1)/n with labels. The ratio (C − 1)/(n Σ q_i) is the share of the
-labels' information that survives in the bags. For two classes it is
+on average, and would be σ² (C − 1)/n with labels. The ratio (C − 1)/(n Σ q_i) is the fraction of
+the labels' information that the bags retain. For two classes it is
 
-    Σ_i n_i (γ_i − γ̄)² / (n γ̄ (1 − γ̄)):
+    Σ_i n_i (γ_i − γ̄)² / (n γ̄ (1 − γ̄)),
 
-the variance of the proportions, as a part of the largest there can be. Bag i adds n_i (γ_i − γ̄)²
-to it, which is q_i / Σ q_i of the sum. So q_i / Σ q_i is called the share of bag i for any number
-of classes: shares are not negative and sum to one.
+the variance of the proportions over its largest possible value; q_i / Σ q_i is the share of bag i.
 
 With noise of covariance V_i in the proportions, N_i = 1/(1/n_i + 4v_i), v_i = trace(V_i)/2, as in
-`unbag.weights.decontamination_weights`. That is right for a statistic between 0 and 1
-that varies by σ² = ¼ inside classes and whose class means lie so far apart that the noise does all
-the harm it can, v_i: a bag's mean then strays by ¼/n_i + v_i = ¼/N_i, and a labelled row by ¼. As
-the same noise is in W too, the count is a little high: in trials with bags of 30 by 1% for noise a
-sixth as large as the spread of the proportions, by 3 to 6% for a third, 15 to 20% for half of it.
-
-What was found on how much the bags are worth: tables, and their words.
+`unbag.weights.decontamination_weights`: exact for a statistic between 0 and 1 with σ² = ¼ and the
+largest effect of noise. The same noise is in W, so the count is a little high: in simulations with
+bags of 30 by 1% for noise a sixth of the spread of the proportions, 3 to 6% for a third, 15 to 20%
+for half of it.
 """
 
 from __future__ import annotations
@@ -72,14 +67,14 @@ class EffectiveSampleSize:
         Number of instances, of known label or not.
     classes : ndarray of shape (n_classes,)
         Labels of the classes.
-    labelled_rows : float
+    n_effective : float
         As many labelled rows, of the same mixture, would tell the classes apart as well:
-        ``share_of_labels`` times ``n_instances``.
-    share_of_labels : float
+        ``fraction_of_labels`` times ``n_instances``.
+    fraction_of_labels : float
         That, as a part of what labels of all instances would give; between 0 and 1.
     rows_per_class : ndarray of shape (n_classes,)
         As many labelled rows of each class would give its averages as precisely.
-    rows_for_difference : float or None
+    n_effective_difference : float or None
         For two classes: one over the variance of the estimated difference between the class
         means, of a statistic with unit variance inside classes. Labelled rows, m₀ of one class
         and m₁ of the other, give m₀m₁/(m₀ + m₁).
@@ -87,12 +82,12 @@ class EffectiveSampleSize:
         The largest share first: ``bag``, ``size``, ``proportion`` (of the second class; one column
         for each class if there are more) and ``share``, the part of the information that comes
         from this bag. Shares sum to 1. Rows of known label make one entry for each class.
-    finer : dict of arrays
+    if_split : dict of arrays
         What to expect if every bag were cut at random into so many ``pieces`` of known
         proportion, down to single rows: ``n_bags``, their ``mean_size``, ``rows of ...`` each
-        class, ``labelled_rows`` and ``share_of_labels``. The first line is what there is now.
+        class, ``n_effective`` and ``fraction_of_labels``. The first line is what there is now.
         Pieces whose mixtures differ by more than chance, such as districts, are worth more. Empty
-        with noise (that of smaller bags is not known), if ``bag_model="bags"`` (pieces of a
+        with noise (that of smaller bags is not known), if ``cluster_by_bag`` (pieces of a
         bag would not be independent), or if all rows are labelled.
     summary : str
         The finding in words.
@@ -104,7 +99,7 @@ class EffectiveSampleSize:
     >>> from unbag import effective_sample_size, bag_target
     >>> y = bag_target(["a"] * 4 + ["b"] * 4, counts={"a": 0, "b": 3})
     >>> information = effective_sample_size(y)
-    >>> round(information.labelled_rows, 1), information.n_bags
+    >>> round(information.n_effective, 1), information.n_bags
     (4.8, 2)
     >>> information.by_bag["bag"].tolist()
     ['a', 'b']
@@ -113,21 +108,21 @@ class EffectiveSampleSize:
     n_bags: int
     n_instances: int
     classes: NDArray[Any]
-    labelled_rows: float
-    share_of_labels: float
+    n_effective: float
+    fraction_of_labels: float
     rows_per_class: Floats
-    rows_for_difference: float | None
+    n_effective_difference: float | None
     by_bag: TableColumns
-    finer: TableColumns
+    if_split: TableColumns
     summary: str
     warning: str | None
 
-    def frame(self, table: Literal["by_bag", "finer"] = "by_bag") -> Any:
+    def frame(self, table: Literal["by_bag", "if_split"] = "by_bag") -> Any:
         """Give one of the two tables as a pandas DataFrame.
 
         Parameters
         ----------
-        table : {"by_bag", "finer"}, default="by_bag"
+        table : {"by_bag", "if_split"}, default="by_bag"
             Which of the two.
 
         Returns
@@ -135,36 +130,35 @@ class EffectiveSampleSize:
         frame : pandas.DataFrame
             The table.
         """
-        check_choice(table, ("by_bag", "finer"), "table")
+        check_choice(table, ("by_bag", "if_split"), "table")
         return make_frame(getattr(self, table))
 
     def __str__(self) -> str:
         words = [self.summary, *([self.warning] if self.warning else [])]
         lines = [textwrap.fill(text, WIDTH) for text in words]
         lines += ["", "The most informative bags:", *_lines(self.by_bag, _LISTED_BAGS)]
-        if self.finer:
-            lines += ["", "If every bag were cut into pieces of known proportion:"]
-            lines += _lines(self.finer, LISTED_PIECES)
+        if self.if_split:
+            lines += ["", "If every bag were split at random into pieces of known proportion:"]
+            lines += _lines(self.if_split, LISTED_PIECES)
         return "\n".join(lines)
 
     __repr__ = __str__
 
 
-def tell_worth(bags: Bags, share: float, rows: Floats, by_bag: Floats, bag_model: BagModel) -> str:
-    """Say what the bags are worth, and where that is."""
+def _summary(bags: Bags, share: float, rows: Floats, by_bag: Floats, cluster_by_bag: bool) -> str:
     n_bags, n_labelled = int((~bags.labelled).sum()), int(bags.sizes[bags.labelled].sum())
     if n_bags == 0:
-        return f"All {n_labelled:,} rows are labelled, so that nothing is lost to bags."
+        return f"All {n_labelled:,} rows are labelled."
     what = f"these {n_bags:,} bags" if n_bags > 1 else "this bag"
     if n_labelled:
         what += f" and {counted(n_labelled, 'labelled row')}"
-    if bag_model == "bags":
+    if cluster_by_bag:
         what = f"if a bag counts once, however large, {what}"
     sentences = [
-        f"{capital(what)} of {bags.n_instances:,} instances in all are worth about "
-        f"{rough(share * bags.n_instances)} labelled rows for telling the classes apart, "
-        f"{_percent(share)} of what all labels would give.",
-        f"Class averages are known as well as from about {_by_class(bags.class_names, rows)}.",
+        f"{capital(what)} with {bags.n_instances:,} instances in all are equivalent to "
+        f"about {rough(share * bags.n_instances)} labelled rows for separating the classes "
+        f"({_percent(share)} of what all labels would give).",
+        f"Class means are as precise as from about {_by_class(bags.class_names, rows)}.",
     ]
     if n_labelled:
         labelled = _percent(by_bag[bags.labelled].sum())
@@ -223,30 +217,28 @@ def _cell(name: str, value: Any) -> str:
 _ROWS_TO_SEE_CLASSES = float(ndtri(0.975) + ndtri(0.8)) ** 2
 
 
-def effective_sample_size(y: Any, *, bag_model: BagModel = "instances") -> EffectiveSampleSize:
-    """Tell how many labelled rows the bags are worth, which of them, and what finer ones would be.
+def effective_sample_size(y: Any, *, cluster_by_bag: bool = False) -> EffectiveSampleSize:
+    """Effective sample size of the bags, in labelled rows.
 
-    Counted is what gives class means as precisely, of a statistic that varies alike in all classes.
-    Needs no features: what counts is how much the proportions differ between bags, and how many
-    instances these hold. Look at it before you train anything, or ask for more data.
+    That many labelled rows would estimate differences between class means as precisely. No features
+    are needed: only the proportions and sizes of the bags count.
 
-    Warns if labels of these instances would show classes that lie one standard deviation apart (by
-    a test of level 5%, in four of five cases) but the bags do not.
+    Warns if labels of these instances would detect a difference of one standard deviation between
+    two classes (test at 5%, power 80%) and the bags do not.
 
     Parameters
     ----------
     y : structured array from `unbag.bag_target`, or plain labels
         With noisy proportions the answer is for statistics between 0 and 1, such as predictions,
         and is an estimate itself.
-    bag_model : {"instances", "bags"}, default="instances"
-        Whether the instances of a bag are independent given their classes, or may depend on
-        each other in any way, so that a bag counts once, however large. Rows of known label
-        count one by one in either case.
+    cluster_by_bag : bool, default=False
+        Whether instances of a bag may depend on each other in any way given their classes, so that
+        a bag counts once, however large. Labelled rows count one by one in either case.
 
     Returns
     -------
     information : EffectiveSampleSize
-        What was found; print it.
+        Print it.
 
     Examples
     --------
@@ -266,13 +258,14 @@ def effective_sample_size(y: Any, *, bag_model: BagModel = "instances") -> Effec
     south     4         0.5  0.76%
     <BLANKLINE>
     If every bag were cut into pieces of known proportion:
-    pieces  n_bags  mean_size  rows of 0  rows of 1  labelled_rows  share_of_labels
+    pieces  n_bags  mean_size  rows of 0  rows of 1  n_effective  fraction_of_labels
          1       3        5.3        4.6        6.4            8.4              52%
          2       6        2.7        5.3        7.2             10              64%
          4      12        1.3        6.5        8.5             14              87%
          8      16          1          7          9             16             100%
     """
     bags = check_bag_target(y)
+    bag_model: BagModel = "bags" if cluster_by_bag else "instances"
     W = decontamination_weights(bags, bag_model=bag_model)
     draws = precision(bags, bag_model)
     shares, n_instances, n_classes = bags.class_shares, bags.n_instances, bags.n_classes
@@ -295,13 +288,15 @@ def effective_sample_size(y: Any, *, bag_model: BagModel = "instances") -> Effec
         n_bags=int((~bags.labelled).sum()),
         n_instances=n_instances,
         classes=bags.class_names,
-        labelled_rows=share * n_instances,
-        share_of_labels=share,
+        n_effective=share * n_instances,
+        fraction_of_labels=share,
         rows_per_class=rows,
-        rows_for_difference=share * n_instances * float(shares.prod()) if n_classes == 2 else None,
+        n_effective_difference=share * n_instances * float(shares.prod())
+        if n_classes == 2
+        else None,
         by_bag=_by_bag(bags, by_bag),
-        finer=_finer(bags) if bags.noise is None and bag_model == "instances" else {},
-        summary=tell_worth(bags, share, rows, by_bag, bag_model),
+        if_split=_if_split(bags) if bags.noise is None and not cluster_by_bag else {},
+        summary=_summary(bags, share, rows, by_bag, cluster_by_bag),
         warning=warning,
     )
 
@@ -317,10 +312,7 @@ def _by_bag(bags: Bags, share: Floats) -> TableColumns:
     return table | {"share": share[order]}
 
 
-# --- finer bags ---------------------------------------------------------------------------------
-
-
-def _finer(bags: Bags) -> TableColumns:
+def _if_split(bags: Bags) -> TableColumns:
     """Expected information in bags cut at random into 1, 2, 4, ... pieces.
 
     A piece of m of the n rows of a bag has proportions of mean γ and covariance
@@ -357,8 +349,8 @@ def _finer(bags: Bags) -> TableColumns:
     }
     for name, column in zip(bags.class_names, np.transpose(rows), strict=True):
         table[f"rows of {name}"] = column
-    table["labelled_rows"] = np.array(share) * bags.n_instances
-    return table | {"share_of_labels": np.array(share)}
+    table["n_effective"] = np.array(share) * bags.n_instances
+    return table | {"fraction_of_labels": np.array(share)}
 
 
 def _worth(matrix: Floats, shares: Floats, n_instances: int) -> tuple[Floats, float]:
@@ -378,7 +370,7 @@ def _worth(matrix: Floats, shares: Floats, n_instances: int) -> tuple[Floats, fl
 
 
 def _warning(bags: Bags, covariance: Floats) -> str | None:
-    """Say so if labels would show classes one standard deviation apart and the bags do not."""
+    """Warn if labels would detect a difference of one standard deviation and the bags do not."""
     variance = np.diag(covariance)[:, None] + np.diag(covariance) - 2 * covariance
     np.fill_diagonal(variance, 0)
     first, second = np.unravel_index(variance.argmax(), variance.shape)
@@ -391,8 +383,8 @@ def _warning(bags: Bags, covariance: Floats) -> str | None:
     mean = np.average(share, weights=bags.sizes)
     spread = np.sqrt(np.average((share - mean) ** 2, weights=bags.sizes))
     return (
-        "These bags tell little about single instances: even if the classes "
-        f"{bags.class_names[first]} and {bags.class_names[second]} were a whole standard deviation "
-        "apart, averages estimated from the bags would often not show it. It takes more bags, or "
-        f"proportions that vary more (now by ±{spread:.2g} around {mean:.2g})."
+        "These bags carry little information about the classes: if "
+        f"{bags.class_names[first]} and {bags.class_names[second]} differed by a whole standard "
+        "deviation, the bags would often not show it. Get more bags, or bags whose proportions "
+        f"differ more (now an SD of {spread:.2g} around {mean:.2g})."
     )

@@ -26,7 +26,7 @@ of the log-odds holds among rows of one bag, and every measure is a function of 
 If rows keep their odds, held-out bags tell κ (`unbag.evaluation.sensitivity`): shares of bags follow
 mean chances, with a slope β (`unbag.evaluation.bag_effects`) of 1 if κ is 1. Where effects of bags
 go along with their scores that is not so, and no count will tell. So the range that is given
-reaches from a third (`STRAY`) of the smaller of 1 and the lower limit of β to three times the
+reaches from a third (`MAX_SLOPE_RATIO`) of the smaller of 1 and the lower limit of β to three times the
 larger of 1 and its upper limit; where even the sign of β is unsure, κ may be negative. Over real
 bags (votes by state, flights by day, stops by neighbourhood) the true κ lay between .55 and 1.9.
 """
@@ -148,7 +148,7 @@ def _statistics(log_odds: Floats, at: Floats, q: Floats) -> Floats:
 
 
 # By which factor log-odds may hold better or worse inside bags than between them.
-STRAY = 3.0
+MAX_SLOPE_RATIO = 3.0
 
 # κ from which on rows are as good as sorted by their scores.
 SORTED = 64.0
@@ -158,7 +158,7 @@ _AtKappa = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True, eq=False)
-class Promise:
+class HeldOutLogOdds:
     """Log-odds that a model gives to rows of bags that it did not see.
 
     Attributes
@@ -193,7 +193,7 @@ class Promise:
     @property
     def slopes(self) -> tuple[float, float]:
         """Limits of β, from held-out bags."""
-        slope, margin = self.effect.free_slope, NORMAL_95 * self.effect.slope_error
+        slope, margin = self.effect.slope_unconstrained, NORMAL_95 * self.effect.slope_error
         if not self.scaled or not np.isfinite(slope + margin):
             return -np.inf, np.inf
         return slope - margin, slope + margin
@@ -208,7 +208,7 @@ class Promise:
 
 
 @dataclass(frozen=True, eq=False)
-class SoftSample(Sample):
+class PosteriorSample(Sample):
     """Scored rows with chances of their classes in the place of the weights W.
 
     Attributes
@@ -229,34 +229,34 @@ class SoftSample(Sample):
 
 
 @dataclass(frozen=True, eq=False)
-class Kappas:
+class SlopeRange:
     """A range of κ: its lower end, what is likely, and its upper end.
 
     Attributes
     ----------
-    promise : Promise
+    promise : HeldOutLogOdds
     values : ndarray of shape (3,)
     """
 
-    promise: Promise
+    promise: HeldOutLogOdds
     values: Floats
 
     @classmethod
-    def if_odds_hold(cls, promise: Promise) -> Self:
+    def under_covariate_shift(cls, promise: HeldOutLogOdds) -> Self:
         """κ as held-out bags tell it, if rows keep their odds."""
         curve = promise.curve
         margin = NORMAL_95 * curve.error
         return cls._of(promise, curve.slope - margin, curve.slope, curve.slope + margin)
 
     @classmethod
-    def whatever_the_bags(cls, promise: Promise) -> Self:
+    def sensitivity(cls, promise: HeldOutLogOdds) -> Self:
         """κ with room for effects of bags that go along with their scores."""
         low, high = promise.slopes
-        low = min(low, 1.0) / STRAY if low > 0 else low * STRAY
-        return cls._of(promise, low, 1.0, max(high, 1.0) * STRAY)
+        low = min(low, 1.0) / MAX_SLOPE_RATIO if low > 0 else low * MAX_SLOPE_RATIO
+        return cls._of(promise, low, 1.0, max(high, 1.0) * MAX_SLOPE_RATIO)
 
     @classmethod
-    def _of(cls, promise: Promise, *kappas: float) -> Self:
+    def _of(cls, promise: HeldOutLogOdds, *kappas: float) -> Self:
         return cls(promise, np.clip(kappas, -SORTED, SORTED))
 
     @property
@@ -296,28 +296,30 @@ class Kappas:
         def at(kappa: float) -> list[_AtKappa]:
             chances = self.promise.chances(kappa)
             return [
-                _of_soft(measure, SoftSample(own.bags, own.scores, chances=chances), uncertainty)
+                _of_soft(
+                    measure, PosteriorSample(own.bags, own.scores, chances=chances), uncertainty
+                )
                 for measure, own in measures.values()
             ]
 
         # one κ after the other, and nothing kept of its chances: they take much memory
         found = np.array([at(kappa) for kappa in self.values.tolist()])
         return {
-            name: _join(found[:, i], uncertainty.level, bounded, more_spread)
+            name: _join(found[:, i], uncertainty.confidence_level, bounded, more_spread)
             for i, name in enumerate(measures)
         }
 
 
-def _join(found: Floats, level: float, bounded: bool, more_spread: float) -> Estimate:
+def _join(found: Floats, confidence_level: float, bounded: bool, more_spread: float) -> Estimate:
     """One estimate from value, standard error and limits at each κ."""
     values, errors, lows, highs = found.T
     low, high = float(np.fmin.reduce(lows)), float(np.fmax.reduce(highs))
     centre, error = float(values[1]), float(errors[1])
-    wide = Estimate(centre, error, low, high, level, bounded).widened(more_spread)
+    wide = Estimate(centre, error, low, high, confidence_level, bounded).widened(more_spread)
     return replace(wide, low=max(wide.low, 0.0), high=min(wide.high, 1.0)) if bounded else wide
 
 
-def _of_soft(measure: RowMeasure, soft: SoftSample, uncertainty: Uncertainty) -> _AtKappa:
+def _of_soft(measure: RowMeasure, soft: PosteriorSample, uncertainty: Uncertainty) -> _AtKappa:
     """Value, standard error and limits for given chances, with bags drawn with replacement."""
     value = measure.value(soft)
     if np.isnan(value):

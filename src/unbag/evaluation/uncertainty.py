@@ -34,12 +34,11 @@ from sklearn.utils import check_random_state
 from unbag._arrays import Floats
 from unbag._checks import check_choice, check_count, check_inside
 from unbag._text import WIDTH
-from unbag.bags.bags import BagModel
 from unbag.evaluation.measures import Measure, Tally
 from unbag.evaluation.sample import Sample
 from unbag.weights import moment_terms
 
-VerdictName = Literal["supported", "doubtful", "refuted"]
+VerdictName = Literal["not_rejected", "inconclusive", "rejected"]
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ class Verdict:
 
     Attributes
     ----------
-    name : {"supported", "doubtful", "refuted"}
+    name : {"not_rejected", "inconclusive", "rejected"}
         The verdict.
     reasons : tuple of str
         What speaks for that, in sentences.
@@ -60,9 +59,9 @@ class Verdict:
     >>> from unbag.datasets import make_gaussian_bags
     >>> from unbag.evaluation import estimate
     >>> data = make_gaussian_bags(n_bags=30, bag_size=30, n_features=1, random_state=0)
-    >>> auc = estimate("roc_auc", data.y, data.X[:, 0], n_draws=100)
+    >>> auc = estimate("roc_auc", data.y, data.X[:, 0], n_resamples=100)
     >>> auc.verdict.name
-    'supported'
+    'not_rejected'
     """
 
     name: VerdictName
@@ -80,13 +79,13 @@ class Verdict:
 
 
 _LEADS = {
-    "supported": "Supported: nothing in these bags speaks against what the estimates assume.",
-    "doubtful": "Doubtful: these bags may not be what estimates without labels assume.",
-    "refuted": "Refuted: these bags are not what estimates without labels assume.",
+    "not_rejected": "No conflict found: these bags do not contradict label shift.",
+    "inconclusive": "Inconclusive: these bags cannot tell whether label shift holds.",
+    "rejected": "Rejected: label shift does not hold in these bags.",
 }
 
 
-EstimateBasis = Literal["looks", "odds", "any", "both", "labels"]
+Assumption = Literal["label_shift", "covariate_shift", "sensitivity", "either", "labels"]
 
 SomeEstimate = TypeVar("SomeEstimate", bound="Estimate")
 
@@ -108,11 +107,11 @@ class Estimate:
         Lower limit.
     high : float
         Upper limit.
-    level : float
+    confidence_level : float
         How often the interval should hold the truth.
     bounded : bool
         Whether the measure lies between 0 and 1.
-    basis : {"looks", "odds", "any", "both", "labels"}
+    assumption : {"label_shift", "covariate_shift", "sensitivity", "either", "labels"}
         What it rests on: classes that look the same in all bags; rows that have the same odds in
         all bags; next to nothing; the first and the third, whichever is right; labels.
     verdict : Verdict or None
@@ -123,8 +122,8 @@ class Estimate:
     >>> from unbag.datasets import make_gaussian_bags
     >>> from unbag.evaluation import estimate
     >>> data = make_gaussian_bags(n_bags=30, bag_size=30, n_features=1, random_state=0)
-    >>> auc = estimate("roc_auc", data.y, data.X[:, 0], n_draws=100)
-    >>> bool(auc.low < auc.value < auc.high), auc.basis
+    >>> auc = estimate("roc_auc", data.y, data.X[:, 0], n_resamples=100)
+    >>> bool(auc.low < auc.value < auc.high), auc.assumption
     (True, 'looks')
     """
 
@@ -132,9 +131,9 @@ class Estimate:
     standard_error: float
     low: float
     high: float
-    level: float
+    confidence_level: float
     bounded: bool = True
-    basis: EstimateBasis = "looks"
+    assumption: Assumption = "label_shift"
     verdict: Verdict | None = None
 
     def widened(self, factor: float) -> Self:
@@ -191,47 +190,51 @@ class Uncertainty:
     ----------
     method : {"bootstrap", "analytic"}, default="bootstrap"
         Draw bags anew, or compute the variance by a formula.
-    bag_model : {"bags", "instances"}, default="bags"
-        What is independent. Under ``"bags"`` instances of a bag may depend on each other in any
-        way, and bags may stray from the assumption at random. ``"instances"`` trusts that
-        instances are drawn one by one, and is too narrow if they are not. Noisy proportions
-        always go by ``"bags"``, since noise hits a bag as a whole.
-    level : float, default=0.95
+    cluster_by_bag : bool, default=True
+        Whether intervals allow for any dependence of the instances of a bag: whole bags are
+        resampled. False assumes that instances are independent, which is too narrow if they are
+        not. Noisy proportions are always clustered by bag.
+    confidence_level : float, default=0.95
         How often the interval should hold the truth.
-    n_draws : int, default=1000
+    n_resamples : int, default=1000
         Draws of the bootstrap.
     random_state : int, RandomState or None, default=0
         Of the bootstrap.
     """
 
     method: IntervalMethod = "bootstrap"
-    bag_model: BagModel = "bags"
-    level: float = 0.95
-    n_draws: int = 1000
+    cluster_by_bag: bool = True
+    confidence_level: float = 0.95
+    n_resamples: int = 1000
     random_state: Any = 0
 
     def __post_init__(self) -> None:
         check_choice(self.method, get_args(IntervalMethod), "method")
-        check_choice(self.bag_model, get_args(BagModel), "bag_model")
-        check_inside(self.level, "level")
-        check_count(self.n_draws, "n_draws", least=2)
+        if not isinstance(self.cluster_by_bag, bool | np.bool_):
+            raise ValueError(f"cluster_by_bag must be True or False, not {self.cluster_by_bag!r}.")
+        check_inside(self.confidence_level, "confidence_level")
+        check_count(self.n_resamples, "n_resamples", least=2)
 
     def of(self, measure: Measure, sample: Sample, *, bounded: bool = True) -> Estimate:
         """Estimate a measure with its interval."""
         value = measure.value(sample)
         if np.isnan(value):
             # no row is predicted positive, and there is no precision
-            return Estimate(value, np.nan, np.nan, np.nan, self.level, bounded)
+            return Estimate(value, np.nan, np.nan, np.nan, self.confidence_level, bounded)
         sample = sample.with_labelled_rows_apart()
         if self.method == "analytic":
-            error = np.sqrt(variance(measure.influence(sample), sample, self._model(sample)))
+            error = np.sqrt(variance(measure.influence(sample), sample, self._clusters(sample)))
             reach = error * self._quantile(sample)
-            return Estimate(value, float(error), value - reach, value + reach, self.level, bounded)
+            return Estimate(
+                value, float(error), value - reach, value + reach, self.confidence_level, bounded
+            )
         tally = measure.tally(sample)
         draws = tally.value(self.draw_class_means(sample, tally))
         low, high = self.limits(draws, sample)
         error = np.nanstd(draws, ddof=1)
-        return Estimate(value, float(error), float(low), float(high), self.level, bounded)
+        return Estimate(
+            value, float(error), float(low), float(high), self.confidence_level, bounded
+        )
 
     def limits(self, draws: Floats, sample: Sample) -> tuple[Floats, Floats]:
         """Limits from draws along the first axis.
@@ -244,21 +247,21 @@ class Uncertainty:
         return low, high
 
     def draw_class_means(self, sample: Sample, tally: Tally) -> Floats:
-        """Class means that other samples might have given: (n_draws, n_classes, n_statistics).
+        """Class means that other samples might have given: (n_resamples, n_classes, n_statistics).
 
         They scatter as estimates do, with the degrees of freedom that W takes made up for.
         """
         rng = check_random_state(self.random_state)
         bag_means = tally.bag_means
         means = sample.weights.T @ bag_means
-        if self._model(sample) == "instances":
-            return means + _draw_normal(sample, tally, means, self.n_draws, rng)
+        if not self._clusters(sample):
+            return means + _draw_normal(sample, tally, means, self.n_resamples, rng)
         n_bags, n_classes = sample.bags.proportions.shape
-        draws = _draw_bags(sample, bag_means, self.n_draws, rng)
+        draws = _draw_bags(sample, bag_means, self.n_resamples, rng)
         return means + np.sqrt(n_bags / max(n_bags - n_classes, 1)) * (draws - means)
 
     def draw_totals(self, parts: Floats, sample: Sample) -> Floats:
-        """Totals that other bags might have given, of what each bag adds: (n_draws, ...).
+        """Totals that other bags might have given, of what each bag adds: (n_resamples, ...).
 
         Bags are drawn with replacement, with the degrees of freedom made up for as in
         `draw_class_means`.
@@ -268,30 +271,30 @@ class Uncertainty:
         flat = parts.reshape(n_bags, -1)
         total = flat.sum(axis=0)
         draw = _times_drawn if isinstance(seed, Integral) else _times_drawn.__wrapped__
-        draws = total + np.sqrt(spare) * (draw(n_bags, self.n_draws, seed) @ flat - total)
-        return draws.reshape(self.n_draws, *parts.shape[1:])
+        draws = total + np.sqrt(spare) * (draw(n_bags, self.n_resamples, seed) @ flat - total)
+        return draws.reshape(self.n_resamples, *parts.shape[1:])
 
-    def _model(self, sample: Sample) -> BagModel:
+    def _clusters(self, sample: Sample) -> bool:
         """Noise in its proportions hits a bag as a whole, so that bags are what is drawn."""
-        return self.bag_model if sample.bags.noise is None else "bags"
+        return bool(self.cluster_by_bag) or sample.bags.noise is not None
 
     def _quantile(self, sample: Sample) -> float:
-        tail = (1 + self.level) / 2
-        if self._model(sample) == "instances":
+        tail = (1 + self.confidence_level) / 2
+        if not self._clusters(sample):
             return float(stats.norm.ppf(tail))
         return float(stats.t.ppf(tail, _degrees_of_freedom(sample)))
 
 
 @lru_cache(maxsize=1)
-def _times_drawn(n_bags: int, n_draws: int, random_state: Any) -> NDArray[np.uint16]:
+def _times_drawn(n_bags: int, n_resamples: int, random_state: Any) -> NDArray[np.uint16]:
     """How often each bag is drawn; the same for all measures of an evaluation."""
     times = check_random_state(random_state).multinomial(
-        n_bags, np.full(n_bags, 1 / n_bags), n_draws
+        n_bags, np.full(n_bags, 1 / n_bags), n_resamples
     )
     return times.astype(np.uint16)
 
 
-def variance(influence: Floats, sample: Sample, bag_model: BagModel) -> float:
+def variance(influence: Floats, sample: Sample, cluster_by_bag: bool) -> float:
     """Variance of Σ_i Σ_c W[i, c] · (mean of φ_c over bag i), for φ given on all instances.
 
     Rows of known label should be bags of their own (`Sample.with_labelled_rows_apart`).
@@ -300,7 +303,7 @@ def variance(influence: Floats, sample: Sample, bag_model: BagModel) -> float:
     # of φ_c in class a
     means = sample.class_means(influence).T
     added = np.sum(W[bags.index].T * influence, axis=0)
-    if bag_model == "instances":
+    if not cluster_by_bag:
         expected = W @ means.T
         between = np.sum(bags.proportions * expected**2, axis=1)
         inside = (bags.means(added**2) - between) / bags.sizes
@@ -320,13 +323,13 @@ def _degrees_of_freedom(sample: Sample) -> int:
     if n_bags <= n_classes:
         raise ValueError(
             f"{n_bags} bags of {n_classes} classes leave nothing over to tell how much bags vary; "
-            "use bag_model='instances'."
+            "use cluster_by_bag=False."
         )
     return n_bags - n_classes
 
 
 def _draw_bags(
-    sample: Sample, bag_means: Floats, n_draws: int, rng: np.random.RandomState
+    sample: Sample, bag_means: Floats, n_resamples: int, rng: np.random.RandomState
 ) -> Floats:
     """Class means of bags drawn with replacement.
 
@@ -347,8 +350,8 @@ def _draw_bags(
     block = max(1, _BLOCK // n_bags)
     found: list[NDArray[Any]] = []
     n_found = 0
-    while n_found < n_draws:
-        size = min(block, n_draws - n_found)
+    while n_found < n_resamples:
+        size = min(block, n_resamples - n_found)
         times = rng.multinomial(n_bags, np.full(n_bags, 1 / n_bags), size).astype(float)
         sums = times @ terms
         right = sums[:, n_classes**2 :].reshape(size, n_classes, bag_means.shape[1])
@@ -361,7 +364,7 @@ def _draw_bags(
             if usable.mean() < _LEAST_USABLE:
                 raise ValueError(
                     f"The {n_bags} bags are too few or too alike to be drawn with replacement; use "
-                    "method='analytic' or bag_model='instances'."
+                    "method='analytic' or cluster_by_bag=False."
                 )
             found.append(np.linalg.solve(A[usable], right[usable]))
         n_found += len(found[-1])
@@ -369,7 +372,7 @@ def _draw_bags(
 
 
 def _draw_normal(
-    sample: Sample, tally: Tally, means: Floats, n_draws: int, rng: np.random.RandomState
+    sample: Sample, tally: Tally, means: Floats, n_resamples: int, rng: np.random.RandomState
 ) -> Floats:
     """Errors of the class means when instances are independent: (draws, classes, statistics).
 
@@ -387,5 +390,5 @@ def _draw_normal(
             cov[d, :, c, :] = cov[c, :, d, :].T
     values, vectors = np.linalg.eigh(cov.reshape(n_classes * n_statistics, -1))
     root = vectors * np.sqrt(np.maximum(values, 0))
-    normal = rng.standard_normal((n_draws, len(values)))
-    return (normal @ root.T).reshape(n_draws, n_classes, n_statistics)
+    normal = rng.standard_normal((n_resamples, len(values)))
+    return (normal @ root.T).reshape(n_resamples, n_classes, n_statistics)

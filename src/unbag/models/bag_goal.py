@@ -85,12 +85,12 @@ class BagGoal(Goal):
 
     def told_of_looks(self, found: BagEffect | None) -> Self:
         """Go on with classes that keep their look, unless rows seem to keep their odds."""
-        looks = 1.0 if found is None or found.leans_to_looks else 0.0
+        looks = 1.0 if found is None or found.prefers_label_shift else 0.0
         return replace(self, looks=looks, asks_for_looks=False)
 
     def told_of_effect(self, found: BagEffect) -> Self:
         """Go on with effects of bags, if many say beyond doubt that there are any."""
-        variance = found.variance if found.matters else 0.0
+        variance = found.variance if found.use_in_training else 0.0
         return replace(self, bag_effect=variance, effect_interval=np.array([found.low, found.high]))
 
     def _forward(self, problems: Problems, bags: Bags, like: Any) -> Objective:

@@ -359,7 +359,7 @@ def _suit_linear(linear: _Candidate, bags: Bags) -> bool:
     if bags.n_classes > 2 or bags.labelled.any() or not are_few(bags):
         return False
     scores = by_instance(linear.folds.held_out)
-    return effect_of_scores(bags, scores, linear.model.class_prior_).world == "odds"
+    return effect_of_scores(bags, scores, linear.model.class_prior_).shift_type == "covariate_shift"
 
 
 def _n_units(bags: Bags) -> int:

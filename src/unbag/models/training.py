@@ -160,7 +160,7 @@ def fit(backend: Backend, goal: Goal, alpha: float) -> TrainingResult:
         # rows that the model saw only raise the suspicion
         effect = solved.effect(0)
         told = goal if effect is None else goal.told_of_effect(effect)
-    only_told = effect is not None and effect.present and effect.few
+    only_told = effect is not None and effect.significant and effect.few_bags
     if goal.asks_for_looks or only_told or _differ(told, goal):
         folds = min(EFFECT_FOLDS, backend.bags.n_bags)
         told = _ask_folds(backend.folded(folds), goal, penalty, "pooled")[0]

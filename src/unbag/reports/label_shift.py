@@ -84,7 +84,7 @@ class LabelShiftDisplay(SinglePicture):
         groups: ArrayLike | None = None,
         feature: str | None = None,
         feature_names: ArrayLike | None = None,
-        level: float = 0.05,
+        alpha: float = 0.05,
     ) -> Self:
         """Test the columns and show one of them: the one given, or that of the least p-value.
 
@@ -100,7 +100,7 @@ class LabelShiftDisplay(SinglePicture):
             The column to show; by default that of the least p-value.
         feature_names : sequence of str, optional
             Names of the columns of an array.
-        level : float, default=0.05
+        alpha : float, default=0.05
             Chance of a false alarm.
 
         Returns
@@ -110,7 +110,7 @@ class LabelShiftDisplay(SinglePicture):
         """
         columns = read_columns(X, feature_names)
         test = label_shift_test(
-            columns.values, y, groups=groups, feature_names=columns.names, level=level
+            columns.values, y, groups=groups, feature_names=columns.names, alpha=alpha
         )
         return cls.from_table(columns, y, test, groups=groups, feature=feature)
 
@@ -161,7 +161,7 @@ class LabelShiftDisplay(SinglePicture):
         two = bags.n_classes == 2
         position = bags.proportions[:, 1] if two else common
         error = np.sqrt(variance / bags.sizes)
-        standing = test.bags["bag"][test.bags["adjusted_p_value"] <= test.level]
+        standing = test.bags["bag"][test.bags["adjusted_p_value"] <= test.alpha]
         far = np.abs(mean - expected) > _FAR * error
         return cls(
             feature=name,

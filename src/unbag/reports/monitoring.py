@@ -1,4 +1,4 @@
-"""Whether a model still holds: a picture of promised and found shares, and a page."""
+"""Whether a model still holds: expected and observed proportions, and a page."""
 
 from __future__ import annotations
 
@@ -15,44 +15,43 @@ from unbag._files import check_place, write_whole
 from unbag._optional import make_frame
 from unbag._provenance import provenance, versions_line
 from unbag._text import counted, percent, shown, whole
-from unbag.evaluation import monitoring as words
-from unbag.evaluation.monitoring import Monitoring
+from unbag.evaluation.monitoring import MonitoringResult
 from unbag.reports.colours import BLUE, GREY, INK, ORANGE
 from unbag.reports.content import Finding, FindingKind, NumberTable, Origin, Picture, Section, Tile
 from unbag.reports.display import SinglePicture, add_legend
 from unbag.reports.page import make_page
 from unbag.reports.svg import make_axes_available
 
-_KINDS: dict[str, FindingKind] = {"holds": "good", "drifts": "note", "broken": "warning"}
-_DO = {"holds": "nothing to do", "drifts": "recalibrate", "broken": "train again"}
+_KINDS: dict[str, FindingKind] = {"ok": "good", "prior_shift": "note", "degraded": "warning"}
+_DO = {"ok": "nothing to do", "prior_shift": "recalibrate", "degraded": "train again"}
 
 # Standard errors from which on a bag stands out, and how many of these are listed.
 _OUT, _LISTED = 3.0, 10
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PromiseDisplay(SinglePicture):
-    """Shares that were found in bags, over the mean of the model's probabilities.
+class MonitoringDisplay(SinglePicture):
+    """Observed proportions of bags over the mean of the model's probabilities.
 
     Attributes
     ----------
-    found : Monitoring
+    found : MonitoringResult
 
     Examples
     --------
     >>> from unbag import LLPEnsembleClassifier
     >>> from unbag.datasets import make_gaussian_bags
     >>> from unbag.evaluation import make_monitoring_reference, monitor
-    >>> from unbag.reports.monitoring import PromiseDisplay
+    >>> from unbag.reports.monitoring import MonitoringDisplay
     >>> april, may = (make_gaussian_bags(n_bags=20, bag_size=40, random_state=s) for s in (0, 1))
     >>> model = LLPEnsembleClassifier("linear").fit(april.X, april.y)
     >>> reference = make_monitoring_reference(model, april.X, april.y)
-    >>> display = PromiseDisplay(monitor(model, may.X, may.y, reference=reference))
+    >>> display = MonitoringDisplay(monitor(model, may.X, may.y, reference=reference))
     >>> list(display.frame().columns)
-    ['bag', 'size', 'class', 'probability', 'promised', 'found', 'z']
+    ['bag', 'size', 'class', 'probability', 'expected', 'observed', 'z']
     """
 
-    found: Monitoring
+    found: MonitoringResult
 
     def frame(self) -> Any:
         """One row per bag."""
@@ -61,9 +60,9 @@ class PromiseDisplay(SinglePicture):
     def _draw(self, ax: Any) -> None:
         """Draw found shares over mean probabilities, with the line of training."""
         bags = self.found.bags
-        means, shares, out = bags["probability"], bags["found"], np.abs(bags["z"]) > _OUT
+        means, shares, out = bags["probability"], bags["observed"], np.abs(bags["z"]) > _OUT
         ends = [min(means.min(), shares.min()), max(means.max(), shares.max())]
-        ax.plot(ends, ends, color=GREY, linestyle=":", label="found as promised", zorder=1)
+        ax.plot(ends, ends, color=GREY, linestyle=":", label="as expected", zorder=1)
         if len(self.found.classes) == 1:
             along = np.linspace(means.min(), means.max(), 50)
             line = self.found.classes[0].line.shares_at(along)
@@ -81,15 +80,15 @@ class PromiseDisplay(SinglePicture):
                 label=f"beyond {_OUT:g} standard errors",
                 **style,
             )
-        ax.set(xlabel="mean of the model's probabilities", ylabel="share found in the bag")
+        ax.set(xlabel="mean of the model's probabilities", ylabel="observed proportion")
         add_legend(ax, loc="best")
 
     def __str__(self) -> str:
-        return words.worst_told(self.found)
+        return self.found.describe_worst_bag()
 
 
 def monitoring_page(
-    found: Monitoring,
+    found: MonitoringResult,
     path: str | os.PathLike[str],
     *,
     title: str = "Does the model still hold?",
@@ -101,15 +100,15 @@ def monitoring_page(
 
     Parameters
     ----------
-    found : Monitoring
+    found : MonitoringResult
     path : str or path
     title : str
     model : str
-        What is said of the model at the foot of the page.
+        Description of the model at the foot of the page.
     command : str, optional
         The command that makes the page, to be shown on it.
     remarks : sequence of str
-        What else is known of the rows, such as categories that were not there in training.
+        Further remarks on the rows, such as categories that are new.
 
     Examples
     --------
@@ -139,44 +138,46 @@ def monitoring_page(
     return write_whole(check_place(path), page)
 
 
-def _tiles(found: Monitoring) -> list[Tile]:
+def _tiles(found: MonitoringResult) -> list[Tile]:
     ratio = max(found.classes, key=lambda one: abs(one.ratio - 1)).ratio
     slope = min(found.classes, key=lambda one: one.slope_ratio).slope_ratio
     tiles = [
-        Tile("the model", found.verdict, _DO[found.verdict], _KINDS[found.verdict]),
-        Tile("found / promised", f"{ratio:.2f}", "totals; 1 is as promised"),
-        Tile("bags are told apart", f"{slope:.2f}", "times as well as in training"),
+        Tile(
+            "the model", found.verdict.replace("_", " "), _DO[found.verdict], _KINDS[found.verdict]
+        ),
+        Tile("observed / expected", f"{ratio:.2f}", "totals; 1 is as expected"),
+        Tile("slope", f"{slope:.2f}", "times that of training"),
     ]
     if found.quality is not None:
         before = f"{found.quality.before:.3f} when it was fitted"
-        tiles.append(Tile(words.quality_name(found), f"{found.quality.now:.3f}", before))
+        tiles.append(Tile(found.quality_name, f"{found.quality.now:.3f}", before))
     return tiles
 
 
-def _sections(found: Monitoring, remarks: Sequence[str]) -> list[Section]:
+def _sections(found: MonitoringResult, remarks: Sequence[str]) -> list[Section]:
     alarms = found.alarms
-    lead = Finding(words.lead(found), _KINDS[found.verdict])
-    advice = tuple(Finding(text, "note") for text in words.advice(found))
-    totals = _findings(words.totals_told(found), [alarms["totals"]])
+    lead = Finding(found.lead, _KINDS[found.verdict])
+    advice = tuple(Finding(text, "note") for text in found.advice)
+    totals = _findings(found.describe_totals(), [alarms["totals"]])
     # of each class its slope, scatter and level
-    shape = [alarms["flatter"] or alarms["steeper"], alarms["scatter"], alarms["level"]]
-    rows = [*words.rows_told(found), *remarks]
+    shape = [alarms["flatter"] or alarms["steeper"], alarms["scatter"], alarms["shift"]]
+    rows = [*found.describe_rows(), *remarks]
     sections = [
         Section("verdict", "Does the model still hold?", (lead, *advice)),
-        Section("totals", "Do totals agree with what the model promises?", totals),
+        Section("totals", "Do totals agree with the model?", totals),
         Section(
             "bags",
-            "Do bags lie where they lay in training?",
-            _findings(words.bags_told(found), shape * len(found.classes)),
+            "Do bags lie on the line of training?",
+            _findings(found.describe_bags(), shape * len(found.classes)),
             (_picture(found),),
             (_worst_bags(found),),
         ),
         Section("rows", "Are the rows those of training?", _findings(rows, [found.rows_changed])),
     ]
-    quality = words.quality_told(found)
+    quality = found.describe_quality()
     if quality:
         findings = _findings(quality, [alarms["quality"]])
-        sections.append(Section("quality", "Are rows told apart as well as before?", findings))
+        sections.append(Section("quality", "Are classes separated as well as before?", findings))
     return sections
 
 
@@ -186,16 +187,16 @@ def _findings(texts: Sequence[str], alarms: Sequence[bool]) -> tuple[Finding, ..
     return tuple(Finding(str(text), "warning" if alarm else "plain") for text, alarm in pairs)
 
 
-def _picture(found: Monitoring) -> Picture:
-    display = PromiseDisplay(found)
+def _picture(found: MonitoringResult) -> Picture:
+    display = MonitoringDisplay(found)
     return Picture(
         display.plot,
-        "Share of each bag over the mean of the model's probabilities; larger bags are larger.",
+        "Proportion in each bag over the mean of the model's probabilities; larger bags are larger.",
         f"Scatter plot of bags. {display}",
     )
 
 
-def _worst_bags(found: Monitoring) -> NumberTable:
+def _worst_bags(found: MonitoringResult) -> NumberTable:
     bags = found.bags
     order = np.argsort(-np.abs(bags["z"]), kind="stable")[:_LISTED]
     several = len(found.classes) > 1
@@ -204,11 +205,11 @@ def _worst_bags(found: Monitoring) -> NumberTable:
             shown(bags["bag"][k], 60),
             *([shown(bags["class"][k], 40)] if several else []),
             whole(bags["size"][k]),
-            percent(bags["promised"][k], 1),
-            percent(bags["found"][k], 1),
+            percent(bags["expected"][k], 1),
+            percent(bags["observed"][k], 1),
             f"{bags['z'][k]:+.1f}",
         )
         for k in order
     )
-    header = ("Bag", *(["Class"] if several else []), "Rows", "Promised", "Found")
-    return NumberTable("Bags furthest from their promise", (*header, "Standard errors"), rows)
+    header = ("Bag", *(["Class"] if several else []), "Rows", "Expected", "Observed")
+    return NumberTable("Bags with the largest residuals", (*header, "Standard errors"), rows)

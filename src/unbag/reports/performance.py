@@ -24,7 +24,7 @@ def performance_section(
     pictures = []
     if roc is not None:
         caption = (
-            f"ROC curve of out-of-fold scores with its {percent(roc.band.level, None)} band, "
+            f"ROC curve of out-of-fold scores with its {percent(roc.band.confidence_level, None)} band, "
             f"estimated {_source(bags)}."
         )
         rates = ", ".join(
@@ -49,7 +49,7 @@ def performance_tiles(evaluation: Evaluation) -> list[Tile]:
 
 
 def _tile(label: str, found: Estimate) -> Tile:
-    if found.basis == "any":
+    if found.assumption == "sensitivity":
         promised = f"{percent(found.value)} if scores keep their word"
         return Tile(label, interval_text(found), promised)
     return Tile(label, percent(found.value, digits_of(found)), _interval(found))
@@ -60,7 +60,7 @@ def _lead(evaluation: Evaluation, bags: Bags) -> str:
     held_out = "Every bag was scored by a model that had not seen it."
     if "roc_auc" in evaluation.estimates:
         auc = evaluation["roc_auc"]
-        if auc.basis == "any":
+        if auc.assumption == "sensitivity":
             return (
                 "The classifier ranks a random positive above a random negative in "
                 f"{interval_text(auc)} of cases: more cannot be told {source}. If its log-odds "
@@ -126,7 +126,7 @@ def _impossible(evaluation: Evaluation) -> list[Finding]:
 
 
 def _table(evaluation: Evaluation, labels: ArrayLike | None) -> NumberTable:
-    level = next(iter(evaluation.estimates.values())).level
+    confidence_level = next(iter(evaluation.estimates.values())).confidence_level
     truth = {} if labels is None else _truth(evaluation, labels)
     rows = []
     for name, e in evaluation.estimates.items():
@@ -141,7 +141,12 @@ def _table(evaluation: Evaluation, labels: ArrayLike | None) -> NumberTable:
             row.append(percent(truth[name], 1))
         rows.append(tuple(row))
     threshold = "" if evaluation.roc is None else f", threshold {evaluation.threshold:.3g}"
-    header = ("Measure", "Estimate", f"{percent(level, None)} interval", "Standard error")
+    header = (
+        "Measure",
+        "Estimate",
+        f"{percent(confidence_level, None)} interval",
+        "Standard error",
+    )
     return NumberTable(
         f"Estimates on bags held out ({whole(evaluation.n_instances)} instances){threshold}",
         (*header, "With the labels") if truth else header,
@@ -157,4 +162,4 @@ def _truth(evaluation: Evaluation, labels: ArrayLike) -> dict[str, float]:
 
 
 def _interval(found: Estimate) -> str:
-    return f"{percent(found.level, None)} interval {interval_text(found)}"
+    return f"{percent(found.confidence_level, None)} interval {interval_text(found)}"

@@ -43,7 +43,7 @@ def held_out_chances(y: Any, evaluation: Evaluation, model: Any) -> NDArray[np.f
 
 def show_reliability(y: Any, evaluation: Evaluation, model: Any) -> CalibrationDisplay | str:
     """Compare probabilities with what bags say of them, or say why that cannot be."""
-    if evaluation.verdict.name == "refuted":
+    if evaluation.verdict.name == "rejected":
         return (
             "which rows of a bag are of a class is estimated by what these bags refute, namely "
             "that a class looks the same in all of them."

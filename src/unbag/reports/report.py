@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from unbag._files import check_place, write_whole
 from unbag._provenance import provenance, versions_line
 from unbag._text import counted, percent, shown, whole
-from unbag.bags.bags import BagModel, Bags, check_bag_target
+from unbag.bags.bags import Bags, check_bag_target
 from unbag.evaluation import Evaluation, cross_val_evaluate, evaluate_cv
 from unbag.evaluation.label_shift import LabelShiftTest
 from unbag.evaluation.sample_size import EffectiveSampleSize, effective_sample_size
@@ -76,7 +76,7 @@ class Report:
     >>> from unbag.reports import model_report
     >>> data = make_gaussian_bags(n_bags=20, bag_size=20, random_state=0)
     >>> model = LLPLinearClassifierCV(store_folds=True).fit(data.X, data.y)
-    >>> report = model_report(model, data.X, data.y, cv=None, n_draws=50)
+    >>> report = model_report(model, data.X, data.y, cv=None, n_resamples=50)
     >>> sorted(report.displays)
     ['assumption, column 1', 'assumption, score', 'bags', 'drivers', 'path', 'reliability', 'roc']
     """
@@ -154,9 +154,9 @@ def model_report(
     feature_names: ArrayLike | None = None,
     threshold: float = 0.0,
     class_prior: Any = "empirical",
-    bag_model: BagModel = "bags",
-    level: float = 0.95,
-    n_draws: int = 1000,
+    cluster_by_bag: bool = True,
+    confidence_level: float = 0.95,
+    n_resamples: int = 1000,
     random_state: Any = 0,
     n_jobs: int | None = None,
     verbose: int = 0,
@@ -188,14 +188,13 @@ def model_report(
         Above it the positive class is predicted.
     class_prior : {"empirical", "balanced"} or one number per class, default="empirical"
         Shares of the classes where the classifier is used, for accuracy, precision and F1.
-    bag_model : {"bags", "instances"}, default="bags"
-        What is independent. Under ``"bags"`` instances of a bag may depend on each other in any
-        way, and bags may stray from the assumption at random. ``"instances"`` trusts that
-        instances are drawn one by one, and is too narrow if they are not. Noisy proportions
-        always go by ``"bags"``, since noise hits a bag as a whole.
-    level : float, default=0.95
+    cluster_by_bag : bool, default=True
+        Whether intervals allow for any dependence of the instances of a bag: whole bags are
+        resampled. False assumes that instances are independent, which is too narrow if they are
+        not. Noisy proportions are always clustered by bag.
+    confidence_level : float, default=0.95
         How often the interval should hold the truth.
-    n_draws : int, default=1000
+    n_resamples : int, default=1000
         Draws of the bootstrap.
     random_state : int, RandomState or None, default=0
         Of the bootstrap.
@@ -234,9 +233,9 @@ def model_report(
         "feature_names": feature_names,
         "threshold": threshold,
         "class_prior": class_prior,
-        "bag_model": bag_model,
-        "level": level,
-        "n_draws": n_draws,
+        "cluster_by_bag": cluster_by_bag,
+        "confidence_level": confidence_level,
+        "n_resamples": n_resamples,
         "random_state": random_state,
     }
     if cv is None:
@@ -365,7 +364,7 @@ def _drivers(model: Any, X: Any, y: Any, feature_names: Any) -> ImportanceDispla
 def _show_witnesses(y: Any, evaluation: Evaluation) -> list[LabelShiftDisplay]:
     """Show for each test the column that speaks most against the assumption."""
     return [
-        LabelShiftDisplay.from_table(witness.loudest, y, witness.test, groups=witness.groups)
-        for witness in evaluation.witnesses
-        if witness.loudest is not None and not isinstance(witness.test, str)
+        LabelShiftDisplay.from_table(check.worst_column, y, check.test, groups=check.groups)
+        for check in evaluation.checks
+        if check.worst_column is not None and not isinstance(check.test, str)
     ]

@@ -92,7 +92,7 @@ class RocDisplay(SinglePicture):
         labels : array-like of shape (n_instances,), optional
             True labels, if they are known after all; they are drawn for comparison only.
         **options
-            Of `unbag.evaluation.evaluate`, such as ``level``.
+            Of `unbag.evaluation.evaluate`, such as ``confidence_level``.
 
         Returns
         -------
@@ -120,12 +120,12 @@ class RocDisplay(SinglePicture):
             alpha=0.2,
             linewidth=0,
             label="range that bags allow, within reason"
-            if self.auc.basis == "any"
-            else f"{percent(band.level, None)} band, point by point",
+            if self.auc.assumption == "sensitivity"
+            else f"{percent(band.confidence_level, None)} band, point by point",
         )
         written = percent(self.auc.value, digits_of(self.auc))
         label = f"from proportions (AUC {written})"
-        if self.auc.basis == "any":
+        if self.auc.assumption == "sensitivity":
             label = f"if scores keep their word (AUC {written})"
         ax.plot(band.fpr, band.tpr, color=BLUE, label=label)
         if self.true_curve is not None and self.true_auc is not None:

@@ -60,7 +60,7 @@ def bags_section(display: BagsDisplay) -> Section:
                 f"Curve of the information held by the most informative bags: {half} hold half.",
             )
         )
-    if information.finer:
+    if information.if_split:
         tables.append(_finer_table(information))
     return Section(
         "bags", "What are the bags worth?", tuple(findings), tuple(pictures), tuple(tables)
@@ -90,8 +90,8 @@ def bags_tile(information: EffectiveSampleSize) -> Tile:
     """Give the number of labelled rows that the bags are worth."""
     return Tile(
         "worth in labelled rows",
-        rough(information.labelled_rows),
-        f"{percent(information.share_of_labels)} of what all labels would give",
+        rough(information.n_effective),
+        f"{percent(information.fraction_of_labels)} of what all labels would give",
     )
 
 
@@ -119,14 +119,14 @@ def _bag_table(information: EffectiveSampleSize) -> NumberTable:
 
 
 def _finer_table(information: EffectiveSampleSize) -> NumberTable:
-    finer = information.finer
+    finer = information.if_split
     rows = tuple(
         (
             whole(finer["pieces"][k]),
             whole(finer["n_bags"][k]),
             rough(finer["mean_size"][k]),
-            rough(finer["labelled_rows"][k]),
-            percent(finer["share_of_labels"][k]),
+            rough(finer["n_effective"][k]),
+            percent(finer["fraction_of_labels"][k]),
         )
         for k in range(min(len(finer["pieces"]), LISTED_PIECES))
     )
@@ -153,8 +153,8 @@ def assumption_section(
         )
     ]
     tables: list[NumberTable] = []
-    for witness in evaluation.witnesses:
-        what, test = witness.what, witness.test
+    for check in evaluation.checks:
+        what, test = check.what, check.test
         if isinstance(test, str):
             findings.append(Finding(f"{what} could not be tested: {test}", "note"))
             continue
@@ -168,10 +168,10 @@ def assumption_section(
             kind: FindingKind = "good" if test.could_fail else "note"
             findings.append(Finding(f"{what}: {_lower(test.summary)}", kind))
         findings += [Finding(note, "note") for note in test.notes]
-    findings += [Finding(note, "note") for one in evaluation.witnesses for note in one.notes]
-    if evaluation.effect is not None and evaluation.effect.world is not None:
-        kind = "note" if evaluation.effect.world == "odds" else "plain"
-        findings.append(Finding(evaluation.effect.hint, kind))
+    findings += [Finding(note, "note") for one in evaluation.checks for note in one.notes]
+    if evaluation.effect is not None and evaluation.effect.shift_type is not None:
+        kind = "note" if evaluation.effect.shift_type == "covariate_shift" else "plain"
+        findings.append(Finding(evaluation.effect.message, kind))
     findings += effects
     pictures = [
         Picture(
@@ -210,7 +210,7 @@ def effect_findings(model: Any, bags: Bags) -> list[Finding]:
 
 def _suspects(what: str, test: LabelShiftTest) -> NumberTable:
     table = test.bags
-    keep = np.flatnonzero(table["adjusted_p_value"] <= test.level)[:_LISTED]
+    keep = np.flatnonzero(table["adjusted_p_value"] <= test.alpha)[:_LISTED]
     if len(keep) == 0:
         keep = np.arange(min(5, len(table["bag"])))
     rows = tuple(

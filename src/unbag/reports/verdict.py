@@ -7,12 +7,16 @@ from unbag.evaluation import Estimate, Evaluation
 from unbag.reports.content import Finding, FindingKind, NumberTable, Section, Tile
 from unbag.reports.wording import digits_of, interval_text, measure_name
 
-_KINDS: dict[str, FindingKind] = {"supported": "good", "doubtful": "note", "refuted": "warning"}
+_KINDS: dict[str, FindingKind] = {
+    "not_rejected": "good",
+    "inconclusive": "note",
+    "rejected": "warning",
+}
 
 _TOLD = {
-    "supported": "nothing speaks against it",
-    "doubtful": "figures span both cases",
-    "refuted": "figures are wide ranges",
+    "not_rejected": "nothing speaks against it",
+    "inconclusive": "figures span both cases",
+    "rejected": "figures are wide ranges",
 }
 
 # Measures that are compared between the kinds of bags.
@@ -25,7 +29,7 @@ def verdict_section(evaluation: Evaluation) -> Section:
     findings = [Finding(f"{verdict.lead} {_consequence(evaluation)}", _KINDS[verdict.name])]
     findings += [Finding(text) for text in verdict.reasons]
     findings += [Finding(text, "note") for text in verdict.advice]
-    tables = (_table(evaluation),) if len(evaluation.worlds) > 1 else ()
+    tables = (_table(evaluation),) if len(evaluation.by_assumption) > 1 else ()
     return Section("verdict", "Can the figures be believed?", tuple(findings), tables=tables)
 
 
@@ -36,9 +40,9 @@ def verdict_tile(evaluation: Evaluation) -> Tile:
 
 
 def _consequence(evaluation: Evaluation) -> str:
-    if evaluation.verdict.name == "supported":
+    if evaluation.verdict.name == "not_rejected":
         return ""
-    if evaluation.verdict.name == "refuted":
+    if evaluation.verdict.name == "rejected":
         return (
             "So the figures below are ranges that hold if scores tell rows of a bag apart up to "
             "three times better or worse than bags suggest."
@@ -47,11 +51,17 @@ def _consequence(evaluation: Evaluation) -> str:
 
 
 def _table(evaluation: Evaluation) -> NumberTable:
-    worlds = evaluation.worlds
+    by_assumption = evaluation.by_assumption
     rows = tuple(
-        (measure_name(name), *(_cell(worlds[world][name]) for world in ("looks", "odds", "any")))
+        (
+            measure_name(name),
+            *(
+                _cell(by_assumption[key][name])
+                for key in ("label_shift", "covariate_shift", "sensitivity")
+            ),
+        )
         for name in _COMPARED
-        if name in worlds["looks"]
+        if name in by_assumption["label_shift"]
     )
     header = (
         "Measure",

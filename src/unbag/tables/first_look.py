@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from unbag._text import WIDTH, counted, sentence
 from unbag.bags.bags import check_bag_target
 from unbag.evaluation.bag_effects import FEWEST_BAGS, BagEffect, effect_of_scores
-from unbag.evaluation.checks import Witness, hear_columns
+from unbag.evaluation.checks import Check, check_columns
 from unbag.evaluation.sample_size import EffectiveSampleSize, effective_sample_size
 from unbag.model_selection.splitters import rows_of_some_bags
 from unbag.models import LLPLinearClassifierCV
@@ -43,7 +43,7 @@ class Unexplained:
             textwrap.fill(sentence(str(self.effect)), WIDTH),
             "",
             "Do bags differ in how many of each class they hold, or in who is in them?",
-            textwrap.fill(self.effect.hint, WIDTH),
+            textwrap.fill(self.effect.message, WIDTH),
             textwrap.fill(self.note, WIDTH),
         ]
 
@@ -51,7 +51,7 @@ class Unexplained:
         """Give the same in numbers."""
         if self.effect is None:
             return {"variance": None, "summary": self.note}
-        names = ("spread", "present", "world", "hint")
+        names = ("spread", "significant", "shift_type", "message")
         found = {name: getattr(self.effect, name) for name in names}
         return {**asdict(self.effect), **found, "summary": str(self.effect), "note": self.note}
 
@@ -60,7 +60,7 @@ class FirstLook(NamedTuple):
     """What the bags are worth; the test of the assumption on the features; bag effects."""
 
     information: EffectiveSampleSize
-    assumption: Witness
+    assumption: Check
     effect: Unexplained
 
 
@@ -74,7 +74,7 @@ def look_at_bags(table: Any, y: NDArray[np.void]) -> FirstLook:
     features = make_features("float32")
     X = features.fit_transform(table)
     names = features.get_feature_names_out()
-    assumption = hear_columns(y, X, names, "The features")
+    assumption = check_columns(y, X, names, "The features")
     return FirstLook(information, assumption, _look_for_effect(X, y))
 
 

@@ -62,11 +62,11 @@ def test_plan_from_examples_agrees_with_bag_information(dependence, bag_model):
     bag = np.repeat(np.arange(4 * repeats), 10)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        found = effective_sample_size(bag_target(bag, shares), bag_model=bag_model)
+        found = effective_sample_size(bag_target(bag, shares), cluster_by_bag=bag_model == "bags")
     scale = 4 * repeats / plan.n_bags
-    assert found.labelled_rows == pytest.approx(scale * plan.labelled_rows)
-    assert found.share_of_labels == pytest.approx(plan.share_of_labels)
-    assert found.rows_for_difference == pytest.approx(scale * plan.rows_for_difference)
+    assert found.n_effective == pytest.approx(scale * plan.labelled_rows)
+    assert found.fraction_of_labels == pytest.approx(plan.share_of_labels)
+    assert found.n_effective_difference == pytest.approx(scale * plan.rows_for_difference)
     per_bag = plan.labelled_rows / plan.n_bags
     assert plan.labelled_rows >= 60 > plan.labelled_rows - per_bag
 
@@ -89,7 +89,7 @@ def test_plan_from_a_distribution_counts_the_labels_drawn(proportions):
     found = effective_sample_size(y)
     # three are lost to chance
     scale = (plan.n_bags - 3) / 40_000
-    assert found.labelled_rows * scale == pytest.approx(plan.labelled_rows, rel=0.03)
+    assert found.n_effective * scale == pytest.approx(plan.labelled_rows, rel=0.03)
     assert np.std(counts / 12) == pytest.approx(plan.spread, rel=0.02)
     assert np.mean(counts / 12) == pytest.approx(plan.mean, rel=0.02)
 
@@ -142,9 +142,7 @@ def test_planned_bags_give_the_wanted_standard_error(measure, size, proportions,
         )
         found.append(plain_estimate(measure, data.y, data.X[:, 0]))
         if seed < 20:
-            guess = estimate(
-                measure, data.y, data.X[:, 0], method="analytic", bag_model="instances"
-            )
+            guess = estimate(measure, data.y, data.X[:, 0], method="analytic", cluster_by_bag=False)
             errors.append(guess.standard_error)
     assert np.std(found) == pytest.approx(plan.standard_error, rel=0.1)
     assert np.mean(errors) == pytest.approx(plan.standard_error, rel=0.1)
@@ -193,7 +191,7 @@ def test_users_get_the_interval_that_was_planned(size, span, target):
         data = make_gaussian_bags(
             n_bags=plan.n_bags, bag_size=size, n_features=1, proportions=span, random_state=seed
         )
-        found = Uncertainty(n_draws=300).of(Area(), make_sample(data.y, data.X[:, 0]))
+        found = Uncertainty(n_resamples=300).of(Area(), make_sample(data.y, data.X[:, 0]))
         widths.append((found.high - found.low) / 2)
     assert np.mean(widths) == pytest.approx(plan.half_width, rel=0.2)
 

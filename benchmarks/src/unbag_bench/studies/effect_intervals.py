@@ -51,7 +51,7 @@ def run_one(effects: str, sizes: str, n_bags: int, variance: float, repeats: int
     return {
         "held": float(np.mean([one.low <= variance <= one.high for one in found])),
         "below": float(np.mean([one.high < variance for one in found])),
-        "present": float(np.mean([one.present for one in found])),
+        "present": float(np.mean([one.significant for one in found])),
         "high": float(np.median([one.high for one in found])),
     }
 

@@ -31,7 +31,7 @@ from scipy.stats import binomtest
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
 from unbag import LLPLinearClassifierCV
-from unbag.evaluation.checks import hear_columns
+from unbag.evaluation.checks import check_columns
 from unbag.evaluation.evaluation import evaluate_rows
 from unbag.evaluation.held_out import FoldScores, HeldOut, ScoredRows
 from unbag.evaluation.uncertainty import Uncertainty
@@ -134,24 +134,27 @@ def judge(found: Set) -> dict[str, Any]:
         FoldScores(found["columns"][fold == number], common)
         for number, common in enumerate(found["common"])
     ]
-    rows = ScoredRows.held_out(y, folds, fold, hear_columns(y, found["X"]))
+    rows = ScoredRows.held_out(y, folds, fold, check_columns(y, found["X"]))
     said = evaluate_rows(rows, 0.0, "empirical", Uncertainty())
     row: dict[str, Any] = {
         "verdict": said.verdict.name,
-        "world": None if said.effect is None else said.effect.world,
+        "world": None if said.effect is None else said.effect.shift_type,
         "n_bags": said.n_bags,
         "n_rows": said.n_instances,
     }
     for name in _MEASURES:
         low, high = said[name].shown_limits
-        before = said.worlds["looks"][name]
+        before = said.by_assumption["label_shift"][name]
         row[name] = {
             "truth": float(found[name]),
             "value": said[name].value,
             "low": low,
             "high": high,
             "looks": [before.value, before.low, before.high],
-            "odds": [getattr(said.worlds["odds"][name], k) for k in ("value", "low", "high")],
+            "odds": [
+                getattr(said.by_assumption["covariate_shift"][name], k)
+                for k in ("value", "low", "high")
+            ],
         }
     return row
 

@@ -7,7 +7,7 @@ by itself:
 A  a fixed classifier, bags of Adult and MAGIC as in the paper's experiments;
 B  out-of-fold scores, against the models of the folds and the model trained on all bags;
 C  counts with Laplace noise, kept quiet or told by ``noise=``;
-D  dependent instances, for which only ``bag_model="bags"`` makes a promise;
+D  dependent instances, for which only ``cluster_by_bag=True`` makes a promise;
 E  seconds and memory that a million instances take.
 """
 
@@ -162,8 +162,8 @@ def estimates(
                 y,
                 ranks if ranks is not None and measure == "roc_auc" else scores,
                 method=method,  # type: ignore[arg-type]
-                bag_model=model,  # type: ignore[arg-type]
-                n_draws=N_DRAWS,
+                cluster_by_bag=model == "bags",
+                n_resamples=N_DRAWS,
                 random_state=seed,
             )
             found[name].append([e.value, e.standard_error, e.low, e.high])
@@ -284,7 +284,7 @@ def draw_b(
     scores, ranks, _ = columns.T
     found = estimates(y, scores, seed, ranks=ranks)
     if seed == 0:
-        same = cross_val_evaluate(estimator, X, y, n_draws=2).worlds["looks"]
+        same = cross_val_evaluate(estimator, X, y, n_resamples=2).by_assumption["label_shift"]
         assert same["roc_auc"].value == found["AUC"][0][0], "cross_val_evaluate does something else"
     of_folds = np.stack([m.decision_function(population.X) for m in models])
     each = [population.truth(s) for s in of_folds]
@@ -399,7 +399,7 @@ def run_e(repeats: int, model: str) -> Row:  # noqa: ARG001
     before, seconds = peak_memory(), []
     for _ in range(3):
         begin = time.process_time()
-        evaluate(data.y, data.X[:, 0], bag_model=model, n_draws=1000)  # type: ignore[arg-type]
+        evaluate(data.y, data.X[:, 0], cluster_by_bag=model == "bags", n_resamples=1000)
         seconds.append(time.process_time() - begin)
     return {"labels": [model], "seconds": seconds, "before": before, "peak": peak_memory()}
 

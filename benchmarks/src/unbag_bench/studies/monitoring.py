@@ -118,15 +118,15 @@ def run_some(world: str, first: int, changes: tuple[str, ...]) -> list[Row]:
         )
         model = LLPEnsembleClassifier({"linear": learner}).fit(X, y)
         reference = make_monitoring_reference(model, X, y)
-        before = auc(evaluate_cv(model, X, y, n_draws=N_DRAWS), reference.world)
+        before = auc(evaluate_cv(model, X, y, n_resamples=N_DRAWS), reference.shift_type)
         for change in found:
             if world in REAL:
                 X, y = draw_half(rows, ~half, change, rng)
             else:
                 X, y = draw(world, change, rng)
             scores, chances = model.decision_function(X), model.predict_proba(X)
-            now = evaluate(y, scores, probabilities=chances, n_draws=N_DRAWS)
-            quality = Quality.of("roc_auc", before, auc(now, reference.world))
+            now = evaluate(y, scores, probabilities=chances, n_resamples=N_DRAWS)
+            quality = Quality.of("roc_auc", before, auc(now, reference.shift_type))
             found[change].append(monitor(model, X, y, reference=reference, quality=quality))
     return [
         {
@@ -143,7 +143,7 @@ def run_some(world: str, first: int, changes: tuple[str, ...]) -> list[Row]:
 
 
 def auc(evaluation: Any, world: str) -> dict[str, float]:
-    return asdict(evaluation.worlds[world]["roc_auc"])
+    return asdict(evaluation.by_assumption[world]["roc_auc"])
 
 
 def page(rows: list[Row]) -> list[str]:

@@ -48,9 +48,9 @@ def run_one(setting: str, learner: str, seed: int) -> Row:
     y = bag_target(bag, counts=np.bincount(bag, labels, n_bags).astype(int)[bag])
     start = time.process_time()
     model = LEARNERS[learner]().fit(X, y)
-    own = evaluate_cv(model, X, y, n_draws=400)["roc_auc"]
+    own = evaluate_cv(model, X, y, n_resamples=400)["roc_auc"]
     middle = time.process_time()
-    nested = cross_val_evaluate(LEARNERS[learner](), X, y, n_draws=400)["roc_auc"]
+    nested = cross_val_evaluate(LEARNERS[learner](), X, y, n_resamples=400)["roc_auc"]
     end = time.process_time()
     new = (rng.random(20_000) < 0.4).astype(int)
     truth = float(roc_auc_score(new, model.decision_function(draw(rng, new, n_columns, apart))))

@@ -118,10 +118,10 @@ def _world(model: Any, data: SuiteData, sees_labels: bool) -> Row:
         effect = effect_of_scores(bags, model.out_of_fold_scores_, model.class_prior_)
     else:
         return {}
-    told = {"slope": effect.slope, "slope_of_looks": effect.slope_of_looks}
+    told = {"slope": effect.slope, "slope_label_shift": effect.slope_label_shift}
     told |= {"slope_error": effect.slope_error, "spread": effect.spread}
     finite = {name: round(float(v), 4) for name, v in told.items() if np.isfinite(v)}
-    return {"world": effect.world, "world_told": finite}
+    return {"world": effect.shift_type, "world_told": finite}
 
 
 def run_suite_tasks(

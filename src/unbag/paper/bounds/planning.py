@@ -183,7 +183,7 @@ def required_bags(
         Of the interval.
     dependence : float in [0, 1], default=0
         Correlation ρ of the predictions for two instances of a bag, given their classes. At 1 a
-        bag counts once, however large, as for ``bag_model="bags"`` in `unbag.effective_sample_size`.
+        bag counts once, however large, as for ``cluster_by_bag=True`` in `unbag.effective_sample_size`.
 
     Returns
     -------
