@@ -47,7 +47,7 @@ def test_bash_completes_files_where_they_are_meant(script, before, monkeypatch, 
 def test_other_shells_get_scripts_of_their_own(shell, capsys):
     assert main(["completion", shell]) == 0
     text = capsys.readouterr().out
-    assert "label-plan" in text
+    assert "sample-labels" in text
     assert "positives" in text
 
 

@@ -120,17 +120,16 @@ def test_kill_while_saving_a_model(moment, folder, known, tmp_path):
 # --- no room, no right --------------------------------------------------------------------------
 
 
-@pytest.fixture(params=["predict", "fit", "report"])
+@pytest.fixture(params=["predict", "fit"])
 def writing(request, folder, known, tmp_path):
     """A command, and the file it is to replace."""
-    names = {"predict": "s.parquet", "fit": "m.unbag", "report": "page.html"}
+    names = {"predict": "s.parquet", "fit": "m.unbag"}
     out = tmp_path / names[request.param]
     out.write_bytes(b"as it was")
     if request.param == "predict":
         return ["predict", folder / "model.unbag", folder / "visits.parquet", "-q", "-o", out], out
     tables = [folder / "visits.parquet", folder / "regions.csv", *known, "--model", "linear"]
-    folds = 2 if request.param == "report" else 0
-    return [request.param, *tables, "-q", "--folds", folds, "-o", out], out
+    return [request.param, *tables, "-q", "--folds", 0, "-o", out], out
 
 
 def assert_untouched(out):
@@ -268,7 +267,7 @@ TABLE_FAULTS = [
 @pytest.mark.parametrize(("fault", "message"), TABLE_FAULTS)
 def test_unsound_tables(fault, message, call, known):
     visits, regions = f"visits-{fault}", f"regions-{fault}"
-    for command in (["fit", "-q", "-o", "m.unbag"], ["inspect"], ["report", "-q", "-o", "p.html"]):
+    for command in (["fit", "-q", "-o", "m.unbag"], ["inspect"]):
         result = call(*command, visits, "regions.csv", *known)
         assert_one_sentence(result, visits, message)
         result = call(*command, "visits.csv", regions, *known)
@@ -279,7 +278,7 @@ def test_unsound_tables(fault, message, call, known):
     assert_one_sentence(result, visits, message)
     result = call("predict", "model.unbag", visits, "-q", "-o", "s.csv")
     assert_one_sentence(result, visits, message)
-    made = {"m.unbag", "p.html", "s.csv"}
+    made = {"m.unbag", "s.csv"}
     assert not made & {path.name for path in Path().iterdir()}
 
 
@@ -347,8 +346,22 @@ def test_nothing_raw_on_the_terminal_or_in_a_page(call, frames, tmp_path, monkey
     told = ["--bag", key, "--positives", count]
     calls = [
         (0, ["fit", *tables, *told, "--exclude", "id", "--model", "linear", "-o", model]),
-        (0, ["report", *tables, *told, "--exclude", "id", "--model", "linear", "-o", page]),
-        (0, ["fit", *tables, *told, "--model", "linear", "-o", model, "--report", f"2{page}"]),
+        (
+            0,
+            [
+                "fit",
+                *tables,
+                *told,
+                "--model",
+                "linear",
+                "-o",
+                model,
+                "--report",
+                page,
+                "--title",
+                SCRIPT,
+            ],
+        ),
         (0, ["inspect", *tables, *told]),
         (0, ["inspect", *tables, *told, "--json"]),
         (0, ["inspect", model]),
@@ -367,18 +380,15 @@ def test_nothing_raw_on_the_terminal_or_in_a_page(call, frames, tmp_path, monkey
         (2, ["fit", *tables, *told, "--types", SCRIPT, "-o", model]),
     ]
     for code, arguments in calls:
-        if code == 0 and arguments[0] in ("fit", "report"):
+        if code == 0 and arguments[0] == "fit":
             arguments = [*arguments, "--folds", 3]
-        if arguments[0] == "report":
-            arguments = [*arguments, "--title", SCRIPT]
         result = call(*arguments)
         assert result.returncode == code, (arguments, result.stderr)
         assert "\x1b" not in result.stdout + result.stderr, arguments
-    for path in (page, f"2{page}"):
-        text = Path(path).read_text(encoding="utf-8")
-        assert "&lt;script&gt;alert(1)" in text
-        assert "<script>alert" not in text
-        assert "\x1b" not in text
+    text = Path(page).read_text(encoding="utf-8")
+    assert "&lt;script&gt;alert(1)" in text
+    assert "<script>alert" not in text
+    assert "\x1b" not in text
 
 
 def test_csv_on_a_terminal_is_escaped_and_in_a_pipe_as_it_is(call, folder, frames, monkeypatch):

@@ -1,4 +1,4 @@
-"""``unbag label-plan``, and ``unbag evaluate --labels`` with what it wrote."""
+"""``unbag sample-labels``, and ``unbag evaluate --labels`` with what it wrote."""
 
 import json
 
@@ -32,7 +32,7 @@ def tables(folder):
 @pytest.fixture
 def plan(call, tables, tmp_path):
     path = tmp_path / "to-label.csv"
-    result = call("label-plan", *tables, "--rows", "120", "--keep", "id", "-o", path)
+    result = call("sample-labels", *tables, "--rows", "120", "--keep", "id", "-o", path)
     assert result.returncode == 0, result.stderr
     assert "120 rows written" in result.stderr
     assert "fill in column 'label' (0, 1)" in result.stderr
@@ -93,7 +93,7 @@ def test_rows_left_out_keep_their_numbers(call, folder, frames, plan, truth, tmp
     frames[1].iloc[1:].to_csv(regions, index=False)
     tables = [folder / "model.unbag", folder / "visits.parquet", regions, *BAGS]
     out = tmp_path / "some-rows.csv"
-    call("label-plan", *tables, "--unmatched", "drop", "--rows", "100", "-o", out)
+    call("sample-labels", *tables, "--unmatched", "drop", "--rows", "100", "-o", out)
     table = fill(out, truth)
     assert table["row"].min() > 25
     assert table["region"].tolist() == frames[0]["region"].iloc[table["row"] - 1].tolist()
@@ -141,7 +141,7 @@ def test_mistakes_of_keys(call, tables, plan, truth):
 
 
 def test_mistakes_of_plans(call, tables, tmp_path):
-    result = call("label-plan", *tables, "--keep", "name", "-o", tmp_path / "a.csv")
+    result = call("sample-labels", *tables, "--keep", "name", "-o", tmp_path / "a.csv")
     assert "has no column 'name' to keep" in result.stderr
-    result = call("label-plan", *tables, "--rows", "0", "-o", tmp_path / "a.csv")
+    result = call("sample-labels", *tables, "--rows", "0", "-o", tmp_path / "a.csv")
     assert result.returncode == 2

@@ -15,7 +15,7 @@ from unbag.cli import output
 from unbag.cli.output import safe
 from unbag.cli.parser import make_parser
 
-COMMANDS = ["inspect", "fit", "predict", "export", "evaluate", "label-plan", "report", "demo"]
+COMMANDS = ["inspect", "fit", "predict", "export", "evaluate", "sample-labels", "demo"]
 COMMANDS += ["paper", "monitor"]
 
 
@@ -81,7 +81,6 @@ def test_version(run):
             ],
             "--report needs --folds",
         ),
-        (["report", "a", "b", "--bag", "a", "--positives", "k", "--folds", "0"], "at least 2"),
         (
             [
                 "fit",

@@ -28,7 +28,7 @@ def counts(monkeypatch):
     return opened, read
 
 
-@pytest.mark.parametrize("command", ["fit", "inspect", "report", "evaluate", "label-plan", "keyed"])
+@pytest.mark.parametrize("command", ["fit", "inspect", "evaluate", "sample-labels", "keyed"])
 def test_each_table_is_read_once(command, call, folder, frames, known, tmp_path, counts):
     visits, regions = frames
     # large enough that the header is a small part of it
@@ -44,9 +44,8 @@ def test_each_table_is_read_once(command, call, folder, frames, known, tmp_path,
     arguments = {
         "fit": ["fit", *tables, *fitting, "--folds", 0, *out],
         "inspect": ["inspect", *tables, *known],
-        "report": ["report", *tables, *fitting, "--folds", 2, "-o", tmp_path / "out.html"],
         "evaluate": ["evaluate", model, *tables, *told],
-        "label-plan": ["label-plan", model, *tables, *told, "--keep", "id,device", *out],
+        "sample-labels": ["sample-labels", model, *tables, *told, "--keep", "id,device", *out],
         "keyed": ["evaluate", model, *tables, *told, *by_key],
     }
     result = call(*arguments[command])

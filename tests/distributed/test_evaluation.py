@@ -30,7 +30,9 @@ def assert_same(y, scores, rows=111, **options):
 
 @pytest.mark.parametrize("rows", [111, 1200])
 def test_all_options(rows):
-    assert_same(y, SCORES, rows, threshold=0.1, class_prior="balanced", level=0.9, n_draws=50)
+    assert_same(
+        y, SCORES, rows, threshold=0.1, class_prior="balanced", confidence_level=0.9, n_resamples=50
+    )
 
 
 def test_three_classes():

@@ -24,7 +24,6 @@ from unbag import (
 from unbag.datasets import make_gaussian_bags
 from unbag.evaluation import calibration_curve
 from unbag.evaluation.calibration import CalibrationCurve
-from unbag.paper import LMMCMClassifierCV
 from unbag.reports import CalibrationDisplay, ImportanceDisplay, Report, model_report
 from unbag.reports.importance import linear_coefficients
 from unbag.reports.probabilities import reliability_section

@@ -30,7 +30,7 @@ _EXAMPLES = """examples:
   unbag evaluate model.unbag may.parquet may-regions.csv --bag region --positives conversions
   unbag evaluate model.unbag may.parquet may-regions.csv --bag region --proportion rate --json
   unbag evaluate model.unbag may.parquet may-regions.csv --bag region --positives conversions \\
-                 --labels to-label.csv                  some rows labelled: see unbag label-plan
+                 --labels to-label.csv                  some rows labelled: see unbag sample-labels
 """
 
 
@@ -61,7 +61,7 @@ def add_labels(parser: argparse.ArgumentParser) -> None:
         "--labels",
         type=file_place,
         metavar="TABLE",
-        help="labels of some rows, drawn at random: a filled-in table of unbag label-plan, or any "
+        help="labels of some rows, drawn at random: a filled-in table of unbag sample-labels, or any "
         "with columns row (1 for the first row of ROWS) and label",
     )
     parser.add_argument(

@@ -43,7 +43,7 @@ _NOT_HERE = {
 NOT_EVALUATED = (
     "How good the model is cannot be estimated from these tables: every row is counted in all of them, "
     "so that no bag can be held out. 'unbag evaluate' estimates it from rows and totals of another time, "
-    "or by labels of some rows ('unbag label-plan'); without --grouping, 'unbag fit' estimates how "
+    "or by labels of some rows ('unbag sample-labels'); without --grouping, 'unbag fit' estimates how "
     "good a model of --bag alone is."
 )
 

@@ -15,7 +15,7 @@ from unbag.cli.output import say
 from unbag.tables import open_table
 from unbag.tables.files import TableError
 
-# Columns of the file that `unbag label-plan` writes.
+# Columns of the file that `unbag sample-labels` writes.
 ROW, WEIGHT, LABEL = "row", "weight", "label"
 
 

@@ -25,7 +25,7 @@ def evaluate(y: Any, scores: Any, **options: Any) -> Evaluation:
     scores : Dask array of shape (n_instances,) or (n_instances, n_classes)
         Such as ``model.decision_function(X)``.
     **options
-        Of `unbag.evaluation.evaluate`, such as ``threshold``, ``class_prior`` and ``level``.
+        Of `unbag.evaluation.evaluate`, such as ``threshold``, ``class_prior``.
 
     Returns
     -------

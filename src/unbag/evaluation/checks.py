@@ -146,7 +146,7 @@ Reason = tuple[VerdictName, str]
 
 _LABELS = (
     "Labels of a few hundred rows drawn at random would give an answer whatever the bags are "
-    "(unbag label-plan; in Python unbag.evaluation.sample_rows_to_label)."
+    "(unbag sample-labels; in Python unbag.evaluation.sample_rows_to_label)."
 )
 
 

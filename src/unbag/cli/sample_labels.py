@@ -1,4 +1,4 @@
-"""``unbag label-plan``: which rows to label, as a file to fill in."""
+"""``unbag sample-labels``: which rows to label, as a file to fill in."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from unbag.tables import write_table
 from unbag.tables.files import TableError
 
 _EXAMPLES = """examples:
-  unbag label-plan model.unbag may.csv regions.csv --bag region --positives yes -o to-label.csv
+  unbag sample-labels model.unbag may.csv regions.csv --bag region --positives yes -o to-label.csv
   unbag evaluate   model.unbag may.csv regions.csv --bag region --positives yes \\
                    --labels to-label.csv
 """
 
 
 def add_command(commands: Any) -> None:
-    """Add ``unbag label-plan``."""
+    """Add ``unbag sample-labels``."""
     parser = add_parser(
         commands,
-        "label-plan",
+        "sample-labels",
         "MODEL ROWS BAGS --bag COLUMN\n"
-        "                        (--positives COLUMN | --proportion COLUMN) -o TABLE [options]",
+        "                           (--positives COLUMN | --proportion COLUMN) -o TABLE [options]",
         description="Choose rows of new bags whose labels would tell most about how good a model "
         "is, and write them as a\ntable to fill in: the column 'label' is empty. 'row' counts the "
         "rows of ROWS from 1; 'weight'\nsays how many rows each stands for and must stay as "
