@@ -44,7 +44,7 @@ class TestPureBagsAreLabels:
             X @ rng.normal(size=(3, n_classes)) + rng.gumbel(size=(120, n_classes)), 1
         )
         model = LLPClassifier(
-            kernel=None, variances={"numbers": 0.3}, bag_effect=1.0, tol=1e-6
+            kernel=None, variances={"numbers": 0.3}, bag_effect=0.0, tol=1e-6
         ).fit(X, labels)
         scaled = (X - X.mean(axis=0)) / X.std(axis=0)
         ridge = LogisticRegression(C=0.3, tol=1e-10, max_iter=10_000).fit(scaled, labels)
@@ -54,7 +54,7 @@ class TestPureBagsAreLabels:
         rng = np.random.default_rng(1)
         X, labels = rng.normal(size=(60, 2)), np.repeat([0, 1], 30)
         bags = bag_target(labels, counts=30.0 * labels)
-        settings = {"kernel": None, "variances": {"numbers": 1.0}, "bag_effect": 1.0, "tol": 1e-6}
+        settings = {"kernel": None, "variances": {"numbers": 1.0}, "bag_effect": 0.0, "tol": 1e-6}
         one, other = (LLPClassifier(**settings).fit(X, y) for y in (bags, labels))
         np.testing.assert_allclose(one.coef_, other.coef_, atol=1e-6)
 
@@ -81,7 +81,7 @@ def test_marginal_likelihood_is_the_integral():
     likelihood, design = make_problem(X, y)
     variance, prior = 0.4, VariancePrior()
     components = VarianceComponents([slice(1, 2)], np.array([variance]), 1, 2, [prior], fixed=True)
-    fit = maximise(likelihood, np.zeros((1, 2)), components, dispersion=1.0, tol=1e-6)
+    fit = maximise(likelihood, np.zeros((1, 2)), components, bag_effect=0.0, tol=1e-6)
     b = fit.theta[0, 0]
 
     def integrand(w):
@@ -104,7 +104,7 @@ def test_marginal_likelihood_is_the_integral():
 def test_the_variance_maximises_the_marginal_likelihood():
     rng = np.random.default_rng(4)
     X, y, _ = covariate_shift(rng, 60, 20)
-    settings = {"kernel": None, "bag_effect": 1.0, "tol": 1e-4}
+    settings = {"kernel": None, "bag_effect": 0.0, "tol": 1e-4}
     best = LLPClassifier(**settings).fit(X, y)
     sd = best.terms_[0].standard_deviation
 
@@ -141,9 +141,11 @@ def test_a_sparse_matrix_is_a_dense_one():
     rng = np.random.default_rng(6)
     X, y, _ = covariate_shift(rng, 20, 12)
     X = np.where(rng.random(X.shape) < 0.5, X, 0.0)
-    sparse = LLPClassifier(variances={"numbers": 1.0}, tol=1e-6).fit(csr_matrix(X), y)
+    sparse = LLPClassifier(variances={"numbers": 1.0}, bag_effect=0.0, tol=1e-6).fit(
+        csr_matrix(X), y
+    )
     scale = np.sqrt((X**2).sum() / len(X))
-    settings = {"bag_effect": sparse.dispersion_, "kernel": None, "tol": 1e-6}
+    settings = {"bag_effect": 0.0, "kernel": None, "tol": 1e-6}
     same_penalty = {f"group {i}": 1.0 / scale**2 * v for i, v in enumerate(X.var(axis=0))}
     dense = LLPClassifier(groups=[[0], [1], [2]], variances=same_penalty, **settings).fit(X, y)
     np.testing.assert_allclose(sparse.coef_, dense.coef_, atol=1e-5)
@@ -245,10 +247,39 @@ def test_bags_that_differ_more_than_the_model_says_widen_intervals():
     labels = rng.random(len(bag)) < expit(X[:, 0] + 0.5 * rng.normal(size=100)[bag])
     y = bag_target(bag, counts=np.bincount(bag, labels, 100)[bag])
     model = LLPClassifier(kernel=None).fit(X, y)
-    assert model.dispersion_ > 3
-    fixed = LLPClassifier(kernel=None, bag_effect=1.0).fit(X, y)
+    assert 0.12 < model.bag_effect_ < 0.5
+    assert model.coef_[0, 0] == pytest.approx(1, abs=0.15)
+    assert model.dispersion_ < 1.5
+    fixed = LLPClassifier(kernel=None, bag_effect=0.0).fit(X, y)
     sds = [m.decision_function(X, return_std=True)[1].mean() for m in (model, fixed)]
     assert sds[0] > 1.5 * sds[1]
+
+
+@pytest.mark.parametrize("options", [{}, {"noise": 3.0}])
+@pytest.mark.parametrize("n", [9, 40])
+def test_random_intercepts_are_integrated_out(n, options):
+    rng = np.random.default_rng(n)
+    y = bag_target(np.zeros(n, dtype=int), counts=np.full(n, float(n // 3)), **options)
+    plain = CountObservation(check_bag_target(y))
+    scores, h = rng.normal(size=(1, n)), 1e-4
+    mixed = plain.with_bag_effect(0.3)
+
+    def integrand(u):
+        return np.exp(plain.value(scores + u) - 0.5 * u**2 / 0.3) / np.sqrt(2 * np.pi * 0.3)
+
+    value, residual = mixed.value_and_residual(scores)
+    assert value == pytest.approx(np.log(quad(integrand, -5, 5)[0]), abs=0.01)
+    moves = h * np.eye(n)[:, None]
+    slopes = [(mixed.value(scores + m) - mixed.value(scores - m)) / (2 * h) for m in moves]
+    np.testing.assert_allclose(residual[0], slopes, atol=2e-4)
+    assert plain.with_bag_effect(1e-9).value(scores) == pytest.approx(plain.value(scores), abs=1e-6)
+
+
+def test_no_bag_effect_is_found_under_label_shift():
+    data = make_gaussian_bags(100, 60, n_features=3, random_state=0)
+    model = LLPClassifier(kernel=None).fit(data.X, data.y)
+    assert model.bag_effect_ < 0.01
+    assert model.dispersion_ < 1.3
 
 
 def test_words_of_errors():

@@ -58,6 +58,14 @@ class GroupingsLikelihood:
         """No bag is independent of the others."""
         return np.zeros((theta.size,) * 2)
 
+    def bag_table(self, theta: Floats, covariance: Floats) -> None:  # noqa: ARG002
+        """There are no bags that are independent of each other."""
+        return
+
+    def with_bag_effect(self, variance: float) -> GroupingsLikelihood:  # noqa: ARG002
+        """Cells of several groupings have no effects."""
+        return self
+
     def _gather(self, scores: Floats) -> csr_array:
         """A diag(w): (n_cells, n_rows)."""
         w, parts = self._observation.tilted_variances(scores), []

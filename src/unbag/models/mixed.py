@@ -108,8 +108,8 @@ class LLPClassifier(LogOddsClassifier):
     class_prior : {"empirical", "balanced"} or array-like, default="empirical"
         Class prior that scores and predictions are for; "empirical" is that of all bags together.
     bag_effect : {"auto"} or float, default="auto"
-        Dispersion of the counts: by how much scores of bags vary more than the model says. A
-        number fixes it; 1 is no more.
+        Variance τ² of a random intercept per bag, on the scale of log-odds; "auto" estimates it,
+        and a dispersion beyond. With a number there is no other dispersion; 0 is no effect.
     variances : {"auto"} or mapping of str to float, default="auto"
         Variances by the name of their term, to fix all of them.
     tol : float, default=1e-2
@@ -140,7 +140,7 @@ class LLPClassifier(LogOddsClassifier):
     dispersion_ : float
         By how much the variance of scores of bags exceeds what the model says; at least 1.
     bag_effect_ : float
-        ``dispersion_`` less 1.
+        τ², the variance of random intercepts of bags.
     classes_ : ndarray of shape (n_classes,)
         Labels of the classes.
     class_prior_ : ndarray of shape (n_classes,)
@@ -243,7 +243,7 @@ class LLPClassifier(LogOddsClassifier):
             likelihood,
             start,
             self._components(priors, start.shape),
-            dispersion=None if self.bag_effect == "auto" else float(self.bag_effect),
+            bag_effect=None if self.bag_effect == "auto" else float(self.bag_effect),
             tol=self.tol,
             max_iter=self.max_iter,
         )
@@ -387,7 +387,7 @@ class LLPClassifier(LogOddsClassifier):
 
     def _store(self, fit: MixedFit, likelihood: Likelihood) -> None:
         self._theta, self.covariance_ = fit.theta, fit.posterior.covariance
-        self.dispersion_, self.bag_effect_ = fit.dispersion, fit.dispersion - 1.0
+        self.dispersion_, self.bag_effect_ = float(fit.dispersion), float(fit.bag_effect)
         self.log_marginal_likelihood_ = fit.log_marginal_likelihood
         self.n_iter_, self.converged_ = fit.n_iter, fit.converged
         self.class_prior_ = resolve_class_prior(self.class_prior, self.empirical_prior_)

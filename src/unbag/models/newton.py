@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
+from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
 from unbag._arrays import Floats
+from unbag.models.bag_variance import BagTable, estimate_bag_variance
 from unbag.models.variances import Posterior, VarianceComponents
 from unbag.observations.information import CountObservation
 from unbag.terms.design import Design
@@ -25,6 +27,10 @@ from unbag.terms.encoding import Moments
 _ARMIJO = 1e-4
 
 _MOST_HALVINGS = 30
+
+# Steps before effects of bags are looked for, and a variance of them that hardly matters.
+_FIRST_STEPS = 3
+_SMALL = 0.01
 
 
 class Derivatives(NamedTuple):
@@ -65,6 +71,14 @@ class Likelihood(Protocol):
         """J = Σ_b s_b s_bᵀ of the scores s_b of bags."""
         ...
 
+    def bag_table(self, theta: Floats, covariance: Floats) -> BagTable | None:
+        """What is known and predicted of bags of two classes; None where there are none."""
+        ...
+
+    def with_bag_effect(self, variance: float) -> Likelihood:
+        """The same with random intercepts of a variance."""
+        ...
+
     def score_moments(self, theta: Floats, columns: Sequence[slice]) -> Moments:
         """Moments, over rows, of the scores by each of some groups of columns, for each output."""
         ...
@@ -99,6 +113,22 @@ class BagLikelihood:
             self._design.information(information),
         )
 
+    def bag_table(self, theta: Floats, covariance: Floats) -> BagTable | None:
+        """What is known and predicted of bags of two classes; None where there are none."""
+        known = self._observation
+        if known.n_outputs > 1 or self.n_bags == 0:
+            return None
+        scores = self._design.scores(theta)
+        predicted, variances = known.sums(scores)
+        p = expit(scores)
+        leverages = self._design.bag_forms(p * (1.0 - p), covariance)
+        columns = (known.counts, known.sizes, known.noise, predicted, variances, leverages)
+        return BagTable(*(column[~known.labelled].astype(float) for column in columns))
+
+    def with_bag_effect(self, variance: float) -> BagLikelihood:
+        """The same with random intercepts of a variance."""
+        return BagLikelihood(self._design, self._observation.with_bag_effect(variance))
+
     def score_moments(self, theta: Floats, columns: Sequence[slice]) -> Moments:
         """Moments, over rows, of the scores by each of some groups of columns, for each output."""
         return self._design.score_moments(theta, columns)
@@ -122,6 +152,8 @@ class MixedFit:
     components : VarianceComponents
     dispersion : float
         φ.
+    bag_effect : float
+        τ².
     log_marginal_likelihood : float
     n_iter : int
     converged : bool
@@ -131,6 +163,7 @@ class MixedFit:
     posterior: Posterior
     components: VarianceComponents
     dispersion: float
+    bag_effect: float
     log_marginal_likelihood: float
     n_iter: int
     converged: bool
@@ -141,7 +174,7 @@ def maximise(
     theta: Floats,
     components: VarianceComponents,
     *,
-    dispersion: float | None = None,
+    bag_effect: float | None = None,
     tol: float = 1e-2,
     max_iter: int = 100,
 ) -> MixedFit:
@@ -154,14 +187,17 @@ def maximise(
         Where to start.
     components : VarianceComponents
         Variances to start from, or to keep.
-    dispersion : float, optional
-        φ; by default it is estimated.
+    bag_effect : float, optional
+        τ², variance of random intercepts of bags, with no dispersion beyond; by default both are
+        estimated.
     tol : float
         Converged when a Newton step would raise the penalised log-likelihood by less than tol²,
         and derivatives of the marginal likelihood by log σ² are smaller than tol.
     max_iter : int
     """
-    phi, shape = 1.0 if dispersion is None else dispersion, theta.shape
+    min_iter = _FIRST_STEPS if bag_effect is None else 0
+    phi, effect, shape = 1.0, bag_effect or 0.0, theta.shape
+    likelihood = likelihood.with_bag_effect(effect)
     at = likelihood.derivatives(theta)
     converged, n_iter = False, 0
     while True:
@@ -171,11 +207,15 @@ def maximise(
         slope = at.gradient.ravel() / phi - S * theta.ravel()
         step = posterior.covariance @ slope
         promised = float(slope @ step)
-        shift = np.abs(components.gradient(theta, posterior)).max(initial=0.0)
-        found = phi
-        if dispersion is None:
+        found, found_effect = phi, effect
+        if bag_effect is None and n_iter >= _FIRST_STEPS:
             found = estimate_dispersion(likelihood, theta, H, S)
-        if promised < 2 * tol**2 and shift < tol and abs(np.log(found / phi)) < tol:
+            table = likelihood.bag_table(theta, posterior.covariance / phi)
+            if table is not None:
+                found_effect = estimate_bag_variance(table, effect)
+        shift = np.abs(components.gradient(theta, posterior)).max(initial=0.0)
+        moved = max(abs(np.log(found / phi)), abs(found_effect - effect) / (effect + _SMALL))
+        if promised < 2 * tol**2 and max(shift, moved) < tol and n_iter >= min_iter:
             converged = True
             break
         if n_iter == max_iter:
@@ -185,6 +225,10 @@ def maximise(
             theta, at = _step(likelihood, theta, at, step.reshape(shape), promised, S, phi)
         components = components.updated(theta, posterior)
         phi = np.sqrt(phi * found)
+        if found_effect != effect:
+            effect = found_effect if n_iter < _FIRST_STEPS + 3 else 0.5 * (effect + found_effect)
+            likelihood = likelihood.with_bag_effect(effect)
+            at = likelihood.derivatives(theta)
     if not converged:
         warnings.warn(
             f"The fit has not converged in {max_iter} iterations; raise max_iter or tol.",
@@ -193,7 +237,7 @@ def maximise(
         )
     penalty = 0.5 * float(S @ theta.ravel() ** 2)
     log_marginal = at.value / phi - penalty - 0.5 * posterior.log_determinant
-    return MixedFit(theta, posterior, components, phi, log_marginal, n_iter, converged)
+    return MixedFit(theta, posterior, components, phi, effect, log_marginal, n_iter, converged)
 
 
 def _step(

@@ -28,6 +28,15 @@ samples. Sums over a row are then right as well (zero for an exact count), so th
 exact in bags of at most three rows and in bags of equal rows of any size; elsewhere its relative
 error is of the order 1/V².
 
+**Random intercepts.** Where log-odds of bag b are η + u_b with u_b ~ N(0, τ²), Laplace's approximation
+of the integral over u_b is
+
+    ℓ_b = log Pr(O_b | η + û) − û²/2τ² − ½ log(1 + τ² V_û),    Σ_j σ(η_j + û) + û/τ² = K_b,
+
+with V_û = Σ_j v_j at η + û. Posterior means are those given K_b, and p is taken at η + û, between
+the log-odds without an intercept and those that add up to K_b; the information loses the part of
+u_b, v vᵀ/(V_û + 1/τ²). Noise of variance S makes τ² smaller by the factor 1 + S/V. For two classes.
+
 **Several classes.** The same with matrices. With A_j = diag(m_j) − m_j m_jᵀ,
 
     Cov(y_i, y_j | O_b) = δ_ij D_j − D_i V⁺ D_j,    D_j − D_j V⁺ D_j = A_j,    V = Σ_j D_j + S.
@@ -40,7 +49,8 @@ Deville, J.-C. and Tillé, Y. (2005). Variance approximation under balanced samp
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import expit, softmax
@@ -52,6 +62,7 @@ from unbag.observations.count_likelihood import (
     check_possible_counts,
     what_counts_tell,
 )
+from unbag.observations.saddlepoint import MOST_STEPS, TiltSearch
 from unbag.observations.weighed_bags import WeighedBags
 
 # The fixed point settles within a few steps, in large bags within two.
@@ -60,13 +71,16 @@ _SETTLED = 1e-5
 
 _TINY = 1e-12
 
+# Newton steps for random intercepts of bags with noisy counts.
+_NOISY_STEPS = 4
+
 
 @dataclass(frozen=True, eq=False)
 class Information:
     """Observed information of the scores of all rows: a diagonal, and a low rank per bag.
 
     The block of the rows i and j of a bag is δ_ij ``weights[..., j]`` + Σ_r u_ir u_jrᵀ with
-    u_jr = ``factors[:, r, j]``.
+    u_jr = ``factors[:, r, j]``, less the same with ``lost``.
 
     Attributes
     ----------
@@ -74,10 +88,13 @@ class Information:
         p(1 − p) − w; of several classes, the difference of covariance matrices.
     factors : ndarray of shape (n_outputs, rank, n_rows)
         w/√V; of several classes, D_j V^{−1/2}.
+    lost : ndarray of shape (n_outputs, rank, n_rows), optional
+        Factors of what random intercepts take away.
     """
 
     weights: Floats
     factors: Floats
+    lost: Floats | None = None
 
 
 class CountObservation:
@@ -95,9 +112,14 @@ class CountObservation:
     ----------
     n_outputs : int
         1 for two classes, with the log-odds of the second as scores; else the number of classes.
-    sizes : ndarray of int, shape (n_bags,)
+    sizes, counts, noise : ndarrays of shape (n_bags,)
+        Numbers of rows, counts of the last class and the variances of their noise.
+    labelled : ndarray of bool, shape (n_bags,)
+        Whether a bag is a row of known label.
     n_bags_aggregated : int
         Number of bags, without rows of known label.
+    bag_effect : float
+        τ², variance of random intercepts of bags.
 
     Examples
     --------
@@ -117,27 +139,99 @@ class CountObservation:
         check_possible_counts(bags)
         known, covariance = what_counts_tell(bags, 0.0, 0.0)
         self.n_outputs = 1 if bags.n_classes == 2 else bags.n_classes
-        self.sizes = bags.sizes
+        self.sizes, self.labelled = bags.sizes, bags.labelled
+        self.counts, self.noise = bags.counts[:, -1], covariance[:, -1, -1]
+        self.bag_effect = 0.0
         self.n_bags_aggregated = int((~bags.labelled).sum())
         each = np.ones((1, bags.n_bags))
         self._bags = WeighedBags(known, each, covariance, EXACT_SIZE, np.empty(0))
         self._segments = Segments(bags.sizes, np.empty(0))
         self._noise = covariance
 
+    def with_bag_effect(self, variance: float) -> CountObservation:
+        """The same with random intercepts of a variance τ²; of two classes only."""
+        other = copy(self)
+        other.bag_effect = variance if self.n_outputs == 1 else 0.0
+        return other
+
     def value(self, scores: Floats) -> float:
         """Log-probability ℓ of what is known, for scores of shape (n_outputs, n_rows)."""
-        return -float(self._bags.evaluate(scores[None], _ONE, gradient=False)[0][0])
+        u = self._intercepts(scores)
+        shifted = scores + self._segments.spread(u)
+        value = -float(self._bags.evaluate(shifted[None], _ONE, gradient=False)[0][0])
+        return value - self._intercept_penalty(shifted, u)[0]
 
     def value_and_residual(self, scores: Floats) -> tuple[float, Floats]:
         """ℓ and its gradient by the scores, the posterior means less p."""
-        value, gradient = self._bags.evaluate(scores[None], _ONE, gradient=True)
-        return -float(value[0]), -gradient[0]
+        u = self._intercepts(scores)
+        shifted = scores + self._segments.spread(u)
+        value, gradient = self._bags.evaluate(shifted[None], _ONE, gradient=True)
+        penalty, bent = self._intercept_penalty(shifted, u)
+        return -float(value[0]) - penalty, -gradient[0] - bent
 
     def information(self, scores: Floats, residual: Floats) -> Information:
         """−∂²ℓ/∂η∂ηᵀ, at scores and with the residual there."""
-        if self.n_outputs == 1:
+        if self.n_outputs > 1:
+            return self._of_several_classes(scores, residual)
+        if self.bag_effect == 0:
             return self._of_two_classes(scores, residual)
-        return self._of_several_classes(scores, residual)
+        u = self._intercepts(scores)
+        shifted = scores + self._segments.spread(u)
+        found = self._of_two_classes(shifted, residual + self._intercept_penalty(shifted, u)[1])
+        # information of the scores times one: that of their common shift
+        along = self._segments.spread(self._segments.sum(found.factors[:, 0]))
+        shift = found.weights[0] + found.factors[:, 0] * along
+        total = self._segments.sum(shift) + self._precision
+        return replace(found, lost=(shift / np.sqrt(self._segments.spread(total)))[None])
+
+    def sums(self, scores: Floats) -> tuple[Floats, Floats]:
+        """Σ_j p_j and Σ_j p_j(1 − p_j) of each bag, of two classes."""
+        p = expit(scores[0])
+        return self._segments.sum(p), self._segments.sum(p * (1.0 - p))
+
+    @property
+    def _precision(self) -> Floats:
+        """1/τ² of each bag; rows of known label have no effect."""
+        return np.where(self.labelled, 1.0 / _TINY, 1.0 / max(self.bag_effect, _TINY))
+
+    def _intercepts(self, scores: Floats) -> Floats:
+        """û of each bag: (1, n_bags)."""
+        rows, precision = self._segments, self._precision
+        if self.bag_effect == 0:
+            return np.zeros((1, len(self.sizes)))
+        V = rows.sum(_variance(scores))
+        # with noise, a count says less of the intercept
+        less = 1.0 + self.noise / np.maximum(V[0], _TINY)
+        search = TiltSearch(self.counts, self.sizes.astype(float), precision * less, 1)
+        for _ in range(MOST_STEPS):
+            p = expit(scores + rows.spread(search.tilt))
+            if search.found(rows.sum(p), rows.sum(p * (1.0 - p)), 1e-8):
+                break
+        u = search.tilt
+        if self.noise.any():
+            for _ in range(_NOISY_STEPS):
+                shifted = scores + rows.spread(u)
+                slopes = self._bags.evaluate(shifted[None], _ONE, gradient=True)[1][0]
+                V = rows.sum(_variance(shifted))
+                known = V**2 / np.maximum(V + self.noise, _TINY)
+                u = u + (-rows.sum(slopes) - u * precision) / (known + precision)
+        return u
+
+    def _intercept_penalty(self, shifted: Floats, u: Floats) -> tuple[float, Floats]:
+        """û²/2τ² + ½ log(1 + τ²V_û) of all bags, and the derivative of the latter by the scores."""
+        if self.bag_effect == 0:
+            return 0.0, np.zeros((1, 1))
+        rows, precision = self._segments, self._precision
+        p = expit(shifted)
+        v = p * (1.0 - p)
+        V = np.maximum(rows.sum(v), _TINY)
+        share = V / (V + self.noise)
+        known, by_variance = V * share, share * (2.0 - share)
+        penalty = 0.5 * float((u**2 * precision + np.log1p(known / precision)).sum())
+        bend, total = v * (1.0 - 2.0 * p), known + precision
+        along = rows.sum(bend) * share / total
+        slope = bend - rows.spread(along) * v
+        return penalty, 0.5 * rows.spread(by_variance / total) * slope
 
     def _of_two_classes(self, scores: Floats, residual: Floats) -> Information:
         p = expit(scores)
@@ -171,6 +265,11 @@ class CountObservation:
         spread = _half_inverse(rows.sum(D) + noise)
         U = np.einsum("acj,crj->arj", D, rows.spread(spread), optimize=True)
         return Information(_class_covariance(p) - D, U)
+
+
+def _variance(scores: Floats) -> Floats:
+    p = expit(scores)
+    return p * (1.0 - p)
 
 
 def _class_covariance(p: Floats) -> Floats:

@@ -120,6 +120,9 @@ class Design:
         whole = H.reshape(K * self.n_columns, -1)
         for sums in self._bag_sums(factors):
             whole += _square(sums)
+        if information.lost is not None:
+            for sums in self._bag_sums(information.lost):
+                whole -= _square(sums)
         return whole
 
     def sums(self, gather: Any) -> Floats:
@@ -139,6 +142,14 @@ class Design:
         for sums in self._bag_sums(residual[:, None]):
             J += _square(sums)
         return J
+
+    def bag_forms(self, values: Floats, P: Floats) -> Floats:
+        """g_bᵀPg_b of the sums g_b = Σ_{j in b} u_j φ_j of each bag, for values u of all rows."""
+        found = []
+        for sums in self._bag_sums(values[:, None]):
+            dense = sums if isinstance(sums, np.ndarray) else sums.toarray()
+            found.append(np.einsum("bi,bi->b", dense @ P, dense))
+        return np.concatenate(found)
 
     def _parts(self, rows: slice) -> tuple[Floats, Any]:
         return self._of(rows), None if self._sparse is None else self._sparse[rows]

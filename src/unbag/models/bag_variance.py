@@ -1,0 +1,122 @@
+"""The variance τ² of a random intercept per bag, estimated under both assumptions about bags.
+
+Under covariate shift bags may differ by more than their rows say: log-odds of bag b are f + u_b with
+u_b ~ N(0, τ²). Under label shift they never do, but sums over bags of predictions are off as well,
+in a known way: E[Σp | K_b] is linear in K_b for any f. So with V_b = Σ_j v_j, the class prior q, and
+N_b the variance of the noise of the count, gaps are modelled as
+
+    K_b − Σp = a V_b + d (Σp − n_b q) + r_b,    Var r_b = (1 + max(d, 0)) V_b + N_b + τ² V_b²,
+
+with the slope d free, which takes up what label shift does, and τ² by restricted maximum likelihood
+with the leverage that the bags had in the fit of f. It counts by the posterior probability of
+covariate shift, by two slopes between mean predictions x_b and proportions y_b of bags:
+
+    covariate shift:  the slope of y on x is 1,
+    label shift:      the slope of x on y is s = 1 − Σ_b V_b / (N q(1 − q)),
+
+each compared with its standard error and a relative misfit of f of a fifth, so that very many bags
+do not decide by what a linear model is a little wrong about. Where both hold (random bags) the
+probability is a half, and τ² is zero anyway.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from unbag._arrays import Floats
+
+# Relative error of the slopes of f that is no evidence against an assumption.
+_MISFIT = 0.2
+
+# A bag determines at most so much of its own prediction.
+_MOST_LEVERAGE = 0.9
+
+_MOST_STEPS = 50
+
+
+class BagTable(NamedTuple):
+    """What is known and predicted of each bag; arrays of shape (n_bags,).
+
+    Attributes
+    ----------
+    counts : ndarray
+        K_b, as known.
+    sizes : ndarray
+        n_b.
+    noise : ndarray
+        N_b, variance of the noise of the count.
+    predicted : ndarray
+        Σ_j p_j.
+    variances : ndarray
+        V_b = Σ_j p_j(1 − p_j).
+    leverages : ndarray
+        g_bᵀPg_b with g_b = Σ_j v_j φ_j and P the posterior covariance of coefficients.
+    """
+
+    counts: Floats
+    sizes: Floats
+    noise: Floats
+    predicted: Floats
+    variances: Floats
+    leverages: Floats
+
+
+def estimate_bag_variance(table: BagTable, before: float) -> float:
+    """τ² of random intercepts, times the posterior probability of covariate shift.
+
+    Parameters
+    ----------
+    table : BagTable
+    before : float
+        An earlier estimate, at which leverages are taken.
+    """
+    n_bags = len(table.sizes)
+    if n_bags < 4:
+        return 0.0
+    q = float(np.clip(table.counts.sum() / table.sizes.sum(), 1e-6, 1 - 1e-6))
+    variance = _restricted_maximum_likelihood(table, q, before)
+    return variance * _probability_of_covariate_shift(table, q, variance)
+
+
+def _restricted_maximum_likelihood(table: BagTable, q: float, before: float) -> float:
+    V, noise = table.variances, table.noise
+    gap = table.counts - table.predicted
+    A = np.column_stack([V, table.predicted - table.sizes * q])
+    own = np.minimum(table.leverages / np.maximum(V + noise + before * V**2, 1e-12), _MOST_LEVERAGE)
+    variance, slope = before, 0.0
+    for _ in range(_MOST_STEPS):
+        w = 1.0 / np.maximum((1.0 + max(slope, 0.0)) * V + noise + variance * V**2, 1e-12)
+        normal = (A * w[:, None]).T @ A
+        inverse = np.linalg.inv(normal + 1e-10 * np.trace(normal) * np.eye(2))
+        coef = inverse @ (A.T @ (w * gap))
+        residual = gap - A @ coef
+        leverage = np.minimum(np.einsum("bi,ij,bj->b", A, inverse, A) * w + own, _MOST_LEVERAGE)
+        score = float((w**2 * V**2 * residual**2 - w * V**2 * (1.0 - leverage)).sum())
+        information = float((w**2 * V**4 * (1.0 - leverage) ** 2).sum())
+        found = max(0.0, variance + score / max(information, 1e-12))
+        settled = abs(found - variance) < 1e-4 * found + 1e-9 and abs(coef[1] - slope) < 1e-4
+        variance, slope = found, float(coef[1])
+        if settled:
+            break
+    return variance
+
+
+def _probability_of_covariate_shift(table: BagTable, q: float, variance: float) -> float:
+    sizes, V = table.sizes, table.variances
+    separation = np.clip(1.0 - V.sum() / (sizes.sum() * q * (1.0 - q)), 1e-3, 0.999)
+    noise = table.noise / sizes**2
+    w = 1.0 / np.maximum(V / sizes**2 + noise + variance * (V / sizes) ** 2, 1e-12)
+    w = w / w.sum()
+    x, y = table.predicted / sizes, table.counts / sizes
+    x, y = x - w @ x, y - w @ y
+    xx, xy = max(w @ x**2, 1e-12), w @ (x * y)
+    yy = max(w @ (y**2 - noise), 0.1 * (w @ y**2), 1e-12)
+    few = len(sizes) / (len(sizes) - 2.0)
+    rising, falling = xy / xx, xy / yy
+    error_rising = few * (w**2 * x**2) @ (y - rising * x) ** 2 / xx**2
+    error_falling = few * (w**2 * y**2) @ (x - falling * y) ** 2 / yy**2
+    by_covariates = (rising - 1.0) ** 2 / (error_rising + _MISFIT**2)
+    by_labels = (falling - separation) ** 2 / (error_falling + (_MISFIT * separation) ** 2)
+    return float(1.0 / (1.0 + np.exp(np.clip(0.5 * (by_covariates - by_labels), -50.0, 50.0))))
