@@ -32,8 +32,6 @@ PAGES: list[tuple[str, str, tuple[str, ...]]] = [
         (
             "tables",
             "tables.features",
-            "tables.times",
-            "tables.prose",
             "tables.schema",
             "tables.persistence",
             "tables.onnx_export",

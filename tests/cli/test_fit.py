@@ -13,7 +13,7 @@ from unbag._optional import install_command
 from unbag.bags.frames import bags_from_frame
 from unbag.evaluation import evaluate_cv
 from unbag.tables import make_classifier
-from unbag.tables.first_look import look_at_bags
+from unbag.tables.inspection import inspect_bags
 from unbag.tables.persistence import load_model
 from unbag.tables.rules import Rule, make_rule
 
@@ -51,7 +51,7 @@ def test_from_files_to_a_model(run, folder, frames, known, tmp_path):
     evaluation = evaluate_cv(by_hand, X, y, threshold=rule.score_threshold)
     assert result.stdout == f"{evaluation}\n"
     # one test of the assumption, before a fit and after it
-    seen = look_at_bags(X, y).assumption
+    seen = inspect_bags(X, y).assumption
     assert (seen.what, seen.test.brief) in [(w.what, w.test.brief) for w in evaluation.checks]
     assert seen.test.p_value == evaluation.tests["The features"].p_value
     kept = found.metadata["evaluation"]["estimates"]["roc_auc"]

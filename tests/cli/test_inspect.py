@@ -42,7 +42,7 @@ def test_tables(run, folder, frames, known):
     assert "device" in result.stdout
     assert "the assumption" in result.stdout
     assert "No bag effect found" in result.stdout
-    assert "did not see: 600 instances in 24 bags.)" in result.stdout
+    assert "held-out bags: 600 instances in 24 bags.)" in result.stdout
 
 
 def test_tables_as_json(call, folder, frames, known):
@@ -96,12 +96,12 @@ def test_a_hint_in_which_way_bags_differ(world, call, folder, known, tmp_path):
 
 def test_of_many_rows_some_whole_bags_are_looked_at(call, tmp_path, monkeypatch):
     tables = write_shops(tmp_path)
-    monkeypatch.setattr("unbag.tables.first_look._ROWS_FOR_EFFECT", 1850)
+    monkeypatch.setattr("unbag.tables.inspection._ROWS_FOR_EFFECT", 1850)
     first, second = (call("inspect", *tables, *BY_SHOP).stdout for _ in range(2))
-    said = "did not see: 1,800 instances in 30 bags drawn at random, of 4,800 instances in all.)"
+    said = "held-out bags: 1,800 instances in 30 bags drawn at random, of 4,800 instances in all.)"
     assert said in " ".join(first.split())
     assert first == second
-    monkeypatch.setattr("unbag.tables.first_look._MOST_ROWS", 1700)
+    monkeypatch.setattr("unbag.tables.inspection._MOST_ROWS", 1700)
     assert "Bags are too large for a quick look" in call("inspect", *tables, *BY_SHOP).stdout
 
 
@@ -114,7 +114,7 @@ def test_effects_that_cannot_be_told_are_explained(call, tmp_path):
     found = json.loads(result.stdout)["bag_effect"]
     assert found["variance"] is None
     # without the only bag that differs
-    assert found["summary"].startswith("This cannot be told: Fold ")
+    assert found["summary"].startswith("This cannot be estimated: Fold ")
     assert found["summary"] in " ".join(call("inspect", *tables, *BY_SHOP).stdout.split())
 
 

@@ -7,8 +7,7 @@ import pytest
 
 from unbag.tables import open_table
 from unbag.tables.column_types import convert, find_stray, is_id, plain_texts
-from unbag.tables.features import make_features
-from unbag.tables.times import TimeParts
+from unbag.tables.features import DatetimeFeatures, make_features
 
 DAY = pd.Timedelta(days=1)
 
@@ -51,7 +50,7 @@ def test_percentages_are_numbers():
 def test_places_in_day_week_and_year():
     """Where a time is in a round is where a clock or a calendar says it is."""
     times = pd.date_range("2021-01-01", "2024-12-31", freq="7h")
-    parts = TimeParts()
+    parts = DatetimeFeatures()
     found = parts.fit_transform(pd.DataFrame({"at": times}))
     X = pd.DataFrame(found, columns=parts.get_feature_names_out())
     hour = times.hour / 24
@@ -79,7 +78,7 @@ def test_places_in_day_week_and_year():
 def test_only_rounds_that_come_again_are_told(days, every, rounds):
     times = pd.date_range("2024-05-01 06:00", pd.Timestamp("2024-05-01") + days * DAY, freq=every)
     frame = pd.DataFrame({"at": times, "never": pd.Series([pd.NaT] * len(times))})
-    assert TimeParts().fit(frame).rounds_ == [rounds, []]
+    assert DatetimeFeatures().fit(frame).periods_ == [rounds, []]
 
 
 def test_times_among_features():
@@ -90,7 +89,7 @@ def test_times_among_features():
     told = ["at_hour_sin", "at_hour_cos", "at_weekday_sin", "at_weekday_cos"]
     assert list(X) == ["at", "n", "missing_at", *told]
     assert np.isfinite(X.to_numpy()).all()
-    polars = TimeParts().fit_transform(pl.from_pandas(frame[["at"]]))
+    polars = DatetimeFeatures().fit_transform(pl.from_pandas(frame[["at"]]))
     np.testing.assert_allclose(polars, X[told])
     bare = make_features().fit_transform(frame.assign(at=pd.Timestamp("2024-05-01")))
     assert bare.shape == (200, 2)

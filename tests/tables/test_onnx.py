@@ -29,8 +29,6 @@ DATA = make_gaussian_bags(n_bags=24, bag_size=15, n_features=3, random_state=0)
 MODELS = {
     "linear": LLPLinearClassifier(),
     "rbf": LLPKernelClassifier(),
-    "poly": LLPKernelClassifier(kernel="poly"),
-    "inner": LLPKernelClassifier(kernel="linear"),
     "nystroem": LLPKernelClassifier(approximation="nystroem", n_components=40, random_state=0),
     "fourier": LLPKernelClassifier(approximation="fourier", n_components=41, random_state=0),
     "boosted": LLPBoostingClassifier(n_estimators=15, cv=3),
@@ -150,6 +148,12 @@ def cut(X):
     return np.clip(X, -1, 1)
 
 
+def with_free_text():
+    notes = [f"call {i} was cut off" for i in range(len(DATA.X))]
+    frame = pd.DataFrame({"x": DATA.X[:, 0], "note": notes})
+    return make_pipeline(make_features(), LLPLinearClassifier()).fit(frame, DATA.y)
+
+
 def with_categories():
     frame = pd.DataFrame({"a": DATA.X[:, 0], "b": pd.Categorical(np.where(DATA.labels, "x", "y"))})
     return LLPBoostingClassifier(n_estimators=5, cv=None, num_leaves=4).fit(frame, DATA.y)
@@ -164,8 +168,9 @@ def with_categories():
         ),
         (
             lambda: LLPKernelClassifier(kernel="precomputed").fit(DATA.X @ DATA.X.T, DATA.y),
-            "takes rows of a kernel matrix, which ONNX cannot make",
+            "A model of kernel='precomputed' cannot be exported to ONNX",
         ),
+        (with_free_text, "Free text, here 'note', cannot be exported to ONNX"),
         (with_categories, "Boosted trees that split by categories of a data frame"),
         (
             lambda: make_pipeline(FunctionTransformer(cut), LLPLinearClassifier()).fit(

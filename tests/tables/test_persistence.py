@@ -40,9 +40,8 @@ from unbag._optional import install_command
 from unbag.datasets import make_gaussian_bags
 from unbag.observations.losses import LOSSES
 from unbag.tables import model_archive
-from unbag.tables.features import make_features
+from unbag.tables.features import DatetimeFeatures, make_features
 from unbag.tables.persistence import TREES, describe_model, load_model, save_model
-from unbag.tables.times import TimeParts
 from unbag.testing import all_estimators
 
 sio = pytest.importorskip("skops.io")
@@ -138,7 +137,7 @@ class TestRoundTrip:
     def test_every_estimator(self, estimator, tmp_path):
         # our transformers are for tables
         X = BINARY.X if hasattr(estimator, "predict") else as_table(BINARY.X)
-        if estimator is TimeParts:
+        if estimator is DatetimeFeatures:
             X = (1e6 * X).astype("datetime64[s]")
         model = estimator().fit(X, BINARY.y)
         assert_same(model, load_model(save_model(model, tmp_path / "m.unbag")).model, X)

@@ -7,9 +7,8 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from unbag import bag_target
 from unbag.tables import make_classifier
-from unbag.tables.features import make_features
+from unbag.tables.features import TfidfText, is_free_text, make_features
 from unbag.tables.persistence import load_model, save_model
-from unbag.tables.prose import ToWords, is_prose
 
 RNG = np.random.default_rng(0)
 COMMON = [f"word{i}" for i in range(60)]
@@ -39,11 +38,11 @@ TARGET = bag_target(BAG, counts=np.bincount(BAG, LATE)[BAG])
     ],
 )
 def test_prose_is_told_from_categories_and_ids(values, expected):
-    assert is_prose(pd.Series(values)) == expected
+    assert is_free_text(pd.Series(values)) == expected
 
 
 def test_words_are_weighed_as_scikit_learn_does():
-    found = ToWords().fit(NOTES[["note"]])
+    found = TfidfText().fit(NOTES[["note"]])
     plain = TfidfVectorizer(min_df=5, sublinear_tf=True).fit(NOTES["note"])
     assert found.get_feature_names_out().tolist() == [
         f"note_{word}" for word in plain.get_feature_names_out()
@@ -54,7 +53,7 @@ def test_words_are_weighed_as_scikit_learn_does():
 
 def test_a_column_without_any_frequent_word_gives_nothing():
     alone = pd.DataFrame({"note": [f"a{i} b{i} c{i}" for i in range(20)]})
-    assert ToWords().fit(alone).transform(alone).shape == (20, 0)
+    assert TfidfText().fit(alone).transform(alone).shape == (20, 0)
 
 
 def test_a_classifier_learns_from_sentences_and_survives_a_file(tmp_path):

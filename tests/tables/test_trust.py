@@ -2,7 +2,7 @@
 
 import pytest
 
-from unbag.tables.trust import is_ours
+from unbag.tables.persistence import _is_trusted
 from unbag.testing import all_estimators
 
 
@@ -23,9 +23,9 @@ from unbag.testing import all_estimators
     ],
 )
 def test_what_is_not_ours(name):
-    assert not is_ours(name)
+    assert not _is_trusted(name)
 
 
-def test_every_estimator_is_ours():
+def test_every_estimator__is_trusted():
     types = [estimator for _, estimator in all_estimators()]
-    assert all(is_ours(f"{found.__module__}.{found.__name__}") for found in types)
+    assert all(_is_trusted(f"{found.__module__}.{found.__name__}") for found in types)

@@ -26,7 +26,7 @@ from unbag.bags.inconsistencies import (
     InconsistencyError,
     check_counts,
     check_matched,
-    check_proportions,
+    check_reported_proportions,
     check_sizes_hold_rows,
 )
 from unbag.bags.joining import WORDS, JoinError, Match, check_ignore, match_bags
@@ -154,7 +154,7 @@ class MatchedTables:
         if self.are_counts:
             yield lambda: check_counts(self.values, match, self.columns, exact, self.sizes)
         else:
-            yield lambda: check_proportions(self.values, match, self.columns, exact)
+            yield lambda: check_reported_proportions(self.values, match, self.columns, exact)
 
     @property
     def sizes(self) -> NDArray[np.float64]:

@@ -134,7 +134,7 @@ def check_counts(
         )
 
 
-def check_proportions(
+def check_reported_proportions(
     shares: NDArray[np.float64], match: Match, names: list[str], exact: NDArray[np.bool_]
 ) -> None:
     """Reject what is not a proportion, and exact ones outside [0, 1] or that do not sum to 1."""

@@ -28,8 +28,8 @@ from unbag.tables.column_types import (
     is_id,
     plain_texts,
 )
+from unbag.tables.features import is_free_text
 from unbag.tables.files import STANDARD_INPUT, TableError
-from unbag.tables.prose import is_prose
 from unbag.tables.schema import Schema, SchemaReport, make_schema
 
 # Rows beyond which bags are numbered rather than named, which saves memory.
@@ -266,7 +266,7 @@ def _check_strays(X: Any, options: argparse.Namespace) -> None:
 
 def _say_ids(X: Any) -> None:
     """Name columns that say which row it is, and nothing about it."""
-    names = [name for name in X.columns if is_id(X[name]) and not is_prose(X[name])]
+    names = [name for name in X.columns if is_id(X[name]) and not is_free_text(X[name])]
     if names:
         differ = plural(len(names), "is", "are")
         say(f"{listing(names)} {differ} different in every row: --exclude {','.join(names)}")

@@ -32,10 +32,10 @@ from unbag.cli.training import (
 )
 from unbag.evaluation import Evaluation, evaluate_cv, group_proportions
 from unbag.evaluation.checks import check_features
-from unbag.tables.fingerprints import make_fingerprints
 from unbag.tables.persistence import save_model
 from unbag.tables.pipeline import training_record
 from unbag.tables.rules import Rule
+from unbag.tables.schema import make_fingerprints
 
 # Groups that make a table one can read.
 _MOST_GROUPS = 50

@@ -27,8 +27,8 @@ from unbag.cli.output import say
 from unbag.cli.training import check_worth
 from unbag.models.mixed import LLPClassifier
 from unbag.tables.features import make_features
-from unbag.tables.fingerprints import make_fingerprints
 from unbag.tables.rules import Rule, make_rule
+from unbag.tables.schema import make_fingerprints
 
 # Options that have no meaning here, and why.
 _NOT_HERE = {

@@ -14,7 +14,7 @@ from unbag.cli.parser import add_parser
 from unbag.evaluation.checks import Check
 from unbag.evaluation.sample_size import EffectiveSampleSize
 from unbag.tables.files import is_table_name
-from unbag.tables.first_look import look_at_bags
+from unbag.tables.inspection import inspect_bags
 from unbag.tables.persistence import describe_model
 
 # Inconsistencies that are printed; --json has all of them.
@@ -78,7 +78,7 @@ def _inspect_tables(options: argparse.Namespace) -> int:
     # what is inconsistent is refused here, as in a fit, with what would help
     data = join_files(options, tables)
     with naming(options):
-        information, assumption, effect = look_at_bags(data.X, data.y)
+        information, assumption, effect = inspect_bags(data.X, data.y)
     columns = data.schema.to_dict()["columns"]
     if options.json:
         show_json(

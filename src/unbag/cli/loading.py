@@ -10,9 +10,8 @@ from unbag._text import counted
 from unbag.bags.bags import check_bag_target
 from unbag.cli.data import BagData
 from unbag.cli.options import by_commas, file_place
-from unbag.tables.fingerprints import count_seen
 from unbag.tables.persistence import ModelFile, UntrustedTypesError, load_model
-from unbag.tables.schema import Schema
+from unbag.tables.schema import Schema, count_seen
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:

@@ -1,36 +1,126 @@
-"""From a table of any columns to features: numbers standardised, words weighed, others one-hot."""
+"""From a table of any columns to features: numbers standardised, text weighted, others one-hot."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.compose import ColumnTransformer
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unbag.tables.column_types import as_pandas, column_type, convert, seconds
-from unbag.tables.prose import FEWEST_ROWS, ToWords, is_prose, prose_columns
-from unbag.tables.times import TimeParts, time_columns
-from unbag.tables.transformers import TableTransformer
+
+__all__ = ["CategoryText", "DatetimeFeatures", "NumericFeatures", "TfidfText", "make_features"]
 
 MISSING = "(missing)"
-
-
-# Share of entries that are not zero, below which a sparse matrix is smaller and faster.
+# Rows that a word or a category must be in to have a feature of its own.
+FEWEST_ROWS = 5
+# Proportion of entries that are not zero, below which a sparse matrix is smaller and faster.
 _SPARSE = 0.1
 
+# Text is free text if its values have so many words on average, in a sample of the rows.
+_SAMPLE = 1000
+_FEWEST_WORDS = 3.0
+_MOST_WORDS = 20_000
 
-class ToNumbers(TableTransformer):
+_DAY = 86_400.0
+# Decimals of sines and cosines, so that the same time is the same number everywhere.
+DIGITS = 9
+# The length of each period, and how long a table must last for it to be a feature.
+PERIODS = {
+    "hour": (_DAY, 2 * _DAY),
+    "weekday": (7 * _DAY, 14 * _DAY),
+    "season": (365.2425 * _DAY, 2 * 365 * _DAY),
+}
+_SIDES = {"sin": np.sin, "cos": np.cos}
+
+
+class TableTransformer(TransformerMixin, BaseEstimator, ABC):
+    """Base of transformers of table columns into an array."""
+
+    @abstractmethod
+    def _fit(self, X: Any) -> None:
+        """Learn from the columns."""
+
+    @abstractmethod
+    def _transform(self, X: Any) -> Any:
+        """Return the array of a table with the columns of ``fit``."""
+
+    @abstractmethod
+    def _names_out(self) -> list[str]:
+        """Return the names of the features."""
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002 (scikit-learn's signature)
+        """Learn from the columns of a table.
+
+        Parameters
+        ----------
+        X : data frame of shape (n_rows, n_columns)
+            The table.
+        y : object, default=None
+            Not used; here as scikit-learn gives it.
+
+        Returns
+        -------
+        self : transformer
+            The fitted transformer.
+        """
+        validate_data(self, X, skip_check_array=True)
+        self._fit(X)
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Turn the columns of a table into an array.
+
+        Parameters
+        ----------
+        X : data frame of shape (n_rows, n_columns)
+            The table.
+
+        Returns
+        -------
+        features : ndarray or sparse matrix of shape (n_rows, n_columns_out)
+            The features.
+        """
+        check_is_fitted(self)
+        validate_data(self, X, skip_check_array=True, reset=False)
+        return self._transform(X)
+
+    def get_feature_names_out(self, input_features: Any = None) -> Any:  # noqa: ARG002
+        """Return the names of the features.
+
+        Parameters
+        ----------
+        input_features : object, default=None
+            Not used; names are those of ``fit``.
+
+        Returns
+        -------
+        names : ndarray of str
+            The names.
+        """
+        check_is_fitted(self)
+        return np.array(self._names_out(), dtype=object)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "n_features_in_")
+
+
+class NumericFeatures(TableTransformer):
     """Turn columns of numbers, truth values and times into standardised floats without gaps.
 
     Truth values become 0 and 1, times become seconds since 1970, lengths of time become seconds.
     Missing and infinite values become the median of their column, and columns that had such gaps
     in training get another one that says where. All of them are brought to mean 0 and variance 1.
-    What a column holds is learnt in `fit`, so that a column of the same name that holds something
-    else later is an error that names it. Works on one column at a time, to save memory.
+    A column that holds another type than in `fit` is an error. Columns are converted one at a time.
 
     Parameters
     ----------
@@ -43,11 +133,11 @@ class ToNumbers(TableTransformer):
         What each column holds; see `unbag.tables.column_types`.
     medians_ : ndarray of shape (n_features_in_,)
         What gaps are filled with; 0 if a column has no value.
-    gappy_ : ndarray of int
+    missing_columns_ : ndarray of int
         The columns that had gaps.
-    means_ : ndarray of shape (n_features_in_ + len(gappy_),)
+    means_ : ndarray of shape (n_features_in_ + len(missing_columns_),)
         Mean of each column that comes out.
-    scales_ : ndarray of shape (n_features_in_ + len(gappy_),)
+    scales_ : ndarray of shape (n_features_in_ + len(missing_columns_),)
         Its standard deviation; 1 for a constant.
     n_features_in_ : int
         Number of columns.
@@ -57,9 +147,9 @@ class ToNumbers(TableTransformer):
     Examples
     --------
     >>> import pandas as pd
-    >>> from unbag.tables.features import ToNumbers
+    >>> from unbag.tables.features import NumericFeatures
     >>> frame = pd.DataFrame({"age": [31.0, None, 65.0], "colour": ["red", None, "blue"]})
-    >>> numbers = ToNumbers().fit(frame[["age"]])
+    >>> numbers = NumericFeatures().fit(frame[["age"]])
     >>> numbers.get_feature_names_out().tolist()
     ['age', 'missing_age']
     >>> numbers.transform(frame[["age"]]).round(3)
@@ -71,28 +161,28 @@ class ToNumbers(TableTransformer):
     def __init__(self, dtype: str = "float64") -> None:
         self.dtype = dtype
 
-    def _learn(self, X: Any) -> None:
+    def _fit(self, X: Any) -> None:
         """Learn what each column holds, and its median, mean and standard deviation."""
         self.kinds_: list[str] = [column_type(as_pandas(X, name)) for name in X.columns]
         self.medians_ = np.zeros(len(self.kinds_))
-        gappy, moments = [], []
+        with_gaps, moments = [], []
         for i, values in enumerate(self._columns(X)):
             gaps = np.isnan(values)
             if gaps.any():
-                gappy.append(i)
+                with_gaps.append(i)
             if not gaps.all():
                 self.medians_[i] = np.median(values[~gaps] if gaps.any() else values)
             values[gaps] = self.medians_[i]
             moments.append(_mean_and_scale(values))
-        self.gappy_ = np.array(gappy, dtype=np.intp)
-        moments += [_mean_and_scale(np.isnan(v)) for v in self._columns(X, gappy)]
+        self.missing_columns_ = np.array(with_gaps, dtype=np.intp)
+        moments += [_mean_and_scale(np.isnan(v)) for v in self._columns(X, with_gaps)]
         self.means_, self.scales_ = np.reshape(moments, (-1, 2)).T
 
-    def _turn(self, X: Any) -> NDArray[Any]:
+    def _transform(self, X: Any) -> NDArray[Any]:
         """Give the columns, and then those that say where gaps were."""
         n_columns = len(self.medians_)
         numbers = np.empty((len(X), len(self.means_)), dtype=self.dtype)
-        place = {int(column): n_columns + i for i, column in enumerate(self.gappy_)}
+        place = {int(column): n_columns + i for i, column in enumerate(self.missing_columns_)}
         for i, values in enumerate(self._columns(X)):
             gaps = np.isnan(values)
             values[gaps] = self.medians_[i]
@@ -103,7 +193,7 @@ class ToNumbers(TableTransformer):
 
     def _names_out(self) -> list[str]:
         names = [str(name) for name in self.feature_names_in_]
-        return names + [f"missing_{names[i]}" for i in self.gappy_]
+        return names + [f"missing_{names[i]}" for i in self.missing_columns_]
 
     def _columns(self, X: Any, chosen: Sequence[int] | None = None) -> Iterator[NDArray[Any]]:
         """Columns as floats, NaN where there is no finite value; the caller may change them."""
@@ -123,7 +213,7 @@ def _mean_and_scale(values: NDArray[Any]) -> tuple[float, float]:
     return mean, 1.0 if constant else deviation
 
 
-class ToText(TableTransformer):
+class CategoryText(TableTransformer):
     """Turn columns of any kind into text, with ``"(missing)"`` where there is no value.
 
     Attributes
@@ -136,16 +226,16 @@ class ToText(TableTransformer):
     Examples
     --------
     >>> import pandas as pd
-    >>> from unbag.tables.features import ToText
+    >>> from unbag.tables.features import CategoryText
     >>> frame = pd.DataFrame({"age": [31.0, None, 65.0], "colour": ["red", None, "blue"]})
-    >>> ToText().fit_transform(frame[["colour"]]).ravel().tolist()
+    >>> CategoryText().fit_transform(frame[["colour"]]).ravel().tolist()
     ['red', '(missing)', 'blue']
     """
 
-    def _learn(self, X: Any) -> None:
+    def _fit(self, X: Any) -> None:
         """Names of columns are all there is to know."""
 
-    def _turn(self, X: Any) -> NDArray[Any]:
+    def _transform(self, X: Any) -> NDArray[Any]:
         text = np.empty(X.shape, dtype=object)
         for i, name in enumerate(X.columns):
             text[:, i] = convert(as_pandas(X, name), "category").fillna(MISSING)
@@ -155,53 +245,167 @@ class ToText(TableTransformer):
         return list(self.feature_names_in_)
 
 
-def number_columns(frame: Any) -> list[str]:
-    """Names of the columns that hold numbers, truth values or times.
+class DatetimeFeatures(TableTransformer):
+    """Encode the time of the day, of the week and of the year as points on a circle.
+
+    A period becomes a sine and a cosine if the column lasts at least two of it and its values
+    differ within it (dates are all at midnight): six features for each column at most. A missing
+    time has zeros.
 
     Parameters
     ----------
-    frame : data frame
-        A table of pandas, polars or another library that narwhals knows.
+    dtype : {"float64", "float32"}, default="float64"
+        Type of what comes out.
 
-    Returns
-    -------
-    names : list of str
-        In the order of the table.
+    Attributes
+    ----------
+    periods_ : list of list of str
+        The periods of each column.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns.
 
     Examples
     --------
     >>> import pandas as pd
-    >>> from unbag.tables.features import number_columns
-    >>> frame = pd.DataFrame({"age": [31.0, None, 65.0], "colour": ["red", None, "blue"]})
-    >>> number_columns(frame)
-    ['age']
+    >>> from unbag.tables.features import DatetimeFeatures
+    >>> visits = pd.DataFrame({"at": pd.date_range("2024-05-01 03:00", periods=9, freq="6h")})
+    >>> parts = DatetimeFeatures().fit(visits)
+    >>> parts.get_feature_names_out().tolist()
+    ['at_hour_sin', 'at_hour_cos']
+    >>> parts.transform(visits)[:2].round(3).tolist()
+    [[0.707, 0.707], [0.707, -0.707]]
     """
+
+    def __init__(self, dtype: str = "float64") -> None:
+        self.dtype = dtype
+
+    def _fit(self, X: Any) -> None:
+        """Find the periods of each column."""
+        self.periods_: list[list[str]] = [_periods(_seconds(X, name)) for name in X.columns]
+
+    def _transform(self, X: Any) -> NDArray[Any]:
+        """Return a sine and a cosine for each period."""
+        parts = []
+        for name, periods in zip(X.columns, self.periods_, strict=True):
+            times = _seconds(X, name)
+            angles = [2 * np.pi * _place(times, part) for part in periods]
+            sides = [side(angle) for angle in angles for side in _SIDES.values()]
+            parts += [np.nan_to_num(np.round(side, DIGITS)) for side in sides]
+        return np.array(parts, dtype=self.dtype).reshape(len(parts), len(X)).T
+
+    def _names_out(self) -> list[str]:
+        found = zip(self.feature_names_in_, self.periods_, strict=True)
+        parts = [f"{name}_{part}" for name, periods in found for part in periods]
+        return [f"{part}_{side}" for part in parts for side in _SIDES]
+
+
+def _seconds(X: Any, name: Any) -> NDArray[np.float64]:
+    times = seconds(convert(as_pandas(X, name), "time"))
+    return times.to_numpy(dtype=float, na_value=np.nan)
+
+
+def _place(times: NDArray[np.float64], part: str) -> NDArray[np.float64]:
+    """Return the part of a period that has passed, from 0 to 1."""
+    length = PERIODS[part][0]
+    return times % length / length
+
+
+def _periods(times: NDArray[np.float64]) -> list[str]:
+    known = times[np.isfinite(times)]
+    if not len(known):
+        return []
+    lasts = float(np.ptp(known))
+    found = [name for name, (_, least) in PERIODS.items() if lasts >= least]
+    return [name for name in found if np.ptp(_place(known, name)) > 0]
+
+
+class TfidfText(TableTransformer):
+    """Turn columns of free text into tf-idf weights of their words.
+
+    Words in fewer than five rows are left out, and of those that remain all but the 20,000 most
+    frequent ones of a column. A row without any of them is all zeros.
+
+    Parameters
+    ----------
+    dtype : {"float64", "float32"}, default="float64"
+        Type of what comes out.
+
+    Attributes
+    ----------
+    vectorizers_ : list of TfidfVectorizer or None
+        One for each column; None where no word is in five rows.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from unbag.tables.features import TfidfText
+    >>> notes = pd.DataFrame({"note": ["too late", "too cold", None, "too late", "in time"] * 5})
+    >>> words = TfidfText().fit(notes)
+    >>> words.get_feature_names_out().tolist()
+    ['note_cold', 'note_in', 'note_late', 'note_time', 'note_too']
+    >>> float(words.transform(notes)[2].sum())
+    0.0
+    """
+
+    def __init__(self, dtype: str = "float64") -> None:
+        self.dtype = dtype
+
+    def _fit(self, X: Any) -> None:
+        """Learn the words of each column, and how frequent they are."""
+        self.vectorizers_: list[Any] = [self._words(_texts(X, name)) for name in X.columns]
+
+    def _words(self, texts: list[str]) -> TfidfVectorizer | None:
+        words = TfidfVectorizer(
+            min_df=FEWEST_ROWS,
+            max_features=_MOST_WORDS,
+            sublinear_tf=True,
+            strip_accents="unicode",
+            dtype=np.dtype(self.dtype).type,
+        )
+        try:
+            return words.fit(texts)
+        except ValueError:  # no word is in enough rows
+            return None
+
+    def _transform(self, X: Any) -> Any:
+        """Give what each word weighs in each row, of all columns one after the other."""
+        parts: list[Any] = [sparse.csr_matrix(np.empty((len(X), 0), dtype=self.dtype))]
+        for name, words in zip(X.columns, self.vectorizers_, strict=True):
+            if words is not None:
+                parts.append(words.transform(_texts(X, name)))
+        return sparse.hstack(parts, format="csr")
+
+    def _names_out(self) -> list[str]:
+        pairs = zip(self.feature_names_in_, self.vectorizers_, strict=True)
+        return [
+            f"{name}_{word}"
+            for name, words in pairs
+            if words is not None
+            for word in words.get_feature_names_out()
+        ]
+
+
+def _texts(frame: Any, name: Any) -> list[str]:
+    return list(convert(as_pandas(frame, name), "category").fillna(""))
+
+
+def number_columns(frame: Any) -> list[str]:
+    """Return the names of the columns that hold numbers, truth values or times."""
     return [name for name in _names(frame) if column_type(as_pandas(frame, name)) != "category"]
 
 
 def category_columns(frame: Any) -> list[str]:
-    """Names of the columns that hold categories, which includes text unless it is prose.
-
-    Parameters
-    ----------
-    frame : data frame
-        A table of pandas, polars or another library that narwhals knows.
-
-    Returns
-    -------
-    names : list of str
-        In the order of the table.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from unbag.tables.features import category_columns
-    >>> frame = pd.DataFrame({"age": [31.0, None, 65.0], "colour": ["red", None, "blue"]})
-    >>> category_columns(frame)
-    ['colour']
-    """
+    """Return the names of the columns that hold categories, which includes text unless it is free text."""
     columns = ((name, as_pandas(frame, name)) for name in _names(frame))
-    return [name for name, own in columns if column_type(own) == "category" and not is_prose(own)]
+    return [
+        name for name, own in columns if column_type(own) == "category" and not is_free_text(own)
+    ]
 
 
 def _names(frame: Any) -> Any:
@@ -213,14 +417,56 @@ def _names(frame: Any) -> Any:
     return frame.columns
 
 
+def datetime_columns(frame: Any) -> list[str]:
+    """Return the names of the columns that hold dates or times."""
+    return [name for name in frame.columns if column_type(as_pandas(frame, name)) == "time"]
+
+
+def is_free_text(values: Any) -> bool:
+    """Whether a pandas column holds free text: several words each, most of them in few rows.
+
+    Parameters
+    ----------
+    values : pandas.Series
+        The column.
+
+    Returns
+    -------
+    found : bool
+        Whether it does.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from unbag.tables.features import is_free_text
+    >>> is_free_text(pd.Series([f"room {i} smells of paint" for i in range(20)]))
+    True
+    >>> is_free_text(pd.Series(["New York City", "Salt Lake City"] * 10))
+    False
+    """
+    if column_type(values) != "category":
+        return False
+    present = values.dropna().astype(str)
+    some = present.iloc[:: max(1, len(present) // _SAMPLE)]
+    if len(some) < FEWEST_ROWS or some.str.split().str.len().mean() < _FEWEST_WORDS:
+        return False
+    rows = present.value_counts()
+    return bool(2 * rows[rows >= FEWEST_ROWS].sum() < len(present))
+
+
+def text_columns(frame: Any) -> list[str]:
+    """Return the names of the columns that hold free text."""
+    return [name for name in frame.columns if is_free_text(as_pandas(frame, name))]
+
+
 def make_features(dtype: Literal["float64", "float32"] = "float64") -> ColumnTransformer:
     """Standardise numbers, encode everything else one-hot; missing values are filled in.
 
     Numbers get the median of their column, with a column that says where; infinite values count
     as missing, truth values as 0 and 1, times as seconds and, where a table lasts long enough, as
-    places in the day, the week and the year (`TimeParts`). Other missing values are a category of
+    the time of day, week and year (`DatetimeFeatures`). Other missing values are a category of
     their own. Categories that were not seen in training become zeros; those in fewer than five
-    rows are taken together. Columns of prose become the words that are in them (`ToWords`). Tables
+    rows are taken together. Columns of free text become tf-idf weights of their words (`TfidfText`). Tables
     may be of pandas or polars. Features of which fewer than a tenth are not zero, as with words or
     columns of many categories, are a sparse matrix.
 
@@ -232,8 +478,8 @@ def make_features(dtype: Literal["float64", "float32"] = "float64") -> ColumnTra
     Returns
     -------
     ColumnTransformer
-        With the parts ``"numbers"`` (`ToNumbers`), ``"times"`` (`TimeParts`), ``"categories"``
-        (`ToText` and scikit-learn's ``OneHotEncoder``) and ``"words"`` (`ToWords`).
+        With the parts ``"numbers"`` (`NumericFeatures`), ``"times"`` (`DatetimeFeatures`), ``"categories"``
+        (`CategoryText` and scikit-learn's ``OneHotEncoder``) and ``"words"`` (`TfidfText`).
 
     Examples
     --------
@@ -249,10 +495,10 @@ def make_features(dtype: Literal["float64", "float32"] = "float64") -> ColumnTra
     )
     return ColumnTransformer(
         [
-            ("numbers", ToNumbers(dtype), number_columns),
-            ("times", TimeParts(dtype), time_columns),
-            ("categories", make_pipeline(ToText(), others), category_columns),
-            ("words", ToWords(dtype), prose_columns),
+            ("numbers", NumericFeatures(dtype), number_columns),
+            ("times", DatetimeFeatures(dtype), datetime_columns),
+            ("categories", make_pipeline(CategoryText(), others), category_columns),
+            ("words", TfidfText(dtype), text_columns),
         ],
         sparse_threshold=_SPARSE,
         verbose_feature_names_out=False,

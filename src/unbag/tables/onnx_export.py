@@ -17,7 +17,6 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.validation import check_is_fitted
 
-from unbag._docstrings import as_in
 from unbag._files import write_whole
 from unbag._optional import optional
 from unbag._text import listing
@@ -26,11 +25,8 @@ from unbag.models.boosted import LLPBoostingClassifier
 from unbag.models.ensemble import LLPEnsembleClassifier
 from unbag.models.minimising import KernelClassifier, LinearClassifier
 from unbag.tables import onnx_nodes as nodes
-from unbag.tables.features import ToNumbers, ToText
-from unbag.tables.onnx_words import words
-from unbag.tables.prose import ToWords
+from unbag.tables.features import CategoryText, DatetimeFeatures, NumericFeatures, TfidfText
 from unbag.tables.schema import Schema
-from unbag.tables.times import TimeParts
 
 # What computes the scores of a model, by its family.
 _SCORES: dict[type[Any], Callable[..., str]] = {
@@ -61,10 +57,9 @@ def _score(model: Any, graph: nodes.Graph, X: str) -> str:
 OUTPUTS = ("class", "score", "probability")
 
 _FEATURES: dict[type[Any], Callable[..., str]] = {
-    ToNumbers: nodes.numbers,
-    ToText: nodes.text,
-    TimeParts: nodes.times,
-    ToWords: words,
+    NumericFeatures: nodes.numbers,
+    CategoryText: nodes.text,
+    DatetimeFeatures: nodes.datetimes,
     OneHotEncoder: nodes.one_hot,
 }
 
@@ -125,7 +120,6 @@ def export_onnx(
     return write_whole(path, to_onnx(model, schema=schema, **shared).SerializeToString())
 
 
-@as_in(export_onnx)
 def to_onnx(
     model: Any,
     *,
@@ -137,7 +131,14 @@ def to_onnx(
 
     Parameters
     ----------
-    model, schema, class_names, score_threshold : as in export_onnx
+    model : estimator or Pipeline
+        See `export_onnx`.
+    schema : Schema, optional
+        See `export_onnx`.
+    class_names : sequence, optional
+        See `export_onnx`.
+    score_threshold : float, default=0.0
+        See `export_onnx`.
 
     Returns
     -------
@@ -283,13 +284,11 @@ def _parse(scope: Any, step: Any, inputs: Any, custom_parsers: Any = None) -> An
     types = optional("skl2onnx.common.data_types", "an ONNX file", "export")
     operator = scope.declare_local_operator(f"Unbag{type(step).__name__}", step)
     operator.inputs = inputs
-    kind = types.StringTensorType if type(step) is ToText else types.DoubleTensorType
+    kind = types.StringTensorType if type(step) is CategoryText else types.DoubleTensorType
     width = len(step.get_feature_names_out())
     if not width:
-        raise ValueError(
-            f"Nothing of {listing(map(repr, step.feature_names_in_))} is a feature, since no word "
-            "is in five rows, and ONNX has no empty features: train without."
-        )
+        names = listing(map(repr, step.feature_names_in_))
+        raise ValueError(f"{names} gives no feature, and ONNX has no empty ones: train without it.")
     operator.outputs.append(scope.declare_local_variable("features", kind([None, width])))
     return operator.outputs
 
@@ -306,14 +305,18 @@ def _keep_shapes(operator: Any) -> None:
 
 
 def _has_own_features(model: Any) -> bool:
-    """Whether features are those of `make_features`."""
+    """Whether features are those of `make_features`; free text is not supported."""
     parts = [
         part
         for _, step in getattr(model, "steps", [])
         for _, part, *_ in getattr(step, "transformers_", [])
     ]
+    for part in parts:
+        if isinstance(part, TfidfText) and hasattr(part, "feature_names_in_"):
+            names = listing(map(repr, part.feature_names_in_))
+            raise ValueError(f"Free text, here {names}, cannot be exported to ONNX: train without.")
     firsts = [part.steps[0][1] for part in parts if hasattr(part, "steps")]
-    return not {ToNumbers, ToText, ToWords}.isdisjoint(map(type, [*parts, *firsts]))
+    return not {NumericFeatures, CategoryText}.isdisjoint(map(type, [*parts, *firsts]))
 
 
 def _inputs(model: Any, schema: Schema | None) -> list[tuple[str, Any]]:

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from unbag.kernels.matrices import Kernel, Waves
 from unbag.models.boosted_library import TreeShape
 from unbag.models.boosted_lightgbm import read_booster
-from unbag.tables.features import MISSING
-from unbag.tables.times import DIGITS, ROUNDS
+from unbag.tables.features import DIGITS, MISSING, PERIODS
 
 # Understood by runtimes of the last years; the last, for sentences alone, by onnxruntime.
 VERSIONS = {"": 17, "ai.onnx.ml": 3, "com.microsoft": 1}
@@ -102,11 +101,11 @@ class Graph:
 
 
 def numbers(step: Any, graph: Graph, table: str) -> str:
-    """Fill gaps and standardise, as `unbag.tables.features.ToNumbers` does."""
+    """Fill gaps and standardise, as `unbag.tables.features.NumericFeatures` does."""
     bad = graph.node("Or", graph.node("IsNaN", table), graph.node("IsInf", table))
     filled = graph.node("Where", bad, graph.constant(step.medians_), table)
-    if len(step.gappy_):
-        gaps = graph.node("Gather", bad, graph.constant(step.gappy_), axis=1)
+    if len(step.missing_columns_):
+        gaps = graph.node("Gather", bad, graph.constant(step.missing_columns_), axis=1)
         filled = graph.together([filled, graph.cast(gaps, "DOUBLE")])
     centred = graph.node("Sub", filled, graph.constant(step.means_))
     return rounded(step, graph, graph.node("Div", centred, graph.constant(step.scales_)))
@@ -119,9 +118,9 @@ def rounded(step: Any, graph: Graph, values: str) -> str:
     return graph.cast(graph.cast(values, "FLOAT"), "DOUBLE")
 
 
-def times(step: Any, graph: Graph, table: str) -> str:
-    """Points on circles, as `unbag.tables.times.TimeParts` has them."""
-    lengths = [[ROUNDS[part][0] for part in rounds] for rounds in step.rounds_]
+def datetimes(step: Any, graph: Graph, table: str) -> str:
+    """Points on circles, as `unbag.tables.features.DatetimeFeatures` has them."""
+    lengths = [[PERIODS[part][0] for part in periods] for periods in step.periods_]
     column = graph.constant([i for i, found in enumerate(lengths) for _ in found])
     length = graph.constant(_double([one for found in lengths for one in found]))
     turns = graph.node("Div", graph.node("Gather", table, column, axis=1), length)
@@ -147,7 +146,7 @@ def text(step: Any, graph: Graph, table: str) -> str:  # noqa: ARG001
 
 
 def one_hot(step: Any, graph: Graph, table: str) -> str:
-    """Encode text as scikit-learn's OneHotEncoder does, behind `unbag.tables.features.ToText`."""
+    """Encode text as scikit-learn's OneHotEncoder does, behind `unbag.tables.features.CategoryText`."""
     parts = []
     for column, places in enumerate(_places(step)):
         values = graph.node("Gather", table, graph.constant(column), axis=1)
@@ -184,11 +183,11 @@ def linear(model: Any, graph: Graph, X: str) -> str:
 
 def kernel(model: Any, graph: Graph, X: str) -> str:
     """Σ_j α_j k(x, z_j) + b."""
-    if model.kernel_.name == "precomputed":
+    basis = _BASES.get((type(model.kernel_), model.kernel_.name))
+    if basis is None:
         raise ValueError(
-            "A model of kernel='precomputed' takes rows of a kernel matrix, which ONNX cannot make."
+            f"A model of kernel={model.kernel_.name!r} cannot be exported to ONNX; 'rbf' can."
         )
-    basis = _BASES[type(model.kernel_), model.kernel_.name]
     functions = basis(model.kernel_, graph, X, _double(model.points_))
     product = graph.node("MatMul", functions, graph.constant(_double(model.dual_coef_.T)))
     return graph.node("Add", product, graph.constant(_double(model.intercept_)))
@@ -203,16 +202,6 @@ def _rbf(kernel: Kernel, graph: Graph, X: str, Z: NDArray[np.float64]) -> str:
     return graph.node("Exp", graph.node("Min", exponent, graph.constant(0.0)))
 
 
-def _inner(kernel: Kernel, graph: Graph, X: str, Z: NDArray[np.float64]) -> str:  # noqa: ARG001
-    return graph.node("MatMul", X, graph.constant(Z.T))
-
-
-def _poly(kernel: Kernel, graph: Graph, X: str, Z: NDArray[np.float64]) -> str:
-    inner = graph.node("MatMul", X, graph.constant(kernel.gamma * Z.T))
-    base = graph.node("Add", inner, graph.constant(float(kernel.coef0)))
-    return graph.node("Pow", base, graph.constant(float(kernel.degree)))
-
-
 def _waves(kernel: Kernel, graph: Graph, X: str, Z: NDArray[np.float64]) -> str:  # noqa: ARG001
     angle = graph.node("MatMul", X, graph.constant(Z.T))
     # some runtimes have no cosine of doubles
@@ -223,8 +212,6 @@ def _waves(kernel: Kernel, graph: Graph, X: str, Z: NDArray[np.float64]) -> str:
 
 _BASES: dict[tuple[type[Kernel], str], Callable[..., str]] = {
     (Kernel, "rbf"): _rbf,
-    (Kernel, "linear"): _inner,
-    (Kernel, "poly"): _poly,
     (Waves, "rbf"): _waves,
 }
 

@@ -11,6 +11,7 @@ only; whoever can write the file can also write the checksum.
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 import os
 import zipfile
@@ -21,9 +22,16 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from sklearn.base import BaseEstimator
+from sklearn.model_selection import BaseCrossValidator
+
 from unbag._files import whole_file
 from unbag._optional import hidden, optional
 from unbag._provenance import PACKAGES
+from unbag.kernels.matrices import Kernel
+from unbag.models.mixed import TermSummary
+from unbag.models.mixing import Mixture
+from unbag.observations.losses import ClassLoss
 from unbag.tables.model_archive import (
     FORMAT,
     FORMAT_VERSION,
@@ -37,7 +45,41 @@ from unbag.tables.model_archive import (
     read_member,
     reason_of,
 )
-from unbag.tables.trust import TREES, is_ours
+from unbag.terms import TableEncoder, Term
+
+# Types that skops leaves out because scikit-learn does not check the node numbers in them: those
+# of a forged file can crash the process at the first prediction. For files of known origin.
+TREES = (
+    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
+    "sklearn.tree._tree.Tree",
+)
+
+# Parts of pipelines and searches that skops does not know, and that do no harm whatever they are
+# given; the functions only look at the columns of a table. Of the classifiers of boosting
+# libraries, settings can come back, but no trees: these are of types that are not here.
+_PARTS = {
+    "lightgbm.sklearn.LGBMClassifier",
+    "numpy.dtype",
+    "sklearn.compose._column_transformer.make_column_selector",
+    "sklearn.metrics._scorer._PassthroughScorer",
+    "unbag.tables.features.category_columns",
+    "unbag.tables.features.number_columns",
+    "unbag.tables.features.text_columns",
+    "unbag.tables.features.datetime_columns",
+}
+
+# What a fitted model of this package is made of, and where such classes live.
+_FAMILIES = (
+    BaseEstimator,
+    BaseCrossValidator,
+    ClassLoss,
+    Kernel,
+    Mixture,
+    TableEncoder,
+    Term,
+    TermSummary,
+)
+_HOMES = ("kernels", "model_selection", "models", "observations", "paper", "tables", "terms")
 
 # The parts of scikit-learn that import other array libraries, and hold no estimator.
 _ARRAY_LIBRARIES = tuple(
@@ -304,7 +346,7 @@ def _build(
     try:
         check_unpacked_size(payload)
         types = skops.get_untrusted_types(data=payload)
-        refused = [name for name in types if not (name in trusted or is_ours(name))]
+        refused = [name for name in types if not (name in trusted or _is_trusted(name))]
         if not refused:
             return skops.loads(payload, trusted=types)
     except Exception as error:  # a forged model can make any of its parts fail
@@ -347,3 +389,20 @@ def _check_json(name: str, value: Mapping[str, Any]) -> dict[str, Any]:
             "None, lists, and dictionaries whose keys are texts."
         )
     return kept
+
+
+def _is_trusted(name: str) -> bool:
+    """Whether this is the full name of a class that a fitted model may hold."""
+    if name in _PARTS:
+        return True
+    module, _, attribute = name.rpartition(".")
+    package, _, home = module.partition(".")
+    if package != "unbag" or home.split(".")[0] not in _HOMES:
+        return False
+    try:
+        found = getattr(importlib.import_module(module), attribute, None)
+    except ImportError:
+        return False
+    if not isinstance(found, type) or found.__module__ != module:
+        return False
+    return issubclass(found, _FAMILIES)

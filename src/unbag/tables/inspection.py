@@ -1,4 +1,4 @@
-"""What can be told of two tables before any fit."""
+"""Diagnostics of two tables before any fit: information, assumption test, bag effects."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from unbag.model_selection.splitters import rows_of_some_bags
 from unbag.models import LLPLinearClassifierCV
 from unbag.tables.features import make_features
 
-# Rows on which effects of bags are looked for, and beyond which a quick look is none: bags stay
-# whole, so that some large ones may have more rows than wanted.
+# Rows on which bag effects are estimated, and beyond which that takes too long: bags stay whole, so
+# some large ones may have more rows than wanted.
 _ROWS_FOR_EFFECT = 20_000
 _MOST_ROWS = 200_000
 _FEWEST_BAGS = 20
@@ -28,13 +28,13 @@ _FEWEST_BAGS = 20
 
 @dataclass(frozen=True)
 class Unexplained:
-    """Bag effects, and how they were found; or why they were not."""
+    """Bag effects and how they were estimated; or why they were not."""
 
     effect: BagEffect | None
     note: str
 
     def lines(self) -> list[str]:
-        """Two questions with their answers, or the first one with why there is none."""
+        """Return two questions with their answers, or why there is no answer."""
         first = "What do features leave unexplained between bags?"
         if self.effect is None:
             return [first, textwrap.fill(self.note, WIDTH)]
@@ -48,7 +48,7 @@ class Unexplained:
         ]
 
     def record(self) -> dict[str, Any]:
-        """Give the same in numbers."""
+        """Return the same in numbers."""
         if self.effect is None:
             return {"variance": None, "summary": self.note}
         names = ("spread", "significant", "shift_type", "message")
@@ -56,16 +56,16 @@ class Unexplained:
         return {**asdict(self.effect), **found, "summary": str(self.effect), "note": self.note}
 
 
-class FirstLook(NamedTuple):
-    """What the bags are worth; the test of the assumption on the features; bag effects."""
+class BagInspection(NamedTuple):
+    """Effective sample size; the test of the assumption on the features; bag effects."""
 
     information: EffectiveSampleSize
     assumption: Check
     effect: Unexplained
 
 
-def look_at_bags(table: Any, y: NDArray[np.void]) -> FirstLook:
-    """Tell what can be told of bags before any fit, from a table with columns of any kind."""
+def inspect_bags(table: Any, y: NDArray[np.void]) -> BagInspection:
+    """Compute what bags show before any fit, from a table with columns of any type."""
     with warnings.catch_warnings():
         # the information itself says so
         warnings.simplefilter("ignore", UserWarning)
@@ -75,11 +75,11 @@ def look_at_bags(table: Any, y: NDArray[np.void]) -> FirstLook:
     X = features.fit_transform(table)
     names = features.get_feature_names_out()
     assumption = check_columns(y, X, names, "The features")
-    return FirstLook(information, assumption, _look_for_effect(X, y))
+    return BagInspection(information, assumption, _estimate_effect(X, y))
 
 
-def _look_for_effect(X: Any, y: Any) -> Unexplained:
-    """Fit a linear model to some bags, and compare it with those that it did not see."""
+def _estimate_effect(X: Any, y: Any) -> Unexplained:
+    """Fit a linear model to some bags, and estimate effects on held-out bags."""
     rows = rows_of_some_bags(y, _ROWS_FOR_EFFECT, _FEWEST_BAGS, np.random.default_rng(0))
     bags = check_bag_target(y[rows])
     n_bags = int((~bags.labelled).sum())
@@ -87,18 +87,18 @@ def _look_for_effect(X: Any, y: Any) -> Unexplained:
         few = f"This takes at least {FEWEST_BAGS} bags, and there are {n_bags}."
         return Unexplained(None, few)
     if len(rows) > _MOST_ROWS:
-        return Unexplained(None, "Bags are too large for a quick look; 'unbag fit' tells.")
-    # effects are looked for, not trained with, and a quick look need not be exact
+        return Unexplained(None, "Bags are too large for a quick estimate; 'unbag fit' makes one.")
+    # effects are estimated, not trained with, and a quick estimate need not be exact
     model = LLPLinearClassifierCV(cv=min(5, bags.n_bags // 2), bag_effect=0, tol=1e-3)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
             model.fit(X[rows], y[rows])
     except (ValueError, ArithmeticError) as error:
-        return Unexplained(None, f"This cannot be told: {error}")
+        return Unexplained(None, f"This cannot be estimated: {error}")
     scores = np.asarray(model.out_of_fold_scores_)
     some = f"{counted(len(rows), 'instance')} in {counted(n_bags, 'bag')}"
     if len(rows) < len(y):
         some = f"{some} drawn at random, of {len(y):,} instances in all"
-    note = f"(From a linear model, checked on bags that it did not see: {some}.)"
+    note = f"(From a linear model, evaluated on held-out bags: {some}.)"
     return Unexplained(effect_of_scores(bags, scores, model.class_prior_), note)
