@@ -41,7 +41,7 @@ def test_from_files_to_a_model(run, folder, frames, known, tmp_path):
     found = load_model(model)
     visits, regions = frames
     X, y = bags_from_frame(
-        visits.drop(columns="id"), regions, on="region", positives="conversions", size="n"
+        visits.drop(columns="id"), regions, on="region", positives="conversions", bag_size="n"
     )
     by_hand = make_classifier("linear").fit(X, y)
     np.testing.assert_array_equal(by_hand.decision_function(X), found.model.decision_function(X))
@@ -132,7 +132,7 @@ def test_one_learner_after_the_other_is_compared(call, folder, known, tmp_path):
     assert result.returncode == 0, result.stderr
     assert "learner  held-out loss  weight  seconds" in result.stderr
     assert "above a probability of 0.2, which is cheapest at the costs given." in result.stderr
-    assert "costs       1.0, 4.0" in call("inspect", model).stdout
+    assert "1.0, 4.0" in call("inspect", model).stdout
     found = load_model(model).metadata
     assert {row["learner"] for row in found["leaderboard"]} == {"linear", "kernel", "boosted"}
     assert found["rule"]["threshold"] == pytest.approx(0.2)
@@ -305,7 +305,7 @@ def test_shares_by_group(folder, known, frames, call, tmp_path):
     how = ("--model", "linear", "--folds", 0, "-q", "-o", tmp_path / "m.unbag")
     result = call("fit", *tables, *known, *how, "--group-by", "device")
     assert result.returncode == 0, result.stderr
-    shown = result.stdout.partition("Shares by device:\n")[2]
+    shown = result.stdout.partition("Proportions by device:\n")[2]
     assert shown.startswith("group  rows  class  share  95% interval")
     found = load_model(tmp_path / "m.unbag")
     told = found.metadata["groups"]

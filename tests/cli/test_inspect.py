@@ -102,7 +102,7 @@ def test_of_many_rows_some_whole_bags_are_looked_at(call, tmp_path, monkeypatch)
     assert said in " ".join(first.split())
     assert first == second
     monkeypatch.setattr("unbag.tables.inspection._MOST_ROWS", 1700)
-    assert "Bags are too large for a quick look" in call("inspect", *tables, *BY_SHOP).stdout
+    assert "Bags are too large for a quick estimate" in call("inspect", *tables, *BY_SHOP).stdout
 
 
 def test_effects_that_cannot_be_told_are_explained(call, tmp_path):
