@@ -31,8 +31,6 @@ from unbag.paper.rows import Row, load_rows, run_and_keep
 
 # What pages are made of.
 table = markdown_table
-# So many commands stand at the end of a page.
-MANY_COMMANDS = 8
 Task = Mapping[str, Any]
 # Names the folder of results in place of benchmarks/results.
 RESULTS_VARIABLE = "UNBAG_BENCH_RESULTS"
@@ -113,17 +111,13 @@ class Study:
         return path
 
     def render(self, rows: list[Row]) -> str:
-        """Heading, where the rows come from, notes, and what the study makes of the rows."""
+        """Heading, conclusions, what the study makes of the rows, and where these come from."""
         origin = dict.fromkeys(f"`{row['command']}`: {row['made']}" for row in rows)
         notes = self.folder / "notes.md"
         above = [notes.read_text(encoding="utf-8")] if notes.exists() else []
         page = [*above, *self.page(rows)]
-        # what was found comes before a long list of how
-        if len(origin) > MANY_COMMANDS:
-            page += ["", "## Where these rows come from", "", *(f"- {line}" for line in origin)]
-        else:
-            page = [*origin, "", *page]
-        lines = [f"# {self.title}", "", *page]
+        made = ["", "## Raw results", "", f"`{self.name}/rows.jsonl`, by", ""]
+        lines = [f"# {self.title}", "", *page, *made, *(f"- {line}" for line in origin)]
         return "\n".join(lines).rstrip("\n") + "\n"
 
     def _identity(self, values: Mapping[str, Any]) -> str:

@@ -152,15 +152,7 @@ def test_a_page_has_origin_notes_and_tables(call, monkeypatch, tmp_path):
     call("show", "squares", "--results", tmp_path)
     (made,) = {row["made"] for row in load_rows(tmp_path / "squares" / "rows.jsonl")}
     assert (tmp_path / "squares.md").read_text() == (
-        f"# Squares\n\n`unbag-bench run squares --results {tmp_path}`: {made}\n\nThey grow.\n\n"
-        "| number | value |\n| --- | --- |\n| 0 | 0 |\n| 1 | 1 |\n"
+        "# Squares\n\nThey grow.\n\n| number | value |\n| --- | --- |\n| 0 | 0 |\n| 1 | 1 |\n\n"
+        "## Raw results\n\n`squares/rows.jsonl`, by\n\n"
+        f"- `unbag-bench run squares --results {tmp_path}`: {made}\n"
     )
-
-
-def test_many_commands_stand_at_the_end():
-    rows = [{"number": n, "value": n, "command": f"run {n}", "made": "here"} for n in range(9)]
-    few, many = SQUARES.render(rows[:8]), SQUARES.render(rows)
-    assert few.startswith("# Squares\n\n`run 0`: here\n`run 1`: here\n")
-    assert many.startswith("# Squares\n\n| number | value |")
-    assert "\n\n## Where these rows come from\n\n- `run 0`: here\n- `run 1`" in many
-    assert many.endswith("- `run 8`: here\n")

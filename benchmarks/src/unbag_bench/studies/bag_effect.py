@@ -1,6 +1,6 @@
 """What an effect of bags does to the likelihood of counts, if it is left out and if it is put in.
 
-Rows keep their odds but for an effect of their bag: the log-odds are x − ½ plus u_b, normal with
+Covariate shift, and an effect of the bag: the log-odds are x − ½ plus u_b, normal with
 deviation t. Half the bags are small and half are large. The slope by G without an effect and with
 the estimated one, and its deviation beside what the formulas of docs/likelihood.md say: what G
 believes, what is true, and what the best weights could reach.

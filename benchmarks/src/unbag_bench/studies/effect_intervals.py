@@ -1,6 +1,6 @@
 """How often the interval of bag effects holds them, in five to a hundred bags.
 
-Rows keep their odds but for an effect of their bag on its share, normal or with the heavy tails of
+Covariate shift, and an effect of the bag on its share, normal or with the heavy tails of
 Student's t with five degrees of freedom. Chances of rows are the true ones, so that nothing but the
 interval is at fault. Bags are of one size, or of sizes that differ by a factor of e.
 """

@@ -1,6 +1,6 @@
 """How much the likelihoods and the corrected risk make of the same bags: variances, two ways.
 
-Classes keep their look: x is normal around ±d/2 given the class, so that the log-odds have the
+Label shift: x is normal around ±d/2 given the class, so that the log-odds have the
 slope d. Bags hold n rows, and their shares are drawn. For the likelihood of counts G, the forward
 one F, the corrected risk R (at the pooled shares, by least squares) and labels, the variance of the
 slope times the number of rows: by the formulas of docs/likelihood.md, and over fits of drawn bags.

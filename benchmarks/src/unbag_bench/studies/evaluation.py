@@ -5,15 +5,15 @@ Groups of bag sets:
 - ``natural``: states, days, neighbourhoods; ``naive``, ``simple``, ``intermediate`` and ``hard``:
   the bags of Franco et al. by what they depend on. 16,000 and 8,000 rows, of which three quarters
   train. Their scores take long, and are kept in the folder of the data.
-- ``looks``, ``odds``, ``effects``, ``correlated``: simulated. Classes keep their look; rows keep
-  their odds; so, but for an effect of the bag on the log-odds, of several sizes and independent of
+- ``looks``, ``odds``, ``effects``, ``correlated``: simulated. Label shift; covariate
+  shift; the same, but for an effect of the bag on the log-odds, of several sizes and independent of
   its rows; so, but for an effect that goes along with the bag's mean score, which no count shows.
 - ``many``: as ``looks``, with 80 bags in every set, where intervals are narrow.
 
 A linear model is trained and evaluated as `cross_val_evaluate` does. The truth is the AUC and the
 balanced accuracy of the model trained on all bags, on other rows: those left out of the real sets,
 and 20,000 of 400 new bags of the simulated ones. Labels are used for nothing else. *By W* is what
-would be said if every set were believed to have classes that keep their look.
+would be said if every set were taken to follow label shift.
 """
 
 from __future__ import annotations
@@ -219,8 +219,7 @@ def page(rows: list[Row]) -> list[str]:
         *_tables(fresh, "###"),
         "## Which world bags seem to live in",
         "",
-        "What scores of bags held out hint at: that classes keep their look, that rows keep their",
-        "odds, or nothing.",
+        "What scores of bags held out hint at: label shift, covariate shift, or nothing.",
         "",
         *table(["bags", "sets", *HINTS], _hint_lines(rows)),
         "",
@@ -306,7 +305,7 @@ def _one_by_one(row: Row) -> list[str]:
 
 
 VERDICTS = ("supported", "doubtful", "refuted")
-HINTS = {"classes keep their look": "looks", "rows keep their odds": "odds", "no hint": None}
+HINTS = {"label shift": "looks", "covariate shift": "odds", "no hint": None}
 FIRST_FRESH = 1000
 STUDY = Study(
     name="evaluation",

@@ -1,7 +1,7 @@
 """How often the intervals of `unbag.evaluation.group_proportions` hold the share of a class in a group.
 
 Bags of 40 rows in three groups, of which the smallest has 7% of all rows, and an age. In one world
-rows keep their odds and bags differ in who is in them; in the other classes keep their look and
+covariate shift: bags differ in who is in them; in the other label shift:
 bags differ in how many of each they hold.
 """
 

@@ -1,8 +1,8 @@
 """How often `unbag.evaluation.monitor` raises an alarm: when nothing has changed, and when it has.
 
 A model is trained on the bags of one month and held against those of the next. In the first two
-worlds classes keep their look, and rows of a bag are independent or alike for a reason of their
-own; in the others rows keep their odds, without and with an effect of their bag. Real bags (states,
+settings there is label shift, and rows of a bag are independent or alike for a reason of their
+own; in the others covariate shift, without and with an effect of their bag. Real bags (states,
 days, airlines, neighbourhoods) are halved at random: a model of one half is held against the other.
 """
 

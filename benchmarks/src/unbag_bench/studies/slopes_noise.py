@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 from unbag import LLPLinearClassifier, bag_target
-from unbag_bench.studies.slopes import FEWEST_BAGS, N_ROWS, SHARES, slope
+from unbag_bench.studies.slopes import FEWEST_BAGS, N_ROWS, SHARES, SHOWN, slope
 from unbag_bench.study import Row, Study, plus_minus, table
 
 KINDS = ("uniform on [0, ½]", ".2 or .8", ".1 or .9", "rows keep their odds")
@@ -76,7 +76,7 @@ def page(rows: list[Row]) -> list[str]:
             areas = [f"{np.nanmean(other):.3f}", plus_minus(ahead, ".3f")]
         lines.append(
             [
-                row["kind"],
+                SHOWN.get(row["kind"], row["kind"]),
                 str(row["size"]),
                 f"{row['ratio']:g}",
                 f"{plus_minus(found, '.3f')} ({np.median(found):.3f})",
@@ -88,7 +88,7 @@ def page(rows: list[Row]) -> list[str]:
     return [
         "Noise: its deviation, in those of a count of draws at the pooled share. Slope: 1 and the",
         "mean difference between fits to noisy and to true counts, with its standard error; the",
-        "median in brackets. Looks: how often classes were taken to keep their look. AUC: means of",
+        "median in brackets. Looks: how often bags were taken to follow label shift. AUC: means of",
         "the default, of the corrected risk where that was not refused, and of their differences.",
         "",
         *table(["", "bags of", "noise", "slope", "looks", "AUC", "corrected", "difference"], lines),

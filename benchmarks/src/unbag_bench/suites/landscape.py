@@ -5,8 +5,8 @@ authors' repository, gaabrielfranco/complex-llp-evaluation on GitHub (CC0), feat
 those of Adult.
 
 **Sets.** By how bags were made: "naive", rows at random; "simple", rows depend on their bag
-through their class only, so that classes keep their look; "intermediate", labels depend on their
-bag through the features only, so that rows keep their odds; "hard", on both. Five to thirty bags.
+through their class only: label shift; "intermediate", labels depend on their
+bag through the features only: covariate shift; "hard", on both. Five to thirty bags.
 
 **Splits.** Thirty, each a quarter of all rows for testing, the same rows whatever the set. They are
 reproduced from the seeds of the authors' script, and they are the same rows: the accuracy of the

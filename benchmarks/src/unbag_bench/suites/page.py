@@ -28,8 +28,8 @@ SHOWN = {"accuracy": "accuracy", "f1": "F1", "auc": "AUC"}
 
 KIND_WORDS = {
     "naive": "rows at random, 5 to 30 bags",
-    "simple": "classes keep their look",
-    "intermediate": "rows keep their odds",
+    "simple": "label shift",
+    "intermediate": "covariate shift",
     "hard": "neither",
     "low": "shares in [0, 1/2]",
     "high": "shares in [1/2, 1]",
