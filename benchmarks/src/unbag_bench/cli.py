@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
-from unbag_bench.study import RESULTS_VARIABLE, Study
+from unbag_bench.study import RESULTS_VARIABLE, Study, results_folder
 from unbag_bench.suites import reproduce
 
 _STUDIES = Path(__file__).parent / "studies"
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in study_names() if given[:1] == ["run"] else []:
         study = studies.add_parser(name, help=_question(name), parents=[results])
         if [name] == given[1:2]:  # only what is asked for is imported
-            _add_study(study, load_study(name))
+            add_study(study, load_study(name))
     show = commands.add_parser("show", parents=[results], help="write pages from their rows")
     show.add_argument("names", nargs="*", metavar="NAME")
     show.add_argument("--all", action="store_true", help="every study")
@@ -78,7 +78,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _add_study(parser: argparse.ArgumentParser, study: Study) -> None:
+def add_study(parser: argparse.ArgumentParser, study: Study) -> None:
+    """Add the options of a study to the parser of ``run NAME``."""
     for name, settings in study.options.items():
         parser.add_argument(name, **settings)
     parser.add_argument("--jobs", type=int, default=1, help="tasks at the same time")
@@ -103,14 +104,14 @@ def _run(options: argparse.Namespace) -> None:
 
 
 def _show(options: argparse.Namespace) -> None:
-    names = study_names() if options.all else options.names
+    names = options.names
+    if options.all:
+        rows = results_folder().glob("*/rows.jsonl")
+        names = sorted({path.parent.name for path in rows} & {*study_names()})
     if not names:
         raise ValueError("show takes names of studies, or --all.")
     for name in names:
-        study = load_study(name)
-        if options.all and not (study.folder / "rows.jsonl").exists():
-            continue
-        print(study.show())
+        print(load_study(name).show())
 
 
 def _fetch(options: argparse.Namespace) -> None:

@@ -1,5 +1,7 @@
 """Every page of results is made of its rows, and says what they say."""
 
+import argparse
+import inspect
 import shlex
 from collections import defaultdict
 from dataclasses import replace
@@ -53,6 +55,18 @@ def test_rows_say_what_they_are_and_where_they_come_from(name):
         assert "numpy " in row["made"]
 
 
+@pytest.mark.parametrize("name", study_names())
+def test_studies_know_their_tasks(name):
+    study, parser = load_study(name), argparse.ArgumentParser()
+    cli.add_study(parser, study)
+    required = {"images": ["fashion", "--epochs", "2"], "given_total": ["mnist"]}
+    tasks = list(study.tasks(parser.parse_args(required.get(name, []))))
+    assert tasks
+    for task in tasks:
+        assert {*study.keys} <= {*task}
+        inspect.signature(study.measure).bind(**task)
+
+
 def test_tables_of_the_reproduction_are_made_of_its_rows():
     folder = RESULTS / "reproduce"
     rows = read_rows(folder)
@@ -67,7 +81,9 @@ def test_commands_of_the_reproduction_make_its_rows():
         assert {*PACKAGES, "date", "machine", "python"} <= set(row)
         made[row["command"]].add(row["task"])
     for command, rows in made.items():
-        options = make_parser({"paper"}).parse_args(["paper", *shlex.split(command)[2:]])
+        # `unbag paper` was `unbag reproduce`, and took a device
+        given = shlex.split(command.replace(" --device cuda", ""))[2:]
+        options = make_parser({"paper"}).parse_args(["paper", *given])
         if options.methods not in FORMER_METHODS:
             assert {task.name for task in paper_tasks(options)} == rows, command
 

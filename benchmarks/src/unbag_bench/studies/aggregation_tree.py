@@ -34,7 +34,7 @@ MACHINES = (10, 100, 1_000, 10_000, 100_000)
 STRAGGLING = 0.2
 
 # Tasks of a pass for each machine of 16 threads in Dask, and seconds of the one scheduler for each.
-# Assumed; `dask_fit` measures what a pass over next to nothing takes.
+# Assumed.
 TASKS_PER_MACHINE, TASK_SECONDS = 4 * 16, 3e-4
 
 

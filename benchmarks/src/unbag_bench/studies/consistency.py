@@ -25,9 +25,10 @@ from scipy.special import ndtr
 from scipy.stats import t as student
 from sklearn.exceptions import ConvergenceWarning
 
-from unbag import LLPLinearClassifier, check_bag_target
+from unbag import check_bag_target
 from unbag.bags.bags import BagModel
 from unbag.datasets import gaussian_bayes_ber, make_gaussian_bags
+from unbag.paper import LMMCMClassifier
 from unbag.paper.bounds import misordering_probability
 from unbag.paper.weights import bag_weights, default_merge_size
 from unbag_bench.study import Row, Study, table
@@ -71,7 +72,7 @@ def bag_model_of(model: str) -> BagModel:
     return "instances" if model == "CIIM" else "bags"
 
 
-def balanced_error(classifier: LLPLinearClassifier, means: NDArray[np.float64]) -> float:
+def balanced_error(classifier: LMMCMClassifier, means: NDArray[np.float64]) -> float:
     """Error of wᵀx + b on N(μ, I), averaged over the classes."""
     w, b = classifier.coef_[0], classifier.intercept_[0]
     margins = np.array([-1, 1]) * (means @ w + b) / max(float(np.linalg.norm(w)), 1e-300)
@@ -80,12 +81,8 @@ def balanced_error(classifier: LLPLinearClassifier, means: NDArray[np.float64]) 
 
 def excess_error(data: Any, model: str, **options: Any) -> float:
     n_pairs = len(data.true_proportions) // 2
-    classifier = LLPLinearClassifier(
-        0.05 * n_pairs**-0.25,
-        objective="corrected",
-        bag_model=bag_model_of(model),
-        correction="none",
-        **options,
+    classifier = LMMCMClassifier(
+        0.05 * n_pairs**-0.25, kernel="linear", bag_model=bag_model_of(model), **options
     )
     with warnings.catch_warnings():
         # of few bags the risk may have no minimum near by; what is found then counts

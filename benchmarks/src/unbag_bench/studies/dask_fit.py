@@ -1,26 +1,23 @@
-"""Dask with two workers against one process, and what a pass over the data costs besides.
+"""Dask with two workers against one process.
 
 Rows × 20 are kept by the workers beforehand, as they are in memory for the one process, which takes
-turns with them; the best of each counts. Overhead: passes over next to no data.
+turns with them; the best of each counts.
 """
 
 from __future__ import annotations
 
 import os
 import time
-import warnings
 
 import dask
 import dask.array as da
 import numpy as np
 import psutil
 from dask.distributed import Client, LocalCluster, wait
-from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from unbag import LLPLinearClassifier, bag_target
 from unbag.distributed import DistributedClassifier
-from unbag.distributed.risk import DistributedRisk
 from unbag_bench.study import Row, Study, table
 
 BAG_SIZE, N_FEATURES = 100, 20
@@ -80,7 +77,7 @@ def compare(client, n_rows, n_partitions, repeats):
     X_local, y_local = (np.concatenate(part) for part in zip(*parts, strict=True))
     del parts
     local, spread = [], []
-    estimator = LLPLinearClassifier(objective="corrected")
+    estimator = LLPLinearClassifier()
     for _ in range(repeats):
         with Clock([os.getpid()]) as clock:
             one = estimator.fit(X_local, y_local)
@@ -97,40 +94,12 @@ def compare(client, n_rows, n_partitions, repeats):
     }
 
 
-def overhead(n_partitions, repeats):
-    """Seconds of one evaluation of the risk where there is next to nothing to sum."""
-    X, y = collections(n_partitions * BAG_SIZE, n_partitions)
-    seconds = []
-    evaluate = DistributedRisk.value_and_gradient
-
-    def timed(self, theta, problem):
-        start = time.perf_counter()
-        found = evaluate(self, theta, problem)
-        seconds.append(time.perf_counter() - start)
-        return found
-
-    DistributedRisk.value_and_gradient = timed
-    estimator = LLPLinearClassifier(1e-9, objective="corrected", tol=1e-12, max_iter=repeats)
-    try:
-        with np.errstate(all="ignore"), warnings.catch_warnings():
-            # it is meant to stop at the limit of iterations
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            DistributedClassifier(estimator, persist=True).fit(X, y)
-    finally:
-        DistributedRisk.value_and_gradient = evaluate
-    return {"median": float(np.median(seconds)), "least": float(np.min(seconds))}
-
-
-def measure(part: str, rows: int, partitions: int, repeats: int) -> Row:
+def measure(rows: int, partitions: int, repeats: int) -> Row:
     cluster = LocalCluster(
         n_workers=2, threads_per_worker=1, dashboard_address=None, memory_limit="4GB"
     )
     with cluster, Client(cluster) as client, threadpool_limits(1):
-        found = (
-            overhead(partitions, 20)
-            if part == "overhead"
-            else compare(client, rows, partitions, repeats)
-        )
+        found = compare(client, rows, partitions, repeats)
     return {**found, "dask": dask.__version__}
 
 
@@ -148,12 +117,6 @@ def page(rows: list[Row]) -> list[str]:
             f"{row['memory']:.1f}",
         ]
         for row in rows
-        if row["part"] == "fit"
-    ]
-    passes = [
-        [str(row["partitions"]), f"{1e3 * row['median']:.0f}", f"{1e3 * row['least']:.0f}"]
-        for row in rows
-        if row["part"] == "overhead"
     ]
     header = ["rows", "partitions", "iterations", "one process (s)", "two workers (s)", "ratio"]
     header += ["one process (CPU s)", "driver and workers (CPU s)", "ratio"]
@@ -162,26 +125,15 @@ def page(rows: list[Row]) -> list[str]:
         f"Two workers of one thread each, Dask {rows[0]['dask']}.",
         "",
         *table(header, fits),
-        "",
-        "An evaluation of the risk with 100 rows in each partition:",
-        "",
-        *table(["partitions", "median (ms)", "least (ms)"], passes),
     ]
 
 
 STUDY = Study(
     name="dask_fit",
     title="Dask against one process",
-    keys=["part", "rows", "partitions"],
+    keys=["rows", "partitions"],
     tasks=lambda options: [
-        *(
-            {"part": "fit", "rows": n, "partitions": 20, "repeats": options.repeats}
-            for n in options.rows
-        ),
-        *(
-            {"part": "overhead", "rows": n * BAG_SIZE, "partitions": n, "repeats": 1}
-            for n in (2, 8, 32, 128)
-        ),
+        {"rows": n, "partitions": 20, "repeats": options.repeats} for n in options.rows
     ],
     measure=measure,
     page=page,

@@ -15,10 +15,11 @@ import numpy as np
 from scipy.stats import binom, norm
 
 from unbag import LLPLinearClassifier, bag_target
+from unbag.paper import LMMCMClassifier
 from unbag_bench.study import Row, Study, table
 
 METHODS = ("G", "F", "R", "labels")
-OBJECTIVES = {"G": "likelihood", "F": "forward", "R": "corrected", "labels": "corrected"}
+OBJECTIVES = {"G": "likelihood", "F": "forward"}
 SHARES: dict[str, Any] = {
     "uniform on [0, ½]": np.linspace(0, 0.5, 257)[1::2],
     ".1 or .9": np.array([0.1, 0.9]),
@@ -106,9 +107,10 @@ def slopes(rng: Any, shares: Any, size: int, separation: float) -> dict[str, flo
     y = bag_target(bag, counts=np.bincount(bag, labels)[bag])
     found = {}
     for name in METHODS:
-        model = LLPLinearClassifier(
-            1e-9, objective=OBJECTIVES[name], bag_effect=0, training_prior="pooled", tol=1e-7
-        )
+        if name in OBJECTIVES:
+            model = LLPLinearClassifier(1e-9, objective=OBJECTIVES[name], bag_effect=0, tol=1e-7)
+        else:
+            model = LMMCMClassifier(1e-9, kernel="linear", training_prior="pooled", tol=1e-7)
         found[name] = float(model.fit(x, labels if name == "labels" else y).coef_[0, 0])
     return found
 

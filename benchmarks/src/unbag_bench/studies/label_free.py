@@ -28,7 +28,7 @@ from scipy.stats import binom, binomtest
 from sklearn.metrics import roc_auc_score
 from threadpoolctl import threadpool_limits
 
-from unbag import LLPLinearClassifier, bag_target
+from unbag import bag_target
 from unbag.datasets import (
     add_count_noise,
     gaussian_auc,
@@ -41,6 +41,7 @@ from unbag.datasets import (
 from unbag.evaluation import cross_val_evaluate, estimate, evaluate
 from unbag.evaluation.held_out import HeldOut
 from unbag.model_selection.out_of_fold import out_of_fold_scores
+from unbag.paper import LMMCMClassifier
 from unbag.paper.trials import N_INSTANCES, make_encoder
 from unbag_bench.study import Row, Study, standard_error, table
 
@@ -136,7 +137,7 @@ def scored_population(dataset: str, span: tuple[float, float]) -> tuple[Populati
     index, y = make_bags(
         everything.labels, 128, span, n_bags=N_INSTANCES[dataset] // 128, random_state=TRAINING_SEED
     )
-    model = LLPLinearClassifier(alpha=0.01, objective="corrected").fit(everything.X[index], y)
+    model = LMMCMClassifier(0.01, kernel="linear").fit(everything.X[index], y)
     rest = np.setdiff1d(np.arange(len(everything.labels)), index)
     population = Population(everything.X[rest], everything.labels[rest])
     return population, model.decision_function(population.X)
@@ -272,7 +273,7 @@ def draw_b(
     """Estimates from out-of-fold scores, and the truths to hold them against."""
     index, y = population.draw(np.random.default_rng([2, n_bags, seed]), (0, 0.5), n_bags, 128)
     X = population.X[index]
-    estimator = LLPLinearClassifier(objective="corrected")
+    estimator = LMMCMClassifier(kernel="linear")
     models: list[Any] = []
     held_out = HeldOut(X)
 
@@ -314,7 +315,7 @@ def run_b(repeats: int, dataset: str) -> list[Row]:
 def page_b(rows: list[Row]) -> list[str]:
     """Out-of-fold scores.
 
-    `cross_val_evaluate` of a `LLPLinearClassifier` in five folds, bags of 128, proportions in
+    `cross_val_evaluate` of an `LMMCMClassifier` in five folds, bags of 128, proportions in
     [0, ½], drawn from all rows of the data set. The truth on all rows is that of the models
     of the five folds (*mean* of their measures; *pooled*: of all their scores together, where
     a positive scored by one model meets a negative scored by another), or that of the model

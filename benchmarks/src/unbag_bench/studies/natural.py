@@ -21,6 +21,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from unbag import LLPLinearClassifierCV
+from unbag.paper import LMMCMClassifierCV
 from unbag.tables.features import make_features
 from unbag_bench.study import Row, Study, table
 from unbag_bench.suites import count_target, natural_frame
@@ -32,7 +33,7 @@ METHODS: dict[str, Any] = {
     "all standardised": lambda: make_pipeline(
         StandardScaler(with_mean=False), LLPLinearClassifierCV()
     ),
-    "corrected": lambda: LLPLinearClassifierCV(objective="corrected"),
+    "corrected": lambda: LMMCMClassifierCV(kernel="linear"),
 }
 SCALINGS = ("default", "all standardised")
 

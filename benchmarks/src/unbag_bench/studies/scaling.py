@@ -27,7 +27,8 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.metrics import roc_auc_score
 
-from unbag import LLPLinearClassifier, LLPLinearClassifierCV, bag_target, check_bag_target
+from unbag import LLPLinearClassifier, bag_target, check_bag_target
+from unbag.paper import LMMCMClassifier, LMMCMClassifierCV
 from unbag_bench.study import Row, Study, table
 
 ALPHA, N_FEATURES, BLOCK = 1e-3, 20, 2**16
@@ -94,9 +95,9 @@ def from_bags(case: Case, phases: Phases) -> Any:
     X, labels, y = target_of(case, phases)
     phases.run("check_bag_target", lambda: check_bag_target(y), case.repeats)
     kinds = {
-        "fit": LLPLinearClassifier(ALPHA, objective="corrected"),
+        "fit": LMMCMClassifier(ALPHA, kernel="linear"),
         "likelihood": LLPLinearClassifier(ALPHA, objective="likelihood"),
-        "search": LLPLinearClassifierCV(objective="corrected"),
+        "search": LMMCMClassifierCV(kernel="linear"),
     }
     return phases.run("fit", lambda: kinds[case.model].fit(X, y), case.repeats), X, labels
 
@@ -278,7 +279,7 @@ def page_of_searches(rows: list[Row]) -> list[str]:
         )
     header = ["rows", "search (s)", "peak (MB)", "one fit (s)", "its peak (MB)", "ratio of times"]
     return [
-        '`LLPLinearClassifierCV(objective="corrected")`: 5 folds, 11 penalties, so 66 fits:',
+        '`LMMCMClassifierCV(kernel="linear")`: 5 folds, 11 penalties, so 66 fits:',
         "",
         *table(header, lines),
     ]

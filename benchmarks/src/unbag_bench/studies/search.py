@@ -17,7 +17,7 @@ from sklearn.metrics import roc_auc_score
 from threadpoolctl import threadpool_limits
 
 from unbag import LLPKernelClassifierCV
-from unbag.paper import Setting, make_trial
+from unbag.paper import LMMCMClassifierCV, Setting, make_trial
 from unbag_bench.studies.textbook import ALPHAS, search
 from unbag_bench.study import Row, Study, table
 
@@ -41,11 +41,11 @@ def half_of(trial: Any) -> Any:
 
 
 def compare(trial: Any) -> Row:
-    ours = LLPKernelClassifierCV(alphas=ALPHAS, objective="corrected")
+    ours = LMMCMClassifierCV(alphas=ALPHAS)
     seconds = timed(lambda: ours.fit(trial.X, trial.y))[0]
     default = LLPKernelClassifierCV(alphas=ALPHAS)
     of_default = timed(lambda: default.fit(trial.X, trial.y))[0]
-    fine = timed(lambda: LLPKernelClassifierCV(objective="corrected").fit(trial.X, trial.y))[0]
+    fine = timed(lambda: LMMCMClassifierCV().fit(trial.X, trial.y))[0]
     taken, (scores, alpha, stopped) = timed(lambda: search(trial.X, trial.y, trial.X_test))
     return {
         "rows": len(trial.X),
@@ -68,7 +68,7 @@ def compare(trial: Any) -> Row:
 
 def memory(trial: Any) -> Row:
     before = peak()
-    seconds = timed(lambda: LLPKernelClassifierCV(objective="corrected").fit(trial.X, trial.y))[0]
+    seconds = timed(lambda: LMMCMClassifierCV().fit(trial.X, trial.y))[0]
     return {"rows": len(trial.X), "seconds": seconds, "before": before, "peak": peak()}
 
 
