@@ -133,3 +133,8 @@ def test_every_step_of_the_walk_is_there(name):
     (n, place), *_ = [(n, place) for n, place in enumerate(places, 1) if place.exists()]
     text = place.read_text(encoding="utf-8")
     assert all(re.search(rf"(def|class) {found}\b", text) for found in parts[n:])
+
+
+def test_the_library_does_not_know_its_benchmarks():
+    for path in SOURCE.rglob("*.py"):
+        assert "unbag_bench" not in path.read_text(encoding="utf-8"), path

@@ -2,6 +2,7 @@
 
 import argparse
 import inspect
+import re
 import shlex
 from collections import defaultdict
 from dataclasses import replace
@@ -102,6 +103,14 @@ def test_figures_of_the_default_are_those_of_the_rows():
             shown |= {(name.lower(), low, size): float(cell.split()[0]) for size, cell in sizes}
     assert len(shown) == 16
     assert shown == {cell: round(np.mean(auc), 3) for cell, auc in found.items()}
+
+
+def test_pages_that_the_library_refers_to_exist():
+    named = set()
+    for path in (ROOT / "src").rglob("*.py"):
+        named |= set(re.findall(r"benchmarks/results/(\w+)\.md", path.read_text(encoding="utf-8")))
+    assert named
+    assert named <= set(PAGES)
 
 
 def test_pictures_belong_to_pages():

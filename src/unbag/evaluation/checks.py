@@ -13,7 +13,7 @@ Estimates by the weights W hold where classes keep their look. Four checks say w
 The last one knows which of the worlds it is, the others only that it is not the first. Rows of a
 bag that are alike for reasons of their own (one household, one shift) make bag means scatter and
 the tests reject, and do no harm to estimates; that is why a clear answer of the last one turns
-*refuted* into *doubtful*. How often a verdict is wrong was simulated (results/evaluation.md).
+*refuted* into *doubtful*. How often a verdict is wrong was simulated (benchmarks/results/evaluation.md).
 """
 
 from __future__ import annotations

@@ -182,7 +182,7 @@ def group_proportions(
         Whether to give intervals, for which clones of the model are fitted ten times: of a search
         at the penalty or the leaves that it chose. They know of chance, and not of what a penalty
         shrinks: of 30 bags they held 80% of the shares of a small group, at a weak penalty 90%, and
-        else 90% to 100% (results/group_intervals.md).
+        else 90% to 100% (benchmarks/results/group_intervals.md).
 
     Returns
     -------

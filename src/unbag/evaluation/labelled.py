@@ -160,7 +160,7 @@ def _range(estimate: Estimate) -> str:
 _WIDEST = 1.05
 
 # The whole skewness of a sample overcorrects; with this much of it 95% intervals from 200 labels
-# held the area in 93.5 to 98% of 200 draws on six sets of real bags (results/labelled.md).
+# held the area in 93.5 to 98% of 200 draws on six sets of real bags (benchmarks/results/labelled.md).
 _TRUSTED_SKEWNESS = 0.85
 
 

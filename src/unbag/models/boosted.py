@@ -67,7 +67,7 @@ class LLPBoostingClassifier(LogOddsClassifier):
         What trees are added to: a linear function of the numbers in X, fitted to the same bags with
         a penalty chosen on bags held out, or nothing. "auto" is "linear" with up to 4,096 rows,
         or up to 16,384 in bags that are worth at most 128 labelled ones (`unbag.effective_sample_size`),
-        which teach a linear function sooner than trees (results/boosted_choices.md), and "zero"
+        which teach a linear function sooner than trees (benchmarks/results/boosted_choices.md), and "zero"
         with more or with ``cv=None``.
     objective : {"auto", "likelihood", "forward"}, default="auto"
         What is minimised: the likelihood of the counts, or that of single rows. "auto" is
@@ -85,14 +85,14 @@ class LLPBoostingClassifier(LogOddsClassifier):
         by the likelihood of bags held out: by so many units of log-likelihood one must lead to
         count e times as much as another. 0 takes the best alone. With ``start="zero"`` 1 was better
         in bags whose shares differ, by little; with a linear start there was nothing gained
-        (results/boosted_choices.md).
+        (benchmarks/results/boosted_choices.md).
     store_folds : bool, default=False
         Whether to keep ``folds_``, by which `unbag.evaluation.evaluate_cv` tells how good the
         model is without fitting anything again.
     refit : bool, default=False
         Whether to grow trees on all bags once more, with the leaves and rounds that were best. By
         default scores are the mean of those by the trees of all folds, which was more accurate
-        (results/boosted_choices.md) and takes longer to predict.
+        (benchmarks/results/boosted_choices.md) and takes longer to predict.
     estimator : classifier, optional
         An unfitted ``xgboost.XGBClassifier`` or ``lightgbm.LGBMClassifier``, whose library and
         settings are used to grow trees; by default LightGBM. What it sets otherwise than its class

@@ -15,7 +15,7 @@ method         for                         answer                           cost
 `matching`     up to a few thousand bags   exact                            about L³, memory L²
 `exchange`     any number of bags          nearly exact: within 0.3% of     L log L
                                            the optimum wherever
-                                           ``benchmarks/pairing.py`` can
+                                           the study ``pairing`` can
                                            tell, mostly within 0.03%
 =============  ==========================  ===============================  ====================
 
