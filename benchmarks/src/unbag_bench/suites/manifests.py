@@ -94,7 +94,7 @@ def read_manifest(path: Path) -> Manifest:
     Parameters
     ----------
     path : Path
-        A file that ``unbag reproduce --suite`` wrote into the folder ``bags`` of its results.
+        A file that ``unbag-bench reproduce`` wrote into the folder ``bags`` of its results.
 
     Returns
     -------
