@@ -9,7 +9,7 @@ import pytest
 from unbag.bags.frames import bags_from_frame
 from unbag.evaluation import evaluate
 from unbag.tables.persistence import load_model
-from unbag.tables.rules import Rule
+from unbag.tables.scoring import Rule
 
 
 @pytest.fixture(scope="session")

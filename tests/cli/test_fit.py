@@ -15,7 +15,7 @@ from unbag.evaluation import evaluate_cv
 from unbag.tables import make_classifier
 from unbag.tables.inspection import inspect_bags
 from unbag.tables.persistence import load_model
-from unbag.tables.rules import Rule, make_rule
+from unbag.tables.scoring import Rule, make_rule
 
 
 def test_from_files_to_a_model(run, folder, frames, known, tmp_path):

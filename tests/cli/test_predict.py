@@ -127,18 +127,18 @@ def test_more_than_two_classes(call, tmp_path):
     np.testing.assert_allclose(found.filter(like="probability_").sum(axis=1), 1)
     assert "recall of right" in call("evaluate", model, *tables, *known).stdout
     result = call("evaluate", model, *tables, "--bag", "ward", "--positives", "left")
-    assert "tells 3 classes apart, and" in result.stderr
+    assert "has 3 classes, and" in result.stderr
 
 
 def test_models_of_other_origin(call, tmp_path):
     data = make_gaussian_bags(random_state=0)
     frame = pd.DataFrame(data.X, columns=["a", "b"])
     frame.to_csv(tmp_path / "new.csv", index=False)
-    model = LLPLinearClassifier(loss="hinge").fit(frame, data.y)
+    model = LLPLinearClassifier().fit(frame, data.y)
     path, out = tmp_path / "m.unbag", tmp_path / "s.csv"
     save_model(model, path, schema=make_schema(frame).to_dict())
     assert call("predict", path, tmp_path / "new.csv", "-o", out, "-q").returncode == 0
-    assert list(pd.read_csv(out)) == ["class", "score"]
+    assert list(pd.read_csv(out)) == ["class", "score", "probability"]
     save_model(model, path)
     assert "does not say which columns" in call("predict", path, frame, "-o", out).stderr
 
@@ -181,7 +181,7 @@ def test_probabilities_are_for_the_population_asked_for(call, folder, frames, tm
     expected = model.predict_proba(frames[0], class_prior=[0.8, 0.2])[:, 1]
     np.testing.assert_allclose(found["probability"], expected, atol=1e-9)
     result = call(*arguments, "-o", tmp_path / "t.csv", "--threshold", "0.9")
-    assert "above a probability of 0.9, as asked for." in result.stderr
+    assert "above a probability of 0.9, as specified." in result.stderr
     found = open_table(tmp_path / "t.csv").read()
     np.testing.assert_array_equal(found["class"], found["probability"] > 0.9)
 
@@ -293,7 +293,7 @@ def test_shares_of_the_wrong_number_are_refused(call, folder, tmp_path):
     arguments = ["predict", folder / "model.unbag", folder / "visits.csv.gz", "-q"]
     result = call(*arguments, "-o", tmp_path / "s.csv", "--class-prior", "0.2,0.3")
     assert result.returncode == 1
-    assert "--class-prior needs 2 shares that add up to 1, not 0.2,0.3" in result.stderr
+    assert "the class prior needs 2 proportions that add up to 1, not 0.2,0.3" in result.stderr
 
 
 def test_columns_that_leave_the_range_of_training_are_named(call, folder, frames, tmp_path):

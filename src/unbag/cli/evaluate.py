@@ -8,23 +8,23 @@ from typing import Any
 
 from unbag.cli.data import naming, read_bags
 from unbag.cli.labels import read_row_labels
-from unbag.cli.loading import (
+from unbag.cli.models import (
     add_model,
     check_classes,
     class_names,
+    evaluation_record,
     open_model,
     warn_of_known_bags,
 )
 from unbag.cli.options import add_json, add_seed, add_tables, file_place
 from unbag.cli.output import need, say, show, show_json
 from unbag.cli.parser import add_parser
-from unbag.cli.records import evaluation_record
-from unbag.cli.scoring import rule_of
 from unbag.evaluation import evaluate, evaluate_with_labels
 from unbag.evaluation.sample import as_columns
 from unbag.model_selection.out_of_fold import decision_scores
 from unbag.tables.column_types import ColumnType
 from unbag.tables.pipeline import split_pipeline
+from unbag.tables.scoring import rule_of
 
 _EXAMPLES = """examples:
   unbag evaluate model.unbag may.parquet may-regions.csv --bag region --positives conversions

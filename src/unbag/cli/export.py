@@ -6,12 +6,12 @@ import argparse
 from typing import Any
 
 from unbag._files import check_place
-from unbag.cli.loading import add_model, class_names, open_model
+from unbag.cli.models import add_model, class_names, open_model
 from unbag.cli.options import add_json, file_place
 from unbag.cli.output import need, show, show_json
 from unbag.cli.parser import add_parser
-from unbag.cli.scoring import rule_of
 from unbag.tables.onnx_export import export_onnx, read_signature
+from unbag.tables.scoring import rule_of
 
 _EXAMPLES = """examples:
   unbag export model.unbag -o model.onnx

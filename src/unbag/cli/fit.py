@@ -3,39 +3,76 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.pipeline import make_pipeline
 
 from unbag._files import check_place
 from unbag._memory import give_back
 from unbag._text import counted, listing, sentence
 from unbag.bags.bags import check_bag_target
-from unbag.cli.data import BagData, read_bags
-from unbag.cli.groupings import (
-    NOT_EVALUATED,
-    add_grouping,
-    check_groupings,
-    read_groupings,
-    tables_of,
-    train_groupings,
+from unbag.bags.groupings import check_groupings_target, multi_grouping_target
+from unbag.cli.data import (
+    BagData,
+    join_files,
+    match_files,
+    match_frames,
+    naming,
+    open_aggregates,
+    read_bags,
+    say_notes,
 )
-from unbag.cli.options import add_json, add_page, add_quiet, add_tables, check_page, file_place
+from unbag.cli.models import evaluation_record
+from unbag.cli.options import (
+    add_json,
+    add_page,
+    add_quiet,
+    add_tables,
+    by_commas,
+    check_page,
+    file_place,
+    number_or_name,
+    table_place,
+)
 from unbag.cli.output import need, plain, records, say, show, show_json
 from unbag.cli.parser import add_parser
-from unbag.cli.records import evaluation_record
 from unbag.cli.training import (
     FITTING,
     TrainedPipeline,
     add_fitting,
     check_fitting,
+    check_worth,
     reference_record,
     train_pipeline,
 )
 from unbag.evaluation import Evaluation, evaluate_cv, group_proportions
 from unbag.evaluation.checks import check_features
+from unbag.models.mixed import LLPClassifier
+from unbag.tables.features import make_features
 from unbag.tables.persistence import save_model
 from unbag.tables.pipeline import training_record
-from unbag.tables.rules import Rule
 from unbag.tables.schema import make_fingerprints
+from unbag.tables.scoring import Rule, make_rule
+
+# Options that do not go with --grouping, and why.
+_ONE_TABLE_ONLY = {
+    "report": "a page shows how good the model is, which several tables of the same rows cannot",
+    "group_by": "proportions of groups are of one table of bags",
+    "label_column": "labels of some rows are for one table of bags",
+    "time_limit": "there is one learner",
+    "aggregates_query": "every --grouping is a table of its own; give files",
+}
+
+_NOT_EVALUATED = (
+    "How good the model is cannot be estimated from these tables: every row is counted in all of them, "
+    "so that no bag can be held out. 'unbag evaluate' estimates it from rows and totals of another time, "
+    "or by labels of some rows ('unbag sample-labels'); without --grouping, 'unbag fit' estimates how "
+    "good a model of --bag alone is."
+)
 
 # Groups that make a table one can read.
 _MOST_GROUPS = 50
@@ -70,7 +107,7 @@ def add_command(commands: Any) -> None:
         epilog=_EXAMPLES,
     )
     add_tables(parser)
-    add_grouping(parser)
+    _add_grouping(parser)
     add_fitting(parser)
     parser.add_argument(
         "-o",
@@ -100,7 +137,7 @@ def run(options: argparse.Namespace) -> int:
     if options.title is not None and options.report is None:
         options.parser.error("--title is that of the page: --report PAGE")
     if options.grouping:
-        check_groupings(options)
+        _check_groupings(options)
     check_fitting(options)
     need("pandas", "skops", extra="files")
     check_place(options.output)
@@ -153,10 +190,10 @@ def run(options: argparse.Namespace) -> int:
 
 def _fit_groupings(options: argparse.Namespace) -> int:
     """Read, fit and save a model of several tables of the same rows."""
-    data, y = read_groupings(options)
+    data, y = _read_groupings(options)
     say(f"Read {counted(len(data.X), 'instance')} with {counted(data.X.shape[1], 'column')}.")
-    pipeline, rule, record = train_groupings(options, data, y)
-    first = next(tables_of(options))
+    pipeline, rule, record = _train_groupings(options, data, y)
+    first = next(_tables_of(options))
     metadata = _metadata(first, data, pipeline, rule) | record
     further = [f"{','.join(keys)}={place}" for keys, place in options.grouping]
     metadata["fitted_with"] |= {"grouping": further}
@@ -166,7 +203,7 @@ def _fit_groupings(options: argparse.Namespace) -> int:
         columns = data.schema.to_dict()["columns"]
         show_json({"output": options.output, "columns": columns} | metadata)
     else:
-        show(NOT_EVALUATED)
+        show(_NOT_EVALUATED)
     return 0
 
 
@@ -218,3 +255,125 @@ def _given(options: argparse.Namespace) -> dict[str, Any]:
     # what text is taken for that is not UTF-8 says nothing of these tables unless it was given
     usual = given["encoding"] == options.parser.get_default("encoding")
     return given | {"encoding": None if usual else given["encoding"]}
+
+
+# --- several tables of totals of the same rows --------------------------------------------------
+
+
+def _add_grouping(parser: argparse.ArgumentParser) -> None:
+    """Add further tables."""
+    parser.add_argument(
+        "--grouping",
+        action="append",
+        type=_grouping,
+        default=[],
+        metavar="COLUMN[,COLUMN]=TABLE",
+        help="a further table, of totals of the same rows by other columns, such as "
+        "day=days.csv; may be given several times, and the model, a linear one, is trained on all "
+        "tables. Its columns are called as in BAGS; --noise day=3,region=2 is that of each. "
+        "COLUMN is a feature, too, unless --exclude says otherwise",
+    )
+
+
+def _grouping(text: str) -> tuple[list[str], Any]:
+    names, found, place = text.partition("=")
+    if not (found and names and place):
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form COLUMN=TABLE")
+    return by_commas(names), table_place(place)
+
+
+def _check_groupings(options: argparse.Namespace) -> None:
+    """Refuse what several groupings cannot have."""
+    for name, why in _ONE_TABLE_ONLY.items():
+        if getattr(options, name) is not None:
+            option = "--labels" if name == "label_column" else f"--{name.replace('_', '-')}"
+            options.parser.error(f"{option} does not go with --grouping: {why}")
+    if options.model not in ("auto", "linear"):
+        options.parser.error(f"--grouping trains a linear model, and no {options.model} one")
+    if options.unmatched == "drop":
+        options.parser.error(
+            "--unmatched drop does not go with --grouping: rows that one table lacks are counted "
+            "in others"
+        )
+    names = [",".join(keys) for keys, _ in _keys_and_places(options)]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        options.parser.error(f"two tables are by {twice[0]!r}; every grouping has one")
+
+
+def _keys_and_places(options: argparse.Namespace) -> list[tuple[list[str], Any]]:
+    return [(options.bag, options.aggregates), *options.grouping]
+
+
+def _tables_of(options: argparse.Namespace) -> Iterator[argparse.Namespace]:
+    """The options of each table, as if it were the only one."""
+    noises = _noises(options)
+    for keys, place in _keys_and_places(options):
+        name = ",".join(keys)
+        own = {"bag": keys, "aggregates": place, "noise": noises[name], "noise_of": name}
+        yield argparse.Namespace(**vars(options) | own)
+
+
+def _noises(options: argparse.Namespace) -> dict[str, Any]:
+    """Noise of each table: the same for all, or NAME=NOISE for some of them."""
+    names = [",".join(keys) for keys, _ in _keys_and_places(options)]
+    if not isinstance(options.noise, str) or "=" not in options.noise:
+        return dict.fromkeys(names, options.noise)
+    found: dict[str, Any] = dict.fromkeys(names)
+    rest = options.noise
+    while rest:
+        name = next((name for name in names if rest.startswith(f"{name}=")), "")
+        if not name:
+            options.parser.error(f"argument --noise: {rest!r} names none of {listing(names)}")
+        value, _, rest = rest[len(name) + 1 :].partition(",")
+        found[name] = number_or_name(value)
+    return found
+
+
+def _read_groupings(options: argparse.Namespace) -> tuple[BagData, NDArray[np.void]]:
+    """Read all tables: the features, and what is known of each grouping."""
+    first, *others = _tables_of(options)
+    keys = [name for own in others for name in own.bag]
+    # what is not a feature is read where it names the groups of a row
+    first.exclude = [name for name in options.exclude if name not in keys]
+    tables, _ = match_files(first)
+    rows = tables.instances
+    no_feature = [name for name in options.exclude if name in rows.columns]
+    data = join_files(first, replace(tables, instances=rows.drop(no_feature)))
+    targets = {",".join(first.bag): data.y}
+    for own in others:
+        bags = open_aggregates(own).read(types=own.types)
+        matched = match_frames(own, rows.to_native(), bags)
+        with naming(own):
+            targets[",".join(own.bag)] = matched.join("error")[1]
+        say_notes(matched, own)
+    with naming(options):
+        return data, multi_grouping_target(targets)
+
+
+def _train_groupings(
+    options: argparse.Namespace, data: BagData, y: NDArray[np.void]
+) -> tuple[Any, Rule, dict[str, Any]]:
+    """Fit the model and make the rule that the options ask for; and what its file says of it."""
+    check_worth(options, *(y[name] for name in y.dtype.names or ()))
+    groupings = check_groupings_target(y)
+    pipeline = make_pipeline(make_features(), LLPClassifier(None)).fit(data.X, y)
+    cells = [
+        f"{bags.n_bags} by {name}"
+        for name, bags in zip(groupings.names, groupings.bags, strict=True)
+    ]
+    summary = f"trained on the joint likelihood of counts: {listing(cells)}"
+    kept = [make_fingerprints(data.X, y[name]) for name in groupings.names]
+    record = {
+        "n_bags": groupings.n_cells,
+        "training": {"objective": "likelihood", "summary": summary},
+        "training_bags": {
+            "version": kept[0]["version"],
+            "n_bags": sum(one["n_bags"] for one in kept),
+            "bags": sorted(bag for one in kept for bag in one["bags"]),
+        },
+    }
+    probabilities = pipeline.predict_proba(data.X)[:, 1]
+    rule = make_rule(options.threshold_metric, probabilities, options.costs or (1, 1))
+    say(sentence(summary), f"Class: {rule}.")
+    return pipeline, rule, record

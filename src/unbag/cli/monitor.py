@@ -9,10 +9,11 @@ from typing import Any
 
 from unbag._text import listing
 from unbag.cli.data import BagData, naming, read_bags
-from unbag.cli.loading import (
+from unbag.cli.models import (
     add_model,
     check_classes,
     class_names,
+    evaluation_record,
     open_model,
     warn_of_known_bags,
 )
@@ -26,7 +27,6 @@ from unbag.cli.options import (
 )
 from unbag.cli.output import need, records, say, show, show_json
 from unbag.cli.parser import add_parser
-from unbag.cli.records import evaluation_record
 from unbag.evaluation import evaluate
 from unbag.evaluation.monitoring import MonitoringReference, MonitoringResult, Quality, monitor
 from unbag.model_selection.out_of_fold import decision_scores

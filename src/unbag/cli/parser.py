@@ -21,7 +21,6 @@ COMMANDS = {
     "sample-labels": "sample rows to label, for an estimate without assumptions",
     "demo": "train from proportions on a shipped data set and compare with the hidden labels",
     "paper": "run the experiments of the paper by Scott and Zhang again, with its tables",
-    "completion": "print what makes a shell complete commands and options",
 }
 
 _EXAMPLES = """examples:

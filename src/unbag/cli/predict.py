@@ -10,7 +10,7 @@ from typing import Any
 from unbag._progress import progress_bar
 from unbag._text import counted, sentence
 from unbag.cli.data import BagData, read_bags
-from unbag.cli.loading import add_model, class_names, open_model
+from unbag.cli.models import add_model, class_names, open_model
 from unbag.cli.options import (
     FORMATS,
     add_columns,
@@ -24,13 +24,13 @@ from unbag.cli.options import (
 )
 from unbag.cli.output import need, safe, say, show_json
 from unbag.cli.parser import add_parser
-from unbag.cli.scoring import Scorer, rule_of
 from unbag.evaluation.drift import OutOfRange
 from unbag.tables import open_table, write_table
 from unbag.tables.column_types import ColumnType
 from unbag.tables.files import STANDARD_INPUT, TableError, TableFile
 from unbag.tables.persistence import ModelFile
 from unbag.tables.schema import Schema, SchemaReport
+from unbag.tables.scoring import Scorer, rule_of
 from unbag.tables.writing import as_text
 
 _EXAMPLES = """examples:

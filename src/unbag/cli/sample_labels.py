@@ -10,7 +10,7 @@ import numpy as np
 from unbag._text import counted
 from unbag.cli.data import naming, read_bags
 from unbag.cli.labels import LABEL, ROW, WEIGHT
-from unbag.cli.loading import add_model, class_names, open_model
+from unbag.cli.models import add_model, class_names, open_model
 from unbag.cli.options import add_keep, add_seed, add_tables, file_place, whole_number
 from unbag.cli.output import need, say
 from unbag.cli.parser import add_parser

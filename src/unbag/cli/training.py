@@ -22,7 +22,7 @@ from unbag.evaluation.monitoring import make_monitoring_reference
 from unbag.evaluation.sample_size import effective_sample_size
 from unbag.reports import Report, model_report
 from unbag.tables.pipeline import ModelName, make_classifier
-from unbag.tables.rules import MOST_PROBABLE, Rule, RuleName, make_rule
+from unbag.tables.scoring import MOST_PROBABLE, Rule, RuleName, make_rule
 
 # Names of the options of a fit.
 FITTING = ("model", "folds", "time_limit", "threshold_metric", "costs", "seed")

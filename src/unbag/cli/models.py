@@ -1,15 +1,17 @@
-"""Model files, as commands that use one open them."""
+"""Model files as commands open them, and evaluations as JSON."""
 
 from __future__ import annotations
 
 import argparse
 import warnings
+from dataclasses import asdict, replace
 from typing import Any
 
 from unbag._text import counted
 from unbag.bags.bags import check_bag_target
 from unbag.cli.data import BagData
 from unbag.cli.options import by_commas, file_place
+from unbag.evaluation import Estimate, Evaluation
 from unbag.tables.persistence import ModelFile, UntrustedTypesError, load_model
 from unbag.tables.schema import Schema, count_seen
 
@@ -48,23 +50,23 @@ def open_model(options: argparse.Namespace) -> tuple[Any, Schema, ModelFile]:
 
 
 def warn_of_known_bags(found: ModelFile, data: BagData) -> None:
-    """Warn where a model is judged by the bags that it was trained on."""
+    """Warn where a model is evaluated on bags that it was trained on."""
     kept = found.metadata.get("training_bags")
     n_seen = 0 if kept is None else count_seen(kept, data.X, data.y)
     if kept is not None and n_seen:
         among = "" if len(kept["bags"]) == kept["n_bags"] else "at least "
         n_bags = check_bag_target(data.y).n_bags
-        told = "; 'unbag fit' has told how good it is on bags held out"
+        known = "; 'unbag fit' has estimated how good it is on held-out bags"
         warnings.warn(
             f"the model was trained on {among}{n_seen} of these {counted(n_bags, 'bag')}, and "
-            f"looks better there than it is{told if found.metadata.get('evaluation') else ''}",
+            f"looks better there than it is{known if found.metadata.get('evaluation') else ''}",
             UserWarning,
             stacklevel=2,
         )
 
 
 def class_names(found: ModelFile, classes: Any) -> list[Any]:
-    """What to call the classes of a model."""
+    """Return the names of the classes of a model."""
     names = found.metadata.get("class_names")
     if isinstance(names, list) and len(names) == len(classes):
         return list(map(str, names))
@@ -72,10 +74,31 @@ def class_names(found: ModelFile, classes: Any) -> list[Any]:
 
 
 def check_classes(options: argparse.Namespace, data: BagData, n_classes: int) -> None:
-    """Refuse bags of other classes than those that a model tells apart."""
+    """Refuse bags with other classes than the model has."""
     given = 2 if data.class_names is None else len(data.class_names)
     if given != n_classes:
         raise ValueError(
-            f"the model in {options.model} tells {n_classes} classes apart, and "
-            f"{options.aggregates} was said to have {given}"
+            f"the model in {options.model} has {n_classes} classes, and "
+            f"{options.aggregates} has {given} by the options"
         )
+
+
+def evaluation_record(evaluation: Evaluation) -> dict[str, Any]:
+    """The numbers of an evaluation, for JSON."""
+    fold = evaluation.fold
+    return {
+        "n_bags": evaluation.n_bags,
+        "n_instances": evaluation.n_instances,
+        "folds": None if fold is None else int(fold.max()) + 1,
+        "threshold": evaluation.threshold,
+        "verdict": asdict(evaluation.verdict),
+        "estimates": _numbers(evaluation.estimates),
+        "by_assumption": {
+            assumption: _numbers(found) for assumption, found in evaluation.by_assumption.items()
+        },
+    }
+
+
+def _numbers(estimates: dict[str, Estimate]) -> dict[str, Any]:
+    # the verdict is the same for all of them, and stands above
+    return {name: asdict(replace(value, verdict=None)) for name, value in estimates.items()}

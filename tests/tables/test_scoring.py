@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import expit, logit
 
-from unbag.tables.rules import Rule, make_rule
+from unbag.tables.scoring import Rule, make_rule
 
 RNG = np.random.default_rng(0)
 CHANCES = RNG.beta(1, 6, 4000)

@@ -1,0 +1,242 @@
+"""Class, score and probability of rows as columns of a table, and the rule for the class."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logit
+
+from unbag._outputs import by_output, chances_of_all
+from unbag.bags.bags import check_bag_target
+from unbag.model_selection.out_of_fold import decision_scores
+from unbag.observations.count_likelihood import known_bag_posteriors
+from unbag.tables.persistence import ModelFile
+from unbag.tables.pipeline import split_pipeline
+
+RuleName = Literal["balanced", "accuracy", "f1", "cost"]
+
+_AIMS = {
+    "balanced": "which is best for the mean of both classes' recalls",
+    "accuracy": "which is best for accuracy",
+    "f1": "which is best for F1 on the bags of training",
+    "cost": "which is cheapest at the costs given",
+    "given": "as specified",
+}
+
+# The rule for more than two classes, in words.
+MOST_PROBABLE = "the most probable, which is best for accuracy"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Positive is what has a probability above a threshold.
+
+    Attributes
+    ----------
+    name : str
+        What the threshold is best for, or "given".
+    threshold : float
+        For probabilities at ``share``.
+    share : float
+        Share of positives in the population that the threshold is for.
+    """
+
+    name: str
+    threshold: float
+    share: float
+
+    def at(self, share: float) -> Rule:
+        """The same rule where another share of the rows is positive.
+
+        A threshold for recalls goes along with the share and one for F1 with the odds; others are
+        what they are.
+        """
+        if self.name == "balanced":
+            return Rule(self.name, share, share)
+        if self.name != "f1":
+            return Rule(self.name, self.threshold, share)
+        odds = logit(self.threshold) + logit(share) - logit(self.share)
+        return Rule(self.name, float(1 / (1 + np.exp(-odds))), share)
+
+    @property
+    def score_threshold(self) -> float:
+        """The same for log-odds."""
+        edges = np.finfo(float).tiny, 1 - np.finfo(float).epsneg
+        return float(logit(np.clip(self.threshold, *edges)))
+
+    def __str__(self) -> str:
+        return f"positive above a probability of {self.threshold:.4g}, {_AIMS[self.name]}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give it as plain values, for a file."""
+        return {"name": self.name, "threshold": self.threshold, "share": self.share}
+
+
+def make_rule(
+    name: RuleName, probabilities: NDArray[np.float64], costs: tuple[float, float] = (1.0, 1.0)
+) -> Rule:
+    """Make a rule for a population.
+
+    Parameters
+    ----------
+    name : {"balanced", "accuracy", "f1", "cost"}
+        What it is best for.
+    probabilities : ndarray of shape (n_instances,)
+        Of the positive class, for rows of the population that the model did not see.
+    costs : (float, float)
+        Of a false positive and of a false negative, for "cost".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unbag.tables.scoring import make_rule
+    >>> print(make_rule("cost", np.array([0.1, 0.4]), costs=(1, 9)))
+    positive above a probability of 0.1, which is cheapest at the costs given
+    """
+    if name not in get_args(RuleName):
+        raise ValueError(f"rules are {', '.join(get_args(RuleName))}, not {name!r}.")
+    share = float(np.mean(probabilities))
+    if name == "balanced":
+        return Rule(name, share, share)
+    if name == "f1":
+        return Rule(name, _best_for_f1(probabilities), share)
+    alarm, miss = costs if name == "cost" else (1.0, 1.0)
+    if not (alarm > 0 and miss > 0 and np.isfinite(alarm + miss)):
+        raise ValueError(f"costs must be two positive numbers, not {alarm:g} and {miss:g}.")
+    return Rule(name, alarm / (alarm + miss), share)
+
+
+def _best_for_f1(probabilities: NDArray[np.float64]) -> float:
+    """The threshold of largest F1 if each row is positive with its probability."""
+    falling = np.sort(probabilities)[::-1]
+    hits = np.cumsum(falling)
+    f1 = 2 * hits / (np.arange(1, len(falling) + 1) + hits[-1])
+    best = int(np.argmax(f1))
+    # in the middle, so that rounding moves no row
+    after = falling[best + 1] if best + 1 < len(falling) else 0.0
+    return float((falling[best] + after) / 2)
+
+
+def rule_of(found: ModelFile, threshold: float | None, names: list[Any]) -> Rule | None:
+    """Return the rule for classes: a threshold that is given, the one of the model file, or none."""
+    if threshold is not None:
+        if len(names) > 2:
+            raise ValueError(f"a threshold is for two classes, and there are {len(names)}")
+        return Rule("given", threshold, threshold)
+    saved = found.metadata.get("rule")
+    return None if saved is None else Rule(**saved)
+
+
+class Scorer:
+    """Scores the rows of a table.
+
+    Parameters
+    ----------
+    model : classifier or pipeline
+    names : list
+        What to call the classes.
+    class_prior : list of float or None
+        Shares of the classes where the model is used, or of the second of two.
+    rule : Rule or None
+        Which rows are positive; without one, those that the model says.
+    """
+
+    def __init__(
+        self, model: Any, names: list[Any], class_prior: list[float] | None, rule: Rule | None
+    ) -> None:
+        # features are made once for all three columns
+        self._features, self._model = split_pipeline(model)
+        self._names = names
+        self._prior = self._check_prior(class_prior)
+        self._has = {
+            "score": hasattr(self._model, "decision_function"),
+            "probability": hasattr(self._model, "predict_proba"),
+        }
+        if rule is not None and self._prior is not None:
+            rule = rule.at(self._prior[1])
+        self._rule = rule if self._has["probability"] else None
+        self.columns = ["class"]
+        for what, has in self._has.items():
+            self.columns += self._columns(what) if has else []
+
+    @property
+    def rule(self) -> dict[str, Any] | None:
+        """The rule for classes, as plain values."""
+        return None if self._rule is None else self._rule.to_dict()
+
+    @property
+    def remarks(self) -> list[str]:
+        """Remarks on the columns."""
+        if len(self._names) > 2 and self._has["probability"]:
+            return [f"Class: {MOST_PROBABLE}."]
+        return [] if self._rule is None else [f"Class: {self._rule}."]
+
+    def score(self, X: Any, y: NDArray[np.void] | None = None) -> dict[str, Any]:
+        """Columns for some rows; with ``y``, given the counts of their bags."""
+        X = X if self._features is None else self._features.transform(X)
+        found: dict[str, Any] = {}
+        probabilities = None
+        if self._has["probability"]:
+            probabilities = self._probabilities(X) if y is None else self._known_probabilities(X, y)
+        found["class"] = np.array(self._names)[self._places(X, probabilities)]
+        if self._has["score"]:
+            found |= self._split("score", self._model.decision_function(X))
+        if probabilities is not None:
+            two = len(self._names) == 2
+            found |= self._split("probability", probabilities[:, 1] if two else probabilities)
+        return found
+
+    def _places(self, X: Any, probabilities: NDArray[np.float64] | None) -> NDArray[np.intp]:
+        if len(self._names) > 2 and probabilities is not None:
+            return probabilities.argmax(axis=1)
+        if self._rule is not None and probabilities is not None:
+            return (probabilities[:, 1] > self._rule.threshold).astype(np.intp)
+        return np.searchsorted(self._model.classes_, self._model.predict(X))
+
+    def _probabilities(self, X: Any) -> NDArray[np.float64]:
+        """Probabilities at the class prior."""
+        if not hasattr(self._model, "empirical_prior_"):
+            return np.asarray(self._model.predict_proba(X))
+        prior = "empirical" if self._prior is None else self._prior
+        return np.asarray(self._model.predict_proba(X, class_prior=prior))
+
+    def _known_probabilities(self, X: Any, y: NDArray[np.void]) -> NDArray[np.float64]:
+        """Probabilities given the counts of the bags; they add up to exact counts."""
+        scores = by_output(decision_scores(self._model, X))[None] + self._offset()
+        effect = float(getattr(self._model, "bag_effect_", 0.0))
+        found = known_bag_posteriors(scores, check_bag_target(y), effect)[0]
+        return chances_of_all(found).T
+
+    def _offset(self) -> NDArray[np.float64]:
+        """Offset from scores to log-odds at the class prior of the training bags."""
+        model = self._model
+        move = np.log(model.empirical_prior_ + 1e-300) - np.log(model.class_prior_ + 1e-300)
+        return (move[1:] - move[:1] if len(move) == 2 else move)[None, :, None]
+
+    def _check_prior(self, class_prior: list[float] | None) -> list[float] | None:
+        if class_prior is None:
+            return None
+        if not hasattr(self._model, "empirical_prior_"):
+            raise ValueError(
+                f"{type(self._model).__name__} gives probabilities for one population only; "
+                "give no class prior"
+            )
+        n_classes = len(self._names)
+        if n_classes == 2 and len(class_prior) == 1:
+            return [1 - class_prior[0], class_prior[0]]
+        if len(class_prior) != n_classes or abs(sum(class_prior) - 1) > 1e-6:
+            raise ValueError(
+                f"the class prior needs {n_classes} proportions that add up to 1, not "
+                f"{','.join(f'{share:g}' for share in class_prior)}"
+            )
+        return class_prior
+
+    def _columns(self, what: str) -> list[str]:
+        return [what] if len(self._names) == 2 else [f"{what}_{name}" for name in self._names]
+
+    def _split(self, what: str, values: Any) -> dict[str, Any]:
+        columns = values.T if values.ndim == 2 else [values]
+        return dict(zip(self._columns(what), columns, strict=True))
