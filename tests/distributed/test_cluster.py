@@ -2,7 +2,6 @@
 
 import os
 import signal
-import sys
 import time
 from pathlib import Path
 
@@ -10,29 +9,26 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
-from dask.distributed import Client, LocalCluster, wait
+from dask.distributed import Client, LocalCluster
 from distributed.utils import get_mp_context
 
-import unbag.distributed.risk as risk
-from unbag import LLPLinearClassifier, LLPLinearClassifierCV, bag_target
+from unbag import LLPClassifier
+from unbag import evaluation as local
 from unbag.datasets import make_gaussian_bags
 from unbag.distributed import DistributedClassifier, evaluate
-from unbag.distributed.instances import Instances
-from unbag.distributed.partitions import partitions_of
-from unbag.observations.losses import LogisticLoss
+from unbag.distributed.likelihood import DistributedLikelihood
 
 # one cluster, not one in every parallel test process
 pytestmark = pytest.mark.xdist_group("cluster")
 
 MEMORY = 600_000_000
 DATA = make_gaussian_bags(n_bags=24, bag_size=25, n_features=3, random_state=0)
-ORDER = np.random.default_rng(0).permutation(len(DATA.y))
-X, y = DATA.X[ORDER], DATA.y[ORDER]
+WHOLE = np.arange(len(DATA.y))
+# every bag spans partitions
+SCATTERED = np.random.default_rng(0).permutation(len(DATA.y))
 N_PARTITIONS = 6
-ROWS = len(y) // N_PARTITIONS
-# every step is that of the fit in memory, so that few of them show as much as many
-ESTIMATOR = LLPLinearClassifier(tol=1e-5)
-COUNTS = LLPLinearClassifier(alpha=0.1, tol=1e-4, bag_effect=0)
+ROWS = len(DATA.y) // N_PARTITIONS
+ESTIMATOR = LLPClassifier(kernel=None)
 
 
 @pytest.fixture(scope="module")
@@ -85,8 +81,13 @@ def nothing(number, time_read, folder):
     pass
 
 
-def dies(number, time_read, folder):  # noqa: ARG001
+def dies_later(number, time_read, folder):  # noqa: ARG001
     if number == 2 and time_read == 4:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def dies_in_the_exchange(number, time_read, folder):  # noqa: ARG001
+    if number == 2 and time_read == 1:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -99,17 +100,18 @@ def is_slow(number, time_read, folder):
         )
 
 
-def collections(folder, happening=nothing):
+def collections(folder, order=SCATTERED, happening=nothing):
     task = dask.delayed(read)
     blocks = [
-        task(n, str(folder), happening, X[n * ROWS : (n + 1) * ROWS]) for n in range(N_PARTITIONS)
+        task(n, str(folder), happening, DATA.X[order[n * ROWS : (n + 1) * ROWS]])
+        for n in range(N_PARTITIONS)
     ]
-    parts = [da.from_delayed(block, (ROWS, X.shape[1]), dtype=float) for block in blocks]
-    return da.concatenate(parts), da.from_array(y, chunks=ROWS)
+    parts = [da.from_delayed(block, (ROWS, 3), dtype=float) for block in blocks]
+    return da.concatenate(parts), da.from_array(DATA.y[order], chunks=ROWS)
 
 
 def assert_same(model):
-    expected = ESTIMATOR.fit(X, y)
+    expected = ESTIMATOR.fit(DATA.X, DATA.y)
     np.testing.assert_allclose(model.to_local().coef_, expected.coef_, atol=1e-6)
     np.testing.assert_allclose(model.to_local().intercept_, expected.intercept_, atol=1e-6)
 
@@ -120,16 +122,16 @@ def readers(folder):
 
 def happens_in_mid_fit(monkeypatch, action):
     """Act once, here on the driver, between two evaluations."""
-    evaluate_risk = risk.DistributedRisk.value_and_gradient
+    evaluate_here = DistributedLikelihood.derivatives
     calls = []
 
-    def counted(self, theta, problem):
+    def counted(self, theta):
         calls.append(1)
-        if len(calls) == 4:
+        if len(calls) == 3:
             action()
-        return evaluate_risk(self, theta, problem)
+        return evaluate_here(self, theta)
 
-    monkeypatch.setattr(risk.DistributedRisk, "value_and_gradient", counted)
+    monkeypatch.setattr(DistributedLikelihood, "derivatives", counted)
     return calls
 
 
@@ -137,53 +139,50 @@ def happens_in_mid_fit(monkeypatch, action):
 class TestTheFitEndsWithTheSameModel:
     def test_without_incidents(self, tmp_path):
         parts = collections(tmp_path)
-        model = DistributedClassifier(ESTIMATOR, persist=True).fit(*parts)
+        model = DistributedClassifier(ESTIMATOR).fit(*parts)
         assert_same(model)
-        # to describe them, and to keep them
+        # to find their bags, and to bring these together
         assert len(list(tmp_path.iterdir())) == 2 * N_PARTITIONS
-        scores = model.decision_function(parts[0])
-        found = evaluate(parts[1], scores)["balanced_accuracy"].value
-        assert found == pytest.approx(ESTIMATOR.fit(X, y).score(X, y), abs=1e-9)
+        found = evaluate(parts[1], model.decision_function(parts[0]))["roc_auc"].value
+        expected = local.evaluate(DATA.y, ESTIMATOR.fit(DATA.X, DATA.y).decision_function(DATA.X))
+        assert found == pytest.approx(expected["roc_auc"].value, abs=1e-9)
 
-    def test_counts_of_bags_in_pieces(self, tmp_path):
-        model = DistributedClassifier(COUNTS, persist=True).fit(*collections(tmp_path)).to_local()
-        expected = COUNTS.fit(X, y)
-        np.testing.assert_allclose(model.coef_, expected.coef_, atol=1e-6)
-        np.testing.assert_allclose(model.intercept_, expected.intercept_, atol=1e-6)
-
-    def test_a_search(self, tmp_path):
-        estimator = LLPLinearClassifierCV(alphas=[1e-1, 1e-3], cv=3, tol=1e-5)
+    def test_with_a_kernel(self, tmp_path):
+        estimator = LLPClassifier(n_landmarks=20)
         model = DistributedClassifier(estimator).fit(*collections(tmp_path)).to_local()
-        np.testing.assert_allclose(model.coef_, estimator.fit(X, y).coef_, atol=1e-6)
+        expected = estimator.fit(DATA.X[SCATTERED], DATA.y[SCATTERED])
+        np.testing.assert_allclose(model.coef_, expected.coef_, atol=1e-6)
 
-    def test_a_worker_dies_while_it_reads(self, tmp_path):
-        model = DistributedClassifier(ESTIMATOR, persist=False).fit(*collections(tmp_path, dies))
-        assert_same(model)
-        assert any(tmp_path.glob("2-5-*"))  # read again
+    @pytest.mark.parametrize("order", [WHOLE, SCATTERED], ids=["whole", "scattered"])
+    def test_a_worker_dies_while_it_reads(self, tmp_path, order):
+        happening = dies_later if order is WHOLE else dies_in_the_exchange
+        parts = collections(tmp_path, order, happening)
+        assert_same(DistributedClassifier(ESTIMATOR, persist=False).fit(*parts))
+        assert any(tmp_path.glob(f"2-{5 if order is WHOLE else 2}-*"))  # read again
 
     def test_a_worker_dies_with_what_it_keeps(self, client, tmp_path, monkeypatch):
         number_of = client.run(os.getpid)
 
-        def kill_the_keepers_of_a_group():
+        def kill_the_keepers_of_a_partition():
             # of small data the other worker may have a copy
             keepers = next(
                 workers
                 for key, workers in client.who_has().items()
-                if str(key).startswith("('group-")
+                if "_make_likelihood" in str(key)
             )
             assert keepers
             for worker in keepers:
                 os.kill(number_of[worker], signal.SIGKILL)
 
-        calls = happens_in_mid_fit(monkeypatch, kill_the_keepers_of_a_group)
+        calls = happens_in_mid_fit(monkeypatch, kill_the_keepers_of_a_partition)
         model = DistributedClassifier(ESTIMATOR, persist=True).fit(*collections(tmp_path))
         assert_same(model)
-        assert len(calls) > 4
+        assert len(calls) > 3
         assert len(list(tmp_path.iterdir())) > 2 * N_PARTITIONS  # some were read again
 
     def test_a_slow_worker(self, tmp_path):
-        model = DistributedClassifier(ESTIMATOR, persist=False).fit(*collections(tmp_path, is_slow))
-        assert_same(model)
+        parts = collections(tmp_path, WHOLE, is_slow)
+        assert_same(DistributedClassifier(ESTIMATOR, persist=False).fit(*parts))
 
     def test_a_worker_that_joins_late(self, cluster, client, tmp_path, monkeypatch):
         before = set(client.run(os.getpid).values())
@@ -193,82 +192,49 @@ class TestTheFitEndsWithTheSameModel:
             client.wait_for_workers(3, timeout=60)
 
         happens_in_mid_fit(monkeypatch, join)
-        model = DistributedClassifier(ESTIMATOR, persist=False).fit(*collections(tmp_path))
-        assert_same(model)
+        parts = collections(tmp_path, WHOLE)
+        assert_same(DistributedClassifier(ESTIMATOR, persist=False).fit(*parts))
         assert readers(tmp_path) - before  # it took its part
 
 
-def test_rows_that_workers_have_stay_there(client):
-    rows = da.from_array(np.arange(60.0).reshape(30, 2), chunks=(1, -1)).persist()
-    wait(rows)
-    parts = partitions_of(rows)
-    holder = [client.who_has()[key] for key in parts.origins]
-    assert len(set(holder)) >= 2
-    groups = parts.grouped(np.concatenate)
-    assert all(len({holder[number] for number in group}) == 1 for group in groups.members)
-    found = dask.compute(*[item for (item,) in groups.items])
-    for one, group in zip(found, groups.members, strict=True):
-        np.testing.assert_array_equal(one, np.arange(60.0).reshape(30, 2)[group])
+def base_rows(d):
+    return np.random.default_rng(0).normal(size=(len(DATA.y), d)) + DATA.X[:, :1]
 
 
-COPIES = 25
-
-
-def many_rows(block):
-    return np.tile(block, (COPIES, 1))
+def many_bags(number, copies):
+    y = np.tile(DATA.y, copies)
+    y["bag"] += 24 * (number * copies + np.repeat(np.arange(copies), len(DATA.y)))
+    return y
 
 
 @pytest.mark.usefixtures("client")
 def test_more_data_than_the_memory_of_a_worker():
-    # copies of the same rows give the same model; their bags span all partitions
-    d = 200
-    base, n_partitions = np.random.default_rng(0).normal(size=(600, d)) + X[:, :1], 26
-    rows = 600 * COPIES
-    block = dask.delayed(base)
-    parts = [
-        da.from_delayed(dask.delayed(many_rows)(block), (rows, d), dtype=float)
-        for _ in range(n_partitions)
-    ]
-    one = bag_target(y["bag"], y["proportion"])
-    one["size"] *= COPIES * n_partitions
-    target = dask.delayed(one)
-    targets = [
-        da.from_delayed(dask.delayed(np.tile)(target, COPIES), (rows,), dtype=one.dtype)
-        for _ in range(n_partitions)
-    ]
-    large = da.concatenate(parts)
+    # copies of the same bags weigh as much as so many times the variance
+    d, n_partitions, copies = 100, 24, 54
+    rows, base = len(DATA.y) * copies, dask.delayed(base_rows)(d)
+    X, y = [], []
+    for number in range(n_partitions):
+        block = dask.delayed(np.tile)(base, (copies, 1))
+        X.append(da.from_delayed(block, (rows, d), dtype=float))
+        target = dask.delayed(many_bags)(number, copies)
+        y.append(da.from_delayed(target, (rows,), dtype=DATA.y.dtype))
+    large = da.concatenate(X)
     assert large.nbytes > MEMORY
-    estimator = LLPLinearClassifier(1.0, tol=0.1)
-    model = DistributedClassifier(estimator).fit(large, da.concatenate(targets)).to_local()
-    expected = estimator.fit(base, y)
+    settings = {"kernel": None, "bag_effect": 1.0}
+    estimator = LLPClassifier(variances={"numbers": 1e-5}, tol=0.3, **settings)
+    model = DistributedClassifier(estimator).fit(large, da.concatenate(y)).to_local()
+    # every step is the same, and what it promises so many times as much
+    n_times = copies * n_partitions
+    variances, tol = {"numbers": 1e-5 * n_times}, 0.3 / n_times**0.5
+    expected = LLPClassifier(variances=variances, tol=tol, **settings).fit(base_rows(d), DATA.y)
+    assert model.n_iter_ == expected.n_iter_
     np.testing.assert_allclose(model.coef_, expected.coef_, atol=1e-6)
-
-
-def count_fresh_pages(n_rows, n_functions=4):
-    """Pages of memory that the system is asked for in a pass, after a first one."""
-    import resource
-
-    rng = np.random.default_rng(0)
-    rows = [Instances(rng.normal(size=(n_rows, n_functions)), rng.integers(50, size=n_rows))]
-    table = risk.RowWeights(rng.normal(size=(1, 2, 50)), np.zeros((1, 1)))
-    request = risk.Request(rng.normal(size=(1, 1, n_functions)), np.zeros(1, dtype=int), True)
-    for _ in range(2):
-        before = resource.getrusage(resource.RUSAGE_THREAD).ru_minflt
-        risk.partial_risks(rows, risk.Model(LogisticLoss()), table, request)
-    return resource.getrusage(resource.RUSAGE_THREAD).ru_minflt - before
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="counts pages as Linux does")
-def test_a_pass_goes_on_in_the_memory_that_it_has(client):
-    few, many = (client.submit(count_fresh_pages, n).result() for n in (60_000, 600_000))
-    # the arrays of each block, of 6,000 rows, take some hundred pages
-    assert many - few < 2 * (600_000 - 60_000) / 6_000
 
 
 @pytest.mark.usefixtures("client")
 def test_an_error_names_its_partition():
-    wrong = X.copy()
-    wrong[3 * ROWS + 5, 1] = np.nan
-    parts = da.from_array(wrong, chunks=(ROWS, -1)), da.from_array(y, chunks=ROWS)
-    with pytest.raises(ValueError, match=r"^Partition 3: X holds NaN.* row 6, column 1"):
+    wrong = DATA.X.copy()
+    wrong[3 * ROWS + 5, 1] = np.inf
+    parts = da.from_array(wrong, chunks=(ROWS, -1)), da.from_array(DATA.y, chunks=ROWS)
+    with pytest.raises(ValueError, match=r"^Partition 3: Input X contains infinity"):
         DistributedClassifier(ESTIMATOR).fit(*parts)

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 import unbag
-from unbag import LLPLinearClassifier, LLPLinearClassifierCV
+from unbag import LLPClassifier
 from unbag.datasets import make_gaussian_bags
 from unbag.distributed import DistributedClassifier, bags_from_frame, evaluate
 
@@ -80,7 +80,7 @@ def test_labels_are_for_tables_in_memory(tables, parquet):
 
 def test_fit_and_evaluate_out_of_core(tables, parquet):
     X, y = bags_from_frame(dd.read_parquet(parquet), tables[1], on=KEY, proportion="share")
-    estimator = LLPLinearClassifierCV(alphas=[1e-1, 1e-2], cv=2, tol=1e-6, objective="forward")
+    estimator = LLPClassifier(kernel=None)
     model = DistributedClassifier(estimator, persist=False).fit(X, y)
     local = estimator.fit(*unbag.bags_from_frame(*tables, on=KEY, proportion="share"))
     np.testing.assert_allclose(model.to_local().coef_, local.coef_, atol=1e-6)
@@ -98,7 +98,7 @@ def test_bags_of_one_table_only(tables, parquet):
     local = unbag.bags_from_frame(
         tables[0], tables[1].iloc[2:], on=KEY, proportion="share", unmatched="drop"
     )
-    estimator = LLPLinearClassifier(tol=1e-8)
+    estimator = LLPClassifier(kernel=None)
     model = DistributedClassifier(estimator).fit(X, y).to_local()
     np.testing.assert_allclose(model.coef_, estimator.fit(*local).coef_, atol=1e-6)
 

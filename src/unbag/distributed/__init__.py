@@ -1,12 +1,11 @@
-"""Large data in Dask collections: the same classifiers, trained where the instances are.
+"""Large data in Dask collections: the same models, trained where the rows are.
 
-The driver sees one entry per bag and no instance; workers sum what instances add to losses and
-gradients, and the sums are all that travels.
+Rows of a bag are brought together on one worker where they are not; workers then sum what their
+bags contribute, by the code for rows in memory, and the sums are all that travels.
 """
 
-from unbag.distributed.boosted import DistributedBoostedClassifier
 from unbag.distributed.classifier import DistributedClassifier
 from unbag.distributed.evaluation import evaluate
 from unbag.distributed.frames import bags_from_frame
 
-__all__ = ["DistributedBoostedClassifier", "DistributedClassifier", "bags_from_frame", "evaluate"]
+__all__ = ["DistributedClassifier", "bags_from_frame", "evaluate"]

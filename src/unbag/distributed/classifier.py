@@ -12,70 +12,76 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from unbag.distributed.backend import DistributedBackend, make_data
-from unbag.distributed.instances import (
-    CheckX,
-    Description,
-    RemoteRows,
-    describe,
-    join_descriptions,
-    join_instances,
-    read_instances,
+from unbag.distributed.likelihood import (
+    DistributedLikelihood,
+    DistributedRows,
+    encode,
+    join_encoders,
+    make_likelihood,
 )
 from unbag.distributed.partitions import (
     Partitions,
     is_dask,
     is_frame,
     map_rows,
+    memory_limits,
     partitions_of,
-    share,
-    should_keep,
 )
-from unbag.distributed.table import BagsById, make_table
+from unbag.distributed.whole_bags import bags_of, bring_together, rows_of_some_bags
 from unbag.models.base import check_instances
-from unbag.models.linear import LLPLinearClassifier
-from unbag.models.minimising import check_on_partitions, functions_for, make_goal, train
+from unbag.models.mixed import LLPClassifier, train
+from unbag.terms import TableEncoder, Term
+from unbag.terms.design import layout
 from unbag.weights import check_contrast
+
+# Of the memory of all workers, what data kept between passes may take.
+_KEPT_SHARE = 0.4
 
 
 class DistributedClassifier:
-    """Trains a linear or kernel classifier on Dask arrays and data frames.
+    """Trains a classifier on Dask arrays and data frames, and applies it to them.
 
-    The data stay where they are. A pass over them collects one entry for every bag, from which
-    weights and folds are made here; workers then sum losses and gradients over their instances.
-    Bags may span partitions. The result is that of the same classifier on the same rows in
-    memory, up to rounding, however the rows are partitioned, and is an ordinary classifier
-    (`to_local`).
+    The mixed model is trained on all rows, which stay on the workers. Where the rows of a bag lie in
+    several partitions they are brought together once. Workers then add up what their bags
+    contribute to the likelihood, its gradient and its information; these sums and coefficients are
+    what travels. The result is that of the same classifier on the same rows in memory, up to
+    rounding, and is an ordinary classifier (`to_local`).
 
-    All computations are in double precision. A Dask scheduler is used if one is set up (as with
-    ``dask.distributed.Client``), and else the threads of this process: then data are read
-    partition by partition, and need not fit into memory. This is no scikit-learn estimator itself,
-    since scikit-learn's tools split arrays in memory.
+    Other classifiers are trained in this process, on whole bags drawn at random (``max_rows``).
+
+    A Dask scheduler is used if one is set up (as with ``dask.distributed.Client``), and else the
+    threads of this process: then data are read partition by partition, and need not fit into memory
+    if bags lie in one partition each. This is no scikit-learn estimator itself, since scikit-learn's
+    tools split arrays in memory.
 
     Parameters
     ----------
     estimator : classifier, optional
-        `unbag.LLPLinearClassifier` (the default), `unbag.LLPKernelClassifier` or their CV forms.
-        Kernels are approximated: ``approximation="auto"`` stands for "nystroem". ``cv`` is a whole
-        number or a `unbag.BagKFold`.
+        `unbag.LLPClassifier` (the default), or with ``max_rows`` any other classifier of this
+        package.
     persist : {"auto", True, False}, default="auto"
-        Whether workers keep the instances in memory, or read them anew in every pass. "auto" keeps
-        them if they take at most 40% of the memory of all workers.
+        Whether workers keep what they compute from rows, or read these anew in every pass. "auto"
+        keeps it if it takes at most 40% of the memory of all workers. What had to be moved is kept
+        always.
+    max_rows : int, optional
+        Rows of the whole bags, drawn at random, that the classifier is trained on in this process.
+    random_state : int, RandomState or None, default=0
+        Draws them.
 
     Attributes
     ----------
     estimator_ : classifier
-        The fitted classifier. ``out_of_fold_scores_`` of the CV forms is None.
+        The fitted classifier.
 
     Examples
     --------
     >>> import dask.array as da
-    >>> from unbag import LLPLinearClassifierCV
+    >>> from unbag import LLPClassifier
     >>> from unbag.datasets import make_gaussian_bags
     >>> from unbag.distributed import DistributedClassifier
     >>> data = make_gaussian_bags(n_bags=30, bag_size=50, random_state=0)
     >>> X, y = da.from_array(data.X, chunks=(400, -1)), da.from_array(data.y, chunks=400)
-    >>> model = DistributedClassifier(LLPLinearClassifierCV()).fit(X, y)
+    >>> model = DistributedClassifier(LLPClassifier(kernel=None)).fit(X, y)
     >>> predicted = model.predict(X)
     >>> predicted.numblocks
     (4,)
@@ -83,9 +89,18 @@ class DistributedClassifier:
     True
     """
 
-    def __init__(self, estimator: Any = None, *, persist: bool | str = "auto") -> None:
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        persist: bool | str = "auto",
+        max_rows: int | None = None,
+        random_state: Any = 0,
+    ) -> None:
         self.estimator = estimator
         self.persist = persist
+        self.max_rows = max_rows
+        self.random_state = random_state
 
     def __repr__(self) -> str:
         return f"DistributedClassifier({self.estimator!r}, persist={self.persist!r})"
@@ -106,26 +121,52 @@ class DistributedClassifier:
         self : estimator
             The fitted model.
         """
-        estimator = LLPLinearClassifier() if self.estimator is None else self.estimator
-        check_on_partitions(estimator)
-        estimator = clone(estimator)
-        collections, check, description, table = read_collections(estimator, X, y, example_of(X))
-        bags = table.bags
-        goal = make_goal(estimator, bags)
-        instances = collections.map(read_instances, check, share(table))
-        kept = should_keep(self.persist, description.n_bytes)
-        if kept:
-            instances = instances.grouped(join_instances).keep()
-        rows = RemoteRows(collections, check, description, estimator.n_features_in_)
-        functions = functions_for(estimator, goal, bags).on_partitions()
-        basis = functions.basis(rows, goal.free_intercept)
-        data, space = make_data(instances, basis, goal.loss, goal.n_outputs(bags), kept)
-        nobody = np.zeros((0, bags.n_bags), dtype=bool)
-        solver = (estimator.tol, int(estimator.max_iter), estimator.verbose)
-        backend = DistributedBackend(data, space, table, nobody, *solver)
-        train(estimator, backend, goal, basis)
+        estimator = LLPClassifier() if self.estimator is None else clone(self.estimator)
+        collections, example = partitions_of(X, y), example_of(X)
+        if self.max_rows is not None:
+            some = rows_of_some_bags(collections, self.max_rows, self.random_state)
+            self.estimator_ = estimator.fit(*some)
+            return self
+        if not isinstance(estimator, LLPClassifier):
+            raise ValueError(
+                f"Only LLPClassifier is trained on all rows of Dask collections; give max_rows=... "
+                f"to train {type(estimator).__name__} on whole bags of so many rows, drawn at "
+                "random, in this process."
+            )
+        check_instances(estimator, example, reset=True)
+        self._train(estimator, collections, None if is_frame(X) else TableEncoder().fit(example))
         self.estimator_ = estimator
         return self
+
+    def _train(
+        self, estimator: LLPClassifier, collections: Partitions, encoder: TableEncoder | None
+    ) -> None:
+        check = partial(_check_rows, copy(estimator))
+        parts, summary = bring_together(collections)
+        bags = bags_of(summary)
+        check_contrast(bags)
+        estimator.classes_, estimator.empirical_prior_ = bags.classes, bags.class_shares
+        encoder = encoder or join_encoders(parts, check)
+        encoded = encode(parts, check, encoder)
+        if self._should_keep(summary.n_bytes):
+            encoded = encoded.keep()
+        rows = DistributedRows(parts, encoded, check, encoder, summary, bags)
+
+        def likelihood_of(terms: list[Term]) -> DistributedLikelihood:
+            made = make_likelihood(encoded, terms)
+            _, n_columns = layout([term for term in terms if not term.is_sparse])
+            if self._should_keep(summary.n_bytes + 8 * len(rows) * n_columns):
+                made = made.keep()
+            return DistributedLikelihood(made, int((~bags.labelled).sum()))
+
+        train(estimator, encoder, rows, likelihood_of)
+
+    def _should_keep(self, n_bytes: float) -> bool:
+        if self.persist == "auto":
+            return n_bytes <= _KEPT_SHARE * sum(memory_limits())
+        if not isinstance(self.persist, bool):
+            raise ValueError(f"persist must be True, False or 'auto', not {self.persist!r}.")
+        return self.persist
 
     def to_local(self) -> Any:
         """Return the ordinary classifier that was fitted, to be saved or reported on.
@@ -171,7 +212,7 @@ class DistributedClassifier:
         return self._by_row("predict", X, self.to_local().classes_[:0])
 
     def predict_proba(self, X: Any, class_prior: Any = None) -> Any:
-        """Chance of each class, as a Dask array for a Dask collection.
+        """Probability of each class, as a Dask array for a Dask collection.
 
         Parameters
         ----------
@@ -182,8 +223,8 @@ class DistributedClassifier:
 
         Returns
         -------
-        chances : Dask array or ndarray of shape (n_instances, n_classes)
-            Chance of each class.
+        probabilities : Dask array or ndarray of shape (n_instances, n_classes)
+            Probability of each class.
         """
         like = np.empty((0, len(self.to_local().classes_)))
         return self._by_row("predict_proba", X, like, class_prior=class_prior)
@@ -193,41 +234,20 @@ class DistributedClassifier:
         return map_rows(partial(_unless_empty, answer, like), X, like) if is_dask(X) else answer(X)
 
 
+def _check_rows(estimator: LLPClassifier, X: Any) -> Any:
+    # as rows to be fitted to, by a copy: threads of a worker share the estimator
+    return check_instances(copy(estimator), X, reset=True)
+
+
 def _unless_empty(answer: Callable[[Any], Any], like: NDArray[Any], X: Any) -> Any:
     """Answer for the rows of a partition, of which there may be none."""
-    return answer(X) if len(X) else like
-
-
-def read_collections(
-    estimator: Any, X: Any, y: Any, example: Any
-) -> tuple[Partitions, CheckX, Description, BagsById]:
-    """Look through all partitions once; the estimator learns its columns and classes.
-
-    Returns
-    -------
-    collections : Partitions
-        Of X and y.
-    check : callable
-        By which workers check their rows of X.
-    description : Description
-        Of all rows.
-    table : BagsById
-        Of all bags.
-    """
-    collections = partitions_of(X, y)
-    check_instances(estimator, example, reset=True)
-    check = partial(check_instances, copy(estimator), reset=False)
-    description = collections.reduce(describe, join_descriptions, check)
-    table = make_table(description.bags)
-    check_contrast(table.bags)
-    estimator.classes_, estimator.empirical_prior_ = table.bags.classes, table.bags.class_shares
-    return collections, check, description, table
+    return answer(X) if X.shape[0] else like
 
 
 def example_of(X: Any) -> Any:
-    """One row with the columns of a Dask collection."""
+    """A few rows with the columns of a Dask collection."""
     if is_frame(X):
-        return X._meta.reindex([0]).fillna(0).astype(float)
+        return X._meta_nonempty
     if X.ndim != 2 or np.isnan(X.shape[1]):
         raise ValueError(f"X must have two dimensions and a known width; its shape is {X.shape}.")
     return np.zeros((1, X.shape[1]))

@@ -1,37 +1,27 @@
 """Dask collections as numbered partitions: what runs on each, and how results come back.
 
-The only module that imports Dask. Every computation is one graph: a task for each partition, and
-a tree of sums above them, in an order that is fixed before, so that the result does not depend on
-which worker is the faster one, or is lost and replaced. Where rows lie before a fit decides what is
-summed first, and so about its last digits.
+With `unbag.distributed.frames` and `unbag.distributed.tasks` the only modules that import Dask. Every
+computation is one graph: a task for each partition, and a tree of sums above them in an order that is
+fixed before, so that results do not depend on which worker is faster, or is lost and replaced.
 """
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from types import ModuleType
 from typing import Any
 from uuid import uuid4
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unbag._optional import install_command
 from unbag.kernels.matrices import physical_memory
 
 # Results that one task joins.
 _FAN_IN = 8
-
-# Tasks in a pass over kept data: enough for a fast worker to take over from a slow one.
-_GROUPS_PER_THREAD = 4
-
-# Of the memory of all workers, what data kept between passes may take.
-_KEPT_SHARE = 0.4
 
 
 def load_dask() -> ModuleType:
@@ -49,8 +39,7 @@ def load_dask() -> ModuleType:
 
 def is_dask(data: Any) -> bool:
     """Whether this is a Dask array or data frame."""
-    dask = load_dask()
-    return isinstance(data, dask.array.Array) or is_frame(data)
+    return isinstance(data, load_dask().array.Array) or is_frame(data)
 
 
 def is_frame(data: Any) -> bool:
@@ -79,7 +68,9 @@ def _in_partition(function: Callable[..., Any], name: str, *inputs: Any) -> Any:
 
 
 def _join(join: Callable[[list[Any]], Any], *parts: Any) -> Any:
-    return join(list(parts))
+    """Join what partitions found; None is what those without rows find."""
+    found = [part for part in parts if part is not None]
+    return join(found) if found else None
 
 
 def _answer(rows: Any, function: Callable[[Any], Any]) -> Any:
@@ -97,22 +88,12 @@ class Partitions:
     ----------
     items : list of tuples
         For each partition, what it holds of each collection, as a Delayed.
-    origins : list of keys, optional
-        What each partition is made of, in the words of the scheduler.
-    members : list of lists of int, optional
-        The partitions that each item stands for, if these are groups of several.
     """
 
     items: list[tuple[Any, ...]]
-    origins: list[Any] | None = None
-    members: list[list[int]] | None = None
 
     def __len__(self) -> int:
         return len(self.items)
-
-    def _name(self, number: int) -> str:
-        own = [number] if self.members is None else self.members[number]
-        return f"Partition {own[0]}" + (f" or another of {len(own)}" if len(own) > 1 else "")
 
     @cached_property
     def _graph(self) -> dict[Any, Any]:
@@ -134,13 +115,13 @@ class Partitions:
         common = [_reference(item) for item in shared]
         for key, item in zip(keys, self.items, strict=True):
             own = map(_reference, item)
-            graph[key] = Task(key, _in_partition, function, self._name(key[1]), *own, *common)
+            graph[key] = Task(key, _in_partition, function, f"Partition {key[1]}", *own, *common)
         return keys, graph
 
     def map(self, function: Callable[..., Any], *shared: Any) -> Partitions:
         """Apply a function to each partition, on a worker and not before it is asked for."""
         keys, graph = self._apply(function, shared)
-        return replace(self, items=[(_as_delayed(key, graph),) for key in keys])
+        return Partitions([(as_delayed(key, graph),) for key in keys])
 
     def reduce(
         self, function: Callable[..., Any], join: Callable[[list[Any]], Any], *shared: Any
@@ -161,27 +142,35 @@ class Partitions:
         """Apply a function to each partition, and bring all results here: they must be small."""
         return list(self._compute(*self._apply(function, shared)))
 
-    def along(self, values: Sequence[Any]) -> Partitions:
-        """Give each partition something of its own to walk through with it."""
-        along = [(*item, own) for item, own in zip(self.items, values, strict=True)]
-        return replace(self, items=along)
+    def exchange(
+        self,
+        split: Callable[..., dict[int, Any]],
+        join: Callable[[list[Any]], Any],
+        sources: Sequence[Sequence[int]],
+        *shared: Any,
+    ) -> Partitions:
+        """Make new partitions of pieces of these.
 
-    def grouped(self, join: Callable[[list[Any]], Any]) -> Partitions:
-        """Join partitions into a few groups for each thread of a worker.
-
-        Every task takes the scheduler some time, so that a pass over data which are kept anyway
-        should have few of them. Partitions that a worker has already stay there; of others,
-        neighbours come together.
+        Parameters
+        ----------
+        split : callable
+            Gives the pieces of a partition, by the number of the new one that they go to.
+        join : callable
+            Makes a new partition of its pieces.
+        sources : list of list of int
+            For each new partition, those that have a piece for it.
         """
-        from dask.task_spec import Task
+        from dask.task_spec import Task, TaskRef
 
-        members = _group(_holders(self.origins or [None] * len(self)))
-        name, graph = f"group-{uuid4().hex}", dict(self._graph)
-        keys = [(name, number) for number in range(len(members))]
-        for key, group in zip(keys, members, strict=True):
-            own = (_reference(self.items[number][0]) for number in group)
-            graph[key] = Task(key, _join, join, *own)
-        return Partitions([(_as_delayed(key, graph),) for key in keys], members=members)
+        keys, graph = self._apply(split, shared)
+        name, made = uuid4().hex, []
+        for number, own in enumerate(sources):
+            pieces = [(f"piece-{name}", number, source) for source in own]
+            for key in pieces:
+                graph[key] = Task(key, _pick, TaskRef(keys[key[2]]), number)
+            made.append((f"{join.__name__}-{name}", number))
+            graph[made[-1]] = Task(made[-1], _join, join, *map(TaskRef, pieces))
+        return Partitions([(as_delayed(key, graph),) for key in made])
 
     def keep(self) -> Partitions:
         """Compute the partitions and keep them on the workers."""
@@ -190,11 +179,11 @@ class Partitions:
             # a table of many bags is a large graph, sent once
             warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
             kept = iter(load_dask().persist(*flat))
-        return replace(self, items=[tuple(next(kept) for _ in item) for item in self.items])
+        return Partitions([tuple(next(kept) for _ in item) for item in self.items])
 
     def _compute(self, keys: list[Any], graph: dict[Any, Any]) -> tuple[Any, ...]:
         try:
-            return load_dask().compute(*[_as_delayed(key, graph) for key in keys])
+            return load_dask().compute(*[as_delayed(key, graph) for key in keys])
         except (PartitionError, PartitionValueError):
             raise
         except Exception as error:
@@ -208,11 +197,16 @@ class Partitions:
                 load_dask().compute(*item)
             except Exception as again:
                 raise PartitionError(
-                    f"{self._name(number)} cannot be read: {type(again).__name__}: {again}"
+                    f"Partition {number} cannot be read: {type(again).__name__}: {again}"
                 ) from error
 
 
-def _as_delayed(key: Any, graph: dict[Any, Any]) -> Any:
+def _pick(pieces: dict[int, Any], number: int) -> Any:
+    return pieces.get(number)
+
+
+def as_delayed(key: Any, graph: dict[Any, Any]) -> Any:
+    """The result of one task of a graph, to be computed when needed."""
     from dask.delayed import Delayed
 
     return Delayed(key, graph)
@@ -231,25 +225,13 @@ def _reference(item: Any) -> Any:
 
 def _one_key(item: Any) -> Any:
     """Give what all partitions share a key of its own, so that it travels once to each worker."""
-    if item is None or callable(item):
+    if item is None or callable(item) or hasattr(item, "__dask_graph__"):
         return item
     return load_dask().delayed(item, pure=False, traverse=False)
 
 
-class Travelling:
-    """Arrays that go to workers, as attributes."""
-
-    def __sizeof__(self) -> int:
-        # what Dask goes by when it weighs moving this to another worker
-        return int(sum(array.nbytes for array in vars(self).values()))
-
-    def __setstate__(self, state: dict[str, NDArray[Any]]) -> None:
-        # what has travelled lies at odd addresses, where every access would copy all of it first
-        vars(self).update({name: np.require(a, requirements="A") for name, a in state.items()})
-
-
 def share(item: Any) -> Any:
-    """Send a table to where the partitions are, once for many passes over them."""
+    """Send something to where the partitions are, once for many passes over them."""
     return Partitions([(_one_key(item),)]).keep().items[0][0]
 
 
@@ -261,7 +243,7 @@ def partitions_of(*collections: Any) -> Partitions:
         raise ValueError(
             f"The collections have {counts} partitions; they must be cut at the same rows."
         )
-    return Partitions(list(zip(*lists, strict=True)), [block.key for block in lists[0]])
+    return Partitions(list(zip(*lists, strict=True)))
 
 
 def _align(collections: Sequence[Any]) -> list[Any]:
@@ -293,61 +275,15 @@ def _delayed_blocks(data: Any) -> list[Any]:
     return list(data.to_delayed()) if is_frame(data) else list(data.to_delayed().ravel())
 
 
-def find_client() -> Any:
-    """Client of a cluster, or None."""
+def memory_limits() -> list[float]:
+    """Bytes of memory of each worker, or of this machine without a cluster; infinite if unknown."""
     from dask.base import get_scheduler
 
     client = getattr(get_scheduler(), "__self__", None)
-    return client if hasattr(client, "scheduler_info") else None
-
-
-def _workers() -> list[dict[str, Any]] | None:
-    """What the scheduler knows of its workers; None without a cluster."""
-    client = find_client()
-    return client and list(client.scheduler_info(n_workers=-1)["workers"].values())
-
-
-def _holders(keys: list[Any]) -> list[str]:
-    """Worker that has each of some results in memory; nobody ("") if none has."""
-    client = find_client()
-    if client is None:
-        return [""] * len(keys)
-    known = client.who_has()
-    return [min(known.get(key, ()), default="") for key in keys]
-
-
-def _group(holders: list[str]) -> list[list[int]]:
-    """Some partitions of the same holder for each group, as many for one as for another."""
-    size = max(1.0, len(holders) / (_GROUPS_PER_THREAD * n_threads()))
-    groups = []
-    for holder in sorted(set(holders)):
-        own = [number for number, name in enumerate(holders) if name == holder]
-        ends = np.linspace(0, len(own), round(len(own) / size) or 1, endpoint=False).astype(int)
-        groups += [own[start:end] for start, end in pairwise([*ends.tolist(), len(own)])]
-    return groups
-
-
-def n_threads() -> int:
-    """Count the threads of all workers together, or of this machine without a cluster."""
-    workers = _workers()
-    if workers is None:
-        return os.cpu_count() or 1
-    return max(1, sum(worker["nthreads"] for worker in workers))
-
-
-def worker_memory() -> float:
-    """Bytes of memory of all workers together, or of this machine without a cluster."""
-    limits = [worker["memory_limit"] for worker in _workers() or []]
-    return float(sum(limits) if limits and all(limits) else physical_memory() or np.inf)
-
-
-def should_keep(persist: Any, n_bytes: float) -> bool:
-    """Whether data are kept by the workers between passes, or read anew in each."""
-    if persist == "auto":
-        return n_bytes <= _KEPT_SHARE * worker_memory()
-    if not isinstance(persist, bool):
-        raise ValueError(f"persist must be True, False or 'auto', not {persist!r}.")
-    return persist
+    if not hasattr(client, "scheduler_info"):
+        return [physical_memory() or np.inf]
+    workers = client.scheduler_info(n_workers=-1)["workers"].values()
+    return [worker["memory_limit"] or np.inf for worker in workers] or [np.inf]
 
 
 def map_rows(function: Callable[[Any], Any], data: Any, like: Any) -> Any:

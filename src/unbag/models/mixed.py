@@ -46,7 +46,7 @@ from unbag.terms import (
     Term,
 )
 from unbag.terms.design import layout
-from unbag.terms.encoding import as_frame, is_sparse
+from unbag.terms.encoding import TrainingRows, as_frame, is_sparse
 
 # Rows that predictions are made for at the same time.
 _BLOCK = 2**14
@@ -229,7 +229,7 @@ class LLPClassifier(LogOddsClassifier):
     def _train(
         self,
         encoder: TableEncoder,
-        rows: EncodedRows,
+        rows: TrainingRows,
         likelihood_of: Callable[[list[Term]], Likelihood],
     ) -> None:
         self._encoder = encoder
@@ -335,7 +335,7 @@ class LLPClassifier(LogOddsClassifier):
             Phi[:, columns] = matrix.toarray() if is_sparse(matrix) else matrix
         return Phi
 
-    def _make_terms(self, rows: EncodedRows) -> tuple[list[Term], list[VariancePrior]]:
+    def _make_terms(self, rows: TrainingRows) -> tuple[list[Term], list[VariancePrior]]:
         """The terms of f, fitted to the rows, and the priors of their variances."""
         if self.kernel is not None:
             check_choice(self.kernel, ("auto", "rbf"), "kernel")
@@ -484,7 +484,7 @@ def read_groups(groups: Any, names: list[str]) -> dict[str, list[int]]:
 def train(
     model: LLPClassifier,
     encoder: TableEncoder,
-    rows: EncodedRows,
+    rows: TrainingRows,
     likelihood_of: Callable[[list[Term]], Likelihood],
 ) -> None:
     """Fit a model whose classes are known to rows that may lie elsewhere.
@@ -495,8 +495,8 @@ def train(
         With ``classes_`` and ``empirical_prior_``.
     encoder : TableEncoder
         Fitted.
-    rows : EncodedRows
-        What has the same methods does as well; terms are fitted to it.
+    rows : TrainingRows
+        Those that terms are fitted to.
     likelihood_of : callable
         Gives the likelihood of the coefficients of terms.
     """

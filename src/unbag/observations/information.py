@@ -65,9 +65,10 @@ from unbag.observations.count_likelihood import (
 from unbag.observations.saddlepoint import MOST_STEPS, TiltSearch
 from unbag.observations.weighed_bags import WeighedBags
 
-# The fixed point settles within a few steps, in large bags within two.
+# The fixed point settles within a few steps, in large bags within two. So small that it makes no
+# difference which other bags a bag is computed with.
 _MOST_STEPS = 50
-_SETTLED = 1e-5
+_SETTLED = 1e-8
 
 _TINY = 1e-12
 

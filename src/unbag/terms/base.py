@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from unbag._arrays import Floats
-from unbag.terms.encoding import EncodedRows
+from unbag.terms.encoding import EncodedRows, TrainingRows
 
 
 class Term(ABC):
@@ -32,7 +32,7 @@ class Term(ABC):
     names: list[str]
 
     @abstractmethod
-    def fit(self, rows: EncodedRows) -> None:
+    def fit(self, rows: TrainingRows) -> None:
         """Learn from the rows of training what φ is: means, scales, levels, landmarks."""
 
     @abstractmethod

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from unbag.terms.base import Term
-from unbag.terms.encoding import EncodedRows
+from unbag.terms.encoding import EncodedRows, TrainingRows
 
 
 class CategoryTerm(Term):
@@ -29,7 +29,7 @@ class CategoryTerm(Term):
         self.names = [f"{column}_{level}" for level in levels]
         self._place = place
 
-    def fit(self, rows: EncodedRows) -> None:
+    def fit(self, rows: TrainingRows) -> None:
         """There is nothing to learn: the encoder knows the levels."""
 
     def matrix(self, rows: EncodedRows) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import narwhals as nw
 import numpy as np
@@ -49,6 +49,29 @@ class Moments(NamedTuple):
         n = counts.sum(axis=0)
         mean = (counts * means).sum(axis=0) / np.maximum(n, 1.0)
         return cls(n, mean, (squares + counts * (means - mean) ** 2).sum(axis=0))
+
+
+class TrainingRows(Protocol):
+    """What terms need of the rows that they are fitted to, wherever these are."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether numbers are a sparse matrix."""
+        ...
+
+    def moments(self, places: Ints) -> Moments:
+        """Moments of some columns of numbers."""
+        ...
+
+    def sum_of_squares(self) -> float:
+        """Sum of the squares of all entries of a sparse matrix."""
+        ...
+
+    def __getitem__(self, chosen: Any) -> EncodedRows:
+        """Some of the rows."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ from sklearn.utils.random import sample_without_replacement
 from unbag._arrays import Floats
 from unbag.kernels.matrices import Kernel
 from unbag.terms.base import Term
-from unbag.terms.encoding import EncodedRows
+from unbag.terms.encoding import EncodedRows, TrainingRows
 from unbag.terms.numbers import NumberTerm
 
 # Landmarks are chosen among this many times as many rows.
@@ -61,7 +61,7 @@ class KernelTerm(Term):
         self._numbers, self._m = numbers, n_landmarks
         self._width, self._random_state = width, random_state
 
-    def fit(self, rows: EncodedRows) -> None:
+    def fit(self, rows: TrainingRows) -> None:
         """Choose landmarks, and learn the mean and the principal axes of the features."""
         from sklearn.cluster import kmeans_plusplus
 

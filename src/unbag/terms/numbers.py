@@ -8,7 +8,7 @@ import numpy as np
 
 from unbag._arrays import Floats, Ints
 from unbag.terms.base import Term
-from unbag.terms.encoding import EncodedRows
+from unbag.terms.encoding import EncodedRows, TrainingRows
 
 
 class NumberTerm(Term):
@@ -28,7 +28,7 @@ class NumberTerm(Term):
         self.name, self.columns = name, columns
         self._places: Ints = np.array(places, dtype=np.intp)
 
-    def fit(self, rows: EncodedRows) -> None:
+    def fit(self, rows: TrainingRows) -> None:
         """Learn means and scales."""
         n, found = len(rows), rows.moments(self._places)
         self._gappy: Ints = np.flatnonzero(found.counts < n)

@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 
 from unbag._arrays import Floats
 from unbag.terms.base import Term
-from unbag.terms.encoding import EncodedRows
+from unbag.terms.encoding import EncodedRows, TrainingRows
 
 
 class SparseTerm(Term):
@@ -24,7 +24,7 @@ class SparseTerm(Term):
     def __init__(self, name: str, columns: list[str]) -> None:
         self.name, self.columns, self.names = name, columns, columns
 
-    def fit(self, rows: EncodedRows) -> None:
+    def fit(self, rows: TrainingRows) -> None:
         """Learn the scale."""
         self._scale = np.sqrt(rows.sum_of_squares() / max(len(rows), 1)) or 1.0
 
