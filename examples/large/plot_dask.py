@@ -2,15 +2,15 @@
 On a cluster: the same model from Dask
 ======================================
 
-Rows stay where they are, in partitions, and bags may span them. What comes out is the model that
-the same rows would give in memory, up to rounding. With ``dask.distributed.Client`` the very same
+Rows of a bag are brought together on one worker where they are not, and workers then sum what their
+bags contribute. What comes out is the model that the same rows would give in memory, up to rounding. With ``dask.distributed.Client`` the very same
 lines run on a cluster; here, on threads.
 """
 
 import dask.array as da
 import matplotlib.pyplot as plt
 
-from unbag import LLPLinearClassifier
+from unbag import LLPClassifier
 from unbag.datasets import make_gaussian_bags
 from unbag.distributed import DistributedClassifier
 
@@ -18,8 +18,8 @@ visits = make_gaussian_bags(n_bags=100, bag_size=100, n_features=5, random_state
 X = da.from_array(visits.X, chunks=(2500, -1))
 y = da.from_array(visits.y, chunks=2500)
 
-remote = DistributedClassifier(LLPLinearClassifier(tol=1e-8)).fit(X, y)
-local = LLPLinearClassifier(tol=1e-8).fit(visits.X, visits.y)
+remote = DistributedClassifier(LLPClassifier(kernel=None)).fit(X, y)
+local = LLPClassifier(kernel=None).fit(visits.X, visits.y)
 
 # %%
 # Scores of both, and how far they are apart.

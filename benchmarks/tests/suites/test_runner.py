@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from distributed import LocalCluster
-from unbag.distributed.tasks import on_cluster
 from unbag.paper.rows import load_rows
+from unbag_bench.suites.cluster import on_cluster
 from unbag_bench.suites.methods import METHODS
 from unbag_bench.suites.runner import pending_suite_tasks, run_suite_task, run_suite_tasks
 from unbag_bench.suites.tasks import SUITES, SuiteTask, load_data, make_suite_tasks

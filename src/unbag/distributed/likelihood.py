@@ -130,8 +130,13 @@ class DistributedLikelihood:
         return float(self._parts.reduce(_value, sum, theta))
 
     def derivatives(self, theta: Floats) -> Derivatives:
-        """ℓ(θ), its gradient, H and J."""
+        """ℓ(θ), its gradient and H."""
         found: Derivatives = self._parts.reduce(_derivatives, _add, theta)
+        return found
+
+    def bag_products(self, theta: Floats) -> Floats:
+        """J."""
+        found: Floats = self._parts.reduce(_bag_products, sum, theta)
         return found
 
     def score_moments(self, theta: Floats, columns: Sequence[slice]) -> Moments:
@@ -198,6 +203,10 @@ def _value(part: BagLikelihood | None, theta: Floats) -> float | None:
 
 def _derivatives(part: BagLikelihood | None, theta: Floats) -> Derivatives | None:
     return None if part is None else part.derivatives(theta)
+
+
+def _bag_products(part: BagLikelihood | None, theta: Floats) -> Floats | None:
+    return None if part is None else part.bag_products(theta)
 
 
 def _score_moments(

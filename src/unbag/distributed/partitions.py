@@ -280,7 +280,7 @@ def memory_limits() -> list[float]:
     from dask.base import get_scheduler
 
     client = getattr(get_scheduler(), "__self__", None)
-    if not hasattr(client, "scheduler_info"):
+    if client is None or not hasattr(client, "scheduler_info"):
         return [physical_memory() or np.inf]
     workers = client.scheduler_info(n_workers=-1)["workers"].values()
     return [worker["memory_limit"] or np.inf for worker in workers] or [np.inf]

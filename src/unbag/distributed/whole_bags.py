@@ -92,7 +92,7 @@ def bring_together(data: Partitions) -> tuple[Partitions, BagSummary]:
         wanted = max(len(memory_limits()), _PIECES // len(ends))
         ends = np.linspace(0, ends[-1], wanted + 1)[1:]
     places = _deal(summary, ends)
-    sources = _sources(*spans, places, len(ends), len(data))
+    sources = _sources(spans[0], spans[1], places, len(ends), len(data))
     table = share((summary.target["bag"], places))
     return data.exchange(_split, _join_pieces, sources, table).keep(), summary
 
@@ -105,7 +105,8 @@ def bags_of(summary: BagSummary) -> Bags:
     bags : Bags
         Whose ``index`` has one entry for each bag, not for each row; ``sizes`` count rows.
     """
-    y, n = summary.target, summary.rows
+    y: Any = summary.target
+    n = summary.rows
     proportions, noise, single = read_stated(y, n)
     bags = Bags(
         index=np.arange(len(y)),

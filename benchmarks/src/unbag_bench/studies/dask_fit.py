@@ -1,12 +1,13 @@
-"""Dask with two workers against one process.
+"""Dask with two workers against one process: seconds, memory of workers and of the driver.
 
-Rows × 20 are kept by the workers beforehand, as they are in memory for the one process, which takes
-turns with them; the best of each counts.
+Rows × 20 in bags of 100 are kept by the workers beforehand, whole bags in each partition or every bag
+spread over all of them, and in memory for the one process.
 """
 
 from __future__ import annotations
 
 import os
+import resource
 import time
 
 import dask
@@ -16,11 +17,11 @@ import psutil
 from dask.distributed import Client, LocalCluster, wait
 from threadpoolctl import threadpool_limits
 
-from unbag import LLPLinearClassifier, bag_target
-from unbag.distributed import DistributedClassifier
+from unbag import LLPClassifier, bag_target
+from unbag.distributed import DistributedClassifier, evaluate
 from unbag_bench.study import Row, Study, table
 
-BAG_SIZE, N_FEATURES = 100, 20
+BAG_SIZE, N_FEATURES, N_PARTITIONS = 100, 20, 20
 
 
 def block(number, n_rows):
@@ -35,10 +36,17 @@ def block(number, n_rows):
     return X, bag_target(bag + number * len(share), counts=counts[bag])
 
 
-def collections(n_rows, n_partitions):
+def spread(number, n_rows):
+    """Rows of one partition, some of every bag."""
+    parts = [block(other, n_rows) for other in range(N_PARTITIONS)]
+    rows = slice(number, None, N_PARTITIONS)
+    return tuple(np.concatenate([part[i][rows] for part in parts]) for i in (0, 1))
+
+
+def collections(n_rows, layout):
     """Rows kept by the workers, in X and y of Dask."""
-    size = n_rows // n_partitions
-    blocks = [dask.delayed(block)(number, size) for number in range(n_partitions)]
+    size, make = n_rows // N_PARTITIONS, block if layout == "whole" else spread
+    blocks = [dask.delayed(make)(number, size) for number in range(N_PARTITIONS)]
     dtype = block(0, BAG_SIZE)[1].dtype
     X = da.concatenate([da.from_delayed(b[0], (size, N_FEATURES), dtype=float) for b in blocks])
     y = da.concatenate([da.from_delayed(b[1], (size,), dtype=dtype) for b in blocks])
@@ -47,98 +55,86 @@ def collections(n_rows, n_partitions):
     return X, y
 
 
-class Clock:
-    """Wall-clock and processor seconds, the latter of some processes together."""
-
-    def __init__(self, processes):
-        self._processes = [psutil.Process(number) for number in processes]
-
-    def __enter__(self):
-        self._start, self._before = time.perf_counter(), self._processor()
-        return self
-
-    def __exit__(self, *_):
-        self.wall = time.perf_counter() - self._start
-        self.processor = self._processor() - self._before
-
-    def _processor(self):
-        return sum(sum(p.cpu_times()[:2]) for p in self._processes)
+def peak():
+    """Largest memory of this process so far, in GB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
 
 
-def memory(processes):
-    return sum(psutil.Process(number).memory_info().rss for number in processes) / 1e9
+def held():
+    """Memory of this process, in GB."""
+    return psutil.Process(os.getpid()).memory_info().rss / 1e9
 
 
-def compare(client, n_rows, n_partitions, repeats):
-    """Fit the same rows both ways, in turns."""
-    workers = list(client.run(os.getpid).values())
-    X, y = collections(n_rows, n_partitions)
-    parts = [block(number, n_rows // n_partitions) for number in range(n_partitions)]
-    X_local, y_local = (np.concatenate(part) for part in zip(*parts, strict=True))
-    del parts
-    local, spread = [], []
-    estimator = LLPLinearClassifier()
-    for _ in range(repeats):
-        with Clock([os.getpid()]) as clock:
-            one = estimator.fit(X_local, y_local)
-        local.append(clock)
-        with Clock([os.getpid(), *workers]) as clock:
-            many = DistributedClassifier(estimator).fit(X, y).to_local()
-        spread.append(clock)
-    return {
-        "iterations": int(one.n_iter_),
-        "wall": [min(c.wall for c in clocks) for clocks in (local, spread)],
-        "processor": [min(c.processor for c in clocks) for clocks in (local, spread)],
-        "difference": float(np.abs(one.coef_ - many.coef_).max()),
-        "memory": memory(workers),
-    }
-
-
-def measure(rows: int, partitions: int, repeats: int) -> Row:
+def measure(rows: int, layout: str) -> Row:
     cluster = LocalCluster(
         n_workers=2, threads_per_worker=1, dashboard_address=None, memory_limit="4GB"
     )
+    estimator = LLPClassifier(kernel=None)
     with cluster, Client(cluster) as client, threadpool_limits(1):
-        found = compare(client, rows, partitions, repeats)
-    return {**found, "dask": dask.__version__}
+        X, y = collections(rows, layout)
+        before = max(client.run(held).values())
+        start = time.perf_counter()
+        model = DistributedClassifier(estimator).fit(X, y)
+        seconds, driver = time.perf_counter() - start, peak()
+        start = time.perf_counter()
+        found = evaluate(y, model.decision_function(X), n_resamples=100)
+        evaluated = time.perf_counter() - start
+        worker = max(client.run(peak).values())
+        X_local, y_local = dask.compute(X, y)
+    start = time.perf_counter()
+    local = estimator.fit(X_local, y_local)
+    return {
+        "seconds": seconds,
+        "one_process": time.perf_counter() - start,
+        "evaluation": evaluated,
+        "iterations": local.n_iter_,
+        "difference": float(np.abs(local.coef_ - model.to_local().coef_).max()),
+        "roc_auc": found["roc_auc"].value,
+        "worker_before": before,
+        "worker_peak": worker,
+        "driver_peak": driver,
+        "dask": dask.__version__,
+    }
 
 
 def page(rows: list[Row]) -> list[str]:
-    fits = [
+    lines = [
         [
             f"{row['rows']:,}",
-            str(row["partitions"]),
+            row["layout"],
             str(row["iterations"]),
-            *(f"{s:.2f}" for s in row["wall"]),
-            f"{row['wall'][1] / row['wall'][0]:.2f}",
-            *(f"{s:.2f}" for s in row["processor"]),
-            f"{row['processor'][1] / row['processor'][0]:.2f}",
+            f"{row['seconds']:.1f}",
+            f"{row['one_process']:.1f}",
+            f"{row['evaluation']:.1f}",
             f"{row['difference']:.0e}",
-            f"{row['memory']:.1f}",
+            f"{row['worker_before']:.2f}",
+            f"{row['worker_peak']:.2f}",
+            f"{row['driver_peak']:.2f}",
         ]
         for row in rows
     ]
-    header = ["rows", "partitions", "iterations", "one process (s)", "two workers (s)", "ratio"]
-    header += ["one process (CPU s)", "driver and workers (CPU s)", "ratio"]
-    header += ["largest difference of coefficients", "workers (GB)"]
+    header = ["rows", "bags", "iterations", "two workers (s)", "one process (s)", "evaluation (s)"]
+    header += ["largest difference of coefficients", "a worker with its rows (GB)"]
+    header += ["its peak (GB)", "driver's peak in the fit (GB)"]
     return [
-        f"Two workers of one thread each, Dask {rows[0]['dask']}.",
+        f"Two workers of one thread each, Dask {rows[0]['dask']}, mixed model without a kernel. Bags "
+        "are whole in every partition, or spread over all.",
         "",
-        *table(header, fits),
+        *table(header, lines),
     ]
 
 
 STUDY = Study(
     name="dask_fit",
     title="Dask against one process",
-    keys=["rows", "partitions"],
+    keys=["rows", "layout"],
     tasks=lambda options: [
-        {"rows": n, "partitions": 20, "repeats": options.repeats} for n in options.rows
+        {"rows": n, "layout": layout} for n in options.rows for layout in ("whole", "spread")
     ],
     measure=measure,
     page=page,
-    options={
-        "--rows": {"type": int, "nargs": "*", "default": [1_000_000, 10_000_000]},
-        "--repeats": {"type": int, "default": 3, "help": "fits of each, in turns"},
-    },
+    options={"--rows": {"type": int, "nargs": "*", "default": [1_000_000, 10_000_000]}},
 )
+
+if __name__ == "__main__":
+    STUDY.main()

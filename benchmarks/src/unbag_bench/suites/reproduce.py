@@ -95,7 +95,7 @@ def _outcome(row: Row) -> str:
 def _cluster(address: str | None) -> AbstractContextManager[Any]:
     if address is None:
         return nullcontext()
-    from unbag.distributed.tasks import on_cluster
+    from unbag_bench.suites.cluster import on_cluster
 
     return on_cluster(address)
 
