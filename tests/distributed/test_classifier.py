@@ -38,13 +38,13 @@ def assert_same_model(distributed, local, X=X):
     np.testing.assert_allclose(distributed.decision_function(X), scores, atol=1e-7)
     np.testing.assert_array_equal(distributed.classes_, local.classes_)
     np.testing.assert_allclose(distributed.class_prior_, local.class_prior_)
-    np.testing.assert_allclose(distributed.covariance_, local.covariance_, atol=1e-6)
+    np.testing.assert_allclose(distributed.covariance_, local.covariance_, atol=5e-6)
     assert distributed.coef_names_ == local.coef_names_
     assert distributed.n_iter_ == local.n_iter_
     assert distributed.converged_
     for one, other in zip(distributed.terms_, local.terms_, strict=True):
         assert one[:2] == other[:2]
-        np.testing.assert_allclose(one[2:], other[2:], rtol=1e-6)
+        np.testing.assert_allclose(one[2:], other[2:], rtol=1e-5)
     for name in ("dispersion_", "log_marginal_likelihood_"):
         assert getattr(distributed, name) == pytest.approx(getattr(local, name), rel=1e-6)
 

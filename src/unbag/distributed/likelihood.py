@@ -17,6 +17,7 @@ from unbag._arrays import Floats, Ints
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.distributed.partitions import Partitions, share
 from unbag.distributed.whole_bags import BagSummary, Part, take_rows
+from unbag.models.bag_variance import BagTable
 from unbag.models.mixed import by_bag
 from unbag.models.newton import BagLikelihood, Derivatives
 from unbag.observations.information import CountObservation
@@ -120,29 +121,43 @@ class DistributedLikelihood:
         Of `BagLikelihood`.
     n_bags : int
         Number of bags, rows of known label not counted.
+    bag_effect : float
+        Variance of the random intercepts of bags.
     """
 
-    def __init__(self, parts: Partitions, n_bags: int) -> None:
-        self._parts, self.n_bags = parts, n_bags
+    def __init__(self, parts: Partitions, n_bags: int, bag_effect: float = 0.0) -> None:
+        self._parts, self.n_bags, self._bag_effect = parts, n_bags, bag_effect
 
     def value(self, theta: Floats) -> float:
         """ℓ(θ)."""
-        return float(self._parts.reduce(_value, sum, theta))
+        return float(self._sum(sum, "value", theta))
 
     def derivatives(self, theta: Floats) -> Derivatives:
         """ℓ(θ), its gradient and H."""
-        found: Derivatives = self._parts.reduce(_derivatives, _add, theta)
+        found: Derivatives = self._sum(_add, "derivatives", theta)
         return found
 
     def bag_products(self, theta: Floats) -> Floats:
         """J."""
-        found: Floats = self._parts.reduce(_bag_products, sum, theta)
+        found: Floats = self._sum(sum, "bag_products", theta)
         return found
+
+    def bag_table(self, theta: Floats, covariance: Floats) -> BagTable | None:
+        """What is known and predicted of bags of two classes; None where there are none."""
+        found: BagTable | None = self._sum(_join_tables, "bag_table", theta, covariance)
+        return found
+
+    def with_bag_effect(self, variance: float) -> DistributedLikelihood:
+        """The same with random intercepts of a variance."""
+        return DistributedLikelihood(self._parts, self.n_bags, variance)
 
     def score_moments(self, theta: Floats, columns: Sequence[slice]) -> Moments:
         """Moments, over rows, of the scores by each of some groups of columns, for each output."""
-        found: Moments = self._parts.reduce(_score_moments, Moments.join, theta, list(columns))
+        found: Moments = self._sum(Moments.join, "score_moments", theta, list(columns))
         return found
+
+    def _sum(self, join: Callable[[list[Any]], Any], method: str, *inputs: Any) -> Any:
+        return self._parts.reduce(_evaluate, join, method, self._bag_effect, *inputs)
 
 
 def make_likelihood(encoded: Partitions, terms: list[Term]) -> Partitions:
@@ -197,23 +212,13 @@ def _make_likelihood(found: BagRows | None, terms: list[Term]) -> BagLikelihood 
     return BagLikelihood(Design(terms, rows, bags.sizes), CountObservation(bags))
 
 
-def _value(part: BagLikelihood | None, theta: Floats) -> float | None:
-    return None if part is None else part.value(theta)
-
-
-def _derivatives(part: BagLikelihood | None, theta: Floats) -> Derivatives | None:
-    return None if part is None else part.derivatives(theta)
-
-
-def _bag_products(part: BagLikelihood | None, theta: Floats) -> Floats | None:
-    return None if part is None else part.bag_products(theta)
-
-
-def _score_moments(
-    part: BagLikelihood | None, theta: Floats, columns: list[slice]
-) -> Moments | None:
-    return None if part is None else part.score_moments(theta, columns)
+def _evaluate(part: BagLikelihood | None, method: str, bag_effect: float, *inputs: Any) -> Any:
+    return None if part is None else getattr(part.with_bag_effect(bag_effect), method)(*inputs)
 
 
 def _add(parts: list[Derivatives]) -> Derivatives:
     return Derivatives(*(sum(each[1:], start=each[0]) for each in zip(*parts, strict=True)))
+
+
+def _join_tables(parts: list[BagTable]) -> BagTable:
+    return BagTable(*map(np.concatenate, zip(*parts, strict=True)))
