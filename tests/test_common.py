@@ -15,7 +15,13 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from unbag import BagKFold, LLPLinearClassifier, bag_target
+from unbag import (
+    BagKFold,
+    LLPBoostingClassifier,
+    LLPClassifier,
+    LLPLinearClassifier,
+    bag_target,
+)
 from unbag.datasets import make_gaussian_bags
 from unbag.evaluation.measures import SCORERS
 from unbag.testing import all_estimators, check_bag_classifier
@@ -27,7 +33,13 @@ ESTIMATORS = [
 SMALLER = {
     "AlternatingSVMClassifierCV": {"Cs": (1,), "C_bags": (1, 10), "gammas": (0.1,)},
     # what kernels add is tested for themselves
-    "LLPEnsembleClassifier": {"learners": ["linear", "boosted"], "cv": 2},
+    "LLPEnsembleClassifier": {
+        "estimators": [
+            ("mixed", LLPClassifier(kernel=None)),
+            ("boosted", LLPBoostingClassifier((2, 4), n_estimators=40)),
+        ],
+        "cv": 2,
+    },
     "LLPBoostingClassifier": {"num_leaves": (2, 4), "n_estimators": 40, "cv": 2},
     "ClusterClassifier": {"n_clusters": (5,), "cv": 2},
     "LLPEMClassifier": {"cv": 3},
@@ -68,8 +80,6 @@ def with_tolerance(estimator):
     model = make(estimator)
     if "tol" in model.get_params():
         return model, "tol"
-    if "temperature" in model.get_params():
-        return model, "temperature"
     if "learning_rate" in model.get_params():
         # steps of trees have no end that a tolerance could be of
         return model, "reg_lambda"

@@ -202,7 +202,7 @@ def test_complete(path):
 # What many settings, folds and rounds show here, a few do as well.
 QUICK = {
     "AlternatingSVMClassifierCV": {"Cs": (1,), "C_bags": (1,), "gammas": (0.1,)},
-    "LLPEnsembleClassifier": {"learners": ["linear"], "cv": 3},
+    "LLPEnsembleClassifier": {"estimators": [("mixed", unbag.LLPClassifier(kernel=None))], "cv": 3},
     "LLPBoostingClassifier": {"num_leaves": (2,), "n_estimators": 5, "cv": 3},
     "InvCalClassifierCV": {"Cs": (1,), "epsilons": (0,), "gammas": (0.1,)},
     "LLPNeuralClassifier": {"hidden": (4,), "max_epochs": 2},

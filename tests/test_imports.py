@@ -10,7 +10,7 @@ import pytest
 STEPS = """
 import json, sys, tempfile
 HEAVY = ("dask", "lightgbm", "matplotlib", "numpy", "onnx", "pandas", "polars", "pyarrow", "scipy",
-         "sklearn", "skops", "torch", "xgboost")
+         "sklearn", "skops", "torch")
 found = {}
 
 def note(step):

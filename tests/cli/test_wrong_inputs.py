@@ -292,7 +292,7 @@ WRONG = {
         1,
         r"labels \(0, 1\) or .* row 1 holds",
     ),
-    "few bags": ("fit few.csv two.csv --force", 1, "a model needs three bags .* and there are 2"),
+    "few bags": ("fit few.csv two.csv --force", 1, "cannot be trained: There is only one bag"),
     # other files and commands
     "no page": ("fit v.csv r.csv --report out.pdf", 2, "pages are HTML, so that out.pdf should"),
     "no folder": ("fit v.csv r.csv -o no/where.unbag", 1, "the folder of no/where.unbag does not"),

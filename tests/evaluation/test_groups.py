@@ -9,9 +9,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from unbag import (
+    LLPBoostingClassifier,
     LLPEMClassifier,
     LLPEnsembleClassifier,
     LLPLinearClassifier,
+    LLPLinearClassifierCV,
     bag_target,
     check_bag_target,
 )
@@ -78,13 +80,15 @@ def test_shares_and_intervals_hold_the_truth():
 
 def test_what_a_search_chose_is_not_searched_again():
     X, y, _, _ = precincts(0, n_bags=20, size=20)
-    model = LLPEnsembleClassifier(["linear", "boosted"]).fit(X, y)
+    models = [("linear", LLPLinearClassifierCV()), ("boosted", LLPBoostingClassifier())]
+    model = LLPEnsembleClassifier(models).fit(X, y)
     copy = _with_its_settings(make_pipeline(StandardScaler(), model))[-1]
-    found = dict(zip([row["learner"] for row in model.leaderboard_], model.models_, strict=True))
-    assert copy.learners.keys() == found.keys()
-    assert copy.learners["linear"].alphas == [found["linear"].alpha_]
-    assert copy.learners["boosted"].num_leaves == found["boosted"].num_leaves_
-    alone = LLPEnsembleClassifier("linear").fit(X, y)
+    names = [row["learner"] for row in model.leaderboard_]
+    found, again = dict(zip(names, model.estimators_, strict=True)), dict(copy.estimators)
+    assert again.keys() == found.keys()
+    assert again["linear"].alphas == [found["linear"].alpha_]
+    assert again["boosted"].num_leaves == found["boosted"].num_leaves_
+    alone = LLPEnsembleClassifier(models[:1]).fit(X, y)
     again = _with_its_settings(alone).fit(X, y)
     np.testing.assert_allclose(again.predict_proba(X), alone.predict_proba(X), atol=0.02)
 

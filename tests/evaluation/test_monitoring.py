@@ -210,7 +210,7 @@ def test_where_classes_keep_their_look_other_shares_leave_the_line_where_it_is()
         make_gaussian_bags(60, 60, shares, random_state=seed)
         for shares, seed in (((0.1, 0.4), 0), ((0.4, 0.8), 1))
     )
-    model = LLPEnsembleClassifier("linear").fit(first.X, first.y)
+    model = LLPEnsembleClassifier([("linear", LLPLinearClassifierCV())]).fit(first.X, first.y)
     reference = make_monitoring_reference(model, first.X, first.y)
     assert reference.shift_type == "label_shift"
     found = monitor(model, more.X, more.y, reference=reference)
@@ -234,7 +234,7 @@ def test_the_worst_bag_is_named(april):
 def test_bags_without_a_positive_drift():
     data = make_gaussian_bags(30, 30, (0.1, 0.6), random_state=0)
     learner = LLPLinearClassifierCV(alphas=[0.1], class_prior="empirical", store_folds=True)
-    model = LLPEnsembleClassifier({"linear": learner}, cv=3).fit(data.X, data.y)
+    model = LLPEnsembleClassifier([("linear", learner)], cv=3).fit(data.X, data.y)
     reference = make_monitoring_reference(model, data.X, data.y)
     lower = make_gaussian_bags(30, 30, (0, 0.01), random_state=1)
     found = monitor(model, lower.X, bag_target(lower.y["bag"], np.zeros(900)), reference=reference)
@@ -249,7 +249,7 @@ def test_several_classes():
     )
     some = make_gaussian_bags(30, 30, dirichlet([8, 1, 1]), n_classes=3, random_state=3)
     learner = LLPLinearClassifierCV(alphas=[0.1], class_prior="empirical", store_folds=True)
-    model = LLPEnsembleClassifier({"linear": learner}, cv=3).fit(first.X, first.y)
+    model = LLPEnsembleClassifier([("linear", learner)], cv=3).fit(first.X, first.y)
     reference = make_monitoring_reference(model, first.X, first.y)
     names = ["red", "green", "blue"]
     found = monitor(model, same.X, same.y, reference=reference, class_names=names)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
-from unbag import LLPBoostingClassifier, LLPLinearClassifierCV, bag_target
+from unbag import LLPLinearClassifierCV, bag_target
 from unbag.bags.bags import check_bag_target
 from unbag.datasets import make_gaussian_bags
 from unbag.models import row_order
@@ -43,15 +43,8 @@ def test_few_rows_and_too_many_stay_where_they_are(monkeypatch):
 
 
 @pytest.mark.parametrize("labelled", [False, True])
-@pytest.mark.parametrize(
-    "model",
-    [
-        LLPLinearClassifierCV(alphas=[0.1, 0.01], store_folds=True),
-        LLPBoostingClassifier(num_leaves=[2], n_estimators=10, store_folds=True),
-    ],
-    ids=["linear", "boosted"],
-)
-def test_models_and_what_they_say_of_rows_are_the_same(model, labelled, monkeypatch):
+def test_models_and_what_they_say_of_rows_are_the_same(labelled, monkeypatch):
+    model = LLPLinearClassifierCV(alphas=[0.1, 0.01], store_folds=True)
     X, y = DATA.X[MIXED], DATA.y[MIXED]
     fold = y["bag"] % 3
     if labelled:  # which folds may divide

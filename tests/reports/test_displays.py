@@ -189,18 +189,15 @@ def test_no_path_without_a_search():
 # --- rounds -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("objective", ["likelihood"])
-def test_rounds_choose_the_least_criterion(objective):
-    search = LLPBoostingClassifier((2, 4), n_estimators=60, cv=3, objective=objective)
+def test_rounds_choose_the_least_loss():
+    search = LLPBoostingClassifier((2, 4), n_estimators=60, cv=3)
     model = make_pipeline(StandardScaler(), search).fit(DATA.X, DATA.y)
     display = RoundsDisplay.from_estimator(model)
     frame = display.frame()
-    best = frame.loc[frame["criterion"].idxmin()]
+    best = frame.loc[frame["loss"].idxmin()]
     assert best["chosen"]
     assert (best["leaves"], best["rounds"]) == (model[-1].num_leaves_, model[-1].n_estimators_)
     assert frame["chosen"].sum() == 1
-    named = [c for c in frame.columns if c.startswith("the likelihood of")]
-    assert len(named) == (2 if objective == "likelihood" else 0)
     labels = {line.get_label() for line in display.plot().get_lines()}
     assert {"2 leaves", "4 leaves"} <= labels
     assert display.scaled.min() >= 0

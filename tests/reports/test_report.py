@@ -179,10 +179,10 @@ def test_the_penalty_of_a_likelihood_is_chosen_by_two(report):
 
 
 def test_how_trees_were_chosen_is_told():
-    trees = LLPBoostingClassifier((2, 4), n_estimators=10, cv=3, start="zero")
+    trees = LLPBoostingClassifier((2, 4), n_estimators=10, cv=3)
     report = model_report(trees, DATA.X, DATA.y, cv=2, n_resamples=50)
     assert "How were the trees chosen?" in titles(report)
-    assert "rounds, by the likelihood of counts and the likelihood of rows together" in str(report)
+    assert "rounds, by the likelihood of their counts" in str(report)
     assert "Those of 2, 4 leaves were tried." in str(report)
     none = rounds_section(replace(report.displays["rounds"], n_rounds=0))
     assert "Trees added nothing to a linear function on bags held out" in str(none)
@@ -322,7 +322,8 @@ def test_notebooks_get_a_frame_of_its_own(report):
 
 def test_a_mixture_says_what_it_is_made_of():
     data = make_gaussian_bags(n_bags=24, bag_size=15, random_state=0)
-    model = LLPEnsembleClassifier(["linear", "boosted"], cv=3).fit(data.X, data.y)
+    models = [("linear", LLPLinearClassifierCV()), ("boosted", LLPBoostingClassifier())]
+    model = LLPEnsembleClassifier(models, cv=3).fit(data.X, data.y)
     report = model_report(model, data.X, data.y, cv=None, n_resamples=50)
     (table,) = section(report, "learners").tables
     assert [row[0] for row in table.rows] == [row["learner"] for row in model.leaderboard_]
@@ -360,7 +361,7 @@ def test_coefficients_of_several_classes_are_told_by_their_names():
 
 
 def test_a_mixture_of_one_linear_model_has_coefficients_on_the_scale_of_its_scores():
-    model = LLPEnsembleClassifier("linear", cv=3).fit(DATA.X, DATA.y)
+    model = LLPEnsembleClassifier([("linear", LLPLinearClassifier())], cv=3).fit(DATA.X, DATA.y)
     step = np.array([[0.0, 0.0], [1.0, 0.0]])
     rise = np.diff(model.decision_function(step))[0]
     assert linear_coefficients(model)[0, 0] == pytest.approx(rise)
@@ -387,7 +388,8 @@ def test_the_command_is_shown_and_no_address_in_memory():
 
 
 def test_probabilities_are_those_of_the_model_itself():
-    model = LLPEnsembleClassifier("linear", cv=3).fit(DATA.X, DATA.y)
+    model = LLPEnsembleClassifier([("linear", LLPLinearClassifier())], cv=3)
+    model.fit(DATA.X, DATA.y)
     report = model_report(model, DATA.X, DATA.y, cv=None, n_resamples=50)
     own = expit(model.out_of_fold_scores_)
     expected = calibration_curve(DATA.y, own)

@@ -32,8 +32,14 @@ MODELS = {
     "nystroem": LLPKernelClassifier(approximation="nystroem", n_components=40, random_state=0),
     "fourier": LLPKernelClassifier(approximation="fourier", n_components=41, random_state=0),
     "boosted": LLPBoostingClassifier(n_estimators=15, cv=3),
-    "boosted, weighed": LLPBoostingClassifier((2, 4), n_estimators=15, cv=3, temperature=1),
-    "mixture": LLPEnsembleClassifier(["linear", "kernel", "boosted"], cv=3),
+    "ensemble": LLPEnsembleClassifier(
+        [
+            ("linear", LLPLinearClassifier()),
+            ("kernel", LLPKernelClassifier()),
+            ("boosted", LLPBoostingClassifier(n_estimators=15)),
+        ],
+        cv=3,
+    ),
     "one booster": LLPBoostingClassifier(4, n_estimators=10, cv=None, class_prior=[0.8, 0.2]),
 }
 

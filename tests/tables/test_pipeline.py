@@ -29,7 +29,7 @@ def test_every_name_learns_and_opens_without_trust(name, table, tmp_path):
     X, y, labels = table
     model = make_classifier(name).fit(X, y)
     learners = [row["learner"] for row in model[-1].leaderboard_]
-    assert sorted(learners) == (["boosted", "kernel", "linear"] if name == "auto" else [name])
+    assert sorted(learners) == (["boosted", "mixed"] if name == "auto" else [name])
     assert (model.predict(X) == labels).mean() > 0.8
     again = load_model(save_model(model, tmp_path / "m.unbag")).model
     np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
@@ -46,5 +46,5 @@ def test_the_settings_come_to_the_learners(table):
 
 def test_two_bags_are_too_few(table):
     X, y, _ = table
-    with pytest.raises(ValueError, match=r"needs three bags to choose its settings by.*are 2$"):
+    with pytest.raises(ValueError, match=r"[Ff]old"):
         make_classifier("linear").fit(X[:50], y[:50])

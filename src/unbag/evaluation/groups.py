@@ -312,7 +312,7 @@ def _jackknife_variance(model: Any, X: Any, y: Any, bags: Bags, group: Ints, siz
 def _with_its_settings(model: Any) -> Any:
     """A model to be fitted anew, with the settings that a search has chosen.
 
-    Learners that are mixed are weighed anew, each with its own settings.
+    Base models of an ensemble get their own settings, and weights are found again.
     """
     copy, last = clone(model), last_step(model)
     parameters = last.get_params(deep=False)
@@ -320,10 +320,10 @@ def _with_its_settings(model: Any) -> Any:
         last_step(copy).set_params(alphas=[last.alpha_])
     if hasattr(last, "num_leaves_") and "num_leaves" in parameters:
         last_step(copy).set_params(num_leaves=last.num_leaves_)
-    if hasattr(last, "models_") and "learners" in parameters:
+    if hasattr(last, "leaderboard_") and "estimators" in parameters:
         names = [row["learner"] for row in last.leaderboard_ if row["loss"] is not None]
-        models = map(_with_its_settings, last.models_)
-        last_step(copy).set_params(learners=dict(zip(names, models, strict=True)))
+        models = map(_with_its_settings, last.estimators_)
+        last_step(copy).set_params(estimators=list(zip(names, models, strict=True)))
     return copy
 
 

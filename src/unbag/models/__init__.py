@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from unbag.models.boosted import LLPBoostingClassifier
+from unbag.models.boosting import LLPBoostingClassifier
 from unbag.models.em import LLPEMClassifier
 from unbag.models.ensemble import LLPEnsembleClassifier
 from unbag.models.kernel import LLPKernelClassifier, LLPKernelClassifierCV

@@ -1,139 +1,93 @@
-"""Several learners on the same bags, and the mixture of them that bags held out bear out best."""
+"""A weighted average of several base models, weights by the likelihood of held-out bags."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy.special import softmax
 from sklearn.base import clone
-from sklearn.utils import _safe_indexing
 
-from unbag._checks import check_positive
+from unbag._arrays import Bools, Floats
+from unbag._checks import check_one_each, check_positive
 from unbag._deadlines import OutOfTimeError, deadline
 from unbag._optional import install_command
 from unbag._outputs import by_instance, by_output
 from unbag.bags.bags import Bags
-from unbag.evaluation.bag_effects import are_few, effect_of_scores
+from unbag.bags.priors import resolve_class_prior
 from unbag.model_selection.folds import SearchFolds, collect_folds
 from unbag.model_selection.out_of_fold import look_at_folds
-from unbag.model_selection.splitters import KnownFolds, check_cv, cut_by_folds
-from unbag.models.bag_goal import make_bag_goal
+from unbag.model_selection.splitters import KnownFolds, check_cv, check_held_once, cut_by_folds
 from unbag.models.base import LogOddsClassifier
-from unbag.models.boosted import DEFAULT_LEAVES, LLPBoostingClassifier
-from unbag.models.goals import Goal
-from unbag.models.kernel import LLPKernelClassifierCV
-from unbag.models.linear import LLPLinearClassifier, LLPLinearClassifierCV
-from unbag.models.mixing import TEMPERATURE, Mixture, fit_mixture
-
-# Rows up to which the kernel matrix is computed whole, and beyond which even its approximation
-# takes longer than people wait.
-_WHOLE_KERNEL, _MOST_FOR_KERNEL = 5_000, 60_000
-_LANDMARKS = 500
-
-# Trees of so many leaves are compared where there are as many rows: half of the usual numbers.
-_FEW_LEAVES = (4, 16)
-
-# Rows that tell mean chances of the mixture, to a third of a point.
-_ROWS_FOR_MEANS = 20_000
-
-# With fewer, there are no two bags to learn from while another one is held out.
-_FEWEST_BAGS = 3
-
-# With fewer, there are no two folds of two bags, which differ.
-_FEWEST_FOR_SEVERAL = 4
-
-# With fewer, the likelihood of bags held out tells too little of learners (docs/which-model.md).
-_FEWEST_TO_COMPARE = 10
-
-LEARNERS = ("linear", "kernel", "boosted", "neural")
-
-
-@dataclass(frozen=True, eq=False)
-class _Candidate:
-    """A learner that was trained on all bags and without those of each fold."""
-
-    name: str
-    model: Any
-    folds: SearchFolds
-    seconds: float
+from unbag.models.boosting import LLPBoostingClassifier
+from unbag.models.mixed import LLPClassifier
+from unbag.models.objective import BagObjective, log_prior
 
 
 class LLPEnsembleClassifier(LogOddsClassifier):
-    """Linear, kernel and boosted models on the same bags, mixed by what held-out bags say of them.
+    """A weighted average of base models, by default the mixed model and boosted trees.
 
-    All learners choose their settings on the same folds of whole bags. Each then counts by the
-    likelihood of the counts of bags that it did not see (:mod:`unbag.models.mixing`), and the
-    chances of the mixture are calibrated on the same bags, so that ``predict_proba`` gives
-    probabilities for the population of the training bags. No label is needed for any of it.
+    All base models are trained on the same folds of whole bags. Let d_mb be the log-likelihood of
+    held-out bag b by model m less that by the model with the highest total. The weights are
+
+        w_m ∝ π_m exp(z_m),    z_m = Σ_b d_mb / √(1 + Σ_b d_mb²),
+
+    with prior weights π_m: the difference over its standard error, computed as if models were
+    equal, so that |z_m| is at most √B with B bags. With few bags weights stay near the prior, with
+    many the worse models fade, and each bag changes them a little. Scores are the weighted average
+    of the log-odds of the base models at one class prior. No label is needed for any of it.
 
     Parameters
     ----------
-    learners : "auto", str, list of str or dict, default="auto"
-        ``"linear"``, ``"kernel"``, ``"boosted"`` (LightGBM, the extra ``boosting``) and
-        ``"neural"`` (torch, the extra ``torch``). ``"auto"`` takes the first three: the kernel up
-        to 60,000 rows, from 5,000 on by 500 landmarks, and trees where LightGBM is installed, of 4
-        or 16 leaves where there are more rows. A dict gives names to classifiers of your own, whose
-        ``decision_function`` must be log-odds at ``class_prior``. With fewer than ten bags
-        ``"auto"`` is the linear model alone: so few do not tell which is better, nor how loud it
-        should be. So it is with up to 32 bags of two classes that differ in who is in them. One
-        learner needs three bags, several need four.
-    temperature : float, default=16.0
-        By how many units of log-likelihood a learner must lead to count e times as much as
-        another. The smaller, the nearer to the best one alone.
-    cv : int, splitter or iterable, default=5
-        Folds of whole bags that hold out every bag exactly once, the same for all learners; a
-        number is reduced to half that of the bags, or to that of the bags for one learner alone.
+    estimators : list of (str, classifier), optional
+        Names and unfitted base models, whose ``decision_function`` must be log-odds at
+        ``class_prior_``. By default ``("mixed", LLPClassifier())`` and, where LightGBM is installed
+        (the extra ``boosting``), ``("boosted", LLPBoostingClassifier())``.
+    prior_weights : array-like of shape (n_estimators,), optional
+        The π_m; equal by default.
+    cv : int, splitter or iterable of splits, default=5
+        Folds of whole bags that hold out every bag exactly once, the same for all base models; a
+        number is reduced to that of the bags.
     class_prior : {"empirical", "balanced"} or array-like, default="empirical"
-        Shares of the classes that scores, predictions and probabilities are for: those of the
-        training bags, unlike in single learners, equal ones, or others.
+        Class prior that scores and probabilities are for: that of all training bags together,
+        equal shares, or a number for each class.
     time_limit : float, optional
-        Seconds for the learners together: after so many, the one that is being trained is left out,
-        and so are those to come. The first is trained in any case, and a classifier that is not of
-        this package, once begun, to its end.
-    random_state : int, default=0
-        Of the learners.
+        Seconds for the base models together: after so many, the one that is being trained is left
+        out, and so are those to come. The first is trained in any case.
+    random_state : int, RandomState or None, default=0
+        Of the default base models.
     n_jobs : int, optional
-        Threads of the trees.
+        Threads of the trees of the default base models.
     verbose : int, default=0
         Whether to show progress bars.
 
     Attributes
     ----------
+    estimators_ : list of classifier
+        The fitted base models, the one with the highest likelihood first.
+    weights_ : ndarray of shape (n_estimators,)
+        Their weights.
+    best_estimator_ : classifier
+        The first of ``estimators_``.
     leaderboard_ : list of dict
         What was compared, best first: ``learner``, ``loss`` (negative log-likelihood of held-out
-        counts per row), ``weight`` in the mixture, ``seconds``, and a ``note`` on those that were
-        left out. ``pandas.DataFrame(model.leaderboard_)`` is a table of it.
-    models_ : list of classifier
-        The fitted learners that count, the best first.
-    mixture_ : Mixture
-        How they are put together.
-    best_estimator_ : classifier
-        The first of ``models_``.
-    objective_ : {"likelihood", "forward"}
-        What the best learner minimised.
-    bag_effect_ : float
-        The variance of bag effects that the best learner used.
-    bag_effect_interval_ : ndarray of shape (2,)
-        95% interval of its estimate; NaN if there was none.
-    looks_ : float
-        1 if its likelihood of noisy counts is that of classes that keep their look, 0 otherwise.
+        bags per row), ``weight``, ``seconds``, and a ``note`` on those that were left out.
+        ``pandas.DataFrame(model.leaderboard_)`` is a table of it.
     out_of_fold_scores_ : ndarray of shape (n_instances,) or (n_instances, n_classes)
-        Scores of each row by learners that did not see its bag, mixed by what the others say.
+        Scores of each row by base models that did not see its bag, with weights by other folds.
     folds_ : SearchFolds
-        The same for all folds, by which `unbag.evaluation.evaluate_cv` tells how good the model
-        is; not saved with the model.
+        The same for all folds, from which `unbag.evaluation.evaluate_cv` estimates how good the
+        model is; not saved with the model.
     classes_ : ndarray of shape (n_classes,)
-        Labels of the classes, in the order of columns of chances.
+        Labels of the classes.
     class_prior_ : ndarray of shape (n_classes,)
-        Shares of the classes that the model was trained for.
+        Class prior that scores and probabilities are for.
     empirical_prior_ : ndarray of shape (n_classes,)
-        Share of each class among all instances of training.
+        Shares of the classes among all training instances.
     n_features_in_ : int
         Number of columns of X.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -141,13 +95,14 @@ class LLPEnsembleClassifier(LogOddsClassifier):
 
     Examples
     --------
-    >>> from unbag import LLPEnsembleClassifier
+    >>> from unbag import LLPClassifier, LLPEnsembleClassifier
     >>> from unbag.datasets import make_gaussian_bags
     >>> data = make_gaussian_bags(n_bags=30, bag_size=20, random_state=0)
-    >>> model = LLPEnsembleClassifier(learners=["linear", "kernel"]).fit(data.X, data.y)
+    >>> models = [("linear", LLPClassifier(kernel=None)), ("kernel", LLPClassifier())]
+    >>> model = LLPEnsembleClassifier(models).fit(data.X, data.y)
     >>> sorted(row["learner"] for row in model.leaderboard_)
     ['kernel', 'linear']
-    >>> bool(abs(model.predict_proba(data.X)[:, 1].mean() - data.labels.mean()) < 0.05)
+    >>> bool((model.predict(data.X) == data.labels).mean() > 0.8)
     True
     """
 
@@ -155,18 +110,18 @@ class LLPEnsembleClassifier(LogOddsClassifier):
 
     def __init__(
         self,
-        learners: Any = "auto",
+        estimators: Any = None,
         *,
-        temperature: float = TEMPERATURE,
+        prior_weights: Any = None,
         cv: Any = 5,
         class_prior: Any = "empirical",
         time_limit: float | None = None,
-        random_state: int = 0,
+        random_state: Any = 0,
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
-        self.learners = learners
-        self.temperature = temperature
+        self.estimators = estimators
+        self.prior_weights = prior_weights
         self.cv = cv
         self.class_prior = class_prior
         self.time_limit = time_limit
@@ -175,138 +130,35 @@ class LLPEnsembleClassifier(LogOddsClassifier):
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Train all learners on the same folds, and mix them."""
+        """Train all base models on the same folds, and weight them."""
         X, bags = self._check_Xy(X, y)
-        n_units = _n_units(bags)
-        if n_units < _FEWEST_BAGS:
-            raise ValueError(
-                f"a model needs three bags to choose its settings by, and there are {n_units}"
-            )
-        check_positive(self.temperature, "temperature")
+        self.class_prior_ = resolve_class_prior(self.class_prior, bags.class_shares)
         if self.time_limit is not None:
             check_positive(self.time_limit, "time_limit")
-        learners, notes = self._learners(X.shape[0], n_units)
-        if len(learners) > 1 and n_units < _FEWEST_FOR_SEVERAL:
-            raise ValueError(
-                f"{', '.join(learners)} need four bags to be compared by, and there are {n_units}; "
-                "name one of them."
-            )
-        # where learners are compared, no more folds than pairs of bags: those held out can differ
-        most = n_units if len(learners) == 1 else n_units // 2
-        cv = min(self.cv, most) if isinstance(self.cv, int) else self.cv
+        models, left_out = self._base_models()
+        prior = self._log_prior_weights(len(models))
+        cv = min(self.cv, _n_units(bags)) if isinstance(self.cv, int) else self.cv
         rows_held = check_cv(cv, X, np.asarray(y))
         bags, held = cut_by_folds(bags, rows_held)
-        found, late = self._train_all(learners, X, np.asarray(y), rows_held, bags)
-        notes |= late
-        goal = self._goal(bags, found)
-        self.class_prior_ = goal.class_prior
-        self._keep(goal, bags, held, found, notes, _safe_indexing(X, _some_rows(X.shape[0])))
-        return self
-
-    def _learners(self, n_rows: int, n_units: int) -> tuple[dict[str, Any], dict[str, str]]:
-        """Estimators by name, and why others are left out."""
-        if not isinstance(self.learners, str):
-            names = list(self.learners)
-            if not names:
-                raise ValueError("learners is empty; name one at least, such as 'linear'.")
-            if isinstance(self.learners, Mapping):
-                return dict(self.learners), {}
-            return {name: self._learner(name, n_rows) for name in names}, {}
-        if self.learners != "auto":
-            return {self.learners: self._learner(self.learners, n_rows)}, {}
-        if n_units < _FEWEST_TO_COMPARE:
-            reason = f"{n_units} bags do not tell which learner is better"
-            return {"linear": self._learner("linear", n_rows)}, dict.fromkeys(
-                ("kernel", "boosted"), reason
-            )
-        notes = {}
-        if n_rows > _MOST_FOR_KERNEL:
-            notes["kernel"] = f"takes too long for more than {_MOST_FOR_KERNEL:,} rows"
-        if find_spec("lightgbm") is None:
-            notes["boosted"] = f"needs LightGBM: {install_command('boosting')}"
-        names = [name for name in ("linear", "kernel", "boosted") if name not in notes]
-        return {name: self._learner(name, n_rows) for name in names}, notes
-
-    def _learner(self, name: str, n_rows: int) -> Any:
-        shared = {"class_prior": self.class_prior}
-        if name == "linear":
-            return LLPLinearClassifierCV(store_folds=True, **shared)
-        if name == "kernel":
-            whole = n_rows <= _WHOLE_KERNEL
-            return LLPKernelClassifierCV(
-                store_folds=True,
-                approximation="auto" if whole else "nystroem",
-                n_components=_LANDMARKS,
-                random_state=self.random_state,
-                **shared,
-            )
-        if name == "boosted":
-            leaves = DEFAULT_LEAVES if n_rows <= _MOST_FOR_KERNEL else _FEW_LEAVES
-            return LLPBoostingClassifier(
-                num_leaves=leaves,
-                store_folds=True,
-                n_jobs=self.n_jobs,
-                random_state=self.random_state,
-                **shared,
-            )
-        if name == "neural":
-            from unbag.models.neural import LLPNeuralClassifier
-
-            return LLPNeuralClassifier(random_state=self.random_state, **shared)
-        raise ValueError(f"learners has {name!r}; known are 'auto' and {', '.join(LEARNERS)}.")
-
-    def _train_all(
-        self, learners: dict[str, Any], X: Any, y: NDArray[Any], held: NDArray[np.bool_], bags: Bags
-    ) -> tuple[list[_Candidate], dict[str, str]]:
-        """Train one learner after the other while there is time, and the bags ask for more."""
-        found: list[_Candidate] = []
-        notes: dict[str, str] = {}
-        end = time.monotonic() + (self.time_limit or math.inf)
-        for name, learner in learners.items():
-            start = time.monotonic()
-            if len(found) == 1 and self.learners == "auto" and _suit_linear(found[0], bags):
-                notes[name] = "few bags that differ in who is in them are left to the linear model"
-                continue
-            if found and start > end:
-                notes[name] = f"not begun within the time limit of {self.time_limit:g} s"
-                continue
-            try:
-                with deadline(end if found else math.inf):
-                    model, folds = _train(learner, X, y, held, self.verbose)
-            except OutOfTimeError:
-                notes[name] = f"stopped at the time limit of {self.time_limit:g} s"
-                continue
-            found.append(_Candidate(name, model, folds, time.monotonic() - start))
-        return found, notes
-
-    def _goal(self, bags: Bags, found: list[_Candidate]) -> Goal:
-        """The likelihood by which all are judged, with the least effect of bags that one found."""
-        goal = make_bag_goal(LLPLinearClassifier(class_prior=self.class_prior), bags)
-        effect = min(getattr(one.model, "bag_effect_", 0.0) for one in found)
-        looks = getattr(found[0].model, "looks_", 0.0)
-        return replace(
-            goal, bag_effect=effect, looks=looks, asks_for_effect=False, asks_for_looks=False
-        )
-
-    def _keep(
-        self,
-        goal: Goal,
-        bags: Bags,
-        held: NDArray[np.bool_],
-        found: list[_Candidate],
-        notes: dict[str, str],
-        some: Any,
-    ) -> None:
-        """Mix on all bags, and for every fold on the others; `some` rows tell mean chances."""
-        held_out = [one.folds.held_out for one in found]
-        enough = _n_units(bags) >= _FEWEST_TO_COMPARE
-        mixture = fit_mixture(goal, bags, held_out, self.temperature, stretched=enough)
-        order = np.argsort(mixture.losses, kind="stable")
+        check_held_once(held)
+        found, late = self._train(models, X, np.asarray(y), rows_held)
+        left_out |= late
+        objective = BagObjective(bags)
+        held_out = [one.folds.held_out + one.moved(bags.class_shares) for one in found]
+        losses = np.concatenate([objective.bag_losses(scores[None]) for scores in held_out])
+        # the base models that were trained come first
+        prior = prior[: len(found)]
+        weights = likelihood_weights(losses, prior)
+        order = np.argsort(losses.sum(axis=1), kind="stable")
+        self.estimators_ = [found[i].model for i in order]
+        self.weights_ = weights[order]
+        self.best_estimator_ = self.estimators_[0]
+        per_row = losses.sum(axis=1) / bags.n_instances
         self.leaderboard_: list[dict[str, Any]] = [
             {
                 "learner": found[i].name,
-                "loss": float(mixture.losses[i]),
-                "weight": float(mixture.weights[i]),
+                "loss": float(per_row[i]),
+                "weight": float(weights[i]),
                 "seconds": round(found[i].seconds, 2),
                 "note": "",
             }
@@ -314,93 +166,159 @@ class LLPEnsembleClassifier(LogOddsClassifier):
         ]
         self.leaderboard_ += [
             {"learner": name, "loss": None, "weight": 0.0, "seconds": 0.0, "note": note}
-            for name, note in notes.items()
+            for name, note in left_out.items()
         ]
-        self.models_ = [found[i].model for i in order]
-        self.mixture_ = Mixture(
-            mixture.losses[order],
-            mixture.weights[order],
-            mixture.slopes[order],
-            mixture.intercepts,
-        ).at_shares(self._scores_of_models(some), bags.class_shares, goal.class_prior)
-        self.best_estimator_ = self.models_[0]
-        for name in ("objective_", "bag_effect_", "bag_effect_interval_", "looks_"):
-            if hasattr(self.best_estimator_, name):
-                setattr(self, name, getattr(self.best_estimator_, name))
 
-        def scores_of_fold(number: int) -> NDArray[np.float64]:
-            part, rows = bags.take(~held[number])
-            others = [one[:, rows] for one in held_out]
-            own = fit_mixture(goal, part, others, self.temperature, stretched=enough)
-            scores = [one.folds.scores[number] for one in found]
-            seen = [one[:, rows] for one in scores]
-            return own.at_shares(seen, part.class_shares, goal.class_prior)(scores)
+        def scores_of_fold(number: int) -> Floats:
+            """Scores of all rows by the models of a fold, with weights by the other folds."""
+            own = likelihood_weights(losses[:, ~held[number]], prior)
+            scores = [one.folds.scores[number] + one.moved(bags.class_shares) for one in found]
+            return _average(own, scores) + self._moved[:, None]
 
-        fold = found[0].folds.fold
-        self.folds_ = collect_folds(fold, map(scores_of_fold, range(len(held))), True)
+        self.folds_ = collect_folds(
+            found[0].folds.fold, map(scores_of_fold, range(len(held))), True
+        )
+        return self
 
     @property
-    def out_of_fold_scores_(self) -> NDArray[np.float64]:
-        """Scores of each row by learners that did not see its bag, mixed by the other folds."""
-        return by_instance(self.folds_.held_out)
+    def out_of_fold_scores_(self) -> Floats:
+        """Scores of each row by base models that did not see its bag."""
+        scores: Floats = by_instance(self.folds_.held_out)
+        return scores
 
-    def _scores(self, X: Any) -> NDArray[np.float64]:
-        return self.mixture_(self._scores_of_models(X))
+    def _scores(self, X: Any) -> Floats:
+        scores = [
+            by_output(model.decision_function(X)) + _moved(model, self.empirical_prior_)
+            for model in self.estimators_
+        ]
+        return _average(self.weights_, scores) + self._moved[:, None]
 
-    def _scores_of_models(self, X: Any) -> list[NDArray[np.float64]]:
-        return [by_output(model.decision_function(X)) for model in self.models_]
+    @property
+    def _moved(self) -> Floats:
+        """What is added to scores at the empirical class prior."""
+        return log_prior(self.class_prior_) - log_prior(self.empirical_prior_)
+
+    def _base_models(self) -> tuple[dict[str, Any], dict[str, str]]:
+        """Base models by name, and why others are left out."""
+        if self.estimators is None:
+            models: dict[str, Any] = {"mixed": LLPClassifier(random_state=self.random_state)}
+            if find_spec("lightgbm") is None:
+                return models, {"boosted": f"needs LightGBM: {install_command('boosting')}"}
+            settings = {"random_state": self.random_state, "n_jobs": self.n_jobs}
+            return models | {"boosted": LLPBoostingClassifier(**settings)}, {}
+        try:
+            pairs = [(str(name), model) for name, model in self.estimators]
+        except (TypeError, ValueError):
+            pairs = []
+        if not pairs or len(dict(pairs)) < len(pairs):
+            raise ValueError(
+                "estimators must be a list of pairs, of different names and classifiers, not "
+                f"{self.estimators!r}."
+            )
+        return dict(pairs), {}
+
+    def _log_prior_weights(self, n_models: int) -> Floats:
+        if self.prior_weights is None:
+            return np.zeros(n_models)
+        weights = np.asarray(self.prior_weights, dtype=float)
+        check_one_each(weights, n_models, "prior_weights", "base models")
+        if not (weights > 0).all():
+            raise ValueError(f"prior_weights must be positive, not {self.prior_weights!r}.")
+        return np.log(weights)
+
+    def _train(
+        self, models: dict[str, Any], X: Any, y: Any, rows_held: Bools
+    ) -> tuple[list[_Trained], dict[str, str]]:
+        """Train one base model after the other while there is time."""
+        found: list[_Trained] = []
+        notes: dict[str, str] = {}
+        end = time.monotonic() + (self.time_limit or math.inf)
+        for name, model in models.items():
+            begun = time.monotonic()
+            if found and begun > end:
+                notes[name] = f"not begun within the time limit of {self.time_limit:g} s"
+                continue
+            try:
+                with deadline(end if found else math.inf):
+                    found.append(_Trained(name, model, X, y, rows_held, self.verbose))
+            except OutOfTimeError:
+                notes[name] = f"stopped at the time limit of {self.time_limit:g} s"
+        return found, notes
 
 
-def _suit_linear(linear: _Candidate, bags: Bags) -> bool:
-    """Whether the linear model learns most: few bags tell that rows keep their odds.
+class _Trained:
+    """A base model that was trained on all bags, and its scores without those of each fold."""
 
-    That is how it was in ten to thirty bags of two classes (results/mixing_odds.md).
+    def __init__(
+        self, name: str, template: Any, X: Any, y: Any, rows_held: Bools, verbose: int
+    ) -> None:
+        start = time.monotonic()
+        self.name, self.model, cv = name, clone(template), KnownFolds(rows_held)
+        parameters = self.model.get_params(deep=False)
+        if "verbose" in parameters:
+            self.model.set_params(verbose=verbose)
+        if "store_folds" in parameters:
+            self.model.set_params(cv=cv, store_folds=True).fit(X, y)
+            # of every row: averaged with those of others, and no part of the model
+            self.folds: SearchFolds = vars(self.model).pop("folds_")
+            vars(self.model).pop("out_of_fold_scores_", None)
+            self.model.set_params(cv=parameters["cv"], store_folds=parameters["store_folds"])
+        else:
+            self.model.fit(X, y)
+            shares = self.model.class_prior_
+
+            def scores(model: Any, _: Any) -> Floats:
+                return by_output(model.decision_function(X)) + _moved(model, shares)
+
+            parts, fold = look_at_folds(template, X, y, scores, cv=cv, verbose=verbose)
+            self.folds = collect_folds(fold, parts, True)
+        self.seconds = time.monotonic() - start
+
+    def moved(self, shares: Floats) -> Floats:
+        """What is added to scores (outputs, rows) to have log-odds at a class prior."""
+        return _moved(self.model, shares)
+
+
+def likelihood_weights(losses: Floats, log_prior_weights: Floats) -> Floats:
+    """Weights of models by their losses on held-out bags: see `LLPEnsembleClassifier`.
+
+    Parameters
+    ----------
+    losses : ndarray of shape (n_models, n_bags)
+        Negative log-likelihoods.
+    log_prior_weights : ndarray of shape (n_models,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unbag.models.ensemble import likelihood_weights
+    >>> one, other = np.array([1.0, 2.0]), np.array([1.5, 2.5])
+    >>> for n_bags in (2, 20, 200):
+    ...     losses = np.stack([np.resize(one, n_bags), np.resize(other, n_bags)])
+    ...     print(likelihood_weights(losses, np.zeros(2)).round(3))
+    [0.694 0.306]
+    [0.976 0.024]
+    [1. 0.]
     """
-    if bags.n_classes > 2 or bags.labelled.any() or not are_few(bags):
-        return False
-    scores = by_instance(linear.folds.held_out)
-    return effect_of_scores(bags, scores, linear.model.class_prior_).shift_type == "covariate_shift"
+    gains = losses[losses.sum(axis=1).argmin()] - losses
+    z = gains.sum(axis=1) / np.sqrt(1 + (gains**2).sum(axis=1))
+    weights: Floats = softmax(log_prior_weights + z)
+    return weights
+
+
+def _average(weights: Floats, scores: Sequence[Floats]) -> Floats:
+    # one after the other, since of many rows there is no room for all side by side
+    total = np.zeros_like(scores[0], dtype=float)
+    for weight, one in zip(weights, scores, strict=True):
+        total += weight * one
+    return total
+
+
+def _moved(model: Any, shares: Floats) -> Floats:
+    """What is added to scores (outputs, rows) of a model to have log-odds at a class prior."""
+    return (log_prior(shares) - log_prior(model.class_prior_))[:, None]
 
 
 def _n_units(bags: Bags) -> int:
     """How many can be held out: bags, and rows of known label one by one."""
     return int((~bags.labelled).sum() + bags.sizes[bags.labelled].sum())
-
-
-def _some_rows(n: int) -> NDArray[np.intp]:
-    """Rows that tell mean chances."""
-    return np.sort(np.random.default_rng(0).permutation(n)[:_ROWS_FOR_MEANS])
-
-
-def _train(
-    learner: Any, X: Any, y: NDArray[Any], held: NDArray[np.bool_], verbose: int
-) -> tuple[Any, SearchFolds]:
-    """A learner of all bags, and what it says of each when it did not see it."""
-    model = _fit(learner, X, y, held, verbose)
-    # of every row: mixed with those of others, and no part of the model
-    folds = vars(model).pop("folds_", None)
-    vars(model).pop("out_of_fold_scores_", None)
-    return model, _cross_fit(learner, X, y, held, verbose) if folds is None else folds
-
-
-def _fit(learner: Any, X: Any, y: NDArray[Any], held: NDArray[np.bool_], verbose: int) -> Any:
-    model = clone(learner)
-    parameters = model.get_params(deep=False)
-    settings: dict[str, Any] = {"verbose": verbose} if "verbose" in parameters else {}
-    if "store_folds" not in parameters:
-        return model.set_params(**settings).fit(X, y)
-    model.set_params(**settings, cv=KnownFolds(held)).fit(X, y)
-    # kept in the model, folds of all rows would make its file as large as the table
-    return model.set_params(cv=parameters["cv"])
-
-
-def _cross_fit(
-    learner: Any, X: Any, y: NDArray[Any], held: NDArray[np.bool_], verbose: int
-) -> SearchFolds:
-    """What a learner without folds of its own says, trained once more for each."""
-
-    def look(model: Any, _: Any) -> NDArray[Any]:
-        return by_output(model.decision_function(X))
-
-    scores, fold = look_at_folds(learner, X, y, look, cv=KnownFolds(held), verbose=verbose)
-    return collect_folds(fold, scores, True)

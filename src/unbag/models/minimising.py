@@ -125,8 +125,7 @@ def check_on_partitions(estimator: Any) -> None:
     if not getattr(estimator, "_trains_on_partitions", False):
         raise ValueError(
             "DistributedClassifier trains LLPLinearClassifier, LLPKernelClassifier and their CV "
-            f"forms, not {type(estimator).__name__}; DistributedBoostedClassifier trains boosted "
-            "trees."
+            f"forms, not {type(estimator).__name__}."
         )
     estimator._make_functions().on_partitions()
 

@@ -163,14 +163,13 @@ class ImportanceDisplay(SinglePicture):
 
 def linear_coefficients(model: Any) -> Floats | None:
     """Coefficients (n_outputs, n_features) of what a linear model sees; None of any other."""
-    last, slope = last_step(model), 1.0
-    mixed = getattr(last, "models_", None)
-    if mixed is not None and len(mixed) == 1:
-        slope, last = float(last.mixture_.slopes[0]), mixed[0]
+    last = last_step(model)
+    if len(getattr(last, "leaderboard_", ())) == 1:
+        last = last.estimators_[0]
     found = getattr(last, "coef_", None)
     if found is None or np.ndim(found) != 2:
         return None
-    return slope * np.asarray(found, dtype=float)
+    return np.asarray(found, dtype=float)
 
 
 def _spread(X: Any) -> Floats:

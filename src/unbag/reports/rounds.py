@@ -1,4 +1,4 @@
-"""How boosted trees were chosen: what bags held out say of leaves and rounds."""
+"""How boosted trees were chosen: the likelihood of held-out bags by leaves and rounds."""
 
 from __future__ import annotations
 
@@ -12,25 +12,23 @@ from unbag._arrays import Floats
 from unbag._optional import make_frame
 from unbag.reports.colours import CLASS_COLOURS, GREY, MARKERS
 from unbag.reports.display import SinglePicture, add_legend
-from unbag.reports.validation_curve import OF_LIKELIHOODS, find_model, joint_criterion
+from unbag.reports.validation_curve import find_model
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RoundsDisplay(SinglePicture):
-    """The selection criteria over the rounds of a search, for every number of leaves.
+    """Losses of held-out bags over the rounds of a search, for every number of leaves.
 
     Attributes
     ----------
-    leaves : ndarray of shape (n_looks,)
-        Numbers of leaves that were looked at.
-    rounds : ndarray of shape (n_looks,)
+    leaves : ndarray of shape (n_evaluations,)
+        Numbers of leaves that were evaluated.
+    rounds : ndarray of shape (n_evaluations,)
         Numbers of rounds; after none there is what trees are added to.
-    risks : ndarray of shape (n_criteria, n_looks)
-        Criteria on bags that were held out, the less the better.
-    criteria : tuple of str
-        What they are called.
+    losses : ndarray of shape (n_evaluations,)
+        Mean negative log-likelihoods of held-out bags per row.
     num_leaves : int
-        The chosen number of leaves, where the sum of the ranks by all criteria is least.
+        The chosen number of leaves.
     n_rounds : int
         The chosen number of rounds.
 
@@ -48,8 +46,7 @@ class RoundsDisplay(SinglePicture):
 
     leaves: NDArray[np.intp]
     rounds: NDArray[np.intp]
-    risks: Floats
-    criteria: tuple[str, ...]
+    losses: Floats
     num_leaves: int
     n_rounds: int
 
@@ -73,32 +70,25 @@ class RoundsDisplay(SinglePicture):
                 f"{type(estimator).__name__} has no path of rounds: it is no LLPBoostingClassifier "
                 "that is fitted and has folds to choose by."
             )
-        looks = model.selection_path_
-        risks = np.concatenate([risks for _, _, risks in looks], axis=1)
+        path = model.selection_path_
         return cls(
-            leaves=np.concatenate([np.full(len(rounds), n) for n, rounds, _ in looks]),
-            rounds=np.concatenate([rounds for _, rounds, _ in looks]),
-            risks=risks,
-            criteria=OF_LIKELIHOODS if len(risks) > 1 else ("risk",),
+            leaves=np.concatenate([np.full(len(rounds), n) for n, rounds, _ in path]),
+            rounds=np.concatenate([rounds for _, rounds, _ in path]),
+            losses=np.concatenate([losses for _, _, losses in path]),
             num_leaves=model.num_leaves_,
             n_rounds=model.n_estimators_,
         )
 
     @property
-    def criterion(self) -> Floats:
-        """The number by which leaves and rounds are chosen."""
-        return joint_criterion(self.risks)
-
-    @property
     def chosen(self) -> NDArray[np.bool_]:
-        """Which look the choice is."""
+        """Which evaluation the choice is."""
         return (self.leaves == self.num_leaves) & (self.rounds == self.n_rounds)
 
     @property
     def scaled(self) -> Floats:
-        """Mean of all criteria, each from the best of all, 0, to the worst, 1."""
-        low, high = (end(self.risks, axis=1, keepdims=True) for end in (np.min, np.max))
-        return ((self.risks - low) / np.where(high > low, high - low, 1.0)).mean(axis=0)
+        """Losses from the best of all, 0, to the worst, 1."""
+        spread = float(np.ptp(self.losses))
+        return (self.losses - self.losses.min()) / (spread or 1.0)
 
     @property
     def edge(self) -> bool:
@@ -106,21 +96,20 @@ class RoundsDisplay(SinglePicture):
         return bool(self.n_rounds == self.rounds[self.leaves == self.num_leaves].max())
 
     def frame(self) -> Any:
-        """One row per look: leaves, rounds, the criterion, what it is made of, and the choice."""
-        parts = dict(zip(self.criteria, self.risks, strict=True)) if len(self.risks) > 1 else {}
-        columns = {"leaves": self.leaves, "rounds": self.rounds, "criterion": self.criterion}
-        return make_frame({**columns, **parts, "chosen": self.chosen})
+        """One row per evaluation: leaves, rounds, the loss, and the choice."""
+        columns = {"leaves": self.leaves, "rounds": self.rounds, "loss": self.losses}
+        return make_frame({**columns, "chosen": self.chosen})
 
     def _draw(self, ax: Any) -> None:
-        """Draw the criteria, from the best, 0, to the worst, 1."""
+        """Draw the losses, from the best, 0, to the worst, 1."""
         for place, n in enumerate(np.unique(self.leaves)):
             own = self.leaves == n
-            look = place % len(CLASS_COLOURS)
+            colour = place % len(CLASS_COLOURS)
             ax.plot(
                 self.rounds[own],
                 self.scaled[own],
-                color=CLASS_COLOURS[look],
-                marker=MARKERS[look],
+                color=CLASS_COLOURS[colour],
+                marker=MARKERS[colour],
                 markersize=3,
                 label=f"{n} leaves",
             )
@@ -140,15 +129,15 @@ class RoundsDisplay(SinglePicture):
     def __str__(self) -> str:
         lines = [
             f"Trees of {self.num_leaves} leaves and {self.n_rounds} rounds chosen among "
-            f"{len(self.rounds)} looks."
+            f"{len(self.rounds)} evaluations."
         ]
         for n in np.unique(self.leaves):
             own = np.flatnonzero(self.leaves == n)
-            best = own[self.criterion[own].argmin()]
+            best = own[self.losses[own].argmin()]
             mark = "  <- chosen" if n == self.num_leaves else ""
             lines.append(
                 f"  {n:4d} leaves, best after {self.rounds[best]:4d} of {self.rounds[own].max():4d}"
-                f" rounds: {self.criterion[best]:.5g}{mark}"
+                f" rounds: {self.losses[best]:.5g}{mark}"
             )
         return "\n".join(lines)
 

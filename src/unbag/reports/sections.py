@@ -235,9 +235,8 @@ def learners_section(leaderboard: list[dict[str, Any]]) -> Section:
     """Tell what was compared, and how much each counts."""
     tried = [row for row in leaderboard if row["loss"] is not None]
     text = (
-        f"Trained on the same folds: {counted(len(tried), 'learner')}. Each counts by how probable "
-        "it makes the counts of bags that it did not see, and the probabilities of the mixture are "
-        "calibrated on these bags."
+        f"Trained on the same folds: {counted(len(tried), 'learner')}. Weights follow from the "
+        "likelihood of held-out bags, by its difference over the standard error of that."
     )
     findings = [Finding(text)]
     findings += [
@@ -257,14 +256,14 @@ def learners_section(leaderboard: list[dict[str, Any]]) -> Section:
 
 
 def whose_choice(leaderboard: list[dict[str, Any]]) -> str:
-    """Begin a sentence about settings: those of a mixture are told of its best learner."""
+    """Begin a sentence about settings: of an ensemble, those of its best base model."""
     tried = [row for row in leaderboard if row["loss"] is not None]
     if len(tried) < 2:
         return ""
     best = tried[0]
     return (
         f"Every learner chooses for itself; this is the best one, {best['learner']}, which makes "
-        f"up {percent(best['weight'])} of the mixture. "
+        f"up {percent(best['weight'])} of the ensemble. "
     )
 
 
@@ -295,9 +294,7 @@ def path_section(display: ValidationCurveDisplay, whose: str = "") -> Section:
 def rounds_section(display: RoundsDisplay, whose: str = "") -> Section:
     """Tell how leaves and rounds of boosted trees were chosen."""
     tried = np.unique(display.leaves)
-    by = "by the risk, estimated without labels"
-    if len(display.criteria) > 1:
-        by = f"by {' and '.join(display.criteria)} together"
+    by = "by the likelihood of their counts"
     best = f"Trees of {display.num_leaves} leaves were best on bags held out"
     text = f"{whose}{best} after {display.n_rounds} rounds, {by}."
     if display.n_rounds == 0:
@@ -309,6 +306,6 @@ def rounds_section(display: RoundsDisplay, whose: str = "") -> Section:
         text = "More rounds than were tried may do better (parameter n_estimators)."
         findings.append(Finding(text, "note"))
     caption = "What leaves and rounds are chosen by. Lines end where nothing more was to be gained."
-    alt = f"Criteria on bags held out, best at {display.n_rounds} rounds."
+    alt = f"Losses on bags held out, best at {display.n_rounds} rounds."
     picture = Picture(display.plot, caption, alt)
     return Section("rounds", "How were the trees chosen?", tuple(findings), (picture,))

@@ -21,7 +21,7 @@ from unbag._files import write_whole
 from unbag._optional import optional
 from unbag._text import listing
 from unbag.model_selection.fitted import last_step
-from unbag.models.boosted import LLPBoostingClassifier
+from unbag.models.boosting import LLPBoostingClassifier
 from unbag.models.ensemble import LLPEnsembleClassifier
 from unbag.models.minimising import KernelClassifier, LinearClassifier
 from unbag.tables import onnx_nodes as nodes
@@ -33,7 +33,7 @@ _SCORES: dict[type[Any], Callable[..., str]] = {
     LinearClassifier: nodes.linear,
     KernelClassifier: nodes.kernel,
     LLPBoostingClassifier: nodes.trees,
-    LLPEnsembleClassifier: lambda model, graph, X: nodes.mixture(model, graph, X, _score),
+    LLPEnsembleClassifier: lambda model, graph, X: nodes.ensemble(model, graph, X, _score),
     FrozenEstimator: lambda model, graph, X: _score(model.estimator, graph, X),
 }
 
@@ -44,7 +44,7 @@ def _family(model: Any) -> type[Any]:
     if family is None:
         raise ValueError(
             f"{type(model).__name__} cannot be exported to ONNX; linear, kernel and boosted "
-            "classifiers, and mixtures of them, can."
+            "classifiers, and ensembles of them, can."
         )
     return family
 

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbag.kernels.matrices import Kernel, Waves
-from unbag.models.boosted_library import TreeShape
-from unbag.models.boosted_lightgbm import read_booster
+from unbag.models.objective import log_prior
 from unbag.tables.features import DIGITS, MISSING, PERIODS
 
 # Understood by runtimes of the last years; the last, for sentences alone, by onnxruntime.
@@ -217,7 +216,7 @@ _BASES: dict[tuple[type[Kernel], str], Callable[..., str]] = {
 
 
 def trees(model: Any, graph: Graph, X: str) -> str:
-    """What trees are added to, the mean over boosters of their sums, and the class prior."""
+    """The linear function that trees are added to, the trees, and the class prior."""
     from onnx import TensorProto, helper
 
     if model.categories_:
@@ -225,18 +224,13 @@ def trees(model: Any, graph: Graph, X: str) -> str:
             "Boosted trees that split by categories of a data frame cannot be exported; encode "
             "them before, say by make_pipeline(unbag.tables.features.make_features(), model)."
         )
-    if model.library_ != "lightgbm":
-        raise ValueError("Of boosted trees, only those of LightGBM can be exported to ONNX.")
-    prior = np.log(model.class_prior_)
-    base = prior[1:] - prior[:1] if len(prior) == 2 else prior
-    start = graph.node("Add", _start(model, graph, X), graph.constant(base))
-    if not model.model_texts_:
+    moved = log_prior(model.class_prior_) - log_prior(model.empirical_prior_)
+    start = graph.node("Add", _start(model, graph, X), graph.constant(moved))
+    if model.booster_ is None:
         return start
-    table = _TreeTable(1 / len(model.model_texts_))
-    for source in model.model_texts_:
-        booster = read_booster(source, TreeShape(model.n_features_in_, len(base), 0))
-        for number, tree in enumerate(booster.dump_model()["tree_info"]):
-            table.add(tree["tree_structure"], number % len(base))
+    table = _TreeTable()
+    for number, tree in enumerate(model.booster_.dump_model()["tree_info"]):
+        table.add(tree["tree_structure"], number % len(moved))
 
     def tensor(name: str, values: list[float]) -> Any:
         return helper.make_tensor(name, TensorProto.DOUBLE, [len(values)], values)
@@ -245,7 +239,7 @@ def trees(model: Any, graph: Graph, X: str) -> str:
         "TreeEnsembleRegressor",
         X,
         domain="ai.onnx.ml",
-        n_targets=len(base),
+        n_targets=len(moved),
         nodes_values_as_tensor=tensor("nodes_values", table.thresholds),
         target_weights_as_tensor=tensor("target_weights", table.weights),
         **table.nodes,
@@ -261,21 +255,26 @@ def _start(model: Any, graph: Graph, X: str) -> str:
     return graph.node("Add", product, graph.constant(model.start_intercept_))
 
 
-def mixture(model: Any, graph: Graph, X: str, score: Callable[..., str]) -> str:
-    """Σ_k a_k f_k + b over the learners of an `LLPEnsembleClassifier`."""
-    found = model.mixture_
+def ensemble(model: Any, graph: Graph, X: str, score: Callable[..., str]) -> str:
+    """Weighted average of the log-odds of an `LLPEnsembleClassifier` at its class prior."""
+    wanted = log_prior(model.class_prior_)
     parts = [
-        graph.node("Mul", score(one, graph, X), graph.constant(float(slope)))
-        for one, slope in zip(model.models_, found.slopes, strict=True)
+        graph.node(
+            "Mul",
+            graph.node(
+                "Add", score(one, graph, X), graph.constant(wanted - log_prior(one.class_prior_))
+            ),
+            graph.constant(float(weight)),
+        )
+        for one, weight in zip(model.estimators_, model.weights_, strict=True)
     ]
-    total = parts[0] if len(parts) == 1 else graph.node("Sum", *parts)
-    return graph.node("Add", total, graph.constant(_double(found.intercepts)))
+    return parts[0] if len(parts) == 1 else graph.node("Sum", *parts)
 
 
 class _TreeTable:
     """Trees as the lists that ONNX wants, node by node."""
 
-    def __init__(self, weight: float) -> None:
+    def __init__(self) -> None:
         names = ("treeids", "nodeids", "featureids", "modes", "truenodeids", "falsenodeids")
         self.nodes: dict[str, list[Any]] = {f"nodes_{name}": [] for name in names}
         self.nodes["nodes_missing_value_tracks_true"] = []
@@ -284,7 +283,7 @@ class _TreeTable:
         }
         self.thresholds: list[float] = []
         self.weights: list[float] = []
-        self._weight, self._n_trees = weight, 0
+        self._n_trees = 0
 
     def add(self, tree: Any, output: int) -> None:
         """Add a tree of LightGBM that counts for one output."""
@@ -306,7 +305,7 @@ class _TreeTable:
                 self.thresholds.append(0.0)
                 for name, value in zip(self.targets, (self._n_trees, number, output), strict=True):
                     self.targets[name].append(value)
-                self.weights.append(self._weight * float(node["leaf_value"]))
+                self.weights.append(float(node["leaf_value"]))
         self._n_trees += 1
 
     def _append(

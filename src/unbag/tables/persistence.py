@@ -30,7 +30,6 @@ from unbag._optional import hidden, optional
 from unbag._provenance import PACKAGES
 from unbag.kernels.matrices import Kernel
 from unbag.models.mixed import TermSummary
-from unbag.models.mixing import Mixture
 from unbag.observations.losses import ClassLoss
 from unbag.tables.model_archive import (
     FORMAT,
@@ -58,7 +57,6 @@ TREES = (
 # given; the functions only look at the columns of a table. Of the classifiers of boosting
 # libraries, settings can come back, but no trees: these are of types that are not here.
 _PARTS = {
-    "lightgbm.sklearn.LGBMClassifier",
     "numpy.dtype",
     "sklearn.compose._column_transformer.make_column_selector",
     "sklearn.metrics._scorer._PassthroughScorer",
@@ -74,7 +72,6 @@ _FAMILIES = (
     BaseCrossValidator,
     ClassLoss,
     Kernel,
-    Mixture,
     TableEncoder,
     Term,
     TermSummary,

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
+from unbag._checks import check_choice
 from unbag.bags.bags import check_bag_target
 from unbag.evaluation.bag_effects import describe_effect
 from unbag.model_selection.fitted import last_step
-from unbag.models import LLPEnsembleClassifier
+from unbag.models import (
+    LLPBoostingClassifier,
+    LLPEnsembleClassifier,
+    LLPKernelClassifierCV,
+    LLPLinearClassifierCV,
+)
 from unbag.tables.features import make_features
 
 ModelName = Literal["auto", "linear", "kernel", "boosted", "neural"]
@@ -37,12 +43,12 @@ def make_classifier(
     Parameters
     ----------
     model : {"auto", "linear", "kernel", "boosted", "neural"}, default="auto"
-        "auto" compares learners on the same folds of bags and mixes them by what held-out bags say;
-        the others train one. "boosted" needs LightGBM, the extra ``boosting``, and "neural" torch,
+        "auto" is an ensemble of the mixed model and boosted trees, trained on the same folds of bags
+        with weights by the likelihood of held-out bags; the others train one model. "boosted" needs LightGBM, the extra ``boosting``, and "neural" torch,
         the extra ``torch``.
     cv : int, splitter or iterable, default=5
         Folds of whole bags that hold out every bag exactly once, the same for all learners; a
-        number is reduced to half that of the bags.
+        number is reduced to that of the bags.
     class_prior : {"empirical", "balanced"} or array-like, default="empirical"
         Shares of the classes that scores, predictions and probabilities are for: those of the
         training bags, unlike in single learners, equal ones, or others.
@@ -72,7 +78,7 @@ def make_classifier(
     0.25
     """
     learners = LLPEnsembleClassifier(
-        model,
+        None if model == "auto" else [(model, _base_model(model, random_state))],
         cv=cv,
         class_prior=class_prior,
         time_limit=time_limit,
@@ -82,6 +88,20 @@ def make_classifier(
     return Pipeline([("features", make_features("float32")), ("model", learners)])
 
 
+def _base_model(name: str, random_state: int) -> Any:
+    """The only base model of an ensemble, by its name on the command line."""
+    if name == "linear":
+        return LLPLinearClassifierCV(class_prior="empirical")
+    if name == "kernel":
+        return LLPKernelClassifierCV(class_prior="empirical", random_state=random_state)
+    if name == "boosted":
+        return LLPBoostingClassifier(random_state=random_state)
+    check_choice(name, get_args(ModelName), "model")
+    from unbag.models.neural import LLPNeuralClassifier
+
+    return LLPNeuralClassifier(random_state=random_state)
+
+
 def split_pipeline(model: Any) -> tuple[Any, Any]:
     """Give the steps that make features, or None, and the model behind them."""
     features = model[:-1] if len(getattr(model, "steps", ())) > 1 else None
@@ -89,7 +109,11 @@ def split_pipeline(model: Any) -> tuple[Any, Any]:
 
 
 def training_record(model: Any, y: NDArray[np.void]) -> dict[str, Any]:
-    """What a fitted model minimised and what it found of bag effects, in numbers and words."""
+    """What a fitted model minimised and what it found of bag effects, in numbers and words.
+
+    Of an ensemble, what its best base model did.
+    """
+    model = getattr(model, "best_estimator_", model)
     objective = getattr(model, "objective_", "likelihood")
     effect = describe_effect(model, check_bag_target(y))
     summary = f"trained on {_OBJECTIVES[objective]}"

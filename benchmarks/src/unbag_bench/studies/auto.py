@@ -71,10 +71,7 @@ def run_one(suite: str, name: str, seed: int) -> Row:
     told = evaluate_cv(model, X, y)
     row["evaluation_core_seconds"] = round(time.process_time() - start, 2)
     names = [found["learner"] for found in model.leaderboard_ if found["loss"] is not None]
-    fitted = dict(zip(names, model.models_, strict=True))
-    # few bags are left to the linear model; the others stand beside it all the same
-    for learner in set(LEARNERS) - set(names):
-        fitted[learner] = LLPEnsembleClassifier(learners=learner, n_jobs=1).fit(X, y)
+    fitted = dict(zip(names, model.estimators_, strict=True))
     scores = {learner: one.decision_function(X_test) for learner, one in fitted.items()}
     scores["auto"] = model.decision_function(X_test)
     row["auc"] = {who: float(roc_auc_score(labels_test, found)) for who, found in scores.items()}

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from unbag import LLPBoostingClassifier
-from unbag.models.boosted_start import MOST_LABELLED_ROWS, MOST_ROWS
 from unbag.paper.rows import load_rows
 from unbag.paper.trials import Setting, make_trial
 from unbag_bench.studies.defaults import CELL, Cell, cell_of, cell_of_row, name_of, settings
@@ -26,6 +25,9 @@ KINDS = {
     "both tables": lambda cell: cell[3] != "iid",
     "shuffled bags": lambda cell: cell[3] == "iid",
 }
+
+# Up to which trees started from a linear function when rows were run; now they always do.
+MOST_ROWS, MOST_LABELLED_ROWS = 4096, 128
 
 SECTIONS = {
     True: f"The default: added to a linear function up to {MOST_ROWS:,} rows, or where bags are "
@@ -58,7 +60,9 @@ def tasks(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 def run_one(setting: Setting, seed: int, start: str, **_: Any) -> Row:
     trial = make_trial(setting, seed)
-    model = LLPBoostingClassifier(start=start, n_jobs=1)
+    if start != "linear":
+        raise ValueError("Trees always start from a linear function; rows of others are older.")
+    model = LLPBoostingClassifier(n_jobs=1)
     return fit_trees(model, trial.X, trial.y, trial.X_test, trial.labels_test)
 
 
@@ -68,7 +72,6 @@ def fit_trees(model: LLPBoostingClassifier, X: Any, y: Any, X_test: Any, labels_
         **fit_and_score(model, X, y, X_test, labels_test),
         "num_leaves": model.num_leaves_,
         "rounds": model.n_estimators_,
-        "bag_effect": model.bag_effect_,
         "n_rows": len(y),
     }
 

@@ -116,7 +116,7 @@ def run_some(world: str, first: int, changes: tuple[str, ...]) -> list[Row]:
         learner = LLPLinearClassifierCV(
             alphas=[1e-3, 1e-2, 1e-1], store_folds=True, class_prior="empirical"
         )
-        model = LLPEnsembleClassifier({"linear": learner}).fit(X, y)
+        model = LLPEnsembleClassifier([("linear", learner)]).fit(X, y)
         reference = make_monitoring_reference(model, X, y)
         before = auc(evaluate_cv(model, X, y, n_resamples=N_DRAWS), reference.shift_type)
         for change in found:

@@ -27,9 +27,7 @@ SETTINGS = {
 }
 LEARNERS: dict[str, Any] = {
     "linear": lambda: LLPLinearClassifierCV(store_folds=True, bag_effect=0),
-    "boosted": lambda: LLPBoostingClassifier(
-        (2, 4), cv=5, store_folds=True, n_jobs=1, bag_effect=0
-    ),
+    "boosted": lambda: LLPBoostingClassifier((2, 4), cv=5, store_folds=True, n_jobs=1),
 }
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from unbag import bag_target, check_bag_target
 from unbag.datasets import add_count_noise, make_gaussian_bags
-from unbag.models.likelihood import BagLikelihood, log_prior
+from unbag.models.objective import BagObjective, log_prior
 from unbag.observations import CountLikelihood, ForwardLikelihood
 
 DATA = make_gaussian_bags(n_bags=12, bag_size=20, random_state=0)
@@ -28,7 +28,7 @@ def scores_for(bags, n_columns=1, seed=0):
 @kinds
 def test_losses_of_bags_add_up_to_the_value(y):
     bags = check_bag_target(y)
-    scores, likelihood = scores_for(bags, 2), BagLikelihood(bags)
+    scores, likelihood = scores_for(bags, 2), BagObjective(bags)
     losses = likelihood.bag_losses(scores)
     assert losses.shape == (2, bags.n_bags)
     value = likelihood.value(scores, np.zeros(2, dtype=int))
@@ -40,7 +40,7 @@ def test_gradient_is_that_of_finite_differences(y):
     bags = check_bag_target(y)
     included = np.ones((2, bags.n_bags), dtype=bool)
     included[1, :3] = False
-    likelihood, scores = BagLikelihood(bags, included), scores_for(bags)
+    likelihood, scores = BagObjective(bags, included), scores_for(bags)
     direction, step, problem = scores_for(bags, seed=1), 1e-4, np.ones(1, dtype=int)
     ahead, back = (likelihood.value(scores + s * direction, problem)[0] for s in (step, -step))
     slope = np.sum(likelihood.value_and_gradient(scores, problem)[1] * direction)
@@ -51,10 +51,10 @@ def test_gradient_is_that_of_finite_differences(y):
 def test_problems_are_about_log_odds_at_their_own_prior(y):
     bags = check_bag_target(y)
     included = np.arange(bags.n_bags)[None] % 3 > 0
-    likelihood, scores = BagLikelihood(bags, included), scores_for(bags)
+    likelihood, scores = BagObjective(bags, included), scores_for(bags)
     part, rows = bags.take(included[0])
     at_own_prior = log_prior(part.class_shares) - log_prior(bags.class_shares)
-    direct = BagLikelihood(part).value(scores[:, :, rows] + at_own_prior[:, None], [0])
+    direct = BagObjective(part).value(scores[:, :, rows] + at_own_prior[:, None], [0])
     if likelihood.name == "likelihood":
         np.testing.assert_allclose(likelihood.value(scores, np.zeros(1, dtype=int)), direct)
     np.testing.assert_allclose(likelihood.offsets[0], at_own_prior)
@@ -67,7 +67,7 @@ def test_proportions_that_no_labels_give_are_those_of_single_rows():
         (DRAWN, ForwardLikelihood, "forward"),
     ):
         bags = check_bag_target(y)
-        found, scores = BagLikelihood(bags), scores_for(bags)
+        found, scores = BagObjective(bags), scores_for(bags)
         assert found.name == name
         zero = np.zeros(1, dtype=int)
         assert found.value(scores, zero) == pytest.approx(kind(every, bags).value(scores, zero))

@@ -14,7 +14,7 @@ from unbag.observations.forward import ForwardLikelihood
 _LEAST_PRIOR = 1e-9
 
 
-class BagLikelihood:
+class BagObjective:
     """Mean negative log-likelihood of bags, of scores at the class prior of all bags together.
 
     That of the counts, or of single rows (forward correction) where some bag has proportions that
@@ -39,9 +39,9 @@ class BagLikelihood:
     --------
     >>> import numpy as np
     >>> from unbag import bag_target, check_bag_target
-    >>> from unbag.models.likelihood import BagLikelihood
+    >>> from unbag.models.objective import BagObjective
     >>> bags = check_bag_target(bag_target([1, 1, 2, 2], counts=[1, 1, 2, 2]))
-    >>> BagLikelihood(bags).bag_losses(np.zeros((1, 1, 4))).round(2)  # log 2 and log 4
+    >>> BagObjective(bags).bag_losses(np.zeros((1, 1, 4))).round(2)  # log 2 and log 4
     array([[0.69, 1.39]])
     """
 

@@ -1,0 +1,354 @@
+"""Trees of LightGBM, grown by gradients from outside over rows that are binned once.
+
+LightGBM takes a gradient and a curvature for every row and score, and grows one tree for each
+score. All boosters share one table of bins. A booster that must not see some rows has them as
+validation data, so that their scores come with those of the others. (Rows of curvature zero would
+not do: LightGBM estimates the rows of a leaf from its share of all curvature, and skips splits where
+that says that one side has none.)
+
+Sums over rows are made column by column, so that the number of threads makes no difference.
+
+Fitted trees are kept as the text that LightGBM writes. It believes what a text says: a forged one
+could send it to nodes, columns or categories that do not exist, and read memory that is not its own.
+So every tree of a text is checked before LightGBM reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from difflib import get_close_matches
+from functools import lru_cache, partial
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from unbag._arrays import Bools, Floats, Ints
+from unbag._optional import install_command
+from unbag.models.threads import FEW_NUMBERS
+
+# Binned rows, and which of all rows they are.
+_Part = tuple[Any, Ints]
+
+# Fitted models whose trees stay at hand.
+_MODELS_AT_HAND = 32
+
+# The bit of a decision that stands for a split by categories.
+_BY_CATEGORIES = 1
+
+# What LightGBM may also call a parameter of `unbag.LLPBoostingClassifier`, and what cannot be set.
+_SPELLINGS = {
+    "learning_rate": ("eta", "shrinkage_rate"),
+    "min_child_weight": ("min_sum_hessian_in_leaf", "min_sum_hessian", "min_hessian"),
+    "reg_lambda": ("lambda_l2", "lambda", "l2_regularization"),
+    "colsample_bytree": ("feature_fraction", "sub_feature"),
+    "random_state": ("seed", "random_seed"),
+    "n_jobs": ("num_threads", "num_thread", "nthread", "nthreads"),
+    "num_leaves": ("num_leaf", "max_leaves", "max_leaf", "max_leaf_nodes"),
+    "n_estimators": ("num_iterations", "num_iteration", "num_trees", "num_rounds", "max_iter"),
+    "early_stopping_rounds": ("early_stopping_round", "n_iter_no_change"),
+}
+_FIXED = frozenset(
+    {
+        "boosting",
+        "boosting_type",
+        "class_weight",
+        "deterministic",
+        "is_unbalance",
+        "linear_tree",
+        "metric",
+        "num_class",
+        "objective",
+        "scale_pos_weight",
+    }
+)
+
+
+def lightgbm() -> Any:
+    """The package, or what to install to have it."""
+    try:
+        return import_module("lightgbm")
+    except ImportError:
+        raise ImportError(f"Boosted trees need LightGBM: {install_command('boosting')}") from None
+
+
+def check_params(params: Mapping[str, Any]) -> None:
+    """Refuse further parameters that are set elsewhere, and names that LightGBM would ignore."""
+    taken = _FIXED.union(_SPELLINGS, *_SPELLINGS.values())
+    # its own list of what it takes; there is no public way to it
+    listed = lightgbm().basic._ConfigAliases._get_all_param_aliases()
+    known = set(listed).union(*listed.values())
+    for name in sorted(params):
+        if name in taken:
+            raise ValueError(
+                f"params may not hold {name!r}, which LLPBoostingClassifier sets by itself or by a "
+                "parameter of its own."
+            )
+        if name not in known:
+            close = get_close_matches(name, sorted(known), n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else "."
+            raise ValueError(f"LightGBM knows no parameter {name!r}{hint}")
+
+
+class BinnedRows:
+    """Rows in bins, for any number of boosters.
+
+    Parameters
+    ----------
+    X : array or sparse matrix of shape (n_rows, n_features)
+        NaN is a value that is missing.
+    categorical : list of int
+        Columns that hold codes of categories.
+    params : dict
+        Parameters of LightGBM for all boosters.
+    n_jobs : int, optional
+        Number of threads, −1 for all; by default one if the table is small, or all.
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        categorical: list[int],
+        params: Mapping[str, Any],
+        n_jobs: int | None = None,
+    ) -> None:
+        if n_jobs is None:
+            n_jobs = 1 if X.shape[0] * X.shape[1] < FEW_NUMBERS else -1
+        self._params = {
+            "deterministic": True,
+            "force_col_wise": True,
+            "feature_pre_filter": False,
+            "min_child_samples": 1,
+            "verbosity": -1,
+            **params,
+            "objective": "none",
+            "metric": "none",
+            # to LightGBM, none is all
+            "num_threads": max(n_jobs, 0),
+        }
+        self._data = lightgbm().Dataset(
+            X, np.zeros(X.shape[0]), params=self._params, categorical_feature=categorical
+        )
+        self._data.construct()
+        if not any(self._data.feature_num_bin(i) > 1 for i in range(X.shape[1])):
+            raise ValueError(
+                "No column of X has values that differ, so trees have nothing to split by."
+            )
+        self._every = np.arange(X.shape[0])
+
+    def booster(self, n_outputs: int, num_leaves: int) -> Booster:
+        """A booster for so many scores that learns from all rows."""
+        return self._begin((self._data, self._every), None, n_outputs, num_leaves)
+
+    def without(self, held: Bools) -> Callable[[int, int], Booster]:
+        """Make boosters, as above, that do not see the rows that are held out."""
+        return partial(self._begin, self._part(~held), self._part(held))
+
+    def _part(self, chosen: Bools) -> _Part:
+        rows = np.flatnonzero(chosen)
+        return self._data.subset(rows.tolist()), rows
+
+    def _begin(self, seen: _Part, unseen: _Part | None, n_outputs: int, num_leaves: int) -> Booster:
+        params = {**self._params, "num_leaves": num_leaves, "num_class": n_outputs}
+        return Booster(params, len(self._every), seen, unseen)
+
+
+class Booster:
+    """A sum of trees over binned rows, zero at first.
+
+    Parameters
+    ----------
+    params : dict
+        Parameters of LightGBM.
+    n_rows : int
+    seen, unseen : (Dataset, ndarray of int)
+        Binned rows to learn from, and others whose scores are wanted, with their positions.
+    """
+
+    def __init__(
+        self, params: Mapping[str, Any], n_rows: int, seen: _Part, unseen: _Part | None
+    ) -> None:
+        data, self._seen = seen
+        self._booster = lightgbm().Booster(dict(params), data)
+        self._shape = int(params["num_class"]), n_rows
+        self._unseen = None
+        if unseen is not None:
+            other, self._unseen = unseen
+            self._booster.add_valid(other, "unseen")
+
+    def scores(self) -> Floats:
+        """Scores (outputs, rows) of all rows."""
+        found = np.empty(self._shape)
+        found[:, self._seen] = self._scores_in(self._booster.eval_train)
+        if self._unseen is not None:
+            found[:, self._unseen] = self._scores_in(self._booster.eval_valid)
+        return found
+
+    def _scores_in(self, evaluate: Callable[..., Any]) -> Floats:
+        """Scores as LightGBM hands them to an evaluation."""
+        found: list[Floats] = []
+
+        def keep(scores: Floats, _: Any) -> tuple[str, float, bool]:
+            found.append(scores)
+            return "", 0.0, True
+
+        evaluate(keep)
+        return found[0].reshape(-1, self._shape[0]).T
+
+    def grow(self, gradient: Floats, curvature: Floats) -> None:
+        """Grow one tree for each score, by derivatives of shape (outputs, rows)."""
+        slopes = [np.squeeze(values[:, self._seen].T) for values in (gradient, curvature)]
+        self._booster.update(fobj=lambda *_: slopes)
+
+    def predict(self, X: Any, n_rounds: int) -> Floats:
+        """Scores (outputs, rows) of rows by the trees of the first rounds."""
+        if n_rounds == 0:
+            return np.zeros((self._shape[0], X.shape[0]))
+        return predict_scores(self._booster, X, n_rounds)
+
+    def text(self, n_rounds: int) -> str:
+        """Trees of the first rounds, as LightGBM writes them."""
+        text: str = self._booster.model_to_string(num_iteration=n_rounds)
+        # what follows are settings of the training, such as the number of threads
+        return text[: text.index("\nparameters:") + 1]
+
+
+def predict_scores(booster: Any, X: Any, n_rounds: int | None = None) -> Floats:
+    """Scores (outputs, rows) of rows by the trees of a booster of LightGBM."""
+    found = booster.predict(X, raw_score=True, num_iteration=n_rounds)
+    return np.asarray(found, dtype=float).reshape(X.shape[0], -1).T
+
+
+def mean_of_trees(texts: Sequence[str]) -> str:
+    """One text of trees whose sum is the mean over several texts.
+
+    Parameters
+    ----------
+    texts : sequence of str
+        As `Booster.text` gives them.
+    """
+    parts = [text.partition("\nend of trees")[0].split("\nTree=") for text in texts]
+    trees = [_scaled(tree, 1 / len(texts)) for _, *own in parts for tree in own]
+    # the first line is the number of the tree
+    trees = ["\n".join([str(i), *tree.split("\n")[1:]]) for i, tree in enumerate(trees)]
+    sizes = " ".join(str(_length(tree)) for tree in trees)
+    head = _replaced(parts[0][0], "tree_sizes", lambda _: sizes)
+    return "\nTree=".join([head, *trees]) + "\nend of trees\n"
+
+
+@lru_cache(maxsize=_MODELS_AT_HAND)
+def read_booster(text: str, n_features: int, n_outputs: int) -> Any:
+    """Make a booster of LightGBM from the text of its trees, which may be that of a file."""
+    check_trees(text, n_features, n_outputs)
+    return lightgbm().Booster(model_str=text)
+
+
+def check_trees(text: str, n_features: int, n_outputs: int) -> None:
+    """Refuse a text whose trees could not have been grown on so many columns and for so many scores.
+
+    Parameters
+    ----------
+    text : str
+        As `mean_of_trees` gives it.
+    n_features, n_outputs : int
+    """
+    head, *trees = text.partition("\nend of trees")[0].split("\nTree=")
+    with _damage_in_one_sentence():
+        header = _fields(head)
+        sizes = [int(size) for size in header["tree_sizes"].split()]
+        counts = {"num_class": n_outputs, "num_tree_per_iteration": n_outputs}
+        counts["max_feature_idx"] = n_features - 1
+        wrong = [name for name, value in counts.items() if int(header[name]) != value]
+        if wrong:
+            raise ValueError(f"its {wrong[0]} is not {counts[wrong[0]]}")
+        if sizes != [_length(tree) for tree in trees]:
+            raise ValueError("its trees are not as long as it says")
+        for tree in trees:
+            _check_tree(_fields(tree), n_features)
+
+
+@contextmanager
+def _damage_in_one_sentence() -> Iterator[None]:
+    damaged = "The text of the trees is damaged: {}."
+    try:
+        yield
+    except KeyError as error:
+        raise ValueError(damaged.format(f"it has no {error}")) from None
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        raise ValueError(damaged.format(error)) from None
+
+
+def _scaled(tree: str, factor: float) -> str:
+    """A tree of which all values are multiplied."""
+    for name in ("leaf_value", "internal_value"):
+        tree = _replaced(
+            tree, name, lambda values: " ".join(repr(factor * float(v)) for v in values.split())
+        )
+    return tree
+
+
+def _replaced(lines: str, name: str, change: Callable[[str], str]) -> str:
+    """Lines with another value of the one that has a name, if there is such a line."""
+    before, found, behind = lines.partition(f"\n{name}=")
+    value, *others = behind.split("\n", 1)
+    return "\n".join([before + found + change(value), *others]) if found else lines
+
+
+def _length(tree: str) -> int:
+    """Every tree comes with "Tree=" before it and a line between it and the next."""
+    return len(f"Tree={tree}\n")
+
+
+def _fields(lines: str) -> dict[str, str]:
+    """Values of all lines by their names; a name that comes twice is refused."""
+    pairs = [line.partition("=")[::2] for line in lines.splitlines() if "=" in line]
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a line is there twice")
+    return found
+
+
+def _check_tree(tree: dict[str, str], n_features: int) -> None:
+    n_leaves, n_sets = int(tree["num_leaves"]), int(tree["num_cat"])
+    _check_length(tree, "leaf_value", n_leaves)
+    if int(tree["is_linear"]) != 0:
+        raise ValueError("a leaf is no constant")
+    n_nodes = n_leaves - 1
+    if n_nodes == 0:
+        return
+    _check_length(tree, "threshold", n_nodes)
+    _check_inside(_numbers(tree, "split_feature", n_nodes), 0, n_features, "column")
+    for side in ("left_child", "right_child"):
+        for node, child in enumerate(_numbers(tree, side, n_nodes)):
+            # a leaf is written as −1 less its number, and a node comes after its parent
+            inside = node < child < n_nodes if child >= 0 else -child <= n_leaves
+            if not inside:
+                raise ValueError("a branch leads nowhere")
+    decisions = _numbers(tree, "decision_type", n_nodes)
+    sets = [
+        float(value)
+        for value, kind in zip(tree["threshold"].split(), decisions, strict=True)
+        if kind & _BY_CATEGORIES
+    ]
+    if sets or n_sets:
+        bounds = _numbers(tree, "cat_boundaries", n_sets + 1)
+        _check_length(tree, "cat_threshold", bounds[-1])
+        if bounds[0] != 0 or bounds != sorted(bounds):
+            raise ValueError("sets of categories overlap")
+    _check_inside(sets, 0, n_sets, "set of categories")
+
+
+def _numbers(tree: dict[str, str], name: str, length: int) -> list[int]:
+    _check_length(tree, name, length)
+    return [int(value) for value in tree[name].split()]
+
+
+def _check_length(tree: dict[str, str], name: str, length: int) -> None:
+    if length < 1 or len(tree[name].split()) != length:
+        raise ValueError(f"its {name} has not {length} entries")
+
+
+def _check_inside(values: list[int] | list[float], low: int, end: int, what: str) -> None:
+    if not all(low <= value < end for value in values):
+        raise ValueError(f"there is no such {what}")
