@@ -104,7 +104,7 @@ ITEMS = (
         "paper/bounds/test_generalization.py:test_pairs_in_any_form",
     )),
     Item("3.1", "Algorithm 1, plug-in", (
-        "unbag.paper.lmmcm:LMMCMClassifier", "unbag.paper.methods:METHODS",
+        "unbag.paper.lmmcm:LMMCMClassifier", "unbag.paper.runner:METHODS",
     ), (
         "paper/test_lmmcm.py:test_all_ways_to_weigh_bags_learn",
         "paper/test_lmmcm.py:test_the_published_settings",
@@ -169,7 +169,7 @@ ITEMS = (
         "paper/bounds/test_tables.py:test_variation_by_a_loop",
     )),
     Item("A", "failure of the proportion risk", (
-        "unbag.observations.proportion_risk:ProportionRisk",
+        "unbag.paper.proportion_risk:ProportionRisk",
     ), (
         "test_examples.py:test_one_bag_gives_the_median_of_the_mixture",
         "test_examples.py:test_corrected_risk_chooses_better_than_epr",
@@ -243,7 +243,7 @@ ITEMS = (
         "paper/bounds/test_tables.py:"
         "test_variation_is_at_most_that_of_least_squares_as_a_sum_of_squares",
     )),
-    Item("I", "grids of the competitors", ("unbag.paper.methods:METHODS",), (
+    Item("I", "grids of the competitors", ("unbag.paper.runner:METHODS",), (
         "paper/test_runner.py:test_every_method_gives_a_row",
     )),
     Item("I", "folds of equal proportions are left out", (

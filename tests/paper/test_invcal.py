@@ -21,8 +21,8 @@ from unbag.paper import (
     InvCalClassifierCV,
     tube_regression,
 )
-from unbag.paper.bag_kernels import bag_kernel, mean_kernel
 from unbag.paper.invcal import log_odds_targets
+from unbag.paper.kernel_machine import bag_kernel, mean_kernel
 from unbag.paper.tube_regression import solve_bag_regression
 
 SIZES = np.tile([5, 9, 14], 8)

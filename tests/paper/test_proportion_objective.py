@@ -9,7 +9,7 @@ from sklearn.metrics import brier_score_loss, log_loss
 from counted_bags import make_bags
 from unbag import check_bag_target
 from unbag.observations.losses import LogisticLoss, SoftmaxLoss, get_loss
-from unbag.observations.proportion_risk import DIVERGENCES, ProportionRisk
+from unbag.paper.proportion_risk import DIVERGENCES, ProportionRisk
 
 every_divergence = pytest.mark.parametrize("divergence", DIVERGENCES)
 two_or_three = pytest.mark.parametrize("n_classes", [2, 3])

@@ -9,11 +9,11 @@ from sklearn.linear_model import LogisticRegression
 from unbag import BagKFold, bag_target, check_bag_target
 from unbag.datasets import make_gaussian_bags
 from unbag.observations.losses import get_loss
-from unbag.observations.proportion_risk import DIVERGENCES, ProportionRisk
 from unbag.paper import (
     ProportionRiskClassifier,
     ProportionRiskClassifierCV,
 )
+from unbag.paper.proportion_risk import DIVERGENCES, ProportionRisk
 
 LinearProportionRiskClassifier = partial(ProportionRiskClassifier, kernel="linear")
 LinearProportionRiskClassifierCV = partial(ProportionRiskClassifierCV, kernel="linear")

@@ -9,11 +9,11 @@ from scipy.stats import wilcoxon
 
 from unbag._text import p_text
 from unbag.paper import make_tasks
-from unbag.paper.published import published_auc
 from unbag.paper.tables import (
     comparisons,
     draw_auc_figure,
     markdown_tables,
+    published_auc,
     rows_as_csv,
     summarise,
 )

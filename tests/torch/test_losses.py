@@ -8,7 +8,7 @@ import torch
 
 from unbag import bag_target, check_bag_target
 from unbag.observations import CountLikelihood, ForwardLikelihood, get_loss
-from unbag.observations.proportion_risk import ProportionRisk
+from unbag.paper.proportion_risk import ProportionRisk
 from unbag.torch import (
     BagBatch,
     CountLikelihoodLoss,

@@ -10,8 +10,8 @@ from sklearn.linear_model import LogisticRegression
 from unbag import LLPLinearClassifier, bag_target, check_bag_target
 from unbag.datasets import make_gaussian_bags
 from unbag.observations.losses import get_loss
-from unbag.observations.proportion_risk import ProportionRisk
 from unbag.paper import LMMCMClassifier, ProportionRiskClassifierCV
+from unbag.paper.proportion_risk import ProportionRisk
 from unbag_bench.methods import (
     PUBLISHED,
     PublishedClassifierCV,

@@ -15,8 +15,8 @@ from unbag.observations.base import Mixed
 from unbag.observations.count_likelihood import CountLikelihood
 from unbag.observations.forward import ForwardLikelihood
 from unbag.observations.losses import get_loss
-from unbag.observations.proportion_risk import ProportionRisk
 from unbag.observations.saddlepoint import Sums, TiltSearch, tilted_chances
+from unbag.paper.proportion_risk import ProportionRisk
 from unbag_bench.methods.assignment import AssignmentRisk
 from unbag_bench.methods.count_moments import CountMoments
 from unbag_bench.methods.grouped_forward import GroupedForward, bag_prior, transition

@@ -4,7 +4,6 @@ from unbag.observations.base import Objective, OffsetObjective
 from unbag.observations.count_likelihood import CountLikelihood, label_posteriors
 from unbag.observations.forward import ForwardLikelihood
 from unbag.observations.losses import LOSSES, get_loss
-from unbag.observations.proportion_risk import ProportionRisk
 
 __all__ = [
     "LOSSES",
@@ -12,7 +11,6 @@ __all__ = [
     "ForwardLikelihood",
     "Objective",
     "OffsetObjective",
-    "ProportionRisk",
     "get_loss",
     "label_posteriors",
 ]

@@ -14,12 +14,15 @@ from unbag.paper.alternating_svm import AlternatingSVMClassifier, AlternatingSVM
 from unbag.paper.corrected_risk import CorrectedRisk
 from unbag.paper.invcal import InvCalClassifier, InvCalClassifierCV
 from unbag.paper.lmmcm import LMMCMClassifier, LMMCMClassifierCV
-from unbag.paper.methods import METHODS
 from unbag.paper.pairing import Pairing, pair_bags
 from unbag.paper.pairing_display import PairingDisplay
-from unbag.paper.proportion_risk import ProportionRiskClassifier, ProportionRiskClassifierCV
-from unbag.paper.published import BAG_SIZES, published_auc
-from unbag.paper.runner import Task, make_tasks, read_rows, run_tasks
+from unbag.paper.proportion_risk import (
+    ProportionRisk,
+    ProportionRiskClassifier,
+    ProportionRiskClassifierCV,
+)
+from unbag.paper.runner import METHODS, Task, make_tasks, read_rows, run_tasks
+from unbag.paper.tables import BAG_SIZES, published_auc
 from unbag.paper.trials import Setting, Trial, make_trial
 from unbag.paper.weights import bag_weights
 
@@ -35,6 +38,7 @@ __all__ = [
     "LMMCMClassifierCV",
     "Pairing",
     "PairingDisplay",
+    "ProportionRisk",
     "ProportionRiskClassifier",
     "ProportionRiskClassifierCV",
     "Setting",

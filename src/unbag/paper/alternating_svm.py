@@ -16,16 +16,14 @@ from sklearn.utils import check_random_state
 
 from unbag._arrays import Floats, Ints
 from unbag._checks import check_count, check_positive
-from unbag._docstrings import as_in
 from unbag._progress import progress_bar
 from unbag.bags.bags import Bags
 from unbag.kernels.matrices import Kernel, check_kernel_memory
 from unbag.model_selection.splitters import check_cv
 from unbag.models.checks import check_grid
-from unbag.models.kernel import LLPKernelClassifier, LLPKernelClassifierCV
-from unbag.models.training import warn_not_converged
 from unbag.paper.alternating import Machines, Schedule, count_positives, expected_positives
 from unbag.paper.kernel_machine import KernelMachine, cut_by_trainable_folds
+from unbag.paper.minimisation import warn_not_converged
 
 # Bytes per entry of the kernel matrix itself.
 _MATRIX_BYTES = 8
@@ -85,7 +83,6 @@ def _matrix(kernel: Kernel, X: NDArray[Any], order: Ints) -> Floats:
     return kernel.matrix(X[order], np.float64)
 
 
-@as_in(LLPKernelClassifier)
 class AlternatingSVMClassifier(AlternatingModel):
     r"""Support vector machine whose labels are imputed: alter-∝SVM.
 
@@ -98,7 +95,7 @@ class AlternatingSVMClassifier(AlternatingModel):
     exact; but the problem is not convex, and where it ends depends on the random labels it
     starts from. C is annealed: C* goes from 1.5e-4·C up to C by factors of 1.5, each from where
     the one before it ended. This is a published method to compare with [1]_;
-    `LLPKernelClassifier` needs no luck.
+    `LMMCMClassifier` needs no luck.
 
     Parameters
     ----------
@@ -107,10 +104,14 @@ class AlternatingSVMClassifier(AlternatingModel):
     C_bag : float, default=10.0
         Weight of the proportions, C_p in the paper. Once it exceeds C(1 + max|f|), every bag
         gets the known number of positives, and a larger value changes nothing.
-    kernel : as in LLPKernelClassifier
+    kernel : {"rbf", "linear", "poly", "precomputed"}, default="rbf"
+        Kernel; with "precomputed", X is the kernel matrix.
     gamma : {"scale", "auto"} or float, default="scale"
         Width of "rbf" and factor of "poly": "scale" is 1/(d·Var(X)), "auto" 1/d.
-    degree, coef0 : as in LLPKernelClassifier
+    degree : int, default=3
+        Degree of the kernel "poly".
+    coef0 : float, default=1.0
+        Constant of the kernel "poly".
     n_init : int, default=1
         Number of random starts, of which the lowest objective is kept. Yu et al. took ten, the
         paper one.
@@ -134,7 +135,8 @@ class AlternatingSVMClassifier(AlternatingModel):
     support_ : ndarray of shape (n_support,)
         Rows of the support vectors. There are none if all labels came out equal: the score is
         then constant, with the sign of that class.
-    kernel_ : as in LLPKernelClassifier
+    kernel_ : Kernel
+        k, with its width.
     points_ : ndarray of shape (n_support, n_features) or None
         The support vectors; None for a kernel matrix that was given.
     dual_coef_ : ndarray of shape (1, n_support)
@@ -145,7 +147,12 @@ class AlternatingSVMClassifier(AlternatingModel):
         Alternations at all C* together.
     converged_ : bool
         Whether the objective settled at C* = C.
-    empirical_prior_, n_features_in_, feature_names_in_ : as in LLPKernelClassifier
+    empirical_prior_ : ndarray of shape (n_classes,)
+        Share of each class among all instances of training.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, if X had any that are texts.
 
     Notes
     -----
@@ -209,7 +216,6 @@ class AlternatingSVMClassifier(AlternatingModel):
         return self
 
 
-@as_in(LLPKernelClassifierCV, AlternatingSVMClassifier)
 class AlternatingSVMClassifierCV(AlternatingModel):
     """`AlternatingSVMClassifier` that chooses C, C_bag and gamma from the bags.
 
@@ -231,14 +237,29 @@ class AlternatingSVMClassifierCV(AlternatingModel):
     gammas : array-like, default=(0.01, 0.1, 1)
         Values of gamma to choose from, numbers or "scale" and "auto". The kernels "linear" and
         "precomputed" have none, and are tried once.
-    cv : as in LLPKernelClassifierCV
+    cv : int, splitter or iterable, default=5
+        An integer means that many folds of `unbag.BagKFold`. A fold that holds out part of a
+        bag is an error.
     n_jobs : int, optional
         Number of threads; each holds its fold's part of the kernel matrix.
-    kernel, degree, coef0, n_init : as in AlternatingSVMClassifier
+    kernel : {"rbf", "linear", "poly", "precomputed"}, default="rbf"
+        Kernel; with "precomputed", X is the kernel matrix.
+    degree : int, default=3
+        Degree of the kernel "poly".
+    coef0 : float, default=1.0
+        Constant of the kernel "poly".
+    n_init : int, default=1
+        Number of random starts, of which the lowest objective is kept. Yu et al. took ten, the
+        paper one.
     random_state : int, RandomState or None, default=0
         Of the starts, the same for all fits. The order of rows does not matter, except for a
         precomputed kernel.
-    tol, max_iter, verbose : as in AlternatingSVMClassifier
+    tol : float, default=1e-2
+        Alternation at one C* ends when the objective moves by less.
+    max_iter : int, default=100
+        Alternations at one C* after which it is left, with a ConvergenceWarning at the last.
+    verbose : int, default=0
+        Whether to show a progress bar over the C* of each start.
 
     Attributes
     ----------
@@ -259,9 +280,33 @@ class AlternatingSVMClassifierCV(AlternatingModel):
     out_of_fold_scores_ : ndarray of shape (n_instances,)
         Scores of each instance by the model that did not see its bag, for the chosen ones. None
         if the folds do not hold out every bag exactly once.
-    labels_, objective_value_, support_, dual_coef_, intercept_ : as in AlternatingSVMClassifier
-    n_iter_, converged_, classes_, kernel_, points_, empirical_prior_ : as in AlternatingSVMClassifier
-    n_features_in_, feature_names_in_ : as in AlternatingSVMClassifier
+    labels_ : ndarray of shape (n_instances,)
+        The imputed labels: the best ones for the final scores.
+    objective_value_ : float
+        What was minimised, at these labels and scores.
+    support_ : ndarray of shape (n_support,)
+        Rows of the support vectors. There are none if all labels came out equal: the score is
+        then constant, with the sign of that class.
+    dual_coef_ : ndarray of shape (1, n_support)
+        The α_j of f(x) = Σ_j α_j k(x, z_j) + b.
+    intercept_ : ndarray of shape (1,)
+        b.
+    n_iter_ : int
+        Alternations at all C* together.
+    converged_ : bool
+        Whether the objective settled at C* = C.
+    classes_ : ndarray of shape (2,)
+        Labels of the classes.
+    kernel_ : Kernel
+        k, with its width.
+    points_ : ndarray of shape (n_support, n_features) or None
+        The support vectors; None for a kernel matrix that was given.
+    empirical_prior_ : ndarray of shape (n_classes,)
+        Share of each class among all instances of training.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, if X had any that are texts.
 
     Examples
     --------

@@ -22,17 +22,14 @@ from tqdm import tqdm
 
 from unbag._arrays import Floats
 from unbag._checks import check_count, check_nonnegative, check_positive
-from unbag._docstrings import as_in
 from unbag._progress import progress_bar
 from unbag.bags.bags import Bags
 from unbag.kernels.matrices import Kernel
 from unbag.model_selection.splitters import check_cv
 from unbag.models.base import LogOddsClassifier
 from unbag.models.checks import check_grid
-from unbag.models.kernel import LLPKernelClassifier, LLPKernelClassifierCV
-from unbag.models.training import warn_not_converged
-from unbag.paper.bag_kernels import BagFolds, bag_kernel, mean_kernel
-from unbag.paper.kernel_machine import KernelMachine
+from unbag.paper.kernel_machine import BagFolds, KernelMachine, bag_kernel, mean_kernel
+from unbag.paper.minimisation import warn_not_converged
 from unbag.paper.tube_regression import BagRegression, solve_bag_regression
 
 
@@ -86,7 +83,6 @@ class InvCalModel(KernelMachine, LogOddsClassifier):
             )
 
 
-@as_in(LLPKernelClassifier)
 class InvCalClassifier(InvCalModel):
     """Inverse calibration: support vector regression from bags to the log-odds of proportions.
 
@@ -108,12 +104,16 @@ class InvCalClassifier(InvCalModel):
         Kernel of the instances; with "precomputed", X is their kernel matrix.
     gamma : {"scale", "auto"} or float, default="scale"
         Width of "rbf" and factor of "poly": "scale" is 1/(d·Var(X)), "auto" 1/d.
-    degree, coef0 : as in LLPKernelClassifier
+    degree : int, default=3
+        Degree of the kernel "poly".
+    coef0 : float, default=1.0
+        Constant of the kernel "poly".
     tol : float, default=1e-6
         Converged when the optimality conditions hold up to this much, in log-odds.
     max_iter : int, default=100
         Iterations after which the fit is given up, with a ConvergenceWarning.
-    verbose : as in LLPKernelClassifier
+    verbose : int, default=0
+        Whether to show a progress bar.
 
     Attributes
     ----------
@@ -121,7 +121,8 @@ class InvCalClassifier(InvCalModel):
         Labels of the classes.
     bag_coef_ : ndarray of shape (n_bags,)
         β: what each bag contributes to the score.
-    kernel_ : as in LLPKernelClassifier
+    kernel_ : Kernel
+        k, with its width.
     points_ : ndarray of shape (n_instances, n_features) or None
         The instances; None for a kernel matrix that was given.
     dual_coef_ : ndarray of shape (1, n_instances)
@@ -130,8 +131,16 @@ class InvCalClassifier(InvCalModel):
         Shares of the classes in all bags together, to which the probabilities belong.
     intercept_ : ndarray of shape (1,)
         b; where it is not unique, the middle of its interval.
-    n_iter_, converged_, empirical_prior_, n_features_in_ : as in LLPKernelClassifier
-    feature_names_in_ : as in LLPKernelClassifier
+    n_iter_ : int
+        Number of iterations.
+    converged_ : bool
+        Whether the fit converged within ``max_iter`` iterations.
+    empirical_prior_ : ndarray of shape (n_classes,)
+        Share of each class among all instances of training.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, if X had any that are texts.
 
     Examples
     --------
@@ -182,7 +191,6 @@ class InvCalClassifier(InvCalModel):
         return self
 
 
-@as_in(LLPKernelClassifierCV, InvCalClassifier)
 class InvCalClassifierCV(InvCalModel):
     """`InvCalClassifier` that chooses its parameters by the error on held-out bags.
 
@@ -203,8 +211,21 @@ class InvCalClassifierCV(InvCalModel):
     gammas : array-like, default=(0.01, 0.1, 1)
         Values of gamma to choose from, numbers or "scale" and "auto"; of no effect for kernels
         that have no gamma.
-    cv : as in LLPKernelClassifierCV
-    kernel, degree, coef0, tol, max_iter, verbose : as in InvCalClassifier
+    cv : int, splitter or iterable, default=5
+        An integer means that many folds of `unbag.BagKFold`. A fold that holds out part of a
+        bag is an error.
+    kernel : {"rbf", "linear", "poly", "precomputed"}, default="rbf"
+        Kernel of the instances; with "precomputed", X is their kernel matrix.
+    degree : int, default=3
+        Degree of the kernel "poly".
+    coef0 : float, default=1.0
+        Constant of the kernel "poly".
+    tol : float, default=1e-6
+        Converged when the optimality conditions hold up to this much, in log-odds.
+    max_iter : int, default=100
+        Iterations after which the fit is given up, with a ConvergenceWarning.
+    verbose : int, default=0
+        Whether to show a progress bar.
 
     Attributes
     ----------
@@ -225,9 +246,30 @@ class InvCalClassifierCV(InvCalModel):
     out_of_fold_scores_ : ndarray of shape (n_instances,)
         Scores of each instance by the model that did not see its bag, at the chosen parameters.
         None if the folds do not hold out every bag exactly once.
-    classes_, class_prior_, bag_coef_, kernel_, points_, dual_coef_ : as in InvCalClassifier
-    intercept_, n_iter_, converged_, empirical_prior_, n_features_in_ : as in InvCalClassifier
-    feature_names_in_ : as in InvCalClassifier
+    classes_ : ndarray of shape (2,)
+        Labels of the classes.
+    class_prior_ : ndarray of shape (n_classes,)
+        Shares of the classes in all bags together, to which the probabilities belong.
+    bag_coef_ : ndarray of shape (n_bags,)
+        β: what each bag contributes to the score.
+    kernel_ : Kernel
+        k, with its width.
+    points_ : ndarray of shape (n_instances, n_features) or None
+        The instances; None for a kernel matrix that was given.
+    dual_coef_ : ndarray of shape (1, n_instances)
+        The α_j of f(x) = Σ_j α_j k(x, x_j) + b.
+    intercept_ : ndarray of shape (1,)
+        b; where it is not unique, the middle of its interval.
+    n_iter_ : int
+        Number of iterations.
+    converged_ : bool
+        Whether the fit converged within ``max_iter`` iterations.
+    empirical_prior_ : ndarray of shape (n_classes,)
+        Share of each class among all instances of training.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, if X had any that are texts.
 
     Examples
     --------

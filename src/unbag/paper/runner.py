@@ -1,4 +1,4 @@
-"""Run trials, each finished one written at once.
+"""Methods that the tables compare, and their trials, each written as soon as it is finished.
 
 A folder of results holds a line for every trial in ``rows.jsonl``. So a run that was killed goes on
 where it was, and two runs on the same folder do not spoil each other.
@@ -7,20 +7,60 @@ where it was, and two runs on the same folder do not spoil each other.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 from joblib import parallel_config
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 from threadpoolctl import threadpool_limits
 
 from unbag._provenance import provenance
+from unbag.models import LLPKernelClassifierCV
 from unbag.paper import rows as kept
-from unbag.paper.methods import METHODS
+from unbag.paper.alternating_svm import AlternatingSVMClassifierCV
+from unbag.paper.invcal import InvCalClassifierCV
+from unbag.paper.lmmcm import LMMCMClassifierCV
+from unbag.paper.proportion_risk import ProportionRiskClassifierCV
 from unbag.paper.rows import Row, run_and_keep
 from unbag.paper.trials import Sampling, Setting, make_trial
+
+
+@dataclass(frozen=True)
+class Method:
+    """How to make an estimator, what it is fitted to and which settings it chooses itself."""
+
+    make: Callable[[], Any]
+    chosen: tuple[str, ...]
+    sees_labels: bool = False
+
+
+def _as_published() -> LMMCMClassifierCV:
+    return LMMCMClassifierCV(
+        10.0 ** -np.arange(6), selection="folds", gamma="scale", weights="pairs"
+    )
+
+
+def _corrected() -> LMMCMClassifierCV:
+    return LMMCMClassifierCV(correction="nonnegative")
+
+
+METHODS: dict[str, Method] = {
+    "lmmcm-paper": Method(_as_published, ("alpha_",)),
+    "lmmcm": Method(_corrected, ("alpha_",)),
+    "likelihood": Method(LLPKernelClassifierCV, ("alpha_",)),
+    "invcal": Method(InvCalClassifierCV, ("C_", "epsilon_", "gamma_")),
+    "alter-psvm": Method(AlternatingSVMClassifierCV, ("C_", "C_bag_", "gamma_")),
+    "epr": Method(ProportionRiskClassifierCV, ("alpha_",)),
+    "labels": Method(LLPKernelClassifierCV, ("alpha_",), sees_labels=True),
+}
+
+# Methods that are no more, whose finished trials are still shown. "combined" was the default at
+# first: the corrected risk, with another likelihood added where bags are small.
+FORMER_METHODS = ("combined", "soft-label")
 
 
 @dataclass(frozen=True)

@@ -15,18 +15,18 @@ from typing import Any
 
 import numpy as np
 import torch
+from array_api_compat import array_namespace
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from unbag._arrays import Array, beside, index_beside, take
+from unbag._arrays import Array, Segments, beside, beside_in_double, index_beside, take
 from unbag._checks import check_count, check_one_each, check_share
 from unbag._docstrings import as_in
 from unbag.bags.bags import Bags
 from unbag.observations.count_likelihood import EXACT_SIZE, check_possible_counts
 from unbag.observations.forward import LEAST_RATIO, forward_losses
 from unbag.observations.losses import get_loss
-from unbag.observations.proportion_risk import ProportionRisk
 from unbag.observations.weighed_bags import WeighedBags
 from unbag.torch.batches import to_bags
 
@@ -34,6 +34,9 @@ from unbag.torch.batches import to_bags
 Evaluate = Callable[[Array], tuple[Any, Array]]
 
 _ONE_COLUMN = np.zeros(1, dtype=np.intp)
+
+# e^-700 is a number in double precision.
+_LARGEST_LOSS = 700.0
 
 
 class BagLoss(nn.Module, ABC):
@@ -225,12 +228,7 @@ class ForwardLoss(BagLoss):
 
 
 class ProportionLoss(BagLoss):
-    """Σ_b (n_b/T) d(γ_b, p̂_b), p̂_b the mean chances of a bag: the loss of DLLP, by cross-entropy.
-
-    Parameters
-    ----------
-    divergence : {"cross_entropy", "squared", "absolute"}, default="cross_entropy"
-        d, as in `unbag.observations.proportion_risk`.
+    """−Σ_b (n_b/T) Σ_c γ_bc log p̂_bc, p̂_b the mean probabilities of a bag: the loss of DLLP.
 
     Examples
     --------
@@ -241,15 +239,26 @@ class ProportionLoss(BagLoss):
     0.693
     """
 
-    def __init__(self, divergence: str = "cross_entropy") -> None:
-        super().__init__()
-        self.divergence = divergence
-
     def _objective(self, bags: Bags, like: Array) -> Evaluate:
-        parts = np.repeat(bags.sizes[:, None] / bags.n_instances, bags.n_classes, axis=1)
-        loss = get_loss("logistic", bags.n_classes)
-        risk = ProportionRisk(parts, bags, loss, self.divergence, like)
-        return lambda scores: risk.value_and_gradient(scores, _ONE_COLUMN)
+        link = get_loss("logistic", bags.n_classes)
+        order = np.argsort(bags.index, kind="stable")
+        by_bag, back = (index_beside(o, like) for o in (order, np.argsort(order)))
+        segments = Segments(bags.sizes, like)
+        sizes = beside_in_double(bags.sizes.astype(float), like)
+        weights = bags.clipped_proportions * bags.sizes[:, None] / bags.n_instances
+        expected = beside_in_double(weights.T[None], like)
+
+        def evaluate(scores: Array) -> tuple[Array, Array]:
+            xp = array_namespace(scores)
+            losses = xp.astype(take(link.losses(scores), by_bag, axis=2), xp.float64)
+            # above, a probability would be zero
+            p = xp.exp(-xp.clip(losses, max=_LARGEST_LOSS))
+            mean = segments.sum(p) / sizes
+            value = -xp.sum(expected * xp.log(mean), axis=(1, 2))
+            pulled = take(p * segments.spread(expected / (sizes * mean)), back, axis=2)
+            return value, link.pull_back(scores, xp.astype(pulled, scores.dtype))
+
+        return evaluate
 
 
 class _Known(torch.autograd.Function):

@@ -23,8 +23,8 @@ from unbag.observations.base import Mixed, Objective
 from unbag.observations.count_likelihood import CountLikelihood
 from unbag.observations.forward import ForwardLikelihood
 from unbag.observations.losses import get_loss
-from unbag.observations.proportion_risk import ProportionRisk
 from unbag.paper.corrected_risk import CorrectedRisk, Correction
+from unbag.paper.proportion_risk import ProportionRisk
 from unbag_bench.methods.assignment import Assignment, AssignmentRisk
 from unbag_bench.methods.count_moments import CountMoments
 from unbag_bench.methods.grouped_forward import BagPrior, GroupedForward
