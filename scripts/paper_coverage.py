@@ -62,14 +62,14 @@ ITEMS = (
     Item("2.2", "Definition 3, complexity R^B", (B + "complexity:rademacher_complexity",), (
         "paper/bounds/test_complexity.py:test_estimate_agrees_with_all_signs_and_stays_below_its_bound",
     )),
-    Item("2.2", "(SR)", (B + "function_classes:FunctionClass",), (
+    Item("2.2", "(SR)", (B + "complexity:FunctionClass",), (
         "paper/bounds/test_complexity.py:test_bounds_of_the_whole_space_replace_those_of_the_data",
     )),
-    Item("2.2", "Proposition 4, kernels", (B + "function_classes:RKHSBall",), (
+    Item("2.2", "Proposition 4, kernels", (B + "complexity:RKHSBall",), (
         "paper/bounds/test_complexity.py:test_supremum_over_the_ball_is_that_found_numerically",
         "paper/bounds/test_tables.py:test_constants_of_the_gaussian_kernel_need_no_data",
     )),
-    Item("2.2", "Proposition 4, networks", (B + "function_classes:TwoLayerReLU",), (
+    Item("2.2", "Proposition 4, networks", (B + "complexity:TwoLayerReLU",), (
         "paper/bounds/test_complexity.py:test_networks_stay_below_their_bound_and_attain_a",
         "paper/bounds/test_tables.py:test_networks_have_a_bound",
     )),
@@ -111,7 +111,7 @@ ITEMS = (
         "paper/bounds/test_consistency.py:"
         "test_first_theorem_holds_for_observed_proportions_of_small_bags",
     )),
-    Item("3.2", "misordered pairs, .26", (B + "misordering:misordering_probability",), (
+    Item("3.2", "misordered pairs, .26", (B + "neighbours:misordering_probability",), (
         "paper/bounds/test_planning.py:test_the_papers_example",
         "../benchmarks/tests/studies/test_consistency.py:test_bags_are_misordered_as_often_as_computed",
     )),
@@ -130,7 +130,7 @@ ITEMS = (
         "paper/bounds/test_neighbours.py:test_it_is_what_the_theorem_takes",
     )),
     Item("3.2", "Theorem 6, merged bags", (
-        B + "merged:merged_bound", B + "contrasts:expected_contrasts",
+        B + "merged:merged_bound", B + "merged:expected_contrasts",
     ), (
         "paper/bounds/test_merged.py:test_bound_holds_as_often_as_it_says",
         "paper/bounds/test_merged.py:test_contrasts_reach_what_the_theorem_says_as_often",
@@ -177,7 +177,7 @@ ITEMS = (
     Item("B.1", "proof of Proposition 1", (B + "contamination:unbiased_coefficients",), (
         "paper/bounds/test_contamination.py:test_no_other_combination_of_the_two_losses_is_unbiased",
     )),
-    Item("B.2", "Ledoux-Talagrand contraction", (B + "function_classes:TwoLayerReLU",), (
+    Item("B.2", "Ledoux-Talagrand contraction", (B + "complexity:TwoLayerReLU",), (
         "paper/bounds/test_lemmas.py:test_contraction_of_absolute_values",
     )),
     Item("B.3", "bounded difference inequality", (B + "generalization:proved_factor",), (
@@ -200,12 +200,12 @@ ITEMS = (
         "paper/bounds/test_merged.py:test_risk_is_unbiased_when_instances_depend_on_each_other",
     )),
     Item("C", "symmetric losses, immunity", (
-        B + "immunity:is_symmetric", B + "immunity:immunity_constants",
+        B + "losses:is_symmetric", B + "losses:immunity_constants",
     ), (
         "paper/bounds/test_immunity.py:"
         "test_contaminated_risk_of_symmetric_losses_is_affine_in_the_clean_one",
     )),
-    Item("D", "Proposition, convexity of ℓ^κ", (B + "immunity:convexity_condition",), (
+    Item("D", "Proposition, convexity of ℓ^κ", (B + "losses:convexity_condition",), (
         "paper/bounds/test_immunity.py:test_convexity_condition_is_what_second_differences_say",
     )),
     Item("D", "convexity of Ê_w, open question", ("unbag.paper.weights:convex_priors",), (
@@ -227,13 +227,13 @@ ITEMS = (
         "paper/test_merging.py:test_max_has_the_better_of_both_splits_for_bags_of_any_size",
     )),
     Item("G", "conjecture on blockwise-max", (
-        B + "contrasts:expected_contrasts", B + "merged:merged_bound",
+        B + "merged:expected_contrasts", B + "merged:merged_bound",
     ), (
         "paper/bounds/test_contrasts.py:test_contrast_of_blockwise_max_seldom_falls_short",
         "paper/bounds/test_merged.py:test_own_contrasts_of_blockwise_max_bound_sharper",
     )),
     Item("H", "calibration of the loss", (
-        B + "surrogate:calibration_function", B + "surrogate:excess_error",
+        B + "losses:calibration_function", B + "losses:excess_error",
     ), (
         "paper/bounds/test_surrogate.py:test_errors_are_bounded_by_risks",
     )),

@@ -414,7 +414,7 @@ def test_bad_settings_get_one_sentence(model, message):
 @pytest.mark.parametrize("model", [AlternatingSVMClassifier(), AlternatingSVMClassifierCV()])
 def test_three_classes_get_one_sentence(model):
     data = make_gaussian_bags(n_bags=20, bag_size=10, n_classes=3, random_state=0)
-    with pytest.raises(ValueError, match=r"Only binary .* there are 3; KernelMCM"):
+    with pytest.raises(ValueError, match=r"Only binary .* there are 3; LMMCM"):
         model.fit(data.X, data.y)
 
 

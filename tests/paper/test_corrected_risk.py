@@ -18,7 +18,6 @@ from unbag.observations.losses import LOSSES, SoftmaxLoss, get_loss
 from unbag.paper.corrected_risk import CorrectedRisk
 from unbag.paper.pairing import pair_bags
 from unbag.paper.weights import bag_weights
-from unbag.weights import decontamination_weights
 
 TRAINABLE = [name for name, loss in LOSSES.items() if loss.trainable]
 PRIORS = ["balanced", "empirical", [0.2, 0.8]]
@@ -74,11 +73,11 @@ def some_weights(bags):
     """Several problems on the same bags: all bags, pairs, and two of them held out."""
     kept = np.array([0, 1, 3, 4]) if bags.n_classes == 3 else np.array([0, 1, 4])
     held_out = np.zeros((bags.n_bags, bags.n_classes))
-    held_out[kept] = decontamination_weights(bags.take(kept)[0])
-    other = decontamination_weights(
+    held_out[kept] = bag_weights(bags.take(kept)[0])
+    other = bag_weights(
         bags, **({"method": "pairs"} if bags.n_classes == 2 else {"bag_model": "bags"})
     )
-    return np.stack([decontamination_weights(bags), other, held_out])
+    return np.stack([bag_weights(bags), other, held_out])
 
 
 def some_scores(bags, weights, problem, n_outputs):
@@ -165,7 +164,7 @@ def test_value_is_the_definition_for_three_classes(correction):
 
 def test_number_of_outputs_is_that_of_the_loss():
     balanced = [np.full(c, 1 / c) for c in (2, 3)]
-    two, three = decontamination_weights(BAGS), decontamination_weights(THREE)
+    two, three = bag_weights(BAGS), bag_weights(THREE)
     assert CorrectedRisk(two, BAGS.membership, get_loss("hinge"), balanced[0]).n_outputs == 1
     assert CorrectedRisk(two, BAGS.membership, SoftmaxLoss(), balanced[0]).n_outputs == 2
     assert CorrectedRisk(three, THREE.membership, SoftmaxLoss(), balanced[1]).n_outputs == 3
@@ -210,7 +209,7 @@ def test_a_bag_of_weight_zero_is_a_bag_that_is_not_there(correction):
     problem = np.zeros(30, dtype=np.intp)
     loss = get_loss("logistic")
     whole = CorrectedRisk(weights, BAGS.membership, loss, prior, correction)
-    part = CorrectedRisk(decontamination_weights(kept), kept.membership, loss, prior, correction)
+    part = CorrectedRisk(bag_weights(kept), kept.membership, loss, prior, correction)
     value, gradient = whole.value_and_gradient(scores, problem)
     value_of_part, gradient_of_part = part.value_and_gradient(scores[:, :, rows], problem)
     np.testing.assert_allclose(value, value_of_part, atol=1e-14)
@@ -233,7 +232,7 @@ def along_a_line(c, correction):
     t = np.linspace(-0.75, 0.99, 3481)
     scores = np.where(other, side * t[:, None], 0.5 * side)[:, None]
     problem = np.zeros(len(t), dtype=np.intp)
-    W = decontamination_weights(PAIR)
+    W = bag_weights(PAIR)
     risk = CorrectedRisk(W, PAIR.membership, get_loss("hinge"), np.eye(2)[c], correction)
     value, gradient = risk.value_and_gradient(scores, problem)
     slope = side * gradient[:, 0, other].sum(axis=1)
@@ -277,7 +276,7 @@ def test_bend_has_neither_jumps_nor_kinks(c):
 def test_classes_are_bent_one_by_one_and_problem_by_problem():
     """Only classes with a negative weight, of the same problem, are bent."""
     pure = np.eye(2)
-    mixed = decontamination_weights(PAIR)
+    mixed = bag_weights(PAIR)
     half = np.array([[1.5, 0.0], [-0.5, 1.0]])
     bags, prior = PAIR, np.array([0.5, 0.5])
     risk = CorrectedRisk(np.stack([pure, mixed, half]), bags.membership, get_loss("hinge"), prior)
@@ -310,7 +309,7 @@ def test_on_labels_the_risk_is_the_balanced_log_loss(correction, n_classes):
         columns.append(strength * truth + 0.3 * noise)
     full = np.stack(columns)
     scores = full[:, 1:] - full[:, :1] if n_classes == 2 else full
-    W = decontamination_weights(bags)
+    W = bag_weights(bags)
     risk = CorrectedRisk(W, bags.membership, loss, np.full(n_classes, 1 / n_classes), correction)
     found = risk.value(scores, np.zeros(4, dtype=np.intp))
     chance = SoftmaxLoss().probability(full)
@@ -327,7 +326,7 @@ def test_pure_bags_are_not_bent_by_rounding(of_bag):
     sizes = [3, 5, 7, 2, 6, 9, 4][: len(of_bag)]
     n_classes = max(of_bag) + 1
     bags = make_bags(np.eye(n_classes, dtype=int)[of_bag] * np.array(sizes)[:, None])
-    W = decontamination_weights(bags)
+    W = bag_weights(bags)
     full = 6.0 * np.eye(n_classes)[np.repeat(of_bag, sizes)].T[None]
     scores = full[:, 1:] - full[:, :1] if n_classes == 2 else full
     prior, problem = np.full(n_classes, 1 / n_classes), np.zeros(1, dtype=np.intp)
@@ -542,7 +541,7 @@ def test_corrected_risk_of_three_classes_averages_to_the_true_risk():
         )
         bags = check_bag_target(draw.y)
         scores = (score @ draw.X.T)[None]
-        W = decontamination_weights(bags)
+        W = bag_weights(bags)
         corrected.append(
             CorrectedRisk(W, bags.membership, loss, prior, "none").class_risks(scores, problem)[0]
         )
@@ -567,7 +566,7 @@ def test_blocks_of_instances_change_nothing(monkeypatch, n_classes):
     bag, labels = rng.integers(20, size=501), rng.integers(n_classes, size=501)
     counts = {b: np.bincount(labels[bag == b], minlength=n_classes) for b in range(20)}
     bags = check_bag_target(bag_target(bag, counts=counts))
-    W = decontamination_weights(bags)
+    W = bag_weights(bags)
     prior = np.full(n_classes, 1 / n_classes)
     loss = get_loss("logistic", n_classes)
     risk = CorrectedRisk(np.stack([W, W / 2]), bags.membership, loss, prior)

@@ -24,9 +24,7 @@ from numpy.typing import NDArray
 
 from unbag._arrays import Array, Bools, Floats, Ints, Latest, beside, index_beside, take, to_host
 from unbag._checks import check_choice
-from unbag._docstrings import as_in
 from unbag.bags.bags import Membership
-from unbag.observations.base import Criterion
 from unbag.observations.losses import ClassLoss
 
 Correction = Literal["nonnegative", "none"]
@@ -105,13 +103,15 @@ class CorrectedRisk:
             correction == "nonnegative",
         )
 
-    @as_in(Criterion.value)
     def class_risks(self, scores: Array, problem: Ints) -> Floats:
         """R_c for every column and class, before any correction.
 
         Parameters
         ----------
-        scores, problem : as in value
+        scores : array of shape (columns, outputs, instances)
+            Scores of the instances, for each column.
+        problem : ndarray of int, shape (columns,)
+            The problem that each column belongs to.
 
         Returns
         -------

@@ -12,7 +12,6 @@ from unbag.paper.bounds import (
     RKHSBall,
     TwoLayerReLU,
     complexity,
-    function_classes,
     rademacher_complexity,
 )
 from unbag.paper.pairing import Pairing, pair_extremes
@@ -121,8 +120,7 @@ def test_data_in_blocks_give_the_same(monkeypatch):
     whole = ball.suprema(X, u)
     _, bags, pairing = small_problem()
     before = rademacher_complexity(ball, X[:8], bags, pairing, [1, 1])
-    for module in (complexity, function_classes):
-        monkeypatch.setattr(module, "BLOCK", 120)
+    monkeypatch.setattr(complexity, "BLOCK", 120)
     assert ball.suprema(X, u) == pytest.approx(whole)
     after = rademacher_complexity(ball, X[:8], bags, pairing, [1, 1])
     assert abs(after.value - before.value) < 6 * before.standard_error

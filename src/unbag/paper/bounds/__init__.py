@@ -1,22 +1,36 @@
 """The paper's theory, executable: contamination models, complexities, bounds and planning."""
 
-from unbag.paper.bounds.complexity import ComplexityEstimate, rademacher_complexity
+from unbag.paper.bounds.complexity import (
+    ComplexityEstimate,
+    RKHSBall,
+    TwoLayerReLU,
+    rademacher_complexity,
+)
 from unbag.paper.bounds.contamination import MultiMCM, unbiased_coefficients, unbiased_loss
-from unbag.paper.bounds.contrasts import expected_contrasts
-from unbag.paper.bounds.function_classes import RKHSBall, TwoLayerReLU
 from unbag.paper.bounds.generalization import GeneralizationBound, generalization_bound
-from unbag.paper.bounds.immunity import (
+from unbag.paper.bounds.losses import (
+    calibration_function,
     convexity_condition,
+    excess_error,
     immunity_constants,
     is_symmetric,
+    prior_shifted_error,
     symmetry_constant,
 )
-from unbag.paper.bounds.merged import MergedBound, largest_epsilon, merged_bound, required_epsilon
-from unbag.paper.bounds.misordering import misordering_probability
-from unbag.paper.bounds.neighbours import NeighbourCondition, neighbour_condition
+from unbag.paper.bounds.merged import (
+    MergedBound,
+    expected_contrasts,
+    largest_epsilon,
+    merged_bound,
+    required_epsilon,
+)
+from unbag.paper.bounds.neighbours import (
+    NeighbourCondition,
+    misordering_probability,
+    neighbour_condition,
+)
 from unbag.paper.bounds.planning import BagPlan, required_bags
 from unbag.paper.bounds.sampling import BagSample, sample_bags
-from unbag.paper.bounds.surrogate import calibration_function, excess_error, prior_shifted_error
 from unbag.paper.bounds.tables import (
     BoundPlan,
     WeightsBound,

@@ -31,7 +31,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from unbag._arrays import Floats
 from unbag._checks import check_choice
-from unbag._docstrings import as_in
 from unbag.observations.losses import Loss
 from unbag.paper.bounds.checks import check_contamination, check_sizes, check_weights, find_loss
 from unbag.paper.bounds.sampling import BagSample, RowSource, SamplingModel, sample_bags
@@ -311,13 +310,17 @@ class MultiMCM:
         """
         return float(self.weights @ self.pair_risks(loss, scores, bag))
 
-    @as_in(risk)
     def pair_risks(self, loss: str | Loss, scores: ArrayLike, bag: ArrayLike) -> Floats:
         """Ê_i(f) of each pair: half the mean of ℓ₊^κ over the one bag, half that of ℓ₋^κ.
 
         Parameters
         ----------
-        loss, scores, bag : as in risk
+        loss : str or Loss
+            A loss, by its name in `unbag.observations.LOSSES` or itself.
+        scores : array-like of shape (n_instances,)
+            f(x) of each instance.
+        bag : array-like of shape (n_instances,)
+            The bag of each: i for the positive one of pair i, N + i for the negative one.
 
         Returns
         -------

@@ -30,12 +30,11 @@ from numpy.typing import ArrayLike
 
 from unbag._arrays import Floats
 from unbag._checks import check_choice, check_count, check_inside, check_nonnegative, check_positive
-from unbag._docstrings import as_in
 from unbag.bags.bags import Bags
 from unbag.bags.priors import resolve_class_prior
 from unbag.observations.losses import get_loss
 from unbag.paper.bounds.checks import check_exact, lipschitz_constant
-from unbag.paper.bounds.planning import FEWEST_PLANNED, lost_bags, required_bags, share_distribution
+from unbag.paper.bounds.planning import FEWEST_PLANNED, lost_bags, share_distribution
 from unbag.paper.bounds.sampling import PairModel
 from unbag.paper.corrected_risk import ClassPrior
 
@@ -180,7 +179,6 @@ class BoundPlan:
     variation_per_bag: float
 
 
-@as_in(weights_bound, required_bags)
 def required_bags_for_bound(
     bag_size: int,
     proportions: Any,
@@ -200,16 +198,26 @@ def required_bags_for_bound(
 
     Parameters
     ----------
-    bag_size, proportions : as in required_bags
+    bag_size : int
+        Instances in every bag.
+    proportions : (low, high), frozen scipy.stats distribution or array-like
+        How the bags differ. Two numbers or a distribution say where true proportions come from,
+        as in `unbag.datasets.make_bags`: labels are drawn, so that observed proportions vary more.
+        Three or more numbers are observed proportions of bags such as there will be.
     target : float
         The bound that is wanted.
-    loss : as in weights_bound
+    loss : str or ClassLoss
+        A Lipschitz loss.
     A : float
         Bound of |f(x)| for all functions f of the class, see `unbag.paper.bounds.RKHSBall`.
-    B, delta : as in weights_bound
+    B : float
+        B of the paper's condition (SR) for the class.
+    delta : float
+        The bound may fail with this probability.
     class_prior : {"balanced", "empirical"} or two numbers, default="balanced"
         "empirical" are the mean shares.
-    model : as in weights_bound
+    model : {"IIM", "IBM"}, default="IIM"
+        Whether instances are independent given their labels, or only bags are.
 
     Returns
     -------

@@ -1,0 +1,292 @@
+"""What the theory asks of a loss: immunity, convexity under the correction, calibration.
+
+**Immunity and convexity** (appendices C and D). A loss is symmetric if ℓ₊(t) + ℓ₋(t) = C for all t.
+Then ℓ^κ is ℓ, scaled and shifted, and
+
+    contaminated risk = (1 − κ⁺ − κ⁻) · clean risk + C (κ⁺ + κ⁻)/2:
+
+training on contaminated data as if it were clean has the same minimiser. That is immunity. No
+symmetric loss is convex (but for a straight line), so that there is a price.
+
+For a convex loss with ℓ₊'' = ℓ₋'', the second derivative of the unbiased loss is
+
+    (ℓ_σ^κ)'' = ℓ'' · (1 − 2κ^{−σ}) / (1 − κ⁺ − κ⁻),
+
+and ℓ^κ is convex if neither contamination is above one half.
+
+**Calibration** (appendix H), the step from the risk that is minimised to the error. For a margin
+loss φ let H(η) = inf_t ηφ(t) + (1 − η)φ(−t) be the least risk where the positive class
+has the probability η, and H⁻(η) the least among scores t of the wrong sign. With
+
+    ψ(θ) = H⁻((1 + θ)/2) − H((1 + θ)/2),
+
+which is convex for convex and for symmetric losses, every f obeys (Bartlett, Jordan and McAuliffe)
+
+    ψ(E₀₁(f) − inf E₀₁) ≤ E(f) − inf E,
+
+where E₀₁ is the error rate at the same class prior: for equal priors, the balanced error. The loss
+is calibrated if ψ > 0 beyond 0; then whatever brings the risk to its infimum brings the error to
+its own.
+
+Models may be trained at one prior, q, and their scores moved to another, π, by the difference of
+the log-odds. For the logistic loss the error at π is bounded by the risk at q too (`prior_shifted_error`):
+
+    E₀₁,π(f moved) − inf E₀₁,π ≤ 2 max(ρ, 1/ρ) max_c(π_c/q_c) √((E_q(f) − inf E_q)/2),
+
+with ρ = (π₊/π₋)/(q₊/q₋). ``docs/bounds.md`` has the proof.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from unbag._arrays import Bools, Floats
+from unbag._checks import check_nonnegative
+from unbag.observations.losses import Loss
+from unbag.paper.bounds.checks import check_contamination, find_loss
+
+# Scores at which ℓ₊ + ℓ₋ is looked at: dense around 0, and far out.
+_GRID = np.concatenate([[0.0], np.geomspace(1e-3, 1e3, 601)])
+_TOLERANCE = 1e-9
+
+
+def symmetry_constant(loss: str | Loss) -> float | None:
+    """C with ℓ₊(t) + ℓ₋(t) = C at 602 scores from 0 to 1000, or None if there is none.
+
+    Parameters
+    ----------
+    loss : str or Loss
+        A loss, by its name in `unbag.observations.LOSSES` or itself.
+
+    Returns
+    -------
+    constant : float or None
+        C.
+
+    Examples
+    --------
+    >>> from unbag.paper.bounds import symmetry_constant
+    >>> symmetry_constant("sigmoid")
+    1.0
+    >>> symmetry_constant("logistic") is None
+    True
+    """
+    found = find_loss(loss)
+    total = found.value(_GRID) + found.value(-_GRID)
+    if np.ptp(total) > _TOLERANCE * np.abs(total).max():
+        return None
+    return float(total[0])
+
+
+def is_symmetric(loss: str | Loss) -> bool:
+    """Whether ℓ₊ + ℓ₋ is constant, which makes a loss immune to contamination.
+
+    Parameters
+    ----------
+    loss : str or Loss
+        A loss, by its name in `unbag.observations.LOSSES` or itself.
+
+    Returns
+    -------
+    symmetric : bool
+        Whether it is.
+
+    Examples
+    --------
+    >>> from unbag.paper.bounds import is_symmetric
+    >>> from unbag.observations.losses import LOSSES
+    >>> [name for name in LOSSES if is_symmetric(name)]
+    ['sigmoid', 'ramp', 'zero_one']
+    """
+    return symmetry_constant(loss) is not None
+
+
+def immunity_constants(
+    loss: str | Loss, kappa_plus: ArrayLike, kappa_minus: ArrayLike
+) -> tuple[Floats, Floats]:
+    """Slope and offset of the contaminated balanced risk as a function of the clean one.
+
+    Parameters
+    ----------
+    loss : str or Loss
+        A symmetric loss.
+    kappa_plus, kappa_minus : float or array-like
+        Contaminations, with κ⁺ + κ⁻ < 1.
+
+    Returns
+    -------
+    slope, offset : ndarray
+        1 − κ⁺ − κ⁻ and C (κ⁺ + κ⁻)/2.
+
+    Examples
+    --------
+    Thirty and twenty percent of the labels are wrong. A classifier that errs on 10% of either
+    class then seems to err on 30%:
+
+    >>> from unbag.paper.bounds import immunity_constants
+    >>> slope, offset = immunity_constants("zero_one", 0.3, 0.2)
+    >>> round(float(slope * 0.1 + offset), 3)
+    0.3
+    """
+    plus, minus = check_contamination(kappa_plus, kappa_minus)
+    constant = symmetry_constant(loss)
+    if constant is None:
+        raise ValueError(
+            f"The {find_loss(loss).name} loss is not immune: ℓ₊ + ℓ₋ = constant fails. Use a "
+            "symmetric loss, or the unbiased loss."
+        )
+    return 1 - plus - minus, constant * (plus + minus) / 2
+
+
+def convexity_condition(loss: str | Loss, kappa_plus: ArrayLike, kappa_minus: ArrayLike) -> Bools:
+    """Whether the unbiased loss ℓ^κ is convex, pair by pair.
+
+    The paper asks for κ⁺, κ⁻ < ½; at ½ one side of ℓ^κ is a straight line, which is convex too.
+    Where all pairs meet the condition, which says γ⁻ ≤ ½ ≤ γ⁺, Ê_w is a convex function of the
+    scores. Where some do not, it is none, although the risk that it estimates is; at other class
+    priors it may be one (`unbag.paper.weights.convex_priors`).
+
+    Parameters
+    ----------
+    loss : str or Loss
+        A loss, by its name in `unbag.observations.LOSSES` or itself.
+    kappa_plus : float or array-like
+        Contaminations κ⁺ of the positive bags.
+    kappa_minus : float or array-like
+        Contaminations κ⁻ of the negative bags, with κ⁺ + κ⁻ < 1.
+
+    Returns
+    -------
+    convex : ndarray of bool
+        One for each pair.
+
+    Examples
+    --------
+    >>> from unbag.paper.bounds import convexity_condition
+    >>> convexity_condition("logistic", kappa_plus=[0.1, 0.5, 0.6], kappa_minus=0.3)
+    array([ True,  True, False])
+    >>> convexity_condition("hinge", 0.1, 0.3)
+    array(False)
+    """
+    plus, minus = check_contamination(kappa_plus, kappa_minus)
+    of_pair = np.vectorize(find_loss(loss).corrected_is_convex, otypes=[bool])
+    return np.asarray(of_pair(plus, minus))
+
+
+# --- calibration ----------------------------------------------------------------------------------
+
+
+# Margins among which the least risk is looked for, with ±1, where some losses have a kink. A least
+# risk that comes out too large makes ψ smaller, which is safe; and at 0, where wrong signs do best,
+# nothing is lost.
+_POSITIVE = np.unique([*np.geomspace(1e-3, 40, 1000), 1.0])
+_MARGINS = np.concatenate([-_POSITIVE[::-1], [0.0], _POSITIVE])
+# How often an interval is halved until ψ⁻¹ is found.
+_HALVINGS = 40
+
+
+def calibration_function(loss: str | Loss, theta: ArrayLike) -> Floats:
+    """ψ(θ) of a convex or symmetric loss.
+
+    Parameters
+    ----------
+    loss : str or Loss
+        A loss, by its name in `unbag.observations.LOSSES` or itself.
+    theta : array-like
+        θ, from 0 to 1.
+
+    Returns
+    -------
+    psi : ndarray
+        ψ of each θ.
+
+    Examples
+    --------
+    >>> from unbag.paper.bounds import calibration_function
+    >>> calibration_function("hinge", [0.0, 0.5, 1.0]).round(3) + 0.0
+    array([0. , 0.5, 1. ])
+    >>> calibration_function("logistic", [0.5]).round(4)  # ½Σ(1 ± θ)log(1 ± θ)
+    array([0.1308])
+    """
+    found = find_loss(loss)
+    if not (found.convex or found.symmetric):
+        raise ValueError(
+            f"ψ is known to be convex for convex or symmetric losses, and the {found.name} loss is "
+            "neither."
+        )
+    eta = (1 + np.asarray(theta, dtype=float)[..., None]) / 2
+    if not ((eta >= 0.5) & (eta <= 1)).all():
+        raise ValueError("θ must lie between 0 and 1.")
+    risks = eta * found.value(_MARGINS) + (1 - eta) * found.value(-_MARGINS)
+    return risks[..., _MARGINS <= 0].min(axis=-1) - risks.min(axis=-1)
+
+
+def excess_error(loss: str | Loss, excess_risk: float) -> float:
+    """Bound how far the error rate is from the least, from how far the risk is: ψ⁻¹.
+
+    Parameters
+    ----------
+    loss : str or Loss
+        A convex or symmetric loss.
+    excess_risk : float
+        E(f) − inf E, at some class prior.
+
+    Returns
+    -------
+    float
+        A bound of E₀₁(f) − inf E₀₁ at the same prior, at most 1.
+
+    Examples
+    --------
+    >>> from unbag.paper.bounds import excess_error
+    >>> round(excess_error("logistic", 0.02), 3)
+    0.199
+    """
+    check_nonnegative(excess_risk, "excess_risk")
+    low, high = 0.0, 1.0
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        if calibration_function(loss, middle) >= excess_risk:
+            high = middle
+        else:
+            low = middle
+    # the end where ψ is the larger: never too small
+    return high
+
+
+def prior_shifted_error(excess_risk: float, trained_at: ArrayLike, moved_to: ArrayLike) -> float:
+    """Bound the error at one class prior of logistic scores that were trained at another.
+
+    Parameters
+    ----------
+    excess_risk : float
+        E_q(f) − inf E_q for the logistic loss.
+    trained_at, moved_to : array-like of shape (2,)
+        q and π, the chances of the negative and the positive class.
+
+    Returns
+    -------
+    float
+        A bound of E₀₁,π − inf E₀₁,π for the scores f(x) + log(π₊/π₋) − log(q₊/q₋).
+
+    Examples
+    --------
+    >>> from unbag.paper.bounds import prior_shifted_error
+    >>> round(prior_shifted_error(1e-4, (0.75, 0.25), (0.5, 0.5)), 3)
+    0.085
+    """
+    check_nonnegative(excess_risk, "excess_risk")
+    q, prior = (_check_prior(p) for p in (trained_at, moved_to))
+    ratio = float(prior[1] * q[0] / (prior[0] * q[1]))
+    stretch = 2 * max(ratio, 1 / ratio) * float(np.max(prior / q))
+    return min(stretch * sqrt(excess_risk / 2), 1.0)
+
+
+def _check_prior(prior: ArrayLike) -> Floats:
+    found = np.asarray(prior, dtype=float)
+    if found.shape != (2,) or not (found > 0).all():
+        raise ValueError("A class prior must be two numbers above 0.")
+    return found / found.sum()
