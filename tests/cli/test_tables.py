@@ -133,7 +133,7 @@ def test_a_time_that_tells_bags_apart_is_named(frames, call, tmp_path):
     regions.to_csv(tmp_path / "r.csv", index=False)
     tables = [tmp_path / "v.csv", tmp_path / "r.csv", "--bag", "region", *COUNTS]
     day = pd.to_datetime("2024-05-01") + pd.to_timedelta(visits["region"].factorize()[0], "D")
-    sentence = "day has one value in each bag: it tells bags apart, not their rows"
+    sentence = "day has one value in each bag, so a model learns nothing"
     visits.assign(day=day).to_csv(tmp_path / "v.csv", index=False)
     assert sentence in call("inspect", *tables, "--json").stderr
     visits.assign(day=day.where(visits.index > 0, day.max())).to_csv(

@@ -38,34 +38,16 @@ MANY_ROWS = 300_000
 
 @dataclass(frozen=True, eq=False)
 class BagData:
-    """Features, target, and what is known about them.
+    """Features, target, and what is known about them."""
 
-    Attributes
-    ----------
-    X : pandas DataFrame
-        The features, in the types of the schema.
-    y : structured ndarray
-    schema : Schema
-    report : SchemaReport
-        How the table differs from a schema that was given.
-    class_names : list of str or None
-        For more than two classes, the columns that told of them.
-    rows : ndarray of int or None
-        Position of each row in the instance table, where some were left out.
-    kept : pandas DataFrame or None
-        If asked for, the key and more columns: of all rows of the instance table.
-    others : pandas DataFrame or None
-        If asked for, features of rows whose bags the table of bags does not have.
-    """
-
-    X: Any
+    X: Any  # the features, in the types of the schema
     y: NDArray[np.void]
     schema: Schema
-    report: SchemaReport
-    class_names: list[str] | None
-    rows: NDArray[np.intp] | None
-    kept: Any = None
-    others: Any = None
+    report: SchemaReport  # how the table differs from a schema that was given
+    class_names: list[str] | None  # the class columns, if there are more than two
+    rows: NDArray[np.intp] | None  # positions of rows, where some were left out
+    kept: Any = None  # if asked for, the key and more columns of all rows
+    others: Any = None  # if asked for, features of rows whose bags have no total
 
 
 def read_bags(
@@ -76,20 +58,10 @@ def read_bags(
     keep: Mapping[str, ColumnType | None] | None = None,
     why: str = "",
 ) -> BagData:
-    """Read and join the tables that the options name; say what was left out on request.
+    """Read and join the tables that the options name.
 
-    Parameters
-    ----------
-    options : Namespace
-        Of `unbag.cli.options.add_tables`.
-    schema : Schema, optional
-        Of a model, which then says what the features are.
-    keep_names : bool
-        Whether bags are called by their names, however many rows there are.
-    keep : mapping of str to kind, optional
-        Columns of the instance table to keep beside the key, and as what; None to infer it.
-    why : str
-        What these are for, in an error.
+    With a ``schema``, that of a model, its features are read. ``keep`` are columns to keep in
+    addition to the key, and their types (None to infer one); ``why`` they are needed, in an error.
     """
     tables, kept = match_files(options, schema, keep, why)
     return join_files(options, tables, schema, keep_names=keep_names, kept=kept)
@@ -197,8 +169,7 @@ def join_files(
         if schema is None:
             X = X.assign(**plain_texts(X, options.types))
             _check_strays(X, options)
-            _say_ids(X)
-            _say_empty(X)
+            _say_unsuitable(X)
             schema = Schema(make_schema(X).columns, tuple(options.bag))
             X, report = X.assign(**cast(X, dtypes_of(schema.kinds))), SchemaReport(len(X))
             _say_times_of_bags(X, y["bag"], schema)
@@ -264,16 +235,12 @@ def _check_strays(X: Any, options: argparse.Namespace) -> None:
             )
 
 
-def _say_ids(X: Any) -> None:
-    """Name columns that say which row it is, and nothing about it."""
+def _say_unsuitable(X: Any) -> None:
+    """Name columns that differ in every row, and columns without values."""
     names = [name for name in X.columns if is_id(X[name]) and not is_free_text(X[name])]
     if names:
-        differ = plural(len(names), "is", "are")
-        say(f"{listing(names)} {differ} different in every row: --exclude {','.join(names)}")
-
-
-def _say_empty(X: Any) -> None:
-    """Name columns that hold nothing."""
+        are = plural(len(names), "is", "are")
+        say(f"{listing(names)} {are} different in every row: --exclude {','.join(names)}")
     names = [name for name in X.columns if X[name].isna().all()]
     if names:
         have, are = plural(len(names), "has", "have"), plural(len(names), "is", "are")
@@ -281,14 +248,13 @@ def _say_empty(X: Any) -> None:
 
 
 def _say_times_of_bags(X: Any, bag: NDArray[Any], schema: Schema) -> None:
-    """Name times that tell bags apart and not their rows: those to come were never seen."""
+    """Name times with one value in each bag: later ones have not been seen."""
     times = [name for name, kind in schema.kinds.items() if kind == "time"]
     names = [n for n in times if X[n].nunique() > 1 and X[n].groupby(bag).nunique().max() == 1]
     if names:
-        have, which = plural(len(names), "has", "have"), plural(len(names), "it tells", "they tell")
         say(
-            f"{listing(names)} {have} one value in each bag: {which} bags apart, not their rows, "
-            f"and later ones are none that was learned from: --exclude {','.join(names)}"
+            f"{listing(names)} {plural(len(names), 'has', 'have')} one value in each bag, so a "
+            f"model learns nothing about later times: --exclude {','.join(names)}"
         )
 
 

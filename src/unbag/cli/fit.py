@@ -46,12 +46,14 @@ from unbag.cli.training import (
     add_fitting,
     check_fitting,
     check_worth,
-    reference_record,
     train_pipeline,
 )
 from unbag.evaluation import Evaluation, evaluate_cv, group_proportions
+from unbag.evaluation.bag_effects import FEWEST_BAGS
 from unbag.evaluation.checks import check_features
+from unbag.evaluation.monitoring import make_monitoring_reference
 from unbag.models.mixed import LLPClassifier
+from unbag.reports import model_report
 from unbag.tables.features import make_features
 from unbag.tables.persistence import save_model
 from unbag.tables.pipeline import training_record
@@ -163,7 +165,7 @@ def run(options: argparse.Namespace) -> int:
         "training": training,
         "leaderboard": pipeline[-1].leaderboard_,
         "evaluation": record or None,
-        "reference": reference_record(pipeline, data),
+        "reference": _reference(pipeline, data),
         "training_bags": make_fingerprints(data.X, data.y),
     }
     table = None
@@ -220,6 +222,13 @@ def _metadata(
     }
 
 
+def _reference(model: Any, data: BagData) -> dict[str, Any] | None:
+    """What ``unbag monitor`` needs of the training bags; None where they are too few."""
+    if (~check_bag_target(data.y).labelled).sum() < FEWEST_BAGS:
+        return None
+    return make_monitoring_reference(model, data.X, data.y).to_dict()
+
+
 def _groups(options: argparse.Namespace, data: BagData) -> Any:
     """The group of each row, where a column makes groups of rows and not of one row each."""
     if options.group_by not in data.X:
@@ -237,7 +246,18 @@ def _groups(options: argparse.Namespace, data: BagData) -> Any:
 
 def _evaluate(trained: TrainedPipeline, data: BagData, options: argparse.Namespace) -> Evaluation:
     if options.report is not None:
-        return trained.report(data, options, options.report).evaluation
+        page = model_report(
+            trained.pipeline,
+            data.X,
+            data.y,
+            cv=None,
+            path=options.report,
+            title=options.title,
+            command=options.command,
+            threshold=trained.score_threshold,
+            random_state=options.seed,
+        )
+        return page.evaluation
     return evaluate_cv(
         trained.pipeline,
         data.X,

@@ -9,12 +9,10 @@ from unbag._text import counted, sentence, table_lines
 from unbag.bags.inconsistencies import Inconsistency
 from unbag.cli.data import join_files, match_files, naming
 from unbag.cli.options import add_columns, add_json, table_place
-from unbag.cli.output import need, records, say, show, show_json
+from unbag.cli.output import need, say, show, show_json
 from unbag.cli.parser import add_parser
-from unbag.evaluation.checks import Check
-from unbag.evaluation.sample_size import EffectiveSampleSize
 from unbag.tables.files import is_table_name
-from unbag.tables.inspection import inspect_bags
+from unbag.tables.inspection import column_lines, inspect_bags
 from unbag.tables.persistence import describe_model
 
 # Inconsistencies that are printed; --json has all of them.
@@ -78,85 +76,16 @@ def _inspect_tables(options: argparse.Namespace) -> int:
     # what is inconsistent is refused here, as in a fit, with what would help
     data = join_files(options, tables)
     with naming(options):
-        information, assumption, effect = inspect_bags(data.X, data.y)
+        seen = inspect_bags(data.X, data.y)
     columns = data.schema.to_dict()["columns"]
     if options.json:
-        show_json(
-            {
-                "n_instances": information.n_instances,
-                "n_bags": information.n_bags,
-                "columns": columns,
-                "inconsistencies": [],
-                "information": _information_record(information),
-                "assumption": _assumption_record(assumption),
-                "bag_effect": effect.record(),
-            }
-        )
+        show_json({"columns": columns, "inconsistencies": [], **seen.record()})
         return 0
-    lines = [
-        f"{counted(information.n_instances, 'instance')} in {counted(information.n_bags, 'bag')}; "
-        "the tables are consistent.",
-        "",
-        *_column_lines(columns),
-        "",
-        str(information),
-        "",
-        "Are instances of a class alike in all bags?",
-        *_assumption_lines(assumption),
-        "",
-        *effect.lines(),
-    ]
-    show("\n".join(lines))
+    size = seen.information
+    counts = f"{counted(size.n_instances, 'instance')} in {counted(size.n_bags, 'bag')}"
+    head = f"{counts}; the tables are consistent."
+    show("\n".join([head, "", *column_lines(columns), "", *seen.lines()]))
     return 0
-
-
-def _information_record(information: EffectiveSampleSize) -> dict[str, Any]:
-    names = ("n_effective", "fraction_of_labels", "n_effective_difference")
-    return {
-        **{name: getattr(information, name) for name in names},
-        "rows_per_class": dict(
-            zip(information.classes.tolist(), information.rows_per_class, strict=True)
-        ),
-        "summary": information.summary,
-        "warning": information.warning,
-        "by_bag": records(information.by_bag),
-        "if_split": records(information.if_split),
-    }
-
-
-def _assumption_lines(witness: Check) -> list[str]:
-    test = witness.test
-    told = f"This cannot be tested: {test}" if isinstance(test, str) else str(test)
-    return [told, *witness.notes]
-
-
-def _assumption_record(witness: Check) -> dict[str, Any]:
-    test = witness.test
-    if isinstance(test, str):
-        return {"p_value": None, "reject": None, "summary": f"This cannot be tested: {test}"}
-    return {
-        "p_value": test.p_value,
-        "reject": test.reject,
-        "level": test.alpha,
-        "summary": test.summary,
-        "notes": (*test.notes, *witness.notes),
-        "features": records(test.features),
-        "bags": records(test.bags),
-    }
-
-
-def _column_lines(columns: list[dict[str, Any]]) -> list[str]:
-    """One line per feature column: its kind, its categories, whether it has gaps."""
-    rows = []
-    for column in columns[:50]:
-        values = column["values"]
-        kinds = "many values" if column["kind"] == "category" else ""
-        if values is not None:
-            kinds = f"{counted(len(values), 'value')}"
-        gaps = "gaps" if column["missing"] else ""
-        rows.append((column["name"], column["kind"], kinds, gaps))
-    more = [f"and {counted(len(columns) - 50, 'more column')}"] if len(columns) > 50 else []
-    return [*table_lines(("column", "kind", "values", "gaps"), rows), *more]
 
 
 def _inspect_model(options: argparse.Namespace) -> int:
@@ -176,22 +105,22 @@ def _inspect_model(options: argparse.Namespace) -> int:
         )
     if metadata.get("training"):
         lines.append(sentence(metadata["training"]["summary"]))
-    told = [
+    given = [
         (name, ", ".join(map(str, value)) if isinstance(value, list) else value)
         for name, value in metadata.get("fitted_with", {}).items()
         if value not in (None, [], {}) and value is not False
     ]
-    lines += ["", *table_lines(("option", "value"), told)] if told else []
+    lines += ["", *table_lines(("option", "value"), given)] if given else []
     if schema.get("columns"):
         lines += ["", f"Bags by: {', '.join(schema['keys']) or '-'}"]
-        lines += _column_lines(schema["columns"])
+        lines += column_lines(schema["columns"])
     estimates = (metadata.get("evaluation") or {}).get("estimates", {})
     if estimates:
         rows = [
             (name, *(f"{e[key]:.4f}" for key in ("value", "low", "high")))
             for name, e in estimates.items()
         ]
-        lines += ["", "Estimated without labels, on bags held out:"]
+        lines += ["", "Estimated without labels, on held-out bags:"]
         lines += table_lines(("measure", "estimate", "low", "high"), rows)
     show("\n".join(lines))
     return 0

@@ -42,13 +42,6 @@ class Help(argparse.RawDescriptionHelpFormatter):
         silent = action.default in (None, [], {}, argparse.SUPPRESS) or action.default is False
         return action.help if silent else f"{action.help} (default: %(default)s)"
 
-    def _format_action_invocation(self, action: argparse.Action) -> str:
-        # the same in all versions of Python
-        if not action.option_strings or action.nargs == 0:
-            return super()._format_action_invocation(action)
-        value = self._format_args(action, self._get_default_metavar_for_optional(action))
-        return f"{', '.join(action.option_strings)} {value}"
-
 
 class Parser(argparse.ArgumentParser):
     """Escapes what it repeats of a wrong call."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import warnings
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
@@ -13,14 +12,10 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from unbag._text import percent, table_lines
-from unbag.bags.bags import check_bag_target
 from unbag.cli.data import BagData
 from unbag.cli.options import add_seed, positive_number, whole_number
 from unbag.cli.output import need, say
-from unbag.evaluation.bag_effects import FEWEST_BAGS
-from unbag.evaluation.monitoring import make_monitoring_reference
 from unbag.evaluation.sample_size import effective_sample_size
-from unbag.reports import Report, model_report
 from unbag.tables.pipeline import ModelName, make_classifier
 from unbag.tables.scoring import MOST_PROBABLE, Rule, RuleName, make_rule
 
@@ -44,20 +39,6 @@ class TrainedPipeline:
     def score_threshold(self) -> float:
         """Score above which a row counts as positive."""
         return 0.0 if self.rule is None else self.rule.score_threshold
-
-    def report(self, data: BagData, options: argparse.Namespace, path: Path) -> Report:
-        """Write a page on how good it is, by the bags that its search held out."""
-        return model_report(
-            self.pipeline,
-            data.X,
-            data.y,
-            cv=None,
-            path=path,
-            title=options.title,
-            command=options.command,
-            threshold=self.score_threshold,
-            random_state=options.seed,
-        )
 
     @property
     def lines(self) -> list[str]:
@@ -179,19 +160,8 @@ def train_pipeline(options: argparse.Namespace, data: BagData) -> TrainedPipelin
     )
     pipeline.fit(data.X, data.y)
     pipeline.set_params(model__verbose=0)
-    return TrainedPipeline(pipeline, _rule(options, pipeline[-1]))
-
-
-def reference_record(model: Any, data: BagData) -> dict[str, Any] | None:
-    """What ``unbag monitor`` needs of the training bags; None where they are too few."""
-    if (~check_bag_target(data.y).labelled).sum() < FEWEST_BAGS:
-        return None
-    return make_monitoring_reference(model, data.X, data.y).to_dict()
-
-
-def _rule(options: argparse.Namespace, model: Any) -> Rule | None:
-    if len(model.classes_) > 2:
-        return None
-    return make_rule(
-        options.threshold_metric, expit(model.out_of_fold_scores_), options.costs or (1, 1)
-    )
+    model, rule = pipeline[-1], None
+    if len(model.classes_) == 2:
+        held_out = expit(model.out_of_fold_scores_)
+        rule = make_rule(options.threshold_metric, held_out, options.costs or (1, 1))
+    return TrainedPipeline(pipeline, rule)

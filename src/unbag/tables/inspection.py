@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import textwrap
 import warnings
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unbag._text import WIDTH, counted, sentence
+from unbag._text import WIDTH, counted, sentence, table_lines
 from unbag.bags.bags import check_bag_target
 from unbag.evaluation.bag_effects import FEWEST_BAGS, BagEffect, effect_of_scores
 from unbag.evaluation.checks import Check, check_columns
@@ -63,6 +64,47 @@ class BagInspection(NamedTuple):
     assumption: Check
     effect: Unexplained
 
+    def lines(self) -> list[str]:
+        """Return what was found as lines of text."""
+        test = self.assumption.test
+        tested = f"This cannot be tested: {test}" if isinstance(test, str) else str(test)
+        question = "Are instances of a class alike in all bags?"
+        lines = [str(self.information), "", question, tested, *self.assumption.notes, ""]
+        return [*lines, *self.effect.lines()]
+
+    def record(self) -> dict[str, Any]:
+        """Return the same in numbers."""
+        size = self.information
+        per_class = dict(zip(size.classes.tolist(), size.rows_per_class, strict=True))
+        return {
+            "n_instances": size.n_instances,
+            "n_bags": size.n_bags,
+            "information": {
+                "n_effective": size.n_effective,
+                "fraction_of_labels": size.fraction_of_labels,
+                "n_effective_difference": size.n_effective_difference,
+                "rows_per_class": per_class,
+                "summary": size.summary,
+                "warning": size.warning,
+                "by_bag": _rows(size.by_bag),
+                "if_split": _rows(size.if_split),
+            },
+            "assumption": _assumption_record(self.assumption),
+            "bag_effect": self.effect.record(),
+        }
+
+
+def column_lines(columns: list[dict[str, Any]]) -> list[str]:
+    """Return one line per feature column of a schema: its type, its categories, missing values."""
+    rows = []
+    for column in columns[:50]:
+        values = "many values" if column["kind"] == "category" else ""
+        if column["values"] is not None:
+            values = f"{counted(len(column['values']), 'value')}"
+        rows.append((column["name"], column["kind"], values, "gaps" if column["missing"] else ""))
+    more = [f"and {counted(len(columns) - 50, 'more column')}"] if len(columns) > 50 else []
+    return [*table_lines(("column", "kind", "values", "gaps"), rows), *more]
+
 
 def inspect_bags(table: Any, y: NDArray[np.void]) -> BagInspection:
     """Compute what bags show before any fit, from a table with columns of any type."""
@@ -102,3 +144,22 @@ def _estimate_effect(X: Any, y: Any) -> Unexplained:
         some = f"{some} drawn at random, of {len(y):,} instances in all"
     note = f"(From a linear model, evaluated on held-out bags: {some}.)"
     return Unexplained(effect_of_scores(bags, scores, model.class_prior_), note)
+
+
+def _assumption_record(found: Check) -> dict[str, Any]:
+    test = found.test
+    if isinstance(test, str):
+        return {"p_value": None, "reject": None, "summary": f"This cannot be tested: {test}"}
+    return {
+        "p_value": test.p_value,
+        "reject": test.reject,
+        "level": test.alpha,
+        "summary": test.summary,
+        "notes": (*test.notes, *found.notes),
+        "features": _rows(test.features),
+        "bags": _rows(test.bags),
+    }
+
+
+def _rows(table: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
