@@ -168,7 +168,7 @@ class TestTheFitEndsWithTheSameModel:
             keepers = next(
                 workers
                 for key, workers in client.who_has().items()
-                if "_make_likelihood" in str(key)
+                if "make_likelihood" in str(key)
             )
             assert keepers
             for worker in keepers:

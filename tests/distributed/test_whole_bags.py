@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 import unbag.distributed.whole_bags as module
 from unbag import bag_target, check_bag_target
 from unbag.distributed.partitions import partitions_of
-from unbag.distributed.whole_bags import bags_of, bring_together, rows_of_some_bags
+from unbag.distributed.whole_bags import bags_of, bring_some_bags, bring_together
 
 pytestmark = pytest.mark.usefixtures("in_this_thread")
 
@@ -121,7 +121,7 @@ def test_bags_are_those_of_the_target_in_memory():
 
 def test_some_bags_come_whole():
     data = partitions_of(da.from_array(X, chunks=(7, -1)), da.from_array(Y, chunks=7))
-    rows, target = rows_of_some_bags(data, 15, 0)
+    rows, target = bring_some_bags(data, 15, 0)
     np.testing.assert_array_equal(target, Y[rows[:, 0].astype(int)])
     bags = check_bag_target(target)
     assert 2 <= bags.n_bags < 8

@@ -15,9 +15,10 @@ from sklearn.exceptions import NotFittedError
 from unbag.distributed.likelihood import (
     DistributedLikelihood,
     DistributedRows,
-    encode,
-    join_encoders,
+    encode_part,
+    fit_encoder,
     make_likelihood,
+    n_dense_columns,
 )
 from unbag.distributed.partitions import (
     Partitions,
@@ -26,12 +27,12 @@ from unbag.distributed.partitions import (
     map_rows,
     memory_limits,
     partitions_of,
+    share,
 )
-from unbag.distributed.whole_bags import bags_of, bring_together, rows_of_some_bags
+from unbag.distributed.whole_bags import bags_of, bring_some_bags, bring_together
 from unbag.models.base import check_instances
-from unbag.models.mixed import LLPClassifier, train
+from unbag.models.mixed import LLPClassifier, fit_to_rows
 from unbag.terms import TableEncoder, Term
-from unbag.terms.design import layout
 from unbag.weights import check_contrast
 
 # Of the memory of all workers, what data kept between passes may take.
@@ -124,7 +125,7 @@ class DistributedClassifier:
         estimator = LLPClassifier() if self.estimator is None else clone(self.estimator)
         collections, example = partitions_of(X, y), example_of(X)
         if self.max_rows is not None:
-            some = rows_of_some_bags(collections, self.max_rows, self.random_state)
+            some = bring_some_bags(collections, self.max_rows, self.random_state)
             self.estimator_ = estimator.fit(*some)
             return self
         if not isinstance(estimator, LLPClassifier):
@@ -146,20 +147,19 @@ class DistributedClassifier:
         bags = bags_of(summary)
         check_contrast(bags)
         estimator.classes_, estimator.empirical_prior_ = bags.classes, bags.class_shares
-        encoder = encoder or join_encoders(parts, check)
-        encoded = encode(parts, check, encoder)
+        encoder = encoder or parts.reduce(fit_encoder, TableEncoder.join, check)
+        encoded = parts.map(encode_part, check, share(encoder))
         if self._should_keep(summary.n_bytes):
             encoded = encoded.keep()
         rows = DistributedRows(parts, encoded, check, encoder, summary, bags)
 
         def likelihood_of(terms: list[Term]) -> DistributedLikelihood:
-            made = make_likelihood(encoded, terms)
-            _, n_columns = layout([term for term in terms if not term.is_sparse])
-            if self._should_keep(summary.n_bytes + 8 * len(rows) * n_columns):
+            made = encoded.map(make_likelihood, share(terms))
+            if self._should_keep(summary.n_bytes + 8 * len(rows) * n_dense_columns(terms)):
                 made = made.keep()
             return DistributedLikelihood(made, int((~bags.labelled).sum()))
 
-        train(estimator, encoder, rows, likelihood_of)
+        fit_to_rows(estimator, encoder, rows, likelihood_of)
 
     def _should_keep(self, n_bytes: float) -> bool:
         if self.persist == "auto":

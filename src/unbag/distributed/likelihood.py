@@ -1,64 +1,88 @@
 """What the solver of the mixed model needs, as sums over partitions of whole bags.
 
 Each partition has the terms' columns of its own rows and what is known of its own bags. Coefficients
-go to the workers; values, gradients, cross products and numbers of rows come back.
+go to the workers; values, gradients, cross products and one entry for every bag come back.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import vstack
+from scipy.sparse import issparse, vstack
 
 from unbag._arrays import Floats, Ints
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.distributed.partitions import Partitions, share
-from unbag.distributed.whole_bags import BagSummary, Part, take_rows
+from unbag.distributed.whole_bags import BagSummary, Part, n_bytes_of, take_rows
 from unbag.models.bag_variance import BagTable
 from unbag.models.mixed import by_bag
 from unbag.models.newton import BagLikelihood, Derivatives
 from unbag.observations.information import CountObservation
 from unbag.terms import Design, EncodedRows, TableEncoder, Term
+from unbag.terms.design import layout
 from unbag.terms.encoding import Moments
 
 CheckX = Callable[[Any], Any]
 
 
-class BagRows(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class EncodedPart:
     """Rows of a partition as arrays, in the order of their bags."""
 
     rows: EncodedRows
     bags: Bags
 
     def __sizeof__(self) -> int:
-        # what Dask goes by when it weighs moving this to another worker
-        numbers = self.rows.numbers
-        return int(getattr(numbers, "data", numbers).nbytes + self.rows.codes.nbytes)
+        # what Dask goes by when it weighs moving this, or putting it on disk
+        numbers = n_bytes_of(self.rows.numbers)
+        return numbers + self.rows.codes.nbytes + self.bags.index.nbytes
 
 
-def join_encoders(parts: Partitions, check: CheckX) -> TableEncoder:
-    """Learn what each column holds, from all partitions."""
-    found: TableEncoder = parts.reduce(_fit_encoder, TableEncoder.join, check)
-    return found
+@dataclass(frozen=True, eq=False)
+class PartLikelihood:
+    """The likelihood of the bags of a partition, and what its columns take in memory."""
+
+    likelihood: BagLikelihood
+    n_bytes: int
+
+    def __sizeof__(self) -> int:
+        return self.n_bytes
 
 
-def encode(parts: Partitions, check: CheckX, encoder: TableEncoder) -> Partitions:
-    """`BagRows` of every partition."""
-    return parts.map(_encode, check, share(encoder))
+def fit_encoder(part: Part, check: CheckX) -> TableEncoder:
+    """Learn what each column of a partition holds."""
+    return TableEncoder().fit(check(part.X))
 
 
+def encode_part(part: Part, check: CheckX, encoder: TableEncoder) -> EncodedPart:
+    """Turn the columns of a partition into arrays."""
+    return EncodedPart(*by_bag(encoder.encode(check(part.X)), check_bag_target(part.y)))
+
+
+def make_likelihood(part: EncodedPart, terms: list[Term]) -> PartLikelihood:
+    """The likelihood of the coefficients of fitted terms, of the bags of a partition."""
+    design = Design(terms, part.rows, part.bags.sizes)
+    n_bytes = part.__sizeof__() + 8 * len(part.rows) * n_dense_columns(terms)
+    return PartLikelihood(BagLikelihood(design, CountObservation(part.bags)), n_bytes)
+
+
+def n_dense_columns(terms: list[Term]) -> int:
+    """Number of columns of the constant and of the terms that are not sparse."""
+    return layout([term for term in terms if not term.is_sparse])[1]
+
+
+@dataclass(frozen=True, eq=False)
 class DistributedRows:
-    """What terms ask of `EncodedRows`, of rows in partitions.
+    """The rows that terms are fitted to (`unbag.terms.encoding.TrainingRows`), in partitions.
 
-    Parameters
+    Attributes
     ----------
-    parts : Partitions
-        Of `Part`.
-    encoded : Partitions
-        Of `BagRows`.
+    parts, encoded : Partitions
+        Of `Part` and of `EncodedPart`.
     check : callable
         By which workers check rows.
     encoder : TableEncoder
@@ -67,47 +91,42 @@ class DistributedRows:
         Of this summary.
     """
 
-    def __init__(
-        self,
-        parts: Partitions,
-        encoded: Partitions,
-        check: CheckX,
-        encoder: TableEncoder,
-        summary: BagSummary,
-        bags: Bags,
-    ) -> None:
-        self._parts, self._encoded, self._check, self._encoder = parts, encoded, check, encoder
-        self._summary, self._bags = summary, bags
+    parts: Partitions
+    encoded: Partitions
+    check: CheckX
+    encoder: TableEncoder
+    summary: BagSummary
+    bags: Bags
 
     def __len__(self) -> int:
-        return sum(self._summary.n_rows)
+        return sum(self.summary.n_rows)
 
     @property
     def is_sparse(self) -> bool:
         """Whether numbers are a sparse matrix."""
-        return bool(self._encoded.reduce(_is_sparse, any))
+        return bool(self.encoded.reduce(_rows_of, any, "is_sparse"))
 
     def moments(self, places: Ints) -> Moments:
         """Moments of some columns of numbers."""
-        found: Moments = self._encoded.reduce(_moments, Moments.join, places)
+        found: Moments = self.encoded.reduce(_rows_of, Moments.join, "moments", places)
         return found
 
     def sum_of_squares(self) -> float:
         """Sum of the squares of all entries of a sparse matrix."""
-        return float(self._encoded.reduce(_sum_of_squares, sum))
+        return float(self.encoded.reduce(_rows_of, sum, "sum_of_squares"))
 
     def __getitem__(self, positions: Ints) -> EncodedRows:
         """Bring a few rows here, by their positions, in rising order, if sorted by bag."""
         # as `unbag.models.mixed.by_bag` has them: bags, then rows of known label by class
-        order = np.lexsort((self._summary.first, self._bags.index))
+        order = np.lexsort((self.summary.first, self.bags.index))
         starts = np.empty(len(order), dtype=np.int64)
-        starts[order] = np.cumsum(self._summary.rows[order]) - self._summary.rows[order]
-        wanted = share((self._summary.target["bag"], starts, positions))
-        parts = self._parts.gather(_take, self._check, self._encoder, wanted)
+        starts[order] = np.cumsum(self.summary.rows[order]) - self.summary.rows[order]
+        wanted = share((self.summary.target["bag"], starts, positions))
+        parts = self.parts.gather(_take, self.check, self.encoder, wanted)
         found = [part for part in parts if part is not None]
         order = np.argsort(np.concatenate([where for where, _ in found]))
         numbers = [rows.numbers for _, rows in found]
-        stack = np.concatenate if isinstance(numbers[0], np.ndarray) else vstack
+        stack = vstack if issparse(numbers[0]) else np.concatenate
         codes = np.concatenate([rows.codes for _, rows in found])
         return EncodedRows(stack(numbers), codes)[order]
 
@@ -118,7 +137,7 @@ class DistributedLikelihood:
     Parameters
     ----------
     parts : Partitions
-        Of `BagLikelihood`.
+        Of `PartLikelihood`.
     n_bags : int
         Number of bags, rows of known label not counted.
     bag_effect : float
@@ -160,42 +179,18 @@ class DistributedLikelihood:
         return self._parts.reduce(_evaluate, join, method, self._bag_effect, *inputs)
 
 
-def make_likelihood(encoded: Partitions, terms: list[Term]) -> Partitions:
-    """`BagLikelihood` of every partition."""
-    return encoded.map(_make_likelihood, share(terms))
-
-
-def _fit_encoder(part: Part | None, check: CheckX) -> TableEncoder | None:
-    return None if part is None else TableEncoder().fit(check(part.X))
-
-
-def _encode(part: Part | None, check: CheckX, encoder: TableEncoder) -> BagRows | None:
-    if part is None:
-        return None
-    return BagRows(*by_bag(encoder.encode(check(part.X)), check_bag_target(part.y)))
-
-
-def _is_sparse(found: BagRows | None) -> bool | None:
-    return None if found is None else found.rows.is_sparse
-
-
-def _moments(found: BagRows | None, places: Ints) -> Moments | None:
-    return None if found is None else found.rows.moments(places)
-
-
-def _sum_of_squares(found: BagRows | None) -> float | None:
-    return None if found is None else found.rows.sum_of_squares()
+def _rows_of(part: EncodedPart, name: str, *inputs: Any) -> Any:
+    asked = getattr(part.rows, name)
+    return asked(*inputs) if callable(asked) else asked
 
 
 def _take(
-    part: Part | None,
+    part: Part,
     check: CheckX,
     encoder: TableEncoder,
     wanted: tuple[NDArray[Any], NDArray[np.int64], Ints],
 ) -> tuple[Ints, EncodedRows] | None:
     """Rows of a partition that are wanted, and the positions of these among all."""
-    if part is None:
-        return None
     ids, starts, positions = wanted
     own, first, sizes = np.unique(part.y["bag"], return_index=True, return_counts=True)
     where = np.repeat(starts[np.searchsorted(ids, own)] - first, sizes) + np.arange(len(part.y))
@@ -205,15 +200,8 @@ def _take(
     return where[chosen], encoder.encode(check(take_rows(part.X, chosen)))
 
 
-def _make_likelihood(found: BagRows | None, terms: list[Term]) -> BagLikelihood | None:
-    if found is None:
-        return None
-    rows, bags = found
-    return BagLikelihood(Design(terms, rows, bags.sizes), CountObservation(bags))
-
-
-def _evaluate(part: BagLikelihood | None, method: str, bag_effect: float, *inputs: Any) -> Any:
-    return None if part is None else getattr(part.with_bag_effect(bag_effect), method)(*inputs)
+def _evaluate(part: PartLikelihood, method: str, bag_effect: float, *inputs: Any) -> Any:
+    return getattr(part.likelihood.with_bag_effect(bag_effect), method)(*inputs)
 
 
 def _add(parts: list[Derivatives]) -> Derivatives:

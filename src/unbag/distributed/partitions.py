@@ -56,7 +56,12 @@ class PartitionValueError(ValueError):
 
 
 def _in_partition(function: Callable[..., Any], name: str, *inputs: Any) -> Any:
-    """Run a function of one partition, and name that in whatever it raises."""
+    """Run a function of one partition, and name that in whatever it raises.
+
+    One without rows is None, and so is what is found there.
+    """
+    if inputs[0] is None:
+        return None
     try:
         return function(*inputs)
     except ValueError as error:

@@ -124,7 +124,7 @@ def bags_of(summary: BagSummary) -> Bags:
     return replace(bags, sizes=np.bincount(bags.index, n).astype(np.int64))
 
 
-def rows_of_some_bags(
+def bring_some_bags(
     data: Partitions, most_rows: int, random_state: Any
 ) -> tuple[Any, NDArray[np.void]]:
     """Bring X and y of whole bags here, drawn at random, of at most so many rows."""
@@ -158,7 +158,7 @@ def _summarise(X: Any, y: Any) -> BagSummary:
     begins[1:] = y[1:] != y[:-1]
     first = np.flatnonzero(begins)
     rows = np.diff(first, append=len(y))
-    return _group(y[first], rows, first, first + rows - 1, (len(y),), _bytes(X))
+    return _group(y[first], rows, first, first + rows - 1, (len(y),), n_bytes_of(X))
 
 
 def _merge(parts: list[BagSummary]) -> BagSummary:
@@ -184,7 +184,8 @@ def _group(
     return BagSummary(each, n, first[entry], ends, n_rows, n_bytes)
 
 
-def _bytes(X: Any) -> int:
+def n_bytes_of(X: Any) -> int:
+    """What an array, a sparse matrix or a data frame takes in memory, about."""
     if hasattr(X, "memory_usage"):
         return int(X.memory_usage(index=False, deep=False).sum())
     # most of a sparse matrix are its entries, and where these are

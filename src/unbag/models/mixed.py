@@ -481,7 +481,7 @@ def read_groups(groups: Any, names: list[str]) -> dict[str, list[int]]:
     return found | {"numbers": rest} if rest else found
 
 
-def train(
+def fit_to_rows(
     model: LLPClassifier,
     encoder: TableEncoder,
     rows: TrainingRows,
