@@ -122,7 +122,7 @@ ITEMS = (
         "paper/test_merging.py:test_max_puts_the_half_with_the_largest_proportions_on_one_side",
         "paper/test_merging.py:test_max_dominates_pairwise_in_every_block",
     )),
-    Item("3.2", "Ẽ of merged bags", ("unbag.weights:decontamination_weights",), (
+    Item("3.2", "Ẽ of merged bags", ("unbag.paper.weights:bag_weights",), (
         "paper/bounds/test_merged.py:test_risk_is_unbiased_given_the_labels",
     )),
     Item("3.2", "(LP)", (B + "neighbours:neighbour_condition",), (
@@ -194,7 +194,7 @@ ITEMS = (
         "paper/bounds/test_contrasts.py:test_contrast_of_the_true_proportions_is_a_lower_bound",
     )),
     Item("B.4", "Lemma, Ẽ unbiased given the labels", (
-        "unbag.weights:decontamination_weights",
+        "unbag.paper.weights:bag_weights",
     ), (
         "paper/bounds/test_merged.py:test_risk_is_unbiased_given_the_labels",
         "paper/bounds/test_merged.py:test_risk_is_unbiased_when_instances_depend_on_each_other",
@@ -249,8 +249,7 @@ ITEMS = (
     Item("I", "folds of equal proportions are left out", (
         "unbag.paper.lmmcm:LMMCMClassifierCV",
     ), (
-        "models/test_search.py:"
-        "test_a_fold_of_equal_proportions_is_said_and_left_out_for_every_alpha",
+        "paper/test_lmmcm.py:test_folds_whose_bags_are_alike_say_nothing",
     )),
 )  # fmt: skip
 

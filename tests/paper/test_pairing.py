@@ -1,5 +1,6 @@
 """Pairings against exhaustive search, against each other and against the assignment bound."""
 
+import sys
 from itertools import pairwise
 
 import numpy as np
@@ -332,3 +333,10 @@ def test_unknown_method_names_the_choices():
     choices = "'auto', 'extremes', 'matching', 'exchange', not 'blossom'"
     with pytest.raises(ValueError, match=choices):
         pair_bags([0.1, 0.2], method="blossom")
+
+
+def test_without_rustworkx_it_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "rustworkx", None)
+    with pytest.raises(ModuleNotFoundError, match=r"needs rustworkx; install it with: .*\[paper\]"):
+        pair_matching([0.1, 0.9, 0.4], [10, 20, 30])
+    assert len(pair_extremes([0.1, 0.9])) == 1

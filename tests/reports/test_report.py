@@ -24,6 +24,7 @@ from unbag import (
 from unbag.datasets import make_gaussian_bags
 from unbag.evaluation import calibration_curve
 from unbag.evaluation.calibration import CalibrationCurve
+from unbag.paper import LMMCMClassifierCV
 from unbag.reports import CalibrationDisplay, ImportanceDisplay, Report, model_report
 from unbag.reports.importance import linear_coefficients
 from unbag.reports.probabilities import reliability_section
@@ -167,7 +168,7 @@ def test_bags_that_differ_in_who_is_in_them_are_noticed(report):
 
 
 def test_models_without_a_likelihood_tell_nothing_of_effects():
-    corrected = LLPLinearClassifierCV([0.01, 0.1], objective="corrected")
+    corrected = LMMCMClassifierCV([0.01, 0.1], kernel="linear")
     report = model_report(corrected, DATA.X, DATA.y, cv=2, n_resamples=50)
     assert "effect" not in str(report)
     assert "unexplained" not in str(report)

@@ -16,7 +16,7 @@ from unbag.testing import all_estimators
         "unbag.models.nowhere.Model",
         "unbag.cli.main",
         "unbag.models.local.LocalBackend",  # ours, but no part of a fitted model
-        "unbag_bench.methods.published.LinearPublishedClassifierCV",  # another package
+        "unbag_bench.methods.published.PublishedClassifierCV",  # another package
         "unbagged.models.Model",
         "unbag",
         "",

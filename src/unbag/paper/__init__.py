@@ -3,7 +3,8 @@
 *Learning from Label Proportions: A Mutual Contamination Framework*, NeurIPS 2020.
 
 - `LMMCMClassifier` and `LMMCMClassifierCV` are its Algorithm 1, from pairs or least squares
-  (`bag_weights`, `pair_bags`) and the corrected risk (`CorrectedRisk`);
+  (`bag_weights`, `pair_bags`) and the corrected risk (`CorrectedRisk`); the best pairs of bags of
+  unequal size need rustworkx, which comes with ``pip install 'unbag[paper]'``;
 - `unbag.paper.bounds` its generalisation bounds, and how many bags they require;
 - `InvCalClassifier`, `AlternatingSVMClassifier` and `ProportionRiskClassifier`, with their ``CV``
   forms, the methods it compares with;
