@@ -83,6 +83,9 @@ def with_tolerance(estimator):
     if "learning_rate" in model.get_params():
         # steps of trees have no end that a tolerance could be of
         return model, "reg_lambda"
+    if "estimators" in model.get_params():
+        # base models that are given have tolerances of their own, and no use for its seed
+        return model, "random_state"
     return model.set_params(estimator=LLPLinearClassifier()), "estimator__tol"
 
 

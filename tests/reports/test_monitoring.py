@@ -17,7 +17,7 @@ NASTY = "<script>alert(1)</script>$x_1$"
 def found():
     april, may = (make_gaussian_bags(30, 40, random_state=seed) for seed in (0, 1))
     learner = LLPLinearClassifierCV(alphas=[0.01], class_prior="empirical", store_folds=True)
-    model = LLPEnsembleClassifier({"linear": learner}, cv=3).fit(april.X, april.y)
+    model = LLPEnsembleClassifier([("linear", learner)], cv=3).fit(april.X, april.y)
     names = np.array([NASTY, *(f"bag {k}" for k in range(1, 30))], object)
     # one bag is far from its promise
     share = np.where(may.y["bag"] == 0, np.round(may.y["proportion"]) == 0, may.y["proportion"])

@@ -146,11 +146,11 @@ class MonitoringReference:
 
     Examples
     --------
-    >>> from unbag import LLPEnsembleClassifier
+    >>> from unbag import LLPClassifier, LLPEnsembleClassifier
     >>> from unbag.datasets import make_gaussian_bags
     >>> from unbag.evaluation import MonitoringReference, make_monitoring_reference
     >>> data = make_gaussian_bags(n_bags=20, bag_size=30, random_state=0)
-    >>> model = LLPEnsembleClassifier("linear").fit(data.X, data.y)
+    >>> model = LLPEnsembleClassifier([("linear", LLPClassifier(kernel=None))]).fit(data.X, data.y)
     >>> reference = make_monitoring_reference(model, data.X, data.y)
     >>> reference.n_bags
     20
@@ -282,11 +282,11 @@ class MonitoringResult:
 
     Examples
     --------
-    >>> from unbag import LLPEnsembleClassifier
+    >>> from unbag import LLPClassifier, LLPEnsembleClassifier
     >>> from unbag.datasets import make_gaussian_bags
     >>> from unbag.evaluation import make_monitoring_reference, monitor
     >>> data = make_gaussian_bags(n_bags=20, bag_size=30, random_state=0)
-    >>> model = LLPEnsembleClassifier("linear").fit(data.X, data.y)
+    >>> model = LLPEnsembleClassifier([("linear", LLPClassifier(kernel=None))]).fit(data.X, data.y)
     >>> reference = make_monitoring_reference(model, data.X, data.y)
     >>> result = monitor(model, data.X, data.y, reference=reference)
     >>> result.verdict, len(result.bags["bag"])
@@ -504,11 +504,11 @@ def make_monitoring_reference(
 
     Examples
     --------
-    >>> from unbag import LLPEnsembleClassifier
+    >>> from unbag import LLPClassifier, LLPEnsembleClassifier
     >>> from unbag.datasets import make_gaussian_bags
     >>> from unbag.evaluation import make_monitoring_reference, monitor
     >>> april, may = (make_gaussian_bags(n_bags=40, bag_size=40, random_state=s) for s in (0, 1))
-    >>> model = LLPEnsembleClassifier("linear").fit(april.X, april.y)
+    >>> model = LLPEnsembleClassifier([("linear", LLPClassifier(kernel=None))]).fit(april.X, april.y)
     >>> reference = make_monitoring_reference(model, april.X, april.y)
     >>> monitor(model, may.X, may.y, reference=reference).verdict
     'ok'
@@ -575,12 +575,12 @@ def monitor(
     --------
     The bags of May hold more positives than those of April did:
 
-    >>> from unbag import LLPEnsembleClassifier
+    >>> from unbag import LLPClassifier, LLPEnsembleClassifier
     >>> from unbag.datasets import make_gaussian_bags
     >>> from unbag.evaluation import make_monitoring_reference, monitor
     >>> april = make_gaussian_bags(40, 50, proportions=(0.1, 0.4), random_state=0)
     >>> may = make_gaussian_bags(40, 50, proportions=(0.4, 0.7), random_state=1)
-    >>> model = LLPEnsembleClassifier("linear").fit(april.X, april.y)
+    >>> model = LLPEnsembleClassifier([("linear", LLPClassifier(kernel=None))]).fit(april.X, april.y)
     >>> reference = make_monitoring_reference(model, april.X, april.y)
     >>> result = monitor(model, may.X, may.y, reference=reference)
     >>> result.verdict

@@ -197,7 +197,7 @@ class LLPBoostingClassifier(LogOddsClassifier):
         leaves, params = self._check_params(bags)
         y, rows_held = np.asarray(y), None
         if self.cv is not None:
-            rows_held = check_cv(_at_most_units(self.cv, bags), X, y)
+            rows_held = check_cv(at_most_units(self.cv, bags), X, y)
             bags, held = cut_by_folds(bags, rows_held)
             check_held_once(held)
         # what is added up bag by bag then lies together in memory
@@ -426,7 +426,7 @@ def _column_means(X: Floats) -> Floats:
     return means
 
 
-def _at_most_units(cv: Any, bags: Bags) -> Any:
+def at_most_units(cv: Any, bags: Bags) -> Any:
     """No more folds than there are bags, where rows of known label are bags of their own."""
     if not isinstance(cv, int | np.integer):
         return cv

@@ -17,13 +17,12 @@ from unbag._checks import check_one_each, check_positive
 from unbag._deadlines import OutOfTimeError, deadline
 from unbag._optional import install_command
 from unbag._outputs import by_instance, by_output
-from unbag.bags.bags import Bags
 from unbag.bags.priors import resolve_class_prior
 from unbag.model_selection.folds import SearchFolds, collect_folds
 from unbag.model_selection.out_of_fold import look_at_folds
 from unbag.model_selection.splitters import KnownFolds, check_cv, check_held_once, cut_by_folds
 from unbag.models.base import LogOddsClassifier
-from unbag.models.boosting import LLPBoostingClassifier
+from unbag.models.boosting import LLPBoostingClassifier, at_most_units
 from unbag.models.mixed import LLPClassifier
 from unbag.models.objective import BagObjective, log_prior
 
@@ -137,16 +136,16 @@ class LLPEnsembleClassifier(LogOddsClassifier):
             check_positive(self.time_limit, "time_limit")
         models, left_out = self._base_models()
         prior = self._log_prior_weights(len(models))
-        cv = min(self.cv, _n_units(bags)) if isinstance(self.cv, int) else self.cv
-        rows_held = check_cv(cv, X, np.asarray(y))
+        rows_held = check_cv(at_most_units(self.cv, bags), X, np.asarray(y))
         bags, held = cut_by_folds(bags, rows_held)
         check_held_once(held)
         found, late = self._train(models, X, np.asarray(y), rows_held)
         left_out |= late
         objective = BagObjective(bags)
-        held_out = [one.folds.held_out + one.moved(bags.class_shares) for one in found]
+        moves = [_moved(one.model, bags.class_shares) for one in found]
+        held_out = [one.folds.held_out + moved for one, moved in zip(found, moves, strict=True)]
         losses = np.concatenate([objective.bag_losses(scores[None]) for scores in held_out])
-        # the base models that were trained come first
+        # those that ran out of time come last
         prior = prior[: len(found)]
         weights = likelihood_weights(losses, prior)
         order = np.argsort(losses.sum(axis=1), kind="stable")
@@ -172,7 +171,9 @@ class LLPEnsembleClassifier(LogOddsClassifier):
         def scores_of_fold(number: int) -> Floats:
             """Scores of all rows by the models of a fold, with weights by the other folds."""
             own = likelihood_weights(losses[:, ~held[number]], prior)
-            scores = [one.folds.scores[number] + one.moved(bags.class_shares) for one in found]
+            scores = [
+                one.folds.scores[number] + moved for one, moved in zip(found, moves, strict=True)
+            ]
             return _average(own, scores) + self._moved[:, None]
 
         self.folds_ = collect_folds(
@@ -274,10 +275,6 @@ class _Trained:
             self.folds = collect_folds(fold, parts, True)
         self.seconds = time.monotonic() - start
 
-    def moved(self, shares: Floats) -> Floats:
-        """What is added to scores (outputs, rows) to have log-odds at a class prior."""
-        return _moved(self.model, shares)
-
 
 def likelihood_weights(losses: Floats, log_prior_weights: Floats) -> Floats:
     """Weights of models by their losses on held-out bags: see `LLPEnsembleClassifier`.
@@ -296,8 +293,8 @@ def likelihood_weights(losses: Floats, log_prior_weights: Floats) -> Floats:
     >>> for n_bags in (2, 20, 200):
     ...     losses = np.stack([np.resize(one, n_bags), np.resize(other, n_bags)])
     ...     print(likelihood_weights(losses, np.zeros(2)).round(3))
-    [0.694 0.306]
-    [0.976 0.024]
+    [0.693 0.307]
+    [0.983 0.017]
     [1. 0.]
     """
     gains = losses[losses.sum(axis=1).argmin()] - losses
@@ -317,8 +314,3 @@ def _average(weights: Floats, scores: Sequence[Floats]) -> Floats:
 def _moved(model: Any, shares: Floats) -> Floats:
     """What is added to scores (outputs, rows) of a model to have log-odds at a class prior."""
     return (log_prior(shares) - log_prior(model.class_prior_))[:, None]
-
-
-def _n_units(bags: Bags) -> int:
-    """How many can be held out: bags, and rows of known label one by one."""
-    return int((~bags.labelled).sum() + bags.sizes[bags.labelled].sum())

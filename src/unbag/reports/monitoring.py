@@ -39,12 +39,12 @@ class MonitoringDisplay(SinglePicture):
 
     Examples
     --------
-    >>> from unbag import LLPEnsembleClassifier
+    >>> from unbag import LLPClassifier, LLPEnsembleClassifier
     >>> from unbag.datasets import make_gaussian_bags
     >>> from unbag.evaluation import make_monitoring_reference, monitor
     >>> from unbag.reports.monitoring import MonitoringDisplay
     >>> april, may = (make_gaussian_bags(n_bags=20, bag_size=40, random_state=s) for s in (0, 1))
-    >>> model = LLPEnsembleClassifier("linear").fit(april.X, april.y)
+    >>> model = LLPEnsembleClassifier([("linear", LLPClassifier(kernel=None))]).fit(april.X, april.y)
     >>> reference = make_monitoring_reference(model, april.X, april.y)
     >>> display = MonitoringDisplay(monitor(model, may.X, may.y, reference=reference))
     >>> list(display.frame().columns)
@@ -114,12 +114,12 @@ def monitoring_page(
     --------
     >>> import tempfile
     >>> from pathlib import Path
-    >>> from unbag import LLPEnsembleClassifier
+    >>> from unbag import LLPClassifier, LLPEnsembleClassifier
     >>> from unbag.datasets import make_gaussian_bags
     >>> from unbag.evaluation import make_monitoring_reference, monitor
     >>> from unbag.reports.monitoring import monitoring_page
     >>> april, may = (make_gaussian_bags(n_bags=20, bag_size=40, random_state=s) for s in (0, 1))
-    >>> model = LLPEnsembleClassifier("linear").fit(april.X, april.y)
+    >>> model = LLPEnsembleClassifier([("linear", LLPClassifier(kernel=None))]).fit(april.X, april.y)
     >>> found = monitor(model, may.X, may.y, reference=make_monitoring_reference(model, april.X, april.y))
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     page = monitoring_page(found, Path(folder) / "may.html")
