@@ -79,8 +79,8 @@ def test_mistakes(call, halves):
 
 
 KNOWN_BAGS = (
-    "unbag evaluate: warning: the model was trained on {} of these 12 bags, and looks better there "
-    "than it is\n"
+    "unbag evaluate: warning: the model was trained on {} of these 12 bags, and scores better "
+    "there than on others\n"
 )
 
 

@@ -9,7 +9,7 @@ from scipy.special import expit, logit
 from scipy.stats import dirichlet
 
 from unbag import LLPEnsembleClassifier, LLPLinearClassifierCV, bag_target, check_bag_target
-from unbag.bags.priors import move_chances
+from unbag.bags.priors import adjust_probabilities
 from unbag.datasets import make_gaussian_bags
 from unbag.evaluation import make_monitoring_reference, monitor
 from unbag.evaluation.drift import (
@@ -119,7 +119,7 @@ def test_other_totals_are_put_right_by_a_class_prior(april):
     found = monitor(TRUE, X, y, reference=april)
     assert found.verdict == "prior_shift"
     assert found.alarms["totals"]
-    moved = move_chances(
+    moved = adjust_probabilities(
         TRUE.predict_proba(X), np.array(april.class_shares), np.array(found.class_prior)
     )
     counts = check_bag_target(y).class_shares * len(X)

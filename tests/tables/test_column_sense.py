@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from unbag.tables import open_table
-from unbag.tables.column_types import convert, find_stray, is_id, plain_texts
+from unbag.tables.column_types import convert, find_stray, is_id, parse_texts
 from unbag.tables.features import DatetimeFeatures, make_features
 
 DAY = pd.Timedelta(days=1)
@@ -21,24 +21,24 @@ DAY = pd.Timedelta(days=1)
     ],
 )
 def test_iso_times_are_recognised(text):
-    found = plain_texts(pd.DataFrame({"at": text, "word": ["a", "b", "c"], "n": [1, 2, 3]}))
+    found = parse_texts(pd.DataFrame({"at": text, "word": ["a", "b", "c"], "n": [1, 2, 3]}))
     assert list(found) == ["at"]
     expected = [None if t is None else pd.Timestamp(t) for t in text]
     expected = [t if t is None or t.tz is None else t.tz_convert(None) for t in expected]
     assert found["at"].dropna().tolist() == [t for t in expected if t is not None]
-    assert plain_texts(pd.DataFrame({"at": text}), ["at"]) == {}  # the user knows better
+    assert parse_texts(pd.DataFrame({"at": text}), ["at"]) == {}  # the user knows better
 
 
 @pytest.mark.parametrize(
     "text", [["2024-05-01", "soon"], ["2024-05-01", "2024-13-01"], ["20240501"], [None], ["1-2-3"]]
 )
 def test_other_text_is_no_time(text):
-    assert plain_texts(pd.DataFrame({"at": pd.Series(text, dtype=object)})) == {}
+    assert parse_texts(pd.DataFrame({"at": pd.Series(text, dtype=object)})) == {}
 
 
 def test_percentages_are_numbers():
     text = ["24%", " 7,5 %", None, "-.5%"]
-    found = plain_texts(pd.DataFrame({"load": text, "word": ["a%", "5%", "6%", "7%"]}))
+    found = parse_texts(pd.DataFrame({"load": text, "word": ["a%", "5%", "6%", "7%"]}))
     assert list(found) == ["load"]
     np.testing.assert_array_equal(found["load"], [24, 7.5, np.nan, -0.5])
     # those of a table to predict, whose model knows what the column holds

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from unbag._checks import check_choice
 from unbag._text import quoted
 from unbag.bags.labels import check_labels, fields_of
-from unbag.bags.shares import one_row_each, read_stated
+from unbag.bags.shares import one_row_each, read_known
 
 BagModel = Literal["instances", "bags"]
 
@@ -324,7 +324,7 @@ def check_bag_target(y: Any) -> Bags:
         raise ValueError(f"The target must have one dimension and some rows, not shape {y.shape}.")
     each, _, codes = one_row_each(y)
     sizes = np.bincount(codes)
-    proportions, noise, single = read_stated(each, sizes)
+    proportions, noise, single = read_known(each, sizes)
     bags = Bags(
         index=codes,
         ids=each["bag"],

@@ -237,7 +237,7 @@ def match_tables(
     ignore: Any = None,
     labels: str | None = None,
 ) -> MatchedTables:
-    """Read both tables and match their keys, without a look at whether they agree."""
+    """Read both tables and match their keys, without checking whether they agree."""
     if (proportion is None) == (positives is None):
         raise ValueError("Give either proportion or positives, and not both.")
     instance_table = _as_table(instances, "instances", "instances")

@@ -31,7 +31,7 @@ def multi_grouping_target(targets: Mapping[str, Any]) -> NDArray[np.void]:
     targets : mapping
         For the name of each grouping its own target, made by `unbag.bag_target` for the same rows
         in the same order: proportions or counts of two classes, exact or with their ``noise``. A
-        table that hides counts below ten tells that they are 5 with a noise of 3, say.
+        table that hides counts below ten can have 5 with a noise of 3 in their place.
 
     Returns
     -------

@@ -143,7 +143,7 @@ def match_bags(
     used = np.flatnonzero(sizes)
     position_of = np.full(len(place), -1)
     position_of[used] = np.arange(len(used))
-    # bags are called as the bag table has them, but for dates, which it may hold as times
+    # bags are called as the bag table has them, except dates, which it may hold as times
     first_row = np.zeros(len(place), dtype=np.intp)
     first_row[groups[::-1]] = np.arange(len(groups))[::-1]
     names = written if ignore else bag_keys

@@ -75,7 +75,7 @@ def read_class_numbers(column: Any, names: list[str]) -> NDArray[np.float64]:
     column : narwhals Series
         Class numbers, truth values or, where there is a name for each class, names.
     names : list of str
-        The columns that tell of each class, or of the positive one alone.
+        The columns of each class, or of the positive one alone.
     """
     n_classes = max(len(names), 2)
     known: dict[Any, int] = {number: number for number in range(n_classes)}

@@ -1,4 +1,4 @@
-"""Shares of classes in a population, and chances that are moved from one to another."""
+"""Class priors, and probabilities adjusted from one prior to another."""
 
 from __future__ import annotations
 
@@ -41,25 +41,25 @@ def resolve_class_prior(class_prior: Any, class_shares: NDArray[np.float64]) -> 
     return prior / prior.sum()
 
 
-def move_chances(
-    chances: NDArray[np.float64], prior: NDArray[np.float64], wanted: NDArray[np.float64]
+def adjust_probabilities(
+    probabilities: NDArray[np.float64], prior: NDArray[np.float64], wanted: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Chances where classes have other shares, if instances of a class look the same there.
+    """Return probabilities at another class prior, under label shift.
 
     Parameters
     ----------
-    chances : ndarray of shape (n_instances, n_classes)
+    probabilities : ndarray of shape (n_instances, n_classes)
     prior, wanted : ndarrays of shape (n_classes,)
-        Shares of the classes that the chances are for, and that they should be for.
+        The class priors that the probabilities are for, and should be for.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from unbag.bags.priors import move_chances
-    >>> move_chances(np.array([[0.5, 0.5]]), np.array([0.5, 0.5]), np.array([0.9, 0.1]))
+    >>> from unbag.bags.priors import adjust_probabilities
+    >>> adjust_probabilities(np.array([[0.5, 0.5]]), np.array([0.5, 0.5]), np.array([0.9, 0.1]))
     array([[0.9, 0.1]])
     """
-    return normalise(chances * (wanted / prior), wanted)
+    return normalise(probabilities * (wanted / prior), wanted)
 
 
 def log_odds_shift(prior: NDArray[np.float64], wanted: NDArray[np.float64]) -> float:
@@ -74,8 +74,8 @@ def normalise(weights: NDArray[np.float64], otherwise: NDArray[np.float64]) -> N
     return np.where(total > 0, weights / np.where(total > 0, total, 1), otherwise)
 
 
-def chances_of(log_odds: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Chances of all classes (n_classes, n_rows) from log-odds (n_outputs, n_rows)."""
+def probabilities_of(log_odds: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Probabilities of all classes (n_classes, n_rows) from log-odds (n_outputs, n_rows)."""
     if len(log_odds) == 1:
         return np.stack([expit(-log_odds[0]), expit(log_odds[0])])
     return np.exp(log_odds - logsumexp(log_odds, axis=0))
@@ -84,14 +84,14 @@ def chances_of(log_odds: NDArray[np.float64]) -> NDArray[np.float64]:
 def offset_for_shares(
     log_odds: NDArray[np.float64], shares: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """What is to be added to log-odds (n_outputs, n_rows) for mean chances to be the shares."""
+    """Return the offset of log-odds (n_outputs, n_rows) for which mean probabilities are the shares."""
     shares = np.clip(shares, 1e-6, None)
     if len(log_odds) == 1:
         return _two_class_offset(log_odds[0], shares[1] / shares.sum())
     offset = np.zeros(len(log_odds))
     for _ in range(_STEPS):
         # rows and shares scaled in turn
-        means = chances_of(log_odds + offset[:, None]).mean(axis=1)
+        means = probabilities_of(log_odds + offset[:, None]).mean(axis=1)
         step = np.log(shares) - np.log(means + 1e-300)
         offset = offset + step
         if np.abs(step).max() < _SETTLED:
@@ -100,7 +100,7 @@ def offset_for_shares(
 
 
 def _two_class_offset(scores: NDArray[np.float64], share: float) -> NDArray[np.float64]:
-    # the mean of chances rises with the offset: halving the interval cannot fail
+    # the mean probability rises with the offset: halving the interval cannot fail
     reach = np.abs(scores).max() + 40.0
     low, high = -reach, reach
     for _ in range(_STEPS):

@@ -7,13 +7,13 @@ from typing import Any, NoReturn
 import numpy as np
 
 _NO_LABELS = (
-    "y holds bags and their proportions, and this tool of scikit-learn asks for one label per row; "
+    "y holds bags and their proportions, and this tool of scikit-learn needs one label per row; "
     "use cv=unbag.BagKFold(5) for folds, scoring=unbag.evaluation.measures.SCORERS['roc_auc'] for "
     "scores, unbag.LLPEnsembleClassifier to vote or stack, and see docs/pitfalls.md for others."
 )
 
 _NO_ROWS = (
-    "y holds the cells of several groupings, which share rows, and this tool of scikit-learn asks "
+    "y holds the cells of several groupings, which share rows, and this tool of scikit-learn needs "
     "for one label per row; fit unbag.LLPClassifier to it as it is, or give the tool one grouping "
     "alone, y[{!r}]."
 )
@@ -33,9 +33,8 @@ class BagRow(np.void, metaclass=_LikeVoid):  # type: ignore[misc]
     """One row of a target: fields by name, and no label.
 
     The type belongs to the dtype, so that it outlives slices, copies, pickles and `numpy.asarray`.
-    Whoever asks what kind of labels a target holds (`sklearn.utils.multiclass.type_of_target`)
-    looks whether its first row is an array, and that is where the answer is given. NumPy itself
-    never asks, since a row is a scalar.
+    `sklearn.utils.multiclass.type_of_target` reads ``__array__`` of the first row, which raises the
+    error. NumPy itself never does, since a row is a scalar.
     """
 
     @property

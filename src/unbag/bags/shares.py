@@ -1,6 +1,6 @@
-"""The rules of what is stated of a bag: shares that can be, the size of their noise, whole bags.
+"""Checks of what is known of a bag: valid proportions, the size of their noise, whole bags.
 
-Whoever reads a target checks it here, whatever it came as.
+Every reader of a target checks it here.
 """
 
 from __future__ import annotations
@@ -84,10 +84,10 @@ def one_row_each(y: Any) -> tuple[NDArray[np.void], NDArray[np.intp], NDArray[np
     return y[first], first, codes
 
 
-def read_stated(
+def read_known(
     y: NDArray[np.void], rows: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None, NDArray[np.bool_]]:
-    """Read what is stated of bags, each by one row of a target and with so many rows in all.
+    """Read what is known of bags, each from one row of a target and with so many rows in all.
 
     Returns
     -------

@@ -115,12 +115,12 @@ def name_classes(y: NDArray[np.void], names: Sequence[Any]) -> NDArray[np.void]:
     """Give a target names of its classes, which stay with it when rows are taken."""
     shape = y.dtype["proportion"].shape
     n_classes = shape[0] if shape else 2
-    told = tuple(map(str, names))
-    if len(set(told)) != n_classes or len(told) != n_classes:
+    texts = tuple(map(str, names))
+    if len(set(texts)) != n_classes or len(texts) != n_classes:
         raise ValueError(
             f"class_names must be {n_classes} different names, one for each class, not {names!r}."
         )
-    return y.astype(row_type(y.dtype.descr, **{CLASS_NAMES: told}))
+    return y.astype(row_type(y.dtype.descr, **{CLASS_NAMES: texts}))
 
 
 def _fill_target(

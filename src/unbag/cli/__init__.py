@@ -19,7 +19,7 @@ from unbag.cli.parser import make_parser
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; return its exit code (0 success, 1 bad input, 2 usage error, 130 interrupted)."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    # only the command that is asked for is imported
+    # only the command that runs is imported
     name = next((word for word in given if not word.startswith("-")), None)
     options = make_parser({name}).parse_args(given)
     options.command = command_line(given)
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
             return code
         except BrokenPipeError:
-            # whoever read the output has seen enough; nothing may be written there any more
+            # the reader of the output has closed it; nothing may be written there any more
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 1
         except (ValueError, ArithmeticError, MemoryError, ImportError, OSError) as error:

@@ -26,7 +26,7 @@ from unbag.tables.column_types import (
     dtypes_of,
     find_stray,
     is_id,
-    plain_texts,
+    parse_texts,
 )
 from unbag.tables.features import is_free_text
 from unbag.tables.files import STANDARD_INPUT, TableError
@@ -46,8 +46,8 @@ class BagData:
     report: SchemaReport  # how the table differs from a schema that was given
     class_names: list[str] | None  # the class columns, if there are more than two
     rows: NDArray[np.intp] | None  # positions of rows, where some were left out
-    kept: Any = None  # if asked for, the key and more columns of all rows
-    others: Any = None  # if asked for, features of rows whose bags have no total
+    kept: Any = None  # on request, the key and more columns of all rows
+    others: Any = None  # on request, features of rows whose bags have no total
 
 
 def read_bags(
@@ -73,7 +73,7 @@ def match_files(
     keep: Mapping[str, ColumnType | None] | None = None,
     why: str = "",
 ) -> tuple[MatchedTables, Any]:
-    """Read and match both tables, without a look at whether they agree; see `read_bags`."""
+    """Read and match both tables, without checking whether they agree; see `read_bags`."""
     if options.percent and not options.proportion:
         options.parser.error("--percent goes with --proportion")
     instances, aggregates = _open_both(options)
@@ -147,8 +147,8 @@ def _to_read(
     keys = [name for name in options.bag if name in instances.names]
     # what is to be written again stays as it is, and becomes a feature later
     features = {n: k for n, k in schema.kinds.items() if n not in keep or k == "category"}
-    asked = {name: kind for name, kind in keep.items() if kind is not None}
-    return list(dict.fromkeys([*keys, *schema.names, *keep])), options.types | features | asked
+    given = {name: kind for name, kind in keep.items() if kind is not None}
+    return list(dict.fromkeys([*keys, *schema.names, *keep])), options.types | features | given
 
 
 def join_files(
@@ -167,7 +167,7 @@ def join_files(
         _say_left_out(tables, options)
         say_notes(tables, options)
         if schema is None:
-            X = X.assign(**plain_texts(X, options.types))
+            X = X.assign(**parse_texts(X, options.types))
             _check_strays(X, options)
             _say_unsuitable(X)
             schema = Schema(make_schema(X).columns, tuple(options.bag))

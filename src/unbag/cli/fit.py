@@ -374,7 +374,7 @@ def _read_groupings(options: argparse.Namespace) -> tuple[BagData, NDArray[np.vo
 def _train_groupings(
     options: argparse.Namespace, data: BagData, y: NDArray[np.void]
 ) -> tuple[Any, Rule, dict[str, Any]]:
-    """Fit the model and make the rule that the options ask for; and what its file says of it."""
+    """Fit the model and make the rule; return them with what the model file records."""
     check_worth(options, *(y[name] for name in y.dtype.names or ()))
     groupings = check_groupings_target(y)
     pipeline = make_pipeline(make_features(), LLPClassifier(None)).fit(data.X, y)

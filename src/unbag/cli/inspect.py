@@ -49,7 +49,7 @@ def add_command(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Look at two tables, or at a model file."""
+    """Inspect two tables, or a model file."""
     known = options.positives or options.proportion
     if options.aggregates is None:
         if options.bag or known:

@@ -59,7 +59,7 @@ def warn_of_known_bags(found: ModelFile, data: BagData) -> None:
         known = "; 'unbag fit' has estimated how good it is on held-out bags"
         warnings.warn(
             f"the model was trained on {among}{n_seen} of these {counted(n_bags, 'bag')}, and "
-            f"looks better there than it is{known if found.metadata.get('evaluation') else ''}",
+            f"scores better there than on others{known if found.metadata.get('evaluation') else ''}",
             UserWarning,
             stacklevel=2,
         )

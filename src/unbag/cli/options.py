@@ -168,14 +168,14 @@ def add_keep(parser: Any) -> None:
 
 
 def add_page(parser: argparse.ArgumentParser) -> None:
-    """Add the option for a page beside what is printed."""
+    """Add the option for an HTML page."""
     parser.add_argument(
         "--report", type=page_place, metavar="PAGE", help="HTML page to write as well"
     )
 
 
 def check_page(options: argparse.Namespace) -> None:
-    """Make sure that a page can be written, if one is asked for."""
+    """Make sure that a page can be written, if there is to be one."""
     if options.report is not None:
         check_place(options.report)
         need("matplotlib", extra="report")

@@ -33,7 +33,7 @@ def safe(text: str, *, one_line: bool = False) -> str:
 
 
 def command_line(arguments: Sequence[str]) -> str:
-    """Write a command as it was called, but for passwords in addresses of databases.
+    """Return a command as it was called, without passwords in URLs of databases.
 
     Examples
     --------

@@ -36,7 +36,7 @@ _EXIT_CODE = "0 success, 1 bad input, 2 usage error, 130 interrupted"
 
 
 class Help(argparse.RawDescriptionHelpFormatter):
-    """Keeps the lines of examples, and tells the defaults that say something."""
+    """Keeps the lines of examples, and shows defaults other than none."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
         silent = action.default in (None, [], {}, argparse.SUPPRESS) or action.default is False

@@ -104,7 +104,7 @@ def add_command(commands: Any) -> None:
         type=table_place,
         metavar="BAGS",
         help="table of bags whose counts are known, with the columns given to unbag fit: "
-        "probabilities of the rows of a bag then add up to its count, but for the noise in it; all "
+        "probabilities of the rows of a bag then add up to its count, apart from noise; all "
         "rows are read at once",
     )
     add("--chunk-rows", type=whole_number(1), default=100_000, metavar="N", help="rows at a time")

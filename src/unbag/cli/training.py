@@ -73,7 +73,7 @@ def add_fitting(parser: argparse.ArgumentParser) -> None:
         "--time-limit",
         type=positive_number,
         metavar="SECONDS",
-        help="seconds for all learners: the one that is not done by then is left out, but for the "
+        help="seconds for all learners: a learner that is not done by then is left out, except the "
         "first",
     )
     group.add_argument(
@@ -142,14 +142,14 @@ def check_worth(options: argparse.Namespace, *targets: NDArray[np.void]) -> None
 
 
 def _percent_hint(options: argparse.Namespace, targets: tuple[NDArray[np.void], ...]) -> str:
-    """Ask whether percentages are shares, if none of them is above one percent."""
+    """Suggest that percentages are proportions, if none of them is above one percent."""
     if not options.percent or max(y["proportion"].max() for y in targets) > 0.01:
         return ""
     return " No share is above 1%: if the column holds shares, leave --percent out."
 
 
 def train_pipeline(options: argparse.Namespace, data: BagData) -> TrainedPipeline:
-    """Fit the model that the options name, and make the rule that they ask for."""
+    """Fit the model that the options name, and make its rule."""
     check_worth(options, data.y)
     pipeline = make_classifier(
         options.model,

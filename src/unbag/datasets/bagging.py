@@ -68,7 +68,7 @@ def make_bags(
     n_bags : int, optional
         How many bags to draw. By default one for each entry of ``bag_size``; if that is a single
         number, bags are drawn one after the other until the next does not fit any more, for want
-        of rows of the classes it asks for. Rows of another class may be left then.
+        of rows of its classes. Rows of another class may be left then.
     random_state : int, RandomState or None, default=None
         Makes the draw repeatable.
 

@@ -1,7 +1,7 @@
 """Data files that come with the package, as data frames.
 
 They are read with the standard library, so that no data frame library is needed but the one the
-frame is asked for in.
+frame is wanted in.
 """
 
 from __future__ import annotations

@@ -151,7 +151,7 @@ def gaussian_auc(separation: float) -> float:
     Returns
     -------
     auc : float
-        Chance that an instance of the second class gets a higher score than one of the first.
+        Probability that an instance of the second class gets a higher score than one of the first.
 
     Examples
     --------

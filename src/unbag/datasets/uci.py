@@ -78,7 +78,7 @@ def load_adult(subset: Subset = "train", backend: FrameBackend = "pandas") -> Bu
 
 
 def load_magic(backend: FrameBackend = "pandas") -> Bunch:
-    """Load MAGIC: telling showers of gamma rays from hadron showers in a telescope's images.
+    """Load MAGIC: showers of gamma rays or of hadrons, from a telescope's images.
 
     The 19,020 rows are simulated. They come sorted by class and have no test part of their own;
     the paper tests on all rows it did not train on.

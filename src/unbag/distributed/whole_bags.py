@@ -20,7 +20,7 @@ from sklearn.utils import check_random_state
 from unbag._arrays import Ints
 from unbag.bags.bags import CLASS_NAMES, Bags, gather_labelled_rows
 from unbag.bags.labels import fields_of
-from unbag.bags.shares import bag_name, one_row_each, read_stated
+from unbag.bags.shares import bag_name, one_row_each, read_known
 from unbag.distributed.partitions import Partitions, memory_limits, share
 from unbag.model_selection.splitters import some_bags
 
@@ -107,7 +107,7 @@ def bags_of(summary: BagSummary) -> Bags:
     """
     y: Any = summary.target
     n = summary.rows
-    proportions, noise, single = read_stated(y, n)
+    proportions, noise, single = read_known(y, n)
     bags = Bags(
         index=np.arange(len(y)),
         ids=y["bag"],

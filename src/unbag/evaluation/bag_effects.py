@@ -52,7 +52,7 @@ from scipy.special import chdtri
 from unbag._arrays import Bools, Floats
 from unbag._outputs import by_output
 from unbag.bags.bags import Bags
-from unbag.bags.priors import chances_of
+from unbag.bags.priors import probabilities_of
 from unbag.weights import pooled_shares
 
 # Estimates settle within a few rounds; a variance changes by less than this, relative to sampling.
@@ -138,7 +138,7 @@ def means_at_prior(bags: Bags, scores: Floats, class_prior: Floats) -> tuple[Flo
     for start in range(0, bags.n_instances, _ROWS_AT_A_TIME):
         some = slice(start, start + _ROWS_AT_A_TIME)
         index = bags.index[some]
-        for c, p in enumerate(chances_of(scores[:, some] + offset)):
+        for c, p in enumerate(probabilities_of(scores[:, some] + offset)):
             means[:, c] += np.bincount(index, p, bags.n_bags)
             variances[:, c] += np.bincount(index, p * (1 - p), bags.n_bags)
     return means / bags.sizes[:, None], variances / bags.sizes[:, None]

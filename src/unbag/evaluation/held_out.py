@@ -22,7 +22,7 @@ from sklearn.utils import _safe_indexing
 from unbag._arrays import Floats, Ints
 from unbag._outputs import by_instance
 from unbag.bags.bags import Bags
-from unbag.bags.priors import move_chances
+from unbag.bags.priors import adjust_probabilities
 from unbag.evaluation.checks import Check, check_scores
 from unbag.evaluation.sample import Sample, make_sample
 from unbag.evaluation.sensitivity import HeldOutLogOdds
@@ -118,7 +118,7 @@ def log_odds_at_shares(model: Any, X: Any, bags: Bags) -> Floats:
     chances = np.asarray(model.predict_proba(X), dtype=float)
     prior = getattr(last_step(model), "class_prior_", None)
     if prior is not None:
-        chances = move_chances(chances, prior, bags.class_shares)
+        chances = adjust_probabilities(chances, prior, bags.class_shares)
     return log_odds_of(chances)
 
 

@@ -33,7 +33,7 @@ from unbag._arrays import Floats
 from unbag._checks import check_inside
 from unbag._text import WIDTH, listing, measure_words, p_text, percent, shown, whole
 from unbag.bags.bags import Bags, check_bag_target
-from unbag.bags.priors import move_chances
+from unbag.bags.priors import adjust_probabilities
 from unbag.evaluation.bag_effects import FEWEST_BAGS, NORMAL_95, estimate_bag_effect
 from unbag.evaluation.drift import (
     BagLine,
@@ -596,7 +596,7 @@ def monitor(
     probabilities = np.asarray(model.predict_proba(X), dtype=float)
     before = np.array(reference.class_shares)
     prior = _prior_for_totals(probabilities, before, bags)
-    moved = move_chances(probabilities, before, prior)
+    moved = adjust_probabilities(probabilities, before, prior)
     classes = tuple(
         _compare_class(bags, number, one, probabilities[:, number], moved[:, number])
         for number, one in zip(reference.numbers, reference.classes, strict=True)
@@ -655,7 +655,7 @@ def _prior_for_totals(probabilities: Floats, before: Floats, bags: Bags) -> Floa
     totals = totals / totals.sum()
     prior = np.clip(before, least, None)
     for _ in range(_ROUNDS):
-        now = move_chances(probabilities, before, prior).mean(axis=0)
+        now = adjust_probabilities(probabilities, before, prior).mean(axis=0)
         step = totals / np.maximum(now, 1e-300)
         prior = prior * step
         prior = prior / prior.sum()

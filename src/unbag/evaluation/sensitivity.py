@@ -43,7 +43,7 @@ import numpy as np
 from unbag._arrays import Floats
 from unbag._outputs import chances_of_all, scores_of_all
 from unbag.bags.bags import Bags
-from unbag.bags.priors import chances_of, offset_for_shares
+from unbag.bags.priors import offset_for_shares, probabilities_of
 from unbag.evaluation.bag_effects import NORMAL_95, BagEffect, estimate_bag_effect
 from unbag.evaluation.measures import RowMeasure
 from unbag.evaluation.sample import Sample
@@ -183,7 +183,7 @@ class HeldOutLogOdds:
     @cached_property
     def effect(self) -> BagEffect:
         """How shares of bags follow what the log-odds promise, and what is left beyond that."""
-        return estimate_bag_effect(self.bags, chances_of(self.at_pooled_shares))
+        return estimate_bag_effect(self.bags, probabilities_of(self.at_pooled_shares))
 
     @cached_property
     def curve(self) -> OddsCurve:

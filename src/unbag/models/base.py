@@ -22,7 +22,7 @@ from unbag._outputs import by_instance
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.bags.groupings import Groupings
 from unbag.bags.labels import fields_of
-from unbag.bags.priors import move_chances, resolve_class_prior
+from unbag.bags.priors import adjust_probabilities, resolve_class_prior
 from unbag.evaluation.measures import Cost
 from unbag.evaluation.sample import make_sample
 from unbag.kernels.matrices import row_blocks
@@ -152,7 +152,7 @@ class BagClassifier(ClassifierMixin, BaseEstimator, ABC):
         if class_prior is None:
             return chances
         wanted = resolve_class_prior(class_prior, self.empirical_prior_)
-        return move_chances(chances, self.class_prior_, wanted)
+        return adjust_probabilities(chances, self.class_prior_, wanted)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Class of each instance: that of the largest score, or of the sign of a single one.

@@ -11,7 +11,7 @@ from scipy.special import softmax
 
 from unbag._text import percent
 from unbag.bags.bags import check_bag_target
-from unbag.bags.priors import move_chances
+from unbag.bags.priors import adjust_probabilities
 from unbag.evaluation import Evaluation
 from unbag.model_selection.fitted import last_step
 from unbag.reports.calibration import CalibrationDisplay
@@ -38,7 +38,7 @@ def held_out_chances(y: Any, evaluation: Evaluation, model: Any) -> NDArray[np.f
     chances: NDArray[np.float64] = softmax(table, axis=1)
     prior = getattr(last, "class_prior_", None)
     shares = check_bag_target(y).class_shares
-    return chances if prior is None else move_chances(chances, prior, shares)
+    return chances if prior is None else adjust_probabilities(chances, prior, shares)
 
 
 def show_reliability(y: Any, evaluation: Evaluation, model: Any) -> CalibrationDisplay | str:

@@ -1,7 +1,7 @@
-"""Four kinds of columns: how they are told, and the one type that each is kept in.
+"""Four types of columns: how they are recognised, and the one dtype of each.
 
 =============  ===================================================  =================
-kind           what belongs to it                                   type
+type           what belongs to it                                   type
 =============  ===================================================  =================
 ``number``     integers, floats, decimals, percentages, lengths of  float64
                time (as seconds), and columns without any value
@@ -47,9 +47,9 @@ _PERCENT = re.compile(r"\s*[+-]?(\d+([.,]\d*)?|[.,]\d+)\s?%\s*")
 _ISO = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d([.,]\d+)?)?\s?(Z|[+-]\d\d(:?\d\d)?)?)?")
 # Values that are looked at before all of a column is tried.
 _FIRST = 100
-# Rows in which some column may well have different values by chance.
+# Rows in which some column may have different values at random.
 _FEWEST_FOR_ID = 50
-# Texts that a column of numbers may have beside so many different numbers without being text.
+# Texts that a column with so many different numbers may have without being text.
 _MOST_STRAYS, _FEWEST_NUMBERS = 3, 10
 _WORDS = {"number": "numbers", "boolean": "true or false", "time": "dates or times"}
 
@@ -70,13 +70,13 @@ class ColumnError(ValueError):
         self.column, self.problem, self.row, self.value = column, problem, row, value
 
     def __str__(self) -> str:
-        return self._told(f"the row with index {shown_value(self.row)}")
+        return self._worded(f"the row with index {shown_value(self.row)}")
 
     def in_file(self) -> str:
         """Say it to those who know the table as a file, whose rows count from 1."""
-        return self._told(f"row {self.row + 1}" if isinstance(self.row, int) else "a row")
+        return self._worded(f"row {self.row + 1}" if isinstance(self.row, int) else "a row")
 
-    def _told(self, where: str) -> str:
+    def _worded(self, where: str) -> str:
         text = f"The column {self.column!r} {self.problem}"
         return text if self.row is None else f"{text} {where} holds {shown_value(self.value)}."
 
@@ -100,7 +100,7 @@ def cast(frame: Any, types: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def column_type(values: Any) -> ColumnType:
-    """Tell what a pandas column holds; a column without any value counts as numbers."""
+    """Return the type of a pandas column; one without any value counts as numbers."""
     import pandas as pd
 
     dtype, types = values.dtype, pd.api.types
@@ -133,15 +133,15 @@ def as_pandas(frame: Any, name: Any) -> Any:
     return values.to_pandas() if hasattr(values, "to_pandas") else values
 
 
-def plain_texts(frame: Any, known: Collection[str] = ()) -> dict[str, Any]:
+def parse_texts(frame: Any, known: Collection[str] = ()) -> dict[str, Any]:
     """Columns of text that are times in ISO form or percentages, as such; but those that are known.
 
     Examples
     --------
     >>> import pandas as pd
-    >>> from unbag.tables.column_types import plain_texts
+    >>> from unbag.tables.column_types import parse_texts
     >>> visits = pd.DataFrame({"at": ["2024-05-01T06:30:00Z", "2024-05-02"], "load": ["7%", "12%"]})
-    >>> found = plain_texts(visits)
+    >>> found = parse_texts(visits)
     >>> found["at"].dt.hour.tolist(), found["load"].tolist()
     ([6, 0], [7.0, 12.0])
     """

@@ -259,9 +259,9 @@ def decoded(table: TableFile, encoding: str, on_message: Callable[[str], object]
                 if not block:
                     problem = f"ends within a character, on line {line}: it is cut short"
                     raise TableError(table, problem) from None
-                asked = encoding if codecs.lookup(encoding).name == "utf-8" else "UTF-8"
+                default = encoding if codecs.lookup(encoding).name == "utf-8" else "UTF-8"
                 byte, place = data[error.start], n_bytes + error.start
-                raise _undecodable(table, byte, found or asked, place, line) from None
+                raise _undecodable(table, byte, found or default, place, line) from None
             may_switch = may_switch and text.isascii()
             if (place := text.find("\0")) >= 0:
                 line = n_lines + text.count("\n", 0, place) + 1

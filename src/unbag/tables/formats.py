@@ -370,7 +370,7 @@ def _as_numbers(values: Any) -> Any:
 
 
 def _whole(values: Any) -> bool:
-    """Whether a column holds integers that floats can tell apart, and all of them."""
+    """Whether a column holds integers only, all of them exact as floats."""
     return bool((values == values.round()).all() and (values.abs() < 2**53).all())
 
 

@@ -25,7 +25,7 @@ MAX_PAYLOAD = 16 * 1024**3
 
 @contextlib.contextmanager
 def open_archive(path: Path) -> Iterator[zipfile.ZipFile]:
-    """Open what looks like a model file, and no pickle."""
+    """Open a model file; a pickle is refused."""
     try:
         file = path.open("rb")
     except FileNotFoundError:

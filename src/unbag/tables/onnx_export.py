@@ -230,13 +230,13 @@ class _Ending:
     ) -> None:
         check_is_fitted(model)
         self._threshold = score_threshold
-        self._has_chances = hasattr(model, "predict_proba")
+        self._has_probabilities = hasattr(model, "predict_proba")
         _family(model)
         self._classes = np.asarray(model.classes_ if class_names is None else list(class_names))
         if self._classes.dtype.kind not in "biu":
             self._classes = self._classes.astype(str)
         self.words = f"{type(model).__name__} of the classes {', '.join(map(str, self._classes))}"
-        if self._has_chances:
+        if self._has_probabilities:
             prior = ", ".join(f"{share:.6g}" for share in model.class_prior_)
             self.words += f"; probabilities where these have the shares {prior}"
 
@@ -251,7 +251,7 @@ class _Ending:
             types.StringTensorType([None]) if text else types.Int64TensorType([None]),
             types.DoubleTensorType([None] if n_classes == 2 else [None, n_classes]),
         ]
-        if self._has_chances:
+        if self._has_probabilities:
             kinds.append(types.DoubleTensorType([None, n_classes]))
         for name, kind in zip(OUTPUTS, kinds, strict=False):
             operator.outputs.append(scope.declare_local_variable(name, kind))
@@ -263,20 +263,20 @@ class _Ending:
         X = graph.cast(graph.together([i.full_name for i in operator.inputs]), "DOUBLE")
         scores = _score(operator.raw_operator, graph, X)
         if len(self._classes) == 2:
-            scores, number, chances = self._two_classes(graph, scores)
+            scores, number, probabilities = self._two_classes(graph, scores)
         else:
             number = graph.node("ArgMax", scores, axis=1, keepdims=0)
-            chances = graph.node("Softmax", scores, axis=1)
-        found = [graph.node("Gather", graph.constant(self._classes), number), scores, chances]
+            probabilities = graph.node("Softmax", scores, axis=1)
+        found = [graph.node("Gather", graph.constant(self._classes), number), scores, probabilities]
         for name, output in zip(found, operator.outputs, strict=False):
             graph.rename(name, output.full_name)
 
     def _two_classes(self, graph: nodes.Graph, scores: str) -> tuple[str, str, str]:
-        chance = graph.node("Sigmoid", scores)
-        other = graph.node("Sub", graph.constant(1.0), chance)
+        probability = graph.node("Sigmoid", scores)
+        other = graph.node("Sub", graph.constant(1.0), probability)
         flat = graph.node("Squeeze", scores, graph.constant([1]))
         above = graph.node("Greater", flat, graph.constant(self._threshold))
-        return flat, graph.cast(above, "INT64"), graph.together([other, chance])
+        return flat, graph.cast(above, "INT64"), graph.together([other, probability])
 
 
 def _parse(scope: Any, step: Any, inputs: Any, custom_parsers: Any = None) -> Any:  # noqa: ARG001

@@ -5,7 +5,7 @@ The archive that such a file is, is in `unbag.tables.model_archive`.
 Unlike a pickle, such a file names the types it holds, and nothing is built before all of them have
 been found on a list: the plain types, NumPy arrays and scikit-learn estimators that skops trusts,
 and the classes of this package that a fitted model is made of. The checksum guards against damage
-only; whoever can write the file can also write the checksum.
+only: a forged file can have a checksum that fits.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ TREES = (
 )
 
 # Parts of pipelines and searches that skops does not know, and that do no harm whatever they are
-# given; the functions only look at the columns of a table. Of the classifiers of boosting
+# given; the functions only read the columns of a table. Of the classifiers of boosting
 # libraries, settings can come back, but no trees: these are of types that are not here.
 _PARTS = {
     "numpy.dtype",
@@ -118,7 +118,7 @@ class ModelFile:
     schema : dict or None
         What was saved as the schema of its table.
     metadata : dict
-        What was saved beside it.
+        What else was saved.
     versions : dict
         Versions of the packages that wrote the file, by name.
 
@@ -151,7 +151,7 @@ def save_model(
 ) -> Path:
     """Save a fitted model as one file, whole or not at all.
 
-    The file is written beside its place and moved there when it is complete, so that an error, a
+    The file is written under another name and moved into place when it is complete, so that an error, a
     full disk or a power cut leaves the old file or the new one, never half of one. (A process that
     is killed may leave a ``.tmp`` file, which can be deleted.) The model is read back once before
     that: one that could not be loaded is not saved.
@@ -166,7 +166,7 @@ def save_model(
         What the columns of the model's table hold, as ``Schema.to_dict`` gives it; anything that
         JSON can hold.
     metadata : dict, optional
-        Anything else to keep beside the model, likewise.
+        Anything else to keep with the model, likewise.
 
     Returns
     -------

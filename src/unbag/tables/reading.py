@@ -60,7 +60,7 @@ def open_table(
     na_values: Sequence[str] = (),
     on_message: Callable[[str], object] | None = None,
 ) -> Table:
-    """Open a table: its columns are known at once, its rows are read when asked for.
+    """Open a table: its columns are known at once, its rows are read on demand.
 
     Parameters
     ----------
@@ -333,7 +333,7 @@ def _infer_types(frames: Iterator[Any]) -> dict[str, Any]:
 
 
 def _type_of(values: Any) -> Any:
-    """The type of a column; text if it has text beside numbers, as rows of several files may."""
+    """The type of a column; text if it has text and numbers, as rows of several files may."""
     import pandas as pd
 
     if values.dtype != np.dtype(object):

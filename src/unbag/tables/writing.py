@@ -58,7 +58,7 @@ def write_table(frames: Iterable[Any], path: str | Path) -> int:
 
 
 class _NotOurs(Exception):  # noqa: N818 - it never gets out
-    """Carries an error of whoever makes the chunks, so that it keeps its words."""
+    """Carries an error of the caller's chunks out, so that it is not reworded."""
 
     def __init__(self, error: Exception) -> None:
         self.error = error
