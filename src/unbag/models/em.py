@@ -55,8 +55,8 @@ from unbag.observations.count_likelihood import CountLikelihood, LabelPosteriors
 # The only problem of a likelihood.
 _FIRST = np.zeros(1, dtype=np.intp)
 
-# Chances of 0 and 1, as of a forest, have no odds.
-_SMALLEST_CHANCE = 1e-9
+# Probabilities of 0 and 1, as of a forest, have no log-odds.
+_LEAST_PROBABILITY = 1e-9
 
 
 class LLPEMClassifier(MetaEstimatorMixin, LogOddsClassifier):
@@ -208,10 +208,10 @@ class LLPEMClassifier(MetaEstimatorMixin, LogOddsClassifier):
     ) -> None:
         """Alternate both steps while log L increases, and keep the best."""
         likelihood = CountLikelihood(np.ones(bags.n_bags, dtype=bool), bags)
-        posteriors = LabelPosteriors(bags)
-        chances = bags.clipped_proportions[bags.index]
+        e_step = LabelPosteriors(bags)
+        posteriors = bags.clipped_proportions[bags.index]
         path: list[float] = []
-        best, best_chances = -np.inf, chances
+        best, best_posteriors = -np.inf, posteriors
         self.estimator_: Any = None
         self.converged_ = False
         bar = progress_bar(total=max_iter, verbose=self.verbose, desc="EM", unit="step")
@@ -219,22 +219,22 @@ class LLPEMClassifier(MetaEstimatorMixin, LogOddsClassifier):
             while len(path) < max_iter and not self.converged_:
                 check_time()
                 if held is None:
-                    model = learner.fit(X, chances)
-                    scores = learner.scores(model, X, chances)
+                    model = learner.fit(X, posteriors)
+                    scores = learner.scores(model, X, posteriors)
                 else:
-                    model, scores = None, learner.held_out_scores(X, chances, held)
+                    model, scores = None, learner.held_out_scores(X, posteriors, held)
                 reached = -float(likelihood.value(_outputs(scores)[None], _FIRST)[0])
                 path.append(reached)
                 self.converged_ = bool(reached - best < self.tol * abs(reached))
                 if reached > best:
-                    best, self.estimator_, best_chances = reached, model, chances
-                found = chances_of_all(posteriors(_outputs(scores)[None])[0])
-                chances = np.ascontiguousarray(found.T)
+                    best, self.estimator_, best_posteriors = reached, model, posteriors
+                found = chances_of_all(e_step(_outputs(scores)[None])[0])
+                posteriors = np.ascontiguousarray(found.T)
                 bar.set_postfix(log_likelihood=f"{reached:.5f}", refresh=False)
                 bar.update()
             if self.estimator_ is None:
-                self.estimator_ = learner.fit(X, best_chances)
-        self.label_posteriors_ = best_chances if bags.n_classes > 2 else best_chances[:, 1]
+                self.estimator_ = learner.fit(X, best_posteriors)
+        self.label_posteriors_ = best_posteriors if bags.n_classes > 2 else best_posteriors[:, 1]
         self.log_likelihood_path_ = np.array(path)
         self.n_iter_ = len(path)
 
@@ -264,36 +264,36 @@ class LLPEMClassifier(MetaEstimatorMixin, LogOddsClassifier):
         return template
 
     def _scores(self, X: Any) -> Floats:
-        scores = _log_chances(self.estimator_, X, len(self.classes_))
+        scores = _log_probabilities(self.estimator_, X, len(self.classes_))
         moved = np.log(self.class_prior_ + 1e-300) - np.log(self.empirical_prior_)
         return _outputs(scores + moved[:, None])
 
 
 @dataclass(frozen=True)
 class _Learner:
-    """The inner classifier, fitted to chances of labels, and the shares that scores are for."""
+    """The inner classifier, fitted to posteriors of labels, and the shares that scores are for."""
 
     template: Any
     shares: Floats
 
-    def fit(self, X: Any, chances: Floats) -> Any:
-        """M-step: fit to every instance as one of every class, weighed by its chances."""
-        weights = chances.reshape(-1)
+    def fit(self, X: Any, posteriors: Floats) -> Any:
+        """M-step: fit to every instance as one of every class, weighted by its posteriors."""
+        weights = posteriors.reshape(-1)
         # a copy of weight zero is left out, so that known labels are fitted as they are
         copies = np.flatnonzero(weights > 0)
-        rows, labels = np.divmod(copies, chances.shape[1])
+        rows, labels = np.divmod(copies, posteriors.shape[1])
         return clone(self.template).fit(X[rows], labels, sample_weight=weights[copies])
 
-    def scores(self, model: Any, X: Any, chances: Floats) -> Floats:
-        """Scores (classes, instances) at the shares; the model was fitted to these chances."""
-        moved = np.log(self.shares) - np.log(chances.mean(axis=0))
-        return _log_chances(model, X, len(self.shares)) + moved[:, None]
+    def scores(self, model: Any, X: Any, posteriors: Floats) -> Floats:
+        """Scores (classes, instances) at the shares; the model was fitted to these posteriors."""
+        moved = np.log(self.shares) - np.log(posteriors.mean(axis=0))
+        return _log_probabilities(model, X, len(self.shares)) + moved[:, None]
 
-    def held_out_scores(self, X: Any, chances: Floats, held: Bools) -> Floats:
+    def held_out_scores(self, X: Any, posteriors: Floats, held: Bools) -> Floats:
         """Scores of every bag by a model trained without it."""
-        scores = np.empty(chances.T.shape)
+        scores = np.empty(posteriors.T.shape)
         for out in held:
-            kept = chances[~out]
+            kept = posteriors[~out]
             scores[:, out] = self.scores(self.fit(X[~out], kept), X[out], kept)
         return scores
 
@@ -303,12 +303,12 @@ def _outputs(scores: Floats) -> Floats:
     return scores if len(scores) > 2 else scores[1:] - scores[:1]
 
 
-def _log_chances(model: Any, X: Any, n_classes: int) -> Floats:
-    """Logarithms of class chances: (classes, instances)."""
+def _log_probabilities(model: Any, X: Any, n_classes: int) -> Floats:
+    """Logarithms of class probabilities: (classes, instances)."""
     found = np.asarray(model.predict_proba(X), dtype=float)
-    chances = np.zeros((len(found), n_classes))
-    chances[:, np.asarray(model.classes_)] = found
-    return np.log(np.clip(chances, _SMALLEST_CHANCE, 1 - _SMALLEST_CHANCE)).T
+    probabilities = np.zeros((len(found), n_classes))
+    probabilities[:, np.asarray(model.classes_)] = found
+    return np.log(np.clip(probabilities, _LEAST_PROBABILITY, 1 - _LEAST_PROBABILITY)).T
 
 
 def _with_whole_counts(bags: Bags) -> Bags:

@@ -43,7 +43,7 @@ from unbag.torch.training import NetworkTrainer, TensorRows, TrainingPlan, score
 # Shares of classes that the training bags do not hold at all.
 _LEAST_SHARE = 1e-9
 
-# With fewer bags held out, chance decides when to stop.
+# With fewer held-out bags, random variation decides when to stop.
 _FEWEST_HELD_OUT = 2
 
 # Layers draw from generators that all threads share: fits side by side would draw from each

@@ -1,4 +1,4 @@
-"""A batch of bags: what a loss has to know beside the scores."""
+"""A batch of bags: what a loss needs in addition to the scores."""
 
 from __future__ import annotations
 

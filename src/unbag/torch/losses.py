@@ -4,7 +4,7 @@ Values and gradients are those of `unbag.observations`, in closed form: autograd
 with respect to the scores and goes on from there.
 
 Scores are log-odds (or those of softmax) at the shares of the classes in all training bags
-together. For chances where classes have the shares π, add log π − log q to the scores.
+together. For probabilities at the class prior π, add log π − log q to the scores.
 """
 
 from __future__ import annotations
