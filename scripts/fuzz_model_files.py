@@ -30,7 +30,7 @@ with atheris.instrument_imports(include=["unbag", "skops"]):
 
     from unbag.tables.persistence import load_model, save_model
 
-from unbag import LLPLinearClassifier
+from unbag import LLPClassifier
 from unbag.datasets import make_gaussian_bags
 
 FOLDER = Path(tempfile.mkdtemp(prefix="unbag-fuzz-"))
@@ -55,7 +55,7 @@ def packed(parts: Mapping[str, bytes]) -> bytes:
 def sound_file() -> bytes:
     """Make a small model file."""
     bags = make_gaussian_bags(n_bags=6, bag_size=5, random_state=0)
-    return save_model(LLPLinearClassifier().fit(bags.X, bags.y), PATH).read_bytes()
+    return save_model(LLPClassifier(kernel=None).fit(bags.X, bags.y), PATH).read_bytes()
 
 
 SOUND = sound_file()

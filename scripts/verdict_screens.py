@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from unbag import LLPLinearClassifierCV, bags_from_frame
+from unbag import LLPClassifier, bags_from_frame
 from unbag.datasets import load_flights, make_gaussian_bags
 from unbag.reports import model_report
 from unbag.tables import make_classifier
@@ -34,10 +34,10 @@ def flights() -> Any:
 
 
 CASES: dict[str, tuple[str, Any, Any]] = {
-    "supported": ("Two clouds", LLPLinearClassifierCV(), lambda: (CLOUDS.X, CLOUDS.y)),
+    "supported": ("Two clouds", LLPClassifier(kernel=None), lambda: (CLOUDS.X, CLOUDS.y)),
     "doubtful": (
         "Two clouds, and rows of a bag that are alike",
-        LLPLinearClassifierCV(),
+        LLPClassifier(kernel=None),
         lambda: (alike(), CLOUDS.y),
     ),
     "refuted": ("Flights that were late, by day", make_classifier("linear"), flights),

@@ -19,7 +19,6 @@ from unbag import (
     BagKFold,
     LLPBoostingClassifier,
     LLPClassifier,
-    LLPLinearClassifier,
     bag_target,
 )
 from unbag.datasets import make_gaussian_bags
@@ -44,8 +43,6 @@ SMALLER = {
     "ClusterClassifier": {"n_clusters": (5,), "cv": 2},
     "LLPEMClassifier": {"cv": 3},
     "InvCalClassifierCV": {"Cs": (1,), "epsilons": (0, 0.01), "gammas": (0.1,)},
-    "LLPKernelClassifierCV": {"alphas": (1e-2, 1e-3), "cv": 3},
-    "LLPLinearClassifierCV": {"alphas": (1e-2, 1e-3), "cv": 3},
     "LMMCMClassifierCV": {"alphas": (1e-2, 1e-3), "cv": 3},
     "LLPNeuralClassifier": {"hidden": (16,), "max_epochs": 60},
     "ProportionRiskClassifierCV": {"alphas": (1e-3, 1e-4), "cv": 3},
@@ -86,7 +83,7 @@ def with_tolerance(estimator):
     if "estimators" in model.get_params():
         # base models that are given have tolerances of their own, and no use for its seed
         return model, "random_state"
-    return model.set_params(estimator=LLPLinearClassifier()), "estimator__tol"
+    return model.set_params(estimator=LLPClassifier(kernel=None)), "estimator__tol"
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)

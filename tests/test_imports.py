@@ -28,7 +28,7 @@ from unbag.datasets import make_gaussian_bags
 from unbag.tables.persistence import load_model, save_model
 data = make_gaussian_bags(random_state=0)
 with tempfile.TemporaryDirectory() as folder:
-    model = unbag.LLPLinearClassifier().fit(data.X, data.y)
+    model = unbag.LLPClassifier(kernel=None).fit(data.X, data.y)
     load_model(save_model(model, f"{folder}/m.unbag"))
 note("fit")
 print("\\n" + json.dumps(found))

@@ -32,9 +32,6 @@ from unbag import (
     BagKFold,
     BagShuffleSplit,
     LLPClassifier,
-    LLPKernelClassifier,
-    LLPKernelClassifierCV,
-    LLPLinearClassifier,
     bag_target,
     check_bag_target,
     multi_grouping_target,
@@ -60,15 +57,15 @@ class TestToolsThatTakeBagsForClasses:
     @pytest.mark.parametrize(
         "tool",
         [
-            VotingClassifier([("a", LLPLinearClassifier())]),
-            StackingClassifier([("a", LLPLinearClassifier())], cv=BagKFold(3)),
-            CalibratedClassifierCV(LLPLinearClassifier(), cv=BagKFold(3)),
-            CalibratedClassifierCV(LLPLinearClassifier()),
-            BaggingClassifier(LLPLinearClassifier()),
-            OneVsRestClassifier(LLPLinearClassifier()),
-            TunedThresholdClassifierCV(LLPLinearClassifier(), cv=BagKFold(3)),
-            GridSearchCV(LLPLinearClassifier(), {"alpha": [1, 0.1]}),
-            RFECV(LLPLinearClassifier(), cv=BagKFold(3)),
+            VotingClassifier([("a", LLPClassifier(kernel=None))]),
+            StackingClassifier([("a", LLPClassifier(kernel=None))], cv=BagKFold(3)),
+            CalibratedClassifierCV(LLPClassifier(kernel=None), cv=BagKFold(3)),
+            CalibratedClassifierCV(LLPClassifier(kernel=None)),
+            BaggingClassifier(LLPClassifier(kernel=None)),
+            OneVsRestClassifier(LLPClassifier(kernel=None)),
+            TunedThresholdClassifierCV(LLPClassifier(kernel=None), cv=BagKFold(3)),
+            GridSearchCV(LLPClassifier(kernel=None), {"alpha": [1, 0.1]}),
+            RFECV(LLPClassifier(kernel=None), cv=BagKFold(3)),
         ],
         ids=lambda tool: type(tool).__name__,
     )
@@ -80,15 +77,17 @@ class TestToolsThatTakeBagsForClasses:
 
     def test_splits_of_rows_say_how_to_split_bags(self):
         with pytest.raises(ValueError, match="Split whole bags"):
-            cross_val_score(LLPLinearClassifier(), X, Y, cv=KFold(5), error_score="raise")
+            cross_val_score(LLPClassifier(kernel=None), X, Y, cv=KFold(5), error_score="raise")
 
     @pytest.mark.parametrize("scoring", ["roc_auc", "accuracy", "neg_log_loss"])
     def test_scores_of_labels_fail_aloud(self, scoring):
         with pytest.warns(UserWarning, match=f"(?s)Scoring failed.*{NO_LABELS[1:]}"):
-            found = cross_val_score(LLPLinearClassifier(), X, Y, cv=BagKFold(3), scoring=scoring)
+            found = cross_val_score(
+                LLPClassifier(kernel=None), X, Y, cv=BagKFold(3), scoring=scoring
+            )
         assert np.isnan(found).all()
         search = GridSearchCV(
-            LLPLinearClassifier(),
+            LLPClassifier(kernel=None),
             {"alpha": [1, 0.1]},
             cv=BagKFold(3),
             scoring=scoring,
@@ -99,21 +98,21 @@ class TestToolsThatTakeBagsForClasses:
 
     def test_scores_of_bags_choose(self):
         search = GridSearchCV(
-            LLPLinearClassifier(),
+            LLPClassifier(kernel=None),
             {"alpha": [1e4, 1e-3]},
             cv=BagKFold(3),
             scoring=SCORERS["corrected_risk"],
         ).fit(X, Y)
         assert search.best_params_ == {"alpha": 1e-3}
-        assert cross_val_score(LLPLinearClassifier(), X, Y, cv=BagKFold(3)).min() > 0.7
+        assert cross_val_score(LLPClassifier(kernel=None), X, Y, cv=BagKFold(3)).min() > 0.7
 
     def test_cross_val_predict(self):
-        classes = cross_val_predict(LLPLinearClassifier(), X, Y, cv=BagKFold(3))
-        scores, _ = out_of_fold_scores(LLPLinearClassifier(), X, Y, cv=BagKFold(3))
+        classes = cross_val_predict(LLPClassifier(kernel=None), X, Y, cv=BagKFold(3))
+        scores, _ = out_of_fold_scores(LLPClassifier(kernel=None), X, Y, cv=BagKFold(3))
         np.testing.assert_array_equal(classes, scores > 0)
         for method in ("predict_proba", "decision_function"):
             with pytest.raises(ValueError, match=NUMBERED.format(16)):
-                cross_val_predict(LLPLinearClassifier(), X, Y, cv=BagKFold(3), method=method)
+                cross_val_predict(LLPClassifier(kernel=None), X, Y, cv=BagKFold(3), method=method)
 
 
 class TestToolsThatWork:
@@ -121,45 +120,47 @@ class TestToolsThatWork:
 
     @pytest.mark.parametrize("scoring", [None, SCORERS["roc_auc"]])
     def test_what_a_column_is_worth(self, scoring):
-        model = LLPLinearClassifier().fit(X, Y)
+        model = LLPClassifier(kernel=None).fit(X, Y)
         found = permutation_importance(model, X, Y, n_repeats=2, scoring=scoring, random_state=0)
         assert found.importances_mean.argmax() == np.abs(model.coef_[0]).argmax()
 
     @pytest.mark.parametrize(
         "tool",
         [
-            RFE(LLPLinearClassifier(), n_features_to_select=1),
-            SelectFromModel(LLPLinearClassifier()),
+            RFE(LLPClassifier(kernel=None), n_features_to_select=1),
+            SelectFromModel(LLPClassifier(kernel=None)),
             SequentialFeatureSelector(
-                LLPLinearClassifier(), n_features_to_select=1, cv=BagKFold(3)
+                LLPClassifier(kernel=None), n_features_to_select=1, cv=BagKFold(3)
             ),
         ],
         ids=lambda tool: type(tool).__name__,
     )
     def test_choosing_columns(self, tool):
-        kept = make_pipeline(tool, LLPLinearClassifier()).fit(X, Y)[0].get_support()
-        assert kept[np.abs(LLPLinearClassifier().fit(X, Y).coef_[0]).argmax()]
+        kept = make_pipeline(tool, LLPClassifier(kernel=None)).fit(X, Y)[0].get_support()
+        assert kept[np.abs(LLPClassifier(kernel=None).fit(X, Y).coef_[0]).argmax()]
 
     def test_curves_over_settings_and_sizes(self):
         alphas = [1e4, 1e-3]
         _, held_out = validation_curve(
-            LLPLinearClassifier(), X, Y, param_name="alpha", param_range=alphas, cv=BagKFold(3)
+            LLPClassifier(kernel=None), X, Y, param_name="alpha", param_range=alphas, cv=BagKFold(3)
         )
-        search = GridSearchCV(LLPLinearClassifier(), {"alpha": alphas}, cv=BagKFold(3)).fit(X, Y)
+        search = GridSearchCV(LLPClassifier(kernel=None), {"alpha": alphas}, cv=BagKFold(3)).fit(
+            X, Y
+        )
         np.testing.assert_allclose(held_out.mean(axis=1), search.cv_results_["mean_test_score"])
         with pytest.raises(ValueError, match=r"^Bag .* of its 15 instances here.*BagShuffleSplit"):
-            learning_curve(LLPLinearClassifier(), X, Y, cv=BagKFold(3), error_score="raise")
+            learning_curve(LLPClassifier(kernel=None), X, Y, cv=BagKFold(3), error_score="raise")
         parts = BagShuffleSplit(2, test_size=0.5, random_state=0)
-        assert cross_val_score(LLPLinearClassifier(), X, Y, cv=parts).min() > 0.7
+        assert cross_val_score(LLPClassifier(kernel=None), X, Y, cv=parts).min() > 0.7
 
     def test_columns_of_each_kind_their_own_step(self):
         frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(d=np.where(X[:, 0] > 0, "u", "v"))
         steps = make_column_transformer(
             (StandardScaler(), ["a", "b", "c"]), (OneHotEncoder(), ["d"])
         )
-        model = make_pipeline(steps, LLPLinearClassifier()).fit(frame, Y)
+        model = make_pipeline(steps, LLPClassifier(kernel=None)).fit(frame, Y)
         with config_context(enable_metadata_routing=True):
-            routed = make_pipeline(steps, LLPLinearClassifier()).fit(frame, Y)
+            routed = make_pipeline(steps, LLPClassifier(kernel=None)).fit(frame, Y)
         np.testing.assert_array_equal(model.predict(frame), routed.predict(frame))
         assert (model.predict(frame) == DATA.labels).mean() > 0.7
 
@@ -202,14 +203,14 @@ class TestWhatIsNoTarget:
                 match=f"^y is a table with the {listed}, and not one array; make the "
                 r"target with unbag.bag_target\(bag, proportion\).$",
             ):
-                LLPLinearClassifier().fit(X, y)
+                LLPClassifier(kernel=None).fit(X, y)
 
     @pytest.mark.parametrize("series", [np.array, list, pd.Series, pl.Series])
     def test_ids_of_bags(self, series):
         names = [f"district {b}" for b in Y["bag"]]
         for ids in (Y["bag"], names):
             with pytest.raises(ValueError, match=NUMBERED.format(24) + "make the target with"):
-                LLPLinearClassifier().fit(X, series(ids))
+                LLPClassifier(kernel=None).fit(X, series(ids))
 
     @pytest.mark.parametrize("series", [np.array, list, pd.Series, pl.Series])
     def test_ids_of_bags_of_one_row_or_two(self, series):
@@ -219,14 +220,14 @@ class TestWhatIsNoTarget:
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
                 with pytest.raises(ValueError, match=message):
-                    LLPLinearClassifier().fit(X[:60], series(ids))
+                    LLPClassifier(kernel=None).fit(X[:60], series(ids))
 
     @pytest.mark.parametrize(
         "gather", [list, tuple, lambda pair: dict(zip("ab", pair, strict=True))]
     )
     def test_several_targets(self, gather):
         named = bag_target([f"day {b}" for b in Y["bag"]], Y["proportion"])
-        for model in (LLPLinearClassifier(), LLPClassifier()):
+        for model in (LLPClassifier(kernel=None), LLPClassifier()):
             with pytest.raises(
                 ValueError, match=r"^y holds several targets; .*multi_grouping_target.$"
             ):
@@ -235,11 +236,11 @@ class TestWhatIsNoTarget:
     def test_groupings_have_no_labels(self):
         y = multi_grouping_target({"ad": Y, "day": Y})
         with pytest.raises(ValueError, match=r"unbag.LLPClassifier .* grouping alone, y\['ad'\].$"):
-            cross_val_score(LLPLinearClassifier(), X, y)
+            cross_val_score(LLPClassifier(kernel=None), X, y)
 
     def test_proportions(self):
         with pytest.raises(ValueError, match=r"neither classes nor bags .* unbag.bag_target"):
-            LLPLinearClassifier().fit(X, Y["proportion"])
+            LLPClassifier(kernel=None).fit(X, Y["proportion"])
 
     def test_ten_classes_are_classes_and_more_can_be_said_to_be(self):
         labels = np.arange(120) % 10
@@ -260,10 +261,10 @@ class TestWhatIsNoTarget:
 class TestSampleWeight:
     def test_fit(self):
         with pytest.raises(TypeError, match="sample_weight"):
-            LLPLinearClassifier().fit(X, Y, sample_weight=np.ones(len(X)))
+            LLPClassifier(kernel=None).fit(X, Y, sample_weight=np.ones(len(X)))
 
     def test_score(self):
-        model = LLPLinearClassifier().fit(X, Y)
+        model = LLPClassifier(kernel=None).fit(X, Y)
         weight = np.where(DATA.labels == 1, 1.0, 2.0)
         with pytest.raises(ValueError, match=r"^sample_weight cannot be used"):
             model.score(X, Y, sample_weight=weight)
@@ -280,13 +281,13 @@ class TestColumnsOfAnyKind:
         for table in tables:
             with pytest.raises(
                 ValueError,
-                match=r"^X holds the text '?\"?(yes|it's no)\"?'?, and LLPLinearClassifier takes "
+                match=r"^X holds the text '?\"?(yes|it's no)\"?'?, and LLPClassifier takes "
                 r"numbers only; .*make_pipeline\(unbag.tables.features.make_features\(\), ",
             ):
-                LLPLinearClassifier().fit(table, Y)
+                LLPClassifier(kernel=None).fit(table, Y)
         with pytest.raises(ValueError, match=r"^X holds the text .* takes numbers only"):
-            LLPLinearClassifier().fit(X, Y).predict(text)
-        model = make_pipeline(make_features(), LLPLinearClassifier()).fit(frame, Y)
+            LLPClassifier(kernel=None).fit(X, Y).predict(text)
+        model = make_pipeline(make_features(), LLPClassifier(kernel=None)).fit(frame, Y)
         assert (model.predict(frame) == DATA.labels).mean() > 0.7
 
     def test_polars_gives_the_features_of_pandas(self):
@@ -307,7 +308,7 @@ class TestColumnsOfAnyKind:
         np.testing.assert_allclose(of_pandas.transform(table), expected)
         names = of_pandas.get_feature_names_out().tolist()
         assert of_polars.get_feature_names_out().tolist() == names
-        model = make_pipeline(make_features(), LLPLinearClassifier()).fit(table, Y)
+        model = make_pipeline(make_features(), LLPClassifier(kernel=None)).fit(table, Y)
         assert (model.predict(table) == DATA.labels).mean() > 0.7
 
     def test_arrays_have_no_columns_to_tell_apart(self):
@@ -332,27 +333,25 @@ class TestSparse:
         if "device" in settings:
             pytest.importorskip("torch", reason="torch is not installed")
         exact = {"precision": "double", "tol": 1e-10, **settings}
-        one = LLPKernelClassifier(**exact).fit(self.ROWS, Y)
-        other = LLPKernelClassifier(**exact).fit(sparse.csr_array(self.ROWS), Y)
+        one = LLPClassifier(**exact).fit(self.ROWS, Y)
+        other = LLPClassifier(**exact).fit(sparse.csr_array(self.ROWS), Y)
         expected = one.decision_function(self.ROWS)
         for rows in (sparse.csr_matrix(self.ROWS), sparse.csc_array(self.ROWS), self.ROWS):
             np.testing.assert_allclose(other.decision_function(rows), expected, atol=1e-8)
 
     def test_search(self):
-        one = LLPKernelClassifierCV().fit(self.ROWS, Y)
-        other = LLPKernelClassifierCV().fit(sparse.csr_array(self.ROWS), Y)
+        one = LLPClassifier().fit(self.ROWS, Y)
+        other = LLPClassifier().fit(sparse.csr_array(self.ROWS), Y)
         assert other.approximation_ == "nystroem"
         assert other.alpha_ == one.alpha_
 
-    @pytest.mark.parametrize(
-        "model", [LLPKernelClassifier(approximation=None), ProportionRiskClassifier()]
-    )
+    @pytest.mark.parametrize("model", [LLPClassifier(), ProportionRiskClassifier()])
     def test_a_whole_kernel_matrix_is_for_dense_rows(self, model):
         with pytest.raises(TypeError, match=r"dense data is required. Use '.toarray\(\)'"):
             model.fit(sparse.csr_array(self.ROWS), Y)
 
 
-@pytest.mark.parametrize("model", [LLPLinearClassifier(), LLPKernelClassifier()])
+@pytest.mark.parametrize("model", [LLPClassifier(kernel=None), LLPClassifier()])
 def test_empirical_class_prior_is_the_share_of_the_bags(model):
     model.fit(X, Y)
     chances = model.predict_proba(X, class_prior="empirical")

@@ -12,7 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from unbag import LLPLinearClassifier, bags_from_frame
+from unbag import LLPClassifier, bags_from_frame
 from unbag.datasets import load_flights
 from unbag.evaluation import estimate_with_labels, sample_rows_to_label
 from unbag.tables.features import make_features
@@ -22,7 +22,7 @@ of_march = flights.frame["date"].str.startswith("2013-03").to_numpy()
 told = {"on": "date", "positives": "late", "unmatched": "drop"}
 X, y = bags_from_frame(flights.frame[of_march].drop(columns="dest"), flights.days, **told)
 X = make_features().fit_transform(X)
-scores = LLPLinearClassifier().fit(X, y).decision_function(X)
+scores = LLPClassifier(kernel=None).fit(X, y).decision_function(X)
 truth = flights.target[of_march]
 
 # %%

@@ -9,12 +9,12 @@ which digit it shows. A kernel model of the pixels learns to read them.
 import matplotlib.pyplot as plt
 from sklearn.datasets import load_digits
 
-from unbag import LLPKernelClassifier
+from unbag import LLPClassifier
 from unbag.datasets import make_random_bags
 
 digits = load_digits()
 rows, y = make_random_bags(digits.target[:800], 12, random_state=0)
-model = LLPKernelClassifier(1e-5).fit(digits.data[rows] / 16, y)
+model = LLPClassifier().fit(digits.data[rows] / 16, y)
 
 new = digits.data[800:] / 16
 read = model.predict(new)

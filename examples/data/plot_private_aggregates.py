@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from unbag import LLPLinearClassifier, bag_target
+from unbag import LLPClassifier, bag_target
 from unbag.datasets import make_gaussian_bags
 from unbag.evaluation import estimate
 
@@ -29,7 +29,7 @@ for scale in scales:
     noisy = counts + rng.laplace(scale=scale, size=counts.shape)
     told = bag_target(bag, counts=noisy[bag], noise=np.sqrt(2) * scale)
     untold = bag_target(bag, proportion=np.clip(noisy / 40, 0, 1)[bag])
-    scores = LLPLinearClassifier().fit(regions.X, told).decision_function(regions.X)
+    scores = LLPClassifier(kernel=None).fit(regions.X, told).decision_function(regions.X)
     truth.append(roc_auc_score(regions.labels, scores))
     for name, y in zip(found, (told, untold), strict=True):
         found[name].append(estimate("roc_auc", y, scores))

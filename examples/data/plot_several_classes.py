@@ -9,12 +9,12 @@ which kind it is. The same call learns to tell any number of classes apart.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from unbag import LLPKernelClassifier
+from unbag import LLPClassifier
 from unbag.datasets import make_gaussian_bags
 
 samples = make_gaussian_bags(n_bags=50, bag_size=20, n_classes=3, separation=3, random_state=0)
 print(samples.y[:2])
-model = LLPKernelClassifier().fit(samples.X, samples.y)
+model = LLPClassifier().fit(samples.X, samples.y)
 print(f"{(model.predict(samples.X) == samples.labels).mean():.0%} of cells are told right.")
 
 # %%

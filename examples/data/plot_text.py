@@ -15,7 +15,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
 
-from unbag import LLPLinearClassifierCV, bag_target
+from unbag import LLPClassifier, bag_target
 from unbag.evaluation import evaluate
 
 N_DAYS, N_LETTERS, N_WORDS = 60, 40, 40
@@ -42,7 +42,7 @@ def letters_of_some_days():
 
 
 text, y, _ = letters_of_some_days()
-model = make_pipeline(TfidfVectorizer(sublinear_tf=True), LLPLinearClassifierCV()).fit(text, y)
+model = make_pipeline(TfidfVectorizer(sublinear_tf=True), LLPClassifier(kernel=None)).fit(text, y)
 print(f"One letter:   {text[0][:60]} ...")
 print(f"Its features: {model[0].transform(text[:1]).nnz} of {len(model[0].vocabulary_):,} not zero")
 

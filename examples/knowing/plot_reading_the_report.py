@@ -9,12 +9,12 @@ can be had alone, with its numbers.
 
 import matplotlib.pyplot as plt
 
-from unbag import LLPLinearClassifier
+from unbag import LLPClassifier
 from unbag.datasets import make_gaussian_bags
 from unbag.reports import model_report
 
 wards = make_gaussian_bags(n_bags=50, bag_size=40, proportions=(0, 0.6), random_state=0)
-report = model_report(LLPLinearClassifier(), wards.X, wards.y, title="Wards", n_resamples=200)
+report = model_report(LLPClassifier(kernel=None), wards.X, wards.y, title="Wards", n_resamples=200)
 print(report)
 
 # %%

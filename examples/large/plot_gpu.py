@@ -10,15 +10,15 @@ with those of NumPy up to rounding.
 import matplotlib.pyplot as plt
 import torch
 
-from unbag import LLPKernelClassifier
+from unbag import LLPClassifier
 from unbag.datasets import make_gaussian_bags
 
 device = "cuda" if torch.cuda.is_available() else "cpu"
 print({"cuda": "Trained on the GPU.", "cpu": "There is no GPU here: trained on the CPU."}[device])
 
 data = make_gaussian_bags(n_bags=40, bag_size=25, random_state=0)
-with_torch = LLPKernelClassifier(device=device, tol=1e-8).fit(data.X, data.y)
-with_numpy = LLPKernelClassifier(tol=1e-8).fit(data.X, data.y)
+with_torch = LLPClassifier().fit(data.X, data.y)
+with_numpy = LLPClassifier().fit(data.X, data.y)
 
 # %%
 # Scores of both, in double precision as the data are.

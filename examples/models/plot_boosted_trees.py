@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from unbag import LLPBoostingClassifier, LLPLinearClassifierCV
+from unbag import LLPBoostingClassifier, LLPClassifier
 from unbag.datasets import make_bags
 
 rng = np.random.default_rng(0)
@@ -22,7 +22,7 @@ rows, y = make_bags(labels, [30] * 60, (0.1, 0.9), random_state=0)
 X = points[rows]
 
 boosted = LLPBoostingClassifier(num_leaves=4, n_estimators=60, cv=5).fit(X, y)
-models = {"linear": LLPLinearClassifierCV().fit(X, y), "boosted trees": boosted}
+models = {"linear": LLPClassifier(kernel=None).fit(X, y), "boosted trees": boosted}
 
 # %%
 # Scores of both over the square, and their true AUC.

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 from trial import Trial
 
-from unbag import LLPLinearClassifier
+from unbag import LLPClassifier
 from unbag.datasets import make_gaussian_bags
 from unbag.evaluation import cross_val_evaluate
 from unbag.evaluation.measures import plain_estimate
@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for what, model in {
         "pairs, corrected risk": LMMCMClassifier(kernel="linear", weights="pairs"),
         "least-squares weights": LMMCMClassifier(kernel="linear"),
-        "likelihood of counts": LLPLinearClassifier(),
+        "likelihood of counts": LLPClassifier(kernel=None),
     }.items():
         evaluation = cross_val_evaluate(model, data.X, data.y, cv=3, n_resamples=200)
         fitted = model.fit(data.X, data.y)

@@ -22,7 +22,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from trial import Trial
 
-from unbag import LLPEMClassifier, LLPLinearClassifierCV, bags_from_frame
+from unbag import LLPClassifier, LLPEMClassifier, bags_from_frame
 from unbag.evaluation import group_proportions
 from unbag.paper import LMMCMClassifierCV
 from unbag.tables.features import make_features
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     truth = np.array([[np.mean(vote[race == g] == c) for c in range(3)] for g in GROUPS])
 
     print("The likelihood of the counts, which is the default")
-    linear = make_pipeline(make_features(), LLPLinearClassifierCV()).fit(X, y)
+    linear = make_pipeline(make_features(), LLPClassifier(kernel=None)).fit(X, y)
     table = group_proportions(linear, X, y, race)
     print(table)
     for g, group in enumerate(GROUPS):

@@ -19,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from trial import Trial
 
-from unbag import BagKFold, LLPLinearClassifier
+from unbag import BagKFold, LLPClassifier
 from unbag.datasets import make_gaussian_bags
 from unbag.evaluation import SCORERS, cross_val_evaluate
 
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     data = make_gaussian_bags(n_bags=options.bags, bag_size=40, random_state=0)
     new = make_gaussian_bags(n_bags=100, bag_size=40, random_state=1)
     X, y = data.X, data.y
-    model = make_pipeline(StandardScaler(), LLPLinearClassifier())
+    model = make_pipeline(StandardScaler(), LLPClassifier(kernel=None))
 
     search = GridSearchCV(
         model,
@@ -52,8 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     moved = model.fit(X, y).predict_proba(X, class_prior="empirical")[:, 1].mean()
     trial.check("mean probability", moved, data.labels.mean(), (moved - 0.05, moved + 0.05))
 
-    plain = LLPLinearClassifier()
-    two = [("a", plain), ("b", LLPLinearClassifier(0.1))]
+    plain = LLPClassifier(kernel=None)
+    two = [("a", plain), ("b", LLPClassifier(kernel=None))]
     refused: dict[str, Callable[[], Any]] = {
         "BaggingClassifier": lambda: BaggingClassifier(plain).fit(X, y),
         "VotingClassifier": lambda: VotingClassifier(two).fit(X, y),

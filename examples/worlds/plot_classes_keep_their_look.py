@@ -9,13 +9,13 @@ curve estimated from counts lies on the true one, which nobody would have.
 
 import matplotlib.pyplot as plt
 
-from unbag import LLPLinearClassifierCV
+from unbag import LLPClassifier
 from unbag.datasets import make_gaussian_bags
 from unbag.evaluation import evaluate_cv
 from unbag.reports import RocDisplay
 
 wards = make_gaussian_bags(n_bags=60, bag_size=40, proportions=(0, 0.5), random_state=0)
-model = LLPLinearClassifierCV(store_folds=True).fit(wards.X, wards.y)
+model = LLPClassifier(kernel=None).fit(wards.X, wards.y)
 print(evaluate_cv(model, wards.X, wards.y).verdict)
 
 # %%

@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
-from unbag import LLPLinearClassifier, bag_target
+from unbag import LLPClassifier, bag_target
 from unbag.evaluation import evaluate
 from unbag.paper import LMMCMClassifier
 
@@ -29,14 +29,14 @@ y = bag_target(district, counts=np.bincount(district, votes)[district])
 directions = {
     "the truth": truth,
     "labels": LogisticRegression().fit(X, votes).coef_[0],
-    "likelihood of counts": LLPLinearClassifier(1e-4).fit(X, y).coef_[0],
+    "likelihood of counts": LLPClassifier(kernel=None).fit(X, y).coef_[0],
     "corrected risk": LMMCMClassifier(1e-4, kernel="linear").fit(X, y).coef_[0],
 }
 
 # %%
 # The estimates that assume the other world say so themselves.
 
-model = LLPLinearClassifier(1e-4).fit(X, y)
+model = LLPClassifier(kernel=None).fit(X, y)
 print(evaluate(y, model.decision_function(X)).verdict)
 
 # %%

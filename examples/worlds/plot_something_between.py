@@ -9,7 +9,7 @@ how much days differ beyond their flights and beyond chance, and training allows
 import matplotlib.pyplot as plt
 import numpy as np
 
-from unbag import LLPLinearClassifierCV, bags_from_frame, check_bag_target
+from unbag import LLPClassifier, bags_from_frame, check_bag_target
 from unbag.datasets import load_flights
 from unbag.tables.features import make_features
 
@@ -18,7 +18,7 @@ table = flights.frame[flights.frame["date"] < "2013-03"].drop(columns="dest")
 told = {"on": "date", "positives": "late", "unmatched": "drop"}
 X, y = bags_from_frame(table, flights.days, **told)
 X = make_features().fit_transform(X)
-model = LLPLinearClassifierCV([1e-3, 1e-2, 1e-1], class_prior="empirical").fit(X, y)
+model = LLPClassifier(kernel=None, class_prior="empirical").fit(X, y)
 
 # %%
 # Chances that models which did not see a day give to its flights, beside what happened.

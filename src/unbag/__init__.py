@@ -21,10 +21,6 @@ if TYPE_CHECKING:
         LLPClassifier,
         LLPEMClassifier,
         LLPEnsembleClassifier,
-        LLPKernelClassifier,
-        LLPKernelClassifierCV,
-        LLPLinearClassifier,
-        LLPLinearClassifierCV,
         logistic_from_sufficient_statistics,
     )
     from unbag.models.neural import LLPNeuralClassifier
@@ -39,10 +35,6 @@ __all__ = [
     "LLPClassifier",
     "LLPEMClassifier",
     "LLPEnsembleClassifier",
-    "LLPKernelClassifier",
-    "LLPKernelClassifierCV",
-    "LLPLinearClassifier",
-    "LLPLinearClassifierCV",
     "LLPNeuralClassifier",
     "bag_target",
     "bags_from_frame",

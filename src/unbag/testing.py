@@ -28,7 +28,7 @@ def all_estimators() -> list[tuple[str, type[BaseEstimator]]]:
     Examples
     --------
     >>> from unbag.testing import all_estimators
-    >>> "LLPKernelClassifier" in dict(all_estimators())
+    >>> "LLPClassifier" in dict(all_estimators())
     True
     """
     found = {}
@@ -59,9 +59,9 @@ def check_bag_classifier(estimator: Any) -> None:
 
     Examples
     --------
-    >>> from unbag import LLPLinearClassifierCV
+    >>> from unbag import LLPClassifier
     >>> from unbag.testing import check_bag_classifier
-    >>> check_bag_classifier(LLPLinearClassifierCV())
+    >>> check_bag_classifier(LLPClassifier(kernel=None))
     """
     assert estimator.get_params().get("random_state", 0) == 0, "random_state is 0 by default"
     several = get_tags(estimator).classifier_tags.multi_class

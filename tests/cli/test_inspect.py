@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from unbag import LLPLinearClassifierCV, check_bag_target
+from unbag import LLPClassifier, check_bag_target
 from unbag.bags.frames import bags_from_frame
 from unbag.evaluation.bag_effects import effect_of_scores
 from unbag.evaluation.sample_size import effective_sample_size
@@ -64,7 +64,7 @@ def test_effects_of_bags_are_those_of_a_linear_model(call, tmp_path):
     assert result.returncode == 0, result.stderr
     found = json.loads(result.stdout)["bag_effect"]
     X, y = bags_from_frame(*map(pd.read_csv, tables), on="shop", positives="buyers")
-    model = LLPLinearClassifierCV(bag_effect=0, tol=1e-3).fit(make_features().fit_transform(X), y)
+    model = LLPClassifier(kernel=None).fit(make_features().fit_transform(X), y)
     effect = effect_of_scores(check_bag_target(y), model.out_of_fold_scores_, model.class_prior_)
     assert found["variance"] == pytest.approx(effect.variance, rel=1e-6)
     assert [found["low"], found["high"]] == pytest.approx([effect.low, effect.high], rel=1e-6)

@@ -10,7 +10,7 @@ import pytest
 
 from unbag.cli import main
 from unbag.datasets import make_gaussian_bags
-from unbag.models import LLPLinearClassifier
+from unbag.models import LLPClassifier
 from unbag.tables import open_table
 from unbag.tables.persistence import load_model, save_model
 from unbag.tables.schema import make_schema
@@ -134,7 +134,7 @@ def test_models_of_other_origin(call, tmp_path):
     data = make_gaussian_bags(random_state=0)
     frame = pd.DataFrame(data.X, columns=["a", "b"])
     frame.to_csv(tmp_path / "new.csv", index=False)
-    model = LLPLinearClassifier().fit(frame, data.y)
+    model = LLPClassifier(kernel=None).fit(frame, data.y)
     path, out = tmp_path / "m.unbag", tmp_path / "s.csv"
     save_model(model, path, schema=make_schema(frame).to_dict())
     assert call("predict", path, tmp_path / "new.csv", "-o", out, "-q").returncode == 0

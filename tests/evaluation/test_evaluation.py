@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from unbag import BagKFold, BagShuffleSplit, LLPLinearClassifier
+from unbag import BagKFold, BagShuffleSplit, LLPClassifier
 from unbag.datasets import make_gaussian_bags
 from unbag.evaluation import cross_val_evaluate, estimate, evaluate
 from unbag.model_selection.out_of_fold import out_of_fold_scores
@@ -50,9 +50,9 @@ def test_no_bag_is_scored_by_a_model_that_saw_it():
 
 
 def test_scores_are_those_of_each_fold_in_its_place():
-    scores, fold = out_of_fold_scores(LLPLinearClassifier(), DATA.X, DATA.y, cv=3)
+    scores, fold = out_of_fold_scores(LLPClassifier(kernel=None), DATA.X, DATA.y, cv=3)
     for number, (train, test) in enumerate(BagKFold(3).split(DATA.X, DATA.y)):
-        model = LLPLinearClassifier().fit(DATA.X[train], DATA.y[train])
+        model = LLPClassifier(kernel=None).fit(DATA.X[train], DATA.y[train])
         np.testing.assert_allclose(scores[test], model.decision_function(DATA.X[test]))
         assert (fold[test] == number).all()
 
@@ -74,12 +74,12 @@ def test_evaluation_holds_what_single_estimates_give():
 
 
 def test_frames_pipelines_and_sparse_matrices_can_be_evaluated():
-    plain = cross_val_evaluate(LLPLinearClassifier(), DATA.X, DATA.y)
-    sparse = cross_val_evaluate(LLPLinearClassifier(), csr_array(DATA.X), DATA.y)
+    plain = cross_val_evaluate(LLPClassifier(kernel=None), DATA.X, DATA.y)
+    sparse = cross_val_evaluate(LLPClassifier(kernel=None), csr_array(DATA.X), DATA.y)
     assert sparse["roc_auc"].value == pytest.approx(plain["roc_auc"].value, abs=1e-4)
     frame = pd.DataFrame(DATA.X, columns=["a"])
     piped = cross_val_evaluate(
-        make_pipeline(StandardScaler(), LLPLinearClassifier()), frame, DATA.y
+        make_pipeline(StandardScaler(), LLPClassifier(kernel=None)), frame, DATA.y
     )
     assert piped["roc_auc"].value == pytest.approx(plain["roc_auc"].value, abs=0.02)
     assert "5 folds" in str(piped)
@@ -91,14 +91,14 @@ def test_folds_whose_models_differ_by_a_shift_do_not_spoil_the_curve():
     Its chances stay: moved so far, they would say anything about the world that bags live in.
     """
 
-    class Moody(LLPLinearClassifier):
+    class Moody(LLPClassifier):
         def decision_function(self, X):
             return super().decision_function(X) + 1e3 * np.sin(1e3 * self.coef_[0, 0])
 
         def predict_proba(self, X):
             return self._loss.class_probabilities(super().decision_function(X))
 
-    steady = cross_val_evaluate(LLPLinearClassifier(), DATA.X, DATA.y)
+    steady = cross_val_evaluate(LLPClassifier(kernel=None), DATA.X, DATA.y)
     moody = cross_val_evaluate(Moody(), DATA.X, DATA.y)
     assert moody["roc_auc"].value == pytest.approx(steady["roc_auc"].value, abs=1e-12)
     np.testing.assert_allclose(moody.roc.tpr, steady.roc.tpr)
@@ -107,9 +107,9 @@ def test_folds_whose_models_differ_by_a_shift_do_not_spoil_the_curve():
 
 
 def test_several_jobs_change_nothing():
-    one = cross_val_evaluate(LLPLinearClassifier(), DATA.X, DATA.y)
+    one = cross_val_evaluate(LLPClassifier(kernel=None), DATA.X, DATA.y)
     with parallel_config("threading"):
-        two = cross_val_evaluate(LLPLinearClassifier(), DATA.X, DATA.y, n_jobs=2)
+        two = cross_val_evaluate(LLPClassifier(kernel=None), DATA.X, DATA.y, n_jobs=2)
     np.testing.assert_array_equal(one.scores, two.scores)
 
 
@@ -120,14 +120,14 @@ def test_probabilities_do_where_there_is_no_decision_function():
 
 def test_three_classes():
     data = make_gaussian_bags(n_bags=40, bag_size=40, n_classes=3, n_features=3, random_state=0)
-    found = cross_val_evaluate(LLPLinearClassifier(), data.X, data.y)
+    found = cross_val_evaluate(LLPClassifier(kernel=None), data.X, data.y)
     assert found.roc is None
     assert set(found.estimates) >= {"balanced_accuracy", "accuracy", "recall of 2"}
 
 
 def test_labels_can_be_evaluated_too():
     labels = DATA.labels
-    found = cross_val_evaluate(LLPLinearClassifier(), DATA.X, labels)
+    found = cross_val_evaluate(LLPClassifier(kernel=None), DATA.X, labels)
     assert found["roc_auc"].standard_error < 0.03
 
 
@@ -138,14 +138,14 @@ def test_unknown_measure_is_named():
 
 def test_splits_that_leave_bags_out_are_refused():
     with pytest.raises(ValueError, match="hold out every bag exactly once"):
-        cross_val_evaluate(LLPLinearClassifier(), DATA.X, DATA.y, cv=BagShuffleSplit(3))
+        cross_val_evaluate(LLPClassifier(kernel=None), DATA.X, DATA.y, cv=BagShuffleSplit(3))
 
 
 def test_splits_that_cut_bags_are_refused():
     rows = np.arange(len(DATA.y))
     cut = [(rows[::2], rows[1::2]), (rows[1::2], rows[::2])]
     with pytest.raises(ValueError, match="holds out part of bag"):
-        cross_val_evaluate(LLPLinearClassifier(), DATA.X, DATA.y, cv=cut)
+        cross_val_evaluate(LLPClassifier(kernel=None), DATA.X, DATA.y, cv=cut)
 
 
 def test_model_without_scores_is_refused():
@@ -156,5 +156,7 @@ def test_model_without_scores_is_refused():
 def test_four_bags_are_evaluated_in_four_folds():
     few = DATA.y["bag"] < 4
     with pytest.warns(UserWarning, match="5 folds need as many bags, and there are 4"):
-        found = cross_val_evaluate(LLPLinearClassifier(), DATA.X[few], DATA.y[few], n_resamples=50)
+        found = cross_val_evaluate(
+            LLPClassifier(kernel=None), DATA.X[few], DATA.y[few], n_resamples=50
+        )
     assert (found.n_bags, found.fold.max() + 1) == (4, 4)

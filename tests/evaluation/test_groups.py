@@ -10,10 +10,9 @@ from sklearn.preprocessing import StandardScaler
 
 from unbag import (
     LLPBoostingClassifier,
+    LLPClassifier,
     LLPEMClassifier,
     LLPEnsembleClassifier,
-    LLPLinearClassifier,
-    LLPLinearClassifierCV,
     bag_target,
     check_bag_target,
 )
@@ -62,7 +61,7 @@ def test_shares_and_intervals_hold_the_truth():
     held = 0
     for seed in (0, 1):
         X, y, group, truth = precincts(seed, n_bags=40, size=30)
-        table = group_proportions(LLPLinearClassifier(1e-4, bag_effect=0).fit(X, y), X, y, group)
+        table = group_proportions(LLPClassifier(kernel=None).fit(X, y), X, y, group)
         held += int(((table.low <= truth) & (truth <= table.high)).sum())
         assert np.abs(table.share - truth).max() < 0.1
         assert ((table.least <= truth) & (truth <= table.most)).all()
@@ -80,7 +79,7 @@ def test_shares_and_intervals_hold_the_truth():
 
 def test_what_a_search_chose_is_not_searched_again():
     X, y, _, _ = precincts(0, n_bags=20, size=20)
-    models = [("linear", LLPLinearClassifierCV()), ("boosted", LLPBoostingClassifier())]
+    models = [("linear", LLPClassifier(kernel=None)), ("boosted", LLPBoostingClassifier())]
     model = LLPEnsembleClassifier(models).fit(X, y)
     copy = _with_its_settings(make_pipeline(StandardScaler(), model))[-1]
     names = [row["learner"] for row in model.leaderboard_]
@@ -95,7 +94,7 @@ def test_what_a_search_chose_is_not_searched_again():
 
 def test_the_default_says_what_expectation_maximisation_says():
     X, y, group, truth = precincts(1, n_bags=40, size=30)
-    plain = LLPLinearClassifier(1e-4, bag_effect=0).fit(X, y)
+    plain = LLPClassifier(kernel=None).fit(X, y)
     em = LLPEMClassifier(LogisticRegression(C=10), cv=None, tol=1e-4).fit(X, y)
     ours, theirs = (group_proportions(m, X, y, group, intervals=False).share for m in (plain, em))
     np.testing.assert_allclose(ours, theirs, atol=0.03)
@@ -106,7 +105,7 @@ def test_the_default_says_what_expectation_maximisation_says():
 
 def test_what_is_printed():
     X, y, group, _ = precincts(2, n_bags=20)
-    table = group_proportions(LLPLinearClassifier().fit(X, y), X, y, group, intervals=False)
+    table = group_proportions(LLPClassifier(kernel=None).fit(X, y), X, y, group, intervals=False)
     words = str(table)
     assert "aggregation bias" in words
     assert "bag effect" in words or "between-bag SD" in words.lower()
@@ -120,14 +119,16 @@ def test_what_is_printed():
 def test_noisy_counts_have_no_sure_bounds():
     X, y, group, _ = precincts(2, n_bags=20)
     noisy = bag_target(y["bag"], y["proportion"], noise=0.02)
-    found = group_proportions(LLPLinearClassifier().fit(X, noisy), X, noisy, group, intervals=False)
+    found = group_proportions(
+        LLPClassifier(kernel=None).fit(X, noisy), X, noisy, group, intervals=False
+    )
     assert (found.least == 0).all()
     assert (found.most == 1).all()
 
 
 def test_what_is_refused():
     X, y, group, _ = precincts(3, n_bags=20)
-    model = LLPLinearClassifier().fit(X, y)
+    model = LLPClassifier(kernel=None).fit(X, y)
     with pytest.raises(ValueError, match="one group for each of the 800 instances"):
         group_proportions(model, X, y, group[1:])
     with pytest.raises(ValueError, match="confidence_level must lie between 0 and 1"):

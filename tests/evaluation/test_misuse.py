@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from unbag import LLPLinearClassifier
+from unbag import LLPClassifier
 from unbag import evaluation as metrics
 from unbag.datasets import make_gaussian_bags
 from unbag.evaluation.curves import best_threshold, precision_recall_curve, roc_band, roc_curve
@@ -105,7 +105,7 @@ def test_constant_scores_may_be_anything():
 
 
 def test_scorers_know_that_scores_are_scores():
-    class Timid(LLPLinearClassifier):
+    class Timid(LLPClassifier):
         def decision_function(self, X):
             return 0.5 + 0.01 * super().decision_function(X)
 

@@ -8,7 +8,7 @@ import pytest
 from scipy.special import expit, logit
 from scipy.stats import dirichlet
 
-from unbag import LLPEnsembleClassifier, LLPLinearClassifierCV, bag_target, check_bag_target
+from unbag import LLPClassifier, LLPEnsembleClassifier, bag_target, check_bag_target
 from unbag.bags.priors import adjust_probabilities
 from unbag.datasets import make_gaussian_bags
 from unbag.evaluation import make_monitoring_reference, monitor
@@ -210,7 +210,7 @@ def test_where_classes_keep_their_look_other_shares_leave_the_line_where_it_is()
         make_gaussian_bags(60, 60, shares, random_state=seed)
         for shares, seed in (((0.1, 0.4), 0), ((0.4, 0.8), 1))
     )
-    model = LLPEnsembleClassifier([("linear", LLPLinearClassifierCV())]).fit(first.X, first.y)
+    model = LLPEnsembleClassifier([("linear", LLPClassifier(kernel=None))]).fit(first.X, first.y)
     reference = make_monitoring_reference(model, first.X, first.y)
     assert reference.shift_type == "label_shift"
     found = monitor(model, more.X, more.y, reference=reference)
@@ -233,7 +233,7 @@ def test_the_worst_bag_is_named(april):
 
 def test_bags_without_a_positive_drift():
     data = make_gaussian_bags(30, 30, (0.1, 0.6), random_state=0)
-    learner = LLPLinearClassifierCV(alphas=[0.1], class_prior="empirical", store_folds=True)
+    learner = LLPClassifier(kernel=None, class_prior="empirical")
     model = LLPEnsembleClassifier([("linear", learner)], cv=3).fit(data.X, data.y)
     reference = make_monitoring_reference(model, data.X, data.y)
     lower = make_gaussian_bags(30, 30, (0, 0.01), random_state=1)
@@ -248,7 +248,7 @@ def test_several_classes():
         make_gaussian_bags(30, 30, (0, 1), n_classes=3, random_state=seed) for seed in (0, 1, 2)
     )
     some = make_gaussian_bags(30, 30, dirichlet([8, 1, 1]), n_classes=3, random_state=3)
-    learner = LLPLinearClassifierCV(alphas=[0.1], class_prior="empirical", store_folds=True)
+    learner = LLPClassifier(kernel=None, class_prior="empirical")
     model = LLPEnsembleClassifier([("linear", learner)], cv=3).fit(first.X, first.y)
     reference = make_monitoring_reference(model, first.X, first.y)
     names = ["red", "green", "blue"]
@@ -329,6 +329,6 @@ def test_mistakes(april):
     with pytest.raises(ValueError, match="object gives no probabilities to hold counts against"):
         monitor(object(), *odds_month(1), reference=april)
     data = make_gaussian_bags(10, 20, (0, 0.5), random_state=0)
-    balanced = LLPLinearClassifierCV(alphas=[0.1, 1.0]).fit(data.X, data.y)
+    balanced = LLPClassifier(kernel=None).fit(data.X, data.y)
     with pytest.raises(ValueError, match="class_prior='empirical'"):
         make_monitoring_reference(balanced, data.X, data.y)

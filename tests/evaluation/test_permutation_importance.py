@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 from scipy.sparse import csr_array
 
-from unbag import LLPKernelClassifier, LLPLinearClassifier
+from unbag import LLPClassifier
 from unbag.datasets import make_gaussian_bags
 from unbag.evaluation import bag_permutation_importance
 from unbag.paper import LMMCMClassifier
@@ -15,7 +15,7 @@ from unbag.reports import ImportanceDisplay
 DATA = make_gaussian_bags(n_bags=30, bag_size=30, n_features=2, random_state=0)
 NOISE = np.random.default_rng(0).normal(size=len(DATA.X))
 TABLE = np.column_stack([DATA.X, NOISE])
-MODEL = LLPLinearClassifier(alpha=0.01).fit(TABLE, DATA.y)
+MODEL = LLPClassifier(kernel=None).fit(TABLE, DATA.y)
 
 
 def by_column(found):
@@ -23,13 +23,13 @@ def by_column(found):
 
 
 def test_a_column_that_the_model_ignores_costs_nothing():
-    model = LLPLinearClassifier().fit(TABLE, DATA.y)
+    model = LLPClassifier(kernel=None).fit(TABLE, DATA.y)
     model.coef_[0, 1] = 0
     assert by_column(bag_permutation_importance(model, TABLE, DATA.y))["column 1"] == 0
 
 
 def test_the_only_column_costs_all_that_was_explained_and_more():
-    model = LLPLinearClassifier().fit(TABLE[:, :1], DATA.y)
+    model = LLPClassifier(kernel=None).fit(TABLE[:, :1], DATA.y)
     found = bag_permutation_importance(model, TABLE[:, :1], DATA.y)
     # shuffled scores are worse than none: they say what is not so
     assert found.loss[0] > 1
@@ -37,7 +37,7 @@ def test_the_only_column_costs_all_that_was_explained_and_more():
 
 
 def test_noise_comes_last():
-    for model in (MODEL, LLPKernelClassifier().fit(TABLE, DATA.y)):
+    for model in (MODEL, LLPClassifier().fit(TABLE, DATA.y)):
         found = bag_permutation_importance(model, TABLE, DATA.y, feature_names=["a", "b", "noise"])
         assert found.columns[-1] == "noise"
         assert abs(found.loss[-1]) < 0.1 < found.loss[0]
@@ -68,7 +68,7 @@ def test_shuffling_within_bags_would_see_next_to_nothing():
 )
 def test_tables_of_any_kind(convert):
     X = convert(TABLE)
-    model = LLPLinearClassifier(alpha=0.01).fit(X, DATA.y)
+    model = LLPClassifier(kernel=None).fit(X, DATA.y)
     expected = bag_permutation_importance(MODEL, TABLE, DATA.y)
     assert by_column(bag_permutation_importance(model, X, DATA.y)) == pytest.approx(
         by_column(expected)
@@ -88,7 +88,7 @@ def test_what_is_refused():
         bag_permutation_importance(hinge, TABLE, DATA.y)
     with pytest.raises(ValueError, match="There are 300 columns, and this takes 200 at most"):
         bag_permutation_importance(MODEL, np.ones((len(TABLE), 300)), DATA.y)
-    wrong = LLPLinearClassifier().fit(TABLE, DATA.y)
+    wrong = LLPClassifier(kernel=None).fit(TABLE, DATA.y)
     wrong.coef_ = -wrong.coef_
     with pytest.raises(ValueError, match="no more probable than the shares alone"):
         bag_permutation_importance(wrong, TABLE, DATA.y)

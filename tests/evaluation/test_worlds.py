@@ -7,7 +7,7 @@ import pytest
 from scipy.special import expit
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
-from unbag import LLPLinearClassifier, bag_target, check_bag_target
+from unbag import LLPClassifier, bag_target, check_bag_target
 from unbag.datasets import make_gaussian_bags
 from unbag.evaluation import cross_val_evaluate, estimate, evaluate
 from unbag.evaluation.evaluation import evaluate_rows
@@ -124,7 +124,7 @@ def test_scores_of_an_unknown_scale_say_little():
 
 
 def test_bags_that_differ_in_who_is_in_them_are_seen_through():
-    said = cross_val_evaluate(LLPLinearClassifier(0.01), X, Y, n_resamples=200)
+    said = cross_val_evaluate(LLPClassifier(kernel=None), X, Y, n_resamples=200)
     truth = roc_auc_score(LABELS, said.scores)
     assert said.by_assumption["label_shift"]["roc_auc"].low > 1  # surely wrong
     assert said.verdict.name == "rejected"
@@ -145,7 +145,7 @@ def test_bags_that_differ_in_who_is_in_them_are_seen_through():
 
 def test_bags_that_differ_in_how_many_they_hold_are_believed():
     data = make_gaussian_bags(n_bags=40, bag_size=50, random_state=0)
-    said = cross_val_evaluate(LLPLinearClassifier(), data.X, data.y, n_resamples=200)
+    said = cross_val_evaluate(LLPClassifier(kernel=None), data.X, data.y, n_resamples=200)
     assert said.verdict.name == "not_rejected"
     for name, found in said.estimates.items():
         before = said.by_assumption["label_shift"][name]
@@ -165,7 +165,7 @@ def test_what_is_doubtful_spans_both():
     # rows of a bag that are alike for reasons of their own
     alike = 0.25 * np.random.default_rng(1).normal(size=(40, data.X.shape[1]))
     said = cross_val_evaluate(
-        LLPLinearClassifier(0.001), data.X + alike[data.y["bag"]], data.y, n_resamples=200
+        LLPClassifier(kernel=None), data.X + alike[data.y["bag"]], data.y, n_resamples=200
     )
     assert said.verdict.name == "inconclusive"
     assert said["roc_auc"].assumption == "either"

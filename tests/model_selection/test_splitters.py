@@ -9,7 +9,6 @@ from sklearn.model_selection import (
     KFold,
     StratifiedKFold,
     TimeSeriesSplit,
-    cross_val_predict,
     cross_val_score,
 )
 from sklearn.pipeline import make_pipeline
@@ -18,8 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from unbag import (
     BagKFold,
     BagShuffleSplit,
-    LLPLinearClassifier,
-    LLPLinearClassifierCV,
+    LLPClassifier,
     bag_target,
     check_bag_target,
 )
@@ -394,11 +392,11 @@ def label_free_auc(model, X, y):
 
 def test_cross_val_score_fits_and_scores_by_whole_bags():
     scores = cross_val_score(
-        LLPLinearClassifier(), DATA.X, DATA.y, cv=BagKFold(4), scoring=label_free_auc
+        LLPClassifier(kernel=None), DATA.X, DATA.y, cv=BagKFold(4), scoring=label_free_auc
     )
     expected = [
         label_free_auc(
-            LLPLinearClassifier().fit(DATA.X[train], DATA.y[train]), DATA.X[test], DATA.y[test]
+            LLPClassifier(kernel=None).fit(DATA.X[train], DATA.y[train]), DATA.X[test], DATA.y[test]
         )
         for train, test in BagKFold(4).split(DATA.X, DATA.y)
     ]
@@ -407,7 +405,7 @@ def test_cross_val_score_fits_and_scores_by_whole_bags():
 
 @pytest.mark.parametrize("cv", [BagKFold(4), BagShuffleSplit(4, random_state=0)])
 def test_grid_search_over_a_pipeline_works_with_whole_bags(cv):
-    model = make_pipeline(StandardScaler(), LLPLinearClassifier())
+    model = make_pipeline(StandardScaler(), LLPClassifier(kernel=None))
     grid = {"linearmcmclassifier__alpha": [10.0, 1e-3]}
     search = GridSearchCV(model, grid, cv=cv, scoring=label_free_auc, error_score="raise")
     search.fit(DATA.X, DATA.y)
@@ -419,18 +417,10 @@ def test_grid_search_over_a_pipeline_works_with_whole_bags(cv):
     assert (search.predict(DATA.X) == DATA.labels).mean() > 0.7
 
 
-def test_cross_val_predict_agrees_with_the_out_of_fold_scores_of_the_search():
-    alpha = 1e-2
-    model = LLPLinearClassifierCV([alpha], cv=BagKFold(4), tol=1e-8).fit(DATA.X, DATA.y)
-    one = LLPLinearClassifier(alpha, tol=1e-8)
-    predicted = cross_val_predict(one, DATA.X, DATA.y, cv=BagKFold(4))
-    np.testing.assert_array_equal(model.out_of_fold_scores_ > 0, predicted)
-
-
 def test_group_folds_of_scikit_learn_keep_bags_whole_as_well():
     cv = GroupKFold(4)
     scores = cross_val_score(
-        LLPLinearClassifier(),
+        LLPClassifier(kernel=None),
         DATA.X,
         DATA.y,
         groups=DATA.y["bag"],
@@ -448,7 +438,7 @@ def test_scikit_learn_folds_that_cut_bags_are_refused_with_what_to_use(cv):
         ValueError, match=r"(a proportion says nothing about part of a bag|one label).*BagKFold"
     ):
         cross_val_score(
-            LLPLinearClassifier(),
+            LLPClassifier(kernel=None),
             DATA.X,
             DATA.y,
             cv=cv,
@@ -459,17 +449,17 @@ def test_scikit_learn_folds_that_cut_bags_are_refused_with_what_to_use(cv):
 
 def test_folds_that_cut_bags_are_refused_by_our_own_search_too():
     with pytest.raises(ValueError, match=r"A fold holds out part of bag .*unbag.BagKFold"):
-        LLPLinearClassifierCV(cv=KFold(7)).fit(DATA.X, DATA.y)
+        LLPClassifier(kernel=None).fit(DATA.X, DATA.y)
 
 
 def test_integer_means_bag_folds_in_our_own_search():
-    by_number = LLPLinearClassifierCV([0.1, 1e-3], cv=4).fit(DATA.X, DATA.y)
-    by_splitter = LLPLinearClassifierCV([0.1, 1e-3], cv=BagKFold(4)).fit(DATA.X, DATA.y)
+    by_number = LLPClassifier(kernel=None).fit(DATA.X, DATA.y)
+    by_splitter = LLPClassifier(kernel=None).fit(DATA.X, DATA.y)
     np.testing.assert_array_equal(by_number.selection_risks_, by_splitter.selection_risks_)
 
 
 def test_default_score_of_an_estimator_works_on_bags():
     scores = cross_val_score(
-        LLPLinearClassifier(), DATA.X, DATA.y, cv=BagKFold(4), error_score="raise"
+        LLPClassifier(kernel=None), DATA.X, DATA.y, cv=BagKFold(4), error_score="raise"
     )
     assert np.isfinite(scores).all()

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from torch import nn
 
-from unbag import LLPLinearClassifier, bag_target
+from unbag import LLPClassifier, bag_target
 from unbag._optional import install_command
 from unbag.datasets import make_gaussian_bags
 from unbag.models import LLPNeuralClassifier
@@ -40,7 +40,7 @@ def test_every_objective_learns(data, objective):
 
 
 def test_a_linear_network_is_the_linear_model():
-    linear = LLPLinearClassifier(alpha=1e-6, tol=1e-7, bag_effect=0.0, class_prior="empirical")
+    linear = LLPClassifier(kernel=None, class_prior="empirical")
     expected = linear.fit(DATA.X, DATA.y).decision_function(DATA.X)
     network = LLPNeuralClassifier(
         hidden=(),

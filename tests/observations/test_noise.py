@@ -3,7 +3,7 @@ import pytest
 from scipy.special import expit, gammaln, logit, psi
 from scipy.stats import betabinom, binom, norm
 
-from unbag import LLPLinearClassifier, bag_target, check_bag_target
+from unbag import LLPClassifier, bag_target, check_bag_target
 from unbag.observations.count_likelihood import CountLikelihood
 from unbag.observations.forward import ForwardLikelihood
 from unbag.observations.noise import Shares, allow_for_looks, shrunken_shares
@@ -131,7 +131,7 @@ def test_the_world_is_found_and_the_slope_with_it(world, size):
     deviation = np.sqrt(size) / 2
     counts = np.bincount(bag, labels) + rng.normal(scale=deviation, size=n_bags)
     y = bag_target(bag, counts=counts[bag], noise=deviation)
-    model = LLPLinearClassifier(alpha=1e-6).fit(x[:, None], y)
+    model = LLPClassifier(kernel=None).fit(x[:, None], y)
     assert model.objective_ == "likelihood"
     assert model.looks_ == (world == "looks")
     assert model.bag_effect_ == 0

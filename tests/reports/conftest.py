@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from unbag import LLPLinearClassifierCV, bag_target
+from unbag import LLPClassifier, bag_target
 from unbag.datasets import make_gaussian_bags
 from unbag.reports import model_report
 
@@ -35,5 +35,5 @@ def nasty_data(n_bags=20):
 @pytest.fixture(scope="package")
 def nasty_report():
     X, y, labels = nasty_data()
-    model = LLPLinearClassifierCV(alphas=[0.01, 0.1])
+    model = LLPClassifier(kernel=None)
     return model_report(model, X, y, cv=3, n_resamples=50, title=TITLE, labels=labels)

@@ -18,8 +18,7 @@ from sklearn.preprocessing import StandardScaler
 
 from unbag import (
     LLPBoostingClassifier,
-    LLPLinearClassifier,
-    LLPLinearClassifierCV,
+    LLPClassifier,
     bag_target,
     check_bag_target,
 )
@@ -55,9 +54,7 @@ def make_displays(data, *, draws=50):
 
 DISPLAYS = {
     **make_displays(DATA),
-    "path": ValidationCurveDisplay.from_estimator(
-        LLPLinearClassifierCV(ALPHAS).fit(DATA.X, DATA.y)
-    ),
+    "path": ValidationCurveDisplay.from_estimator(LLPClassifier(kernel=None).fit(DATA.X, DATA.y)),
     "rounds": RoundsDisplay.from_estimator(
         LLPBoostingClassifier((2, 4), n_estimators=15, cv=3).fit(DATA.X, DATA.y)
     ),
@@ -158,7 +155,7 @@ def test_bags_of_three_classes_and_unknown_views():
 @pytest.mark.parametrize("objective", ["likelihood"])
 @pytest.mark.parametrize("selection", ["pooled", "folds"])
 def test_path_chooses_the_least_criterion(selection, objective):
-    search = LLPLinearClassifierCV(ALPHAS, selection=selection, objective=objective)
+    search = LLPClassifier(kernel=None)
     model = make_pipeline(StandardScaler(), search)
     display = ValidationCurveDisplay.from_estimator(model.fit(DATA.X, DATA.y))
     frame = display.frame()
@@ -182,8 +179,8 @@ def test_path_says_where_the_choice_lies():
 
 
 def test_no_path_without_a_search():
-    with pytest.raises(ValueError, match="LLPLinearClassifier has no path"):
-        ValidationCurveDisplay.from_estimator(LLPLinearClassifier().fit(DATA.X, DATA.y))
+    with pytest.raises(ValueError, match="LLPClassifier has no path"):
+        ValidationCurveDisplay.from_estimator(LLPClassifier(kernel=None).fit(DATA.X, DATA.y))
 
 
 # --- rounds -----------------------------------------------------------------------------------
@@ -208,7 +205,7 @@ def test_rounds_choose_the_least_loss():
 
 def test_no_rounds_without_a_search():
     trees = LLPBoostingClassifier(2, n_estimators=3, cv=None).fit(DATA.X, DATA.y)
-    for model in (trees, LLPLinearClassifier().fit(DATA.X, DATA.y)):
+    for model in (trees, LLPClassifier(kernel=None).fit(DATA.X, DATA.y)):
         with pytest.raises(
             ValueError, match=r"^[A-Za-z]* has no path of rounds: it is no LLPBoosting"
         ):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from unbag import LLPEnsembleClassifier, LLPLinearClassifierCV, bag_target
+from unbag import LLPClassifier, LLPEnsembleClassifier, bag_target
 from unbag.datasets import make_gaussian_bags
 from unbag.evaluation import make_monitoring_reference, monitor
 from unbag.evaluation.monitoring import Quality
@@ -16,7 +16,7 @@ NASTY = "<script>alert(1)</script>$x_1$"
 @pytest.fixture(scope="module")
 def found():
     april, may = (make_gaussian_bags(30, 40, random_state=seed) for seed in (0, 1))
-    learner = LLPLinearClassifierCV(alphas=[0.01], class_prior="empirical", store_folds=True)
+    learner = LLPClassifier(kernel=None, class_prior="empirical")
     model = LLPEnsembleClassifier([("linear", learner)], cv=3).fit(april.X, april.y)
     names = np.array([NASTY, *(f"bag {k}" for k in range(1, 30))], object)
     # one bag is far from its promise

@@ -16,9 +16,8 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from unbag import (
     LLPBoostingClassifier,
+    LLPClassifier,
     LLPEnsembleClassifier,
-    LLPLinearClassifier,
-    LLPLinearClassifierCV,
     bag_target,
 )
 from unbag.datasets import make_gaussian_bags
@@ -31,7 +30,7 @@ from unbag.reports.probabilities import reliability_section
 from unbag.reports.sections import rounds_section
 
 DATA = make_gaussian_bags(n_bags=24, bag_size=40, random_state=0)
-MODEL = LLPLinearClassifier()
+MODEL = LLPClassifier(kernel=None)
 
 
 class Page(HTMLParser):
@@ -71,9 +70,7 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def report():
-    return model_report(
-        LLPLinearClassifierCV([0.001, 0.01, 0.1]), DATA.X, DATA.y, labels=DATA.labels
-    )
+    return model_report(LLPClassifier(kernel=None), DATA.X, DATA.y, labels=DATA.labels)
 
 
 def section(report, key):
@@ -146,7 +143,7 @@ def shops(effect, n_bags=60, size=60):
 
 def test_effects_of_bags_are_told_beside_the_assumption():
     X, y = shops(effect=1.0)
-    report = model_report(LLPLinearClassifierCV([0.001, 0.01]), X, y, cv=3, n_resamples=50)
+    report = model_report(LLPClassifier(kernel=None), X, y, cv=3, n_resamples=50)
     assert report.estimator.bag_effect_ > 0
     told = [f for f in findings(report, "assumption") if "likelihood of the counts" in f.text]
     assert [f.kind for f in told] == ["note"]
@@ -157,7 +154,7 @@ def test_effects_of_bags_are_told_beside_the_assumption():
 
 def test_bags_that_differ_in_who_is_in_them_are_noticed(report):
     X, y = shops(effect=0.0)
-    other = model_report(LLPLinearClassifier(), X, y, cv=3, n_resamples=50)
+    other = model_report(LLPClassifier(kernel=None), X, y, cv=3, n_resamples=50)
     for one, words, kind in (
         (other, "agree with covariate shift", "note"),
         (report, "agree with label shift", "plain"),
@@ -205,7 +202,7 @@ def test_names_are_text_and_nothing_else(nasty_report):
 
 
 def test_yours_stays_as_it_is_and_fitted_models_are_used():
-    mine = LLPLinearClassifier()
+    mine = LLPClassifier(kernel=None)
     report = model_report(mine, DATA.X, DATA.y, cv=2, n_resamples=50)
     assert not hasattr(mine, "coef_")
     assert hasattr(report.estimator, "coef_")
@@ -260,7 +257,7 @@ def test_plain_labels():
 
 def test_frames_with_text_and_gaps_in_a_pipeline():
     X = pd.DataFrame(DATA.X, columns=["a", "b"]).assign(words="w", gaps=[np.nan] + [0.0] * 959)
-    first = make_pipeline(_Keep(["a", "b"]), StandardScaler(), LLPLinearClassifierCV([0.01, 0.1]))
+    first = make_pipeline(_Keep(["a", "b"]), StandardScaler(), LLPClassifier(kernel=None))
     report = model_report(first, X, DATA.y, cv=2, n_resamples=50)
     assert "path" in report.displays
     # what the model sees is tested, not what it never gets
@@ -307,7 +304,7 @@ def test_noisy_proportions():
 
 
 def test_a_fit_that_did_not_converge_is_warned_of():
-    fitted = LLPLinearClassifier().fit(DATA.X, DATA.y)
+    fitted = LLPClassifier(kernel=None).fit(DATA.X, DATA.y)
     fitted.converged_ = False
     report = model_report(fitted, DATA.X, DATA.y, cv=2, n_resamples=50)
     assert any("did not converge" in text for text in report.warnings)
@@ -323,7 +320,7 @@ def test_notebooks_get_a_frame_of_its_own(report):
 
 def test_a_mixture_says_what_it_is_made_of():
     data = make_gaussian_bags(n_bags=24, bag_size=15, random_state=0)
-    models = [("linear", LLPLinearClassifierCV()), ("boosted", LLPBoostingClassifier())]
+    models = [("linear", LLPClassifier(kernel=None)), ("boosted", LLPBoostingClassifier())]
     model = LLPEnsembleClassifier(models, cv=3).fit(data.X, data.y)
     report = model_report(model, data.X, data.y, cv=None, n_resamples=50)
     (table,) = section(report, "learners").tables
@@ -362,7 +359,9 @@ def test_coefficients_of_several_classes_are_told_by_their_names():
 
 
 def test_a_mixture_of_one_linear_model_has_coefficients_on_the_scale_of_its_scores():
-    model = LLPEnsembleClassifier([("linear", LLPLinearClassifier())], cv=3).fit(DATA.X, DATA.y)
+    model = LLPEnsembleClassifier([("linear", LLPClassifier(kernel=None))], cv=3).fit(
+        DATA.X, DATA.y
+    )
     step = np.array([[0.0, 0.0], [1.0, 0.0]])
     rise = np.diff(model.decision_function(step))[0]
     assert linear_coefficients(model)[0, 0] == pytest.approx(rise)
@@ -389,7 +388,7 @@ def test_the_command_is_shown_and_no_address_in_memory():
 
 
 def test_probabilities_are_those_of_the_model_itself():
-    model = LLPEnsembleClassifier([("linear", LLPLinearClassifier())], cv=3)
+    model = LLPEnsembleClassifier([("linear", LLPClassifier(kernel=None))], cv=3)
     model.fit(DATA.X, DATA.y)
     report = model_report(model, DATA.X, DATA.y, cv=None, n_resamples=50)
     own = expit(model.out_of_fold_scores_)
@@ -424,7 +423,7 @@ def test_what_could_not_fail_is_not_called_good(display, kind):
 
 def test_probabilities_are_not_judged_by_what_bags_refute():
     X, y = shops(effect=0.0)
-    report = model_report(LLPLinearClassifier(), X, y, cv=3, n_resamples=50)
+    report = model_report(LLPClassifier(kernel=None), X, y, cv=3, n_resamples=50)
     assert report.evaluation.verdict.name == "rejected"
     assert "This cannot be told: which rows of a bag" in str(section(report, "probabilities"))
     assert "reliability" not in report.displays

@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from sklearn.pipeline import make_pipeline
 
-from unbag import LLPLinearClassifierCV
+from unbag import LLPClassifier
 from unbag.datasets import make_gaussian_bags
 from unbag.tables import open_table, write_table
 from unbag.tables.features import make_features
@@ -173,7 +173,7 @@ def model_file(tmp_path_factory):
     bags = make_gaussian_bags(n_bags=12, bag_size=10, n_features=2, random_state=0)
     X = pd.DataFrame(bags.X, columns=["a", "b"]).assign(c=np.resize(["x", "y", None], 120))
     X.loc[::7, "a"] = np.nan
-    model = make_pipeline(make_features(), LLPLinearClassifierCV(alphas=[0.1, 1.0])).fit(X, bags.y)
+    model = make_pipeline(make_features(), LLPClassifier(kernel=None)).fit(X, bags.y)
     return save_model(model, tmp_path_factory.mktemp("model") / "m.unbag").read_bytes()
 
 

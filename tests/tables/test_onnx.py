@@ -14,9 +14,8 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from unbag import (
     LLPBoostingClassifier,
+    LLPClassifier,
     LLPEnsembleClassifier,
-    LLPKernelClassifier,
-    LLPLinearClassifier,
     bag_target,
 )
 from unbag.datasets import make_gaussian_bags
@@ -27,15 +26,13 @@ from unbag.tables.schema import make_schema
 
 DATA = make_gaussian_bags(n_bags=24, bag_size=15, n_features=3, random_state=0)
 MODELS = {
-    "linear": LLPLinearClassifier(),
-    "rbf": LLPKernelClassifier(),
-    "nystroem": LLPKernelClassifier(approximation="nystroem", n_components=40, random_state=0),
-    "fourier": LLPKernelClassifier(approximation="fourier", n_components=41, random_state=0),
+    "linear": LLPClassifier(kernel=None),
+    "kernel": LLPClassifier(n_landmarks=40),
     "boosted": LLPBoostingClassifier(n_estimators=15, cv=3),
     "ensemble": LLPEnsembleClassifier(
         [
-            ("linear", LLPLinearClassifier()),
-            ("kernel", LLPKernelClassifier()),
+            ("linear", LLPClassifier(kernel=None)),
+            ("kernel", LLPClassifier()),
             ("boosted", LLPBoostingClassifier(n_estimators=15)),
         ],
         cv=3,
@@ -125,13 +122,13 @@ def test_boosted_trees_send_missing_values_where_lightgbm_does():
 
 
 def test_classes_have_the_names_that_are_given():
-    model = LLPLinearClassifier().fit(DATA.X, DATA.y)
+    model = LLPClassifier(kernel=None).fit(DATA.X, DATA.y)
     labels = run(to_onnx(model, class_names=["no", "yes"]), {"X": DATA.X})[0]
     np.testing.assert_array_equal(labels, np.array(["no", "yes"])[model.predict(DATA.X)])
 
 
 def test_inputs_are_called_as_columns_are(tmp_path):
-    model = make_pipeline(make_features(), LLPLinearClassifier()).fit(TABLE, DATA.y)
+    model = make_pipeline(make_features(), LLPClassifier(kernel=None)).fit(TABLE, DATA.y)
     found = read_signature(export_onnx(model, tmp_path / "model.onnx", schema=SCHEMA))
     assert [v["name"] for v in found["inputs"]] == list(TABLE)
     assert [v["type"] for v in found["inputs"]] == ["double"] * 3 + ["text"] * 2 + ["double"] * 2
@@ -140,12 +137,11 @@ def test_inputs_are_called_as_columns_are(tmp_path):
 
 
 def test_the_file_says_what_it_is(tmp_path):
-    model = LLPLinearClassifier(class_prior=[0.25, 0.75]).fit(DATA.X, DATA.y)
+    model = LLPClassifier(kernel=None, class_prior=[0.25, 0.75]).fit(DATA.X, DATA.y)
     found = onnx.load(export_onnx(model, tmp_path / "model.onnx"))
     assert found.producer_name == "unbag"
     assert found.graph.doc_string == (
-        "LLPLinearClassifier of the classes 0, 1; probabilities where these have the shares "
-        "0.25, 0.75"
+        "LLPClassifier of the classes 0, 1; probabilities where these have the shares 0.25, 0.75"
     )
     assert [path.name for path in tmp_path.iterdir()] == ["model.onnx"]
 
@@ -157,7 +153,7 @@ def cut(X):
 def with_free_text():
     notes = [f"call {i} was cut off" for i in range(len(DATA.X))]
     frame = pd.DataFrame({"x": DATA.X[:, 0], "note": notes})
-    return make_pipeline(make_features(), LLPLinearClassifier()).fit(frame, DATA.y)
+    return make_pipeline(make_features(), LLPClassifier(kernel=None)).fit(frame, DATA.y)
 
 
 def with_categories():
@@ -172,14 +168,10 @@ def with_categories():
             lambda: LogisticRegression().fit(DATA.X, DATA.labels),
             "LogisticRegression cannot be exported to ONNX; linear, kernel and boosted",
         ),
-        (
-            lambda: LLPKernelClassifier(kernel="precomputed").fit(DATA.X @ DATA.X.T, DATA.y),
-            "A model of kernel='precomputed' cannot be exported to ONNX",
-        ),
         (with_free_text, "Free text, here 'note', cannot be exported to ONNX"),
         (with_categories, "Boosted trees that split by categories of a data frame"),
         (
-            lambda: make_pipeline(FunctionTransformer(cut), LLPLinearClassifier()).fit(
+            lambda: make_pipeline(FunctionTransformer(cut), LLPClassifier(kernel=None)).fit(
                 DATA.X, DATA.y
             ),
             "A step before the model cannot be exported to ONNX: ",
@@ -198,7 +190,7 @@ def test_a_model_of_one_column_of_text():
     word = np.where(rng.random(240) < bag / 12, "ja", "nein")
     frame = pd.DataFrame({"word": word})
     y = bag_target(bag, counts=np.bincount(bag, word == "ja")[bag])
-    model = make_pipeline(make_features(), LLPLinearClassifier()).fit(frame, y)
+    model = make_pipeline(make_features(), LLPClassifier(kernel=None)).fit(frame, y)
     graph = to_onnx(model, schema=make_schema(frame))
     check_same(graph, {"word": word.astype(object)[:, None]}, model, frame)
 

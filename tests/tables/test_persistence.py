@@ -30,15 +30,12 @@ from sklearn.utils.fixes import parse_version
 from child_process import run_in_child
 from unbag import (
     BagKFold,
+    LLPClassifier,
     LLPEMClassifier,
-    LLPKernelClassifier,
-    LLPLinearClassifier,
-    LLPLinearClassifierCV,
     _files,
 )
 from unbag._optional import install_command
 from unbag.datasets import make_gaussian_bags
-from unbag.observations.losses import LOSSES
 from unbag.tables import model_archive
 from unbag.tables.features import DatetimeFeatures, make_features
 from unbag.tables.persistence import TREES, describe_model, load_model, save_model
@@ -49,8 +46,8 @@ sio = pytest.importorskip("skops.io")
 KERNELS = "unbag.kernels.matrices"
 BINARY = make_gaussian_bags(n_bags=12, bag_size=10, n_features=3, random_state=0)
 THREE = make_gaussian_bags(n_bags=12, bag_size=10, n_classes=3, random_state=0)
-SMALL = LLPLinearClassifier().fit(BINARY.X, BINARY.y)
-OTHER = LLPLinearClassifier(alpha=1.0).fit(BINARY.X, BINARY.y)
+SMALL = LLPClassifier(kernel=None).fit(BINARY.X, BINARY.y)
+OTHER = LLPClassifier(kernel=None).fit(BINARY.X, BINARY.y)
 on_posix = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 
@@ -142,19 +139,14 @@ class TestRoundTrip:
         model = estimator().fit(X, BINARY.y)
         assert_same(model, load_model(save_model(model, tmp_path / "m.unbag")).model, X)
 
-    @pytest.mark.parametrize("loss", [name for name in LOSSES if name != "zero_one"])
-    def test_every_loss(self, loss, tmp_path):
-        model = LLPLinearClassifier(loss=loss).fit(BINARY.X, BINARY.y)
-        assert_same(model, load_model(save_model(model, tmp_path / "m.unbag")).model)
-
     @pytest.mark.parametrize(
         "model",
         [
-            LLPLinearClassifier(),
-            LLPKernelClassifier(kernel="poly"),
-            make_pipeline(StandardScaler(), LLPLinearClassifierCV(cv=BagKFold(3))),
+            LLPClassifier(kernel=None),
+            LLPClassifier(),
+            make_pipeline(StandardScaler(), LLPClassifier(kernel=None)),
             pytest.param(
-                GridSearchCV(LLPLinearClassifier(), {"alpha": [0.1, 1.0]}, cv=BagKFold(3)),
+                GridSearchCV(LLPClassifier(kernel=None), {"alpha": [0.1, 1.0]}, cv=BagKFold(3)),
                 marks=pytest.mark.skipif(
                     parse_version(sklearn.__version__) < parse_version("1.7"),
                     reason="older searches hold request objects that skops does not trust",
@@ -177,7 +169,7 @@ class TestRoundTrip:
         table["flag"] = rng.random(n) > 0.5
         table["category"] = pd.Categorical(rng.choice(["x", "y", "z"], n))
         table["text"] = pd.array(rng.choice(["p", "q"], n), dtype="string")
-        model = make_pipeline(make_features(), LLPLinearClassifier())
+        model = make_pipeline(make_features(), LLPClassifier(kernel=None))
         model.fit(table, BINARY.y)
         assert_same(model, load_model(save_model(model, tmp_path / "m.unbag")).model, table)
 
@@ -231,7 +223,7 @@ class TestRoundTrip:
             save_model(SMALL, tmp_path / "m.unbag", metadata={"a": "x" * model_archive.MAX_HEADER})
 
     def test_model_that_could_not_be_loaded_is_not_saved(self, tmp_path):
-        model = make_pipeline(FunctionTransformer(lambda X: X), LLPLinearClassifier())
+        model = make_pipeline(FunctionTransformer(lambda X: X), LLPClassifier(kernel=None))
         model.fit(BINARY.X, BINARY.y)
         with pytest.raises(ValueError, match="This Pipeline cannot be saved"):
             save_model(model, tmp_path / "m.unbag")
@@ -502,7 +494,7 @@ class TestForeignAndDamagedFiles:
 
 class TestTrust:
     def test_own_types_by_name_or_type(self, tmp_path):
-        model = make_pipeline(Doubler(), LLPLinearClassifier()).fit(BINARY.X, BINARY.y)
+        model = make_pipeline(Doubler(), LLPClassifier(kernel=None)).fit(BINARY.X, BINARY.y)
         path = save_model(model, tmp_path / "m.unbag")
         name = f"{Doubler.__module__}.Doubler"
         message = f"not trusted: {name}. If you know .* trusted=['{name}']."

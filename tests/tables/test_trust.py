@@ -11,11 +11,11 @@ from unbag.testing import all_estimators
     [
         "unbag.observations.losses.get_loss",  # a function
         "unbag.observations.losses.np",  # a module
-        "unbag.models.linear.BaseEstimator",  # not here
-        "unbag.models.LLPLinearClassifier",  # not its own name
+        "unbag.models.mixed.BaseEstimator",  # not here
+        "unbag.models.LLPClassifier",  # not its own name
         "unbag.models.nowhere.Model",
         "unbag.cli.main",
-        "unbag.models.local.LocalBackend",  # ours, but no part of a fitted model
+        "unbag.models.newton.BagLikelihood",  # ours, but no part of a fitted model
         "unbag_bench.methods.published.PublishedClassifierCV",  # another package
         "unbagged.models.Model",
         "unbag",

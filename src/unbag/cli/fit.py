@@ -48,7 +48,7 @@ from unbag.cli.training import (
     check_worth,
     train_pipeline,
 )
-from unbag.evaluation import Evaluation, evaluate_cv, group_proportions
+from unbag.evaluation import Evaluation, cross_val_evaluate, group_proportions
 from unbag.evaluation.bag_effects import FEWEST_BAGS
 from unbag.evaluation.checks import check_features
 from unbag.evaluation.monitoring import make_monitoring_reference
@@ -165,7 +165,7 @@ def run(options: argparse.Namespace) -> int:
         "training": training,
         "leaderboard": pipeline[-1].leaderboard_,
         "evaluation": record or None,
-        "reference": _reference(pipeline, data),
+        "reference": _reference(trained, data),
         "training_bags": make_fingerprints(data.X, data.y),
     }
     table = None
@@ -222,11 +222,15 @@ def _metadata(
     }
 
 
-def _reference(model: Any, data: BagData) -> dict[str, Any] | None:
+def _reference(trained: TrainedPipeline, data: BagData) -> dict[str, Any] | None:
     """What ``unbag monitor`` needs of the training bags; None where they are too few."""
-    if (~check_bag_target(data.y).labelled).sum() < FEWEST_BAGS:
+    n_bags = (~check_bag_target(data.y).labelled).sum()
+    if n_bags < FEWEST_BAGS or trained.out_of_fold is None:
         return None
-    return make_monitoring_reference(model, data.X, data.y).to_dict()
+    reference = make_monitoring_reference(
+        trained.pipeline, data.X, data.y, out_of_fold=trained.out_of_fold
+    )
+    return reference.to_dict()
 
 
 def _groups(options: argparse.Namespace, data: BagData) -> Any:
@@ -250,7 +254,7 @@ def _evaluate(trained: TrainedPipeline, data: BagData, options: argparse.Namespa
             trained.pipeline,
             data.X,
             data.y,
-            cv=None,
+            out_of_fold=trained.out_of_fold,
             path=options.report,
             title=options.title,
             command=options.command,
@@ -258,10 +262,11 @@ def _evaluate(trained: TrainedPipeline, data: BagData, options: argparse.Namespa
             random_state=options.seed,
         )
         return page.evaluation
-    return evaluate_cv(
+    return cross_val_evaluate(
         trained.pipeline,
         data.X,
         data.y,
+        out_of_fold=trained.out_of_fold,
         threshold=trained.score_threshold,
         random_state=options.seed,
     )

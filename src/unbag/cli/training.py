@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from unbag._text import percent, table_lines
+from unbag.bags.bags import check_bag_target
 from unbag.cli.data import BagData
 from unbag.cli.options import add_seed, positive_number, whole_number
 from unbag.cli.output import need, say
+from unbag.evaluation.held_out import OutOfFold, cross_fit
 from unbag.evaluation.sample_size import effective_sample_size
 from unbag.tables.pipeline import ModelName, make_classifier
 from unbag.tables.scoring import MOST_PROBABLE, Rule, RuleName, make_rule
@@ -34,6 +36,7 @@ class TrainedPipeline:
 
     pipeline: Any
     rule: Rule | None
+    out_of_fold: OutOfFold | None = None
 
     @property
     def score_threshold(self) -> float:
@@ -160,8 +163,20 @@ def train_pipeline(options: argparse.Namespace, data: BagData) -> TrainedPipelin
     )
     pipeline.fit(data.X, data.y)
     pipeline.set_params(model__verbose=0)
-    model, rule = pipeline[-1], None
-    if len(model.classes_) == 2:
-        held_out = expit(model.out_of_fold_scores_)
-        rule = make_rule(options.threshold_metric, held_out, options.costs or (1, 1))
-    return TrainedPipeline(pipeline, rule)
+    n_folds = min(options.folds, _n_units(data))
+    out_of_fold = cross_fit(pipeline, data.X, data.y, cv=n_folds) if n_folds > 1 else None
+    rule = None
+    if len(pipeline.classes_) == 2:
+        # without folds, by the probabilities of the training rows
+        if out_of_fold is None:
+            probabilities = pipeline.predict_proba(data.X)[:, 1]
+        else:
+            probabilities = expit(out_of_fold.log_odds)
+        rule = make_rule(options.threshold_metric, probabilities, options.costs or (1, 1))
+    return TrainedPipeline(pipeline, rule, out_of_fold)
+
+
+def _n_units(data: BagData) -> int:
+    """How many can be held out: bags, and rows of known label one by one."""
+    bags = check_bag_target(data.y)
+    return int((~bags.labelled).sum() + bags.sizes[bags.labelled].sum())

@@ -25,9 +25,9 @@ from unbag.evaluation.evaluation import (
     cross_val_evaluate,
     estimate,
     evaluate,
-    evaluate_cv,
 )
 from unbag.evaluation.groups import GroupProportions, group_proportions
+from unbag.evaluation.held_out import OutOfFold, cross_fit
 from unbag.evaluation.identification import IdentificationBounds, identification_bounds
 from unbag.evaluation.label_sampling import required_labels, sample_rows_to_label
 from unbag.evaluation.label_shift import LabelShiftTest, label_shift_test
@@ -66,6 +66,7 @@ __all__ = [
     "LabelledEvaluation",
     "MonitoringReference",
     "MonitoringResult",
+    "OutOfFold",
     "PermutationImportance",
     "RocBand",
     "Verdict",
@@ -74,13 +75,13 @@ __all__ = [
     "brier_score_loss",
     "calibration_curve",
     "calibration_error",
+    "cross_fit",
     "cross_val_evaluate",
     "effective_sample_size",
     "estimate",
     "estimate_bag_effect",
     "estimate_with_labels",
     "evaluate",
-    "evaluate_cv",
     "evaluate_with_labels",
     "group_proportions",
     "identification_bounds",

@@ -188,11 +188,11 @@ class BagEffect:
     Examples
     --------
     >>> import numpy as np
-    >>> from unbag import LLPLinearClassifierCV, check_bag_target
+    >>> from unbag import LLPClassifier, check_bag_target
     >>> from unbag.datasets import make_gaussian_bags
     >>> from unbag.evaluation import estimate_bag_effect
     >>> data = make_gaussian_bags(n_bags=40, bag_size=30, random_state=0)
-    >>> model = LLPLinearClassifierCV(class_prior="empirical").fit(data.X, data.y)
+    >>> model = LLPClassifier(kernel=None, class_prior="empirical").fit(data.X, data.y)
     >>> p = 1 / (1 + np.exp(-model.out_of_fold_scores_))
     >>> effect = estimate_bag_effect(check_bag_target(data.y), np.stack([1 - p, p]))
     >>> effect.low <= effect.variance <= effect.high
@@ -296,11 +296,11 @@ def estimate_bag_effect(bags: Bags, probabilities: Floats) -> BagEffect:
     Examples
     --------
     >>> import numpy as np
-    >>> from unbag import LLPLinearClassifierCV, check_bag_target
+    >>> from unbag import LLPClassifier, check_bag_target
     >>> from unbag.datasets import make_gaussian_bags
     >>> from unbag.evaluation import estimate_bag_effect
     >>> data = make_gaussian_bags(n_bags=40, bag_size=30, random_state=0)
-    >>> model = LLPLinearClassifierCV(class_prior="empirical").fit(data.X, data.y)
+    >>> model = LLPClassifier(kernel=None, class_prior="empirical").fit(data.X, data.y)
     >>> p = 1 / (1 + np.exp(-model.out_of_fold_scores_))
     >>> effect = estimate_bag_effect(check_bag_target(data.y), np.stack([1 - p, p]))
     >>> bool(effect.variance < 0.1)
@@ -324,11 +324,11 @@ def effect_of_scores(bags: Bags, scores: Floats, class_prior: Floats) -> BagEffe
 
     Examples
     --------
-    >>> from unbag import LLPLinearClassifierCV, check_bag_target
+    >>> from unbag import LLPClassifier, check_bag_target
     >>> from unbag.evaluation.bag_effects import effect_of_scores
     >>> from unbag.datasets import make_gaussian_bags
     >>> data = make_gaussian_bags(n_bags=60, bag_size=50, random_state=0)
-    >>> model = LLPLinearClassifierCV().fit(data.X, data.y)
+    >>> model = LLPClassifier(kernel=None).fit(data.X, data.y)
     >>> bags = check_bag_target(data.y)
     >>> effect = effect_of_scores(bags, model.out_of_fold_scores_, model.class_prior_)
     >>> effect.significant, effect.shift_type
@@ -459,11 +459,11 @@ def largest_dispersion(
 
     Examples
     --------
-    >>> from unbag import LLPLinearClassifierCV, check_bag_target
+    >>> from unbag import LLPClassifier, check_bag_target
     >>> from unbag.evaluation.bag_effects import largest_dispersion
     >>> from unbag.datasets import make_gaussian_bags
     >>> data = make_gaussian_bags(n_bags=60, bag_size=50, random_state=0)
-    >>> model = LLPLinearClassifierCV().fit(data.X, data.y)
+    >>> model = LLPClassifier(kernel=None).fit(data.X, data.y)
     >>> scores = model.out_of_fold_scores_[None]
     >>> 1 <= largest_dispersion(check_bag_target(data.y), scores, model.class_prior_) < 2
     True

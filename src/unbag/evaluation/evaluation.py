@@ -27,7 +27,7 @@ from unbag.evaluation.checks import (
     labels_verdict,
 )
 from unbag.evaluation.curves import RocBand, make_roc_band, soft_roc_band, span_bands
-from unbag.evaluation.held_out import HeldOut, ScoredRows, read_folds
+from unbag.evaluation.held_out import OutOfFold, ScoredRows, cross_fit
 from unbag.evaluation.identification import IdentificationBounds, bounds_of
 from unbag.evaluation.label_shift import LabelShiftTest
 from unbag.evaluation.labelled import enough_labels, estimates_from_labels
@@ -42,9 +42,7 @@ from unbag.evaluation.uncertainty import (
     Verdict,
     find_estimate,
 )
-from unbag.model_selection.fitted import last_step, log_odds_of
-from unbag.model_selection.folds import SearchFolds
-from unbag.model_selection.out_of_fold import look_at_folds
+from unbag.model_selection.fitted import log_odds_of
 
 # What estimates rest on, in words.
 _ASSUMPTIONS = {
@@ -436,6 +434,7 @@ def cross_val_evaluate(
     y: Any,
     *,
     cv: Any = 5,
+    out_of_fold: OutOfFold | None = None,
     feature_names: ArrayLike | None = None,
     threshold: float = 0.0,
     class_prior: Any = "empirical",
@@ -466,6 +465,8 @@ def cross_val_evaluate(
     cv : int, splitter or iterable, default=5
         Folds of whole bags, each bag held out once; a number stands for `unbag.BagKFold`, with no
         more folds than there are bags.
+    out_of_fold : OutOfFold, optional
+        From `cross_fit`, if scores of the folds are known already; by default they are computed.
     feature_names : sequence of str, optional
         Names of what the model sees, for the test of the assumption; by default those of the data
         frame or of the steps before it.
@@ -497,103 +498,17 @@ def cross_val_evaluate(
 
     Examples
     --------
-    >>> from unbag import LLPLinearClassifier
+    >>> from unbag import LLPClassifier
     >>> from unbag.datasets import make_gaussian_bags
     >>> from unbag.evaluation import cross_val_evaluate
     >>> data = make_gaussian_bags(n_bags=40, bag_size=50, n_features=1, random_state=0)
-    >>> evaluation = cross_val_evaluate(LLPLinearClassifier(), data.X, data.y)
+    >>> evaluation = cross_val_evaluate(LLPClassifier(kernel=None), data.X, data.y)
     >>> evaluation["roc_auc"].standard_error < 0.02
     True
     """
     uncertainty = Uncertainty(method, cluster_by_bag, confidence_level, n_resamples, random_state)
-    folds, fold = look_at_folds(estimator, X, y, HeldOut(X), cv=cv, n_jobs=n_jobs, verbose=verbose)
-    about_features = check_features(y, X, estimator, feature_names)
-    rows = ScoredRows.held_out(y, folds, fold, about_features)
-    return replace(evaluate_rows(rows, threshold, class_prior, uncertainty), fold=fold)
-
-
-def evaluate_cv(
-    model: Any,
-    X: Any,
-    y: Any,
-    *,
-    feature_names: ArrayLike | None = None,
-    threshold: float = 0.0,
-    class_prior: Any = "empirical",
-    method: IntervalMethod = "bootstrap",
-    cluster_by_bag: bool = True,
-    confidence_level: float = 0.95,
-    n_resamples: int = 1000,
-    random_state: Any = 0,
-) -> Evaluation:
-    """Estimate from bags alone how good a fitted model is, by the folds of its own search.
-
-    Says what `cross_val_evaluate` says in the time of no fit at all: the search has trained models
-    without each fold already. Every bag is scored by one that did not see it, with settings that
-    the other folds chose. Steps before the model, which see no proportions, were fitted to all
-    rows.
-
-    Parameters
-    ----------
-    model : classifier or pipeline
-        Fitted to ``X`` and ``y``, with ``store_folds=True``.
-    X : array, sparse matrix or data frame with n_instances rows
-        The instances.
-    y : structured array from `unbag.bag_target`, or plain labels
-        The bag of each instance and its proportions; plain labels are pure bags.
-    feature_names : sequence of str, optional
-        Names of what the model sees, for the test of the assumption; by default those of the data
-        frame or of the steps before it.
-    threshold : float, default=0.0
-        Above it the positive class is predicted.
-    class_prior : {"empirical", "balanced"} or one number per class, default="empirical"
-        Shares of the classes where the classifier is used, for accuracy, precision and F1.
-    method : {"bootstrap", "analytic"}, default="bootstrap"
-        Draw bags anew, or compute the variance by a formula.
-    cluster_by_bag : bool, default=True
-        Whether intervals allow for any dependence of the instances of a bag: whole bags are
-        resampled. False assumes that instances are independent, which is too narrow if they are
-        not. Noisy proportions are always clustered by bag.
-    confidence_level : float, default=0.95
-        How often the interval should hold the truth.
-    n_resamples : int, default=1000
-        Draws of the bootstrap.
-    random_state : int, RandomState or None, default=0
-        Of the bootstrap.
-
-    Returns
-    -------
-    evaluation : Evaluation
-        Print it, or take ``evaluation["roc_auc"]``.
-
-    Examples
-    --------
-    >>> from unbag import LLPLinearClassifierCV
-    >>> from unbag.datasets import make_gaussian_bags
-    >>> from unbag.evaluation import evaluate_cv
-    >>> data = make_gaussian_bags(n_bags=40, bag_size=50, n_features=1, random_state=0)
-    >>> model = LLPLinearClassifierCV(store_folds=True).fit(data.X, data.y)
-    >>> evaluate_cv(model, data.X, data.y)["roc_auc"].standard_error < 0.02
-    True
-    """
-    uncertainty = Uncertainty(method, cluster_by_bag, confidence_level, n_resamples, random_state)
-    folds = _folds_of(model)
-    if len(folds.fold) != len(y):
-        raise ValueError(
-            f"The model was fitted to {len(folds.fold)} rows and y has {len(y)}; its search tells "
-            "how good it is on the bags that it was fitted to."
-        )
-    about_features = check_features(y, X, model, feature_names, fitted=True)
-    rows = ScoredRows.held_out(y, read_folds(folds), folds.fold, about_features)
-    return replace(evaluate_rows(rows, threshold, class_prior, uncertainty), fold=folds.fold)
-
-
-def _folds_of(model: Any) -> SearchFolds:
-    last = last_step(model)
-    folds: SearchFolds | None = getattr(last, "folds_", None)
-    if folds is None:
-        raise ValueError(
-            f"{type(last).__name__} kept nothing of its search: fit it with store_folds=True and "
-            "folds that hold out every bag once, or use cross_val_evaluate."
-        )
-    return folds
+    if out_of_fold is None:
+        out_of_fold = cross_fit(estimator, X, y, cv=cv, n_jobs=n_jobs, verbose=verbose)
+    rows = ScoredRows.held_out(y, out_of_fold, check_features(y, X, estimator, feature_names))
+    evaluation = evaluate_rows(rows, threshold, class_prior, uncertainty)
+    return replace(evaluation, fold=out_of_fold.fold)

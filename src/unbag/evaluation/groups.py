@@ -78,11 +78,11 @@ class GroupProportions:
 
     Examples
     --------
-    >>> from unbag import LLPLinearClassifier
+    >>> from unbag import LLPClassifier
     >>> from unbag.datasets import make_gaussian_bags
     >>> from unbag.evaluation import group_proportions
     >>> data = make_gaussian_bags(n_bags=20, bag_size=20, random_state=0)
-    >>> model = LLPLinearClassifier().fit(data.X, data.y)
+    >>> model = LLPClassifier(kernel=None).fit(data.X, data.y)
     >>> table = group_proportions(model, data.X, data.y, data.X[:, 0] > 0, intervals=False)
     >>> table.groups.tolist(), int(table.sizes.sum())
     ([False, True], 400)
@@ -192,7 +192,7 @@ def group_proportions(
     Examples
     --------
     >>> import numpy as np
-    >>> from unbag import LLPLinearClassifier, bag_target
+    >>> from unbag import LLPClassifier, bag_target
     >>> from unbag.evaluation import group_proportions
     >>> rng = np.random.default_rng(0)
     >>> precinct = np.repeat(np.arange(60), 50)
@@ -200,7 +200,7 @@ def group_proportions(
     >>> vote = rng.uniform(size=3000) < np.where(old, 0.7, 0.3)
     >>> y = bag_target(precinct, counts=np.bincount(precinct, vote)[precinct])
     >>> X = old[:, None].astype(float)
-    >>> model = LLPLinearClassifier(1e-5).fit(X, y)
+    >>> model = LLPClassifier(kernel=None).fit(X, y)
     >>> table = group_proportions(model, X, y, np.where(old, "old", "young"))
     >>> table.share[:, 1].round(1)
     array([0.7, 0.3])

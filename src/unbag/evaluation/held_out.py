@@ -20,15 +20,13 @@ import numpy as np
 from sklearn.utils import _safe_indexing
 
 from unbag._arrays import Floats, Ints
-from unbag._outputs import by_instance
 from unbag.bags.bags import Bags
 from unbag.bags.priors import adjust_probabilities
 from unbag.evaluation.checks import Check, check_scores
 from unbag.evaluation.sample import Sample, make_sample
 from unbag.evaluation.sensitivity import HeldOutLogOdds
 from unbag.model_selection.fitted import last_step, log_odds_of
-from unbag.model_selection.folds import SearchFolds
-from unbag.model_selection.out_of_fold import decision_scores
+from unbag.model_selection.out_of_fold import decision_scores, look_at_folds
 
 # Rows by which models of different folds are compared.
 _COMMON_ROWS = 2000
@@ -75,17 +73,68 @@ class HeldOut:
         return _common_rows(self.X.shape[0] if hasattr(self.X, "shape") else len(self.X))
 
 
-def read_folds(folds: SearchFolds) -> list[FoldScores]:
-    """What the models of a search say, which have scored all rows already."""
-    common = _common_rows(len(folds.fold))
-    found = []
-    for number, scores in enumerate(folds.scores):
-        own = by_instance(scores[:, folds.fold == number].astype(float))
-        places = _places(own, scores[0].astype(float)) if len(scores) == 1 else None
-        log_odds = own if folds.are_log_odds else np.full_like(own, np.nan)
-        kept = by_instance(scores[:, common].astype(float))
-        found.append(FoldScores(own, places, log_odds, kept))
-    return found
+@dataclass(frozen=True, eq=False)
+class OutOfFold:
+    """Scores of all rows by models that were trained without their bags.
+
+    Attributes
+    ----------
+    parts : list of FoldScores
+        Of each fold, the rows that it held out.
+    fold : ndarray of int, shape (n_instances,)
+        The fold that held each row out.
+    """
+
+    parts: list[FoldScores]
+    fold: Ints
+
+    @property
+    def scores(self) -> Floats:
+        """Scores of all rows: (n_instances,) or (n_instances, n_classes)."""
+        return _gather([part.scores for part in self.parts], self.fold)
+
+    @property
+    def log_odds(self) -> Floats:
+        """Log-odds of all rows, NaN for models without probabilities."""
+        return _gather([part.log_odds for part in self.parts], self.fold)
+
+
+def cross_fit(
+    estimator: Any, X: Any, y: Any, *, cv: Any = 5, n_jobs: int | None = None, verbose: int = 0
+) -> OutOfFold:
+    """Score every bag by a clone of the estimator that was trained without it.
+
+    Parameters
+    ----------
+    estimator : classifier or pipeline
+        It is cloned for every fold.
+    X : array, sparse matrix or data frame with n_instances rows
+        The instances.
+    y : structured array from `unbag.bag_target`, or plain labels
+        The bag of each instance and its proportions.
+    cv : int, splitter or iterable, default=5
+        Folds of whole bags, each bag held out once; a number stands for `unbag.BagKFold`.
+    n_jobs : int, optional
+        Folds fitted at the same time.
+    verbose : int, default=0
+        Whether to show a progress bar.
+
+    Returns
+    -------
+    out_of_fold : OutOfFold
+        For `cross_val_evaluate` and `make_monitoring_reference`, without fitting again.
+
+    Examples
+    --------
+    >>> from unbag import LLPClassifier
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.evaluation import cross_fit
+    >>> data = make_gaussian_bags(n_bags=20, bag_size=10, random_state=0)
+    >>> cross_fit(LLPClassifier(kernel=None), data.X, data.y, cv=4).scores.shape
+    (200,)
+    """
+    parts, fold = look_at_folds(estimator, X, y, HeldOut(X), cv=cv, n_jobs=n_jobs, verbose=verbose)
+    return OutOfFold(parts, fold)
 
 
 def _common_rows(n: int) -> Ints:
@@ -159,8 +208,9 @@ class ScoredRows:
     more_spread: float = 1.0
 
     @classmethod
-    def held_out(cls, y: Any, folds: list[FoldScores], fold: Ints, features: Check) -> Self:
-        """Take what `HeldOut` says of all folds, and what features say."""
+    def held_out(cls, y: Any, found: OutOfFold, features: Check) -> Self:
+        """Take the scores of all folds, and the check of the features."""
+        folds, fold = found.parts, found.fold
         sample = make_sample(y, _gather([each.scores for each in folds], fold), trusted=True)
         places = [each.places for each in folds if each.places is not None]
         if places:

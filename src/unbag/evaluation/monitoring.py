@@ -25,7 +25,7 @@ from functools import cached_property
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import stats
 from scipy.special import expit, softmax
 
@@ -48,6 +48,7 @@ from unbag.evaluation.drift import (
     score_distribution,
     stability_index,
 )
+from unbag.evaluation.held_out import OutOfFold, cross_fit
 from unbag.model_selection.fitted import check_gives_chances
 
 MonitorVerdict = Literal["ok", "prior_shift", "degraded"]
@@ -481,21 +482,28 @@ def _limits(value: float, error: float) -> tuple[float, float]:
 
 
 def make_monitoring_reference(
-    model: Any, X: Any, y: Any, *, probabilities: ArrayLike | None = None
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    cv: Any = 5,
+    out_of_fold: OutOfFold | None = None,
 ) -> MonitoringReference:
     """Summarise the training bags for `monitor`.
 
     Parameters
     ----------
     model : classifier or pipeline
-        Fitted to X and y with the class prior "empirical", with ``out_of_fold_scores_``, such as
-        `unbag.LLPEnsembleClassifier` or the pipeline of `unbag.tables.make_classifier`.
+        Clones of it are fitted without each fold; its probabilities are for the class prior
+        "empirical".
     X : array or data frame with n_instances rows
         The rows of training.
     y : structured array from `unbag.bag_target`
         Their bags.
-    probabilities : array-like of shape (n_instances, n_classes), optional
-        For other models: probabilities of each row by a model that did not see its bag.
+    cv : int, splitter or iterable, default=5
+        Folds of whole bags.
+    out_of_fold : OutOfFold, optional
+        From `unbag.evaluation.cross_fit`, if scores of the folds are known already.
 
     Returns
     -------
@@ -517,10 +525,9 @@ def make_monitoring_reference(
     n_bags = int((~bags.labelled).sum())
     if n_bags < FEWEST_BAGS:
         raise ValueError(f"A reference takes {FEWEST_BAGS} bags at least, and there are {n_bags}.")
-    if probabilities is None:
-        table = _held_out_probabilities(model, bags)
-    else:
-        table = np.asarray(probabilities, dtype=float)
+    if out_of_fold is None:
+        out_of_fold = cross_fit(model, X, y, cv=cv)
+    table = _probabilities(out_of_fold.log_odds)
     effect = estimate_bag_effect(bags, table.T)
     classes = []
     for number in _numbers(bags.n_classes):
@@ -616,22 +623,12 @@ def _numbers(n_classes: int) -> list[int]:
     return [1] if n_classes == 2 else list(range(n_classes))
 
 
-def _held_out_probabilities(model: Any, bags: Bags) -> Floats:
-    inner = model[-1] if hasattr(model, "steps") else model
-    if not hasattr(inner, "out_of_fold_scores_"):
-        raise ValueError(
-            f"{type(inner).__name__} has no out_of_fold_scores_; give probabilities of models that "
-            "did not see the bags."
-        )
-    if not np.allclose(inner.class_prior_, bags.class_shares):
-        raise ValueError(
-            "Probabilities must be for the overall class prior of the training bags: fit the model "
-            "with class_prior='empirical'."
-        )
-    scores = np.asarray(inner.out_of_fold_scores_, dtype=float)
-    if scores.ndim == 1:
-        return np.column_stack([expit(-scores), expit(scores)])
-    return np.asarray(softmax(scores, axis=1))
+def _probabilities(log_odds: Floats) -> Floats:
+    if not np.isfinite(log_odds).all():
+        raise ValueError("Monitoring takes a model with predict_proba.")
+    if log_odds.ndim == 1:
+        return np.column_stack([expit(-log_odds), expit(log_odds)])
+    return np.asarray(softmax(log_odds, axis=1))
 
 
 def _check(bags: Bags, reference: MonitoringReference, alpha: float, tolerance: float) -> None:

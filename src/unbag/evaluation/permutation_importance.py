@@ -67,11 +67,11 @@ class PermutationImportance:
 
     Examples
     --------
-    >>> from unbag import LLPLinearClassifier
+    >>> from unbag import LLPClassifier
     >>> from unbag.datasets import make_gaussian_bags
     >>> from unbag.evaluation import bag_permutation_importance
     >>> data = make_gaussian_bags(n_bags=20, bag_size=20, random_state=0)
-    >>> model = LLPLinearClassifier().fit(data.X, data.y)
+    >>> model = LLPClassifier(kernel=None).fit(data.X, data.y)
     >>> found = bag_permutation_importance(model, data.X, data.y)
     >>> bool(found.loss[0] > found.loss[1]), found.explained > 0
     (True, True)
@@ -135,12 +135,12 @@ def bag_permutation_importance(
 
     Examples
     --------
-    >>> from unbag import LLPLinearClassifier
+    >>> from unbag import LLPClassifier
     >>> from unbag.datasets import make_gaussian_bags
     >>> from unbag.evaluation import bag_permutation_importance
     >>> data = make_gaussian_bags(n_bags=40, bag_size=50, random_state=0)
     >>> data.X[:, 1] = 0
-    >>> model = LLPLinearClassifier().fit(data.X, data.y)
+    >>> model = LLPClassifier(kernel=None).fit(data.X, data.y)
     >>> found = bag_permutation_importance(model, data.X, data.y, feature_names=["height", "nothing"])
     >>> found.columns.tolist(), float(found.loss[1])
     (['height', 'nothing'], 0.0)

@@ -217,7 +217,7 @@ def check_kernel_memory(n: int, itemsize: int, like: Array | None = None) -> Non
     _check_memory(
         n * n * itemsize,
         f"The kernel matrix of {n:,} instances",
-        "use LLPKernelClassifier(approximation='nystroem')",
+        "use LLPClassifier()",
         like,
     )
 
@@ -237,7 +237,7 @@ def _check_memory(need: int, what: str, advice: str, like: Array | None) -> None
     if total is not None and need > 0.8 * total:
         raise MemoryError(
             f"{what} would take {need / 1e9:,.0f} GB and this {'GPU' if on_gpu else 'machine'} has "
-            f"{total / 1e9:,.0f} GB; {advice}, or a linear model such as LLPLinearClassifier."
+            f"{total / 1e9:,.0f} GB; {advice}, or a linear model such as LLPClassifier."
         )
 
 

@@ -34,11 +34,11 @@ def decision_scores(model: Any, X: Any) -> Floats:
 
     Examples
     --------
-    >>> from unbag import LLPLinearClassifier
+    >>> from unbag import LLPClassifier
     >>> from unbag.datasets import make_gaussian_bags
     >>> from unbag.model_selection import decision_scores
     >>> data = make_gaussian_bags(n_bags=20, bag_size=10, random_state=0)
-    >>> model = LLPLinearClassifier().fit(data.X, data.y)
+    >>> model = LLPClassifier(kernel=None).fit(data.X, data.y)
     >>> decision_scores(model, data.X).shape
     (200,)
     """
@@ -90,11 +90,11 @@ def out_of_fold_scores(
 
     Examples
     --------
-    >>> from unbag import LLPLinearClassifier
+    >>> from unbag import LLPClassifier
     >>> from unbag.datasets import make_gaussian_bags
     >>> from unbag.model_selection import out_of_fold_scores
     >>> data = make_gaussian_bags(n_bags=20, bag_size=10, random_state=0)
-    >>> scores, fold = out_of_fold_scores(LLPLinearClassifier(), data.X, data.y, cv=4)
+    >>> scores, fold = out_of_fold_scores(LLPClassifier(kernel=None), data.X, data.y, cv=4)
     >>> scores.shape, sorted(set(fold.tolist()))
     ((200,), [0, 1, 2, 3])
     """

@@ -5,8 +5,6 @@ from typing import Any
 from unbag.models.boosting import LLPBoostingClassifier
 from unbag.models.em import LLPEMClassifier
 from unbag.models.ensemble import LLPEnsembleClassifier
-from unbag.models.kernel import LLPKernelClassifier, LLPKernelClassifierCV
-from unbag.models.linear import LLPLinearClassifier, LLPLinearClassifierCV
 from unbag.models.logistic_sums import SumsFit, logistic_from_sufficient_statistics
 from unbag.models.mixed import LLPClassifier, TermSummary
 
@@ -15,10 +13,6 @@ __all__ = [
     "LLPClassifier",
     "LLPEMClassifier",
     "LLPEnsembleClassifier",
-    "LLPKernelClassifier",
-    "LLPKernelClassifierCV",
-    "LLPLinearClassifier",
-    "LLPLinearClassifierCV",
     "LLPNeuralClassifier",
     "SumsFit",
     "TermSummary",

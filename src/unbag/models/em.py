@@ -324,7 +324,7 @@ def _with_whole_counts(bags: Bags) -> Bags:
         raise ValueError(
             f"Rounded to whole instances, no bag has any of class {bag_name(missing)}; leave the "
             "class out, or use a model that takes proportions which no labels can give, such as "
-            "LLPLinearClassifier."
+            "LLPClassifier."
         )
     return whole
 

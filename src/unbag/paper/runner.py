@@ -19,7 +19,7 @@ from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 from threadpoolctl import threadpool_limits
 
 from unbag._provenance import provenance
-from unbag.models import LLPKernelClassifierCV
+from unbag.models import LLPClassifier
 from unbag.paper import rows as kept
 from unbag.paper.alternating_svm import AlternatingSVMClassifierCV
 from unbag.paper.invcal import InvCalClassifierCV
@@ -51,11 +51,11 @@ def _corrected() -> LMMCMClassifierCV:
 METHODS: dict[str, Method] = {
     "lmmcm-paper": Method(_as_published, ("alpha_",)),
     "lmmcm": Method(_corrected, ("alpha_",)),
-    "likelihood": Method(LLPKernelClassifierCV, ("alpha_",)),
+    "likelihood": Method(LLPClassifier, ()),
     "invcal": Method(InvCalClassifierCV, ("C_", "epsilon_", "gamma_")),
     "alter-psvm": Method(AlternatingSVMClassifierCV, ("C_", "C_bag_", "gamma_")),
     "epr": Method(ProportionRiskClassifierCV, ("alpha_",)),
-    "labels": Method(LLPKernelClassifierCV, ("alpha_",), sees_labels=True),
+    "labels": Method(LLPClassifier, (), sees_labels=True),
 }
 
 # Methods that are no more, whose finished trials are still shown. "combined" was the default at

@@ -45,11 +45,11 @@ class ImportanceDisplay(SinglePicture):
 
     Examples
     --------
-    >>> from unbag import LLPLinearClassifier
+    >>> from unbag import LLPClassifier
     >>> from unbag.datasets import make_gaussian_bags
     >>> from unbag.reports import ImportanceDisplay
     >>> data = make_gaussian_bags(n_bags=40, bag_size=50, n_features=1, random_state=0)
-    >>> model = LLPLinearClassifier().fit(data.X, data.y)
+    >>> model = LLPClassifier(kernel=None).fit(data.X, data.y)
     >>> display = ImportanceDisplay.from_estimator(model, data.X, data.y, feature_names=["height"])
     >>> bool(abs(display.values[0, 0] - model.coef_[0, 0] * data.X.std()) < 1e-9)
     True

@@ -31,7 +31,7 @@ def held_out_chances(y: Any, evaluation: Evaluation, model: Any) -> NDArray[np.f
     if evaluation.log_odds is None:
         raise ValueError(
             f"{type(last).__name__} gives scores and no probabilities; a classifier whose scores are "
-            "log-odds, such as LLPLinearClassifier, gives both."
+            "log-odds, such as LLPClassifier, gives both."
         )
     scores = evaluation.log_odds
     table = scores[:, None] * [0.0, 1.0] if scores.ndim == 1 else scores

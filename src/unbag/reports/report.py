@@ -19,7 +19,8 @@ from unbag._files import check_place, write_whole
 from unbag._provenance import provenance, versions_line
 from unbag._text import counted, percent, shown, whole
 from unbag.bags.bags import Bags, check_bag_target
-from unbag.evaluation import Evaluation, cross_val_evaluate, evaluate_cv
+from unbag.evaluation import Evaluation, cross_val_evaluate
+from unbag.evaluation.held_out import OutOfFold
 from unbag.evaluation.label_shift import LabelShiftTest
 from unbag.evaluation.sample_size import EffectiveSampleSize, effective_sample_size
 from unbag.model_selection.fitted import last_step
@@ -71,11 +72,11 @@ class Report:
 
     Examples
     --------
-    >>> from unbag import LLPLinearClassifierCV
+    >>> from unbag import LLPClassifier
     >>> from unbag.datasets import make_gaussian_bags
     >>> from unbag.reports import model_report
     >>> data = make_gaussian_bags(n_bags=20, bag_size=20, random_state=0)
-    >>> model = LLPLinearClassifierCV(store_folds=True).fit(data.X, data.y)
+    >>> model = LLPClassifier(kernel=None).fit(data.X, data.y)
     >>> report = model_report(model, data.X, data.y, cv=None, n_resamples=50)
     >>> sorted(report.displays)
     ['assumption, column 1', 'assumption, score', 'bags', 'drivers', 'path', 'reliability', 'roc']
@@ -147,6 +148,7 @@ def model_report(
     y: Any,
     *,
     cv: Any = 5,
+    out_of_fold: OutOfFold | None = None,
     title: str | None = None,
     command: str | None = None,
     path: str | os.PathLike[str] | None = None,
@@ -171,9 +173,10 @@ def model_report(
         The instances.
     y : structured array from `unbag.bag_target`, or plain labels
         The bag of each instance and its proportions.
-    cv : int, splitter, iterable or None, default=5
-        Folds of whole bags for the evaluation; clones of the estimator are fitted to them. None
-        takes those of the model's own search (`unbag.evaluation.evaluate_cv`).
+    cv : int, splitter or iterable, default=5
+        Folds of whole bags for the evaluation; clones of the estimator are fitted to them.
+    out_of_fold : OutOfFold, optional
+        From `unbag.evaluation.cross_fit`, if scores of the folds are known already.
     title : str, optional
         Title of the page.
     command : str, optional
@@ -210,11 +213,11 @@ def model_report(
 
     Examples
     --------
-    >>> from unbag import LLPLinearClassifier
+    >>> from unbag import LLPClassifier
     >>> from unbag.datasets import make_gaussian_bags
     >>> from unbag.reports import model_report
     >>> data = make_gaussian_bags(n_bags=40, bag_size=50, random_state=0)
-    >>> report = model_report(LLPLinearClassifier(), data.X, data.y, title="Two clouds")
+    >>> report = model_report(LLPClassifier(kernel=None), data.X, data.y, title="Two clouds")
     >>> report.warnings
     ()
     >>> report.to_html().startswith("<!DOCTYPE html>")
@@ -238,12 +241,8 @@ def model_report(
         "n_resamples": n_resamples,
         "random_state": random_state,
     }
-    if cv is None:
-        evaluation = evaluate_cv(model, X, y, **shared)
-    else:
-        evaluation = cross_val_evaluate(
-            estimator, X, y, cv=cv, n_jobs=n_jobs, verbose=verbose, **shared
-        )
+    shared |= {"cv": cv, "out_of_fold": out_of_fold, "n_jobs": n_jobs, "verbose": verbose}
+    evaluation = cross_val_evaluate(estimator, X, y, **shared)
     displays: dict[str, Display] = {}
     roc = None
     if evaluation.roc is not None:

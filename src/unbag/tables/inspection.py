@@ -15,9 +15,10 @@ from unbag._text import WIDTH, counted, sentence, table_lines
 from unbag.bags.bags import check_bag_target
 from unbag.evaluation.bag_effects import FEWEST_BAGS, BagEffect, effect_of_scores
 from unbag.evaluation.checks import Check, check_columns
+from unbag.evaluation.held_out import cross_fit
 from unbag.evaluation.sample_size import EffectiveSampleSize, effective_sample_size
 from unbag.model_selection.splitters import rows_of_some_bags
-from unbag.models import LLPLinearClassifierCV
+from unbag.models import LLPClassifier
 from unbag.tables.features import make_features
 
 # Rows on which bag effects are estimated, and beyond which that takes too long: bags stay whole, so
@@ -130,20 +131,17 @@ def _estimate_effect(X: Any, y: Any) -> Unexplained:
         return Unexplained(None, few)
     if len(rows) > _MOST_ROWS:
         return Unexplained(None, "Bags are too large for a quick estimate; 'unbag fit' makes one.")
-    # effects are estimated, not trained with, and a quick estimate need not be exact
-    model = LLPLinearClassifierCV(cv=min(5, bags.n_bags // 2), bag_effect=0, tol=1e-3)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
-            model.fit(X[rows], y[rows])
+            scores = cross_fit(LLPClassifier(kernel=None), X[rows], y[rows]).log_odds
     except (ValueError, ArithmeticError) as error:
         return Unexplained(None, f"This cannot be estimated: {error}")
-    scores = np.asarray(model.out_of_fold_scores_)
     some = f"{counted(len(rows), 'instance')} in {counted(n_bags, 'bag')}"
     if len(rows) < len(y):
         some = f"{some} drawn at random, of {len(y):,} instances in all"
     note = f"(From a linear model, evaluated on held-out bags: {some}.)"
-    return Unexplained(effect_of_scores(bags, scores, model.class_prior_), note)
+    return Unexplained(effect_of_scores(bags, scores, bags.class_shares), note)
 
 
 def _assumption_record(found: Check) -> dict[str, Any]:

@@ -23,15 +23,12 @@ from unbag._text import listing
 from unbag.model_selection.fitted import last_step
 from unbag.models.boosting import LLPBoostingClassifier
 from unbag.models.ensemble import LLPEnsembleClassifier
-from unbag.models.minimising import KernelClassifier, LinearClassifier
 from unbag.tables import onnx_nodes as nodes
 from unbag.tables.features import CategoryText, DatetimeFeatures, NumericFeatures, TfidfText
 from unbag.tables.schema import Schema
 
 # What computes the scores of a model, by its family.
 _SCORES: dict[type[Any], Callable[..., str]] = {
-    LinearClassifier: nodes.linear,
-    KernelClassifier: nodes.kernel,
     LLPBoostingClassifier: nodes.trees,
     LLPEnsembleClassifier: lambda model, graph, X: nodes.ensemble(model, graph, X, _score),
     FrozenEstimator: lambda model, graph, X: _score(model.estimator, graph, X),
@@ -105,11 +102,11 @@ def export_onnx(
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
-    >>> from unbag import LLPLinearClassifier
+    >>> from unbag import LLPClassifier
     >>> from unbag.datasets import make_gaussian_bags
     >>> from unbag.tables.onnx_export import export_onnx, read_signature
     >>> data = make_gaussian_bags(random_state=0)
-    >>> model = LLPLinearClassifier().fit(data.X, data.y)
+    >>> model = LLPClassifier(kernel=None).fit(data.X, data.y)
     >>> with TemporaryDirectory() as folder:
     ...     path = export_onnx(model, f"{folder}/model.onnx")
     ...     signature = read_signature(path)
@@ -147,11 +144,11 @@ def to_onnx(
 
     Examples
     --------
-    >>> from unbag import LLPLinearClassifier
+    >>> from unbag import LLPClassifier
     >>> from unbag.datasets import make_gaussian_bags
     >>> from unbag.tables.onnx_export import to_onnx
     >>> data = make_gaussian_bags(random_state=0)
-    >>> graph = to_onnx(LLPLinearClassifier().fit(data.X, data.y)).graph
+    >>> graph = to_onnx(LLPClassifier(kernel=None).fit(data.X, data.y)).graph
     >>> [output.name for output in graph.output]
     ['class', 'score', 'probability']
     """
@@ -198,11 +195,11 @@ def read_signature(path: str | os.PathLike[str]) -> dict[str, list[dict[str, str
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
-    >>> from unbag import LLPLinearClassifier
+    >>> from unbag import LLPClassifier
     >>> from unbag.datasets import make_gaussian_bags
     >>> from unbag.tables.onnx_export import export_onnx, read_signature
     >>> data = make_gaussian_bags(random_state=0)
-    >>> model = LLPLinearClassifier().fit(data.X, data.y)
+    >>> model = LLPClassifier(kernel=None).fit(data.X, data.y)
     >>> with TemporaryDirectory() as folder:
     ...     path = export_onnx(model, f"{folder}/model.onnx")
     ...     signature = read_signature(path)

@@ -125,11 +125,11 @@ class ModelFile:
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
-    >>> from unbag import LLPLinearClassifier
+    >>> from unbag import LLPClassifier
     >>> from unbag.datasets import make_gaussian_bags
     >>> from unbag.tables.persistence import load_model, save_model
     >>> data = make_gaussian_bags(random_state=0)
-    >>> model = LLPLinearClassifier().fit(data.X, data.y)
+    >>> model = LLPClassifier(kernel=None).fit(data.X, data.y)
     >>> with TemporaryDirectory() as folder:
     ...     found = load_model(save_model(model, f"{folder}/model.unbag"))
     >>> "scikit-learn" in found.versions, found.metadata
@@ -176,11 +176,11 @@ def save_model(
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
-    >>> from unbag import LLPLinearClassifier
+    >>> from unbag import LLPClassifier
     >>> from unbag.datasets import make_gaussian_bags
     >>> from unbag.tables.persistence import load_model, save_model
     >>> data = make_gaussian_bags(random_state=0)
-    >>> model = LLPLinearClassifier().fit(data.X, data.y)
+    >>> model = LLPClassifier(kernel=None).fit(data.X, data.y)
     >>> with TemporaryDirectory() as folder:
     ...     path = save_model(model, f"{folder}/model.unbag", metadata={"author": "Ada"})
     ...     found = load_model(path)
@@ -242,15 +242,15 @@ def load_model(
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
-    >>> from unbag import LLPLinearClassifier
+    >>> from unbag import LLPClassifier
     >>> from unbag.datasets import make_gaussian_bags
     >>> from unbag.tables.persistence import load_model, save_model
     >>> data = make_gaussian_bags(random_state=0)
-    >>> model = LLPLinearClassifier().fit(data.X, data.y)
+    >>> model = LLPClassifier(kernel=None).fit(data.X, data.y)
     >>> with TemporaryDirectory() as folder:
     ...     found = load_model(save_model(model, f"{folder}/model.unbag"))
     >>> type(found.model).__name__
-    'LLPLinearClassifier'
+    'LLPClassifier'
     """
     names = _type_names(trusted)
     path = Path(path)
@@ -284,11 +284,11 @@ def describe_model(path: str | os.PathLike[str]) -> dict[str, Any]:
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
-    >>> from unbag import LLPLinearClassifier
+    >>> from unbag import LLPClassifier
     >>> from unbag.datasets import make_gaussian_bags
     >>> from unbag.tables.persistence import describe_model, save_model
     >>> data = make_gaussian_bags(random_state=0)
-    >>> model = LLPLinearClassifier().fit(data.X, data.y)
+    >>> model = LLPClassifier(kernel=None).fit(data.X, data.y)
     >>> with TemporaryDirectory() as folder:
     ...     about = describe_model(save_model(model, f"{folder}/model.unbag"))
     >>> about["format"], about["format_version"]

@@ -14,9 +14,8 @@ from unbag.evaluation.bag_effects import describe_effect
 from unbag.model_selection.fitted import last_step
 from unbag.models import (
     LLPBoostingClassifier,
+    LLPClassifier,
     LLPEnsembleClassifier,
-    LLPKernelClassifierCV,
-    LLPLinearClassifierCV,
 )
 from unbag.tables.features import make_features
 
@@ -91,9 +90,9 @@ def make_classifier(
 def _base_model(name: str, random_state: int) -> Any:
     """The only base model of an ensemble, by its name on the command line."""
     if name == "linear":
-        return LLPLinearClassifierCV(class_prior="empirical")
+        return LLPClassifier(kernel=None, class_prior="empirical")
     if name == "kernel":
-        return LLPKernelClassifierCV(class_prior="empirical", random_state=random_state)
+        return LLPClassifier(class_prior="empirical", random_state=random_state)
     if name == "boosted":
         return LLPBoostingClassifier(random_state=random_state)
     check_choice(name, get_args(ModelName), "model")
