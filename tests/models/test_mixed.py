@@ -9,7 +9,7 @@ from sklearn.metrics import roc_auc_score
 
 from unbag import LLPClassifier, bag_target, check_bag_target
 from unbag.datasets import make_gaussian_bags
-from unbag.models.newton import BagLikelihood, maximise
+from unbag.models.newton import DesignLikelihood, maximise
 from unbag.models.variances import VarianceComponents, VariancePrior
 from unbag.observations.information import CountObservation
 from unbag.terms import Design, EncodedRows, NumberTerm
@@ -24,7 +24,7 @@ def make_problem(X, y):
     term.fit(rows)
     observation = CountObservation(bags.reordered(lambda index: index[order]))
     design = Design([term], rows, observation.sizes)
-    return BagLikelihood(design, observation), design
+    return DesignLikelihood(design, observation), design
 
 
 def covariate_shift(rng, n_bags, size, slopes=(1.0, -0.7, 0.4), intercept=-0.5):

@@ -8,7 +8,8 @@ N_b the variance of the noise of the count, gaps are modelled as
     K_b − Σp = a V_b + d (Σp − n_b q) + r_b,    Var r_b = (1 + max(d, 0)) V_b + N_b + τ² V_b²,
 
 with the slope d free, which takes up what label shift does, and τ² by restricted maximum likelihood
-with the leverage that the bags had in the fit of f. It counts by the posterior probability of
+with the leverage that the bags had in the fit of f, shrunk to τ⁶/(τ⁴ + e²) by its standard error e,
+so that few or noisy counts say that there is no effect. It counts by the posterior probability of
 covariate shift, by two slopes between mean predictions x_b and proportions y_b of bags:
 
     covariate shift:  the slope of y on x is 1,
@@ -33,10 +34,10 @@ _MISFIT = 0.2
 # A bag determines at most so much of its own prediction.
 _MOST_LEVERAGE = 0.9
 
-_MOST_STEPS = 50
+_MOST_STEPS = 200
 
 
-class BagTable(NamedTuple):
+class BagPredictions(NamedTuple):
     """What is known and predicted of each bag; arrays of shape (n_bags,).
 
     Attributes
@@ -63,12 +64,12 @@ class BagTable(NamedTuple):
     leverages: Floats
 
 
-def estimate_bag_variance(table: BagTable, before: float) -> float:
+def estimate_bag_variance(table: BagPredictions, before: float) -> float:
     """τ² of random intercepts, times the posterior probability of covariate shift.
 
     Parameters
     ----------
-    table : BagTable
+    table : BagPredictions
     before : float
         An earlier estimate, at which leverages are taken.
     """
@@ -80,7 +81,7 @@ def estimate_bag_variance(table: BagTable, before: float) -> float:
     return variance * _probability_of_covariate_shift(table, q, variance)
 
 
-def _restricted_maximum_likelihood(table: BagTable, q: float, before: float) -> float:
+def _restricted_maximum_likelihood(table: BagPredictions, q: float, before: float) -> float:
     V, noise = table.variances, table.noise
     gap = table.counts - table.predicted
     A = np.column_stack([V, table.predicted - table.sizes * q])
@@ -100,10 +101,11 @@ def _restricted_maximum_likelihood(table: BagTable, q: float, before: float) -> 
         variance, slope = found, float(coef[1])
         if settled:
             break
-    return variance
+    # shrunk by its squared standard error
+    return variance**3 / (variance**2 + 2.0 / max(information, 1e-12) + 1e-300)
 
 
-def _probability_of_covariate_shift(table: BagTable, q: float, variance: float) -> float:
+def _probability_of_covariate_shift(table: BagPredictions, q: float, variance: float) -> float:
     sizes, V = table.sizes, table.variances
     separation = np.clip(1.0 - V.sum() / (sizes.sum() * q * (1.0 - q)), 1e-3, 0.999)
     noise = table.noise / sizes**2

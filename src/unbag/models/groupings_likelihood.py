@@ -43,16 +43,19 @@ class GroupingsLikelihood:
         """Moments, over rows, of the scores by each of some groups of columns, for each output."""
         return self._design.score_moments(theta, columns)
 
-    def derivatives(self, theta: Floats) -> Derivatives:
-        """ℓ(θ), its gradient and H."""
+    def derivatives(self, theta: Floats, information: bool = True) -> Derivatives:
+        """ℓ(θ), its gradient and, if it is wanted, H."""
         scores = self._design.scores(theta)
         value, residual = self._observation.value_and_residual(scores)
+        gradient = self._design.gradient(residual)
+        if not information:
+            return Derivatives(value, gradient, None)
         weights = self._observation.missing_weights(scores)
         none = np.zeros((1, 0, len(weights)))
         H = self._design.information(Information(weights[None, None], none))
         sums = self._design.sums(self._gather(scores))
         H = H + self._observation.cell_information(sums, scores)
-        return Derivatives(value, self._design.gradient(residual), H)
+        return Derivatives(value, gradient, H)
 
     def bag_products(self, theta: Floats) -> Floats:
         """No bag is independent of the others."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
-from scipy.special import expit, ndtri, softmax
+from scipy.special import expit, softmax, stdtrit
 from sklearn.utils import Tags
 from sklearn.utils.validation import (
     _check_feature_names,
@@ -31,7 +31,7 @@ from unbag.bags.groupings import check_groupings_target, grouping_names
 from unbag.bags.priors import resolve_class_prior
 from unbag.models.base import LogOddsClassifier, numbers_only
 from unbag.models.groupings_likelihood import GroupingsLikelihood, check_groupings_contrast
-from unbag.models.newton import BagLikelihood, Likelihood, MixedFit, maximise
+from unbag.models.newton import DesignLikelihood, Likelihood, MixedFit, maximise
 from unbag.models.variances import VarianceComponents, VariancePrior
 from unbag.observations.groupings import GroupingsObservation
 from unbag.observations.information import CountObservation
@@ -50,6 +50,9 @@ from unbag.terms.encoding import TrainingRows, as_frame, is_sparse
 
 # Rows that predictions are made for at the same time.
 _BLOCK = 2**14
+
+# Degrees of freedom of intervals from very few bags.
+_FEWEST_DEGREES = 3.0
 
 _NUMBERS_PRIOR = VariancePrior(0.5, 0.5)
 _KERNEL_PRIOR = VariancePrior(0.5, 0.5)
@@ -134,7 +137,10 @@ class LLPClassifier(LogOddsClassifier):
     intercept_ : ndarray of shape (n_outputs,)
         Constant of the scores, at ``class_prior_``.
     covariance_ : ndarray of shape (n_outputs · (1 + n_coefficients),) * 2
-        Posterior covariance of the constant and the coefficients of standardised columns.
+        Posterior covariance of the constant and the coefficients of standardised columns, with
+        the uncertainty of the variances.
+    n_informative_bags_ : float
+        Number of bags of equal weight that would tell as much; degrees of freedom of intervals.
     log_marginal_likelihood_ : float
         Laplace's approximation; compares models of the same bags.
     dispersion_ : float
@@ -208,7 +214,7 @@ class LLPClassifier(LogOddsClassifier):
         rows, bags = by_bag(encoder.encode(X), bags)
 
         def likelihood_of(terms: list[Term]) -> Likelihood:
-            return BagLikelihood(Design(terms, rows, bags.sizes), CountObservation(bags))
+            return DesignLikelihood(Design(terms, rows, bags.sizes), CountObservation(bags))
 
         self._train(encoder, rows, likelihood_of)
         return self
@@ -266,7 +272,9 @@ class LLPClassifier(LogOddsClassifier):
             several.
         """
         scores, sd = self.decision_function(X, return_std=True)
-        reach = float(ndtri(0.5 + confidence_level / 2)) * sd
+        # variances, too, are estimated from so many bags
+        freedom = max(self.n_informative_bags_ - 1.0, _FEWEST_DEGREES)
+        reach = float(stdtrit(freedom, 0.5 + confidence_level / 2)) * sd
         return expit(np.stack([scores - reach, scores + reach], axis=-1))
 
     def decision_function(self, X: Any, return_std: bool = False) -> Any:
@@ -386,7 +394,8 @@ class LLPClassifier(LogOddsClassifier):
         )
 
     def _store(self, fit: MixedFit, likelihood: Likelihood) -> None:
-        self._theta, self.covariance_ = fit.theta, fit.posterior.covariance
+        self._theta, self.covariance_ = fit.theta, fit.covariance
+        self.n_informative_bags_ = fit.n_informative_bags
         self.dispersion_, self.bag_effect_ = float(fit.dispersion), float(fit.bag_effect)
         self.log_marginal_likelihood_ = fit.log_marginal_likelihood
         self.n_iter_, self.converged_ = fit.n_iter, fit.converged

@@ -17,7 +17,7 @@ from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
 from unbag._arrays import Floats
-from unbag.models.bag_variance import BagTable, estimate_bag_variance
+from unbag.models.bag_variance import BagPredictions, estimate_bag_variance
 from unbag.models.variances import Posterior, VarianceComponents
 from unbag.observations.information import CountObservation
 from unbag.terms.design import Design
@@ -32,6 +32,9 @@ _MOST_HALVINGS = 30
 _FIRST_STEPS = 3
 _SMALL = 0.01
 
+# Squared distance, in posterior standard deviations, within which information is used again.
+_STALE = 0.05
+
 
 class Derivatives(NamedTuple):
     """Sums over bags at some coefficients θ (n_outputs, n_columns); they add up over bags.
@@ -42,13 +45,13 @@ class Derivatives(NamedTuple):
         ℓ, the log-likelihood.
     gradient : ndarray of shape (n_outputs, n_columns)
         Σ_b s_b.
-    information : ndarray of shape (n_outputs · n_columns,) * 2
+    information : ndarray of shape (n_outputs · n_columns,) * 2, optional
         H, the observed information.
     """
 
     value: float
     gradient: Floats
-    information: Floats
+    information: Floats | None
 
 
 class Likelihood(Protocol):
@@ -63,15 +66,15 @@ class Likelihood(Protocol):
         """ℓ(θ)."""
         ...
 
-    def derivatives(self, theta: Floats) -> Derivatives:
-        """ℓ(θ) and its derivatives."""
+    def derivatives(self, theta: Floats, information: bool = True) -> Derivatives:
+        """ℓ(θ), its gradient and, if it is wanted, H."""
         ...
 
     def bag_products(self, theta: Floats) -> Floats:
         """J = Σ_b s_b s_bᵀ of the scores s_b of bags."""
         ...
 
-    def bag_table(self, theta: Floats, covariance: Floats) -> BagTable | None:
+    def bag_table(self, theta: Floats, covariance: Floats) -> BagPredictions | None:
         """What is known and predicted of bags of two classes; None where there are none."""
         ...
 
@@ -84,7 +87,7 @@ class Likelihood(Protocol):
         ...
 
 
-class BagLikelihood:
+class DesignLikelihood:
     """The log-likelihood of bags in memory.
 
     Parameters
@@ -102,18 +105,16 @@ class BagLikelihood:
         """ℓ(θ)."""
         return self._observation.value(self._design.scores(theta))
 
-    def derivatives(self, theta: Floats) -> Derivatives:
-        """ℓ(θ), its gradient and H."""
+    def derivatives(self, theta: Floats, information: bool = True) -> Derivatives:
+        """ℓ(θ), its gradient and, if it is wanted, H."""
         scores = self._design.scores(theta)
         value, residual = self._observation.value_and_residual(scores)
-        information = self._observation.information(scores, residual)
-        return Derivatives(
-            value,
-            self._design.gradient(residual),
-            self._design.information(information),
-        )
+        H = None
+        if information:
+            H = self._design.information(self._observation.information(scores, residual))
+        return Derivatives(value, self._design.gradient(residual), H)
 
-    def bag_table(self, theta: Floats, covariance: Floats) -> BagTable | None:
+    def bag_table(self, theta: Floats, covariance: Floats) -> BagPredictions | None:
         """What is known and predicted of bags of two classes; None where there are none."""
         known = self._observation
         if known.n_outputs > 1 or self.n_bags == 0:
@@ -123,11 +124,11 @@ class BagLikelihood:
         p = expit(scores)
         leverages = self._design.bag_forms(p * (1.0 - p), covariance)
         columns = (known.counts, known.sizes, known.noise, predicted, variances, leverages)
-        return BagTable(*(column[~known.labelled].astype(float) for column in columns))
+        return BagPredictions(*(column[~known.labelled].astype(float) for column in columns))
 
-    def with_bag_effect(self, variance: float) -> BagLikelihood:
+    def with_bag_effect(self, variance: float) -> DesignLikelihood:
         """The same with random intercepts of a variance."""
-        return BagLikelihood(self._design, self._observation.with_bag_effect(variance))
+        return DesignLikelihood(self._design, self._observation.with_bag_effect(variance))
 
     def score_moments(self, theta: Floats, columns: Sequence[slice]) -> Moments:
         """Moments, over rows, of the scores by each of some groups of columns, for each output."""
@@ -149,11 +150,15 @@ class MixedFit:
         Coefficients of the design, the constant first.
     posterior : Posterior
         Of the coefficients, by H/φ.
+    covariance : ndarray
+        Of the posterior, with the uncertainty of the variances.
     components : VarianceComponents
     dispersion : float
         φ.
     bag_effect : float
         τ².
+    n_informative_bags : float
+        Number of bags of equal weight that would tell as much.
     log_marginal_likelihood : float
     n_iter : int
     converged : bool
@@ -161,9 +166,11 @@ class MixedFit:
 
     theta: Floats
     posterior: Posterior
+    covariance: Floats
     components: VarianceComponents
     dispersion: float
     bag_effect: float
+    n_informative_bags: float
     log_marginal_likelihood: float
     n_iter: int
     converged: bool
@@ -197,38 +204,51 @@ def maximise(
     """
     min_iter = _FIRST_STEPS if bag_effect is None else 0
     phi, effect, shape = 1.0, bag_effect or 0.0, theta.shape
+    by_effect, by_phi = _Damping(), _Damping()
     likelihood = likelihood.with_bag_effect(effect)
     at = likelihood.derivatives(theta)
-    converged, n_iter = False, 0
+    H, seen = _regular(at.information, shape), theta
+    converged, fresh, n_iter = False, True, 0
     while True:
         S = np.tile(components.precision, len(theta))
-        H = _regular(at.information, shape)
         posterior = components.posterior(H / phi)
         slope = at.gradient.ravel() / phi - S * theta.ravel()
         step = posterior.covariance @ slope
         promised = float(slope @ step)
+        shift = np.abs(components.gradient(theta, posterior)).max(initial=0.0)
+        settled = promised < 2 * tol**2 and shift < tol
         found, found_effect = phi, effect
-        if bag_effect is None and n_iter >= _FIRST_STEPS:
+        if bag_effect is None and n_iter >= _FIRST_STEPS and (fresh or settled):
             found = estimate_dispersion(likelihood, theta, H, S)
             table = likelihood.bag_table(theta, posterior.covariance / phi)
             if table is not None:
                 found_effect = estimate_bag_variance(table, effect)
-        shift = np.abs(components.gradient(theta, posterior)).max(initial=0.0)
-        moved = max(abs(np.log(found / phi)), abs(found_effect - effect) / (effect + _SMALL))
-        if promised < 2 * tol**2 and max(shift, moved) < tol and n_iter >= min_iter:
+        change, stretch = (
+            by_effect.towards(found_effect - effect),
+            by_phi.towards(np.log(found / phi)),
+        )
+        if abs(change) < 0.1 * tol * (effect + _SMALL):
+            change = 0.0
+        moved = max(abs(stretch), abs(change) / (effect + _SMALL))
+        if settled and moved < tol and n_iter >= min_iter:
             converged = True
             break
         if n_iter == max_iter:
             break
         n_iter += 1
-        if promised > 2e-3 * tol**2:
-            theta, at = _step(likelihood, theta, at, step.reshape(shape), promised, S, phi)
-        components = components.updated(theta, posterior)
-        phi = np.sqrt(phi * found)
-        if found_effect != effect:
-            effect = found_effect if n_iter < _FIRST_STEPS + 3 else 0.5 * (effect + found_effect)
+        # as far as the surface is that of the last information, this is used again
+        gone = (theta - seen).ravel() + step
+        stale = float(gone @ H @ gone) > _STALE * phi or abs(change) > _STALE * (effect + _SMALL)
+        if change:
+            effect += change
             likelihood = likelihood.with_bag_effect(effect)
-            at = likelihood.derivatives(theta)
+            at = at._replace(value=likelihood.value(theta))
+        theta, at = _step(likelihood, theta, at, step.reshape(shape), promised, S, phi, stale)
+        fresh = at.information is not None
+        if fresh:
+            H, seen = _regular(at.information, shape), theta
+        components = components.updated(theta, posterior)
+        phi *= np.exp(stretch)
     if not converged:
         warnings.warn(
             f"The fit has not converged in {max_iter} iterations; raise max_iter or tol.",
@@ -236,8 +256,32 @@ def maximise(
             stacklevel=3,
         )
     penalty = 0.5 * float(S @ theta.ravel() ** 2)
-    log_marginal = at.value / phi - penalty - 0.5 * posterior.log_determinant
-    return MixedFit(theta, posterior, components, phi, effect, log_marginal, n_iter, converged)
+    return MixedFit(
+        theta=theta,
+        posterior=posterior,
+        covariance=components.corrected_covariance(theta, posterior),
+        components=components,
+        dispersion=phi,
+        bag_effect=effect,
+        n_informative_bags=count_informative_bags(likelihood, theta, H, posterior, effect),
+        log_marginal_likelihood=at.value / phi - penalty - 0.5 * posterior.log_determinant,
+        n_iter=n_iter,
+        converged=converged,
+    )
+
+
+class _Damping:
+    """Shortens changes of an estimate that goes to and fro."""
+
+    def __init__(self) -> None:
+        self._share, self._last = 1.0, 0.0
+
+    def towards(self, change: float) -> float:
+        """As much of a change as is made at once."""
+        if change * self._last < 0:
+            self._share *= 0.5
+        self._last = change or self._last
+        return self._share * change
 
 
 def _step(
@@ -248,6 +292,7 @@ def _step(
     promised: float,
     S: Floats,
     phi: float,
+    information: bool,
 ) -> tuple[Floats, Derivatives]:
     """Go as far along a step as the penalised log-likelihood rises."""
 
@@ -256,7 +301,7 @@ def _step(
 
     before = penalised(at.value, theta)
     rounding = 1e-12 * (1.0 + abs(before))
-    trial = likelihood.derivatives(theta + step)
+    trial = likelihood.derivatives(theta + step, information)
     if penalised(trial.value, theta + step) >= before + _ARMIJO * promised - rounding:
         return theta + step, trial
     length = 1.0
@@ -266,7 +311,7 @@ def _step(
         value = likelihood.value(where)
         if penalised(value, where) >= before + _ARMIJO * length * promised - rounding:
             return where, likelihood.derivatives(where)
-    return theta, at
+    return theta, likelihood.derivatives(theta)
 
 
 def estimate_dispersion(likelihood: Likelihood, theta: Floats, H: Floats, S: Floats) -> float:
@@ -303,8 +348,26 @@ def estimate_dispersion(likelihood: Likelihood, theta: Floats, H: Floats, S: Flo
     return 1.0 + excess**3 / (excess**2 + error**2)
 
 
-def _regular(H: Floats, shape: tuple[int, int]) -> Floats:
+def count_informative_bags(
+    likelihood: Likelihood, theta: Floats, H: Floats, posterior: Posterior, effect: float
+) -> float:
+    """(Σ I_b)²/Σ I_b², with I_b = g_bᵀPg_b/(V_b + N_b + τ²V_b²) what bag b says of coefficients.
+
+    The constant is profiled out of g_b. Infinite where the posterior is not that of bags.
+    """
+    profile = np.eye(len(H))
+    profile[:, 0] -= H[:, 0] / H[0, 0]
+    table = likelihood.bag_table(theta, profile.T @ posterior.covariance @ profile)
+    if table is None:
+        return np.inf
+    V = table.variances
+    says = np.maximum(table.leverages, 0.0) / np.maximum(V + table.noise + effect * V**2, 1e-12)
+    return float(says.sum() ** 2 / max((says**2).sum(), 1e-300))
+
+
+def _regular(H: Floats | None, shape: tuple[int, int]) -> Floats:
     """H with the direction fixed that softmax leaves free: a constant added to all scores."""
+    assert H is not None
     if shape[0] == 1:
         return H
     constants = np.arange(shape[0]) * shape[1]

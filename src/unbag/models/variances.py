@@ -17,7 +17,7 @@ is the effective number of parameters of the term, so that the maximum is a fixe
 the generalised Fellner–Schall update (Wood and Fasiolo 2017). A weak prior on σ_k², worth a
 coefficients of standard deviation s,
 
-    σ_k² ← (|β̂_k|² + a s²) / (edf_k + a),
+    σ_k² = (|β̂_k|² + a s²) / (edf_k + a),
 
 keeps terms that bags say little of from vanishing or growing, and fades as bags come.
 
@@ -29,6 +29,8 @@ References
 ----------
 Wood, S. N. and Fasiolo, M. (2017). A generalized Fellner–Schall method for smoothing parameter
 optimization with application to Tweedie location, scale and shape models. Biometrics 73.
+Wood, S. N., Pya, N. and Säfken, B. (2016). Smoothing parameter and model selection for general
+smooth models. JASA 111.
 """
 
 from __future__ import annotations
@@ -38,9 +40,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unbag._arrays import Floats
+from unbag._arrays import Floats, Ints
 
 _LEAST, _MOST = 1e-8, 1e4
+
+# Log variances change by at most so much in a step, which is at most so many times as long as
+# that of Fellner–Schall.
+_LONGEST, _FASTEST = 3.0, 8.0
 
 # Information of the flat prior of constants, as a share of what the data say of them.
 _FLAT = 1e-10
@@ -138,21 +144,63 @@ class VarianceComponents:
         rise = (self.squares(theta) + square) / self.variances
         return 0.5 * (rise - posterior.degrees_of_freedom - weight)
 
+    def curvature(self, theta: Floats, posterior: Posterior) -> tuple[Floats, Floats]:
+        """−∂² log L by log variances, and the derivatives of β̂ by them: (n_coefficients, n_groups).
+
+        With P the posterior covariance,
+
+            ∂β̂/∂log σ_k² = P_·k β_k/σ_k²,
+            −∂²/∂log σ_k² ∂log σ_l² = δ_kl (|β_k|² + tr P_kk + a s²)/2σ_k²
+                                      − (β_kᵀP_kl β_l + ½ tr P_kl P_lk)/σ_k²σ_l².
+        """
+        P, flat = posterior.covariance, theta.ravel()
+        places = self.places
+        _, square = self._prior()
+        moves = np.zeros((len(flat), len(places)))
+        found = np.zeros((len(places),) * 2)
+        for k, own in enumerate(places):
+            moves[:, k] = P[:, own] @ flat[own] / self.variances[k]
+            squares = flat[own] @ flat[own] + np.diagonal(P)[own].sum() + square[k]
+            found[k, k] = 0.5 * squares / self.variances[k]
+            for j, other in enumerate(places[: k + 1]):
+                block = P[np.ix_(own, other)]
+                cross = flat[own] @ block @ flat[other] + 0.5 * (block**2).sum()
+                found[k, j] -= cross / (self.variances[k] * self.variances[j])
+                found[j, k] = found[k, j]
+        return found, moves
+
     def updated(self, theta: Floats, posterior: Posterior) -> VarianceComponents:
         """Fellner–Schall, faster where steps go the same way again and again."""
         if self.fixed or not self.groups:
             return self
         weight, square = self._prior()
-        edf = posterior.degrees_of_freedom
-        step = np.log((self.squares(theta) + square) / (edf + weight) / self.variances)
-        if len(self._rates):
-            same = step * self._last > 0
-            rates = np.where(same, np.minimum(1.5 * self._rates, 8.0), 1.0)
+        rise = (self.squares(theta) + square) / (posterior.degrees_of_freedom + weight)
+        step, rates = np.log(rise / self.variances), self._rates
+        if len(rates):
+            rates = np.where(step * self._last > 0, np.minimum(1.5 * rates, _FASTEST), 1.0)
         else:
             rates = np.ones_like(step)
-        variances = self.variances * np.exp(np.clip(rates * step, -3.0, 3.0))
+        variances = self.variances * np.exp(np.clip(rates * step, -_LONGEST, _LONGEST))
         variances = np.clip(variances, _LEAST, _MOST)
         return replace(self, variances=variances, _rates=rates, _last=step)
+
+    def corrected_covariance(self, theta: Floats, posterior: Posterior) -> Floats:
+        """P + J V Jᵀ: with the uncertainty V of the log variances (Wood, Pya and Säfken 2016)."""
+        if self.fixed or not self.groups:
+            return posterior.covariance
+        curvature, moves = self.curvature(theta, posterior)
+        return posterior.covariance + moves @ self._inverse(curvature) @ moves.T
+
+    @property
+    def places(self) -> list[Ints]:
+        """Places of the coefficients of each group among those of all outputs."""
+        starts = np.arange(self.n_outputs)[:, None] * self.n_columns
+        return [(starts + np.arange(own.start, own.stop)).ravel() for own in self.groups]
+
+    def _inverse(self, curvature: Floats) -> Floats:
+        values, vectors = np.linalg.eigh(curvature)
+        least = 0.5 * self._prior()[0].min()
+        return (vectors / np.maximum(values, least)) @ vectors.T
 
     def _prior(self) -> tuple[Floats, Floats]:
         table = np.array(self.priors, dtype=float)
