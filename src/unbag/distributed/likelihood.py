@@ -18,9 +18,9 @@ from unbag._arrays import Floats, Ints
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.distributed.partitions import Partitions, share
 from unbag.distributed.whole_bags import BagSummary, Part, n_bytes_of, take_rows
-from unbag.models.bag_variance import BagTable
+from unbag.models.bag_variance import BagPredictions
 from unbag.models.mixed import by_bag
-from unbag.models.newton import BagLikelihood, Derivatives
+from unbag.models.newton import DesignLikelihood, Derivatives
 from unbag.observations.information import CountObservation
 from unbag.terms import Design, EncodedRows, TableEncoder, Term
 from unbag.terms.design import layout
@@ -46,7 +46,7 @@ class EncodedPart:
 class PartLikelihood:
     """The likelihood of the bags of a partition, and what its columns take in memory."""
 
-    likelihood: BagLikelihood
+    likelihood: DesignLikelihood
     n_bytes: int
 
     def __sizeof__(self) -> int:
@@ -67,7 +67,7 @@ def make_likelihood(part: EncodedPart, terms: list[Term]) -> PartLikelihood:
     """The likelihood of the coefficients of fitted terms, of the bags of a partition."""
     design = Design(terms, part.rows, part.bags.sizes)
     n_bytes = part.__sizeof__() + 8 * len(part.rows) * n_dense_columns(terms)
-    return PartLikelihood(BagLikelihood(design, CountObservation(part.bags)), n_bytes)
+    return PartLikelihood(DesignLikelihood(design, CountObservation(part.bags)), n_bytes)
 
 
 def n_dense_columns(terms: list[Term]) -> int:
@@ -151,9 +151,9 @@ class DistributedLikelihood:
         """ℓ(θ)."""
         return float(self._sum(sum, "value", theta))
 
-    def derivatives(self, theta: Floats) -> Derivatives:
-        """ℓ(θ), its gradient and H."""
-        found: Derivatives = self._sum(_add, "derivatives", theta)
+    def derivatives(self, theta: Floats, information: bool = True) -> Derivatives:
+        """ℓ(θ), its gradient and, if it is wanted, H."""
+        found: Derivatives = self._sum(_add, "derivatives", theta, information)
         return found
 
     def bag_products(self, theta: Floats) -> Floats:
@@ -161,9 +161,9 @@ class DistributedLikelihood:
         found: Floats = self._sum(sum, "bag_products", theta)
         return found
 
-    def bag_table(self, theta: Floats, covariance: Floats) -> BagTable | None:
+    def bag_table(self, theta: Floats, covariance: Floats) -> BagPredictions | None:
         """What is known and predicted of bags of two classes; None where there are none."""
-        found: BagTable | None = self._sum(_join_tables, "bag_table", theta, covariance)
+        found: BagPredictions | None = self._sum(_join_tables, "bag_table", theta, covariance)
         return found
 
     def with_bag_effect(self, variance: float) -> DistributedLikelihood:
@@ -205,8 +205,10 @@ def _evaluate(part: PartLikelihood, method: str, bag_effect: float, *inputs: Any
 
 
 def _add(parts: list[Derivatives]) -> Derivatives:
-    return Derivatives(*(sum(each[1:], start=each[0]) for each in zip(*parts, strict=True)))
+    value, gradient, information = zip(*parts, strict=True)
+    H = None if information[0] is None else sum(information[1:], start=information[0])
+    return Derivatives(sum(value), sum(gradient[1:], start=gradient[0]), H)
 
 
-def _join_tables(parts: list[BagTable]) -> BagTable:
-    return BagTable(*map(np.concatenate, zip(*parts, strict=True)))
+def _join_tables(parts: list[BagPredictions]) -> BagPredictions:
+    return BagPredictions(*map(np.concatenate, zip(*parts, strict=True)))
