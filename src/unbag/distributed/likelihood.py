@@ -20,7 +20,7 @@ from unbag.distributed.partitions import Partitions, share
 from unbag.distributed.whole_bags import BagSummary, Part, n_bytes_of, take_rows
 from unbag.models.bag_variance import BagPredictions
 from unbag.models.mixed import by_bag
-from unbag.models.newton import DesignLikelihood, Derivatives
+from unbag.models.newton import Derivatives, DesignLikelihood
 from unbag.observations.information import CountObservation
 from unbag.terms import Design, EncodedRows, TableEncoder, Term
 from unbag.terms.design import layout
