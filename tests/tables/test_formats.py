@@ -341,6 +341,22 @@ def test_queries(two_tables):
     assert len(open_table(two_tables, query="select * from people").read()) == N
 
 
+def test_no_query_reaches_another_file(tmp_path):
+    """Not even one that only reads: the engines refuse, whatever the query looks like."""
+    (tmp_path / "secret.csv").write_text("a\n1\n")
+    in_duckdb(as_text(people()), tmp_path / "t.duckdb")
+    in_sqlite(as_text(people()), tmp_path / "t.sqlite")
+    for query in (
+        f"select * from read_csv('{tmp_path}/secret.csv')",
+        f"from '{tmp_path}/secret.csv'",
+    ):
+        with pytest.raises(ValueError, match="cannot be read as duckdb: "):
+            open_table(tmp_path / "t.duckdb", query=query)
+    for query in ("with a as (select 1) delete from people", "select * from pragma_table_list"):
+        with pytest.raises(ValueError, match="cannot be read as sqlite: "):
+            open_table(tmp_path / "t.sqlite", query=query).read()
+
+
 def test_a_url_by_its_only_table_and_without_its_password(tmp_path):
     in_sqlite(as_text(people()), tmp_path / "t.sqlite")
     assert open_table(f"sqlite:///{tmp_path}/t.sqlite").names == list(people())

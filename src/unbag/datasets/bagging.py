@@ -17,7 +17,6 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from unbag._arrays import Floats, Ints
 from unbag._checks import check_choice, check_count, check_nonnegative
-from unbag._docstrings import as_in
 from unbag.bags.bags import check_bag_target
 from unbag.bags.labels import fields_of
 from unbag.bags.shares import check_range, check_support
@@ -115,7 +114,6 @@ def make_bags(
     return np.concatenate(drawn)[order], observed_target(sizes, counts)
 
 
-@as_in(make_bags)
 def make_random_bags(
     labels: ArrayLike,
     bag_size: int | ArrayLike,
@@ -131,17 +129,22 @@ def make_random_bags(
 
     Parameters
     ----------
-    labels, bag_size : as in make_bags
+    labels : array-like of shape (n_rows,)
+        The class of each row: any two values, of which the larger is the positive one, or more.
+    bag_size : int or array-like of shape (n_bags,)
+        Number of rows in every bag, or in each.
     n_bags : int, optional
         How many bags to make. By default one for each entry of ``bag_size``, or, if that is a
         single number, as many as there are rows for. Rows that fill no bag are left out.
-    random_state : as in make_bags
+    random_state : int, RandomState or None, default=None
+        Makes the draw repeatable.
 
     Returns
     -------
     index : ndarray of shape (n_instances,)
         Positions of the rows in ``labels``, bag after bag.
-    y : as in make_bags
+    y : structured ndarray of shape (n_instances,)
+        Their bags and proportions, as `unbag.bag_target` makes it. Bags are numbered from 0.
 
     Examples
     --------
