@@ -105,7 +105,7 @@ def test_scores_of_arrays_are_the_same(name):
     check_same(to_onnx(alone), {"X": DATA.X}, alone, DATA.X)
 
 
-@pytest.mark.parametrize("name", ["linear", "rbf", "boosted"])
+@pytest.mark.parametrize("name", ["linear", "kernel", "boosted"])
 def test_several_classes(name):
     data = make_gaussian_bags(n_bags=30, bag_size=12, n_classes=3, random_state=1)
     model = MODELS[name].fit(data.X, data.y)

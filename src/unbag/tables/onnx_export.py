@@ -23,12 +23,14 @@ from unbag._text import listing
 from unbag.model_selection.fitted import last_step
 from unbag.models.boosting import LLPBoostingClassifier
 from unbag.models.ensemble import LLPEnsembleClassifier
+from unbag.models.mixed import LLPClassifier
 from unbag.tables import onnx_nodes as nodes
 from unbag.tables.features import CategoryText, DatetimeFeatures, NumericFeatures, TfidfText
 from unbag.tables.schema import Schema
 
 # What computes the scores of a model, by its family.
 _SCORES: dict[type[Any], Callable[..., str]] = {
+    LLPClassifier: nodes.mixed,
     LLPBoostingClassifier: nodes.trees,
     LLPEnsembleClassifier: lambda model, graph, X: nodes.ensemble(model, graph, X, _score),
     FrozenEstimator: lambda model, graph, X: _score(model.estimator, graph, X),

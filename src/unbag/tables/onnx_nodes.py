@@ -12,9 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unbag.kernels.matrices import Kernel, Waves
 from unbag.models.objective import log_prior
 from unbag.tables.features import DIGITS, MISSING, PERIODS
+from unbag.terms.base import Term
+from unbag.terms.kernel import KernelTerm
+from unbag.terms.numbers import NumberTerm
+from unbag.terms.sparse import SparseTerm
 
 # Understood by runtimes of the last years; the last, for sentences alone, by onnxruntime.
 VERSIONS = {"": 17, "ai.onnx.ml": 3, "com.microsoft": 1}
@@ -174,44 +177,59 @@ def _places(encoder: Any) -> Iterator[dict[str, int]]:
 # --- scores (rows, outputs) of models -------------------------------------------------------------
 
 
-def linear(model: Any, graph: Graph, X: str) -> str:
-    """Xw + b."""
-    product = graph.node("MatMul", X, graph.constant(_double(model.coef_.T)))
-    return graph.node("Add", product, graph.constant(_double(model.intercept_)))
+def mixed(model: Any, graph: Graph, X: str) -> str:
+    """Intercept and the sum over the terms of an `LLPClassifier`, for a matrix of numbers."""
+    theta, columns, parts = vars(model)["_theta"], vars(model)["_columns"], []
+    intercepts = graph.constant(_double(theta[:, 0] + vars(model)["_shift"]))
+    for term, place in zip(vars(model)["_terms"], columns, strict=True):
+        make = _TERMS.get(type(term))
+        if make is None:
+            raise ValueError(
+                "A model that takes categories of a data frame cannot be exported to ONNX; encode "
+                "them before, say by make_pipeline(unbag.tables.features.make_features(), model)."
+            )
+        weights = graph.constant(_double(theta[:, place].T))
+        parts.append(graph.node("MatMul", make(vars(term), graph, X), weights))
+    return graph.node("Sum", *parts, intercepts) if parts else intercepts
 
 
-def kernel(model: Any, graph: Graph, X: str) -> str:
-    """Σ_j α_j k(x, z_j) + b."""
-    basis = _BASES.get((type(model.kernel_), model.kernel_.name))
-    if basis is None:
-        raise ValueError(
-            f"A model of kernel={model.kernel_.name!r} cannot be exported to ONNX; 'rbf' can."
-        )
-    functions = basis(model.kernel_, graph, X, _double(model.points_))
-    product = graph.node("MatMul", functions, graph.constant(_double(model.dual_coef_.T)))
-    return graph.node("Add", product, graph.constant(_double(model.intercept_)))
+def _number_term(term: dict[str, Any], graph: Graph, X: str) -> str:
+    places, gaps = term["_places"], term["_gappy"]
+    values = graph.node("Gather", X, graph.constant(places), axis=1)
+    missing = graph.node("IsNaN", values)
+    means = graph.constant(_double(term["_means"][: len(places)]))
+    values = graph.node("Where", missing, means, values)
+    if len(gaps):
+        marks = graph.node("Gather", missing, graph.constant(gaps), axis=1)
+        values = graph.together([values, graph.cast(marks, "DOUBLE")])
+    centred = graph.node("Sub", values, graph.constant(_double(term["_means"])))
+    return graph.node("Div", centred, graph.constant(_double(term["_scales"])))
 
 
-def _rbf(kernel: Kernel, graph: Graph, X: str, Z: NDArray[np.float64]) -> str:
-    product = graph.node("MatMul", X, graph.constant(2 * kernel.gamma * Z.T))
-    ones = graph.constant(np.full((Z.shape[1], 1), kernel.gamma))
-    own = graph.node("MatMul", graph.node("Mul", X, X), ones)
-    others = graph.constant(kernel.gamma * (Z**2).sum(axis=1))
+def _sparse_term(term: dict[str, Any], graph: Graph, X: str) -> str:
+    return graph.node("Div", X, graph.constant(float(term["_scale"])))
+
+
+def _kernel_term(term: dict[str, Any], graph: Graph, X: str) -> str:
+    """K(x, landmarks) T − m, with the Gaussian kernel of standardised numbers."""
+    if term["_codes"].shape[1]:
+        raise ValueError("A kernel of categories of a data frame cannot be exported to ONNX.")
+    points = graph.together([_number_term(vars(one), graph, X) for one in term["_numbers"]])
+    gamma, Z = term["_kernel"].gamma, _double(term["_landmarks"])
+    product = graph.node("MatMul", points, graph.constant(2 * gamma * Z.T))
+    ones = graph.constant(np.full((Z.shape[1], 1), gamma))
+    own = graph.node("MatMul", graph.node("Mul", points, points), ones)
+    others = graph.constant(gamma * (Z**2).sum(axis=1))
     exponent = graph.node("Sub", graph.node("Sub", product, own), others)
-    return graph.node("Exp", graph.node("Min", exponent, graph.constant(0.0)))
+    block = graph.node("Exp", graph.node("Min", exponent, graph.constant(0.0)))
+    features = graph.node("MatMul", block, graph.constant(_double(term["_transform"])))
+    return graph.node("Sub", features, graph.constant(_double(term["_mean"])))
 
 
-def _waves(kernel: Kernel, graph: Graph, X: str, Z: NDArray[np.float64]) -> str:  # noqa: ARG001
-    angle = graph.node("MatMul", X, graph.constant(Z.T))
-    # some runtimes have no cosine of doubles
-    ahead = graph.node("Add", angle, graph.constant(np.pi / 2))
-    both = graph.together([graph.node("Sin", ahead), graph.node("Sin", angle)])
-    return graph.node("Div", both, graph.constant(float(len(Z)) ** 0.5))
-
-
-_BASES: dict[tuple[type[Kernel], str], Callable[..., str]] = {
-    (Kernel, "rbf"): _rbf,
-    (Waves, "rbf"): _waves,
+_TERMS: dict[type[Term], Callable[..., str]] = {
+    NumberTerm: _number_term,
+    SparseTerm: _sparse_term,
+    KernelTerm: _kernel_term,
 }
 
 
