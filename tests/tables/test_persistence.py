@@ -146,7 +146,9 @@ class TestRoundTrip:
             LLPClassifier(),
             make_pipeline(StandardScaler(), LLPClassifier(kernel=None)),
             pytest.param(
-                GridSearchCV(LLPClassifier(kernel=None), {"bag_effect": ["auto", 0.0]}, cv=BagKFold(3)),
+                GridSearchCV(
+                    LLPClassifier(kernel=None), {"bag_effect": ["auto", 0.0]}, cv=BagKFold(3)
+                ),
                 marks=pytest.mark.skipif(
                     parse_version(sklearn.__version__) < parse_version("1.7"),
                     reason="older searches hold request objects that skops does not trust",
