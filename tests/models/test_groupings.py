@@ -63,8 +63,9 @@ def test_one_grouping_is_the_model_of_its_bags():
     X, _, y = draw(0)
     alone = linear().fit(X, y["by 0"])
     model = linear().fit(X, multi_grouping_target({"alone": y["by 0"]}))
-    np.testing.assert_allclose(model.coef_, alone.coef_, atol=1e-3)
-    np.testing.assert_allclose(model.predict_proba(X), alone.predict_proba(X), atol=1e-3)
+    # but for the leverages of bags, which cells that share rows have not
+    np.testing.assert_allclose(model.coef_, alone.coef_, rtol=0.05)
+    np.testing.assert_allclose(model.predict_proba(X), alone.predict_proba(X), atol=0.03)
 
 
 @pytest.mark.parametrize("noise", [0.0, 3.0])
@@ -83,7 +84,7 @@ def test_the_same_grouping_twice_changes_nothing():
     X, _, y = draw(1, n=4000, sizes=(8, 12))
     twice = multi_grouping_target({"one": y["by 0"], "again": y["by 0"]})
     once = linear(bag_effect=0.0).fit(X, y["by 0"])
-    np.testing.assert_allclose(linear().fit(X, twice).coef_, once.coef_, atol=0.01)
+    np.testing.assert_allclose(linear().fit(X, twice).coef_, once.coef_, rtol=0.06)
 
 
 def test_labels_make_a_grouping_too():
@@ -107,7 +108,7 @@ def test_a_table_of_noise_is_ignored():
     nonsense = bag_target(cell, counts=(60 + 1e4 * rng.normal(size=12))[cell], noise=1e4)
     alone = linear().fit(X, y["by 0"])
     with_it = linear().fit(X, multi_grouping_target({"by 0": y["by 0"], "noise": nonsense}))
-    np.testing.assert_allclose(with_it.coef_, alone.coef_, atol=0.01)
+    np.testing.assert_allclose(with_it.coef_, alone.coef_, rtol=0.05)
 
 
 def test_variances_shrink_columns_of_noise():

@@ -170,6 +170,12 @@ class DistributedLikelihood:
         """The same with random intercepts of a variance."""
         return DistributedLikelihood(self._parts, self.n_bags, variance)
 
+    def with_leverages(self, theta: Floats, covariance: Floats) -> DistributedLikelihood:
+        """The same with determinants that allow for the leverages of bags at θ."""
+        at = share((theta, covariance))
+        parts = self._parts.map(_with_leverages, self._bag_effect, at)
+        return DistributedLikelihood(parts, self.n_bags, self._bag_effect)
+
     def score_moments(self, theta: Floats, columns: Sequence[slice]) -> Moments:
         """Moments, over rows, of the scores by each of some groups of columns, for each output."""
         found: Moments = self._sum(Moments.join, "score_moments", theta, list(columns))
@@ -202,6 +208,13 @@ def _take(
 
 def _evaluate(part: PartLikelihood, method: str, bag_effect: float, *inputs: Any) -> Any:
     return getattr(part.likelihood.with_bag_effect(bag_effect), method)(*inputs)
+
+
+def _with_leverages(
+    part: PartLikelihood, bag_effect: float, at: tuple[Floats, Floats]
+) -> PartLikelihood:
+    likelihood = part.likelihood.with_bag_effect(bag_effect).with_leverages(*at)
+    return PartLikelihood(likelihood, part.n_bytes)
 
 
 def _add(parts: list[Derivatives]) -> Derivatives:

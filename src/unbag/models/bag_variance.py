@@ -17,7 +17,7 @@ covariate shift, by two slopes between mean predictions x_b and proportions y_b 
 
 each compared with its standard error and a relative misfit of f of a fifth, so that very many bags
 do not decide by what a linear model is a little wrong about. Where both hold (random bags) the
-probability is a half, and τ² is zero anyway.
+probability is a half, and τ² is zero anyway; where neither does, τ² counts for less.
 """
 
 from __future__ import annotations
@@ -33,6 +33,9 @@ _MISFIT = 0.2
 
 # A bag determines at most so much of its own prediction.
 _MOST_LEVERAGE = 0.9
+
+# Largest variance of log-odds: bags would differ from nearly 0 to nearly 1.
+_LARGEST = 4.0
 
 _MOST_STEPS = 200
 
@@ -95,8 +98,8 @@ def _restricted_maximum_likelihood(table: BagPredictions, q: float, before: floa
         residual = gap - A @ coef
         leverage = np.minimum(np.einsum("bi,ij,bj->b", A, inverse, A) * w + own, _MOST_LEVERAGE)
         score = float((w**2 * V**2 * residual**2 - w * V**2 * (1.0 - leverage)).sum())
-        information = float((w**2 * V**4 * (1.0 - leverage) ** 2).sum())
-        found = max(0.0, variance + score / max(information, 1e-12))
+        information = float((w**2 * V**4 * (1.0 - leverage)).sum())
+        found = min(max(0.0, variance + score / max(information, 1e-12)), _LARGEST)
         settled = abs(found - variance) < 1e-4 * found + 1e-9 and abs(coef[1] - slope) < 1e-4
         variance, slope = found, float(coef[1])
         if settled:
@@ -121,4 +124,6 @@ def _probability_of_covariate_shift(table: BagPredictions, q: float, variance: f
     error_falling = few * (w**2 * y**2) @ (x - falling * y) ** 2 / yy**2
     by_covariates = (rising - 1.0) ** 2 / (error_rising + _MISFIT**2)
     by_labels = (falling - separation) ** 2 / (error_falling + (_MISFIT * separation) ** 2)
-    return float(1.0 / (1.0 + np.exp(np.clip(0.5 * (by_covariates - by_labels), -50.0, 50.0))))
+    weight = 1.0 / (1.0 + np.exp(np.clip(0.5 * (by_covariates - by_labels), -50.0, 50.0)))
+    # where neither fits, as with bags of both kinds, the dispersion takes the rest
+    return float(weight * np.exp(-0.5 * by_covariates))

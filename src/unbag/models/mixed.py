@@ -54,8 +54,8 @@ _BLOCK = 2**14
 # Degrees of freedom of intervals from very few bags.
 _FEWEST_DEGREES = 3.0
 
-_NUMBERS_PRIOR = VariancePrior(0.5, 0.5)
-_KERNEL_PRIOR = VariancePrior(0.5, 0.5)
+_NUMBERS_PRIOR = VariancePrior()
+_KERNEL_PRIOR = VariancePrior(rate=0.25)
 
 
 class TermSummary(NamedTuple):

@@ -82,6 +82,10 @@ class Likelihood(Protocol):
         """The same with random intercepts of a variance."""
         ...
 
+    def with_leverages(self, theta: Floats, covariance: Floats) -> Likelihood:
+        """The same with determinants that allow for the leverages of bags at θ."""
+        ...
+
     def score_moments(self, theta: Floats, columns: Sequence[slice]) -> Moments:
         """Moments, over rows, of the scores by each of some groups of columns, for each output."""
         ...
@@ -129,6 +133,18 @@ class DesignLikelihood:
     def with_bag_effect(self, variance: float) -> DesignLikelihood:
         """The same with random intercepts of a variance."""
         return DesignLikelihood(self._design, self._observation.with_bag_effect(variance))
+
+    def with_leverages(self, theta: Floats, covariance: Floats) -> DesignLikelihood:
+        """The same with determinants that allow for the leverages of bags at θ."""
+        known = self._observation
+        if known.n_outputs > 1:
+            return self
+        scores = self._design.scores(theta)
+        _, residual = known.value_and_residual(scores)
+        factors = known.information(scores, residual).factors
+        V = known.sums(scores)[1]
+        leverages = self._design.bag_forms(factors[0], covariance) / (1.0 + known.bag_effect * V)
+        return DesignLikelihood(self._design, known.with_leverages(leverages))
 
     def score_moments(self, theta: Floats, columns: Sequence[slice]) -> Moments:
         """Moments, over rows, of the scores by each of some groups of columns, for each output."""
@@ -242,6 +258,9 @@ def maximise(
         if change:
             effect += change
             likelihood = likelihood.with_bag_effect(effect)
+        if fresh:
+            likelihood = likelihood.with_leverages(theta, posterior.covariance / phi)
+        if change or fresh:
             at = at._replace(value=likelihood.value(theta))
         theta, at = _step(likelihood, theta, at, step.reshape(shape), promised, S, phi, stale)
         fresh = at.information is not None
@@ -256,6 +275,7 @@ def maximise(
             stacklevel=3,
         )
     penalty = 0.5 * float(S @ theta.ravel() ** 2)
+    plain = likelihood.with_leverages(theta, np.zeros_like(H))
     return MixedFit(
         theta=theta,
         posterior=posterior,
@@ -264,7 +284,9 @@ def maximise(
         dispersion=phi,
         bag_effect=effect,
         n_informative_bags=count_informative_bags(likelihood, theta, H, posterior, effect),
-        log_marginal_likelihood=at.value / phi - penalty - 0.5 * posterior.log_determinant,
+        log_marginal_likelihood=plain.value(theta) / phi
+        - penalty
+        - 0.5 * posterior.log_determinant,
         n_iter=n_iter,
         converged=converged,
     )

@@ -15,9 +15,9 @@ is the effective number of parameters of the term, so that the maximum is a fixe
     σ_k² ← |β̂_k|² / edf_k,
 
 the generalised Fellner–Schall update (Wood and Fasiolo 2017). A weak prior on σ_k², worth a
-coefficients of standard deviation s,
+coefficients of standard deviation s and exponential with a rate r,
 
-    σ_k² = (|β̂_k|² + a s²) / (edf_k + a),
+    σ_k² = (|β̂_k|² + a s²) / (edf_k + a + r σ_k),
 
 keeps terms that bags say little of from vanishing or growing, and fades as bags come.
 
@@ -53,10 +53,11 @@ _FLAT = 1e-10
 
 
 class VariancePrior(NamedTuple):
-    """The weak prior of σ²: so many coefficients, of this standard deviation."""
+    """The weak prior of σ: a coefficients, of the standard deviation s, and the rate r."""
 
     weight: float = 0.5
     sd: float = 0.5
+    rate: float = 1.0
 
 
 class Posterior(NamedTuple):
@@ -140,9 +141,10 @@ class VarianceComponents:
         """Derivatives of log L and the log prior by log σ_k²."""
         if self.fixed or not self.groups:
             return np.zeros(len(self.groups))
-        weight, square = self._prior()
+        weight, square, rate = self._prior()
         rise = (self.squares(theta) + square) / self.variances
-        return 0.5 * (rise - posterior.degrees_of_freedom - weight)
+        fall = posterior.degrees_of_freedom + weight + rate * np.sqrt(self.variances)
+        return 0.5 * (rise - fall)
 
     def curvature(self, theta: Floats, posterior: Posterior) -> tuple[Floats, Floats]:
         """−∂² log L by log variances, and the derivatives of β̂ by them: (n_coefficients, n_groups).
@@ -150,18 +152,19 @@ class VarianceComponents:
         With P the posterior covariance,
 
             ∂β̂/∂log σ_k² = P_·k β_k/σ_k²,
-            −∂²/∂log σ_k² ∂log σ_l² = δ_kl (|β_k|² + tr P_kk + a s²)/2σ_k²
+            −∂²/∂log σ_k² ∂log σ_l² = δ_kl [(|β_k|² + tr P_kk + a s²)/2σ_k² + r σ_k/4]
                                       − (β_kᵀP_kl β_l + ½ tr P_kl P_lk)/σ_k²σ_l².
         """
         P, flat = posterior.covariance, theta.ravel()
         places = self.places
-        _, square = self._prior()
+        _, square, rate = self._prior()
         moves = np.zeros((len(flat), len(places)))
         found = np.zeros((len(places),) * 2)
         for k, own in enumerate(places):
             moves[:, k] = P[:, own] @ flat[own] / self.variances[k]
             squares = flat[own] @ flat[own] + np.diagonal(P)[own].sum() + square[k]
             found[k, k] = 0.5 * squares / self.variances[k]
+            found[k, k] += 0.25 * rate[k] * np.sqrt(self.variances[k])
             for j, other in enumerate(places[: k + 1]):
                 block = P[np.ix_(own, other)]
                 cross = flat[own] @ block @ flat[other] + 0.5 * (block**2).sum()
@@ -173,9 +176,10 @@ class VarianceComponents:
         """Fellner–Schall, faster where steps go the same way again and again."""
         if self.fixed or not self.groups:
             return self
-        weight, square = self._prior()
-        rise = (self.squares(theta) + square) / (posterior.degrees_of_freedom + weight)
-        step, rates = np.log(rise / self.variances), self._rates
+        weight, square, rate = self._prior()
+        fall = posterior.degrees_of_freedom + weight + rate * np.sqrt(self.variances)
+        step = np.log((self.squares(theta) + square) / fall / self.variances)
+        rates = self._rates
         if len(rates):
             rates = np.where(step * self._last > 0, np.minimum(1.5 * rates, _FASTEST), 1.0)
         else:
@@ -202,6 +206,7 @@ class VarianceComponents:
         least = 0.5 * self._prior()[0].min()
         return (vectors / np.maximum(values, least)) @ vectors.T
 
-    def _prior(self) -> tuple[Floats, Floats]:
-        table = np.array(self.priors, dtype=float)
-        return table[:, 0], table[:, 0] * table[:, 1] ** 2
+    def _prior(self) -> tuple[Floats, Floats, Floats]:
+        """a, as² and r of each group."""
+        weight, sd, rate = np.array(self.priors, dtype=float).T
+        return weight, weight * sd**2, rate
