@@ -6,7 +6,7 @@ from typing import Any
 
 import matplotlib as mpl
 
-from unbag.reports.colours import CLASS_COLOURS, INK
+from unbag.reports.drawing import CLASS_COLOURS, INK
 
 
 def set_style(_: dict[str, Any], __: str) -> None:

@@ -8,7 +8,6 @@ from sklearn import metrics as sk
 from unbag.datasets import make_gaussian_bags
 from unbag.evaluation.curves import (
     best_threshold,
-    precision_recall_curve,
     roc_band,
     roc_curve,
 )
@@ -18,22 +17,6 @@ RNG = np.random.default_rng(0)
 LABELS = (RNG.uniform(size=400) < 0.3).astype(int)
 SCORES = np.round(RNG.normal(size=400) + LABELS, 1)
 DATA = make_gaussian_bags(n_bags=80, bag_size=60, n_features=1, separation=2.0, random_state=0)
-
-
-def test_precision_and_recall_of_labels_are_the_usual_ones():
-    found = precision_recall_curve(LABELS, SCORES)
-    expected = sk.precision_recall_curve(LABELS, SCORES)
-    for ours, theirs in zip(found, expected, strict=True):
-        np.testing.assert_allclose(ours, theirs, atol=1e-12)
-
-
-def test_precision_where_classes_are_rarer():
-    precision, recall, thresholds = precision_recall_curve(LABELS, SCORES, class_prior=(0.99, 0.01))
-    fpr, tpr, at = roc_curve(LABELS, SCORES)
-    place = np.flatnonzero(at == thresholds[7])[0]
-    expected = 0.01 * tpr[place] / (0.01 * tpr[place] + 0.99 * fpr[place])
-    assert precision[7] == pytest.approx(expected)
-    assert recall[7] == pytest.approx(tpr[place])
 
 
 @pytest.mark.parametrize("cluster_by_bag", [True, False])
@@ -83,7 +66,7 @@ def test_best_threshold_of_labels_by_exhaustive_search():
     assert errors[0] == pytest.approx(min(errors))
 
 
-@pytest.mark.parametrize("function", [precision_recall_curve, roc_band, best_threshold])
+@pytest.mark.parametrize("function", [roc_curve, roc_band, best_threshold])
 def test_three_classes_are_refused(function):
     with pytest.raises(ValueError, match="for two classes and there are 3"):
         function(np.array([0, 1, 2, 0, 1, 2]), np.eye(3)[[0, 1, 2, 0, 1, 2]])

@@ -6,7 +6,8 @@ from scipy import stats
 
 from unbag import bag_target
 from unbag.datasets import add_count_noise, gaussian_auc, make_gaussian_bags
-from unbag.evaluation import MEASURES, Estimate, estimate
+from unbag.evaluation import Estimate, estimate
+from unbag.evaluation.measures import MEASURES
 
 RNG = np.random.default_rng(0)
 LABELS = (RNG.uniform(size=600) < 0.4).astype(int)

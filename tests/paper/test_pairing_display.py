@@ -6,7 +6,7 @@ import pytest
 from unbag import bag_target, check_bag_target
 from unbag.datasets import make_gaussian_bags
 from unbag.paper import PairingDisplay
-from unbag.reports.svg import draw_svg
+from unbag.reports.drawing import draw_svg
 
 DATA = make_gaussian_bags(n_bags=20, bag_size=40, n_features=1, random_state=0)
 

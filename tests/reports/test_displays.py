@@ -31,10 +31,10 @@ from unbag.reports import (
     CalibrationDisplay,
     LabelShiftDisplay,
     RocDisplay,
-    RoundsDisplay,
     ValidationCurveDisplay,
 )
-from unbag.reports.svg import draw_svg
+from unbag.reports.drawing import draw_svg
+from unbag.reports.rounds import RoundsDisplay
 
 DATA = make_gaussian_bags(n_bags=20, bag_size=40, n_features=1, random_state=0)
 SCORES = DATA.X[:, 0]

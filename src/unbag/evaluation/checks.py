@@ -1,39 +1,47 @@
-"""Tests of what estimates without labels assume, on scores and on what the model sees.
+"""Checks of the assumptions that accuracy without labels rests on, and the verdict on each.
 
-Whether estimates without labels are to be believed: a verdict before a number.
+Label shift (bags differ only in how many of each class they contain) is checked by
 
-Estimates by the weights W hold where classes keep their look. Four checks say whether they do:
+- the scores: under label shift the bag mean of *every* function of the scores is linear in the
+  proportions (`unbag.evaluation.label_shift`); tested are their ranks, their distribution at several
+  thresholds, and their squares;
+- the features, in the same way;
+- the signal within bags: if classes are δ apart, the variance within bag b is
+  Σ_c γ_bc σ_c² + Σ_c γ_bc (δ_c − δ̄_b)². The second term is what rows of one bag differ by because
+  of their classes. `signal_within_bags` estimates by which factor it is there: 1 under label shift, 0
+  if bag means follow the proportions but rows of a bag carry no signal (Simpson's paradox). Only
+  its curvature in the proportions identifies it, so it takes bags of different proportions;
+- the estimates: do they leave [0, 1] by more than their error?
+- the slope of observed on predicted bag proportions (`unbag.evaluation.bag_effects`), which also
+  checks covariate shift (bags differ only in who is in them).
 
-- the scores: do their bag means follow the proportions (`unbag.evaluation.label_shift`)?
-- the features: do theirs?
-- the estimates: do they leave what is possible by more than their error?
-- the promise: do shares of held-out bags follow mean chances as they would if classes kept their
-  look, or as if rows kept their odds (`unbag.evaluation.bag_effects`)?
-
-The last one knows which of the worlds it is, the others only that it is not the first. Rows of a
-bag that are alike for reasons of their own (one household, one shift) make bag means scatter and
-the tests reject, and do no harm to estimates; that is why a clear answer of the last one turns
-*refuted* into *doubtful*. How often a verdict is wrong was simulated (benchmarks/results/evaluation.md).
+An assumption is *not_rejected* if a deviation that matters would have been found, *rejected*, or
+*inconclusive*. Correlated rows in a bag (one household, one shift) scatter bag means, so that
+tests reject, and do not harm estimates that are clustered by bag; a slope that agrees with label
+shift therefore turns such a rejection into *inconclusive*.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import stats
 from sklearn.base import clone
 
 from unbag._arrays import Floats, Ints
 from unbag._text import listing
-from unbag.bags.bags import check_bag_target
+from unbag.bags.bags import Bags, check_bag_target
 from unbag.evaluation.bag_effects import NORMAL_95, BagEffect
 from unbag.evaluation.columns import Columns, read_columns
 from unbag.evaluation.label_shift import LabelShiftTest, label_shift_test
-from unbag.evaluation.uncertainty import Estimate, Verdict, VerdictName
+from unbag.evaluation.sensitivity import SignalName
+from unbag.evaluation.uncertainty import Assumption, Estimate, Verdict, VerdictName
 from unbag.model_selection.fitted import names_behind
 from unbag.model_selection.splitters import rows_of_some_bags
+from unbag.weights import decontamination_weights
 
 # Of more columns than this only the scores are tested.
 MOST_COLUMNS = 5000
@@ -41,10 +49,40 @@ MOST_COLUMNS = 5000
 # Numbers of the columns that are tested; of more rows some bags are taken.
 _MOST_NUMBERS = 2**26
 
+# Thresholds at which the distribution of a score is tested: quantiles.
+_QUANTILES = (0.1, 0.3, 0.5, 0.7, 0.9)
+
+# P-values below which a test makes label shift doubtful, below which it does so although the slope
+# agrees with it, and below which it is rejected.
+_DOUBT, _CLEAR_DOUBT, _REJECT = 0.05, 0.01, 0.001
+
+# Standard errors by which an estimate must leave [0, 1].
+_OUT_IN_DOUBT, _OUT = 1.7, 2.5
+
+# Standard errors of the signal within bags: above 0 to be there, below 1 to be doubtful, or absent.
+_SIGNAL, _SIGNAL_DOUBT, _NO_SIGNAL = 1.645, 1.96, 3.29
+
+# Standard errors from which on scores follow the proportions at all.
+_SEPARATED = 2.58
+
+# Standard errors of a deviation that is found in four of five cases, by a test at 5%.
+_DETECTED = NORMAL_95 + 0.84
+
+Reason = tuple[VerdictName, str]
+
+_LABELS = (
+    "Labels of a few hundred rows drawn at random give an estimate without an assumption on bags "
+    "(unbag sample-labels; in Python unbag.evaluation.sample_rows_to_label)."
+)
+_FINER = (
+    "Smaller bags, or a column that differs between bags as their proportions do, would show it, "
+    "too."
+)
+
 
 @dataclass(frozen=True, eq=False)
 class Check:
-    """What one kind of column says about the assumption.
+    """Test of one kind of column.
 
     Attributes
     ----------
@@ -53,7 +91,7 @@ class Check:
     test : LabelShiftTest or str
         Or why there is none.
     worst_column : Columns or None
-        The column that speaks most against the assumption, for a picture.
+        The column with the strongest evidence against label shift, for a picture.
     groups : ndarray or None
         Groups within which bags were compared.
     notes : tuple of str
@@ -68,10 +106,31 @@ class Check:
 
 
 def check_scores(y: Any, scores: Floats, groups: Ints | None = None) -> Check:
-    """Test scores; of several classes, each column of them."""
+    """Test the distribution of the scores; of several classes, of each column of them."""
     classes = check_bag_target(y).class_names
     names = ["score"] if scores.ndim == 1 else [f"score of class {name}" for name in classes]
-    return _hear("The scores", y, read_columns(scores, names), groups)
+    table = scores[:, None] if scores.ndim == 1 else scores
+    columns = dict(zip(names, table.T, strict=True))
+    for name, values in list(columns.items()):
+        ranks = np.empty(len(values))
+        for inside in _groups(groups, len(values)):
+            ranks[inside] = (stats.rankdata(values[inside]) - 0.5) / np.sum(inside)
+        for at in _QUANTILES:
+            above = ranks > at
+            if 0 < above.mean() < 1:
+                columns[f"{name} above its {at:.0%} quantile"] = above.astype(float)
+        columns[f"{name}, squared"] = (ranks - 0.5) ** 2
+    found = read_columns(np.column_stack(list(columns.values())), list(columns))
+    check = _check("The scores", y, found, groups)
+    if isinstance(check.test, str) or check.test.reject:
+        return check
+    return replace(check, worst_column=Columns(table[:, :1], np.array(names[:1])))
+
+
+def _groups(groups: Ints | None, n: int) -> list[Any]:
+    if groups is None:
+        return [np.ones(n, dtype=bool)]
+    return [groups == code for code in np.unique(groups)]
 
 
 def check_columns(
@@ -87,25 +146,25 @@ def check_columns(
     if n_columns == 0:
         return Check(what, "none of them has values that rows share.", notes=(*notes,))
     if n_columns > MOST_COLUMNS:
-        text = f"there are {n_columns:,}; unbag.label_shift_test looks at them one by one."
+        text = f"there are {n_columns:,}; unbag.label_shift_test tests them one by one."
         return Check(what, text, notes=(*notes,))
-    return _hear(what, y, columns, None, notes)
+    return _check(what, y, columns, None, notes)
 
 
 def check_features(
     y: Any, X: Any, estimator: Any, feature_names: ArrayLike | None = None, *, fitted: bool = False
 ) -> Check:
-    """Test what a model sees: X itself, or what the steps of a pipeline before it make of X."""
+    """Test the features of a model: X itself, or what the steps of a pipeline make of X."""
     if len(getattr(estimator, "steps", ())) < 2:
         return check_columns(y, X, feature_names)
     before = estimator[:-1] if fitted else clone(estimator[:-1]).fit(X, y)
-    seen = before.transform(X)
+    features = before.transform(X)
     if feature_names is None:
         feature_names = names_behind(before)
-    return check_columns(y, seen, feature_names, "The features")
+    return check_columns(y, features, feature_names, "The features")
 
 
-def _hear(
+def _check(
     what: str, y: Any, columns: Columns, groups: Ints | None, notes: list[str] | None = None
 ) -> Check:
     notes = notes or []
@@ -120,10 +179,10 @@ def _hear(
     except ValueError as error:
         return Check(what, str(error), notes=tuple(notes))
     name = test.worst_feature
-    worst_column = columns
+    worst = columns
     if len(columns.names) > 1:
-        worst_column = Columns(columns.column(name)[:, None], np.array([name]))
-    return Check(what, test, worst_column, groups, tuple(notes))
+        worst = Columns(columns.column(name)[:, None], np.array([name]))
+    return Check(what, test, worst, groups, tuple(notes))
 
 
 def _some_rows(y: Any, n_numbers: int) -> Ints | None:
@@ -134,78 +193,179 @@ def _some_rows(y: Any, n_numbers: int) -> Ints | None:
     return rows_of_some_bags(y, most, 20, np.random.default_rng(0))
 
 
-# P-values below which tests raise a doubt, below which they do so against a clear hint that
-# classes keep their look, and below which they refute.
-_DOUBT, _CLEAR_DOUBT, _REFUTE = 0.05, 0.01, 0.001
-
-# Standard errors by which an estimate must leave what is possible.
-_OUT_IN_DOUBT, _OUT = 1.7, 2.5
-
-Reason = tuple[VerdictName, str]
+# --- signal within bags ---------------------------------------------------------------------------
 
 
-_LABELS = (
-    "Labels of a few hundred rows drawn at random would give an answer whatever the bags are "
-    "(unbag sample-labels; in Python unbag.evaluation.sample_rows_to_label)."
-)
+@dataclass(frozen=True)
+class Signal:
+    """How far scores separate the classes between bags, and within them.
+
+    Attributes
+    ----------
+    separation : float
+        Distance of the class means in standard errors: whether scores follow the proportions.
+    ratio : float
+        Variance between classes within bags, over what label shift needs: 1 under label shift.
+    error : float
+        Standard error of the ratio; infinite if bags are too few or too alike.
+    """
+
+    separation: float
+    ratio: float
+    error: float
+
+    @property
+    def name(self) -> SignalName:
+        """Whether scores follow the proportions, and rows of a bag carry signal beyond doubt."""
+        if not self.separation >= _SEPARATED:
+            return "none"
+        return "found" if self.ratio > _SIGNAL * self.error else "unknown"
+
+
+def signal_within_bags(bags: Bags, scores: Floats) -> Signal:
+    """Estimate how much of the separation between bags there is within them.
+
+    Of several classes, that of the column of scores that separates best. With the class means θ by
+    unmixing weights, the unbiased variances within bags are regressed on the proportions and on
+    θᵀK_bθ, the variance between classes in bag b (`unbag.evaluation.lack_of_fit`). Scores are
+    replaced by normal scores, so that a shift of normal bags leaves the variance as it is.
+    """
+    table = scores[None] if scores.ndim == 1 else scores.T
+    found = [_signal(bags, stats.norm.ppf((stats.rankdata(s) - 0.5) / len(s))) for s in table]
+    return max(found, key=lambda one: one.separation)
+
+
+def _signal(bags: Bags, h: Floats) -> Signal:
+    n, G = bags.sizes, bags.proportions
+    n_classes, used = bags.n_classes, ~bags.labelled & (n > 1)
+    mean, within = bags.means(h), np.maximum(n - 1, 1)
+    if used.sum() <= n_classes + 2 or np.ptp(h) == 0:
+        return Signal(0.0, np.nan, np.inf)
+    variance = (bags.means(h * h) - mean**2) * n / within
+    W = decontamination_weights(bags)
+    theta = W.T @ mean
+    residual = (mean - G @ theta) / np.maximum(1 - np.sum(W * G, axis=1), 1e-6)
+    covariance = (W * residual[:, None] ** 2).T @ W
+    V = np.zeros((len(n), n_classes, n_classes)) if bags.noise is None else bags.noise
+    D = G[:, :, None] * np.eye(n_classes) - G[:, :, None] * G[:, None, :]
+    K = (n / within)[:, None, None] * (D + V) - n[:, None, None] * V
+    between = np.einsum("c,bcd,d->b", theta, K, theta) - np.einsum("bcd,dc->b", K, covariance)
+    average = np.average(K[used], axis=0, weights=n[used])
+    amount = max(float(theta @ average @ theta), 1e-12)
+    spread = np.sqrt(max(float(theta @ average @ covariance @ average @ theta), 0.0)) / amount
+    root = np.sqrt(within[used])
+    design = np.column_stack([G, between])[used] * root[:, None]
+    inverse = np.linalg.pinv(design.T @ design, hermitian=True)
+    slope = inverse @ design.T @ (variance[used] * root)
+    spare = np.maximum(1 - np.sum((design @ inverse) * design, axis=1), 1e-3)
+    rest = design * ((variance[used] * root - design @ slope) / spare)[:, None]
+    error = np.sqrt(max(float((inverse @ (rest.T @ rest) @ inverse)[-1, -1]), 1e-12))
+    return Signal(
+        float(1 / max(spread, 1e-12)), float(slope[-1]), float(np.hypot(error, 2 * spread))
+    )
+
+
+# --- verdicts -------------------------------------------------------------------------------------
 
 
 def labels_verdict() -> Verdict:
     """Give the verdict on estimates from labels."""
-    return Verdict("not_rejected", ("All rows have labels, so that no proportion enters.",), ())
+    return Verdict("not_rejected", "labels", ("All rows have labels.",))
 
 
-def judge(
+def judge_label_shift(
     estimates: dict[str, Estimate],
     tests: dict[str, LabelShiftTest | str],
     effect: BagEffect | None,
+    signal: Signal | None = None,
 ) -> Verdict:
-    """Weigh what the checks say.
+    """Combine the checks of label shift.
 
     Parameters
     ----------
     estimates : dict of str to Estimate
-        By W.
+        Under label shift.
     tests : dict of str to LabelShiftTest or str
         Of the scores and, where they are at hand, of the features; or why there is none.
     effect : BagEffect or None
-        Of the shares of held-out bags on their mean chances, if scores are log-odds.
+        Of observed on predicted bag proportions, if scores are log-odds.
+    signal : Signal, optional
+        Of the scores.
     """
-    world = None if effect is None else effect.shift_type
-    findings = [*_of_tests(tests, world), *_of_range(estimates), *_of_slope(effect)]
-    names = {name for name, _ in findings}
+    agrees = effect is not None and effect.shift_type == "label_shift"
+    findings = [*_of_tests(tests, agrees), *_of_range(estimates), *_of_signal(signal)]
+    slope = _slope(effect)
+    if effect is not None and effect.shift_type is not None:
+        findings.append(("not_rejected" if agrees else "rejected", slope))
+    can_fail = any(not isinstance(test, str) and test.could_fail for test in tests.values())
+    if not can_fail and not agrees:
+        text = "There are too few bags, or too similar ones, to check label shift."
+        findings.insert(0, ("inconclusive", text))
+    return _verdict("label_shift", findings)
+
+
+def judge_covariate_shift(effect: BagEffect | None, signal: Signal | None = None) -> Verdict:
+    """Judge covariate shift by the slope of observed on predicted bag proportions."""
+    if effect is None or not np.isfinite(effect.slope_error):
+        text = "Scores are no log-odds, or there are too few bags, so that there is no slope."
+        return _verdict("covariate_shift", [("inconclusive", text)])
+    if signal is not None and signal.separation < _SEPARATED:
+        return _verdict("covariate_shift", [("inconclusive", _FLAT)])
+    names: dict[str | None, VerdictName] = {
+        "covariate_shift": "not_rejected",
+        "label_shift": "rejected",
+        None: "inconclusive",
+    }
+    return _verdict("covariate_shift", [(names[effect.shift_type], _slope(effect))])
+
+
+_FLAT = (
+    "Proportions differ between bags, but scores do not differ with them: bags cannot tell how well "
+    "scores separate the classes."
+)
+
+
+def _verdict(assumption: Assumption, findings: list[Reason]) -> Verdict:
+    names = [name for name, _ in findings]
     reasons = tuple(text for _, text in findings)
-    if "rejected" in names:
-        return Verdict("rejected", reasons, (_LABELS,))
-    if "inconclusive" in names:
-        return Verdict("inconclusive", reasons, (_LABELS,))
-    silent = not any(_could_fail(test) for test in tests.values()) and world is None
-    if silent:
-        text = "There are too few bags, or too similar ones, to check the assumption."
-        return Verdict("inconclusive", (text, *reasons), (_LABELS,))
-    return Verdict("not_rejected", reasons, ())
+    for name in ("rejected", "inconclusive"):
+        if name in names:
+            return Verdict(name, assumption, reasons, (_LABELS,))
+    return Verdict("not_rejected", assumption, reasons)
 
 
-def _could_fail(test: LabelShiftTest | str) -> bool:
-    return not isinstance(test, str) and test.could_fail
+def overall_verdict(label_shift: Verdict, covariate_shift: Verdict) -> Verdict:
+    """Choose the assumption that estimates are reported under.
+
+    That which is not rejected; a range over both where label shift is inconclusive; the
+    sensitivity range where it is rejected and covariate shift does not agree with the bags either.
+    """
+    reasons = label_shift.reasons
+    if label_shift.name == "not_rejected":
+        return label_shift
+    if covariate_shift.name == "not_rejected":
+        return Verdict("not_rejected", "covariate_shift", reasons, (_LABELS,))
+    if label_shift.name == "inconclusive":
+        flat = any(text == _FLAT for text in reasons)
+        advice = (_LABELS, _FINER) if flat else (_LABELS,)
+        return Verdict("inconclusive", "either", reasons, advice)
+    name: VerdictName = "rejected" if covariate_shift.name == "rejected" else "inconclusive"
+    return Verdict("rejected", "sensitivity", reasons, (_LABELS,), other=name)
 
 
-def _of_tests(tests: dict[str, LabelShiftTest | str], world: str | None) -> list[Reason]:
-    """What every test says, whether it speaks against the assumption or not."""
+def _of_tests(tests: dict[str, LabelShiftTest | str], agrees: bool) -> list[Reason]:
     found: list[Reason] = []
-    doubt = _CLEAR_DOUBT if world == "label_shift" else _DOUBT
+    doubt = _CLEAR_DOUBT if agrees else _DOUBT
     for what, test in tests.items():
         if isinstance(test, str):
             found.append(("not_rejected", f"{what} could not be tested: {test}"))
             continue
         name: VerdictName = "not_rejected"
         if test.p_value < doubt:
-            name = (
-                "rejected" if test.p_value < _REFUTE and world != "label_shift" else "inconclusive"
-            )
+            name = "rejected" if test.p_value < _REJECT and not agrees else "inconclusive"
         text = f"{what}: {test.brief}."
-        if test.reject and world == "label_shift":
-            text += " Rows of a bag that are alike for reasons of their own would do this, too."
+        if test.reject and agrees:
+            text += " Correlated rows within bags would do this, too."
         found.append((name, text))
     return found
 
@@ -222,24 +382,41 @@ def _of_range(estimates: dict[str, Estimate]) -> list[Reason]:
     name = max(out, key=lambda key: out[key])
     found = estimates[name]
     text = (
-        f"If a class looked the same in all bags, {name} would be {found.value:.2f} ± "
-        f"{found.standard_error:.2f}, which is impossible."
+        f"Under label shift {name} would be {found.value:.2f} ± {found.standard_error:.2f}, which "
+        "is impossible."
     )
     return [("rejected" if out[name] > _OUT else "inconclusive", text)]
 
 
-def _of_slope(effect: BagEffect | None) -> list[Reason]:
-    if effect is None or effect.shift_type is None:
+def _of_signal(signal: Signal | None) -> list[Reason]:
+    if signal is None:
         return []
-    if effect.shift_type == "label_shift":
-        text = "Bags differ in how many of each class they hold, as assumed"
-    else:
-        text = "Bags seem to differ in who is in them, not in how many of each class they hold"
-    margin = NORMAL_95 * effect.slope_error
-    text += (
-        f" (shares follow mean chances with the slope {effect.slope:.2f} ± {margin:.2f}; "
-        f"expected are 1 in the one case and {effect.slope_label_shift:.2f} in the other)."
-        if effect.shift_type == "covariate_shift"
-        else "."
+    if signal.separation < _SEPARATED:
+        return [("inconclusive", _FLAT)]
+    if not np.isfinite(signal.error):
+        return [("inconclusive", "There are too few bags to compare variances within bags.")]
+    below, above = (1 - signal.ratio) / signal.error, signal.ratio / signal.error
+    text = (
+        "Signal within bags: classes differ within bags by "
+        f"{signal.ratio:.2f} ± {NORMAL_95 * signal.error:.2f} times the variance that label shift "
+        "needs"
     )
-    return [("rejected" if effect.shift_type == "covariate_shift" else "not_rejected", text)]
+    if below > _SIGNAL_DOUBT:
+        return [("rejected" if below > _NO_SIGNAL else "inconclusive", f"{text}.")]
+    if above < _SIGNAL:
+        text += "; these bags cannot tell whether rows of a bag carry any signal."
+        return [("inconclusive", text)]
+    text += f" (a deviation of {_DETECTED * signal.error:.2f} would have been found)."
+    return [("not_rejected", text)]
+
+
+def _slope(effect: BagEffect | None) -> str:
+    """The slope, what either assumption expects, and the deviation that would have been found."""
+    if effect is None:
+        return ""
+    return (
+        f"Observed on predicted bag proportions: slope {effect.slope:.2f} ± "
+        f"{NORMAL_95 * effect.slope_error:.2f}; covariate shift expects 1.00, label shift "
+        f"{effect.slope_label_shift:.2f} (a deviation of {_DETECTED * effect.slope_error:.2f} would "
+        "have been found)."
+    )

@@ -53,52 +53,6 @@ def roc_curve(y: Any, scores: ArrayLike) -> tuple[Floats, Floats, Floats]:
     return rates[0], rates[1], thresholds
 
 
-def precision_recall_curve(
-    y: Any, scores: ArrayLike, *, class_prior: Any = "empirical"
-) -> tuple[Floats, Floats, Floats]:
-    """Estimate precision and recall at every threshold, where classes have given shares.
-
-    Parameters
-    ----------
-    y : structured array from `unbag.bag_target`, or plain labels
-        The bag of each instance and its proportions; plain labels are pure bags.
-    scores : array-like of shape (n_instances,)
-        Decision function of every instance.
-    class_prior : {"empirical", "balanced"} or one number per class, default="empirical"
-        Shares of the classes where the classifier is used; ``"empirical"`` are those of all
-        given bags together.
-
-    Returns
-    -------
-    precision, recall : ndarray
-        Of scores at or above each threshold, in rising order of thresholds, and (1, 0) at last,
-        as scikit-learn has it.
-    thresholds : ndarray
-        Rising.
-
-    Examples
-    --------
-    >>> from unbag import bag_target
-    >>> from unbag.evaluation import precision_recall_curve
-    >>> y = bag_target([1, 1, 1, 1, 2, 2, 2, 2], [0.25] * 4 + [0.75] * 4)
-    >>> scores = [-2.0, -1.0, 0.5, 1.0, -1.5, 0.5, 1.5, 2.0]
-    >>> precision, recall, thresholds = precision_recall_curve(y, scores)
-    >>> thresholds
-    array([-2. , -1.5, -1. ,  0.5,  1. ,  1.5,  2. ])
-    >>> precision.round(3) + 0.0
-    array([0.5  , 0.643, 0.5  , 0.7  , 0.833, 1.5  , 1.5  , 1.   ])
-    >>> recall.round(3) + 0.0
-    array([1.   , 1.125, 0.75 , 0.875, 0.625, 0.75 , 0.375, 0.   ])
-    """
-    sample = make_sample(y, scores, binary="The precision-recall curve")
-    (fpr, tpr), thresholds = _rates(sample)
-    negative, positive = resolve_class_prior(class_prior, sample.bags.class_shares)
-    predicted = positive * tpr[1:] + negative * fpr[1:]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        precision = np.where(predicted == 0, np.nan, positive * tpr[1:] / predicted)
-    return np.append(precision[::-1], 1.0), np.append(tpr[:0:-1], 0.0), thresholds[:0:-1]
-
-
 @dataclass(frozen=True, eq=False)
 class RocBand:
     """A label-free ROC curve with its band.
@@ -216,16 +170,15 @@ def rates_of_cells(shares: Floats) -> Floats:
     return np.concatenate([np.zeros((*rates.shape[:-1], 1)), rates], axis=-1)
 
 
-def soft_roc_band(sample: Sample, kappas: SlopeRange, *, confidence_level: float) -> RocBand:
-    """Give the ROC curve for a range of κ (`unbag.evaluation.sensitivity`), with what lies between."""
+def posterior_roc_band(sample: Sample, slopes: SlopeRange, *, confidence_level: float) -> RocBand:
+    """Estimate the ROC curve for a range of κ (`unbag.evaluation.sensitivity`)."""
     grid = np.linspace(0, 1, 101)
     curves = []
-    for chances in kappas.chances():
-        (fpr, tpr), _ = _rates(PosteriorSample(sample.bags, sample.scores, chances=chances))
+    for p in slopes.posteriors():
+        (fpr, tpr), _ = _rates(PosteriorSample(sample.bags, sample.scores, posterior=p))
         curves.append(tpr_at(grid, fpr, tpr))
-    return RocBand(
-        grid, curves[1], np.min(curves, axis=0), np.max(curves, axis=0), confidence_level
-    )
+    low, high = np.min(curves, axis=0), np.max(curves, axis=0)
+    return RocBand(grid, curves[1], low, high, confidence_level)
 
 
 def span_bands(one: RocBand, other: RocBand) -> RocBand:

@@ -1,39 +1,45 @@
-"""Everything about a classifier at once, from bags that it did not see.
+"""Accuracy of a classifier, estimated from bags that it did not see.
 
-First a verdict on what estimates without labels assume (`unbag.evaluation.checks`), then what can be
-said: estimates by the weights W where that is borne out, and else ranges that need less
-(`unbag.evaluation.sensitivity`).
-
-What an evaluation found: a verdict, what is said of each measure, and what else could be.
+First the verdicts on label shift and covariate shift (`unbag.evaluation.checks`), then estimates:
+by unmixing weights under label shift, by the posterior of the labels given the counts under
+covariate shift, and a sensitivity range beside them (`unbag.evaluation.sensitivity`).
 """
 
 from __future__ import annotations
 
 import textwrap
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unbag._text import WIDTH
+from unbag._text import WIDTH, aligned
 from unbag.evaluation.bag_effects import BagEffect
 from unbag.evaluation.checks import (
     Check,
     check_columns,
     check_features,
     check_scores,
-    judge,
+    judge_covariate_shift,
+    judge_label_shift,
     labels_verdict,
+    overall_verdict,
+    signal_within_bags,
 )
-from unbag.evaluation.curves import RocBand, make_roc_band, soft_roc_band, span_bands
+from unbag.evaluation.curves import RocBand, make_roc_band, posterior_roc_band, span_bands
 from unbag.evaluation.held_out import OutOfFold, ScoredRows, cross_fit
 from unbag.evaluation.identification import IdentificationBounds, bounds_of
 from unbag.evaluation.label_shift import LabelShiftTest
 from unbag.evaluation.labelled import enough_labels, estimates_from_labels
 from unbag.evaluation.measures import RowMeasure, get_measure, usual_measures
 from unbag.evaluation.sample import make_sample
-from unbag.evaluation.sensitivity import MAX_SLOPE_RATIO, HeldOutLogOdds, SlopeRange
+from unbag.evaluation.sensitivity import (
+    MAX_SLOPE_RATIO,
+    HeldOutLogOdds,
+    SignalName,
+    SlopeRange,
+)
 from unbag.evaluation.uncertainty import (
     Assumption,
     Estimate,
@@ -44,31 +50,39 @@ from unbag.evaluation.uncertainty import (
 )
 from unbag.model_selection.fitted import log_odds_of
 
-# What estimates rest on, in words.
-_ASSUMPTIONS = {
-    "label_shift": "under label shift",
-    "covariate_shift": "under covariate shift",
-    "sensitivity": f"within-bag log-odds between 1/{MAX_SLOPE_RATIO:g} and {MAX_SLOPE_RATIO:g} "
-    "times the fitted ones",
+_UNBOUNDED = ("cost", "corrected_risk")
+
+_SENSITIVITY = (
+    f"Sensitivity range: within-bag log-odds between 1/{MAX_SLOPE_RATIO:g} and "
+    f"{MAX_SLOPE_RATIO:g} times the fitted ones"
+)
+_LEADS: dict[Assumption, str] = {
+    "label_shift": "Estimates hold under label shift, which these bags do not contradict.",
+    "covariate_shift": "Estimates hold under covariate shift, which these bags do not contradict.",
+    "either": "Ranges span the estimates under label shift and under covariate shift, and the "
+    "sensitivity range.",
+    "sensitivity": "Ranges hold under neither assumption.",
+    "labels": "Estimates from the labelled rows, without an assumption on bags.",
 }
 
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """How good scores are, estimated from bags alone.
+    """Accuracy of scores, estimated from bags alone. Print it.
 
     Attributes
     ----------
     verdict : Verdict
-        Whether the bags bear out what estimates without labels assume.
+        What the estimates rest on, and whether the bags contradict that.
+    verdicts : dict of str to Verdict
+        On "label_shift" and on "covariate_shift".
     estimates : dict of str to Estimate
-        What can be said of each measure: by the weights W where the verdict is "not_rejected", a
-        range that needs no such assumption where it is "rejected", and what spans both where it is
-        "inconclusive"; from labels, where there are some and the verdict is not "not_rejected".
+        For each measure: under the assumption that is not rejected; a range over both, and
+        beyond, where label shift is inconclusive; the sensitivity range where neither agrees with
+        the bags; from labels, where some rows have them and label shift is not "not_rejected".
     by_assumption : dict of str to dict of str to Estimate
-        The same as each kind of bags would have it: "label_shift", if classes look the same in all
-        bags; "covariate_shift", if rows of the same look have the same odds in all of them; "sensitivity", with room
-        for effects of bags that go along with scores; "labels", from rows of known label.
+        Estimates under "label_shift", "covariate_shift" and "sensitivity" (within-bag log-odds
+        between 1/3 and 3 times the fitted ones), and from "labels".
     roc : RocBand or None
         The ROC curve with its band, for two classes.
     scores : ndarray
@@ -82,23 +96,27 @@ class Evaluation:
     n_instances : int
         Number of instances.
     checks : tuple of Check
-        Tests of the assumption, on scores and on features.
+        Tests of label shift, on scores and on features.
     effect : BagEffect or None
-        How the shares of held-out bags follow what the scores promise.
+        Regression of observed on predicted bag proportions.
     bounds : dict of str to IdentificationBounds
-        What each measure of these very rows can be at all, over all labels that agree with the
-        counts.
+        Extremes of each measure of these rows over all labels that agree with the counts.
     log_odds : ndarray or None
-        What the probabilities of the model say of the same rows; None if it gives none.
+        By the probabilities of the model for the same rows; None if it gives none.
+    drift : tuple of str
+        Differences from the training rows, where a reference was given.
+    signal : {"found", "unknown", "none"}
+        Whether rows of a bag carry signal: if unknown, the sensitivity range allows for a relation
+        reversed within bags; if scores do not follow the proportions, for any.
 
     Examples
     --------
     >>> from unbag.datasets import make_gaussian_bags
     >>> from unbag.evaluation import evaluate
-    >>> data = make_gaussian_bags(n_bags=30, bag_size=30, n_features=1, random_state=0)
+    >>> data = make_gaussian_bags(n_bags=40, bag_size=50, n_features=1, random_state=0)
     >>> evaluation = evaluate(data.y, data.X[:, 0], n_resamples=100)
-    >>> evaluation.verdict.name, evaluation.n_bags
-    ('not_rejected', 30)
+    >>> evaluation.verdict.name, evaluation.verdict.assumption
+    ('not_rejected', 'label_shift')
     >>> sorted(evaluation.estimates)[:3]
     ['accuracy', 'balanced_accuracy', 'f1']
     """
@@ -112,18 +130,35 @@ class Evaluation:
     threshold: float
     n_bags: int
     n_instances: int
+    verdicts: dict[str, Verdict] = field(default_factory=dict)
     checks: tuple[Check, ...] = ()
     effect: BagEffect | None = None
     bounds: dict[str, IdentificationBounds] = field(default_factory=dict)
     log_odds: NDArray[np.float64] | None = None
+    drift: tuple[str, ...] = ()
+    signal: SignalName = "found"
 
     def __getitem__(self, measure: str) -> Estimate:
         return find_estimate(self.estimates, measure)
 
     @property
     def tests(self) -> dict[str, LabelShiftTest | str]:
-        """Tests of the assumption by what was tested, or why there is none."""
+        """Tests of label shift by what was tested, or why there is none."""
         return {check.what: check.test for check in self.checks}
+
+    @property
+    def lead(self) -> str:
+        """What the estimates rest on, in a sentence."""
+        return _LEADS[next(iter(self.estimates.values())).assumption]
+
+    @property
+    def sensitivity(self) -> str:
+        """The range of within-bag log-odds that the sensitivity range is for, in a sentence."""
+        if self.signal == "none":
+            return "Sensitivity range: any within-bag log-odds, since bags determine none."
+        if self.signal == "found":
+            return f"{_SENSITIVITY}."
+        return f"{_SENSITIVITY}, or reversed, since no signal within bags is found."
 
     def frame(self) -> Any:
         """One row per measure, as a pandas DataFrame.
@@ -140,63 +175,123 @@ class Evaluation:
         return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
 
     def __str__(self) -> str:
-        confidence_level = next(iter(self.estimates.values())).confidence_level
-        width = max(map(len, self.estimates))
+        level = next(iter(self.estimates.values())).confidence_level
         folds = (
             ""
             if self.fold is None
             else f", in {self.fold.max() + 1} folds, each scored by a model that did not see it"
         )
-        lines = [
-            str(self.verdict),
+        beside = self._beside()
+        lines = [str(self.verdict)]
+        for verdict in self.verdicts.values():
+            if verdict.assumption != self.verdict.assumption and self.verdict.reasons:
+                text = f"- {verdict.lead}"
+                if verdict.assumption == "covariate_shift":
+                    text += " " + " ".join(verdict.reasons)
+                lines += textwrap.wrap(text, WIDTH, subsequent_indent="  ")
+        for text in self.drift:
+            lines += textwrap.wrap(f"- {text}", WIDTH, subsequent_indent="  ")
+        lines += [
             "",
             f"Estimated from the proportions of {self.n_bags} bags "
             f"({self.n_instances} instances) without labels{folds}.",
-            *self._assumption_lines(),
-            f"{'':{width}}  estimate  {100 * confidence_level:g}% interval",
         ]
+        if self.verdicts:
+            ranges = beside or self.estimates is not self.by_assumption["label_shift"]
+            lines += textwrap.wrap(
+                f"{self.lead} {self.sensitivity}" if ranges else self.lead, WIDTH
+            )
+        head = ["", "estimate", f"{100 * level:g}% interval"]
+        rows = [head + (["sensitivity range"] if beside else [])]
         for name, e in self.estimates.items():
-            low, high = e.shown_limits
-            lines.append(f"{name:{width}}  {e.value:8.4f}  {low:.4f} to {high:.4f}")
-        return "\n".join(lines)
+            row = [name, f"{e.value:.4f}", _range(e)]
+            rows.append(row + ([_range(beside[name])] if beside else []))
+        return "\n".join([*lines, *aligned(rows)])
 
-    def _assumption_lines(self) -> list[str]:
-        assumption = next(iter(self.estimates.values())).assumption
-        if assumption == "labels" and len(self.by_assumption) > 1:
-            return ["From the labelled rows, without an assumption on bags:"]
-        if assumption == "sensitivity":
-            return textwrap.wrap(f"Sensitivity range: {_ASSUMPTIONS['sensitivity']}.", WIDTH)
-        if assumption == "either":
-            text = f"Range over label shift and {_ASSUMPTIONS['sensitivity']}."
-            return textwrap.wrap(text, WIDTH)
-        return []
+    def _beside(self) -> dict[str, Estimate]:
+        """The sensitivity range beside estimates that rest on an assumption."""
+        rests = next(iter(self.estimates.values())).assumption
+        if rests in ("either", "sensitivity") or "sensitivity" not in self.by_assumption:
+            return {}
+        return self.by_assumption["sensitivity"]
 
 
-def what_to_say(
+def _range(estimate: Estimate) -> str:
+    low, high = estimate.shown_limits
+    return f"{low:.4f} to {high:.4f}"
+
+
+def choose_estimates(
     verdict: Verdict, by_assumption: dict[str, dict[str, Estimate]]
 ) -> dict[str, Estimate]:
-    """Choose, by the verdict, what is said of each measure."""
-    if verdict.name == "not_rejected":
-        said = by_assumption["label_shift"]
-    elif "labels" in by_assumption:
-        said = by_assumption["labels"]
-    elif verdict.name == "rejected":
-        said = by_assumption["sensitivity"]
+    """Take the estimates of the assumption that the verdict names."""
+    rests = verdict.assumption
+    if "labels" in by_assumption and rests != "label_shift":
+        chosen = by_assumption["labels"]
+    elif rests == "either":
+        names = by_assumption["label_shift"]
+        chosen = {name: _span([each[name] for each in by_assumption.values()]) for name in names}
     else:
-        said = {
-            name: _span(one, by_assumption["sensitivity"][name])
-            for name, one in by_assumption["label_shift"].items()
+        chosen = by_assumption["label_shift" if rests == "labels" else rests]
+    return {name: replace(one, verdict=verdict) for name, one in chosen.items()}
+
+
+def _span(estimates: list[Estimate]) -> Estimate:
+    """Range over estimates; its value is that of the first one that is possible."""
+    first = next((e for e in estimates if 0 <= e.value <= 1 or not e.bounded), estimates[0])
+    low, high = min(e.low for e in estimates), max(e.high for e in estimates)
+    return replace(first, low=low, high=high, assumption="either")
+
+
+class _Judged(NamedTuple):
+    """Verdicts, and estimates by assumption."""
+
+    verdict: Verdict
+    verdicts: dict[str, Verdict]
+    by_assumption: dict[str, dict[str, Estimate]]
+    effect: BagEffect | None
+    sensitivity: SlopeRange | None = None
+    signal: SignalName = "found"
+
+
+def _judge(rows: ScoredRows, measures: dict[str, RowMeasure], uncertainty: Uncertainty) -> _Judged:
+    """Check the assumptions, and estimate measures under each of them."""
+    sample, spread = rows.sample, rows.more_spread
+    bounded = {name: name not in _UNBOUNDED for name in measures}
+    by_assumption = {
+        "label_shift": {
+            name: uncertainty.of(one, rows.of(name), bounded=bounded[name]).widened(spread)
+            for name, one in measures.items()
         }
-    return {name: replace(one, verdict=verdict) for name, one in said.items()}
-
-
-def _span(looks: Estimate, other: Estimate) -> Estimate:
-    """What holds whichever of two estimates is right."""
-    low, high = min(looks.low, other.low), max(looks.high, other.high)
-    possible = 0 <= looks.value <= 1 or not looks.bounded
-    value = looks.value if possible else other.value
-    error = looks.standard_error if possible else other.standard_error
-    return Estimate(value, error, low, high, looks.confidence_level, looks.bounded, "either")
+    }
+    if sample.bags.labelled.all():
+        for name, one in by_assumption["label_shift"].items():
+            by_assumption["label_shift"][name] = replace(one, assumption="labels")
+        return _Judged(labels_verdict(), {}, by_assumption, None)
+    effect = rows.log_odds.effect if rows.log_odds.scaled else None
+    signal = signal_within_bags(sample.bags, rows.ranks.scores)
+    tests = {one.what: one.test for one in rows.checks}
+    verdicts = {
+        "label_shift": judge_label_shift(by_assumption["label_shift"], tests, effect, signal),
+        "covariate_shift": judge_covariate_shift(effect, signal),
+    }
+    bootstrap = replace(uncertainty, method="bootstrap")
+    of_rows = {name: (measure, rows.of(name)) for name, measure in measures.items()}
+    agrees = verdicts["covariate_shift"].name == "not_rejected"
+    found_within: SignalName = "found" if agrees else signal.name
+    sensitivity = SlopeRange.sensitivity(rows.log_odds, found_within)
+    ranges: tuple[tuple[Assumption, SlopeRange, float], ...] = (
+        ("covariate_shift", SlopeRange.under_covariate_shift(rows.log_odds), spread),
+        ("sensitivity", sensitivity, 1.0),
+    )
+    for name, slopes, factor in ranges:
+        found = slopes.estimates(of_rows, bootstrap, bounded=bounded, more_spread=factor)
+        by_assumption[name] = {k: replace(one, assumption=name) for k, one in found.items()}
+    if enough_labels(sample.bags):
+        by_assumption["labels"] = estimates_from_labels(of_rows, uncertainty.confidence_level)
+    return _Judged(
+        overall_verdict(**verdicts), verdicts, by_assumption, effect, sensitivity, found_within
+    )
 
 
 def estimate(
@@ -213,7 +308,7 @@ def estimate(
 ) -> Estimate:
     """Estimate a measure of given scores from bags alone, with an interval.
 
-    What it rests on is checked, as far as scores alone can tell; `evaluate` with ``X`` sees more.
+    Its assumption is checked by the scores; `evaluate` with ``X`` checks the features, too.
 
     Parameters
     ----------
@@ -244,9 +339,9 @@ def estimate(
     Returns
     -------
     estimate : Estimate
-        With ``value``, ``standard_error``, ``low``, ``high``, and the ``verdict`` on what it
-        assumes. Where that is refuted, value and limits are those of a range that needs less
-        (`Evaluation`).
+        With ``value``, ``standard_error``, ``low``, ``high``, the ``assumption`` it rests on and
+        the ``verdict`` on that. Where label shift is rejected, it is estimated under covariate
+        shift, or value and limits are those of the sensitivity range (`Evaluation`).
 
     Examples
     --------
@@ -259,24 +354,11 @@ def estimate(
     True
     """
     uncertainty = Uncertainty(method, cluster_by_bag, confidence_level, n_resamples, random_state)
-    sample = make_sample(y, scores)
-    chosen = get_measure(measure, options)
-    bounded = measure not in ("cost", "corrected_risk")
-    looks = uncertainty.of(chosen, sample, bounded=bounded)
-    if sample.bags.labelled.all():
-        return replace(looks, assumption="labels", verdict=labels_verdict())
-    promise = HeldOutLogOdds(sample.bags, sample.scores)
-    check = check_scores(y, sample.scores)
-    verdict = judge({str(measure): looks}, {check.what: check.test}, promise.effect)
-    if verdict.name == "not_rejected":
-        return replace(looks, verdict=verdict)
-    bootstrap = replace(uncertainty, method="bootstrap")
-    wide = SlopeRange.sensitivity(promise).estimate(chosen, sample, bootstrap, bounded=bounded)
-    by_assumption = {
-        "label_shift": {"it": looks},
-        "sensitivity": {"it": replace(wide, assumption="sensitivity")},
-    }
-    return what_to_say(verdict, by_assumption)["it"]
+    sample, name = make_sample(y, scores), str(measure)
+    checks = (check_scores(y, sample.scores),) if not sample.bags.labelled.all() else ()
+    rows = ScoredRows(sample, sample, HeldOutLogOdds(sample.bags, sample.scores), checks)
+    judged = _judge(rows, {name: get_measure(measure, options)}, uncertainty)
+    return choose_estimates(judged.verdict, judged.by_assumption)[name]
 
 
 def evaluate(
@@ -346,86 +428,59 @@ def evaluate(
     uncertainty = Uncertainty(method, cluster_by_bag, confidence_level, n_resamples, random_state)
     sample = make_sample(y, scores)
     log_odds = sample.scores if probabilities is None else log_odds_of(probabilities)
-    checks = [check_scores(y, sample.scores)]
-    if X is not None:
+    checks = [] if sample.bags.labelled.all() else [check_scores(y, sample.scores)]
+    if X is not None and checks:
         checks.append(check_columns(y, X, feature_names))
-    rows = ScoredRows(sample, sample, HeldOutLogOdds(sample.bags, log_odds), tuple(checks))
+    held_out = HeldOutLogOdds(sample.bags, log_odds)
+    rows = ScoredRows(sample, sample, held_out, tuple(checks))
     return evaluate_rows(rows, threshold, class_prior, uncertainty)
 
 
 def evaluate_rows(
     rows: ScoredRows, threshold: float, class_prior: Any, uncertainty: Uncertainty
 ) -> Evaluation:
-    """Judge what the rows bear out, and say what follows."""
+    """Evaluate scored rows; see `evaluate`."""
     sample = rows.sample
     measures = usual_measures(sample.bags, threshold, class_prior)
-    looks = {
-        name: uncertainty.of(one, rows.of(name)).widened(rows.more_spread)
-        for name, one in measures.items()
-    }
-    two = sample.bags.n_classes == 2
-    bootstrap = replace(uncertainty, method="bootstrap")
-    evaluation = Evaluation(
-        verdict=labels_verdict(),
-        estimates=looks,
-        by_assumption={"label_shift": looks},
-        roc=make_roc_band(rows.ranks, bootstrap) if two else None,
+    judged = _judge(rows, measures, uncertainty)
+    return Evaluation(
+        verdict=judged.verdict,
+        estimates=choose_estimates(judged.verdict, judged.by_assumption),
+        by_assumption=judged.by_assumption,
+        roc=_roc(rows, judged, uncertainty),
         scores=sample.scores,
         fold=None,
         threshold=threshold,
         n_bags=sample.bags.n_bags,
         n_instances=sample.bags.n_instances,
-        log_odds=rows.promise.log_odds if rows.promise.scaled else None,
-    )
-    if sample.bags.labelled.all():
-        said = {name: replace(one, assumption="labels") for name, one in looks.items()}
-        return replace(evaluation, estimates=what_to_say(evaluation.verdict, {"label_shift": said}))
-    effect = rows.promise.effect if rows.promise.scaled else None
-    verdict = judge(looks, {one.what: one.test for one in rows.checks}, effect)
-    likely = SlopeRange.under_covariate_shift(rows.promise)
-    wide = SlopeRange.sensitivity(rows.promise)
-    by_assumption = {
-        "label_shift": looks,
-        "covariate_shift": _estimate(
-            rows, measures, likely, "covariate_shift", bootstrap, rows.more_spread
-        ),
-        "sensitivity": _estimate(rows, measures, wide, "sensitivity", bootstrap),
-    }
-    if enough_labels(sample.bags):
-        by_assumption["labels"] = estimates_from_labels(
-            {name: (one, rows.of(name)) for name, one in measures.items()},
-            uncertainty.confidence_level,
-        )
-    roc = evaluation.roc
-    if verdict.name != "not_rejected" and roc is not None:
-        soft = soft_roc_band(rows.ranks, wide, confidence_level=uncertainty.confidence_level)
-        roc = soft if verdict.name == "rejected" else span_bands(roc, soft)
-    return replace(
-        evaluation,
-        verdict=verdict,
-        estimates=what_to_say(verdict, by_assumption),
-        by_assumption=by_assumption,
-        roc=roc,
+        verdicts=judged.verdicts,
         checks=rows.checks,
-        effect=effect,
+        effect=judged.effect,
         bounds={
             name: bounds_of(one, rows.of(name), uncertainty.confidence_level)
             for name, one in measures.items()
+            if judged.verdicts
         },
+        log_odds=rows.log_odds.log_odds if rows.log_odds.scaled else None,
+        signal=judged.signal,
     )
 
 
-def _estimate(
-    rows: ScoredRows,
-    measures: dict[str, RowMeasure],
-    kappas: SlopeRange,
-    assumption: Assumption,
-    uncertainty: Uncertainty,
-    more_spread: float = 1.0,
-) -> dict[str, Estimate]:
-    of_rows = {name: (measure, rows.of(name)) for name, measure in measures.items()}
-    found = kappas.estimates(of_rows, uncertainty, more_spread=more_spread)
-    return {name: replace(one, assumption=assumption) for name, one in found.items()}
+def _roc(rows: ScoredRows, judged: _Judged, uncertainty: Uncertainty) -> RocBand | None:
+    """The ROC curve under the assumption that estimates rest on."""
+    if rows.sample.bags.n_classes != 2:
+        return None
+    level, rests = uncertainty.confidence_level, judged.verdict.assumption
+    if rests == "covariate_shift":
+        slopes = SlopeRange.under_covariate_shift(rows.log_odds)
+        return posterior_roc_band(rows.ranks, slopes, confidence_level=level)
+    wide = None
+    if judged.sensitivity is not None and rests in ("sensitivity", "either"):
+        wide = posterior_roc_band(rows.ranks, judged.sensitivity, confidence_level=level)
+    if wide is not None and rests == "sensitivity":
+        return wide
+    band = make_roc_band(rows.ranks, replace(uncertainty, method="bootstrap"))
+    return band if wide is None else span_bands(band, wide)
 
 
 def cross_val_evaluate(
@@ -509,6 +564,6 @@ def cross_val_evaluate(
     uncertainty = Uncertainty(method, cluster_by_bag, confidence_level, n_resamples, random_state)
     if out_of_fold is None:
         out_of_fold = cross_fit(estimator, X, y, cv=cv, n_jobs=n_jobs, verbose=verbose)
-    rows = ScoredRows.held_out(y, out_of_fold, check_features(y, X, estimator, feature_names))
+    rows = ScoredRows.from_folds(y, out_of_fold, check_features(y, X, estimator, feature_names))
     evaluation = evaluate_rows(rows, threshold, class_prior, uncertainty)
     return replace(evaluation, fold=out_of_fold.fold)

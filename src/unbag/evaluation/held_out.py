@@ -194,7 +194,7 @@ class ScoredRows:
     ----------
     sample, ranks : Sample
         Scores that decide, and those that the ROC curve is of, which order as scores do.
-    promise : HeldOutLogOdds
+    log_odds : HeldOutLogOdds
         Log-odds of the same rows.
     checks : tuple of Check
     more_spread : float
@@ -203,12 +203,12 @@ class ScoredRows:
 
     sample: Sample
     ranks: Sample
-    promise: HeldOutLogOdds
+    log_odds: HeldOutLogOdds
     checks: tuple[Check, ...]
     more_spread: float = 1.0
 
     @classmethod
-    def held_out(cls, y: Any, found: OutOfFold, features: Check) -> Self:
+    def from_folds(cls, y: Any, found: OutOfFold, features: Check) -> Self:
         """Take the scores of all folds, and the check of the features."""
         folds, fold = found.parts, found.fold
         sample = make_sample(y, _gather([each.scores for each in folds], fold), trusted=True)
@@ -223,9 +223,9 @@ class ScoredRows:
         if any(each.log_odds is not each.scores for each in folds):
             log_odds = _gather([each.log_odds for each in folds], fold)
         scaled = bool(np.isfinite(log_odds).all())
-        promise = HeldOutLogOdds(sample.bags, log_odds if scaled else sample.scores, scaled)
+        held_out = HeldOutLogOdds(sample.bags, log_odds if scaled else sample.scores, scaled)
         factor = spread_by_training([found.common for found in folds])
-        return cls(sample, ranks, promise, (about_scores, features), factor)
+        return cls(sample, ranks, held_out, (about_scores, features), factor)
 
     def of(self, measure: str) -> Sample:
         """Scores that a measure is of."""

@@ -1,4 +1,4 @@
-"""A test of an assumption: given its class, an instance is distributed alike in every bag.
+"""Test of label shift: given its class, an instance is distributed alike in every bag.
 
 Columns are read in `unbag.evaluation.columns`, and their statistics are in
 `unbag.evaluation.lack_of_fit`; here groups of bags are checked, p-values of all columns and bags
@@ -29,13 +29,13 @@ _LISTED = 5
 # Numbers in a table of bags and columns that are tested together.
 _TOGETHER = 2**17
 
-# Standard deviations within a class: a test that misses such drifts could not fail.
+# Standard deviations within a class: a test that misses such deviations could not fail.
 LARGE_DRIFT = 0.5
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LabelShiftTest:
-    """What `label_shift_test` found; printing it shows the tables.
+    """Result of `label_shift_test`; printing it shows the tables.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class LabelShiftTest:
     reject : bool
         Whether it is at most ``alpha``.
     alpha : float
-        Chance of a false alarm, over all features and bags together.
+        Probability of a false rejection, over all columns and bags together.
     features : dict of arrays
         In the order of the columns: ``feature``, ``statistic`` (lack of fit, on average about
         ``df`` or less if the assumption holds), ``df``, ``p_value``, ``adjusted_p_value`` and
@@ -80,7 +80,7 @@ class LabelShiftTest:
 
     @property
     def worst_feature(self) -> str:
-        """The column that speaks most against the assumption: in its means, or by one bag."""
+        """The column with the strongest evidence against label shift, in its means or by one bag."""
         p, first = self.features["adjusted_p_value"], self.bags["adjusted_p_value"]
         if len(first) and first[0] < np.nanmin(p):
             return str(self.bags["feature"][0])
@@ -88,12 +88,12 @@ class LabelShiftTest:
 
     @property
     def typical_drift(self) -> float:
-        """How far bags must typically drift to be noticed, in the middle of all columns."""
+        """Deviation in SD that is detected with power 80%: median over columns."""
         return float(np.nanmedian(self.features["detectable_drift"]))
 
     @property
     def could_fail(self) -> bool:
-        """Whether drifts of half a standard deviation would have been noticed, or some were."""
+        """Whether deviations of half a standard deviation would have been detected, or some were."""
         return self.reject or self.typical_drift <= LARGE_DRIFT
 
     @property
@@ -101,18 +101,20 @@ class LabelShiftTest:
         """The finding in half a sentence."""
         off = self.features["adjusted_p_value"] <= self.alpha
         if not self.reject:
-            found = f"bag means follow the proportions ({p_text(self.p_value)} at the least)"
-            seen = f"drifts of {self.typical_drift:.2g} standard deviations"
+            found = f"bag means are linear in the proportions ({p_text(self.p_value)}, adjusted)"
+            seen = f"deviations of {self.typical_drift:.2g} SD"
             if self.could_fail:
-                return f"{found}; {seen} would have been seen"
-            return f"{found}, but these bags could not show it: {seen} would go unseen"
+                return f"{found}; {seen} would have been detected"
+            return f"{found}, but {seen} would not have been detected"
         if not off.any():
-            return f"means of single bags do not follow the proportions ({p_text(self.p_value)})"
+            return (
+                f"means of single bags are not linear in the proportions ({p_text(self.p_value)})"
+            )
         worst = np.argsort(self.features["p_value"], kind="stable")[: off.sum()]
         names = listing(self.features["feature"][worst], 3)
         tested = np.isfinite(self.features["p_value"]).sum()
         which = "" if tested == 1 else f" of {off.sum()} of {tested} ({names})"
-        return f"bag means{which} do not follow the proportions, {p_text(self.p_value)}"
+        return f"bag means{which} are not linear in the proportions, {p_text(self.p_value)}"
 
     def frame(self, table: Literal["features", "bags"] = "features") -> Any:
         """Give one of the two tables as a pandas DataFrame.
@@ -167,7 +169,7 @@ def label_shift_test(
     feature_names : sequence of str, optional
         Names of the columns; by default those of the data frame, or 0, 1, ...
     alpha : float, default=0.05
-        Chance of a false alarm, over all features and bags together.
+        Probability of a false rejection, over all columns and bags together.
 
     Returns
     -------
@@ -306,7 +308,7 @@ class _Tables:
             alpha=alpha,
             features=features,
             bags=table,
-            summary=_summary(features, table, alpha),
+            summary=_summary(features, table, alpha, float(smallest)),
             notes=tuple(notes),
         )
 
@@ -372,7 +374,7 @@ def _check_groups(bags: Bags, groups: ArrayLike) -> tuple[Bags, NDArray[Any], In
     return pieces, names, codes[first]
 
 
-def _summary(features: dict[str, Any], bags: dict[str, Any], alpha: float) -> str:
+def _summary(features: dict[str, Any], bags: dict[str, Any], alpha: float, p_value: float) -> str:
     tested = np.isfinite(features["p_value"])
     p = features["adjusted_p_value"]
     off = np.argsort(np.where(tested, p, np.inf), kind="stable")[: np.sum(p[tested] <= alpha)]
@@ -380,21 +382,15 @@ def _summary(features: dict[str, Any], bags: dict[str, Any], alpha: float) -> st
     worst = [f"{features['feature'][j]} ({p_text(p[j])})" for j in off]
     if len(off) == 0 and len(standing) == 0:
         drift = np.median(features["detectable_drift"][tested])
-        found = f"Nothing speaks against the assumption ({p_text(np.min(p[tested]))} at the least)"
+        found = f"No conflict with label shift found ({p_text(p_value)}, adjusted)"
         if drift > LARGE_DRIFT:
-            return (
-                f"{found}, but these bags could not show it: drifts of less than about {drift:.2g} "
-                "standard deviations in all bags would go unseen."
-            )
-        return (
-            f"{found}: bag means follow the proportions. Drifts of typically more than about "
-            f"{drift:.2g} standard deviations in all bags would have been seen."
-        )
+            return f"{found}, but deviations below {drift:.2g} SD would not have been detected."
+        return f"{found}: deviations above {drift:.2g} SD would have been detected."
     sentence = (
-        f"The bag means of {len(off)} of {tested.sum()} features do not follow the proportions: "
+        f"The bag means of {len(off)} of {tested.sum()} columns are not linear in the proportions: "
         f"{listing(worst)}."
         if len(off)
-        else "As a whole the bag means follow the proportions, but single bags do not."
+        else "Bag means are linear in the proportions, but for single bags."
     )
     if len(standing) == 0:
         return sentence + " No single bag stands out."

@@ -27,7 +27,7 @@ What labels and bags say together of a classifier.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -301,7 +301,7 @@ def enough_labels(bags: Bags) -> bool:
 
 
 def estimates_from_labels(
-    measures: dict[str, tuple[Measure, Sample]], confidence_level: float
+    measures: Mapping[str, tuple[Measure, Sample]], confidence_level: float
 ) -> dict[str, Estimate]:
     """Estimate measures, each of a sample of its own, from the labels that the target holds."""
     found: dict[str, Estimate] = {}

@@ -1,34 +1,29 @@
-"""The share of each class at each score, from bags alone, if rows keep their odds.
+"""Estimates under covariate shift, and how they change where within-bag log-odds are wrong.
 
-The curve is softmax(a + κf) of given log-odds f: as many numbers as there are classes, fitted to
-the shares of bags by least squares. With p̂_b the mean of the curve over bag b and V_b the
-variance of its share around that, chance and an effect of the bag,
+Let f be the log-odds that a model gives to rows. If a bag shifts the log-odds of its rows evenly,
+P(class c | row, bag b) ∝ exp(κ f_c + u_bc), the counts of a bag determine its effect u_b for every
+κ: the probabilities over a bag must add up to its counts. Counts alone cannot determine κ, the
+factor by which the log-odds hold among rows of one bag, and every measure is a function of it:
+
+- κ = 0: scores carry no signal within bags, and only separate bags;
+- κ = 1: the model is calibrated. If it was trained by the count likelihood this is right, up to
+  estimation error, under label shift (then u_b = log γ_b/q) and under covariate shift (u_b = 0);
+- κ → ∞: the positives of a bag are its highest scores, the best that the counts allow.
+
+Under covariate shift, held-out bags determine κ (`fit_odds_curve`). Where bag effects are
+correlated with scores (aggregation bias), no count does. The sensitivity range therefore reaches
+from 1/3 (`MAX_SLOPE_RATIO`) of the smaller of 1 and the lower limit of the slope β
+(`unbag.evaluation.bag_effects`) to three times the larger of 1 and its upper limit; where even the
+sign of β is unsure, or no signal within bags is found, κ may be negative. In natural bags (votes by state, flights by day, stops by
+neighbourhood) the true κ was between 0.55 and 1.9.
+
+**The odds curve.** softmax(a + κf) is fitted to the proportions of bags by least squares. With p̂_b
+the mean of the curve over bag b and V_b the variance of its proportion around that,
 
     Σ_b |γ_b − p̂_b|²/V_b,      V_b = (mean of Σ_c p_c(1 − p_c)/q_c over b)/n_b + τ² (C − 1),
 
-in the metric Σ_c (·)²/q_c. Rounds of Gauss and Newton's, in which V is made anew and τ² is set to
-what is left beyond chance, settle within a few dozen steps. The error of κ is the sandwich's, with
-bags as its units.
-
-What can be said whatever makes bags differ: chances of rows that agree with their bag's counts.
-
-Let f be the log-odds that a model gives to rows. If what bags do to the odds of their rows is
-left open, P(class c | row, bag b) ∝ exp(κ f_c + u_bc), the counts of a bag fix its effect u_b for
-every κ: the chances over a bag must add up to its counts. So counts alone cannot tell κ, how much
-of the log-odds holds among rows of one bag, and every measure is a function of it:
-
-- κ = 0: inside a bag scores say nothing, and what they are good for is to tell bags apart;
-- κ = 1: the model keeps what it promises. If it was trained by the likelihood of the counts this
-  is right, up to errors of training, where classes keep their look (then u_b = log γ_b/q) and
-  where rows keep their odds (u_b = 0);
-- κ → ∞: the positives of a bag are its highest scores, the best that the counts allow.
-
-If rows keep their odds, held-out bags tell κ (`unbag.evaluation.sensitivity`): shares of bags follow
-mean chances, with a slope β (`unbag.evaluation.bag_effects`) of 1 if κ is 1. Where effects of bags
-go along with their scores that is not so, and no count will tell. So the range that is given
-reaches from a third (`MAX_SLOPE_RATIO`) of the smaller of 1 and the lower limit of β to three times the
-larger of 1 and its upper limit; where even the sign of β is unsure, κ may be negative. Over real
-bags (votes by state, flights by day, stops by neighbourhood) the true κ lay between .55 and 1.9.
+in the metric Σ_c (·)²/q_c, by Gauss-Newton steps in which V is updated and τ² is set to the excess
+over sampling variance. The standard error of κ is the sandwich estimate clustered by bag.
 """
 
 from __future__ import annotations
@@ -36,7 +31,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Self
+from typing import Literal, Self
 
 import numpy as np
 
@@ -50,25 +45,33 @@ from unbag.evaluation.sample import Sample
 from unbag.evaluation.uncertainty import Estimate, Uncertainty
 from unbag.observations.count_likelihood import LabelPosteriors
 
+# Factor by which within-bag log-odds may be smaller or larger than fitted.
+MAX_SLOPE_RATIO = 3.0
+
+SignalName = Literal["found", "unknown", "none"]
+
+# κ from which on rows are as good as sorted by their scores.
+SORTED = 64.0
+
 _ROUNDS = 60
 _SETTLED = 1e-6
-# No step is longer, and no slope larger: rows are as good as sorted there.
-_LONGEST, _STEEPEST = 1.0, 64.0
+# Longest step.
+_LONGEST = 1.0
 _LEAST_VARIANCE = 1e-9
-# Rows that are looked at together, so that what is made of them takes little memory.
+# Rows that are worked on together, to save memory.
 _BLOCK = 2**18
 
 
 @dataclass(frozen=True)
 class OddsCurve:
-    """A fitted curve.
+    """A fitted curve of the class proportions over the log-odds.
 
     Attributes
     ----------
     slope : float
         κ.
     error : float
-        Its standard error; infinite if bags do not tell.
+        Its standard error; infinite if bags do not determine it.
     effect : float
         τ², left between bags.
     """
@@ -85,7 +88,7 @@ def fit_odds_curve(bags: Bags, log_odds: Floats) -> OddsCurve:
     ----------
     bags : Bags
     log_odds : ndarray of shape (n_classes, n_instances)
-        At the shares of the classes in all bags together.
+        At the overall class prior.
     """
     used = ~bags.labelled
     shares, sizes = bags.proportions[used], bags.sizes[used]
@@ -96,29 +99,29 @@ def fit_odds_curve(bags: Bags, log_odds: Floats) -> OddsCurve:
     at, effect = np.zeros(n_classes), 0.0
     at[-1] = 1.0
     for _ in range(_ROUNDS):
-        means, slopes, chance = _moments(bags, log_odds, at, q)
-        means, slopes, chance = means[used], slopes[used], chance[used] / sizes
-        weights = 1 / (chance + effect * (n_classes - 1) + _LEAST_VARIANCE)
+        means, slopes, sampling = _moments(bags, log_odds, at, q)
+        means, slopes, sampling = means[used], slopes[used], sampling[used] / sizes
+        weights = 1 / (sampling + effect * (n_classes - 1) + _LEAST_VARIANCE)
         residual = shares - means
         pulls = np.einsum("bcp,bc,c->bp", slopes, residual, 1 / q)
         normal = np.einsum("b,bcp,bcr,c->pr", weights, slopes, slopes, 1 / q)
         inverse = np.linalg.pinv(normal, hermitian=True)
         step = inverse @ (weights @ pulls)
         step *= min(1.0, _LONGEST / max(np.abs(step).max(), _LEAST_VARIANCE))
-        at = np.clip(at + step, -_STEEPEST, _STEEPEST)
-        excess = (residual**2 / q).sum(axis=1) - chance
+        at = np.clip(at + step, -SORTED, SORTED)
+        excess = (residual**2 / q).sum(axis=1) - sampling
         effect = max(0.0, float(weights**2 @ excess / (weights @ weights)) / (n_classes - 1))
         if np.abs(step).max() < _SETTLED:
             break
     scatter = (weights[:, None] * pulls).T @ (weights[:, None] * pulls)
     spare = len(sizes) / (len(sizes) - n_classes)
     variance = spare * (inverse @ scatter @ inverse)[-1, -1]
-    settled = np.abs(at[-1]) < _STEEPEST and normal[-1, -1] > 0
-    return OddsCurve(float(at[-1]), float(np.sqrt(variance)) if settled else np.inf, effect)
+    determined = np.abs(at[-1]) < SORTED and normal[-1, -1] > 0
+    return OddsCurve(float(at[-1]), float(np.sqrt(variance)) if determined else np.inf, effect)
 
 
 def _moments(bags: Bags, log_odds: Floats, at: Floats, q: Floats) -> tuple[Floats, Floats, Floats]:
-    """Means over bags of the curve, of its derivatives, and its variance by chance for one row.
+    """Bag means of the curve, of its derivatives, and its sampling variance for one row.
 
     Shapes (n_bags, n_classes), (n_bags, n_classes, n_classes) and (n_bags,); of the offsets all
     but the first are free, and κ is the last parameter.
@@ -135,7 +138,7 @@ def _moments(bags: Bags, log_odds: Floats, at: Floats, q: Floats) -> tuple[Float
 
 
 def _statistics(log_odds: Floats, at: Floats, q: Floats) -> Floats:
-    """The same of single rows, one below the other: (n_classes + n_classes² + 1, n_rows)."""
+    """The same of single rows, stacked: (n_classes + n_classes² + 1, n_rows)."""
     offsets = np.concatenate([[0.0], at[:-1]])
     table = offsets[:, None] + at[-1] * log_odds
     table -= table.max(axis=0)
@@ -143,18 +146,8 @@ def _statistics(log_odds: Floats, at: Floats, q: Floats) -> Floats:
     p /= p.sum(axis=0)
     centred = log_odds - (p * log_odds).sum(axis=0)
     by_class = [p * ((np.arange(len(q)) == d)[:, None] - p[d]) for d in range(1, len(q))]
-    chance = ((p * (1 - p)) / q[:, None]).sum(axis=0)
-    return np.vstack([p, *by_class, p * centred, chance])
-
-
-# By which factor log-odds may hold better or worse inside bags than between them.
-MAX_SLOPE_RATIO = 3.0
-
-# κ from which on rows are as good as sorted by their scores.
-SORTED = 64.0
-
-# Value, standard error and limits of a measure.
-_AtKappa = tuple[float, float, float, float]
+    sampling = ((p * (1 - p)) / q[:, None]).sum(axis=0)
+    return np.vstack([p, *by_class, p * centred, sampling])
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,9 +158,9 @@ class HeldOutLogOdds:
     ----------
     bags : Bags
     log_odds : ndarray of shape (n_instances,) or (n_instances, n_classes)
-        One column for two classes. Up to a constant, which the shares of the classes fix.
+        One column for two classes. Up to a constant, which the overall class prior determines.
     scaled : bool
-        Whether they are log-odds in fact, and not scores of an unknown scale.
+        Whether they are log-odds, and not scores on an unknown scale.
     """
 
     bags: Bags
@@ -175,20 +168,20 @@ class HeldOutLogOdds:
     scaled: bool = True
 
     @cached_property
-    def at_pooled_shares(self) -> Floats:
-        """Log-odds moved so that mean chances are the shares of the classes: (outputs, rows)."""
+    def at_overall_prior(self) -> Floats:
+        """Log-odds shifted so that mean probabilities are the class prior: (outputs, rows)."""
         table = self.log_odds[None] if self.log_odds.ndim == 1 else self.log_odds.T
         return table + offset_for_shares(table, self.bags.class_shares)[:, None]
 
     @cached_property
     def effect(self) -> BagEffect:
-        """How shares of bags follow what the log-odds promise, and what is left beyond that."""
-        return estimate_bag_effect(self.bags, probabilities_of(self.at_pooled_shares))
+        """Regression of observed on predicted bag proportions."""
+        return estimate_bag_effect(self.bags, probabilities_of(self.at_overall_prior))
 
     @cached_property
     def curve(self) -> OddsCurve:
-        """The curve of the shares of the classes over the log-odds, fitted to bags."""
-        return fit_odds_curve(self.bags, scores_of_all(self.at_pooled_shares))
+        """The odds curve, fitted to the bags."""
+        return fit_odds_curve(self.bags, scores_of_all(self.at_overall_prior))
 
     @property
     def slopes(self) -> tuple[float, float]:
@@ -198,9 +191,9 @@ class HeldOutLogOdds:
             return -np.inf, np.inf
         return slope - margin, slope + margin
 
-    def chances(self, kappa: float) -> Floats:
-        """Chances of the classes given the counts, for one κ: (n_classes, n_rows)."""
-        return chances_of_all(self._posteriors(kappa * self.at_pooled_shares[None])[0])
+    def posteriors(self, kappa: float) -> Floats:
+        """Class probabilities given the counts, for one κ: (n_classes, n_rows)."""
+        return chances_of_all(self._posteriors(kappa * self.at_overall_prior[None])[0])
 
     @cached_property
     def _posteriors(self) -> LabelPosteriors:
@@ -209,18 +202,18 @@ class HeldOutLogOdds:
 
 @dataclass(frozen=True, eq=False)
 class PosteriorSample(Sample):
-    """Scored rows with chances of their classes in the place of the weights W.
+    """Scored rows with class probabilities in place of the weights W.
 
     Attributes
     ----------
-    chances : ndarray of shape (n_classes, n_instances)
+    posterior : ndarray of shape (n_classes, n_instances)
     """
 
-    chances: Floats = field(kw_only=True)
+    posterior: Floats = field(kw_only=True)
 
     def row_weights(self) -> Iterator[Floats]:
-        """Share of every row in a class, one class after the other."""
-        for row in self.chances:
+        """Weight of every row in a class, class after class."""
+        for row in self.posterior:
             yield row / max(row.sum(), np.finfo(float).tiny)
 
     def class_means(self, values: Floats) -> Floats:
@@ -230,82 +223,88 @@ class PosteriorSample(Sample):
 
 @dataclass(frozen=True, eq=False)
 class SlopeRange:
-    """A range of κ: its lower end, what is likely, and its upper end.
+    """Lower limit, value and upper limit of κ.
 
     Attributes
     ----------
-    promise : HeldOutLogOdds
+    held_out : HeldOutLogOdds
     values : ndarray of shape (3,)
     """
 
-    promise: HeldOutLogOdds
+    held_out: HeldOutLogOdds
     values: Floats
 
     @classmethod
-    def under_covariate_shift(cls, promise: HeldOutLogOdds) -> Self:
-        """κ as held-out bags tell it, if rows keep their odds."""
-        curve = promise.curve
+    def under_covariate_shift(cls, held_out: HeldOutLogOdds) -> Self:
+        """κ and its 95% interval by the odds curve."""
+        curve = held_out.curve
         margin = NORMAL_95 * curve.error
-        return cls._of(promise, curve.slope - margin, curve.slope, curve.slope + margin)
+        return cls._of(held_out, curve.slope - margin, curve.slope, curve.slope + margin)
 
     @classmethod
-    def sensitivity(cls, promise: HeldOutLogOdds) -> Self:
-        """κ with room for effects of bags that go along with their scores."""
-        low, high = promise.slopes
+    def sensitivity(cls, held_out: HeldOutLogOdds, signal: SignalName = "found") -> Self:
+        """κ from 1/3 to 3 times the fitted log-odds, and beyond as far as β is unsure.
+
+        If the signal within bags is "unknown", the relation may be reversed there, and κ is −1 or
+        less at the low end; if scores follow the proportions in no way ("none"), any κ is possible.
+        """
+        if signal == "none":
+            most = SORTED / max(float(held_out.at_overall_prior.std()), 1e-6)
+            return cls(held_out, np.array([-most, 1.0, most]))
+        low, high = held_out.slopes
         low = min(low, 1.0) / MAX_SLOPE_RATIO if low > 0 else low * MAX_SLOPE_RATIO
-        return cls._of(promise, low, 1.0, max(high, 1.0) * MAX_SLOPE_RATIO)
+        low = low if signal == "found" else min(low, -1.0)
+        return cls._of(held_out, low, 1.0, max(high, 1.0) * MAX_SLOPE_RATIO)
 
     @classmethod
-    def _of(cls, promise: HeldOutLogOdds, *kappas: float) -> Self:
-        return cls(promise, np.clip(kappas, -SORTED, SORTED))
+    def _of(cls, held_out: HeldOutLogOdds, *kappas: float) -> Self:
+        return cls(held_out, np.clip(kappas, -SORTED, SORTED))
 
     @property
     def low(self) -> float:
-        """The lower end."""
+        """The lower limit."""
         return float(self.values[0])
 
     @property
     def high(self) -> float:
-        """The upper end."""
+        """The upper limit."""
         return float(self.values[-1])
 
-    def chances(self) -> Iterator[Floats]:
-        """Chances of the classes for each κ, one after the other: they take much memory."""
-        return map(self.promise.chances, self.values.tolist())
-
-    def estimate(
-        self, measure: RowMeasure, sample: Sample, uncertainty: Uncertainty, *, bounded: bool = True
-    ) -> Estimate:
-        """Estimate a measure of the rows whose promise it was; see `estimates`."""
-        return self.estimates({"it": (measure, sample)}, uncertainty, bounded=bounded)["it"]
+    def posteriors(self) -> Iterator[Floats]:
+        """Class probabilities for each κ, one at a time to save memory."""
+        return map(self.held_out.posteriors, self.values.tolist())
 
     def estimates(
         self,
         measures: Mapping[str, tuple[RowMeasure, Sample]],
         uncertainty: Uncertainty,
         *,
-        bounded: bool = True,
+        bounded: Mapping[str, bool] | None = None,
         more_spread: float = 1.0,
     ) -> dict[str, Estimate]:
-        """Estimate measures, each of scores of the rows whose promise it was.
+        """Estimate measures, each of scores of the same rows.
 
-        The value is that at the centre; the limits are those of intervals, with bags drawn with
-        replacement, at any of the three, made wider by a factor.
+        The value is that at the middle κ; the limits are those of bootstrap intervals, clustered
+        by bag, at any of the three, widened by a factor.
         """
-
-        def at(kappa: float) -> list[_AtKappa]:
-            chances = self.promise.chances(kappa)
-            return [
-                _of_soft(
-                    measure, PosteriorSample(own.bags, own.scores, chances=chances), uncertainty
-                )
-                for measure, own in measures.values()
+        found = np.array(
+            [
+                [
+                    _bootstrap(
+                        measure, PosteriorSample(own.bags, own.scores, posterior=p), uncertainty
+                    )
+                    for measure, own in measures.values()
+                ]
+                for p in self.posteriors()
             ]
-
-        # one κ after the other, and nothing kept of its chances: they take much memory
-        found = np.array([at(kappa) for kappa in self.values.tolist()])
+        )
         return {
-            name: _join(found[:, i], uncertainty.confidence_level, bounded, more_spread)
+            name: _join(
+                found[:, i],
+                uncertainty.confidence_level,
+                bounded is None or bounded[name],
+                more_spread,
+            )
             for i, name in enumerate(measures)
         }
 
@@ -319,21 +318,22 @@ def _join(found: Floats, confidence_level: float, bounded: bool, more_spread: fl
     return replace(wide, low=max(wide.low, 0.0), high=min(wide.high, 1.0)) if bounded else wide
 
 
-def _of_soft(measure: RowMeasure, soft: PosteriorSample, uncertainty: Uncertainty) -> _AtKappa:
-    """Value, standard error and limits for given chances, with bags drawn with replacement."""
-    value = measure.value(soft)
+def _bootstrap(
+    measure: RowMeasure, sample: PosteriorSample, uncertainty: Uncertainty
+) -> tuple[float, float, float, float]:
+    """Value, standard error and limits for given posteriors, with bags resampled."""
+    value = measure.value(sample)
     if np.isnan(value):
         # no row is predicted positive, and there is no precision
         return value, np.nan, np.nan, np.nan
-    tally = measure.tally(soft)
+    tally = measure.tally(sample)
     # (n_bags, n_classes, n_statistics), and how much of each class a bag holds
-    sums = np.stack([tally.sums(row) for row in soft.chances], axis=1)
-    mass = soft.bags.means(soft.chances).T * soft.bags.sizes[:, None]
-    draws = uncertainty.draw_totals(np.concatenate([sums, mass[:, :, None]], axis=2), soft)
-    # of few bags, some draws leave nothing of a class, and tell nothing of it
+    sums = np.stack([tally.sums(row) for row in sample.posterior], axis=1)
+    mass = sample.bags.means(sample.posterior).T * sample.bags.sizes[:, None]
+    draws = uncertainty.draw_totals(np.concatenate([sums, mass[:, :, None]], axis=2), sample)
+    # of few bags, some draws leave nothing of a class
     left = np.where(draws[..., -1:] > 0, draws[..., -1:], np.nan)
-    means = draws[..., :-1] / left
-    spread = tally.value(means)
+    spread = tally.value(draws[..., :-1] / left)
     spread = spread + (value - np.nanmean(spread))
-    low, high = uncertainty.limits(spread, soft)
+    low, high = uncertainty.limits(spread, sample)
     return value, float(np.nanstd(spread, ddof=1)), float(low), float(high)

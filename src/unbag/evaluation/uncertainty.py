@@ -39,55 +39,56 @@ from unbag.evaluation.sample import Sample
 from unbag.weights import moment_terms
 
 VerdictName = Literal["not_rejected", "inconclusive", "rejected"]
+Assumption = Literal["label_shift", "covariate_shift", "either", "sensitivity", "labels"]
+
+SomeEstimate = TypeVar("SomeEstimate", bound="Estimate")
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether bags bear out what estimates without labels assume.
+    """Whether bags contradict an assumption.
 
     Attributes
     ----------
     name : {"not_rejected", "inconclusive", "rejected"}
-        The verdict.
+        The verdict. "not_rejected" is no proof: it says which deviations would have been found.
+    assumption : {"label_shift", "covariate_shift", "either", "sensitivity", "labels"}
+        What it is about; of the verdict of an evaluation, what its estimates rest on.
     reasons : tuple of str
-        What speaks for that, in sentences.
+        Findings, in sentences.
     advice : tuple of str
         What would help.
-
-    Examples
-    --------
-    >>> from unbag.datasets import make_gaussian_bags
-    >>> from unbag.evaluation import estimate
-    >>> data = make_gaussian_bags(n_bags=30, bag_size=30, n_features=1, random_state=0)
-    >>> auc = estimate("roc_auc", data.y, data.X[:, 0], n_resamples=100)
-    >>> auc.verdict.name
-    'not_rejected'
+    other : {"not_rejected", "inconclusive", "rejected"}
+        With "sensitivity": the verdict on covariate shift.
     """
 
     name: VerdictName
+    assumption: Assumption
     reasons: tuple[str, ...]
-    advice: tuple[str, ...]
+    advice: tuple[str, ...] = ()
+    other: VerdictName = "rejected"
 
     @property
     def lead(self) -> str:
         """The verdict in a sentence."""
-        return _LEADS[self.name]
+        if self.assumption == "labels":
+            return "No assumption is needed."
+        if self.assumption == "either":
+            return "Inconclusive: these bags cannot tell whether label shift holds."
+        if self.assumption == "sensitivity":
+            more = "covariate shift cannot be checked"
+            more = "covariate shift is, too" if self.other == "rejected" else more
+            return f"Rejected: label shift does not hold in these bags, and {more}."
+        shift = self.assumption.replace("_", " ")
+        return {
+            "not_rejected": f"No conflict with {shift} found.",
+            "inconclusive": f"Inconclusive: these bags cannot tell whether {shift} holds.",
+            "rejected": f"Rejected: {shift} does not hold in these bags.",
+        }[self.name]
 
     def __str__(self) -> str:
         lines = [self.lead, *(f"- {text}" for text in (*self.reasons, *self.advice))]
         return "\n".join(textwrap.fill(line, WIDTH, subsequent_indent="  ") for line in lines)
-
-
-_LEADS = {
-    "not_rejected": "No conflict found: these bags do not contradict label shift.",
-    "inconclusive": "Inconclusive: these bags cannot tell whether label shift holds.",
-    "rejected": "Rejected: label shift does not hold in these bags.",
-}
-
-
-Assumption = Literal["label_shift", "covariate_shift", "sensitivity", "either", "labels"]
-
-SomeEstimate = TypeVar("SomeEstimate", bound="Estimate")
 
 
 @dataclass(frozen=True)

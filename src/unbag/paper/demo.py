@@ -14,7 +14,7 @@ from unbag._arrays import Floats
 from unbag.evaluation.measures import plain_estimate
 from unbag.paper import LMMCMClassifier, LMMCMClassifierCV, Setting, Trial, make_trial
 from unbag.reports import BagsDisplay, RocDisplay, ValidationCurveDisplay, model_report
-from unbag.reports.display import save_figure
+from unbag.reports.drawing import save_figure
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,8 +12,7 @@ from unbag._optional import make_frame
 from unbag._text import counted, shown
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.paper.pairing import Pairing, pair_bags
-from unbag.reports.colours import BLUE, GREY, ORANGE
-from unbag.reports.display import FEW, SOME, SinglePicture, add_legend
+from unbag.reports.drawing import BLUE, FEW, GREY, ORANGE, SOME, SinglePicture, add_legend
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -20,7 +20,7 @@ from unbag._text import counted, markdown_table, p_text
 from unbag.paper.rows import Row
 from unbag.paper.runner import FORMER_METHODS, METHODS
 from unbag.paper.trials import N_BAGS, N_INSTANCES
-from unbag.reports.display import save_figure
+from unbag.reports.drawing import save_figure
 
 # The paper's own method is the counterpart of all of ours.
 _PAPER_NAME = {

@@ -12,7 +12,6 @@ from unbag.reports.importance import ImportanceDisplay
 from unbag.reports.label_shift import LabelShiftDisplay
 from unbag.reports.report import Report, model_report
 from unbag.reports.roc import RocDisplay
-from unbag.reports.rounds import RoundsDisplay
 from unbag.reports.validation_curve import ValidationCurveDisplay
 
 __all__ = [
@@ -22,7 +21,6 @@ __all__ = [
     "LabelShiftDisplay",
     "Report",
     "RocDisplay",
-    "RoundsDisplay",
     "ValidationCurveDisplay",
     "model_report",
 ]

@@ -13,8 +13,7 @@ from unbag._optional import make_frame
 from unbag._text import counted, percent, shown
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.evaluation.sample_size import EffectiveSampleSize, effective_sample_size
-from unbag.reports.colours import BLUE, GREY, ORANGE
-from unbag.reports.display import SOME, Display, add_legend, finish, make_axes
+from unbag.reports.drawing import BLUE, GREY, ORANGE, SOME, Display, add_legend, finish, make_axes
 
 BagsView = Literal["proportions", "sizes", "information"]
 

@@ -13,8 +13,7 @@ from unbag._text import shown
 from unbag.bags.bags import check_bag_target
 from unbag.evaluation import calibration_curve
 from unbag.evaluation.calibration import CalibrationCurve
-from unbag.reports.colours import CLASS_COLOURS, GREY, MARKERS
-from unbag.reports.display import SinglePicture, add_legend
+from unbag.reports.drawing import CLASS_COLOURS, GREY, MARKERS, SinglePicture, add_legend
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -1,4 +1,4 @@
-"""What drives a model: its coefficients if it is linear, else what is lost without a column."""
+"""Importance of columns: coefficients of a linear model, else permutation importance."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ from unbag.bags.bags import check_bag_target
 from unbag.evaluation import bag_permutation_importance
 from unbag.evaluation.columns import column_names
 from unbag.model_selection.fitted import last_step, names_behind
-from unbag.reports.colours import BLUE, CLASS_COLOURS, GREY, ORANGE
-from unbag.reports.content import Finding, NumberTable, Picture, Section
-from unbag.reports.display import SinglePicture, add_legend
+from unbag.reports.drawing import BLUE, CLASS_COLOURS, GREY, ORANGE, SinglePicture, add_legend
+from unbag.reports.page import Finding, NumberTable, Picture, Section
 from unbag.tables.pipeline import split_pipeline
 
 _SHOWN = 10
@@ -27,17 +26,17 @@ _FIRST_CLASSES = 4
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ImportanceDisplay(SinglePicture):
-    """Columns by how much a model goes by them.
+    """Importance of the columns of a model.
 
     Attributes
     ----------
     columns : ndarray of str
         The strongest first.
     values : ndarray of shape (n_outputs, n_columns)
-        Of a linear model, by how much the log-odds rise with a standard deviation of the column:
-        those of the second of two classes, or of each of several. Of any other, the share of what
-        it explains of the counts that is lost if the column is shuffled
-        (`unbag.evaluation.bag_permutation_importance`).
+        Of a linear model, the change of the log-odds per standard deviation of the column: those
+        of the second of two classes, or of each of several. Of any other, the permutation
+        importance (`unbag.evaluation.bag_permutation_importance`) as a share of the total over
+        all columns.
     linear : bool
         Which of the two.
     classes : tuple of str
@@ -86,7 +85,9 @@ class ImportanceDisplay(SinglePicture):
         coefficients = linear_coefficients(model)
         if coefficients is None:
             found = bag_permutation_importance(model, X, y, feature_names=feature_names)
-            return cls(found.columns, found.loss[None], linear=False)
+            loss = np.maximum(found.loss, 0.0)
+            share = loss / max(loss.sum(), np.finfo(float).tiny)
+            return cls(found.columns, share[None], linear=False)
         if before is None:
             seen, names = X, column_names(coefficients.shape[1], feature_names, X)
         else:
@@ -103,7 +104,7 @@ class ImportanceDisplay(SinglePicture):
         if self.classes:
             parts = {f"log-odds of {name}": row for name, row in self._by_class()}
         else:
-            parts = {"log-odds" if self.linear else "loss": self.values[0]}
+            parts = {"log-odds" if self.linear else "importance": self.values[0]}
         return make_frame({"column": self.columns, **parts})
 
     def _by_class(self) -> list[tuple[str, Floats]]:
@@ -124,9 +125,7 @@ class ImportanceDisplay(SinglePicture):
         ax.set_yticks(np.arange(n), [shown(name, 24) for name in self.columns[:n]])
         ax.invert_yaxis()
         ax.axvline(0, color=GREY, linewidth=0.8)
-        ax.set_xlabel(
-            "log-odds for one standard deviation" if self.linear else "% lost if it is shuffled"
-        )
+        ax.set_xlabel("log-odds per standard deviation" if self.linear else "% of total importance")
         if len(rows) > 1:
             add_legend(ax)
 
@@ -137,9 +136,9 @@ class ImportanceDisplay(SinglePicture):
     def header(self) -> tuple[str, ...]:
         """What the columns of the table of this are called."""
         if not self.linear:
-            return ("Column", "Lost if it is shuffled")
+            return ("Column", "Permutation importance")
         several = tuple(f"Log-odds of {name}" for name in self.classes)
-        return ("Feature", *(several or ("Log-odds for one standard deviation",)))
+        return ("Feature", *(several or ("Log-odds per standard deviation",)))
 
     def rows(self, most: int = _SHOWN) -> tuple[tuple[str, ...], ...]:
         """Give the strongest columns, in words.
@@ -182,25 +181,25 @@ def _spread(X: Any) -> Floats:
     return np.asarray(X, dtype=float).std(axis=0)
 
 
-def drivers_section(display: ImportanceDisplay | str) -> Section:
-    """Tell what the model goes by; a str says why that cannot be told."""
-    title = "What drives the model?"
+def importance_section(display: ImportanceDisplay | str) -> Section:
+    """Report the importance of columns; a str says why it is not known."""
+    title = "Which columns matter?"
     if isinstance(display, str):
-        return Section("drivers", title, (Finding(f"This cannot be told: {display}", "note"),))
+        return Section("importance", title, (Finding(f"Not estimated: {display}", "note"),))
     if display.linear:
         text = (
-            "The log-odds of a row are a sum over its features. Shown is by how much they rise "
-            "for one standard deviation of each feature, the others as they are."
+            "The log-odds of a row are a sum over its features. Shown is their change per standard "
+            "deviation of each feature, with the others fixed."
         )
     else:
         text = (
-            "Each column was shuffled over all rows. Shown is how much of what the model explains "
-            "of the counts of bags is lost by that: of bags that it was trained on, so that what "
-            "it learned by heart counts, too. Columns that say the same stand in for each other."
+            "Each column was shuffled over all rows. Shown is the loss of likelihood of the bag "
+            "counts, as a share of the total over all columns. Bags are those of training, so "
+            "overfitting counts, too; correlated columns replace each other."
         )
     findings = (
         Finding(text),
-        Finding("What goes along with a class need not be its cause.", "note"),
+        Finding("Importance is association, not cause.", "note"),
     )
     n = min(len(display.columns), _SHOWN)
     what = "features" if display.linear else "columns"
@@ -210,4 +209,4 @@ def drivers_section(display: ImportanceDisplay | str) -> Section:
     first = shown(display.columns[0], 40)
     picture = Picture(display.plot, caption, f"Bars of {n} {what}; the longest is {first}.")
     table = NumberTable(caption, display.header, display.rows())
-    return Section("drivers", title, findings, (picture,), (table,))
+    return Section("importance", title, findings, (picture,), (table,))

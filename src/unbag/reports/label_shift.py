@@ -15,8 +15,7 @@ from unbag._text import shown
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.evaluation.columns import Columns, read_columns
 from unbag.evaluation.label_shift import LabelShiftTest, label_shift_test
-from unbag.reports.colours import BLUE, GREY, ORANGE
-from unbag.reports.display import SOME, SinglePicture, add_legend
+from unbag.reports.drawing import BLUE, GREY, ORANGE, SOME, SinglePicture, add_legend
 
 _NAMED = 3
 # More crosses than this would bury the bags below them.

@@ -16,11 +16,25 @@ from unbag._optional import make_frame
 from unbag._provenance import provenance, versions_line
 from unbag._text import counted, percent, shown, whole
 from unbag.evaluation.monitoring import MonitoringResult
-from unbag.reports.colours import BLUE, GREY, INK, ORANGE
-from unbag.reports.content import Finding, FindingKind, NumberTable, Origin, Picture, Section, Tile
-from unbag.reports.display import SinglePicture, add_legend
-from unbag.reports.page import make_page
-from unbag.reports.svg import make_axes_available
+from unbag.reports.drawing import (
+    BLUE,
+    GREY,
+    INK,
+    ORANGE,
+    SinglePicture,
+    add_legend,
+    make_axes_available,
+)
+from unbag.reports.page import (
+    Finding,
+    FindingKind,
+    NumberTable,
+    Origin,
+    Picture,
+    Section,
+    Tile,
+    make_page,
+)
 
 _KINDS: dict[str, FindingKind] = {"ok": "good", "prior_shift": "note", "degraded": "warning"}
 _DO = {"ok": "nothing to do", "prior_shift": "recalibrate", "degraded": "train again"}

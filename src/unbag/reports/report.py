@@ -25,13 +25,18 @@ from unbag.evaluation.label_shift import LabelShiftTest
 from unbag.evaluation.sample_size import EffectiveSampleSize, effective_sample_size
 from unbag.model_selection.fitted import last_step
 from unbag.reports.bags import BagsDisplay
-from unbag.reports.content import Finding, Origin, Section, Tile
-from unbag.reports.display import Display
-from unbag.reports.importance import ImportanceDisplay, drivers_section
+from unbag.reports.drawing import Display, make_axes_available
+from unbag.reports.importance import ImportanceDisplay, importance_section
 from unbag.reports.label_shift import LabelShiftDisplay
-from unbag.reports.page import make_page
-from unbag.reports.performance import performance_section, performance_tiles
-from unbag.reports.probabilities import reliability_section, show_reliability
+from unbag.reports.page import Finding, Origin, Section, Tile, make_page
+from unbag.reports.performance import (
+    performance_section,
+    performance_tiles,
+    reliability_section,
+    show_reliability,
+    verdict_section,
+    verdict_tile,
+)
 from unbag.reports.roc import RocDisplay
 from unbag.reports.rounds import RoundsDisplay, boosted_model
 from unbag.reports.sections import (
@@ -44,9 +49,7 @@ from unbag.reports.sections import (
     rounds_section,
     whose_choice,
 )
-from unbag.reports.svg import make_axes_available
 from unbag.reports.validation_curve import ValidationCurveDisplay, searching_model
-from unbag.reports.verdict import verdict_section, verdict_tile
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -79,7 +82,7 @@ class Report:
     >>> model = LLPClassifier(kernel=None).fit(data.X, data.y)
     >>> report = model_report(model, data.X, data.y, cv=None, n_resamples=50)
     >>> sorted(report.displays)
-    ['assumption, column 1', 'assumption, score', 'bags', 'drivers', 'path', 'reliability', 'roc']
+    ['assumption, column 1', 'assumption, score', 'bags', 'importance', 'path', 'reliability', 'roc']
     """
 
     title: str
@@ -226,11 +229,6 @@ def model_report(
     make_axes_available()
     if path is not None:
         check_place(path)
-    bags = check_bag_target(y)
-    with warnings.catch_warnings():
-        # the page says so
-        warnings.simplefilter("ignore", UserWarning)
-        information = effective_sample_size(y)
     model = _fitted(estimator, X, y)
     shared: dict[str, Any] = {
         "feature_names": feature_names,
@@ -243,30 +241,70 @@ def model_report(
     }
     shared |= {"cv": cv, "out_of_fold": out_of_fold, "n_jobs": n_jobs, "verbose": verbose}
     evaluation = cross_val_evaluate(estimator, X, y, **shared)
+    report = make_report(
+        model,
+        evaluation,
+        X,
+        y,
+        title=title,
+        command=command,
+        labels=labels,
+        feature_names=feature_names,
+    )
+    if path is not None:
+        report.save(path)
+    return report
+
+
+def make_report(
+    model: Any,
+    evaluation: Evaluation,
+    X: Any,
+    y: Any,
+    *,
+    title: str | None = None,
+    command: str | None = None,
+    labels: ArrayLike | None = None,
+    feature_names: ArrayLike | None = None,
+) -> Report:
+    """Put an evaluation of a fitted model on a page; see `model_report`.
+
+    Without folds, the evaluation is one of new bags, and training is left out.
+    """
+    make_axes_available()
+    bags = check_bag_target(y)
+    with warnings.catch_warnings():
+        # the page says so
+        warnings.simplefilter("ignore", UserWarning)
+        information = effective_sample_size(y)
     displays: dict[str, Display] = {}
     roc = None
     if evaluation.roc is not None:
         displays["roc"] = roc = RocDisplay.from_evaluation(evaluation, labels)
     displays["bags"] = shape = BagsDisplay(bags, information)
-    shown_tests = _show_witnesses(y, evaluation)
-    displays |= {f"assumption, {d.feature}": d for d in shown_tests}
+    tests = _show_checks(y, evaluation)
+    displays |= {f"assumption, {d.feature}": d for d in tests}
     reliability = show_reliability(y, evaluation, model)
-    drivers = _drivers(model, X, y, feature_names)
-    found = {"reliability": reliability, "drivers": drivers}
+    importance = _importance(model, X, y, feature_names)
+    found = {"reliability": reliability, "importance": importance}
     displays |= {name: one for name, one in found.items() if not isinstance(one, str)}
+    training = evaluation.fold is not None
+    effects = effect_findings(last_step(model), bags) if training else []
+    performance = performance_section(evaluation, bags, roc, labels)
     sections = [
         verdict_section(evaluation),
-        assumption_section(evaluation, shown_tests, effect_findings(last_step(model), bags)),
-        _with_convergence(performance_section(evaluation, bags, roc, labels), model),
+        assumption_section(evaluation, tests, effects),
+        _with_convergence(performance, model) if training else performance,
         reliability_section(reliability),
-        drivers_section(drivers),
+        importance_section(importance),
         bags_section(shape),
     ]
-    pictures, told = _of_training(model)
-    displays |= pictures
-    sections += told
+    if training:
+        pictures, chosen = _of_training(model)
+        displays |= pictures
+        sections += chosen
     origin = provenance()
-    report = Report(
+    return Report(
         title=str(title) if title is not None else f"{type(last_step(model)).__name__} from bags",
         estimator=model,
         evaluation=evaluation,
@@ -286,9 +324,6 @@ def model_report(
             versions=f"{versions_line(origin)}; {origin['machine']}; {origin['date']}",
         ),
     )
-    if path is not None:
-        report.save(path)
-    return report
 
 
 def _of_training(model: Any) -> tuple[dict[str, Display], list[Section]]:
@@ -353,17 +388,25 @@ def _with_convergence(section: Section, model: Any) -> Section:
     return Section(section.key, section.title, findings, section.pictures, section.tables)
 
 
-def _drivers(model: Any, X: Any, y: Any, feature_names: Any) -> ImportanceDisplay | str:
+def _importance(model: Any, X: Any, y: Any, feature_names: Any) -> ImportanceDisplay | str:
     try:
         return ImportanceDisplay.from_estimator(model, X, y, feature_names=feature_names)
     except ValueError as error:
         return str(error)
 
 
-def _show_witnesses(y: Any, evaluation: Evaluation) -> list[LabelShiftDisplay]:
-    """Show for each test the column that speaks most against the assumption."""
+def _show_checks(y: Any, evaluation: Evaluation) -> list[LabelShiftDisplay]:
+    """Show for each test the column with the strongest evidence against label shift."""
     return [
-        LabelShiftDisplay.from_table(check.worst_column, y, check.test, groups=check.groups)
+        LabelShiftDisplay.from_table(
+            check.worst_column,
+            y,
+            check.test,
+            groups=check.groups,
+            feature=str(check.worst_column.names[0])
+            if len(check.worst_column.names) == 1
+            else None,
+        )
         for check in evaluation.checks
         if check.worst_column is not None and not isinstance(check.test, str)
     ]

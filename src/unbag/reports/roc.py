@@ -11,10 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from unbag._checks import check_one_each
 from unbag._optional import make_frame
 from unbag._text import percent
-from unbag.evaluation import Estimate, Evaluation, RocBand, evaluate
-from unbag.reports.colours import BLUE, GREY
-from unbag.reports.display import SinglePicture, add_legend
-from unbag.reports.wording import digits_of
+from unbag.evaluation import Estimate, Evaluation, evaluate
+from unbag.evaluation.curves import RocBand
+from unbag.reports.drawing import BLUE, GREY, SinglePicture, add_legend
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -119,23 +118,20 @@ class RocDisplay(SinglePicture):
             color=BLUE,
             alpha=0.2,
             linewidth=0,
-            label="range that bags allow, within reason"
-            if self.auc.assumption == "sensitivity"
-            else f"{percent(band.confidence_level, None)} band, point by point",
+            label="sensitivity range"
+            if self.auc.assumption in ("sensitivity", "either")
+            else f"{percent(band.confidence_level, None)} band, pointwise",
         )
-        written = percent(self.auc.value, digits_of(self.auc))
-        label = f"from proportions (AUC {written})"
-        if self.auc.assumption == "sensitivity":
-            label = f"if scores keep their word (AUC {written})"
+        label = f"from proportions (AUC {self.auc.value:.2f})"
         ax.plot(band.fpr, band.tpr, color=BLUE, label=label)
         if self.true_curve is not None and self.true_auc is not None:
-            label = f"with the labels (AUC {percent(self.true_auc, 1)})"
+            label = f"with the labels (AUC {self.true_auc:.2f})"
             ink = ax.xaxis.label.get_color()  # to be seen on a ground of any colour
             ax.plot(*self.true_curve, color=ink, linestyle="--", linewidth=1.2, label=label)
-        ax.plot([0, 1], [0, 1], color=GREY, linestyle=":", label="chance", zorder=1)
+        ax.plot([0, 1], [0, 1], color=GREY, linestyle=":", label="random", zorder=1)
         ax.set(
-            xlabel="false alarms among negatives (FPR)",
-            ylabel="found among positives (TPR)",
+            xlabel="false positive rate",
+            ylabel="recall (true positive rate)",
             xlim=(-0.01, 1.01),
             ylim=(-0.01, 1.01),
             aspect="equal",

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from unbag._arrays import Floats
 from unbag._optional import make_frame
-from unbag.reports.colours import CLASS_COLOURS, GREY, MARKERS
-from unbag.reports.display import SinglePicture, add_legend
+from unbag.reports.drawing import CLASS_COLOURS, GREY, MARKERS, SinglePicture, add_legend
 from unbag.reports.validation_curve import find_model
 
 

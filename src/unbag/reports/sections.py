@@ -1,4 +1,4 @@
-"""The other questions that a report answers, one function each."""
+"""Sections of a report on bags, on label shift, and on training."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from unbag.evaluation.bag_effects import describe_effect
 from unbag.evaluation.label_shift import LabelShiftTest
 from unbag.evaluation.sample_size import LISTED_PIECES, EffectiveSampleSize
 from unbag.reports.bags import BagsDisplay
-from unbag.reports.content import Finding, FindingKind, NumberTable, Picture, Section, Tile
 from unbag.reports.label_shift import LabelShiftDisplay
+from unbag.reports.page import Finding, FindingKind, NumberTable, Picture, Section, Tile
 from unbag.reports.rounds import RoundsDisplay
 from unbag.reports.validation_curve import ValidationCurveDisplay
 
@@ -25,11 +25,11 @@ _LISTED = 10
 
 
 def bags_section(display: BagsDisplay) -> Section:
-    """Tell what the bags are worth."""
+    """Report the effective sample size of the bags."""
     information, bags = display.information, display.bags
     findings = [Finding(information.summary), *_bag_warnings(display)]
     if bags.noise is not None:
-        text = "The proportions are noisy; estimates and intervals allow for that."
+        text = "The proportions are noisy; estimates and intervals include the noise."
         findings.append(Finding(text, "note"))
     low, high = bags.proportions[:, -1].min(), bags.proportions[:, -1].max()
     pictures, tables = [], [_bag_table(information)]
@@ -38,8 +38,8 @@ def bags_section(display: BagsDisplay) -> Section:
         pictures.append(
             Picture(
                 display.plot,
-                "How the proportions are spread over the bags. The further, the better.",
-                f"The share of {what} in a bag lies between {percent(low)} and {percent(high)}.",
+                "Distribution of the proportions over the bags. The wider, the more informative.",
+                f"The proportion of {what} in a bag is between {percent(low)} and {percent(high)}.",
             )
         )
         if bags.sizes.min() < bags.sizes.max():
@@ -47,7 +47,7 @@ def bags_section(display: BagsDisplay) -> Section:
             pictures.append(
                 Picture(
                     lambda ax: display.plot(ax, view="sizes"),
-                    "How large the bags are.",
+                    "Sizes of the bags.",
                     f"Histogram: bags have between {small} and {large} instances.",
                 )
             )
@@ -55,15 +55,14 @@ def bags_section(display: BagsDisplay) -> Section:
         pictures.append(
             Picture(
                 lambda ax: display.plot(ax, view="information"),
-                f"How much the most informative bags tell: {half} of {whole(bags.n_bags)} "
-                "hold half of the information.",
-                f"Curve of the information held by the most informative bags: {half} hold half.",
+                f"Information by bag: {half} of {whole(bags.n_bags)} carry half of it.",
+                f"Cumulative information of the most informative bags: {half} carry half.",
             )
         )
     if information.if_split:
         tables.append(_finer_table(information))
     return Section(
-        "bags", "What are the bags worth?", tuple(findings), tuple(pictures), tuple(tables)
+        "bags", "How informative are the bags?", tuple(findings), tuple(pictures), tuple(tables)
     )
 
 
@@ -73,9 +72,9 @@ def _bag_warnings(display: BagsDisplay) -> list[Finding]:
     if display.spread[least] < _LITTLE_SPREAD:
         name = "positives" if bags.n_classes == 2 else f"class {shown(bags.class_names[least], 40)}"
         text = (
-            f"The share of {name} hardly varies from bag to bag (standard deviation "
-            f"{display.spread[least]:.2g}). Bags tell classes apart by their differences; bags of "
-            "more different mixtures would help most."
+            f"The proportion of {name} hardly differs between bags (standard deviation "
+            f"{display.spread[least]:.2g}). Bags are informative by their differences: get bags "
+            "with more different proportions."
         )
         found.append(Finding(text, "warning"))
     if display.information.warning:
@@ -87,9 +86,9 @@ def _bag_warnings(display: BagsDisplay) -> list[Finding]:
 
 
 def bags_tile(information: EffectiveSampleSize) -> Tile:
-    """Give the number of labelled rows that the bags are worth."""
+    """Give the effective sample size."""
     return Tile(
-        "worth in labelled rows",
+        "effective sample size",
         rough(information.n_effective),
         f"{percent(information.fraction_of_labels)} of what all labels would give",
     )
@@ -100,9 +99,9 @@ def _bag_table(information: EffectiveSampleSize) -> NumberTable:
     n = len(columns["bag"])
     names = [name for name in columns if name not in ("bag", "size", "share")]
     heads = [
-        "Share of positives"
+        "Proportion of positives"
         if name == "proportion"
-        else f"Share of {shown(name.removeprefix('proportion of '), 40)}"
+        else f"Proportion of {shown(name.removeprefix('proportion of '), 40)}"
         for name in names
     ]
     rows = [
@@ -131,8 +130,8 @@ def _finer_table(information: EffectiveSampleSize) -> NumberTable:
         for k in range(min(len(finer["pieces"]), LISTED_PIECES))
     )
     return NumberTable(
-        "What to expect if proportions were known for smaller bags: every bag cut at random",
-        ("Pieces of a bag", "Bags", "Mean size", "Worth in labelled rows", "Of all labels"),
+        "Expected with smaller bags: every bag split at random",
+        ("Pieces of a bag", "Bags", "Mean size", "Labelled rows", "Of all labels"),
         rows,
     )
 
@@ -140,16 +139,14 @@ def _finer_table(information: EffectiveSampleSize) -> NumberTable:
 def assumption_section(
     evaluation: Evaluation, displays: list[LabelShiftDisplay], effects: list[Finding]
 ) -> Section:
-    """Tell whether instances of a class are alike in all bags, as far as can be seen.
+    """Report the tests of label shift in detail.
 
-    ``effects`` is what is known of bag effects.
+    ``effects`` are findings on bag effects.
     """
     findings = [
         Finding(
-            "Estimates from proportions rest on an assumption that bags often break: an instance "
-            "of a class looks the same in whatever bag it is. If so, the mean of any column over a "
-            "bag follows its proportions. Instances are taken to be independent besides, given "
-            "their classes."
+            "Under label shift, instances of a class are distributed alike in all bags, and the "
+            "bag mean of any column is linear in the proportions."
         )
     ]
     tables: list[NumberTable] = []
@@ -159,7 +156,7 @@ def assumption_section(
             findings.append(Finding(f"{what} could not be tested: {test}", "note"))
             continue
         if test.reject:
-            text = f"{what} speak against the assumption. {test.summary}"
+            text = f"{what}: {_lower(test.summary)}"
             if not tables:
                 text += " Look at these bags and columns first."
             findings.append(Finding(text, "warning"))
@@ -167,8 +164,7 @@ def assumption_section(
         else:
             kind: FindingKind = "good" if test.could_fail else "note"
             findings.append(Finding(f"{what}: {_lower(test.summary)}", kind))
-        findings += [Finding(note, "note") for note in test.notes]
-    findings += [Finding(note, "note") for one in evaluation.checks for note in one.notes]
+        findings += [Finding(note, "note") for note in (*test.notes, *check.notes)]
     if evaluation.effect is not None and evaluation.effect.shift_type is not None:
         kind = "note" if evaluation.effect.shift_type == "covariate_shift" else "plain"
         findings.append(Finding(evaluation.effect.message, kind))
@@ -176,8 +172,7 @@ def assumption_section(
     pictures = [
         Picture(
             display.plot,
-            f"Means of bags and what their proportions lead one to expect, for "
-            f"{shown(display.feature, 40)}.",
+            f"Bag means of {shown(display.feature, 40)}, and their expectation under label shift.",
             f"Bag means of {shown(display.feature, 40)} against the proportions, with the fitted "
             f"line; {counted(int(display.suspicious.sum()), 'bag stands', 'bags stand')} out.",
         )
@@ -185,7 +180,7 @@ def assumption_section(
     ]
     return Section(
         "assumption",
-        "Does the assumption hold?",
+        "Does label shift hold?",
         tuple(findings),
         tuple(pictures),
         tuple(tables),
@@ -193,17 +188,13 @@ def assumption_section(
 
 
 def effect_findings(model: Any, bags: Bags) -> list[Finding]:
-    """Tell what the features leave unexplained between bags.
-
-    ``model`` was trained on the likelihood of counts; of others nothing is known.
-    """
+    """Report the bag effect of a model trained by the count likelihood."""
     effect = None if bags.labelled.all() else describe_effect(model, bags)
     if effect is None:
         return []
     text = (
-        "The model was trained on the likelihood of the counts, which does not need that "
-        "assumption: it is right as well if rows that look the same have the same odds in all "
-        f"bags. {sentence(effect)}"
+        "Training by the count likelihood is right under label shift and under covariate shift. "
+        f"{sentence(effect)}"
     )
     return [Finding(text, "note" if model.bag_effect_ > 0 else "plain")]
 
@@ -223,8 +214,8 @@ def _suspects(what: str, test: LabelShiftTest) -> NumberTable:
         )
         for k in keep
     )
-    header = ("Bag", "Instances", "Most in", "Standard errors off", "p, adjusted")
-    return NumberTable(f"The bags that fit worst, by {_lower(what)}", header, rows)
+    header = ("Bag", "Instances", "Column", "z", "p, adjusted")
+    return NumberTable(f"Bags with the largest deviations, by {_lower(what)}", header, rows)
 
 
 def _lower(sentence: str) -> str:
@@ -232,11 +223,11 @@ def _lower(sentence: str) -> str:
 
 
 def learners_section(leaderboard: list[dict[str, Any]]) -> Section:
-    """Tell what was compared, and how much each counts."""
+    """Report the base models and their weights."""
     tried = [row for row in leaderboard if row["loss"] is not None]
     text = (
-        f"Trained on the same folds: {counted(len(tried), 'learner')}. Weights follow from the "
-        "likelihood of held-out bags, by its difference over the standard error of that."
+        f"{counted(len(tried), 'base model')} trained on the same folds, weighted by the "
+        "likelihood of held-out bags: its difference over the standard error of that."
     )
     findings = [Finding(text)]
     findings += [
@@ -248,31 +239,26 @@ def learners_section(leaderboard: list[dict[str, Any]]) -> Section:
         (row["learner"], f"{row['loss']:.5f}", percent(row["weight"]), f"{row['seconds']:.1f}")
         for row in tried
     )
-    heads = ("learner", "negative log-likelihood per row", "weight", "seconds")
-    table = NumberTable("Learners, the best first, by bags held out.", heads, rows)
-    return Section(
-        "learners", "Which learners, and how much of each?", tuple(findings), (), (table,)
-    )
+    heads = ("base model", "negative log-likelihood per row", "weight", "seconds")
+    table = NumberTable("Base models by held-out likelihood, the best first", heads, rows)
+    return Section("learners", "Which base models are used?", tuple(findings), (), (table,))
 
 
 def whose_choice(leaderboard: list[dict[str, Any]]) -> str:
-    """Begin a sentence about settings: of an ensemble, those of its best base model."""
+    """Begin a sentence on settings: those of an ensemble are of its best base model."""
     tried = [row for row in leaderboard if row["loss"] is not None]
     if len(tried) < 2:
         return ""
     best = tried[0]
-    return (
-        f"Every learner chooses for itself; this is the best one, {best['learner']}, which makes "
-        f"up {percent(best['weight'])} of the ensemble. "
-    )
+    return f"Of the best base model, {best['learner']} (weight {percent(best['weight'])}): "
 
 
 def path_section(display: ValidationCurveDisplay, whose: str = "") -> Section:
-    """Tell how the penalty was chosen."""
+    """Report how the penalty was chosen."""
     low, high = display.alphas.min(), display.alphas.max()
-    best = "had the least risk on bags held out, estimated without labels"
+    best = "has the least risk on held-out bags, estimated without labels"
     if display.criteria:
-        best = f"was best on bags held out, by {' and '.join(display.criteria)} together"
+        best = f"is best on held-out bags, by {' and '.join(display.criteria)} together"
     text = (
         f"{whose}Of {counted(len(display.alphas), 'penalty', 'penalties')} from {low:.2g} to "
         f"{high:.2g}, {display.alpha:.2g} {best}."
@@ -280,32 +266,32 @@ def path_section(display: ValidationCurveDisplay, whose: str = "") -> Section:
     findings = [Finding(text)]
     if display.edge:
         text = (
-            f"It is the {display.edge} that was tried; a still "
+            f"It is the {display.edge} that was tried; a "
             f"{'stronger' if display.edge == 'strongest' else 'weaker'} one may do better "
             "(parameter alphas)."
         )
         findings.append(Finding(text, "note"))
-    what = "What the penalty is chosen by" if display.criteria else "The risk on bags held out"
-    caption = f"{what}. Towards the right models become simpler."
+    what = "What the penalty is chosen by" if display.criteria else "The risk on held-out bags"
+    caption = f"{what}. Models become simpler to the right."
     picture = Picture(display.plot, caption, f"{what}, best at {display.alpha:.2g}.")
     return Section("penalty", "How was the penalty chosen?", tuple(findings), (picture,))
 
 
 def rounds_section(display: RoundsDisplay, whose: str = "") -> Section:
-    """Tell how leaves and rounds of boosted trees were chosen."""
+    """Report how leaves and rounds of boosted trees were chosen."""
     tried = np.unique(display.leaves)
     by = "by the likelihood of their counts"
-    best = f"Trees of {display.num_leaves} leaves were best on bags held out"
+    best = f"Trees of {display.num_leaves} leaves were best on held-out bags"
     text = f"{whose}{best} after {display.n_rounds} rounds, {by}."
     if display.n_rounds == 0:
-        text = f"{whose}Trees added nothing to a linear function on bags held out, {by}."
+        text = f"{whose}Trees added nothing to a linear function on held-out bags, {by}."
     if len(tried) > 1:
         text += f" Those of {', '.join(map(str, tried))} leaves were tried."
     findings = [Finding(text)]
     if display.edge:
         text = "More rounds than were tried may do better (parameter n_estimators)."
         findings.append(Finding(text, "note"))
-    caption = "What leaves and rounds are chosen by. Lines end where nothing more was to be gained."
-    alt = f"Losses on bags held out, best at {display.n_rounds} rounds."
+    caption = "Selection criterion by leaves and rounds. Lines end where it no longer improves."
+    alt = f"Losses on held-out bags, best at {display.n_rounds} rounds."
     picture = Picture(display.plot, caption, alt)
     return Section("rounds", "How were the trees chosen?", tuple(findings), (picture,))

@@ -12,8 +12,7 @@ from scipy.stats import rankdata
 from unbag._arrays import Floats
 from unbag._optional import make_frame
 from unbag.model_selection.fitted import last_step
-from unbag.reports.colours import BLUE, FAINT, GREEN, MARKERS, ORANGE
-from unbag.reports.display import SinglePicture, add_legend
+from unbag.reports.drawing import BLUE, FAINT, GREEN, MARKERS, ORANGE, SinglePicture, add_legend
 
 # By what penalties are chosen where the likelihood of counts is minimised, in this order.
 OF_LIKELIHOODS = ("the likelihood of counts", "the likelihood of rows")

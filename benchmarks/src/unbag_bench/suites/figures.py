@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from unbag.paper.rows import Row
-from unbag.reports.display import save_figure
+from unbag.reports.drawing import save_figure
 from unbag_bench.suites.methods import METHODS
 from unbag_bench.suites.page import KIND_WORDS, SHOWN
 from unbag_bench.suites.rankings import RANKED_BY, SuiteRanking, suite_rankings

@@ -42,7 +42,7 @@ KAPPAS = np.array([-1.0, 0.0, 0.5, 1.0, 3.0, SORTED])
 
 def test_chances_add_up_to_the_counts_whatever_kappa_is():
     promise = HeldOutLogOdds(BAGS, 1.5 * X[:, 0])
-    found = np.stack([promise.chances(kappa) for kappa in KAPPAS])
+    found = np.stack([promise.posteriors(kappa) for kappa in KAPPAS])
     assert found.shape == (6, 2, len(X))
     counts = BAGS.sizes * BAGS.proportions[:, 1]
     for chances in found:
@@ -56,13 +56,13 @@ def test_chances_of_three_classes_add_up_as_well():
     data = make_gaussian_bags(n_bags=20, bag_size=25, n_classes=3, random_state=0)
     bags = check_bag_target(data.y)
     scores = np.random.default_rng(0).normal(size=(500, 3))
-    for chances in map(HeldOutLogOdds(bags, scores).chances, [0.0, 1.0, 2.0]):
+    for chances in map(HeldOutLogOdds(bags, scores).posteriors, [0.0, 1.0, 2.0]):
         np.testing.assert_allclose(bags.means(chances).T, bags.proportions, atol=0.02)
 
 
 def test_certain_chances_give_what_labels_give():
     sample = make_sample(Y, X[:, 0])
-    soft = PosteriorSample(BAGS, X[:, 0], chances=np.stack([1 - LABELS, LABELS]).astype(float))
+    soft = PosteriorSample(BAGS, X[:, 0], posterior=np.stack([1 - LABELS, LABELS]).astype(float))
     assert Area().value(soft) == pytest.approx(roc_auc_score(LABELS, X[:, 0]))
     truth = balanced_accuracy_score(LABELS, X[:, 0] > 0)
     assert Cost(complement=True).value(soft) == pytest.approx(truth)
@@ -75,24 +75,26 @@ def test_the_most_that_counts_allow_is_reached_by_sorting():
     place[order] = np.arange(len(X)) % 60
     counts = np.round(BAGS.sizes * BAGS.proportions[:, 1]).astype(int)
     best = place >= (60 - counts)[BAGS.index]
-    chances = HeldOutLogOdds(BAGS, 1.5 * X[:, 0]).chances(SORTED)
-    soft = PosteriorSample(BAGS, X[:, 0], chances=chances)
+    chances = HeldOutLogOdds(BAGS, 1.5 * X[:, 0]).posteriors(SORTED)
+    soft = PosteriorSample(BAGS, X[:, 0], posterior=chances)
     assert Area().value(soft) == pytest.approx(roc_auc_score(best, X[:, 0]), abs=0.002)
 
 
 def test_measures_rise_with_kappa():
     promise = HeldOutLogOdds(BAGS, 1.5 * X[:, 0])
-    samples = [PosteriorSample(BAGS, X[:, 0], chances=promise.chances(kappa)) for kappa in KAPPAS]
+    samples = [
+        PosteriorSample(BAGS, X[:, 0], posterior=promise.posteriors(kappa)) for kappa in KAPPAS
+    ]
     areas = [Area().value(sample) for sample in samples]
     assert (np.diff(areas) > 0).all()
 
 
 def test_log_odds_are_moved_to_the_pooled_shares():
     promise = HeldOutLogOdds(BAGS, 1.5 * X[:, 0] + 7)
-    assert expit(promise.at_pooled_shares[0]).mean() == pytest.approx(BAGS.class_shares[1])
+    assert expit(promise.at_overall_prior[0]).mean() == pytest.approx(BAGS.class_shares[1])
     data = make_gaussian_bags(n_bags=20, bag_size=25, n_classes=3, random_state=0)
     bags = check_bag_target(data.y)
-    table = HeldOutLogOdds(bags, np.random.default_rng(0).normal(size=(500, 3))).at_pooled_shares
+    table = HeldOutLogOdds(bags, np.random.default_rng(0).normal(size=(500, 3))).at_overall_prior
     means = (np.exp(table) / np.exp(table).sum(axis=0)).mean(axis=1)
     np.testing.assert_allclose(means, bags.class_shares, atol=1e-8)
 
@@ -100,7 +102,7 @@ def test_log_odds_are_moved_to_the_pooled_shares():
 def test_labels_that_are_known_are_kept():
     labels = np.where(np.arange(len(X)) % 7 == 0, LABELS, np.nan)
     y = bag_target(Y["bag"], Y["proportion"], labels=labels)
-    chances = HeldOutLogOdds(check_bag_target(y), 1.5 * X[:, 0]).chances(1.0)[1]
+    chances = HeldOutLogOdds(check_bag_target(y), 1.5 * X[:, 0]).posteriors(1.0)[1]
     known = np.isfinite(labels)
     np.testing.assert_allclose(chances[known], LABELS[known], atol=1e-9)
 
@@ -110,7 +112,9 @@ def test_the_range_holds_at_any_kappa_in_it():
     narrow, wide = SlopeRange.under_covariate_shift(promise), SlopeRange.sensitivity(promise)
     assert wide.low < narrow.low < 1 < narrow.high < wide.high
     uncertainty = Uncertainty(n_resamples=200)
-    inner, outer = (k.estimate(Area(), sample, uncertainty) for k in (narrow, wide))
+    inner, outer = (
+        k.estimates({"auc": (Area(), sample)}, uncertainty)["auc"] for k in (narrow, wide)
+    )
     assert outer.low < inner.low < inner.value < inner.high < outer.high <= 1
     assert inner.low < roc_auc_score(LABELS, X[:, 0]) < inner.high
 
@@ -127,16 +131,19 @@ def test_bags_that_differ_in_who_is_in_them_are_seen_through():
     said = cross_val_evaluate(LLPClassifier(kernel=None), X, Y, n_resamples=200)
     truth = roc_auc_score(LABELS, said.scores)
     assert said.by_assumption["label_shift"]["roc_auc"].low > 1  # surely wrong
-    assert said.verdict.name == "rejected"
+    assert {key: one.name for key, one in said.verdicts.items()} == {
+        "label_shift": "rejected",
+        "covariate_shift": "not_rejected",
+    }
     assert said.effect.shift_type == "covariate_shift"
-    assert said["roc_auc"].assumption == "sensitivity"
-    assert said["roc_auc"].low < truth < said["roc_auc"].high < 1
-    likely = said.by_assumption["covariate_shift"]["roc_auc"]
-    assert likely.low < truth < likely.high
-    assert likely.high - likely.low < 0.1
+    assert said["roc_auc"].assumption == "covariate_shift"
+    assert said["roc_auc"].low < truth < said["roc_auc"].high
+    assert said["roc_auc"].high - said["roc_auc"].low < 0.1
+    wide = said.by_assumption["sensitivity"]["roc_auc"]
+    assert wide.low < said["roc_auc"].low < said["roc_auc"].high < wide.high < 1
     words = str(said)
-    assert words.startswith("Rejected: ")
     assert "which is impossible" in words
+    assert f"{wide.low:.4f} to {wide.high:.4f}" in words
     assert "sample_rows_to_label" in words
     band = said.roc
     assert (band.low <= band.tpr + 1e-9).all()
@@ -155,8 +162,7 @@ def test_bags_that_differ_in_how_many_they_hold_are_believed():
 
 def test_a_single_estimate_knows_the_verdict():
     found = estimate("roc_auc", Y, 1.5 * X[:, 0], n_resamples=200)
-    assert found.verdict.name == "rejected"
-    assert found.assumption == "sensitivity"
+    assert (found.verdict.assumption, found.assumption) == ("covariate_shift",) * 2
     assert found.low < roc_auc_score(LABELS, X[:, 0]) < found.high < 1
 
 
@@ -182,7 +188,7 @@ def test_three_classes_that_keep_their_odds():
     labels = (odds + rng.gumbel(size=odds.shape)).argmax(axis=1)
     shares = np.stack([np.bincount(bag, labels == c) / 60 for c in range(3)], axis=1)
     said = evaluate(bag_target(bag, shares[bag]), odds, X=rows, n_resamples=200)
-    assert said.verdict.name == "rejected"
+    assert said.verdicts["label_shift"].name == "rejected"
     truth = balanced_accuracy_score(labels, odds.argmax(axis=1))
     found = said["balanced_accuracy"]
     assert found.low < truth < found.high
@@ -216,9 +222,8 @@ def test_effects_that_go_along_with_scores_make_the_curve_too_steep():
     rows, labels, y = rows_that_keep_their_odds(along=1.5)
     promise = HeldOutLogOdds(check_bag_target(y), 1.5 * rows[:, 0])
     assert promise.curve.slope > 1.5
-    wide = SlopeRange.sensitivity(promise).estimate(
-        Area(), make_sample(y, rows[:, 0]), Uncertainty()
-    )
+    measures = {"auc": (Area(), make_sample(y, rows[:, 0]))}
+    wide = SlopeRange.sensitivity(promise).estimates(measures, Uncertainty())["auc"]
     assert wide.low < roc_auc_score(labels, rows[:, 0]) < wide.high
 
 

@@ -1,0 +1,103 @@
+"""Bags that would mislead an evaluation: what it must not claim."""
+
+import numpy as np
+import pytest
+from scipy.special import expit
+from sklearn.metrics import roc_auc_score
+
+from unbag import bag_target, bags_from_frame
+from unbag.datasets import load_flights, make_gaussian_bags
+from unbag.evaluation import evaluate
+from unbag.tables import make_classifier
+
+
+def simpson(seed, n_bags=40, size=60, between=1.2, within=0.0):
+    """Bag means follow the proportions; the relation within bags is none, or reversed."""
+    rng = np.random.default_rng(seed)
+    bag = np.repeat(np.arange(n_bags), size)
+    labels = rng.uniform(size=len(bag)) < rng.uniform(0.1, 0.9, n_bags)[bag]
+    share = np.bincount(bag, labels)[bag] / size
+    scores = rng.normal(size=len(bag)) + between * share + within * (labels - share)
+    return bag_target(bag, counts=np.bincount(bag, labels)[bag]), scores, labels
+
+
+def covers(estimate, truth):
+    return estimate.low - 1e-9 <= truth <= estimate.high + 1e-9
+
+
+@pytest.mark.parametrize("within", [0.0, -0.5])
+def test_simpsons_paradox_is_not_taken_for_label_shift(within):
+    claimed, covered = 0, 0
+    for seed in range(20):
+        y, scores, labels = simpson(seed, within=within)
+        found = evaluate(y, scores, n_resamples=100)
+        claimed += found.verdicts["label_shift"].name == "not_rejected"
+        covered += covers(found["roc_auc"], roc_auc_score(labels, scores))
+    assert claimed <= 3
+    assert covered >= 18
+
+
+def test_proportions_that_differ_where_scores_do_not_cannot_be_told():
+    rng = np.random.default_rng(0)
+    bag = np.repeat(np.arange(60), 50)
+    share = rng.uniform(0.1, 0.9, 60)
+    scores = rng.normal(size=3000)
+    # the relation within bags is strong, and no bag mean shows it
+    labels = rng.uniform(size=3000) < expit(-2 * scores + np.log(share / (1 - share))[bag])
+    y = bag_target(bag, counts=np.bincount(bag, labels)[bag])
+    found = evaluate(y, scores, n_resamples=100)
+    assert {one.name for one in found.verdicts.values()} == {"inconclusive"}
+    assert found["roc_auc"].assumption == "either"
+    assert "do not differ with them" in str(found).replace("\n", " ")
+    assert covers(found["roc_auc"], roc_auc_score(labels, scores))
+
+
+@pytest.mark.parametrize("first", ["year", "winter"])
+def test_flights_without_their_delay_cannot_be_told(first):
+    flights = load_flights()
+    table, late = flights.frame.drop(columns="dep_delay"), np.asarray(flights.target)
+    date = table["date"].astype(str)
+    ends = {"year": ("2013-07", "2014"), "winter": ("2013-04", "2013-05")}[first]
+    before, after = (date < ends[0]).to_numpy(), ((date >= ends[0]) & (date < ends[1])).to_numpy()
+    how = {"on": "date", "positives": "late", "unmatched": "drop"}
+    X, y = bags_from_frame(table[before], flights.days, **how)
+    X_new, y_new = bags_from_frame(table[after], flights.days, **how)
+    scores = make_classifier("linear").fit(X, y).decision_function(X_new)
+    found = evaluate(y_new, scores, n_resamples=100)
+    assert found.verdict.name == "inconclusive"
+    assert covers(found["roc_auc"], roc_auc_score(late[after], scores))
+
+
+@pytest.mark.parametrize("n_bags", [4, 6])
+def test_few_bags_cannot_be_told(n_bags):
+    data = make_gaussian_bags(n_bags=n_bags, bag_size=30, n_features=1, random_state=0)
+    found = evaluate(data.y, data.X[:, 0], n_resamples=100)
+    assert found.verdict.name == "inconclusive"
+    assert covers(found["roc_auc"], roc_auc_score(data.labels, data.X[:, 0]))
+
+
+@pytest.mark.parametrize("kind", ["constant", "reversed", "constant in bags"])
+def test_scores_that_are_no_use(kind):
+    data = make_gaussian_bags(n_bags=40, bag_size=50, n_features=1, random_state=0)
+    scores = {
+        "constant": np.zeros(2000),
+        "reversed": -data.X[:, 0],
+        "constant in bags": 4 * np.asarray(data.y["proportion"], dtype=float) - 2,
+    }[kind]
+    found = evaluate(data.y, scores, n_resamples=100)
+    truth = roc_auc_score(data.labels, scores)
+    assert covers(found["roc_auc"], truth) or kind == "constant in bags"
+    if kind != "reversed":
+        assert found.verdicts["label_shift"].name != "not_rejected"
+
+
+def test_duplicated_rows_and_very_unequal_bags_stay_covered():
+    rng, covered = np.random.default_rng(0), 0
+    for seed in range(10):
+        sizes = np.minimum(10 + 20 * rng.pareto(1.2, 60), 2000).astype(int)
+        data = make_gaussian_bags(n_bags=60, bag_size=sizes, n_features=1, random_state=seed)
+        rows = np.repeat(np.arange(len(data.y)), 2)
+        found = evaluate(data.y[rows], data.X[rows, 0], n_resamples=100)
+        truth = roc_auc_score(data.labels, data.X[:, 0])
+        covered += covers(found["roc_auc"], truth)
+    assert covered >= 8

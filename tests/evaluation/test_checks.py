@@ -1,0 +1,144 @@
+"""What the checks make of each other."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from unbag import bag_target, check_bag_target, label_shift_test
+from unbag.datasets import make_gaussian_bags
+from unbag.evaluation import Estimate
+from unbag.evaluation.bag_effects import BagEffect
+from unbag.evaluation.checks import (
+    Signal,
+    judge_covariate_shift,
+    judge_label_shift,
+    overall_verdict,
+    signal_within_bags,
+)
+
+DATA = make_gaussian_bags(n_bags=40, bag_size=50, random_state=0)
+SOUND = label_shift_test(DATA.X, DATA.y)
+GOOD = {"roc_auc": Estimate(0.8, 0.03, 0.74, 0.86, 0.95)}
+UNSURE = BagEffect(0.0, 0.0, 0.1, 1.4, 0.5, 0.3, 1.9, 1.4)
+LOOKS = replace(UNSURE, slope=1.9, slope_unconstrained=1.9, slope_error=0.1)
+ODDS = replace(UNSURE, slope=1.0, slope_unconstrained=1.0, slope_error=0.1)
+
+
+def drifting(size):
+    X = DATA.X.copy()
+    X[:, 0] += size * np.random.default_rng(0).normal(size=40)[DATA.y["bag"]]
+    return label_shift_test(X, DATA.y)
+
+
+GROSS = drifting(3.0)
+FEW = make_gaussian_bags(n_bags=6, bag_size=4, random_state=0)
+WEAK = label_shift_test(FEW.X, FEW.y)
+
+
+@pytest.mark.parametrize(
+    ("test", "effect", "expected"),
+    [
+        (SOUND, UNSURE, "not_rejected"),
+        (SOUND, LOOKS, "not_rejected"),
+        (SOUND, None, "not_rejected"),
+        (SOUND, ODDS, "rejected"),
+        (GROSS, UNSURE, "rejected"),
+        (GROSS, None, "rejected"),
+        (GROSS, ODDS, "rejected"),
+        # drifts that do not go along with the proportions do no harm
+        (GROSS, LOOKS, "inconclusive"),
+        (replace(SOUND, p_value=0.02, reject=True), UNSURE, "inconclusive"),
+        (replace(SOUND, p_value=0.02, reject=True), LOOKS, "not_rejected"),
+        # a test that could not fail is none
+        (WEAK, UNSURE, "inconclusive"),
+        (WEAK, None, "inconclusive"),
+        (WEAK, LOOKS, "not_rejected"),
+        ("too few bags", LOOKS, "not_rejected"),
+        ("too few bags", UNSURE, "inconclusive"),
+        ("too few bags", None, "inconclusive"),
+    ],
+)
+def test_tests_and_slopes(test, effect, expected):
+    found = judge_label_shift(GOOD, {"The scores": test}, effect)
+    assert found.name == expected
+    assert bool(found.advice) is (expected != "not_rejected")
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "expected"),
+    [
+        (1.02, 0.02, "not_rejected"),
+        (1.04, 0.02, "inconclusive"),
+        (1.23, 0.05, "rejected"),
+        (-0.2, 0.05, "rejected"),
+        (1.23, 0.9, "not_rejected"),
+    ],
+)
+def test_what_is_impossible(value, error, expected):
+    found = judge_label_shift(
+        {"roc_auc": Estimate(value, error, 0, 0, 0.95)}, {"The scores": SOUND}, UNSURE
+    )
+    assert found.name == expected
+    assert ("impossible" in str(found)) is (expected != "not_rejected")
+    unbounded = Estimate(value, error, 0, 0, 0.95, bounded=False)
+    assert (
+        judge_label_shift({"cost": unbounded}, {"The scores": SOUND}, UNSURE).name == "not_rejected"
+    )
+
+
+def test_every_test_is_told_with_what_it_could_have_seen():
+    found = judge_label_shift(
+        GOOD, {"The scores": SOUND, "The features": WEAK, "Others": "no bags."}, LOOKS
+    )
+    sound, weak, none, _ = found.reasons
+    assert f"{SOUND.typical_drift:.2g} SD would have been detected" in sound
+    assert f"{WEAK.typical_drift:.2g} SD would not have been detected" in weak
+    assert none == "Others could not be tested: no bags."
+
+
+@pytest.mark.parametrize(
+    ("signal", "expected"),
+    [
+        (Signal(10, 1.0, 0.2), "not_rejected"),
+        (Signal(10, 0.4, 0.5), "inconclusive"),  # none cannot be excluded
+        (Signal(10, 0.4, 0.2), "inconclusive"),
+        (Signal(10, 0.0, 0.2), "rejected"),
+        (Signal(10, 1.0, np.inf), "inconclusive"),
+        (Signal(1, 1.0, 0.2), "inconclusive"),  # scores do not follow the proportions
+    ],
+)
+def test_signal_within_bags_decides(signal, expected):
+    assert judge_label_shift(GOOD, {"The scores": SOUND}, LOOKS, signal).name == expected
+
+
+def test_estimates_rest_on_what_is_not_rejected():
+    good, none = Signal(10, 1.0, 0.2), Signal(10, 0.0, 0.2)
+    chosen = {}
+    for name, effect, signal in (
+        ("label_shift", LOOKS, good),
+        ("covariate_shift", ODDS, good),
+        ("sensitivity", LOOKS, none),
+        ("either", None, Signal(1, 1.0, 0.2)),
+    ):
+        one = judge_label_shift(GOOD, {"The scores": SOUND}, effect, signal)
+        chosen[name] = overall_verdict(one, judge_covariate_shift(effect, signal)).assumption
+    assert chosen == {name: name for name in chosen}
+
+
+@pytest.mark.parametrize("ratio", [0.0, 1.0])
+def test_signal_within_bags_is_estimated_without_bias(ratio):
+    """Classes two standard deviations apart between bags, and so much of that within them."""
+    rng, found = np.random.default_rng(0), []
+    for _ in range(20):
+        bag = np.repeat(np.arange(40), 50)
+        labels = rng.uniform(size=2000) < rng.uniform(size=40)[bag]
+        share = np.bincount(bag, labels) / 50
+        within = np.sqrt(ratio) * (labels - share[bag])
+        scores = rng.normal(size=2000) + 2 * (share[bag] + within)
+        y = bag_target(bag, counts=np.bincount(bag, labels)[bag])
+        found.append(signal_within_bags(check_bag_target(y), scores))
+    assert min(one.separation for one in found) > 5
+    assert np.mean([one.ratio for one in found]) == pytest.approx(ratio, abs=0.15)
+    z = [(one.ratio - ratio) / one.error for one in found]
+    assert np.mean(np.abs(z) < 2) > 0.8
