@@ -26,6 +26,7 @@ from unbag._optional import install_command
 from unbag._text import shown
 from unbag.datasets import make_gaussian_bags
 from unbag.evaluation import evaluate
+from unbag.paper import LMMCMClassifierCV
 from unbag.reports import (
     BagsDisplay,
     CalibrationDisplay,
@@ -54,7 +55,9 @@ def make_displays(data, *, draws=50):
 
 DISPLAYS = {
     **make_displays(DATA),
-    "path": ValidationCurveDisplay.from_estimator(LLPClassifier(kernel=None).fit(DATA.X, DATA.y)),
+    "path": ValidationCurveDisplay.from_estimator(
+        LMMCMClassifierCV([0.001, 0.01, 0.1], kernel="linear").fit(DATA.X, DATA.y)
+    ),
     "rounds": RoundsDisplay.from_estimator(
         LLPBoostingClassifier((2, 4), n_estimators=15, cv=3).fit(DATA.X, DATA.y)
     ),

@@ -36,11 +36,11 @@ class ValidationCurveDisplay(SinglePicture):
 
     Examples
     --------
-    >>> from unbag import LLPClassifier
+    >>> from unbag.paper import LMMCMClassifierCV
     >>> from unbag.datasets import make_gaussian_bags
     >>> from unbag.reports import ValidationCurveDisplay
     >>> data = make_gaussian_bags(n_bags=20, bag_size=50, random_state=0)
-    >>> model = LLPClassifier(kernel=None).fit(data.X, data.y)
+    >>> model = LMMCMClassifierCV([0.001, 0.01, 0.1], kernel="linear").fit(data.X, data.y)
     >>> display = ValidationCurveDisplay.from_estimator(model)
     >>> len(display.frame())
     3
@@ -69,7 +69,7 @@ class ValidationCurveDisplay(SinglePicture):
         if model is None:
             raise ValueError(
                 f"{type(estimator).__name__} has no path: it is not fitted, or it does not choose "
-                "its penalty among several, as LLPClassifier does."
+                "its penalty among several, as LMMCMClassifierCV does."
             )
         risks = np.asarray(model.selection_risks_)
         several = risks.ndim > (2 if getattr(model, "selection", None) == "folds" else 1)
