@@ -1,8 +1,33 @@
 """What tests of all folders share."""
 
 import sys
+from pathlib import Path
 
 import pytest
+
+TESTS = Path(__file__).parent
+# what `pytest -m core` runs: from the target to the mixed model and its evaluation
+CORE = (
+    "bags",
+    "observations",
+    "terms",
+    "models/test_mixed",
+    "models/test_newton",
+    "models/test_variances",
+    "models/test_groupings",
+    "evaluation/test_measures",
+    "evaluation/test_uncertainty",
+    "evaluation/test_identification",
+    "model_selection",
+    "test_weights",
+)
+
+
+def pytest_collection_modifyitems(items):
+    """Mark the tests of the core."""
+    for item in items:
+        if item.path.is_relative_to(TESTS) and str(item.path.relative_to(TESTS)).startswith(CORE):
+            item.add_marker(pytest.mark.core)
 
 
 @pytest.fixture
