@@ -155,9 +155,9 @@ class DistributedClassifier:
 
         def likelihood_of(terms: list[Term]) -> DistributedLikelihood:
             made = encoded.map(make_likelihood, share(terms))
-            if self._should_keep(summary.n_bytes + 8 * len(rows) * n_dense_columns(terms)):
-                made = made.keep()
-            return DistributedLikelihood(made, int((~bags.labelled).sum()))
+            n_bytes = summary.n_bytes + 8 * len(rows) * n_dense_columns(terms)
+            n_bags = int((~bags.labelled).sum())
+            return DistributedLikelihood(made, n_bags, self._should_keep(n_bytes))
 
         fit_to_rows(estimator, encoder, rows, likelihood_of)
 

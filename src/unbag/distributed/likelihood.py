@@ -7,7 +7,8 @@ go to the workers; values, gradients, cross products and one entry for every bag
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,10 @@ from unbag.terms.encoding import Moments
 
 CheckX = Callable[[Any], Any]
 
+# Rows of whole bags that are evaluated at the same time. On workers, Dask has the system give memory
+# back at once, so that every larger array costs more in fresh pages than in arithmetic.
+_BLOCK = 2**13
+
 
 @dataclass(frozen=True, eq=False)
 class EncodedPart:
@@ -44,9 +49,9 @@ class EncodedPart:
 
 @dataclass(frozen=True, eq=False)
 class PartLikelihood:
-    """The likelihood of the bags of a partition, and what its columns take in memory."""
+    """Likelihoods of the bags of a partition, some at a time, and what these take in memory."""
 
-    likelihood: DesignLikelihood
+    blocks: list[DesignLikelihood]
     n_bytes: int
 
     def __sizeof__(self) -> int:
@@ -65,9 +70,25 @@ def encode_part(part: Part, check: CheckX, encoder: TableEncoder) -> EncodedPart
 
 def make_likelihood(part: EncodedPart, terms: list[Term]) -> PartLikelihood:
     """The likelihood of the coefficients of fitted terms, of the bags of a partition."""
-    design = Design(terms, part.rows, part.bags.sizes)
+    bags, ends, blocks, first = part.bags, np.cumsum(part.bags.sizes), [], 0
+    while first < bags.n_bags:
+        start = int(ends[first] - bags.sizes[first])
+        stop = max(int(np.searchsorted(ends, start + _BLOCK, side="right")), first + 1)
+        chosen, rows = slice(first, stop), slice(start, int(ends[stop - 1]))
+        some = replace(
+            bags,
+            index=bags.index[rows] - first,
+            ids=bags.ids[chosen],
+            sizes=bags.sizes[chosen],
+            proportions=bags.proportions[chosen],
+            labelled=bags.labelled[chosen],
+            noise=None if bags.noise is None else bags.noise[chosen],
+        )
+        design = Design(terms, part.rows[rows], some.sizes)
+        blocks.append(DesignLikelihood(design, CountObservation(some)))
+        first = stop
     n_bytes = part.__sizeof__() + 8 * len(part.rows) * n_dense_columns(terms)
-    return PartLikelihood(DesignLikelihood(design, CountObservation(part.bags)), n_bytes)
+    return PartLikelihood(blocks, n_bytes)
 
 
 def n_dense_columns(terms: list[Term]) -> int:
@@ -140,12 +161,15 @@ class DistributedLikelihood:
         Of `PartLikelihood`.
     n_bags : int
         Number of bags, rows of known label not counted.
+    keep : bool
+        Whether workers keep the likelihoods.
     bag_effect : float
         Variance of the random intercepts of bags.
     """
 
-    def __init__(self, parts: Partitions, n_bags: int, bag_effect: float = 0.0) -> None:
-        self._parts, self.n_bags, self._bag_effect = parts, n_bags, bag_effect
+    def __init__(self, parts: Partitions, n_bags: int, keep: bool, bag_effect: float = 0.0) -> None:
+        self._parts = parts.keep() if keep else parts
+        self.n_bags, self._keep, self._bag_effect = n_bags, keep, bag_effect
 
     def value(self, theta: Floats) -> float:
         """ℓ(θ)."""
@@ -168,13 +192,15 @@ class DistributedLikelihood:
 
     def with_bag_effect(self, variance: float) -> DistributedLikelihood:
         """The same with random intercepts of a variance."""
-        return DistributedLikelihood(self._parts, self.n_bags, variance)
+        other = copy(self)
+        other._bag_effect = variance
+        return other
 
     def with_leverages(self, theta: Floats, covariance: Floats) -> DistributedLikelihood:
         """The same with determinants that allow for the leverages of bags at θ."""
         at = share((theta, covariance))
         parts = self._parts.map(_with_leverages, self._bag_effect, at)
-        return DistributedLikelihood(parts, self.n_bags, self._bag_effect)
+        return DistributedLikelihood(parts, self.n_bags, self._keep, self._bag_effect)
 
     def score_moments(self, theta: Floats, columns: Sequence[slice]) -> Moments:
         """Moments, over rows, of the scores by each of some groups of columns, for each output."""
@@ -182,7 +208,7 @@ class DistributedLikelihood:
         return found
 
     def _sum(self, join: Callable[[list[Any]], Any], method: str, *inputs: Any) -> Any:
-        return self._parts.reduce(_evaluate, join, method, self._bag_effect, *inputs)
+        return self._parts.reduce(_evaluate, join, join, method, self._bag_effect, *inputs)
 
 
 def _rows_of(part: EncodedPart, name: str, *inputs: Any) -> Any:
@@ -206,15 +232,26 @@ def _take(
     return where[chosen], encoder.encode(check(take_rows(part.X, chosen)))
 
 
-def _evaluate(part: PartLikelihood, method: str, bag_effect: float, *inputs: Any) -> Any:
-    return getattr(part.likelihood.with_bag_effect(bag_effect), method)(*inputs)
+def _evaluate(
+    part: PartLikelihood,
+    join: Callable[[list[Any]], Any],
+    method: str,
+    bag_effect: float,
+    *inputs: Any,
+) -> Any:
+    blocks = (block.with_bag_effect(bag_effect) for block in part.blocks)
+    found = [getattr(block, method)(*inputs) for block in blocks]
+    # rows of known label alone have no table
+    found = [one for one in found if one is not None]
+    return join(found) if found else None
 
 
 def _with_leverages(
     part: PartLikelihood, bag_effect: float, at: tuple[Floats, Floats]
 ) -> PartLikelihood:
-    likelihood = part.likelihood.with_bag_effect(bag_effect).with_leverages(*at)
-    return PartLikelihood(likelihood, part.n_bytes)
+    blocks = (block.with_bag_effect(bag_effect) for block in part.blocks)
+    # the columns are those of the other, and take no more memory
+    return PartLikelihood([block.with_leverages(*at) for block in blocks], 0)
 
 
 def _add(parts: list[Derivatives]) -> Derivatives:
