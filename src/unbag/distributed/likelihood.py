@@ -31,7 +31,7 @@ CheckX = Callable[[Any], Any]
 
 # Rows of whole bags that are evaluated at the same time. On workers, Dask has the system give memory
 # back at once, so that every larger array costs more in fresh pages than in arithmetic.
-_BLOCK = 2**13
+_BLOCK = 2**12
 
 
 @dataclass(frozen=True, eq=False)
