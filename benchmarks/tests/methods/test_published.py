@@ -7,7 +7,7 @@ import pytest
 from scipy.sparse import csr_array
 from sklearn.linear_model import LogisticRegression
 
-from unbag import LLPLinearClassifier, bag_target, check_bag_target
+from unbag import LLPClassifier, bag_target, check_bag_target
 from unbag.datasets import make_gaussian_bags
 from unbag.observations.losses import get_loss
 from unbag.paper import LMMCMClassifier, ProportionRiskClassifierCV
@@ -85,12 +85,13 @@ class TestIdentities:
         )
         np.testing.assert_allclose(one.coef_, other.fit(DATA.X, DATA.y).coef_)
 
-    def test_forward_and_count_loss_are_likelihoods_of_ours(self):
-        for name, objective in (("forward", "forward"), ("count_loss", "likelihood")):
-            one = fitted(name, alphas=(1e-4,), tol=1e-7)
-            other = LLPLinearClassifier(1e-4, objective=objective, bag_effect=0.0, tol=1e-7)
-            other.fit(DATA.X, DATA.y)
-            np.testing.assert_allclose(one.coef_, other.coef_, atol=1e-5)
+    def test_count_loss_is_the_likelihood_of_the_mixed_model(self):
+        """At the same penalty: a variance σ² is one of 1/(2nσ²) per row, for columns of variance 1."""
+        X = DATA.X / DATA.X.std(axis=0)
+        one = PublishedClassifierCV("count_loss", alphas=(1e-4,), cv=3, tol=1e-7).fit(X, DATA.y)
+        variances = {"numbers": 1 / (2e-4 * len(X))}
+        other = LLPClassifier(kernel=None, bag_effect=0.0, variances=variances, tol=1e-5)
+        np.testing.assert_allclose(one.coef_, other.fit(X, DATA.y).coef_, rtol=1e-3)
 
     def test_easyllp_without_stretch_is_soft_labels(self):
         one = fitted(EasyLLP(stretch=1.0), alphas=(1e-3,), tol=1e-8)

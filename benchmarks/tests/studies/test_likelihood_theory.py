@@ -1,4 +1,4 @@
-"""What docs/likelihood.md says of variances, of the saddle point's error and of bag effects."""
+"""What docs/likelihood.md says of variances and of the error of the saddle point."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from unbag.paper.rows import load_rows
-from unbag_bench.studies import bag_effect, efficiency
+from unbag_bench.studies import efficiency
 from unbag_bench.study import results_folder
 
 ROOT = Path(__file__).parents[3]
@@ -114,38 +114,3 @@ def test_error_of_the_saddle_point_falls_as_stated(n):
         second.append(abs(finer - exact) * V**2)
     assert np.median(first) == pytest.approx(0.042, abs=0.006)
     assert np.median(second) == pytest.approx(0.0014, abs=0.0005)
-
-
-# --- bag effects --------------------------------------------------------------------------------
-
-
-def test_curvature_promises_too_much_where_bags_have_effects():
-    rng = np.random.default_rng(0)
-    for sizes in bag_effect.SIZES.values():
-        x, _, bag = bag_effect.draw(rng, sizes, 0.5)
-        none, some = (bag_effect.deviations(x, bag, 1.0, t) for t in (0.0, 0.5))
-        assert none["believed"] == pytest.approx(none["true"]) == pytest.approx(none["best"])
-        assert some["best"] < some["true"]
-        assert some["believed"] < 0.7 * some["true"]
-
-
-def test_more_rows_in_the_same_bags_do_not_help():
-    rng = np.random.default_rng(1)
-    found = {}
-    for size in (16, 64, 1024):
-        x, _, bag = bag_effect.draw(rng, (size, size), 0.5)
-        found[size] = bag_effect.deviations(x, bag, 1.0, 0.5)
-    assert found[1024]["believed"] < found[64]["believed"] / 2.5
-    assert found[1024]["true"] > found[64]["true"] / 2
-
-
-def test_rows_of_effects_agree_with_the_formulas():
-    for row in rows_of("bag_effect"):
-        without = np.array(row["slopes"]["without"])
-        spread = without.std(ddof=1)
-        if row["effect"] == 0:
-            assert without.mean() == pytest.approx(1, abs=4 * spread / np.sqrt(len(without)))
-            assert spread == pytest.approx(row["formula"]["true"], rel=0.3)
-        else:
-            # far beyond what the curvature says
-            assert spread > 1.3 * row["formula"]["believed"]

@@ -14,7 +14,7 @@ def reproduce(*arguments):
 
 def test_a_suite_is_run_and_shown(capsys, tmp_path, folder):
     suite = ["--suite", "tables", "--data", folder, "--jobs", "1", "-o", tmp_path]
-    suite += ["--sets", SETS, "--methods", "linear,soft-label"]
+    suite += ["--sets", SETS, "--methods", "mixed,soft-label"]
     assert reproduce(*suite, "--trials", "1") == 0
     first = capsys.readouterr()
     assert first.err.count(": accuracy ") == 4

@@ -81,7 +81,7 @@ class AssignmentRisk:
         if bags.n_classes != 2:
             raise ValueError(
                 "Labels are assigned to bags of two classes only, and there are "
-                f"{bags.n_classes}; use objective='likelihood' of unbag.LLPLinearClassifier."
+                f"{bags.n_classes}; use unbag.LLPClassifier."
             )
         self._rows = BagRows(included, bags, like)
         self.n_outputs = 1

@@ -14,12 +14,19 @@ from typing import Any
 import numpy as np
 from scipy.stats import binom, norm
 
-from unbag import LLPLinearClassifier, bag_target
+from unbag import LLPClassifier, bag_target
 from unbag.paper import LMMCMClassifier
+from unbag_bench.methods import PublishedClassifierCV
 from unbag_bench.study import Row, Study, table
 
 METHODS = ("G", "F", "R", "labels")
-OBJECTIVES = {"G": "likelihood", "F": "forward"}
+# Fits without a penalty; of labels every objective is their cross-entropy.
+MODELS: dict[str, Any] = {
+    "G": lambda: LLPClassifier(kernel=None, bag_effect=0.0, variances={"numbers": 1e6}, tol=1e-5),
+    "F": lambda: PublishedClassifierCV("forward", alphas=(1e-9,), cv=2, tol=1e-7),
+    "R": lambda: LMMCMClassifier(1e-9, kernel="linear", training_prior="pooled", tol=1e-7),
+}
+MODELS["labels"] = MODELS["R"]
 SHARES: dict[str, Any] = {
     "uniform on [0, ½]": np.linspace(0, 0.5, 257)[1::2],
     ".1 or .9": np.array([0.1, 0.9]),
@@ -107,11 +114,8 @@ def slopes(rng: Any, shares: Any, size: int, separation: float) -> dict[str, flo
     y = bag_target(bag, counts=np.bincount(bag, labels)[bag])
     found = {}
     for name in METHODS:
-        if name in OBJECTIVES:
-            model = LLPLinearClassifier(1e-9, objective=OBJECTIVES[name], bag_effect=0, tol=1e-7)
-        else:
-            model = LMMCMClassifier(1e-9, kernel="linear", training_prior="pooled", tol=1e-7)
-        found[name] = float(model.fit(x, labels if name == "labels" else y).coef_[0, 0])
+        model = MODELS[name]().fit(x, labels if name == "labels" else y)
+        found[name] = float(model.coef_[0, 0])
     return found
 
 

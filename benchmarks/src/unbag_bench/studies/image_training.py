@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from unbag import LLPLinearClassifierCV, bag_target
+from unbag import LLPClassifier, bag_target
 from unbag.observations.several_classes import several_class_loss
 from unbag_bench.studies.image_views import RECIPES, Network, Recipe, make_views, normalise
 
@@ -413,7 +413,7 @@ def body_without_bags(
 
 
 def fit_head(network: Network, data: Data, settings: Settings) -> float:
-    """Fit the head by the likelihood of the counts, with the penalty of held-out bags."""
+    """Fit the head by the likelihood of the counts; return the standard deviation of its coefficients."""
     features = in_parts(network.body, data.images, data.recipe, settings)
     mean, deviation = features.mean(dim=0), features.std(dim=0) + 1e-6
     rows, n = data.rows.cpu().numpy(), data.rows.shape[1]
@@ -421,21 +421,13 @@ def fit_head(network: Network, data: Data, settings: Settings) -> float:
     y = bag_target(
         np.repeat(np.arange(len(rows)), n), counts=data.counts.cpu().numpy().repeat(n, 0)
     )
-    model = LLPLinearClassifierCV(
-        alphas=[1e-1, 1e-2, 1e-3, 1e-4],
-        cv=3,
-        objective="likelihood",
-        bag_effect=0.0,
-        class_prior="empirical",
-        tol=1e-3,
-        device=settings.device.type,
-    ).fit(X, y)
+    model = LLPClassifier(kernel=None, bag_effect=0.0).fit(X, y)
     coef = torch.as_tensor(model.coef_, dtype=torch.float32).to(settings.device) / deviation
     intercept = torch.as_tensor(model.intercept_, dtype=torch.float32).to(settings.device)
     with torch.no_grad():
         network.head.weight.copy_(coef)
         network.head.bias.copy_(intercept - coef @ mean)
-    return float(model.alpha_)
+    return model.terms_[0].standard_deviation
 
 
 def _wait(device: torch.device) -> None:

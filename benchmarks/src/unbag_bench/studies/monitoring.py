@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, logit
 
-from unbag import LLPEnsembleClassifier, LLPLinearClassifierCV, bag_target
-from unbag.evaluation import evaluate, evaluate_cv
+from unbag import LLPClassifier, bag_target
+from unbag.evaluation import cross_fit, cross_val_evaluate, evaluate
 from unbag.evaluation.monitoring import Quality, make_monitoring_reference, monitor
 from unbag_bench.study import Row, Study, seeds_of, table
 from unbag_bench.suites import count_target, load_natural
@@ -113,12 +113,11 @@ def run_some(world: str, first: int, changes: tuple[str, ...]) -> list[Row]:
             X, y = draw_half(rows, half, "nothing", rng)
         else:
             X, y = draw(world, "nothing", rng)
-        learner = LLPLinearClassifierCV(
-            alphas=[1e-3, 1e-2, 1e-1], store_folds=True, class_prior="empirical"
-        )
-        model = LLPEnsembleClassifier([("linear", learner)]).fit(X, y)
-        reference = make_monitoring_reference(model, X, y)
-        before = auc(evaluate_cv(model, X, y, n_resamples=N_DRAWS), reference.shift_type)
+        model = LLPClassifier(kernel=None).fit(X, y)
+        held_out = cross_fit(model, X, y)
+        reference = make_monitoring_reference(model, X, y, out_of_fold=held_out)
+        said = cross_val_evaluate(model, X, y, out_of_fold=held_out, n_resamples=N_DRAWS)
+        before = auc(said, reference.shift_type)
         for change in found:
             if world in REAL:
                 X, y = draw_half(rows, ~half, change, rng)

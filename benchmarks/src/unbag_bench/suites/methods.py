@@ -16,15 +16,11 @@ from sklearn.linear_model import LogisticRegression
 
 from unbag.models import (
     LLPBoostingClassifier,
+    LLPClassifier,
     LLPEMClassifier,
     LLPEnsembleClassifier,
-    LLPKernelClassifierCV,
-    LLPLinearClassifierCV,
 )
-from unbag.paper import (
-    InvCalClassifierCV,
-    ProportionRiskClassifierCV,
-)
+from unbag.paper import InvCalClassifierCV, ProportionRiskClassifierCV
 from unbag_bench.methods import (
     ClusterClassifier,
     PublishedClassifierCV,
@@ -75,9 +71,14 @@ def _network_of(objective: str, description: str, **kind: bool) -> SuiteMethod:
     return SuiteMethod(partial(_network, objective), f"four convolutions, {description}", **kind)
 
 
-def _retired() -> Any:
-    """Refuse what only rows of earlier versions have."""
+def _removed() -> Any:
+    """Refuse to fit a method that only stored rows have."""
     raise ValueError("This method is no longer in the library; its rows are of an earlier version.")
+
+
+def _former(description: str) -> SuiteMethod:
+    """A method whose rows are still shown; labelled with the last commit that had it."""
+    return SuiteMethod(_removed, f"former {description} (commit 206f41b)", ours=True)
 
 
 def _logistic() -> LogisticRegression:
@@ -114,51 +115,33 @@ def _published(name: str) -> SuiteMethod:
 
 
 METHODS: dict[str, SuiteMethod] = {
-    "linear": SuiteMethod(
-        lambda: LLPLinearClassifierCV(class_prior="empirical"), "our linear model", ours=True
+    "mixed": SuiteMethod(LLPClassifier, "our mixed model, the default", ours=True),
+    "mixed-linear": SuiteMethod(
+        lambda: LLPClassifier(kernel=None), "our mixed model without a kernel", ours=True
     ),
-    "kernel": SuiteMethod(
-        lambda: LLPKernelClassifierCV(class_prior="empirical"), "our kernel model", ours=True
+    "ensemble": SuiteMethod(
+        lambda: LLPEnsembleClassifier(n_jobs=1), "our mixed model and boosted trees", ours=True
     ),
-    "boosted": SuiteMethod(
-        lambda: LLPBoostingClassifier(class_prior="empirical", n_jobs=1),
-        "our boosted trees",
-        ours=True,
-    ),
-    "linear-no-effect": SuiteMethod(
-        lambda: LLPLinearClassifierCV(class_prior="empirical", bag_effect=0.0),
-        "our linear model, told that bags have no effects",
-        ours=True,
-    ),
-    "auto": SuiteMethod(
-        lambda: LLPEnsembleClassifier(n_jobs=1),
-        "linear, kernel and boosted, mixed by what held-out bags say",
-        ours=True,
-    ),
+    "trees": SuiteMethod(lambda: LLPBoostingClassifier(n_jobs=1), "our boosted trees", ours=True),
+    "linear": _former("default, linear"),
+    "kernel": _former("default, kernel"),
+    "boosted": _former("boosted trees"),
+    "linear-no-effect": _former("default, linear, without bag effects"),
+    "auto": _former("default, mixture of linear, kernel and trees"),
     "network": _network_of("auto", "likelihood of counts, given what a batch sums to", ours=True),
     "network-counts": SuiteMethod(
         partial(_network, "likelihood", condition_on_total=False),
         "four convolutions, likelihood of counts as they are",
         ours=True,
     ),
-    "network-annealed": SuiteMethod(
-        _retired,
-        "four convolutions, likelihood of counts that come to be known on the way",
-        ours=True,
+    "network-annealed": _former(
+        "network: four convolutions, likelihood of counts that come to be known on the way"
     ),
-    "network-corrected": SuiteMethod(_retired, "four convolutions, the paper's risk", ours=True),
+    "network-corrected": _former("network: four convolutions, the paper's risk"),
     "network-proportion": _network_of(
         "proportion", "cross-entropy of mean chances (Ardehaly and Culotta 2017)"
     ),
     "network-forward": _network_of("forward", "forward correction, all bags one group"),
-    "network-vat": SuiteMethod(
-        _retired,
-        "four convolutions, the same with virtual adversarial training (Tsai and Lin 2020)",
-    ),
-    "network-mixbag": SuiteMethod(
-        _retired,
-        "four convolutions, likelihood of counts of parts of two bags (Asanomi et al. 2023)",
-    ),
     "epr": SuiteMethod(
         lambda: ProportionRiskClassifierCV(kernel="linear"), "empirical proportion risk, linear"
     ),

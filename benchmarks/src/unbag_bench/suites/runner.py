@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 from unbag._arrays import Floats
 from unbag._provenance import provenance
 from unbag.bags import check_bag_target
-from unbag.evaluation.bag_effects import effect_of_scores, estimate_bag_effect
+from unbag.evaluation.bag_effects import estimate_bag_effect
 from unbag.paper.rows import Row, load_rows, run_and_keep
 from unbag_bench.suites.methods import BATCH, FEWEST_STEPS, METHODS
 from unbag_bench.suites.tasks import SuiteData, SuiteTask, load_data
@@ -79,10 +79,10 @@ def _measure(task: SuiteTask, data: SuiteData, device: str | None) -> Row:
         **({"device": model.device} if getattr(model, "device", None) else {}),
         "chosen": {
             name: float(getattr(model, f"{name}_"))
-            for name in ("alpha", "bag_effect", "looks")
+            for name in ("alpha", "bag_effect", "dispersion")
             if getattr(model, f"{name}_", None) is not None
         },
-        **_world(model, data, method.sees_labels),
+        **(_assumption(model, data) if method.sees_labels else {}),
     }
 
 
@@ -109,18 +109,12 @@ def _scores(model: Any, X: Floats) -> Floats:
     return chances
 
 
-def _world(model: Any, data: SuiteData, sees_labels: bool) -> Row:
-    """Which world the bags live in, by scores that did not see them or by a model of labels."""
-    bags = check_bag_target(data.y)
-    if sees_labels:
-        effect = estimate_bag_effect(bags, model.predict_proba(data.X).T)
-    elif getattr(model, "out_of_fold_scores_", None) is not None:
-        effect = effect_of_scores(bags, model.out_of_fold_scores_, model.class_prior_)
-    else:
-        return {}
-    told = {"slope": effect.slope, "slope_label_shift": effect.slope_label_shift}
-    told |= {"slope_error": effect.slope_error, "spread": effect.spread}
-    finite = {name: round(float(v), 4) for name, v in told.items() if np.isfinite(v)}
+def _assumption(model: Any, data: SuiteData) -> Row:
+    """Which assumption the bags follow, by a model of their labels."""
+    effect = estimate_bag_effect(check_bag_target(data.y), model.predict_proba(data.X).T)
+    found = {"slope": effect.slope, "slope_label_shift": effect.slope_label_shift}
+    found |= {"slope_error": effect.slope_error, "spread": effect.spread}
+    finite = {name: round(float(v), 4) for name, v in found.items() if np.isfinite(v)}
     return {"world": effect.shift_type, "world_told": finite}
 
 

@@ -62,8 +62,8 @@ class SuiteTask:
     Examples
     --------
     >>> from unbag_bench.suites import SuiteTask
-    >>> SuiteTask("natural", "votes", 0, "linear").identity
-    'natural/votes/0/linear'
+    >>> SuiteTask("natural", "votes", 0, "mixed").identity
+    'natural/votes/0/mixed'
     """
 
     suite: str
@@ -183,7 +183,7 @@ def _pick_images(name: str, seed: int, folder: Path | None) -> tuple[Floats, Lab
 
 # What takes seconds on some thousands of rows.
 _ALL = (
-    *("linear", "kernel", "boosted", "auto", "epr", "soft-label", "em-lr", "invcal"),
+    *("mixed", "mixed-linear", "trees", "ensemble", "epr", "soft-label", "em-lr", "invcal"),
     *("mm", "lmm", "amm-min", "amm-max", "dllp", "easyllp", "dsq", "genbags", "llpfc"),
     *("llpfc-released", "forward", "count-loss", "rot", "llp-dc", "llp-mm", "aggregate"),
     *("cluster", "llp-rf", "labels"),
@@ -195,7 +195,7 @@ SUITES: dict[str, Suite] = {
         lambda short: LANDSCAPE[::4] if short else LANDSCAPE,
         landscape.kind_of,
         _pick_landscape,
-        ("linear", "forward", "easyllp", "epr", "soft-label", "labels"),
+        ("mixed", "mixed-linear", "forward", "easyllp", "epr", "soft-label", "labels"),
         landscape.N_SPLITS,
         draws=False,
     ),
@@ -220,7 +220,7 @@ SUITES: dict[str, Suite] = {
         _pick_images,
         (
             *("network", "network-proportion", "network-forward"),
-            *("linear", "labels-network"),
+            *("mixed-linear", "labels-network"),
         ),
     ),
 }
@@ -260,7 +260,7 @@ def make_suite_tasks(
     Examples
     --------
     >>> from unbag_bench.suites import make_suite_tasks
-    >>> len(make_suite_tasks("landscape", methods=["linear"], seeds=range(30)))
+    >>> len(make_suite_tasks("landscape", methods=["mixed"], seeds=range(30)))
     1560
     """
     check_name(suite, tuple(SUITES), "suite")
