@@ -21,7 +21,7 @@ from unbag.distributed.partitions import Partitions, share
 from unbag.distributed.whole_bags import BagSummary, Part, n_bytes_of, take_rows
 from unbag.models.bag_variance import BagPredictions
 from unbag.models.mixed import by_bag
-from unbag.models.newton import Derivatives, DesignLikelihood
+from unbag.models.newton import Derivatives, DesignCurvature, DesignLikelihood
 from unbag.observations.information import CountObservation
 from unbag.terms import Design, EncodedRows, TableEncoder, Term
 from unbag.terms.design import layout
@@ -185,7 +185,7 @@ class DistributedLikelihood:
         found: Floats = self._sum(sum, "bag_products", theta)
         return found
 
-    def bag_table(self, theta: Floats, covariance: Floats) -> BagPredictions | None:
+    def bag_table(self, theta: Floats, covariance: Floats | None) -> BagPredictions | None:
         """What is known and predicted of bags of two classes; None where there are none."""
         found: BagPredictions | None = self._sum(_join_tables, "bag_table", theta, covariance)
         return found
@@ -195,6 +195,10 @@ class DistributedLikelihood:
         other = copy(self)
         other._bag_effect = variance
         return other
+
+    def curvature(self, theta: Floats) -> DistributedCurvature:
+        """H at θ, without a matrix."""
+        return DistributedCurvature(self._parts.map(_curvature, self._bag_effect, share(theta)))
 
     def with_leverages(self, theta: Floats, covariance: Floats) -> DistributedLikelihood:
         """The same with determinants that allow for the leverages of bags at θ."""
@@ -209,6 +213,32 @@ class DistributedLikelihood:
 
     def _sum(self, join: Callable[[list[Any]], Any], method: str, *inputs: Any) -> Any:
         return self._parts.reduce(_evaluate, join, join, method, self._bag_effect, *inputs)
+
+
+class DistributedCurvature:
+    """The observed information as an operator, summed over partitions.
+
+    Parameters
+    ----------
+    parts : Partitions
+        Of `unbag.models.newton.DesignCurvature`.
+    """
+
+    def __init__(self, parts: Partitions) -> None:
+        self._parts = parts
+
+    def times(self, directions: Floats) -> Floats:
+        """Hx for directions x, (n_directions, n_outputs, n_columns)."""
+        found: Floats = self._parts.reduce(_times, sum, directions)
+        return found
+
+
+def _curvature(part: PartLikelihood, bag_effect: float, theta: Floats) -> DesignCurvature:
+    return part.likelihood.with_bag_effect(bag_effect).curvature(theta)
+
+
+def _times(curvature: DesignCurvature, directions: Floats) -> Floats:
+    return curvature.times(directions)
 
 
 def _rows_of(part: EncodedPart, name: str, *inputs: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array, vstack
@@ -61,7 +62,13 @@ class GroupingsLikelihood:
         """No bag is independent of the others."""
         return np.zeros((theta.size,) * 2)
 
-    def bag_table(self, theta: Floats, covariance: Floats) -> None:  # noqa: ARG002
+    def curvature(self, theta: Floats) -> MatrixCurvature:
+        """H at θ."""
+        H = self.derivatives(theta).information
+        assert H is not None
+        return MatrixCurvature(H)
+
+    def bag_table(self, theta: Floats, covariance: Floats | None) -> None:  # noqa: ARG002
         """There are no bags that are independent of each other."""
         return
 
@@ -81,6 +88,16 @@ class GroupingsLikelihood:
             entries = (w[rows], (index[rows], rows))
             parts.append(csr_array(entries, shape=(n_cells, len(w))))
         return csr_array(vstack(parts)) if parts else csr_array((0, len(w)))
+
+
+class MatrixCurvature(NamedTuple):
+    """The observed information as a matrix."""
+
+    H: Floats
+
+    def times(self, directions: Floats) -> Floats:
+        """Hx for directions x, (n_directions, n_outputs, n_columns)."""
+        return (directions.reshape(len(directions), -1) @ self.H).reshape(directions.shape)
 
 
 def check_groupings_contrast(groupings: Groupings) -> None:

@@ -31,6 +31,7 @@ from unbag.bags.groupings import check_groupings_target, grouping_names
 from unbag.bags.priors import resolve_class_prior
 from unbag.models.base import LogOddsClassifier, numbers_only
 from unbag.models.groupings_likelihood import GroupingsLikelihood, check_groupings_contrast
+from unbag.models.many_columns import maximise_by_products
 from unbag.models.newton import DesignLikelihood, Likelihood, MixedFit, maximise
 from unbag.models.variances import VarianceComponents, VariancePrior
 from unbag.observations.groupings import GroupingsObservation
@@ -50,6 +51,9 @@ from unbag.terms.encoding import TrainingRows, as_frame, is_sparse
 
 # Rows that predictions are made for at the same time.
 _BLOCK = 2**14
+
+# Coefficients of which there are matrices; of more, there are products only.
+_MOST_COLUMNS = 1500
 
 # Degrees of freedom of intervals from very few bags.
 _FEWEST_DEGREES = 3.0
@@ -138,7 +142,7 @@ class LLPClassifier(LogOddsClassifier):
         Constant of the scores, at ``class_prior_``.
     covariance_ : ndarray of shape (n_outputs · (1 + n_coefficients),) * 2
         Posterior covariance of the constant and the coefficients of standardised columns, with
-        the uncertainty of the variances.
+        the uncertainty of the variances. None if there are more than 1,500 coefficients.
     n_informative_bags_ : float
         Number of bags of equal weight that would tell as much; degrees of freedom of intervals.
     log_marginal_likelihood_ : float
@@ -245,7 +249,8 @@ class LLPClassifier(LogOddsClassifier):
         n_classes = len(self.classes_)
         start = np.zeros((1 if n_classes == 2 else n_classes, n_columns))
         start[:, 0] = _log_odds(self.empirical_prior_)
-        fit = maximise(
+        solve = maximise if start.size <= _MOST_COLUMNS else maximise_by_products
+        fit = solve(
             likelihood,
             start,
             self._components(priors, start.shape),
@@ -312,6 +317,11 @@ class LLPClassifier(LogOddsClassifier):
         return np.concatenate(blocks, axis=1)
 
     def _scores_and_sd(self, X: Any) -> tuple[Floats, Floats]:
+        if self.covariance_ is None:
+            raise ValueError(
+                f"The model has {self._theta.size:,} coefficients, and there are standard "
+                f"deviations of at most {_MOST_COLUMNS:,}."
+            )
         rows, K = self._encoder.encode(X), len(self._theta)
         scores, variances = self._scores(X), []
         covariance = self.covariance_.reshape(K, -1, K, self._theta.shape[1])

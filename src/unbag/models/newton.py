@@ -19,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from unbag._arrays import Floats
 from unbag.models.bag_variance import BagPredictions, estimate_bag_variance
 from unbag.models.variances import Posterior, VarianceComponents
-from unbag.observations.information import CountObservation
+from unbag.observations.information import CountObservation, Information
 from unbag.terms.design import Design
 from unbag.terms.encoding import Moments
 
@@ -30,7 +30,7 @@ _MOST_HALVINGS = 30
 
 # Steps before effects of bags are looked for, and a variance of them that hardly matters.
 _FIRST_STEPS = 3
-_SMALL = 0.01
+SMALL_EFFECT = 0.01
 
 # Squared distance, in posterior standard deviations, within which information is used again.
 _STALE = 0.05
@@ -54,6 +54,14 @@ class Derivatives(NamedTuple):
     information: Floats | None
 
 
+class Curvature(Protocol):
+    """The observed information at some coefficients, as an operator."""
+
+    def times(self, directions: Floats) -> Floats:
+        """Hx for directions x, (n_directions, n_outputs, n_columns)."""
+        ...
+
+
 class Likelihood(Protocol):
     """The log-likelihood of coefficients, summed over bags."""
 
@@ -70,12 +78,19 @@ class Likelihood(Protocol):
         """ℓ(θ), its gradient and, if it is wanted, H."""
         ...
 
+    def curvature(self, theta: Floats) -> Curvature:
+        """H at θ, without a matrix."""
+        ...
+
     def bag_products(self, theta: Floats) -> Floats:
         """J = Σ_b s_b s_bᵀ of the scores s_b of bags."""
         ...
 
-    def bag_table(self, theta: Floats, covariance: Floats) -> BagPredictions | None:
-        """What is known and predicted of bags of two classes; None where there are none."""
+    def bag_table(self, theta: Floats, covariance: Floats | None) -> BagPredictions | None:
+        """What is known and predicted of bags of two classes; None where there are none.
+
+        Without a covariance, leverages are zero.
+        """
         ...
 
     def with_bag_effect(self, variance: float) -> Likelihood:
@@ -118,7 +133,14 @@ class DesignLikelihood:
             H = self._design.information(self._observation.information(scores, residual))
         return Derivatives(value, self._design.gradient(residual), H)
 
-    def bag_table(self, theta: Floats, covariance: Floats) -> BagPredictions | None:
+    def curvature(self, theta: Floats) -> DesignCurvature:
+        """H at θ, without a matrix."""
+        scores = self._design.scores(theta)
+        _, residual = self._observation.value_and_residual(scores)
+        information = self._observation.information(scores, residual)
+        return DesignCurvature(self._design, self._observation, information)
+
+    def bag_table(self, theta: Floats, covariance: Floats | None) -> BagPredictions | None:
         """What is known and predicted of bags of two classes; None where there are none."""
         known = self._observation
         if known.n_outputs > 1 or self.n_bags == 0:
@@ -126,7 +148,9 @@ class DesignLikelihood:
         scores = self._design.scores(theta)
         predicted, variances = known.sums(scores)
         p = expit(scores)
-        leverages = self._design.bag_forms(p * (1.0 - p), covariance)
+        leverages = np.zeros(len(predicted))
+        if covariance is not None:
+            leverages = self._design.bag_forms(p * (1.0 - p), covariance)
         columns = (known.counts, known.sizes, known.noise, predicted, variances, leverages)
         return BagPredictions(*(column[~known.labelled].astype(float) for column in columns))
 
@@ -157,6 +181,22 @@ class DesignLikelihood:
 
 
 @dataclass(frozen=True, eq=False)
+class DesignCurvature:
+    """The observed information of coefficients, by that of the scores of rows in memory."""
+
+    design: Design
+    observation: CountObservation
+    information: Information
+
+    def times(self, directions: Floats) -> Floats:
+        """Hx for directions x, (n_directions, n_outputs, n_columns)."""
+        n, K, columns = directions.shape
+        moved = self.design.scores(directions.reshape(n * K, columns)).reshape(n, K, -1)
+        back = [self.observation.times(self.information, one) for one in moved]
+        return self.design.gradient(np.concatenate(back)).reshape(n, K, columns)
+
+
+@dataclass(frozen=True, eq=False)
 class MixedFit:
     """A fitted mixed model.
 
@@ -166,8 +206,8 @@ class MixedFit:
         Coefficients of the design, the constant first.
     posterior : Posterior
         Of the coefficients, by H/φ.
-    covariance : ndarray
-        Of the posterior, with the uncertainty of the variances.
+    covariance : ndarray, optional
+        Of the posterior, with the uncertainty of the variances; not of very many columns.
     components : VarianceComponents
     dispersion : float
         φ.
@@ -182,7 +222,7 @@ class MixedFit:
 
     theta: Floats
     posterior: Posterior
-    covariance: Floats
+    covariance: Floats | None
     components: VarianceComponents
     dispersion: float
     bag_effect: float
@@ -243,9 +283,9 @@ def maximise(
             by_effect.towards(found_effect - effect),
             by_phi.towards(np.log(found / phi)),
         )
-        if abs(change) < 0.1 * tol * (effect + _SMALL):
+        if abs(change) < 0.1 * tol * (effect + SMALL_EFFECT):
             change = 0.0
-        moved = max(abs(stretch), abs(change) / (effect + _SMALL))
+        moved = max(abs(stretch), abs(change) / (effect + SMALL_EFFECT))
         if settled and moved < tol and n_iter >= min_iter:
             converged = True
             break
@@ -254,7 +294,9 @@ def maximise(
         n_iter += 1
         # as far as the surface is that of the last information, this is used again
         gone = (theta - seen).ravel() + step
-        stale = float(gone @ H @ gone) > _STALE * phi or abs(change) > _STALE * (effect + _SMALL)
+        stale = float(gone @ H @ gone) > _STALE * phi or abs(change) > _STALE * (
+            effect + SMALL_EFFECT
+        )
         if change:
             effect += change
             likelihood = likelihood.with_bag_effect(effect)
@@ -262,7 +304,7 @@ def maximise(
             likelihood = likelihood.with_leverages(theta, posterior.covariance / phi)
         if change or fresh:
             at = at._replace(value=likelihood.value(theta))
-        theta, at = _step(likelihood, theta, at, step.reshape(shape), promised, S, phi, stale)
+        theta, at = line_search(likelihood, theta, at, step.reshape(shape), promised, S, phi, stale)
         fresh = at.information is not None
         if fresh:
             H, seen = _regular(at.information, shape), theta
@@ -306,7 +348,7 @@ class _Damping:
         return self._share * change
 
 
-def _step(
+def line_search(
     likelihood: Likelihood,
     theta: Floats,
     at: Derivatives,
@@ -314,16 +356,19 @@ def _step(
     promised: float,
     S: Floats,
     phi: float,
-    information: bool,
+    information: bool | None,
 ) -> tuple[Floats, Derivatives]:
-    """Go as far along a step as the penalised log-likelihood rises."""
+    """Go as far along a step as the penalised log-likelihood rises.
+
+    Information is found if it is wanted, and where a step has to be shortened unless it is None.
+    """
 
     def penalised(value: float, where: Floats) -> float:
         return value / phi - 0.5 * float(S @ where.ravel() ** 2)
 
     before = penalised(at.value, theta)
     rounding = 1e-12 * (1.0 + abs(before))
-    trial = likelihood.derivatives(theta + step, information)
+    trial = likelihood.derivatives(theta + step, bool(information))
     if penalised(trial.value, theta + step) >= before + _ARMIJO * promised - rounding:
         return theta + step, trial
     length = 1.0
@@ -332,8 +377,8 @@ def _step(
         where = theta + length * step
         value = likelihood.value(where)
         if penalised(value, where) >= before + _ARMIJO * length * promised - rounding:
-            return where, likelihood.derivatives(where)
-    return theta, likelihood.derivatives(theta)
+            return where, likelihood.derivatives(where, information is not None)
+    return theta, likelihood.derivatives(theta, information is not None)
 
 
 def estimate_dispersion(likelihood: Likelihood, theta: Floats, H: Floats, S: Floats) -> float:

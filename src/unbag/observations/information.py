@@ -202,6 +202,16 @@ class CountObservation:
         total = self._segments.sum(shift) + self._precision
         return replace(found, lost=(shift / np.sqrt(self._segments.spread(total)))[None])
 
+    def times(self, information: Information, values: Floats) -> Floats:
+        """Product of the information of the scores and values (n_outputs, n_rows) of all rows."""
+        found = np.einsum("acj,cj->aj", information.weights, values)
+        rows = self._segments
+        for factors, sign in ((information.factors, 1.0), (information.lost, -1.0)):
+            if factors is not None:
+                along = rows.spread(rows.sum(np.einsum("arj,aj->rj", factors, values)))
+                found += sign * np.einsum("arj,rj->aj", factors, along)
+        return found
+
     def sums(self, scores: Floats) -> tuple[Floats, Floats]:
         """Σ_j p_j and Σ_j p_j(1 − p_j) of each bag, of two classes."""
         p = expit(scores[0])

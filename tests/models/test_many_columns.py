@@ -1,0 +1,90 @@
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import random_array
+from scipy.special import expit
+
+from unbag import LLPClassifier, bag_target, check_bag_target
+from unbag.datasets import make_gaussian_bags
+from unbag.models import mixed
+from unbag.models.many_columns import conjugate_gradients
+from unbag.models.newton import DesignLikelihood
+from unbag.observations.information import CountObservation
+from unbag.terms import Design, NumberTerm, TableEncoder
+
+
+def test_conjugate_gradients_and_the_determinant():
+    rng = np.random.default_rng(0)
+    factor = rng.normal(size=(6, 200))
+    A = np.eye(200) + factor.T @ factor
+    signs = rng.choice([-1.0, 1.0], size=(200, 200))
+    solved = conjugate_gradients(lambda x: x @ A, signs)
+    np.testing.assert_allclose(solved.x, signs @ np.linalg.inv(A), atol=1e-3)
+    exact = np.linalg.slogdet(A)[1]
+    assert solved.log_determinants.mean() == pytest.approx(exact, rel=0.05)
+
+
+def test_directions_in_which_the_likelihood_is_convex_are_left():
+    A = np.diag([2.0, -1.0])
+    solved = conjugate_gradients(lambda x: x @ A, np.array([[1.0, 0.0], [0.0, 1.0]]))
+    np.testing.assert_allclose(solved.x, [[0.5, 0.0], [0.0, 1.0]])
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("effect", [0.0, 0.3])
+def test_products_are_those_of_the_matrix(n_classes, effect):
+    data = make_gaussian_bags(8, 12, n_classes=n_classes, n_features=3, random_state=0)
+    bags = check_bag_target(data.y)
+    order = np.argsort(bags.index, kind="stable")
+    rows = TableEncoder().fit(data.X).encode(data.X[order])
+    term = NumberTerm("numbers", ["a", "b", "c"], [0, 1, 2])
+    term.fit(rows)
+    observation = CountObservation(bags.reordered(lambda index: index[order]))
+    design = Design([term], rows, bags.sizes)
+    likelihood = DesignLikelihood(design, observation).with_bag_effect(effect)
+    K = observation.n_outputs
+    rng = np.random.default_rng(1)
+    theta, directions = rng.normal(size=(K, 4)) * 0.3, rng.normal(size=(5, K, 4))
+    H = likelihood.derivatives(theta).information
+    found = likelihood.curvature(theta).times(directions)
+    np.testing.assert_allclose(found.reshape(5, -1), directions.reshape(5, -1) @ H, atol=1e-8)
+
+
+def table(n_bags=150, size=60, n_levels=40):
+    rng = np.random.default_rng(0)
+    bag = np.repeat(np.arange(n_bags), size)
+    X = rng.normal(size=(len(bag), 2)) + rng.normal(size=(n_bags, 2))[bag]
+    level = (rng.integers(n_levels, size=len(bag)) + bag) % n_levels
+    effects = 0.8 * rng.normal(size=n_levels)
+    labels = rng.random(len(bag)) < expit(-0.5 + X @ (1.0, -0.7) + effects[level])
+    frame = pd.DataFrame(X, columns=["a", "b"]).assign(site=[f"s{i:03}" for i in level])
+    return frame, bag_target(bag, counts=np.bincount(bag, labels, n_bags)[bag])
+
+
+def test_the_model_is_that_of_matrices(monkeypatch):
+    frame, y = table()
+    # leverages are the only difference, which one bag among many hardly has
+    settings = {"kernel": None, "bag_effect": 0.0, "variances": {"numbers": 0.5, "site": 0.01}}
+    dense = LLPClassifier(**settings).fit(frame, y)
+    monkeypatch.setattr(mixed, "_MOST_COLUMNS", 10)
+    products = LLPClassifier(**settings).fit(frame, y)
+    scores = dense.decision_function(frame)
+    assert np.abs(products.decision_function(frame) - scores).max() < 0.05 * scores.std()
+    for one, other in zip(products.terms_, dense.terms_, strict=True):
+        assert one.degrees_of_freedom == pytest.approx(other.degrees_of_freedom, rel=0.3, abs=0.5)
+    with pytest.raises(ValueError, match="standard deviations"):
+        products.predict_interval(frame)
+
+
+def test_three_classes_and_a_sparse_matrix_of_many_columns():
+    rng = np.random.default_rng(2)
+    X = random_array((900, 2000), density=0.01, format="csr", random_state=rng)
+    scores = X @ rng.normal(size=(2000, 3)) * 3
+    labels = np.argmax(scores + rng.gumbel(size=scores.shape), axis=1)
+    model = LLPClassifier().fit(X, labels)
+    assert model.converged_
+    assert model.coef_.shape == (3, 2000)
+    assert (model.predict(X) == labels).mean() > 0.6
+    np.testing.assert_allclose(
+        model.predict_proba(X).mean(axis=0), np.bincount(labels) / 900, atol=0.01
+    )
