@@ -198,7 +198,8 @@ class DistributedLikelihood:
 
     def curvature(self, theta: Floats) -> DistributedCurvature:
         """H at θ, without a matrix."""
-        return DistributedCurvature(self._parts.map(_curvature, self._bag_effect, share(theta)))
+        parts = self._parts.map(_curvature, self._bag_effect, share(theta))
+        return DistributedCurvature(parts.keep() if self._keep else parts)
 
     def with_leverages(self, theta: Floats, covariance: Floats) -> DistributedLikelihood:
         """The same with determinants that allow for the leverages of bags at θ."""
@@ -221,7 +222,7 @@ class DistributedCurvature:
     Parameters
     ----------
     parts : Partitions
-        Of `unbag.models.newton.DesignCurvature`.
+        Of lists of `unbag.models.newton.DesignCurvature`.
     """
 
     def __init__(self, parts: Partitions) -> None:
@@ -233,12 +234,12 @@ class DistributedCurvature:
         return found
 
 
-def _curvature(part: PartLikelihood, bag_effect: float, theta: Floats) -> DesignCurvature:
-    return part.likelihood.with_bag_effect(bag_effect).curvature(theta)
+def _curvature(part: PartLikelihood, bag_effect: float, theta: Floats) -> list[DesignCurvature]:
+    return [block.with_bag_effect(bag_effect).curvature(theta) for block in part.blocks]
 
 
-def _times(curvature: DesignCurvature, directions: Floats) -> Floats:
-    return curvature.times(directions)
+def _times(blocks: list[DesignCurvature], directions: Floats) -> Floats:
+    return np.sum([block.times(directions) for block in blocks], axis=0)
 
 
 def _rows_of(part: EncodedPart, name: str, *inputs: Any) -> Any:
