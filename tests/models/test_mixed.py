@@ -297,3 +297,11 @@ def test_words_of_errors():
     model = LLPClassifier(kernel=None).fit(frame, data.y)
     with pytest.raises(ValueError, match="city"):
         model.predict(np.zeros((2, 1)))
+
+
+def test_proportions_that_no_labels_give_are_counts_up_to_rounding():
+    rng = np.random.default_rng(12)
+    X, y, _ = covariate_shift(rng, 60, 10)
+    odd = bag_target(y["bag"], np.clip(y["proportion"] + 0.033, 0.033, 0.967))
+    slopes = [LLPClassifier(kernel=None).fit(X, target).coef_[0] for target in (y, odd)]
+    np.testing.assert_allclose(*slopes, atol=0.15)
