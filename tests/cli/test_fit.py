@@ -11,7 +11,7 @@ from scipy.special import expit
 
 from unbag._optional import install_command
 from unbag.bags.frames import bags_from_frame
-from unbag.evaluation import evaluate_cv
+from unbag.evaluation import cross_fit, cross_val_evaluate
 from unbag.tables import make_classifier
 from unbag.tables.inspection import inspect_bags
 from unbag.tables.persistence import load_model
@@ -31,7 +31,9 @@ def test_from_files_to_a_model(run, folder, frames, known, tmp_path):
     assert "\nEstimated from the proportions of 24 bags (600 instances)" in result.stdout
     assert "66/66" not in result.stderr  # nobody watches a bar in a pipe
     assert "\nClass: positive above a probability of 0." in result.stderr
-    assert "o bag effect found" in result.stderr
+    # the terms of the model
+    for word in ("standard deviation", "share of variance", "numbers", "device"):
+        assert word in result.stderr
     words = html.unescape(page.read_text(encoding="utf-8"))
     assert "<title>Visits & more</title>" in words
     assert "unbag fit visits.csv.gz regions.csv --bag region" in words
@@ -46,9 +48,12 @@ def test_from_files_to_a_model(run, folder, frames, known, tmp_path):
     by_hand = make_classifier("linear").fit(X, y)
     np.testing.assert_array_equal(by_hand.decision_function(X), found.model.decision_function(X))
     rule = Rule(**found.metadata["rule"])
-    expected = make_rule("balanced", expit(by_hand[-1].out_of_fold_scores_))
+    out_of_fold = cross_fit(by_hand, X, y, cv=5)
+    expected = make_rule("balanced", expit(out_of_fold.log_odds))
     assert rule.threshold == pytest.approx(expected.threshold)
-    evaluation = evaluate_cv(by_hand, X, y, threshold=rule.score_threshold)
+    evaluation = cross_val_evaluate(
+        by_hand, X, y, out_of_fold=out_of_fold, threshold=rule.score_threshold
+    )
     assert result.stdout == f"{evaluation}\n"
     # one test of the assumption, before a fit and after it
     seen = inspect_bags(X, y).assumption
@@ -70,8 +75,12 @@ def test_json_is_all_there_is(call, folder, known, tmp_path):
     found = json.loads(result.stdout)
     assert found["evaluation"]["folds"] == 3
     assert found["training"]["objective"] == "likelihood"
-    assert found["training"]["bag_effect"] == 0
-    assert found["training"]["bag_effect_interval"][0] == 0
+    assert [term["term"] for term in found["training"]["terms"]] == ["numbers", "device"]
+    shares = [term["variance_share"] for term in found["training"]["terms"]]
+    assert sum(shares) == pytest.approx(1)
+    assert found["training"]["bag_effect"] >= 0
+    assert found["training"]["dispersion"] >= 1
+    assert found["leaderboard"] is None
     assert found["n_instances"] == 600
     assert len(found["columns"]) == 5
 
@@ -83,19 +92,6 @@ def test_a_share_instead_of_counts_and_no_evaluation(call, folder, tmp_path):
     assert result.returncode == 0
     assert result.stdout.startswith("The features: Nothing speaks against the assumption")
     assert load_model(tmp_path / "m.unbag").metadata["evaluation"] is None
-
-
-def test_shares_that_no_labels_can_give_have_a_likelihood_of_their_own(call, folder, tmp_path):
-    shares = pd.read_csv(folder / "regions.csv")
-    shares.assign(rate=0.6 * shares["rate"] + 0.016).to_csv(tmp_path / "r.csv", index=False)
-    known = ["--bag", "region", "--proportion", "rate", "--exclude", "id"]
-    arguments = ["fit", folder / "visits.parquet", tmp_path / "r.csv", *known, "-q"]
-    result = call(*arguments, "--folds", 0, "--model", "linear", "-o", tmp_path / "m.unbag")
-    assert result.returncode == 0, result.stderr
-    said = "Trained on the likelihood of rows whose labels were drawn from the shares.\n"
-    assert said in result.stderr
-    training = load_model(tmp_path / "m.unbag").metadata["training"]
-    assert (training["objective"], training["bag_effect"]) == ("forward", None)
 
 
 def test_kinds_can_be_given(call, frames, tmp_path):
@@ -123,14 +119,15 @@ def test_kinds_can_be_given(call, frames, tmp_path):
     assert columns["code"]["values"] == ["007", "7"]
 
 
-def test_one_learner_after_the_other_is_compared(call, folder, known, tmp_path):
+def test_an_ensemble_shows_its_models(call, folder, known, tmp_path):
     model = tmp_path / "m.unbag"
     arguments = ["fit", folder / "visits.parquet", folder / "regions.csv", *known, "-q"]
     result = call(
-        *arguments, "--folds", 2, "--threshold-metric", "cost", "--costs", 1, 4, "-o", model
+        *(*arguments, "--model", "ensemble", "--folds", 2, "-o", model),
+        *("--threshold-metric", "cost", "--costs", 1, 4),
     )
     assert result.returncode == 0, result.stderr
-    assert "learner  held-out loss  weight  seconds" in result.stderr
+    assert "held-out loss  weight  seconds" in result.stderr
     assert "above a probability of 0.2, which is cheapest at the costs given." in result.stderr
     assert "1.0, 4.0" in call("inspect", model).stdout
     found = load_model(model).metadata
@@ -163,8 +160,8 @@ def test_boosted_trees_are_opened_like_all_models(call, folder, frames, known, t
     result = call(*arguments, "--model", "boosted", "--folds", 2, "-o", model)
     assert result.returncode == 0, result.stderr
     found = load_model(model)
-    assert [row["learner"] for row in found.metadata["leaderboard"]] == ["boosted"]
-    assert found.metadata["evaluation"]["estimates"]["roc_auc"]["value"] > 0.7
+    assert found.metadata["model"] == "LLPBoostingClassifier"
+    assert found.metadata["evaluation"]["estimates"]["roc_auc"]["value"] > 0.65
     arguments = ["predict", model, folder / "visits.parquet", "-q", "-o", tmp_path / "s.csv"]
     assert call(*arguments).returncode == 0
     X = frames[0][[column["name"] for column in found.schema["columns"]]]
@@ -244,7 +241,7 @@ def broken(frames, tmp_path, monkeypatch):
         (
             "v.csv two.csv",
             "--unmatched drop --force",
-            "cannot be trained: There is only one bag",
+            "There is only one bag",
         ),
     ],
 )

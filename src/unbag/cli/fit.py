@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.pipeline import make_pipeline
 
 from unbag._files import check_place
 from unbag._memory import give_back
@@ -52,11 +51,9 @@ from unbag.evaluation import Evaluation, cross_val_evaluate, group_proportions
 from unbag.evaluation.bag_effects import FEWEST_BAGS
 from unbag.evaluation.checks import check_features
 from unbag.evaluation.monitoring import make_monitoring_reference
-from unbag.models.mixed import LLPClassifier
 from unbag.reports import model_report
-from unbag.tables.features import make_features
 from unbag.tables.persistence import save_model
-from unbag.tables.pipeline import training_record
+from unbag.tables.pipeline import make_classifier, term_lines, training_record
 from unbag.tables.schema import make_fingerprints
 from unbag.tables.scoring import Rule, make_rule
 
@@ -65,7 +62,6 @@ _ONE_TABLE_ONLY = {
     "report": "a page shows how good the model is, which several tables of the same rows cannot",
     "group_by": "proportions of groups are of one table of bags",
     "label_column": "labels of some rows are for one table of bags",
-    "time_limit": "there is one learner",
     "aggregates_query": "every --grouping is a table of its own; give files",
 }
 
@@ -154,7 +150,7 @@ def run(options: argparse.Namespace) -> int:
     say(f"Read {counted(n_rows, 'instance')} with {counted(n_columns, 'column')}.")
     trained = train_pipeline(options, data)
     give_back()
-    pipeline, training = trained.pipeline, training_record(trained.pipeline[-1], data.y)
+    pipeline, training = trained.pipeline, training_record(trained.pipeline[-1])
     say(*trained.lines, sentence(training["summary"]))
     evaluation = None
     if options.folds:
@@ -163,7 +159,7 @@ def run(options: argparse.Namespace) -> int:
     metadata = _metadata(options, data, pipeline, trained.rule) | {
         "n_bags": int(check_bag_target(data.y).n_bags),
         "training": training,
-        "leaderboard": pipeline[-1].leaderboard_,
+        "leaderboard": getattr(pipeline[-1], "leaderboard_", None),
         "evaluation": record or None,
         "reference": _reference(trained, data),
         "training_bags": make_fingerprints(data.X, data.y),
@@ -382,16 +378,17 @@ def _train_groupings(
     """Fit the model and make the rule; return them with what the model file records."""
     check_worth(options, *(y[name] for name in y.dtype.names or ()))
     groupings = check_groupings_target(y)
-    pipeline = make_pipeline(make_features(), LLPClassifier(None)).fit(data.X, y)
+    pipeline = make_classifier("linear", random_state=options.seed).fit(data.X, y)
     cells = [
         f"{bags.n_bags} by {name}"
         for name, bags in zip(groupings.names, groupings.bags, strict=True)
     ]
+    training = training_record(pipeline[-1])
     summary = f"trained on the joint likelihood of counts: {listing(cells)}"
     kept = [make_fingerprints(data.X, y[name]) for name in groupings.names]
     record = {
         "n_bags": groupings.n_cells,
-        "training": {"objective": "likelihood", "summary": summary},
+        "training": training | {"summary": summary},
         "training_bags": {
             "version": kept[0]["version"],
             "n_bags": sum(one["n_bags"] for one in kept),
@@ -400,5 +397,5 @@ def _train_groupings(
     }
     probabilities = pipeline.predict_proba(data.X)[:, 1]
     rule = make_rule(options.threshold_metric, probabilities, options.costs or (1, 1))
-    say(sentence(summary), f"Class: {rule}.")
+    say(sentence(summary), *term_lines(training["terms"]), f"Class: {rule}.")
     return pipeline, rule, record

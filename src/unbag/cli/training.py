@@ -18,16 +18,20 @@ from unbag.cli.options import add_seed, positive_number, whole_number
 from unbag.cli.output import need, say
 from unbag.evaluation.held_out import OutOfFold, cross_fit
 from unbag.evaluation.sample_size import effective_sample_size
-from unbag.tables.pipeline import ModelName, make_classifier
+from unbag.tables.pipeline import ModelName, make_classifier, term_lines, training_record
 from unbag.tables.scoring import MOST_PROBABLE, Rule, RuleName, make_rule
 
 # Names of the options of a fit.
-FITTING = ("model", "folds", "time_limit", "threshold_metric", "costs", "seed")
+FITTING = ("model", "folds", "threshold_metric", "costs", "seed")
 
 # Rows of known label that bags must be worth.
 _FEWEST_ROWS = 5
 
-_EXTRAS = {"boosted": ("lightgbm", "boosting"), "neural": ("torch", "torch")}
+_EXTRAS = {
+    "boosted": ("lightgbm", "boosting"),
+    "ensemble": ("lightgbm", "boosting"),
+    "neural": ("torch", "torch"),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,8 +49,9 @@ class TrainedPipeline:
 
     @property
     def lines(self) -> list[str]:
-        """What was compared, if there was more than one learner, and the rule."""
-        rows = [
+        """The terms of the mixed model or the models of an ensemble, and the rule."""
+        model = self.pipeline[-1]
+        compared = [
             (
                 row["learner"],
                 "" if row["loss"] is None else f"{row['loss']:.5f}",
@@ -54,11 +59,16 @@ class TrainedPipeline:
                 f"{row['seconds']:.1f}",
                 row["note"],
             )
-            for row in self.pipeline[-1].leaderboard_
+            for row in getattr(model, "leaderboard_", [])
         ]
-        heads = ("learner", "held-out loss", "weight", "seconds", "")
-        compared = table_lines(heads, rows) if len(rows) > 1 else []
-        return [*compared, f"Class: {self.rule or MOST_PROBABLE}."]
+        heads = ("model", "held-out loss", "weight", "seconds", "")
+        lines = table_lines(heads, compared) if compared else []
+        terms = training_record(model).get("terms", [])
+        return [
+            *lines,
+            *(term_lines(terms) if terms else []),
+            f"Class: {self.rule or MOST_PROBABLE}.",
+        ]
 
 
 def add_fitting(parser: argparse.ArgumentParser) -> None:
@@ -68,16 +78,10 @@ def add_fitting(parser: argparse.ArgumentParser) -> None:
         "--model",
         choices=get_args(ModelName),
         default="auto",
-        help="auto: linear, kernel and boosted trees, mixed by held-out bags; "
-        "or one alone; boosted needs LightGBM (the extra boosting), neural needs torch (the extra "
-        "torch)",
-    )
-    group.add_argument(
-        "--time-limit",
-        type=positive_number,
-        metavar="SECONDS",
-        help="seconds for all learners: a learner that is not done by then is left out, except the "
-        "first",
+        help="auto: the mixed model, a sum of numbers, categories, text and a kernel, each with a "
+        "variance; linear: without the kernel; boosted: boosted trees; ensemble: a weighted average "
+        "of the mixed model and boosted trees; boosted and ensemble need LightGBM (the extra "
+        "boosting), neural needs torch (the extra torch)",
     )
     group.add_argument(
         "--threshold-metric",
@@ -98,7 +102,8 @@ def add_fitting(parser: argparse.ArgumentParser) -> None:
         type=whole_number(0),
         default=5,
         metavar="N",
-        help="folds of bags for the search and the evaluation; 0: no evaluation",
+        help="folds of bags for the evaluation, and for what boosted trees and ensembles choose; 0: no "
+        "evaluation",
     )
     group.add_argument(
         "--force", action="store_true", help="fit even if the bags carry almost no information"
@@ -157,12 +162,12 @@ def train_pipeline(options: argparse.Namespace, data: BagData) -> TrainedPipelin
     pipeline = make_classifier(
         options.model,
         cv=options.folds or 5,
-        time_limit=options.time_limit,
         random_state=options.seed,
         verbose=0 if options.quiet else 1,
     )
     pipeline.fit(data.X, data.y)
-    pipeline.set_params(model__verbose=0)
+    if "model__verbose" in pipeline.get_params():
+        pipeline.set_params(model__verbose=0)
     n_folds = min(options.folds, _n_units(data))
     out_of_fold = cross_fit(pipeline, data.X, data.y, cv=n_folds) if n_folds > 1 else None
     rule = None

@@ -65,6 +65,9 @@ ROUNDING = 1e-12
 # Shares of classes that bags do not hold at all.
 _LEAST_SHARE = 1e-9
 
+# Dispersions below are as good as one, in words.
+_NOTABLE_DISPERSION = 1.005
+
 # Of many rows there is no room for the probabilities of all.
 _ROWS_AT_A_TIME = 2**18
 
@@ -337,35 +340,38 @@ def effect_of_scores(bags: Bags, scores: Floats, class_prior: Floats) -> BagEffe
     return effect_of_means(bags, *means_at_prior(bags, by_output(scores), class_prior))
 
 
-def describe_effect(model: Any, bags: Bags) -> str | None:
-    """Describe the bag effect that a fitted model uses; None if it has none.
+def describe_effect(model: Any) -> str | None:
+    """Describe what a fitted model says of differences between bags; None if it says nothing.
 
     Parameters
     ----------
     model : classifier
-        With ``bag_effect_``, and ``bag_effect_interval_`` if that was estimated.
-    bags : Bags
-        What it was fitted to.
+        With ``bag_effect_``, a variance on the scale of log-odds, and ``dispersion_``.
+
+    Examples
+    --------
+    >>> from unbag import LLPClassifier
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.evaluation.bag_effects import describe_effect
+    >>> data = make_gaussian_bags(n_bags=40, bag_size=50, random_state=0)
+    >>> describe_effect(LLPClassifier(kernel=None, bag_effect=0.04).fit(data.X, data.y))
+    'log-odds differ between bags by a standard deviation of 0.20 that features do not explain'
     """
     variance = getattr(model, "bag_effect_", None)
     if variance is None or getattr(model, "objective_", "likelihood") != "likelihood":
         return None
-    low, high = getattr(model, "bag_effect_interval_", (np.nan, np.nan))
-    effect = BagEffect(
-        variance, low, high, np.nan, _focus(bags.class_shares), few_bags=are_few(bags)
-    )
-    if variance == 0 and effect.significant:
-        spread = f"{effect._points(low):.1f} to {effect._points(high):.1f} percentage points"
-        why = "there are few bags" if effect.few_bags else "bags do not agree with covariate shift"
-        return (
-            f"between-bag SD of {spread} not explained by the features; training does not include "
-            f"it, since {why}"
+    facts = []
+    if variance > 0:
+        facts.append(
+            f"log-odds differ between bags by a standard deviation of {np.sqrt(variance):.2f} that "
+            "features do not explain"
         )
-    if not np.isnan(low):
-        return str(effect)
-    if variance == 0:
-        return "bag effects are set to zero"
-    return f"between-bag SD set to {effect.spread:.1f} percentage points"
+    dispersion = getattr(model, "dispersion_", 1.0)
+    if dispersion > _NOTABLE_DISPERSION:
+        facts.append(
+            f"counts vary {dispersion:.2f} times as much as the model says (overdispersion)"
+        )
+    return ", and ".join(facts) or "no bag effect, no overdispersion"
 
 
 def are_few(bags: Bags) -> bool:

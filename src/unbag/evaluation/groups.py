@@ -229,7 +229,7 @@ def group_proportions(
         least=least,
         most=most,
         confidence_level=confidence_level,
-        notes=_notes(model, bags),
+        notes=_notes(model),
     )
 
 
@@ -327,6 +327,6 @@ def _with_its_settings(model: Any) -> Any:
     return copy
 
 
-def _notes(model: Any, bags: Bags) -> tuple[str, ...]:
-    effect = describe_effect(last_step(model), bags)
+def _notes(model: Any) -> tuple[str, ...]:
+    effect = describe_effect(last_step(model))
     return (_WARNING, *([] if effect is None else [sentence(effect)]))

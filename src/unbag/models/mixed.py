@@ -109,9 +109,9 @@ class LLPClassifier(LogOddsClassifier):
         Whether there is a kernel term. "auto": unless X is sparse.
     n_landmarks : int, default=200
         Rows that span the functions of the kernel term.
-    groups : mapping of str to list, or list of list, optional
+    groups : mapping of str to list, list of list, or callable, optional
         Columns of numbers, by name or place, that have a variance of their own; those that are in
-        no group are one together, as all are by default.
+        no group are one together, as all are by default. A callable makes groups of the names.
     class_prior : {"empirical", "balanced"} or array-like, default="empirical"
         Class prior that scores and predictions are for; "empirical" is that of all bags together.
     bag_effect : {"auto"} or float, default="auto"
@@ -189,7 +189,10 @@ class LLPClassifier(LogOddsClassifier):
         self,
         kernel: Literal["auto", "rbf"] | None = "auto",
         n_landmarks: int = 200,
-        groups: Mapping[str, Sequence[Any]] | Sequence[Sequence[Any]] | None = None,
+        groups: Mapping[str, Sequence[Any]]
+        | Sequence[Sequence[Any]]
+        | Callable[..., Any]
+        | None = None,
         class_prior: Any = "empirical",
         bag_effect: Literal["auto"] | float = "auto",
         variances: Literal["auto"] | Mapping[str, float] = "auto",
@@ -478,6 +481,8 @@ def read_groups(groups: Any, names: list[str]) -> dict[str, list[int]]:
     >>> read_groups({"site": ["x1", 2]}, ["x0", "x1", "x2"])
     {'site': [1, 2], 'numbers': [0]}
     """
+    if callable(groups):
+        groups = groups(names)
     if groups is None:
         groups = {}
     if not isinstance(groups, Mapping):

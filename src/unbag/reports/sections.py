@@ -189,7 +189,7 @@ def assumption_section(
 
 def effect_findings(model: Any, bags: Bags) -> list[Finding]:
     """Report the bag effect of a model trained by the count likelihood."""
-    effect = None if bags.labelled.all() else describe_effect(model, bags)
+    effect = None if bags.labelled.all() else describe_effect(model)
     if effect is None:
         return []
     text = (

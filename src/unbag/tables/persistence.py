@@ -64,6 +64,7 @@ _PARTS = {
     "unbag.tables.features.number_columns",
     "unbag.tables.features.text_columns",
     "unbag.tables.features.datetime_columns",
+    "unbag.tables.mixed_features.text_groups",
 }
 
 # What a fitted model of this package is made of, and where such classes live.

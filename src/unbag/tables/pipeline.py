@@ -1,15 +1,13 @@
-"""The ready-made classifier for a table: features, and the learners that suit it."""
+"""The ready-made classifier for a table: features, and the model that they suit."""
 
 from __future__ import annotations
 
 from typing import Any, Literal, get_args
 
-import numpy as np
-from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
 from unbag._checks import check_choice
-from unbag.bags.bags import check_bag_target
+from unbag._text import percent, shown, table_lines
 from unbag.evaluation.bag_effects import describe_effect
 from unbag.model_selection.fitted import last_step
 from unbag.models import (
@@ -18,13 +16,14 @@ from unbag.models import (
     LLPEnsembleClassifier,
 )
 from unbag.tables.features import make_features
+from unbag.tables.mixed_features import MixedFeatures, text_groups
 
-ModelName = Literal["auto", "linear", "kernel", "boosted", "neural"]
+ModelName = Literal["auto", "linear", "boosted", "neural", "ensemble"]
 
-# What models minimise, in words.
+# What models maximise, in words.
 _OBJECTIVES = {
     "likelihood": "the likelihood of the counts",
-    "forward": "the likelihood of rows whose labels were drawn from the shares",
+    "forward": "the likelihood of rows whose labels were drawn from the proportions",
 }
 
 
@@ -33,7 +32,6 @@ def make_classifier(
     *,
     cv: Any = 5,
     class_prior: Any = "empirical",
-    time_limit: float | None = None,
     random_state: int = 0,
     verbose: int = 0,
 ) -> Pipeline:
@@ -41,29 +39,28 @@ def make_classifier(
 
     Parameters
     ----------
-    model : {"auto", "linear", "kernel", "boosted", "neural"}, default="auto"
-        "auto" is an ensemble of the mixed model and boosted trees, trained on the same folds of bags
-        with weights by the likelihood of held-out bags; the others train one model. "boosted" needs LightGBM, the extra ``boosting``, and "neural" torch,
-        the extra ``torch``.
+    model : {"auto", "linear", "boosted", "neural", "ensemble"}, default="auto"
+        "auto" is the mixed model `unbag.LLPClassifier`, with a variance for numbers, each category,
+        each column of free text and a kernel; "linear" is the same without the kernel. "boosted" is
+        `unbag.LLPBoostingClassifier`, which needs LightGBM, the extra ``boosting``; "neural" is
+        `unbag.LLPNeuralClassifier`, which needs torch, the extra ``torch``; "ensemble" is
+        `unbag.LLPEnsembleClassifier`, a weighted average of the mixed model and boosted trees.
     cv : int, splitter or iterable, default=5
-        Folds of whole bags that hold out every bag exactly once, the same for all learners; a
-        number is reduced to that of the bags.
+        Folds of whole bags by which boosted trees and ensembles choose; other models have none.
     class_prior : {"empirical", "balanced"} or array-like, default="empirical"
-        Shares of the classes that scores, predictions and probabilities are for: those of the
-        training bags, unlike in single learners, equal ones, or others.
-    time_limit : float, optional
-        Seconds for the learners together: after so many, the one that is being trained is left out,
-        and so are those to come. The first is trained in any case.
+        Class prior that scores, predictions and probabilities are for: that of all training bags
+        together, equal shares, or a share for each class.
     random_state : int, default=0
-        Of the learners.
+        Of the model.
     verbose : int, default=0
         Whether to show progress bars.
 
     Returns
     -------
     Pipeline
-        With the steps ``"features"`` (`unbag.tables.features.make_features`) and ``"model"``
-        (`unbag.LLPEnsembleClassifier`), to be fitted to a table and the target of `unbag.bag_target`.
+        With the steps ``"features"`` (`unbag.tables.mixed_features.MixedFeatures` for the mixed
+        model, `unbag.tables.features.make_features` for others) and ``"model"``, to be fitted to a
+        table and the target of `unbag.bag_target`.
 
     Examples
     --------
@@ -73,32 +70,27 @@ def make_classifier(
     >>> X = pd.DataFrame({"age": range(60), "colour": ["red", "blue"] * 30})
     >>> y = bag_target([i // 10 for i in range(60)], counts=[i // 10 for i in range(60)])
     >>> model = make_classifier("linear").fit(X, y)
+    >>> [term.term for term in model[-1].terms_]
+    ['numbers', 'colour']
     >>> float(model.predict_proba(X)[:, 1].mean().round(2))
     0.25
     """
-    learners = LLPEnsembleClassifier(
-        None if model == "auto" else [(model, _base_model(model, random_state))],
-        cv=cv,
-        class_prior=class_prior,
-        time_limit=time_limit,
-        random_state=random_state,
-        verbose=verbose,
-    )
-    return Pipeline([("features", make_features("float32")), ("model", learners)])
+    check_choice(model, get_args(ModelName), "model")
+    settings = {"class_prior": class_prior, "random_state": random_state}
+    found: Any
+    if model in ("auto", "linear"):
+        kernel: Any = "auto" if model == "auto" else None
+        found = LLPClassifier(kernel=kernel, groups=text_groups, **settings)
+        return Pipeline([("features", MixedFeatures()), ("model", found)])
+    if model == "boosted":
+        found = LLPBoostingClassifier(cv=cv, verbose=verbose, **settings)
+    elif model == "ensemble":
+        found = LLPEnsembleClassifier(cv=cv, verbose=verbose, **settings)
+    else:
+        from unbag.models.neural import LLPNeuralClassifier
 
-
-def _base_model(name: str, random_state: int) -> Any:
-    """The only base model of an ensemble, by its name on the command line."""
-    if name == "linear":
-        return LLPClassifier(kernel=None, class_prior="empirical")
-    if name == "kernel":
-        return LLPClassifier(class_prior="empirical", random_state=random_state)
-    if name == "boosted":
-        return LLPBoostingClassifier(random_state=random_state)
-    check_choice(name, get_args(ModelName), "model")
-    from unbag.models.neural import LLPNeuralClassifier
-
-    return LLPNeuralClassifier(random_state=random_state)
+        found = LLPNeuralClassifier(**settings)
+    return Pipeline([("features", make_features("float32")), ("model", found)])
 
 
 def split_pipeline(model: Any) -> tuple[Any, Any]:
@@ -107,18 +99,47 @@ def split_pipeline(model: Any) -> tuple[Any, Any]:
     return features, last_step(model)
 
 
-def training_record(model: Any, y: NDArray[np.void]) -> dict[str, Any]:
-    """What a fitted model minimised and what it found of bag effects, in numbers and words.
+def training_record(model: Any) -> dict[str, Any]:
+    """What a fitted model maximised and what it found, in numbers and words.
 
     Of an ensemble, what its best base model did.
+
+    Returns
+    -------
+    record : dict
+        With the keys ``objective`` and ``summary``; of the mixed model also ``terms``,
+        ``bag_effect``, ``dispersion`` and ``log_marginal_likelihood``.
     """
     model = getattr(model, "best_estimator_", model)
     objective = getattr(model, "objective_", "likelihood")
-    effect = describe_effect(model, check_bag_target(y))
-    summary = f"trained on {_OBJECTIVES[objective]}"
-    return {
-        "objective": objective,
-        "bag_effect": getattr(model, "bag_effect_", None) if effect else None,
-        "bag_effect_interval": getattr(model, "bag_effect_interval_", None) if effect else None,
-        "summary": f"{summary}; {effect}" if effect else summary,
-    }
+    record: dict[str, Any] = {"objective": objective}
+    facts = [f"trained on {_OBJECTIVES[objective]}"]
+    if hasattr(model, "terms_"):
+        record["terms"] = [term._asdict() for term in model.terms_]
+        for name in ("bag_effect", "dispersion", "log_marginal_likelihood"):
+            record[name] = float(getattr(model, f"{name}_"))
+    effect = describe_effect(model)
+    return record | {"summary": "; ".join(facts if effect is None else [*facts, effect])}
+
+
+def term_lines(terms: list[dict[str, Any]]) -> list[str]:
+    r"""The terms of a mixed model as the lines of a table.
+
+    Examples
+    --------
+    >>> from unbag.tables.pipeline import term_lines
+    >>> age = {"term": "numbers", "columns": ["age"], "standard_deviation": 0.71}
+    >>> print(*term_lines([age | {"degrees_of_freedom": 0.98, "variance_share": 1.0}]), sep="\n")
+    term     columns  standard deviation  effective df  share of variance
+    numbers  age      0.710               1.0           100%
+    """
+    rows = []
+    for term in terms:
+        columns = term["columns"]
+        some = columns[0] if len(columns) == 1 else f"{len(columns):,} columns"
+        numbers = f"{term['standard_deviation']:.3f}", f"{term['degrees_of_freedom']:.1f}"
+        rows.append(
+            (shown(term["term"], 30), shown(some, 30), *numbers, percent(term["variance_share"]))
+        )
+    heads = ("term", "columns", "standard deviation", "effective df", "share of variance")
+    return table_lines(heads, rows)

@@ -1,0 +1,157 @@
+"""A table of any columns as a frame of numbers and categories, as the mixed model takes it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+from sklearn.decomposition import TruncatedSVD
+from sklearn.utils.validation import check_is_fitted
+
+from unbag.tables.column_types import as_pandas, column_type, convert, seconds
+from unbag.tables.features import (
+    FEWEST_ROWS,
+    MISSING,
+    DatetimeFeatures,
+    TableTransformer,
+    TfidfText,
+    category_columns,
+    datetime_columns,
+    number_columns,
+    text_columns,
+)
+
+# Levels of a category that are in few rows are one level together.
+RARE = "(rare)"
+
+# Columns that a column of free text becomes at most.
+_MOST_COMPONENTS = 50
+
+_COMPONENT = re.compile(r"(.*) \(text \d+\)", re.DOTALL)
+
+
+class MixedFeatures(TableTransformer):
+    """Turn a table into numbers and categories, which `unbag.LLPClassifier` weighs term by term.
+
+    Numbers, truth values and times become floats, NaN where they are missing or infinite; times
+    also have their places in the day, week and year (`unbag.tables.features.DatetimeFeatures`).
+    Categories stay columns of text, with one level for missing values and one for all levels that
+    are in fewer than five rows. Free text becomes the scores of at most 50 components of its tf-idf
+    weights, by a truncated singular value decomposition.
+
+    Attributes
+    ----------
+    kinds_ : list of str
+        What each column of numbers holds; see `unbag.tables.column_types`.
+    levels_ : list of list of str or None
+        Levels of each category that are not rare; None if none of them is.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from unbag.tables.mixed_features import MixedFeatures
+    >>> frame = pd.DataFrame({"colour": ["red", None] * 5, "age": [31.0, None] * 5})
+    >>> MixedFeatures().fit_transform(frame).head(2)
+        age     colour
+    0  31.0        red
+    1   NaN  (missing)
+    """
+
+    def transform(self, X: Any) -> Any:
+        """Turn the columns that were there in `fit` into a frame; others are ignored.
+
+        Parameters
+        ----------
+        X : data frame of shape (n_rows, n_columns)
+            The table.
+
+        Returns
+        -------
+        features : pandas.DataFrame of shape (n_rows, n_columns_out)
+            The features.
+        """
+        check_is_fitted(self)
+        if set(self._columns) <= set(X.columns):
+            X = X[self._columns]
+        return super().transform(X)
+
+    def _fit(self, X: Any) -> None:
+        """Learn what columns hold, the levels of categories, and the components of text."""
+        self._columns = list(X.columns)
+        self._numbers, self._categories = number_columns(X), category_columns(X)
+        self._times, self._texts = datetime_columns(X), text_columns(X)
+        self.kinds_: list[str] = [column_type(as_pandas(X, name)) for name in self._numbers]
+        self.levels_ = [_common_levels(_levels(X, name)) for name in self._categories]
+        self._periods = [DatetimeFeatures().fit(X[[name]]) for name in self._times]
+        self._words = [TfidfText().fit(X[[name]]) for name in self._texts]
+        self._components: list[TruncatedSVD | None] = []
+        for name, words in zip(self._texts, self._words, strict=True):
+            table = words.transform(X[[name]])
+            n = min(_MOST_COMPONENTS, table.shape[1])
+            self._components.append(TruncatedSVD(n, random_state=0).fit(table) if n else None)
+
+    def _transform(self, X: Any) -> Any:
+        """Give numbers, components of text, and then categories."""
+        import pandas as pd
+
+        columns = [_floats(X, *each) for each in zip(self._numbers, self.kinds_, strict=True)]
+        for name, periods in zip(self._times, self._periods, strict=True):
+            columns += list(periods.transform(X[[name]]).T)
+        for name, words, svd in zip(self._texts, self._words, self._components, strict=True):
+            if svd is not None:
+                columns += list(svd.transform(words.transform(X[[name]])).T)
+        for name, levels in zip(self._categories, self.levels_, strict=True):
+            text = _levels(X, name)
+            columns.append(text if levels is None else text.where(text.isin(levels), RARE))
+        values = map(np.asarray, columns)
+        # names may be there twice
+        frame = pd.DataFrame(dict(enumerate(values)), index=pd.RangeIndex(len(X)))
+        return frame.set_axis(self._names_out(), axis=1)
+
+    def _names_out(self) -> list[str]:
+        names = list(map(str, self._numbers))
+        names += [part for periods in self._periods for part in periods.get_feature_names_out()]
+        for name, svd in zip(self._texts, self._components, strict=True):
+            n = 0 if svd is None else len(svd.components_)
+            names += [f"{name} (text {i + 1})" for i in range(n)]
+        return names + list(map(str, self._categories))
+
+
+def text_groups(names: list[str]) -> dict[str, list[int]]:
+    """Groups of the columns that `MixedFeatures` makes of free text, for `unbag.LLPClassifier`.
+
+    Examples
+    --------
+    >>> from unbag.tables.mixed_features import text_groups
+    >>> text_groups(["age", "note (text 1)", "note (text 2)"])
+    {'note (text)': [1, 2]}
+    """
+    groups: dict[str, list[int]] = {}
+    for place, name in enumerate(names):
+        found = _COMPONENT.fullmatch(name)
+        if found:
+            groups.setdefault(f"{found[1]} (text)", []).append(place)
+    return groups
+
+
+def _common_levels(texts: Any) -> list[str] | None:
+    counts = texts.value_counts()
+    common = counts[counts >= FEWEST_ROWS].index.tolist()
+    return None if len(common) == len(counts) else sorted(common)
+
+
+def _levels(X: Any, name: Any) -> Any:
+    return convert(as_pandas(X, name), "category").fillna(MISSING)
+
+
+def _floats(X: Any, name: Any, kind: Any) -> Any:
+    values = convert(as_pandas(X, name), kind)
+    values = seconds(values) if kind == "time" else values
+    numbers = values.to_numpy(dtype=float, na_value=np.nan, copy=True)
+    numbers[~np.isfinite(numbers)] = np.nan
+    return numbers
