@@ -19,6 +19,7 @@ from unbag.model_selection.fitted import last_step, names_behind
 from unbag.reports.drawing import BLUE, CLASS_COLOURS, GREY, ORANGE, SinglePicture, add_legend
 from unbag.reports.page import Finding, NumberTable, Picture, Section
 from unbag.tables.pipeline import split_pipeline
+from unbag.terms import NumberTerm, SparseTerm
 
 _SHOWN = 10
 _FIRST_CLASSES = 4
@@ -163,10 +164,10 @@ class ImportanceDisplay(SinglePicture):
 def linear_coefficients(model: Any) -> Floats | None:
     """Coefficients (n_outputs, n_features) of what a linear model sees; None of any other."""
     last = last_step(model)
-    if len(getattr(last, "leaderboard_", ())) == 1:
-        last = last.estimators_[0]
     found = getattr(last, "coef_", None)
-    if found is None or np.ndim(found) != 2:
+    if found is None or np.ndim(found) != 2 or np.shape(found)[1] != last.n_features_in_:
+        return None
+    if any(not isinstance(term, NumberTerm | SparseTerm) for term in getattr(last, "_terms", ())):
         return None
     return np.asarray(found, dtype=float)
 
