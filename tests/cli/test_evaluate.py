@@ -62,6 +62,16 @@ def test_json(call, halves):
     assert np.isfinite(area["standard_error"])
 
 
+def test_a_page_of_new_bags(call, halves, tmp_path):
+    known = ["--bag", "region", "--positives", "conversions", "--report", tmp_path / "p.html"]
+    tables = [halves / "second.parquet", halves / "second.csv"]
+    result = call("evaluate", halves / "half.unbag", *tables, *known)
+    assert result.returncode == 0, result.stderr
+    page = (tmp_path / "p.html").read_text(encoding="utf-8")
+    assert "half.unbag on" in page
+    assert "Sensitivity range" in page
+
+
 def test_mistakes(call, halves):
     model, table = halves / "half.unbag", halves / "second.parquet"
     known = ["--bag", "region", "--positives", "conversions"]

@@ -11,7 +11,7 @@ from scipy.stats import dirichlet
 from unbag import LLPClassifier, LLPEnsembleClassifier, bag_target, check_bag_target
 from unbag.bags.priors import adjust_probabilities
 from unbag.datasets import make_gaussian_bags
-from unbag.evaluation import make_monitoring_reference, monitor
+from unbag.evaluation import evaluate, make_monitoring_reference, monitor
 from unbag.evaluation.drift import (
     ClassInBags,
     column_ranges,
@@ -21,7 +21,9 @@ from unbag.evaluation.drift import (
     score_distribution,
     stability_index,
 )
+from unbag.evaluation.held_out import FoldScores, OutOfFold
 from unbag.evaluation.monitoring import MonitoringReference, Quality
+from unbag.model_selection.fitted import log_odds_of
 
 
 class Told:
@@ -52,7 +54,9 @@ def odds_month(seed, *, more=0.0, slope=1.0, effect=0.0, away=0.0, n_bags=60, no
 
 
 def reference_of(X, y, model=TRUE):
-    return make_monitoring_reference(model, X, y, probabilities=model.predict_proba(X))
+    log_odds = log_odds_of(model.predict_proba(X))
+    found = OutOfFold([FoldScores(log_odds, None, log_odds, log_odds)], np.zeros(len(y), dtype=int))
+    return make_monitoring_reference(model, X, y, out_of_fold=found)
 
 
 @pytest.fixture(scope="module")
@@ -324,11 +328,19 @@ def test_mistakes(april):
     data = make_gaussian_bags(10, 20, n_classes=3, random_state=0)
     with pytest.raises(ValueError, match="is for 2 classes, and the target has 3"):
         monitor(TRUE, data.X, data.y, reference=april)
-    with pytest.raises(ValueError, match=r"Told has no out_of_fold_scores_; give probabilities"):
-        make_monitoring_reference(TRUE, *odds_month(1))
     with pytest.raises(ValueError, match="object gives no probabilities to hold counts against"):
         monitor(object(), *odds_month(1), reference=april)
-    data = make_gaussian_bags(10, 20, (0, 0.5), random_state=0)
-    balanced = LLPClassifier(kernel=None).fit(data.X, data.y)
-    with pytest.raises(ValueError, match="class_prior='empirical'"):
-        make_monitoring_reference(balanced, data.X, data.y)
+
+
+def test_an_evaluation_reports_drift_since_training(april):
+    model = TRUE
+    for away, words in ((0.0, "No drift of the rows"), (1.5, "Drift: rows differ")):
+        X, y = odds_month(5, away=away)
+        p = model.predict_proba(X)
+        found = evaluate(y, log_odds_of(p), probabilities=p, reference=april, n_resamples=50)
+        assert words in found.drift[0]
+        assert words in str(found)
+    X, y = odds_month(6, more=1.0)
+    p = model.predict_proba(X)
+    found = evaluate(y, log_odds_of(p), probabilities=p, reference=april, n_resamples=50)
+    assert any("counts are" in text for text in found.drift)

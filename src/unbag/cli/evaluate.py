@@ -1,4 +1,4 @@
-"""``unbag evaluate``: how good a saved model is on new bags."""
+"""``unbag evaluate``: accuracy of a saved model on new bags."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from unbag.cli.models import (
     open_model,
     warn_of_known_bags,
 )
-from unbag.cli.options import add_json, add_seed, add_tables, file_place
+from unbag.cli.options import add_json, add_page, add_seed, add_tables, check_page, file_place
 from unbag.cli.output import need, say, show, show_json
 from unbag.cli.parser import add_parser
-from unbag.evaluation import evaluate, evaluate_with_labels
+from unbag.evaluation import MonitoringReference, evaluate, evaluate_with_labels
 from unbag.evaluation.sample import as_columns
 from unbag.model_selection.out_of_fold import decision_scores
+from unbag.reports.report import make_report
 from unbag.tables.column_types import ColumnType
 from unbag.tables.pipeline import split_pipeline
 from unbag.tables.scoring import rule_of
@@ -41,15 +42,16 @@ def add_command(commands: Any) -> None:
         "evaluate",
         "MODEL ROWS BAGS --bag COLUMN\n"
         "                      (--positives COLUMN | --proportion COLUMN) [options]",
-        description="Estimate without labels how good a saved model is. The bags must be others "
-        "than those that the\nmodel was trained on: on its own bags a model looks better than it "
-        "is. (unbag fit estimates by\nitself how good its model is.) With labels of some "
-        "rows, drawn at random, estimates hold whatever the\nbags are like.",
+        description="Estimate the accuracy of a saved model on new bags without labels, after checks of "
+        "the\nassumptions that this needs. The bags must differ from those of training (unbag fit "
+        "evaluates its\nown model on held-out bags). With labels of some rows, drawn at random, no "
+        "assumption is needed.",
         epilog=_EXAMPLES,
     )
     add_model(parser)
     add_tables(parser, features=False)
     add_labels(parser)
+    add_page(parser)
     add_seed(parser)
     add_json(parser)
     parser.set_defaults(run=run, parser=parser)
@@ -75,7 +77,10 @@ def run(options: argparse.Namespace) -> int:
     """Load, read, score, estimate."""
     if options.row_key is not None and options.labels is None:
         options.parser.error("--row-key goes with --labels, whose rows it names")
+    if options.report is not None and options.labels is not None:
+        options.parser.error("--report goes without --labels")
     need("pandas", "skops", extra="files")
+    check_page(options)
 
     model, schema, found = open_model(options)
     by_key = options.labels is not None and options.row_key is not None
@@ -97,17 +102,25 @@ def run(options: argparse.Namespace) -> int:
         _show(options, str(labelled), asdict(labelled))
         return 0
     features, _ = split_pipeline(model)
-    chances = model.predict_proba(data.X) if hasattr(model, "predict_proba") else None
+    kept = found.metadata.get("reference")
+    probabilities = model.predict_proba(data.X) if hasattr(model, "predict_proba") else None
     with naming(options):
         evaluation = evaluate(
             data.y,
             columns,
             X=data.X if features is None else features.transform(data.X),
             feature_names=None if features is None else features.get_feature_names_out(),
-            probabilities=chances,
+            probabilities=probabilities,
+            reference=None if kept is None else MonitoringReference.from_dict(kept),
             threshold=threshold,
             random_state=options.seed,
         )
+    if options.report is not None:
+        title = f"{options.model.name} on {options.instances}"
+        make_report(model, evaluation, data.X, data.y, title=title, command=options.command).save(
+            options.report
+        )
+        say(f"Page:  {options.report}")
     _show(options, str(evaluation), evaluation_record(evaluation))
     return 0
 

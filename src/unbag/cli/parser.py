@@ -16,7 +16,7 @@ COMMANDS = {
     "fit": "train a model from two tables, and save it",
     "predict": "classify the rows of a table",
     "export": "write a model file as an ONNX graph, which runs without Python",
-    "evaluate": "estimate without labels how good a saved model is on new bags",
+    "evaluate": "estimate the accuracy of a saved model on new bags, without labels",
     "monitor": "say whether a saved model still holds when new totals arrive",
     "sample-labels": "sample rows to label, for an estimate without assumptions",
     "demo": "train from proportions on a shipped data set and compare with the hidden labels",

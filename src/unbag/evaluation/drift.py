@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import narwhals as nw
 import numpy as np
@@ -36,8 +36,7 @@ from scipy import stats
 from unbag._arrays import Floats
 from unbag._text import percent, shown
 from unbag.bags.bags import Bags
-
-ShiftType = Literal["covariate_shift", "label_shift"]
+from unbag.evaluation.bag_effects import ShiftType
 
 _ROUNDS = 50
 _SETTLED = 1e-6

@@ -33,6 +33,7 @@ from unbag.evaluation.identification import IdentificationBounds, bounds_of
 from unbag.evaluation.label_shift import LabelShiftTest
 from unbag.evaluation.labelled import enough_labels, estimates_from_labels
 from unbag.evaluation.measures import RowMeasure, get_measure, usual_measures
+from unbag.evaluation.monitoring import MonitoringReference, drift_notes
 from unbag.evaluation.sample import make_sample
 from unbag.evaluation.sensitivity import (
     MAX_SLOPE_RATIO,
@@ -183,12 +184,12 @@ class Evaluation:
         )
         beside = self._beside()
         lines = [str(self.verdict)]
-        for verdict in self.verdicts.values():
-            if verdict.assumption != self.verdict.assumption and self.verdict.reasons:
-                text = f"- {verdict.lead}"
-                if verdict.assumption == "covariate_shift":
-                    text += " " + " ".join(verdict.reasons)
-                lines += textwrap.wrap(text, WIDTH, subsequent_indent="  ")
+        for other in self.verdicts.values():
+            if other.lead != self.verdict.lead:
+                own = [text for text in other.reasons if text not in self.verdict.reasons]
+                lines += textwrap.wrap(
+                    f"- {' '.join([other.lead, *own])}", WIDTH, subsequent_indent="  "
+                )
         for text in self.drift:
             lines += textwrap.wrap(f"- {text}", WIDTH, subsequent_indent="  ")
         lines += [
@@ -368,6 +369,7 @@ def evaluate(
     X: Any = None,
     feature_names: ArrayLike | None = None,
     probabilities: ArrayLike | None = None,
+    reference: MonitoringReference | None = None,
     threshold: float = 0.0,
     class_prior: Any = "empirical",
     method: IntervalMethod = "bootstrap",
@@ -394,6 +396,9 @@ def evaluate(
     probabilities : array-like of shape (n_instances,) or (n_instances, n_classes), optional
         What the model takes the chances of the classes to be. Without them scores are taken for
         log-odds, as decision functions of models trained by a logistic loss are.
+    reference : MonitoringReference, optional
+        From `make_monitoring_reference` on the training bags: drift of the rows and of the counts
+        since then is reported, if ``probabilities`` are given.
     threshold : float, default=0.0
         Above it the positive class is predicted.
     class_prior : {"empirical", "balanced"} or one number per class, default="empirical"
@@ -433,7 +438,10 @@ def evaluate(
         checks.append(check_columns(y, X, feature_names))
     held_out = HeldOutLogOdds(sample.bags, log_odds)
     rows = ScoredRows(sample, sample, held_out, tuple(checks))
-    return evaluate_rows(rows, threshold, class_prior, uncertainty)
+    found = evaluate_rows(rows, threshold, class_prior, uncertainty)
+    if reference is None or probabilities is None or not checks:
+        return found
+    return replace(found, drift=drift_notes(reference, y, probabilities, X))
 
 
 def evaluate_rows(

@@ -25,7 +25,7 @@ from functools import cached_property
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 from scipy.special import expit, softmax
 
@@ -716,3 +716,53 @@ def _by_bag(
         "observed": bags.proportions[used, numbers],
         "z": z[chosen, np.arange(len(used))],
     }
+
+
+def drift_notes(
+    reference: MonitoringReference, y: Any, probabilities: ArrayLike, X: Any = None
+) -> tuple[str, ...]:
+    """Compare new rows and their counts with those of training, in sentences.
+
+    Parameters
+    ----------
+    reference : MonitoringReference
+        Of the training bags.
+    y : structured array from `unbag.bag_target`
+        The new bags.
+    probabilities : array-like of shape (n_instances, n_classes)
+        Of the model for the new rows.
+    X : array or data frame, optional
+        The new rows.
+    """
+    bags = check_bag_target(y)
+    table = np.asarray(probabilities, dtype=float)
+    table = np.column_stack([1 - table, table]) if table.ndim == 1 else table
+    if bags.n_classes != len(reference.class_shares) or bags.n_bags < FEWEST_BAGS:
+        return ()
+    notes = []
+    numbers, classes = reference.numbers, reference.classes
+    rows = [
+        stability_index(one.rows, bags, table[:, k])
+        for k, one in zip(numbers, classes, strict=True)
+    ]
+    worst = max(rows, key=lambda one: one.index)
+    found = f"population stability index {worst.index:.2f}, {p_text(worst.p_value)}"
+    if worst.index > _CHANGED and worst.p_value < _SURE / len(rows):
+        notes.append(f"Drift: rows differ from those of training ({found}).")
+    else:
+        notes.append(f"No drift of the rows since training found ({found}).")
+    for k, one in zip(numbers, classes, strict=True):
+        now = ClassInBags.of(bags, table[:, k], k)
+        gap, error = now.total_gap()
+        both = float(np.hypot(error, one.gap_error))
+        if abs(gap - one.gap) > 1.5 * NORMAL_95 * both:
+            name = "" if len(classes) == 1 else f" of class {shown(bags.class_names[k], 40)}"
+            notes.append(
+                f"Drift: counts{name} are {now.share / max(now.mean, 1e-12):.2f} times those that the "
+                "model predicts; see unbag monitor."
+            )
+    out = rows_out_of_range(reference.columns, X) if X is not None else {}
+    if out:
+        shares = [f"{shown(n, 40)} ({percent(s, 1)})" for n, s in out.items()]
+        notes.append(f"Columns with rows outside the range of training: {listing(shares)}.")
+    return tuple(notes)

@@ -101,7 +101,8 @@ def verdict_section(evaluation: Evaluation) -> Section:
     findings += [Finding(text) for text in verdict.reasons]
     other = evaluation.verdicts.get("covariate_shift")
     if other is not None and verdict.assumption != "covariate_shift":
-        findings.append(Finding(f"{other.lead} {' '.join(other.reasons)}"))
+        own = [text for text in other.reasons if text not in verdict.reasons]
+        findings.append(Finding(" ".join([other.lead, *own])))
     findings += [Finding(text, "note") for text in (*evaluation.drift, *verdict.advice)]
     tables = (_by_assumption(evaluation),) if len(evaluation.by_assumption) > 1 else ()
     return Section("verdict", "Can the estimates be trusted?", tuple(findings), tables=tables)
