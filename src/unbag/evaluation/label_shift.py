@@ -21,7 +21,7 @@ from unbag._text import aligned, listing, p_text
 from unbag.bags.bags import SAME_PROPORTION, Bags, check_bag_target
 from unbag.bags.shares import bag_name
 from unbag.evaluation.columns import TestedColumn, iterate_columns, varying_columns
-from unbag.evaluation.lack_of_fit import LackOfFit, Moments, Plane
+from unbag.evaluation.lack_of_fit import LackMoments, LackOfFit, Plane
 from unbag.weights import check_contrast
 
 _LISTED = 5
@@ -239,7 +239,7 @@ class _Tables:
     def add(self, block: list[TestedColumn], planes: list[Plane], alpha: float) -> None:
         """Test some columns together, and add up what planes say of each."""
         positions = np.array([position for position, _ in block])
-        sums = np.zeros((2, len(Moments._fields), len(block)))
+        sums = np.zeros((2, len(LackMoments._fields), len(block)))
         information, df, n_planes = np.zeros((3, len(block)))
         p_steep = np.ones(len(block))
         by_plane = zip(*(in_bags for _, in_bags in block), strict=True)
@@ -254,7 +254,7 @@ class _Tables:
             n_planes[vary] += 1
             p_steep[vary] = np.minimum(p_steep[vary], one.p_steep)
             self._judge_bags(plane, positions[vary], one)
-        refined, plain = (Moments(*one) for one in sums)
+        refined, plain = (LackMoments(*one) for one in sums)
         p_refined, p_plain = refined.p_values(), plain.p_values()
         alike = (p_plain == p_refined) & (plain.ratio < refined.ratio)
         ratio = np.where((p_plain < p_refined) | alike, plain.ratio, refined.ratio)

@@ -72,7 +72,7 @@ _QUANTILES = 500
 _NODES = 64
 
 
-class Moments(NamedTuple):
+class LackMoments(NamedTuple):
     """Lacks of fit, and what is to be expected of them if the assumption holds."""
 
     excess: Floats  # T
@@ -108,7 +108,7 @@ class Moments(NamedTuple):
 
 
 class InBags(NamedTuple):
-    """Moments of a column in each bag."""
+    """LackMoments of a column in each bag."""
 
     mean: Floats
     second: Floats
@@ -120,8 +120,8 @@ class InBags(NamedTuple):
 class LackOfFit:
     """What columns say on one plane."""
 
-    refined: Moments  # with the variance within classes
-    plain: Moments  # with the variance within bags
+    refined: LackMoments  # with the variance within classes
+    plain: LackMoments  # with the variance within bags
     p_steep: Floats  # classes no further apart than the values within bags
     information: Floats  # mean of T for drifts of one standard deviation
     z: Floats  # of columns and bags
@@ -177,7 +177,7 @@ class Plane:
         return place[self.rows[place] == rows]
 
     def in_bags(self, column: Floats) -> InBags | None:
-        """Moments of a column in bags; None if it is constant."""
+        """LackMoments of a column in bags; None if it is constant."""
         h, two_valued = _standardise(column[self.rows])
         if h is None:
             return None
@@ -276,7 +276,7 @@ class Plane:
             v=v,
         )
 
-    def _refined(self, fit: _Fit, free: Floats, skewed: Floats, step: Floats) -> Moments:
+    def _refined(self, fit: _Fit, free: Floats, skewed: Floats, step: Floats) -> LackMoments:
         """T against the variance within classes."""
         n, G, v = self.bags.sizes, self.bags.proportions, fit.v
         u = fit.actual / v
@@ -290,7 +290,7 @@ class Plane:
         two, three = _traces(fit.q, u)
         noise = 2 * np.sum(self.plural * (free * u) ** 2 / self.within, axis=1)
         noise += 4 * _form(MC @ M, fit.theta) + 2 * _trace(MC @ MC)
-        return Moments(
+        return LackMoments(
             excess=np.sum(fit.residual**2 - free * own, axis=1) - step,
             scale=np.sum(free * u, axis=1),
             variance=2 * two + np.sum(self.plural * free**2 * apart / v**2, axis=1),
@@ -300,12 +300,12 @@ class Plane:
 
     def _plain(
         self, fit: _Fit, free: Floats, spread: Floats, widest: Floats, skewed: Floats, step: Floats
-    ) -> Moments:
+    ) -> LackMoments:
         """T against the variance within bags, which does not depend on θ."""
         u = widest / fit.v
         own = np.where(self.plural, (spread + np.maximum(fit.uncertain, 0.0)) / fit.v, u)
         two, three = _traces(fit.q, u)
-        return Moments(
+        return LackMoments(
             excess=np.sum(fit.residual**2 - free * own, axis=1) - step,
             scale=np.sum(free * u, axis=1),
             variance=2 * two,
@@ -319,7 +319,7 @@ class Plane:
         return np.sum(self.plural * (free / v) ** 3 * lumps, axis=1)
 
     def _judge_bags(
-        self, residual: Floats, variance: Floats, skewed: Floats, moments: Moments
+        self, residual: Floats, variance: Floats, skewed: Floats, moments: LackMoments
     ) -> tuple[Floats, Floats]:
         """Standardised residuals of bags, and their p-values."""
         n = self.bags.sizes

@@ -34,12 +34,11 @@ from unbag._checks import check_inside
 from unbag._text import WIDTH, listing, measure_words, p_text, percent, shown, whole
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.bags.priors import adjust_probabilities
-from unbag.evaluation.bag_effects import FEWEST_BAGS, NORMAL_95, estimate_bag_effect
+from unbag.evaluation.bag_effects import FEWEST_BAGS, NORMAL_95, ShiftType, estimate_bag_effect
 from unbag.evaluation.drift import (
     BagLine,
     ClassInBags,
     LineComparison,
-    ShiftType,
     Stability,
     choose_line,
     column_ranges,
