@@ -49,7 +49,7 @@ def test_rows_say_what_they_are_and_where_they_come_from(name):
     for row in load_rows(study.folder / "rows.jsonl"):
         assert {*study.keys, "command", "made"} <= set(row)
         assert row["command"].startswith(
-            ("unbag-bench run ", "python benchmarks/", "unbag reproduce ")
+            ("unbag-bench run ", "python benchmarks/", "unbag reproduce ", "commit 206f41b: ")
         )
         assert "machine " in row["made"]
         assert "numpy " in row["made"]
