@@ -130,7 +130,7 @@ def judge(found: Set) -> dict[str, Any]:
         FoldScores(*found["columns"][fold == number].T, common)
         for number, common in enumerate(found["common"])
     ]
-    rows = ScoredRows.held_out(y, OutOfFold(parts, fold), check_columns(y, found["X"]))
+    rows = ScoredRows.from_folds(y, OutOfFold(parts, fold), check_columns(y, found["X"]))
     said = evaluate_rows(rows, 0.0, "empirical", Uncertainty())
     row: dict[str, Any] = {
         "verdict": said.verdict.name,

@@ -43,6 +43,9 @@ QUIET = ("nothing", "larger bags")
 SMALL = ("slightly other shares", "half the concept")
 PER_TASK = 10
 
+# Verdicts, and as rows of commit 206f41b and before name them.
+VERDICTS = (("ok", "holds"), ("prior_shift", "drifts"), ("degraded", "broken"))
+
 # Seeds of small changes begin here.
 FIRST_SMALL = 2000
 
@@ -155,7 +158,7 @@ def page(rows: list[Row]) -> list[str]:
             draws = sum(r["draws"] for r in some)
             verdicts = sum((Counter(r["verdicts"]) for r in some), Counter())
             alarms = sum((Counter(r["alarms"]) for r in some), Counter())
-            shares = [verdicts[name] / draws for name in ("holds", "drifts", "broken")]
+            shares = [sum(verdicts[name] for name in names) / draws for names in VERDICTS]
             by_test = ", ".join(
                 f"{name} {100 * alarms[name] / draws:.0f}"
                 for name in some[0]["alarms"]
@@ -194,7 +197,8 @@ def false_alarms(rows: list[Row], worlds: tuple[str, ...], change: str) -> str:
     """Share of months that do not hold, with its standard error."""
     some = [row for row in rows if row["change"] == change and row["world"] in worlds]
     draws = sum(row["draws"] for row in some)
-    share = 1 - sum(row["verdicts"].get("holds", 0) for row in some) / draws
+    ok = sum(row["verdicts"].get(name, 0) for row in some for name in VERDICTS[0])
+    share = 1 - ok / draws
     error = np.sqrt(share * (1 - share) / draws)
     return f"{change}, {100 * share:.1f} ± {100 * error:.1f}% of {draws} months"
 
