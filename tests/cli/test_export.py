@@ -9,7 +9,7 @@ import pytest
 from unbag.tables import open_table
 
 
-@pytest.mark.parametrize("model", ["linear", "kernel", "boosted"])
+@pytest.mark.parametrize("model", ["auto", "linear", "boosted"])
 def test_a_file_scores_as_predict_does(call, folder, frames, known, tmp_path, model):
     saved, file, scores = tmp_path / "m.unbag", tmp_path / "m.onnx", tmp_path / "scores.parquet"
     tables = folder / "visits.parquet", folder / "regions.csv"

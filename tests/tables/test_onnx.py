@@ -19,6 +19,7 @@ from unbag import (
     bag_target,
 )
 from unbag.datasets import make_gaussian_bags
+from unbag.tables import make_classifier
 from unbag.tables.column_types import seconds
 from unbag.tables.features import make_features
 from unbag.tables.onnx_export import export_onnx, read_signature, to_onnx
@@ -80,20 +81,55 @@ def run(graph, inputs):
     return onnxruntime.InferenceSession(graph.SerializeToString()).run(None, inputs)
 
 
-def check_same(graph, inputs, model, X):
+def check_same(graph, inputs, model, X, atol=1e-5):
     labels, scores, chances = run(graph, inputs)
     np.testing.assert_array_equal(labels, model.predict(X))
-    np.testing.assert_allclose(scores, model.decision_function(X), atol=1e-5)
-    np.testing.assert_allclose(chances, model.predict_proba(X), atol=1e-5)
+    np.testing.assert_allclose(scores, model.decision_function(X), atol=atol)
+    np.testing.assert_allclose(chances, model.predict_proba(X), atol=atol)
+
+
+def changed(table):
+    """What training did not have: new levels, and gaps where there were none."""
+    new = table.copy()
+    new.loc[:9, "device"] = "fridge"
+    new.loc[5:20, "price in €"] = np.nan
+    new.loc[30:40, "town"] = None
+    return new
+
+
+@pytest.mark.parametrize("name", ["auto", "linear"])
+def test_scores_of_the_mixed_model_are_the_same(name):
+    model = make_classifier(name).fit(TABLE, DATA.y)
+    assert [term.term for term in model[-1].terms_[:3]] == ["numbers", "device", "town"]
+    new = changed(TABLE)
+    check_same(to_onnx(model, schema=SCHEMA), feed(new), model, new, atol=1e-9)
+
+
+def test_the_mixed_model_of_a_frame_alone():
+    table = TABLE.drop(columns=["age", "when"]).astype({"new": float})
+    model = LLPClassifier(n_landmarks=30).fit(table, DATA.y)
+    schema, new = make_schema(table), changed(table)
+    inputs = {name: values for name, values in feed(TABLE.assign(**new)).items() if name in table}
+    check_same(to_onnx(model, schema=schema), inputs, model, new, atol=1e-9)
+
+
+def test_the_mixed_model_of_categories_alone():
+    table = TABLE[["device", "town"]]
+    model = make_classifier("auto").fit(table, DATA.y)
+    inputs = {name: feed(TABLE)[name] for name in table}
+    check_same(to_onnx(model, schema=make_schema(table)), inputs, model, table, atol=1e-9)
+
+
+def test_categories_need_the_schema():
+    model = LLPClassifier(kernel=None).fit(TABLE[["score", "town"]], DATA.y)
+    with pytest.raises(ValueError, match="schema"):
+        to_onnx(model)
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_scores_of_tables_are_the_same(name):
     model = make_pipeline(make_features(), MODELS[name]).fit(TABLE, DATA.y)
-    new = TABLE.copy()
-    new.loc[:9, "device"] = "fridge"  # which was not there
-    new.loc[5:20, "price in €"] = np.nan  # where no gaps were
-    new.loc[30:40, "town"] = None
+    new = changed(TABLE)
     check_same(to_onnx(model, schema=SCHEMA), feed(new), model, new)
 
 
@@ -156,6 +192,11 @@ def with_free_text():
     return make_pipeline(make_features(), LLPClassifier(kernel=None)).fit(frame, DATA.y)
 
 
+def with_components():
+    frame = pd.DataFrame({"x": DATA.X[:, 0], "note": [f"call {i} was cut" for i in range(360)]})
+    return make_classifier("linear").fit(frame, DATA.y)
+
+
 def with_categories():
     frame = pd.DataFrame({"a": DATA.X[:, 0], "b": pd.Categorical(np.where(DATA.labels, "x", "y"))})
     return LLPBoostingClassifier(n_estimators=5, cv=None, num_leaves=4).fit(frame, DATA.y)
@@ -166,9 +207,10 @@ def with_categories():
     [
         (
             lambda: LogisticRegression().fit(DATA.X, DATA.labels),
-            "LogisticRegression cannot be exported to ONNX; linear, kernel and boosted",
+            "LogisticRegression cannot be exported to ONNX; the mixed model, boosted trees",
         ),
         (with_free_text, "Free text, here 'note', cannot be exported to ONNX"),
+        (with_components, "Free text, here 'note', cannot be exported to ONNX"),
         (with_categories, "Boosted trees that split by categories of a data frame"),
         (
             lambda: make_pipeline(FunctionTransformer(cut), LLPClassifier(kernel=None)).fit(

@@ -89,11 +89,10 @@ class MixedFeatures(TableTransformer):
         self.levels_ = [_common_levels(_levels(X, name)) for name in self._categories]
         self._periods = [DatetimeFeatures().fit(X[[name]]) for name in self._times]
         self._words = [TfidfText().fit(X[[name]]) for name in self._texts]
-        self._components: list[TruncatedSVD | None] = []
-        for name, words in zip(self._texts, self._words, strict=True):
-            table = words.transform(X[[name]])
-            n = min(_MOST_COMPONENTS, table.shape[1])
-            self._components.append(TruncatedSVD(n, random_state=0).fit(table) if n else None)
+        self._components = [
+            _components(words.transform(X[[name]]))
+            for name, words in zip(self._texts, self._words, strict=True)
+        ]
 
     def _transform(self, X: Any) -> Any:
         """Give numbers, components of text, and then categories."""
@@ -137,6 +136,13 @@ def text_groups(names: list[str]) -> dict[str, list[int]]:
         if found:
             groups.setdefault(f"{found[1]} (text)", []).append(place)
     return groups
+
+
+def _components(table: Any) -> TruncatedSVD | None:
+    n = min(_MOST_COMPONENTS, table.shape[1])
+    # where all rows have the same words, shares of their variance are none
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return TruncatedSVD(n, random_state=0).fit(table) if n else None
 
 
 def _common_levels(texts: Any) -> list[str] | None:

@@ -26,14 +26,15 @@ from unbag.models.ensemble import LLPEnsembleClassifier
 from unbag.models.mixed import LLPClassifier
 from unbag.tables import onnx_nodes as nodes
 from unbag.tables.features import CategoryText, DatetimeFeatures, NumericFeatures, TfidfText
+from unbag.tables.mixed_features import MixedFeatures
 from unbag.tables.schema import Schema
 
 # What computes the scores of a model, by its family.
 _SCORES: dict[type[Any], Callable[..., str]] = {
     LLPClassifier: nodes.mixed,
     LLPBoostingClassifier: nodes.trees,
-    LLPEnsembleClassifier: lambda model, graph, X: nodes.ensemble(model, graph, X, _score),
-    FrozenEstimator: lambda model, graph, X: _score(model.estimator, graph, X),
+    LLPEnsembleClassifier: lambda model, graph, rows: nodes.ensemble(model, graph, rows, _score),
+    FrozenEstimator: lambda model, graph, rows: _score(model.estimator, graph, rows),
 }
 
 
@@ -42,14 +43,14 @@ def _family(model: Any) -> type[Any]:
     family = next((base for base in type(model).__mro__ if base in _SCORES), None)
     if family is None:
         raise ValueError(
-            f"{type(model).__name__} cannot be exported to ONNX; linear, kernel and boosted "
-            "classifiers, and ensembles of them, can."
+            f"{type(model).__name__} cannot be exported to ONNX; the mixed model, boosted "
+            "trees, and ensembles of them can."
         )
     return family
 
 
-def _score(model: Any, graph: nodes.Graph, X: str) -> str:
-    return _SCORES[_family(model)](model, graph, X)
+def _score(model: Any, graph: nodes.Graph, rows: nodes.Rows) -> str:
+    return _SCORES[_family(model)](model, graph, rows)
 
 
 # As many of them as a model has.
@@ -76,8 +77,8 @@ def export_onnx(
     Parameters
     ----------
     model : estimator or Pipeline
-        Linear, kernel or boosted, or an ensemble of these (`unbag.LLPEnsembleClassifier`); alone or
-        behind steps that `make_features` or scikit-learn has.
+        The mixed model, boosted trees, or an ensemble of these; alone or behind steps of
+        `unbag.tables.make_classifier`, `unbag.tables.features.make_features` or scikit-learn.
     path : path
         By custom ending in ``.onnx``.
     schema : Schema, optional
@@ -157,7 +158,9 @@ def to_onnx(
     skl2onnx = optional("skl2onnx", "an ONNX file", "export")
     final = last_step(model)
     ending = _Ending(final, class_names, score_threshold)
-    features = _FEATURES if _has_own_features(model) else {}
+    features: set[type[Any]] = {MixedFeatures}
+    if _has_own_features(model):
+        features |= set(_FEATURES)
     inputs = _inputs(model, schema)
     try:
         found = skl2onnx.convert_sklearn(
@@ -259,8 +262,13 @@ class _Ending:
     def convert(self, scope: Any, operator: Any, container: Any) -> None:
         """Add the nodes."""
         graph = nodes.Graph(scope, container)
-        X = graph.cast(graph.together([i.full_name for i in operator.inputs]), "DOUBLE")
-        scores = _score(operator.raw_operator, graph, X)
+        texts = [i.full_name for i in operator.inputs if _is_text(i)]
+        numbers = [i.full_name for i in operator.inputs if not _is_text(i)]
+        rows = nodes.Rows(
+            graph.cast(graph.together(numbers), "DOUBLE") if numbers else None,
+            graph.together(texts) if texts else None,
+        )
+        scores = _score(operator.raw_operator, graph, rows)
         if len(self._classes) == 2:
             scores, number, probabilities = self._two_classes(graph, scores)
         else:
@@ -283,6 +291,17 @@ def _parse(scope: Any, step: Any, inputs: Any, custom_parsers: Any = None) -> An
     types = optional("skl2onnx.common.data_types", "an ONNX file", "export")
     operator = scope.declare_local_operator(f"Unbag{type(step).__name__}", step)
     operator.inputs = inputs
+    if isinstance(step, MixedFeatures):
+        _check_no_text(vars(step)["_texts"])
+        n_texts = len(step.levels_)
+        widths = [(types.DoubleTensorType, len(step.get_feature_names_out()) - n_texts)]
+        widths += [(types.StringTensorType, n_texts)]
+        for made, width in widths:
+            if width:
+                operator.outputs.append(
+                    scope.declare_local_variable("features", made([None, width]))
+                )
+        return operator.outputs
     kind = types.StringTensorType if type(step) is CategoryText else types.DoubleTensorType
     width = len(step.get_feature_names_out())
     if not width:
@@ -295,6 +314,12 @@ def _parse(scope: Any, step: Any, inputs: Any, custom_parsers: Any = None) -> An
 def _convert(scope: Any, operator: Any, container: Any) -> None:
     """Add the nodes of a step of features."""
     graph, step = nodes.Graph(scope, container), operator.raw_operator
+    if isinstance(step, MixedFeatures):
+        names = {variable.raw_name: variable.full_name for variable in operator.inputs}
+        for output in operator.outputs:
+            make = nodes.mixed_texts if _is_text(output) else nodes.mixed_numbers
+            graph.rename(make(step, graph, names), output.full_name)
+        return
     table = graph.together([variable.full_name for variable in operator.inputs])
     graph.rename(_FEATURES[type(step)](step, graph, table), operator.outputs[0].full_name)
 
@@ -312,10 +337,20 @@ def _has_own_features(model: Any) -> bool:
     ]
     for part in parts:
         if isinstance(part, TfidfText) and hasattr(part, "feature_names_in_"):
-            names = listing(map(repr, part.feature_names_in_))
-            raise ValueError(f"Free text, here {names}, cannot be exported to ONNX: train without.")
+            _check_no_text(part.feature_names_in_)
     firsts = [part.steps[0][1] for part in parts if hasattr(part, "steps")]
     return not {NumericFeatures, CategoryText}.isdisjoint(map(type, [*parts, *firsts]))
+
+
+def _check_no_text(names: Sequence[Any]) -> None:
+    if len(names):
+        found = listing(map(repr, names))
+        raise ValueError(f"Free text, here {found}, cannot be exported to ONNX: train without.")
+
+
+def _is_text(variable: Any) -> bool:
+    """Whether a variable of skl2onnx holds text."""
+    return type(variable.type).__name__ == "StringTensorType"
 
 
 def _inputs(model: Any, schema: Schema | None) -> list[tuple[str, Any]]:

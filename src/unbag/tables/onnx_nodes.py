@@ -7,14 +7,16 @@ gives the name of its output.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unbag.models.objective import log_prior
 from unbag.tables.features import DIGITS, MISSING, PERIODS
+from unbag.tables.mixed_features import RARE
 from unbag.terms.base import Term
+from unbag.terms.categories import CategoryTerm
 from unbag.terms.kernel import KernelTerm
 from unbag.terms.numbers import NumberTerm
 from unbag.terms.sparse import SparseTerm
@@ -147,6 +149,36 @@ def text(step: Any, graph: Graph, table: str) -> str:  # noqa: ARG001
     return graph.node("Identity", table)
 
 
+def mixed_numbers(step: Any, graph: Graph, columns: dict[str, str]) -> str:
+    """Numbers of `unbag.tables.mixed_features.MixedFeatures`, and the places of times in periods."""
+    own = vars(step)
+    parts = [columns[name] for name in own["_numbers"]]
+    for name, periods in zip(own["_times"], own["_periods"], strict=True):
+        if len(periods.get_feature_names_out()):
+            parts.append(datetimes(periods, graph, columns[name]))
+    return graph.together(parts)
+
+
+def mixed_texts(step: Any, graph: Graph, columns: dict[str, str]) -> str:
+    """Categories of `unbag.tables.mixed_features.MixedFeatures`: what is rare or new has one name."""
+    parts = []
+    for name, levels in zip(vars(step)["_categories"], step.levels_, strict=True):
+        text = columns[name]
+        if levels is not None:
+            known = {level: level for level in levels}
+            known.setdefault("", MISSING if MISSING in known else RARE)
+            text = graph.node(
+                "LabelEncoder",
+                text,
+                domain="ai.onnx.ml",
+                keys_strings=list(known),
+                values_strings=list(known.values()),
+                default_string=RARE,
+            )
+        parts.append(text)
+    return graph.together(parts)
+
+
 def one_hot(step: Any, graph: Graph, table: str) -> str:
     """Encode text as scikit-learn's OneHotEncoder does, behind `unbag.tables.features.CategoryText`."""
     parts = []
@@ -177,26 +209,52 @@ def _places(encoder: Any) -> Iterator[dict[str, int]]:
 # --- scores (rows, outputs) of models -------------------------------------------------------------
 
 
-def mixed(model: Any, graph: Graph, X: str) -> str:
-    """Intercept and the sum over the terms of an `LLPClassifier`, for a matrix of numbers."""
-    theta, columns, parts = vars(model)["_theta"], vars(model)["_columns"], []
-    intercepts = graph.constant(_double(theta[:, 0] + vars(model)["_shift"]))
-    for term, place in zip(vars(model)["_terms"], columns, strict=True):
-        make = _TERMS.get(type(term))
-        if make is None:
+class Rows(NamedTuple):
+    """Names of what a model is given: a matrix of numbers, and one of text; either may be None."""
+
+    numbers: str | None
+    texts: str | None = None
+
+
+def mixed(model: Any, graph: Graph, rows: Rows) -> str:
+    """Intercept and the sum over the terms of an `LLPClassifier`."""
+    own = vars(model)
+    theta, codes = own["_theta"], _codes(own["_encoder"], graph, rows.texts)
+    parts = []
+    for term, place in zip(own["_terms"], own["_columns"], strict=True):
+        weights = _double(theta[:, place].T)
+        if isinstance(term, CategoryTerm):
+            # levels that training did not have come last, and add nothing
+            table = graph.constant(np.vstack([weights, np.zeros((1, len(theta)))]))
+            code = graph.node("Squeeze", codes[vars(term)["_place"]], graph.constant([1]))
+            parts.append(graph.node("Gather", table, code, axis=0))
+        else:
+            matrix = _TERMS[type(term)](vars(term), graph, rows.numbers, codes)
+            parts.append(graph.node("MatMul", matrix, graph.constant(weights)))
+    return graph.node("Sum", *parts, graph.constant(_double(theta[:, 0] + own["_shift"])))
+
+
+def _codes(encoder: Any, graph: Graph, texts: str | None) -> list[str]:
+    """Codes (rows, 1) of each category; the number of levels where training did not have one."""
+    found = []
+    for column, levels in enumerate(encoder.levels):
+        if texts is None:
             raise ValueError(
-                "A model that takes categories of a data frame cannot be exported to ONNX; encode "
-                "them before, say by make_pipeline(unbag.tables.features.make_features(), model)."
+                f"The model takes the categories {encoder.category_names}; give the schema of its table."
             )
-        weights = graph.constant(_double(theta[:, place].T))
-        parts.append(graph.node("MatMul", make(vars(term), graph, X), weights))
-    return graph.node("Sum", *parts, intercepts) if parts else intercepts
+        places = {level: code for code, level in enumerate(levels)}
+        if MISSING in places:
+            # ONNX has no missing text
+            places.setdefault("", places[MISSING])
+        values = graph.node("Gather", texts, graph.constant([column]), axis=1)
+        found.append(graph.codes(values, places, len(levels)))
+    return found
 
 
-def _number_term(term: dict[str, Any], graph: Graph, X: str) -> str:
+def _number_term(term: dict[str, Any], graph: Graph, X: str, codes: list[str]) -> str:  # noqa: ARG001
     places, gaps = term["_places"], term["_gappy"]
     values = graph.node("Gather", X, graph.constant(places), axis=1)
-    missing = graph.node("IsNaN", values)
+    missing = graph.node("Or", graph.node("IsNaN", values), graph.node("IsInf", values))
     means = graph.constant(_double(term["_means"][: len(places)]))
     values = graph.node("Where", missing, means, values)
     if len(gaps):
@@ -206,22 +264,29 @@ def _number_term(term: dict[str, Any], graph: Graph, X: str) -> str:
     return graph.node("Div", centred, graph.constant(_double(term["_scales"])))
 
 
-def _sparse_term(term: dict[str, Any], graph: Graph, X: str) -> str:
+def _sparse_term(term: dict[str, Any], graph: Graph, X: str, codes: list[str]) -> str:  # noqa: ARG001
     return graph.node("Div", X, graph.constant(float(term["_scale"])))
 
 
-def _kernel_term(term: dict[str, Any], graph: Graph, X: str) -> str:
-    """K(x, landmarks) T − m, with the Gaussian kernel of standardised numbers."""
-    if term["_codes"].shape[1]:
-        raise ValueError("A kernel of categories of a data frame cannot be exported to ONNX.")
-    points = graph.together([_number_term(vars(one), graph, X) for one in term["_numbers"]])
-    gamma, Z = term["_kernel"].gamma, _double(term["_landmarks"])
-    product = graph.node("MatMul", points, graph.constant(2 * gamma * Z.T))
-    ones = graph.constant(np.full((Z.shape[1], 1), gamma))
-    own = graph.node("MatMul", graph.node("Mul", points, points), ones)
-    others = graph.constant(gamma * (Z**2).sum(axis=1))
-    exponent = graph.node("Sub", graph.node("Sub", product, own), others)
-    block = graph.node("Exp", graph.node("Min", exponent, graph.constant(0.0)))
+def _kernel_term(term: dict[str, Any], graph: Graph, X: str, codes: list[str]) -> str:
+    """K(x, landmarks) T − m, with the Gaussian kernel of standardised numbers and of categories."""
+    gamma, factors = term["_kernel"].gamma, []
+    if term["_numbers"]:
+        found = [_number_term(vars(one), graph, X, codes) for one in term["_numbers"]]
+        points, Z = graph.together(found), _double(term["_landmarks"])
+        product = graph.node("MatMul", points, graph.constant(2 * gamma * Z.T))
+        ones = graph.constant(np.full((Z.shape[1], 1), gamma))
+        own = graph.node("MatMul", graph.node("Mul", points, points), ones)
+        others = graph.constant(gamma * (Z**2).sum(axis=1))
+        exponent = graph.node("Sub", graph.node("Sub", product, own), others)
+        factors.append(graph.node("Exp", graph.node("Min", exponent, graph.constant(0.0))))
+    for code, landmarks in zip(codes, term["_codes"].T, strict=True):
+        same = graph.node("Equal", code, graph.constant(landmarks[None]))
+        one, other = graph.constant(1.0), graph.constant(float(np.exp(-2.0 * gamma)))
+        factors.append(graph.node("Where", same, one, other))
+    block = factors[0]
+    for factor in factors[1:]:
+        block = graph.node("Mul", block, factor)
     features = graph.node("MatMul", block, graph.constant(_double(term["_transform"])))
     return graph.node("Sub", features, graph.constant(_double(term["_mean"])))
 
@@ -233,10 +298,11 @@ _TERMS: dict[type[Term], Callable[..., str]] = {
 }
 
 
-def trees(model: Any, graph: Graph, X: str) -> str:
+def trees(model: Any, graph: Graph, rows: Rows) -> str:
     """The linear function that trees are added to, the trees, and the class prior."""
     from onnx import TensorProto, helper
 
+    X = str(rows.numbers)
     if model.categories_:
         raise ValueError(
             "Boosted trees that split by categories of a data frame cannot be exported; encode "
@@ -273,14 +339,14 @@ def _start(model: Any, graph: Graph, X: str) -> str:
     return graph.node("Add", product, graph.constant(model.start_intercept_))
 
 
-def ensemble(model: Any, graph: Graph, X: str, score: Callable[..., str]) -> str:
+def ensemble(model: Any, graph: Graph, rows: Rows, score: Callable[..., str]) -> str:
     """Weighted average of the log-odds of an `LLPEnsembleClassifier` at its class prior."""
     wanted = log_prior(model.class_prior_)
     parts = [
         graph.node(
             "Mul",
             graph.node(
-                "Add", score(one, graph, X), graph.constant(wanted - log_prior(one.class_prior_))
+                "Add", score(one, graph, rows), graph.constant(wanted - log_prior(one.class_prior_))
             ),
             graph.constant(float(weight)),
         )
