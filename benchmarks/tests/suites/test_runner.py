@@ -85,7 +85,7 @@ for row in run_suite_tasks(tasks, Path({str(path)!r}), folder=Path({str(folder)!
 def test_a_dask_cluster_gives_the_same_figures(folder, tmp_path):
     tasks = small_tasks()
     cluster = LocalCluster(
-        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
+        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0"
     )
     with cluster, on_cluster(cluster.scheduler_address):
         rows = list(run_suite_tasks(tasks, tmp_path / "rows.jsonl", jobs=-1, folder=folder))

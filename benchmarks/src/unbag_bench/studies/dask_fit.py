@@ -67,7 +67,7 @@ def held():
 
 def measure(rows: int, layout: str) -> Row:
     cluster = LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=None, memory_limit="4GB"
+        n_workers=2, threads_per_worker=1, dashboard_address=":0", memory_limit="4GB"
     )
     estimator = LLPClassifier(kernel=None)
     with cluster, Client(cluster) as client, threadpool_limits(1):
