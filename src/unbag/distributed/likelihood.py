@@ -6,7 +6,7 @@ go to the workers; values, gradients, cross products and one entry for every bag
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
@@ -163,13 +163,12 @@ class DistributedLikelihood:
         Number of bags, rows of known label not counted.
     keep : bool
         Whether workers keep the likelihoods.
-    bag_effect : float
-        Variance of the random intercepts of bags.
     """
 
-    def __init__(self, parts: Partitions, n_bags: int, keep: bool, bag_effect: float = 0.0) -> None:
-        self._parts = parts.keep() if keep else parts
-        self.n_bags, self._keep, self._bag_effect = n_bags, keep, bag_effect
+    def __init__(self, parts: Partitions, n_bags: int, keep: bool) -> None:
+        self._likelihoods = parts.keep() if keep else parts
+        self._parts = self._likelihoods.along([None] * len(parts))
+        self.n_bags, self._keep, self._bag_effect = n_bags, keep, 0.0
 
     def value(self, theta: Floats) -> float:
         """ℓ(θ)."""
@@ -190,22 +189,25 @@ class DistributedLikelihood:
         found: BagPredictions | None = self._sum(_join_tables, "bag_table", theta, covariance)
         return found
 
+    def curvature(self, theta: Floats) -> DistributedCurvature:
+        """H at θ, without a matrix."""
+        parts = self._parts.map(_curvature, self._bag_effect, share(theta))
+        return DistributedCurvature(parts.keep() if self._keep else parts)
+
     def with_bag_effect(self, variance: float) -> DistributedLikelihood:
         """The same with random intercepts of a variance."""
         other = copy(self)
         other._bag_effect = variance
         return other
 
-    def curvature(self, theta: Floats) -> DistributedCurvature:
-        """H at θ, without a matrix."""
-        parts = self._parts.map(_curvature, self._bag_effect, share(theta))
-        return DistributedCurvature(parts.keep() if self._keep else parts)
-
     def with_leverages(self, theta: Floats, covariance: Floats) -> DistributedLikelihood:
         """The same with determinants that allow for the leverages of bags at θ."""
+        # one number for each bag, which stays with the workers
         at = share((theta, covariance))
-        parts = self._parts.map(_with_leverages, self._bag_effect, at)
-        return DistributedLikelihood(parts, self.n_bags, self._keep, self._bag_effect)
+        found = self._parts.map(_leverages, self._bag_effect, at).keep()
+        other = copy(self)
+        other._parts = self._likelihoods.along([own for (own,) in found.items])
+        return other
 
     def score_moments(self, theta: Floats, columns: Sequence[slice]) -> Moments:
         """Moments, over rows, of the scores by each of some groups of columns, for each output."""
@@ -234,8 +236,10 @@ class DistributedCurvature:
         return found
 
 
-def _curvature(part: PartLikelihood, bag_effect: float, theta: Floats) -> list[DesignCurvature]:
-    return [block.with_bag_effect(bag_effect).curvature(theta) for block in part.blocks]
+def _curvature(
+    part: PartLikelihood, leverages: list[Floats] | None, bag_effect: float, theta: Floats
+) -> list[DesignCurvature]:
+    return [one.curvature(theta) for one in _blocks(part, leverages, bag_effect)]
 
 
 def _times(blocks: list[DesignCurvature], directions: Floats) -> Floats:
@@ -265,24 +269,33 @@ def _take(
 
 def _evaluate(
     part: PartLikelihood,
+    leverages: list[Floats] | None,
     join: Callable[[list[Any]], Any],
     method: str,
     bag_effect: float,
     *inputs: Any,
 ) -> Any:
-    blocks = (block.with_bag_effect(bag_effect) for block in part.blocks)
-    found = [getattr(block, method)(*inputs) for block in blocks]
+    found = [getattr(one, method)(*inputs) for one in _blocks(part, leverages, bag_effect)]
     # rows of known label alone have no table
     found = [one for one in found if one is not None]
     return join(found) if found else None
 
 
-def _with_leverages(
-    part: PartLikelihood, bag_effect: float, at: tuple[Floats, Floats]
-) -> PartLikelihood:
-    blocks = (block.with_bag_effect(bag_effect) for block in part.blocks)
-    # the columns are those of the other, and take no more memory
-    return PartLikelihood([block.with_leverages(*at) for block in blocks], 0)
+def _leverages(
+    part: PartLikelihood,
+    leverages: list[Floats] | None,
+    bag_effect: float,
+    at: tuple[Floats, Floats],
+) -> list[Floats]:
+    return [one.leverages(*at) for one in _blocks(part, leverages, bag_effect)]
+
+
+def _blocks(
+    part: PartLikelihood, leverages: list[Floats] | None, bag_effect: float
+) -> Iterator[DesignLikelihood]:
+    for number, block in enumerate(part.blocks):
+        one = block.with_bag_effect(bag_effect)
+        yield one if leverages is None else one.with_known_leverages(leverages[number])
 
 
 def _add(parts: list[Derivatives]) -> Derivatives:

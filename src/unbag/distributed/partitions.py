@@ -147,6 +147,11 @@ class Partitions:
         """Apply a function to each partition, and bring all results here: they must be small."""
         return list(self._compute(*self._apply(function, shared)))
 
+    def along(self, values: Sequence[Any]) -> Partitions:
+        """Give each partition something of its own to walk through with it."""
+        along = [(*item, own) for item, own in zip(self.items, values, strict=True)]
+        return Partitions(along)
+
     def exchange(
         self,
         split: Callable[..., dict[int, Any]],

@@ -160,15 +160,25 @@ class DesignLikelihood:
 
     def with_leverages(self, theta: Floats, covariance: Floats) -> DesignLikelihood:
         """The same with determinants that allow for the leverages of bags at θ."""
+        return self.with_known_leverages(self.leverages(theta, covariance))
+
+    def leverages(self, theta: Floats, covariance: Floats) -> Floats:
+        """Leverages of bags at θ; zeros for several classes, which go without."""
         known = self._observation
         if known.n_outputs > 1:
-            return self
+            return np.zeros(len(known.sizes))
         scores = self._design.scores(theta)
         _, residual = known.value_and_residual(scores)
         factors = known.information(scores, residual).factors
         V = known.sums(scores)[1]
-        leverages = self._design.bag_forms(factors[0], covariance) / (1.0 + known.bag_effect * V)
-        return DesignLikelihood(self._design, known.with_leverages(leverages))
+        found: Floats = self._design.bag_forms(factors[0], covariance) / (
+            1.0 + known.bag_effect * V
+        )
+        return found
+
+    def with_known_leverages(self, leverages: Floats) -> DesignLikelihood:
+        """The same with determinants that allow for such leverages of bags."""
+        return DesignLikelihood(self._design, self._observation.with_leverages(leverages))
 
     def score_moments(self, theta: Floats, columns: Sequence[slice]) -> Moments:
         """Moments, over rows, of the scores by each of some groups of columns, for each output."""
