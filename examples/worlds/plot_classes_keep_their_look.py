@@ -11,12 +11,12 @@ import matplotlib.pyplot as plt
 
 from unbag import LLPClassifier
 from unbag.datasets import make_gaussian_bags
-from unbag.evaluation import evaluate_cv
+from unbag.evaluation import cross_val_evaluate
 from unbag.reports import RocDisplay
 
 wards = make_gaussian_bags(n_bags=60, bag_size=40, proportions=(0, 0.5), random_state=0)
 model = LLPClassifier(kernel=None).fit(wards.X, wards.y)
-print(evaluate_cv(model, wards.X, wards.y).verdict)
+print(cross_val_evaluate(model, wards.X, wards.y).verdict)
 
 # %%
 # The scores are those of models that did not see the ward. The band holds the whole curve with

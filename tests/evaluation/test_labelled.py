@@ -15,10 +15,10 @@ from unbag.evaluation import (
 from unbag.evaluation.imputed_labels import (
     Candidates,
     Draw,
-    Guess,
-    Guesses,
-    fit_guesses,
-    guess_labels,
+    Imputation,
+    Imputations,
+    fit_imputations,
+    impute_labels,
 )
 from unbag.evaluation.labelled import _with_bags, from_draw
 from unbag.evaluation.measures import get_measure, plain_estimate
@@ -78,13 +78,13 @@ def test_mean_over_all_draws_is_the_truth_whatever_the_guesses(name):
     y = bag_target(bag, counts=np.bincount(bag, labels)[bag])
     sample, measure = make_sample(y, scores), get_measure(name, {})
     for slope in (-3.0, 0.0, 2.0):
-        guess = guess_labels(slope * scores[None], sample.bags)
+        imputation = impute_labels(slope * scores[None], sample.bags)
         values = [
             _with_bags(
                 measure,
                 sample,
                 draw(sample, labels, rows),
-                Guesses(guess, [Guess(guess, [True] * 4)]),
+                Imputations(imputation, [Imputation(imputation, [True] * 4)]),
             )[0]
             for rows in combinations(range(9), 4)
         ]
@@ -97,11 +97,14 @@ def test_mean_over_all_draws_of_three_classes_is_the_truth():
     counts = {i: np.bincount(labels[bag == i], minlength=3) for i in (0, 1)}
     columns = np.random.default_rng(0).normal(size=(9, 3))
     sample = make_sample(bag_target(bag, counts=counts), columns)
-    guess = guess_labels(columns.T, sample.bags)
+    imputation = impute_labels(columns.T, sample.bags)
     measure = get_measure("balanced_accuracy", {})
     values = [
         _with_bags(
-            measure, sample, draw(sample, labels, rows), Guesses(guess, [Guess(guess, [True] * 4)])
+            measure,
+            sample,
+            draw(sample, labels, rows),
+            Imputations(imputation, [Imputation(imputation, [True] * 4)]),
         )[0]
         for rows in combinations(range(9), 4)
     ]
@@ -181,8 +184,8 @@ def test_noise_in_the_counts_widens_the_interval():
             np.full(200, 6.0),
             sample.bags,
         )
-        guesses = fit_guesses(drawn, Candidates(sample, sample.bags))
-        found.append(_with_bags(get_measure("recall", {}), sample, drawn, guesses))
+        imputations = fit_imputations(drawn, Candidates(sample, sample.bags))
+        found.append(_with_bags(get_measure("recall", {}), sample, drawn, imputations))
     assert 0 < found[0][2] < 1e-6 < found[1][2]
     value, added, more = found[1]
     error = np.sqrt(np.sum(added**2) + more)
@@ -206,7 +209,7 @@ def test_limits_lie_where_labels_can_be():
         get_measure("roc_auc", {}),
         sample,
         drawn,
-        fit_guesses(drawn, Candidates(sample, sample.bags)),
+        fit_imputations(drawn, Candidates(sample, sample.bags)),
     )
     assert found.high <= 1
     assert found.value <= 1

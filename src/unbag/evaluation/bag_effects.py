@@ -187,19 +187,6 @@ class BagEffect:
         β without the bound of 1: less where probabilities are overconfident.
     few_bags : bool
         Whether it is estimated from 32 bags at most.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from unbag import LLPClassifier, check_bag_target
-    >>> from unbag.datasets import make_gaussian_bags
-    >>> from unbag.evaluation import estimate_bag_effect
-    >>> data = make_gaussian_bags(n_bags=40, bag_size=30, random_state=0)
-    >>> model = LLPClassifier(kernel=None, class_prior="empirical").fit(data.X, data.y)
-    >>> p = 1 / (1 + np.exp(-model.out_of_fold_scores_))
-    >>> effect = estimate_bag_effect(check_bag_target(data.y), np.stack([1 - p, p]))
-    >>> effect.low <= effect.variance <= effect.high
-    True
     """
 
     variance: float

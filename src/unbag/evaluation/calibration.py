@@ -17,7 +17,7 @@ from unbag._arrays import Floats, Ints
 from unbag._checks import check_choice, check_count
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.bags.priors import resolve_class_prior
-from unbag.evaluation.sample import check_chances
+from unbag.evaluation.sample import check_probabilities_range
 from unbag.weights import decontamination_weights
 
 BinStrategy = Literal["quantile", "uniform"]
@@ -45,15 +45,6 @@ class CalibrationCurve:
         Number of instances in each bin.
     share : ndarray
         Share of each bin at the class prior; under "empirical", count / number of instances.
-
-    Examples
-    --------
-    >>> from unbag import bag_target
-    >>> from unbag.evaluation import calibration_curve
-    >>> y = bag_target([1, 1, 2, 2], [0.0, 0.0, 0.5, 0.5])
-    >>> curve = calibration_curve(y, [0.1, 0.1, 0.1, 0.9], n_bins=2, strategy="uniform")
-    >>> curve.predicted, curve.count
-    (array([0.1, 0.9]), array([3, 1]))
     """
 
     predicted: Floats
@@ -111,9 +102,9 @@ def calibration_curve(
     >>> curve.predicted, curve.observed
     (array([0.2, 0.7]), array([0., 1.]))
     """
-    bags, chances = _check_probabilities(y, probabilities)
+    bags, probabilities = _check_probabilities(y, probabilities)
     c = _column(bags, pos_label)
-    chance = chances if chances.ndim == 1 else chances[:, c]
+    chance = probabilities if probabilities.ndim == 1 else probabilities[:, c]
     # rows of known label scatter one by one
     bags = bags.with_labelled_rows_apart()[0]
     W = decontamination_weights(bags)
@@ -190,7 +181,7 @@ def _check_probabilities(y: Any, probabilities: ArrayLike) -> tuple[Bags, Floats
             f"There are {bags.n_instances} instances of {bags.n_classes} classes, but "
             f"probabilities of shape {chance.shape}."
         )
-    check_chances(chance)
+    check_probabilities_range(chance)
     if chance.ndim == 2 and np.abs(chance.sum(axis=1) - 1).max() > _SUM_TOLERANCE:
         raise ValueError("The probabilities of all classes must sum to 1 in every row.")
     return bags, chance

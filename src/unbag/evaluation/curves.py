@@ -69,17 +69,6 @@ class RocBand:
         Upper limit.
     confidence_level : float
         How often limits should hold the truth.
-
-    Examples
-    --------
-    >>> from unbag.datasets import make_gaussian_bags
-    >>> from unbag.evaluation import roc_band
-    >>> data = make_gaussian_bags(n_bags=30, bag_size=30, n_features=1, random_state=0)
-    >>> band = roc_band(data.y, data.X[:, 0], n_resamples=100, n_points=11)
-    >>> band.fpr
-    array([0. , 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1. ])
-    >>> band.confidence_level
-    0.95
     """
 
     fpr: Floats

@@ -1,19 +1,19 @@
-"""The line of mean chances and shares over bags, fitted to some bags and held against others.
+"""The line of mean probabilities and shares over bags, fitted to some bags and held against others.
 
-Let γ_b be the share of a class in bag b and m_b the mean of its chances over the rows of b, by a
+Let γ_b be the share of a class in bag b and m_b the mean of its probabilities over the rows of b, by a
 model that did not see b. Two straight lines do not depend on which bags there happen to be:
 
-- if rows keep their odds, γ_b = a + β(m_b − c) on average, with β = 1 for chances that hold, and
+- if rows keep their odds, γ_b = a + β(m_b − c) on average, with β = 1 for probabilities that hold, and
   the variance by chance is v_b/n_b, v_b the mean of p(1 − p);
 - if classes keep their look, m_b = a + s(γ_b − c) on average, with s the difference of the mean
-  chances of the classes, and the variance by chance is that of p within the classes, over n_b.
+  probabilities of the classes, and the variance by chance is that of p within the classes, over n_b.
   It is this line that stays where it is when bags hold more positives than they used to.
 
 Beyond chance, and known noise of the shares, bags scatter by an effect of their own, the variance
 τ² u with u = q(1 − q). A line is fitted with the weights 1/(chance + τ² u), τ² by the method of
 moments (as in `unbag.evaluation.bag_effects`), and all of this is repeated until it agrees.
 
-Whether rows are still those that a model was trained on: their chances, and their columns.
+Whether rows are still those that a model was trained on: their probabilities, and their columns.
 
 The *population stability index* compares the shares a_k of new rows in the tenths of the training
 rows, Σ_k (a_k − e_k) log(a_k/e_k). How large it is when nothing has changed depends on how
@@ -65,11 +65,13 @@ class ClassInBags:
     squares: Floats
 
     @classmethod
-    def of(cls, bags: Bags, chances: Floats, number: int) -> ClassInBags:
-        """Look at the class of this number; ``chances`` are those of the class, by row."""
+    def of(cls, bags: Bags, probabilities: Floats, number: int) -> ClassInBags:
+        """Look at the class of this number; ``probabilities`` are those of the class, by row."""
         used = ~bags.labelled
         noise = np.zeros(bags.n_bags) if bags.noise is None else bags.noise[:, number, number]
-        p, pq, pp = bags.means(np.stack([chances, chances * (1 - chances), chances**2]))
+        p, pq, pp = bags.means(
+            np.stack([probabilities, probabilities * (1 - probabilities), probabilities**2])
+        )
         return cls(
             bags.sizes[used].astype(float),
             bags.proportions[used, number],
@@ -86,11 +88,11 @@ class ClassInBags:
 
     @property
     def mean(self) -> float:
-        """Mean of its chances in all bags together."""
+        """Mean of its probabilities in all bags together."""
         return float(np.average(self.means, weights=self.sizes))
 
     def total_gap(self) -> tuple[float, float]:
-        """By how much shares lie above mean chances, over all rows, and the standard error.
+        """By how much shares lie above mean probabilities, over all rows, and the standard error.
 
         Bags are what is independent.
         """
@@ -129,7 +131,7 @@ class BagLine:
     Attributes
     ----------
     direction : {"covariate_shift", "label_shift"}
-        Whether shares are told by mean chances, or mean chances by shares.
+        Whether shares are told by mean probabilities, or mean probabilities by shares.
     centre, intercept, slope : float
         c, a and s.
     intercept_error, slope_error : float
@@ -165,7 +167,7 @@ class BagLine:
         return self.intercept + self.slope * (x - self.centre)
 
     def shares_at(self, means: Floats) -> Floats:
-        """Shares of bags that go with mean chances, in [0, 1]."""
+        """Shares of bags that go with mean probabilities, in [0, 1]."""
         if self.direction == "covariate_shift":
             return np.clip(self.at(means), 0, 1)
         return np.clip(self.centre + (means - self.intercept) / self.slope, 0, 1)
@@ -308,23 +310,23 @@ _WORTH_A_WORD = 0.005
 
 @dataclass(frozen=True)
 class Stability:
-    """The population stability index of chances, and the p-value of no change."""
+    """The population stability index of probabilities, and the p-value of no change."""
 
     index: float
     p_value: float
 
 
-def score_distribution(bags: Bags, chances: Floats) -> dict[str, Any]:
-    """What is to be kept of the chances of training rows: tenths, shares and their covariance."""
-    edges = np.unique(np.quantile(chances, _TENTHS))
-    shares, covariance = _parts(bags, chances, edges)
+def score_distribution(bags: Bags, probabilities: Floats) -> dict[str, Any]:
+    """What is to be kept of the probabilities of training rows: tenths, shares and their covariance."""
+    edges = np.unique(np.quantile(probabilities, _TENTHS))
+    shares, covariance = _parts(bags, probabilities, edges)
     return {"edges": edges.tolist(), "shares": shares.tolist(), "covariance": covariance.tolist()}
 
 
-def stability_index(kept: Mapping[str, Any], bags: Bags, chances: Floats) -> Stability:
-    """Hold the chances of new rows against what `score_distribution` kept."""
+def stability_index(kept: Mapping[str, Any], bags: Bags, probabilities: Floats) -> Stability:
+    """Hold the probabilities of new rows against what `score_distribution` kept."""
     before = np.maximum(kept["shares"], _LEAST)
-    now, covariance = _parts(bags, chances, np.asarray(kept["edges"]))
+    now, covariance = _parts(bags, probabilities, np.asarray(kept["edges"]))
     together = (covariance + np.asarray(kept["covariance"])) / np.sqrt(np.outer(before, before))
     mean, square = np.trace(together), np.sum(together**2)
     quadratic = float(np.sum((now - before) ** 2 / before))
@@ -333,9 +335,9 @@ def stability_index(kept: Mapping[str, Any], bags: Bags, chances: Floats) -> Sta
     return Stability(float(np.sum((now - before) * np.log(now / before))), p_value)
 
 
-def _parts(bags: Bags, chances: Floats, edges: Floats) -> tuple[Floats, Floats]:
+def _parts(bags: Bags, probabilities: Floats, edges: Floats) -> tuple[Floats, Floats]:
     """Shares of rows between edges, and their covariance with bags as what is independent."""
-    part = np.searchsorted(edges, chances, side="left")
+    part = np.searchsorted(edges, probabilities, side="left")
     table = bags.tally(part, len(edges) + 1)
     shares = table.sum(axis=0) / bags.n_instances
     apart = (table - bags.sizes[:, None] * shares) / bags.n_instances

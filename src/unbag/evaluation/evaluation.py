@@ -26,6 +26,7 @@ from unbag.evaluation.checks import (
     labels_verdict,
     overall_verdict,
     signal_within_bags,
+    within_bags,
 )
 from unbag.evaluation.curves import RocBand, make_roc_band, posterior_roc_band, span_bands
 from unbag.evaluation.held_out import OutOfFold, ScoredRows, cross_fit
@@ -184,8 +185,9 @@ class Evaluation:
         )
         beside = self._beside()
         lines = [str(self.verdict)]
-        for other in self.verdicts.values():
-            if other.lead != self.verdict.lead:
+        spanning = self.verdict.assumption in ("either", "sensitivity")
+        for key, other in self.verdicts.items():
+            if other.lead != self.verdict.lead and not (spanning and key == "label_shift"):
                 own = [text for text in other.reasons if text not in self.verdict.reasons]
                 lines += textwrap.wrap(
                     f"- {' '.join([other.lead, *own])}", WIDTH, subsequent_indent="  "
@@ -278,8 +280,7 @@ def _judge(rows: ScoredRows, measures: dict[str, RowMeasure], uncertainty: Uncer
     }
     bootstrap = replace(uncertainty, method="bootstrap")
     of_rows = {name: (measure, rows.of(name)) for name, measure in measures.items()}
-    agrees = verdicts["covariate_shift"].name == "not_rejected"
-    found_within: SignalName = "found" if agrees else signal.name
+    found_within = within_bags(verdicts["label_shift"], verdicts["covariate_shift"], signal)
     sensitivity = SlopeRange.sensitivity(rows.log_odds, found_within)
     ranges: tuple[tuple[Assumption, SlopeRange, float], ...] = (
         ("covariate_shift", SlopeRange.under_covariate_shift(rows.log_odds), spread),
@@ -394,7 +395,7 @@ def evaluate(
     feature_names : sequence of str, optional
         Names of the columns of an array.
     probabilities : array-like of shape (n_instances,) or (n_instances, n_classes), optional
-        What the model takes the chances of the classes to be. Without them scores are taken for
+        What the model takes the probabilities of the classes to be. Without them scores are taken for
         log-odds, as decision functions of models trained by a logistic loss are.
     reference : MonitoringReference, optional
         From `make_monitoring_reference` on the training bags: drift of the rows and of the counts

@@ -75,19 +75,6 @@ class GroupProportions:
         How often intervals should hold the share.
     notes : tuple of str
         What to be wary of.
-
-    Examples
-    --------
-    >>> from unbag import LLPClassifier
-    >>> from unbag.datasets import make_gaussian_bags
-    >>> from unbag.evaluation import group_proportions
-    >>> data = make_gaussian_bags(n_bags=20, bag_size=20, random_state=0)
-    >>> model = LLPClassifier(kernel=None).fit(data.X, data.y)
-    >>> table = group_proportions(model, data.X, data.y, data.X[:, 0] > 0, intervals=False)
-    >>> table.groups.tolist(), int(table.sizes.sum())
-    ([False, True], 400)
-    >>> bool((table.least <= table.most).all())
-    True
     """
 
     groups: NDArray[Any]
@@ -264,14 +251,14 @@ def _check_groups(groups: ArrayLike, bags: Bags) -> tuple[NDArray[Any], Ints]:
 
 
 def _chances_given_counts(model: Any, X: Any, bags: Bags) -> Floats:
-    """Chances of the classes (n_rows, n_classes), given rows and counts."""
+    """Probabilities of the classes (n_rows, n_classes), given rows and counts."""
     scores = log_odds_at_shares(model, X, bags)
     effect = float(getattr(last_step(model), "bag_effect_", 0.0))
     return chances_of_all(label_posteriors(by_output(scores)[None], bags, effect)[0]).T
 
 
 def _chances(model: Any, X: Any, bags: Bags) -> Floats:
-    """Chances of the classes (n_rows, n_classes), given rows alone."""
+    """Probabilities of the classes (n_rows, n_classes), given rows alone."""
     scores = scores_of_all(by_output(log_odds_at_shares(model, X, bags)))
     return np.asarray(softmax(scores, axis=0).T)
 
@@ -301,11 +288,11 @@ def _jackknife_variance(model: Any, X: Any, y: Any, bags: Bags, group: Ints, siz
     for number in range(n_parts):
         kept = np.flatnonzero(part[bags.index] != number)
         fitted = _with_its_settings(model).fit(_safe_indexing(X, kept), y[kept])
-        chances = _chances_given_counts(fitted, X, bags)
+        probabilities = _chances_given_counts(fitted, X, bags)
         # of bags left out, counts are not known
         out = part[bags.index] == number
-        chances[out] = _chances(fitted, X, bags)[out]
-        found.append(_by_group(chances, group, sizes))
+        probabilities[out] = _chances(fitted, X, bags)[out]
+        found.append(_by_group(probabilities, group, sizes))
     return (n_parts - 1) * np.stack(found).var(axis=0)
 
 

@@ -164,11 +164,11 @@ def spread_by_training(common: list[Floats]) -> float:
 
 def log_odds_at_shares(model: Any, X: Any, bags: Bags) -> Floats:
     """Log-odds that a model gives to rows, at the shares of the classes in some bags together."""
-    chances = np.asarray(model.predict_proba(X), dtype=float)
+    probabilities = np.asarray(model.predict_proba(X), dtype=float)
     prior = getattr(last_step(model), "class_prior_", None)
     if prior is not None:
-        chances = adjust_probabilities(chances, prior, bags.class_shares)
-    return log_odds_of(chances)
+        probabilities = adjust_probabilities(probabilities, prior, bags.class_shares)
+    return log_odds_of(probabilities)
 
 
 def _gather(parts: list[Floats], fold: Ints) -> Floats:

@@ -46,7 +46,7 @@ from unbag.evaluation.measures import (
     check_cost,
     get_measure,
 )
-from unbag.evaluation.sample import Sample, check_chances, make_sample
+from unbag.evaluation.sample import Sample, check_probabilities_range, make_sample
 
 # Counts as near to whole numbers as this, per row of the bag, are whole.
 _WHOLE = 1e-6
@@ -65,15 +65,6 @@ class IdentificationBounds:
     sharp : bool
         Whether some labelling attains each of them. If not, the limits hold all the same, but
         narrower ones might.
-
-    Examples
-    --------
-    >>> from unbag import bag_target
-    >>> from unbag.evaluation import identification_bounds
-    >>> y = bag_target([1, 1, 1, 2, 2, 2], counts=[1, 1, 1, 2, 2, 2])
-    >>> values = identification_bounds("accuracy", y, [-2.0, -1.0, 0.5, -0.5, 1.0, 2.0])
-    >>> round(values.low, 4), round(values.high, 4), values.sharp
-    (0.3333, 1.0, True)
     """
 
     low: float
@@ -180,7 +171,7 @@ class Brier(Risk):
     def statistics(self, sample: Sample) -> Floats:
         """Squared distance from each class."""
         chance = sample.scores
-        check_chances(chance)
+        check_probabilities_range(chance)
         if chance.ndim == 1:
             return np.stack([chance**2, (1 - chance) ** 2])
         return np.sum(chance**2, axis=1) - 2 * chance.T + 1

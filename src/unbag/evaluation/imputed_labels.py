@@ -1,4 +1,4 @@
-"""Labelled rows, and guesses at the labels of all others that agree with the counts of bags."""
+"""Labelled rows, and imputations at the labels of all others that agree with the counts of bags."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FEWEST_LABELS = 5
 _STRETCHES = (0.0, 0.15, 0.3, 0.5, 0.75, 1.0, 1.4, 2.0, 2.8, 4.0, 6.0, 9.0)
 _N_FOLDS = 10
 
-# Scores that are turned into guesses at the same time.
+# Scores that are turned into imputations at the same time.
 _BLOCK = 2**22
 
 
@@ -102,22 +102,22 @@ def _all_in_one(bags: Bags) -> Bags:
     )
 
 
-class Guess(NamedTuple):
-    """Guesses at all labels, and the labelled rows that had no say in them."""
+class Imputation(NamedTuple):
+    """Imputations at all labels, and the labelled rows that had no say in them."""
 
-    chances: Floats  # (n_classes, n_instances)
+    probabilities: Floats  # (n_classes, n_instances)
     unseen: Bools  # (n_labels,)
 
 
-class Guesses(NamedTuple):
-    """The guesses under which all labels are likeliest, and those without each tenth of them."""
+class Imputations(NamedTuple):
+    """The imputations under which all labels are likeliest, and those without each tenth of them."""
 
-    chances: Floats
-    folds: list[Guess]
+    probabilities: Floats
+    folds: list[Imputation]
 
 
 class Candidates(Sequence[Floats]):
-    """Guesses by scores, or their ranks, stretched in many ways; each made when asked for."""
+    """Imputations by scores, or their ranks, stretched in many ways; each made when asked for."""
 
     def __init__(self, sample: Sample, bags: Bags) -> None:
         self._bags = bags
@@ -137,7 +137,7 @@ class Candidates(Sequence[Floats]):
         if number >= len(self):
             raise IndexError(number)
         form, stretch = divmod(number, len(_STRETCHES))
-        return guess_labels(_STRETCHES[stretch] * self._forms[form], self._bags)
+        return impute_labels(_STRETCHES[stretch] * self._forms[form], self._bags)
 
     def __iter__(self) -> Iterator[Floats]:
         """As many at once as there is room for, since bags are sorted anew each time."""
@@ -148,40 +148,41 @@ class Candidates(Sequence[Floats]):
                 yield from map(chances_of_all, label_posteriors(some, self._bags))
 
 
-def fit_guesses(drawn: Draw, candidates: Sequence[Floats]) -> Guesses:
-    """Choose the guesses under which labels are likeliest, from all of them and in folds."""
+def fit_imputations(drawn: Draw, candidates: Sequence[Floats]) -> Imputations:
+    """Choose the imputations under which labels are likeliest, from all of them and in folds."""
     each = np.arange(len(drawn.rows))
     likelihood = np.empty((len(candidates), len(each)))
-    for number, guess in enumerate(candidates):
-        chance = guess[:, drawn.rows][drawn.labels, each]
+    for number, imputation in enumerate(candidates):
+        chance = imputation[:, drawn.rows][drawn.labels, each]
         likelihood[number] = drawn.weights * np.log(np.maximum(chance, 1e-9))
     fold = each % _N_FOLDS
     without = np.stack([np.sum(likelihood, axis=1, where=fold != f) for f in range(_N_FOLDS)])
     best = without.argmax(axis=1)[fold]
     chosen = int(likelihood.sum(axis=1).argmax())
     found = {number: candidates[number] for number in {chosen, *best.tolist()}}
-    return Guesses(
-        found[chosen], [Guess(found[number], best == number) for number in np.unique(best).tolist()]
+    return Imputations(
+        found[chosen],
+        [Imputation(found[number], best == number) for number in np.unique(best).tolist()],
     )
 
 
-def guess_labels(log_odds: Floats, bags: Bags) -> Floats:
+def impute_labels(log_odds: Floats, bags: Bags) -> Floats:
     """Chance of each class for every row, given the counts of its bag: (n_classes, n_instances)."""
     return chances_of_all(label_posteriors(np.asarray(log_odds)[None], bags)[0])
 
 
-def guessed_means(guess: Floats, statistics: Floats, bags: Bags) -> tuple[Floats, Floats]:
-    """Class means of statistics by guesses, corrected by c_b where these miss the counts, and c_b.
+def imputed_means(imputation: Floats, statistics: Floats, bags: Bags) -> tuple[Floats, Floats]:
+    """Class means of statistics by imputations, corrected by c_b where these miss the counts, and c_b.
 
     Shapes (n_classes, n_statistics) and (n_classes, n_statistics, n_bags).
     """
-    weight = guess * (1 - guess)
+    weight = imputation * (1 - imputation)
     total = np.maximum(bags.means(weight), 1e-12)[:, None]
     plain = bags.means(statistics)
     centres = bags.means(weight[:, None] * statistics) / total
     # where all is certain nothing needs a centre
     centres = np.where(total > 1e-9, centres, plain)
-    missed = bags.proportions.T - bags.means(guess)
-    sums = bags.means(guess[:, None] * statistics) + missed[:, None] * centres
+    missed = bags.proportions.T - bags.means(imputation)
+    sums = bags.means(imputation[:, None] * statistics) + missed[:, None] * centres
     means = sums @ bags.sizes / bags.n_instances / bags.class_shares[:, None]
     return means, centres

@@ -1,8 +1,8 @@
 """Which rows to label, and how many, for `unbag.evaluation.estimate_with_labels`.
 
-By the differences that it takes (`unbag.evaluation.labelled`), a row of chances p adds to the error of
+By the differences that it takes (`unbag.evaluation.labelled`), a row of probabilities p adds to the error of
 a measure in proportion to the deviation of Σ_c y_c a_c, where a_c is what the row changes if it is
-of class c. The chances are the model's own here: scores are taken as log-odds, shifted in every bag
+of class c. The probabilities are the model's own here: scores are taken as log-odds, shifted in every bag
 to add up to its counts.
 """
 
@@ -18,7 +18,7 @@ from sklearn.utils import check_random_state
 from unbag._arrays import Floats, Ints
 from unbag._checks import check_inside, check_positive
 from unbag.evaluation.identification import in_these_rows
-from unbag.evaluation.imputed_labels import guess_labels, guessed_means
+from unbag.evaluation.imputed_labels import impute_labels, imputed_means
 from unbag.evaluation.labelled import estimate_with_labels
 from unbag.evaluation.measures import Area, Cost, Measure, RowMeasure, get_measure
 from unbag.evaluation.sample import Sample, make_sample
@@ -100,7 +100,7 @@ def sample_rows_to_label(
 
     Rows are drawn from strata of similar scores, and within those spread over the bags. Every row
     has a chance to be drawn, half of it the same for all; the other half goes to rows that are
-    hard to tell and matter much, by the model's own chances.
+    hard to tell and matter much, by the model's own probabilities.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ def sample_rows_to_label(
     two = sample.bags.n_classes == 2
     chance = _chances(int(n), _deviations(Area() if two else Cost(), sample))
     order = np.lexsort((rng.uniform(size=size), sample.bags.index, _strata(sample.scores)))
-    # equal steps from a random start through the rows laid out by their chances
+    # equal steps from a random start through the rows laid out by their probabilities
     total = np.cumsum(chance[order])
     total[-1] = n
     rows = np.sort(order[np.diff(np.floor(total + rng.uniform()), prepend=0.0) > 0])
@@ -152,13 +152,15 @@ def _deviations(measure: Measure, sample: Sample) -> Floats:
     """Standard deviation of what each row adds to a measure, times the number of rows."""
     function, bags = in_these_rows(measure), sample.bags
     scores = sample.scores
-    chances = guess_labels(scores[None] if scores.ndim == 1 else scores.T, bags)
+    probabilities = impute_labels(scores[None] if scores.ndim == 1 else scores.T, bags)
     statistics = function.statistics(sample)
-    means, centres = guessed_means(chances, statistics, bags)
+    means, centres = imputed_means(probabilities, statistics, bags)
     slopes = function.gradient(means, bags) / bags.class_shares[:, None]
     apart = statistics[None] - centres[:, :, bags.index]
     change = np.sum(slopes[..., None] * apart, axis=1)
-    variance = np.sum(chances * change**2, axis=0) - np.sum(chances * change, axis=0) ** 2
+    variance = (
+        np.sum(probabilities * change**2, axis=0) - np.sum(probabilities * change, axis=0) ** 2
+    )
     return np.sqrt(np.where(variance > _ROUNDING, variance, 0.0))
 
 

@@ -57,17 +57,6 @@ class LabelShiftTest:
         The finding in words.
     notes : tuple of str
         What was left out, and what to be wary of.
-
-    Examples
-    --------
-    >>> from unbag import label_shift_test
-    >>> from unbag.datasets import make_gaussian_bags
-    >>> data = make_gaussian_bags(n_bags=30, bag_size=40, random_state=0)
-    >>> found = label_shift_test(data.X, data.y)
-    >>> found.reject
-    False
-    >>> sorted(found.features)
-    ['adjusted_p_value', 'detectable_drift', 'df', 'feature', 'p_value', 'statistic']
     """
 
     p_value: float

@@ -1,20 +1,20 @@
 r"""A few labels for truth, the bags for precision: estimates that hold in any world.
 
-Let y_jc say whether row j is of class c, and p_jc be *guesses*: chances that add up to the counts
+Let y_jc say whether row j is of class c, and p_jc be *imputations*: probabilities that add up to the counts
 of every bag. Where the labels of some rows, drawn at random, are known, with w_j one by the chance
 that row j was drawn,
 
     Σ_j p_jc h_j + Σ over labelled j of w_j (y_jc − p_jc)(h_j − c_b)
 
-estimates Σ_j y_jc h_j without bias, whatever the guesses, for numbers c_b that may differ by bag:
-in each bag guesses and labels have the same sum, so that these numbers cancel. (Survey sampling
+estimates Σ_j y_jc h_j without bias, whatever the imputations, for numbers c_b that may differ by bag:
+in each bag imputations and labels have the same sum, so that these numbers cancel. (Survey sampling
 calls it the difference estimator, machine learning prediction-powered inference.) The better the
-guesses, the smaller the differences y − p, of which alone there is a sample. c_b is the mean of h
-over the bag weighed by p(1 − p), which is best if the guesses are right.
+imputations, the smaller the differences y − p, of which alone there is a sample. c_b is the mean of h
+over the bag weighed by p(1 − p), which is best if the imputations are right.
 
-Guesses are the chances of the labels given scores and counts (`unbag.observations.count_likelihood`),
+Imputations are the probabilities of the labels given scores and counts (`unbag.observations.count_likelihood`),
 with scores stretched by a number that is chosen by the labels. For the standard error it is chosen
-in ten folds, so that no row has a say in the guess that it is compared with. Every measure is a
+in ten folds, so that no row has a say in the imputation that it is compared with. Every measure is a
 function of class means of such sums (`unbag.evaluation.identification.in_these_rows`), and the number of
 rows of each class is known.
 
@@ -44,10 +44,10 @@ from unbag.evaluation.imputed_labels import (
     FEWEST_LABELS,
     Candidates,
     Draw,
-    Guesses,
+    Imputations,
     draw_of,
-    fit_guesses,
-    guessed_means,
+    fit_imputations,
+    imputed_means,
 )
 from unbag.evaluation.measures import Measure, RowMeasure, get_measure, usual_measures
 from unbag.evaluation.sample import Sample, make_sample
@@ -83,19 +83,6 @@ class LabelledEstimate(Estimate):
         Number of labels.
     uses_bags : bool
         Whether bags made it more precise; if not, it is the estimate from labels alone.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from unbag.datasets import make_gaussian_bags
-    >>> from unbag.evaluation import estimate_with_labels
-    >>> data = make_gaussian_bags(n_bags=20, bag_size=20, n_features=1, random_state=0)
-    >>> labels = np.full(400, np.nan)
-    >>> drawn = np.random.default_rng(0).choice(400, 80, replace=False)
-    >>> labels[drawn] = data.labels[drawn]
-    >>> auc = estimate_with_labels("roc_auc", data.y, data.X[:, 0], labels)
-    >>> auc.n_labels, bool(auc.standard_error <= auc.alone.standard_error)
-    (80, True)
     """
 
     alone: Estimate | None = None
@@ -115,19 +102,6 @@ class LabelledEvaluation:
         Number of labels.
     n_instances : int
         Number of instances.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from unbag.datasets import make_gaussian_bags
-    >>> from unbag.evaluation import evaluate_with_labels
-    >>> data = make_gaussian_bags(n_bags=20, bag_size=20, n_features=1, random_state=0)
-    >>> labels = np.full(400, np.nan)
-    >>> drawn = np.random.default_rng(0).choice(400, 80, replace=False)
-    >>> labels[drawn] = data.labels[drawn]
-    >>> evaluation = evaluate_with_labels(data.y, data.X[:, 0], labels)
-    >>> evaluation.n_labels, evaluation.n_instances
-    (80, 400)
     """
 
     estimates: dict[str, LabelledEstimate]
@@ -226,8 +200,8 @@ def estimate_with_labels(
     drawn = draw_of(sample, labels, weights)
     chosen = get_measure(measure, options)
     bounded = measure not in ("cost", "corrected_risk")
-    guesses = fit_guesses(drawn, Candidates(sample, drawn.bags))
-    return from_draw(chosen, sample, drawn, guesses, confidence_level, bounded)
+    imputations = fit_imputations(drawn, Candidates(sample, drawn.bags))
+    return from_draw(chosen, sample, drawn, imputations, confidence_level, bounded)
 
 
 def evaluate_with_labels(
@@ -283,9 +257,9 @@ def evaluate_with_labels(
     """
     sample = make_sample(y, scores)
     drawn = draw_of(sample, labels, weights)
-    guesses = fit_guesses(drawn, Candidates(sample, drawn.bags))
+    imputations = fit_imputations(drawn, Candidates(sample, drawn.bags))
     estimates = {
-        name: from_draw(measure, sample, drawn, guesses, confidence_level)
+        name: from_draw(measure, sample, drawn, imputations, confidence_level)
         for name, measure in usual_measures(sample.bags, threshold, class_prior).items()
     }
     return LabelledEvaluation(estimates, len(drawn.rows), drawn.bags.n_instances)
@@ -307,8 +281,8 @@ def estimates_from_labels(
     found: dict[str, Estimate] = {}
     for name, (measure, sample) in measures.items():
         drawn = draw_of(sample, None, None)
-        guesses = fit_guesses(drawn, Candidates(sample, drawn.bags))
-        found[name] = from_draw(measure, sample, drawn, guesses, confidence_level)
+        imputations = fit_imputations(drawn, Candidates(sample, drawn.bags))
+        found[name] = from_draw(measure, sample, drawn, imputations, confidence_level)
     return found
 
 
@@ -316,7 +290,7 @@ def from_draw(
     measure: Measure,
     sample: Sample,
     drawn: Draw,
-    guesses: Guesses,
+    imputations: Imputations,
     confidence_level: float = 0.95,
     bounded: bool = True,
 ) -> LabelledEstimate:
@@ -325,7 +299,7 @@ def from_draw(
     limits = bounds_of(measure, sample, confidence_level)
     found = []
     for value, added, more in (
-        _with_bags(measure, sample, drawn, guesses),
+        _with_bags(measure, sample, drawn, imputations),
         _from_labels_alone(measure, sample, drawn),
     ):
         estimate = _interval(value, added, more, drawn, confidence_level, bounded)
@@ -341,32 +315,34 @@ def from_draw(
 
 
 def _with_bags(
-    measure: Measure, sample: Sample, drawn: Draw, guesses: Guesses
+    measure: Measure, sample: Sample, drawn: Draw, imputations: Imputations
 ) -> tuple[float, Floats, float]:
-    """Estimate by guesses and their differences from labels.
+    """Estimate by imputations and their differences from labels.
 
     Returns the value, what each labelled row adds to its error, and the variance that noise in
     the counts adds.
     """
     function, bags = in_these_rows(measure), drawn.bags
     statistics, weight = function.statistics(sample), drawn.weights / drawn.weights.sum()
-    means, centres, differences = _compare(guesses.chances, statistics, drawn)
+    means, centres, differences = _compare(imputations.probabilities, statistics, drawn)
     means = means + differences @ weight
     slopes = function.gradient(means, bags)
     by_row = np.empty(len(weight))
-    for chances, unseen in guesses.folds:
-        differences = _compare(chances, statistics, drawn)[2]
+    for probabilities, unseen in imputations.folds:
+        differences = _compare(probabilities, statistics, drawn)[2]
         by_row[unseen] = np.tensordot(slopes, differences[..., unseen], axes=2)
     added = weight * (by_row - weight @ by_row)
     value = float(function.of_means(means, bags))
     return value, added, _noise_variance(slopes, means, centres, bags)
 
 
-def _compare(chances: Floats, statistics: Floats, drawn: Draw) -> tuple[Floats, Floats, Floats]:
-    """Class means by guesses, c_b, and N (y − p)(h − c_b) by class size of each labelled row."""
+def _compare(
+    probabilities: Floats, statistics: Floats, drawn: Draw
+) -> tuple[Floats, Floats, Floats]:
+    """Class means by imputations, c_b, and N (y − p)(h − c_b) by class size of each labelled row."""
     bags, rows = drawn.bags, drawn.rows
-    means, centres = guessed_means(chances, statistics, bags)
-    surprise = (drawn.of_class - chances[:, rows]) / bags.class_shares[:, None]
+    means, centres = imputed_means(probabilities, statistics, bags)
+    surprise = (drawn.of_class - probabilities[:, rows]) / bags.class_shares[:, None]
     apart = statistics[:, rows] - centres[:, :, bags.index[rows]]
     return means, centres, surprise[:, None] * apart
 

@@ -279,18 +279,6 @@ class MonitoringResult:
         Probability of a false alarm.
     tolerance : float
         Relative difference of totals that does not matter.
-
-    Examples
-    --------
-    >>> from unbag import LLPClassifier, LLPEnsembleClassifier
-    >>> from unbag.datasets import make_gaussian_bags
-    >>> from unbag.evaluation import make_monitoring_reference, monitor
-    >>> data = make_gaussian_bags(n_bags=20, bag_size=30, random_state=0)
-    >>> model = LLPEnsembleClassifier([("linear", LLPClassifier(kernel=None))]).fit(data.X, data.y)
-    >>> reference = make_monitoring_reference(model, data.X, data.y)
-    >>> result = monitor(model, data.X, data.y, reference=reference)
-    >>> result.verdict, len(result.bags["bag"])
-    ('ok', 20)
     """
 
     classes: tuple[ClassMonitoring, ...]

@@ -2,7 +2,7 @@
 
 A column is shuffled over all rows, and the model scores them anew: how much less probable are the
 counts of the bags now? Shuffling *within* bags would not do. It leaves every bag the values that it
-had, so that mean chances of bags, and with them the likelihood of their counts, hardly change
+had, so that mean probabilities of bags, and with them the likelihood of their counts, hardly change
 however much the model goes by the column. Shuffled over all rows, a column tells bags apart no
 longer, nor rows.
 
@@ -64,17 +64,6 @@ class PermutationImportance:
     explained : float
         How much more probable the model makes the counts than the shares of the classes alone:
         log-likelihood per row.
-
-    Examples
-    --------
-    >>> from unbag import LLPClassifier
-    >>> from unbag.datasets import make_gaussian_bags
-    >>> from unbag.evaluation import bag_permutation_importance
-    >>> data = make_gaussian_bags(n_bags=20, bag_size=20, random_state=0)
-    >>> model = LLPClassifier(kernel=None).fit(data.X, data.y)
-    >>> found = bag_permutation_importance(model, data.X, data.y)
-    >>> bool(found.loss[0] > found.loss[1]), found.explained > 0
-    (True, True)
     """
 
     columns: NDArray[Any]
@@ -185,7 +174,7 @@ class _Likelihood:
         return self._of(log_odds_at_shares(self._model, table, self._bags))
 
     def of_shares(self) -> float:
-        """The same if every row had the shares of the classes for its chances."""
+        """The same if every row had the shares of the classes for its probabilities."""
         shares = np.tile(self._bags.class_shares, (self._bags.n_instances, 1))
         return self._of(log_odds_of(shares))
 

@@ -132,7 +132,7 @@ def check_finite(scores: Floats) -> None:
         raise ValueError("Scores must be finite numbers.")
 
 
-def check_chances(probabilities: Floats) -> None:
+def check_probabilities_range(probabilities: Floats) -> None:
     """Refuse what is no probability."""
     if not ((probabilities >= 0) & (probabilities <= 1)).all():
         raise ValueError("Probabilities must lie between 0 and 1.")

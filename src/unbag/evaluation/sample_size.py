@@ -93,16 +93,6 @@ class EffectiveSampleSize:
         The finding in words.
     warning : str or None
         What was warned of, if the bags are worth too little.
-
-    Examples
-    --------
-    >>> from unbag import effective_sample_size, bag_target
-    >>> y = bag_target(["a"] * 4 + ["b"] * 4, counts={"a": 0, "b": 3})
-    >>> information = effective_sample_size(y)
-    >>> round(information.n_effective, 1), information.n_bags
-    (4.8, 2)
-    >>> information.by_bag["bag"].tolist()
-    ['a', 'b']
     """
 
     n_bags: int

@@ -14,7 +14,7 @@ import numpy as np
 
 from unbag import LLPClassifier
 from unbag.evaluation import identification_bounds, sample_rows_to_label
-from unbag.evaluation.imputed_labels import Candidates, draw_of, fit_guesses
+from unbag.evaluation.imputed_labels import Candidates, draw_of, fit_imputations
 from unbag.evaluation.labelled import from_draw
 from unbag.evaluation.measures import get_measure
 from unbag.evaluation.sample import make_sample
@@ -59,9 +59,9 @@ def run_one(task: str, repeats: int) -> list[Row]:
             known = np.full(len(labels), np.nan)
             known[rows] = labels[rows]
             drawn = draw_of(sample, known, weights)
-            guesses = fit_guesses(drawn, candidates)
+            imputations = fit_imputations(drawn, candidates)
             for name, measure in measures.items():
-                estimates[name].append(from_draw(measure, sample, drawn, guesses))
+                estimates[name].append(from_draw(measure, sample, drawn, imputations))
         for name, many in estimates.items():
             possible = identification_bounds(name, y, scores)
             found.append(
