@@ -1,6 +1,5 @@
 """The likelihood of counts: its definition by enumeration, its gradient, its limits."""
 
-from dataclasses import replace
 from itertools import product
 
 import array_api_strict
@@ -11,7 +10,6 @@ import torch
 from scipy.special import expit, logit, rel_entr, softmax
 
 from unbag import bag_target, check_bag_target
-from unbag._arrays import to_host
 from unbag.observations.bag_losses import LargeBags
 from unbag.observations.count_likelihood import CountLikelihood, label_posteriors
 from unbag.observations.forward import ForwardLikelihood
@@ -144,59 +142,6 @@ def test_a_bag_held_out_is_a_bag_that_is_not_there(n_classes):
         assert not np.delete(gradient[column], rows, axis=1).any()
 
 
-@pytest.mark.parametrize("bag_effect", [0.0, 0.3])
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_value_is_the_sum_over_bags_alone(n_classes, bag_effect):
-    bags, *_, scores = problem_of(n_classes)
-    pieces, _ = bags.with_labelled_rows_apart()
-    effect = bag_effect * (np.diag(bags.class_shares) - np.outer(*[bags.class_shares] * 2))
-    zero = np.zeros(len(scores), dtype=np.intp)
-    total, slopes = 0.0, np.empty_like(scores)
-    for bag in range(pieces.n_bags):
-        alone, rows = pieces.take(np.array([bag]))
-        if bag_effect and not alone.labelled.any():
-            alone = replace(alone, noise=effect[None])
-        value, slope = all_of(alone).value_and_gradient(scores[:, :, rows], zero)
-        total += len(rows) * value
-        slopes[:, :, rows] = len(rows) * slope
-    value, gradient = all_of(bags, bag_effect=bag_effect).value_and_gradient(scores, zero)
-    np.testing.assert_allclose(bags.n_instances * value, total, rtol=1e-10)
-    np.testing.assert_allclose(bags.n_instances * gradient, slopes, atol=1e-8)
-
-
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_labelled_rows_are_bags_of_one(n_classes):
-    labels = np.arange(9) % n_classes
-    bags = check_bag_target(labels)
-    outputs = 1 if n_classes == 2 else n_classes
-    scores = 3 * np.random.default_rng(0).normal(size=(2, outputs, 9))
-    powers = np.concatenate([np.zeros((2, 1, 9)), scores], axis=1) if outputs == 1 else scores
-    expected = -np.log(softmax(powers, axis=1)[:, labels, np.arange(9)]).mean(axis=1)
-    value = all_of(bags, bag_effect=0.2).value(scores, np.zeros(2, dtype=np.intp))
-    np.testing.assert_allclose(value, expected, rtol=1e-12)
-    known = np.eye(n_classes)[labels].T[-outputs:]
-    np.testing.assert_allclose(label_posteriors(scores, bags), [known] * 2, atol=1e-12)
-
-
-@pytest.mark.parametrize("bag_effect", [0.0, 0.1])
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_posteriors_sum_to_the_counts_unless_these_may_be_off(n_classes, bag_effect):
-    bags, *_, scores = problem_of(n_classes)
-    chances = label_posteriors(scores[:3], bags, bag_effect)
-    assert chances.shape == scores[:3].shape
-    assert chances.min() >= 0
-    assert chances.max() <= 1
-    shares = bags.means(chances)
-    known = bags.proportions.T[-scores.shape[1] :]
-    if bag_effect:
-        mixed = ~bags.labelled
-        assert np.abs(shares - known)[:, :, mixed].max() > 0.02
-        shares, known = shares[:, :, ~mixed], known[:, ~mixed]
-    # the saddle point leads beyond 0 and 1 a little, where chances are clipped
-    atol = 1e-8 if n_classes == 2 else 0.06
-    np.testing.assert_allclose(shares, np.broadcast_to(known, shares.shape), atol=atol)
-
-
 def test_counts_a_little_off_are_those_of_whole_rows():
     """As shares of two printed digits are, in small bags."""
     near = make_bags([[3.98, 3.02], [6.96, 0.04], [0.1, 6.9]])
@@ -222,24 +167,6 @@ def test_noise_weighs_all_counts_by_its_density(count):
     np.testing.assert_allclose(7 * saddle_point[1], 7 * exact[1], atol=1e-3)
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_an_effect_adds_to_noise(n_classes):
-    """τ²(diag q − qqᵀ) in the shares, whatever their noise is."""
-    counts = [[3, 5], [20, 9]] if n_classes == 2 else [[3, 2, 4], [9, 12, 5]]
-    bags = make_bags(counts, noise=1.0)
-    q = bags.class_shares
-    more = replace(bags, noise=bags.noise + 0.07 * (np.diag(q) - np.outer(q, q)))
-    outputs = 1 if n_classes == 2 else n_classes
-    scores = np.random.default_rng(0).normal(size=(1, outputs, bags.n_instances))
-    found, expected = (
-        likelihood.value_and_gradient(scores, ONE)
-        for likelihood in (all_of(bags, bag_effect=0.07), all_of(more))
-    )
-    np.testing.assert_allclose(found[0], expected[0], rtol=1e-12)
-    np.testing.assert_allclose(found[1], expected[1], atol=1e-12)
-    assert np.abs(found[1] - all_of(bags).value_and_gradient(scores, ONE)[1]).max() > 1e-4
-
-
 def test_a_count_that_noise_does_not_explain_leaves_everything_finite():
     scores = np.random.default_rng(0).normal(size=(1, 1, 8))
     found = all_of(make_bags([11, -3], noise=0.01)).value_and_gradient(scores, ONE)
@@ -249,25 +176,6 @@ def test_a_count_that_noise_does_not_explain_leaves_everything_finite():
 
 
 # --- the gradient -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("bag_effect", [0.0, 0.05, 2.0])
-@pytest.mark.parametrize("noisy", [False, True])
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_gradient_is_the_finite_difference(n_classes, noisy, bag_effect):
-    counts = [[1, 2], [4, 5], [20, 10], [5, 30]]
-    if noisy:
-        counts += [[9.4, -1.4], [-0.7, 6.7], [22.2, -2.2], [-3.1, 25.1]]
-    if n_classes == 3:
-        counts = [[a / 3, b, 2 * a / 3] if noisy else [a - a // 2, b, a // 2] for a, b in counts]
-    bags = make_bags(counts, labels=[0, 1], noise=1.5 if noisy else None)
-    likelihood = all_of(bags, bag_effect=bag_effect)
-    shape = (1, 1 if n_classes == 2 else 3, bags.n_instances)
-    for spread in (0.3, 3.0):
-        scores = spread * np.random.default_rng(3).normal(size=shape)
-        gradient = likelihood.value_and_gradient(scores, ONE)[1]
-        expected = numerical_gradient(likelihood, scores[0])
-        np.testing.assert_allclose(gradient[0], expected, atol=1e-8)
 
 
 @pytest.mark.parametrize("spread", [0.3, 1, 3, 8])
@@ -380,31 +288,6 @@ def test_large_bags_come_near_to_the_forward_likelihood(share):
 # --- arrays -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("bag_effect", [0.0, 0.1])
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_other_namespaces_and_single_precision_give_the_same(n_classes, bag_effect):
-    bags, included, problem, scores = problem_of(n_classes)
-    single = scores.astype(np.float32)
-    likelihood = CountLikelihood(included, bags, bag_effect=bag_effect)
-    value, gradient = likelihood.value_and_gradient(single.astype(float), problem)
-    posteriors = label_posteriors(single.astype(float), bags, bag_effect)
-    again = likelihood.value_and_gradient(single, problem)
-    assert again[1].dtype == np.float32
-    np.testing.assert_allclose(again[0], value, rtol=1e-12)
-    np.testing.assert_allclose(again[1], gradient, rtol=1e-6, atol=1e-12)
-    for make in KINDS.values():
-        for given in (single, single.astype(float)):
-            there = make(given)
-            other = CountLikelihood(included, bags, there, bag_effect)
-            other_value, other_gradient = other.value_and_gradient(there, problem)
-            assert other_gradient.dtype == there.dtype
-            np.testing.assert_allclose(other_value, value, rtol=1e-10)
-            np.testing.assert_allclose(other.value(there, problem), value, rtol=1e-10)
-            np.testing.assert_allclose(to_host(other_gradient), gradient, rtol=1e-6, atol=1e-11)
-            chances = to_host(label_posteriors(there, bags, bag_effect))
-            np.testing.assert_allclose(chances, posteriors, atol=1e-6)
-
-
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("size", [1, 40, 500])
 def test_what_is_worked_on_together_changes_nothing(monkeypatch, size, n_classes):
@@ -469,19 +352,6 @@ def test_threads_change_not_even_a_bit(monkeypatch, n_classes):
 
 
 # --- what is refused ----------------------------------------------------------------------------
-
-
-def test_mistakes_are_named():
-    bags = make_bags([[2, 1], [1, 2]])
-    with pytest.raises(ValueError, match=r"each of the 2 bags; its shape is \(3,\)"):
-        CountLikelihood(np.ones(3, dtype=bool), bags)
-    with pytest.raises(ValueError, match="holds out every bag and leaves none"):
-        CountLikelihood(np.array([[True, True], [False, False]]), bags)
-    for wrong in (-0.1, np.inf, np.nan):
-        with pytest.raises(ValueError, match="bag_effect is a variance, which must be finite"):
-            all_of(bags, bag_effect=wrong)
-    with pytest.raises(ValueError, match="bag_effect is a variance, which must be finite"):
-        label_posteriors(np.zeros((1, 1, 6)), bags, -0.1)
 
 
 @pytest.mark.parametrize("n", [1, 3, 49])

@@ -10,7 +10,6 @@ from unbag.observations.saddlepoint import (
     TiltSearch,
     tilted_chances,
     two_class_loss,
-    two_class_loss_in_looks,
 )
 from unbag.observations.several_classes import (
     ClassTiltSearch,
@@ -191,22 +190,3 @@ def test_order_of_classes_and_constants_of_rows_change_nothing(spread):
     np.testing.assert_allclose(other, value, rtol=1e-9)
     np.testing.assert_allclose(slope, gradient[:, :, order], atol=1e-8)
     np.testing.assert_allclose(gradient.sum(axis=2), 0, atol=1e-10)
-
-
-@pytest.mark.parametrize("S", [0.0, 4.0])
-def test_looks_without_asking_come_to_the_same(S):
-    rng = np.random.default_rng(2)
-    sizes = np.array([20, 35, 50])
-    rows, n = Segments(sizes, np.empty(0)), sizes.astype(float)
-    bags = rows, np.array([4.0, 20.0, 45.0]), n, np.full(3, S)
-    odds = np.exp(2 * rng.normal(size=(2, sizes.sum())))
-    value, gradient = two_class_loss(odds, *bags)
-    first = two_class_loss_in_looks(odds, *bags, np.zeros((2, 3)), 6)
-    assert first[2]
-    np.testing.assert_allclose(first[0], value, atol=1e-9)
-    np.testing.assert_allclose(first[1], gradient, atol=1e-8)
-    # one look is not enough from afar, and is from where the last ended
-    assert not two_class_loss_in_looks(odds, *bags, np.zeros((2, 3)), 1)[2]
-    again = two_class_loss_in_looks(odds, *bags, first[3], 1)
-    assert again[2]
-    np.testing.assert_allclose(again[1], gradient, atol=1e-8)

@@ -253,8 +253,7 @@ def _check_groups(groups: ArrayLike, bags: Bags) -> tuple[NDArray[Any], Ints]:
 def _chances_given_counts(model: Any, X: Any, bags: Bags) -> Floats:
     """Probabilities of the classes (n_rows, n_classes), given rows and counts."""
     scores = log_odds_at_shares(model, X, bags)
-    effect = float(getattr(last_step(model), "bag_effect_", 0.0))
-    return chances_of_all(label_posteriors(by_output(scores)[None], bags, effect)[0]).T
+    return chances_of_all(label_posteriors(by_output(scores)[None], bags)[0]).T
 
 
 def _chances(model: Any, X: Any, bags: Bags) -> Floats:

@@ -32,7 +32,7 @@ from unbag._text import aligned, percent
 from unbag.bags.bags import check_bag_target
 from unbag.evaluation.columns import column_names
 from unbag.evaluation.held_out import log_odds_at_shares
-from unbag.model_selection.fitted import check_gives_chances, last_step, log_odds_of
+from unbag.model_selection.fitted import check_gives_chances, log_odds_of
 from unbag.model_selection.splitters import rows_of_some_bags
 from unbag.observations.count_likelihood import CountLikelihood
 
@@ -166,9 +166,8 @@ class _Likelihood:
     def __init__(self, model: Any, y: Any) -> None:
         self._model = model
         self._bags = check_bag_target(y)
-        effect = float(getattr(last_step(model), "bag_effect_", 0.0))
         every = np.ones(self._bags.n_bags, dtype=bool)
-        self._likelihood = CountLikelihood(every, self._bags, bag_effect=effect)
+        self._likelihood = CountLikelihood(every, self._bags)
 
     def __call__(self, table: Any) -> float:
         return self._of(log_odds_at_shares(self._model, table, self._bags))

@@ -35,7 +35,7 @@ from unbag.models.boosting_lightgbm import (
 from unbag.models.boosting_search import BoostingProblems, FoldSearch
 from unbag.models.categories import encode_categories, find_categories
 from unbag.models.mixed import LLPClassifier
-from unbag.models.objective import BagObjective, log_prior
+from unbag.models.objective import log_prior
 
 # Leaves to choose from: stumps for effects that add up, more for those that depend on each other.
 DEFAULT_LEAVES = (2, 4, 8, 16)
@@ -133,9 +133,6 @@ class LLPBoostingClassifier(LogOddsClassifier):
         Share of each column in all that splits gained, beyond what trees were added to.
     categories_ : dict
         Categories of the columns that hold any, by the position of the column.
-    objective_ : {"likelihood", "forward"}
-        Whose likelihood was maximised: that of the counts, or of single rows if proportions are not
-        those of whole counts.
     n_features_in_ : int
         Number of columns of X.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -206,7 +203,6 @@ class LLPBoostingClassifier(LogOddsClassifier):
         rows_held = None if rows_held is None else rows_held[:, order]
         categorical = list(self.categories_)
         binned = BinnedRows(X, categorical, params, self.n_jobs)
-        self.objective_ = BagObjective(bags).name
         start = fit_start(X, y, bags, rows_held, categorical)
         self.start_fill_ = start.fill
         if rows_held is None:
@@ -394,7 +390,7 @@ def fit_start(X: Any, y: Any, bags: Bags, rows_held: Bools | None, categorical: 
     coef = np.zeros((len(kept), len(prior), n_features))
     intercept = np.tile(prior, (len(kept), 1))
     numbers = np.setdiff1d(np.arange(n_features), categorical)
-    if len(numbers) == 0 or BagObjective(bags).name == "forward":
+    if len(numbers) == 0:
         return Start(coef, intercept, fill)
     rows = fill_missing(X, fill)[:, numbers]
     for problem, own in enumerate(kept):

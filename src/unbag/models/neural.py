@@ -24,7 +24,6 @@ from unbag.bags.bags import Bags
 from unbag.bags.priors import resolve_class_prior
 from unbag.model_selection.splitters import BagShuffleSplit
 from unbag.models.base import LogOddsClassifier, numbers_only
-from unbag.observations.count_likelihood import impossible_counts
 from unbag.observations.noise import shrunken_shares
 
 try:
@@ -67,11 +66,10 @@ class LLPNeuralClassifier(LogOddsClassifier):
         Units of the hidden layers of ``"mlp"``, or, a single number, of ``"two_layer"``.
     norm_bounds : (float, float), default=(1.0, 1.0)
         α and β of ``"two_layer"``: weights are brought back within them after every step.
-    objective : {"auto", "likelihood", "forward", "proportion"}, default="auto"
+    objective : {"likelihood", "forward", "proportion"}, default="likelihood"
         What is minimised. "likelihood": that of the counts of bags. "forward": that of single rows
         whose labels were drawn with the proportions of their bags as probabilities. "proportion"
-        compares mean probabilities of bags with their proportions (DLLP). "auto" is "likelihood",
-        or "forward" if proportions are not those of whole counts.
+        compares mean probabilities of bags with their proportions (DLLP).
     class_prior : {"empirical", "balanced"} or array-like, default="empirical"
         Class prior that scores and probabilities are for: that of all training bags together,
         equal shares, or a number for each class.
@@ -113,8 +111,6 @@ class LLPNeuralClassifier(LogOddsClassifier):
         Class prior that scores and probabilities are for.
     empirical_prior_ : ndarray of shape (n_classes,)
         Shares of the classes among all training instances.
-    objective_ : {"likelihood", "forward", "proportion"}
-        What was minimised.
     condition_on_total_ : bool
         Whether counts were conditioned on the sum of those of a batch.
     training_shares_ : ndarray of shape (n_classes,)
@@ -150,7 +146,7 @@ class LLPNeuralClassifier(LogOddsClassifier):
         *,
         hidden: Any = (64, 64),
         norm_bounds: Any = (1.0, 1.0),
-        objective: str = "auto",
+        objective: str = "likelihood",
         class_prior: Any = "empirical",
         max_epochs: int = 200,
         batch_size: int = 1024,
@@ -202,7 +198,6 @@ class LLPNeuralClassifier(LogOddsClassifier):
         check_settings(self)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self.class_prior_ = resolve_class_prior(self.class_prior, bags.class_shares)
-        self.objective_ = self._resolve_objective(bags)
         self.input_shape_ = X.shape[1:]
         units = bags.with_labelled_rows_apart()[0]
         self.condition_on_total_ = conditions_on_total(self, units.n_classes)
@@ -298,16 +293,16 @@ class LLPNeuralClassifier(LogOddsClassifier):
 
     def _known(self, bags: Bags) -> Bags:
         """Bags as a loss takes them: noisy proportions are shrunken for losses without noise."""
-        if bags.noise is None or self.objective_ == "likelihood":
+        if bags.noise is None or self.objective == "likelihood":
             return bags
         return Bags(
             bags.index, bags.ids, bags.sizes, shrunken_shares(bags), bags.classes, bags.labelled
         )
 
     def _loss(self) -> BagLoss:
-        if self.objective_ == "forward":
+        if self.objective == "forward":
             return ForwardLoss(self.training_shares_)
-        return CountLikelihoodLoss() if self.objective_ == "likelihood" else ProportionLoss()
+        return CountLikelihoodLoss() if self.objective == "likelihood" else ProportionLoss()
 
     def _new_network(self) -> nn.Module:
         device = torch.device("cpu" if self.device is None else self.device)
@@ -363,8 +358,3 @@ class LLPNeuralClassifier(LogOddsClassifier):
             seed=seed,
             condition_on_total=self.condition_on_total_,
         )
-
-    def _resolve_objective(self, bags: Bags) -> str:
-        if self.objective == "auto":
-            return "forward" if impossible_counts(bags).any() else "likelihood"
-        return str(self.objective)

@@ -7,8 +7,7 @@ import numpy as np
 from unbag._arrays import Array, Bools, Floats, Ints
 from unbag.bags.bags import Bags
 from unbag.observations.base import OffsetObjective
-from unbag.observations.count_likelihood import CountLikelihood, impossible_counts
-from unbag.observations.forward import ForwardLikelihood
+from unbag.observations.count_likelihood import CountLikelihood
 
 # Least class prior: of a class that the bags of a fold do not hold.
 _LEAST_PRIOR = 1e-9
@@ -17,8 +16,7 @@ _LEAST_PRIOR = 1e-9
 class BagObjective:
     """Mean negative log-likelihood of bags, of scores at the class prior of all bags together.
 
-    That of the counts, or of single rows (forward correction) where some bag has proportions that
-    no labels can give. The bags that a problem includes have a class prior of their own, and
+    The bags that a problem includes have a class prior of their own, and
     likelihoods are about log-odds at that prior, to which scores are moved.
 
     Parameters
@@ -29,7 +27,6 @@ class BagObjective:
 
     Attributes
     ----------
-    name : {"likelihood", "forward"}
     n_outputs : int
         Scores of a row: one for two classes, else one for each.
     offsets : ndarray of shape (n_problems, n_outputs)
@@ -48,10 +45,7 @@ class BagObjective:
     def __init__(self, bags: Bags, included: Bools | None = None) -> None:
         if included is None:
             included = np.ones((1, bags.n_bags), dtype=bool)
-        drawn = impossible_counts(bags).any()
-        self.name = "forward" if drawn else "likelihood"
-        make = ForwardLikelihood if drawn else CountLikelihood
-        self._likelihood: CountLikelihood | ForwardLikelihood = make(included, bags)
+        self._likelihood = CountLikelihood(included, bags)
         self.n_outputs = self._likelihood.n_outputs
         rows = included * bags.sizes
         priors = rows @ bags.proportions / rows.sum(axis=1, keepdims=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from array_api_compat import array_namespace, device, is_numpy_array
+from array_api_compat import array_namespace, is_numpy_array
 from numpy.typing import NDArray
 
 from unbag._arrays import (
@@ -30,7 +30,6 @@ from unbag.observations.exact import weighed_counts
 from unbag.observations.saddlepoint import (
     LARGEST_SCORE,
     two_class_loss,
-    two_class_loss_in_looks,
 )
 
 # Scores that are worked on together: temporary arrays should stay in the cache of a processor, or
@@ -39,9 +38,6 @@ _CACHE, _CARD = 2**16, 2**24
 
 # Chances of a whole bag do not underflow where the sizes of its scores add up to less.
 _SAFE_SUM = 600.0
-
-# How often tilts are looked for where nothing is asked on the way.
-_LOOKS = 3
 
 # Exponent of the density of a count that noise does not explain, ten standard deviations off.
 _FARTHEST = 50.0
@@ -102,21 +98,6 @@ class BagLosses(ABC):
         respect to the scores, or None if it is not asked for.
         """
 
-    # whether there is a `blind_loss`
-    blind: ClassVar[bool] = False
-
-    def blind_loss(self, f: Array, tilt: Array) -> tuple[Array, Array, Array, Array]:
-        """Loss and gradient without asking the device anything on the way.
-
-        ``tilt`` is where to start from, of the shape that `no_tilt` has. The last two results say
-        whether the others are right, and where to start from the next time.
-        """
-        raise NotImplementedError
-
-    def no_tilt(self, scores: Array) -> Array:
-        """Where to start from for these scores, if nothing is known: nothing at all by default."""
-        return array_namespace(scores).empty((0,), dtype=scores.dtype, device=device(scores))
-
     def gather(self, scores: Array, some: ColumnIndex) -> Array:
         """Scores of these bags in some columns, in double precision, one bag after the other."""
         xp = array_namespace(scores)
@@ -157,14 +138,6 @@ class BagLosses(ABC):
         total = array_namespace(scores).sum(weights * losses, axis=1)
         return total, self._weighed(slope, weights, scores) if gradient else None
 
-    def evaluate_blindly(
-        self, scores: Array, weights: Array, tilt: Array
-    ) -> tuple[Array, Array, Array, Array]:
-        """The same for all columns by `blind_loss`, with its last two results."""
-        losses, slope, right, tilt = self.blind_loss(self.gather(scores, slice(None)), tilt)
-        total = array_namespace(scores).sum(weights * losses, axis=1)
-        return total, self._weighed(slope, weights, scores), right, tilt
-
     def _weighed(self, slope: Array, weights: Array, scores: Array) -> Array:
         slope *= self._segments.spread(weights)[:, None, :]
         return array_namespace(scores).astype(slope, scores.dtype, copy=False)
@@ -191,8 +164,6 @@ def scores_together(like: Array, bulk: int) -> int:
 class PureBags(BagLosses):
     """Bags of two classes of which they hold one: the loss is that of so many labels."""
 
-    blind = True
-
     def __init__(self, table: BagTable, like: Array) -> None:
         super().__init__(table, like)
         # counts may be a little off whole ones
@@ -204,16 +175,9 @@ class PureBags(BagLosses):
         losses = self._segments.sum(_softplus(wrong))[:, 0, :]
         return losses, self._sign * _expit(wrong) if gradient else None
 
-    def blind_loss(self, f: Array, tilt: Array) -> tuple[Array, Array, Array, Array]:  # noqa: D102
-        xp = array_namespace(f)
-        losses, slopes = self.loss(f, 0.0, gradient=True)
-        return losses, slopes, xp.ones((), dtype=xp.bool, device=device(f)), tilt
-
 
 class TwoClassBags(BagLosses):
     """Bags of two classes: what small and large ones have in common."""
-
-    blind = True
 
     def __init__(self, table: BagTable, like: Array) -> None:
         super().__init__(table, like)
@@ -239,15 +203,6 @@ class TwoClassBags(BagLosses):
         too_large = largest > self._most
         losses, slopes = (self._bounded if too_large else self._sum)(f[:, 0, :], gradient)
         return losses, slopes[:, None, :] if gradient else None
-
-    def blind_loss(self, f: Array, tilt: Array) -> tuple[Array, Array, Array, Array]:  # noqa: D102
-        xp = array_namespace(f)
-        losses, slopes, right, tilt = self._blind_sum(f[:, 0, :], tilt)
-        return losses, slopes[:, None, :], right & (xp.max(xp.abs(f)) <= self._most), tilt
-
-    @abstractmethod
-    def _blind_sum(self, f: Array, tilt: Array) -> tuple[Array, Array, Any, Array]:
-        """As `blind_loss`, for scores (columns, rows) that are not too large."""
 
     def _bounded(self, f: Array, gradient: bool) -> tuple[Array, Any]:
         """Loss and gradient for scores of any size.
@@ -314,9 +269,6 @@ class SmallBags(TwoClassBags):
         slopes = xp.permute_dims(-self._swap * gains, (1, 2, 0))
         return -xp.log(mean), xp.reshape(slopes, (columns, -1))
 
-    def _blind_sum(self, f: Array, tilt: Array) -> tuple[Array, Array, Any, Array]:
-        return *self._sum(f, gradient=True), True, tilt
-
 
 def count_weights(k: Floats, S: Floats, most: int) -> Floats:
     """Weight of the counts 0, ..., most for each bag: one for its own, or a normal density.
@@ -339,15 +291,6 @@ class LargeBags(TwoClassBags):
     def _sum(self, f: Array, gradient: bool) -> tuple[Array, Any]:
         odds = array_namespace(f).exp(f)
         return two_class_loss(odds, self._segments, self._k, self._n, self._S, gradient)
-
-    def _blind_sum(self, f: Array, tilt: Array) -> tuple[Array, Array, Any, Array]:
-        odds, bags = array_namespace(f).exp(f), (self._segments, self._k, self._n, self._S)
-        return two_class_loss_in_looks(odds, *bags, tilt, _LOOKS)
-
-    def no_tilt(self, scores: Array) -> Array:  # noqa: D102
-        shape = scores.shape[0], self._k.shape[0]
-        xp = array_namespace(scores)
-        return xp.zeros(shape, dtype=xp.float64, device=device(scores))
 
 
 def _softplus(f: Array) -> Array:

@@ -27,8 +27,7 @@ from scipy.special import expit
 from unbag._arrays import Floats
 from unbag.bags.bags import Bags
 from unbag.bags.groupings import Groupings
-from unbag.bags.shares import bag_name
-from unbag.observations.count_likelihood import CountLikelihood, impossible_counts
+from unbag.observations.count_likelihood import CountLikelihood, count_covariance
 from unbag.observations.margins import Cells, Margins
 
 _ONE = np.zeros(1, dtype=np.intp)
@@ -65,8 +64,6 @@ class GroupingsObservation:
     n_outputs = 1
 
     def __init__(self, groupings: Groupings) -> None:
-        for bags in groupings.bags:
-            _check_whole_counts(bags)
         self.n_cells = groupings.n_cells
         finest = _finest(groupings)
         bags = groupings.bags[finest]
@@ -115,7 +112,7 @@ class GroupingsObservation:
 def _cells_of(bags: Bags) -> Cells:
     """Counts of the cells of a grouping, and the variance of their noise."""
     n = bags.sizes.astype(float)
-    variance = np.zeros(bags.n_bags) if bags.noise is None else bags.noise[:, 1, 1] * n**2
+    variance = count_covariance(bags)[:, 1, 1]
     counts = n * bags.proportions[:, 1]
     whole = np.round(counts)
     near = (np.abs(counts - whole) < 1e-6) & (variance == 0)
@@ -126,15 +123,3 @@ def _finest(groupings: Groupings) -> int:
     """The grouping with most cells that are not pure."""
     mixed = [int((bags.proportions.max(axis=1) < 1).sum()) for bags in groupings.bags]
     return int(np.argmax(mixed))
-
-
-def _check_whole_counts(bags: Bags) -> None:
-    wrong = impossible_counts(bags)
-    if wrong.any():
-        bag = int(wrong.argmax())
-        n, share = int(bags.sizes[bag]), float(bags.proportions[bag, 1])
-        raise ValueError(
-            f"Bag {bag_name(bags.ids[bag])} of {n} rows has the share {share:g}: that would be "
-            f"{n * share:g} rows, which no labels can give. If the share is known up to some "
-            "error, say so by bag_target(noise=...)."
-        )

@@ -64,8 +64,7 @@ from unbag._arrays import Floats, Ints, Segments
 from unbag.bags.bags import Bags
 from unbag.observations.count_likelihood import (
     EXACT_SIZE,
-    impossible_counts,
-    what_counts_tell,
+    count_covariance,
 )
 from unbag.observations.saddlepoint import MOST_STEPS, TiltSearch
 from unbag.observations.weighed_bags import WeighedBags
@@ -144,8 +143,7 @@ class CountObservation:
     def __init__(self, bags: Bags) -> None:
         if (np.diff(bags.index) < 0).any():
             raise ValueError("Rows must be in the order of their bags.")
-        known, covariance = what_counts_tell(bags, 0.0, 0.0)
-        covariance = covariance + _rounding(bags)
+        covariance = count_covariance(bags)
         self.n_outputs = 1 if bags.n_classes == 2 else bags.n_classes
         self.sizes, self.labelled = bags.sizes, bags.labelled
         self.counts, self.noise = bags.counts[:, -1], covariance[:, -1, -1]
@@ -153,7 +151,7 @@ class CountObservation:
         self.leverages = np.zeros(len(bags.sizes))
         self.n_bags_aggregated = int((~bags.labelled).sum())
         each = np.ones((1, bags.n_bags))
-        self._bags = WeighedBags(known, each, covariance, EXACT_SIZE, np.empty(0))
+        self._bags = WeighedBags(bags, each, covariance, EXACT_SIZE, np.empty(0))
         self._segments = Segments(bags.sizes, np.empty(0))
         self._noise = covariance
 
@@ -313,18 +311,6 @@ class CountObservation:
         spread = _half_inverse(rows.sum(D) + noise)
         U = np.einsum("acj,crj->arj", D, rows.spread(spread), optimize=True)
         return Information(_class_covariance(p) - D, U)
-
-
-def _rounding(bags: Bags) -> Floats:
-    """Covariance of whole counts around proportions that are not those of any.
-
-    With f the parts of the counts beyond whole numbers, m = Σf rows are drawn with these chances:
-    diag(f) − f fᵀ/m, for two classes f(1 − f).
-    """
-    parts = bags.counts - np.floor(bags.counts)
-    total = np.maximum(parts.sum(axis=1), 1.0)
-    found = parts[:, :, None] * (np.eye(bags.n_classes) - (parts / total[:, None])[:, None, :])
-    return np.where(impossible_counts(bags)[:, None, None], found, 0.0)
 
 
 def _variance(scores: Floats) -> Floats:

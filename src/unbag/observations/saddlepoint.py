@@ -152,29 +152,6 @@ def two_class_loss(
     return _loss_at(search, odds, (q, left, w), rows, k, S, gradient)
 
 
-def two_class_loss_in_looks(
-    odds: Array, rows: Segments, k: Array, n: Array, S: Array, tilt: Array, looks: int
-) -> tuple[Array, Array, Array, Array]:
-    """The same after so many looks for the tilt, from a given one on, without asking between them.
-
-    Returns
-    -------
-    value, gradient, found, tilt : arrays
-        The last but one says whether it was found for all bags.
-    """
-    search = TiltSearch(k, n, S, odds.shape[0])
-    search.tilt = tilt
-    for look in range(looks):
-        q, left = tilted_chances(odds, rows, search.tilt)
-        w = q * left
-        sums = rows.sum(q), rows.sum(w)
-        found = search.near(*sums, _SHORT_STEP)
-        if look + 1 < looks:
-            search.move(*sums)
-    value, gradient = _loss_at(search, odds, (q, left, w), rows, k, S, gradient=True)
-    return value, gradient, found, search.tilt
-
-
 def _loss_at(
     search: TiltSearch,
     odds: Array,

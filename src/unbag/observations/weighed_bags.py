@@ -31,7 +31,6 @@ from unbag.observations.class_losses import (
     SmallClasses,
     classes_summable,
 )
-from unbag.observations.recorded import Blind, Recorder, Tilts
 
 # Fewer rows are done before threads would have started.
 _MANY_ROWS = 50_000
@@ -83,62 +82,9 @@ class WeighedBags:
             part.span if self._in_order else slice(int(end) - length, int(end))
             for part, length, end in zip(self._parts, lengths, np.cumsum(lengths), strict=True)
         ]
-        self._recorder = None
-        if not is_numpy_array(like) and all(part.blind for part in self._parts):
-            # each refers to the other, so that memory is freed late
-            self._recorder = Recorder(self.blind_evaluation, self.no_tilts)
 
     def evaluate(self, scores: Array, problem: Ints, gradient: bool) -> tuple[Array, Any]:
-        """Weighed sum per column, where the scores are or on the host, and its gradient if asked.
-
-        What is recorded has its sums on the host already.
-        """
-        if gradient and self._recorder is not None and self._recorder.serves(scores):
-            found = self._recorder(scores, problem)
-            if found is not None:
-                return found
-        return self._step_by_step(scores, problem, gradient)
-
-    def losses(self, scores: Array) -> Floats:
-        """Losses (columns, bags) of all bags, without weights and on the host."""
-        xp = array_namespace(scores)
-        largest = float(xp.maximum(xp.max(scores), -xp.min(scores)))
-        found = np.empty((scores.shape[0], sum(map(len, self._members))))
-        for part, members in zip(self._parts, self._members, strict=True):
-            own, _ = part.loss(part.gather(scores, slice(None)), largest, False)
-            found[:, members] = to_host(own)
-        return found
-
-    def blind_evaluation(self, problem: Ints) -> Blind:
-        """An evaluation with gradient of these columns that asks the device nothing on its way."""
-        weights = [part.weights(problem) for part in self._parts]
-
-        def evaluate(scores: Array, tilts: Tilts) -> tuple[Array, Array, Array, Tilts]:
-            slopes, ended = array_namespace(scores).empty_like(scores), []
-            total, right = 0.0, True
-            for number, part in enumerate(self._parts):
-                told = part.evaluate_blindly(scores, weights[number], tilts[number])
-                value, slope, fine, end = told
-                total, right = total + value, right & fine
-                self._write(slopes, number, slice(None), slope)
-                ended.append(end)
-            if self._place is not None:
-                slopes = take(slopes, self._place, axis=2)
-            return total, slopes, right, tuple(ended)
-
-        return evaluate
-
-    def no_tilts(self, scores: Array) -> Tilts:
-        """Tilts for it to start from, if nothing is known."""
-        return tuple(part.no_tilt(scores) for part in self._parts)
-
-    def _write(self, slopes: Array, number: int, some: ColumnIndex, slope: Array) -> None:
-        if self._place is None:
-            self._parts[number].put(slopes, some, slope)
-        else:
-            slopes[some, :, self._spans[number]] = slope
-
-    def _step_by_step(self, scores: Array, problem: Ints, gradient: bool) -> tuple[Array, Any]:
+        """Weighted sum per column, where the scores are, and its gradient if asked."""
         xp, n_columns = array_namespace(scores), scores.shape[0]
         largest = float(xp.maximum(xp.max(scores), -xp.min(scores)))
         weights = [part.weights(problem) for part in self._parts]
@@ -161,6 +107,22 @@ class WeighedBags:
         if gradient and self._place is not None:
             slopes = take(slopes, self._place, axis=2)
         return xp.sum(totals, axis=0), slopes
+
+    def losses(self, scores: Array) -> Floats:
+        """Losses (columns, bags) of all bags, without weights and on the host."""
+        xp = array_namespace(scores)
+        largest = float(xp.maximum(xp.max(scores), -xp.min(scores)))
+        found = np.empty((scores.shape[0], sum(map(len, self._members))))
+        for part, members in zip(self._parts, self._members, strict=True):
+            own, _ = part.loss(part.gather(scores, slice(None)), largest, False)
+            found[:, members] = to_host(own)
+        return found
+
+    def _write(self, slopes: Array, number: int, some: ColumnIndex, slope: Array) -> None:
+        if self._place is None:
+            self._parts[number].put(slopes, some, slope)
+        else:
+            slopes[some, :, self._spans[number]] = slope
 
 
 def _make_tables(

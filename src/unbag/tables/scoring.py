@@ -12,7 +12,7 @@ from scipy.special import logit
 from unbag._outputs import by_output, chances_of_all
 from unbag.bags.bags import check_bag_target
 from unbag.model_selection.out_of_fold import decision_scores
-from unbag.observations.count_likelihood import known_bag_posteriors
+from unbag.observations.count_likelihood import label_posteriors
 from unbag.tables.persistence import ModelFile
 from unbag.tables.pipeline import split_pipeline
 
@@ -206,10 +206,7 @@ class Scorer:
     def _known_probabilities(self, X: Any, y: NDArray[np.void]) -> NDArray[np.float64]:
         """Probabilities given the counts of the bags; they add up to exact counts."""
         scores = by_output(decision_scores(self._model, X))[None] + self._offset()
-        # of an ensemble, that of its best base model
-        model = getattr(self._model, "best_estimator_", self._model)
-        effect = float(getattr(model, "bag_effect_", 0.0))
-        found = known_bag_posteriors(scores, check_bag_target(y), effect)[0]
+        found = label_posteriors(scores, check_bag_target(y))[0]
         return chances_of_all(found).T
 
     def _offset(self) -> NDArray[np.float64]:

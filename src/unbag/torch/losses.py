@@ -24,7 +24,7 @@ from unbag._arrays import Array, Segments, beside, beside_in_double, index_besid
 from unbag._checks import check_count, check_one_each, check_share
 from unbag._docstrings import as_in
 from unbag.bags.bags import Bags
-from unbag.observations.count_likelihood import EXACT_SIZE, check_possible_counts
+from unbag.observations.count_likelihood import EXACT_SIZE, count_covariance
 from unbag.observations.forward import LEAST_RATIO, forward_losses
 from unbag.observations.losses import get_loss
 from unbag.observations.weighed_bags import WeighedBags
@@ -172,9 +172,8 @@ class CountLikelihoodLoss(BagLoss):
         self.condition_on_total = check_share(condition_on_total, "condition_on_total")
 
     def _objective(self, bags: Bags, like: Array) -> Evaluate:
-        check_possible_counts(bags)
         _check_range(bags)
-        weights, S = np.full((1, bags.n_bags), 1 / bags.n_instances), _count_covariance(bags)
+        weights, S = np.full((1, bags.n_bags), 1 / bags.n_instances), count_covariance(bags)
         single = WeighedBags(bags, weights, S, self.exact_size, like)
         if self.condition_on_total == 0:
             return lambda scores: single.evaluate(scores, _ONE_COLUMN, gradient=True)
@@ -297,14 +296,6 @@ def _columns(wide: Tensor) -> Array:
     scores = wide.detach().T[None].contiguous()
     # on a processor, NumPy does the same sooner
     return scores.numpy() if scores.device.type == "cpu" else scores
-
-
-def _count_covariance(bags: Bags) -> NDArray[np.float64]:
-    """Covariance of the noise in the counts of bags; a bag of one row is a label."""
-    if bags.noise is None:
-        return np.zeros((bags.n_bags, bags.n_classes, bags.n_classes))
-    sizes = np.where(bags.sizes > 1, bags.sizes, 0)[:, None, None].astype(float)
-    return bags.noise * sizes**2
 
 
 def _as_one(bags: Bags) -> Bags:
