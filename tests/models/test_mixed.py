@@ -299,9 +299,9 @@ def test_words_of_errors():
         model.predict(np.zeros((2, 1)))
 
 
-def test_proportions_that_no_labels_give_are_counts_up_to_rounding():
+def test_proportions_that_no_labels_give_are_sampling_probabilities():
     rng = np.random.default_rng(12)
     X, y, _ = covariate_shift(rng, 60, 10)
     odd = bag_target(y["bag"], np.clip(y["proportion"] + 0.033, 0.033, 0.967))
     slopes = [LLPClassifier(kernel=None).fit(X, target).coef_[0] for target in (y, odd)]
-    np.testing.assert_allclose(*slopes, atol=0.15)
+    np.testing.assert_allclose(*slopes, atol=0.3)

@@ -354,16 +354,6 @@ def test_threads_change_not_even_a_bit(monkeypatch, n_classes):
 # --- what is refused ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n", [1, 3, 49])
-def test_counts_that_no_labels_give_are_refused(n):
-    bag = np.repeat([7, 8], [n, 4])
-    shares = np.where(bag == 7, 0.5, 0.25)
-    with pytest.raises(ValueError, match=rf"Bag 7 of {n} rows has the share 0.5 of class 1: that "):
-        all_of(check_bag_target(bag_target(bag, shares)))
-    noisy = check_bag_target(bag_target(bag, shares, noise=np.where(bag == 7, 0.1, 0.0)))
-    assert np.isfinite(all_of(noisy).value(np.zeros((1, 1, n + 4)), ONE)).all()
-
-
 def test_half_a_row_is_nothing_in_a_large_bag():
     """The value at a fraction of a row lies between those of the whole counts beside it."""
     scores = np.random.default_rng(0).normal(size=(1, 1, 101))

@@ -223,12 +223,6 @@ def test_counts_that_contradict_each_other_are_refused():
     assert np.isfinite(Margins(fine).value(np.zeros(40)))
 
 
-def test_shares_that_no_labels_give_are_refused():
-    half = bag_target([0] * 5 + [1] * 5, [0.5] * 5 + [0.2] * 5)
-    with pytest.raises(ValueError, match=r"that would be 2\.5 rows, which no labels can give"):
-        observed(half)
-
-
 def test_too_many_cells_are_refused(monkeypatch):
     monkeypatch.setattr("unbag.observations.margins.LARGEST_TABLE", 10)
     rng = np.random.default_rng(11)
