@@ -353,19 +353,6 @@ def overall_verdict(label_shift: Verdict, covariate_shift: Verdict) -> Verdict:
     return Verdict("rejected", "sensitivity", reasons, (_LABELS,), other=name)
 
 
-def within_bags(label_shift: Verdict, covariate_shift: Verdict, signal: Signal) -> SignalName:
-    """Whether the relation within bags has the sign of that between them, for sensitivity ranges.
-
-    The signal is one under label shift. It is taken as found if the bags agree with covariate
-    shift, or if other checks reject label shift and covariate shift may hold.
-    """
-    if covariate_shift.name == "not_rejected":
-        return "found"
-    absent = signal.error > 0 and (1 - signal.ratio) / signal.error > _NO_SIGNAL
-    other = label_shift.name == "rejected" and covariate_shift.name == "inconclusive"
-    return "found" if other and not absent and signal.name != "none" else signal.name
-
-
 def _of_tests(tests: dict[str, LabelShiftTest | str], agrees: bool) -> list[Reason]:
     found: list[Reason] = []
     doubt = _CLEAR_DOUBT if agrees else _DOUBT

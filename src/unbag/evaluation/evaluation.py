@@ -26,7 +26,6 @@ from unbag.evaluation.checks import (
     labels_verdict,
     overall_verdict,
     signal_within_bags,
-    within_bags,
 )
 from unbag.evaluation.curves import RocBand, make_roc_band, posterior_roc_band, span_bands
 from unbag.evaluation.held_out import OutOfFold, ScoredRows, cross_fit
@@ -280,7 +279,8 @@ def _judge(rows: ScoredRows, measures: dict[str, RowMeasure], uncertainty: Uncer
     }
     bootstrap = replace(uncertainty, method="bootstrap")
     of_rows = {name: (measure, rows.of(name)) for name, measure in measures.items()}
-    found_within = within_bags(verdicts["label_shift"], verdicts["covariate_shift"], signal)
+    agrees = verdicts["covariate_shift"].name == "not_rejected"
+    found_within: SignalName = "found" if agrees else signal.name
     sensitivity = SlopeRange.sensitivity(rows.log_odds, found_within)
     ranges: tuple[tuple[Assumption, SlopeRange, float], ...] = (
         ("covariate_shift", SlopeRange.under_covariate_shift(rows.log_odds), spread),
