@@ -25,7 +25,6 @@ from unbag.evaluation import calibration_curve, cross_fit
 from unbag.evaluation.calibration import CalibrationCurve
 from unbag.paper import LMMCMClassifierCV
 from unbag.reports import CalibrationDisplay, ImportanceDisplay, Report, model_report
-from unbag.reports.importance import linear_coefficients
 from unbag.reports.performance import reliability_section
 from unbag.reports.sections import rounds_section
 
@@ -347,15 +346,6 @@ def test_coefficients_of_several_classes_are_told_by_their_names():
     words = "".join(Page(report.to_html()).words)
     assert "Recall of class Bob" in words
     assert "class 0" not in words
-
-
-def test_a_mixture_of_one_linear_model_has_coefficients_on_the_scale_of_its_scores():
-    model = LLPEnsembleClassifier([("linear", LLPClassifier(kernel=None))], cv=3).fit(
-        DATA.X, DATA.y
-    )
-    step = np.array([[0.0, 0.0], [1.0, 0.0]])
-    rise = np.diff(model.decision_function(step))[0]
-    assert linear_coefficients(model)[0, 0] == pytest.approx(rise)
 
 
 # --- where the page comes from ------------------------------------------------------------------
