@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbag._files import check_place
-from unbag._memory import give_back
 from unbag._text import counted, listing, sentence
 from unbag.bags.bags import check_bag_target
 from unbag.bags.groupings import check_groupings_target, multi_grouping_target
@@ -144,12 +143,10 @@ def run(options: argparse.Namespace) -> int:
     check_page(options)
 
     data = read_bags(options, keep_names=options.report is not None)
-    give_back()
     groups = None if options.group_by is None else _groups(options, data)
     n_rows, n_columns = data.X.shape
     say(f"Read {counted(n_rows, 'instance')} with {counted(n_columns, 'column')}.")
     trained = train_pipeline(options, data)
-    give_back()
     pipeline, training = trained.pipeline, training_record(trained.pipeline[-1])
     say(*trained.lines, sentence(training["summary"]))
     evaluation = None

@@ -127,7 +127,7 @@ def test_with_the_bend_the_risk_is_convex_nowhere_near():
 def test_likelihood_is_a_difference_of_convex_functions():
     """−log Pr(K = k) = Σ_j lse f_j − log Σ_y e^{Σ_j f_jy}: both convex, their difference not."""
     bags = check_bag_target(bag_target(np.repeat([0, 1], 6), counts=np.repeat([2, 4], 6)))
-    G = CountLikelihood(np.ones((1, 2), dtype=bool), bags, np.empty(0), 0.0)
+    G = CountLikelihood(np.ones((1, 2), dtype=bool), bags)
 
     def first(scores):
         return np.logaddexp(0, scores[:, 0]).sum(axis=-1)
