@@ -103,7 +103,7 @@ MISTAKES = {
     "day=fewer.csv": "Bag 0 has instances but no row in the bag table fewer.csv; correct the key, "
     "or take their rows out of all tables",
     "day=days.csv --noise week=3": "'week=3' names none of ad, day",
-    "day=days.csv --model kernel": "--grouping trains a linear model, and no kernel one",
+    "day=days.csv --model boosted": "--grouping trains a linear model, and no boosted one",
     "day=days.csv --report p.html": "--report does not go with --grouping: a page shows how good",
     "day=days.csv --labels age": "--labels does not go with --grouping: labels of some rows are",
     "day=days.csv --unmatched drop": "--unmatched drop does not go with --grouping: rows that",

@@ -22,7 +22,7 @@ def fit(call, tmp_path):
         result = call("fit", *tables, *options, *FAST, "-o", tmp_path / "m.unbag")
         result.coefficients = None
         if result.returncode == 0:
-            result.coefficients = load_model(tmp_path / "m.unbag").model[-1].best_estimator_.coef_
+            result.coefficients = load_model(tmp_path / "m.unbag").model[-1].coef_
             (tmp_path / "m.unbag").unlink()
         return result
 

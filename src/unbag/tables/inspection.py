@@ -19,7 +19,7 @@ from unbag.evaluation.held_out import cross_fit
 from unbag.evaluation.sample_size import EffectiveSampleSize, effective_sample_size
 from unbag.model_selection.splitters import rows_of_some_bags
 from unbag.models import LLPClassifier
-from unbag.tables.features import make_features
+from unbag.tables.mixed_features import MixedFeatures, text_groups
 
 # Rows on which bag effects are estimated, and beyond which that takes too long: bags stay whole, so
 # some large ones may have more rows than wanted.
@@ -114,10 +114,8 @@ def inspect_bags(table: Any, y: NDArray[np.void]) -> BagInspection:
         warnings.simplefilter("ignore", UserWarning)
         information = effective_sample_size(y)
     # those that the model of make_classifier sees, so that the test is that of a fit
-    features = make_features("float32")
-    X = features.fit_transform(table)
-    names = features.get_feature_names_out()
-    assumption = check_columns(y, X, names, "The features")
+    X = MixedFeatures().fit_transform(table)
+    assumption = check_columns(y, X, what="The features")
     return BagInspection(information, assumption, _estimate_effect(X, y))
 
 
@@ -134,7 +132,8 @@ def _estimate_effect(X: Any, y: Any) -> Unexplained:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
-            scores = cross_fit(LLPClassifier(kernel=None), X[rows], y[rows]).log_odds
+            linear = LLPClassifier(kernel=None, groups=text_groups)
+            scores = cross_fit(linear, X.iloc[rows], y[rows]).log_odds
     except (ValueError, ArithmeticError) as error:
         return Unexplained(None, f"This cannot be estimated: {error}")
     some = f"{counted(len(rows), 'instance')} in {counted(n_bags, 'bag')}"
