@@ -1,71 +1,27 @@
-"""Entries that a docstring takes from another class."""
+"""Docstrings that describe the same parameter do so in the same words."""
 
-import pytest
+import inspect
+import re
 
-from unbag._docstrings import add_sections, as_in
-from unbag.models.base import BagClassifier
+from sklearn.utils._testing import assert_docstring_consistency
 
+from unbag.paper import LMMCMClassifier, LMMCMClassifierCV
+from unbag.testing import all_estimators
 
-class Given:
-    """One.
-
-    Parameters
-    ----------
-    one : int
-        The first,
-        in two lines.
-    two : str, default="a"
-        The second.
-    """
+CLASSIFIERS = [item for _, item in all_estimators() if item.__module__.startswith("unbag.models")]
 
 
-def test_entries_are_those_of_the_other_class():
-    @as_in(Given)
-    class Asks:
-        """Two.
+def test_fit_is_described_alike():
+    fits = {item.__name__: inspect.getdoc(item.fit) for item in CLASSIFIERS}
+    assert len(fits) > 3
+    for name, doc in fits.items():
+        assert re.search(r"^X : ", doc, re.MULTILINE), name
+        target = "y : structured array from `unbag.bag_target`, or plain labels"
+        assert target in doc, name
 
-        Parameters
-        ----------
-        three : float
-            The third.
-        two, one : as in Given
 
-        Examples
-        --------
-        >>> 1
-        """
-
-    assert Asks.__doc__ == (
-        "Two.\n\nParameters\n----------\nthree : float\n    The third.\n"
-        'two : str, default="a"\n    The second.\none : int\n    The first,\n    in two lines.\n\n'
-        "Examples\n--------\n>>> 1"
+def test_a_search_describes_the_parameters_of_its_estimator():
+    shared = {"weights", "merge", "merge_size", "bag_model", "loss", "tol", "max_iter"}
+    assert_docstring_consistency(
+        [LMMCMClassifier, LMMCMClassifierCV], include_params=sorted(shared)
     )
-
-
-def test_an_entry_that_is_not_there_is_noticed():
-    class Asks:
-        """Two.
-
-        four : as in Given
-        """
-
-    with pytest.raises(KeyError, match="four"):
-        as_in(Given)(Asks)
-
-
-def test_a_line_gets_the_sections_of_another_method():
-    def fit():
-        """Do it."""
-
-    def whole():
-        """Do it.
-
-        At length.
-        """
-
-    before = whole.__doc__
-    for method in (fit, whole):
-        add_sections(method, BagClassifier.fit)
-    assert fit.__doc__.startswith("Do it.\n\nParameters\n----------\nX : array-like")
-    assert fit.__doc__.endswith("self : estimator\n    The fitted model.")
-    assert whole.__doc__ == before

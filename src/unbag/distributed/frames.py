@@ -11,15 +11,12 @@ from numpy.typing import NDArray
 
 from unbag._arrays import Floats
 from unbag._checks import check_choice
-from unbag._docstrings import as_in
-from unbag.bags import frames as local
 from unbag.bags.frames import as_column_names, match_tables
 from unbag.distributed.partitions import array_of, is_frame, partitions_of, share
 
 _ROWS = "number of rows"
 
 
-@as_in(local.bags_from_frame)
 def bags_from_frame(
     instances: Any,
     aggregates: Any,
@@ -46,10 +43,34 @@ def bags_from_frame(
     aggregates : data frame
         One row per bag, with its key and what is known about its classes: in memory, of any kind
         that `unbag.bags_from_frame` takes.
-    on, proportion, positives, bag_size, noise, percent, ignore : as in bags_from_frame
+    on : str or list of str
+        The key: columns present in both tables. Several columns together name a bag, whose id is
+        then written like ``"north | 2024-05-01"``. A single key of integers or text is the id
+        itself; any other is written as text.
+    proportion : str or list of str, optional
+        Column of ``aggregates`` with the share of the positive class, or one column per class.
+        Text such as "24%" is read as 0.24.
+    positives : str or list of str, optional
+        Instead of ``proportion``: the column with the number of positive instances, or one column
+        with the number of instances per class. The size of a bag is the number of its rows in
+        ``instances``.
+    bag_size : str, optional
+        Column of ``aggregates`` with the size of each bag, to be compared with the number of
+        its rows in ``instances``. Where it is larger, the rows are taken for a random sample of
+        their bag, with the same shares, with a warning.
+    noise : str, list of str or number, optional
+        Standard deviation of the noise in ``proportion`` or ``positives``: a column of
+        ``aggregates``, one column per class, or one number for all bags. See `bag_target`.
+    percent : bool, default=False
+        Whether ``proportion``, and its noise, are in percent.
+    ignore : {"case", "whitespace", "leading_zeros", "date_format", "time"} or list, optional
+        Differences between keys to ignore: upper and lower case; whitespace around and within;
+        leading zeros; the format of dates; the time of day.
     labels : str, optional
         Must be None: labels of single rows are for tables in memory.
-    unmatched : as in bags_from_frame
+    unmatched : {"error", "drop"}, default="error"
+        What to do with bags that are in one of the tables only: raise an error that names them,
+        or leave them out.
 
     Returns
     -------

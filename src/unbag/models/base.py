@@ -17,7 +17,6 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
 from unbag._arrays import Floats
-from unbag._docstrings import add_sections
 from unbag._outputs import by_instance
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.bags.groupings import Groupings
@@ -39,11 +38,6 @@ class BagClassifier(ClassifierMixin, BaseEstimator, ABC):
     class_prior_: Floats
 
     _accept_sparse: bool | str = False
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        if "fit" in vars(cls):
-            add_sections(cls.fit, BagClassifier.fit)
 
     @abstractmethod
     def fit(self, X: Any, y: Any) -> Self:

@@ -189,7 +189,20 @@ class LLPBoostingClassifier(LogOddsClassifier):
         return tags
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Choose leaves and rounds on held-out bags, and grow the trees."""
+        """Choose leaves and rounds on held-out bags, and grow the trees.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n_instances, n_features)
+            Instances, one per row; sparse only if the model takes that.
+        y : structured array from `unbag.bag_target`, or plain labels
+            The bag of each instance and its proportions; plain labels are pure bags.
+
+        Returns
+        -------
+        self : estimator
+            The fitted model.
+        """
         X, bags = self._check_Xy(X, y)
         leaves, params = self._check_params(bags)
         y, rows_held = np.asarray(y), None

@@ -179,7 +179,20 @@ class LLPEMClassifier(MetaEstimatorMixin, LogOddsClassifier):
             super()._check_finite(X)
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Fit the inner classifier to the bags, step by step."""
+        """Fit the inner classifier to the bags, step by step.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n_instances, n_features)
+            Instances, one per row; sparse only if the model takes that.
+        y : structured array from `unbag.bag_target`, or plain labels
+            The bag of each instance and its proportions; plain labels are pure bags.
+
+        Returns
+        -------
+        self : estimator
+            The fitted model.
+        """
         X, bags = self._check_Xy(X, y)
         bags = _with_whole_counts(bags)
         check_positive(self.tol, "tol")

@@ -129,7 +129,20 @@ class LLPEnsembleClassifier(LogOddsClassifier):
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Train all base models on the same folds, and weight them."""
+        """Train all base models on the same folds, and weight them.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n_instances, n_features)
+            Instances, one per row; sparse only if the model takes that.
+        y : structured array from `unbag.bag_target`, or plain labels
+            The bag of each instance and its proportions; plain labels are pure bags.
+
+        Returns
+        -------
+        self : estimator
+            The fitted model.
+        """
         X, bags = self._check_Xy(X, y)
         self.class_prior_ = resolve_class_prior(self.class_prior, bags.class_shares)
         if self.time_limit is not None:

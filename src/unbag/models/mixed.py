@@ -213,7 +213,20 @@ class LLPClassifier(LogOddsClassifier):
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Fit the model to instances and the counts of their bags."""
+        """Fit the model to instances and the counts of their bags.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n_instances, n_features)
+            Instances, one per row; sparse only if the model takes that.
+        y : structured array from `unbag.bag_target`, or plain labels
+            The bag of each instance and its proportions; plain labels are pure bags.
+
+        Returns
+        -------
+        self : estimator
+            The fitted model.
+        """
         if grouping_names(y) is not None:
             return self._fit_groupings(X, y)
         X, bags = self._check_Xy(X, y)

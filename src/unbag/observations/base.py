@@ -7,7 +7,6 @@ from typing import Any, Protocol
 import numpy as np
 
 from unbag._arrays import Array, Floats, Ints, Latest, beside
-from unbag._docstrings import as_in
 
 
 class Criterion(Protocol):
@@ -72,17 +71,20 @@ class Objective(Criterion, Protocol):
 
     n_outputs: int
 
-    @as_in(Criterion.value)
     def value_and_gradient(self, scores: Array, problem: Ints) -> tuple[Any, Array]:
         """Value per column, and the gradient with respect to the scores.
 
         Parameters
         ----------
-        scores, problem : as in value
+        scores : array of shape (columns, outputs, instances)
+            Scores of the instances, for each column.
+        problem : ndarray of int, shape (columns,)
+            The problem that each column belongs to.
 
         Returns
         -------
-        value : as in value
+        value : ndarray of shape (columns,)
+            The values.
         gradient : array of shape (columns, outputs, instances)
             Their derivatives by the scores.
         """

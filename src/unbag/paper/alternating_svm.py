@@ -204,7 +204,20 @@ class AlternatingSVMClassifier(AlternatingModel):
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Fit the model."""
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n_instances, n_features)
+            Instances, one per row; sparse only if the model takes that.
+        y : structured array from `unbag.bag_target`, or plain labels
+            The bag of each instance and its proportions; plain labels are pure bags.
+
+        Returns
+        -------
+        self : estimator
+            The fitted model.
+        """
         X, bags = self._check_Xy(X, y)
         check_positive(self.C, "C")
         check_positive(self.C_bag, "C_bag")
@@ -350,7 +363,20 @@ class AlternatingSVMClassifierCV(AlternatingModel):
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Fit the whole grid on each fold, choose, and fit the choice on all bags."""
+        """Fit the whole grid on each fold, choose, and fit the choice on all bags.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n_instances, n_features)
+            Instances, one per row; sparse only if the model takes that.
+        y : structured array from `unbag.bag_target`, or plain labels
+            The bag of each instance and its proportions; plain labels are pure bags.
+
+        Returns
+        -------
+        self : estimator
+            The fitted model.
+        """
         X, bags = self._check_Xy(X, y)
         self.Cs_, self.C_bags_ = check_grid(self.Cs, "Cs"), check_grid(self.C_bags, "C_bags")
         kernels = self._make_kernels(self.gammas, X)

@@ -176,7 +176,20 @@ class InvCalClassifier(InvCalModel):
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Fit the model."""
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n_instances, n_features)
+            Instances, one per row; sparse only if the model takes that.
+        y : structured array from `unbag.bag_target`, or plain labels
+            The bag of each instance and its proportions; plain labels are pure bags.
+
+        Returns
+        -------
+        self : estimator
+            The fitted model.
+        """
         X, bags = self._check_Xy(X, y)
         check_positive(self.C, "C")
         check_nonnegative(self.epsilon, "epsilon")
@@ -310,7 +323,20 @@ class InvCalClassifierCV(InvCalModel):
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Fit the whole grid on each fold, choose, and fit the chosen model on all bags."""
+        """Fit the whole grid on each fold, choose, and fit the chosen model on all bags.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n_instances, n_features)
+            Instances, one per row; sparse only if the model takes that.
+        y : structured array from `unbag.bag_target`, or plain labels
+            The bag of each instance and its proportions; plain labels are pure bags.
+
+        Returns
+        -------
+        self : estimator
+            The fitted model.
+        """
         X, bags = self._check_Xy(X, y)
         Cs = check_grid(self.Cs, "Cs")
         epsilons = check_grid(self.epsilons, "epsilons", zero_is_fine=True)[::-1]

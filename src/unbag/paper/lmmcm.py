@@ -307,7 +307,7 @@ class LMMCMClassifierCV(RiskClassifierCV, _LMMCM):
     tol : float, default=1e-3
         Converged when the gradient's norm is below this share of that at f = 0.
     max_iter : int, default=1000
-        Iterations after which a fit is given up, with a ConvergenceWarning.
+        Iterations after which the fit is given up, with a ConvergenceWarning.
     verbose : int, default=0
         Whether to show a progress bar.
 

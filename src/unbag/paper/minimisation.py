@@ -420,7 +420,20 @@ class RiskClassifier(BagClassifier):
         return tags
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Fit the model."""
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n_instances, n_features)
+            Instances, one per row; sparse only if the model takes that.
+        y : structured array from `unbag.bag_target`, or plain labels
+            The bag of each instance and its proportions; plain labels are pure bags.
+
+        Returns
+        -------
+        self : estimator
+            The fitted model.
+        """
         X, bags = self._check_Xy(X, y)
         check_positive(self.tol, "tol")
         check_count(self.max_iter, "max_iter")

@@ -74,7 +74,13 @@ class PairingDisplay(SinglePicture):
         return self.bags.proportions[self.pairing.positive, 1]
 
     def frame(self) -> Any:
-        """One row per pair: the two bags, their proportions and sizes, and Δ."""
+        """One row per pair: the two bags, their proportions and sizes, and Δ.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+            The table.
+        """
         bags, pairs = self.bags, self.pairing
         return make_frame(
             {

@@ -83,7 +83,13 @@ class BagsDisplay(Display):
         return int(np.searchsorted(reached, share - 1e-9)) + 1
 
     def frame(self) -> Any:
-        """One row per bag, the most informative first: name, size, proportions and share."""
+        """One row per bag, the most informative first: name, size, proportions and share.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+            The table.
+        """
         return make_frame(self.information.by_bag)
 
     def plot(self, ax: Any = None, *, view: BagsView = "proportions") -> Any:

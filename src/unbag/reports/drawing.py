@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from unbag._docstrings import add_sections
 from unbag._files import whole_file
 from unbag._optional import optional
 
@@ -35,11 +34,6 @@ FIGURE_SIZE = (4.3, 3.2)
 
 class Display(ABC):
     """Prints as its numbers in brief."""
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        if "frame" in vars(cls):
-            add_sections(cls.frame, Display.frame)
 
     @abstractmethod
     def frame(self) -> Any:

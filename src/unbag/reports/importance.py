@@ -101,7 +101,13 @@ class ImportanceDisplay(SinglePicture):
         return cls(names[order], values[:, order], linear=True, classes=several)
 
     def frame(self) -> Any:
-        """One row per column, the strongest first."""
+        """One row per column, the strongest first.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+            The table.
+        """
         if self.classes:
             parts = {f"log-odds of {name}": row for name, row in self._by_class()}
         else:

@@ -68,7 +68,13 @@ class MonitoringDisplay(SinglePicture):
     found: MonitoringResult
 
     def frame(self) -> Any:
-        """One row per bag."""
+        """One row per bag.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+            The table.
+        """
         return make_frame(self.found.bags)
 
     def _draw(self, ax: Any) -> None:

@@ -101,7 +101,13 @@ class RocDisplay(SinglePicture):
         return cls.from_evaluation(evaluate(y, scores, **options), labels)
 
     def frame(self) -> Any:
-        """One row per rate of false positives: the rate of true positives and its limits."""
+        """One row per rate of false positives: the rate of true positives and its limits.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+            The table.
+        """
         band = self.band
         columns = {"fpr": band.fpr, "tpr": band.tpr, "low": band.low, "high": band.high}
         if self.true_curve is not None:

@@ -95,7 +95,13 @@ class RoundsDisplay(SinglePicture):
         return bool(self.n_rounds == self.rounds[self.leaves == self.num_leaves].max())
 
     def frame(self) -> Any:
-        """One row per evaluation: leaves, rounds, the loss, and the choice."""
+        """One row per evaluation: leaves, rounds, the loss, and the choice.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+            The table.
+        """
         columns = {"leaves": self.leaves, "rounds": self.rounds, "loss": self.losses}
         return make_frame({**columns, "chosen": self.chosen})
 

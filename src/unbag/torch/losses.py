@@ -22,7 +22,6 @@ from torch.autograd.function import once_differentiable
 
 from unbag._arrays import Array, Segments, beside, beside_in_double, index_beside, take
 from unbag._checks import check_count, check_one_each, check_share
-from unbag._docstrings import as_in
 from unbag.bags.bags import Bags
 from unbag.observations.count_likelihood import EXACT_SIZE, count_covariance
 from unbag.observations.forward import LEAST_RATIO, forward_losses
@@ -77,13 +76,15 @@ class BagLoss(nn.Module, ABC):
         """
         return self.prepare(scores, bags)(scores)
 
-    @as_in(forward)
     def value_and_gradient(self, scores: Tensor, bags: Any) -> tuple[Tensor, Tensor]:
         """Loss and its gradient with respect to the scores, without autograd.
 
         Parameters
         ----------
-        scores, bags : as in forward
+        scores : tensor of shape (rows, classes) or (rows,)
+            Scores of the rows; log-odds of the second class, if there is one column.
+        bags : BagBatch, or a pair of its index and counts
+            Which rows are in which bag, and how many of each class it holds.
 
         Returns
         -------

@@ -51,11 +51,11 @@ def check_settings(model: Any) -> None:
 
 def conditions_on_total(model: Any, n_classes: int) -> bool:
     """Whether the counts of a batch are conditioned on their sum; refused where there are none."""
-    counts = model.objective_ == "likelihood"
+    counts = model.objective == "likelihood"
     if model.condition_on_total is True and not counts:
         raise ValueError(
             "condition_on_total=True is for the count likelihood, not for "
-            f"objective={model.objective_!r}; use objective='likelihood'."
+            f"objective={model.objective!r}; use objective='likelihood'."
         )
     if model.condition_on_total == "auto":
         return bool(counts and n_classes > 2)
