@@ -34,7 +34,7 @@ def accuracy(model, data):
 def test_every_objective_learns(data, objective):
     model = LLPNeuralClassifier(objective=objective, max_epochs=60, lr=0.02, hidden=(16,))
     model.fit(data.X, data.y)
-    assert model.objective_ == objective
+    assert model.objective == objective
     assert accuracy(model, data) > 0.7
     np.testing.assert_allclose(model.predict_proba(data.X).sum(axis=1), 1, atol=1e-6)
 
@@ -156,7 +156,7 @@ def test_noisy_counts_are_learned_from():
 
 def test_labels_drawn_from_shares_go_to_the_forward_likelihood():
     y = bag_target(DATA.y["bag"], np.where(DATA.y["bag"] % 2, 0.21, 0.77))
-    assert LLPNeuralClassifier(**QUICK).fit(DATA.X, y).objective_ == "forward"
+    assert LLPNeuralClassifier(**QUICK).fit(DATA.X, y).objective == "forward"
 
 
 def test_averaged_weights_and_half_precision_learn_too():
