@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     trial = Trial()
 
-    # the corrected risk is unbiased: its mean over bags drawn anew is the balanced error
+    # the corrected risk is unbiased: its mean over bags drawn again is the balanced error
     found, truth = [], []
     for seed in range(options.draws):
         data = make_gaussian_bags(n_bags=20, bag_size=20, random_state=seed)

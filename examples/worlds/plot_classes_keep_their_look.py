@@ -1,5 +1,5 @@
 """
-Classes keep their look: a ROC curve without a label
+Classes follow label shift: a ROC curve without a label
 ====================================================
 
 Wards differ in *how many* of their patients are infected, and an infected patient looks the same

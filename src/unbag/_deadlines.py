@@ -1,4 +1,4 @@
-"""A time by which work must be done: whoever is in a hurry sets it, and long loops ask."""
+"""A time by which work must end, which long loops check."""
 
 from __future__ import annotations
 

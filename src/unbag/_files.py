@@ -56,7 +56,7 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
                 draft.unlink()
             raise
     except OSError as error:
-        if error.strerror is None:  # a sentence of whoever wrote, not of the system
+        if error.strerror is None:  # raised by the writer, not by the system
             raise
         reason = f"{path} could not be saved, and nothing was changed: {error.strerror}"
         raise type(error)(reason) from None

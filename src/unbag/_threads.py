@@ -22,7 +22,7 @@ def for_each(work: Callable[[Any], None], units: Iterable[Any], threads: int) ->
         for unit in units:
             work(unit)
         return
-    # made anew every time: threads do not outlive a fork
+    # made again every time: threads do not outlive a fork
     with ThreadPoolExecutor(threads) as pool:
         for _ in pool.map(work, units):
             pass

@@ -61,7 +61,7 @@ class DistributedClassifier:
         `unbag.LLPClassifier` (the default), or with ``max_rows`` any other classifier of this
         package.
     persist : {"auto", True, False}, default="auto"
-        Whether workers keep what they compute from rows, or read these anew in every pass. "auto"
+        Whether workers keep what they compute from rows, or read these again in every pass. "auto"
         keeps it if it takes at most 40% of the memory of all workers. What had to be moved is kept
         always.
     max_rows : int, optional

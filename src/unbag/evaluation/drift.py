@@ -3,9 +3,9 @@
 Let γ_b be the share of a class in bag b and m_b the mean of its probabilities over the rows of b, by a
 model that did not see b. Two straight lines do not depend on which bags there happen to be:
 
-- if rows keep their odds, γ_b = a + β(m_b − c) on average, with β = 1 for probabilities that hold, and
+- under covariate shift, γ_b = a + β(m_b − c) on average, with β = 1 for probabilities that hold, and
   the variance by chance is v_b/n_b, v_b the mean of p(1 − p);
-- if classes keep their look, m_b = a + s(γ_b − c) on average, with s the difference of the mean
+- under label shift, m_b = a + s(γ_b − c) on average, with s the difference of the mean
   probabilities of the classes, and the variance by chance is that of p within the classes, over n_b.
   It is this line that stays where it is when bags hold more positives than they used to.
 
@@ -228,7 +228,7 @@ def fit_line(found: ClassInBags, direction: ShiftType) -> BagLine:
 
 
 def choose_line(found: ClassInBags, looks: bool) -> BagLine:
-    """The line of the world that bags lean to; where classes keep their look, if it has a slope."""
+    """The line of the world that bags lean to; under label shift, if it has a slope."""
     if looks:
         line = fit_line(found, "label_shift")
         if line.sure:

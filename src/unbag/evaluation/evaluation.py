@@ -323,7 +323,7 @@ def estimate(
     scores : array-like of shape (n_instances,) or (n_instances, n_classes)
         Decision function, by a model that did not see these bags; see `cross_val_evaluate`.
     method : {"bootstrap", "analytic"}, default="bootstrap"
-        Draw bags anew, or compute the variance by a formula.
+        Resample bags, or compute the variance by a formula.
     cluster_by_bag : bool, default=True
         Whether intervals allow for any dependence of the instances of a bag: whole bags are
         resampled. False assumes that instances are independent, which is too narrow if they are
@@ -405,7 +405,7 @@ def evaluate(
     class_prior : {"empirical", "balanced"} or one number per class, default="empirical"
         Shares of the classes where the classifier is used, for accuracy, precision and F1.
     method : {"bootstrap", "analytic"}, default="bootstrap"
-        Draw bags anew, or compute the variance by a formula.
+        Resample bags, or compute the variance by a formula.
     cluster_by_bag : bool, default=True
         Whether intervals allow for any dependence of the instances of a bag: whole bags are
         resampled. False assumes that instances are independent, which is too narrow if they are
@@ -539,7 +539,7 @@ def cross_val_evaluate(
     class_prior : {"empirical", "balanced"} or one number per class, default="empirical"
         Shares of the classes where the classifier is used, for accuracy, precision and F1.
     method : {"bootstrap", "analytic"}, default="bootstrap"
-        Draw bags anew, or compute the variance by a formula.
+        Resample bags, or compute the variance by a formula.
     cluster_by_bag : bool, default=True
         Whether intervals allow for any dependence of the instances of a bag: whole bags are
         resampled. False assumes that instances are independent, which is too narrow if they are

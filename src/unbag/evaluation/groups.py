@@ -296,7 +296,7 @@ def _jackknife_variance(model: Any, X: Any, y: Any, bags: Bags, group: Ints, siz
 
 
 def _with_its_settings(model: Any) -> Any:
-    """A model to be fitted anew, with the settings that a search has chosen.
+    """A model to be fitted again, with the settings that a search has chosen.
 
     Base models of an ensemble get their own settings, and weights are found again.
     """

@@ -140,7 +140,7 @@ class Candidates(Sequence[Floats]):
         return impute_labels(_STRETCHES[stretch] * self._forms[form], self._bags)
 
     def __iter__(self) -> Iterator[Floats]:
-        """As many at once as there is room for, since bags are sorted anew each time."""
+        """As many at once as there is room for, since bags are sorted again each time."""
         at_once = max(1, _BLOCK // self._forms[0].size)
         for form in self._forms:
             for first in range(0, len(_STRETCHES), at_once):

@@ -1,6 +1,6 @@
 """Which columns a model goes by, told from bags alone.
 
-A column is shuffled over all rows, and the model scores them anew: how much less probable are the
+A column is shuffled over all rows, and the model scores them again: how much less probable are the
 counts of the bags now? Shuffling *within* bags would not do. It leaves every bag the values that it
 had, so that mean probabilities of bags, and with them the likelihood of their counts, hardly change
 however much the model goes by the column. Shuffled over all rows, a column tells bags apart no
@@ -42,7 +42,7 @@ _ROWS, _FEWEST_BAGS = 2000, 20
 # More columns take too long, and nobody reads of them.
 MOST_SHUFFLED = 200
 
-# Times that the model scores its rows anew, all columns together; each column five times at most.
+# Times that the model scores its rows again, all columns together; each column five times at most.
 _LOOKS, _MOST_REPEATS = 40, 5
 
 _FIRST = np.zeros(1, dtype=np.intp)

@@ -11,7 +11,7 @@ bag i adds the mean of v_i, which the assumption expects to be γ_i · u_i, and
   Σ_i (mean of v_i over bag i − γ_i · u_i)² / (1 − leverage_i)², whatever happens inside a bag;
   the leverage tells how much of its own scatter a bag hides by drawing the plane towards it.
 
-The bootstrap does the same by drawing: whole bags with replacement under IBM, with W made anew
+The bootstrap does the same by drawing: whole bags with replacement under IBM, with W made again
 for every draw; class means from their joint normal distribution, which many independent instances
 have, under IIM.
 
@@ -190,7 +190,7 @@ class Uncertainty:
     Parameters
     ----------
     method : {"bootstrap", "analytic"}, default="bootstrap"
-        Draw bags anew, or compute the variance by a formula.
+        Resample bags, or compute the variance by a formula.
     cluster_by_bag : bool, default=True
         Whether intervals allow for any dependence of the instances of a bag: whole bags are
         resampled. False assumes that instances are independent, which is too narrow if they are

@@ -212,7 +212,7 @@ def pair_exchange(proportions: ArrayLike, sizes: ArrayLike) -> Pairing:
     order = np.lexsort((all_n, all_gamma))
     gamma, n = all_gamma[order], _relative(all_n[order])
     if len(order) % 2:
-        # A bag as good as empty makes the number even. Whoever is paired with it is left out, and
+        # A bag as good as empty makes the number even. The bag paired with it is left out, and
         # exchanges choose whom.
         gamma, n = np.append(gamma, gamma.mean()), np.append(n, _TINY)
     pairs = Pairs(gamma, n, *match_cells(gamma, n))

@@ -296,7 +296,7 @@ class Table:
             types = {name: types[name] for name in columns}
             frames = self._frames(rows, columns, types)
         while True:
-            # The user's own errors happen between two chunks, and keep their words.
+            # The user's own errors happen between two chunks.
             with named(self.file):
                 frame = next(frames, None)
                 if frame is None:
