@@ -191,6 +191,42 @@ class TestTerms:
             model.decision_function(new), model.intercept_[0] + numbers, atol=1e-10
         )
 
+    def test_columns_of_0_and_1_count_as_the_levels_of_a_category_do(self):
+        rng = np.random.default_rng(0)
+        X, _, _ = covariate_shift(rng, 40, 25)
+        level = rng.choice(4, size=len(X), p=[0.02, 0.18, 0.3, 0.5])
+        effect = np.array([1.0, -1.0, 0.5, 0.0])[level]
+        labels = rng.random(len(X)) < expit(X @ [1.0, -0.7, 0.4] + effect)
+        bag = np.repeat(np.arange(40), 25)
+        y = bag_target(bag, counts=np.bincount(bag, labels)[bag])
+        array = np.column_stack([np.eye(4)[level], X])
+        frame = pd.DataFrame(X, columns=list("abc")).assign(level=pd.Categorical(level))
+        settings = {"kernel": None, "tol": 1e-4}
+        one, other = (LLPClassifier(**settings).fit(table, y) for table in (array, frame))
+        assert [(term.term, term.columns) for term in one.terms_] == [
+            ("numbers", ["x4", "x5", "x6"]),
+            ("indicators", ["x0", "x1", "x2", "x3"]),
+        ]
+        np.testing.assert_allclose(
+            [term.standard_deviation for term in one.terms_],
+            [term.standard_deviation for term in other.terms_],
+            rtol=1e-3,
+        )
+        np.testing.assert_allclose(
+            one.decision_function(array), other.decision_function(frame), atol=1e-3
+        )
+
+    def test_columns_of_0_and_1_stay_in_their_group(self):
+        rng = np.random.default_rng(0)
+        X, y, _ = covariate_shift(rng, 20, 25)
+        X = np.column_stack([X, rng.random((len(X), 2)) < 0.3])
+        model = LLPClassifier(kernel=None, groups={"own": [2, 3]}).fit(X, y)
+        assert [(term.term, term.columns) for term in model.terms_] == [
+            ("own", ["x2", "x3"]),
+            ("numbers", ["x0", "x1"]),
+            ("indicators", ["x4"]),
+        ]
+
     def test_groups_of_columns_have_variances_of_their_own(self):
         rng = np.random.default_rng(8)
         X, y, _ = covariate_shift(rng, 200, 30, slopes=(1.0, -1.0, 0.0, 0.0, 0.0, 0.0))

@@ -100,7 +100,8 @@ def changed(table):
 @pytest.mark.parametrize("name", ["auto", "linear"])
 def test_scores_of_the_mixed_model_are_the_same(name):
     model = make_classifier(name).fit(TABLE, DATA.y)
-    assert [term.term for term in model[-1].terms_[:3]] == ["numbers", "device", "town"]
+    names = ["numbers", "indicators", "device", "town"]
+    assert [term.term for term in model[-1].terms_[:4]] == names
     new = changed(TABLE)
     check_same(to_onnx(model, schema=SCHEMA), feed(new), model, new, atol=1e-9)
 

@@ -58,6 +58,27 @@ def test_numbers_are_standardised_and_missing_values_marked():
     np.testing.assert_allclose(table @ coef[0] + offset[0], values @ [2.0, -1.0])
 
 
+def test_numbers_that_are_not_scaled_are_only_centred():
+    X = np.array([[0.0, 1.0], [1.0, np.nan], [0.0, 0.0]])
+    _, rows = encode(X)
+    term = NumberTerm("indicators", ["x0", "x1"], [0, 1], scaled=False)
+    term.fit(rows)
+    filled = np.array([[0.0, 1.0, 0.0], [1.0, 0.5, 1.0], [0.0, 0.0, 0.0]])
+    centred = filled - filled.mean(axis=0)
+    np.testing.assert_allclose(term.matrix(rows), centred)
+    np.testing.assert_allclose(term.standardised(rows), centred / filled.std(axis=0))
+    coef, offset = term.in_units(np.array([[2.0, -1.0, 3.0]]))
+    np.testing.assert_allclose(filled @ coef[0] + offset[0], centred @ [2.0, -1.0, 3.0])
+
+
+def test_indicators_are_columns_of_0_and_1_in_all_parts():
+    X = np.array([[0, 0, 1, 0, 0.5, 0], [1, 1, 1, 0, 0.5, np.nan], [0, 2, 1, 0, 1, 1.0]])
+    _, rows = encode(X)
+    parts = [rows[:2].moments(np.arange(6)), rows[2:].moments(np.arange(6))]
+    for moments in (rows.moments(np.arange(6)), Moments.join(parts)):
+        assert moments.indicators.tolist() == [True, False, False, False, False, True]
+
+
 def test_a_sparse_matrix_keeps_the_scales_of_its_columns():
     X = csr_array(np.array([[3.0, 0.0], [0.0, 4.0]]))
     _, rows = encode(X)

@@ -97,11 +97,11 @@ class TermSummary(NamedTuple):
 class LLPClassifier(LogOddsClassifier):
     """Mixed model for the class counts of bags: columns, categories and a kernel, each weighed.
 
-    The log-odds are a sum of terms: columns of numbers, one random effect for each level of a
-    category, and a smooth function of all columns. Each has a variance, chosen by the marginal
-    likelihood of the counts of all bags; a term that bags do not support nearly vanishes. Right
-    under label shift and under covariate shift. Tables may have missing values, and columns of any
-    type; a sparse matrix makes one term.
+    The log-odds are a sum of terms: standardised columns of numbers, "indicators" (columns of 0 and
+    1, which are not scaled), one random effect for each level of a category, and a smooth function
+    of all columns. Each has a variance, chosen by the marginal likelihood of the counts of all bags;
+    a term that bags do not support nearly vanishes. Right under label shift and under covariate
+    shift. Tables may have missing values, and columns of any type; a sparse matrix makes one term.
 
     Parameters
     ----------
@@ -110,8 +110,8 @@ class LLPClassifier(LogOddsClassifier):
     n_landmarks : int, default=200
         Rows that span the functions of the kernel term.
     groups : mapping of str to list, list of list, or callable, optional
-        Columns of numbers, by name or place, that have a variance of their own; those that are in
-        no group are one together, as all are by default. A callable makes groups of the names.
+        Columns of numbers, by name or place, that are standardised and have a variance of their
+        own; by default there are "numbers" and "indicators". A callable makes groups of the names.
     class_prior : {"empirical", "balanced"} or array-like, default="empirical"
         Class prior that scores and predictions are for; "empirical" is that of all bags together.
     bag_effect : {"auto"} or float, default="auto"
@@ -377,9 +377,14 @@ class LLPClassifier(LogOddsClassifier):
         if rows.is_sparse:
             terms: list[Term] = [SparseTerm("numbers", encoder.number_names)]
         else:
+            names = encoder.number_names
+            groups, rest = read_groups(self.groups, names)
+            numbers, indicators = _split_indicators(rest, rows)
+            own = [*groups.items(), ("numbers", numbers), ("indicators", indicators)]
             terms = [
-                NumberTerm(name, [encoder.number_names[i] for i in places], places)
-                for name, places in read_groups(self.groups, encoder.number_names).items()
+                NumberTerm(name, [names[i] for i in places], places, places is not indicators)
+                for name, places in own
+                if places
             ]
         for place, column in enumerate(encoder.category_names):
             terms.append(CategoryTerm(column, place, encoder.levels[place]))
@@ -387,9 +392,9 @@ class LLPClassifier(LogOddsClassifier):
             term.fit(rows)
         priors = [_NUMBERS_PRIOR] * len(terms)
         if self.kernel is not None and not rows.is_sparse:
-            numbers = [term for term in terms if isinstance(term, NumberTerm)]
+            columns = [term for term in terms if isinstance(term, NumberTerm)]
             kernel = KernelTerm(
-                numbers, encoder.category_names, self.n_landmarks, 1.0, self.random_state
+                columns, encoder.category_names, self.n_landmarks, 1.0, self.random_state
             )
             kernel.fit(rows)
             terms.append(kernel)
@@ -485,14 +490,14 @@ class LLPClassifier(LogOddsClassifier):
         return tags
 
 
-def read_groups(groups: Any, names: list[str]) -> dict[str, list[int]]:
-    """Places of the columns of each group, those that are in none coming last as "numbers".
+def read_groups(groups: Any, names: list[str]) -> tuple[dict[str, list[int]], list[int]]:
+    """Places of the columns of each group, and of those that are in none.
 
     Examples
     --------
     >>> from unbag.models.mixed import read_groups
     >>> read_groups({"site": ["x1", 2]}, ["x0", "x1", "x2"])
-    {'site': [1, 2], 'numbers': [0]}
+    ({'site': [1, 2]}, [0])
     """
     if callable(groups):
         groups = groups(names)
@@ -514,8 +519,18 @@ def read_groups(groups: Any, names: list[str]) -> dict[str, list[int]]:
             own.append(at)
             used.add(at)
         found[str(name)] = own
-    rest = [i for i in range(len(names)) if i not in used]
-    return found | {"numbers": rest} if rest else found
+    return found, [i for i in range(len(names)) if i not in used]
+
+
+def _split_indicators(places: list[int], rows: TrainingRows) -> tuple[list[int], list[int]]:
+    """Columns of other numbers, and those that hold 0 and 1 only."""
+    if not places:
+        return [], []
+    is_indicator = rows.moments(np.array(places)).indicators
+    return (
+        [place for place, found in zip(places, is_indicator, strict=True) if not found],
+        [place for place, found in zip(places, is_indicator, strict=True) if found],
+    )
 
 
 def fit_to_rows(

@@ -173,9 +173,11 @@ def linear_coefficients(model: Any) -> Floats | None:
     found = getattr(last, "coef_", None)
     if found is None or np.ndim(found) != 2 or np.shape(found)[1] != last.n_features_in_:
         return None
-    if any(not isinstance(term, NumberTerm | SparseTerm) for term in getattr(last, "_terms", ())):
+    terms, found = getattr(last, "_terms", ()), np.asarray(found, dtype=float)
+    if any(not isinstance(term, NumberTerm | SparseTerm) for term in terms):
         return None
-    return np.asarray(found, dtype=float)
+    places = [term.places for term in terms if isinstance(term, NumberTerm)]
+    return found[:, np.argsort(np.concatenate(places))] if places else found
 
 
 def _spread(X: Any) -> Floats:

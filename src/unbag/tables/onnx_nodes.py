@@ -252,7 +252,7 @@ def _codes(encoder: Any, graph: Graph, texts: str | None) -> list[str]:
 
 
 def _number_term(term: dict[str, Any], graph: Graph, X: str, codes: list[str]) -> str:  # noqa: ARG001
-    places, gaps = term["_places"], term["_gappy"]
+    places, gaps = term["places"], term["_gappy"]
     values = graph.node("Gather", X, graph.constant(places), axis=1)
     missing = graph.node("Or", graph.node("IsNaN", values), graph.node("IsInf", values))
     means = graph.constant(_double(term["_means"][: len(places)]))
@@ -261,6 +261,8 @@ def _number_term(term: dict[str, Any], graph: Graph, X: str, codes: list[str]) -
         marks = graph.node("Gather", missing, graph.constant(gaps), axis=1)
         values = graph.together([values, graph.cast(marks, "DOUBLE")])
     centred = graph.node("Sub", values, graph.constant(_double(term["_means"])))
+    if not term["_scaled"]:
+        return centred
     return graph.node("Div", centred, graph.constant(_double(term["_scales"])))
 
 
@@ -272,7 +274,8 @@ def _kernel_term(term: dict[str, Any], graph: Graph, X: str, codes: list[str]) -
     """K(x, landmarks) T − m, with the Gaussian kernel of standardised numbers and of categories."""
     gamma, factors = term["_kernel"].gamma, []
     if term["_numbers"]:
-        found = [_number_term(vars(one), graph, X, codes) for one in term["_numbers"]]
+        numbers = [vars(one) | {"_scaled": True} for one in term["_numbers"]]
+        found = [_number_term(one, graph, X, codes) for one in numbers]
         points, Z = graph.together(found), _double(term["_landmarks"])
         product = graph.node("MatMul", points, graph.constant(2 * gamma * Z.T))
         ones = graph.constant(np.full((Z.shape[1], 1), gamma))

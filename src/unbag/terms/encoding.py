@@ -28,11 +28,23 @@ _AS_TIME = (nw.Datetime, nw.Date, nw.Duration)
 
 
 class Moments(NamedTuple):
-    """Numbers of values of each column, their means, and sums of squares around these."""
+    """What is summed of each column of a table.
+
+    Attributes
+    ----------
+    counts : ndarray
+        Numbers of values.
+    means : ndarray
+    squares : ndarray
+        Sums of squares around the means.
+    binary : ndarray of bool
+        Whether all values are 0 or 1.
+    """
 
     counts: Floats
     means: Floats
     squares: Floats
+    binary: NDArray[np.bool_]
 
     @classmethod
     def of(cls, values: Floats) -> Moments:
@@ -40,15 +52,23 @@ class Moments(NamedTuple):
         missing = np.isnan(values)
         counts = len(values) - missing.sum(axis=0, dtype=float)
         means = np.where(missing, 0.0, values).sum(axis=0) / np.maximum(counts, 1.0)
-        return cls(counts, means, (np.where(missing, 0.0, values - means) ** 2).sum(axis=0))
+        squares = (np.where(missing, 0.0, values - means) ** 2).sum(axis=0)
+        binary = (missing | (values == 0) | (values == 1)).all(axis=0)
+        return cls(counts, means, squares, binary)
 
     @classmethod
     def join(cls, parts: Sequence[Moments]) -> Moments:
         """Moments of all rows of some tables of the same columns."""
-        counts, means, squares = (np.array(each) for each in zip(*parts, strict=True))
+        counts, means, squares, binary = (np.array(each) for each in zip(*parts, strict=True))
         n = counts.sum(axis=0)
         mean = (counts * means).sum(axis=0) / np.maximum(n, 1.0)
-        return cls(n, mean, (squares + counts * (means - mean) ** 2).sum(axis=0))
+        squares = (squares + counts * (means - mean) ** 2).sum(axis=0)
+        return cls(n, mean, squares, np.asarray(binary.all(axis=0)))
+
+    @property
+    def indicators(self) -> NDArray[np.bool_]:
+        """Which columns hold the values 0 and 1, both of them and no others."""
+        return self.binary & (self.means > 0) & (self.means < 1)
 
 
 class TrainingRows(Protocol):

@@ -97,7 +97,7 @@ class KernelTerm(Term):
 
     def _points(self, rows: EncodedRows) -> Floats:
         empty = np.empty((len(rows), 0))
-        return np.concatenate([empty, *(term.matrix(rows) for term in self._numbers)], axis=1)
+        return np.concatenate([empty, *(term.standardised(rows) for term in self._numbers)], axis=1)
 
     def _one_hot(self, rows: EncodedRows) -> list[Floats]:
         tables = []
