@@ -63,7 +63,6 @@ def table(n_bags=150, size=60, n_levels=40):
 
 def test_the_model_is_that_of_matrices(monkeypatch):
     frame, y = table()
-    # leverages are the only difference, which one bag among many hardly has
     settings = {"kernel": None, "bag_effect": 0.0, "variances": {"numbers": 0.5, "site": 0.01}}
     dense = LLPClassifier(**settings).fit(frame, y)
     monkeypatch.setattr(mixed, "_MOST_COLUMNS", 10)

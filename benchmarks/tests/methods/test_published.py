@@ -87,7 +87,7 @@ class TestIdentities:
 
     @pytest.mark.parametrize(("n_bags", "close"), [(100, 2e-2), (800, 2.5e-3)])
     def test_count_loss_is_the_likelihood_of_the_mixed_model(self, n_bags, close):
-        """Up to its correction for leverages, of order 1/bags; α stands for σ² = 1/(2nα)."""
+        """α stands for σ² = 1/(2nα)."""
         data = make_gaussian_bags(n_bags, bag_size=20, n_features=3, random_state=0)
         X = data.X / data.X.std(axis=0)
         one = PublishedClassifierCV("count_loss", alphas=(1e-4,), cv=3, tol=1e-7).fit(X, data.y)

@@ -166,8 +166,7 @@ class DistributedLikelihood:
     """
 
     def __init__(self, parts: Partitions, n_bags: int, keep: bool) -> None:
-        self._likelihoods = parts.keep() if keep else parts
-        self._parts = self._likelihoods.along([None] * len(parts))
+        self._parts = parts.keep() if keep else parts
         self.n_bags, self._keep, self._bag_effect = n_bags, keep, 0.0
 
     def value(self, theta: Floats) -> float:
@@ -200,15 +199,6 @@ class DistributedLikelihood:
         other._bag_effect = variance
         return other
 
-    def with_leverages(self, theta: Floats, covariance: Floats) -> DistributedLikelihood:
-        """The same with determinants that allow for the leverages of bags at θ."""
-        # one number for each bag, which stays with the workers
-        at = share((theta, covariance))
-        found = self._parts.map(_leverages, self._bag_effect, at).keep()
-        other = copy(self)
-        other._parts = self._likelihoods.along([own for (own,) in found.items])
-        return other
-
     def score_moments(self, theta: Floats, columns: Sequence[slice]) -> Moments:
         """Moments, over rows, of the scores by each of some groups of columns, for each output."""
         found: Moments = self._sum(Moments.join, "score_moments", theta, list(columns))
@@ -236,10 +226,8 @@ class DistributedCurvature:
         return found
 
 
-def _curvature(
-    part: PartLikelihood, leverages: list[Floats] | None, bag_effect: float, theta: Floats
-) -> list[DesignCurvature]:
-    return [one.curvature(theta) for one in _blocks(part, leverages, bag_effect)]
+def _curvature(part: PartLikelihood, bag_effect: float, theta: Floats) -> list[DesignCurvature]:
+    return [one.curvature(theta) for one in _blocks(part, bag_effect)]
 
 
 def _times(blocks: list[DesignCurvature], directions: Floats) -> Floats:
@@ -269,33 +257,19 @@ def _take(
 
 def _evaluate(
     part: PartLikelihood,
-    leverages: list[Floats] | None,
     join: Callable[[list[Any]], Any],
     method: str,
     bag_effect: float,
     *inputs: Any,
 ) -> Any:
-    found = [getattr(one, method)(*inputs) for one in _blocks(part, leverages, bag_effect)]
+    found = [getattr(one, method)(*inputs) for one in _blocks(part, bag_effect)]
     # rows of known label alone have no table
     found = [one for one in found if one is not None]
     return join(found) if found else None
 
 
-def _leverages(
-    part: PartLikelihood,
-    leverages: list[Floats] | None,
-    bag_effect: float,
-    at: tuple[Floats, Floats],
-) -> list[Floats]:
-    return [one.leverages(*at) for one in _blocks(part, leverages, bag_effect)]
-
-
-def _blocks(
-    part: PartLikelihood, leverages: list[Floats] | None, bag_effect: float
-) -> Iterator[DesignLikelihood]:
-    for number, block in enumerate(part.blocks):
-        one = block.with_bag_effect(bag_effect)
-        yield one if leverages is None else one.with_known_leverages(leverages[number])
+def _blocks(part: PartLikelihood, bag_effect: float) -> Iterator[DesignLikelihood]:
+    return (block.with_bag_effect(bag_effect) for block in part.blocks)
 
 
 def _add(parts: list[Derivatives]) -> Derivatives:

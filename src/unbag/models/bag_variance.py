@@ -8,8 +8,8 @@ N_b the variance of the noise of the count, gaps are modelled as
     K_b − Σp = a V_b + d (Σp − n_b q) + r_b,    Var r_b = (1 + max(d, 0)) V_b + N_b + τ² V_b²,
 
 with the slope d free, which takes up what label shift does, and τ² by restricted maximum likelihood
-with the leverage that the bags had in the fit of f, shrunk to τ⁶/(τ⁴ + e²) by its standard error e,
-so that few or noisy counts say that there is no effect. It counts by the posterior probability of
+with the leverage that the bags had in the fit of f, shrunk to τ⁶/(τ⁴ + e²) by the part e² of its
+squared standard error that is due to noise, so that noisy counts say that there is no effect. It counts by the posterior probability of
 covariate shift, by two slopes between mean predictions x_b and proportions y_b of bags:
 
     covariate shift:  the slope of y on x is 1,
@@ -104,8 +104,11 @@ def _restricted_maximum_likelihood(table: BagPredictions, q: float, before: floa
         variance, slope = found, float(coef[1])
         if settled:
             break
-    # shrunk by its squared standard error
-    return variance**3 / (variance**2 + 2.0 / max(information, 1e-12) + 1e-300)
+    # shrunk by what noise adds to its squared standard error
+    w = 1.0 / np.maximum((1.0 + max(slope, 0.0)) * V + variance * V**2, 1e-12)
+    without_noise = float((w**2 * V**4 * (1.0 - leverage)).sum())
+    error = 2.0 / max(information, 1e-12) - 2.0 / max(without_noise, 1e-12)
+    return variance**3 / (variance**2 + max(error, 0.0) + 1e-300)
 
 
 def _probability_of_covariate_shift(table: BagPredictions, q: float, variance: float) -> float:

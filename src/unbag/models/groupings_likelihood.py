@@ -76,10 +76,6 @@ class GroupingsLikelihood:
         """Cells of several groupings have no effects."""
         return self
 
-    def with_leverages(self, theta: Floats, covariance: Floats) -> GroupingsLikelihood:  # noqa: ARG002
-        """Determinants of cells are as they are."""
-        return self
-
     def _gather(self, scores: Floats) -> csr_array:
         """A diag(w): (n_cells, n_rows)."""
         w, parts = self._observation.tilted_variances(scores), []

@@ -10,8 +10,8 @@ M = S^{−½}HS^{−½}, which has about as many large eigenvalues as bags tell 
 - log |I + M| comes from the same conjugate gradients, by the tridiagonal matrices that their
   coefficients make (stochastic Lanczos quadrature).
 
-The dispersion is taken to be 1 and bags to have no leverage; with so many columns both would need
-covariances.
+The dispersion is taken to be 1 and, where variances of bags are estimated, bags to have no leverage:
+both would need covariances.
 """
 
 from __future__ import annotations

@@ -97,10 +97,6 @@ class Likelihood(Protocol):
         """The same with random intercepts of a variance."""
         ...
 
-    def with_leverages(self, theta: Floats, covariance: Floats) -> Likelihood:
-        """The same with determinants that allow for the leverages of bags at θ."""
-        ...
-
     def score_moments(self, theta: Floats, columns: Sequence[slice]) -> Moments:
         """Moments, over rows, of the scores by each of some groups of columns, for each output."""
         ...
@@ -157,28 +153,6 @@ class DesignLikelihood:
     def with_bag_effect(self, variance: float) -> DesignLikelihood:
         """The same with random intercepts of a variance."""
         return DesignLikelihood(self._design, self._observation.with_bag_effect(variance))
-
-    def with_leverages(self, theta: Floats, covariance: Floats) -> DesignLikelihood:
-        """The same with determinants that allow for the leverages of bags at θ."""
-        return self.with_known_leverages(self.leverages(theta, covariance))
-
-    def leverages(self, theta: Floats, covariance: Floats) -> Floats:
-        """Leverages of bags at θ; zeros for several classes, which go without."""
-        known = self._observation
-        if known.n_outputs > 1:
-            return np.zeros(len(known.sizes))
-        scores = self._design.scores(theta)
-        _, residual = known.value_and_residual(scores)
-        factors = known.information(scores, residual).factors
-        V = known.sums(scores)[1]
-        found: Floats = self._design.bag_forms(factors[0], covariance) / (
-            1.0 + known.bag_effect * V
-        )
-        return found
-
-    def with_known_leverages(self, leverages: Floats) -> DesignLikelihood:
-        """The same with determinants that allow for such leverages of bags."""
-        return DesignLikelihood(self._design, self._observation.with_leverages(leverages))
 
     def score_moments(self, theta: Floats, columns: Sequence[slice]) -> Moments:
         """Moments, over rows, of the scores by each of some groups of columns, for each output."""
@@ -310,9 +284,6 @@ def maximise(
         if change:
             effect += change
             likelihood = likelihood.with_bag_effect(effect)
-        if fresh:
-            likelihood = likelihood.with_leverages(theta, posterior.covariance / phi)
-        if change or fresh:
             at = at._replace(value=likelihood.value(theta))
         theta, at = line_search(likelihood, theta, at, step.reshape(shape), promised, S, phi, stale)
         fresh = at.information is not None
@@ -327,7 +298,6 @@ def maximise(
             stacklevel=3,
         )
     penalty = 0.5 * float(S @ theta.ravel() ** 2)
-    plain = likelihood.with_leverages(theta, np.zeros_like(H))
     return MixedFit(
         theta=theta,
         posterior=posterior,
@@ -336,9 +306,7 @@ def maximise(
         dispersion=phi,
         bag_effect=effect,
         n_informative_bags=count_informative_bags(likelihood, theta, H, posterior, effect),
-        log_marginal_likelihood=plain.value(theta) / phi
-        - penalty
-        - 0.5 * posterior.log_determinant,
+        log_marginal_likelihood=at.value / phi - penalty - 0.5 * posterior.log_determinant,
         n_iter=n_iter,
         converged=converged,
     )

@@ -37,11 +37,6 @@ with V_û = Σ_j v_j at η + û. Posterior means are those given K_b, and p is t
 the log-odds without an intercept and those that add up to K_b; the information loses the part of
 u_b, v vᵀ/(V_û + 1/τ²). Noise of variance S makes τ² smaller by the factor 1 + S/V. For two classes.
 
-**Leverage.** At the maximum the squared gap between a count and its prediction is V_b(1 − h_b) on
-average, with h_b the leverage of the bag, but the determinant term −½ log V_b of ℓ_b expects V_b:
-probabilities would be too extreme where there are few bags. As restricted maximum likelihood does
-for a variance, ½ h_b log V_b is added, with h_b held fixed (two classes).
-
 **Several classes.** The same with matrices. With A_j = diag(m_j) − m_j m_jᵀ,
 
     Cov(y_i, y_j | O_b) = δ_ij D_j − D_i V⁺ D_j,    D_j − D_j V⁺ D_j = A_j,    V = Σ_j D_j + S.
@@ -125,8 +120,6 @@ class CountObservation:
         Number of bags, without rows of known label.
     bag_effect : float
         τ², variance of random intercepts of bags.
-    leverages : ndarray of shape (n_bags,)
-        By how much each bag determines its own prediction.
 
     Examples
     --------
@@ -148,7 +141,6 @@ class CountObservation:
         self.sizes, self.labelled = bags.sizes, bags.labelled
         self.counts, self.noise = bags.counts[:, -1], covariance[:, -1, -1]
         self.bag_effect = 0.0
-        self.leverages = np.zeros(len(bags.sizes))
         self.n_bags_aggregated = int((~bags.labelled).sum())
         each = np.ones((1, bags.n_bags))
         self._bags = WeighedBags(bags, each, covariance, EXACT_SIZE, np.empty(0))
@@ -161,19 +153,12 @@ class CountObservation:
         other.bag_effect = variance if self.n_outputs == 1 else 0.0
         return other
 
-    def with_leverages(self, leverages: Floats) -> CountObservation:
-        """The same with determinants that allow for the leverages of bags; of two classes only."""
-        other = copy(self)
-        if self.n_outputs == 1:
-            other.leverages = np.where(self.labelled, 0.0, np.clip(leverages, 0.0, 1.0))
-        return other
-
     def value(self, scores: Floats) -> float:
         """Log-probability ℓ of what is known, for scores of shape (n_outputs, n_rows)."""
         u = self._intercepts(scores)
         shifted = scores + self._segments.spread(u)
         value = -float(self._bags.evaluate(shifted[None], _ONE, gradient=False)[0][0])
-        return value - self._intercept_penalty(shifted, u)[0] + self._restriction(scores)[0]
+        return value - self._intercept_penalty(shifted, u)[0]
 
     def value_and_residual(self, scores: Floats) -> tuple[float, Floats]:
         """ℓ and its gradient by the scores, the posterior means less p."""
@@ -181,18 +166,17 @@ class CountObservation:
         shifted = scores + self._segments.spread(u)
         value, gradient = self._bags.evaluate(shifted[None], _ONE, gradient=True)
         penalty, bent = self._intercept_penalty(shifted, u)
-        more, rise = self._restriction(scores)
-        return -float(value[0]) - penalty + more, -gradient[0] - bent + rise
+        return -float(value[0]) - penalty, -gradient[0] - bent
 
     def information(self, scores: Floats, residual: Floats) -> Information:
         """−∂²ℓ/∂η∂ηᵀ, at scores and with the residual there."""
         if self.n_outputs > 1:
             return self._of_several_classes(scores, residual)
         if self.bag_effect == 0:
-            return self._of_two_classes(scores, residual - self._restriction(scores)[1])
+            return self._of_two_classes(scores, residual)
         u = self._intercepts(scores)
         shifted = scores + self._segments.spread(u)
-        residual = residual + self._intercept_penalty(shifted, u)[1] - self._restriction(scores)[1]
+        residual = residual + self._intercept_penalty(shifted, u)[1]
         found = self._of_two_classes(shifted, residual)
         # information of the scores times one: that of their common shift
         along = self._segments.spread(self._segments.sum(found.factors[:, 0]))
@@ -243,25 +227,6 @@ class CountObservation:
                 u = u + (-rows.sum(slopes) - u * precision) / (known + precision)
         return u
 
-    def _restriction(self, scores: Floats) -> tuple[float, Floats]:
-        """½ Σ_b h_b log V_b and its derivative by the scores."""
-        if not self.leverages.any():
-            return 0.0, np.zeros((1, 1))
-        rows, sizes = self._segments, self.sizes.astype(float)
-        least = np.where(self.noise > 0, -np.inf, 0.25)
-        counts = np.clip(self.counts, least, sizes - least)
-        search = TiltSearch(counts, sizes, self.noise + _TINY, 1)
-        for _ in range(MOST_STEPS):
-            p = expit(scores + rows.spread(search.tilt))
-            if search.found(rows.sum(p), rows.sum(p * (1.0 - p)), 1e-6):
-                break
-        v = p * (1.0 - p)
-        bend = v * (1.0 - 2.0 * p)
-        V = np.maximum(rows.sum(v) + self.noise, _TINY)
-        value = 0.5 * float((self.leverages * np.log(V)).sum())
-        slope = bend - rows.spread(rows.sum(bend) / V) * v
-        return value, 0.5 * rows.spread(self.leverages / V) * slope
-
     def _intercept_penalty(self, shifted: Floats, u: Floats) -> tuple[float, Floats]:
         """û²/2τ² + ½ log(1 + τ²V_û) of all bags, and the derivative of the latter by the scores."""
         if self.bag_effect == 0:
@@ -272,12 +237,11 @@ class CountObservation:
         V = np.maximum(rows.sum(v), _TINY)
         share = V / (V + self.noise)
         known, by_variance = V * share, share * (2.0 - share)
-        free = 1.0 - self.leverages
-        penalty = 0.5 * float((u**2 * precision + free * np.log1p(known / precision)).sum())
+        penalty = 0.5 * float((u**2 * precision + np.log1p(known / precision)).sum())
         bend, total = v * (1.0 - 2.0 * p), known + precision
         along = rows.sum(bend) * share / total
         slope = bend - rows.spread(along) * v
-        return penalty, 0.5 * rows.spread(free * by_variance / total) * slope
+        return penalty, 0.5 * rows.spread(by_variance / total) * slope
 
     def _of_two_classes(self, scores: Floats, residual: Floats) -> Information:
         p = expit(scores)
