@@ -110,9 +110,8 @@ def test_the_variance_maximises_the_marginal_likelihood():
 
     def criterion(variance):
         model = LLPClassifier(variances={"numbers": variance}, **settings).fit(X, y)
-        weight, scale, rate = VariancePrior()
+        weight, scale = VariancePrior()
         log_prior = -0.5 * weight * (np.log(variance) + scale**2 / variance)
-        log_prior -= rate * np.sqrt(variance)
         return model.log_marginal_likelihood_ + log_prior
 
     around = [criterion(sd**2 * factor) for factor in (0.5, 1.0, 2.0)]

@@ -58,8 +58,7 @@ _MOST_COLUMNS = 1500
 # Degrees of freedom of intervals from very few bags.
 _FEWEST_DEGREES = 3.0
 
-_NUMBERS_PRIOR = VariancePrior()
-_KERNEL_PRIOR = VariancePrior(rate=0.25)
+_PRIOR = VariancePrior()
 
 
 class TermSummary(NamedTuple):
@@ -390,7 +389,6 @@ class LLPClassifier(LogOddsClassifier):
             terms.append(CategoryTerm(column, place, encoder.levels[place]))
         for term in terms:
             term.fit(rows)
-        priors = [_NUMBERS_PRIOR] * len(terms)
         if self.kernel is not None and not rows.is_sparse:
             columns = [term for term in terms if isinstance(term, NumberTerm)]
             kernel = KernelTerm(
@@ -398,8 +396,7 @@ class LLPClassifier(LogOddsClassifier):
             )
             kernel.fit(rows)
             terms.append(kernel)
-            priors.append(_KERNEL_PRIOR)
-        return terms, priors
+        return terms, [_PRIOR] * len(terms)
 
     def _components(
         self, priors: list[VariancePrior], shape: tuple[int, int]

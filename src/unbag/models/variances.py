@@ -15,9 +15,9 @@ is the effective number of parameters of the term, so that the maximum is a fixe
     σ_k² ← |β̂_k|² / edf_k,
 
 the generalised Fellner–Schall update (Wood and Fasiolo 2017). A weak prior on σ_k², worth a
-coefficients of standard deviation s and exponential with a rate r,
+coefficients of standard deviation s,
 
-    σ_k² = (|β̂_k|² + a s²) / (edf_k + a + r σ_k),
+    σ_k² = (|β̂_k|² + a s²) / (edf_k + a),
 
 keeps terms that bags say little of from vanishing or growing, and fades as bags come.
 
@@ -53,11 +53,10 @@ _FLAT = 1e-10
 
 
 class VariancePrior(NamedTuple):
-    """The weak prior of σ: a coefficients, of the standard deviation s, and the rate r."""
+    """The weak prior of σ²: so many coefficients, of this standard deviation."""
 
     weight: float = 0.5
     sd: float = 0.5
-    rate: float = 1.0
 
 
 class Posterior(NamedTuple):
@@ -141,10 +140,9 @@ class VarianceComponents:
         """Derivatives of log L and the log prior by log σ_k²."""
         if self.fixed or not self.groups:
             return np.zeros(len(self.groups))
-        weight, square, rate = self._prior()
+        weight, square = self._prior()
         rise = (self.squares(theta) + square) / self.variances
-        fall = posterior.degrees_of_freedom + weight + rate * np.sqrt(self.variances)
-        return 0.5 * (rise - fall)
+        return 0.5 * (rise - posterior.degrees_of_freedom - weight)
 
     def curvature(self, theta: Floats, posterior: Posterior) -> tuple[Floats, Floats]:
         """−∂² log L by log variances, and the derivatives of β̂ by them: (n_coefficients, n_groups).
@@ -152,19 +150,18 @@ class VarianceComponents:
         With P the posterior covariance,
 
             ∂β̂/∂log σ_k² = P_·k β_k/σ_k²,
-            −∂²/∂log σ_k² ∂log σ_l² = δ_kl [(|β_k|² + tr P_kk + a s²)/2σ_k² + r σ_k/4]
+            −∂²/∂log σ_k² ∂log σ_l² = δ_kl (|β_k|² + tr P_kk + a s²)/2σ_k²
                                       − (β_kᵀP_kl β_l + ½ tr P_kl P_lk)/σ_k²σ_l².
         """
         P, flat = posterior.covariance, theta.ravel()
         places = self.places
-        _, square, rate = self._prior()
+        _, square = self._prior()
         moves = np.zeros((len(flat), len(places)))
         found = np.zeros((len(places),) * 2)
         for k, own in enumerate(places):
             moves[:, k] = P[:, own] @ flat[own] / self.variances[k]
             squares = flat[own] @ flat[own] + np.diagonal(P)[own].sum() + square[k]
             found[k, k] = 0.5 * squares / self.variances[k]
-            found[k, k] += 0.25 * rate[k] * np.sqrt(self.variances[k])
             for j, other in enumerate(places[: k + 1]):
                 block = P[np.ix_(own, other)]
                 cross = flat[own] @ block @ flat[other] + 0.5 * (block**2).sum()
@@ -176,8 +173,8 @@ class VarianceComponents:
         """Fellner–Schall, faster where steps go the same way again and again."""
         if self.fixed or not self.groups:
             return self
-        weight, square, rate = self._prior()
-        fall = posterior.degrees_of_freedom + weight + rate * np.sqrt(self.variances)
+        weight, square = self._prior()
+        fall = posterior.degrees_of_freedom + weight
         step = np.log((self.squares(theta) + square) / fall / self.variances)
         rates = self._rates
         if len(rates):
@@ -206,7 +203,7 @@ class VarianceComponents:
         least = 0.5 * self._prior()[0].min()
         return (vectors / np.maximum(values, least)) @ vectors.T
 
-    def _prior(self) -> tuple[Floats, Floats, Floats]:
-        """a, as² and r of each group."""
-        weight, sd, rate = np.array(self.priors, dtype=float).T
-        return weight, weight * sd**2, rate
+    def _prior(self) -> tuple[Floats, Floats]:
+        """Weights a, and as², of each group."""
+        weight, sd = np.array(self.priors, dtype=float).T
+        return weight, weight * sd**2
