@@ -139,9 +139,6 @@ def _check_effects(model: Any, bags: Bags, shape: tuple[int, ...]) -> None:
     effect = getattr(model, "bag_effect_", 0.0)
     assert isinstance(effect, float), "bag_effect_ is one number"
     assert 0 <= effect < np.inf, "bag_effect_ is a variance"
-    low, high = getattr(model, "bag_effect_interval_", (0.0, 0.0))
-    assert not low > high, "bag_effect_interval_ has two ends"
-    assert 0 <= getattr(model, "looks_", 0.0) <= 1, "looks_ is a share"
     if hasattr(model, "label_posteriors_"):
         found = model.label_posteriors_
         assert found.shape == shape, "two classes have one posterior, several have one each"

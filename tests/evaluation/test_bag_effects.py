@@ -1,6 +1,7 @@
 """Effects of bags: found where bags have them, and only there; and dispersion. By simulation."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,7 +11,6 @@ from scipy.stats import chi2
 from unbag import bag_target, check_bag_target
 from unbag.datasets import make_gaussian_bags
 from unbag.evaluation.bag_effects import (
-    FEW_BAGS,
     BagEffect,
     describe_effect,
     effect_of_means,
@@ -282,57 +282,34 @@ def test_words_of_a_slope(slope, expected, end):
         assert f"{expected:.2f} if" in effect.message
 
 
-class Model:
-    """What is read of a model."""
+@pytest.mark.parametrize(
+    ("attributes", "facts"),
+    [
+        ({"bag_effect_": 0.09}, ["standard deviation of 0.30"]),
+        ({"bag_effect_": 0.09, "dispersion_": 1.5}, ["standard deviation of 0.30", "1.50 times"]),
+        ({"bag_effect_": 0.0, "dispersion_": 1.5}, ["1.50 times"]),
+        ({"bag_effect_": 0.0, "dispersion_": 1.001}, ["no bag effect", "no overdispersion"]),
+    ],
+)
+def test_description_of_a_model_names_its_variance_components(attributes, facts):
+    found = describe_effect(SimpleNamespace(**attributes))
+    assert all(fact in found for fact in facts)
+    assert ("standard deviation" in found) == (attributes["bag_effect_"] > 0)
+    assert ("times" in found) == (attributes.get("dispersion_", 1.0) > 1.01)
 
-    objective_ = "likelihood"
 
-    def __init__(self, **attributes):
-        self.__dict__.update(attributes)
+@pytest.mark.parametrize("attributes", [{}, {"bag_effect_": 0.0, "objective_": "forward"}])
+def test_models_without_bag_effects_have_no_description(attributes):
+    assert describe_effect(SimpleNamespace(**attributes)) is None
 
 
 @pytest.mark.parametrize(
-    ("model", "words"),
-    [
-        (Model(bag_effect_=0.04, bag_effect_interval_=(0.01, 0.09)), str(FOUND)),
-        (
-            Model(bag_effect_=0.0, bag_effect_interval_=(0.01, 0.09)),
-            "5.0 to 15.0 percentage points not explained by the features; training does not "
-            "include it, since bags do not agree with covariate shift",
-        ),
-        (Model(bag_effect_=0.0), "set to zero"),
-        (Model(bag_effect_=0.04), "10.0 percentage points"),
-        (Model(bag_effect_=0.0, objective_="forward"), None),
-        (Model(), None),
-    ],
+    ("slope", "error", "expected"), [(1.0, 0.5, False), (1.0, 1.1, True), (3.0, 0.1, True)]
 )
-def test_words_of_what_a_model_takes_effects_to_be(model, words):
-    many = np.repeat(np.arange(FEW_BAGS + 1), 2)
-    bags = check_bag_target(bag_target(many, counts=np.where(many == 0, 1, many % 2 * 2)))
-    assert bags.class_shares[1] == 0.5
-    found = describe_effect(model, bags)
-    assert found == words if words is None else words in found
-
-
-def test_words_of_effects_of_few_bags_say_why_training_leaves_them_out():
-    bags = check_bag_target(bag_target([0, 0, 1, 1], [0.0, 0.0, 1.0, 1.0]))
-    model = Model(bag_effect_=0.0, bag_effect_interval_=(0.01, 0.09))
-    assert describe_effect(model, bags).endswith("there are few bags")
-
-
-@pytest.mark.parametrize(
-    ("low", "slope", "error", "matters"),
-    [
-        (0.01, 1.0, 0.5, True),
-        (0.01, 1.0, 1.1, False),  # no telling: √4 lies less than an error above
-        (0.01, 3.0, 0.1, False),  # classes keep their look
-        (0.0, 1.0, 0.1, False),  # there may be no effect at all
-    ],
-)
-def test_effects_matter_where_rows_seem_to_keep_their_odds(low, slope, error, matters):
-    effect = BagEffect(0.05, low, 0.09, slope, 0.5, error, slope_label_shift=4.0)
-    assert effect.use_in_training == matters
-    assert not replace(effect, few_bags=True).use_in_training
+def test_label_shift_is_preferred_unless_the_slope_is_clearly_smaller(slope, error, expected):
+    """Halfway between the assumptions, √4, is two standard errors away, less than one, or below."""
+    effect = replace(FOUND, slope=slope, slope_error=error, slope_label_shift=4.0)
+    assert effect.prefers_label_shift == expected
 
 
 # --- dispersion ---------------------------------------------------------------------------------

@@ -17,11 +17,13 @@ from sklearn.preprocessing import StandardScaler
 from unbag import (
     BagKFold,
     BagShuffleSplit,
+    LLPBoostingClassifier,
     LLPClassifier,
     bag_target,
     check_bag_target,
 )
 from unbag.datasets import make_gaussian_bags
+from unbag.evaluation import cross_fit
 from unbag.evaluation.measures import plain_estimate
 from unbag.model_selection.splitters import check_cv, cut_by_folds
 
@@ -406,12 +408,12 @@ def test_cross_val_score_fits_and_scores_by_whole_bags():
 @pytest.mark.parametrize("cv", [BagKFold(4), BagShuffleSplit(4, random_state=0)])
 def test_grid_search_over_a_pipeline_works_with_whole_bags(cv):
     model = make_pipeline(StandardScaler(), LLPClassifier(kernel=None))
-    grid = {"linearmcmclassifier__alpha": [10.0, 1e-3]}
+    grid = {"llpclassifier__bag_effect": [0.0, 1.0]}
     search = GridSearchCV(model, grid, cv=cv, scoring=label_free_auc, error_score="raise")
     search.fit(DATA.X, DATA.y)
     assert search.n_splits_ == 4
-    for number, alpha in enumerate(grid["linearmcmclassifier__alpha"]):
-        one = clone(model).set_params(linearmcmclassifier__alpha=alpha)
+    for number, bag_effect in enumerate(grid["llpclassifier__bag_effect"]):
+        one = clone(model).set_params(llpclassifier__bag_effect=bag_effect)
         mean = cross_val_score(one, DATA.X, DATA.y, cv=cv, scoring=label_free_auc).mean()
         assert search.cv_results_["mean_test_score"][number] == pytest.approx(mean)
     assert (search.predict(DATA.X) == DATA.labels).mean() > 0.7
@@ -447,15 +449,23 @@ def test_scikit_learn_folds_that_cut_bags_are_refused_with_what_to_use(cv):
         )
 
 
-def test_folds_that_cut_bags_are_refused_by_our_own_search_too():
+def test_folds_that_cut_bags_are_refused_by_boosting_and_cross_fit():
+    boosting = LLPBoostingClassifier(n_estimators=5, cv=KFold(7))
     with pytest.raises(ValueError, match=r"A fold holds out part of bag .*unbag.BagKFold"):
-        LLPClassifier(kernel=None).fit(DATA.X, DATA.y)
+        boosting.fit(DATA.X, DATA.y)
+    with pytest.raises(ValueError, match=r"A fold holds out part of bag .*unbag.BagKFold"):
+        cross_fit(LLPClassifier(kernel=None), DATA.X, DATA.y, cv=KFold(7))
 
 
-def test_integer_means_bag_folds_in_our_own_search():
-    by_number = LLPClassifier(kernel=None).fit(DATA.X, DATA.y)
-    by_splitter = LLPClassifier(kernel=None).fit(DATA.X, DATA.y)
-    np.testing.assert_array_equal(by_number.selection_risks_, by_splitter.selection_risks_)
+def test_integer_means_bag_folds_in_boosting_and_cross_fit():
+    by_number, by_splitter = (
+        LLPBoostingClassifier(n_estimators=5, cv=cv).fit(DATA.X, DATA.y) for cv in (3, BagKFold(3))
+    )
+    np.testing.assert_array_equal(by_number.out_of_fold_scores_, by_splitter.out_of_fold_scores_)
+    by_number, by_splitter = (
+        cross_fit(LLPClassifier(kernel=None), DATA.X, DATA.y, cv=cv) for cv in (3, BagKFold(3))
+    )
+    np.testing.assert_array_equal(by_number.scores, by_splitter.scores)
 
 
 def test_default_score_of_an_estimator_works_on_bags():

@@ -150,9 +150,6 @@ def means_at_prior(bags: Bags, scores: Floats, class_prior: Floats) -> tuple[Flo
 # Least number of bags for an estimate with its slope.
 FEWEST_BAGS = 5
 
-# Up to this many bags, effects are reported but not included in training.
-FEW_BAGS = 32
-
 # Half the width of a 95% interval, in standard errors, and what lies beyond each of its ends.
 NORMAL_95, _TAIL = 1.959964, 0.025
 
@@ -185,8 +182,6 @@ class BagEffect:
         β*, the expected β under label shift.
     slope_unconstrained : float
         β without the bound of 1: less where probabilities are overconfident.
-    few_bags : bool
-        Whether it is estimated from 32 bags at most.
     """
 
     variance: float
@@ -197,20 +192,11 @@ class BagEffect:
     slope_error: float = np.inf
     slope_label_shift: float = np.nan
     slope_unconstrained: float = np.nan
-    few_bags: bool = False
 
     @property
     def significant(self) -> bool:
         """Whether the interval excludes 0."""
         return self.low > ROUNDING
-
-    @property
-    def use_in_training(self) -> bool:
-        """Whether to include it in training: significant, many bags, and covariate shift.
-
-        Under label shift, or from few bags, a model with a bag effect is less accurate.
-        """
-        return self.significant and not self.few_bags and not self.prefers_label_shift
 
     @property
     def spread(self) -> float:
@@ -288,10 +274,10 @@ def estimate_bag_effect(bags: Bags, probabilities: Floats) -> BagEffect:
     >>> import numpy as np
     >>> from unbag import LLPClassifier, check_bag_target
     >>> from unbag.datasets import make_gaussian_bags
-    >>> from unbag.evaluation import estimate_bag_effect
+    >>> from unbag.evaluation import cross_fit, estimate_bag_effect
     >>> data = make_gaussian_bags(n_bags=40, bag_size=30, random_state=0)
-    >>> model = LLPClassifier(kernel=None, class_prior="empirical").fit(data.X, data.y)
-    >>> p = 1 / (1 + np.exp(-model.out_of_fold_scores_))
+    >>> model = LLPClassifier(kernel=None, class_prior="empirical")
+    >>> p = 1 / (1 + np.exp(-cross_fit(model, data.X, data.y).log_odds))
     >>> effect = estimate_bag_effect(check_bag_target(data.y), np.stack([1 - p, p]))
     >>> bool(effect.variance < 0.1)
     True
@@ -302,7 +288,7 @@ def estimate_bag_effect(bags: Bags, probabilities: Floats) -> BagEffect:
 
 
 def effect_of_scores(bags: Bags, scores: Floats, class_prior: Floats) -> BagEffect:
-    """Estimate the same from log-odds, such as ``out_of_fold_scores_`` of a search.
+    """Estimate the same from held-out log-odds, such as those of `cross_fit`.
 
     Parameters
     ----------
@@ -315,14 +301,15 @@ def effect_of_scores(bags: Bags, scores: Floats, class_prior: Floats) -> BagEffe
     Examples
     --------
     >>> from unbag import LLPClassifier, check_bag_target
+    >>> from unbag.evaluation import cross_fit
     >>> from unbag.evaluation.bag_effects import effect_of_scores
     >>> from unbag.datasets import make_gaussian_bags
     >>> data = make_gaussian_bags(n_bags=60, bag_size=50, random_state=0)
-    >>> model = LLPClassifier(kernel=None).fit(data.X, data.y)
-    >>> bags = check_bag_target(data.y)
-    >>> effect = effect_of_scores(bags, model.out_of_fold_scores_, model.class_prior_)
+    >>> model = LLPClassifier(kernel=None, class_prior=[0.5, 0.5])
+    >>> scores = cross_fit(model, data.X, data.y).log_odds
+    >>> effect = effect_of_scores(check_bag_target(data.y), scores, [0.5, 0.5])
     >>> effect.significant, effect.shift_type
-    (False, 'looks')
+    (False, 'label_shift')
     """
     return effect_of_means(bags, *means_at_prior(bags, by_output(scores), class_prior))
 
@@ -361,11 +348,6 @@ def describe_effect(model: Any) -> str | None:
     return ", and ".join(facts) or "no bag effect, no overdispersion"
 
 
-def are_few(bags: Bags) -> bool:
-    """Whether bag effects of these bags are only reported: there are 32 at most."""
-    return bool((~bags.labelled).sum() <= FEW_BAGS)
-
-
 def _focus(shares: Floats) -> float:
     """Proportion of the class that is reported: the second of two, the largest of several."""
     return float(shares[1] if len(shares) == 2 else shares.max())
@@ -390,7 +372,7 @@ def effect_of_means(bags: Bags, means: Floats, variances: Floats) -> BagEffect:
     used = ~bags.labelled
     focus = _focus(np.clip(bags.class_shares, 1e-6, None))
     if used.sum() < FEWEST_BAGS:
-        return BagEffect(0.0, 0.0, np.inf, 1.0, focus, few_bags=True)
+        return BagEffect(0.0, 0.0, np.inf, 1.0, focus)
     moments = standardise_bags(bags, means, variances, used)
     sizes, apart, explained = moments.sizes, moments.apart, moments.explained
     sampling, noise = moments.sampling, moments.noise
@@ -425,7 +407,6 @@ def effect_of_means(bags: Bags, means: Floats, variances: Floats) -> BagEffect:
         slope_error=float(slope_error),
         slope_label_shift=float(between / around) if separation > 0 and around > 0 else np.nan,
         slope_unconstrained=slope_unconstrained,
-        few_bags=are_few(bags),
     )
 
 
@@ -453,12 +434,13 @@ def largest_dispersion(
     Examples
     --------
     >>> from unbag import LLPClassifier, check_bag_target
+    >>> from unbag.evaluation import cross_fit
     >>> from unbag.evaluation.bag_effects import largest_dispersion
     >>> from unbag.datasets import make_gaussian_bags
     >>> data = make_gaussian_bags(n_bags=60, bag_size=50, random_state=0)
-    >>> model = LLPClassifier(kernel=None).fit(data.X, data.y)
-    >>> scores = model.out_of_fold_scores_[None]
-    >>> 1 <= largest_dispersion(check_bag_target(data.y), scores, model.class_prior_) < 2
+    >>> model = LLPClassifier(kernel=None, class_prior=[0.5, 0.5])
+    >>> scores = cross_fit(model, data.X, data.y).log_odds[None]
+    >>> 1 <= largest_dispersion(check_bag_target(data.y), scores, [0.5, 0.5]) < 2
     True
     """
     pieces, _ = bags.with_labelled_rows_apart()

@@ -195,9 +195,9 @@ def _lines(table: TableColumns, limit: int | None) -> list[str]:
 def _cell(name: str, value: Any) -> str:
     if not isinstance(value, float):
         return str(value)
-    if name.startswith("share"):
+    if name in ("share", "fraction_of_labels"):
         return _percent(value)
-    if "rows" in name or name == "mean_size":
+    if "rows" in name or name in ("mean_size", "n_effective"):
         return rough(value)
     return f"{value:.4g}" if abs(value) < 1000 else f"{value:.0f}"
 
@@ -237,8 +237,8 @@ def effective_sample_size(y: Any, *, cluster_by_bag: bool = False) -> EffectiveS
     >>> bag = ["north"] * 4 + ["south"] * 4 + ["west"] * 8
     >>> y = bag_target(bag, counts={"north": 0, "south": 2, "west": 7})
     >>> print(effective_sample_size(y))
-    These 3 bags of 16 instances in all are worth about 8.4 labelled rows for telling the classes
-    apart, 52% of what all labels would give. Class averages are known as well as from about 4.6
+    These 3 bags with 16 instances in all are equivalent to about 8.4 labelled rows for separating
+    the classes (52% of what all labels would give). Class means are as precise as from about 4.6
     labelled negatives and 6.4 positives. One of the bags carries 61% of the information.
     <BLANKLINE>
     The most informative bags:
@@ -247,12 +247,12 @@ def effective_sample_size(y: Any, *, cluster_by_bag: bool = False) -> EffectiveS
      west     8       0.875    38%
     south     4         0.5  0.76%
     <BLANKLINE>
-    If every bag were cut into pieces of known proportion:
+    If every bag were split at random into pieces of known proportion:
     pieces  n_bags  mean_size  rows of 0  rows of 1  n_effective  fraction_of_labels
-         1       3        5.3        4.6        6.4            8.4              52%
-         2       6        2.7        5.3        7.2             10              64%
-         4      12        1.3        6.5        8.5             14              87%
-         8      16          1          7          9             16             100%
+         1       3        5.3        4.6        6.4          8.4                 52%
+         2       6        2.7        5.3        7.2           10                 64%
+         4      12        1.3        6.5        8.5           14                 87%
+         8      16          1          7          9           16                100%
     """
     bags = check_bag_target(y)
     bag_model: BagModel = "bags" if cluster_by_bag else "instances"

@@ -125,7 +125,7 @@ class Estimate:
     >>> data = make_gaussian_bags(n_bags=30, bag_size=30, n_features=1, random_state=0)
     >>> auc = estimate("roc_auc", data.y, data.X[:, 0], n_resamples=100)
     >>> bool(auc.low < auc.value < auc.high), auc.assumption
-    (True, 'looks')
+    (True, 'label_shift')
     """
 
     value: float

@@ -79,10 +79,10 @@ class Report:
     >>> from unbag.datasets import make_gaussian_bags
     >>> from unbag.reports import model_report
     >>> data = make_gaussian_bags(n_bags=20, bag_size=20, random_state=0)
-    >>> model = LLPClassifier(kernel=None).fit(data.X, data.y)
-    >>> report = model_report(model, data.X, data.y, cv=None, n_resamples=50)
+    >>> model = LLPClassifier(kernel=None)
+    >>> report = model_report(model, data.X, data.y, n_resamples=50)
     >>> sorted(report.displays)
-    ['assumption, column 1', 'assumption, score', 'bags', 'importance', 'path', 'reliability', 'roc']
+    ['assumption, column 1', 'assumption, score', 'bags', 'importance', 'reliability', 'roc']
     """
 
     title: str

@@ -35,7 +35,7 @@ class RoundsDisplay(SinglePicture):
     --------
     >>> from unbag import LLPBoostingClassifier
     >>> from unbag.datasets import make_gaussian_bags
-    >>> from unbag.reports import RoundsDisplay
+    >>> from unbag.reports.rounds import RoundsDisplay
     >>> data = make_gaussian_bags(n_bags=20, bag_size=20, random_state=0)
     >>> model = LLPBoostingClassifier((2, 4), n_estimators=10, cv=3).fit(data.X, data.y)
     >>> display = RoundsDisplay.from_estimator(model)
