@@ -39,9 +39,6 @@ from unbag import (
 from unbag.datasets import make_gaussian_bags
 from unbag.evaluation.measures import SCORERS
 from unbag.model_selection.out_of_fold import out_of_fold_scores
-from unbag.paper import (
-    ProportionRiskClassifier,
-)
 from unbag.tables.features import make_features
 
 DATA = make_gaussian_bags(n_bags=24, bag_size=15, n_features=3, random_state=0)
@@ -50,6 +47,7 @@ NO_LABELS = (
     r"^y holds bags and their proportions, and this tool .* cv=unbag.BagKFold\(5\) .*SCORERS"
     r".*LLPEnsembleClassifier.*docs/pitfalls.md"
 )
+VARIANCES = [{"numbers": 1e-8}, {"numbers": 1.0}]
 NUMBERED = "^y holds {} different values, which are taken for ids of bags, not for classes; "
 
 
@@ -64,7 +62,7 @@ class TestToolsThatTakeBagsForClasses:
             BaggingClassifier(LLPClassifier(kernel=None)),
             OneVsRestClassifier(LLPClassifier(kernel=None)),
             TunedThresholdClassifierCV(LLPClassifier(kernel=None), cv=BagKFold(3)),
-            GridSearchCV(LLPClassifier(kernel=None), {"alpha": [1, 0.1]}),
+            GridSearchCV(LLPClassifier(kernel=None), {"bag_effect": [0.0, 0.1]}),
             RFECV(LLPClassifier(kernel=None), cv=BagKFold(3)),
         ],
         ids=lambda tool: type(tool).__name__,
@@ -88,7 +86,7 @@ class TestToolsThatTakeBagsForClasses:
         assert np.isnan(found).all()
         search = GridSearchCV(
             LLPClassifier(kernel=None),
-            {"alpha": [1, 0.1]},
+            {"bag_effect": [0.0, 0.1]},
             cv=BagKFold(3),
             scoring=scoring,
             error_score="raise",
@@ -99,11 +97,11 @@ class TestToolsThatTakeBagsForClasses:
     def test_scores_of_bags_choose(self):
         search = GridSearchCV(
             LLPClassifier(kernel=None),
-            {"alpha": [1e4, 1e-3]},
+            {"variances": VARIANCES},
             cv=BagKFold(3),
             scoring=SCORERS["corrected_risk"],
         ).fit(X, Y)
-        assert search.best_params_ == {"alpha": 1e-3}
+        assert search.best_params_ == {"variances": VARIANCES[1]}
         assert cross_val_score(LLPClassifier(kernel=None), X, Y, cv=BagKFold(3)).min() > 0.7
 
     def test_cross_val_predict(self):
@@ -140,13 +138,11 @@ class TestToolsThatWork:
         assert kept[np.abs(LLPClassifier(kernel=None).fit(X, Y).coef_[0]).argmax()]
 
     def test_curves_over_settings_and_sizes(self):
-        alphas = [1e4, 1e-3]
+        model, cv = LLPClassifier(kernel=None), BagKFold(3)
         _, held_out = validation_curve(
-            LLPClassifier(kernel=None), X, Y, param_name="alpha", param_range=alphas, cv=BagKFold(3)
+            model, X, Y, param_name="variances", param_range=VARIANCES, cv=cv
         )
-        search = GridSearchCV(LLPClassifier(kernel=None), {"alpha": alphas}, cv=BagKFold(3)).fit(
-            X, Y
-        )
+        search = GridSearchCV(model, {"variances": VARIANCES}, cv=cv).fit(X, Y)
         np.testing.assert_allclose(held_out.mean(axis=1), search.cv_results_["mean_test_score"])
         with pytest.raises(ValueError, match=r"^Bag .* of its 15 instances here.*BagShuffleSplit"):
             learning_curve(LLPClassifier(kernel=None), X, Y, cv=BagKFold(3), error_score="raise")
@@ -274,11 +270,9 @@ class TestSampleWeight:
 
 
 class TestColumnsOfAnyKind:
-    def test_text_points_to_features(self):
+    def test_text_in_arrays_points_to_features(self):
         text = np.where(X > 0, "yes", "it's no")
-        frame = pd.DataFrame(text, columns=["a", "b", "c"])
-        tables = [text, text.astype(object), frame, frame.astype("category"), pl.DataFrame(text)]
-        for table in tables:
+        for table in (text, text.astype(object)):
             with pytest.raises(
                 ValueError,
                 match=r"^X holds the text '?\"?(yes|it's no)\"?'?, and LLPClassifier takes "
@@ -287,6 +281,17 @@ class TestColumnsOfAnyKind:
                 LLPClassifier(kernel=None).fit(table, Y)
         with pytest.raises(ValueError, match=r"^X holds the text .* takes numbers only"):
             LLPClassifier(kernel=None).fit(X, Y).predict(text)
+
+    def test_frames_of_text_are_categories(self):
+        frame = pd.DataFrame(np.where(X > 0, "yes", "it's no"), columns=["a", "b", "c"])
+        models = [
+            LLPClassifier(kernel=None).fit(table, Y)
+            for table in (frame, frame.astype("category"), pl.from_pandas(frame))
+        ]
+        expected = models[0].decision_function(frame)
+        assert ((expected > 0) == DATA.labels).mean() > 0.7
+        for model in models[1:]:
+            np.testing.assert_allclose(model.decision_function(frame), expected, atol=1e-9)
         model = make_pipeline(make_features(), LLPClassifier(kernel=None)).fit(frame, Y)
         assert (model.predict(frame) == DATA.labels).mean() > 0.7
 
@@ -319,36 +324,13 @@ class TestColumnsOfAnyKind:
 class TestSparse:
     ROWS = np.where(np.abs(X) > 0.3, X, 0)
 
-    @pytest.mark.parametrize(
-        "settings",
-        [
-            {},
-            {"kernel": "poly", "gamma": "auto"},
-            {"n_components": 50, "approximation": "nystroem"},
-            {"approximation": "fourier"},
-            {"device": "cpu"},
-        ],
-    )
-    def test_kernel_models_are_those_of_dense_rows(self, settings):
-        if "device" in settings:
-            pytest.importorskip("torch", reason="torch is not installed")
-        exact = {"precision": "double", "tol": 1e-10, **settings}
-        one = LLPClassifier(**exact).fit(self.ROWS, Y)
-        other = LLPClassifier(**exact).fit(sparse.csr_array(self.ROWS), Y)
-        expected = one.decision_function(self.ROWS)
-        for rows in (sparse.csr_matrix(self.ROWS), sparse.csc_array(self.ROWS), self.ROWS):
-            np.testing.assert_allclose(other.decision_function(rows), expected, atol=1e-8)
-
-    def test_search(self):
-        one = LLPClassifier().fit(self.ROWS, Y)
-        other = LLPClassifier().fit(sparse.csr_array(self.ROWS), Y)
-        assert other.approximation_ == "nystroem"
-        assert other.alpha_ == one.alpha_
-
-    @pytest.mark.parametrize("model", [LLPClassifier(), ProportionRiskClassifier()])
-    def test_a_whole_kernel_matrix_is_for_dense_rows(self, model):
-        with pytest.raises(TypeError, match=r"dense data is required. Use '.toarray\(\)'"):
-            model.fit(sparse.csr_array(self.ROWS), Y)
+    def test_formats_are_the_same(self):
+        model = LLPClassifier().fit(sparse.csr_array(self.ROWS), Y)
+        assert [term.term for term in model.terms_] == ["numbers"]
+        expected = model.decision_function(sparse.csr_array(self.ROWS))
+        for rows in (sparse.csr_matrix(self.ROWS), sparse.csc_array(self.ROWS)):
+            again = LLPClassifier().fit(rows, Y)
+            np.testing.assert_allclose(again.decision_function(rows), expected, atol=1e-8)
 
 
 @pytest.mark.parametrize("model", [LLPClassifier(kernel=None), LLPClassifier()])

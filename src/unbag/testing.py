@@ -118,7 +118,6 @@ def _check_predictions(model: Any, X: Any, scores: Any) -> None:
 
 
 def _check_search(model: Any, shape: tuple[int, ...]) -> None:
-    assert isinstance(getattr(model, "objective_", ""), str), "objective_ is a name"
     assert isinstance(getattr(model, "n_iter_", 1), int), "n_iter_ is a number of iterations"
     assert isinstance(getattr(model, "converged_", True), bool), "converged_ is True or False"
     for name, tried in vars(model).items():
@@ -139,6 +138,10 @@ def _check_effects(model: Any, bags: Bags, shape: tuple[int, ...]) -> None:
     effect = getattr(model, "bag_effect_", 0.0)
     assert isinstance(effect, float), "bag_effect_ is one number"
     assert 0 <= effect < np.inf, "bag_effect_ is a variance"
+    assert getattr(model, "dispersion_", 1.0) >= 1, "dispersion_ is a factor of variances"
+    shares = [term.variance_share for term in getattr(model, "terms_", [])]
+    if shares:
+        np.testing.assert_allclose(sum(shares), 1, err_msg="shares of terms add up")
     if hasattr(model, "label_posteriors_"):
         found = model.label_posteriors_
         assert found.shape == shape, "two classes have one posterior, several have one each"

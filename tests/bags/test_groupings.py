@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from unbag import BagKFold, LLPClassifier, bag_target, check_bag_target, multi_grouping_target
+from unbag import BagKFold, bag_target, check_bag_target, multi_grouping_target
 from unbag.bags import check_groupings_target
 
 DAY = np.array([1, 1, 2, 2, 3, 3])
@@ -102,7 +102,5 @@ def test_where_one_grouping_is_wanted_that_is_said():
         r"The target has several groupings \('day', 'shop'\), whose cells share rows: use "
         r"unbag.LLPClassifier, or one of them alone, y\['day'\]"
     )
-    with pytest.raises(ValueError, match=sentence):
-        LLPClassifier(kernel=None).fit(X, y)
     with pytest.raises(ValueError, match=sentence):
         next(BagKFold(2).split(X, y))

@@ -114,7 +114,6 @@ def make_files(folder, visits, regions):
         "numbered.csv": visits.assign(region=visits["region"].str[1:].astype(int)),
         "others.csv": visits.assign(region="x" + visits["region"]),
         "some.csv": visits[visits["region"] != "r3"],
-        "few.csv": visits[:20],
         "stray.csv": visits.assign(age=visits["age"].astype(str).where(visits.index != 6, "n/a?")),
         "old.csv": visits.assign(age="old"),
         "ageless.csv": visits.drop(columns="age"),
@@ -292,7 +291,6 @@ WRONG = {
         1,
         r"labels \(0, 1\) or .* row 1 holds",
     ),
-    "few bags": ("fit few.csv two.csv --force", 1, "cannot be trained: There is only one bag"),
     # other files and commands
     "no page": ("fit v.csv r.csv --report out.pdf", 2, "pages are HTML, so that out.pdf should"),
     "no folder": ("fit v.csv r.csv -o no/where.unbag", 1, "the folder of no/where.unbag does not"),

@@ -186,7 +186,7 @@ def test_matrix_beyond_memory_is_refused_with_what_to_use_instead(monkeypatch):
     with pytest.raises(
         MemoryError,
         match=r"kernel matrix of 100,000 instances would take 80 GB and this machine has 16 GB; "
-        r"use LLPClassifier\(approximation='nystroem'\), or a linear model such as Linear",
+        r"use unbag.LLPClassifier",
     ):
         check_kernel_memory(100_000, 8)
     with pytest.raises(MemoryError):

@@ -332,7 +332,7 @@ def describe_effect(model: Any) -> str | None:
     'log-odds differ between bags by a standard deviation of 0.20 that features do not explain'
     """
     variance = getattr(model, "bag_effect_", None)
-    if variance is None or getattr(model, "objective_", "likelihood") != "likelihood":
+    if variance is None:
         return None
     facts = []
     if variance > 0:

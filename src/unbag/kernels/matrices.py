@@ -217,7 +217,7 @@ def check_kernel_memory(n: int, itemsize: int, like: Array | None = None) -> Non
     _check_memory(
         n * n * itemsize,
         f"The kernel matrix of {n:,} instances",
-        "use LLPClassifier()",
+        "use unbag.LLPClassifier, whose kernel has landmarks",
         like,
     )
 

@@ -20,12 +20,6 @@ from unbag.tables.mixed_features import MixedFeatures, text_groups
 
 ModelName = Literal["auto", "linear", "boosted", "neural", "ensemble"]
 
-# What models maximise, in words.
-_OBJECTIVES = {
-    "likelihood": "the likelihood of the counts",
-    "forward": "the likelihood of rows whose labels were drawn from the proportions",
-}
-
 
 def make_classifier(
     model: ModelName = "auto",
@@ -111,9 +105,8 @@ def training_record(model: Any) -> dict[str, Any]:
         ``bag_effect``, ``dispersion`` and ``log_marginal_likelihood``.
     """
     model = getattr(model, "best_estimator_", model)
-    objective = getattr(model, "objective_", "likelihood")
-    record: dict[str, Any] = {"objective": objective}
-    facts = [f"trained on {_OBJECTIVES[objective]}"]
+    record: dict[str, Any] = {"objective": "likelihood"}
+    facts = ["trained on the likelihood of the counts"]
     if hasattr(model, "terms_"):
         record["terms"] = [term._asdict() for term in model.terms_]
         for name in ("bag_effect", "dispersion", "log_marginal_likelihood"):
