@@ -209,7 +209,7 @@ QUICK = {
 }
 DATA = make_gaussian_bags(n_bags=12, bag_size=10, n_features=2, random_state=0)
 # There if it is asked for, if X has them, or of a linear model.
-AT_TIMES = {"feature_names_in_", "folds_", "coef_"}
+AT_TIMES = {"feature_names_in_", "coef_"}
 
 
 @pytest.mark.parametrize("name", [n for n, e in all_estimators() if issubclass(e, ClassifierMixin)])

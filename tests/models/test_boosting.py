@@ -269,11 +269,7 @@ class TestSearch:
         X, y = TWO.X[mixed], TWO.y[mixed]
         fold = y["bag"] % 3
         splits = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(3)]
-        model = LLPBoostingClassifier(2, n_estimators=10, cv=splits, store_folds=True).fit(X, y)
-        np.testing.assert_array_equal(model.folds_.fold, fold)
-        own = np.take_along_axis(model.folds_.scores[:, 0], fold[None], axis=0)[0]
-        if len(set(model.selection_path_[0][1])) == 1:
-            np.testing.assert_allclose(own, model.out_of_fold_scores_, atol=1e-5)
+        model = LLPBoostingClassifier(2, n_estimators=10, cv=splits).fit(X, y)
         back = np.argsort(mixed)
         again = LLPBoostingClassifier(
             2, n_estimators=10, cv=[(mixed[a], mixed[b]) for a, b in splits]
@@ -304,8 +300,8 @@ class TestSearch:
 
     def test_there_are_no_more_folds_than_bags(self):
         some = TWO.y["bag"] < 6
-        model = LLPBoostingClassifier(2, n_estimators=5, store_folds=True)
-        assert len(model.fit(TWO.X[some], TWO.y[some]).folds_.scores) == 6
+        model = LLPBoostingClassifier(2, n_estimators=5).fit(TWO.X[some], TWO.y[some])
+        assert np.isfinite(model.out_of_fold_scores_).all()
 
     def test_a_fold_without_contrast_is_named(self):
         y = bag_target(np.repeat([0, 1, 2], 20), np.repeat([0.2, 0.2, 0.8], 20))

@@ -1,7 +1,5 @@
 """An ensemble: its weights, its scores, and what it leaves out."""
 
-import time
-
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -13,10 +11,8 @@ from unbag import (
     LLPClassifier,
     LLPEMClassifier,
     LLPEnsembleClassifier,
-    LLPNeuralClassifier,
     bag_target,
 )
-from unbag._deadlines import OutOfTimeError, check_time, deadline
 from unbag._optional import install_command
 from unbag.bags.bags import check_bag_target
 from unbag.datasets import make_gaussian_bags
@@ -89,12 +85,19 @@ def test_scores_are_weighted_log_odds_at_one_class_prior(prior):
     np.testing.assert_allclose(model.decision_function(DATA.X), model.weights_ @ log_odds)
 
 
+def splits_of(n_folds):
+    """Folds of bags by their number, as splits and by row."""
+    fold = DATA.y["bag"] % n_folds
+    return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_folds)], fold
+
+
 def test_weights_and_losses_are_those_of_held_out_bags():
-    model = LLPEnsembleClassifier(QUICK, cv=3, prior_weights=[2, 1]).fit(DATA.X, DATA.y)
+    splits, fold = splits_of(3)
+    model = LLPEnsembleClassifier(QUICK, cv=splits, prior_weights=[2, 1]).fit(DATA.X, DATA.y)
     board = model.leaderboard_
     assert [row["loss"] for row in board] == sorted(row["loss"] for row in board)
     np.testing.assert_allclose(model.weights_, [row["weight"] for row in board])
-    fold, held_out = model.folds_.fold, np.empty(len(DATA.y))
+    held_out = np.empty(len(DATA.y))
     for k in range(3):
         out = fold == k
         alone = LLPClassifier(kernel=None).fit(DATA.X[~out], DATA.y[~out])
@@ -106,17 +109,15 @@ def test_weights_and_losses_are_those_of_held_out_bags():
 
 
 def test_out_of_fold_scores_do_not_depend_on_the_counts_of_their_bags():
-    model = LLPEnsembleClassifier(QUICK[:1], cv=3).fit(DATA.X, DATA.y)
-    fold = model.folds_.fold
+    splits, fold = splits_of(3)
     other, flipped = DATA.y.copy(), fold == 0
     # of the same mean, so that the class prior is the same
     order = np.unique(other["bag"][flipped], return_inverse=True)[1].reshape(-1)
     shares = other["proportion"][flipped][np.unique(order, return_index=True)[1]]
     other["proportion"][flipped] = shares[::-1][order]
-    splits = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(3)]
     one, two = (LLPEnsembleClassifier(QUICK[:1], cv=splits).fit(DATA.X, y) for y in (DATA.y, other))
     assert not np.allclose(one.estimators_[0].coef_, two.estimators_[0].coef_)
-    held = [model.folds_.held_out[0, flipped] for model in (one, two)]
+    held = [model.out_of_fold_scores_[flipped] for model in (one, two)]
     np.testing.assert_allclose(*held, atol=1e-5)
 
 
@@ -140,7 +141,7 @@ def test_models_of_other_kinds_are_fitted_once_more_for_each_fold():
 def test_any_number_of_bags_is_enough_for_two_folds(n_bags):
     data = make_gaussian_bags(n_bags=n_bags, bag_size=30, random_state=2)
     model = LLPEnsembleClassifier(QUICK).fit(data.X, data.y)
-    assert len(model.folds_.scores) == min(5, n_bags)
+    assert np.isfinite(model.out_of_fold_scores_).all()
     assert len(model.estimators_) == 2
 
 
@@ -156,44 +157,6 @@ def test_its_file_does_not_grow_with_the_rows(tmp_path):
 
 
 # --- what is left out ---------------------------------------------------------------------------
-
-
-def test_a_time_limit_leaves_out_what_was_not_begun():
-    model = LLPEnsembleClassifier(QUICK, time_limit=1e-9).fit(DATA.X, DATA.y)
-    first, second = model.leaderboard_
-    assert (first["learner"], first["weight"]) == ("linear", 1)
-    assert second["note"] == "not begun within the time limit of 1e-09 s"
-
-
-class _Slow(LLPClassifier):
-    """Takes a hundred seconds for every step."""
-
-    def fit(self, X, y):
-        self.clock.append(100)
-        check_time()
-        return super().fit(X, y)
-
-
-def test_a_model_that_is_not_done_by_the_time_limit_is_left_out(monkeypatch):
-    _Slow.clock = []
-    monkeypatch.setattr(time, "monotonic", lambda: sum(_Slow.clock))
-    models = [("first", LINEAR), ("slow", _Slow(kernel=None)), ("late", LINEAR)]
-    model = LLPEnsembleClassifier(models, cv=3, time_limit=50).fit(DATA.X, DATA.y)
-    assert [(row["learner"], row["note"]) for row in model.leaderboard_] == [
-        ("first", ""),
-        ("slow", "stopped at the time limit of 50 s"),
-        ("late", "not begun within the time limit of 50 s"),
-    ]
-    assert len(model.estimators_) == 1
-
-
-@pytest.mark.parametrize(
-    "learner",
-    [LLPBoostingClassifier(), LLPEMClassifier(LogisticRegression()), LLPNeuralClassifier()],
-)
-def test_learners_stop_once_their_time_is_over(learner):
-    with pytest.raises(OutOfTimeError), deadline(time.monotonic() - 1):
-        learner.fit(DATA.X, DATA.y)
 
 
 def test_without_lightgbm_trees_are_left_out_and_it_is_said(monkeypatch):
@@ -221,7 +184,6 @@ def test_sparse_rows_are_rows():
         ({"estimators": [("a", LINEAR), ("a", LINEAR)]}, r"of different names"),
         ({"prior_weights": [1, 2, 3]}, "prior_weights must hold one number for each of the 2"),
         ({"prior_weights": [1, 0]}, r"prior_weights must be positive"),
-        ({"time_limit": -1}, r"time_limit must be"),
     ],
 )
 def test_mistakes_get_one_sentence(settings, message):

@@ -68,7 +68,7 @@ class BagClassifier(ClassifierMixin, BaseEstimator, ABC):
     def __getstate__(self) -> dict[str, Any]:
         # what an evaluation after the fit needs of every row is no part of the model
         state: dict[str, Any] = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "folds_"}
+        return {name: value for name, value in state.items() if name != "out_of_fold_scores_"}
 
     def _check_X(self, X: Any, *, reset: bool) -> Any:
         with numbers_only(self):

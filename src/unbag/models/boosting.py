@@ -21,7 +21,6 @@ from unbag._outputs import by_instance
 from unbag._progress import progress_bar
 from unbag.bags.bags import Bags
 from unbag.bags.priors import resolve_class_prior
-from unbag.model_selection.folds import collect_folds
 from unbag.model_selection.splitters import check_cv, check_held_once, cut_by_folds, naming_fold
 from unbag.models.base import LogOddsClassifier, linear_scores
 from unbag.models.boosting_lightgbm import (
@@ -84,9 +83,6 @@ class LLPBoostingClassifier(LogOddsClassifier):
         or as many as there are bags. Scores are the mean of those by the trees of all folds, which
         was more accurate than trees grown on all bags once more. With None nothing is chosen, and
         trees are grown on all bags once.
-    store_folds : bool, default=False
-        Whether to keep ``folds_``, from which `unbag.evaluation.evaluate_cv` estimates how good the
-        model is without fitting anything again.
     params : dict, optional
         Further parameters of LightGBM, such as ``{"max_bin": 63}``.
     n_jobs : int, optional
@@ -125,10 +121,8 @@ class LLPBoostingClassifier(LogOddsClassifier):
         Numbers of rounds, and the mean negative log-likelihood of held-out bags per row after each.
         Empty with ``cv=None``.
     out_of_fold_scores_ : ndarray of shape (n_instances,) or (n_instances, n_classes)
-        Scores of each instance by the trees that did not see its bag. None with ``cv=None``.
-    folds_ : SearchFolds
-        Scores of all rows by the trees of every fold, leaves and rounds chosen by the other folds;
-        only with ``store_folds``, and not saved with the model.
+        Scores of each instance by the trees that did not see its bag, leaves and rounds chosen by
+        the other folds. None with ``cv=None``.
     feature_importances_ : ndarray of shape (n_features,)
         Share of each column in all that splits gained, beyond what trees were added to.
     categories_ : dict
@@ -162,7 +156,6 @@ class LLPBoostingClassifier(LogOddsClassifier):
         colsample_bytree: float = 1.0,
         class_prior: Any = "empirical",
         cv: Any = 10,
-        store_folds: bool = False,
         params: Mapping[str, Any] | None = None,
         n_jobs: int | None = None,
         random_state: Any = 0,
@@ -177,7 +170,6 @@ class LLPBoostingClassifier(LogOddsClassifier):
         self.colsample_bytree = colsample_bytree
         self.class_prior = class_prior
         self.cv = cv
-        self.store_folds = store_folds
         self.params = params
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -304,7 +296,7 @@ class LLPBoostingClassifier(LogOddsClassifier):
         search = FoldSearch(X, binned, bags, held, start.scores(X))
         limits = int(self.n_estimators), int(self.early_stopping_rounds)
         with self._progress() as bar:
-            found = search.run(leaves, *limits, bool(self.store_folds), bar.update)
+            found = search.run(leaves, *limits, bar.update)
         self.num_leaves_, self.n_estimators_ = found.num_leaves, found.n_rounds
         self.trees_ = mean_of_trees(found.texts) if found.texts else ""
         self.start_coef_ = start.coef.mean(axis=0)
@@ -313,9 +305,6 @@ class LLPBoostingClassifier(LogOddsClassifier):
         back = np.argsort(order)
         moved = self._moved[:, None]
         self.out_of_fold_scores_ = by_instance((found.held_out + moved)[:, back])
-        if self.store_folds:
-            fold = held.argmax(axis=0)[bags.index][back]
-            self.folds_ = collect_folds(fold, (f[:, back] + moved for f in found.folds), True)
 
     def _progress(self) -> tqdm:
         total = int(self.n_estimators)

@@ -25,7 +25,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from unbag._arrays import Bools, Floats, Ints
-from unbag._deadlines import check_time
 from unbag.bags.bags import Bags
 from unbag.models.boosting_lightgbm import BinnedRows, Booster
 from unbag.models.objective import BagObjective
@@ -77,7 +76,6 @@ class BoostingProblems:
 
     def boost(self, boosters: Sequence[Booster], problem: Ints) -> None:
         """One round of every booster, each on its problem."""
-        check_time()
         some = max(1, _SCORES_TOGETHER // self.bags.n_instances)
         for first in range(0, len(boosters), some):
             own, which = boosters[first : first + some], problem[first : first + some]
@@ -147,9 +145,6 @@ class Found:
         Trees of every fold; none if no round is best.
     held_out : ndarray of shape (n_outputs, n_rows)
         Scores of each row by the trees that did not see its bag.
-    folds : list of ndarray of shape (n_outputs, n_rows)
-        Scores of all rows by the trees of every fold, leaves and rounds chosen by the others; empty
-        unless they are asked for.
     """
 
     num_leaves: int
@@ -157,7 +152,6 @@ class Found:
     path: list[tuple[int, Ints, Floats]]
     texts: list[str]
     held_out: Floats
-    folds: list[Floats]
 
 
 class FoldSearch:
@@ -187,7 +181,6 @@ class FoldSearch:
         leaves: Sequence[int],
         max_rounds: int,
         patience: int,
-        store_folds: bool,
         report: Callable[[int], object],
     ) -> Found:
         """Grow trees while held-out bags gain by them, and choose the best of all evaluations.
@@ -198,8 +191,6 @@ class FoldSearch:
             Numbers of leaves to choose from.
         max_rounds, patience : int
             Rounds at most, and those within which there must be a gain.
-        store_folds : bool
-            Whether scores of all rows by the trees of every fold are wanted.
         report : callable
             Called with the number of rounds that were done since the last call.
         """
@@ -216,10 +207,7 @@ class FoldSearch:
             n_rounds,
             [(one.num_leaves, np.array(one.rounds), one.totals / n_rows) for one in paths],
             [booster.text(n_rounds) for booster in path.boosters] if n_rounds else [],
-            self._held_out([booster.predict for booster in path.boosters], n_rounds),
-            [self._of_fold(number, *chosen[number]) for number in range(len(self.held))]
-            if store_folds
-            else [],
+            self._held_out(chosen),
         )
 
     def _grow(
@@ -252,14 +240,11 @@ class FoldSearch:
         by_fold = np.bincount(self.fold_of_bag, losses, len(self.held))
         path.losses.append(by_fold.astype(float))
 
-    def _held_out(self, predict: Sequence[Callable[..., Floats]], n_rounds: int) -> Floats:
+    def _held_out(self, chosen: Sequence[tuple[Path, int]]) -> Floats:
+        """Scores of each row by the trees of its fold, leaves and rounds chosen by the others."""
         scores = np.empty(self.start.shape[1:])
-        for number, out in enumerate(self.held):
+        for number, (out, (path, n_rounds)) in enumerate(zip(self.held, chosen, strict=True)):
             rows = out[self.bags.index]
-            scores[:, rows] = self.start[number][:, rows]
-            scores[:, rows] += predict[number](self.X[rows], n_rounds)  # type: ignore[index]
-        return scores
-
-    def _of_fold(self, number: int, path: Path, n_rounds: int) -> Floats:
-        scores: Floats = self.start[number] + path.boosters[number].predict(self.X, n_rounds)
+            own = path.boosters[number].predict(self.X[rows], n_rounds)  # type: ignore[index]
+            scores[:, rows] = self.start[number][:, rows] + own
         return scores

@@ -41,7 +41,6 @@ from sklearn.utils.validation import has_fit_parameter
 
 from unbag._arrays import Bools, Floats
 from unbag._checks import check_count, check_positive
-from unbag._deadlines import check_time
 from unbag._outputs import chances_of_all
 from unbag._progress import progress_bar
 from unbag.bags.bags import Bags
@@ -230,7 +229,6 @@ class LLPEMClassifier(MetaEstimatorMixin, LogOddsClassifier):
         bar = progress_bar(total=max_iter, verbose=self.verbose, desc="EM", unit="step")
         with few_threads(*X.shape), bar:
             while len(path) < max_iter and not self.converged_:
-                check_time()
                 if held is None:
                     model = learner.fit(X, posteriors)
                     scores = learner.scores(model, X, posteriors)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -13,12 +12,10 @@ from scipy.special import softmax
 from sklearn.base import clone
 
 from unbag._arrays import Bools, Floats
-from unbag._checks import check_one_each, check_positive
-from unbag._deadlines import OutOfTimeError, deadline
+from unbag._checks import check_one_each
 from unbag._optional import install_command
 from unbag._outputs import by_instance, by_output
 from unbag.bags.priors import resolve_class_prior
-from unbag.model_selection.folds import SearchFolds, collect_folds
 from unbag.model_selection.out_of_fold import look_at_folds
 from unbag.model_selection.splitters import KnownFolds, check_cv, check_held_once, cut_by_folds
 from unbag.models.base import LogOddsClassifier
@@ -54,9 +51,6 @@ class LLPEnsembleClassifier(LogOddsClassifier):
     class_prior : {"empirical", "balanced"} or array-like, default="empirical"
         Class prior that scores and probabilities are for: that of all training bags together,
         equal shares, or a number for each class.
-    time_limit : float, optional
-        Seconds for the base models together: after so many, the one that is being trained is left
-        out, and so are those to come. The first is trained in any case.
     random_state : int, RandomState or None, default=0
         Of the default base models.
     n_jobs : int, optional
@@ -74,13 +68,10 @@ class LLPEnsembleClassifier(LogOddsClassifier):
         The first of ``estimators_``.
     leaderboard_ : list of dict
         What was compared, best first: ``learner``, ``loss`` (negative log-likelihood of held-out
-        bags per row), ``weight``, ``seconds``, and a ``note`` on those that were left out.
+        bags per row), ``weight``, ``seconds``, and a ``note`` on one that was left out.
         ``pandas.DataFrame(model.leaderboard_)`` is a table of it.
     out_of_fold_scores_ : ndarray of shape (n_instances,) or (n_instances, n_classes)
         Scores of each row by base models that did not see its bag, with weights by other folds.
-    folds_ : SearchFolds
-        The same for all folds, from which `unbag.evaluation.evaluate_cv` estimates how good the
-        model is; not saved with the model.
     classes_ : ndarray of shape (n_classes,)
         Labels of the classes.
     class_prior_ : ndarray of shape (n_classes,)
@@ -114,7 +105,6 @@ class LLPEnsembleClassifier(LogOddsClassifier):
         prior_weights: Any = None,
         cv: Any = 5,
         class_prior: Any = "empirical",
-        time_limit: float | None = None,
         random_state: Any = 0,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -123,7 +113,6 @@ class LLPEnsembleClassifier(LogOddsClassifier):
         self.prior_weights = prior_weights
         self.cv = cv
         self.class_prior = class_prior
-        self.time_limit = time_limit
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -145,21 +134,19 @@ class LLPEnsembleClassifier(LogOddsClassifier):
         """
         X, bags = self._check_Xy(X, y)
         self.class_prior_ = resolve_class_prior(self.class_prior, bags.class_shares)
-        if self.time_limit is not None:
-            check_positive(self.time_limit, "time_limit")
         models, left_out = self._base_models()
         prior = self._log_prior_weights(len(models))
         rows_held = check_cv(at_most_units(self.cv, bags), X, np.asarray(y))
         bags, held = cut_by_folds(bags, rows_held)
         check_held_once(held)
-        found, late = self._train(models, X, np.asarray(y), rows_held)
-        left_out |= late
+        found = [
+            _Trained(name, model, X, np.asarray(y), rows_held, self.verbose)
+            for name, model in models.items()
+        ]
         objective = BagObjective(bags)
         moves = [_moved(one.model, bags.class_shares) for one in found]
-        held_out = [one.folds.held_out + moved for one, moved in zip(found, moves, strict=True)]
+        held_out = [one.held_out + moved for one, moved in zip(found, moves, strict=True)]
         losses = np.concatenate([objective.bag_losses(scores[None]) for scores in held_out])
-        # those that ran out of time come last
-        prior = prior[: len(found)]
         weights = likelihood_weights(losses, prior)
         order = np.argsort(losses.sum(axis=1), kind="stable")
         self.estimators_ = [found[i].model for i in order]
@@ -181,24 +168,12 @@ class LLPEnsembleClassifier(LogOddsClassifier):
             for name, note in left_out.items()
         ]
 
-        def scores_of_fold(number: int) -> Floats:
-            """Scores of all rows by the models of a fold, with weights by the other folds."""
-            own = likelihood_weights(losses[:, ~held[number]], prior)
-            scores = [
-                one.folds.scores[number] + moved for one, moved in zip(found, moves, strict=True)
-            ]
-            return _average(own, scores) + self._moved[:, None]
-
-        self.folds_ = collect_folds(
-            found[0].folds.fold, map(scores_of_fold, range(len(held))), True
-        )
+        scores = np.empty(held_out[0].shape)
+        for rows, out in zip(rows_held, held, strict=True):
+            own = likelihood_weights(losses[:, ~out], prior)
+            scores[:, rows] = _average(own, [one[:, rows] for one in held_out])
+        self.out_of_fold_scores_ = by_instance(scores + self._moved[:, None])
         return self
-
-    @property
-    def out_of_fold_scores_(self) -> Floats:
-        """Scores of each row by base models that did not see its bag."""
-        scores: Floats = by_instance(self.folds_.held_out)
-        return scores
 
     def _scores(self, X: Any) -> Floats:
         scores = [
@@ -240,25 +215,6 @@ class LLPEnsembleClassifier(LogOddsClassifier):
             raise ValueError(f"prior_weights must be positive, not {self.prior_weights!r}.")
         return np.log(weights)
 
-    def _train(
-        self, models: dict[str, Any], X: Any, y: Any, rows_held: Bools
-    ) -> tuple[list[_Trained], dict[str, str]]:
-        """Train one base model after the other while there is time."""
-        found: list[_Trained] = []
-        notes: dict[str, str] = {}
-        end = time.monotonic() + (self.time_limit or math.inf)
-        for name, model in models.items():
-            begun = time.monotonic()
-            if found and begun > end:
-                notes[name] = f"not begun within the time limit of {self.time_limit:g} s"
-                continue
-            try:
-                with deadline(end if found else math.inf):
-                    found.append(_Trained(name, model, X, y, rows_held, self.verbose))
-            except OutOfTimeError:
-                notes[name] = f"stopped at the time limit of {self.time_limit:g} s"
-        return found, notes
-
 
 class _Trained:
     """A base model that was trained on all bags, and its scores without those of each fold."""
@@ -271,21 +227,22 @@ class _Trained:
         parameters = self.model.get_params(deep=False)
         if "verbose" in parameters:
             self.model.set_params(verbose=verbose)
-        if "store_folds" in parameters:
-            self.model.set_params(cv=cv, store_folds=True).fit(X, y)
-            # of every row: averaged with those of others, and no part of the model
-            self.folds: SearchFolds = vars(self.model).pop("folds_")
-            vars(self.model).pop("out_of_fold_scores_", None)
-            self.model.set_params(cv=parameters["cv"], store_folds=parameters["store_folds"])
+        # boosted trees have models of every fold
+        if isinstance(template, LLPBoostingClassifier):
+            self.model.set_params(cv=cv).fit(X, y).set_params(cv=parameters["cv"])
+            # of every row, and no part of the model
+            self.held_out = by_output(vars(self.model).pop("out_of_fold_scores_"))
         else:
             self.model.fit(X, y)
-            shares = self.model.class_prior_
+            prior = self.model.class_prior_
 
-            def scores(model: Any, _: Any) -> Floats:
-                return by_output(model.decision_function(X)) + _moved(model, shares)
+            def scores(model: Any, rows: Any) -> Floats:
+                return by_output(model.decision_function(rows)) + _moved(model, prior)
 
             parts, fold = look_at_folds(template, X, y, scores, cv=cv, verbose=verbose)
-            self.folds = collect_folds(fold, parts, True)
+            self.held_out = np.empty((parts[0].shape[0], len(fold)))
+            for number, part in enumerate(parts):
+                self.held_out[:, fold == number] = part
         self.seconds = time.monotonic() - start
 
 

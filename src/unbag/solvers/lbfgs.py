@@ -18,7 +18,6 @@ from array_api_compat import array_namespace, device, is_torch_array
 from numpy.typing import NDArray
 
 from unbag._arrays import Array, Bools, Ints, put, to_host, untracked
-from unbag._deadlines import check_time
 from unbag.observations.base import Objective
 from unbag.solvers.batches import Numbers, factor, inner, inners, noise, selection, stretch
 from unbag.solvers.history import History
@@ -159,7 +158,6 @@ def minimise(
                 if columns.ended.all():
                     break
                 columns = columns.keep(np.flatnonzero(~columns.ended))
-            check_time()
             columns.step(objective, space)
             if callback is not None:
                 callback(iteration + 1, int((~columns.ended).sum()))

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor, nn
 
-from unbag._deadlines import check_time
 from unbag.torch.batches import BagBatch
 from unbag.torch.data import BagBatchSampler, BagDataset
 from unbag.torch.losses import BagLoss, CountLikelihoodLoss
@@ -177,7 +176,6 @@ class NetworkTrainer:
 
     def _step(self, bags: NDArray[np.intp]) -> float:
         """One step; the sum of the losses of its rows."""
-        check_time()
         n = int(self._training.bags.sizes[bags].sum())
         self._optimiser.zero_grad(set_to_none=True)
         with layer_precision(self.plan.half, self._device), self._conditioned_on_total(n):
