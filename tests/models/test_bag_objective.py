@@ -6,7 +6,6 @@ import pytest
 from unbag import bag_target, check_bag_target
 from unbag.datasets import add_count_noise, make_gaussian_bags
 from unbag.models.objective import BagObjective, log_prior
-from unbag.observations import CountLikelihood, ForwardLikelihood
 
 DATA = make_gaussian_bags(n_bags=12, bag_size=20, random_state=0)
 THREE = make_gaussian_bags(n_bags=12, bag_size=20, n_classes=3, random_state=0)
@@ -55,19 +54,5 @@ def test_problems_are_about_log_odds_at_their_own_prior(y):
     part, rows = bags.take(included[0])
     at_own_prior = log_prior(part.class_shares) - log_prior(bags.class_shares)
     direct = BagObjective(part).value(scores[:, :, rows] + at_own_prior[:, None], [0])
-    if likelihood.name == "likelihood":
-        np.testing.assert_allclose(likelihood.value(scores, np.zeros(1, dtype=int)), direct)
+    np.testing.assert_allclose(likelihood.value(scores, np.zeros(1, dtype=int)), direct)
     np.testing.assert_allclose(likelihood.offsets[0], at_own_prior)
-
-
-def test_proportions_that_no_labels_give_are_those_of_single_rows():
-    every = np.ones(12, dtype=bool)
-    for y, kind, name in (
-        (DATA.y, CountLikelihood, "likelihood"),
-        (DRAWN, ForwardLikelihood, "forward"),
-    ):
-        bags = check_bag_target(y)
-        found, scores = BagObjective(bags), scores_for(bags)
-        assert found.name == name
-        zero = np.zeros(1, dtype=int)
-        assert found.value(scores, zero) == pytest.approx(kind(every, bags).value(scores, zero))
