@@ -1,10 +1,10 @@
 """
-The ready-made model: an ensemble
-=================================
+An ensemble of models
+=====================
 
-``make_classifier`` turns columns of any kind into features and trains the mixed model and boosted
-trees on the same folds of bags: so does ``LLPEnsembleClassifier``, its last step, with base models of
-your choice. Weights follow from the likelihood of held-out bags, without a label.
+``LLPEnsembleClassifier`` trains base models of your choice, by default the mixed model and boosted
+trees, on the same folds of bags; ``make_classifier("ensemble")`` puts it behind features of columns
+of any kind. Weights follow from the likelihood of held-out bags, without a label.
 """
 
 import matplotlib.pyplot as plt
