@@ -139,9 +139,9 @@ def _check_effects(model: Any, bags: Bags, shape: tuple[int, ...]) -> None:
     assert isinstance(effect, float), "bag_effect_ is one number"
     assert 0 <= effect < np.inf, "bag_effect_ is a variance"
     assert getattr(model, "dispersion_", 1.0) >= 1, "dispersion_ is a factor of variances"
-    shares = [term.variance_share for term in getattr(model, "terms_", [])]
-    if shares:
-        np.testing.assert_allclose(sum(shares), 1, err_msg="shares of terms add up")
+    parts = [term.variance_share for term in getattr(model, "terms_", [])]
+    if parts:
+        np.testing.assert_allclose(sum(parts), 1, err_msg="shares of terms add up")
     if hasattr(model, "label_posteriors_"):
         found = model.label_posteriors_
         assert found.shape == shape, "two classes have one posterior, several have one each"
