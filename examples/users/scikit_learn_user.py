@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     search = GridSearchCV(
         model,
-        {"linearmcmclassifier__alpha": [1e-4, 1e-2, 1.0]},
+        {"llpclassifier__bag_effect": ["auto", 0.0]},
         scoring=SCORERS["roc_auc"],
         cv=BagKFold(3),
         error_score="raise",

@@ -24,7 +24,7 @@ from unbag.paper.alternating import (
     Machines,
     Schedule,
     annealing,
-    impute_labels,
+    closest_labels,
     objective,
     start_labels,
 )
@@ -74,7 +74,7 @@ def test_imputed_labels_are_the_best_of_all(data, C, C_bag):
     bags, f = check_bag_target(_target(bags)[rows]), f[rows]  # bags need not lie together
     every = np.array(list(product([False, True], repeat=n)))
     best = cost(every, f, bags, C, C_bag).min()
-    labels = impute_labels(f, bags, C, C_bag)
+    labels = closest_labels(f, bags, C, C_bag)
     assert cost(labels, f, bags, C, C_bag) == pytest.approx(best, rel=1e-9, abs=1e-9)
 
 

@@ -64,6 +64,8 @@ _SIGNAL, _SIGNAL_DOUBT, _NO_SIGNAL = 1.645, 1.96, 3.29
 
 # Standard errors from which on scores follow the proportions at all.
 _SEPARATED = 2.58
+# Variance of the ratio that noise in the proportions may leave, in multiples of that without.
+_FLATTENED = 10.0
 
 # Standard errors of a deviation that is found in four of five cases, by a test at 5%.
 _DETECTED = NORMAL_95 + 0.84
@@ -248,21 +250,37 @@ def _signal(bags: Bags, h: Floats) -> Signal:
     covariance = (W * residual[:, None] ** 2).T @ W
     V = np.zeros((len(n), n_classes, n_classes)) if bags.noise is None else bags.noise
     D = G[:, :, None] * np.eye(n_classes) - G[:, :, None] * G[:, None, :]
-    K = (n / within)[:, None, None] * (D + V) - n[:, None, None] * V
+    # noise V makes D too small by V, and leaves the variances within bags as they are
+    K = (n / within)[:, None, None] * (D + V)
     between = np.einsum("c,bcd,d->b", theta, K, theta) - np.einsum("bcd,dc->b", K, covariance)
     average = np.average(K[used], axis=0, weights=n[used])
     amount = max(float(theta @ average @ theta), 1e-12)
     spread = np.sqrt(max(float(theta @ average @ covariance @ average @ theta), 0.0)) / amount
     root = np.sqrt(within[used])
     design = np.column_stack([G, between])[used] * root[:, None]
-    inverse = np.linalg.pinv(design.T @ design, hermitian=True)
+    wrong = _error_covariance(G, V, n / within, theta)[used] * within[used, None, None]
+    moments = design.T @ design
+    plain = np.linalg.pinv(moments, hermitian=True)
+    inverse = np.linalg.pinv(moments - wrong.sum(axis=0), hermitian=True)
+    if not 0 < inverse[-1, -1] < _FLATTENED * plain[-1, -1]:
+        return Signal(float(1 / max(spread, 1e-12)), np.nan, np.inf)
     slope = inverse @ design.T @ (variance[used] * root)
-    spare = np.maximum(1 - np.sum((design @ inverse) * design, axis=1), 1e-3)
-    rest = design * ((variance[used] * root - design @ slope) / spare)[:, None]
+    spare = np.maximum(1 - np.sum((design @ plain) * design, axis=1), 1e-3)
+    rest = design * ((variance[used] * root - design @ slope) / spare)[:, None] + wrong @ slope
     error = np.sqrt(max(float((inverse @ (rest.T @ rest) @ inverse)[-1, -1]), 1e-12))
     return Signal(
         float(1 / max(spread, 1e-12)), float(slope[-1]), float(np.hypot(error, 2 * spread))
     )
+
+
+def _error_covariance(G: Floats, V: Floats, scale: Floats, theta: Floats) -> Floats:
+    """Covariance of the errors of (G, θᵀKθ) by normal noise V in G, of each bag."""
+    size = np.einsum("c,bcd,d->b", theta, V, theta)
+    a = theta**2 - 2 * (G @ theta)[:, None] * theta
+    with_a = np.einsum("bcd,bd->bc", V, a)
+    joint = (scale[:, None] * with_a)[:, :, None]
+    corner = scale**2 * (np.sum(a * with_a, axis=1) - 2 * size**2)
+    return np.block([[V, joint], [joint.transpose(0, 2, 1), corner[:, None, None]]])
 
 
 # --- verdicts -------------------------------------------------------------------------------------

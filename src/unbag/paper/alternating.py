@@ -108,7 +108,7 @@ class Machines:
         return Machine(near.labels, C, coef, expansion, float(intercept))
 
 
-def impute_labels(scores: Floats, bags: Bags, C: float, C_bag: float) -> Bools:
+def closest_labels(scores: Floats, bags: Bags, C: float, C_bag: float) -> Bools:
     """Labels that are best for given scores: the exact minimum over all labelings.
 
     In bag k, m positives cost C Σ hinge(y_j, f_j) + C_bag |m − n_k p_k|. They are best taken
@@ -130,9 +130,9 @@ def impute_labels(scores: Floats, bags: Bags, C: float, C_bag: float) -> Bools:
     --------
     >>> import numpy as np
     >>> from unbag import bag_target, check_bag_target
-    >>> from unbag.paper.alternating import impute_labels
+    >>> from unbag.paper.alternating import closest_labels
     >>> bags = check_bag_target(bag_target([1, 1, 1, 2, 2, 2], np.repeat([1 / 3, 2 / 3], 3)))
-    >>> impute_labels(np.array([-0.9, -0.2, -0.5, 0.3, -0.3, 0.1]), bags, C=1.0, C_bag=10.0)
+    >>> closest_labels(np.array([-0.9, -0.2, -0.5, 0.3, -0.3, 0.1]), bags, C=1.0, C_bag=10.0)
     array([False,  True, False,  True, False,  True])
     """
     change = C * (_hinge(1.0, scores) - _hinge(-1.0, scores))
@@ -219,7 +219,7 @@ class Schedule:
         objectives: list[float] = []
         while True:
             machine = machines.solve(labels, C, machine)
-            before, labels = labels, impute_labels(machine.scores, bags, C, C_bag)
+            before, labels = labels, closest_labels(machine.scores, bags, C, C_bag)
             objectives.append(objective(machine, labels, bags, C, C_bag))
             settled = len(objectives) > 1 and abs(objectives[-1] - objectives[-2]) < self.tol
             # with the same labels the next machine would be the same, too
