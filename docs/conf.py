@@ -54,7 +54,8 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "subsection_order": [
-        f"../examples/{section}" for section in ("worlds", "data", "models", "knowing", "large")
+        f"../examples/{section}"
+        for section in ("assumptions", "data", "models", "knowing", "large")
     ],
     # others are run by hand, or by the tutorial
     "filename_pattern": r"plot_\w+\.py",

@@ -6,6 +6,7 @@ import pytest
 from unbag import bag_target, check_bag_target
 from unbag.datasets import add_count_noise, make_gaussian_bags
 from unbag.models.objective import BagObjective, log_prior
+from unbag.observations import CountLikelihood
 
 DATA = make_gaussian_bags(n_bags=12, bag_size=20, random_state=0)
 THREE = make_gaussian_bags(n_bags=12, bag_size=20, n_classes=3, random_state=0)
@@ -56,3 +57,19 @@ def test_problems_are_about_log_odds_at_their_own_prior(y):
     direct = BagObjective(part).value(scores[:, :, rows] + at_own_prior[:, None], [0])
     np.testing.assert_allclose(likelihood.value(scores, np.zeros(1, dtype=int)), direct)
     np.testing.assert_allclose(likelihood.offsets[0], at_own_prior)
+
+
+def test_counts_have_the_count_likelihood():
+    bags, zero = check_bag_target(DATA.y), np.zeros(1, dtype=int)
+    expected = CountLikelihood(np.ones(12, dtype=bool), bags).value(scores_for(bags), zero)
+    assert BagObjective(bags).value(scores_for(bags), zero) == pytest.approx(expected)
+
+
+def test_proportions_that_no_counts_give_have_the_noise_of_sampling():
+    share = np.where(DATA.y["bag"] % 2, 0.33, 0.57)  # 6.6 and 11.4 of 20
+    drawn = check_bag_target(bag_target(DATA.y["bag"], share))
+    noise = np.sqrt(share * (1 - share) / 20)
+    noisy = check_bag_target(bag_target(DATA.y["bag"], share, noise=noise))
+    scores = scores_for(drawn)
+    losses = BagObjective(drawn).bag_losses(scores)
+    np.testing.assert_allclose(losses, BagObjective(noisy).bag_losses(scores))

@@ -56,7 +56,7 @@ def pose(bags, included=None):
 
 # bags of 20 rows go by the saddlepoint approximation
 @pytest.mark.parametrize(("classes", "size"), [(2, 5), (2, 20), (3, 4)])
-@pytest.mark.parametrize("drawn", [False, True], ids=["counts", "single rows"])
+@pytest.mark.parametrize("drawn", [False, True], ids=["counts", "sampling probabilities"])
 def test_gradient_and_a_bound_of_the_second_derivative(classes, size, drawn):
     if classes == 2:
         y = make_gaussian_bags(n_bags=3, bag_size=size, random_state=0).y
@@ -86,7 +86,7 @@ def test_gradient_and_a_bound_of_the_second_derivative(classes, size, drawn):
     assert np.linalg.eigvalsh(bound - (hessian + hessian.T) / 2).min() > -1e-6
 
 
-@pytest.mark.parametrize("y", [TWO.y, DRAWN], ids=["counts", "single rows"])
+@pytest.mark.parametrize("y", [TWO.y, DRAWN], ids=["counts", "sampling probabilities"])
 def test_short_steps_lead_downhill_without_any_penalty(y):
     task = pose(check_bag_target(y))
     free = SETTINGS | {"learning_rate": 1.0, "lambda_l2": 0.0, "min_sum_hessian_in_leaf": 1e-3}
@@ -195,8 +195,12 @@ def test_categories_and_columns_of_one_value_have_no_slope():
     assert (start.coef[:, 0, 3:] == 0).all()
 
 
-def test_proportions_of_no_whole_counts_are_learned_from():
+def test_proportions_of_no_whole_counts_are_sampling_probabilities():
     model = LLPBoostingClassifier(**QUICK).fit(TWO.X, DRAWN)
+    share = DRAWN["proportion"]
+    noisy = bag_target(DRAWN["bag"], share, noise=np.sqrt(share * (1 - share) / 20))
+    same = LLPBoostingClassifier(**QUICK).fit(TWO.X, noisy)
+    np.testing.assert_allclose(model.decision_function(TWO.X), same.decision_function(TWO.X))
     assert roc_auc_score(TWO.labels, model.decision_function(TWO.X)) > 0.85
 
 

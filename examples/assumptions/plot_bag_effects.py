@@ -1,9 +1,9 @@
 """
-Between the worlds: days with effects of their own
+Bag effects: days that differ beyond their flights
 ==================================================
 
-Flights of a stormy day are late more often than anything known of them says. ``bag_effect_`` tells
-how much days differ beyond their flights and beyond chance, and training allows for it.
+Flights of a stormy day are late more often than anything known of them says. ``bag_effect_``
+estimates how much days differ beyond their flights and beyond chance; training allows for it.
 """
 
 import matplotlib.pyplot as plt
@@ -11,24 +11,26 @@ import numpy as np
 
 from unbag import LLPClassifier, bags_from_frame, check_bag_target
 from unbag.datasets import load_flights
+from unbag.model_selection import out_of_fold_scores
 from unbag.tables.features import make_features
 
 flights = load_flights()
 table = flights.frame[flights.frame["date"] < "2013-03"].drop(columns="dest")
-told = {"on": "date", "positives": "late", "unmatched": "drop"}
-X, y = bags_from_frame(table, flights.days, **told)
+columns = {"on": "date", "positives": "late", "unmatched": "drop"}
+X, y = bags_from_frame(table, flights.days, **columns)
 X = make_features().fit_transform(X)
-model = LLPClassifier(kernel=None, class_prior="empirical").fit(X, y)
+model = LLPClassifier(kernel=None).fit(X, y)
 
 # %%
-# Chances that models which did not see a day give to its flights, beside what happened.
+# Probabilities of flights from models that did not see their day, and what happened.
 
 bags = check_bag_target(y)
 q = bags.class_shares[1]
 spread = np.sqrt(model.bag_effect_ * q * (1 - q))
 print(f"Beyond their flights and chance, days differ by ±{100 * spread:.0f} points.")
 
-expected = bags.means(1 / (1 + np.exp(-model.out_of_fold_scores_)))
+scores, _ = out_of_fold_scores(model, X, y)
+expected = bags.means(1 / (1 + np.exp(-scores)))
 late = bags.proportions[:, 1]
 chance = np.sqrt(expected * (1 - expected) / bags.sizes)
 

@@ -1,10 +1,10 @@
 """
-Rows keep their odds: what to learn by, and what not to believe
-===============================================================
+Covariate shift: what to learn by, and what not to believe
+==========================================================
 
-Districts differ in *who* lives there: a voter of a given age and income votes alike in all of them.
-The likelihood of counts, the default, is right in this world, too. The paper's corrected risk is
-not: it learns what makes a district, not what makes a voter.
+Districts differ in *who* lives there: the probability of a vote given the features of a voter is
+the same in all of them. The count likelihood, the default, is right under this covariate shift,
+too. The paper's corrected risk assumes label shift: it learns what tells districts apart.
 """
 
 import matplotlib.pyplot as plt
@@ -29,18 +29,19 @@ y = bag_target(district, counts=np.bincount(district, votes)[district])
 directions = {
     "the truth": truth,
     "labels": LogisticRegression().fit(X, votes).coef_[0],
-    "likelihood of counts": LLPClassifier(kernel=None).fit(X, y).coef_[0],
+    "count likelihood": LLPClassifier(kernel=None).fit(X, y).coef_[0],
     "corrected risk": LMMCMClassifier(1e-4, kernel="linear").fit(X, y).coef_[0],
 }
 
 # %%
-# The estimates that assume the other world say so themselves.
+# An evaluation rejects label shift, and gives its estimates under covariate shift.
 
 model = LLPClassifier(kernel=None).fit(X, y)
-print(evaluate(y, model.decision_function(X)).verdict)
+verdicts = evaluate(y, model.decision_function(X)).verdicts
+print(*(f"{name}: {verdict.name}" for name, verdict in verdicts.items()), sep="\n")
 
 # %%
-# What each makes of the two columns: the steeper an arrow, the more the second one counts.
+# The direction of the coefficients: the steeper an arrow, the larger that of the second column.
 
 axes = plt.figure().gca()
 for i, (name, (first, second)) in enumerate(directions.items()):
