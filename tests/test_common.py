@@ -34,7 +34,7 @@ SMALLER = {
     # what kernels add is tested for themselves
     "LLPEnsembleClassifier": {
         "estimators": [
-            ("mixed", LLPClassifier(kernel=None)),
+            ("mixed", LLPClassifier(kernel=None, tol=1e-6)),
             ("boosted", LLPBoostingClassifier((2, 4), n_estimators=40)),
         ],
         "cv": 2,

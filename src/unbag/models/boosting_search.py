@@ -38,6 +38,9 @@ _MORE_TO_COME = 3
 # Scores that are worked on together: what is made of them should stay near the processor.
 _SCORES_TOGETHER = 2**19
 
+# Losses that differ by less, relative to their size, are the same: trees may not grow any more.
+_ROUNDING = 1e-9
+
 
 class BoostingProblems:
     """Problems that are boosted side by side: all bags, or those that each fold trains on.
@@ -199,8 +202,9 @@ class FoldSearch:
         self._grow(paths, max_rounds, patience, report)
         rounds = [(path, n) for path in paths for n in path.rounds]
         losses = np.concatenate([path.losses for path in paths])
-        chosen = [rounds[np.argmin(losses.sum(axis=1) - own)] for own in losses.T]
-        (path, n_rounds) = rounds[np.argmin(losses.sum(axis=1))]
+        totals = losses.sum(axis=1)
+        chosen = [rounds[_first_least(totals - own)] for own in losses.T]
+        (path, n_rounds) = rounds[_first_least(totals)]
         n_rows = self.bags.n_instances
         return Found(
             path.num_leaves,
@@ -248,3 +252,9 @@ class FoldSearch:
             own = path.boosters[number].predict(self.X[rows], n_rounds)  # type: ignore[index]
             scores[:, rows] = self.start[number][:, rows] + own
         return scores
+
+
+def _first_least(losses: Floats) -> int:
+    """Place of the least loss, the first of those that differ by rounding alone."""
+    least = losses.min()
+    return int(np.flatnonzero(losses <= least + _ROUNDING * abs(least))[0])
