@@ -26,7 +26,7 @@ model = LLPClassifier(kernel=None).fit(X, y)
 
 bags = check_bag_target(y)
 q = bags.class_shares[1]
-spread = np.sqrt(model.bag_effect_ * q * (1 - q))
+spread = np.sqrt(model.bag_effect_) * q * (1 - q)  # from log-odds to shares
 print(f"Beyond their flights and chance, days differ by ±{100 * spread:.0f} points.")
 
 scores, _ = out_of_fold_scores(model, X, y)
