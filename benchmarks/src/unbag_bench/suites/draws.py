@@ -15,7 +15,6 @@ from sklearn.cluster import KMeans
 from sklearn.utils import check_random_state
 
 from unbag._arrays import Floats, Ints
-from unbag._docstrings import as_in
 from unbag.bags import bag_target
 from unbag.datasets import make_bags, make_random_bags
 
@@ -183,7 +182,6 @@ def pick_shuffled(labels: Labels, size: int, n_train: int, n_rows: int, seed: in
     return Picked(index, y["bag"], np.arange(n_train, min(len(labels), n_train + n_rows)))
 
 
-@as_in(pick_rows)
 def draw_bags(
     X: Floats, labels: Labels, kind: BagKind, size: int, n_rows: int, seed: int
 ) -> tuple[Floats, NDArray[np.void], Floats, Labels]:
@@ -216,7 +214,6 @@ def draw_bags(
     return _arrays_of(X, labels, pick_rows(X, labels, kind, size, n_rows, seed))
 
 
-@as_in(pick_split, draw_bags)
 def split_bags(
     X: Floats, labels: Labels, bag: NDArray[Any], n_rows: int | None, seed: int
 ) -> tuple[Floats, NDArray[np.void], Floats, Labels]:

@@ -19,7 +19,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from unbag._arrays import Floats
-from unbag._docstrings import as_in
 
 Labels = NDArray[np.int64]
 
@@ -166,7 +165,6 @@ def load_natural(task: str, folder: Path | None = None) -> tuple[Floats, Labels,
     return encode(features), labels, bag
 
 
-@as_in(load_natural)
 def natural_frame(task: str, folder: Path | None = None) -> tuple[Any, Labels, NDArray[Any]]:
     """Load rows whose bags are a column of the data, with their columns as they are.
 
