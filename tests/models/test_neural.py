@@ -287,7 +287,7 @@ for name in ("unbag.torch", "unbag.models.neural"):
     [
         ({"module": "cnn"}, "module must be one of 'mlp', 'two_layer', not 'cnn'"),
         ({"module": 3}, "a module of torch or a callable that makes one, not 3"),
-        ({"objective": "dllp"}, "objective must be one of 'auto', 'likelihood'"),
+        ({"objective": "dllp"}, "objective must be one of 'likelihood', 'forward'"),
         ({"precision": "half"}, "precision must be one of 'single', 'double', 'bf16'"),
         ({"max_epochs": 0}, "max_epochs must be a whole number of at least 1, not 0"),
         ({"lr": 0}, "lr must be a number above 0"),

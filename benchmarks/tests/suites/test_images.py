@@ -79,7 +79,7 @@ def test_every_network_trains(method, images):
     assert model.predict_proba(data.X_test).shape == (400, 10)
     counts = dict.fromkeys(["network", "network-counts"], "likelihood")
     wanted = {"labels-network": "forward", **counts}
-    assert model.objective_ == wanted.get(method, method.removeprefix("network-"))
+    assert model.objective == wanted.get(method, method.removeprefix("network-"))
 
 
 @pytest.mark.parametrize("method", REMOVED)

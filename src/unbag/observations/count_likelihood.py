@@ -31,8 +31,11 @@ for all others, at a cost that is linear in the number of rows.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from array_api_compat import array_namespace
+from scipy.special import softmax
 
 from unbag._arrays import Array, Bools, Floats, Ints, to_host
 from unbag.bags.bags import Bags
@@ -125,7 +128,7 @@ class CountLikelihood:
         return np.stack([np.bincount(self._bag_of_piece, one, self._n_bags) for one in pieces])
 
 
-def label_posteriors(scores: Array, bags: Bags) -> Array:
+def label_posteriors(scores: Array, bags: Bags, bag_effect: float = 0.0) -> Array:
     """Probability of each class of every instance, given the rows and the counts of its bag.
 
     It is p_j less the gradient dG/df_j.
@@ -136,6 +139,10 @@ def label_posteriors(scores: Array, bags: Bags) -> Array:
         At the overall class prior.
     bags : Bags
         Which instance is in which bag, and the counts.
+    bag_effect : float, default=0.0
+        Variance τ² of a random intercept per bag. It matters for noisy counts alone: with V the
+        variance of the count by sampling, that of the intercept is τ²V² to first order, and a
+        count of noise N says as much of its bag as one of noise N/(1 + τ²V) without intercepts.
 
     Returns
     -------
@@ -151,7 +158,19 @@ def label_posteriors(scores: Array, bags: Bags) -> Array:
     >>> label_posteriors(np.array([[[-1.0, 1.0, 0.0, 0.0]]]), bags).round(2)
     array([[[0.12, 0.88, 1.  , 1.  ]]])
     """
+    if bag_effect > 0 and bags.noise is not None:
+        bags = replace(bags, noise=bags.noise * _share_of_sampling(scores, bags, bag_effect))
     return LabelPosteriors(bags, scores)(scores)
+
+
+def _share_of_sampling(scores: Array, bags: Bags, bag_effect: float) -> Floats:
+    """1/(1 + τ²V) of each bag (bags, 1, 1), by the probabilities of the first column of scores."""
+    raw = to_host(scores)[0]
+    p = softmax(np.concatenate([np.zeros_like(raw), raw]) if len(raw) == 1 else raw, axis=0)
+    # of several classes, the mean over classes
+    V = np.bincount(bags.index, (p * (1.0 - p)).sum(axis=0) / 2.0, bags.n_bags)
+    found: Floats = (1.0 / (1.0 + bag_effect * V))[:, None, None].astype(float)
+    return found
 
 
 class LabelPosteriors:

@@ -206,7 +206,10 @@ class Scorer:
     def _known_probabilities(self, X: Any, y: NDArray[np.void]) -> NDArray[np.float64]:
         """Probabilities given the counts of the bags; they add up to exact counts."""
         scores = by_output(decision_scores(self._model, X))[None] + self._offset()
-        found = label_posteriors(scores, check_bag_target(y))[0]
+        # of an ensemble, that of its best base model
+        model = getattr(self._model, "best_estimator_", self._model)
+        effect = float(getattr(model, "bag_effect_", 0.0))
+        found = label_posteriors(scores, check_bag_target(y), effect)[0]
         return chances_of_all(found).T
 
     def _offset(self) -> NDArray[np.float64]:

@@ -11,7 +11,7 @@ from torch import nn
 from unbag._arrays import on_device
 from unbag._checks import check_choice, check_count
 
-NeuralObjective = Literal["auto", "likelihood", "forward", "proportion"]
+NeuralObjective = Literal["likelihood", "forward", "proportion"]
 NeuralPrecision = Literal["single", "double", "bf16"]
 
 # Least value, whether it is too little itself, and what all values are below.

@@ -128,7 +128,9 @@ METHODS: dict[str, SuiteMethod] = {
     "boosted": _former("boosted trees"),
     "linear-no-effect": _former("default, linear, without bag effects"),
     "auto": _former("default, mixture of linear, kernel and trees"),
-    "network": _network_of("auto", "likelihood of counts, given what a batch sums to", ours=True),
+    "network": _network_of(
+        "likelihood", "likelihood of counts, given what a batch sums to", ours=True
+    ),
     "network-counts": SuiteMethod(
         partial(_network, "likelihood", condition_on_total=False),
         "four convolutions, likelihood of counts as they are",
