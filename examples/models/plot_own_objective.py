@@ -13,7 +13,8 @@ import numpy as np
 
 from unbag import bag_target, check_bag_target
 from unbag.datasets import make_gaussian_bags
-from unbag.solvers import LinearSpace, minimise
+from unbag.solvers.lbfgs import minimise
+from unbag.solvers.spaces import LinearSpace
 
 
 class ForgivingRisk:

@@ -80,13 +80,7 @@ def _send(array: NDArray[Any], like: Array, dtype: Any = None) -> Array:
 
 
 class Latest:
-    """What was last made for an array: a solver asks for the same columns again and again.
-
-    Parameters
-    ----------
-    make : callable
-        From an array, which nobody may write to afterwards, and anything else.
-    """
+    """What was last made for an array: a solver asks for the same columns again and again."""
 
     def __init__(self, make: Callable[..., Any]) -> None:
         self._make = make
@@ -128,15 +122,7 @@ def put(array: Array, rows: NDArray[np.intp], values: Array) -> None:
 
 
 class Segments:
-    """Neighbours on the last axis that belong together, such as the rows of a bag.
-
-    Parameters
-    ----------
-    sizes : ndarray of int, shape (n_segments,)
-        How many there are of each; at least one.
-    like : array
-        Array whose namespace and device the values will have.
-    """
+    """Neighbours on the last axis that belong together, such as the rows of a bag."""
 
     def __init__(self, sizes: NDArray[np.int64], like: Array) -> None:
         self._sizes = index_beside(sizes, like)

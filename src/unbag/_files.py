@@ -28,17 +28,6 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     An error, a full disk or a power cut leaves what was there before, or all of the new file. (A
     process that is killed may leave a ``.tmp`` file, which can be deleted.) A link stays a link,
     and who may read the file stays as it was.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
-    >>> from unbag._files import whole_file
-    >>> with TemporaryDirectory() as folder:
-    ...     with whole_file(Path(folder) / "note.txt") as file:
-    ...         _ = file.write(b"all of it")
-    ...     (Path(folder) / "note.txt").read_text()
-    'all of it'
     """
     target = Path(os.path.realpath(check_place(path)))
     draft = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.tmp")

@@ -12,14 +12,7 @@ PACKAGES = ("unbag", "numpy", "scipy", "scikit-learn")
 
 
 def provenance() -> dict[str, str]:
-    """Date, processor and versions.
-
-    Examples
-    --------
-    >>> from unbag._provenance import provenance
-    >>> sorted(provenance())
-    ['date', 'machine', 'numpy', 'python', 'scikit-learn', 'scipy', 'unbag']
-    """
+    """Date, processor and versions."""
     return {
         "date": datetime.now(UTC).date().isoformat(),
         "machine": f"{_processor()}, {os.cpu_count()} cores",

@@ -17,17 +17,10 @@ _BREAKING = {0x2028, 0x2029, 0xFFFE, 0xFFFF}
 
 
 def shown(name: Any, longest: int | None = None) -> str:
-    r"""Write a name so that it can be shown anywhere: nothing in it is obeyed.
+    """Write a name so that it can be shown anywhere: nothing in it is obeyed.
 
     Control characters, and those that turn the direction of writing, are written as escapes.
     HTML has to be escaped on top.
-
-    Examples
-    --------
-    >>> shown("ward\t7")
-    'ward\\t7'
-    >>> shown("a rather long name", longest=10)
-    'a rather …'
     """
     text = str(name.item() if isinstance(name, np.generic) else name)
     text = "".join(_visible(character) for character in text)
@@ -55,13 +48,7 @@ def quoted(names: Iterable[object], link: str = ", ") -> str:
 
 
 def listing(names: Iterable[object], most: int = 5) -> str:
-    """Name the first few, and say how many more there are.
-
-    Examples
-    --------
-    >>> listing(["a", "b", "c"], most=2)
-    'a, b and 1 more'
-    """
+    """Name the first few, and say how many more there are."""
     words = [str(name) for name in names]
     more = len(words) - most
     return ", ".join(words[:most]) + (f" and {more:,} more" if more > 0 else "")
@@ -83,13 +70,7 @@ def whole(number: float) -> str:
 
 
 def rough(number: float) -> str:
-    """Write a number that is known roughly: three digits are enough, and two below ten.
-
-    Examples
-    --------
-    >>> rough(1676.2), rough(33.47), rough(4.61)
-    ('1,680', '33', '4.6')
-    """
+    """Write a number that is known roughly: three digits are enough, and two below ten."""
     if number < 10:
         return f"{number:.2g}"
     return whole(number if number < 1000 else float(f"{number:.3g}"))
@@ -121,13 +102,7 @@ def sentence(text: str) -> str:
 
 
 def table_lines(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
-    """Write rows below each other, columns aligned.
-
-    Examples
-    --------
-    >>> table_lines(["bag", "share"], [("north", 0.25), ("south", None)])
-    ['bag    share', 'north  0.25', 'south  -']
-    """
+    """Write rows below each other, columns aligned."""
     return aligned([[shown(_cell(value)) for value in row] for row in (head, *rows)])
 
 
@@ -141,13 +116,7 @@ def aligned(rows: Sequence[Sequence[str]], side: str = "<") -> list[str]:
 
 
 def markdown_table(head: Sequence[str], rows: Iterable[Iterable[str]]) -> list[str]:
-    """Write a table in Markdown, line by line.
-
-    Examples
-    --------
-    >>> markdown_table(["bag", "share"], [("north", "25%")])
-    ['| bag | share |', '| --- | --- |', '| north | 25% |']
-    """
+    """Write a table in Markdown, line by line."""
     return [f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *rows)]
 
 

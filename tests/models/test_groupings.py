@@ -9,7 +9,9 @@ from unbag import LLPClassifier, bag_target, multi_grouping_target
 from unbag.bags import check_groupings_target
 from unbag.models.groupings_likelihood import GroupingsLikelihood
 from unbag.observations.groupings import GroupingsObservation
-from unbag.terms import Design, NumberTerm, TableEncoder
+from unbag.terms.design import Design
+from unbag.terms.encoding import TableEncoder
+from unbag.terms.numbers import NumberTerm
 
 SLOPES = np.array([1.0, -0.5])
 # next to no prior

@@ -10,7 +10,9 @@ from unbag.models import mixed
 from unbag.models.many_columns import conjugate_gradients
 from unbag.models.newton import DesignLikelihood
 from unbag.observations.information import CountObservation
-from unbag.terms import Design, NumberTerm, TableEncoder
+from unbag.terms.design import Design
+from unbag.terms.encoding import TableEncoder
+from unbag.terms.numbers import NumberTerm
 
 
 def test_conjugate_gradients_and_the_determinant():

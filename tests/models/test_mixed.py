@@ -12,7 +12,9 @@ from unbag.datasets import make_gaussian_bags
 from unbag.models.newton import DesignLikelihood, maximise
 from unbag.models.variances import VarianceComponents, VariancePrior
 from unbag.observations.information import CountObservation
-from unbag.terms import Design, EncodedRows, NumberTerm
+from unbag.terms.design import Design
+from unbag.terms.encoding import EncodedRows
+from unbag.terms.numbers import NumberTerm
 
 
 def make_problem(X, y):

@@ -17,7 +17,7 @@ from unbag import bag_target, check_bag_target
 from unbag._optional import install_command
 from unbag.datasets import make_gaussian_bags
 from unbag.models import LLPNeuralClassifier
-from unbag.observations import CountLikelihood
+from unbag.observations.count_likelihood import CountLikelihood
 from unbag.paper.bounds import TwoLayerReLU
 from unbag.tables.persistence import load_model, save_model
 from unbag.torch.networks import TableNetwork

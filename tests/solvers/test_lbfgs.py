@@ -15,9 +15,9 @@ from unbag.datasets import make_gaussian_bags
 from unbag.observations.count_likelihood import CountLikelihood
 from unbag.observations.losses import get_loss
 from unbag.paper.corrected_risk import CorrectedRisk
-from unbag.solvers import KernelSpace, LinearSpace, minimise
 from unbag.solvers.centred import CentredSpace
-from unbag.solvers.lbfgs import _affordable_memory
+from unbag.solvers.lbfgs import _affordable_memory, minimise
+from unbag.solvers.spaces import KernelSpace, LinearSpace
 from unbag.weights import decontamination_weights
 
 DATA = make_gaussian_bags(n_bags=16, bag_size=10, proportions=(0, 0.7), random_state=0)

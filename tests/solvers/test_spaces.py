@@ -5,8 +5,8 @@ import pytest
 from scipy.sparse import csc_matrix, csr_array, csr_matrix
 from sklearn.metrics.pairwise import rbf_kernel
 
-from unbag.solvers import KernelSpace, LinearSpace
 from unbag.solvers.centred import CentredSpace
+from unbag.solvers.spaces import KernelSpace, LinearSpace
 
 N, D = 17, 4
 RNG = np.random.default_rng(0)

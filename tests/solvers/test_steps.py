@@ -12,7 +12,8 @@ from unbag.datasets import make_gaussian_bags
 from unbag.observations.base import OffsetObjective
 from unbag.observations.losses import get_loss
 from unbag.paper.corrected_risk import CorrectedRisk
-from unbag.solvers import KernelSpace, minimise
+from unbag.solvers.lbfgs import minimise
+from unbag.solvers.spaces import KernelSpace
 from unbag.weights import decontamination_weights
 
 torch = pytest.importorskip("torch")

@@ -3,8 +3,11 @@ import pandas as pd
 import pytest
 
 from unbag.observations.information import Information
-from unbag.terms import CategoryTerm, Design, NumberTerm, TableEncoder
 from unbag.terms import design as blocks
+from unbag.terms.categories import CategoryTerm
+from unbag.terms.design import Design
+from unbag.terms.encoding import TableEncoder
+from unbag.terms.numbers import NumberTerm
 
 SIZES = np.array([3, 1, 40, 7, 9])
 N = int(SIZES.sum())

@@ -4,8 +4,11 @@ import polars as pl
 import pytest
 from scipy.sparse import csr_array
 
-from unbag.terms import CategoryTerm, KernelTerm, NumberTerm, SparseTerm, TableEncoder
-from unbag.terms.encoding import Moments
+from unbag.terms.categories import CategoryTerm
+from unbag.terms.encoding import Moments, TableEncoder
+from unbag.terms.kernel import KernelTerm
+from unbag.terms.numbers import NumberTerm
+from unbag.terms.sparse import SparseTerm
 
 
 def encode(table, other=None):

@@ -7,7 +7,9 @@ import pytest
 import torch
 
 from unbag import bag_target, check_bag_target
-from unbag.observations import CountLikelihood, ForwardLikelihood, get_loss
+from unbag.observations.count_likelihood import CountLikelihood
+from unbag.observations.forward import ForwardLikelihood
+from unbag.observations.losses import get_loss
 from unbag.paper.proportion_risk import ProportionRisk
 from unbag.torch import (
     BagBatch,

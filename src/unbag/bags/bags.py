@@ -29,15 +29,7 @@ SAME_PROPORTION = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Membership:
-    """Who is in which bag.
-
-    Attributes
-    ----------
-    index : ndarray of shape (n_instances,)
-        Position of each instance's bag.
-    sizes : ndarray of shape (n_bags,)
-        Number of instances of each bag.
-    """
+    """Who is in which bag."""
 
     index: NDArray[np.intp]
     sizes: NDArray[np.int64]
@@ -67,17 +59,6 @@ class Bags:
         proportions are exact. Noisy proportions sum to one but may lie outside [0, 1].
     names : tuple of str, optional
         What to call the classes in words and tables; by default what they are.
-
-    Examples
-    --------
-    >>> from unbag import bag_target, check_bag_target
-    >>> y = bag_target(["north", "south", "north", "south"], {"north": 0.5, "south": 1.0})
-    >>> bags = check_bag_target(y)
-    >>> bags.n_bags, bags.sizes.tolist()
-    (2, [2, 2])
-    >>> bags.proportions
-    array([[0.5, 0.5],
-           [0. , 1. ]])
     """
 
     index: NDArray[np.intp]
@@ -228,15 +209,7 @@ class Bags:
         return replace(self._picked(whole), index=index, sizes=np.bincount(index)), first
 
     def with_labelled_rows_apart(self) -> tuple[Bags, NDArray[np.intp]]:
-        """Make every labelled row a bag of its own.
-
-        Returns
-        -------
-        bags : Bags
-            The bags.
-        first : ndarray of int, shape (n_bags,)
-            The first row of each.
-        """
+        """Make every labelled row a bag of its own."""
         rows = np.arange(self.n_instances)
         if not self.labelled.any():
             first = np.empty(self.n_bags, dtype=np.intp)

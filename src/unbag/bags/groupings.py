@@ -90,21 +90,6 @@ class Groupings:
         The cells of each grouping, with every row of known label in one of its own.
     classes : ndarray of shape (2,)
         Labels of the classes.
-
-    Examples
-    --------
-    >>> from unbag import bag_target, multi_grouping_target
-    >>> from unbag.bags import check_groupings_target
-    >>> groupings = check_groupings_target(
-    ...     multi_grouping_target(
-    ...         {
-    ...             "campaign": bag_target(["a", "a", "b", "b"], counts={"a": 2, "b": 0}),
-    ...             "day": bag_target([1, 2, 1, 2], counts={1: 1, 2: 1}),
-    ...         }
-    ...     )
-    ... )
-    >>> groupings.names, groupings.n_cells
-    (('campaign', 'day'), 4)
     """
 
     names: tuple[str, ...]

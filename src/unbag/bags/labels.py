@@ -68,15 +68,7 @@ def check_labels(y: Any) -> tuple[NDArray[Any], NDArray[np.intp]]:
 
 
 def read_class_numbers(column: Any, names: list[str]) -> NDArray[np.float64]:
-    """Class numbers of a column of known labels, NaN where there is none.
-
-    Parameters
-    ----------
-    column : narwhals Series
-        Class numbers, truth values or, where there is a name for each class, names.
-    names : list of str
-        The columns of each class, or of the positive one alone.
-    """
+    """Class numbers of a column of known labels, NaN where there is none."""
     n_classes = max(len(names), 2)
     known: dict[Any, int] = {number: number for number in range(n_classes)}
     known |= {str(number): number for number in range(n_classes)}

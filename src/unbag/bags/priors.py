@@ -16,14 +16,7 @@ _SETTLED = 1e-10
 
 
 def resolve_class_prior(class_prior: Any, class_shares: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Turn ``"balanced"``, ``"empirical"`` or given numbers into one prior per class.
-
-    Parameters
-    ----------
-    class_prior : {"balanced", "empirical"} or array-like of shape (n_classes,)
-    class_shares : ndarray of shape (n_classes,)
-        Shares of the classes among all instances, which "empirical" stands for.
-    """
+    """Turn ``"balanced"``, ``"empirical"`` or given numbers into one prior per class."""
     n_classes = len(class_shares)
     if isinstance(class_prior, str):
         if class_prior == "balanced":
@@ -44,21 +37,7 @@ def resolve_class_prior(class_prior: Any, class_shares: NDArray[np.float64]) -> 
 def adjust_probabilities(
     probabilities: NDArray[np.float64], prior: NDArray[np.float64], wanted: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return probabilities at another class prior, under label shift.
-
-    Parameters
-    ----------
-    probabilities : ndarray of shape (n_instances, n_classes)
-    prior, wanted : ndarrays of shape (n_classes,)
-        The class priors that the probabilities are for, and should be for.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from unbag.bags.priors import adjust_probabilities
-    >>> adjust_probabilities(np.array([[0.5, 0.5]]), np.array([0.5, 0.5]), np.array([0.9, 0.1]))
-    array([[0.9, 0.1]])
-    """
+    """Return probabilities at another class prior, under label shift."""
     return normalise(probabilities * (wanted / prior), wanted)
 
 

@@ -87,16 +87,7 @@ def one_row_each(y: Any) -> tuple[NDArray[np.void], NDArray[np.intp], NDArray[np
 def read_known(
     y: NDArray[np.void], rows: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None, NDArray[np.bool_]]:
-    """Read what is known of bags, each from one row of a target and with so many rows in all.
-
-    Returns
-    -------
-    proportions : ndarray of shape (n_bags, n_classes)
-    noise : ndarray of shape (n_bags, n_classes, n_classes), optional
-        Covariance of their noise, if there is any.
-    single : ndarray of bool, shape (n_bags,)
-        Which are no bags but rows of known label.
-    """
+    """Read what is known of bags, each from one row of a target and with so many rows in all."""
     ids, deviation = y["bag"], _read_noise(y)
     proportions = check_shares(np.asarray(y["proportion"], dtype=float), ids, deviation)
     if proportions.ndim == 1:

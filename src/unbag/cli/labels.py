@@ -22,16 +22,7 @@ ROW, WEIGHT, LABEL = "row", "weight", "label"
 def read_row_labels(
     options: argparse.Namespace, data: BagData, names: Sequence[Any]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
-    """Class number of every row of the data, NaN where unknown, and weights if there are any.
-
-    Parameters
-    ----------
-    options : Namespace
-        With ``labels``, ``row_key`` and ``instances``.
-    data : BagData
-    names : sequence
-        What the classes are called.
-    """
+    """Class number of every row of the data, NaN where unknown, and weights if there are any."""
     path, key = options.labels, options.row_key or ROW
     opened = open_table(path, encoding=options.encoding, on_message=say)
     opened.need([key, LABEL], "to read labels by")

@@ -20,27 +20,12 @@ _PASSWORD = re.compile(r"(://[^/@:]*:)[^@]*@")
 
 
 def safe(text: str, *, one_line: bool = False) -> str:
-    r"""Write control characters as escapes, so that a terminal obeys nothing in a name.
-
-    Examples
-    --------
-    >>> from unbag.cli.output import safe
-    >>> print(safe("column \x1b[31mred\n and more"))
-    column \x1b[31mred
-     and more
-    """
+    """Write control characters as escapes, so that a terminal obeys nothing in a name."""
     return shown(text) if one_line else "\n".join(map(shown, text.split("\n")))
 
 
 def command_line(arguments: Sequence[str]) -> str:
-    """Return a command as it was called, without passwords in URLs of databases.
-
-    Examples
-    --------
-    >>> from unbag.cli.output import command_line
-    >>> print(command_line(["fit", "postgresql://me:secret@host/db", "my regions.csv"]))
-    unbag fit 'postgresql://me:***@host/db' 'my regions.csv'
-    """
+    """Return a command as it was called, without passwords in URLs of databases."""
     return "unbag " + shlex.join(_PASSWORD.sub(r"\1***@", word) for word in arguments)
 
 

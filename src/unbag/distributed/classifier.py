@@ -32,7 +32,8 @@ from unbag.distributed.partitions import (
 from unbag.distributed.whole_bags import bags_of, bring_some_bags, bring_together
 from unbag.models.base import check_instances
 from unbag.models.mixed import LLPClassifier, fit_to_rows
-from unbag.terms import TableEncoder, Term
+from unbag.terms.base import Term
+from unbag.terms.encoding import TableEncoder
 from unbag.weights import check_contrast
 
 # Of the memory of all workers, what data kept between passes may take.
@@ -169,13 +170,7 @@ class DistributedClassifier:
         return self.persist
 
     def to_local(self) -> Any:
-        """Return the ordinary classifier that was fitted, to be saved or reported on.
-
-        Returns
-        -------
-        estimator : classifier
-            ``estimator_``.
-        """
+        """Return the ordinary classifier that was fitted, to be saved or reported on."""
         if not hasattr(self, "estimator_"):
             raise NotFittedError("This DistributedClassifier is not fitted yet; call fit first.")
         return self.estimator_

@@ -23,9 +23,9 @@ from unbag.models.bag_variance import BagPredictions
 from unbag.models.mixed import by_bag
 from unbag.models.newton import Derivatives, DesignCurvature, DesignLikelihood
 from unbag.observations.information import CountObservation
-from unbag.terms import Design, EncodedRows, TableEncoder, Term
-from unbag.terms.design import layout
-from unbag.terms.encoding import Moments
+from unbag.terms.base import Term
+from unbag.terms.design import Design, layout
+from unbag.terms.encoding import EncodedRows, Moments, TableEncoder
 
 CheckX = Callable[[Any], Any]
 
@@ -98,19 +98,7 @@ def n_dense_columns(terms: list[Term]) -> int:
 
 @dataclass(frozen=True, eq=False)
 class DistributedRows:
-    """The rows that terms are fitted to (`unbag.terms.encoding.TrainingRows`), in partitions.
-
-    Attributes
-    ----------
-    parts, encoded : Partitions
-        Of `Part` and of `EncodedPart`.
-    check : callable
-        By which workers check rows.
-    encoder : TableEncoder
-    summary : BagSummary
-    bags : Bags
-        Of this summary.
-    """
+    """The rows that terms are fitted to (`unbag.terms.encoding.TrainingRows`), in partitions."""
 
     parts: Partitions
     encoded: Partitions
@@ -153,17 +141,7 @@ class DistributedRows:
 
 
 class DistributedLikelihood:
-    """A likelihood (`unbag.models.newton.Likelihood`) that is summed over partitions.
-
-    Parameters
-    ----------
-    parts : Partitions
-        Of `PartLikelihood`.
-    n_bags : int
-        Number of bags, rows of known label not counted.
-    keep : bool
-        Whether workers keep the likelihoods.
-    """
+    """A likelihood (`unbag.models.newton.Likelihood`) that is summed over partitions."""
 
     def __init__(self, parts: Partitions, n_bags: int, keep: bool) -> None:
         self._parts = parts.keep() if keep else parts
@@ -209,13 +187,7 @@ class DistributedLikelihood:
 
 
 class DistributedCurvature:
-    """The observed information as an operator, summed over partitions.
-
-    Parameters
-    ----------
-    parts : Partitions
-        Of lists of `unbag.models.newton.DesignCurvature`.
-    """
+    """The observed information as an operator, summed over partitions."""
 
     def __init__(self, parts: Partitions) -> None:
         self._parts = parts

@@ -88,11 +88,6 @@ class Partitions:
 
     Graphs are written out as plain dictionaries: wrapping every task in ``dask.delayed`` would take
     longer than many a pass over the data.
-
-    Attributes
-    ----------
-    items : list of tuples
-        For each partition, what it holds of each collection, as a Delayed.
     """
 
     items: list[tuple[Any, ...]]
@@ -159,17 +154,7 @@ class Partitions:
         sources: Sequence[Sequence[int]],
         *shared: Any,
     ) -> Partitions:
-        """Make new partitions of pieces of these.
-
-        Parameters
-        ----------
-        split : callable
-            Gives the pieces of a partition, by the number of the new one that they go to.
-        join : callable
-            Makes a new partition of its pieces.
-        sources : list of list of int
-            For each new partition, those that have a piece for it.
-        """
+        """Make new partitions of pieces of these."""
         from dask.task_spec import Task, TaskRef
 
         keys, graph = self._apply(split, shared)

@@ -33,21 +33,7 @@ _TIMES = 2
 
 @dataclass(frozen=True, eq=False)
 class BagSummary:
-    """What some rows say of their bags.
-
-    Attributes
-    ----------
-    target : structured ndarray of shape (n_bags,)
-        One row of the target for every bag, in the order of their ids.
-    rows : ndarray of shape (n_bags,)
-        Number of rows of each bag.
-    first, last : ndarray of shape (n_bags,)
-        Where the first and the last of them stand among all rows.
-    n_rows : tuple of int
-        Of each partition.
-    n_bytes : int
-        What the features take in memory.
-    """
+    """What some rows say of their bags."""
 
     target: NDArray[np.void]
     rows: NDArray[np.int64]
@@ -65,20 +51,7 @@ class Part(NamedTuple):
 
 
 def bring_together(data: Partitions) -> tuple[Partitions, BagSummary]:
-    """Move rows of X and y where bags are cut, and keep what was moved on the workers.
-
-    Parameters
-    ----------
-    data : Partitions
-        Of X and y.
-
-    Returns
-    -------
-    parts : Partitions
-        Of `Part`; None where there are no rows.
-    summary : BagSummary
-        Of all bags.
-    """
+    """Move rows of X and y where bags are cut, and keep what was moved on the workers."""
     summary = data.reduce(_summarise, _merge)
     if len(summary.target) == 0:
         raise ValueError("The target has no rows.")
@@ -98,13 +71,7 @@ def bring_together(data: Partitions) -> tuple[Partitions, BagSummary]:
 
 
 def bags_of(summary: BagSummary) -> Bags:
-    """Read the summary of all rows, by the rules of `unbag.check_bag_target`.
-
-    Returns
-    -------
-    bags : Bags
-        Whose ``index`` has one entry for each bag, not for each row; ``sizes`` count rows.
-    """
+    """Read the summary of all rows, by the rules of `unbag.check_bag_target`."""
     y: Any = summary.target
     n = summary.rows
     proportions, noise, single = read_known(y, n)

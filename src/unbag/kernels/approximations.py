@@ -64,7 +64,8 @@ class KernelFeatures:
     Examples
     --------
     >>> import numpy as np
-    >>> from unbag.kernels import Kernel, make_kernel_features
+    >>> from unbag.kernels.approximations import make_kernel_features
+    >>> from unbag.kernels.matrices import Kernel
     >>> from unbag.kernels.rows import RowsInMemory
     >>> rows = RowsInMemory(np.random.default_rng(0).normal(size=(50, 2)))
     >>> features = make_kernel_features("fourier", Kernel("rbf"), rows, 20, random_state=0)

@@ -41,7 +41,7 @@ class Kernel:
     Examples
     --------
     >>> import numpy as np
-    >>> from unbag.kernels import Kernel
+    >>> from unbag.kernels.matrices import Kernel
     >>> X = np.array([[0.0], [1.0], [2.0]])
     >>> Kernel("rbf", gamma=1.0).matrix(X, np.float64).round(3)
     array([[1.   , 0.368, 0.018],
@@ -188,7 +188,7 @@ def make_kernel(
     Examples
     --------
     >>> import numpy as np
-    >>> from unbag.kernels import make_kernel
+    >>> from unbag.kernels.matrices import make_kernel
     >>> from unbag.kernels.rows import RowsInMemory
     >>> X = np.array([[0.0, 1.0], [2.0, 3.0]])
     >>> make_kernel("rbf", "scale", 3, 1.0, RowsInMemory(X)).gamma

@@ -36,18 +36,13 @@ from unbag.models.newton import DesignLikelihood, Likelihood, MixedFit, maximise
 from unbag.models.variances import VarianceComponents, VariancePrior
 from unbag.observations.groupings import GroupingsObservation
 from unbag.observations.information import CountObservation
-from unbag.terms import (
-    CategoryTerm,
-    Design,
-    EncodedRows,
-    KernelTerm,
-    NumberTerm,
-    SparseTerm,
-    TableEncoder,
-    Term,
-)
-from unbag.terms.design import layout
-from unbag.terms.encoding import TrainingRows, as_frame, is_sparse
+from unbag.terms.base import Term
+from unbag.terms.categories import CategoryTerm
+from unbag.terms.design import Design, layout
+from unbag.terms.encoding import EncodedRows, TableEncoder, TrainingRows, as_frame, is_sparse
+from unbag.terms.kernel import KernelTerm
+from unbag.terms.numbers import NumberTerm
+from unbag.terms.sparse import SparseTerm
 
 # Rows that predictions are made for at the same time.
 _BLOCK = 2**14

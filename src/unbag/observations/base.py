@@ -52,7 +52,8 @@ class Objective(Criterion, Protocol):
     An objective of your own:
 
     >>> import numpy as np
-    >>> from unbag.solvers import LinearSpace, minimise
+    >>> from unbag.solvers.lbfgs import minimise
+    >>> from unbag.solvers.spaces import LinearSpace
     >>> class Squares:
     ...     n_outputs = 1
     ...
@@ -108,7 +109,8 @@ class OffsetObjective:
     --------
     >>> import numpy as np
     >>> from unbag import bag_target, check_bag_target
-    >>> from unbag.observations import ForwardLikelihood, OffsetObjective
+    >>> from unbag.observations.base import OffsetObjective
+    >>> from unbag.observations.forward import ForwardLikelihood
     >>> bags = check_bag_target(bag_target([1, 1, 2, 2], [0.25, 0.25, 0.75, 0.75]))
     >>> forward = ForwardLikelihood(np.array([True, True]), bags)
     >>> scores, problem = np.array([[[-1.0, 1.0, 1.0, 1.0]]]), np.zeros(1, dtype=int)

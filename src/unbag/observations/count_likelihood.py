@@ -153,7 +153,7 @@ def label_posteriors(scores: Array, bags: Bags, bag_effect: float = 0.0) -> Arra
     --------
     >>> import numpy as np
     >>> from unbag import bag_target, check_bag_target
-    >>> from unbag.observations import label_posteriors
+    >>> from unbag.observations.count_likelihood import label_posteriors
     >>> bags = check_bag_target(bag_target([1, 1, 2, 2], counts=[1, 1, 2, 2]))
     >>> label_posteriors(np.array([[[-1.0, 1.0, 0.0, 0.0]]]), bags).round(2)
     array([[[0.12, 0.88, 1.  , 1.  ]]])

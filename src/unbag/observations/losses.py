@@ -365,7 +365,7 @@ def get_loss(loss: str | ClassLoss, n_classes: int = 2) -> ClassLoss:
 
     Examples
     --------
-    >>> from unbag.observations import get_loss
+    >>> from unbag.observations.losses import get_loss
     >>> type(get_loss("logistic")).__name__, type(get_loss("logistic", n_classes=3)).__name__
     ('LogisticLoss', 'SoftmaxLoss')
     """

@@ -66,7 +66,7 @@ class CorrectedRisk:
     --------
     >>> import numpy as np
     >>> from unbag import bag_target, check_bag_target
-    >>> from unbag.observations import get_loss
+    >>> from unbag.observations.losses import get_loss
     >>> from unbag.paper import CorrectedRisk
     >>> from unbag.weights import decontamination_weights
     >>> bags = check_bag_target(bag_target([1, 1, 2, 2], [0.25, 0.25, 0.75, 0.75]))

@@ -41,8 +41,9 @@ from unbag.models.checks import check_alphas
 from unbag.models.threads import few_blas_threads
 from unbag.observations.base import Criterion, Objective
 from unbag.observations.losses import ClassLoss, get_loss
-from unbag.solvers import FunctionSpace, KernelSpace, LinearSpace, minimise
 from unbag.solvers.centred import CentredSpace
+from unbag.solvers.lbfgs import minimise
+from unbag.solvers.spaces import FunctionSpace, KernelSpace, LinearSpace
 
 Selection = Literal["pooled", "folds"]
 

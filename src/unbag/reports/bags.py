@@ -28,16 +28,6 @@ class BagsDisplay(Display):
         Sizes and proportions.
     information : EffectiveSampleSize
         How much each bag tells.
-
-    Examples
-    --------
-    >>> from unbag.datasets import make_gaussian_bags
-    >>> from unbag.reports import BagsDisplay
-    >>> data = make_gaussian_bags(n_bags=20, bag_size=50, random_state=0)
-    >>> display = BagsDisplay.from_data(data.y)
-    >>> len(display.frame())
-    20
-    >>> axes = display.plot(view="information")
     """
 
     bags: Bags
@@ -83,13 +73,7 @@ class BagsDisplay(Display):
         return int(np.searchsorted(reached, share - 1e-9)) + 1
 
     def frame(self) -> Any:
-        """One row per bag, the most informative first: name, size, proportions and share.
-
-        Returns
-        -------
-        frame : pandas.DataFrame
-            The table.
-        """
+        """One row per bag, the most informative first: name, size, proportions and share."""
         return make_frame(self.information.by_bag)
 
     def plot(self, ax: Any = None, *, view: BagsView = "proportions") -> Any:

@@ -89,13 +89,7 @@ class CalibrationDisplay(SinglePicture):
         return [c for c in self.curves.values() if np.isfinite(c.standard_error).all()]
 
     def frame(self) -> Any:
-        """One row per class and bin.
-
-        Returns
-        -------
-        frame : pandas.DataFrame
-            The table.
-        """
+        """One row per class and bin."""
         fields = ("predicted", "observed", "standard_error", "count")
         names = [np.repeat(name, len(c.predicted)) for name, c in self.curves.items()]
         columns = {

@@ -37,13 +37,7 @@ class Display(ABC):
 
     @abstractmethod
     def frame(self) -> Any:
-        """The numbers as a table.
-
-        Returns
-        -------
-        frame : pandas.DataFrame
-            The table.
-        """
+        """The numbers as a table."""
 
     def __repr__(self) -> str:
         return str(self)
@@ -137,19 +131,7 @@ _FONT_SIZE = re.compile(r"font: (?:[a-z0-9 ]* )?([\d.]+)px")
 def draw_svg(
     draw: Callable[[Any], Any], *, name: str, alt: str, size: tuple[float, float] = FIGURE_SIZE
 ) -> str:
-    """Draw on new axes and return an ``<svg>`` element to be put into a page.
-
-    Parameters
-    ----------
-    draw : callable
-        Takes axes, such as the ``plot`` of a display.
-    name : str
-        Put before every id, so that pictures on a page do not clash; letters and digits.
-    alt : str
-        What the picture shows, for those who cannot see it.
-    size : (width, height)
-        In inches of text of 10 points; the page scales it.
-    """
+    """Draw on new axes and return an ``<svg>`` element to be put into a page."""
     make_axes_available()
     from matplotlib import style
     from matplotlib.figure import Figure

@@ -19,7 +19,8 @@ from unbag.model_selection.fitted import last_step, names_behind
 from unbag.reports.drawing import BLUE, CLASS_COLOURS, GREY, ORANGE, SinglePicture, add_legend
 from unbag.reports.page import Finding, NumberTable, Picture, Section
 from unbag.tables.pipeline import split_pipeline
-from unbag.terms import NumberTerm, SparseTerm
+from unbag.terms.numbers import NumberTerm
+from unbag.terms.sparse import SparseTerm
 
 _SHOWN = 10
 _FIRST_CLASSES = 4
@@ -101,13 +102,7 @@ class ImportanceDisplay(SinglePicture):
         return cls(names[order], values[:, order], linear=True, classes=several)
 
     def frame(self) -> Any:
-        """One row per column, the strongest first.
-
-        Returns
-        -------
-        frame : pandas.DataFrame
-            The table.
-        """
+        """One row per column, the strongest first."""
         if self.classes:
             parts = {f"log-odds of {name}": row for name, row in self._by_class()}
         else:

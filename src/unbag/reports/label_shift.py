@@ -180,13 +180,7 @@ class LabelShiftDisplay(SinglePicture):
         return (self.mean - self.expected) / self.error
 
     def frame(self) -> Any:
-        """One row per bag, in the order of the bags.
-
-        Returns
-        -------
-        frame : pandas.DataFrame
-            The table.
-        """
+        """One row per bag, in the order of the bags."""
         names = ("bag", "position", "mean", "expected", "error", "suspicious")
         return make_frame({name: getattr(self, name) for name in names})
 

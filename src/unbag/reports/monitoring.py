@@ -45,36 +45,12 @@ _OUT, _LISTED = 3.0, 10
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MonitoringDisplay(SinglePicture):
-    """Observed proportions of bags over the mean of the model's probabilities.
-
-    Attributes
-    ----------
-    found : MonitoringResult
-
-    Examples
-    --------
-    >>> from unbag import LLPClassifier, LLPEnsembleClassifier
-    >>> from unbag.datasets import make_gaussian_bags
-    >>> from unbag.evaluation import make_monitoring_reference, monitor
-    >>> from unbag.reports.monitoring import MonitoringDisplay
-    >>> april, may = (make_gaussian_bags(n_bags=20, bag_size=40, random_state=s) for s in (0, 1))
-    >>> model = LLPEnsembleClassifier([("linear", LLPClassifier(kernel=None))]).fit(april.X, april.y)
-    >>> reference = make_monitoring_reference(model, april.X, april.y)
-    >>> display = MonitoringDisplay(monitor(model, may.X, may.y, reference=reference))
-    >>> list(display.frame().columns)
-    ['bag', 'size', 'class', 'probability', 'expected', 'observed', 'z']
-    """
+    """Observed proportions of bags over the mean of the model's probabilities."""
 
     found: MonitoringResult
 
     def frame(self) -> Any:
-        """One row per bag.
-
-        Returns
-        -------
-        frame : pandas.DataFrame
-            The table.
-        """
+        """One row per bag."""
         return make_frame(self.found.bags)
 
     def _draw(self, ax: Any) -> None:
@@ -116,36 +92,7 @@ def monitoring_page(
     command: str | None = None,
     remarks: Sequence[str] = (),
 ) -> Path:
-    """Write one self-contained HTML page on what `unbag.evaluation.monitor` found.
-
-    Parameters
-    ----------
-    found : MonitoringResult
-    path : str or path
-    title : str
-    model : str
-        Description of the model at the foot of the page.
-    command : str, optional
-        The command that makes the page, to be shown on it.
-    remarks : sequence of str
-        Further remarks on the rows, such as categories that are new.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from unbag import LLPClassifier, LLPEnsembleClassifier
-    >>> from unbag.datasets import make_gaussian_bags
-    >>> from unbag.evaluation import make_monitoring_reference, monitor
-    >>> from unbag.reports.monitoring import monitoring_page
-    >>> april, may = (make_gaussian_bags(n_bags=20, bag_size=40, random_state=s) for s in (0, 1))
-    >>> model = LLPEnsembleClassifier([("linear", LLPClassifier(kernel=None))]).fit(april.X, april.y)
-    >>> found = monitor(model, may.X, may.y, reference=make_monitoring_reference(model, april.X, april.y))
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     page = monitoring_page(found, Path(folder) / "may.html")
-    ...     page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
-    True
-    """
+    """Write one self-contained HTML page on what `unbag.evaluation.monitor` found."""
     make_axes_available()
     origin = provenance()
     facts = [

@@ -72,17 +72,6 @@ class Report:
         The pictures, each with its ``plot()`` and ``frame()``.
     sections : tuple of Section
         The parts of the page.
-
-    Examples
-    --------
-    >>> from unbag import LLPClassifier
-    >>> from unbag.datasets import make_gaussian_bags
-    >>> from unbag.reports import model_report
-    >>> data = make_gaussian_bags(n_bags=20, bag_size=20, random_state=0)
-    >>> model = LLPClassifier(kernel=None)
-    >>> report = model_report(model, data.X, data.y, n_resamples=50)
-    >>> sorted(report.displays)
-    ['assumption, column 1', 'assumption, score', 'bags', 'importance', 'reliability', 'roc']
     """
 
     title: str
@@ -102,13 +91,7 @@ class Report:
         return tuple(text for section in self.sections for text in section.warnings)
 
     def to_html(self) -> str:
-        """Return one self-contained HTML page, without scripts and without links to elsewhere.
-
-        Returns
-        -------
-        page : str
-            The page.
-        """
+        """Return one self-contained HTML page, without scripts and without links to elsewhere."""
         return make_page(
             self.title,
             self._facts,

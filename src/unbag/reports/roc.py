@@ -30,15 +30,6 @@ class RocDisplay(SinglePicture):
         The curve by labels.
     true_auc : float or None
         The area under that.
-
-    Examples
-    --------
-    >>> from unbag.datasets import make_gaussian_bags
-    >>> from unbag.reports import RocDisplay
-    >>> data = make_gaussian_bags(n_bags=40, bag_size=50, random_state=0)
-    >>> display = RocDisplay.from_data(data.y, data.X[:, 0], labels=data.labels)
-    >>> bool(abs(display.auc.value - display.true_auc) < 0.03)
-    True
     """
 
     band: RocBand
@@ -101,13 +92,7 @@ class RocDisplay(SinglePicture):
         return cls.from_evaluation(evaluate(y, scores, **options), labels)
 
     def frame(self) -> Any:
-        """One row per rate of false positives: the rate of true positives and its limits.
-
-        Returns
-        -------
-        frame : pandas.DataFrame
-            The table.
-        """
+        """One row per rate of false positives: the rate of true positives and its limits."""
         band = self.band
         columns = {"fpr": band.fpr, "tpr": band.tpr, "low": band.low, "high": band.high}
         if self.true_curve is not None:

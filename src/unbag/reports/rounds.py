@@ -16,32 +16,7 @@ from unbag.reports.validation_curve import find_model
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RoundsDisplay(SinglePicture):
-    """Losses of held-out bags over the rounds of a search, for every number of leaves.
-
-    Attributes
-    ----------
-    leaves : ndarray of shape (n_evaluations,)
-        Numbers of leaves that were evaluated.
-    rounds : ndarray of shape (n_evaluations,)
-        Numbers of rounds; after none there is what trees are added to.
-    losses : ndarray of shape (n_evaluations,)
-        Mean negative log-likelihoods of held-out bags per row.
-    num_leaves : int
-        The chosen number of leaves.
-    n_rounds : int
-        The chosen number of rounds.
-
-    Examples
-    --------
-    >>> from unbag import LLPBoostingClassifier
-    >>> from unbag.datasets import make_gaussian_bags
-    >>> from unbag.reports.rounds import RoundsDisplay
-    >>> data = make_gaussian_bags(n_bags=20, bag_size=20, random_state=0)
-    >>> model = LLPBoostingClassifier((2, 4), n_estimators=10, cv=3).fit(data.X, data.y)
-    >>> display = RoundsDisplay.from_estimator(model)
-    >>> display.frame()[["leaves", "rounds"]].to_numpy().tolist()
-    [[2, 0], [2, 5], [2, 10], [4, 5], [4, 10]]
-    """
+    """Losses of held-out bags over the rounds of a search, for every number of leaves."""
 
     leaves: NDArray[np.intp]
     rounds: NDArray[np.intp]
@@ -51,18 +26,7 @@ class RoundsDisplay(SinglePicture):
 
     @classmethod
     def from_estimator(cls, estimator: Any) -> Self:
-        """Read the path of fitted boosted trees, also inside a pipeline.
-
-        Parameters
-        ----------
-        estimator : classifier or pipeline
-            Fitted boosted trees.
-
-        Returns
-        -------
-        display : RoundsDisplay
-            The display.
-        """
+        """Read the path of fitted boosted trees, also inside a pipeline."""
         model = boosted_model(estimator)
         if model is None:
             raise ValueError(
@@ -95,13 +59,7 @@ class RoundsDisplay(SinglePicture):
         return bool(self.n_rounds == self.rounds[self.leaves == self.num_leaves].max())
 
     def frame(self) -> Any:
-        """One row per evaluation: leaves, rounds, the loss, and the choice.
-
-        Returns
-        -------
-        frame : pandas.DataFrame
-            The table.
-        """
+        """One row per evaluation: leaves, rounds, the loss, and the choice."""
         columns = {"leaves": self.leaves, "rounds": self.rounds, "loss": self.losses}
         return make_frame({**columns, "chosen": self.chosen})
 

@@ -107,13 +107,7 @@ class ValidationCurveDisplay(SinglePicture):
         return "strongest" if self.alpha == self.alphas.max() else "weakest"
 
     def frame(self) -> Any:
-        """One row per penalty: the criterion, what it is made of if known, and the choice.
-
-        Returns
-        -------
-        frame : pandas.DataFrame
-            The table.
-        """
+        """One row per penalty: the criterion, what it is made of if known, and the choice."""
         parts = {f"fold {k + 1}": row for k, row in enumerate(self._by_fold)}
         parts |= self.by_criterion if self.criteria else {}
         columns = {"alpha": self.alphas, "criterion": self.criterion, **parts}

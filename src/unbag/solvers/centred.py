@@ -58,7 +58,7 @@ class CentredSpace:
     Examples
     --------
     >>> import numpy as np
-    >>> from unbag.solvers import LinearSpace
+    >>> from unbag.solvers.spaces import LinearSpace
     >>> from unbag.solvers.centred import CentredSpace
     >>> X = np.array([[1.0], [2.0], [6.0]])
     >>> space = CentredSpace(LinearSpace(X, n_outputs=1, fit_intercept=True))

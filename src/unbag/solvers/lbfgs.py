@@ -60,8 +60,9 @@ class Solution:
     --------
     >>> import numpy as np
     >>> from unbag import bag_target, check_bag_target
-    >>> from unbag.observations import ForwardLikelihood
-    >>> from unbag.solvers import LinearSpace, minimise
+    >>> from unbag.observations.forward import ForwardLikelihood
+    >>> from unbag.solvers.lbfgs import minimise
+    >>> from unbag.solvers.spaces import LinearSpace
     >>> y = bag_target([1, 1, 2, 2], [0.25, 0.25, 0.75, 0.75])
     >>> objective = ForwardLikelihood(np.array([True, True]), check_bag_target(y))
     >>> space = LinearSpace(np.array([[0.0], [1.0], [1.0], [2.0]]), n_outputs=1, fit_intercept=True)
@@ -125,8 +126,9 @@ def minimise(
     --------
     >>> import numpy as np
     >>> from unbag import bag_target, check_bag_target
-    >>> from unbag.observations import ForwardLikelihood
-    >>> from unbag.solvers import LinearSpace, minimise
+    >>> from unbag.observations.forward import ForwardLikelihood
+    >>> from unbag.solvers.lbfgs import minimise
+    >>> from unbag.solvers.spaces import LinearSpace
     >>> y = bag_target([1, 1, 2, 2], [0.25, 0.25, 0.75, 0.75])
     >>> objective = ForwardLikelihood(np.array([True, True]), check_bag_target(y))
     >>> space = LinearSpace(np.array([[0.0], [1.0], [1.0], [2.0]]), n_outputs=1, fit_intercept=True)

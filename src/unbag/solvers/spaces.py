@@ -35,7 +35,7 @@ class FunctionSpace(Protocol):
     Examples
     --------
     >>> import numpy as np
-    >>> from unbag.solvers import FunctionSpace, LinearSpace
+    >>> from unbag.solvers.spaces import FunctionSpace, LinearSpace
     >>> space: FunctionSpace = LinearSpace(np.eye(3), n_outputs=1, fit_intercept=True)
     >>> space.n_coefficients, space.self_dual
     (4, True)
@@ -139,7 +139,7 @@ class KernelSpace:
     Examples
     --------
     >>> import numpy as np
-    >>> from unbag.solvers import KernelSpace
+    >>> from unbag.solvers.spaces import KernelSpace
     >>> space = KernelSpace(np.array([[1.0, 0.5], [0.5, 1.0]]), n_outputs=1)
     >>> theta = np.array([[2.0, 0.0]])
     >>> space.scores(theta, space.dual(theta))
@@ -215,7 +215,7 @@ class LinearSpace:
     Examples
     --------
     >>> import numpy as np
-    >>> from unbag.solvers import LinearSpace
+    >>> from unbag.solvers.spaces import LinearSpace
     >>> space = LinearSpace(np.array([[0.0], [1.0]]), n_outputs=1, fit_intercept=True)
     >>> theta = np.array([[2.0, 1.0]])
     >>> space.scores(theta, space.dual(theta))

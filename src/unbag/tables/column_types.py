@@ -134,17 +134,7 @@ def as_pandas(frame: Any, name: Any) -> Any:
 
 
 def parse_texts(frame: Any, known: Collection[str] = ()) -> dict[str, Any]:
-    """Columns of text that are times in ISO form or percentages, as such; but those that are known.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from unbag.tables.column_types import parse_texts
-    >>> visits = pd.DataFrame({"at": ["2024-05-01T06:30:00Z", "2024-05-02"], "load": ["7%", "12%"]})
-    >>> found = parse_texts(visits)
-    >>> found["at"].dt.hour.tolist(), found["load"].tolist()
-    ([6, 0], [7.0, 12.0])
-    """
+    """Columns of text that are times in ISO form or percentages, as such; but those that are known."""
     found = {}
     for name in frame.columns:
         values = frame[name]

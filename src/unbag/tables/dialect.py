@@ -12,19 +12,7 @@ _THOUSANDS = {",": "commas", ".": "points", "'": "apostrophes", " ": "blanks"}
 
 
 class Dialect(NamedTuple):
-    """How a text table is written.
-
-    Attributes
-    ----------
-    separator : str
-        Between fields.
-    decimal : str
-        Before decimals.
-    thousands : str or None
-        Between thousands.
-    codes : tuple of int
-        Positions of columns of digits with leading zeros, such as postcodes.
-    """
+    """How a text table is written."""
 
     separator: str
     decimal: str = "."
@@ -40,16 +28,10 @@ class Dialect(NamedTuple):
 
 
 def find_dialect(lines: Sequence[str], usual: str) -> Dialect:
-    r"""Infer the dialect of a table from its first lines.
+    """Infer the dialect of a table from its first lines.
 
     The usual separator wins where it gives rows of one length; otherwise another that does.
     Semicolons go with decimal commas, unless numbers have decimal points.
-
-    Examples
-    --------
-    >>> from unbag.tables.dialect import find_dialect
-    >>> find_dialect(["name;height\n", "Ann;1,71\n"], ",")
-    Dialect(separator=';', decimal=',', thousands=None, codes=())
     """
     for separator in (usual, *_SEPARATORS):
         rows = _rows(lines, separator)

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unbag.tables.column_types import as_pandas, column_type, convert, seconds
 
-__all__ = ["CategoryText", "DatetimeFeatures", "NumericFeatures", "TfidfText", "make_features"]
+__all__ = ["make_features"]
 
 MISSING = "(missing)"
 # Rows that a word or a category must be in to have a feature of its own.
@@ -59,54 +59,19 @@ class TableTransformer(TransformerMixin, BaseEstimator, ABC):
         """Return the names of the features."""
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002 (scikit-learn's signature)
-        """Learn from the columns of a table.
-
-        Parameters
-        ----------
-        X : data frame of shape (n_rows, n_columns)
-            The table.
-        y : object, default=None
-            Not used; here as scikit-learn gives it.
-
-        Returns
-        -------
-        self : transformer
-            The fitted transformer.
-        """
+        """Learn from the columns of a table."""
         validate_data(self, X, skip_check_array=True)
         self._fit(X)
         return self
 
     def transform(self, X: Any) -> Any:
-        """Turn the columns of a table into an array.
-
-        Parameters
-        ----------
-        X : data frame of shape (n_rows, n_columns)
-            The table.
-
-        Returns
-        -------
-        features : ndarray or sparse matrix of shape (n_rows, n_columns_out)
-            The features.
-        """
+        """Turn the columns of a table into an array."""
         check_is_fitted(self)
         validate_data(self, X, skip_check_array=True, reset=False)
         return self._transform(X)
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:  # noqa: ARG002
-        """Return the names of the features.
-
-        Parameters
-        ----------
-        input_features : object, default=None
-            Not used; names are those of ``fit``.
-
-        Returns
-        -------
-        names : ndarray of str
-            The names.
-        """
+        """Return the names of the features."""
         check_is_fitted(self)
         return np.array(self._names_out(), dtype=object)
 
@@ -121,41 +86,6 @@ class NumericFeatures(TableTransformer):
     Missing and infinite values become the median of their column, and columns that had such gaps
     in training get another one that says where. All of them are brought to mean 0 and variance 1.
     A column that holds another type than in `fit` is an error. Columns are converted one at a time.
-
-    Parameters
-    ----------
-    dtype : {"float64", "float32"}, default="float64"
-        Type of what comes out; all is computed in float64.
-
-    Attributes
-    ----------
-    kinds_ : list of str
-        What each column holds; see `unbag.tables.column_types`.
-    medians_ : ndarray of shape (n_features_in_,)
-        What gaps are filled with; 0 if a column has no value.
-    missing_columns_ : ndarray of int
-        The columns that had gaps.
-    means_ : ndarray of shape (n_features_in_ + len(missing_columns_),)
-        Mean of each column that comes out.
-    scales_ : ndarray of shape (n_features_in_ + len(missing_columns_),)
-        Its standard deviation; 1 for a constant.
-    n_features_in_ : int
-        Number of columns.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from unbag.tables.features import NumericFeatures
-    >>> frame = pd.DataFrame({"age": [31.0, None, 65.0], "colour": ["red", None, "blue"]})
-    >>> numbers = NumericFeatures().fit(frame[["age"]])
-    >>> numbers.get_feature_names_out().tolist()
-    ['age', 'missing_age']
-    >>> numbers.transform(frame[["age"]]).round(3)
-    array([[-1.225, -0.707],
-           [ 0.   ,  1.414],
-           [ 1.225, -0.707]])
     """
 
     def __init__(self, dtype: str = "float64") -> None:
@@ -214,23 +144,7 @@ def _mean_and_scale(values: NDArray[Any]) -> tuple[float, float]:
 
 
 class CategoryText(TableTransformer):
-    """Turn columns of any kind into text, with ``"(missing)"`` where there is no value.
-
-    Attributes
-    ----------
-    n_features_in_ : int
-        Number of columns.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from unbag.tables.features import CategoryText
-    >>> frame = pd.DataFrame({"age": [31.0, None, 65.0], "colour": ["red", None, "blue"]})
-    >>> CategoryText().fit_transform(frame[["colour"]]).ravel().tolist()
-    ['red', '(missing)', 'blue']
-    """
+    """Turn columns of any kind into text, with ``"(missing)"`` where there is no value."""
 
     def _fit(self, X: Any) -> None:
         """Names of columns are all there is to know."""
@@ -251,31 +165,6 @@ class DatetimeFeatures(TableTransformer):
     A period becomes a sine and a cosine if the column lasts at least two of it and its values
     differ within it (dates are all at midnight): six features for each column at most. A missing
     time has zeros.
-
-    Parameters
-    ----------
-    dtype : {"float64", "float32"}, default="float64"
-        Type of what comes out.
-
-    Attributes
-    ----------
-    periods_ : list of list of str
-        The periods of each column.
-    n_features_in_ : int
-        Number of columns.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from unbag.tables.features import DatetimeFeatures
-    >>> visits = pd.DataFrame({"at": pd.date_range("2024-05-01 03:00", periods=9, freq="6h")})
-    >>> parts = DatetimeFeatures().fit(visits)
-    >>> parts.get_feature_names_out().tolist()
-    ['at_hour_sin', 'at_hour_cos']
-    >>> parts.transform(visits)[:2].round(3).tolist()
-    [[0.707, 0.707], [0.707, -0.707]]
     """
 
     def __init__(self, dtype: str = "float64") -> None:
@@ -326,31 +215,6 @@ class TfidfText(TableTransformer):
 
     Words in fewer than five rows are left out, and of those that remain all but the 20,000 most
     frequent ones of a column. A row without any of them is all zeros.
-
-    Parameters
-    ----------
-    dtype : {"float64", "float32"}, default="float64"
-        Type of what comes out.
-
-    Attributes
-    ----------
-    vectorizers_ : list of TfidfVectorizer or None
-        One for each column; None where no word is in five rows.
-    n_features_in_ : int
-        Number of columns.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from unbag.tables.features import TfidfText
-    >>> notes = pd.DataFrame({"note": ["too late", "too cold", None, "too late", "in time"] * 5})
-    >>> words = TfidfText().fit(notes)
-    >>> words.get_feature_names_out().tolist()
-    ['note_cold', 'note_in', 'note_late', 'note_time', 'note_too']
-    >>> float(words.transform(notes)[2].sum())
-    0.0
     """
 
     def __init__(self, dtype: str = "float64") -> None:
@@ -423,27 +287,7 @@ def datetime_columns(frame: Any) -> list[str]:
 
 
 def is_free_text(values: Any) -> bool:
-    """Whether a pandas column holds free text: several words each, most of them in few rows.
-
-    Parameters
-    ----------
-    values : pandas.Series
-        The column.
-
-    Returns
-    -------
-    found : bool
-        Whether it does.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from unbag.tables.features import is_free_text
-    >>> is_free_text(pd.Series([f"room {i} smells of paint" for i in range(20)]))
-    True
-    >>> is_free_text(pd.Series(["New York City", "Salt Lake City"] * 10))
-    False
-    """
+    """Whether a pandas column holds free text: several words each, most of them in few rows."""
     if column_type(values) != "category":
         return False
     present = values.dropna().astype(str)

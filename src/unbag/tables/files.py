@@ -72,14 +72,7 @@ class TableError(ValueError):
 
 
 class TableURL:
-    """The URL of a database; its text leaves the password out.
-
-    Examples
-    --------
-    >>> from unbag.tables.files import TableURL
-    >>> print(TableURL("postgresql://ann:secret@host/visits"))
-    postgresql://ann:***@host/visits
-    """
+    """The URL of a database; its text leaves the password out."""
 
     def __init__(self, url: str) -> None:
         self.url = url

@@ -38,16 +38,7 @@ _SAMPLE = 1 << 15
 
 
 class Source(NamedTuple):
-    """An opened table.
-
-    Attributes
-    ----------
-    names : list of str
-        Its columns.
-    frames : callable
-        Takes the number of rows of each frame (None for one frame for each file), the columns
-        wanted, and those to be read as text; gives data frames.
-    """
+    """An opened table."""
 
     names: list[str]
     frames: Callable[[int | None, list[str], set[str]], Iterator[Any]]

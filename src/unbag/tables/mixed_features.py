@@ -39,42 +39,10 @@ class MixedFeatures(TableTransformer):
     Categories stay columns of text, with one level for missing values and one for all levels that
     are in fewer than five rows. Free text becomes the scores of at most 50 components of its tf-idf
     weights, by a truncated singular value decomposition.
-
-    Attributes
-    ----------
-    kinds_ : list of str
-        What each column of numbers holds; see `unbag.tables.column_types`.
-    levels_ : list of list of str or None
-        Levels of each category that are not rare; None if none of them is.
-    n_features_in_ : int
-        Number of columns.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from unbag.tables.mixed_features import MixedFeatures
-    >>> frame = pd.DataFrame({"colour": ["red", None] * 5, "age": [31.0, None] * 5})
-    >>> MixedFeatures().fit_transform(frame).head(2)
-        age     colour
-    0  31.0        red
-    1   NaN  (missing)
     """
 
     def transform(self, X: Any) -> Any:
-        """Turn the columns that were there in `fit` into a frame; others are ignored.
-
-        Parameters
-        ----------
-        X : data frame of shape (n_rows, n_columns)
-            The table.
-
-        Returns
-        -------
-        features : pandas.DataFrame of shape (n_rows, n_columns_out)
-            The features.
-        """
+        """Turn the columns that were there in `fit` into a frame; others are ignored."""
         check_is_fitted(self)
         if set(self._columns) <= set(X.columns):
             X = X[self._columns]
@@ -122,14 +90,7 @@ class MixedFeatures(TableTransformer):
 
 
 def text_groups(names: list[str]) -> dict[str, list[int]]:
-    """Groups of the columns that `MixedFeatures` makes of free text, for `unbag.LLPClassifier`.
-
-    Examples
-    --------
-    >>> from unbag.tables.mixed_features import text_groups
-    >>> text_groups(["age", "note (text 1)", "note (text 2)"])
-    {'note (text)': [1, 2]}
-    """
+    """Groups of the columns that `MixedFeatures` makes of free text, for `unbag.LLPClassifier`."""
     groups: dict[str, list[int]] = {}
     for place, name in enumerate(names):
         found = _COMPONENT.fullmatch(name)

@@ -29,6 +29,8 @@ from unbag.tables.features import CategoryText, DatetimeFeatures, NumericFeature
 from unbag.tables.mixed_features import MixedFeatures
 from unbag.tables.schema import Schema
 
+__all__ = ["export_onnx"]
+
 # What computes the scores of a model, by its family.
 _SCORES: dict[type[Any], Callable[..., str]] = {
     LLPClassifier: nodes.mixed,
@@ -127,34 +129,7 @@ def to_onnx(
     class_names: Sequence[Any] | None = None,
     score_threshold: float = 0.0,
 ) -> Any:
-    """Turn a fitted model into an ONNX graph.
-
-    Parameters
-    ----------
-    model : estimator or Pipeline
-        See `export_onnx`.
-    schema : Schema, optional
-        See `export_onnx`.
-    class_names : sequence, optional
-        See `export_onnx`.
-    score_threshold : float, default=0.0
-        See `export_onnx`.
-
-    Returns
-    -------
-    graph : onnx.ModelProto
-        What `export_onnx` writes.
-
-    Examples
-    --------
-    >>> from unbag import LLPClassifier
-    >>> from unbag.datasets import make_gaussian_bags
-    >>> from unbag.tables.onnx_export import to_onnx
-    >>> data = make_gaussian_bags(random_state=0)
-    >>> graph = to_onnx(LLPClassifier(kernel=None).fit(data.X, data.y)).graph
-    >>> [output.name for output in graph.output]
-    ['class', 'score', 'probability']
-    """
+    """Turn a fitted model into an ONNX graph."""
     skl2onnx = optional("skl2onnx", "an ONNX file", "export")
     final = last_step(model)
     ending = _Ending(final, class_names, score_threshold)
@@ -185,32 +160,7 @@ def to_onnx(
 
 
 def read_signature(path: str | os.PathLike[str]) -> dict[str, list[dict[str, str]]]:
-    """Names and types of the inputs and outputs of an ONNX file.
-
-    Parameters
-    ----------
-    path : path
-        The file.
-
-    Returns
-    -------
-    signature : dict
-        With the keys ``inputs`` and ``outputs``, each a list of ``name`` and ``type``.
-
-    Examples
-    --------
-    >>> from tempfile import TemporaryDirectory
-    >>> from unbag import LLPClassifier
-    >>> from unbag.datasets import make_gaussian_bags
-    >>> from unbag.tables.onnx_export import export_onnx, read_signature
-    >>> data = make_gaussian_bags(random_state=0)
-    >>> model = LLPClassifier(kernel=None).fit(data.X, data.y)
-    >>> with TemporaryDirectory() as folder:
-    ...     path = export_onnx(model, f"{folder}/model.onnx")
-    ...     signature = read_signature(path)
-    >>> signature["inputs"]
-    [{'name': 'X', 'type': 'double'}]
-    """
+    """Names and types of the inputs and outputs of an ONNX file."""
     onnx = optional("onnx", "an ONNX file", "export")
     graph = onnx.load(path).graph
     words = {onnx.TensorProto.DOUBLE: "double", onnx.TensorProto.INT64: "int64"}

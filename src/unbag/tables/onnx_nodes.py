@@ -29,13 +29,7 @@ _BY_NUMBER, _AS_NAN, _AS_ZERO = "<=", "NaN", "None"
 
 
 class Graph:
-    """The graph that skl2onnx fills, with shorter words.
-
-    Parameters
-    ----------
-    scope, container
-        What skl2onnx gives to a converter.
-    """
+    """The graph that skl2onnx fills, with shorter words."""
 
     def __init__(self, scope: Any, container: Any) -> None:
         self._scope, self._container = scope, container

@@ -44,7 +44,10 @@ from unbag.tables.model_archive import (
     read_member,
     reason_of,
 )
-from unbag.terms import TableEncoder, Term
+from unbag.terms.base import Term
+from unbag.terms.encoding import TableEncoder
+
+__all__ = ["ModelFile", "describe_model", "load_model", "save_model"]
 
 # Types that skops leaves out because scikit-learn does not check the node numbers in them: those
 # of a forged file can crash the process at the first prediction. For files of known origin.
@@ -86,22 +89,7 @@ _ARRAY_LIBRARIES = tuple(
 
 
 class UntrustedTypesError(ValueError):
-    """A model file holds types that are not trusted.
-
-    Parameters
-    ----------
-    message : str
-        What is wrong, in words.
-    types : list of str
-        Full names of the types.
-
-    Examples
-    --------
-    >>> from unbag.tables.persistence import UntrustedTypesError
-    >>> error = UntrustedTypesError("model.unbag holds types that are not trusted.", ["os.system"])
-    >>> error.types
-    ['os.system']
-    """
+    """A model file holds types that are not trusted."""
 
     def __init__(self, message: str, types: list[str]) -> None:
         super().__init__(message)
@@ -122,19 +110,6 @@ class ModelFile:
         What else was saved.
     versions : dict
         Versions of the packages that wrote the file, by name.
-
-    Examples
-    --------
-    >>> from tempfile import TemporaryDirectory
-    >>> from unbag import LLPClassifier
-    >>> from unbag.datasets import make_gaussian_bags
-    >>> from unbag.tables.persistence import load_model, save_model
-    >>> data = make_gaussian_bags(random_state=0)
-    >>> model = LLPClassifier(kernel=None).fit(data.X, data.y)
-    >>> with TemporaryDirectory() as folder:
-    ...     found = load_model(save_model(model, f"{folder}/model.unbag"))
-    >>> "scikit-learn" in found.versions, found.metadata
-    (True, {})
     """
 
     model: Any

@@ -97,12 +97,6 @@ def training_record(model: Any) -> dict[str, Any]:
     """What a fitted model maximised and what it found, in numbers and words.
 
     Of an ensemble, what its best base model did.
-
-    Returns
-    -------
-    record : dict
-        With the keys ``objective`` and ``summary``; of the mixed model also ``terms``,
-        ``bag_effect``, ``dispersion`` and ``log_marginal_likelihood``.
     """
     model = getattr(model, "best_estimator_", model)
     record: dict[str, Any] = {"objective": "likelihood"}
@@ -116,16 +110,7 @@ def training_record(model: Any) -> dict[str, Any]:
 
 
 def term_lines(terms: list[dict[str, Any]]) -> list[str]:
-    r"""The terms of a mixed model as the lines of a table.
-
-    Examples
-    --------
-    >>> from unbag.tables.pipeline import term_lines
-    >>> age = {"term": "numbers", "columns": ["age"], "standard_deviation": 0.71}
-    >>> print(*term_lines([age | {"degrees_of_freedom": 0.98, "variance_share": 1.0}]), sep="\n")
-    term     columns  standard deviation  effective df  share of variance
-    numbers  age      0.710               1.0           100%
-    """
+    """The terms of a mixed model as the lines of a table."""
     rows = []
     for term in terms:
         columns = term["columns"]

@@ -165,21 +165,6 @@ class Table:
         What reads it.
     na_values : tuple of str
         Texts that stand for missing values.
-
-    Examples
-    --------
-    >>> from tempfile import TemporaryDirectory
-    >>> import pandas as pd
-    >>> from unbag.tables import open_table
-    >>> with TemporaryDirectory() as folder:
-    ...     path = f"{folder}/people.csv"
-    ...     pd.DataFrame({"age": [31, 64], "name": ["Ada", "Max"]}).to_csv(path, index=False)
-    ...     table = open_table(path)
-    ...     people = table.read(["age"])
-    >>> table.names
-    ['age', 'name']
-    >>> people["age"].tolist()
-    [31, 64]
     """
 
     file: TableFile

@@ -27,29 +27,7 @@ _MOST = 1000
 
 @dataclass(frozen=True)
 class Column:
-    """What is known about one feature column.
-
-    Attributes
-    ----------
-    name : str
-        Name of the column.
-    kind : {"number", "category", "boolean", "time"}
-        What it holds.
-    values : tuple of str, optional
-        The categories that were seen, sorted; None for other kinds, and where there were more
-        than 1000.
-    missing : bool
-        Whether values were missing.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from unbag.tables.schema import make_schema
-    >>> frame = pd.DataFrame({"age": [31, 64], "colour": ["red", "blue"]})
-    >>> schema = make_schema(frame)
-    >>> schema.columns[1]
-    Column(name='colour', kind='category', values=('blue', 'red'), missing=False)
-    """
+    """What is known about one feature column."""
 
     name: str
     kind: ColumnType
@@ -59,31 +37,7 @@ class Column:
 
 @dataclass(frozen=True)
 class SchemaReport:
-    """How a table differs from the schema; the reports of several chunks can be added.
-
-    Attributes
-    ----------
-    rows : int
-        Number of rows that were looked at.
-    unseen : mapping of str to int
-        For each column with categories that the schema does not know, the number of such rows.
-    examples : mapping of str to tuple of str
-        Up to five of these categories for each column.
-    missing : mapping of str to int
-        Number of missing values in columns that had none when the schema was made.
-    extra : tuple of str
-        Columns that the schema does not know, which were ignored.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from unbag.tables.schema import make_schema
-    >>> schema = make_schema(pd.DataFrame({"age": [31, 64], "colour": ["red", "blue"]}))
-    >>> later = pd.DataFrame({"age": [47], "colour": ["green"], "size": [3]})
-    >>> table, report = schema.check(later)
-    >>> dict(report.unseen), report.extra
-    ({'colour': 1}, ('size',))
-    """
+    """How a table differs from the schema; the reports of several chunks can be added."""
 
     rows: int = 0
     unseen: Mapping[str, int] = field(default_factory=dict)
@@ -134,24 +88,6 @@ class Schema:
     """The feature columns that a model expects, and the key columns that name the bags.
 
     Made by `make_schema`.
-
-    Attributes
-    ----------
-    columns : tuple of Column
-        The feature columns, in the order in which the model sees them.
-    keys : tuple of str
-        The key columns. They are no features, and a table to be checked may lack them.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from unbag.tables.schema import Schema, make_schema
-    >>> frame = pd.DataFrame({"age": [31, 64], "colour": ["red", "blue"]})
-    >>> schema = make_schema(frame)
-    >>> [column.name for column in schema.columns]
-    ['age', 'colour']
-    >>> Schema.from_dict(schema.to_dict()) == schema
-    True
     """
 
     columns: tuple[Column, ...]
@@ -168,26 +104,7 @@ class Schema:
         return {column.name: column.kind for column in self.columns}
 
     def check(self, frame: Any) -> tuple[Any, SchemaReport]:
-        """Bring a table, or a chunk of one, into the columns, order and types of the schema.
-
-        Parameters
-        ----------
-        frame : pandas DataFrame
-            Its columns may come in any order. Numbers, times and truth values may be written as
-            text. Columns that the schema does not know are ignored.
-
-        Returns
-        -------
-        frame : pandas DataFrame
-            The feature columns, with the index of the input, which is left as it is.
-        report : SchemaReport
-            Unseen categories, unexpected gaps and ignored columns.
-
-        Raises
-        ------
-        ValueError
-            If columns are missing, or hold something of another kind.
-        """
+        """Bring a table, or a chunk of one, into the columns, order and types of the schema."""
         import pandas as pd
 
         _check_names(frame)
@@ -213,13 +130,7 @@ class Schema:
         return pd.DataFrame(found, index=frame.index, columns=list(self.names)), report
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the schema as plain lists and dictionaries, which JSON can hold.
-
-        Returns
-        -------
-        content : dict
-            The schema.
-        """
+        """Give the schema as plain lists and dictionaries, which JSON can hold."""
         columns = [
             {
                 "name": column.name,
@@ -233,23 +144,7 @@ class Schema:
 
     @classmethod
     def from_dict(cls, content: Any) -> Schema:
-        """Read what `to_dict` gave.
-
-        Parameters
-        ----------
-        content : mapping
-            The dictionary.
-
-        Returns
-        -------
-        schema : Schema
-            The same as before.
-
-        Raises
-        ------
-        ValueError
-            If it is something else, or damaged.
-        """
+        """Read what `to_dict` gave."""
         if not isinstance(content, Mapping) or content.get("format") != _FORMAT:
             raise ValueError("This is no schema that can be read: it does not say 'format': 1.")
         try:
@@ -263,35 +158,7 @@ class Schema:
 
 
 def make_schema(frame: Any, keys: Sequence[str] = ()) -> Schema:
-    """Remember what the columns of a table hold.
-
-    Parameters
-    ----------
-    frame : pandas DataFrame
-        The table that a model is trained on.
-    keys : sequence of str, default=()
-        The columns that name the bags; all others are features.
-
-    Returns
-    -------
-    Schema
-        To be held against later tables with `Schema.check`.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from unbag.tables.schema import make_schema
-    >>> people = pd.DataFrame({"district": [1, 2], "age": [31, 64], "colour": ["red", "blue"]})
-    >>> schema = make_schema(people, keys=["district"])
-    >>> later = pd.DataFrame({"colour": ["green", "red"], "age": [18, 23], "mood": ["", ""]})
-    >>> features, report = schema.check(later)
-    >>> list(features)
-    ['age', 'colour']
-    >>> print(report)
-    2 rows held against the schema.
-    Column 'colour': 1 row of categories that were not in the training data, such as 'green'.
-    Ignored columns: 'mood'.
-    """
+    """Remember what the columns of a table hold."""
     if isinstance(keys, str):
         raise ValueError(f"keys must be a list of columns, such as [{keys!r}].")
     _check_names(frame)
@@ -353,60 +220,13 @@ def make_fingerprints(X: Any, y: Any) -> dict[str, Any]:
 
     A bag is identified by its rows, in any order, and not by its name: the same districts come
     each month with other people.
-
-    Parameters
-    ----------
-    X : pandas DataFrame
-        Features, as a schema has them.
-    y : structured array from `unbag.bag_target`
-        The bag of each row.
-
-    Returns
-    -------
-    dict
-        With the keys ``version``, ``n_bags`` and ``bags``, the smallest fingerprints.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from unbag import bag_target
-    >>> from unbag.tables.schema import count_seen, make_fingerprints
-    >>> X = pd.DataFrame({"age": [31, 47, 64, 52]})
-    >>> y = bag_target(["north", "north", "south", "south"], [0.5, 0.5, 0.0, 0.0])
-    >>> kept = make_fingerprints(X, y)
-    >>> count_seen(kept, X[::-1], y[::-1]), count_seen(kept, X + 1, y)
-    (2, 0)
     """
     found = sorted(_fingerprints(X, y))
     return {"version": 1, "n_bags": len(found), "bags": found[:_MOST]}
 
 
 def count_seen(kept: dict[str, Any], X: Any, y: Any) -> int:
-    """Number of bags whose fingerprints are kept.
-
-    Parameters
-    ----------
-    kept : dict
-        From `make_fingerprints`.
-    X : pandas DataFrame
-        Features, as a schema has them.
-    y : structured array from `unbag.bag_target`
-        The bag of each row.
-
-    Returns
-    -------
-    int
-        The number; of more than 1000 training bags not all are kept, and it is a lower bound.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from unbag import bag_target
-    >>> from unbag.tables.schema import count_seen, make_fingerprints
-    >>> X, y = pd.DataFrame({"age": [31, 47]}), bag_target(["north", "south"], [0.0, 1.0])
-    >>> count_seen(make_fingerprints(X, y), X, y)
-    2
-    """
+    """Number of bags whose fingerprints are kept."""
     return len(set(kept["bags"]) & set(_fingerprints(X, y)))
 
 

@@ -32,17 +32,7 @@ MOST_PROBABLE = "the most probable, which is best for accuracy"
 
 @dataclass(frozen=True)
 class Rule:
-    """Positive is what has a probability above a threshold.
-
-    Attributes
-    ----------
-    name : str
-        What the threshold is best for, or "given".
-    threshold : float
-        For probabilities at ``share``.
-    share : float
-        Share of positives in the population that the threshold is for.
-    """
+    """Positive is what has a probability above a threshold."""
 
     name: str
     threshold: float
@@ -78,24 +68,7 @@ class Rule:
 def make_rule(
     name: RuleName, probabilities: NDArray[np.float64], costs: tuple[float, float] = (1.0, 1.0)
 ) -> Rule:
-    """Make a rule for a population.
-
-    Parameters
-    ----------
-    name : {"balanced", "accuracy", "f1", "cost"}
-        What it is best for.
-    probabilities : ndarray of shape (n_instances,)
-        Of the positive class, for rows of the population that the model did not see.
-    costs : (float, float)
-        Of a false positive and of a false negative, for "cost".
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from unbag.tables.scoring import make_rule
-    >>> print(make_rule("cost", np.array([0.1, 0.4]), costs=(1, 9)))
-    positive above a probability of 0.1, which is cheapest at the costs given
-    """
+    """Make a rule for a population."""
     if name not in get_args(RuleName):
         raise ValueError(f"rules are {', '.join(get_args(RuleName))}, not {name!r}.")
     share = float(np.mean(probabilities))
@@ -131,18 +104,7 @@ def rule_of(found: ModelFile, threshold: float | None, names: list[Any]) -> Rule
 
 
 class Scorer:
-    """Scores the rows of a table.
-
-    Parameters
-    ----------
-    model : classifier or pipeline
-    names : list
-        What to call the classes.
-    class_prior : list of float or None
-        Shares of the classes where the model is used, or of the second of two.
-    rule : Rule or None
-        Which rows are positive; without one, those that the model says.
-    """
+    """Scores the rows of a table."""
 
     def __init__(
         self, model: Any, names: list[Any], class_prior: list[float] | None, rule: Rule | None

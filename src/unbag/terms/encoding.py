@@ -146,7 +146,7 @@ class TableEncoder:
     Examples
     --------
     >>> import pandas as pd
-    >>> from unbag.terms import TableEncoder
+    >>> from unbag.terms.encoding import TableEncoder
     >>> table = pd.DataFrame({"age": [31, 45, None], "city": ["Rome", "Oslo", None]})
     >>> encoder = TableEncoder().fit(table)
     >>> rows = encoder.encode(table)

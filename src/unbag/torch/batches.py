@@ -25,14 +25,6 @@ class BagBatch(NamedTuple):
         Rows of each class in each bag; of the second of two classes, if there is one column.
     covariance : tensor or array of shape (n_bags, n_classes, n_classes), optional
         Of the noise in the counts.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from unbag.torch import BagBatch, ProportionLoss
-    >>> bags = BagBatch(torch.tensor([0, 0, 1, 1]), torch.tensor([1, 2]))
-    >>> round(float(ProportionLoss()(torch.zeros(4), bags)), 3)
-    0.693
     """
 
     index: Any

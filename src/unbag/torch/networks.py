@@ -14,14 +14,7 @@ from torch import Tensor, nn
 
 
 class TableNetwork(nn.Module):
-    """Numbers of a table, standardised, through layers of rectified units.
-
-    Parameters
-    ----------
-    n_features, n_outputs : int
-    hidden : sequence of int
-        Units of each layer between.
-    """
+    """Numbers of a table, standardised, through layers of rectified units."""
 
     mean: Tensor
     scale: Tensor
@@ -65,14 +58,7 @@ def column_moments(X: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 
 
 class ImageNetwork(nn.Module):
-    """Four convolutions for square images that come as rows of pixels, grey or of three colours.
-
-    Parameters
-    ----------
-    shape : tuple of int
-        Of a row: ``(channels * side * side,)``, with a side of 8 or more.
-    n_outputs : int
-    """
+    """Four convolutions for square images that come as rows of pixels, grey or of three colours."""
 
     def __init__(self, shape: tuple[int, ...], n_outputs: int) -> None:
         super().__init__()
@@ -122,12 +108,6 @@ class TwoLayerNetwork(nn.Module):
 
     Rows are taken as they are. `project` brings weights back into the class, of which
     `unbag.paper.bounds.TwoLayerReLU` has the constants.
-
-    Parameters
-    ----------
-    n_features, n_outputs, n_hidden : int
-    output_bound, input_bound : float
-        α and β, the same for all units.
     """
 
     def __init__(

@@ -27,20 +27,7 @@ from unbag.torch.two_pass import two_pass_backward
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """How to train.
-
-    Attributes
-    ----------
-    max_epochs, batch_size, patience, seed : int
-    lr, weight_decay, tol : float
-    ema_decay : float or None
-        Decay of the exponential moving average of the weights, a step.
-    half : bool
-        Whether layers compute in bfloat16.
-    condition_on_total : bool
-        Whether the counts of a batch, of two bags at least, are conditioned on their sum, which
-        then counts once an epoch.
-    """
+    """How to train."""
 
     max_epochs: int
     batch_size: int
@@ -67,17 +54,7 @@ class Progress:
 
 
 class NetworkTrainer:
-    """Trains a network on the bags of a data set.
-
-    Parameters
-    ----------
-    module : nn.Module
-        From rows to scores; with a method ``project``, that is called after every step.
-    loss : BagLoss
-    plan : TrainingPlan
-    training, validation : BagDataset
-        The second may be None: then there are as many epochs as the plan allows.
-    """
+    """Trains a network on the bags of a data set."""
 
     def __init__(
         self,

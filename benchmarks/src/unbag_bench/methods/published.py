@@ -25,7 +25,7 @@ from unbag.paper.minimisation import (
     choose_penalty,
     fit_penalties,
 )
-from unbag.solvers import FunctionSpace
+from unbag.solvers.spaces import FunctionSpace
 from unbag.weights import check_contrast
 from unbag_bench.methods.published_methods import BagTask, PublishedMethod, get_method
 

@@ -297,7 +297,7 @@ class ComplexityEstimate:
     >>> import numpy as np
     >>> from unbag import bag_target, check_bag_target
     >>> from unbag.paper.bounds import RKHSBall, rademacher_complexity
-    >>> from unbag.kernels import Kernel
+    >>> from unbag.kernels.matrices import Kernel
     >>> from unbag.paper import pair_bags
     >>> bags = check_bag_target(bag_target([1, 1, 2, 2], [0.2, 0.2, 0.9, 0.9]))
     >>> pairing = pair_bags(bags.proportions[:, 1], bags.sizes)

@@ -297,7 +297,7 @@ class MultiMCM:
         Parameters
         ----------
         loss : str or Loss
-            A loss, by its name in `unbag.observations.LOSSES` or itself.
+            A loss, by its name in `unbag.observations.losses.LOSSES` or itself.
         scores : array-like of shape (n_instances,)
             f(x) of each instance.
         bag : array-like of shape (n_instances,)
@@ -316,7 +316,7 @@ class MultiMCM:
         Parameters
         ----------
         loss : str or Loss
-            A loss, by its name in `unbag.observations.LOSSES` or itself.
+            A loss, by its name in `unbag.observations.losses.LOSSES` or itself.
         scores : array-like of shape (n_instances,)
             f(x) of each instance.
         bag : array-like of shape (n_instances,)

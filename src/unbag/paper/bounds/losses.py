@@ -59,7 +59,7 @@ def symmetry_constant(loss: str | Loss) -> float | None:
     Parameters
     ----------
     loss : str or Loss
-        A loss, by its name in `unbag.observations.LOSSES` or itself.
+        A loss, by its name in `unbag.observations.losses.LOSSES` or itself.
 
     Returns
     -------
@@ -87,7 +87,7 @@ def is_symmetric(loss: str | Loss) -> bool:
     Parameters
     ----------
     loss : str or Loss
-        A loss, by its name in `unbag.observations.LOSSES` or itself.
+        A loss, by its name in `unbag.observations.losses.LOSSES` or itself.
 
     Returns
     -------
@@ -152,7 +152,7 @@ def convexity_condition(loss: str | Loss, kappa_plus: ArrayLike, kappa_minus: Ar
     Parameters
     ----------
     loss : str or Loss
-        A loss, by its name in `unbag.observations.LOSSES` or itself.
+        A loss, by its name in `unbag.observations.losses.LOSSES` or itself.
     kappa_plus : float or array-like
         Contaminations κ⁺ of the positive bags.
     kappa_minus : float or array-like
@@ -194,7 +194,7 @@ def calibration_function(loss: str | Loss, theta: ArrayLike) -> Floats:
     Parameters
     ----------
     loss : str or Loss
-        A loss, by its name in `unbag.observations.LOSSES` or itself.
+        A loss, by its name in `unbag.observations.losses.LOSSES` or itself.
     theta : array-like
         θ, from 0 to 1.
 
