@@ -13,6 +13,7 @@ import numpy as np
 
 from unbag._text import listing, plural, shown_value
 from unbag.tables.column_types import ColumnType, cast, dtypes_of, without_texts
+from unbag.tables.databases import open_duckdb, open_sqlite, open_url
 from unbag.tables.files import (
     STANDARD_INPUT,
     TableError,
@@ -28,12 +29,9 @@ from unbag.tables.formats import (
     Source,
     find_parts,
     open_arrow,
-    open_duckdb,
     open_json,
     open_parts,
-    open_sqlite,
     open_text,
-    open_url,
     open_workbook,
 )
 
