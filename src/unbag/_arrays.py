@@ -122,9 +122,17 @@ def put(array: Array, rows: NDArray[np.intp], values: Array) -> None:
 
 
 class Segments:
-    """Neighbours on the last axis that belong together, such as the rows of a bag."""
+    """Neighbours on the last axis that belong together, such as rows of a bag; each counts once or often."""
 
-    def __init__(self, sizes: NDArray[np.int64], like: Array) -> None:
+    def __init__(
+        self,
+        sizes: NDArray[np.int64],
+        like: Array,
+        multiplicity: NDArray[np.int64] | None = None,
+    ) -> None:
+        self.multiplicity = (
+            None if multiplicity is None else beside_in_double(multiplicity.astype(float), like)
+        )
         self._sizes = index_beside(sizes, like)
         self._starts = np.cumsum(sizes) - sizes
         self._length = int(sizes.sum())
@@ -133,6 +141,7 @@ class Segments:
 
     def sum(self, values: Array) -> Array:
         """Sum over each segment."""
+        values = self.times(values)
         if isinstance(values, np.ndarray):
             return np.add.reduceat(values, self._starts, axis=-1)
         xp = array_namespace(values)
@@ -145,6 +154,10 @@ class Segments:
             )
         own = self._index()[:, None] == np.arange(len(self._starts))
         return values @ xp.asarray(own.astype(float), dtype=values.dtype, device=device(values))
+
+    def times(self, values: Array) -> Array:
+        """Multiply each value by how often it counts."""
+        return values if self.multiplicity is None else values * self.multiplicity
 
     def spread(self, values: Array) -> Array:
         """Repeat one value of each segment for all who belong to it."""

@@ -6,7 +6,7 @@ works with. Nothing behind `Bags` sees `y`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
@@ -16,12 +16,17 @@ from numpy.typing import NDArray
 from unbag._checks import check_choice
 from unbag._text import quoted
 from unbag.bags.labels import check_labels, fields_of
-from unbag.bags.shares import one_row_each, read_known
+from unbag.bags.shares import one_row_each, read_known, read_multiplicity
 
 BagModel = Literal["instances", "bags"]
 
 # Where a target keeps the names of its classes: in the metadata of its dtype.
 CLASS_NAMES = "class_names"
+
+_NO_MULTIPLICITY = (
+    "The target has multiplicities, which this cannot use: fit unbag.LLPClassifier, or repeat the "
+    "rows (numpy.repeat) and call bag_target without multiplicity."
+)
 
 # Proportions closer together than this differ by rounding only.
 SAME_PROPORTION = 1e-9
@@ -41,12 +46,12 @@ class Bags:
 
     Attributes
     ----------
-    index : ndarray of shape (n_instances,)
-        Position of each instance's bag in the arrays below.
+    index : ndarray of shape (n_rows,)
+        Position of each row's bag in the arrays below.
     ids : ndarray of shape (n_bags,)
         The user's names of the bags, for messages and tables.
     sizes : ndarray of shape (n_bags,)
-        Number of instances in each bag, n_i in the paper.
+        Number of instances in each bag, n_i in the paper; rows counted by their multiplicities.
     proportions : ndarray of shape (n_bags, n_classes)
         Share of each class in each bag; with two classes the columns are 1 − γ_i and γ_i.
     classes : ndarray of shape (n_classes,)
@@ -59,6 +64,8 @@ class Bags:
         proportions are exact. Noisy proportions sum to one but may lie outside [0, 1].
     names : tuple of str, optional
         What to call the classes in words and tables; by default what they are.
+    multiplicity : ndarray of int, shape (n_rows,), optional
+        How many identical instances each row stands for; None if each is one.
     """
 
     index: NDArray[np.intp]
@@ -69,6 +76,7 @@ class Bags:
     labelled: NDArray[np.bool_]
     noise: NDArray[np.float64] | None = None
     names: tuple[str, ...] | None = None
+    multiplicity: NDArray[np.int64] | None = None
 
     @property
     def n_bags(self) -> int:
@@ -87,8 +95,13 @@ class Bags:
 
     @property
     def n_instances(self) -> int:
-        """Number of instances in all bags together."""
+        """Number of rows in all bags together."""
         return len(self.index)
+
+    @property
+    def lengths(self) -> NDArray[np.intp]:
+        """Number of rows of each bag, whatever their multiplicities."""
+        return np.bincount(self.index, minlength=self.n_bags)
 
     @property
     def class_shares(self) -> NDArray[np.float64]:
@@ -128,6 +141,8 @@ class Bags:
             Their means.
         """
         flat = values.reshape(-1, self.n_instances)
+        if self.multiplicity is not None:
+            flat = flat * self.multiplicity
         sums = np.stack([np.bincount(self.index, row, self.n_bags) for row in flat])
         return (sums / self.sizes).reshape(*values.shape[:-1], self.n_bags)
 
@@ -146,7 +161,7 @@ class Bags:
         rows : ndarray of int, shape (n_bags, n_kinds)
             How many rows there are of each.
         """
-        rows = np.bincount(self.index * n_kinds + kind, minlength=self.n_bags * n_kinds)
+        rows = _sizes(self.index * n_kinds + kind, self.multiplicity, self.n_bags * n_kinds)
         return rows.reshape(self.n_bags, n_kinds)
 
     def draws(self, bag_model: BagModel) -> NDArray[np.float64]:
@@ -184,7 +199,8 @@ class Bags:
         bags : Bags
             The same bags.
         """
-        return replace(self, index=arrange(self.index))
+        times = None if self.multiplicity is None else arrange(self.multiplicity)
+        return replace(self, index=arrange(self.index), multiplicity=times)
 
     def divide(self, part: NDArray[np.intp]) -> tuple[Bags, NDArray[np.intp]]:
         """Cut bags where their rows have different part numbers.
@@ -206,7 +222,8 @@ class Bags:
         key = self.index * (int(part.max()) + 1) + part
         _, first, index = np.unique(key, return_index=True, return_inverse=True)
         whole = self.index[first]
-        return replace(self._picked(whole), index=index, sizes=np.bincount(index)), first
+        sizes = _sizes(index, self.multiplicity)
+        return replace(self._picked(whole), index=index, sizes=sizes), first
 
     def with_labelled_rows_apart(self) -> tuple[Bags, NDArray[np.intp]]:
         """Make every labelled row a bag of its own."""
@@ -239,7 +256,9 @@ class Bags:
         position = np.full(self.n_bags, -1)
         position[chosen] = np.arange(len(chosen))
         rows = np.flatnonzero(position[self.index] >= 0)
-        return replace(self._picked(chosen), index=position[self.index[rows]]), rows
+        times = None if self.multiplicity is None else self.multiplicity[rows]
+        kept = self._picked(chosen)
+        return replace(kept, index=position[self.index[rows]], multiplicity=times), rows
 
     def _picked(self, bags: NDArray[np.intp]) -> Bags:
         """These bags, with the rows of all."""
@@ -253,7 +272,7 @@ class Bags:
         )
 
 
-def check_bag_target(y: Any) -> Bags:
+def check_bag_target(y: Any, accept: Collection[str] = ()) -> Bags:
     """Read a target as `Bags`: one made by `bag_target`, or plain labels.
 
     Plain labels are pure bags, one per class. A bag of one instance whose proportion is 0 or 1
@@ -263,6 +282,8 @@ def check_bag_target(y: Any) -> Bags:
     ----------
     y : structured array from `unbag.bag_target`, or plain labels
         The target.
+    accept : collection of str, default=()
+        What the caller can deal with beyond counts of single rows: "multiplicity".
 
     Returns
     -------
@@ -272,7 +293,7 @@ def check_bag_target(y: Any) -> Bags:
     Raises
     ------
     ValueError
-        If the target is of another kind, or holds part of a bag only.
+        If the target is of another kind, holds part of a bag only, or what is not accepted.
 
     Examples
     --------
@@ -296,7 +317,10 @@ def check_bag_target(y: Any) -> Bags:
     if y.ndim != 1 or len(y) == 0:
         raise ValueError(f"The target must have one dimension and some rows, not shape {y.shape}.")
     each, _, codes = one_row_each(y)
-    sizes = np.bincount(codes)
+    times = read_multiplicity(y)
+    if times is not None and "multiplicity" not in accept:
+        raise ValueError(_NO_MULTIPLICITY)
+    sizes = _sizes(codes, times)
     proportions, noise, single = read_known(each, sizes)
     bags = Bags(
         index=codes,
@@ -307,6 +331,7 @@ def check_bag_target(y: Any) -> Bags:
         labelled=np.zeros(len(each), dtype=bool),
         noise=noise,
         names=(y.dtype.metadata or {}).get(CLASS_NAMES),
+        multiplicity=times,
     )
     return gather_labelled_rows(bags, single) if single.any() else bags
 
@@ -351,13 +376,22 @@ def gather_labelled_rows(bags: Bags, single: NDArray[np.bool_]) -> Bags:
     return Bags(
         index=index,
         ids=np.array([*bags.ids[~single], *names], dtype=object),
-        sizes=np.bincount(index),
+        sizes=_sizes(index, bags.multiplicity),
         proportions=np.vstack([bags.proportions[~single], np.eye(bags.n_classes)[present]]),
         classes=bags.classes,
         labelled=np.arange(n_other + len(present)) >= n_other,
         noise=noise,
         names=bags.names,
+        multiplicity=bags.multiplicity,
     )
+
+
+def _sizes(
+    index: NDArray[np.intp], multiplicity: NDArray[np.int64] | None, minlength: int = 0
+) -> NDArray[np.intp]:
+    """Number of instances of each index, rows counted by their multiplicities."""
+    found = np.bincount(index, multiplicity, minlength)
+    return np.round(found).astype(np.intp)
 
 
 def _clip(shares: NDArray[np.float64]) -> NDArray[np.float64]:

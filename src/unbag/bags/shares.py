@@ -110,6 +110,31 @@ def _read_noise(y: NDArray[np.void]) -> NDArray[np.float64] | None:
     return noise
 
 
+def read_multiplicity(y: NDArray[np.void]) -> NDArray[np.int64] | None:
+    """How many instances each row of a target stands for; None if each is one."""
+    if "multiplicity" not in (y.dtype.names or ()):
+        return None
+    return check_multiplicity(y["multiplicity"], len(y))
+
+
+def check_multiplicity(values: Any, n_rows: int) -> NDArray[np.int64]:
+    """Read multiplicities: positive whole numbers, one for each row."""
+    try:
+        given = np.asarray(values, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError("multiplicity must hold whole numbers, one for each row.") from None
+    if given.shape != (n_rows,):
+        raise ValueError(f"multiplicity must hold {n_rows} numbers, one for each row.")
+    wrong = ~((given >= 1) & (given == np.round(given)) & (given < 2.0**53))
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise ValueError(
+            f"The multiplicity of row {row + 1} is {given[row]:g}; it must be a whole number, at "
+            "least 1."
+        )
+    return given.astype(np.int64)
+
+
 def check_noise(noise: NDArray[np.float64], ids: NDArray[Any]) -> None:
     """Refuse what is no standard deviation."""
     wrong = ~(np.isfinite(noise) & (noise >= 0)).reshape(len(ids), -1).all(axis=1)

@@ -15,7 +15,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from unbag.bags.bags import CLASS_NAMES
 from unbag.bags.rows import row_type
-from unbag.bags.shares import bag_name, check_constant, check_noise, check_shares, exact_bags
+from unbag.bags.shares import (
+    bag_name,
+    check_constant,
+    check_multiplicity,
+    check_noise,
+    check_shares,
+    exact_bags,
+)
 
 # Counts may be off whole numbers by what computing with them does.
 _ROUNDING = 1e-6
@@ -29,6 +36,7 @@ def bag_target(
     labels: ArrayLike | None = None,
     noise: Any = None,
     class_names: Sequence[Any] | None = None,
+    multiplicity: ArrayLike | None = None,
 ) -> NDArray[np.void]:
     """Make the target `y` that every estimator of this package is fitted to.
 
@@ -59,13 +67,15 @@ def bag_target(
     class_names : sequence, optional
         What to call the classes in words and tables, in the order of the columns; of two, the
         negative class first. Models go by the numbers 0, 1, ... all the same.
+    multiplicity : array-like of int, shape (n_instances,), optional
+        How many identical instances each row stands for; counts and sizes are those of instances.
 
     Returns
     -------
     y : structured ndarray of shape (n_instances,)
         With the fields ``bag``, ``proportion`` and ``size`` (the rows of the whole bag, so that
-        a bag cut to pieces is noticed), and ``noise`` (the standard deviation of the shares) if
-        it was given. Read the fields by name.
+        a bag cut to pieces is noticed), and ``noise`` (the standard deviation of the shares) and
+        ``multiplicity`` if they were given. Read the fields by name.
 
     Examples
     --------
@@ -91,7 +101,11 @@ def bag_target(
     codes, ids = _encode_bag_ids(values, None if known is None else known >= 0)
     if (proportion is None) == (counts is None):
         raise ValueError("Give either proportion or counts, and not both.")
-    sizes = np.bincount(codes[codes >= 0], minlength=len(ids))
+    times = np.ones(len(codes), dtype=np.int64)
+    if multiplicity is not None:
+        times = check_multiplicity(multiplicity, len(codes))
+    inside = codes >= 0
+    sizes = np.bincount(codes[inside], times[inside], len(ids)).astype(np.int64)
     if counts is None:
         shares = _per_bag(proportion, codes, ids, "proportion")
         deviation = _noise_per_bag(noise, shares, codes, ids)
@@ -104,10 +118,12 @@ def bag_target(
         deviation = None if deviation is None else deviation / size
     shares = check_shares(shares, ids, deviation)
     if known is not None:
-        y = _with_labels(codes, ids, sizes, shares, known, deviation)
+        y = _with_labels(codes, ids, sizes, shares, known, deviation, times)
     else:
         noise = None if deviation is None else deviation[codes]
         y = _fill_target(ids[codes], shares[codes], sizes[codes], noise)
+    if multiplicity is not None:
+        y = with_fields(y, multiplicity=times)
     return y if class_names is None else name_classes(y, class_names)
 
 
@@ -121,6 +137,17 @@ def name_classes(y: NDArray[np.void], names: Sequence[Any]) -> NDArray[np.void]:
             f"class_names must be {n_classes} different names, one for each class, not {names!r}."
         )
     return y.astype(row_type(y.dtype.descr, **{CLASS_NAMES: texts}))
+
+
+def with_fields(y: NDArray[np.void], **values: NDArray[Any]) -> NDArray[np.void]:
+    """The same target with more fields."""
+    fields = [*y.dtype.descr, *((name, own.dtype) for name, own in values.items())]
+    wider = np.empty(len(y), dtype=row_type(fields, **dict(y.dtype.metadata or {})))
+    for name in y.dtype.names or ():
+        wider[name] = y[name]
+    for name, own in values.items():
+        wider[name] = own
+    return wider
 
 
 def _fill_target(
@@ -340,6 +367,7 @@ def _with_labels(
     shares: NDArray[np.float64],
     known: NDArray[np.int64],
     noise: NDArray[np.float64] | None,
+    times: NDArray[np.int64],
 ) -> NDArray[np.void]:
     """Take the rows of known label out of their bags, as pure bags of one row each.
 
@@ -352,7 +380,7 @@ def _with_labels(
     labelled = known >= 0
     inside = labelled & (codes >= 0)
     taken = np.zeros((len(ids), n_classes))
-    np.add.at(taken, (codes[inside], known[inside]), 1)
+    np.add.at(taken, (codes[inside], known[inside]), times[inside])
     left = sizes - taken.sum(axis=1)
     held = per_class * sizes[:, None]
     whole = np.round(held)

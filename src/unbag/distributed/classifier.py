@@ -156,7 +156,7 @@ class DistributedClassifier:
 
         def likelihood_of(terms: list[Term]) -> DistributedLikelihood:
             made = encoded.map(make_likelihood, share(terms))
-            n_bytes = summary.n_bytes + 8 * len(rows) * n_dense_columns(terms)
+            n_bytes = summary.n_bytes + 8 * rows.n_instances * n_dense_columns(terms)
             n_bags = int((~bags.labelled).sum())
             return DistributedLikelihood(made, n_bags, self._should_keep(n_bytes))
 

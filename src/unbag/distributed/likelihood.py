@@ -107,7 +107,9 @@ class DistributedRows:
     summary: BagSummary
     bags: Bags
 
-    def __len__(self) -> int:
+    @property
+    def n_instances(self) -> int:
+        """Number of rows."""
         return sum(self.summary.n_rows)
 
     @property
@@ -124,7 +126,7 @@ class DistributedRows:
         """Sum of the squares of all entries of a sparse matrix."""
         return float(self.encoded.reduce(_rows_of, sum, "sum_of_squares"))
 
-    def __getitem__(self, positions: Ints) -> EncodedRows:
+    def instances(self, positions: Ints) -> EncodedRows:
         """Bring a few rows here, by their positions, in rising order, if sorted by bag."""
         # as `unbag.models.mixed.by_bag` has them: bags, then rows of known label by class
         order = np.lexsort((self.summary.first, self.bags.index))

@@ -11,6 +11,8 @@ small variance.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -26,7 +28,7 @@ from sklearn.utils.validation import (
 from unbag._arrays import Floats
 from unbag._checks import check_choice
 from unbag._outputs import by_instance
-from unbag.bags.bags import Bags
+from unbag.bags.bags import Bags, check_bag_target
 from unbag.bags.groupings import check_groupings_target, grouping_names
 from unbag.bags.priors import resolve_class_prior
 from unbag.models.base import LogOddsClassifier, numbers_only
@@ -43,6 +45,7 @@ from unbag.terms.encoding import EncodedRows, TableEncoder, TrainingRows, as_fra
 from unbag.terms.kernel import KernelTerm
 from unbag.terms.numbers import NumberTerm
 from unbag.terms.sparse import SparseTerm
+from unbag.weights import check_contrast
 
 # Rows that predictions are made for at the same time.
 _BLOCK = 2**14
@@ -223,12 +226,13 @@ class LLPClassifier(LogOddsClassifier):
         """
         if grouping_names(y) is not None:
             return self._fit_groupings(X, y)
-        X, bags = self._check_Xy(X, y)
+        read = partial(check_bag_target, accept=("multiplicity",))
+        X, bags = self._check_both(X, y, read, check_contrast)
         encoder = TableEncoder().fit(X)
         rows, bags = by_bag(encoder.encode(X), bags)
 
         def likelihood_of(terms: list[Term]) -> Likelihood:
-            return DesignLikelihood(Design(terms, rows, bags.sizes), CountObservation(bags))
+            return DesignLikelihood(Design(terms, rows, bags.lengths), CountObservation(bags))
 
         self._train(encoder, rows, likelihood_of)
         return self
@@ -550,6 +554,7 @@ def fit_to_rows(
 def by_bag(rows: EncodedRows, bags: Bags) -> tuple[EncodedRows, Bags]:
     """Rows and bags in the order of bags, rows of known label being bags of their own."""
     pieces, _ = bags.with_labelled_rows_apart()
+    rows = replace(rows, multiplicity=bags.multiplicity)
     if (np.diff(pieces.index) >= 0).all():
         return rows, pieces
     order = np.argsort(pieces.index, kind="stable")

@@ -146,7 +146,7 @@ class DesignLikelihood:
         p = expit(scores)
         leverages = np.zeros(len(predicted))
         if covariance is not None:
-            leverages = self._design.bag_forms(p * (1.0 - p), covariance)
+            leverages = self._design.bag_forms(p * (1.0 - p) * known.multiplicity, covariance)
         columns = (known.counts, known.sizes, known.noise, predicted, variances, leverages)
         return BagPredictions(*(column[~known.labelled].astype(float) for column in columns))
 
@@ -160,8 +160,11 @@ class DesignLikelihood:
 
     def bag_products(self, theta: Floats) -> Floats:
         """J."""
-        _, residual = self._observation.value_and_residual(self._design.scores(theta))
-        return self._design.bag_products(residual)
+        known = self._observation
+        _, residual = known.value_and_residual(self._design.scores(theta))
+        # instances of known label are bags of their own, though a row may stand for many
+        apart = np.repeat(known.labelled, known.lengths)
+        return self._design.bag_products(residual / np.where(apart, known.multiplicity, 1.0) ** 0.5)
 
 
 @dataclass(frozen=True, eq=False)

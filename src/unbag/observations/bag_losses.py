@@ -53,8 +53,13 @@ class BagTable:
     Attributes
     ----------
     rows : ndarray of shape (n_rows,)
-        Instances of the bags, one bag after the other.
+        Rows of the bags, one bag after the other.
+    lengths : ndarray of shape (n_bags,)
+        Numbers of rows.
+    multiplicity : ndarray of shape (n_rows,), optional
+        How many instances each row stands for, if not for one.
     sizes : ndarray of shape (n_bags,)
+        Numbers of instances.
     counts : ndarray of shape (n_bags, n_classes)
     covariance : ndarray of shape (n_bags, n_classes, n_classes)
         S, of what the counts may be off by.
@@ -62,6 +67,8 @@ class BagTable:
     """
 
     rows: Ints
+    lengths: Ints
+    multiplicity: NDArray[np.int64] | None
     sizes: NDArray[np.int64]
     counts: Floats
     covariance: Floats
@@ -82,7 +89,7 @@ class BagLosses(ABC):
         self.in_order = bool((np.diff(table.rows) == 1).all())
         self.span = slice(first, first + n)
         self._rows = None if self.in_order else index_beside(table.rows, like)
-        self._segments = Segments(table.sizes, like)
+        self._segments = Segments(table.lengths, like, table.multiplicity)
         self._weights = beside_in_double(table.weights, like)
         self._weights_of = Latest(self._choose)
         self._blocks_of = Latest(self._cut)
@@ -168,12 +175,12 @@ class PureBags(BagLosses):
         super().__init__(table, like)
         # counts may be a little off whole ones
         sign = np.where(table.counts[:, 1] > table.counts[:, 0], -1.0, 1.0)
-        self._sign = beside_in_double(np.repeat(sign, table.sizes), like)
+        self._sign = beside_in_double(np.repeat(sign, table.lengths), like)
 
     def loss(self, f: Array, largest: float, gradient: bool) -> tuple[Array, Any]:  # noqa: ARG002, D102
         wrong = f * self._sign
         losses = self._segments.sum(_softplus(wrong))[:, 0, :]
-        return losses, self._sign * _expit(wrong) if gradient else None
+        return losses, self._segments.times(self._sign * _expit(wrong)) if gradient else None
 
 
 class TwoClassBags(BagLosses):
@@ -185,10 +192,9 @@ class TwoClassBags(BagLosses):
         self._n = beside_in_double(table.sizes.astype(float), like)
         self._S = beside_in_double(table.covariance[:, 1, 1], like)
         self._exact = not table.covariance.any()
-        self._sizes = table.sizes
-        # the rows between which the count divides a bag, once its scores are in falling order
-        inside = np.clip(np.round(table.counts[:, 1]), 1, np.maximum(table.sizes - 1, 1))
-        self._last_in = np.cumsum(table.sizes) - table.sizes + inside.astype(int) - 1
+        self._lengths = table.lengths
+        # the instances between which the count divides a bag, once its scores are in falling order
+        self._inside = np.clip(np.round(table.counts[:, 1]), 1, np.maximum(table.sizes - 1, 1))
 
     @property
     @abstractmethod
@@ -225,16 +231,25 @@ class TwoClassBags(BagLosses):
         moved = _softplus(f) - _softplus(near) - above - share * middle
         losses = losses + self._segments.sum(moved)
         if gradient:
-            slopes = slopes + _expit(f) - _expit(near)
+            slopes = slopes + self._segments.times(_expit(f) - _expit(near))
         return losses, slopes
 
     def _dividing_score(self, f: Array) -> Array:
         """Score between those of the k largest and the others of each bag."""
         host = to_host(f)
-        bags = np.repeat(np.arange(len(self._sizes)), self._sizes)
+        lengths = self._lengths
+        bags, start = np.repeat(np.arange(len(lengths)), lengths), np.cumsum(lengths) - lengths
         order = np.lexsort((-host, np.broadcast_to(bags, host.shape)), axis=-1)
         ordered = np.take_along_axis(host, order, axis=-1)
-        middle = 0.5 * (ordered[:, self._last_in] + ordered[:, self._last_in + 1])
+        number = self._segments.multiplicity
+        times = np.ones(len(bags)) if number is None else to_host(number)
+        until = np.cumsum(times[order], axis=-1)
+        before = (until - times[order])[:, start]
+        middle = np.zeros_like(before)
+        for rank in (self._inside, self._inside + 1):
+            short = until - np.repeat(before + rank, lengths, axis=-1) < 0
+            place = start + np.add.reduceat(short, start, axis=-1, dtype=np.intp)
+            middle += 0.5 * np.take_along_axis(ordered, place, axis=-1)
         return beside_in_double(middle, f)
 
 
@@ -253,13 +268,14 @@ class SmallBags(TwoClassBags):
         most = int(np.round(k.max())) if self._exact else self._shape[1]
         self._final = beside_in_double(count_weights(k, S, most).T[:, None, :], like)
         self._swap = beside_in_double(np.where(swapped, -1.0, 1.0), like)
+        self._copies = RowCopies(table, like)
 
     @property
     def _most(self) -> float:
         return _SAFE_SUM / self._shape[1]
 
     def _sum(self, f: Array, gradient: bool) -> tuple[Array, Any]:
-        xp, columns = array_namespace(f), f.shape[0]
+        xp, columns, f = array_namespace(f), f.shape[0], self._copies.make(f)
         # rows come first, so that sums run along whole lines of memory
         f = xp.permute_dims(xp.reshape(f, (columns, *self._shape)), (2, 0, 1)) * self._swap
         final = xp.broadcast_to(self._final, (self._final.shape[0], *f.shape[1:]))
@@ -267,7 +283,26 @@ class SmallBags(TwoClassBags):
         if not gradient:
             return -xp.log(mean), None
         slopes = xp.permute_dims(-self._swap * gains, (1, 2, 0))
-        return -xp.log(mean), xp.reshape(slopes, (columns, -1))
+        return -xp.log(mean), self._copies.join(xp.reshape(slopes, (columns, -1)))
+
+
+class RowCopies:
+    """Writes out rows that stand for several instances, for bags that are small."""
+
+    def __init__(self, table: BagTable, like: Array) -> None:
+        self._source: Array = None
+        if table.multiplicity is not None:
+            source = np.repeat(np.arange(len(table.rows)), table.multiplicity)
+            self._source = index_beside(source, like)
+            self._joined = Segments(table.multiplicity, like)
+
+    def make(self, f: Array) -> Array:
+        """Values (..., instances) from those of rows."""
+        return f if self._source is None else take(f, self._source, axis=f.ndim - 1)
+
+    def join(self, slopes: Array) -> Array:
+        """Sums over the instances of each row."""
+        return slopes if self._source is None else self._joined.sum(slopes)
 
 
 def count_weights(k: Floats, S: Floats, most: int) -> Floats:
@@ -290,7 +325,8 @@ class LargeBags(TwoClassBags):
 
     def _sum(self, f: Array, gradient: bool) -> tuple[Array, Any]:
         odds = array_namespace(f).exp(f)
-        return two_class_loss(odds, self._segments, self._k, self._n, self._S, gradient)
+        losses, slopes = two_class_loss(odds, self._segments, self._k, self._n, self._S, gradient)
+        return losses, self._segments.times(slopes) if gradient else None
 
 
 def _softplus(f: Array) -> Array:

@@ -13,7 +13,7 @@ from array_api_compat import array_namespace, device
 from numpy.typing import NDArray
 
 from unbag._arrays import Array, Bools, Floats, beside_in_double, index_beside, take
-from unbag.observations.bag_losses import BagLosses, BagTable
+from unbag.observations.bag_losses import BagLosses, BagTable, RowCopies
 from unbag.observations.exact import largest_exact_bag, turned_roots
 from unbag.observations.several_classes import exact_class_loss, several_class_loss, softmax
 
@@ -24,12 +24,13 @@ class PureClasses(BagLosses):
     def __init__(self, table: BagTable, like: Array) -> None:
         super().__init__(table, like)
         held = np.eye(table.counts.shape[1])[table.counts.argmax(axis=1)]
-        self._held = beside_in_double(np.repeat(held, table.sizes, axis=0).T, like)
+        self._held = beside_in_double(np.repeat(held, table.lengths, axis=0).T, like)
 
     def loss(self, f: Array, largest: float, gradient: bool) -> tuple[Array, Any]:  # noqa: ARG002, D102
         lse, p = softmax(f)
         own = array_namespace(f).sum(f * self._held, axis=1)
-        return self._segments.sum(lse - own), p - self._held if gradient else None
+        slopes = self._segments.times(p - self._held) if gradient else None
+        return self._segments.sum(lse - own), slopes
 
 
 class SeveralClasses(BagLosses):
@@ -40,15 +41,18 @@ class SeveralClasses(BagLosses):
 
     def __init__(self, table: BagTable, like: Array) -> None:
         super().__init__(table, like)
-        slot = np.arange(table.sizes.max())
-        real = slot < table.sizes[:, None]
-        start = np.cumsum(table.sizes) - table.sizes
+        slot, lengths = np.arange(table.lengths.max()), table.lengths
+        real = slot < lengths[:, None]
+        start = np.cumsum(lengths) - lengths
         self._shape = real.shape
         self._slots = index_beside(np.where(real, start[:, None] + slot, 0).reshape(-1), like)
         self._back = index_beside(np.flatnonzero(real), like)
         self._k = beside_in_double(table.counts, like)
         self._S = beside_in_double(table.covariance, like)
-        self._real = beside_in_double(real[:, None, :].astype(float), like)
+        times = real.astype(float)
+        if table.multiplicity is not None:
+            times[real] = table.multiplicity
+        self._real = beside_in_double(times[:, None, :], like)
 
     def loss(self, f: Array, largest: float, gradient: bool) -> tuple[Array, Any]:  # noqa: ARG002, D102
         xp = array_namespace(f)
@@ -78,18 +82,20 @@ class SmallClasses(BagLosses):
         place = device(self._k)
         self._roots = xp.asarray(roots, device=place)
         self._turn = xp.asarray(turn, device=place)
+        self._copies = RowCopies(table, like)
 
     def loss(self, f: Array, largest: float, gradient: bool) -> tuple[Array, Any]:  # noqa: ARG002, D102
         xp = array_namespace(f)
         columns, outputs, _ = f.shape
-        lines = xp.reshape(f, (columns, outputs, *self._shape))
+        lines = xp.reshape(self._copies.make(f), (columns, outputs, *self._shape))
         lines = xp.permute_dims(lines, (0, 2, 1, 3))
         losses, slopes = exact_class_loss(
             lines, self._k, self._S, self._roots, self._turn, gradient
         )
         if not gradient:
             return losses, None
-        return losses, xp.reshape(xp.permute_dims(slopes, (0, 2, 1, 3)), (columns, outputs, -1))
+        slopes = xp.reshape(xp.permute_dims(slopes, (0, 2, 1, 3)), (columns, outputs, -1))
+        return losses, self._copies.join(slopes)
 
 
 def classes_summable(

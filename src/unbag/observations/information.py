@@ -112,8 +112,10 @@ class CountObservation:
     ----------
     n_outputs : int
         1 for two classes, with the log-odds of the second as scores; else the number of classes.
-    sizes, counts, noise : ndarrays of shape (n_bags,)
-        Numbers of rows, counts of the last class and the variances of their noise.
+    sizes, lengths, counts, noise : ndarrays of shape (n_bags,)
+        Numbers of instances and of rows, counts of the last class and the variances of their noise.
+    multiplicity : ndarray of shape (n_rows,)
+        How many instances each row stands for.
     labelled : ndarray of bool, shape (n_bags,)
         Whether a bag is a row of known label.
     n_bags_aggregated : int
@@ -139,12 +141,18 @@ class CountObservation:
         covariance = count_covariance(bags)
         self.n_outputs = 1 if bags.n_classes == 2 else bags.n_classes
         self.sizes, self.labelled = bags.sizes, bags.labelled
+        self.multiplicity = np.ones(bags.n_instances)
+        if bags.multiplicity is not None:
+            self.multiplicity = bags.multiplicity.astype(float)
+        self.lengths = bags.lengths
         self.counts, self.noise = bags.counts[:, -1], covariance[:, -1, -1]
         self.bag_effect = 0.0
         self.n_bags_aggregated = int((~bags.labelled).sum())
         each = np.ones((1, bags.n_bags))
         self._bags = WeighedBags(bags, each, covariance, EXACT_SIZE, np.empty(0))
-        self._segments = Segments(bags.sizes, np.empty(0))
+        # sums over instances, and over what is summed over the instances of a row already
+        self._segments = Segments(bags.lengths, np.empty(0), bags.multiplicity)
+        self._rows = Segments(bags.lengths, np.empty(0))
         self._noise = covariance
 
     def with_bag_effect(self, variance: float) -> CountObservation:
@@ -161,7 +169,7 @@ class CountObservation:
         return value - self._intercept_penalty(shifted, u)[0]
 
     def value_and_residual(self, scores: Floats) -> tuple[float, Floats]:
-        """ℓ and its gradient by the scores, the posterior means less p."""
+        """ℓ and its gradient by the scores, the posterior means less p, times multiplicities."""
         u = self._intercepts(scores)
         shifted = scores + self._segments.spread(u)
         value, gradient = self._bags.evaluate(shifted[None], _ONE, gradient=True)
@@ -170,13 +178,18 @@ class CountObservation:
 
     def information(self, scores: Floats, residual: Floats) -> Information:
         """−∂²ℓ/∂η∂ηᵀ, at scores and with the residual there."""
+        return self._summed(self._of_instances(scores, residual))
+
+    def _of_instances(self, scores: Floats, residual: Floats) -> Information:
+        """The same with one instance of each row, as if it were a row."""
+        number = self.multiplicity
         if self.n_outputs > 1:
-            return self._of_several_classes(scores, residual)
+            return self._of_several_classes(scores, residual / number)
         if self.bag_effect == 0:
-            return self._of_two_classes(scores, residual)
+            return self._of_two_classes(scores, residual / number)
         u = self._intercepts(scores)
         shifted = scores + self._segments.spread(u)
-        residual = residual + self._intercept_penalty(shifted, u)[1]
+        residual = (residual + self._intercept_penalty(shifted, u)[1]) / number
         found = self._of_two_classes(shifted, residual)
         # information of the scores times one: that of their common shift
         along = self._segments.spread(self._segments.sum(found.factors[:, 0]))
@@ -187,12 +200,18 @@ class CountObservation:
     def times(self, information: Information, values: Floats) -> Floats:
         """Product of the information of the scores and values (n_outputs, n_rows) of all rows."""
         found = np.einsum("acj,cj->aj", information.weights, values)
-        rows = self._segments
+        rows = self._rows
         for factors, sign in ((information.factors, 1.0), (information.lost, -1.0)):
             if factors is not None:
                 along = rows.spread(rows.sum(np.einsum("arj,aj->rj", factors, values)))
                 found += sign * np.einsum("arj,rj->aj", factors, along)
         return found
+
+    def _summed(self, found: Information) -> Information:
+        """Information of rows by that of their instances."""
+        own = self._segments.times
+        lost = None if found.lost is None else own(found.lost)
+        return Information(own(found.weights), own(found.factors), lost)
 
     def sums(self, scores: Floats) -> tuple[Floats, Floats]:
         """Σ_j p_j and Σ_j p_j(1 − p_j) of each bag, of two classes."""
@@ -224,7 +243,7 @@ class CountObservation:
                 slopes = self._bags.evaluate(shifted[None], _ONE, gradient=True)[1][0]
                 V = rows.sum(_variance(shifted))
                 known = V**2 / np.maximum(V + self.noise, _TINY)
-                u = u + (-rows.sum(slopes) - u * precision) / (known + precision)
+                u = u + (-self._rows.sum(slopes) - u * precision) / (known + precision)
         return u
 
     def _intercept_penalty(self, shifted: Floats, u: Floats) -> tuple[float, Floats]:
@@ -241,7 +260,7 @@ class CountObservation:
         bend, total = v * (1.0 - 2.0 * p), known + precision
         along = rows.sum(bend) * share / total
         slope = bend - rows.spread(along) * v
-        return penalty, 0.5 * rows.spread(by_variance / total) * slope
+        return penalty, rows.times(0.5 * rows.spread(by_variance / total) * slope)
 
     def _of_two_classes(self, scores: Floats, residual: Floats) -> Information:
         p = expit(scores)

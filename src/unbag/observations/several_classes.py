@@ -34,7 +34,7 @@ def several_class_loss(
     k : array of shape (bags, classes)
         Counts, which sum to the number of rows.
     real : array of shape (bags, 1, slots)
-        1 where there is a row, 0 where a slot only fills up.
+        How many instances a row stands for; 0 where a slot only fills up.
     S : array of shape (bags, classes, classes)
         Covariance of the counts, whose rows sum to zero.
 

@@ -129,21 +129,24 @@ def _make_tables(
     bags: Bags, weights: Floats, covariance: Floats, exact_size: int, like: Array
 ) -> Iterator[tuple[type[BagLosses], BagTable, Ints]]:
     """Sort bags by how and with which others they are treated."""
-    sizes, counts = bags.sizes, bags.sizes[:, None] * bags.proportions
+    sizes, counts, lengths = bags.sizes, bags.counts, bags.lengths
     kinds, kind = _choose_kinds(bags, counts, covariance, exact_size)
-    order, start = np.argsort(bags.index, kind="stable"), np.cumsum(sizes) - sizes
-    for members in _groups(kinds, kind, sizes, covariance):
+    order, start = np.argsort(bags.index, kind="stable"), np.cumsum(lengths) - lengths
+    for members in _groups(kinds, kind, sizes, lengths, covariance):
         if kinds[kind[members[0]]] is SmallBags:
             # those that need about as many states come together
             members = members[np.argsort(counts[members].min(axis=1), kind="stable")]
-        seen = (weights != 0) & (sizes >= _WORTH_LEAVING_OUT) & is_numpy_array(like)
+        seen = (weights != 0) & (lengths >= _WORTH_LEAVING_OUT) & is_numpy_array(like)
         members = _by_problems(members, seen)
         limit = scores_together(like, kinds[kind[members[0]]].bulk)
-        full = np.diff((np.cumsum(sizes[members]) - 1) // limit) != 0
+        full = np.diff((np.cumsum(lengths[members]) - 1) // limit) != 0
         new = np.flatnonzero(full | _differs(seen[:, members]))
         for own in np.split(members, new + 1):
+            rows = order[_ranges(start[own], lengths[own])]
             table = BagTable(
-                rows=order[_ranges(start[own], sizes[own])],
+                rows=rows,
+                lengths=lengths[own],
+                multiplicity=None if bags.multiplicity is None else bags.multiplicity[rows],
                 sizes=sizes[own],
                 counts=counts[own],
                 covariance=covariance[own],
@@ -186,14 +189,18 @@ def _choose_kinds(
 
 
 def _groups(
-    kinds: list[type[BagLosses]], kind: Ints, sizes: NDArray[np.int64], covariance: Floats
+    kinds: list[type[BagLosses]],
+    kind: Ints,
+    sizes: NDArray[np.int64],
+    lengths: Ints,
+    covariance: Floats,
 ) -> list[Ints]:
     """Bags to be treated together: of one kind, with or without S, and of equal or any size."""
     size = np.where(np.array([k.same_size for k in kinds])[kind], sizes, 0.0)
     if SeveralClasses in kinds:
         # lines are filled up by an eighth at most
-        step = 2.0 ** np.maximum(0, np.floor(np.log2(np.maximum(sizes - 1, 1))) - 3)
-        size = np.where(kind == kinds.index(SeveralClasses), np.ceil(sizes / step) * step, size)
+        step = 2.0 ** np.maximum(0, np.floor(np.log2(np.maximum(lengths - 1, 1))) - 3)
+        size = np.where(kind == kinds.index(SeveralClasses), np.ceil(lengths / step) * step, size)
     keys = np.stack([kind, covariance.any(axis=(1, 2)), size])
     _, group_of = np.unique(keys, axis=1, return_inverse=True)
     return [np.flatnonzero(group_of.reshape(-1) == g) for g in range(group_of.max() + 1)]

@@ -92,7 +92,7 @@ class Design:
         for own in columns:
             alone = np.zeros_like(theta)
             alone[:, own] = theta[:, own]
-            found.append(Moments.of(self.scores(alone).T))
+            found.append(Moments.of(self.scores(alone).T, self._rows.multiplicity))
         return Moments(*(np.array(each) for each in zip(*found, strict=True)))
 
     def gradient(self, residual: Floats) -> Floats:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import narwhals as nw
@@ -47,12 +47,13 @@ class Moments(NamedTuple):
     binary: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, values: Floats) -> Moments:
-        """Take the moments of the columns of a table, without NaN."""
+    def of(cls, values: Floats, multiplicity: Any = None) -> Moments:
+        """Take the moments of the columns of a table, without NaN; rows may stand for many."""
         missing = np.isnan(values)
-        counts = len(values) - missing.sum(axis=0, dtype=float)
-        means = np.where(missing, 0.0, values).sum(axis=0) / np.maximum(counts, 1.0)
-        squares = (np.where(missing, 0.0, values - means) ** 2).sum(axis=0)
+        number = np.ones(len(values)) if multiplicity is None else multiplicity.astype(float)
+        counts = number @ ~missing
+        means = number @ np.where(missing, 0.0, values) / np.maximum(counts, 1.0)
+        squares = number @ np.where(missing, 0.0, values - means) ** 2
         binary = (missing | (values == 0) | (values == 1)).all(axis=0)
         return cls(counts, means, squares, binary)
 
@@ -74,7 +75,10 @@ class Moments(NamedTuple):
 class TrainingRows(Protocol):
     """What terms need of the rows that they are fitted to, wherever these are."""
 
-    def __len__(self) -> int: ...
+    @property
+    def n_instances(self) -> int:
+        """Number of rows, counted by their multiplicities."""
+        ...
 
     @property
     def is_sparse(self) -> bool:
@@ -89,8 +93,8 @@ class TrainingRows(Protocol):
         """Sum of the squares of all entries of a sparse matrix."""
         ...
 
-    def __getitem__(self, chosen: Any) -> EncodedRows:
-        """Some of the rows."""
+    def instances(self, positions: Ints) -> EncodedRows:
+        """Some instances, by their positions in rising order; a row stands for one or several."""
         ...
 
 
@@ -104,17 +108,33 @@ class EncodedRows:
         NaN where a value is missing.
     codes : ndarray of int, shape (n_rows, n_category_columns)
         Place of the level in the list of its column; −1 for levels that training did not have.
+    multiplicity : ndarray of int, shape (n_rows,), optional
+        How many instances each row stands for.
     """
 
     numbers: Any
     codes: NDArray[np.int32]
+    multiplicity: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return len(self.codes)
 
     def __getitem__(self, chosen: Any) -> EncodedRows:
         """Some of the rows."""
-        return EncodedRows(self.numbers[chosen], self.codes[chosen])
+        number = None if self.multiplicity is None else self.multiplicity[chosen]
+        return EncodedRows(self.numbers[chosen], self.codes[chosen], number)
+
+    @property
+    def n_instances(self) -> int:
+        """Number of rows, counted by their multiplicities."""
+        return len(self) if self.multiplicity is None else int(self.multiplicity.sum())
+
+    def instances(self, positions: Ints) -> EncodedRows:
+        """Some instances, by their positions; a row stands for one or several."""
+        if self.multiplicity is None:
+            return self[positions]
+        found = self[np.searchsorted(np.cumsum(self.multiplicity), positions, side="right")]
+        return replace(found, multiplicity=None)
 
     @property
     def is_sparse(self) -> bool:
@@ -123,12 +143,20 @@ class EncodedRows:
 
     def moments(self, places: Ints) -> Moments:
         """Moments of some columns of numbers."""
-        blocks = (self.numbers[start : start + _BLOCK] for start in range(0, len(self), _BLOCK))
-        return Moments.join([Moments.of(block[:, places].astype(np.float64)) for block in blocks])
+        blocks = (self[start : start + _BLOCK] for start in range(0, len(self), _BLOCK))
+        return Moments.join(
+            [
+                Moments.of(block.numbers[:, places].astype(np.float64), block.multiplicity)
+                for block in blocks
+            ]
+        )
 
     def sum_of_squares(self) -> float:
         """Sum of the squares of all entries of a sparse matrix."""
-        return float((self.numbers.data.astype(np.float64) ** 2).sum())
+        squares = self.numbers.data.astype(np.float64) ** 2
+        if self.multiplicity is not None:
+            squares *= np.repeat(self.multiplicity, np.diff(self.numbers.indptr))
+        return float(squares.sum())
 
 
 class TableEncoder:

@@ -65,9 +65,9 @@ class KernelTerm(Term):
         """Choose landmarks, and learn the mean and the principal axes of the features."""
         from sklearn.cluster import kmeans_plusplus
 
-        rng, n = check_random_state(self._random_state), len(rows)
+        rng, n = check_random_state(self._random_state), rows.n_instances
         few = min(n, _CANDIDATES * self._m)
-        some = rows[np.sort(sample_without_replacement(n, few, random_state=rng))]
+        some = rows.instances(np.sort(sample_without_replacement(n, few, random_state=rng)))
         points, m = self._points(some), min(self._m, few)
         mixed = np.concatenate([points, *self._one_hot(some)], axis=1)
         _, chosen = kmeans_plusplus(mixed, m, random_state=rng, n_local_trials=1)

@@ -35,7 +35,7 @@ class NumberTerm(Term):
 
     def fit(self, rows: TrainingRows) -> None:
         """Learn means and scales."""
-        n, found = len(rows), rows.moments(self.places)
+        n, found = rows.n_instances, rows.moments(self.places)
         self._gappy: Ints = np.flatnonzero(found.counts < n)
         share = 1.0 - found.counts[self._gappy] / n
         deviation = np.sqrt(np.concatenate([found.squares / n, share * (1.0 - share)]))

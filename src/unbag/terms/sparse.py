@@ -26,7 +26,7 @@ class SparseTerm(Term):
 
     def fit(self, rows: TrainingRows) -> None:
         """Learn the scale."""
-        self._scale = np.sqrt(rows.sum_of_squares() / max(len(rows), 1)) or 1.0
+        self._scale = np.sqrt(rows.sum_of_squares() / max(rows.n_instances, 1)) or 1.0
 
     def matrix(self, rows: EncodedRows) -> Any:
         """Scaled entries."""
