@@ -141,9 +141,9 @@ ITEMS = (
         "paper/test_trials.py:test_a_trial_has_the_size_and_proportions_of_the_paper",
     )),
     Item("4", "kernel width 1/(d Var X), penalties by 5 folds", (
-        "unbag.kernels.matrices:Kernel", "unbag.paper.lmmcm:LMMCMClassifierCV",
+        "unbag.paper.kernels:Kernel", "unbag.paper.lmmcm:LMMCMClassifierCV",
     ), (
-        "kernels/test_matrices.py:test_gamma_is_that_of_a_support_vector_machine",
+        "paper/test_kernels.py:test_gamma_is_that_of_a_support_vector_machine",
         "paper/test_lmmcm.py:test_batched_search_equals_fits_one_by_one",
     )),
     Item("4", "InvCal", ("unbag.paper.invcal:InvCalClassifier",), (

@@ -13,8 +13,8 @@ import numpy as np
 
 from unbag import bag_target, check_bag_target
 from unbag.datasets import make_gaussian_bags
-from unbag.solvers.lbfgs import minimise
-from unbag.solvers.spaces import LinearSpace
+from unbag.paper.lbfgs import minimise
+from unbag.paper.spaces import LinearSpace
 
 
 class ForgivingRisk:

@@ -1,4 +1,4 @@
-"""Threads for long sums over arrays: NumPy lets others work while it computes."""
+"""Threads for long sums over arrays (NumPy lets others work while it computes), and memory."""
 
 from __future__ import annotations
 
@@ -14,6 +14,14 @@ def allowed_threads() -> int:
     """Count the threads that libraries may use here: one inside ``threadpool_limits(1)``."""
     allowed = [library["num_threads"] for library in threadpool_info()]
     return min(allowed, default=os.cpu_count() or 1)
+
+
+def physical_memory() -> int | None:
+    """Bytes of memory, or None where the system does not tell."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return None
 
 
 def for_each(work: Callable[[Any], None], units: Iterable[Any], threads: int) -> None:

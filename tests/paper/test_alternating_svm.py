@@ -254,7 +254,7 @@ class TestKernels:
         assert (model.predict(DATA.X) == DATA.labels).mean() > 0.8
 
     def test_too_large_a_matrix_is_refused_first(self, monkeypatch):
-        monkeypatch.setattr("unbag.kernels.matrices.physical_memory", lambda: 1000)
+        monkeypatch.setattr("unbag.paper.kernels.physical_memory", lambda: 1000)
         for model in (AlternatingSVMClassifier(), AlternatingSVMClassifierCV()):
             with pytest.raises(MemoryError, match="kernel matrix"):
                 model.fit(DATA.X, DATA.y)

@@ -14,15 +14,14 @@ from sklearn.svm import SVR
 
 from unbag import BagKFold, BagShuffleSplit, bag_target, check_bag_target
 from unbag.datasets import make_gaussian_bags
-from unbag.kernels import matrices
-from unbag.kernels.matrices import Kernel
+from unbag.models import base
 from unbag.paper import (
     InvCalClassifier,
     InvCalClassifierCV,
     tube_regression,
 )
 from unbag.paper.invcal import log_odds_targets
-from unbag.paper.kernel_machine import bag_kernel, mean_kernel
+from unbag.paper.kernels import Kernel, bag_kernel, mean_kernel
 from unbag.paper.tube_regression import solve_bag_regression
 
 SIZES = np.tile([5, 9, 14], 8)
@@ -172,7 +171,7 @@ class TestKernelMeans:
     @pytest.mark.parametrize("name", ["rbf", "linear", "poly", "precomputed"])
     @pytest.mark.parametrize("block", [7, 1024])
     def test_naive_means(self, name, block, monkeypatch):
-        monkeypatch.setattr(matrices, "_BLOCK", block)
+        monkeypatch.setattr(base, "_ROWS", block)
         X, bags = DATA.X, check_bag_target(DATA.y)
         full = {
             "rbf": rbf_kernel(X, gamma=0.5),

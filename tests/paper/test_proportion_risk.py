@@ -70,20 +70,6 @@ def test_bags_of_one_instance_give_logistic_regression(divergence):
 
 
 @pytest.mark.parametrize("divergence", ["squared", "cross_entropy"])
-def test_landmarks_at_all_instances_equal_the_exact_kernel(divergence):
-    settings = {"divergence": divergence, "gamma": 0.1, "tol": 1e-9}
-    one, other = (
-        ProportionRiskClassifier(
-            1e-3, kernel_params={"precision": "double", "n_landmarks": m}, **settings
-        )
-        .fit(DATA.X, DATA.y)
-        .decision_function(DATA.X)
-        for m in (None, len(DATA.X))
-    )
-    np.testing.assert_allclose(one, other, atol=1e-4)
-
-
-@pytest.mark.parametrize("divergence", ["squared", "cross_entropy"])
 @pytest.mark.parametrize(
     ("search", "single", "settings"),
     [

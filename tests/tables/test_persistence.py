@@ -44,7 +44,7 @@ from unbag.testing import all_estimators
 
 sio = pytest.importorskip("skops.io")
 
-KERNELS = "unbag.kernels.matrices"
+KERNELS = "unbag.paper.kernels"
 BINARY = make_gaussian_bags(n_bags=12, bag_size=10, n_features=3, random_state=0)
 THREE = make_gaussian_bags(n_bags=12, bag_size=10, n_classes=3, random_state=0)
 SMALL = LLPClassifier(kernel=None).fit(BINARY.X, BINARY.y)
@@ -554,7 +554,7 @@ class TestTrust:
             with pytest.raises(ValueError, match="not trusted: ") as caught:
                 load_model(path)
             if name == "method":
-                assert "unbag.kernels.matrices.Kernel.block" in str(caught.value)
+                assert "unbag.paper.kernels.Kernel.block" in str(caught.value)
             elif name in ("constructor", "loss", "list", "type", "function"):
                 assert "os.mkdir" in str(caught.value)
         assert not folder.exists()

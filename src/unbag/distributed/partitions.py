@@ -18,7 +18,7 @@ from uuid import uuid4
 import numpy as np
 
 from unbag._optional import install_command
-from unbag.kernels.matrices import physical_memory
+from unbag._threads import physical_memory
 
 # Results that one task joins.
 _FAN_IN = 8

@@ -24,10 +24,12 @@ from unbag.bags.labels import fields_of
 from unbag.bags.priors import adjust_probabilities, resolve_class_prior
 from unbag.evaluation.measures import Cost
 from unbag.evaluation.sample import make_sample
-from unbag.kernels.matrices import row_blocks
 from unbag.weights import check_contrast
 
 Target = TypeVar("Target", Bags, Groupings)
+
+# Rows of a block: its numbers fit into cache-friendly tens of megabytes.
+_ROWS = 1024
 
 
 class BagClassifier(ClassifierMixin, BaseEstimator, ABC):
@@ -216,6 +218,11 @@ class LogOddsClassifier(BagClassifier):
         if scores.ndim == 1:
             scores = np.column_stack([np.zeros_like(scores), scores])
         return self._chances_at(softmax(scores, axis=1), class_prior)
+
+
+def row_blocks(n: int) -> list[slice]:
+    """Cut n rows into blocks that are computed one after the other."""
+    return [slice(i, min(i + _ROWS, n)) for i in range(0, n, _ROWS)]
 
 
 def linear_scores(X: Any, coef: Floats, intercept: Floats) -> Floats:

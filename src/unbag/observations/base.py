@@ -52,8 +52,8 @@ class Objective(Criterion, Protocol):
     An objective of your own:
 
     >>> import numpy as np
-    >>> from unbag.solvers.lbfgs import minimise
-    >>> from unbag.solvers.spaces import LinearSpace
+    >>> from unbag.paper.lbfgs import minimise
+    >>> from unbag.paper.spaces import LinearSpace
     >>> class Squares:
     ...     n_outputs = 1
     ...

@@ -14,6 +14,7 @@
 from unbag.paper.alternating_svm import AlternatingSVMClassifier, AlternatingSVMClassifierCV
 from unbag.paper.corrected_risk import CorrectedRisk
 from unbag.paper.invcal import InvCalClassifier, InvCalClassifierCV
+from unbag.paper.kernels import Kernel
 from unbag.paper.lmmcm import LMMCMClassifier, LMMCMClassifierCV
 from unbag.paper.pairing import Pairing, pair_bags
 from unbag.paper.pairing_display import PairingDisplay
@@ -35,6 +36,7 @@ __all__ = [
     "CorrectedRisk",
     "InvCalClassifier",
     "InvCalClassifierCV",
+    "Kernel",
     "LMMCMClassifier",
     "LMMCMClassifierCV",
     "Pairing",

@@ -18,11 +18,11 @@ from unbag._arrays import Floats, Ints
 from unbag._checks import check_count, check_positive
 from unbag._progress import progress_bar
 from unbag.bags.bags import Bags
-from unbag.kernels.matrices import Kernel, check_kernel_memory
 from unbag.model_selection.splitters import check_cv
 from unbag.models.checks import check_grid
 from unbag.paper.alternating import Machines, Schedule, count_positives, expected_positives
 from unbag.paper.kernel_machine import KernelMachine, cut_by_trainable_folds
+from unbag.paper.kernels import Kernel, check_kernel_memory
 from unbag.paper.minimisation import warn_not_converged
 
 # Bytes per entry of the kernel matrix itself.

@@ -24,11 +24,11 @@ from unbag._arrays import Floats
 from unbag._checks import check_count, check_nonnegative, check_positive
 from unbag._progress import progress_bar
 from unbag.bags.bags import Bags
-from unbag.kernels.matrices import Kernel
 from unbag.model_selection.splitters import check_cv
 from unbag.models.base import LogOddsClassifier
 from unbag.models.checks import check_grid
-from unbag.paper.kernel_machine import BagFolds, KernelMachine, bag_kernel, mean_kernel
+from unbag.paper.kernel_machine import BagFolds, KernelMachine
+from unbag.paper.kernels import Kernel, bag_kernel, mean_kernel
 from unbag.paper.minimisation import warn_not_converged
 from unbag.paper.tube_regression import BagRegression, solve_bag_regression
 

@@ -1,11 +1,12 @@
-"""What the published support vector methods share: a kernel classifier, and kernels of bags.
+"""What the two methods that the paper compares with share: a kernel classifier and its search.
 
-In a kernel between bags, a bag stands for the mean of its instances in the RKHS.
+Both are support vector machines of some kind, for two classes, and both choose their settings by
+how far the predicted proportions of held-out bags are from the known ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,10 +16,9 @@ from sklearn.utils import Tags
 
 from unbag._arrays import Bools, Floats, Ints
 from unbag.bags.bags import Bags
-from unbag.kernels.matrices import WITH_GAMMA, Kernel, make_kernel, row_blocks
-from unbag.kernels.rows import RowsInMemory
 from unbag.model_selection.splitters import cut_by_folds, naming_fold
 from unbag.models.base import BagClassifier
+from unbag.paper.kernels import WITH_GAMMA, Kernel, make_kernel
 from unbag.weights import check_contrast
 
 
@@ -57,7 +57,7 @@ class KernelMachine(BagClassifier):
         return X, bags
 
     def _make_kernel(self, gamma: Any, X: NDArray[Any]) -> Kernel:
-        return make_kernel(self.kernel, gamma, self.degree, self.coef0, RowsInMemory(X))
+        return make_kernel(self.kernel, gamma, self.degree, self.coef0, X)
 
     def _make_kernels(self, gammas: Any, X: NDArray[Any]) -> list[Kernel]:
         """One kernel for each gamma, in rising order; one in all if gamma plays no role in it."""
@@ -87,39 +87,6 @@ def cut_by_trainable_folds(bags: Bags, held_rows: Bools) -> tuple[Bags, Bools]:
         with naming_fold(number, len(held)):
             check_contrast(pieces.take(~out)[0])
     return pieces, held
-
-
-# --- kernels between bags -----------------------------------------------------------------------------
-
-
-def mean_kernel(kernel: Kernel, X: Floats, bags: Bags) -> Iterator[tuple[Ints, Floats]]:
-    """Mean of the kernel from instances to bags, a block of instances after the other.
-
-    Yields rows of X, bag after bag, and their means, of shape (n_rows, n_bags). Of the instance
-    kernel, only one block is held at a time.
-    """
-    order = np.argsort(bags.index, kind="stable")
-    blocks = [order[rows] for rows in row_blocks(len(order))]
-    for rows in blocks:
-        sums = np.zeros((len(rows), bags.n_bags))
-        for columns in blocks:
-            if kernel.name == "precomputed":
-                block = kernel.block(X[np.ix_(rows, columns)], None, np.float64)
-            else:
-                block = kernel.block(X[rows], X[columns], np.float64)
-            present, starts = np.unique(bags.index[columns], return_index=True)
-            sums[:, present] += np.add.reduceat(block, starts, axis=1)
-        yield rows, sums / bags.sizes
-
-
-def bag_kernel(kernel: Kernel, X: Floats, bags: Bags) -> Floats:
-    """Mean of the kernel over all pairs of instances of two bags, for any two bags."""
-    K = np.zeros((bags.n_bags, bags.n_bags))
-    for rows, means in mean_kernel(kernel, X, bags):
-        present, starts = np.unique(bags.index[rows], return_index=True)
-        K[present] += np.add.reduceat(means, starts, axis=0)
-    K /= bags.sizes[:, None]
-    return (K + K.T) / 2
 
 
 @dataclass(frozen=True, eq=False)

@@ -135,9 +135,7 @@ class LMMCMClassifier(_LMMCM):
         Width of "rbf" and factor of "poly": "scale" is 1/(d·Var(X)) as in the paper, "wide" half
         of that, which was more accurate, and "auto" 1/d.
     kernel_params : dict, optional
-        Further settings of the kernel: ``degree`` (3) and ``coef0`` (1.0) of "poly",
-        ``n_landmarks`` of the Nyström approximation ("auto": the exact matrix up to 1.6 GB, 1,000
-        landmarks beyond; None: always exact), ``random_state`` (0) of the landmarks, and
+        Further settings of the kernel: ``degree`` (3) and ``coef0`` (1.0) of "poly", and
         ``precision`` ("single" or "double") of the matrix.
     weights : {"least_squares", "pairs"}, default="least_squares"
         Weights of least variance over all bags, for any number of classes, or those of the
@@ -183,8 +181,8 @@ class LMMCMClassifier(_LMMCM):
     kernel_ : Kernel
         k, with its width; not for ``kernel="linear"``.
     points_ : ndarray of shape (n_points, n_features) or None
-        The z_j of f(x) = Σ_j α_j k(x, z_j), instances or landmarks; None for a precomputed kernel;
-        not for ``kernel="linear"``.
+        The z_j of f(x) = Σ_j α_j k(x, z_j), the instances; None for a precomputed kernel; not for
+        ``kernel="linear"``.
     dual_coef_ : ndarray of shape (n_outputs, n_points)
         The α_j; not for ``kernel="linear"``.
     intercept_ : ndarray of shape (n_outputs,)
@@ -276,9 +274,7 @@ class LMMCMClassifierCV(RiskClassifierCV, _LMMCM):
         Width of "rbf" and factor of "poly": "scale" is 1/(d·Var(X)) as in the paper, "wide" half
         of that, which was more accurate, and "auto" 1/d.
     kernel_params : dict, optional
-        Further settings of the kernel: ``degree`` (3) and ``coef0`` (1.0) of "poly",
-        ``n_landmarks`` of the Nyström approximation ("auto": the exact matrix up to 1.6 GB, 1,000
-        landmarks beyond; None: always exact), ``random_state`` (0) of the landmarks, and
+        Further settings of the kernel: ``degree`` (3) and ``coef0`` (1.0) of "poly", and
         ``precision`` ("single" or "double") of the matrix.
     weights : {"least_squares", "pairs"}, default="least_squares"
         Weights of least variance over all bags, for any number of classes, or those of the
@@ -333,8 +329,8 @@ class LMMCMClassifierCV(RiskClassifierCV, _LMMCM):
     kernel_ : Kernel
         k, with its width; not for ``kernel="linear"``.
     points_ : ndarray of shape (n_points, n_features) or None
-        The z_j of f(x) = Σ_j α_j k(x, z_j), instances or landmarks; None for a precomputed kernel;
-        not for ``kernel="linear"``.
+        The z_j of f(x) = Σ_j α_j k(x, z_j), the instances; None for a precomputed kernel; not for
+        ``kernel="linear"``.
     dual_coef_ : ndarray of shape (n_outputs, n_points)
         The α_j; not for ``kernel="linear"``.
     intercept_ : ndarray of shape (n_outputs,)

@@ -3,7 +3,7 @@
     R(f) + α‖f‖²
 
 is minimised for every penalty α of a grid, on all bags and without those of each fold, as columns
-of one batch (`unbag.solvers.minimise`): a held-out bag is a bag of weight zero. The penalty is
+of one batch (`unbag.paper.lbfgs.minimise`): a held-out bag is a bag of weight zero. The penalty is
 chosen by the risk of the held-out bags.
 
 A classifier says what is minimised (`RiskClassifier._objective`); the search of a ``...CV`` form is
@@ -21,153 +21,35 @@ from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 
-from unbag._arrays import Bools, Floats, to_host
+from unbag._arrays import Bools, Floats
 from unbag._checks import check_choice, check_count, check_positive
 from unbag._outputs import by_instance
 from unbag._progress import column_progress
 from unbag._text import counted, plural
 from unbag.bags.bags import Bags
-from unbag.kernels.approximations import choose_approximation, make_kernel_features
-from unbag.kernels.matrices import Kernel, check_kernel_memory, make_kernel, row_blocks
-from unbag.kernels.rows import RowsInMemory, SparseRows, as_dense
 from unbag.model_selection.splitters import check_cv, cut_by_folds, naming_fold
 from unbag.models.base import BagClassifier, linear_scores
 from unbag.models.checks import check_alphas
 from unbag.models.threads import few_blas_threads
 from unbag.observations.base import Criterion, Objective
 from unbag.observations.losses import ClassLoss, get_loss
-from unbag.solvers.centred import CentredSpace
-from unbag.solvers.lbfgs import minimise
-from unbag.solvers.spaces import FunctionSpace, KernelSpace, LinearSpace
+from unbag.paper.kernels import Kernel, check_kernel_memory, make_kernel
+from unbag.paper.lbfgs import minimise
+from unbag.paper.spaces import FunctionSpace, KernelSpace, LinearSpace
 
 Selection = Literal["pooled", "folds"]
 
 _PRECISIONS = {"single": np.float32, "double": np.float64}
-
-# Landmarks where the kernel matrix would be too large and none are asked for.
-_LANDMARKS = 1000
 
 # Scores of one batch: of more, one group of penalties is solved after the other.
 _BATCH_SCORES = 2**22
 
 # Criteria count as equal if they differ by less than so many times the solver's tolerance.
 _EQUAL = 10.0
-
-
-# --- functions ----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class KernelParams:
-    """Settings of a kernel that are seldom changed.
-
-    Attributes
-    ----------
-    degree : int
-        Degree of the kernel "poly".
-    coef0 : float
-        Constant of the kernel "poly".
-    n_landmarks : int, None or "auto"
-        Nyström landmarks; None for the exact kernel matrix; "auto" for the exact matrix up to
-        1.6 GB and 1,000 landmarks beyond.
-    random_state : int, RandomState or None
-        Draws the landmarks.
-    precision : {"single", "double"}
-        Of the kernel matrix in training.
-    """
-
-    degree: int = 3
-    coef0: float = 1.0
-    n_landmarks: Any = "auto"
-    random_state: Any = 0
-    precision: str = "single"
-
-    @classmethod
-    def of(cls, settings: Any) -> Self:
-        """Read a dictionary, or None for the defaults."""
-        try:
-            found = cls(**(settings or {}))
-        except TypeError:
-            names = ", ".join(cls.__dataclass_fields__)
-            raise ValueError(
-                f"kernel_params must be a dictionary of {names}, not {settings!r}."
-            ) from None
-        check_choice(found.precision, _PRECISIONS, "precision")
-        return found
-
-
-@dataclass(frozen=True, eq=False)
-class Functions:
-    """Functions f(x) = Σ_j c_j b_j(x) + a, with c = Tw for the coefficients w of ``space``.
-
-    Attributes
-    ----------
-    space : FunctionSpace
-        The functions on the training instances.
-    intercept : bool
-        Whether a is a coefficient, the last one of each output; it is not penalised.
-    kernel : Kernel or None
-        b_j(x) = k(x, z_j); None stands for the features themselves.
-    points : ndarray of shape (n_points, n_features) or None
-        The z_j; None for a kernel matrix that was given.
-    transform : ndarray of shape (n_points, n_coefficients) or None
-        T; None stands for the identity.
-    shift : ndarray of shape (n_coefficients + 1,) or None
-        How a depends on the coefficients of a centred space.
-    """
-
-    space: FunctionSpace
-    intercept: bool
-    kernel: Kernel | None = None
-    points: NDArray[Any] | None = None
-    transform: Floats | None = None
-    shift: Floats | None = None
-
-    def read(self, theta: NDArray[Any], n_outputs: int) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Coefficients c (outputs, points) and intercepts a (outputs,)."""
-        rows = theta.reshape(n_outputs, -1)
-        if not self.intercept:
-            w, constant = rows, np.zeros(n_outputs, dtype=rows.dtype)
-        else:
-            w, constant = rows[:, :-1], rows[:, -1].copy()
-            if self.shift is not None:
-                constant = (constant + rows @ self.shift).astype(rows.dtype)
-        return w.copy() if self.transform is None else w @ self.transform.T, constant
-
-
-def linear_functions(X: Any, n_outputs: int) -> Functions:
-    """f(x) = xᵀw + a."""
-    return Functions(LinearSpace(X, n_outputs, fit_intercept=True), intercept=True)
-
-
-def kernel_functions(
-    X: Any, n_outputs: int, kernel: str, gamma: Any, params: KernelParams, intercept: bool
-) -> Functions:
-    """Functions of the RKHS of a kernel, or those that landmarks span; with or without a."""
-    dtype = np.dtype(_PRECISIONS[params.precision])
-    rows = SparseRows(X) if issparse(X) else RowsInMemory(X)
-    k = make_kernel(kernel, gamma, params.degree, params.coef0, rows)
-    landmarks, wanted = params.n_landmarks, params.n_landmarks
-    if landmarks is not None:
-        wanted = "auto" if landmarks == "auto" else "nystroem"
-    approximation = choose_approximation(wanted, kernel, X.shape[0], dtype.itemsize, np.empty(0))
-    if approximation is None and not issparse(X):
-        check_kernel_memory(X.shape[0], dtype.itemsize)
-        space = KernelSpace(k.matrix(X, dtype.type), n_outputs, intercept)
-        points = None if kernel == "precomputed" else X
-        if not intercept:
-            return Functions(space, intercept, k, points)
-        centred = CentredSpace(space)
-        return Functions(centred, intercept, k, points, shift=centred.shift)
-    m = _LANDMARKS if landmarks == "auto" else landmarks
-    features = make_kernel_features("nystroem", k, rows, m, params.random_state)
-    linear = LinearSpace(features.matrix(X, dtype), n_outputs, intercept)
-    return Functions(linear, intercept, k, features.points, features.transform)
 
 
 # --- fits of a grid of penalties ----------------------------------------------------------------
@@ -177,16 +59,9 @@ def kernel_functions(
 class PenaltyFits:
     """Fits for every penalty, on all bags and without those of each fold.
 
-    Attributes
-    ----------
-    bags : Bags
-    held : ndarray of bool, shape (n_folds, n_bags)
-        Bags that each fold holds out.
-    theta : ndarray of shape (n_penalties, n_folds + 1, n_coefficients)
-        Solutions; those on all bags come first.
-    n_iter, converged : ndarray of shape (n_penalties, n_folds + 1)
-    held_out : list of ndarray of shape (n_penalties, n_outputs, n_held_out)
-        Scores of the instances that each fold holds out.
+    ``theta``, ``n_iter`` and ``converged`` run over penalties and problems, of which that on all
+    bags comes first. ``held`` (n_folds, n_bags) has the bags that each fold holds out, ``held_out``
+    the scores (n_penalties, n_outputs, n_held_out) of their instances, fold by fold.
     """
 
     bags: Bags
@@ -199,11 +74,7 @@ class PenaltyFits:
     def risks(self, criterion: Callable[[Bags], Criterion], selection: str) -> Floats:
         """Risk of held-out bags by penalty, over all folds together or (folds, penalties).
 
-        Parameters
-        ----------
-        criterion : callable
-            From bags to their risk; a ValueError for bags from which it cannot be estimated.
-        selection : {"pooled", "folds"}
+        The criterion raises a ValueError for bags from which it cannot be estimated.
         """
         if selection == "pooled":
             risk = criterion(self.bags)
@@ -260,19 +131,8 @@ def fit_penalties(
 ) -> PenaltyFits:
     """Minimise an objective of all bags and of those without each fold, for every penalty.
 
-    Parameters
-    ----------
-    objective : Objective
-        Its problems are all bags, then those without each fold.
-    space : FunctionSpace
-    bags : Bags
-    held : ndarray of bool, shape (n_folds, n_bags)
-        Bags that each fold holds out.
-    penalties : ndarray of shape (n_penalties,)
-    tol, max_iter, verbose
-        Of the solver.
-    start : ndarray of shape (n_penalties, n_folds + 1, n_coefficients), optional
-        Where to start from, by default zero.
+    Its problems are all bags, then those without each fold. ``start`` has the shape of
+    `PenaltyFits.theta`; left out, it is zero.
     """
     n_problems = len(held) + 1
     rows = [np.flatnonzero(out[bags.index]) for out in held]
@@ -341,12 +201,7 @@ def check_selection(selection: str, held: Bools) -> None:
 def choose_penalty(risks: Floats, tol: float) -> int:
     """Number of the strongest penalty whose risk is the lowest up to the solver's tolerance.
 
-    Parameters
-    ----------
-    risks : ndarray of shape (n_penalties,) or (n_folds, n_penalties)
-        Risk of held-out bags; the strongest penalty comes first.
-    tol : float
-        Tolerance of the solver.
+    The risks of held-out bags run over penalties, the strongest first, or over folds and penalties.
     """
     mean = risks if risks.ndim == 1 else risks.mean(axis=0)
     if not np.isfinite(mean).all():
@@ -371,6 +226,19 @@ def warn_not_converged(
 # --- classifiers --------------------------------------------------------------------------------
 
 
+def _read_kernel_params(settings: Any) -> tuple[int, float, np.dtype[Any]]:
+    """Degree and constant of "poly" and the type of the kernel matrix, from a dictionary or None."""
+    found: dict[str, Any] = {"degree": 3, "coef0": 1.0, "precision": "single"}
+    if settings is not None and not (
+        isinstance(settings, dict) and settings.keys() <= found.keys()
+    ):
+        names = ", ".join(found)
+        raise ValueError(f"kernel_params must be a dictionary of {names}, not {settings!r}.")
+    found |= settings or {}
+    check_choice(found["precision"], _PRECISIONS, "precision")
+    return found["degree"], found["coef0"], np.dtype(_PRECISIONS[found["precision"]])
+
+
 def _gives_probabilities(estimator: Any) -> bool:
     if not get_loss(getattr(estimator, "loss", "logistic")).gives_probabilities:
         raise AttributeError(
@@ -390,9 +258,8 @@ class RiskClassifier(BagClassifier):
     max_iter: Any
     verbose: Any
 
-    # whether functions of a kernel have an intercept; linear ones always do
-    _kernel_intercept: bool = False
-
+    kernel_: Kernel
+    points_: NDArray[Any] | None
     class_prior_: Floats
     _loss: ClassLoss
 
@@ -410,10 +277,7 @@ class RiskClassifier(BagClassifier):
 
     @property
     def _accept_sparse(self) -> bool | str:  # type: ignore[override]
-        exact = self.kernel == "precomputed" or (
-            self.kernel != "linear" and KernelParams.of(self.kernel_params).n_landmarks is None
-        )
-        return False if exact else "csr"
+        return "csr" if self.kernel == "linear" else False
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -439,22 +303,24 @@ class RiskClassifier(BagClassifier):
         check_positive(self.tol, "tol")
         check_count(self.max_iter, "max_iter")
         self._prepare(X, bags)
-        functions = self._functions(X, bags.n_classes)
-        fits, best = self._train(functions.space, X, np.asarray(y), bags)
-        self._store(functions, fits.theta[best, 0], bags.n_classes)
+        n_outputs = self._loss.n_outputs(bags.n_classes)
+        fits, best = self._train(self._space(X, n_outputs), X, np.asarray(y), bags)
+        self._store(fits.theta[best, 0].reshape(n_outputs, -1))
         self.n_iter_ = int(max(1, fits.n_iter[best, 0]))
         self.converged_ = bool(fits.converged[best, 0])
         n_failed = int((~fits.converged).sum())
         warn_not_converged(n_failed, fits.converged.size, self.max_iter)
         return self
 
-    def _functions(self, X: Any, n_classes: int) -> Functions:
-        n_outputs = self._loss.n_outputs(n_classes)
+    def _space(self, X: Any, n_outputs: int) -> FunctionSpace:
+        """The functions to choose from; a kernel and its points are kept for predictions."""
         if self.kernel == "linear":
-            return linear_functions(X, n_outputs)
-        params = KernelParams.of(self.kernel_params)
-        intercept = self._kernel_intercept
-        return kernel_functions(X, n_outputs, self.kernel, self.gamma, params, intercept)
+            return LinearSpace(X, n_outputs, fit_intercept=True)
+        degree, coef0, dtype = _read_kernel_params(self.kernel_params)
+        self.kernel_ = make_kernel(self.kernel, self.gamma, degree, coef0, X)
+        self.points_ = None if self.kernel == "precomputed" else X
+        check_kernel_memory(X.shape[0], dtype.itemsize)
+        return KernelSpace(self.kernel_.matrix(X, dtype), n_outputs)
 
     def _train(
         self, space: FunctionSpace, X: Any, y: NDArray[Any], bags: Bags
@@ -472,24 +338,17 @@ class RiskClassifier(BagClassifier):
         solver = {"tol": self.tol, "max_iter": int(self.max_iter), "verbose": self.verbose}
         return fit_penalties(objective, space, bags, held, penalties, **solver)
 
-    def _store(self, functions: Functions, theta: NDArray[Any], n_classes: int) -> None:
-        """Keep what prediction needs of a solution."""
-        n_outputs = self._loss.n_outputs(n_classes)
-        if functions.kernel is None:
-            self.coef_, self.intercept_ = functions.read(theta, n_outputs)
-            return
-        self.kernel_, self.points_ = functions.kernel, functions.points
-        self.dual_coef_, self.intercept_ = functions.read(theta.astype(np.float64), n_outputs)
+    def _store(self, theta: NDArray[Any]) -> None:
+        """Keep what prediction needs of a solution (n_outputs, coefficients of an output)."""
+        if self.kernel == "linear":
+            self.coef_, self.intercept_ = theta[:, :-1].copy(), theta[:, -1].copy()
+        else:
+            self.dual_coef_, self.intercept_ = theta.astype(np.float64), np.zeros(len(theta))
 
     def _scores(self, X: Any) -> NDArray[Any]:
         if self.kernel == "linear":
             return linear_scores(X, self.coef_, self.intercept_)
-        sparse = bool(issparse(X))
-        if sparse:
-            blocks = [self._scores(as_dense(X[rows])) for rows in row_blocks(X.shape[0])]
-            return np.concatenate(blocks, axis=1)
-        scores = to_host(self.kernel_.expand(X, self.points_, self.dual_coef_))
-        return scores + self.intercept_[:, None]
+        return self.kernel_.expand(X, self.points_, self.dual_coef_) + self.intercept_[:, None]
 
     @available_if(_gives_probabilities)
     def predict_proba(self, X: Any, class_prior: Any = None) -> Floats:

@@ -245,8 +245,8 @@ class ProportionRiskClassifier(_ProportionRiskModel):
     kernel_ : Kernel
         k, with its width; not for ``kernel="linear"``.
     points_ : ndarray of shape (n_points, n_features) or None
-        The z_j of f(x) = Σ_j α_j k(x, z_j), instances or landmarks; None for a precomputed kernel;
-        not for ``kernel="linear"``.
+        The z_j of f(x) = Σ_j α_j k(x, z_j), the instances; None for a precomputed kernel; not for
+        ``kernel="linear"``.
     dual_coef_ : ndarray of shape (n_outputs, n_points)
         The α_j; not for ``kernel="linear"``.
     intercept_ : ndarray of shape (n_outputs,)
@@ -346,8 +346,8 @@ class ProportionRiskClassifierCV(RiskClassifierCV, _ProportionRiskModel):
     kernel_ : Kernel
         k, with its width; not for ``kernel="linear"``.
     points_ : ndarray of shape (n_points, n_features) or None
-        The z_j of f(x) = Σ_j α_j k(x, z_j), instances or landmarks; None for a precomputed kernel;
-        not for ``kernel="linear"``.
+        The z_j of f(x) = Σ_j α_j k(x, z_j), the instances; None for a precomputed kernel; not for
+        ``kernel="linear"``.
     dual_coef_ : ndarray of shape (n_outputs, n_points)
         The α_j; not for ``kernel="linear"``.
     intercept_ : ndarray of shape (n_outputs,)

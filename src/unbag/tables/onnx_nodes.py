@@ -266,7 +266,7 @@ def _sparse_term(term: dict[str, Any], graph: Graph, X: str, codes: list[str]) -
 
 def _kernel_term(term: dict[str, Any], graph: Graph, X: str, codes: list[str]) -> str:
     """K(x, landmarks) T − m, with the Gaussian kernel of standardised numbers and of categories."""
-    gamma, factors = term["_kernel"].gamma, []
+    gamma, factors = term["_gamma"], []
     if term["_numbers"]:
         numbers = [vars(one) | {"_scaled": True} for one in term["_numbers"]]
         found = [_number_term(one, graph, X, codes) for one in numbers]

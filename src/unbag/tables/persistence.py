@@ -28,7 +28,6 @@ from sklearn.model_selection import BaseCrossValidator
 from unbag._files import whole_file
 from unbag._optional import hidden, optional
 from unbag._provenance import PACKAGES
-from unbag.kernels.matrices import Kernel
 from unbag.models.mixed import TermSummary
 from unbag.observations.losses import ClassLoss
 from unbag.tables.model_archive import (
@@ -68,6 +67,7 @@ _PARTS = {
     "unbag.tables.features.text_columns",
     "unbag.tables.features.datetime_columns",
     "unbag.tables.mixed_features.text_groups",
+    "unbag.paper.kernels.Kernel",
 }
 
 # What a fitted model of this package is made of, and where such classes live.
@@ -75,12 +75,11 @@ _FAMILIES = (
     BaseEstimator,
     BaseCrossValidator,
     ClassLoss,
-    Kernel,
     TableEncoder,
     Term,
     TermSummary,
 )
-_HOMES = ("kernels", "model_selection", "models", "observations", "paper", "tables", "terms")
+_HOMES = ("model_selection", "models", "observations", "paper", "tables", "terms")
 
 # The parts of scikit-learn that import other array libraries, and hold no estimator.
 _ARRAY_LIBRARIES = tuple(

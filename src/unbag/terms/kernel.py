@@ -18,7 +18,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.random import sample_without_replacement
 
 from unbag._arrays import Floats
-from unbag.kernels.matrices import Kernel
 from unbag.terms.base import Term
 from unbag.terms.encoding import EncodedRows, TrainingRows
 from unbag.terms.numbers import NumberTerm
@@ -74,7 +73,7 @@ class KernelTerm(Term):
         chosen = np.sort(chosen)
         self._landmarks, self._codes = points[chosen], some.codes[chosen]
         squared = 2.0 * mixed.var(axis=0).sum()
-        self._kernel = Kernel("rbf", 1.0 / (self._width * squared) if squared > 0 else 1.0)
+        self._gamma = float(1.0 / (self._width * squared)) if squared > 0 else 1.0
         K = self._to_landmarks(some[chosen])
         values, vectors = np.linalg.eigh(K)
         sound = values > _ROUNDING * values[-1]
@@ -107,8 +106,14 @@ class KernelTerm(Term):
         return tables
 
     def _to_landmarks(self, rows: EncodedRows) -> Floats:
-        block = self._kernel.block(self._points(rows), self._landmarks, np.float64)
-        same = np.exp(-2.0 * self._kernel.gamma)
+        X, Z, gamma = self._points(rows), self._landmarks, self._gamma
+        block = X @ Z.T
+        block *= 2 * gamma
+        block -= gamma * np.sum(X * X, axis=1)[:, None]
+        block -= gamma * np.sum(Z * Z, axis=1)
+        # rounding can make a tiny squared distance negative
+        block = np.exp(np.minimum(block, 0.0))
+        same = np.exp(-2.0 * gamma)
         for own, other in zip(rows.codes.T, self._codes.T, strict=True):
             block *= np.where(own[:, None] == other, 1.0, same)
         return block

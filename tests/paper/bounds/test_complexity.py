@@ -7,13 +7,13 @@ import pytest
 from scipy.optimize import minimize
 
 from unbag import bag_target, check_bag_target
-from unbag.kernels.matrices import Kernel
 from unbag.paper.bounds import (
     RKHSBall,
     TwoLayerReLU,
     complexity,
     rademacher_complexity,
 )
+from unbag.paper.kernels import Kernel
 from unbag.paper.pairing import Pairing, pair_extremes
 
 KERNELS = [Kernel("rbf", gamma=0.7), Kernel("linear"), Kernel("poly", gamma=0.5, degree=2)]

@@ -9,7 +9,6 @@ from scipy.optimize import minimize
 from scipy.stats import binom
 
 from unbag import bag_target, check_bag_target
-from unbag.kernels.matrices import Kernel
 from unbag.observations.losses import LOSSES
 from unbag.paper.bounds import (
     MultiMCM,
@@ -18,6 +17,7 @@ from unbag.paper.bounds import (
     rademacher_complexity,
     unbiased_coefficients,
 )
+from unbag.paper.kernels import Kernel
 from unbag.paper.pairing import Pairing, pair_extremes, pair_matching
 
 MODELS = ["IIM", "IBM"]

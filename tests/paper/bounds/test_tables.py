@@ -7,7 +7,6 @@ import pytest
 from scipy.stats import beta, binom
 
 from unbag import bag_target, check_bag_target
-from unbag.kernels.matrices import Kernel
 from unbag.observations.losses import SoftmaxLoss
 from unbag.paper.bounds import (
     RKHSBall,
@@ -18,6 +17,7 @@ from unbag.paper.bounds import (
     weights_bound,
 )
 from unbag.paper.bounds.tables import table_factor
+from unbag.paper.kernels import Kernel
 from unbag.paper.pairing import pair_bags
 from unbag.paper.weights import MERGERS, bag_weights
 from unbag.weights import decontamination_weights

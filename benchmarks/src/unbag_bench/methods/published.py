@@ -25,8 +25,9 @@ from unbag.paper.minimisation import (
     choose_penalty,
     fit_penalties,
 )
-from unbag.solvers.spaces import FunctionSpace
+from unbag.paper.spaces import FunctionSpace
 from unbag.weights import check_contrast
+from unbag_bench.methods.centred_space import CentredKernelSpace
 from unbag_bench.methods.published_methods import BagTask, PublishedMethod, get_method
 
 
@@ -97,8 +98,6 @@ class PublishedClassifierCV(RiskClassifierCV):
     True
     """
 
-    _kernel_intercept = True
-
     def __init__(
         self,
         method: Any = "dllp",
@@ -132,6 +131,21 @@ class PublishedClassifierCV(RiskClassifierCV):
     def _prepare(self, X: Any, bags: Bags) -> None:  # noqa: ARG002
         self._loss = get_loss(self.loss, bags.n_classes)
         self.class_prior_ = bags.class_shares
+
+    def _space(self, X: Any, n_outputs: int) -> FunctionSpace:
+        space = super()._space(X, n_outputs)
+        if self.kernel == "linear":
+            return space
+        centred = CentredKernelSpace(space.like, n_outputs)
+        self._read = centred.read
+        return centred
+
+    def _store(self, theta: NDArray[Any]) -> None:
+        if self.kernel == "linear":
+            super()._store(theta)
+        else:
+            self.dual_coef_, self.intercept_ = self._read(theta)
+            del self._read  # which holds the kernel matrix
 
     def _objective(self, bags: Bags, included: Bools, like: Any) -> Objective:
         raise NotImplementedError("a published method is minimised by _train")

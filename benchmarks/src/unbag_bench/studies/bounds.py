@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from unbag import bag_target, check_bag_target
-from unbag.kernels.matrices import Kernel
 from unbag.observations.losses import LOSSES, get_loss
+from unbag.paper import Kernel
 from unbag.paper.bounds import (
     RKHSBall,
     TwoLayerReLU,

@@ -30,9 +30,9 @@ from numpy.typing import ArrayLike, NDArray
 from unbag._arrays import Floats, Ints
 from unbag._checks import check_choice, check_count, check_nonnegative
 from unbag.bags.bags import Bags
-from unbag.kernels.matrices import Kernel
 from unbag.paper.bounds.checks import check_coefficients
 from unbag.paper.bounds.sampling import PairModel
+from unbag.paper.kernels import Kernel
 from unbag.paper.pairing import Pairing
 
 # Numbers held at a time: 32 MB of them.
@@ -74,7 +74,7 @@ class RKHSBall:
     Examples
     --------
     >>> from unbag.paper.bounds import RKHSBall
-    >>> from unbag.kernels.matrices import Kernel
+    >>> from unbag.paper import Kernel
     >>> RKHSBall(Kernel("linear"), radius=2.0).constants([[3.0, 4.0], [0.0, 1.0]])
     (10.0, 10.0)
     >>> RKHSBall(Kernel("rbf", gamma=0.5), radius=2.0).constants()
@@ -297,7 +297,7 @@ class ComplexityEstimate:
     >>> import numpy as np
     >>> from unbag import bag_target, check_bag_target
     >>> from unbag.paper.bounds import RKHSBall, rademacher_complexity
-    >>> from unbag.kernels.matrices import Kernel
+    >>> from unbag.paper import Kernel
     >>> from unbag.paper import pair_bags
     >>> bags = check_bag_target(bag_target([1, 1, 2, 2], [0.2, 0.2, 0.9, 0.9]))
     >>> pairing = pair_bags(bags.proportions[:, 1], bags.sizes)
@@ -354,7 +354,7 @@ def rademacher_complexity(
     >>> import numpy as np
     >>> from unbag import bag_target, check_bag_target
     >>> from unbag.paper.bounds import RKHSBall, rademacher_complexity
-    >>> from unbag.kernels.matrices import Kernel
+    >>> from unbag.paper import Kernel
     >>> from unbag.paper.pairing import pair_extremes
     >>> bags = check_bag_target(bag_target([1, 1, 2, 2], [0.2, 0.2, 0.9, 0.9]))
     >>> pairing = pair_extremes(bags.proportions[:, 1])

@@ -5,8 +5,7 @@ import pytest
 from scipy.sparse import csc_matrix, csr_array, csr_matrix
 from sklearn.metrics.pairwise import rbf_kernel
 
-from unbag.solvers.centred import CentredSpace
-from unbag.solvers.spaces import KernelSpace, LinearSpace
+from unbag.paper.spaces import KernelSpace, LinearSpace
 
 N, D = 17, 4
 RNG = np.random.default_rng(0)
@@ -14,22 +13,12 @@ X = RNG.normal(size=(N, D)) * (RNG.uniform(size=(N, D)) < 0.6)
 K = rbf_kernel(RNG.normal(size=(N, 2)))
 
 FORMS = {"dense": np.asarray, "csr": csr_matrix, "csc": csc_matrix, "csr array": csr_array}
-SPACES = {
-    f"kernel, {'with' if intercept else 'no'} intercept": (
-        lambda outputs, intercept=intercept: KernelSpace(K, outputs, intercept)
-    )
-    for intercept in (False, True)
-} | {
+SPACES = {"kernel": lambda outputs: KernelSpace(K, outputs)} | {
     f"linear, {form}, {'with' if intercept else 'no'} intercept": (
         lambda outputs, make=make, intercept=intercept: LinearSpace(make(X), outputs, intercept)
     )
     for form, make in FORMS.items()
     for intercept in (False, True)
-}
-PLAIN = {name: make for name, make in SPACES.items() if "with" in name}
-SPACES |= {
-    f"centred, {name}": lambda outputs, make=make: CentredSpace(make(outputs))
-    for name, make in PLAIN.items()
 }
 
 
@@ -101,31 +90,8 @@ def test_kernel_penalty_is_the_norm_of_the_function():
     assert inner(space, space.penalised(theta), theta)[0] == pytest.approx(norm, rel=1e-12)
 
 
-@pytest.mark.parametrize("outputs", [1, 3])
-def test_kernel_scores_and_penalty_with_intercept(outputs):
-    space = KernelSpace(K, outputs, fit_intercept=True)
-    assert space.n_coefficients == outputs * (N + 1)
-    alpha, b = draw(2, outputs, N + 1)[..., :N], draw(2, outputs, N + 1)[..., N:]
-    theta = np.concatenate([alpha, b], axis=2).reshape(2, -1)
-    expected = np.einsum("ij,coj->coi", K, alpha) + b
-    np.testing.assert_allclose(scores_of(space, theta), expected, rtol=1e-12)
-    penalty = inner(space, space.penalised(theta), theta)
-    norm = np.einsum("coi,ij,coj->c", alpha, K, alpha)
-    np.testing.assert_allclose(penalty, norm, rtol=1e-12)
-
-
-def test_kernel_gradient_of_the_intercept_is_summed_in_double():
-    ones = np.ones((5, 5), dtype=np.float32)
-    # 2²⁴ + 1 is not a number of single precision, and 2²⁴ + 4 is
-    pull = np.array([2**24, 1, 1, 1, 1], dtype=np.float32)[None, None]
-    gradient = KernelSpace(ones, 1, fit_intercept=True).gradient(pull)
-    assert gradient.dtype == np.float32
-    np.testing.assert_array_equal(gradient[0, -1], 2**24 + 4)
-    np.testing.assert_array_equal(gradient[:, :5], pull[0])
-
-
 def test_kernel_in_single_precision_stays_single():
-    space = KernelSpace(K.astype(np.float32), 2, fit_intercept=True)
+    space = KernelSpace(K.astype(np.float32), 2)
     theta = draw(3, space.n_coefficients).astype(np.float32)
     assert scores_of(space, theta).dtype == np.float32
     assert space.gradient(draw(3, 2, N).astype(np.float32)).dtype == np.float32
@@ -166,63 +132,15 @@ def test_single_precision_stays_single(form):
 def test_gradient_in_blocks_equals_the_whole(monkeypatch, intercept):
     pull = draw(5, 1, N)
     whole = LinearSpace(X, 1, intercept).gradient(pull)
-    monkeypatch.setattr("unbag.solvers.spaces._BLOCK", 5)
+    monkeypatch.setattr("unbag.paper.spaces._BLOCK", 5)
     np.testing.assert_allclose(LinearSpace(X, 1, intercept).gradient(pull), whole, rtol=1e-12)
 
 
 def test_blocks_in_single_precision_are_summed_in_double(monkeypatch):
-    monkeypatch.setattr("unbag.solvers.spaces._BLOCK", 1)
+    monkeypatch.setattr("unbag.paper.spaces._BLOCK", 1)
     ones = np.ones((5, 1), dtype=np.float32)
     # 2²⁴ + 1 is not a number of single precision, and 2²⁴ + 4 is
     pull = np.array([2**24, 1, 1, 1, 1], dtype=np.float32)[None, None]
     gradient = LinearSpace(ones, 1, fit_intercept=True).gradient(pull)
     assert gradient.dtype == np.float32
     np.testing.assert_array_equal(gradient, [[2**24 + 4, 2**24 + 4]])
-
-
-@pytest.fixture(params=PLAIN.values(), ids=PLAIN)
-def plain_space_of(request):
-    return request.param
-
-
-@pytest.mark.parametrize("outputs", [1, 3])
-def test_centred_functions_are_those_of_the_space_with_another_intercept(plain_space_of, outputs):
-    plain = plain_space_of(outputs)
-    centred = CentredSpace(plain)
-    theta = draw(2, plain.n_coefficients)
-    rows = theta.reshape(2, outputs, -1).copy()
-    rows[:, :, -1] += rows @ centred.shift
-    np.testing.assert_allclose(
-        scores_of(centred, theta), scores_of(plain, rows.reshape(2, -1)), rtol=1e-10
-    )
-    np.testing.assert_array_equal(centred.penalised(theta), plain.penalised(theta))
-
-
-def test_intercept_of_a_centred_space_moves_the_mean_of_the_scores_and_nothing_else_does(
-    plain_space_of,
-):
-    space = CentredSpace(plain_space_of(1))
-    theta = draw(4, space.n_coefficients)
-    means = scores_of(space, theta).mean(axis=(1, 2))
-    np.testing.assert_allclose(means, theta[:, -1] * (1 + space.shift[-1]), atol=1e-12)
-    theta[:, -1] = 0
-    np.testing.assert_allclose(scores_of(space, theta).mean(axis=(1, 2)), 0, atol=1e-12)
-
-
-@pytest.mark.parametrize("factor", [1.0, 100.0])
-def test_scale_of_a_centred_intercept_grows_with_that_of_the_rows(factor):
-    plain = CentredSpace(LinearSpace(X, 1, fit_intercept=True))
-    larger = CentredSpace(LinearSpace(factor * X, 1, fit_intercept=True))
-    assert 1 + larger.shift[-1] == pytest.approx(factor * (1 + plain.shift[-1]), rel=1e-10)
-
-
-def test_rows_that_are_all_the_same_leave_the_intercept_its_scale():
-    space = CentredSpace(LinearSpace(np.full((5, 2), 3.0), 1, fit_intercept=True))
-    np.testing.assert_allclose(space.shift, [-3, -3, 0], atol=1e-12)
-
-
-def test_centred_space_in_single_precision_stays_single():
-    space = CentredSpace(KernelSpace(K.astype(np.float32), 2, fit_intercept=True))
-    theta = draw(3, space.n_coefficients).astype(np.float32)
-    assert scores_of(space, theta).dtype == np.float32
-    assert space.gradient(draw(3, 2, N).astype(np.float32)).dtype == np.float32

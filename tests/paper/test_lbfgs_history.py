@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from unbag.solvers.batches import selection
-from unbag.solvers.history import History
+from unbag.paper.lbfgs_history import History
 
 D = 7
 
@@ -46,10 +45,9 @@ class Walk:
         both = [vectors] if self.self_dual else [vectors, self.image(vectors)]
         return np.stack(both, axis=1)
 
-    def direction(self, at_rest=()):
+    def direction(self):
         """−Hg and its dual."""
-        resting = np.isin(np.arange(len(self.gradient)), at_rest)
-        found = self.history.direction(resting)
+        found = self.history.direction()
         return found[:, 0], found[:, -1]
 
     def step(self, bent=None):
@@ -75,7 +73,7 @@ class Walk:
             self.pairs[i].append((step[i], change[i]))
 
     def keep(self, rows):
-        self.history = self.history.keep(selection(np.array(rows), self.gradient))
+        self.history = self.history.keep(np.array(rows))
         self.gradient = self.gradient[rows]
         self.pairs = [self.pairs[i] for i in rows]
 
@@ -159,17 +157,6 @@ def test_pair_of_negative_curvature_is_passed_over_in_its_column_only(self_dual)
     for _ in range(5):  # until the ring has overwritten it
         walk.step()
         walk.check()
-
-
-@SELF_DUAL
-def test_columns_at_rest_have_no_direction_and_the_others_the_same(self_dual):
-    walk = Walk(n_columns=4, memory=3, self_dual=self_dual)
-    for _ in range(5):
-        everyone = walk.direction()
-        for vectors, before in zip(walk.direction(at_rest=[1, 2]), everyone, strict=True):
-            np.testing.assert_array_equal(vectors[[1, 2]], 0)
-            np.testing.assert_array_equal(vectors[[0, 3]], before[[0, 3]])
-        walk.step()
 
 
 @SELF_DUAL

@@ -1,21 +1,14 @@
 """Kernel matrices against scikit-learn's pairwise functions."""
 
-import array_api_strict
 import numpy as np
 import pytest
 from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
 from sklearn.svm import SVC
 
-from unbag.kernels import matrices as kernels
-from unbag.kernels.matrices import (
-    KERNELS,
-    Kernel,
-    Waves,
-    check_kernel_memory,
-    make_kernel,
-    memory_of,
-)
-from unbag.kernels.rows import RowsInMemory
+from unbag import _threads
+from unbag.models import base
+from unbag.paper import kernels
+from unbag.paper.kernels import Kernel, check_kernel_memory, make_kernel
 
 GAMMA, DEGREE, COEF0 = 0.3, 3, 0.7
 
@@ -36,7 +29,7 @@ def instances(n, d=5, seed=0):
 
 
 def test_every_computed_kernel_is_tested():
-    assert set(COMPUTED) == set(KERNELS) - {"precomputed"}
+    assert set(COMPUTED) == set(kernels.KERNELS) - {"precomputed"}
 
 
 @pytest.mark.parametrize("name", COMPUTED)
@@ -75,7 +68,7 @@ def test_single_precision_data_far_from_the_origin_keep_their_distances():
 @pytest.mark.parametrize("name", COMPUTED)
 @pytest.mark.parametrize("n", [1, 7, 8, 9, 16, 21])
 def test_matrix_made_in_blocks_equals_the_whole(monkeypatch, name, dtype, n):
-    monkeypatch.setattr(kernels, "_BLOCK", 8)
+    monkeypatch.setattr(base, "_ROWS", 8)
     X = instances(n)
     K = kernel_of(name).matrix(X, dtype)
     assert K.shape == (n, n)
@@ -85,14 +78,14 @@ def test_matrix_made_in_blocks_equals_the_whole(monkeypatch, name, dtype, n):
 
 
 def test_matrix_of_more_instances_than_a_block():
-    X = instances(kernels._BLOCK + 100)
+    X = instances(base._ROWS + 100)
     K = kernel_of("rbf").matrix(X, np.float64)
     np.testing.assert_allclose(K, COMPUTED["rbf"](X, X), rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", COMPUTED)
 def test_matrix_is_symmetric(monkeypatch, name):
-    monkeypatch.setattr(kernels, "_BLOCK", 16)
+    monkeypatch.setattr(base, "_ROWS", 16)
     X = instances(50)
     K = kernel_of(name).matrix(X, np.float64)
     np.testing.assert_allclose(K, K.T, rtol=0, atol=4 * np.finfo(float).eps * K.max())
@@ -110,7 +103,7 @@ def test_rbf_of_an_instance_with_itself_never_exceeds_one():
 @pytest.mark.parametrize("name", COMPUTED)
 @pytest.mark.parametrize("n", [1, 8, 21])
 def test_expansion_equals_the_matrix_product(monkeypatch, name, n):
-    monkeypatch.setattr(kernels, "_BLOCK", 8)
+    monkeypatch.setattr(base, "_ROWS", 8)
     X, Z = instances(n), instances(30, seed=1)
     coef = np.random.default_rng(2).normal(size=(3, 30))
     values = kernel_of(name).expand(X, Z, coef)
@@ -126,20 +119,9 @@ def test_expansion_has_the_precision_of_the_coefficients():
     np.testing.assert_allclose(values, coef @ COMPUTED["rbf"](X, Z).T, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", COMPUTED)
-def test_nothing_outside_the_array_api_is_used(monkeypatch, name):
-    monkeypatch.setattr(kernels, "_BLOCK", 8)
-    X, coef = instances(21), np.ones((2, 21))
-    kernel, strict = kernel_of(name), array_api_strict.asarray(X)
-    K = kernel.matrix(strict, array_api_strict.float64)
-    np.testing.assert_allclose(np.asarray(K), COMPUTED[name](X, X), rtol=1e-12, atol=1e-12)
-    values = kernel.expand(strict, strict, array_api_strict.asarray(coef))
-    np.testing.assert_allclose(np.asarray(values), coef @ COMPUTED[name](X, X), rtol=1e-11)
-
-
 def test_precomputed_matrix_is_copied_and_its_rows_are_expanded():
     given = rbf_kernel(instances(12), gamma=GAMMA)
-    kernel = make_kernel("precomputed", "scale", 3, 1.0, RowsInMemory(given))
+    kernel = make_kernel("precomputed", "scale", 3, 1.0, given)
     K = kernel.matrix(given, np.float64)
     np.testing.assert_array_equal(K, given)
     assert not np.shares_memory(K, given)
@@ -152,14 +134,14 @@ def test_precomputed_matrix_is_copied_and_its_rows_are_expanded():
 def test_gamma_is_that_of_a_support_vector_machine(name, gamma):
     X = 3 * instances(40) + 1
     machine = SVC(kernel=name, gamma=gamma).fit(X, X[:, 0] > 1)
-    kernel = make_kernel(name, gamma, 3, 0.0, RowsInMemory(X))
+    kernel = make_kernel(name, gamma, 3, 0.0, X)
     assert kernel.gamma == pytest.approx(machine._gamma, rel=1e-14)
 
 
 def test_gamma_of_constant_data_is_that_of_a_support_vector_machine():
     X = np.full((6, 3), 2.0)
     machine = SVC(gamma="scale").fit(X, [0, 1, 0, 1, 0, 1])
-    assert make_kernel("rbf", "scale", 3, 1.0, RowsInMemory(X)).gamma == machine._gamma == 1.0
+    assert make_kernel("rbf", "scale", 3, 1.0, X).gamma == machine._gamma == 1.0
 
 
 @pytest.mark.parametrize(
@@ -176,7 +158,7 @@ def test_gamma_of_constant_data_is_that_of_a_support_vector_machine():
 )
 def test_settings_that_are_refused(name, gamma, sentence):
     with pytest.raises(ValueError, match=sentence):
-        make_kernel(name, gamma, 3, 1.0, RowsInMemory(instances(6, 4)))
+        make_kernel(name, gamma, 3, 1.0, instances(6, 4))
 
 
 def test_matrix_beyond_memory_is_refused_with_what_to_use_instead(monkeypatch):
@@ -193,54 +175,15 @@ def test_matrix_beyond_memory_is_refused_with_what_to_use_instead(monkeypatch):
         check_kernel_memory(40_001, 8)
 
 
-def test_unknown_memory_refuses_nothing(monkeypatch):
-    def silent(name):
-        raise ValueError(name)
-
-    monkeypatch.setattr(kernels.os, "sysconf", silent, raising=False)
-    assert kernels.physical_memory() is None
-    check_kernel_memory(10**9, 8)
-
-
 def test_no_machine_holds_the_matrix_of_a_hundred_million_instances():
     with pytest.raises(MemoryError):
         check_kernel_memory(10**8, 4)
 
 
-def test_memory_is_that_of_the_device(monkeypatch):
-    monkeypatch.setattr(kernels, "physical_memory", lambda: 16 * 10**9)
-    assert memory_of(None) == memory_of(np.empty(0)) == (16 * 10**9, False)
-    torch = pytest.importorskip("torch")
-    assert memory_of(torch.empty(0)) == (16 * 10**9, False)
+def test_unknown_memory_refuses_nothing(monkeypatch):
+    def silent(name):
+        raise ValueError(name)
 
-    class Elsewhere:
-        type = "cuda"
-
-    class OnGPU:
-        device = Elsewhere()
-
-    class Namespace:
-        class cuda:  # noqa: N801
-            @staticmethod
-            def get_device_properties(_):
-                return type("Properties", (), {"total_memory": 80 * 10**9})
-
-    monkeypatch.setattr(kernels, "is_torch_array", lambda array: isinstance(array, OnGPU))
-    monkeypatch.setattr(kernels, "array_namespace", lambda _: Namespace)
-    assert memory_of(OnGPU()) == (80 * 10**9, True)
-    with pytest.raises(MemoryError, match="would take 160 GB and this GPU has 80 GB"):
-        check_kernel_memory(200_000, 4, OnGPU())
-
-
-@pytest.mark.parametrize("n", [1, 8, 21])
-def test_waves_are_cosines_and_sines(monkeypatch, n):
-    monkeypatch.setattr(kernels, "_BLOCK", 8)
-    X, frequencies = instances(n), instances(6, seed=1)
-    waves, angle = Waves("rbf", GAMMA), instances(n) @ instances(6, seed=1).T
-    exact = np.hstack([np.cos(angle), np.sin(angle)]) / np.sqrt(6)
-    np.testing.assert_allclose(waves.block(X, frequencies, np.float64), exact, atol=1e-14)
-    assert waves.block(X, frequencies, np.float32).dtype == np.float32
-    coef = np.random.default_rng(2).normal(size=(3, 12))
-    np.testing.assert_allclose(waves.expand(X, frequencies, coef), coef @ exact.T, atol=1e-12)
-    strict = [array_api_strict.asarray(a) for a in (X, frequencies, coef)]
-    np.testing.assert_allclose(np.asarray(waves.expand(*strict)), coef @ exact.T, atol=1e-12)
+    monkeypatch.setattr(_threads.os, "sysconf", silent, raising=False)
+    assert kernels.physical_memory() is None
+    check_kernel_memory(10**9, 8)

@@ -15,18 +15,29 @@ are: for the inner products with g, and to combine the direction and its dual.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
-from array_api_compat import array_namespace, device
+from numpy.typing import NDArray
 
-from unbag._arrays import Array, Bools, beside, stacked_product, to_host
-from unbag.solvers.batches import Numbers, inner
+from unbag._arrays import Bools, Floats, Ints
 
 # Pairs that there is room for at first.
 _FIRST_ROOM = 6
+
+
+def inner(u: NDArray[Any], v: NDArray[Any]) -> Floats:
+    """Σ u·v per column, summed in double precision."""
+    return np.sum((u * v).reshape(len(u), -1), axis=1, dtype=np.float64)
+
+
+def stacked_product(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+    """Products a @ b of stacked matrices."""
+    # "invalid" was flagged here in single precision, now and then and for reasons not found;
+    # the solver looks whether values are finite
+    with np.errstate(invalid="ignore"):
+        return a @ b
 
 
 @dataclass
@@ -56,17 +67,17 @@ class History:
     """
 
     memory: int
-    vectors: Array
-    inverse: Numbers
-    yy: Numbers
-    curvature: Numbers
-    sg: Numbers
-    yg: Numbers
-    square: Numbers
+    vectors: NDArray[Any]
+    inverse: Floats
+    yy: Floats
+    curvature: Floats
+    sg: Floats
+    yg: Floats
+    square: Floats
     slot: int = 0
 
     @classmethod
-    def start(cls, gradient: Array, memory: int) -> Self:
+    def start(cls, gradient: NDArray[Any], memory: int) -> Self:
         """Start with a gradient and without any memory."""
         n, room = gradient.shape[0], min(_FIRST_ROOM, memory)
         return cls(
@@ -77,7 +88,7 @@ class History:
             curvature=np.zeros((n, room)),
             sg=np.zeros((n, 0)),
             yg=np.zeros((n, 0)),
-            square=to_host(inner(gradient[:, 0, :], gradient[:, -1, :])),
+            square=inner(gradient[:, 0, :], gradient[:, -1, :]),
         )
 
     @property
@@ -86,35 +97,34 @@ class History:
         return self.sg.shape[1]
 
     @property
-    def gradient(self) -> Array:
+    def gradient(self) -> NDArray[Any]:
         """The current gradient, without its dual."""
         return self.vectors[:, 0, 0, :]
 
-    def keep(self, select: Callable[[Array], Array]) -> Self:
-        """Go on with some of the columns, given what takes them from an array."""
+    def keep(self, rows: Ints) -> Self:
+        """Go on with some of the columns."""
         arrays = [field.name for field in fields(self) if field.name not in ("memory", "slot")]
-        return replace(self, **{name: select(getattr(self, name)) for name in arrays})
+        return replace(self, **{name: getattr(self, name)[rows] for name in arrays})
 
     def forget(self, columns: Bools) -> None:
         """Start some columns afresh, with the direction of steepest descent."""
         for products in (self.inverse, self.yy, self.curvature):
             products[columns] = 0
 
-    def direction(self, at_rest: Bools) -> Array:
-        """−Hg with its dual, and zero for columns at rest."""
-        xp, (n, _, duals, d) = array_namespace(self.vectors), self.vectors.shape
+    def direction(self) -> NDArray[Any]:
+        """−Hg with its dual."""
+        n, _, duals, d = self.vectors.shape
         a, c, scale = self._coefficients()
         numbers = np.empty((n, 1 + 2 * self.used))
         numbers[:, :1], numbers[:, 1::2], numbers[:, 2::2] = -scale, -c, scale * a
-        numbers[at_rest] = 0
-        filled = xp.reshape(self._filled(self.used), (n, -1, duals * d))
-        weights = beside(numbers[:, None, :], self.vectors)
-        return xp.reshape(stacked_product(weights, filled), (n, duals, d))
+        filled = self._filled(self.used).reshape(n, -1, duals * d)
+        weights = numbers[:, None, :].astype(self.vectors.dtype)
+        return stacked_product(weights, filled).reshape(n, duals, d)
 
-    def _filled(self, used: int) -> Array:
+    def _filled(self, used: int) -> NDArray[Any]:
         return self.vectors[:, : 1 + 2 * used, :, :]
 
-    def _coefficients(self) -> tuple[Numbers, Numbers, Numbers]:
+    def _coefficients(self) -> tuple[Floats, Floats, Floats]:
         used, newest = self.used, self.slot - 1
         rise, square = self.curvature[:, newest], self.yy[:, newest, newest]
         good = (rise > 0) & (square > 0)
@@ -125,17 +135,11 @@ class History:
         c = _times(inverse.swapaxes(1, 2), self.curvature[:, :used] * a - scale * along)
         return a, c, scale
 
-    def add(self, step: Array, gradient: Array, step_slopes: tuple[Numbers, Numbers]) -> None:
-        """Take up a step, and bring all inner products up to the new gradient.
-
-        Parameters
-        ----------
-        step, gradient : arrays
-            s and the new g, each with its dual.
-        step_slopes : pair of ndarrays
-            ⟨s, g⟩ with the old and the new gradient.
-        """
-        xp, k, memory = array_namespace(step), self.slot, self.memory
+    def add(
+        self, step: NDArray[Any], gradient: NDArray[Any], step_slopes: tuple[Floats, Floats]
+    ) -> None:
+        """Take up s and the new g, each with its dual, given ⟨s, g⟩ with the old and the new g."""
+        k, memory = self.slot, self.memory
         used, known = min(self.used + 1, memory), self.used
         if used > self.yy.shape[1]:
             self._make_room(min(2 * used, memory))
@@ -146,7 +150,7 @@ class History:
         products = stacked_product(self._filled(used)[:, :, 0, :], gradient[:, -1, :, None])
         # as a difference of products with g it would be lost where g has hardly changed
         change_square = stacked_product(change[:, :1, :], change[:, -1, :, None])
-        numbers = to_host(xp.concat([products, change_square], axis=1))[:, :, 0].astype(np.float64)
+        numbers = np.concatenate([products, change_square], axis=1)[:, :, 0].astype(np.float64)
         sg, yg = numbers[:, 1:-1:2], numbers[:, 2:-1:2]
         sg[:, k] = step_slopes[1]
         sy, yy = sg.copy(), yg.copy()
@@ -165,7 +169,7 @@ class History:
         self.yy = np.pad(self.yy, ((0, 0), more, more))
         self.curvature = np.pad(self.curvature, ((0, 0), more))
 
-    def _replace(self, k: int, sy: Numbers) -> None:
+    def _replace(self, k: int, sy: Floats) -> None:
         """Let a new column of R take the place of an old pair."""
         # a pair whose curvature rounding has spoilt is passed over
         usable = sy[:, k] > 0
@@ -178,14 +182,13 @@ class History:
         inverse[:, :, k] = np.where(usable[:, None], column / -rise[:, None], 0.0)
 
 
-def _with_room(vectors: Array, room: int) -> Array:
+def _with_room(vectors: NDArray[Any], room: int) -> NDArray[Any]:
     """Vectors of some pairs, with room for others behind them."""
-    xp, (n, filled, duals, d) = array_namespace(vectors), vectors.shape
-    shape = (n, 1 + 2 * room, duals, d)
-    roomy = xp.empty(shape, dtype=vectors.dtype, device=device(vectors))
+    n, filled, duals, d = vectors.shape
+    roomy = np.empty((n, 1 + 2 * room, duals, d), dtype=vectors.dtype)
     roomy[:, :filled, :, :] = vectors
     return roomy
 
 
-def _times(matrices: Numbers, vectors: Numbers) -> Numbers:
+def _times(matrices: Floats, vectors: Floats) -> Floats:
     return (matrices @ vectors[:, :, None])[:, :, 0]

@@ -1,1 +1,0 @@
-"""Kernel matrices and features that approximate them."""

@@ -1,1 +1,0 @@
-"""Solvers: what minimises an objective in score space over a function space."""
