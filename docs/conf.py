@@ -59,7 +59,7 @@ sphinx_gallery_conf = {
     ],
     # others are run by hand, or by the tutorial
     "filename_pattern": r"plot_\w+\.py",
-    "ignore_pattern": r"(regional_conversions|pairing_errs|proportion_risk_fails)\.py",
+    "ignore_pattern": r"(pairing_errs|proportion_risk_fails)\.py",
     "within_subsection_order": "FileNameSortKey",
     "reset_modules": ("gallery_style.set_style",),
     "min_reported_time": 1000,

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import matplotlib as mpl
 
-from unbag.paper import Setting
-from unbag.paper.demo import draw_demo, run_demo
+from unbag.cli.demonstration import demonstrate
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 # what displays leave to the style; the ground is that of the site's theme
@@ -19,7 +18,7 @@ STYLES = {"light": ("white", "#1b1f24"), "dark": ("#14181e", "#e6e8ec")}
 
 def main() -> None:
     """Run it once, draw it twice."""
-    result = run_demo(Setting("magic", (0.0, 0.5), 128), verbose=0)
+    result = demonstrate()
     PICTURES.mkdir(exist_ok=True)
     for name, (ground, ink) in STYLES.items():
         inks = ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color")
@@ -27,7 +26,7 @@ def main() -> None:
             ("figure.facecolor", "axes.facecolor", "savefig.facecolor"), ground
         )
         with mpl.rc_context({**style, "savefig.dpi": 130}):
-            draw_demo(result, PICTURES / f"demo-{name}.png")
+            result.draw(PICTURES / f"demo-{name}.png")
 
 
 if __name__ == "__main__":

@@ -58,7 +58,7 @@ def test_the_gallery_has_what_it_promises():
         assert (empty, bool(text)) == ("", True)
 
 
-@pytest.mark.parametrize("name", ["pairing_errs", "regional_conversions", "proportion_risk_fails"])
+@pytest.mark.parametrize("name", ["pairing_errs", "proportion_risk_fails"])
 def test_every_other_example_runs(name, tmp_path, monkeypatch, capsys):
     run(EXAMPLES / f"{name}.py", cwd=tmp_path, monkeypatch=monkeypatch)
     assert capsys.readouterr().out

@@ -5,7 +5,6 @@ out, and numbers may differ in what rounding and other versions of libraries cha
 """
 
 import contextlib
-import importlib.util
 import io
 import re
 import shlex
@@ -21,7 +20,7 @@ NUMBER = r"-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?"
 
 
 def blocks(page):
-    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    text = (ROOT / ("" if page == "README.md" else "docs") / page).read_text(encoding="utf-8")
     return re.findall(r"^```(\w+)\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
 
 
@@ -61,11 +60,6 @@ def run_command(monkeypatch, program, *arguments):
         monkeypatch.chdir(*arguments)
     elif program == "head":
         print(*Path(arguments[1]).read_text().splitlines()[: -int(arguments[0])], sep="\n")
-    elif program == "python":
-        spec = importlib.util.spec_from_file_location("example", ROOT / arguments[0])
-        example = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(example)
-        example.main([])
     elif program != "pip":
         assert program == "unbag"
         remarks = io.StringIO()
@@ -100,7 +94,7 @@ def test_the_tutorial_shows_what_comes_out(tmp_path, monkeypatch):
     done, n_shown = run_page("tutorial.md", monkeypatch)
     assert n_shown == 8
     assert [line[1] for line in done if line[0] == "unbag"] == [
-        *("inspect", "inspect", "fit", "predict", "evaluate", "monitor", "inspect")
+        *("example", "inspect", "inspect", "fit", "predict", "evaluate", "monitor", "inspect")
     ]
     assert (tmp_path / "conversions" / "page.html").exists()
 
@@ -109,3 +103,17 @@ def test_the_start_page_shows_what_comes_out(monkeypatch):
     done, n_shown = run_page("start.md", monkeypatch)
     assert n_shown == 6
     assert done == [["pip", "install", "unbag[demo]"]]
+
+
+def test_the_code_of_the_readme_runs_as_it_stands(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (python,) = [block for language, block in blocks("README.md") if language == "python"]
+    exec(python, {})
+    assert "roc_auc" in capsys.readouterr().out
+    run_command(monkeypatch, "unbag", "example", "visits")
+    monkeypatch.chdir("visits")
+    _, commands = [block for language, block in blocks("README.md") if language == "sh"]
+    for line in map(shlex.split, commands.splitlines()):
+        run_command(monkeypatch, *line)
+    assert Path("page.html").exists()
+    assert Path("scores.csv").exists()

@@ -1,37 +1,68 @@
-"""``unbag demo``, as a newcomer runs it."""
+"""``unbag demo`` and ``unbag example``, as a newcomer runs them."""
+
+import re
+from pathlib import Path
 
 import pytest
 
-from unbag.paper.trials import N_INSTANCES
+README = Path(__file__).parents[2] / "README.md"
 
 
-def test_estimates_beside_the_truth_and_a_picture(call, tmp_path, monkeypatch):
+def test_totals_come_close_to_labels_and_the_estimate_to_the_truth(call, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(N_INSTANCES, "magic", 1536)  # a quarter of it
     result = call("demo")
     assert result.returncode == 0, result.stderr
-    rows = [line.split() for line in result.stdout.splitlines()]
-    auc = next(row for row in rows if row[:1] == ["area"])
-    estimate, truth, new = map(float, auc[-3:])
-    assert 0.8 < new < 0.93
-    assert abs(estimate - truth) < 0.1
-    assert "66/66" not in result.stderr  # nobody watches a bar in a pipe
-    picture = (tmp_path / "unbag-demo.png").read_bytes()
-    assert picture.startswith(b"\x89PNG")
-    assert len(picture) > 20_000
+    aucs = {
+        name: float(re.search(rf"^{name}.*? (0\.\d+)", result.stdout, re.MULTILINE)[1])
+        for name in ("best single column", "soft labels", "unbag", "logistic regression")
+    }
+    assert aucs["unbag"] > aucs["soft labels"] > aucs["best single column"]
+    assert abs(aucs["unbag"] - aucs["logistic regression"]) < 0.01
+    value, low, high, truth = re.search(
+        r"Estimated AUC (\S+) \(95% interval (\S+) to (\S+)\); true AUC (\S+)\.", result.stdout
+    ).groups()
+    assert float(low) < float(truth) == aucs["unbag"] < float(high)
+    assert abs(float(value) - float(truth)) < 0.03
+    # the README shows what comes out
+    table = README.read_text(encoding="utf-8").replace("*", "")
+    shown = [
+        float(row.split("|")[2]) for row in table.splitlines() if re.match(r"\|.*\| \.\d", row)
+    ]
+    assert shown == pytest.approx(sorted(aucs.values()), abs=0.002)
+    # the case that stays uncertain says so, and its range holds the truth
+    low, high, truth = re.search(
+        r"anything from (\S+) to (\S+); true AUC (\S+)\.", result.stdout
+    ).groups()
+    assert float(low) < 0.3 < float(truth) < 0.7 < float(high)
+    assert (tmp_path / "unbag-demo.png").read_bytes().startswith(b"\x89PNG")
     page = (tmp_path / "unbag-demo.html").read_text(encoding="utf-8")
-    assert "MAGIC: a classifier from proportions" in page
+    assert "Which visitors buy?" in page
+
+
+def test_mistakes_get_one_sentence(call):
+    result = call("demo", "-o", "nowhere/at/all.png")
+    assert (result.returncode, result.stdout) == (1, "")
+    assert "does not exist" in result.stderr
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("name", "files"),
     [
-        (["--bag-size", "1"], "bag size must lie between 2 and 1536"),
-        (["--proportions", "0.2", "1.5"], "proportions"),
-        (["-o", "nowhere/at/all.png"], "does not exist"),
+        ("visits", {"may-visits.csv", "may-regions.csv", "june-visits.csv", "june-regions.csv"}),
+        ("flights", {"flights.csv", "days.csv"}),
     ],
 )
-def test_mistakes_get_one_sentence(arguments, message, call):
-    result = call("demo", *arguments)
-    assert (result.returncode, result.stdout) == (1, "")
-    assert message in result.stderr
+def test_examples_write_tables_that_fit_each_other(name, files, call, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = call("example", name)
+    assert result.returncode == 0, result.stderr
+    assert {path.name for path in (tmp_path / name).iterdir()} == files
+    rows, totals, bag, positives = {
+        "visits": ("may-visits.csv", "may-regions.csv", "region", "purchases"),
+        "flights": ("flights.csv", "days.csv", "date", "late"),
+    }[name]
+    found = call(
+        "inspect", f"{name}/{rows}", f"{name}/{totals}", "--bag", bag, "--positives", positives
+    )
+    assert found.returncode == 0, found.stderr
+    assert "the tables are consistent" in found.stdout

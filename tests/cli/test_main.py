@@ -15,7 +15,7 @@ from unbag.cli import output
 from unbag.cli.output import safe
 from unbag.cli.parser import make_parser
 
-COMMANDS = ["inspect", "fit", "predict", "export", "evaluate", "sample-labels", "demo"]
+COMMANDS = ["inspect", "fit", "predict", "export", "evaluate", "sample-labels", "demo", "example"]
 COMMANDS += ["paper", "monitor"]
 
 
@@ -51,7 +51,7 @@ def test_version(run):
     [
         ([], "the following arguments are required: COMMAND"),
         (["sell"], "invalid choice: 'sell'"),
-        (["demo", "--dataset", "iris"], "invalid choice: 'iris'"),
+        (["example", "iris"], "invalid choice: 'iris'"),
         (["fit", "a.csv", "b.csv", "-o", "m"], "required: --bag"),
         (
             ["fit", "a.csv", "b.csv", "--bag", "a", "-o", "m"],
@@ -142,13 +142,13 @@ def test_json_holds_what_python_cannot_write(capsys):
 
 
 def test_warnings_and_errors_are_one_line_each(call, monkeypatch, recwarn):
-    def run_demo(*_, **__):
+    def demonstrate(*_, **__):
         import warnings
 
         warnings.warn("watch\x1b out", UserWarning, stacklevel=1)
         raise OSError(28, "No space left on device", "page\x1b.html")
 
-    monkeypatch.setattr("unbag.paper.demo.run_demo", run_demo)
+    monkeypatch.setattr("unbag.cli.demonstration.demonstrate", demonstrate)
     import warnings
 
     with warnings.catch_warnings():
@@ -164,10 +164,10 @@ def test_warnings_and_errors_are_one_line_each(call, monkeypatch, recwarn):
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
 def test_interrupted_or_out_of_memory(error, call, monkeypatch):
-    def run_demo(*_, **__):
+    def demonstrate(*_, **__):
         raise error
 
-    monkeypatch.setattr("unbag.paper.demo.run_demo", run_demo)
+    monkeypatch.setattr("unbag.cli.demonstration.demonstrate", demonstrate)
     result = call("demo")
     assert result.returncode == (130 if error is KeyboardInterrupt else 1)
     assert result.stderr.count("\n") == 1

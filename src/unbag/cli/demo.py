@@ -1,19 +1,22 @@
-"""``unbag demo``: the paper's setting on a shipped data set."""
+"""``unbag demo``: the default model on totals of regions, beside the labels that it did not see."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from unbag._files import check_place
 from unbag.cli.options import file_place, page_place
 from unbag.cli.output import need, show
 from unbag.cli.parser import add_parser
 
+if TYPE_CHECKING:
+    from unbag.cli.demonstration import Demonstration, Uncertain
+
 _EXAMPLES = """examples:
-  unbag demo                                  the paper's setting on the MAGIC data set
-  unbag demo --dataset adult --bag-size 512   larger bags, other data
+  unbag demo                                  half a minute; writes a picture and a page
+  unbag demo -o demo.svg --report demo.html   under other names
 """
 
 
@@ -23,59 +26,77 @@ def add_command(commands: Any) -> None:
         commands,
         "demo",
         "[options]",
-        description="Train from proportions on a shipped data set, and compare what is estimated "
-        "without labels with\nthe truth.",
+        description="Train from the totals of 120 regions on a shipped data set, and compare with "
+        "the labels\nthat were hidden.",
         epilog=_EXAMPLES,
     )
     add = demo.add_argument
-    add("--dataset", choices=["magic", "adult"], default="magic", help="data set")
-    add("--bag-size", type=int, default=128, metavar="N", help="instances in each bag")
-    add(
-        "--proportions",
-        type=float,
-        nargs=2,
-        default=[0.0, 0.5],
-        metavar=("LOW", "HIGH"),
-        help="range from which the bags' proportions are drawn",
-    )
-    add("--seed", type=int, default=0, metavar="N", help="seed of the random bags")
-    picture, page = Path("unbag-demo.png"), Path("unbag-demo.html")
     add(
         "-o",
         "--output",
         type=file_place,
-        default=picture,
+        default=Path("unbag-demo.png"),
         metavar="PICTURE",
         help="picture to write",
     )
-    add("--report", type=page_place, default=page, metavar="PAGE", help="page that explains it")
+    add(
+        "--report",
+        type=page_place,
+        default=Path("unbag-demo.html"),
+        metavar="PAGE",
+        help="page that explains the model",
+    )
     demo.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Fit, print the table, draw."""
+    """Learn, compare, show a case that stays uncertain, and write picture and page."""
     need("pandas", "matplotlib", extra="demo")
     for path in (options.output, options.report):
         check_place(path)
-    from unbag.paper import Setting
-    from unbag.paper.demo import draw_demo, run_demo
+    from unbag.cli import demonstration
 
-    low, high = options.proportions
-    setting = Setting(options.dataset, (low, high), options.bag_size)
-    print(
-        f"{setting.dataset.upper()}: {setting.n_bags} bags of {setting.bag_size} instances, "
-        f"proportions drawn from [{low:g}, {high:g}]."
-    )
-    print("The classifier sees instances and bag proportions, and no label.", flush=True)
-    result = run_demo(setting, options.seed, verbose=1)
-    print(f"\nFitted 5 folds and 11 penalties in {result.seconds:.1f} s; ", end="")
-    print(f"chosen penalty {result.model.alpha_:.2g}.\n")
-    head = ("", "from bags alone", "true, same scores", "true, new instances")
-    print(f"{head[0]:26}{head[1]:>17}{head[2]:>20}{head[3]:>21}")
-    for name, estimate, truth, new in result.table():
-        print(f"{name:26}{estimate:17.3f}{truth:20.3f}{new:21.3f}")
-    draw_demo(result, options.output)
-    show(f"\nPicture: {options.output}")
-    result.write_report(options.report)
-    show(f"Page:    {options.report}")
+    result = demonstration.demonstrate()
+    _show_result(result)
+    _show_uncertain(demonstration.demonstrate_uncertainty())
+    result.draw(options.output)
+    result.write_report(options.report, options.command)
+    show(f"\nPicture: {options.output}\nPage:    {options.report}")
     return 0
+
+
+def _show_result(result: Demonstration) -> None:
+    visits, evaluation = result.visits, result.evaluation
+    n_rows, n_regions = len(visits.frame), len(visits.regions)
+    show(
+        f"A shop knows {n_rows:,} visitors of May one by one, but not who of them bought.\n"
+        f"Of each of {n_regions} regions it knows how many did:\n"
+    )
+    show(f"{visits.frame.head(3).to_string(index=False)}\n")
+    show(f"{visits.regions.head(3).to_string(index=False)}\n")
+    show(
+        f"Trained on {n_regions} totals in {result.seconds:.1f} s, without the label of any visitor. "
+        f"On {len(result.labels_new):,} new\nvisitors of June, whose labels only this demo knows:\n"
+    )
+    show(f"{'':42}{'AUC':>7}{'log-loss':>11}   (lower is better)")
+    for name, auc, loss in result.contenders:
+        show(f"{name:42}{auc:7.3f}" + (f"{loss:11.3f}" if loss is not None else ""))
+    estimate = evaluation["roc_auc"]
+    truth = next(c.roc_auc for c in result.contenders if c.name.startswith("unbag"))
+    show(
+        f"\nHow good is it, from totals alone? {evaluation.verdict.lead}\n"
+        f"Estimated AUC {estimate.value:.3f} (95% interval {estimate.low:.3f} to "
+        f"{estimate.high:.3f}); true AUC {truth:.3f}."
+    )
+
+
+def _show_uncertain(case: Uncertain) -> None:
+    evaluation, n_days, truth = case
+    estimate = evaluation["roc_auc"]
+    show(
+        "\nTotals do not always tell. Late flights per day, without the delay at departure:\n"
+        f"{evaluation.verdict.lead}\n"
+        f"Estimated AUC from {n_days} days: anything from {estimate.low:.2f} to {estimate.high:.2f}; "
+        f"true AUC {truth:.2f}.\n"
+        "A few hundred labels settle it: unbag sample-labels."
+    )

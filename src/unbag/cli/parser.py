@@ -19,7 +19,8 @@ COMMANDS = {
     "evaluate": "estimate the accuracy of a saved model on new bags, without labels",
     "monitor": "say whether a saved model still holds when new totals arrive",
     "sample-labels": "sample rows to label, for an estimate without assumptions",
-    "demo": "train from proportions on a shipped data set and compare with the hidden labels",
+    "demo": "train from totals on a shipped data set and compare with the hidden labels",
+    "example": "write the tables that the tutorials work on",
     "paper": "run the experiments of the paper by Scott and Zhang again, with its tables",
 }
 

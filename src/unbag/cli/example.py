@@ -1,0 +1,86 @@
+"""``unbag example``: the tables of the tutorials, as files."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import narwhals as nw
+
+from unbag._files import check_place
+from unbag.cli.output import need, show
+from unbag.cli.parser import add_parser
+
+_EXAMPLES = """examples:
+  unbag example visits                        visitors of a shop, and purchases per region
+  unbag example conversions --folder june     the same with noise, gaps and a misleading column
+  unbag example flights                       flights of 2013, and how many of a day were late
+"""
+
+
+def add_command(commands: Any) -> None:
+    """Add ``unbag example``."""
+    example = add_parser(
+        commands,
+        "example",
+        "NAME [options]",
+        description="Write the tables that the tutorials work on.",
+        epilog=_EXAMPLES,
+    )
+    example.add_argument("name", choices=list(_TABLES), metavar="NAME", help=" | ".join(_TABLES))
+    example.add_argument(
+        "--folder", type=Path, metavar="FOLDER", help="where to write (default: NAME)"
+    )
+    example.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write one file for each table."""
+    need("pandas", "pyarrow", extra="files")
+    from unbag.tables import write_table
+
+    folder = options.folder or Path(options.name)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, table in _TABLES[options.name]().items():
+        path = folder / name
+        check_place(path)
+        write_table([table], path)
+        show(f"{path}: {len(nw.from_native(table)):,} rows")
+    return 0
+
+
+def _visits() -> dict[str, Any]:
+    from unbag.datasets import load_visits
+
+    months = {month: load_visits(month) for month in ("may", "june")}
+    return {
+        f"{month}-{name}.csv": table
+        for month, visits in months.items()
+        for name, table in (("visits", visits.frame), ("regions", visits.regions))
+    }
+
+
+def _conversions() -> dict[str, Any]:
+    from unbag.datasets.conversions import conversion_tables
+
+    return {
+        f"{month}-{name}.{'parquet' if name == 'visits' else 'csv'}": table
+        for month in ("may", "june")
+        for name, table in conversion_tables(month).items()
+    }
+
+
+def _flights() -> dict[str, Any]:
+    from unbag.datasets import load_flights
+
+    flights = load_flights()
+    return {"flights.csv": flights.frame, "days.csv": flights.days}
+
+
+_TABLES: dict[str, Callable[[], dict[str, Any]]] = {
+    "visits": _visits,
+    "conversions": _conversions,
+    "flights": _flights,
+}
