@@ -9,7 +9,8 @@ import dask.dataframe as dd
 
 from unbag import LLPClassifier
 from unbag.cli import main
-from unbag.distributed import DistributedClassifier, bags_from_frame, evaluate
+from unbag.distributed import DistributedClassifier, bags_from_frame
+from unbag.evaluation import evaluate
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "unbag"
@@ -50,5 +51,5 @@ def test_on_dask(frames):
     with dask.config.set(scheduler="synchronous"), profile:
         X, y = bags_from_frame(numbers, regions, on="region", positives="conversions")
         model = DistributedClassifier(LLPClassifier(kernel=None)).fit(X, y)
-        evaluate(y, model.decision_function(X), n_resamples=10)
+        evaluate(y.compute(), model.decision_function(X).compute(), n_resamples=10)
     assert steps(1) - called(profile) == {("dask", "dataframe")}

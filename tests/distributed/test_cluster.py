@@ -15,7 +15,7 @@ from distributed.utils import get_mp_context
 from unbag import LLPClassifier
 from unbag import evaluation as local
 from unbag.datasets import make_gaussian_bags
-from unbag.distributed import DistributedClassifier, evaluate
+from unbag.distributed import DistributedClassifier
 from unbag.distributed.likelihood import DistributedLikelihood
 
 # one cluster, not one in every parallel test process
@@ -143,7 +143,9 @@ class TestTheFitEndsWithTheSameModel:
         assert_same(model)
         # to find their bags, and to bring these together
         assert len(list(tmp_path.iterdir())) == 2 * N_PARTITIONS
-        found = evaluate(parts[1], model.decision_function(parts[0]))["roc_auc"].value
+        found = local.evaluate(*dask.compute(parts[1], model.decision_function(parts[0])))[
+            "roc_auc"
+        ].value
         expected = local.evaluate(DATA.y, ESTIMATOR.fit(DATA.X, DATA.y).decision_function(DATA.X))
         assert found == pytest.approx(expected["roc_auc"].value, abs=1e-9)
 

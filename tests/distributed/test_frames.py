@@ -1,5 +1,6 @@
 """Directories of Parquet files, out of core, without a cluster."""
 
+import dask
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
@@ -8,7 +9,7 @@ import pytest
 import unbag
 from unbag import LLPClassifier
 from unbag.datasets import make_gaussian_bags
-from unbag.distributed import DistributedClassifier, bags_from_frame, evaluate
+from unbag.distributed import DistributedClassifier, bags_from_frame
 
 DATA = make_gaussian_bags(n_bags=12, bag_size=20, n_features=2, random_state=0)
 
@@ -84,7 +85,7 @@ def test_fit_and_evaluate_out_of_core(tables, parquet):
     model = DistributedClassifier(estimator, persist=False).fit(X, y)
     local = estimator.fit(*unbag.bags_from_frame(*tables, on=KEY, proportion="share"))
     np.testing.assert_allclose(model.to_local().coef_, local.coef_, atol=1e-6)
-    found = evaluate(y, model.decision_function(X))
+    found = unbag.evaluation.evaluate(*dask.compute(y, model.decision_function(X)))
     X_local, y_local = unbag.bags_from_frame(*tables, on=KEY, proportion="share")
     expected = unbag.evaluation.evaluate(y_local, local.decision_function(X_local))
     assert found["roc_auc"].value == pytest.approx(expected["roc_auc"].value, abs=1e-9)

@@ -14,7 +14,7 @@ DATA = make_gaussian_bags(n_bags=20, bag_size=40, n_features=1, random_state=0)
 @pytest.mark.parametrize("name", ["$x_1$", "$\\frac{", "a&b", "<b>", "名前"])
 def test_names_are_drawn_as_they_are(name):
     y = bag_target([name, "b", "c", "d"], [0.1, 0.9, 0.4, 0.6])
-    svg = draw_svg(PairingDisplay.from_data(y).plot, name="p", alt=name)
+    svg = draw_svg(PairingDisplay.from_data(y).plot)
     escaped = name.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     assert f"b – {escaped}<" in svg
 

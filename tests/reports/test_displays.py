@@ -13,12 +13,8 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from sklearn.metrics import roc_auc_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from unbag import (
-    LLPBoostingClassifier,
-    LLPClassifier,
     bag_target,
     check_bag_target,
 )
@@ -26,21 +22,17 @@ from unbag._optional import install_command
 from unbag._text import shown
 from unbag.datasets import make_gaussian_bags
 from unbag.evaluation import evaluate
-from unbag.paper import LMMCMClassifierCV
 from unbag.reports import (
     BagsDisplay,
     CalibrationDisplay,
     LabelShiftDisplay,
     RocDisplay,
-    ValidationCurveDisplay,
 )
 from unbag.reports.drawing import draw_svg
-from unbag.reports.rounds import RoundsDisplay
 
 DATA = make_gaussian_bags(n_bags=20, bag_size=40, n_features=1, random_state=0)
 SCORES = DATA.X[:, 0]
 CHANCE = 1 / (1 + np.exp(-2 * SCORES))
-ALPHAS = [0.001, 0.01, 0.1]
 
 
 def make_displays(data, *, draws=50):
@@ -53,15 +45,7 @@ def make_displays(data, *, draws=50):
     }
 
 
-DISPLAYS = {
-    **make_displays(DATA),
-    "path": ValidationCurveDisplay.from_estimator(
-        LMMCMClassifierCV([0.001, 0.01, 0.1], kernel="linear").fit(DATA.X, DATA.y)
-    ),
-    "rounds": RoundsDisplay.from_estimator(
-        LLPBoostingClassifier((2, 4), n_estimators=15, cv=3).fit(DATA.X, DATA.y)
-    ),
-}
+DISPLAYS = make_displays(DATA)
 
 
 @pytest.mark.parametrize("name", DISPLAYS)
@@ -88,11 +72,11 @@ def test_many_bags_stay_readable_and_small():
     sizes = np.random.default_rng(0).integers(2, 12, 10_000)
     many = make_gaussian_bags(bag_size=sizes, n_features=1, random_state=0)
     for name, display in make_displays(many, draws=2).items():
-        svg = draw_svg(display.plot, name=name, alt="")
+        svg = draw_svg(display.plot)
         assert len(svg) < 150_000, name
     bags = BagsDisplay.from_data(many.y)
     for view in ("sizes", "information"):
-        assert len(draw_svg(partial(bags.plot, view=view), name=view, alt="")) < 250_000
+        assert len(draw_svg(partial(bags.plot, view=view))) < 250_000
 
 
 def test_without_matplotlib_it_says_what_to_install(monkeypatch):
@@ -111,14 +95,14 @@ def test_without_pandas_it_says_what_to_install(monkeypatch):
 def test_names_are_drawn_as_they_are(name):
     display = LabelShiftDisplay.from_data(DATA.X, DATA.y, feature_names=[name])
     escaped = name.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    assert f"mean rank of {escaped}, in %<" in draw_svg(display.plot, name="p", alt=name)
+    assert f"mean rank of {escaped}, in %<" in draw_svg(display.plot)
 
 
 def test_columns_and_classes_are_no_formulas():
     display = LabelShiftDisplay.from_data(DATA.X, DATA.y, feature_names=["$y^2$"])
-    assert "mean rank of $y^2$, in %<" in draw_svg(display.plot, name="a", alt="")
+    assert "mean rank of $y^2$, in %<" in draw_svg(display.plot)
     labels = np.array(["$a$", "$b_1$", "c"])[np.arange(len(DATA.y)) % 3]
-    svg = draw_svg(BagsDisplay.from_data(labels).plot, name="b", alt="")
+    svg = draw_svg(BagsDisplay.from_data(labels).plot)
     assert ">$b_1$<" in svg
 
 
@@ -150,64 +134,6 @@ def test_bags_of_three_classes_and_unknown_views():
     assert labels == ["0", "1", "2"]
     with pytest.raises(ValueError, match="view must be one of 'proportions'"):
         display.plot(view="colours")
-
-
-# --- path -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("selection", ["pooled", "folds"])
-def test_path_chooses_the_least_criterion(selection):
-    search = LMMCMClassifierCV([0.001, 0.01, 0.1], kernel="linear", selection=selection)
-    model = make_pipeline(StandardScaler(), search)
-    display = ValidationCurveDisplay.from_estimator(model.fit(DATA.X, DATA.y))
-    frame = display.frame()
-    assert frame.loc[frame["criterion"].idxmin(), "chosen"]
-    assert frame["chosen"].sum() == 1
-    folds = [c for c in frame.columns if c.startswith("fold")]
-    assert len(folds) == (5 if selection == "folds" else 0)
-    lines = {line.get_label() for line in display.plot().get_lines()}
-    assert ("single folds" in lines) == (selection == "folds")
-
-
-def test_path_says_where_the_choice_lies():
-    alphas, risks = np.array([1.0, 0.1, 0.01]), np.array([3.0, 2.0, 1.0])
-    assert ValidationCurveDisplay(alphas, risks, 0.01).edge == "weakest"
-    assert ValidationCurveDisplay(alphas, risks[::-1], 1.0).edge == "strongest"
-    assert ValidationCurveDisplay(alphas, risks, 0.1).edge == ""
-
-
-def test_no_path_without_a_search():
-    with pytest.raises(ValueError, match="LLPClassifier has no path"):
-        ValidationCurveDisplay.from_estimator(LLPClassifier(kernel=None).fit(DATA.X, DATA.y))
-
-
-# --- rounds -----------------------------------------------------------------------------------
-
-
-def test_rounds_choose_the_least_loss():
-    search = LLPBoostingClassifier((2, 4), n_estimators=60, cv=3)
-    model = make_pipeline(StandardScaler(), search).fit(DATA.X, DATA.y)
-    display = RoundsDisplay.from_estimator(model)
-    frame = display.frame()
-    best = frame.loc[frame["loss"].idxmin()]
-    assert best["chosen"]
-    assert (best["leaves"], best["rounds"]) == (model[-1].num_leaves_, model[-1].n_estimators_)
-    assert frame["chosen"].sum() == 1
-    labels = {line.get_label() for line in display.plot().get_lines()}
-    assert {"2 leaves", "4 leaves"} <= labels
-    assert display.scaled.min() >= 0
-    assert display.scaled.max() <= 1
-    last = frame.loc[frame["leaves"] == best["leaves"], "rounds"].max()
-    assert display.edge == (best["rounds"] == last)
-
-
-def test_no_rounds_without_a_search():
-    trees = LLPBoostingClassifier(2, n_estimators=3, cv=None).fit(DATA.X, DATA.y)
-    for model in (trees, LLPClassifier(kernel=None).fit(DATA.X, DATA.y)):
-        with pytest.raises(
-            ValueError, match=r"^[A-Za-z]* has no path of rounds: it is no LLPBoosting"
-        ):
-            RoundsDisplay.from_estimator(model)
 
 
 # --- ROC --------------------------------------------------------------------------------------

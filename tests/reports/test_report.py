@@ -1,7 +1,6 @@
 """The whole report: what it says, that what it says is escaped, and how it is written."""
 
 import re
-from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -26,7 +25,6 @@ from unbag.evaluation.calibration import CalibrationCurve
 from unbag.paper import LMMCMClassifierCV
 from unbag.reports import CalibrationDisplay, ImportanceDisplay, Report, model_report
 from unbag.reports.performance import reliability_section
-from unbag.reports.sections import rounds_section
 
 DATA = make_gaussian_bags(n_bags=24, bag_size=40, random_state=0)
 MODEL = LLPClassifier(kernel=None)
@@ -35,12 +33,12 @@ MODEL = LLPClassifier(kernel=None)
 class Page(HTMLParser):
     """Gathers elements, ids and text of a page, and checks that tags are closed."""
 
-    VOID = frozenset(("meta", "link"))
+    VOID = frozenset(("meta", "link", "img"))
 
     def __init__(self, text):
         super().__init__()
         self.open, self.tags, self.ids, self.links, self.outside = [], [], [], [], []
-        self.svgs, self.words = [], []
+        self.pictures, self.words = [], []
         self.feed(text)
         self.close()
 
@@ -56,7 +54,7 @@ class Page(HTMLParser):
         self.links += [v[1:] for k, v in attrs if k.endswith("href") and v.startswith("#")]
         self.links += [m for v in values.values() for m in re.findall(r"url\(#([^)]*)\)", v or "")]
         self.outside += [v for k, v in attrs if k in ("src", "href") and v[0] != "#"]
-        self.svgs += [values] if tag == "svg" else []
+        self.pictures += [values] if tag == "img" else []
         assert not any(name.startswith("on") for name in values)
 
     def handle_endtag(self, tag):
@@ -86,11 +84,11 @@ def test_a_page_is_whole_and_needs_nothing_else(report):
     assert page.open == []
     assert len(page.ids) == len(set(page.ids))
     assert set(page.links) <= set(page.ids)
-    assert page.outside == ["data:,"]
+    assert all(place.startswith("data:") for place in page.outside)
     assert "script" not in page.tags
     assert "://" not in "".join(page.words)
-    assert all(svg["role"] == "img" and svg["aria-label"] for svg in page.svgs)
-    assert len(page.svgs) == 7
+    assert all(picture["alt"] for picture in page.pictures)
+    assert len(page.pictures) == 7
     assert len(text) < 300_000
     # the same report is the same page
     assert report.to_html() == text
@@ -168,7 +166,6 @@ def test_models_without_a_likelihood_tell_nothing_of_effects():
     report = model_report(corrected, DATA.X, DATA.y, cv=2, n_resamples=50)
     assert "effect" not in str(report)
     assert "unexplained" not in str(report)
-    assert "the least risk on held-out bags" in str(report)
 
 
 def test_how_trees_were_chosen_is_told():
@@ -177,16 +174,14 @@ def test_how_trees_were_chosen_is_told():
     assert "How were the trees chosen?" in titles(report)
     assert "by the likelihood of their counts" in str(report)
     assert "Those of 2, 4 leaves were tried." in str(report)
-    none = rounds_section(replace(report.displays["rounds"], n_rounds=0))
-    assert "Trees added nothing to a linear function on held-out bags" in str(none)
-    assert "path" not in report.displays
 
 
 def test_names_are_text_and_nothing_else(nasty_report):
     text = nasty_report.to_html()
     page = Page(text)
     assert page.open == []
-    assert not {"script", "img"} & set(page.tags)
+    assert "script" not in page.tags
+    assert {one["src"][:26] for one in page.pictures} == {"data:image/svg+xml;base64,"}
     words = "".join(page.words)
     assert "<script>alert(2)</script> & $t$ \\u2067" in words
     assert "'<script>alert(1)</script>'" in words

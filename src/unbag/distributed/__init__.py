@@ -5,7 +5,6 @@ bags contribute, by the code for rows in memory, and the sums are all that trave
 """
 
 from unbag.distributed.classifier import DistributedClassifier
-from unbag.distributed.evaluation import evaluate
 from unbag.distributed.frames import bags_from_frame
 
-__all__ = ["DistributedClassifier", "bags_from_frame", "evaluate"]
+__all__ = ["DistributedClassifier", "bags_from_frame"]

@@ -12,7 +12,6 @@ from unbag.reports.importance import ImportanceDisplay
 from unbag.reports.label_shift import LabelShiftDisplay
 from unbag.reports.report import Report, model_report
 from unbag.reports.roc import RocDisplay
-from unbag.reports.validation_curve import ValidationCurveDisplay
 
 __all__ = [
     "BagsDisplay",
@@ -21,6 +20,5 @@ __all__ = [
     "LabelShiftDisplay",
     "Report",
     "RocDisplay",
-    "ValidationCurveDisplay",
     "model_report",
 ]

@@ -1,14 +1,13 @@
 """One HTML page that needs nothing else: no network, no fonts, no scripts.
 
-All text passes through `_text` or `_name`, which escape it; pictures are made by `draw_svg`.
-
-What a report is made of, before it becomes a page.
+All text passes through `_text` or `_name`, which escape it; pictures are images within the page.
 """
 
 from __future__ import annotations
 
 import html
 import re
+from base64 import b64encode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -101,15 +100,8 @@ def make_page(
 ) -> str:
     """Put a report on a page."""
     style = files("unbag.reports").joinpath("page.css").read_text(encoding="utf-8")
-    body = "\n".join(
-        [
-            _header(title, facts),
-            _tiles(tiles),
-            _overview(sections),
-            *(_section(section) for section in sections),
-            _origin(origin),
-        ]
-    )
+    parts = [_header(title, facts), _tiles(tiles), _overview(sections), *map(_section, sections)]
+    body = "\n".join([*parts, _origin(origin)])
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -167,9 +159,7 @@ def _overview(sections: Sequence[Section]) -> str:
 
 def _section(section: Section) -> str:
     words = "\n".join(map(_finding, section.findings))
-    pictures = "".join(
-        _picture(picture, f"{section.key}{k}") for k, picture in enumerate(section.pictures)
-    )
+    pictures = "".join(map(_picture, section.pictures))
     evidence = f'<div class="pictures">{pictures}</div>' if pictures else ""
     tables = "".join(_table(table) for table in section.tables)
     facts = f'<div class="tables">{tables}</div>' if tables else ""
@@ -191,9 +181,13 @@ def _finding(finding: Finding) -> str:
     return f'<p class="box {finding.kind}"{role}><b>{label}.</b> {_text(finding.text)}</p>'
 
 
-def _picture(picture: Picture, name: str) -> str:
-    svg = draw_svg(picture.draw, name=name, alt=picture.alt, size=picture.size)
-    return f"<figure>{svg}<figcaption>{_text(picture.caption)}</figcaption></figure>"
+def _picture(picture: Picture) -> str:
+    svg = b64encode(draw_svg(picture.draw, picture.size).encode()).decode()
+    return (
+        f'<figure><img class="picture" alt="{_text(picture.alt)}" '
+        f'src="data:image/svg+xml;base64,{svg}">'
+        f"<figcaption>{_text(picture.caption)}</figcaption></figure>"
+    )
 
 
 def _table(table: NumberTable) -> str:

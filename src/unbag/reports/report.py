@@ -38,18 +38,13 @@ from unbag.reports.performance import (
     verdict_tile,
 )
 from unbag.reports.roc import RocDisplay
-from unbag.reports.rounds import RoundsDisplay, boosted_model
 from unbag.reports.sections import (
     assumption_section,
     bags_section,
     bags_tile,
     effect_findings,
-    learners_section,
-    path_section,
-    rounds_section,
-    whose_choice,
+    training_sections,
 )
-from unbag.reports.validation_curve import ValidationCurveDisplay, searching_model
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -92,13 +87,7 @@ class Report:
 
     def to_html(self) -> str:
         """Return one self-contained HTML page, without scripts and without links to elsewhere."""
-        return make_page(
-            self.title,
-            self._facts,
-            self._tiles,
-            self.sections,
-            self._origin,
-        )
+        return make_page(self.title, self._facts, self._tiles, self.sections, self._origin)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the page; a file of that name is replaced at once, or not at all.
@@ -283,9 +272,7 @@ def make_report(
         bags_section(shape),
     ]
     if training:
-        pictures, chosen = _of_training(model)
-        displays |= pictures
-        sections += chosen
+        sections += training_sections(last_step(model))
     origin = provenance()
     return Report(
         title=str(title) if title is not None else f"{type(last_step(model)).__name__} from bags",
@@ -307,23 +294,6 @@ def make_report(
             versions=f"{versions_line(origin)}; {origin['machine']}; {origin['date']}",
         ),
     )
-
-
-def _of_training(model: Any) -> tuple[dict[str, Display], list[Section]]:
-    """What was compared and chosen, as far as the model has a choice."""
-    displays: dict[str, Display] = {}
-    sections: list[Section] = []
-    leaderboard = getattr(last_step(model), "leaderboard_", [])
-    if len(leaderboard) > 1:
-        sections.append(learners_section(leaderboard))
-    inner, whose = searching_model(model), whose_choice(leaderboard)
-    if inner is not None:
-        displays["path"] = search = ValidationCurveDisplay.from_estimator(inner)
-        sections.append(path_section(search, whose))
-    if boosted_model(model) is not None:
-        displays["rounds"] = rounds = RoundsDisplay.from_estimator(model)
-        sections.append(rounds_section(rounds, whose))
-    return displays, sections
 
 
 def _fitted(estimator: Any, X: Any, y: Any) -> Any:

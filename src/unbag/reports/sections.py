@@ -15,8 +15,6 @@ from unbag.evaluation.sample_size import LISTED_PIECES, EffectiveSampleSize
 from unbag.reports.bags import BagsDisplay
 from unbag.reports.label_shift import LabelShiftDisplay
 from unbag.reports.page import Finding, FindingKind, NumberTable, Picture, Section, Tile
-from unbag.reports.rounds import RoundsDisplay
-from unbag.reports.validation_curve import ValidationCurveDisplay
 
 # Shares of a class that vary by less than this over bags leave little to learn from.
 _LITTLE_SPREAD = 0.05
@@ -222,7 +220,16 @@ def _lower(sentence: str) -> str:
     return sentence[:1].lower() + sentence[1:]
 
 
-def learners_section(leaderboard: list[dict[str, Any]]) -> Section:
+def training_sections(model: Any) -> list[Section]:
+    """Report what was compared and chosen in training, as far as the model had a choice."""
+    leaderboard = getattr(model, "leaderboard_", [])
+    sections = [_learners(leaderboard)] if len(leaderboard) > 1 else []
+    if getattr(model, "selection_path_", None):
+        sections.append(_rounds(model))
+    return sections
+
+
+def _learners(leaderboard: list[dict[str, Any]]) -> Section:
     """Report the base models and their weights."""
     tried = [row for row in leaderboard if row["loss"] is not None]
     text = (
@@ -244,54 +251,21 @@ def learners_section(leaderboard: list[dict[str, Any]]) -> Section:
     return Section("learners", "Which base models are used?", tuple(findings), (), (table,))
 
 
-def whose_choice(leaderboard: list[dict[str, Any]]) -> str:
-    """Begin a sentence on settings: those of an ensemble are of its best base model."""
-    tried = [row for row in leaderboard if row["loss"] is not None]
-    if len(tried) < 2:
-        return ""
-    best = tried[0]
-    return f"Of the best base model, {best['learner']} (weight {percent(best['weight'])}): "
-
-
-def path_section(display: ValidationCurveDisplay, whose: str = "") -> Section:
-    """Report how the penalty was chosen."""
-    low, high = display.alphas.min(), display.alphas.max()
-    best = "has the least risk on held-out bags, estimated without labels"
-    if display.criteria:
-        best = f"is best on held-out bags, by {' and '.join(display.criteria)} together"
-    text = (
-        f"{whose}Of {counted(len(display.alphas), 'penalty', 'penalties')} from {low:.2g} to "
-        f"{high:.2g}, {display.alpha:.2g} {best}."
-    )
-    findings = [Finding(text)]
-    if display.edge:
-        text = (
-            f"It is the {display.edge} that was tried; a "
-            f"{'stronger' if display.edge == 'strongest' else 'weaker'} one may do better "
-            "(parameter alphas)."
-        )
-        findings.append(Finding(text, "note"))
-    what = "What the penalty is chosen by" if display.criteria else "The risk on held-out bags"
-    caption = f"{what}. Models become simpler to the right."
-    picture = Picture(display.plot, caption, f"{what}, best at {display.alpha:.2g}.")
-    return Section("penalty", "How was the penalty chosen?", tuple(findings), (picture,))
-
-
-def rounds_section(display: RoundsDisplay, whose: str = "") -> Section:
+def _rounds(model: Any) -> Section:
     """Report how leaves and rounds of boosted trees were chosen."""
-    tried = np.unique(display.leaves)
     by = "by the likelihood of their counts"
-    best = f"Trees of {display.num_leaves} leaves were best on held-out bags"
-    text = f"{whose}{best} after {display.n_rounds} rounds, {by}."
-    if display.n_rounds == 0:
-        text = f"{whose}Trees added nothing to a linear function on held-out bags, {by}."
+    text = (
+        f"Trees of {model.num_leaves_} leaves were best on held-out bags after "
+        f"{model.n_estimators_} rounds, {by}."
+    )
+    if model.n_estimators_ == 0:
+        text = f"Trees added nothing to a linear function on held-out bags, {by}."
+    tried = sorted({leaves for leaves, *_ in model.selection_path_})
     if len(tried) > 1:
         text += f" Those of {', '.join(map(str, tried))} leaves were tried."
     findings = [Finding(text)]
-    if display.edge:
+    most = max(max(rounds) for n, rounds, _ in model.selection_path_ if n == model.num_leaves_)
+    if model.n_estimators_ == most:
         text = "More rounds than were tried may do better (parameter n_estimators)."
         findings.append(Finding(text, "note"))
-    caption = "Selection criterion by leaves and rounds. Lines end where it no longer improves."
-    alt = f"Losses on held-out bags, best at {display.n_rounds} rounds."
-    picture = Picture(display.plot, caption, alt)
-    return Section("rounds", "How were the trees chosen?", tuple(findings), (picture,))
+    return Section("rounds", "How were the trees chosen?", tuple(findings))

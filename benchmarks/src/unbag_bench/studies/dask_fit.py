@@ -18,7 +18,8 @@ from dask.distributed import Client, LocalCluster, wait
 from threadpoolctl import threadpool_limits
 
 from unbag import LLPClassifier, bag_target
-from unbag.distributed import DistributedClassifier, evaluate
+from unbag.distributed import DistributedClassifier
+from unbag.evaluation import evaluate
 from unbag_bench.study import Row, Study, table
 
 BAG_SIZE, N_FEATURES, N_PARTITIONS = 100, 20, 20
@@ -77,7 +78,7 @@ def measure(rows: int, layout: str) -> Row:
         model = DistributedClassifier(estimator).fit(X, y)
         seconds, driver = time.perf_counter() - start, peak()
         start = time.perf_counter()
-        found = evaluate(y, model.decision_function(X), n_resamples=100)
+        found = evaluate(*dask.compute(y, model.decision_function(X)), n_resamples=100)
         evaluated = time.perf_counter() - start
         worker = max(client.run(peak).values())
         X_local, y_local = dask.compute(X, y)
