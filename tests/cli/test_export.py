@@ -2,6 +2,7 @@
 
 import json
 
+import duckdb
 import numpy as np
 import onnxruntime
 import pytest
@@ -52,3 +53,34 @@ def test_mistakes_get_one_sentence_and_leave_nothing_behind(call, folder, tmp_pa
     assert "is no model file" in result.stderr
     assert not list(tmp_path.iterdir())
     assert call("export", folder / "model.unbag").returncode == 2
+
+
+@pytest.mark.parametrize("model", ["linear", "boosted"])
+def test_sql_scores_as_predict_does(call, folder, frames, known, tmp_path, model):
+    saved, file, scores = tmp_path / "m.unbag", tmp_path / "m.sql", tmp_path / "scores.parquet"
+    tables = folder / "visits.parquet", folder / "regions.csv"
+    fit = call("fit", *tables, *known, "--model", model, "--folds", 0, "-q", "-o", saved)
+    assert fit.returncode == 0, fit.stderr
+    result = call("export", saved, "--sql", "duckdb", "--table", "visits", "-o", file)
+    assert (result.returncode, result.stdout) == (0, "")
+    assert "Class: positive above a probability of " in result.stderr
+    assert call("predict", saved, tables[0], "-o", scores, "-q").returncode == 0
+    connection = duckdb.connect()
+    connection.register("visits", frames[0])
+    found = connection.sql(file.read_text()).df()["probability"]
+    np.testing.assert_allclose(found, open_table(scores).read()["probability"], atol=1e-9)
+    printed = call("export", saved, "--sql", "duckdb")
+    expression = printed.stdout.strip()
+    alone = connection.sql(f"SELECT {expression} AS p FROM visits").df()["p"]
+    np.testing.assert_array_equal(alone, found)
+    odds = json.loads(call("export", saved, "--sql", "sqlite", "--log-odds", "--json").stdout)
+    assert list(odds["columns"]) == ["score"]
+    assert "EXP(" not in odds["columns"]["score"]
+
+
+def test_options_of_sql_need_sql(call, folder, tmp_path):
+    model = folder / "model.unbag"
+    assert call("export", model, "-o", tmp_path / "m.onnx", "--table", "visits").returncode == 2
+    result = call("export", model, "--sql", "mysql")
+    assert result.returncode == 2
+    assert "duckdb" in result.stderr

@@ -1,21 +1,25 @@
-"""``unbag export``: a model file as an ONNX graph, to be run anywhere."""
+"""``unbag export``: a model file as an ONNX graph or as SQL, to be run elsewhere."""
 
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import Any
 
-from unbag._files import check_place
+from unbag._files import check_place, write_whole
 from unbag.cli.models import add_model, class_names, open_model
 from unbag.cli.options import add_json, file_place
-from unbag.cli.output import need, show, show_json
+from unbag.cli.output import need, safe, say, show, show_json
 from unbag.cli.parser import add_parser
-from unbag.tables.onnx_export import export_onnx, read_signature
 from unbag.tables.scoring import rule_of
+from unbag.tables.sql_export import select_statement, to_sql
+from unbag.tables.sql_expressions import DIALECTS
 
 _EXAMPLES = """examples:
   unbag export model.unbag -o model.onnx
   unbag export model.unbag -o model.onnx --json       names and types of inputs and outputs
+  unbag export model.unbag --sql duckdb --table visits -o score.sql
+  duckdb warehouse.duckdb < score.sql
 """
 
 
@@ -24,30 +28,53 @@ def add_command(commands: Any) -> None:
     parser = add_parser(
         commands,
         "export",
-        "MODEL -o FILE [options]",
-        description="Write a linear, kernel or boosted model, with the features that it makes of "
-        "its columns, as an\nONNX file, which runs without Python. Every column is an input of "
-        "shape (rows, 1):\n\n"
+        "MODEL (-o FILE | --sql DIALECT [-o FILE]) [options]",
+        description="Write a mixed or boosted model, with the features that it makes of its columns, "
+        "as an ONNX file,\nwhich runs without Python, or as SQL, which scores rows where they are. "
+        "In ONNX every column is an\ninput of shape (rows, 1):\n\n"
         "  numbers      double, NaN where they are missing\n"
         "  true, false  double, 1 and 0\n"
         "  times        double, seconds since 1970 (UTC)\n"
         "  the rest     text, empty where it is missing\n\n"
         "Outputs are class, score and probability, as 'unbag predict' has them; probability has a "
-        "column\nfor each class.",
+        "column\nfor each class. In SQL, columns have the types of the table of training; the output "
+        "is one\nexpression, the probability, or one for each of more than two classes.",
         epilog=_EXAMPLES,
     )
     add_model(parser)
     add = parser.add_argument
-    add("-o", "--output", required=True, type=file_place, metavar="FILE", help="ONNX file to write")
+    add(
+        "-o",
+        "--output",
+        type=file_place,
+        metavar="FILE",
+        help="file to write; SQL is printed without one",
+    )
+    add("--sql", choices=DIALECTS, metavar="DIALECT", help=f"write SQL: {', '.join(DIALECTS)}")
+    add("--table", metavar="NAME", help="with --sql: write a query for all rows of this table")
+    add(
+        "--log-odds",
+        action="store_true",
+        help="with --sql: log-odds in the place of probabilities, for engines without EXP",
+    )
     add_json(parser)
     parser.set_defaults(run=run, parser=parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Load, convert and write."""
+    if options.sql is None and options.output is None:
+        options.parser.error("give -o FILE for ONNX, or --sql DIALECT")
+    if options.sql is None and (options.table is not None or options.log_odds):
+        options.parser.error("--table and --log-odds go with --sql")
     need("pandas", "skops", extra="files")
+    if options.output is not None:
+        check_place(options.output)
+    if options.sql is not None:
+        return _write_sql(options)
     need("onnx", "skl2onnx", extra="export")
-    check_place(options.output)
+    from unbag.tables.onnx_export import export_onnx, read_signature
+
     model, schema, found = open_model(options)
     names = class_names(found, model.classes_)
     rule = rule_of(found, None, names)
@@ -66,4 +93,29 @@ def run(options: argparse.Namespace) -> int:
     for what, variables in signature.items():
         lines += [f"  {what[:-1]:6}  {v['type']:6}  {v['name']}" for v in variables]
     show("\n".join(lines))
+    return 0
+
+
+def _write_sql(options: argparse.Namespace) -> int:
+    model, schema, found = open_model(options)
+    names = class_names(found, model.classes_)
+    output = "score" if options.log_odds else "probability"
+    columns = to_sql(model, options.sql, schema=schema, class_names=names, output=output)
+    if options.table is not None:
+        text = select_statement(columns, options.sql, options.table) + ";"
+    else:
+        text = ",\n".join(columns.values())
+    rule = rule_of(found, None, names)
+    if rule is not None:
+        say(f"Class: {rule}.")
+    if options.output is not None:
+        write_whole(options.output, f"{text}\n")
+    if options.json:
+        shown = {"dialect": options.sql, "columns": columns}
+        show_json({"output": options.output, **shown})
+    elif options.output is None:
+        # to a pipe or file as it is: an escaped name would be another one
+        print(safe(text) if sys.stdout.isatty() else text)
+    else:
+        say(f"SQL: {options.output}")
     return 0

@@ -1,0 +1,370 @@
+"""Columns of a table, and features that are made of them, as expressions of SQL.
+
+Every dialect has doubles, CASE, COALESCE and BETWEEN; more is taken only where a model needs it.
+Missing, infinite and NaN values are NULL here, as the features of this package have them.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from unbag.tables.features import MISSING
+from unbag.tables.mixed_features import RARE
+
+_LARGEST = float(np.finfo(np.float64).max)
+
+# Parts of a sum side by side; of more there are sums of sums, since depth is limited.
+_ABREAST = 16
+
+# Veltkamp's constant, by which a double is rounded to the 24 bits of single precision.
+_SPLIT = float(2**29 + 1)
+
+
+class Dialect(NamedTuple):
+    """What differs between engines.
+
+    Attributes
+    ----------
+    quote : str
+        Around identifiers.
+    backslashes : bool
+        Whether a backslash in a string begins an escape sequence.
+    double, text : str
+        Conversions, with the value in braces.
+    single : str or None
+        Conversion to single precision and back; None where the engine has no such type.
+    seconds : str
+        Seconds since 1970 of a time.
+    smaller, larger : str
+        Functions for the smaller and the larger of two numbers.
+    """
+
+    quote: str
+    backslashes: bool
+    double: str
+    text: str
+    single: str | None
+    seconds: str
+    smaller: str = "LEAST"
+    larger: str = "GREATEST"
+
+
+_AS_SINGLE = "CAST(CAST({} AS FLOAT) AS DOUBLE)"
+
+DIALECTS: dict[str, Dialect] = {
+    "duckdb": Dialect(
+        '"', False, "CAST({} AS DOUBLE)", "CAST({} AS VARCHAR)", _AS_SINGLE, "EPOCH({})"
+    ),
+    # an identifier in double quotes that is no column would be a string
+    "sqlite": Dialect(
+        "`",
+        False,
+        "CAST({} AS REAL)",
+        "CAST({} AS TEXT) COLLATE BINARY",
+        None,
+        "(STRFTIME('%s', {0}) + (STRFTIME('%f', {0}) - STRFTIME('%S', {0})))",
+        "MIN",
+        "MAX",
+    ),
+    "spark": Dialect(
+        "`",
+        True,
+        "CAST({} AS DOUBLE)",
+        "CAST({} AS STRING)",
+        _AS_SINGLE,
+        "(UNIX_MICROS(CAST({} AS TIMESTAMP)) / 1000000e0)",
+    ),
+    "postgresql": Dialect(
+        '"',
+        False,
+        "CAST({} AS DOUBLE PRECISION)",
+        "CAST({} AS TEXT)",
+        "CAST(CAST({} AS REAL) AS DOUBLE PRECISION)",
+        "CAST(EXTRACT(EPOCH FROM {}) AS DOUBLE PRECISION)",
+    ),
+    "bigquery": Dialect(
+        "`",
+        True,
+        "CAST({} AS FLOAT64)",
+        "CAST({} AS STRING)",
+        None,
+        "(UNIX_MICROS(TIMESTAMP({})) / 1000000e0)",
+    ),
+    "snowflake": Dialect(
+        '"',
+        True,
+        "CAST({} AS DOUBLE)",
+        "CAST({} AS VARCHAR)",
+        None,
+        "(DATE_PART(EPOCH_MICROSECOND, {}) / 1000000e0)",
+    ),
+}
+
+
+def number(value: float) -> str:
+    """A double, which would be a decimal number without an exponent.
+
+    Examples
+    --------
+    >>> from unbag.tables.sql_expressions import number
+    >>> number(-1.5), number(1e-300)
+    ('(-1.5e0)', '1e-300')
+    """
+    text = repr(float(value))
+    text = text if "e" in text else f"{text}e0"
+    return f"({text})" if value < 0 else text
+
+
+def total(parts: Sequence[str]) -> str:
+    """The sum of some expressions, not deeper than a logarithm of their number."""
+    if len(parts) <= _ABREAST:
+        return f"({' + '.join(parts) or number(0)})"
+    middle = len(parts) // 2
+    return f"({total(parts[:middle])} + {total(parts[middle:])})"
+
+
+class Writer:
+    """Names, strings and columns in a dialect.
+
+    Attributes
+    ----------
+    columns : set of str
+        Names of the columns that were written, in lower case.
+    """
+
+    def __init__(self, dialect: str) -> None:
+        if dialect not in DIALECTS:
+            raise ValueError(f"dialects are {', '.join(DIALECTS)}, not {dialect!r}.")
+        self.dialect = DIALECTS[dialect]
+        self.columns: set[str] = set()
+
+    def name(self, name: str) -> str:
+        """An identifier."""
+        _check_characters(name)
+        quote = self.dialect.quote
+        return f"{quote}{name.replace(quote, 2 * quote)}{quote}"
+
+    def string(self, text: str) -> str:
+        """A string."""
+        _check_characters(text)
+        if not self.dialect.backslashes:
+            return "'" + text.replace("'", "''") + "'"
+        for plain, escaped in (("\\", "\\\\"), ("'", "\\'"), ("\n", "\\n"), ("\r", "\\r")):
+            text = text.replace(plain, escaped)
+        return f"'{text}'"
+
+    def column(self, name: str, kind: str) -> Raw:
+        """A column of numbers, truth values or times."""
+        own = self._column(name)
+        if kind == "boolean":
+            return Raw(f"CASE WHEN {own} THEN 1e0 WHEN NOT {own} THEN 0e0 END", False)
+        form = self.dialect.seconds if kind == "time" else self.dialect.double
+        return Raw(form.format(own), kind == "number")
+
+    def category(self, name: str, levels: Sequence[str] | None) -> Category:
+        """A column of text."""
+        text = self.dialect.text.format(self._column(name))
+        return Category(f"COALESCE({text}, {self.string(MISSING)})", levels, self.string)
+
+    def _column(self, name: str) -> str:
+        self.columns.add(name.casefold())
+        return self.name(name)
+
+    def single(self, value: str) -> str:
+        """A double rounded to single precision."""
+        if self.dialect.single is not None:
+            return self.dialect.single.format(value)
+        split = f"{value} * {number(_SPLIT)}"
+        return f"({split} - ({split} - {value}))"
+
+    def exp(self, value: str) -> str:
+        """The exponential, of what is neither an overflow nor an error of underflow."""
+        smaller, larger = self.dialect.smaller, self.dialect.larger
+        return f"EXP({larger}({smaller}({value}, 700e0), (-700e0)))"
+
+
+class Feature(ABC):
+    """A number that is made of a column."""
+
+    @property
+    @abstractmethod
+    def value(self) -> str:
+        """The number; NULL where it is missing."""
+
+    @abstractmethod
+    def split(self, threshold: float, left: str, right: str, gap_left: bool) -> str:
+        """One of two expressions: the left one for numbers up to a threshold."""
+
+    def linear(self, slope: float, centre: float, gap: float = 0.0, known: float = 0.0) -> str:
+        """(value − centre)·slope + known, and ``gap`` where it is missing."""
+        rest = f" + {number(known)}" if known else ""
+        made = f"({self.value} - {number(centre)}) * {number(slope)}{rest}"
+        return f"COALESCE({made}, {number(gap)})"
+
+    def square(self, slope: float, centre: float, gap: float = 0.0, known: float = 0.0) -> str:
+        """(value − centre)²·slope + known, and ``gap`` where it is missing."""
+        rest = f" + {number(known)}" if known else ""
+        made = f"POWER({self.value} - {number(centre)}, 2e0) * {number(slope)}{rest}"
+        return f"COALESCE({made}, {number(gap)})"
+
+    @property
+    def missing(self) -> str:
+        """Whether it is missing."""
+        return f"{self.value} IS NULL"
+
+
+@dataclass(frozen=True)
+class Raw(Feature):
+    """A column as it is."""
+
+    sql: str
+    may_be_infinite: bool = True
+
+    @property
+    def value(self) -> str:
+        """The column, NULL where it is not finite."""
+        if not self.may_be_infinite:
+            return self.sql
+        limits = f"{number(-_LARGEST)} AND {number(_LARGEST)}"
+        return f"CASE WHEN {self.sql} BETWEEN {limits} THEN {self.sql} END"
+
+    def split(self, threshold: float, left: str, right: str, gap_left: bool) -> str:
+        """Compare in a way in which NULL, NaN (in some engines the largest) and infinity are gaps."""
+        at = number(threshold)
+        if gap_left:
+            found = f"{self.sql} > {at} AND {self.sql} <= {number(_LARGEST)}"
+            return f"CASE WHEN {found} THEN {right} ELSE {left} END"
+        found = f"{self.sql} <= {at} AND {self.sql} >= {number(-_LARGEST)}"
+        return f"CASE WHEN {found} THEN {left} ELSE {right} END"
+
+
+@dataclass(frozen=True)
+class Made(Feature):
+    """An expression that is never missing."""
+
+    sql: str
+
+    @property
+    def value(self) -> str:
+        """The expression."""
+        return self.sql
+
+    def split(self, threshold: float, left: str, right: str, gap_left: bool) -> str:  # noqa: ARG002
+        """Compare it with the threshold."""
+        return f"CASE WHEN {self.sql} <= {number(threshold)} THEN {left} ELSE {right} END"
+
+
+@dataclass(frozen=True)
+class Scaled(Made):
+    """A column whose gaps are filled, standardised, in the precision that trees split by."""
+
+    raw: Raw
+    fill: float
+    scale: Callable[[float], float]
+
+    def split(self, threshold: float, left: str, right: str, gap_left: bool) -> str:  # noqa: ARG002
+        """Compare the column itself with the largest number that is standardised to the threshold."""
+        at = _last_at_most(self.scale, threshold)
+        return self.raw.split(at, left, right, self.fill <= at)
+
+
+@dataclass(frozen=True)
+class Flag(Feature):
+    """One of two numbers, by a condition that is never NULL."""
+
+    condition: str
+    true: float = 1.0
+    false: float = 0.0
+
+    @property
+    def value(self) -> str:
+        """The number."""
+        return self._case(self.true, self.false)
+
+    def split(self, threshold: float, left: str, right: str, gap_left: bool) -> str:  # noqa: ARG002
+        """One of both by the condition, or the same for all rows."""
+        of_true = left if self.true <= threshold else right
+        of_false = left if self.false <= threshold else right
+        if of_true == of_false:
+            return of_true
+        return f"CASE WHEN {self.condition} THEN {of_true} ELSE {of_false} END"
+
+    def linear(self, slope: float, centre: float, gap: float = 0.0, known: float = 0.0) -> str:  # noqa: ARG002
+        """A line through both numbers."""
+        return self._case(*((v - centre) * slope + known for v in (self.true, self.false)))
+
+    def square(self, slope: float, centre: float, gap: float = 0.0, known: float = 0.0) -> str:  # noqa: ARG002
+        """A parabola at both numbers."""
+        return self._case(*((v - centre) ** 2 * slope + known for v in (self.true, self.false)))
+
+    def _case(self, true: float, false: float) -> str:
+        return f"CASE WHEN {self.condition} THEN {number(true)} ELSE {number(false)} END"
+
+
+@dataclass(frozen=True)
+class Category:
+    """A column of text; levels that are not on the list are one level together."""
+
+    text: str
+    levels: Sequence[str] | None
+    string: Callable[[str], str]
+
+    def weights(self, weight_of: Mapping[str, float]) -> str:
+        """A number for each level, 0 for those that have none."""
+        other = 0.0 if self.levels is None else weight_of.get(RARE, 0.0)
+        known = weight_of if self.levels is None else self.levels
+        found = {level: weight_of.get(level, 0.0) for level in known}
+        whens = [
+            f"WHEN {self.string(level)} THEN {number(weight)}"
+            for level, weight in found.items()
+            if weight != other
+        ]
+        if not whens:
+            return number(other)
+        return f"CASE {self.text} {' '.join(whens)} ELSE {number(other)} END"
+
+    def among(self, texts: Sequence[str]) -> str:
+        """Whether the text is one of these."""
+        return f"{self.text} IN ({', '.join(map(self.string, texts))})"
+
+    def is_level(self, level: str) -> str:
+        """Whether the level is this one."""
+        if self.levels is not None and level == RARE:
+            return f"NOT {self.among(self.levels)}" if self.levels else "1 = 1"
+        return self.among([level])
+
+
+def _last_at_most(scale: Callable[[float], float], threshold: float) -> float:
+    """The largest double that an increasing function takes to a threshold at most."""
+    low, high = -_LARGEST, _LARGEST
+    with np.errstate(over="ignore"):
+        if scale(high) <= threshold:
+            return high
+        if scale(low) > threshold:
+            return low
+        # doubles in their order are integers in theirs
+        a, b = _place(low), _place(high)
+        while b - a > 1:
+            middle = (a + b) // 2
+            a, b = (middle, b) if scale(_double(middle)) <= threshold else (a, middle)
+    return _double(a)
+
+
+def _place(value: float) -> int:
+    bits = int(np.float64(value).view(np.int64))
+    return bits if bits >= 0 else -(bits & (2**63 - 1))
+
+
+def _double(place: int) -> float:
+    found = float(np.int64(abs(place)).view(np.float64))
+    return found if place >= 0 else -found
+
+
+def _check_characters(text: Any) -> None:
+    if "\0" in text:
+        raise ValueError(f"SQL has no way to write the NUL character, which {text!r} holds.")
