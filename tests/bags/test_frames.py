@@ -408,9 +408,9 @@ def test_known_labels_leave_their_bags():
     _, y = bags_from_frame(named, both, on="key", positives=["no", "yes"], labels="label")
     assert y["proportion"][:, 1].tolist() == expected["proportion"].tolist()
     apart = pd.concat([people, rows(["c"]).assign(label=1)], ignore_index=True)
-    _, y = bags_from_frame(
-        apart, results, on="key", positives="yes", labels="label", unmatched="drop"
-    )
+    how = {"on": "key", "positives": "yes", "labels": "label", "unmatched": "drop"}
+    with pytest.warns(UserWarning, match="selects rows"):
+        _, y = bags_from_frame(apart, results, **how)
     assert y.tolist() == expected.tolist()
 
 

@@ -171,7 +171,19 @@ class MatchedTables:
             "{instances} than the size says: they are taken for random samples with the shares of "
             "their bags."
         )
-        return [*self.match.notes(), *([sampled] if n_sampled else [])]
+        left_out = self.match.only_in_instances
+        # a table of counts per bag often has no row where the count is 0
+        selected = left_out and self.are_counts and bool((self.values > 0).all())
+        zero = (
+            f"{counted(len(left_out), 'bag')} without a row in the {{bags}} {plural(len(left_out), 'is', 'are')} "
+            "left out, and no count there is 0: if bags with a count of 0 are not listed, this selects rows "
+            "by their outcome; give such bags a row with a count of 0."
+        )
+        return [
+            *self.match.notes(),
+            *([sampled] if n_sampled else []),
+            *([zero] if selected else []),
+        ]
 
     def warn(self) -> None:
         """Warn of it, for a function that users call."""

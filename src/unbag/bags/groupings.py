@@ -97,6 +97,11 @@ class Groupings:
     classes: NDArray[Any]
 
     @property
+    def class_names(self) -> NDArray[Any]:
+        """What to call the classes."""
+        return self.bags[0].class_names
+
+    @property
     def n_instances(self) -> int:
         """Number of instances, which are the same in all groupings."""
         return self.bags[0].n_instances

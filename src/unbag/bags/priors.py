@@ -13,6 +13,8 @@ from unbag._checks import check_one_each
 # Offsets of log-odds settle within a few dozen steps.
 _STEPS = 50
 _SETTLED = 1e-10
+# Class priors may be rounded.
+_SUM_TOLERANCE = 1e-3
 
 
 def resolve_class_prior(class_prior: Any, class_shares: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -31,6 +33,8 @@ def resolve_class_prior(class_prior: Any, class_shares: NDArray[np.float64]) -> 
     check_one_each(prior, n_classes, "class_prior", "classes")
     if not np.isfinite(prior).all() or (prior < 0).any() or prior.sum() <= 0:
         raise ValueError("class_prior must hold finite numbers, none negative and not all 0.")
+    if abs(prior.sum() - 1) > _SUM_TOLERANCE:
+        raise ValueError(f"class_prior must add up to 1, and {class_prior!r} to {prior.sum():g}.")
     return prior / prior.sum()
 
 

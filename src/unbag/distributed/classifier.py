@@ -147,7 +147,7 @@ class DistributedClassifier:
         parts, summary = bring_together(collections)
         bags = bags_of(summary)
         check_contrast(bags)
-        estimator.classes_, estimator.empirical_prior_ = bags.classes, bags.class_shares
+        estimator.classes_, estimator.empirical_prior_ = bags.class_names, bags.class_shares
         encoder = encoder or parts.reduce(fit_encoder, TableEncoder.join, check)
         encoded = parts.map(encode_part, check, share(encoder))
         if self._should_keep(summary.n_bytes):

@@ -17,13 +17,15 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
 from unbag._arrays import Floats
-from unbag._outputs import by_instance
+from unbag._outputs import by_instance, by_output
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.bags.groupings import Groupings
 from unbag.bags.labels import fields_of
 from unbag.bags.priors import adjust_probabilities, resolve_class_prior
 from unbag.evaluation.measures import Cost
 from unbag.evaluation.sample import make_sample
+from unbag.evaluation.scorers import mean_log_likelihood
+from unbag.models.objective import log_prior
 from unbag.weights import check_contrast
 
 Target = TypeVar("Target", Bags, Groupings)
@@ -122,7 +124,7 @@ class BagClassifier(ClassifierMixin, BaseEstimator, ABC):
                 f"X has {n_rows} rows but y has {target.n_instances}: inconsistent lengths."
             )
         check(target)
-        self.classes_ = target.classes
+        self.classes_ = target.class_names
         self.empirical_prior_ = target.class_shares
         return X, target
 
@@ -143,12 +145,12 @@ class BagClassifier(ClassifierMixin, BaseEstimator, ABC):
         scores = self._scores(self._check_X(X, reset=False))
         return by_instance(scores)
 
-    def _chances_at(self, chances: Floats, class_prior: Any) -> Floats:
-        """Chances at the shares asked for; None leaves them at ``class_prior_``."""
+    def _at_prior(self, probabilities: Floats, class_prior: Any) -> Floats:
+        """Probabilities at another class prior; None leaves them at ``class_prior_``."""
         if class_prior is None:
-            return chances
+            return probabilities
         wanted = resolve_class_prior(class_prior, self.empirical_prior_)
-        return adjust_probabilities(chances, self.class_prior_, wanted)
+        return adjust_probabilities(probabilities, self.class_prior_, wanted)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Class of each instance: that of the largest score, or of the sign of a single one.
@@ -184,40 +186,87 @@ class BagClassifier(ClassifierMixin, BaseEstimator, ABC):
         score : float
             Balanced accuracy for bags, accuracy for labels; the larger, the better.
         """
-        if not fields_of(y):
+        if self._scored_by_labels(y, sample_weight):
             return float(super().score(X, y, sample_weight))
-        if sample_weight is not None:
+        sample = make_sample(y, self.decision_function(X), trusted=True)
+        return Cost(complement=True).value(sample)
+
+    def _scored_by_labels(self, y: Any, sample_weight: Any) -> bool:
+        if fields_of(y) and sample_weight is not None:
             raise ValueError(
                 "sample_weight cannot be used with bags, whose counts are those of all their rows; "
                 "set class_prior for classes that are more or less common elsewhere."
             )
-        sample = make_sample(y, self.decision_function(X), trusted=True)
-        return Cost(complement=True).value(sample)
+        return not fields_of(y)
 
 
 class LogOddsClassifier(BagClassifier):
     """A classifier whose scores are log-odds at ``class_prior_``."""
 
     def predict_proba(self, X: Any, class_prior: Any = None) -> Floats:
-        """Chance of each class.
+        """Probability of each class.
 
         Parameters
         ----------
         X : array-like of shape (n_instances, n_features)
             Instances, one per row; a sparse matrix if the model is fitted to one.
         class_prior : {"empirical", "balanced"} or array-like, optional
-            Shares of the classes where the model is used; by default those it was trained for,
+            Class prior where the model is used; by default the one it was trained for,
             ``class_prior_``.
 
         Returns
         -------
-        chances : ndarray of shape (n_instances, n_classes)
-            Chance of each class, in the order of ``classes_``.
+        probabilities : ndarray of shape (n_instances, n_classes)
+            Probability of each class, in the order of ``classes_``.
         """
         scores = self.decision_function(X).astype(float)
         if scores.ndim == 1:
             scores = np.column_stack([np.zeros_like(scores), scores])
-        return self._chances_at(softmax(scores, axis=1), class_prior)
+        return self._at_prior(softmax(scores, axis=1), class_prior)
+
+    def predict_log_proba(self, X: Any, class_prior: Any = None) -> Floats:
+        """Logarithm of the probability of each class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_instances, n_features)
+            Instances, one per row.
+        class_prior : {"empirical", "balanced"} or array-like, optional
+            Class prior where the model is used; by default ``class_prior_``.
+
+        Returns
+        -------
+        log_probabilities : ndarray of shape (n_instances, n_classes)
+            One column per class, in the order of ``classes_``.
+        """
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X, class_prior))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Log-likelihood of the counts of bags per row; on plain labels, the accuracy.
+
+        It is valid under label shift and under covariate shift, and what cross-validation goes by
+        without ``scoring``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_instances, n_features)
+            Instances, one per row.
+        y : structured array from `unbag.bag_target`, or plain labels
+            The bag of each instance and its proportions; or true labels, to score by.
+        sample_weight : array-like of shape (n_instances,), optional
+            Weights of the instances, for plain labels only.
+
+        Returns
+        -------
+        score : float
+            The larger, the better.
+        """
+        if self._scored_by_labels(y, sample_weight):
+            return float(ClassifierMixin.score(self, X, y, sample_weight))
+        to_training = log_prior(self.empirical_prior_) - log_prior(self.class_prior_)
+        scores = by_output(self.decision_function(X)) + to_training[:, None]
+        return mean_log_likelihood(check_bag_target(y), by_instance(scores))
 
 
 def row_blocks(n: int) -> list[slice]:

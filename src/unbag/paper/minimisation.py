@@ -368,7 +368,7 @@ class RiskClassifier(BagClassifier):
             Probability of each class, in the order of ``classes_``.
         """
         scores = self.decision_function(X).astype(float)
-        return self._chances_at(self._loss.class_probabilities(scores), class_prior)
+        return self._at_prior(self._loss.class_probabilities(scores), class_prior)
 
 
 class RiskClassifierCV(RiskClassifier):

@@ -43,8 +43,8 @@ PERIODS = {
 _SIDES = {"sin": np.sin, "cos": np.cos}
 
 
-class TableTransformer(TransformerMixin, BaseEstimator, ABC):
-    """Base of transformers of table columns into an array."""
+class TableTransformer(TransformerMixin, BaseEstimator, ABC, auto_wrap_output_keys=None):
+    """Base of transformers of table columns into an array, whatever `sklearn.set_config` says."""
 
     @abstractmethod
     def _fit(self, X: Any) -> None:
@@ -337,7 +337,7 @@ def make_features(dtype: Literal["float64", "float32"] = "float64") -> ColumnTra
     others = OneHotEncoder(
         handle_unknown="ignore", min_frequency=FEWEST_ROWS, dtype=np.dtype(dtype).type
     )
-    return ColumnTransformer(
+    features = ColumnTransformer(
         [
             ("numbers", NumericFeatures(dtype), number_columns),
             ("times", DatetimeFeatures(dtype), datetime_columns),
@@ -347,3 +347,5 @@ def make_features(dtype: Literal["float64", "float32"] = "float64") -> ColumnTra
         sparse_threshold=_SPARSE,
         verbose_feature_names_out=False,
     )
+    # what pandas and polars cannot hold is sparse
+    return features.set_output(transform="default")

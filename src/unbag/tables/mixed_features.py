@@ -103,7 +103,8 @@ def _components(table: Any) -> TruncatedSVD | None:
     n = min(_MOST_COMPONENTS, table.shape[1])
     # where all rows have the same words, shares of their variance are none
     with np.errstate(invalid="ignore", divide="ignore"):
-        return TruncatedSVD(n, random_state=0).fit(table) if n else None
+        svd = TruncatedSVD(n, random_state=0).set_output(transform="default")
+        return svd.fit(table) if n else None
 
 
 def _common_levels(texts: Any) -> list[str] | None:
