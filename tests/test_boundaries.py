@@ -18,7 +18,7 @@ PRIVATE = re.compile(r"_[a-z]\w*|_[A-Z]\w*")
 NOT_OURS = {"_replace", "_asdict", "_fields", "_make", "_safe_indexing", "_estimator_type"}
 
 # What classifiers of any package have from `unbag.models.base.BagClassifier`.
-INHERITED = {"_chances_at"}
+INHERITED = {"_at_prior"}
 
 
 # One thing in several places: on Dask, of each library of trees, of each command, of each suite.

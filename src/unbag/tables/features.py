@@ -43,7 +43,7 @@ PERIODS = {
 _SIDES = {"sin": np.sin, "cos": np.cos}
 
 
-class TableTransformer(TransformerMixin, BaseEstimator, ABC, auto_wrap_output_keys=None):
+class TableTransformer(TransformerMixin, BaseEstimator, ABC, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Base of transformers of table columns into an array, whatever `sklearn.set_config` says."""
 
     @abstractmethod
