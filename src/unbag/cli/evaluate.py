@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import textwrap
 from dataclasses import asdict
 from typing import Any
 
+from unbag._text import WIDTH
 from unbag.cli.data import naming, read_bags
 from unbag.cli.labels import read_row_labels
 from unbag.cli.models import (
@@ -20,6 +22,7 @@ from unbag.cli.options import add_json, add_page, add_seed, add_tables, check_pa
 from unbag.cli.output import need, say, show, show_json
 from unbag.cli.parser import add_parser
 from unbag.evaluation import MonitoringReference, evaluate, evaluate_with_labels
+from unbag.evaluation.held_out import posterior_draws
 from unbag.evaluation.sample import as_columns
 from unbag.model_selection.out_of_fold import decision_scores
 from unbag.reports.report import make_report
@@ -51,6 +54,12 @@ def add_command(commands: Any) -> None:
     add_model(parser)
     add_tables(parser, features=False)
     add_labels(parser)
+    parser.add_argument(
+        "--robustness",
+        type=float,
+        metavar="AUC",
+        help="report how strong a confounder between bags must be for the AUC to fall below this",
+    )
     add_page(parser)
     add_seed(parser)
     add_json(parser)
@@ -104,6 +113,7 @@ def run(options: argparse.Namespace) -> int:
     features, _ = split_pipeline(model)
     kept = found.metadata.get("reference")
     probabilities = model.predict_proba(data.X) if hasattr(model, "predict_proba") else None
+    draws = posterior_draws(model, data.X)
     with naming(options):
         evaluation = evaluate(
             data.y,
@@ -111,6 +121,7 @@ def run(options: argparse.Namespace) -> int:
             X=data.X if features is None else features.transform(data.X),
             feature_names=None if features is None else features.get_feature_names_out(),
             probabilities=probabilities,
+            draws=draws,
             reference=None if kept is None else MonitoringReference.from_dict(kept),
             threshold=threshold,
             random_state=options.seed,
@@ -121,7 +132,13 @@ def run(options: argparse.Namespace) -> int:
             options.report
         )
         say(f"Page:  {options.report}")
-    _show(options, str(evaluation), evaluation_record(evaluation))
+    text, record = str(evaluation), evaluation_record(evaluation)
+    if options.robustness is not None:
+        with naming(options):
+            robustness = evaluation.robustness_value(options.robustness)
+        text = f"{text}\n\n{textwrap.fill(str(robustness), WIDTH)}"
+        record["robustness"] = asdict(robustness)
+    _show(options, text, record)
     return 0
 
 

@@ -199,6 +199,11 @@ class BagEffect:
         return self.low > ROUNDING
 
     @property
+    def z_value(self) -> float:
+        """Variance over its standard error, as far as the upper limit shows that."""
+        return float(NORMAL_95 * self.variance / max(self.high - self.variance, ROUNDING))
+
+    @property
     def spread(self) -> float:
         """Between-bag SD not explained by the features, in percentage points."""
         return self._points(self.variance)

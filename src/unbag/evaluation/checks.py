@@ -72,6 +72,10 @@ _DETECTED = NORMAL_95 + 0.84
 
 Reason = tuple[VerdictName, str]
 
+# Standard errors of the bag effect from which on covariate shift is inconclusive, and rejected.
+_EFFECT_DOUBT, _EFFECT = 1.28, 1.96
+
+_CORRELATED = "Counts cannot tell whether such effects are correlated with the scores."
 _LABELS = (
     "Labels of a few hundred rows drawn at random give an estimate without an assumption on bags "
     "(unbag sample-labels; in Python unbag.evaluation.sample_rows_to_label)."
@@ -98,6 +102,8 @@ class Check:
         Groups within which bags were compared.
     notes : tuple of str
         What was left out.
+    columns : Columns or None
+        All that was tested, of features.
     """
 
     what: str
@@ -105,6 +111,7 @@ class Check:
     worst_column: Columns | None = None
     groups: Ints | None = None
     notes: tuple[str, ...] = ()
+    columns: Columns | None = None
 
 
 def check_scores(y: Any, scores: Floats, groups: Ints | None = None) -> Check:
@@ -150,7 +157,7 @@ def check_columns(
     if n_columns > MOST_COLUMNS:
         text = f"there are {n_columns:,}; unbag.label_shift_test tests them one by one."
         return Check(what, text, notes=(*notes,))
-    return _check(what, y, columns, None, notes)
+    return replace(_check(what, y, columns, None, notes), columns=columns)
 
 
 def check_features(
@@ -334,7 +341,14 @@ def judge_covariate_shift(effect: BagEffect | None, signal: Signal | None = None
         "label_shift": "rejected",
         None: "inconclusive",
     }
-    return _verdict("covariate_shift", [(names[effect.shift_type], _slope(effect))])
+    findings = [(names[effect.shift_type], _slope(effect))]
+    if effect.z_value > _EFFECT_DOUBT:
+        name: VerdictName = "rejected" if effect.z_value > _EFFECT else "inconclusive"
+        findings.append((name, f"Bags differ beyond their features: {effect}. {_CORRELATED}"))
+    elif effect.shift_type == "covariate_shift":
+        text = f"Bag effects: {effect}."
+        findings.append(("not_rejected", text))
+    return _verdict("covariate_shift", findings)
 
 
 _FLAT = (

@@ -8,11 +8,13 @@ covariate shift, and a sensitivity range beside them (`unbag.evaluation.sensitiv
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
 
 from unbag._text import WIDTH, aligned
 from unbag.evaluation.bag_effects import BagEffect
@@ -28,18 +30,19 @@ from unbag.evaluation.checks import (
     signal_within_bags,
 )
 from unbag.evaluation.curves import RocBand, make_roc_band, posterior_roc_band, span_bands
-from unbag.evaluation.held_out import OutOfFold, ScoredRows, cross_fit
+from unbag.evaluation.held_out import OutOfFold, ScoredRows, cross_fit, posterior_draws
 from unbag.evaluation.identification import IdentificationBounds, bounds_of
 from unbag.evaluation.label_shift import LabelShiftTest
 from unbag.evaluation.labelled import enough_labels, estimates_from_labels
 from unbag.evaluation.measures import RowMeasure, get_measure, usual_measures
 from unbag.evaluation.monitoring import MonitoringReference, drift_notes
+from unbag.evaluation.robustness import RobustnessValue, find_robustness, values_by_factor
 from unbag.evaluation.sample import make_sample
 from unbag.evaluation.sensitivity import (
-    MAX_SLOPE_RATIO,
     HeldOutLogOdds,
     SignalName,
     SlopeRange,
+    estimates_of_draws,
 )
 from unbag.evaluation.uncertainty import (
     Assumption,
@@ -49,14 +52,10 @@ from unbag.evaluation.uncertainty import (
     Verdict,
     find_estimate,
 )
-from unbag.model_selection.fitted import log_odds_of
+from unbag.model_selection.fitted import last_step, log_odds_of
 
 _UNBOUNDED = ("cost", "corrected_risk")
 
-_SENSITIVITY = (
-    f"Sensitivity range: within-bag log-odds between 1/{MAX_SLOPE_RATIO:g} and "
-    f"{MAX_SLOPE_RATIO:g} times the fitted ones"
-)
 _LEADS: dict[Assumption, str] = {
     "label_shift": "Estimates hold under label shift, which these bags do not contradict.",
     "covariate_shift": "Estimates hold under covariate shift, which these bags do not contradict.",
@@ -83,7 +82,7 @@ class Evaluation:
         the bags; from labels, where some rows have them and label shift is not "not_rejected".
     by_assumption : dict of str to dict of str to Estimate
         Estimates under "label_shift", "covariate_shift" and "sensitivity" (within-bag log-odds
-        between 1/3 and 3 times the fitted ones), and from "labels".
+        wrong by any of ``factors``), and from "labels".
     roc : RocBand or None
         The ROC curve with its band, for two classes.
     scores : ndarray
@@ -109,6 +108,12 @@ class Evaluation:
     signal : {"found", "unknown", "none"}
         Whether rows of a bag carry signal: if unknown, the sensitivity range allows for a relation
         reversed within bags; if scores do not follow the proportions, for any.
+    factors : (float, float) or None
+        Of within-bag log-odds relative to the fitted ones, at the ends of the sensitivity range.
+    rows : ScoredRows or None
+        What was evaluated.
+    class_prior : {"empirical", "balanced"} or ndarray
+        Class prior of accuracy, precision and F1.
 
     Examples
     --------
@@ -138,9 +143,74 @@ class Evaluation:
     log_odds: NDArray[np.float64] | None = None
     drift: tuple[str, ...] = ()
     signal: SignalName = "found"
+    factors: tuple[float, float] | None = None
+    rows: ScoredRows | None = field(default=None, repr=False)
+    class_prior: Any = "empirical"
 
     def __getitem__(self, measure: str) -> Estimate:
         return find_estimate(self.estimates, measure)
+
+    def robustness_value(self, below: float, measure: str = "roc_auc") -> RobustnessValue:
+        """Return how strong a confounder must be to move a measure below a value.
+
+        Bags differ by the confounder, which no column holds and which is correlated with the
+        scores. Its strength is in units of the strongest column.
+
+        Parameters
+        ----------
+        below : float
+            The value.
+        measure : str, default="roc_auc"
+            One of ``estimates``.
+
+        Returns
+        -------
+        robustness : RobustnessValue
+            With ``value``; print it.
+
+        Examples
+        --------
+        >>> from unbag import LLPClassifier
+        >>> from unbag.datasets import make_gaussian_bags
+        >>> from unbag.evaluation import cross_val_evaluate
+        >>> data = make_gaussian_bags(n_bags=40, bag_size=50, random_state=0)
+        >>> evaluation = cross_val_evaluate(LLPClassifier(kernel=None), data.X, data.y)
+        >>> weak, strong = (evaluation.robustness_value(below=auc) for auc in (0.85, 0.75))
+        >>> 0 < weak.value < strong.value
+        True
+        """
+        rows, one = self._rows_of(measure)
+        columns = [check.columns for check in self.checks if check.columns is not None]
+        return find_robustness(
+            measure, below, rows.log_odds, one, rows.of(measure), columns[0] if columns else None
+        )
+
+    def by_factor(
+        self, measure: str = "roc_auc", factors: Sequence[float] = (0, 1 / 3, 1 / 2, 1, 2, 3)
+    ) -> dict[float, float]:
+        """Estimate a measure if log-odds within bags are wrong by each of some factors.
+
+        Parameters
+        ----------
+        measure : str, default="roc_auc"
+            One of ``estimates``.
+        factors : sequence of float, default=(0, 1/3, 1/2, 1, 2, 3)
+            1 is covariate shift with the fitted log-odds, 0 no relation within bags, and what is
+            negative a reversed one.
+
+        Returns
+        -------
+        values : dict of float to float
+        """
+        rows, one = self._rows_of(measure)
+        return values_by_factor(rows.log_odds, one, rows.of(measure), factors)
+
+    def _rows_of(self, measure: str) -> tuple[ScoredRows, RowMeasure]:
+        find_estimate(self.estimates, measure)
+        if self.rows is None or not self.rows.log_odds.scaled or not self.verdicts:
+            raise ValueError("This takes log-odds of rows in bags, which this evaluation has not.")
+        usual = usual_measures(self.rows.sample.bags, self.threshold, self.class_prior)
+        return self.rows, usual[measure]
 
     @property
     def tests(self) -> dict[str, LabelShiftTest | str]:
@@ -155,11 +225,14 @@ class Evaluation:
     @property
     def sensitivity(self) -> str:
         """The range of within-bag log-odds that the sensitivity range is for, in a sentence."""
-        if self.signal == "none":
+        if self.signal == "none" or self.factors is None:
             return "Sensitivity range: any within-bag log-odds, since bags determine none."
-        if self.signal == "found":
-            return f"{_SENSITIVITY}."
-        return f"{_SENSITIVITY}, or reversed, since no signal within bags is found."
+        low, high = self.factors
+        text = (
+            f"Sensitivity range: within-bag log-odds between {low:.2g} and {high:.2g} times the "
+            "fitted ones"
+        )
+        return f"{text}." if self.signal == "found" else f"{text}: no signal within bags is found."
 
     def frame(self) -> Any:
         """One row per measure, as a pandas DataFrame.
@@ -241,7 +314,10 @@ def choose_estimates(
 def _span(estimates: list[Estimate]) -> Estimate:
     """Range over estimates; its value is that of the first one that is possible."""
     first = next((e for e in estimates if 0 <= e.value <= 1 or not e.bounded), estimates[0])
-    low, high = min(e.low for e in estimates), max(e.high for e in estimates)
+    limits = [e.shown_limits for e in estimates]
+    low, high = min(low for low, _ in limits), max(high for _, high in limits)
+    if first.bounded:
+        low, high = max(low, 0.0), min(high, 1.0)
     return replace(first, low=low, high=high, assumption="either")
 
 
@@ -279,7 +355,7 @@ def _judge(rows: ScoredRows, measures: dict[str, RowMeasure], uncertainty: Uncer
     }
     bootstrap = replace(uncertainty, method="bootstrap")
     of_rows = {name: (measure, rows.of(name)) for name, measure in measures.items()}
-    agrees = verdicts["covariate_shift"].name == "not_rejected"
+    agrees = effect is not None and effect.shift_type == "covariate_shift"
     found_within: SignalName = "found" if agrees else signal.name
     sensitivity = SlopeRange.sensitivity(rows.log_odds, found_within)
     ranges: tuple[tuple[Assumption, SlopeRange, float], ...] = (
@@ -288,6 +364,8 @@ def _judge(rows: ScoredRows, measures: dict[str, RowMeasure], uncertainty: Uncer
     )
     for name, slopes, factor in ranges:
         found = slopes.estimates(of_rows, bootstrap, bounded=bounded, more_spread=factor)
+        if name == "covariate_shift" and rows.log_odds.draws is not None:
+            found = estimates_of_draws(rows.log_odds, of_rows, found)
         by_assumption[name] = {k: replace(one, assumption=name) for k, one in found.items()}
     if enough_labels(sample.bags):
         by_assumption["labels"] = estimates_from_labels(of_rows, uncertainty.confidence_level)
@@ -370,6 +448,7 @@ def evaluate(
     X: Any = None,
     feature_names: ArrayLike | None = None,
     probabilities: ArrayLike | None = None,
+    draws: ArrayLike | None = None,
     reference: MonitoringReference | None = None,
     threshold: float = 0.0,
     class_prior: Any = "empirical",
@@ -397,6 +476,10 @@ def evaluate(
     probabilities : array-like of shape (n_instances,) or (n_instances, n_classes), optional
         What the model takes the probabilities of the classes to be. Without them scores are taken for
         log-odds, as decision functions of models trained by a logistic loss are.
+    draws : array-like of shape (n_draws, n_instances) or (n_draws, n_instances, n_classes), optional
+        Of the log-odds from the posterior of the model, by
+        `LLPClassifier.sample_decision_function`: intervals under covariate shift then include
+        the uncertainty of the model.
     reference : MonitoringReference, optional
         From `make_monitoring_reference` on the training bags: drift of the rows and of the counts
         since then is reported, if ``probabilities`` are given.
@@ -437,7 +520,8 @@ def evaluate(
     checks = [] if sample.bags.labelled.all() else [check_scores(y, sample.scores)]
     if X is not None and checks:
         checks.append(check_columns(y, X, feature_names))
-    held_out = HeldOutLogOdds(sample.bags, log_odds)
+    drawn = None if draws is None else np.asarray(draws, dtype=float)
+    held_out = HeldOutLogOdds(sample.bags, log_odds, draws=drawn)
     rows = ScoredRows(sample, sample, held_out, tuple(checks))
     found = evaluate_rows(rows, threshold, class_prior, uncertainty)
     if reference is None or probabilities is None or not checks:
@@ -472,6 +556,9 @@ def evaluate_rows(
         },
         log_odds=rows.log_odds.log_odds if rows.log_odds.scaled else None,
         signal=judged.signal,
+        factors=None if judged.sensitivity is None else judged.sensitivity.ends,
+        rows=rows,
+        class_prior=class_prior,
     )
 
 
@@ -499,6 +586,7 @@ def cross_val_evaluate(
     *,
     cv: Any = 5,
     out_of_fold: OutOfFold | None = None,
+    draws: ArrayLike | None = None,
     feature_names: ArrayLike | None = None,
     threshold: float = 0.0,
     class_prior: Any = "empirical",
@@ -531,6 +619,9 @@ def cross_val_evaluate(
         more folds than there are bags.
     out_of_fold : OutOfFold, optional
         From `cross_fit`, if scores of the folds are known already; by default they are computed.
+    draws : array-like, optional
+        Of the log-odds by the posterior of the model of all bags, as in `evaluate`. By default an
+        `LLPClassifier` is fitted to all bags for them.
     feature_names : sequence of str, optional
         Names of what the model sees, for the test of the assumption; by default those of the data
         frame or of the steps before it.
@@ -573,6 +664,10 @@ def cross_val_evaluate(
     uncertainty = Uncertainty(method, cluster_by_bag, confidence_level, n_resamples, random_state)
     if out_of_fold is None:
         out_of_fold = cross_fit(estimator, X, y, cv=cv, n_jobs=n_jobs, verbose=verbose)
-    rows = ScoredRows.from_folds(y, out_of_fold, check_features(y, X, estimator, feature_names))
+    if draws is None and hasattr(last_step(estimator), "sample_decision_function"):
+        draws = posterior_draws(clone(estimator).fit(X, y), X)
+    features = check_features(y, X, estimator, feature_names)
+    drawn = None if draws is None else np.asarray(draws, dtype=float)
+    rows = ScoredRows.from_folds(y, out_of_fold, features, drawn)
     evaluation = evaluate_rows(rows, threshold, class_prior, uncertainty)
     return replace(evaluation, fold=out_of_fold.fold)

@@ -28,6 +28,9 @@ from unbag.evaluation.sensitivity import HeldOutLogOdds
 from unbag.model_selection.fitted import last_step, log_odds_of
 from unbag.model_selection.out_of_fold import decision_scores, look_at_folds
 
+# Draws from the posterior of a model: at most, at least, and numbers in all of them.
+_DRAWS, _FEWEST_DRAWS, _DRAWN_NUMBERS = 40, 20, 2**23
+
 # Rows by which models of different folds are compared.
 _COMMON_ROWS = 2000
 
@@ -171,6 +174,22 @@ def log_odds_at_shares(model: Any, X: Any, bags: Bags) -> Floats:
     return log_odds_of(probabilities)
 
 
+def posterior_draws(model: Any, X: Any, random_state: Any = 0) -> Floats | None:
+    """Draws of the log-odds of rows from the posterior of a fitted model; None if it has none.
+
+    Their number is limited by memory: 40 for up to 200,000 rows and none for more than 400,000.
+    """
+    last, n_rows = last_step(model), X.shape[0] if hasattr(X, "shape") else len(X)
+    if not hasattr(last, "sample_decision_function") or last.covariance_ is None:
+        return None
+    n_draws = min(_DRAWS, _DRAWN_NUMBERS // max(n_rows, 1))
+    if n_draws < _FEWEST_DRAWS:
+        return None
+    rows = X if last is model else model[:-1].transform(X)
+    found: Floats = last.sample_decision_function(rows, n_draws, random_state)
+    return found
+
+
 def _gather(parts: list[Floats], fold: Ints) -> Floats:
     """Rows of all folds, each in its place."""
     found = np.empty((len(fold), *parts[0].shape[1:]))
@@ -208,8 +227,10 @@ class ScoredRows:
     more_spread: float = 1.0
 
     @classmethod
-    def from_folds(cls, y: Any, found: OutOfFold, features: Check) -> Self:
-        """Take the scores of all folds, and the check of the features."""
+    def from_folds(
+        cls, y: Any, found: OutOfFold, features: Check, draws: Floats | None = None
+    ) -> Self:
+        """Take the scores of all folds, the check of the features, and draws of log-odds."""
         folds, fold = found.parts, found.fold
         sample = make_sample(y, _gather([each.scores for each in folds], fold), trusted=True)
         places = [each.places for each in folds if each.places is not None]
@@ -223,7 +244,7 @@ class ScoredRows:
         if any(each.log_odds is not each.scores for each in folds):
             log_odds = _gather([each.log_odds for each in folds], fold)
         scaled = bool(np.isfinite(log_odds).all())
-        held_out = HeldOutLogOdds(sample.bags, log_odds if scaled else sample.scores, scaled)
+        held_out = HeldOutLogOdds(sample.bags, log_odds if scaled else sample.scores, scaled, draws)
         factor = spread_by_training([found.common for found in folds])
         return cls(sample, ranks, held_out, (about_scores, features), factor)
 

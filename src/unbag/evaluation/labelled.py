@@ -398,7 +398,25 @@ def _interval(
     low, high = (
         value - error * _skewed(float(z), _TRUSTED_SKEWNESS * skewness) for z in (reach, -reach)
     )
+    if bounded:
+        exact = _exact_reach(drawn, confidence_level)
+        # labels without an error have no variance, and say no more than their number allows
+        if error == 0 or value >= 1:
+            low = min(low, value - exact)
+        if error == 0 or value <= 0:
+            high = max(high, value + exact)
     return Estimate(value, error, low, high, confidence_level, bounded, "labels")
+
+
+def _exact_reach(drawn: Draw, confidence_level: float) -> float:
+    """Clopper and Pearson's limit of the rate of errors where there is none, in the rarest class.
+
+    Among n rows of the class there are n independent pairs with rows of the others, so that it
+    holds for the area under the ROC curve as for rates.
+    """
+    sums, squares = (drawn.of_class @ drawn.weights**k for k in (1, 2))
+    n = float(np.min(sums**2 / squares))
+    return 1 - ((1 - confidence_level) / 2) ** (1 / n)
 
 
 def _skewed(z: float, skewness: float) -> float:

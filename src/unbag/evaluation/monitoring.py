@@ -421,9 +421,9 @@ class MonitoringResult:
         index = max(self.classes, key=lambda one: one.rows.index).rows
         rows = "changed" if self.rows_changed else "no change found"
         texts = [
-            f"Rows: {rows} (population stability index of probabilities {index.index:.2f}, "
-            f"{p_text(index.p_value)} clustered by bag; a change is one above {_CHANGED:g} with p "
-            f"below {_SURE:g})."
+            f"Rows: {rows}. The population stability index of the probabilities is "
+            f"{index.index:.2f} ({p_text(index.p_value)}, clustered by bag); above {_CHANGED:g} "
+            f"with p < {_SURE:g} it is a change."
         ]
         if self.out_of_range:
             shares = [f"{shown(n, 40)} ({percent(s, 1)})" for n, s in self.out_of_range.items()]

@@ -10,12 +10,20 @@ factor by which the log-odds hold among rows of one bag, and every measure is a 
   estimation error, under label shift (then u_b = log γ_b/q) and under covariate shift (u_b = 0);
 - κ → ∞: the positives of a bag are its highest scores, the best that the counts allow.
 
-Under covariate shift, held-out bags determine κ (`fit_odds_curve`). Where bag effects are
-correlated with scores (aggregation bias), no count does. The sensitivity range therefore reaches
-from 1/3 (`MAX_SLOPE_RATIO`) of the smaller of 1 and the lower limit of the slope β
-(`unbag.evaluation.bag_effects`) to three times the larger of 1 and its upper limit; where even the
-sign of β is unsure, or no signal within bags is found, κ may be negative. In natural bags (votes by state, flights by day, stops by
-neighbourhood) the true κ was between 0.55 and 1.9.
+Under covariate shift, held-out bags determine κ (`fit_odds_curve`), and draws from the posterior of
+f, where the model has one (`LLPClassifier.sample_decision_function`), determine measures: the
+interval is the union of both. Where bag effects are correlated with scores (aggregation bias), no
+count determines κ. Let λ(κ) be the slope of the mean log-odds of bags that the counts need beside
+κ within bags (`HeldOutLogOdds.between_slope`). The sensitivity range reaches from κ = λ(κ)/3
+(`MAX_SLOPE_RATIO`), or 1/3 of the lower limit of the slope β (`unbag.evaluation.bag_effects`) if
+that is less, to three times the larger of 1 and its upper limit; where even the sign of β is
+unsure, or no signal within bags is found, κ may be negative. In natural bags (votes by state,
+flights by day, stops by neighbourhood) the true κ was between 0.55 and 1.9.
+
+**Robustness value.** Moving a measure to some value takes a κ, and bag effects with a standard
+deviation of |λ(κ) − κ| times that of the mean log-odds of bags, perfectly correlated with them. That
+is compared with the columns: what one of them, by itself, explains of the mean log-odds of bags
+(Cinelli & Hazlett 2020 compare a confounder with observed covariates in the same way).
 
 **The odds curve.** softmax(a + κf) is fitted to the proportions of bags by least squares. With p̂_b
 the mean of the curve over bag b and V_b the variance of its proportion around that,
@@ -34,9 +42,10 @@ from functools import cached_property
 from typing import Literal, Self
 
 import numpy as np
+from scipy import stats
 
 from unbag._arrays import Floats
-from unbag._outputs import chances_of_all, scores_of_all
+from unbag._outputs import by_output, chances_of_all, scores_of_all
 from unbag.bags.bags import Bags
 from unbag.bags.priors import offset_for_shares, probabilities_of
 from unbag.evaluation.bag_effects import NORMAL_95, BagEffect, estimate_bag_effect
@@ -52,6 +61,9 @@ SignalName = Literal["found", "unknown", "none"]
 
 # κ from which on rows are as good as sorted by their scores.
 SORTED = 64.0
+
+# Values of κ that are tried for the lower end of the sensitivity range.
+_SMALL_SLOPES = (1 / 3, 0.25, 0.2, 0.15, 0.1, 0.05)
 
 _ROUNDS = 60
 _SETTLED = 1e-6
@@ -81,7 +93,7 @@ class OddsCurve:
     effect: float
 
 
-def fit_odds_curve(bags: Bags, log_odds: Floats) -> OddsCurve:
+def fit_odds_curve(bags: Bags, log_odds: Floats, known: Floats | None = None) -> OddsCurve:
     """Fit the curve to the bags that hold rows without labels.
 
     Parameters
@@ -89,6 +101,8 @@ def fit_odds_curve(bags: Bags, log_odds: Floats) -> OddsCurve:
     bags : Bags
     log_odds : ndarray of shape (n_classes, n_instances)
         At the overall class prior.
+    known : ndarray of shape (n_classes, n_instances), optional
+        Added to the log-odds as it is.
     """
     used = ~bags.labelled
     shares, sizes = bags.proportions[used], bags.sizes[used]
@@ -99,7 +113,7 @@ def fit_odds_curve(bags: Bags, log_odds: Floats) -> OddsCurve:
     at, effect = np.zeros(n_classes), 0.0
     at[-1] = 1.0
     for _ in range(_ROUNDS):
-        means, slopes, sampling = _moments(bags, log_odds, at, q)
+        means, slopes, sampling = _moments(bags, log_odds, at, q, known)
         means, slopes, sampling = means[used], slopes[used], sampling[used] / sizes
         weights = 1 / (sampling + effect * (n_classes - 1) + _LEAST_VARIANCE)
         residual = shares - means
@@ -120,7 +134,9 @@ def fit_odds_curve(bags: Bags, log_odds: Floats) -> OddsCurve:
     return OddsCurve(float(at[-1]), float(np.sqrt(variance)) if determined else np.inf, effect)
 
 
-def _moments(bags: Bags, log_odds: Floats, at: Floats, q: Floats) -> tuple[Floats, Floats, Floats]:
+def _moments(
+    bags: Bags, log_odds: Floats, at: Floats, q: Floats, known: Floats | None = None
+) -> tuple[Floats, Floats, Floats]:
     """Bag means of the curve, of its derivatives, and its sampling variance for one row.
 
     Shapes (n_bags, n_classes), (n_bags, n_classes, n_classes) and (n_bags,); of the offsets all
@@ -130,17 +146,18 @@ def _moments(bags: Bags, log_odds: Floats, at: Floats, q: Floats) -> tuple[Float
     totals = np.zeros((n_classes + n_classes**2 + 1, bags.n_bags))
     for start in range(0, bags.n_instances, _BLOCK):
         here = slice(start, start + _BLOCK)
-        for total, row in zip(totals, _statistics(log_odds[:, here], at, q), strict=True):
+        own = 0.0 if known is None else known[:, here]
+        for total, row in zip(totals, _statistics(log_odds[:, here], at, q, own), strict=True):
             total += np.bincount(bags.index[here], row, bags.n_bags)
     means = totals / bags.sizes
     slopes = means[n_classes:-1].reshape(n_classes, n_classes, -1)
     return means[:n_classes].T, slopes.transpose(2, 1, 0), means[-1]
 
 
-def _statistics(log_odds: Floats, at: Floats, q: Floats) -> Floats:
+def _statistics(log_odds: Floats, at: Floats, q: Floats, known: Floats | float) -> Floats:
     """The same of single rows, stacked: (n_classes + n_classes² + 1, n_rows)."""
     offsets = np.concatenate([[0.0], at[:-1]])
-    table = offsets[:, None] + at[-1] * log_odds
+    table = offsets[:, None] + at[-1] * log_odds + known
     table -= table.max(axis=0)
     p = np.exp(table)
     p /= p.sum(axis=0)
@@ -161,11 +178,14 @@ class HeldOutLogOdds:
         One column for two classes. Up to a constant, which the overall class prior determines.
     scaled : bool
         Whether they are log-odds, and not scores on an unknown scale.
+    draws : ndarray of shape (n_draws, n_instances) or (n_draws, n_instances, n_classes), optional
+        Of the log-odds, from the posterior of the model.
     """
 
     bags: Bags
     log_odds: Floats
     scaled: bool = True
+    draws: Floats | None = None
 
     @cached_property
     def at_overall_prior(self) -> Floats:
@@ -194,6 +214,24 @@ class HeldOutLogOdds:
     def posteriors(self, kappa: float) -> Floats:
         """Class probabilities given the counts, for one κ: (n_classes, n_rows)."""
         return chances_of_all(self._posteriors(kappa * self.at_overall_prior[None])[0])
+
+    def drawn_posteriors(self) -> Iterator[Floats]:
+        """Class probabilities given the counts for each draw, one at a time to save memory."""
+        for draw in () if self.draws is None else self.draws:
+            table = by_output(draw)
+            table = table + offset_for_shares(table, self.bags.class_shares)[:, None]
+            yield chances_of_all(self._posteriors(table[None])[0])
+
+    @cached_property
+    def bag_means(self) -> Floats:
+        """Mean log-odds of each bag: (n_outputs, n_bags)."""
+        return self.bags.means(self.at_overall_prior)
+
+    def between_slope(self, kappa: float) -> float:
+        """λ, the slope of the mean log-odds of bags that their counts need beside κ within them."""
+        between = self.bag_means[:, self.bags.index]
+        within = scores_of_all(kappa * (self.at_overall_prior - between))
+        return fit_odds_curve(self.bags, scores_of_all(between), within).slope
 
     @cached_property
     def _posteriors(self) -> LabelPosteriors:
@@ -252,7 +290,12 @@ class SlopeRange:
             most = SORTED / max(float(held_out.at_overall_prior.std()), 1e-6)
             return cls(held_out, np.array([-most, 1.0, most]))
         low, high = held_out.slopes
-        low = min(low, 1.0) / MAX_SLOPE_RATIO if low > 0 else low * MAX_SLOPE_RATIO
+        if low > 0:
+            low = min(low, 1.0) / MAX_SLOPE_RATIO
+            if held_out.effect.shift_type != "label_shift":
+                low = min(low, _confounded_slope(held_out))
+        else:
+            low = low * MAX_SLOPE_RATIO
         low = low if signal == "found" else min(low, -1.0)
         return cls._of(held_out, low, 1.0, max(high, 1.0) * MAX_SLOPE_RATIO)
 
@@ -269,6 +312,11 @@ class SlopeRange:
     def high(self) -> float:
         """The upper limit."""
         return float(self.values[-1])
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The lower and the upper limit."""
+        return self.low, self.high
 
     def posteriors(self) -> Iterator[Floats]:
         """Class probabilities for each κ, one at a time to save memory."""
@@ -307,6 +355,48 @@ class SlopeRange:
             )
             for i, name in enumerate(measures)
         }
+
+
+def estimates_of_draws(
+    held_out: HeldOutLogOdds,
+    measures: Mapping[str, tuple[RowMeasure, Sample]],
+    by_slope: Mapping[str, Estimate],
+) -> dict[str, Estimate]:
+    """Estimate measures by the posterior of f, and join them with those by the odds curve.
+
+    The variance is that over draws, and that of the bootstrap. The interval is the union of this one
+    and that by the curve, which does not take the model to be right within bags.
+    """
+    values = np.array(
+        [
+            [
+                measure.value(PosteriorSample(own.bags, own.scores, posterior=p))
+                for measure, own in measures.values()
+            ]
+            for p in held_out.drawn_posteriors()
+        ]
+    )
+    found = {}
+    for (name, one), drawn in zip(by_slope.items(), values.T, strict=True):
+        if np.isnan(one.value) or np.isnan(drawn).any():
+            found[name] = one
+            continue
+        value, error = float(drawn.mean()), float(np.hypot(drawn.std(ddof=1), one.standard_error))
+        reach = float(stats.norm.ppf((1 + one.confidence_level) / 2)) * error
+        low, high = min(one.low, value - reach), max(one.high, value + reach)
+        if one.bounded:
+            low, high = max(low, 0.0), min(high, 1.0)
+        found[name] = replace(one, value=value, standard_error=error, low=low, high=high)
+    return found
+
+
+def _confounded_slope(held_out: HeldOutLogOdds) -> float:
+    """Largest of some κ that is at most λ(κ)/3, relative to the same ratio at κ = 1."""
+    allowed = 1 / (MAX_SLOPE_RATIO * max(held_out.between_slope(1.0), 1 / MAX_SLOPE_RATIO))
+    for kappa in _SMALL_SLOPES:
+        if kappa <= allowed * held_out.between_slope(kappa):
+            return kappa
+    return 0.0
 
 
 def _join(found: Floats, confidence_level: float, bounded: bool, more_spread: float) -> Estimate:

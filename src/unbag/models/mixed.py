@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from scipy.special import expit, softmax, stdtrit
-from sklearn.utils import Tags
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import (
     _check_feature_names,
     _check_n_features,
@@ -291,10 +291,54 @@ class LLPClassifier(LogOddsClassifier):
             several.
         """
         scores, sd = self.decision_function(X, return_std=True)
-        # variances, too, are estimated from so many bags
-        freedom = max(self.n_informative_bags_ - 1.0, _FEWEST_DEGREES)
-        reach = float(stdtrit(freedom, 0.5 + confidence_level / 2)) * sd
+        reach = float(stdtrit(self._degrees_of_freedom, 0.5 + confidence_level / 2)) * sd
         return expit(np.stack([scores - reach, scores + reach], axis=-1))
+
+    def sample_decision_function(
+        self, X: Any, n_samples: int = 100, random_state: Any = 0
+    ) -> Floats:
+        """Log-odds of instances by draws of the coefficients from their posterior.
+
+        Draws are from a t distribution with the degrees of freedom of the informative bags.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_instances, n_features)
+            Instances, one per row.
+        n_samples : int, default=100
+            Number of draws.
+        random_state : int, RandomState or None, default=0
+            The same number gives the same coefficients, whatever the instances.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples, n_instances) or (n_samples, n_instances, n_classes)
+            Log-odds at ``class_prior_``.
+        """
+        check_is_fitted(self)
+        self._check_covariance()
+        theta = self._draw_coefficients(n_samples, check_random_state(random_state))
+        rows, blocks = self._encoder.encode(self._check_X(X, reset=False)), []
+        for start in range(0, len(rows), _BLOCK):
+            Phi = self._design_matrix(rows[start : start + _BLOCK])
+            blocks.append(np.einsum("ij,skj->sik", Phi, theta, optimize=True))
+        scores = np.concatenate(blocks, axis=1) + self._shift
+        return scores[:, :, 0] if len(self._theta) == 1 else scores
+
+    def _draw_coefficients(self, n_samples: int, rng: Any) -> Floats:
+        """Draws of the coefficients, (n_samples, n_outputs, n_columns)."""
+        values, vectors = np.linalg.eigh(self.covariance_)
+        root = vectors * np.sqrt(np.maximum(values, 0.0))
+        normal = rng.standard_normal((n_samples, len(root)))
+        freedom = self._degrees_of_freedom
+        if np.isfinite(freedom):
+            normal *= np.sqrt(freedom / rng.chisquare(freedom, size=(n_samples, 1)))
+        return self._theta + (normal @ root.T).reshape(n_samples, *self._theta.shape)
+
+    @property
+    def _degrees_of_freedom(self) -> float:
+        """Of intervals: variances, too, are estimated from so many bags."""
+        return max(self.n_informative_bags_ - 1.0, _FEWEST_DEGREES)
 
     def decision_function(self, X: Any, return_std: bool = False) -> Any:
         """Log-odds of instances at ``class_prior_``, and their posterior standard deviation.
@@ -331,11 +375,7 @@ class LLPClassifier(LogOddsClassifier):
         return np.concatenate(blocks, axis=1)
 
     def _scores_and_sd(self, X: Any) -> tuple[Floats, Floats]:
-        if self.covariance_ is None:
-            raise ValueError(
-                f"The model has {self._theta.size:,} coefficients, and there are standard "
-                f"deviations of at most {_MOST_COLUMNS:,}."
-            )
+        self._check_covariance()
         rows, K = self._encoder.encode(X), len(self._theta)
         scores, variances = self._scores(X), []
         covariance = self.covariance_.reshape(K, -1, K, self._theta.shape[1])
@@ -358,6 +398,13 @@ class LLPClassifier(LogOddsClassifier):
             variances.append(np.einsum("kaj,acj,kcj->kj", own, joint, own))
         sd = np.sqrt(np.maximum(np.concatenate(variances, axis=1), 0.0))
         return by_instance(scores), by_instance(sd)
+
+    def _check_covariance(self) -> None:
+        if self.covariance_ is None:
+            raise ValueError(
+                f"The model has {self._theta.size:,} coefficients, and there are standard "
+                f"deviations of at most {_MOST_COLUMNS:,}."
+            )
 
     def _design_matrix(self, rows: EncodedRows) -> Floats:
         Phi = np.zeros((len(rows), self._theta.shape[1]))
