@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -157,5 +158,6 @@ def bag_means_of(columns: Columns, bags: Bags) -> Floats:
     weights = 1 / bags.sizes[bags.index]
     shape = (bags.n_bags, bags.n_instances)
     averaging = sparse.csr_array((weights, (bags.index, rows)), shape=shape)
-    found = averaging @ columns.values
-    return np.asarray(found.toarray() if sparse.issparse(found) else found, dtype=float)
+    found: Any = averaging @ columns.values
+    dense: Any = getattr(found, "toarray", lambda: found)()
+    return np.asarray(dense, dtype=float)

@@ -316,7 +316,6 @@ class LLPClassifier(LogOddsClassifier):
             Log-odds at ``class_prior_``.
         """
         check_is_fitted(self)
-        self._check_covariance()
         theta = self._draw_coefficients(n_samples, check_random_state(random_state))
         rows, blocks = self._encoder.encode(self._check_X(X, reset=False)), []
         for start in range(0, len(rows), _BLOCK):
@@ -327,7 +326,7 @@ class LLPClassifier(LogOddsClassifier):
 
     def _draw_coefficients(self, n_samples: int, rng: Any) -> Floats:
         """Draws of the coefficients, (n_samples, n_outputs, n_columns)."""
-        values, vectors = np.linalg.eigh(self.covariance_)
+        values, vectors = np.linalg.eigh(self._check_covariance())
         root = vectors * np.sqrt(np.maximum(values, 0.0))
         normal = rng.standard_normal((n_samples, len(root)))
         freedom = self._degrees_of_freedom
@@ -375,10 +374,9 @@ class LLPClassifier(LogOddsClassifier):
         return np.concatenate(blocks, axis=1)
 
     def _scores_and_sd(self, X: Any) -> tuple[Floats, Floats]:
-        self._check_covariance()
         rows, K = self._encoder.encode(X), len(self._theta)
         scores, variances = self._scores(X), []
-        covariance = self.covariance_.reshape(K, -1, K, self._theta.shape[1])
+        covariance = self._check_covariance().reshape(K, -1, K, self._theta.shape[1])
         # derivatives of the log-odds of each class against all others by the scores
         if K == 1:
             contrasts = np.ones((1, 1, scores.shape[1]))
@@ -399,12 +397,13 @@ class LLPClassifier(LogOddsClassifier):
         sd = np.sqrt(np.maximum(np.concatenate(variances, axis=1), 0.0))
         return by_instance(scores), by_instance(sd)
 
-    def _check_covariance(self) -> None:
+    def _check_covariance(self) -> Floats:
         if self.covariance_ is None:
             raise ValueError(
                 f"The model has {self._theta.size:,} coefficients, and there are standard "
                 f"deviations of at most {_MOST_COLUMNS:,}."
             )
+        return self.covariance_
 
     def _design_matrix(self, rows: EncodedRows) -> Floats:
         Phi = np.zeros((len(rows), self._theta.shape[1]))
