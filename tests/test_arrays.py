@@ -16,7 +16,6 @@ from unbag._arrays import (
     stacked_product,
     take,
     to_host,
-    untracked,
 )
 from unbag.observations.losses import sigmoid
 
@@ -92,12 +91,6 @@ def test_stacked_product(like):
     np.testing.assert_array_equal(
         to_host(stacked_product(like, turned)), here @ here.transpose(0, 2, 1)
     )
-
-
-def test_nothing_is_recorded_where_untracked(like):
-    with untracked(like):
-        assert torch.is_inference_mode_enabled() == isinstance(like, torch.Tensor)
-    assert not torch.is_inference_mode_enabled()
 
 
 def test_put_writes_in_place(like):

@@ -7,7 +7,6 @@ always; what is here moves them there and back, since on a GPU it is such moves 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -21,15 +20,6 @@ Array = Any
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
 Bools = NDArray[np.bool_]
-
-
-def untracked(like: Array) -> AbstractContextManager[Any]:
-    """Where torch keeps no record for derivatives: then the host is done with a step sooner."""
-    if not is_torch_array(like):
-        return nullcontext()
-    import torch
-
-    return torch.inference_mode()
 
 
 def on_device(array: Any, device: str | None) -> Array:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from unbag import BagKFold, bag_target, check_bag_target, multi_grouping_target
-from unbag.bags import check_groupings_target
+from unbag.bags.groupings import check_groupings_target
 
 DAY = np.array([1, 1, 2, 2, 3, 3])
 SHOP = np.array(["a", "b", "a", "b", "a", "b"])
@@ -36,8 +36,6 @@ def test_read_as_bags_of_each_grouping():
     assert [bags.n_bags for bags in found.bags] == [3, 2]
     assert found.n_cells == 5
     np.testing.assert_allclose(found.class_shares, [4 / 6, 2 / 6])
-    days, shops = found.by_grouping(np.arange(5))
-    assert (len(days), len(shops)) == (3, 2)
 
 
 def test_a_single_target_and_labels_are_one_grouping():

@@ -6,7 +6,7 @@ from scipy.sparse import csr_array
 from scipy.special import expit
 
 from unbag import LLPClassifier, bag_target, multi_grouping_target
-from unbag.bags import check_groupings_target
+from unbag.bags.groupings import check_groupings_target
 from unbag.models.groupings_likelihood import GroupingsLikelihood
 from unbag.observations.groupings import GroupingsObservation
 from unbag.terms.design import Design

@@ -8,7 +8,7 @@ from scipy.special import expit
 from scipy.stats import norm
 
 from unbag import bag_target, check_bag_target, multi_grouping_target
-from unbag.bags import check_groupings_target
+from unbag.bags.groupings import check_groupings_target
 from unbag.observations.count_likelihood import CountLikelihood
 from unbag.observations.groupings import GroupingsObservation
 from unbag.observations.margins import Cells, Margins

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score, roc_auc_score
 
-from unbag.torch.networks import ImageNetwork
 from unbag_bench.suites.files import IMAGES, load_images
+from unbag_bench.suites.image_network import ImageNetwork
 from unbag_bench.suites.methods import METHODS
 from unbag_bench.suites.runner import run_suite_task
 from unbag_bench.suites.tasks import IMAGE_SIZES, SUITES, SuiteTask, load_data, make_suite_tasks

@@ -2,15 +2,13 @@
 
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.bags.frames import bags_from_frame
-from unbag.bags.groupings import Groupings, check_groupings_target, multi_grouping_target
+from unbag.bags.groupings import multi_grouping_target
 from unbag.bags.targets import bag_target
 
 __all__ = [
     "Bags",
-    "Groupings",
     "bag_target",
     "bags_from_frame",
     "check_bag_target",
-    "check_groupings_target",
     "multi_grouping_target",
 ]

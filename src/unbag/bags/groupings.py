@@ -80,20 +80,10 @@ def multi_grouping_target(targets: Mapping[str, Any]) -> NDArray[np.void]:
 
 @dataclass(frozen=True, eq=False)
 class Groupings:
-    """What is known about the cells of several groupings.
-
-    Attributes
-    ----------
-    names : tuple of str
-        Names of the groupings.
-    bags : tuple of Bags
-        The cells of each grouping, with every row of known label in one of its own.
-    classes : ndarray of shape (2,)
-        Labels of the classes.
-    """
+    """What is known about the cells of several groupings."""
 
     names: tuple[str, ...]
-    bags: tuple[Bags, ...]
+    bags: tuple[Bags, ...]  # the cells of each, with every row of known label in one of its own
     classes: NDArray[Any]
 
     @property
@@ -119,49 +109,9 @@ class Groupings:
         weights = (variance == 0).astype(float) if (variance == 0).any() else 1 / variance
         return weights @ shares / weights.sum()
 
-    def by_grouping(self, values: NDArray[Any]) -> list[NDArray[Any]]:
-        """Split what all cells have into that of each grouping.
-
-        Parameters
-        ----------
-        values : ndarray of shape (..., n_cells)
-            Values of the cells of all groupings, one grouping after the other.
-
-        Returns
-        -------
-        parts : list of ndarray
-            Those of each grouping.
-        """
-        ends = np.cumsum([bags.n_bags for bags in self.bags])[:-1]
-        return np.split(values, ends, axis=-1)
-
 
 def check_groupings_target(y: Any) -> Groupings:
-    """Read a target of several groupings, or of one: `unbag.bag_target`, or plain labels.
-
-    Parameters
-    ----------
-    y : structured array from `unbag.multi_grouping_target` or `unbag.bag_target`, or plain labels
-        The target; one of the last two is a single grouping.
-
-    Returns
-    -------
-    groupings : Groupings
-        What it says about the cells.
-
-    Raises
-    ------
-    ValueError
-        If the target is of another kind, or if exact counts of two groupings have different sums.
-
-    Examples
-    --------
-    >>> from unbag import bag_target
-    >>> from unbag.bags import check_groupings_target
-    >>> groupings = check_groupings_target(bag_target([7, 7, 9, 9], counts={7: 1, 9: 2}))
-    >>> groupings.names, groupings.class_shares
-    (('bag',), array([0.25, 0.75]))
-    """
+    """Read a target of several groupings, or of one: `unbag.bag_target`, or plain labels."""
     y = one_target(y)
     names = grouping_names(y)
     targets = [y] if names is None else [y[name] for name in names]

@@ -45,12 +45,6 @@ def adjust_probabilities(
     return normalise(probabilities * (wanted / prior), wanted)
 
 
-def log_odds_shift(prior: NDArray[np.float64], wanted: NDArray[np.float64]) -> float:
-    """What log-odds of the second of two classes change by where classes have other shares."""
-    moved = np.log(wanted + 1e-300) - np.log(prior + 1e-300)
-    return float(moved[1] - moved[0])
-
-
 def normalise(weights: NDArray[np.float64], otherwise: NDArray[np.float64]) -> NDArray[np.float64]:
     """Divide each row by its sum; a row of zeros says nothing and gets ``otherwise``."""
     total = weights.sum(axis=1, keepdims=True)

@@ -52,7 +52,7 @@ class GroupingsObservation:
 
     >>> import numpy as np
     >>> from unbag import bag_target, multi_grouping_target
-    >>> from unbag.bags import check_groupings_target
+    >>> from unbag.bags.groupings import check_groupings_target
     >>> from unbag.observations.groupings import GroupingsObservation
     >>> by = {"line": [0, 0, 1, 1], "column": [0, 1, 0, 1]}
     >>> y = multi_grouping_target({n: bag_target(cell, counts=[1] * 4) for n, cell in by.items()})

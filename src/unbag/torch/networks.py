@@ -1,10 +1,9 @@
-"""Small networks for tables and images."""
+"""Small networks for tables."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from math import isqrt
 from typing import Any
 
 import numpy as np
@@ -31,7 +30,7 @@ class TableNetwork(nn.Module):
 
     def start_at(self, shares: NDArray[np.float64]) -> None:
         """Begin with classes as common as the shares say."""
-        _start_at(self.layers[-1], shares)
+        set_output_bias(self.layers[-1], shares)
 
     def fit_scaler(self, X: Any) -> None:
         """Standardise by the means and standard deviations of the columns of a table."""
@@ -57,50 +56,11 @@ def column_moments(X: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     return first, np.sqrt(np.maximum(second - first**2, 0.0))
 
 
-class ImageNetwork(nn.Module):
-    """Four convolutions for square images that come as rows of pixels, grey or of three colours."""
-
-    def __init__(self, shape: tuple[int, ...], n_outputs: int) -> None:
-        super().__init__()
-        self.image = _image_shape(shape)
-        widths = [self.image[0], 16, 32, 64, 128]
-        layers: list[nn.Module] = []
-        for place, (inputs, outputs) in enumerate(pairwise(widths)):
-            layers += [
-                nn.Conv2d(inputs, outputs, 3, padding=1, bias=False),
-                nn.BatchNorm2d(outputs),
-                nn.ReLU(),
-            ]
-            layers += [nn.MaxPool2d(2)] * (place < 3)
-        self.layers = nn.Sequential(
-            *layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(widths[-1], n_outputs)
-        )
-
-    def start_at(self, shares: NDArray[np.float64]) -> None:
-        """Begin with classes as common as the shares say."""
-        _start_at(self.layers[-1], shares)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Scores (rows, outputs)."""
-        scores: Tensor = self.layers(x.reshape(-1, *self.image))
-        return scores
-
-
-def _start_at(last: Any, shares: NDArray[np.float64]) -> None:
+def set_output_bias(last: Any, shares: NDArray[np.float64]) -> None:
+    """Let a last layer begin with classes as common as the shares say."""
     odds = np.log(shares) if last.out_features > 1 else np.log(shares[1:] / shares[:1])
     with torch.no_grad():
         last.bias.copy_(torch.from_numpy(odds - odds.mean() * (len(odds) > 1)))
-
-
-def _image_shape(shape: tuple[int, ...]) -> tuple[int, int, int]:
-    for channels in (1, 3):
-        side = isqrt(shape[0] // channels)
-        if len(shape) == 1 and side >= 8 and channels * side**2 == shape[0]:
-            return channels, side, side
-    raise ValueError(
-        "A network for images takes rows of 64 pixels or more, of a square and in one colour or "
-        f"three, not rows of the shape {shape}."
-    )
 
 
 class TwoLayerNetwork(nn.Module):

@@ -55,7 +55,7 @@ EPOCHS, BATCH, FEWEST_STEPS = 60, 2048, 16
 
 def _network(objective: str, **settings: Any) -> Any:
     from unbag.models.neural import LLPNeuralClassifier
-    from unbag.torch.networks import ImageNetwork
+    from unbag_bench.suites.image_network import ImageNetwork
 
     return LLPNeuralClassifier(
         ImageNetwork,
