@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from unbag._checks import check_choice
 from unbag._text import quoted
 from unbag.bags.labels import check_labels, fields_of
-from unbag.bags.shares import one_row_each, read_known, read_multiplicity
+from unbag.bags.shares import one_row_each, read_known, read_limits, read_multiplicity
 
 BagModel = Literal["instances", "bags"]
 
@@ -26,6 +26,11 @@ CLASS_NAMES = "class_names"
 _NO_MULTIPLICITY = (
     "The target has multiplicities, which this cannot use: fit unbag.LLPClassifier, or repeat the "
     "rows (numpy.repeat) and call bag_target without multiplicity."
+)
+
+_NO_SETS = (
+    "The counts of some bags are known as sets (low, high), which this cannot use: fit "
+    "unbag.LLPClassifier, or leave these bags out."
 )
 
 # Proportions closer together than this differ by rounding only.
@@ -66,6 +71,9 @@ class Bags:
         What to call the classes in words and tables; by default what they are.
     multiplicity : ndarray of int, shape (n_rows,), optional
         How many identical instances each row stands for; None if each is one.
+    limits : ndarray of shape (n_bags, 2), optional
+        Lowest and highest count of the second of two classes, where counts are known as sets;
+        ``proportions`` are then those to be expected.
     """
 
     index: NDArray[np.intp]
@@ -77,6 +85,15 @@ class Bags:
     noise: NDArray[np.float64] | None = None
     names: tuple[str, ...] | None = None
     multiplicity: NDArray[np.int64] | None = None
+    limits: NDArray[np.float64] | None = None
+
+    @property
+    def is_set(self) -> NDArray[np.bool_]:
+        """Which bags have a count that is known as a set."""
+        if self.limits is None:
+            return np.zeros(self.n_bags, dtype=bool)
+        found: NDArray[np.bool_] = self.limits[:, 0] < self.limits[:, 1]
+        return found
 
     @property
     def n_bags(self) -> int:
@@ -269,6 +286,7 @@ class Bags:
             proportions=self.proportions[bags],
             labelled=self.labelled[bags],
             noise=None if self.noise is None else self.noise[bags],
+            limits=None if self.limits is None else self.limits[bags],
         )
 
 
@@ -283,7 +301,7 @@ def check_bag_target(y: Any, accept: Collection[str] = ()) -> Bags:
     y : structured array from `unbag.bag_target`, or plain labels
         The target.
     accept : collection of str, default=()
-        What the caller can deal with beyond counts of single rows: "multiplicity".
+        What the caller can deal with beyond counts of single rows: "multiplicity", "sets".
 
     Returns
     -------
@@ -322,6 +340,11 @@ def check_bag_target(y: Any, accept: Collection[str] = ()) -> Bags:
         raise ValueError(_NO_MULTIPLICITY)
     sizes = _sizes(codes, times)
     proportions, noise, single = read_known(each, sizes)
+    limits = read_limits(each)
+    if limits is not None:
+        if "sets" not in accept:
+            raise ValueError(_NO_SETS)
+        single &= limits[:, 0] == limits[:, 1]
     bags = Bags(
         index=codes,
         ids=each["bag"],
@@ -332,6 +355,7 @@ def check_bag_target(y: Any, accept: Collection[str] = ()) -> Bags:
         noise=noise,
         names=(y.dtype.metadata or {}).get(CLASS_NAMES),
         multiplicity=times,
+        limits=limits,
     )
     return gather_labelled_rows(bags, single) if single.any() else bags
 
@@ -369,7 +393,9 @@ def gather_labelled_rows(bags: Bags, single: NDArray[np.bool_]) -> Bags:
     position[single] = n_other + place
     index = position[bags.index]
     names = [f"rows labelled {bags.class_names[c]}" for c in present]
-    noise = None
+    noise = limits = None
+    if bags.limits is not None:
+        limits = np.concatenate([bags.limits[~single], np.zeros((len(present), 2))])
     if bags.noise is not None:
         none = np.zeros((len(present), bags.n_classes, bags.n_classes))
         noise = np.concatenate([bags.noise[~single], none])
@@ -383,6 +409,7 @@ def gather_labelled_rows(bags: Bags, single: NDArray[np.bool_]) -> Bags:
         noise=noise,
         names=bags.names,
         multiplicity=bags.multiplicity,
+        limits=limits,
     )
 
 

@@ -77,7 +77,7 @@ def check_support(lowest: float, highest: float) -> None:
 def one_row_each(y: Any) -> tuple[NDArray[np.void], NDArray[np.intp], NDArray[np.intp]]:
     """The first row of a target for each bag, where it stands, and the bag of every row."""
     ids, first, codes = np.unique(y["bag"], return_index=True, return_inverse=True)
-    for name in ("proportion", "noise", "size"):
+    for name in ("proportion", "noise", "size", "low", "high"):
         if name in y.dtype.names and len(y):
             values = np.asarray(y[name], dtype=float)
             check_constant(values, values[first], codes, ids, name)
@@ -115,6 +115,13 @@ def read_multiplicity(y: NDArray[np.void]) -> NDArray[np.int64] | None:
     if "multiplicity" not in (y.dtype.names or ()):
         return None
     return check_multiplicity(y["multiplicity"], len(y))
+
+
+def read_limits(y: NDArray[np.void]) -> NDArray[np.float64] | None:
+    """Lowest and highest counts of bags, from one row of each; None if no count is a set."""
+    if "low" not in (y.dtype.names or ()) or (y["low"] == y["high"]).all():
+        return None
+    return np.column_stack([y["low"], y["high"]])
 
 
 def check_multiplicity(values: Any, n_rows: int) -> NDArray[np.int64]:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from numbers import Real
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from unbag._checks import check_choice
 from unbag.bags.bags import CLASS_NAMES
+from unbag.bags.count_sets import check_sets, expected_shares
 from unbag.bags.rows import row_type
 from unbag.bags.shares import (
     bag_name,
@@ -37,6 +39,9 @@ def bag_target(
     noise: Any = None,
     class_names: Sequence[Any] | None = None,
     multiplicity: ArrayLike | None = None,
+    low: Any = None,
+    high: Any = None,
+    limits: Literal["counts", "shares"] = "counts",
 ) -> NDArray[np.void]:
     """Make the target `y` that every estimator of this package is fitted to.
 
@@ -69,13 +74,21 @@ def bag_target(
         negative class first. Models go by the numbers 0, 1, ... all the same.
     multiplicity : array-like of int, shape (n_instances,), optional
         How many identical instances each row stands for; counts and sizes are those of instances.
+    low, high : number, array-like, mapping or Series, optional
+        Instead of ``counts``, where these are hidden or coarse: the lowest and the highest number of
+        positive instances that a bag may have, NaN or None where there is no limit. Where both are
+        equal the count is known. With a column for either of two classes, limits of both hold.
+        With ``noise``, limits are those of the count after noise was added.
+    limits : {"counts", "shares"}, default="counts"
+        Whether ``low`` and ``high`` are counts or shares of the bag.
 
     Returns
     -------
     y : structured ndarray of shape (n_instances,)
         With the fields ``bag``, ``proportion`` and ``size`` (the rows of the whole bag, so that
         a bag cut to pieces is noticed), and ``noise`` (the standard deviation of the shares) and
-        ``multiplicity`` if they were given. Read the fields by name.
+        ``multiplicity`` if they were given. With limits, ``low`` and ``high``, and as proportion
+        what is to be expected between them. Read the fields by name.
 
     Examples
     --------
@@ -93,20 +106,44 @@ def bag_target(
     array([0.3, 0.3, 1.1, 1.1])
     >>> y["noise"]
     array([0.25, 0.25, 0.25, 0.25])
+
+    Counts below 10 hidden, and only "at least one" known:
+
+    >>> y = bag_target(["a"] * 30 + ["b"] * 20, low={"a": 12, "b": 1}, high={"a": 12, "b": 9})
+    >>> y[["low", "high"]][[0, 30]].tolist()
+    [(12.0, 12.0), (1.0, 9.0)]
+    >>> bag_target([1, 1, 1, 2, 2], low={1: 1, 2: 0}, high={1: None, 2: 0})["high"]
+    array([3., 3., 3., 0., 0.])
     """
     known = None if labels is None else read_labels(labels)
     values = _as_ids(bag)
     if known is not None and len(known) != len(values):
         raise ValueError(f"There are {len(values)} bag ids but {len(known)} labels.")
     codes, ids = _encode_bag_ids(values, None if known is None else known >= 0)
-    if (proportion is None) == (counts is None):
-        raise ValueError("Give either proportion or counts, and not both.")
+    is_set = low is not None or high is not None
+    if (proportion is not None) + (counts is not None) + is_set != 1:
+        raise ValueError("Give either proportion, or counts, or low and high, and no two of these.")
     times = np.ones(len(codes), dtype=np.int64)
     if multiplicity is not None:
         times = check_multiplicity(multiplicity, len(codes))
     inside = codes >= 0
     sizes = np.bincount(codes[inside], times[inside], len(ids)).astype(np.int64)
-    if counts is None:
+    if is_set:
+        ends = [_limits(value, codes, ids) for value in (low, high)]
+        least, most = np.broadcast_arrays(*ends)
+        if limits == "shares":
+            size = sizes.reshape(-1, *[1] * (least.ndim - 1))
+            least, most = least * size, most * size
+        else:
+            check_choice(limits, ("counts", "shares"), "limits")
+        deviation = _noise_per_bag(noise, np.zeros(len(ids)), codes, ids)
+        noisy = np.zeros(len(ids), dtype=bool) if deviation is None else deviation > 0
+        least, most = check_sets(least, most, sizes, ids, noisy)
+        if known is not None:
+            raise ValueError("labels cannot be given together with low and high.")
+        shares = expected_shares(least, most, sizes)
+        deviation = None if deviation is None else deviation / sizes
+    elif counts is None:
         shares = _per_bag(proportion, codes, ids, "proportion")
         deviation = _noise_per_bag(noise, shares, codes, ids)
     else:
@@ -122,6 +159,8 @@ def bag_target(
     else:
         noise = None if deviation is None else deviation[codes]
         y = _fill_target(ids[codes], shares[codes], sizes[codes], noise)
+    if is_set:
+        y = with_fields(y, low=least[codes], high=most[codes])
     if multiplicity is not None:
         y = with_fields(y, multiplicity=times)
     return y if class_names is None else name_classes(y, class_names)
@@ -279,6 +318,12 @@ def _check_unambiguous(series: Any, codes: NDArray[np.intp], ids: NDArray[Any], 
             f"The {what} Series is as long as there are rows, each its own bag, and could be meant "
             "in the order of the rows or by its index; give an array or a mapping instead."
         )
+
+
+def _limits(given: Any, codes: NDArray[np.intp], ids: NDArray[Any]) -> NDArray[np.float64]:
+    if given is None or isinstance(given, Real):
+        return np.full(len(ids), given, dtype=float)
+    return _per_bag(given, codes, ids, "limits")
 
 
 def _as_numbers(values: Any, what: str) -> NDArray[np.float64]:

@@ -226,7 +226,7 @@ class LLPClassifier(LogOddsClassifier):
         """
         if grouping_names(y) is not None:
             return self._fit_groupings(X, y)
-        read = partial(check_bag_target, accept=("multiplicity",))
+        read = partial(check_bag_target, accept=("multiplicity", "sets"))
         X, bags = self._check_both(X, y, read, check_contrast)
         encoder = TableEncoder().fit(X)
         rows, bags = by_bag(encoder.encode(X), bags)

@@ -147,7 +147,8 @@ class DesignLikelihood:
         leverages = np.zeros(len(predicted))
         if covariance is not None:
             leverages = self._design.bag_forms(p * (1.0 - p) * known.multiplicity, covariance)
-        columns = (known.counts, known.sizes, known.noise, predicted, variances, leverages)
+        counts, noise = known.as_noisy_counts(scores)
+        columns = (counts, known.sizes, noise, predicted, variances, leverages)
         return BagPredictions(*(column[~known.labelled].astype(float) for column in columns))
 
     def with_bag_effect(self, variance: float) -> DesignLikelihood:

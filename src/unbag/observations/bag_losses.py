@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from array_api_compat import array_namespace, is_numpy_array
 from numpy.typing import NDArray
+from scipy.special import ndtr
 
 from unbag._arrays import (
     Array,
@@ -27,10 +28,8 @@ from unbag._arrays import (
     to_host,
 )
 from unbag.observations.exact import weighed_counts
-from unbag.observations.saddlepoint import (
-    LARGEST_SCORE,
-    two_class_loss,
-)
+from unbag.observations.saddlepoint import LARGEST_SCORE, two_class_loss
+from unbag.observations.tails import log_interval, upper_tail
 
 # Scores that are worked on together: temporary arrays should stay in the cache of a processor, or
 # fill a GPU.
@@ -64,6 +63,8 @@ class BagTable:
     covariance : ndarray of shape (n_bags, n_classes, n_classes)
         S, of what the counts may be off by.
     weights : ndarray of shape (n_problems, n_bags)
+    limits : ndarray of shape (n_bags, 2), optional
+        Lowest and highest count of the second of two classes, where counts are known as sets.
     """
 
     rows: Ints
@@ -73,6 +74,7 @@ class BagTable:
     counts: Floats
     covariance: Floats
     weights: Floats
+    limits: Floats | None = None
 
 
 class BagLosses(ABC):
@@ -191,7 +193,7 @@ class TwoClassBags(BagLosses):
         self._k = beside_in_double(table.counts[:, 1], like)
         self._n = beside_in_double(table.sizes.astype(float), like)
         self._S = beside_in_double(table.covariance[:, 1, 1], like)
-        self._exact = not table.covariance.any()
+        self._exact = table.limits is None and not table.covariance.any()
         self._lengths = table.lengths
         # the instances between which the count divides a bag, once its scores are in falling order
         self._inside = np.clip(np.round(table.counts[:, 1]), 1, np.maximum(table.sizes - 1, 1))
@@ -266,7 +268,11 @@ class SmallBags(TwoClassBags):
         swapped = (k > n - k) & self._exact
         k = np.where(swapped, n - k, k)
         most = int(np.round(k.max())) if self._exact else self._shape[1]
-        self._final = beside_in_double(count_weights(k, S, most).T[:, None, :], like)
+        if table.limits is None:
+            weights = count_weights(k, S, most)
+        else:
+            weights = set_weights(*open_limits(table), S, most)
+        self._final = beside_in_double(weights.T[:, None, :], like)
         self._swap = beside_in_double(np.where(swapped, -1.0, 1.0), like)
         self._copies = RowCopies(table, like)
 
@@ -316,6 +322,41 @@ def count_weights(k: Floats, S: Floats, most: int) -> Floats:
     # the nearest count keeps some weight, however far it is
     exponent -= np.maximum(exponent.min(axis=1, keepdims=True) - _FARTHEST, 0.0)
     return np.exp(-exponent) / np.sqrt(1 + 2 * np.pi * S)[:, None]
+
+
+def open_limits(table: BagTable) -> tuple[Floats, Floats]:
+    """Lowest count of each set and the first above it; with noise, ends of the range are open."""
+    assert table.limits is not None
+    (low, high), noisy = table.limits.T, table.covariance[:, 1, 1] > 0
+    low = np.where(noisy & (low <= 0), -np.inf, low)
+    return low, np.where(noisy & (high >= table.sizes), np.inf, high + 1.0)
+
+
+def set_weights(low: Floats, beyond: Floats, S: Floats, most: int) -> Floats:
+    """Probability that the counts 0, ..., most, with noise of variance S, lie in the set of each bag."""
+    counts, scale = np.arange(most + 1.0), np.sqrt(np.maximum(S, 1e-12))[:, None]
+    below, above = low[:, None] - 0.5 - counts, beyond[:, None] - 0.5 - counts
+    # from the side where tails are small
+    turned = below > 0
+    near = np.where(turned, -below, above) / scale
+    far = np.where(turned, -above, below) / scale
+    return np.maximum(ndtr(near) - ndtr(far), np.exp(-_FARTHEST) * (S > 0)[:, None])
+
+
+class SetBags(TwoClassBags):
+    """Bags of two classes whose counts are known as sets, by approximations of tails."""
+
+    _most = LARGEST_SCORE
+
+    def __init__(self, table: BagTable, like: Array) -> None:
+        super().__init__(table, like)
+        self._low, self._beyond = open_limits(table)
+
+    def _sum(self, f: Array, gradient: bool) -> tuple[Array, Any]:
+        odds, rows, n, S = np.exp(to_host(f)), self._segments, self._n, self._S
+        low, high = (upper_tail(odds, rows, a, n, S) for a in (self._low, self._beyond))
+        found, slopes = log_interval(low, high, rows)
+        return -found, rows.times(-slopes) if gradient else None
 
 
 class LargeBags(TwoClassBags):

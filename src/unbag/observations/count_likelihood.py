@@ -224,6 +224,7 @@ def are_sampling_probabilities(bags: Bags) -> Bools:
     counts = bags.sizes[:, None] * bags.proportions
     off = np.abs(counts - np.round(counts)).max(axis=1)
     found: Bools = (off > _NEARLY_WHOLE) & (bags.sizes <= _FEW_ROWS)
+    found &= ~bags.is_set
     return found if bags.noise is None else found & ~bags.noise.any(axis=(1, 2))
 
 

@@ -62,6 +62,7 @@ from unbag.observations.count_likelihood import (
     count_covariance,
 )
 from unbag.observations.saddlepoint import MOST_STEPS, TiltSearch
+from unbag.observations.sets import SetObservation
 from unbag.observations.weighed_bags import WeighedBags
 
 # The fixed point settles within a few steps, in large bags within two. So small that it makes no
@@ -113,7 +114,8 @@ class CountObservation:
     n_outputs : int
         1 for two classes, with the log-odds of the second as scores; else the number of classes.
     sizes, lengths, counts, noise : ndarrays of shape (n_bags,)
-        Numbers of instances and of rows, counts of the last class and the variances of their noise.
+        Numbers of instances and of rows, counts of the last class and the variances of their noise;
+        where a count is a set, what is to be expected and about how wide it is.
     multiplicity : ndarray of shape (n_rows,)
         How many instances each row stands for.
     labelled : ndarray of bool, shape (n_bags,)
@@ -150,6 +152,13 @@ class CountObservation:
         self.n_bags_aggregated = int((~bags.labelled).sum())
         each = np.ones((1, bags.n_bags))
         self._bags = WeighedBags(bags, each, covariance, EXACT_SIZE, np.empty(0))
+        self._sets: SetObservation | None = None
+        if bags.limits is not None and bags.is_set.any():
+            self._sets = SetObservation(bags, covariance, EXACT_SIZE)
+            low, high = bags.limits[self._sets.bags].T
+            # about what a set leaves open, for the determinant of Laplace's approximation
+            self.noise = self.noise.copy()
+            self.noise[self._sets.bags] += ((high - low + 1.0) ** 2 - 1.0) / 12.0
         # sums over instances, and over what is summed over the instances of a row already
         self._segments = Segments(bags.lengths, np.empty(0), bags.multiplicity)
         self._rows = Segments(bags.lengths, np.empty(0))
@@ -218,6 +227,20 @@ class CountObservation:
         p = expit(scores[0])
         return self._segments.sum(p), self._segments.sum(p * (1.0 - p))
 
+    def as_noisy_counts(self, scores: Floats) -> tuple[Floats, Floats]:
+        """Counts, and variances of normal noise by which they say as much as is known of bags.
+
+        To second order around the scores; counts that are known stay as they are.
+        """
+        counts, noise = self.counts.copy(), self._noise[:, -1, -1].copy()
+        if self._sets is not None:
+            own = self._sets.bags
+            information, V = self._sets.information(scores)
+            noise[own] = V * (V - information) / information
+            p, _ = self.sums(scores)
+            counts[own] = p[own] + self._sets.residual(scores) * V / information
+        return counts, noise
+
     @property
     def _precision(self) -> Floats:
         """1/τ² of each bag; rows of known label have no effect."""
@@ -237,13 +260,15 @@ class CountObservation:
             if search.found(rows.sum(p), rows.sum(p * (1.0 - p)), 1e-8):
                 break
         u = search.tilt
-        if self.noise.any():
+        if self._noise.any():
             for _ in range(_NOISY_STEPS):
                 shifted = scores + rows.spread(u)
                 slopes = self._bags.evaluate(shifted[None], _ONE, gradient=True)[1][0]
                 V = rows.sum(_variance(shifted))
                 known = V**2 / np.maximum(V + self.noise, _TINY)
                 u = u + (-self._rows.sum(slopes) - u * precision) / (known + precision)
+        if self._sets is not None:
+            u[0, self._sets.bags] = self._sets.intercepts(scores, u[0], precision)
         return u
 
     def _intercept_penalty(self, shifted: Floats, u: Floats) -> tuple[float, Floats]:
@@ -258,23 +283,41 @@ class CountObservation:
         known, by_variance = V * share, share * (2.0 - share)
         penalty = 0.5 * float((u**2 * precision + np.log1p(known / precision)).sum())
         bend, total = v * (1.0 - 2.0 * p), known + precision
-        along = rows.sum(bend) * share / total
-        slope = bend - rows.spread(along) * v
+        # how intercepts move with scores
+        moved = v * rows.spread(share / total)
+        if self._sets is not None:
+            own, at = self._sets.rows, self._sets.bags
+            shift, known = self._sets.shift(shifted)
+            moved[0, own] = shift / self._sets.spread(known + precision[at])
+        slope = bend - rows.spread(rows.sum(bend)) * moved
         return penalty, rows.times(0.5 * rows.spread(by_variance / total) * slope)
 
     def _of_two_classes(self, scores: Floats, residual: Floats) -> Information:
         p = expit(scores)
         mean = np.clip(p + residual, 0.0, 1.0)
         variance, rows = mean * (1.0 - mean), self._segments
-        noise = self._noise[:, 1, 1] + _TINY
+        noise, left = self._noise[:, 1, 1] + _TINY, np.zeros(0)
+        if self._sets is not None:
+            # variance of the count that is left by its set
+            known, V = self._sets.information(scores)
+            left = V - known
+
+        def total(w: Floats) -> Floats:
+            V: Floats = rows.sum(w)
+            found = V + noise
+            if self._sets is not None:
+                own = V[..., self._sets.bags]
+                found[..., self._sets.bags] = own**2 / np.maximum(own - left, _TINY)
+            return found
+
         # exact where rows are equal
-        w = variance / (1.0 - np.minimum(variance / rows.spread(rows.sum(variance) + noise), 0.5))
+        w = variance / (1.0 - np.minimum(variance / rows.spread(total(variance)), 0.5))
         for _ in range(_MOST_STEPS):
-            step = variance + w**2 / rows.spread(rows.sum(w) + noise) - w
+            step = variance + w**2 / rows.spread(total(w)) - w
             w = w + step
             if np.abs(step).max() < _SETTLED:
                 break
-        root = np.sqrt(rows.spread(rows.sum(w) + noise))
+        root = np.sqrt(rows.spread(total(w)))
         return Information((p * (1.0 - p) - w)[None], (w / root)[None])
 
     def _of_several_classes(self, scores: Floats, residual: Floats) -> Information:

@@ -22,6 +22,7 @@ from unbag.observations.bag_losses import (
     ColumnIndex,
     LargeBags,
     PureBags,
+    SetBags,
     SmallBags,
     scores_together,
 )
@@ -132,7 +133,8 @@ def _make_tables(
     sizes, counts, lengths = bags.sizes, bags.counts, bags.lengths
     kinds, kind = _choose_kinds(bags, counts, covariance, exact_size)
     order, start = np.argsort(bags.index, kind="stable"), np.cumsum(lengths) - lengths
-    for members in _groups(kinds, kind, sizes, lengths, covariance):
+    is_set = bags.is_set
+    for members in _groups(kinds, kind, sizes, lengths, covariance, is_set):
         if kinds[kind[members[0]]] is SmallBags:
             # those that need about as many states come together
             members = members[np.argsort(counts[members].min(axis=1), kind="stable")]
@@ -151,6 +153,7 @@ def _make_tables(
                 counts=counts[own],
                 covariance=covariance[own],
                 weights=weights[:, own],
+                limits=bags.limits[own] if bags.limits is not None and is_set[own[0]] else None,
             )
             yield kinds[kind[own[0]]], table, own
 
@@ -184,8 +187,9 @@ def _choose_kinds(
         kind = np.where(pure & known, 0, np.where(small, 2, 1))
         return [PureClasses, SeveralClasses, SmallClasses], kind
     small = bags.sizes <= exact_size
-    pure = (pure | (small & (np.round(counts).min(axis=1) == 0))) & known
-    return [PureBags, SmallBags, LargeBags], np.where(pure, 0, np.where(small, 1, 2))
+    pure = (pure | (small & (np.round(counts).min(axis=1) == 0))) & known & ~bags.is_set
+    large = np.where(bags.is_set, 3, 2)
+    return [PureBags, SmallBags, LargeBags, SetBags], np.where(pure, 0, np.where(small, 1, large))
 
 
 def _groups(
@@ -194,6 +198,7 @@ def _groups(
     sizes: NDArray[np.int64],
     lengths: Ints,
     covariance: Floats,
+    is_set: Bools,
 ) -> list[Ints]:
     """Bags to be treated together: of one kind, with or without S, and of equal or any size."""
     size = np.where(np.array([k.same_size for k in kinds])[kind], sizes, 0.0)
@@ -201,6 +206,6 @@ def _groups(
         # lines are filled up by an eighth at most
         step = 2.0 ** np.maximum(0, np.floor(np.log2(np.maximum(lengths - 1, 1))) - 3)
         size = np.where(kind == kinds.index(SeveralClasses), np.ceil(lengths / step) * step, size)
-    keys = np.stack([kind, covariance.any(axis=(1, 2)), size])
+    keys = np.stack([kind, covariance.any(axis=(1, 2)), is_set, size])
     _, group_of = np.unique(keys, axis=1, return_inverse=True)
     return [np.flatnonzero(group_of.reshape(-1) == g) for g in range(group_of.max() + 1)]

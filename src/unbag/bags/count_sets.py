@@ -1,0 +1,160 @@
+"""Counts that are known as sets: from ``low`` to ``high``, of two classes."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+from scipy.special import betainc
+
+from unbag._arrays import Floats
+from unbag.bags.shares import bag_name
+
+# Shares among which the distribution over bags is estimated, and rounds of doing so.
+_GRID = (np.arange(60) + 0.5) / 60
+_ROUNDS = 60
+
+_TEXT = re.compile(
+    r"\s*(?:(?P<sign><=|>=|<|>|≤|≥)\s*(?P<limit>\d+)|(?P<least>\d+)\s*\+"
+    r"|(?P<low>\d+)\s*(?:-|–|to|\.\.)\s*(?P<high>\d+))\s*",
+    re.IGNORECASE,
+)
+_HIDDEN = {"*", "suppressed", "unknown", "hidden", "masked", "withheld"}
+
+
+def check_sets(
+    low: Floats, high: Floats, sizes: Any, ids: Any, noisy: Any
+) -> tuple[Floats, Floats]:
+    """Whole limits of the counts of the positive class, within the bags.
+
+    Parameters
+    ----------
+    low, high : ndarrays of shape (n_bags,) or (n_bags, 2)
+        Limits, NaN where there is none; with two columns, of the negative and the positive class.
+    sizes : ndarray of int, shape (n_bags,)
+    ids : ndarray of shape (n_bags,)
+    noisy : ndarray of bool, shape (n_bags,)
+        Where noise may lead limits beyond what a bag can hold.
+    """
+    if low.shape != high.shape or low.shape[1:] not in ((), (2,)):
+        raise ValueError(
+            "low and high are limits of the counts of two classes: one number per bag, or a "
+            f"column for either class; their shapes are {low.shape} and {high.shape}. Of more "
+            "classes, counts must be known."
+        )
+    n = sizes.reshape(-1, *[1] * (low.ndim - 1)).astype(float)
+    low = np.ceil(np.where(np.isnan(low), np.fmin(0.0, high), low) - 1e-6)
+    high = np.floor(np.where(np.isnan(high), np.fmax(n, low), high) + 1e-6)
+    _refuse(
+        low > high,
+        ids,
+        "The set of counts of bag {} is empty: it reaches from {:g} to {:g}.",
+        low,
+        high,
+    )
+    if low.ndim == 2:
+        # what is not of the one class is of the other
+        low, high = (
+            np.maximum(low[:, 1], sizes - high[:, 0]),
+            np.minimum(high[:, 1], sizes - low[:, 0]),
+        )
+        _refuse(
+            low > high,
+            ids,
+            "The sets of counts of bag {} contradict its {} instances: no two counts in them add up.",
+            sizes,
+        )
+    beyond = ((low > sizes) | (high < 0)) & ~noisy
+    _refuse(
+        beyond,
+        ids,
+        "No count meets the set of bag {}, from {:g} to {:g} of {} instances.",
+        low,
+        high,
+        sizes,
+    )
+    return np.clip(low, 0, sizes), np.clip(high, 0, sizes)
+
+
+def _refuse(wrong: Any, ids: Any, text: str, *values: Any) -> None:
+    if wrong.any():
+        place = np.unravel_index(int(wrong.argmax()), wrong.shape)
+        shown = [value[place if value.ndim == wrong.ndim else place[0]] for value in values]
+        raise ValueError(text.format(bag_name(ids[place[0]]), *shown))
+
+
+def expected_shares(low: Floats, high: Floats, sizes: Any) -> Floats:
+    """E[K_b | low ≤ K_b ≤ high]/n_b, given how shares vary over all bags.
+
+    The distribution of shares over bags is that of the largest likelihood on a grid; given its
+    share, the count of a bag is binomial.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unbag.bags.count_sets import expected_shares
+    >>> low, high, sizes = np.array([2.0, 0.0]), np.array([2.0, 9.0]), np.array([4, 9])
+    >>> expected_shares(low, high, sizes).round(1)
+    array([0.5, 0.5])
+    """
+    known = low == high
+    found = low / sizes
+    kinds, kind, number = np.unique(
+        np.stack([low, high, sizes.astype(float)]), axis=1, return_inverse=True, return_counts=True
+    )
+    a, b, n = kinds[..., None]
+    inside = _tail(a, n) - _tail(b + 1.0, n)
+    weights = np.full(len(_GRID), 1.0 / len(_GRID))
+    for _ in range(_ROUNDS):
+        joint = inside * weights + 1e-300
+        weights = number @ (joint / joint.sum(axis=1, keepdims=True)) / number.sum()
+    joint = inside * weights + 1e-300
+    means = n * _GRID * (_tail(a - 1.0, n - 1.0) - _tail(b, n - 1.0))
+    expected = (weights * means).sum(axis=1) / joint.sum(axis=1)
+    return np.where(known, found, np.clip(expected[kind.reshape(-1)], low, high) / sizes)
+
+
+def _tail(k: Floats, n: Floats) -> Floats:
+    """Pr(K ≥ k) of a binomial count, for all shares of the grid."""
+    inner = np.clip(k, 1.0, np.maximum(n, 1.0))
+    tail = betainc(inner, np.maximum(n - inner + 1.0, 1e-300), _GRID)
+    return np.where(k <= 0, 1.0, np.where(k > n, 0.0, tail))
+
+
+def read_set(text: Any, hidden: tuple[float, float] | None = None) -> tuple[float, float] | None:
+    """Limits that a cell of a table names, NaN for none; None if it names no set.
+
+    Parameters
+    ----------
+    text : object
+        A number, or text like "<10", "10-19", "≥ 1", "5+", "*" or "suppressed".
+    hidden : tuple of float, optional
+        Limits where the text only says that there is a count; by default none.
+
+    Examples
+    --------
+    >>> from unbag.bags.count_sets import read_set
+    >>> read_set("<10"), read_set("10 - 19"), read_set("≥1"), read_set("*", (1, 9))
+    ((nan, 9.0), (10.0, 19.0), (1.0, nan), (1, 9))
+    """
+    if not isinstance(text, str):
+        return None
+    if text.strip().casefold() in _HIDDEN:
+        return (np.nan, np.nan) if hidden is None else hidden
+    found = _TEXT.fullmatch(text)
+    if found is None:
+        return None
+    if found["low"]:
+        return float(found["low"]), float(found["high"])
+    if found["least"]:
+        return float(found["least"]), np.nan
+    limit = float(found["limit"])
+    return {
+        "<": (np.nan, limit - 1.0),
+        "<=": (np.nan, limit),
+        "≤": (np.nan, limit),
+        ">": (limit + 1.0, np.nan),
+        ">=": (limit, np.nan),
+        "≥": (limit, np.nan),
+    }[found["sign"]]
