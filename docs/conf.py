@@ -17,6 +17,7 @@ extensions = [
     "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
     "sphinx_design",
@@ -29,7 +30,7 @@ templates_path = ["_templates"]
 
 # --- pages --------------------------------------------------------------------------------------
 
-myst_enable_extensions = ["colon_fence", "deflist"]
+myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 4
 # tables of results have headings of the third level
 suppress_warnings = ["myst.header"]
@@ -89,4 +90,4 @@ html_theme_options = {
     "pygments_light_style": "tango",
     "pygments_dark_style": "monokai",
 }
-html_sidebars = {"index": [], "start": [], "changes": []}
+html_sidebars = {"index": [], "install": [], "changes": []}

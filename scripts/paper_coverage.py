@@ -1,6 +1,6 @@
 """What of the paper is where: every numbered or named item, its code and its tests.
 
-    python scripts/paper_coverage.py        # writes docs/coverage.md
+    python scripts/paper_coverage.py        # writes docs/project/coverage.md
 
 A test checks that the page is up to date, that nothing of the paper is missing, and that every
 function and test that is named exists.
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "coverage.md"
+PAGE = ROOT / "docs" / "project" / "coverage.md"
 
 
 class Item(NamedTuple):
@@ -263,7 +263,7 @@ def page() -> str:
         "code is and which tests hold it to its word. By `python scripts/paper_coverage.py`; a",
         "test checks that nothing is missing and that all of it exists. Where a statement of the",
         "paper is wrong or can be made sharper, see",
-        "[the theory](bounds.md#where-statement-and-proof-differ).",
+        "[the theory](../theory/bounds.md#where-statement-and-proof-differ).",
         "",
         "| section | item | code | tests |",
         "| --- | --- | --- | --- |",
@@ -278,7 +278,7 @@ def page() -> str:
 
 def _link(test: str) -> str:
     path, name = test.split(":")
-    return f"[`{name}`](../tests/{path})"
+    return f"[`{name}`](../../tests/{path})"
 
 
 if __name__ == "__main__":

@@ -7,7 +7,11 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).parents[1] / "docs"
-SHOWN = [page.name for page in sorted(DOCS.glob("*.md")) if ">>> " in page.read_text("utf-8")]
+SHOWN = [
+    str(page.relative_to(DOCS))
+    for page in sorted(DOCS.rglob("*.md"))
+    if ">>> " in page.read_text("utf-8")
+]
 
 
 @pytest.mark.parametrize("page", SHOWN)
@@ -17,7 +21,9 @@ def test_examples_give_what_the_page_shows(page):
     assert found.failed == 0
 
 
-@pytest.mark.parametrize("page", ["export.md", "groupings.md", "methods.md"])
+@pytest.mark.parametrize(
+    "page", ["howto/export.md", "howto/groupings.md", "explanation/published-methods.md"]
+)
 def test_examples_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text, names = (DOCS / page).read_text("utf-8"), {}

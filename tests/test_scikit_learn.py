@@ -45,7 +45,7 @@ DATA = make_gaussian_bags(n_bags=24, bag_size=15, n_features=3, random_state=0)
 X, Y = DATA.X, DATA.y
 NO_LABELS = (
     r"^y holds bags and their proportions, and this tool .* cv=unbag.BagKFold\(5\) .*SCORERS"
-    r".*LLPEnsembleClassifier.*docs/pitfalls.md"
+    r".*LLPEnsembleClassifier.*docs/howto/pitfalls.md"
 )
 VARIANCES = [{"numbers": 1e-8}, {"numbers": 1.0}]
 NUMBERED = "^y holds {} different values, which are taken for ids of bags, not for classes; "

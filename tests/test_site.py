@@ -14,7 +14,11 @@ import unbag
 
 ROOT = Path(__file__).parents[1]
 MADE = {"changes.md", "contributing.md", "conduct.md", "security.md"}  # copies, by the site
-DOCS = sorted(path for path in (ROOT / "docs").glob("*.md") if path.name not in MADE)
+DOCS = sorted(
+    path
+    for path in (ROOT / "docs").rglob("*.md")
+    if path.name not in MADE and not {"_build", "api", "gallery"} & set(path.parts)
+)
 PAGES = [
     *sorted(ROOT.glob("*.md")),
     *DOCS,
@@ -22,7 +26,9 @@ PAGES = [
     *sorted(ROOT.glob("benchmarks/results/*.md")),
 ]
 # of packages and of pages that the site writes, in toctrees and cards
-WRITTEN = re.compile(r"api/\w+|gallery/index|changes|contributing|conduct|security")
+WRITTEN = re.compile(
+    r"api/\w+|reference/api/\w+|gallery/index|changes|contributing|conduct|security"
+)
 
 
 def load(path):
@@ -55,8 +61,12 @@ def test_every_page_has_its_place_on_the_site():
         text = page.read_text(encoding="utf-8")
         for toctree in re.findall(r"^```\{toctree\}\n(.*?)^```$", text, flags=re.M | re.S):
             lines = [line for line in toctree.splitlines() if line and not line.startswith(":")]
-            placed |= {re.sub(r".*<(.*)>", r"\1", line) for line in lines}
-    names = {page.stem for page in DOCS} - {"index"}
+            places = [re.sub(r".*<(.*)>", r"\1", line) for line in lines]
+            folder = page.parent.relative_to(ROOT / "docs")
+            placed |= {p[1:] if p.startswith("/") else (folder / p).as_posix() for p in places}
+    names = {page.relative_to(ROOT / "docs").with_suffix("").as_posix() for page in DOCS} - {
+        "index"
+    }
     assert names - placed == set()
     assert all(WRITTEN.fullmatch(name) for name in placed - names)
 
@@ -75,12 +85,14 @@ def test_the_reference_names_each_object_by_a_path_that_leads_to_it():
 
 def test_links_to_results_are_downloads_on_the_site():
     script = load(ROOT / "docs" / "_ext" / "pages_beside.py")
-    page = ROOT / "docs" / "figures.md"
+    page = ROOT / "docs" / "project" / "figures.md"
     app = SimpleNamespace(env=SimpleNamespace(doc2path=lambda _: str(page)))
-    source = ["[a](../benchmarks/results/bounds.md#x) [b](theory.md#y) [c](../CHANGELOG.md#z)"]
+    source = [
+        "[a](../../benchmarks/results/bounds.md#x) [b](figures.md#y) [c](../../CHANGELOG.md#z)"
+    ]
     script.turn_links(app, "figures", source)
     assert source == [
-        "[a](path:../benchmarks/results/bounds.md) [b](/theory.md#y) [c](/changes.md#z)"
+        "[a](path:../../benchmarks/results/bounds.md) [b](/project/figures.md#y) [c](/changes.md#z)"
     ]
 
 

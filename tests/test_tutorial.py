@@ -1,4 +1,4 @@
-"""The start page and the tutorial do what they say: they run, and print what the page shows.
+"""Tutorials and the README do what they say: they run, and print what the page shows.
 
 Below each block of commands the page may show what they print. ``...`` stands for anything left
 out, and numbers may differ in what rounding and other versions of libraries change.
@@ -91,7 +91,7 @@ def run_page(page, monkeypatch):
 def test_the_tutorial_shows_what_comes_out(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "agg")
-    done, n_shown = run_page("tutorial.md", monkeypatch)
+    done, n_shown = run_page("tutorials/files-and-noise.md", monkeypatch)
     assert n_shown == 8
     assert [line[1] for line in done if line[0] == "unbag"] == [
         *("example", "inspect", "inspect", "fit", "predict", "evaluate", "monitor", "inspect")
@@ -99,10 +99,17 @@ def test_the_tutorial_shows_what_comes_out(tmp_path, monkeypatch):
     assert (tmp_path / "conversions" / "page.html").exists()
 
 
-def test_the_start_page_shows_what_comes_out(monkeypatch):
-    done, n_shown = run_page("start.md", monkeypatch)
-    assert n_shown == 6
+def test_the_first_tutorial_shows_what_comes_out(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done, n_shown = run_page("tutorials/first-model.md", monkeypatch)
+    assert n_shown == 5
     assert done == [["pip", "install", "unbag[demo]"]]
+    assert (tmp_path / "page.html").exists()
+
+
+def test_the_third_tutorial_shows_what_comes_out(monkeypatch):
+    done, n_shown = run_page("tutorials/when-the-check-fails.md", monkeypatch)
+    assert (done, n_shown) == ([], 5)
 
 
 def test_the_code_of_the_readme_runs_as_it_stands(tmp_path, monkeypatch, capsys):

@@ -45,10 +45,10 @@ PAGES: list[tuple[str, str, tuple[str, ...]]] = [
 # what stands above the tables of a page
 ABOVE = {
     "models": ":func:`unbag.tables.make_classifier` is where to start: columns of any kind, and "
-    "learners compared and mixed. These take numbers, alone or in pipelines; :doc:`/which-model` "
+    "learners compared and mixed. These take numbers, alone or in pipelines; :doc:`/howto/choose-a-model` "
     "says which of them is for what.",
-    "evaluation": "What each can and cannot tell: :doc:`/evaluation`.",
-    "bags": "How to say what is known of bags: :doc:`/which-model`.",
+    "evaluation": "What each can and cannot tell: :doc:`/howto/evaluate`.",
+    "bags": "How to say what is known of bags: :doc:`/howto/choose-a-model`.",
 }
 # packages that users do not call
 INTERNAL = {"kernels", "observations", "solvers", "terms"}

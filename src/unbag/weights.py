@@ -137,7 +137,7 @@ def _noise_to_take_off(noise: Floats, root: Floats, q: Floats, inverse: Floats) 
     classes C, and ρ_i = N_i trace(A⁻¹V_i) the same of the noise. What noise in GᵀNG and in GᵀNm
     does to the product of the inverse of one with the other is, up to order 1/n_bags², as if
     Σ_i (1 − f_i) N_i V_i were taken off too much, for Gaussian noise, bags that are alike and V_i
-    that keep the shape of A (as they do for two classes). ``docs/how-it-works.md`` has the proof;
+    that keep the shape of A (as they do for two classes). ``docs/explanation/training.md`` has the proof;
     compare Fuller's modified estimator in *Measurement Error Models*.
     """
     n_classes = q.shape[1]

@@ -1,4 +1,4 @@
-"""The snippets of docs/groupings.md run, one after the other."""
+"""The snippets of docs/howto/groupings.md run, one after the other."""
 
 import re
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
-PAGE = Path(__file__).parents[2] / "docs" / "groupings.md"
+PAGE = Path(__file__).parents[2] / "docs" / "howto" / "groupings.md"
 
 
 def test_snippets_run():

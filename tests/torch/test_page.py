@@ -1,4 +1,4 @@
-"""The snippets of docs/networks.md run, one after the other."""
+"""The snippets of docs/howto/networks.md run, one after the other."""
 
 import re
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-PAGE = Path(__file__).parents[2] / "docs" / "networks.md"
+PAGE = Path(__file__).parents[2] / "docs" / "howto" / "networks.md"
 
 
 def _snippets(kind):

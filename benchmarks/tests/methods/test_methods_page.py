@@ -1,4 +1,4 @@
-"""docs/methods.md: every method has its row, and every call that it names trains."""
+"""docs/explanation/published-methods.md: every method has its row, and every call that it names trains."""
 
 import re
 import warnings
@@ -19,7 +19,9 @@ from unbag.models.neural import LLPNeuralClassifier
 from unbag_bench.methods import PUBLISHED
 from unbag_bench.methods.published_methods import EasyLLP
 
-PAGE = (Path(__file__).parents[3] / "docs" / "methods.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "explanation" / "published-methods.md").read_text(
+    encoding="utf-8"
+)
 CALL = re.compile(r"`([A-Z]\w+\([^`]*\))`")
 NAMES = {
     **{name: getattr(unbag, name) for name in unbag.__all__},

@@ -61,7 +61,7 @@ def test_page_shows_the_figures_of_the_results(rows):
         for row in rows
     }
     assert len(means) == 10
-    page = (ROOT / "docs" / "bounds.md").read_text()
+    page = (ROOT / "docs" / "theory" / "bounds.md").read_text()
     shown = re.findall(r"^\| (CIIM|CIBM) \| ([\d,]+) \| (.*) \|$", page, re.MULTILINE)
     assert len(shown) == 6
     for model, n_pairs, cells in shown:

@@ -1,4 +1,4 @@
-"""What docs/likelihood.md says of variances and of the error of the saddle point."""
+"""What docs/theory/count-likelihood.md says of variances and of the error of the saddle point."""
 
 from pathlib import Path
 
@@ -59,7 +59,7 @@ def test_pure_bags_are_labels():
 
 def test_figures_of_the_page():
     """Shares uniform on [0, ½] in bags of 128, D = 15."""
-    page = (ROOT / "docs" / "likelihood.md").read_text()
+    page = (ROOT / "docs" / "theory" / "count-likelihood.md").read_text()
     shares = efficiency.SHARES["uniform on [0, ½]"]
     near, far = (efficiency.variances(shares, 128, d) for d in (1.0, 2.0))
     ratios = [found["R"] / found["G"] for found in (near, far)]

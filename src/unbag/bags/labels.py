@@ -61,7 +61,7 @@ def check_labels(y: Any) -> tuple[NDArray[Any], NDArray[np.intp]]:
         raise ValueError(
             f"y holds {len(classes)} different values, which are taken for ids of bags, not for "
             f"classes; {_MAKE_IT} If you did, scikit-learn has numbered the bags as if they were "
-            "classes, and docs/pitfalls.md says what to call instead; if they are classes, say so "
+            "classes, and docs/howto/pitfalls.md says what to call instead; if they are classes, say so "
             "by bag_target(range(n_rows), proportion) with one column per class."
         )
     return classes, index

@@ -94,7 +94,7 @@ class LLPNeuralClassifier(LogOddsClassifier):
         weights are then validated and kept.
     condition_on_total : bool or "auto", default="auto"
         Whether the counts of a batch are conditioned on their sum, which then counts once an epoch
-        (docs/networks.md). A batch then has two bags at least. For the count likelihood; ``"auto"``
+        (docs/howto/networks.md). A batch then has two bags at least. For the count likelihood; ``"auto"``
         is True there with three classes or more.
     precision : {"single", "double", "bf16"}, default="single"
         Of the network. In ``"bf16"`` weights are single, and layers compute in bfloat16.

@@ -42,7 +42,7 @@ from unbag.bags.bags import Bags
 from unbag.observations.losses import SoftmaxLoss
 from unbag.observations.weighed_bags import WeighedBags
 
-# Bags of two classes and at most so many rows are summed exactly: docs/likelihood.md.
+# Bags of two classes and at most so many rows are summed exactly: docs/theory/count-likelihood.md.
 EXACT_SIZE = 16
 
 # Shares that two printed digits explain give counts as near to whole ones as this, in bags of at

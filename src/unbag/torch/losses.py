@@ -153,7 +153,7 @@ class CountLikelihoodLoss(BagLoss):
         counts of the bags *given their sum*, −(1/T) (Σ_b log Pr(K_b = k_b) −
         log Pr(Σ_b K_b = Σ_b k_b)), with a value between 0 and 1 that part of the last term is left
         out. The sum over a batch of a few large bags differs from that over all bags by chance, and
-        steps that follow it hide the rest (docs/networks.md). The attribute may be changed between
+        steps that follow it hide the rest (docs/howto/networks.md). The attribute may be changed between
         steps.
 
     Examples

@@ -58,7 +58,7 @@ class PublishedClassifierCV(RiskClassifierCV):
     """A published method, its penalty and settings chosen by held-out bags.
 
     Minimises what the method says (:mod:`unbag_bench.methods.published_methods`) plus α‖w‖², over
-    f(x) = xᵀw + b or the functions of a kernel, with b free. ``docs/methods.md`` has the paper, the
+    f(x) = xᵀw + b or the functions of a kernel, with b free. ``docs/explanation/published-methods.md`` has the paper, the
     formula and the settings of each method.
 
     Parameters

@@ -1,7 +1,7 @@
 """The published methods that are an objective in score space, each with what it can be told.
 
 A method says what is minimised, given the bags that each problem includes; `settings` are the forms
-of it among which bags held out choose. ``docs/methods.md`` has papers, formulas and settings as
+of it among which bags held out choose. ``docs/explanation/published-methods.md`` has papers, formulas and settings as
 published.
 """
 

@@ -3,7 +3,7 @@
 Label shift: x is normal around ±d/2 given the class, so that the log-odds have the
 slope d. Bags hold n rows, and their shares are drawn. For the likelihood of counts G, the forward
 one F, the corrected risk R (at the pooled shares, by least squares) and labels, the variance of the
-slope times the number of rows: by the formulas of docs/likelihood.md, and over fits of drawn bags.
+slope times the number of rows: by the formulas of docs/theory/count-likelihood.md, and over fits of drawn bags.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ A and B are the constants of the class (`unbag.paper.bounds.RKHSBall`, `unbag.pa
 
 The weights w_i ∝ n̄_i s_i² make V smallest: then V = HM(1/(n̄_i s_i²))/N, where uniform weights
 leave V = AM(1/(n̄_i s_i²))/N. As printed, the theorem has the larger D = 2B|ℓ| + (1 + A|ℓ|)
-√log(2/δ). ``docs/bounds.md`` goes through the proof and says why the smaller one holds.
+√log(2/δ). ``docs/theory/bounds.md`` goes through the proof and says why the smaller one holds.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def generalization_bound(
     -----
     Observed proportions may stand for true ones. Given the labels, a bag has exactly the observed
     mixture, so that Ê_w is unbiased and the proof goes through with probabilities given the
-    labels, whatever the size of bags (``docs/bounds.md``).
+    labels, whatever the size of bags (``docs/theory/bounds.md``).
 
     Examples
     --------

@@ -33,7 +33,7 @@ the log-odds. For the logistic loss the error at π is bounded by the risk at q 
 
     E₀₁,π(f moved) − inf E₀₁,π ≤ 2 max(ρ, 1/ρ) max_c(π_c/q_c) √((E_q(f) − inf E_q)/2),
 
-with ρ = (π₊/π₋)/(q₊/q₋). ``docs/bounds.md`` has the proof.
+with ρ = (π₊/π₋)/(q₊/q₋). ``docs/theory/bounds.md`` has the proof.
 """
 
 from __future__ import annotations

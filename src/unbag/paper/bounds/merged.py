@@ -22,7 +22,7 @@ falls short of its mean by ε with probability e^{−Kε²} at most: the probabi
 1 − δ − (N/K)(e^{−2Kε²} + e^{−Kε²}).
 
 The paper prints larger right-hand sides (and defines Ẽ with 1/(2n) where 1/(2nK) is meant);
-``docs/bounds.md`` goes through the proof.
+``docs/theory/bounds.md`` goes through the proof.
 """
 
 from __future__ import annotations

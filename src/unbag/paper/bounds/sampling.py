@@ -4,7 +4,7 @@ Bag i has a true proportion γ_i. Given these, bags are independent in every mod
 instances together: what happens in one bag says nothing about another, nor about any two others.
 That is more than the paper prints, which asks that an instance of one bag and one of another be
 independent and says nothing of labels of different bags; but its proofs need it, and fail without
-(``docs/bounds.md``). Inside a bag:
+(``docs/theory/bounds.md``). Inside a bag:
 
 * IIM, the independent instance model: all instances are drawn one by one from the mixture
   γ_i P₊ + (1 − γ_i) P₋.

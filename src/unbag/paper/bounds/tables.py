@@ -16,7 +16,7 @@ Then with probability at least 1 − δ, for all f of the class at once,
 if instances are independent given their labels (IIM); if only bags are (IBM), n_i → 1. For pairs
 and equal priors r_i = w/(2s) in both bags of a pair, hence V = ½ Σ w²/(n̄ s²), and the bound is that
 of `unbag.paper.bounds.generalization_bound`. With several classes scores are vectors, |ℓ| and A are for
-their Euclidean norm, and 2B becomes 2√2 B. ``docs/bounds.md`` has the proof.
+their Euclidean norm, and 2B becomes 2√2 B. ``docs/theory/bounds.md`` has the proof.
 """
 
 from __future__ import annotations
