@@ -35,6 +35,7 @@ from unbag.models.base import LogOddsClassifier, numbers_only
 from unbag.models.groupings_likelihood import GroupingsLikelihood, check_groupings_contrast
 from unbag.models.many_columns import maximise_by_products
 from unbag.models.newton import DesignLikelihood, Likelihood, MixedFit, maximise
+from unbag.models.summary import FittedFunction, ModelSummary, interval_degrees, summarise
 from unbag.models.variances import VarianceComponents, VariancePrior
 from unbag.observations.groupings import GroupingsObservation
 from unbag.observations.information import CountObservation
@@ -52,9 +53,6 @@ _BLOCK = 2**14
 
 # Coefficients of which there are matrices; of more, there are products only.
 _MOST_COLUMNS = 1500
-
-# Degrees of freedom of intervals from very few bags.
-_FEWEST_DEGREES = 3.0
 
 _PRIOR = VariancePrior()
 
@@ -274,6 +272,37 @@ class LLPClassifier(LogOddsClassifier):
         )
         self._store(fit, likelihood)
 
+    @property
+    def function_(self) -> FittedFunction:
+        """The fitted function: its encoder, its terms and their coefficients."""
+        check_is_fitted(self)
+        return FittedFunction(self._encoder, self._terms, self._columns, self._theta, self._shift)
+
+    def summary(self, confidence_level: float = 0.95) -> ModelSummary:
+        """Terms and coefficients, with standard errors, t and intervals by the posterior.
+
+        Parameters
+        ----------
+        confidence_level : float, default=0.95
+            Posterior probability that intervals cover.
+
+        Returns
+        -------
+        summary : ModelSummary
+            It prints as tables; ``frame()`` gives the coefficients.
+
+        Examples
+        --------
+        >>> from unbag import LLPClassifier
+        >>> from unbag.datasets import make_gaussian_bags
+        >>> data = make_gaussian_bags(n_bags=40, bag_size=50, n_features=2, random_state=0)
+        >>> summary = LLPClassifier(kernel=None).fit(data.X, data.y).summary()
+        >>> summary.frame()["column"].tolist()
+        ['(intercept)', 'x0', 'x1']
+        """
+        check_is_fitted(self)
+        return summarise(self, confidence_level)
+
     def predict_interval(self, X: Any, confidence_level: float = 0.95) -> Floats:
         """Limits between which the probability of each row lies, by the posterior of its log-odds.
 
@@ -291,7 +320,7 @@ class LLPClassifier(LogOddsClassifier):
             several.
         """
         scores, sd = self.decision_function(X, return_std=True)
-        reach = float(stdtrit(self._degrees_of_freedom, 0.5 + confidence_level / 2)) * sd
+        reach = float(stdtrit(interval_degrees(self), 0.5 + confidence_level / 2)) * sd
         return expit(np.stack([scores - reach, scores + reach], axis=-1))
 
     def sample_decision_function(
@@ -319,7 +348,7 @@ class LLPClassifier(LogOddsClassifier):
         theta = self._draw_coefficients(n_samples, check_random_state(random_state))
         rows, blocks = self._encoder.encode(self._check_X(X, reset=False)), []
         for start in range(0, len(rows), _BLOCK):
-            Phi = self._design_matrix(rows[start : start + _BLOCK])
+            Phi = self.function_.design_matrix(rows[start : start + _BLOCK])
             blocks.append(np.einsum("ij,skj->sik", Phi, theta, optimize=True))
         scores = np.concatenate(blocks, axis=1) + self._shift
         return scores[:, :, 0] if len(self._theta) == 1 else scores
@@ -329,15 +358,10 @@ class LLPClassifier(LogOddsClassifier):
         values, vectors = np.linalg.eigh(self._check_covariance())
         root = vectors * np.sqrt(np.maximum(values, 0.0))
         normal = rng.standard_normal((n_samples, len(root)))
-        freedom = self._degrees_of_freedom
+        freedom = interval_degrees(self)
         if np.isfinite(freedom):
             normal *= np.sqrt(freedom / rng.chisquare(freedom, size=(n_samples, 1)))
         return self._theta + (normal @ root.T).reshape(n_samples, *self._theta.shape)
-
-    @property
-    def _degrees_of_freedom(self) -> float:
-        """Of intervals: variances, too, are estimated from so many bags."""
-        return max(self.n_informative_bags_ - 1.0, _FEWEST_DEGREES)
 
     def decision_function(self, X: Any, return_std: bool = False) -> Any:
         """Log-odds of instances at ``class_prior_``, and their posterior standard deviation.
@@ -374,8 +398,8 @@ class LLPClassifier(LogOddsClassifier):
         return np.concatenate(blocks, axis=1)
 
     def _scores_and_sd(self, X: Any) -> tuple[Floats, Floats]:
-        rows, K = self._encoder.encode(X), len(self._theta)
-        scores, variances = self._scores(X), []
+        f, K = self.function_, len(self._theta)
+        rows, scores, variances = f.encoder.encode(X), self._scores(X), []
         covariance = self._check_covariance().reshape(K, -1, K, self._theta.shape[1])
         # derivatives of the log-odds of each class against all others by the scores
         if K == 1:
@@ -387,7 +411,7 @@ class LLPClassifier(LogOddsClassifier):
             scores = np.log(p) - np.log1p(-p)
         for start in range(0, len(rows), _BLOCK):
             part = slice(start, start + _BLOCK)
-            Phi = self._design_matrix(rows[part])
+            Phi = f.design_matrix(rows[part])
             joint = np.empty((K, K, len(Phi)))
             for a in range(K):
                 for c in range(K):
@@ -404,14 +428,6 @@ class LLPClassifier(LogOddsClassifier):
                 f"deviations of at most {_MOST_COLUMNS:,}."
             )
         return self.covariance_
-
-    def _design_matrix(self, rows: EncodedRows) -> Floats:
-        Phi = np.zeros((len(rows), self._theta.shape[1]))
-        Phi[:, 0] = 1.0
-        for term, columns in zip(self._terms, self._columns, strict=True):
-            matrix = term.matrix(rows)
-            Phi[:, columns] = matrix.toarray() if is_sparse(matrix) else matrix
-        return Phi
 
     def _make_terms(self, rows: TrainingRows) -> tuple[list[Term], list[VariancePrior]]:
         """The terms of f, fitted to the rows, and the priors of their variances."""

@@ -8,6 +8,7 @@ pandas; both come with ``pip install unbag[report]``.
 
 from unbag.reports.bags import BagsDisplay
 from unbag.reports.calibration import CalibrationDisplay
+from unbag.reports.effects import EffectsDisplay
 from unbag.reports.importance import ImportanceDisplay
 from unbag.reports.label_shift import LabelShiftDisplay
 from unbag.reports.report import Report, model_report
@@ -16,6 +17,7 @@ from unbag.reports.roc import RocDisplay
 __all__ = [
     "BagsDisplay",
     "CalibrationDisplay",
+    "EffectsDisplay",
     "ImportanceDisplay",
     "LabelShiftDisplay",
     "Report",

@@ -16,6 +16,7 @@ from unbag.bags.bags import check_bag_target
 from unbag.evaluation import bag_permutation_importance
 from unbag.evaluation.columns import column_names
 from unbag.model_selection.fitted import last_step, names_behind
+from unbag.models.mixed import LLPClassifier
 from unbag.reports.drawing import BLUE, CLASS_COLOURS, GREY, ORANGE, SinglePicture, add_legend
 from unbag.reports.page import Finding, NumberTable, Picture, Section
 from unbag.tables.pipeline import split_pipeline
@@ -168,7 +169,8 @@ def linear_coefficients(model: Any) -> Floats | None:
     found = getattr(last, "coef_", None)
     if found is None or np.ndim(found) != 2 or np.shape(found)[1] != last.n_features_in_:
         return None
-    terms, found = getattr(last, "_terms", ()), np.asarray(found, dtype=float)
+    found = np.asarray(found, dtype=float)
+    terms = last.function_.terms if isinstance(last, LLPClassifier) else ()
     if any(not isinstance(term, NumberTerm | SparseTerm) for term in terms):
         return None
     places = [term.places for term in terms if isinstance(term, NumberTerm)]

@@ -212,10 +212,10 @@ class Rows(NamedTuple):
 
 def mixed(model: Any, graph: Graph, rows: Rows) -> str:
     """Intercept and the sum over the terms of an `LLPClassifier`."""
-    own = vars(model)
-    theta, codes = own["_theta"], _codes(own["_encoder"], graph, rows.texts)
+    f = model.function_
+    theta, codes = f.theta, _codes(f.encoder, graph, rows.texts)
     parts = []
-    for term, place in zip(own["_terms"], own["_columns"], strict=True):
+    for term, place in zip(f.terms, f.columns, strict=True):
         weights = _double(theta[:, place].T)
         if isinstance(term, CategoryTerm):
             # levels that training did not have come last, and add nothing
@@ -225,7 +225,7 @@ def mixed(model: Any, graph: Graph, rows: Rows) -> str:
         else:
             matrix = _TERMS[type(term)](vars(term), graph, rows.numbers, codes)
             parts.append(graph.node("MatMul", matrix, graph.constant(weights)))
-    return graph.node("Sum", *parts, graph.constant(_double(theta[:, 0] + own["_shift"])))
+    return graph.node("Sum", *parts, graph.constant(_double(theta[:, 0] + f.offset)))
 
 
 def _codes(encoder: Any, graph: Graph, texts: str | None) -> list[str]:

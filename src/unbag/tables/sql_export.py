@@ -179,13 +179,13 @@ class _Table:
 
     def _take_columns(self, model: Any, kinds: dict[str, Any]) -> None:
         """Columns as they are."""
-        encoder = vars(model).get("_encoder")
-        if encoder is None:
+        function = getattr(model, "function_", None)
+        if function is None:
             names = getattr(model, "feature_names_in_", None)
             names = [f"x{i}" for i in range(model.n_features_in_)] if names is None else names
         else:
-            names = encoder.number_names
-            self.categories = [self.sql.category(n, None) for n in encoder.category_names]
+            names = function.encoder.number_names
+            self.categories = [self.sql.category(n, None) for n in function.encoder.category_names]
         self.numbers = [self.sql.column(str(n), kinds.get(str(n), "number")) for n in names]
 
     def _take_mixed(self, step: MixedFeatures) -> None:
@@ -286,14 +286,14 @@ def _score(model: Any, table: _Table, contrast: Floats) -> str:
 
 
 def _mixed(model: Any, table: _Table, contrast: Floats) -> str:
-    own = vars(model)
-    theta = contrast @ own["_theta"]
-    parts = [number(theta[0] + contrast @ own["_shift"])]
-    for term, place in zip(own["_terms"], own["_columns"], strict=True):
+    f = model.function_
+    theta = contrast @ f.theta
+    parts = [number(theta[0] + contrast @ f.offset)]
+    for term, place in zip(f.terms, f.columns, strict=True):
         beta = theta[place]
         if isinstance(term, CategoryTerm):
             column = vars(term)["_place"]
-            levels = own["_encoder"].levels[column]
+            levels = f.encoder.levels[column]
             parts.append(table.categories[column].weights(dict(zip(levels, beta, strict=True))))
         elif isinstance(term, NumberTerm):
             parts += _number_term(vars(term), table, beta)
@@ -302,7 +302,7 @@ def _mixed(model: Any, table: _Table, contrast: Floats) -> str:
             pairs = zip(table.numbers, slopes, strict=True)
             parts += [feature.linear(slope, 0.0) for feature, slope in pairs]
         elif isinstance(term, KernelTerm):
-            parts += _kernel_term(vars(term), own["_encoder"].levels, table, beta)
+            parts += _kernel_term(vars(term), f.encoder.levels, table, beta)
         else:
             raise ValueError(f"The term {term.name!r} cannot be written as SQL.")
     return total(parts)

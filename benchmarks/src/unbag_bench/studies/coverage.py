@@ -71,7 +71,8 @@ def group_interval(model: LLPClassifier, rows: Floats) -> tuple[float, float]:
 
 
 def _design(model: LLPClassifier, rows: Floats) -> Floats:
-    return model._design_matrix(model._encoder.encode(rows))
+    f = model.function_
+    return f.design_matrix(f.encoder.encode(rows))
 
 
 def _reach(model: LLPClassifier) -> float:

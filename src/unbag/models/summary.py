@@ -1,0 +1,239 @@
+"""The fitted function of a mixed model, and its coefficients as statisticians read them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import stdtrit
+
+from unbag._arrays import Floats
+from unbag._optional import make_frame
+from unbag._outputs import by_instance
+from unbag._text import aligned, counted, percent, shown
+from unbag.defaults import FEWEST_DEGREES
+from unbag.models.base import check_instances
+from unbag.terms.base import Term
+from unbag.terms.encoding import EncodedRows, TableEncoder, is_sparse
+from unbag.terms.kernel import KernelTerm
+
+if TYPE_CHECKING:
+    from unbag.models.mixed import LLPClassifier
+
+# Coefficients that are printed; all are in the frame.
+_SHOWN = 30
+
+
+@dataclass(frozen=True, eq=False)
+class FittedFunction:
+    """f(x) = θ₀ + Σ_k φ_k(x)ᵀβ_k: what exports, displays and summaries read of a fitted model.
+
+    Attributes
+    ----------
+    encoder : TableEncoder
+        From a table to numbers and codes of categories.
+    terms : list of Term
+        The φ_k.
+    columns : list of slice
+        Columns of ``theta`` of each term.
+    theta : ndarray of shape (n_outputs, 1 + n_coefficients)
+        Constant and coefficients, at the class prior of all bags together.
+    offset : ndarray of shape (n_outputs,)
+        What is added for scores at ``class_prior_``.
+    """
+
+    encoder: TableEncoder
+    terms: Sequence[Term]
+    columns: Sequence[slice]
+    theta: Floats
+    offset: Floats
+
+    def design_matrix(self, rows: EncodedRows) -> Floats:
+        """(1, φ_1(x), φ_2(x), …) of each row."""
+        Phi = np.zeros((len(rows), self.theta.shape[1]))
+        Phi[:, 0] = 1.0
+        for term, columns in zip(self.terms, self.columns, strict=True):
+            matrix = term.matrix(rows)
+            Phi[:, columns] = matrix.toarray() if is_sparse(matrix) else matrix
+        return Phi
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ModelSummary:
+    """Terms and coefficients of a mixed model; it prints as both tables.
+
+    Attributes
+    ----------
+    terms : list of TermSummary
+    names : list of str
+        Of the coefficients: the intercept first, columns and levels; without features of kernels.
+    classes : list of str
+        Of several classes all, else the second.
+    coefficients : ndarray of shape (n_outputs, n_names)
+        In units of the table.
+    standard_errors : ndarray of the same shape
+        Standard deviations of the posterior; NaN for models of too many coefficients.
+    degrees_of_freedom : float
+        Of the t distribution of intervals.
+    confidence_level : float
+    facts : dict of str to float
+        Rows of the head of the table.
+    """
+
+    terms: list[Any]
+    names: list[str]
+    classes: list[str]
+    coefficients: Floats
+    standard_errors: Floats
+    degrees_of_freedom: float
+    confidence_level: float
+    facts: dict[str, str]
+
+    def frame(self) -> Any:
+        """One row per coefficient (and class), with its standard error, t and interval.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+            The table.
+        """
+        n_outputs, n = self.coefficients.shape
+        coef, error = self.coefficients.ravel(), self.standard_errors.ravel()
+        reach = self._quantile * error
+        several = {"class": np.repeat(self.classes, n)} if n_outputs > 1 else {}
+        return make_frame(
+            {
+                **several,
+                "column": self.names * n_outputs,
+                "coefficient": coef,
+                "standard_error": error,
+                "t": coef / error,
+                "low": coef - reach,
+                "high": coef + reach,
+            }
+        )
+
+    @property
+    def _quantile(self) -> float:
+        return float(stdtrit(self.degrees_of_freedom, 0.5 + self.confidence_level / 2))
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def __str__(self) -> str:
+        width = max(map(len, self.facts))
+        lines = [f"{name:{width}}  {value}" for name, value in self.facts.items()]
+        head = ("Term", "Columns", "Std. dev.", "Eff. d.f.", "Share of var.")
+        table = [
+            (
+                shown(term.term, 30),
+                str(len(term.columns)),
+                f"{term.standard_deviation:.3g}",
+                f"{term.degrees_of_freedom:.1f}",
+                percent(term.variance_share),
+            )
+            for term in self.terms
+        ]
+        lines += ["", *aligned([head, *table])]
+        level = percent(self.confidence_level, None)
+        head = ("Column", "Coefficient", "Std. error", "t", f"{level} interval", "")
+        for name, coef, error in zip(
+            self.classes, self.coefficients, self.standard_errors, strict=True
+        ):
+            own = [
+                (
+                    shown(column, 30),
+                    f"{b:.4g}",
+                    f"{se:.3g}",
+                    f"{b / se:.2f}",
+                    f"{b - self._quantile * se:.4g}",
+                    f"{b + self._quantile * se:.4g}",
+                )
+                for column, b, se in zip(
+                    self.names[:_SHOWN], coef[:_SHOWN], error[:_SHOWN], strict=True
+                )
+            ]
+            lines += ["", f"Log-odds of {shown(name, 30)}", *aligned([head, *own])]
+            if len(self.names) > _SHOWN:
+                lines.append(f"and {counted(len(self.names) - _SHOWN, 'coefficient')} more")
+        return "\n".join(lines)
+
+
+def summarise(model: LLPClassifier, confidence_level: float) -> ModelSummary:
+    """Coefficients in units of the table, with the standard deviations of their posterior."""
+    f = model.function_
+    n_outputs, n = f.theta.shape
+    if model.covariance_ is None:
+        covariance = np.full((n_outputs, n, n), np.nan)
+    else:
+        joint = model.covariance_.reshape(n_outputs, n, n_outputs, n)
+        covariance = np.stack([joint[k, :, k, :] for k in range(n_outputs)])
+    parts = [(f.theta[:, 0] + f.offset)[:, None]]
+    constant = np.zeros(n)
+    constant[0] = 1.0
+    deviations = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
+    errors, names = [np.empty((n_outputs, 0))], ["(intercept)"]
+    for term, columns in zip(f.terms, f.columns, strict=True):
+        coef, offset = term.in_units(f.theta[:, columns])
+        parts[0] = parts[0] + offset[:, None]
+        # the constant in units of the table is a sum over all coefficients
+        constant[columns] = term.in_units(np.eye(coef.shape[1]))[1]
+        if not isinstance(term, KernelTerm):
+            parts.append(coef)
+            errors.append(term.in_units(deviations[:, columns])[0])
+            names += term.names
+    errors[0] = np.sqrt(np.einsum("i,kij,j->k", constant, covariance, constant))[:, None]
+    classes = model.classes_[-n_outputs:] if n_outputs > 1 else model.classes_[1:]
+    return ModelSummary(
+        model.terms_,
+        names,
+        [str(name) for name in classes],
+        np.concatenate(parts, axis=1),
+        np.concatenate(errors, axis=1),
+        interval_degrees(model),
+        confidence_level,
+        {
+            "Log marginal likelihood": f"{model.log_marginal_likelihood_:.1f}",
+            "Informative bags": f"{model.n_informative_bags_:.1f}",
+            "Dispersion": f"{model.dispersion_:.3g}",
+            "Bag effect (std. dev.)": f"{np.sqrt(model.bag_effect_):.3g}",
+            "Converged": f"{'yes' if model.converged_ else 'no'} ({counted(model.n_iter_, 'iteration')})",
+        },
+    )
+
+
+def interval_degrees(model: LLPClassifier) -> float:
+    """Degrees of freedom of intervals: variances, too, are estimated from so many bags."""
+    return max(model.n_informative_bags_ - 1.0, FEWEST_DEGREES)
+
+
+def score_differences(model: LLPClassifier, X: Any, reference: Any) -> tuple[Floats, Floats]:
+    """How the log-odds of rows differ from those of one row, and posterior standard deviations.
+
+    Of several classes: log-probability less its mean over all classes.
+
+    Parameters
+    ----------
+    model : LLPClassifier
+        Fitted, with a ``covariance_``.
+    X, reference
+        Tables; the second of one row.
+
+    Returns
+    -------
+    differences, sd : ndarray of shape (n_rows,) or (n_rows, n_classes)
+    """
+    f = model.function_
+    covariance = model._check_covariance()
+    both = (f.encoder.encode(check_instances(model, one, reset=False)) for one in (X, reference))
+    rows, origin = map(f.design_matrix, both)
+    Phi = rows - origin
+    K = len(f.theta)
+    contrast = np.eye(K) - 1.0 / K if K > 1 else np.eye(1)
+    covariance = covariance.reshape(K, -1, K, f.theta.shape[1])
+    own = np.einsum("ka,aicj,kc->kij", contrast, covariance, contrast)
+    variances = [((Phi @ one) * Phi).sum(axis=1) for one in own]
+    sd = np.sqrt(np.maximum(variances, 0.0))
+    return by_instance(contrast @ f.theta @ Phi.T), by_instance(sd)

@@ -1,0 +1,242 @@
+"""Effects of single columns on the log-odds of a mixed model, with bands of its posterior."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtrit
+
+from unbag._arrays import Floats
+from unbag._optional import make_frame, optional
+from unbag._text import aligned, shown
+from unbag.model_selection.fitted import last_step
+from unbag.models.mixed import LLPClassifier
+from unbag.models.summary import interval_degrees, score_differences
+from unbag.reports.drawing import BLUE, FAINT, GREY, Display, make_axes_available
+from unbag.reports.drawing import finish as finish_axes
+from unbag.tables.pipeline import split_pipeline
+
+# Values of a column of numbers, between the quantiles of 1% and 99%.
+_POINTS = 40
+
+# Levels of a category, the most frequent first.
+_LEVELS = 12
+
+
+@dataclass(frozen=True)
+class Effect:
+    """Log-odds by the values of one column, all others at their reference.
+
+    Attributes
+    ----------
+    column : str
+    values : ndarray of shape (n_values,)
+        Numbers, or levels of a category.
+    log_odds, low, high : ndarray of shape (n_values,)
+        Difference of the log-odds to the reference, and its band.
+    """
+
+    column: str
+    values: NDArray[Any]
+    log_odds: Floats
+    low: Floats
+    high: Floats
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class EffectsDisplay(Display):
+    """Effects of single columns on the log-odds of an `unbag.LLPClassifier`.
+
+    One column varies, all others stay at their reference, the median or the most frequent level.
+    Shown is by how much the log-odds differ from those of the reference row, kernel term included,
+    with pointwise intervals by the posterior.
+
+    Attributes
+    ----------
+    effects : tuple of Effect
+        One for each column.
+    of : str
+        The class whose log-odds these are.
+    confidence_level : float
+
+    Examples
+    --------
+    >>> from unbag import LLPClassifier
+    >>> from unbag.datasets import make_gaussian_bags
+    >>> from unbag.reports import EffectsDisplay
+    >>> data = make_gaussian_bags(n_bags=40, bag_size=50, n_features=2, random_state=0)
+    >>> model = LLPClassifier().fit(data.X, data.y)
+    >>> display = EffectsDisplay.from_estimator(model, data.X)
+    >>> [effect.column for effect in display.effects]
+    ['x0', 'x1']
+    """
+
+    effects: tuple[Effect, ...]
+    of: str
+    confidence_level: float
+
+    @classmethod
+    def from_estimator(
+        cls,
+        model: Any,
+        X: Any,
+        *,
+        features: Sequence[Any] | None = None,
+        target: Any = None,
+        confidence_level: float = 0.95,
+    ) -> Self:
+        """Compute the effects of columns of a table.
+
+        Parameters
+        ----------
+        model : LLPClassifier, or a pipeline that ends with one
+            Fitted.
+        X : array or data frame of shape (n_rows, n_columns)
+            Rows that give references and values.
+        features : sequence of str or int, optional
+            Columns of what the classifier is given, by name or place; by default all.
+        target : object, optional
+            One of several classes, by its label; by default the last. Effects are then on its
+            log-probability less the mean of those of all classes.
+        confidence_level : float, default=0.95
+            Posterior probability that bands cover each single difference.
+
+        Returns
+        -------
+        display : EffectsDisplay
+            The display.
+        """
+        before, final = split_pipeline(model)[0], last_step(model)
+        if not isinstance(final, LLPClassifier):
+            raise ValueError(
+                f"Effects with bands are those of LLPClassifier, not of {type(final).__name__}; see "
+                "sklearn.inspection.PartialDependenceDisplay for other models."
+            )
+        table = _as_pandas(X if before is None else before.transform(X), final)
+        classes = final.classes_.tolist()
+        of = classes[-1] if target is None else target
+        if of not in classes:
+            raise ValueError(f"target must be one of {classes}, not {target!r}.")
+        column = None if len(classes) == 2 else classes.index(of)
+        sign = -1.0 if len(classes) == 2 and of == classes[0] else 1.0
+        reach = float(stdtrit(interval_degrees(final), 0.5 + confidence_level / 2))
+        origin = table.iloc[:1].assign(**{name: _reference(own) for name, own in table.items()})
+        as_given = (lambda rows: rows) if hasattr(final, "feature_names_in_") else np.asarray
+        found = []
+        for feature in table.columns if features is None else features:
+            name = feature if isinstance(feature, str) else table.columns[feature]
+            if name not in table.columns:
+                raise ValueError(f"There is no column {feature!r}.")
+            values = _values(table[name])
+            rows = origin.loc[origin.index.repeat(len(values))].assign(**{name: values})
+            middle, sd = score_differences(final, as_given(rows), as_given(origin))
+            if column is not None:
+                middle, sd = middle[:, column], sd[:, column]
+            middle = sign * middle
+            found.append(Effect(name, values, middle, middle - reach * sd, middle + reach * sd))
+        return cls(tuple(found), str(of), confidence_level)
+
+    def plot(self, figure: Any = None) -> Any:
+        """Draw all effects, and return the figure.
+
+        Parameters
+        ----------
+        figure : matplotlib Figure, optional
+            Where to draw; by default a new one.
+
+        Returns
+        -------
+        figure : matplotlib Figure
+            With one pair of axes for each column.
+        """
+        make_axes_available()
+        wide = min(3, len(self.effects))
+        high = -(-len(self.effects) // wide)
+        if figure is None:
+            kind = optional("matplotlib.figure", "Drawing", "report").Figure
+            figure = kind(figsize=(3.2 * wide, 2.6 * high), layout="constrained")
+        axes = figure.subplots(high, wide, sharey=True, squeeze=False).ravel()
+        for ax in axes[len(self.effects) :]:
+            ax.remove()
+        for ax, effect in zip(axes, self.effects, strict=False):
+            self._draw(ax, effect)
+            finish_axes(ax)
+        return figure
+
+    def _draw(self, ax: Any, effect: Effect) -> None:
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.axhline(0, color=GREY, linewidth=0.8)
+        if effect.values.dtype.kind in "fiub":
+            ax.fill_between(effect.values, effect.low, effect.high, color=FAINT)
+            ax.plot(effect.values, effect.log_odds, color=BLUE)
+        else:
+            place = np.arange(len(effect.values))
+            ax.vlines(place, effect.low, effect.high, color=FAINT, linewidth=4)
+            ax.plot(place, effect.log_odds, "o", color=BLUE)
+            ax.set_xticks(place, [shown(v, 12) for v in effect.values], rotation=45, ha="right")
+        ax.set_xlabel(shown(effect.column, 30))
+        ax.set_ylabel(f"log-odds of {shown(self.of, 20)}")
+
+    def frame(self) -> Any:
+        """One row per column and value.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+            The table.
+        """
+        parts = self.effects
+        return make_frame(
+            {
+                "column": np.repeat([e.column for e in parts], [len(e.values) for e in parts]),
+                "value": [value for e in parts for value in e.values.tolist()],
+                "log_odds": np.concatenate([e.log_odds for e in parts]),
+                "low": np.concatenate([e.low for e in parts]),
+                "high": np.concatenate([e.high for e in parts]),
+            }
+        )
+
+    def __str__(self) -> str:
+        head = ("Column", "Lowest log-odds at", "", "Highest log-odds at", "")
+        rows = []
+        for effect in self.effects:
+            ends = (effect.log_odds.argmin(), effect.log_odds.argmax())
+            cells = [(_brief(effect.values[i]), f"{effect.log_odds[i]:+.2f}") for i in ends]
+            rows.append((shown(effect.column, 30), *cells[0], *cells[1]))
+        return "\n".join(aligned([head, *rows]))
+
+
+def _brief(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else shown(value, 20)
+
+
+def _as_pandas(X: Any, model: LLPClassifier) -> Any:
+    pandas = optional("pandas", "Effects", "report")
+    if getattr(X, "ndim", 2) == 2 and not hasattr(X, "columns"):
+        dense = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
+        return pandas.DataFrame(dense, columns=model.function_.encoder.number_names)
+    return nw.from_native(X, eager_only=True).to_pandas()
+
+
+def _is_number(column: Any) -> bool:
+    return column.dtype.kind in "fiub"
+
+
+def _reference(column: Any) -> Any:
+    if _is_number(column):
+        return column.astype(float).median()
+    return column.mode().iloc[0]
+
+
+def _values(column: Any) -> NDArray[Any]:
+    if not _is_number(column):
+        return np.asarray(column.value_counts().index[:_LEVELS].astype(object))
+    numbers = column.astype(float).dropna()
+    if numbers.nunique() <= 2:
+        return np.unique(numbers)
+    return np.linspace(*numbers.quantile([0.01, 0.99]), _POINTS)

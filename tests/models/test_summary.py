@@ -1,0 +1,83 @@
+"""Summaries: coefficients in units of the table are log-odds of rows, and so are their errors."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import t
+
+from unbag import LLPClassifier
+from unbag.datasets import make_gaussian_bags
+from unbag.models.summary import score_differences
+
+TWO = make_gaussian_bags(n_bags=40, bag_size=25, n_features=3, random_state=0)
+THREE = make_gaussian_bags(40, 25, n_classes=3, n_features=2, random_state=0)
+# columns of other scales and places, so that the units of the table matter
+X = TWO.X * [1.0, 50.0, 0.01] + [3.0, -20.0, 0.0]
+
+
+class TestSummary:
+    def test_errors_of_coefficients_are_those_of_rows(self):
+        model = LLPClassifier(kernel=None, class_prior="balanced").fit(X, TWO.y)
+        frame = model.summary().frame()
+        origin = np.zeros((1, 3))
+        score, sd = model.decision_function(origin, return_std=True)
+        assert frame["coefficient"][0] == pytest.approx(score[0])
+        assert frame["standard_error"][0] == pytest.approx(sd[0])
+        for j in range(3):
+            unit = np.eye(3)[[j]]
+            change, error = score_differences(model, unit, origin)
+            assert frame["coefficient"][j + 1] == pytest.approx(change[0])
+            assert frame["standard_error"][j + 1] == pytest.approx(error[0])
+        np.testing.assert_allclose(frame["coefficient"][1:], model.coef_[0])
+
+    def test_intervals_are_those_of_t(self):
+        model = LLPClassifier(kernel=None).fit(X, TWO.y)
+        frame = model.summary(0.8).frame()
+        reach = t.ppf(0.9, model.n_informative_bags_ - 1) * frame["standard_error"]
+        np.testing.assert_allclose(frame["high"] - frame["coefficient"], reach)
+        np.testing.assert_allclose(frame["coefficient"] - frame["low"], reach)
+        np.testing.assert_allclose(frame["t"], frame["coefficient"] / frame["standard_error"])
+
+    def test_of_several_classes_names_them(self):
+        model = LLPClassifier(kernel=None).fit(THREE.X, THREE.y)
+        frame = model.summary().frame()
+        for k, own in frame.groupby("class"):
+            np.testing.assert_allclose(own["coefficient"][1:], model.coef_[int(k)])
+
+    def test_prints_terms_and_coefficients_but_no_features_of_kernels(self):
+        frame = pd.DataFrame(X, columns=["age", "height", "weight"])
+        frame["city"] = np.where(X[:, 0] > 3, "Rome", "Oslo")
+        model = LLPClassifier(n_landmarks=10).fit(frame, TWO.y)
+        text = str(model.summary())
+        for word in ("age", "city_Rome", "kernel", "95% interval", "Informative bags"):
+            assert word in text
+        assert "kernel_0" not in text
+        assert not model.summary().frame()["column"].str.startswith("kernel").any()
+
+    def test_of_too_many_coefficients_has_no_errors(self):
+        model = LLPClassifier(kernel=None).fit(X, TWO.y)
+        model.covariance_ = None
+        assert model.summary().frame()["standard_error"].isna().all()
+        with pytest.raises(ValueError, match="4 coefficients"):
+            score_differences(model, X, X[:1])
+
+
+@pytest.mark.parametrize(("data", "rows"), [(TWO, X), (THREE, THREE.X)])
+def test_differences_to_a_row(data, rows):
+    model = LLPClassifier(n_landmarks=15).fit(rows, data.y)
+    change, sd = score_differences(model, rows, rows[:1])
+    scores = model.decision_function(rows) if data is TWO else model.predict_log_proba(rows)
+    if data is THREE:
+        scores = scores - scores.mean(axis=1, keepdims=True)
+    np.testing.assert_allclose(change, scores - scores[:1], atol=1e-9)
+    np.testing.assert_allclose(sd[0], 0.0, atol=1e-6)
+    assert (sd[1:] > 0).all()
+    draws = np.random.default_rng(0).multivariate_normal(
+        model.function_.theta.ravel(), model.covariance_, 4000
+    )
+    f = model.function_
+    Phi = f.design_matrix(f.encoder.encode(rows[:3])) - f.design_matrix(f.encoder.encode(rows[:1]))
+    drawn = draws.reshape(4000, *f.theta.shape) @ Phi.T
+    if data is THREE:
+        drawn = drawn - drawn.mean(axis=1, keepdims=True)
+    np.testing.assert_allclose(drawn.std(axis=0).T.squeeze(), sd[:3], rtol=0.06, atol=1e-6)
