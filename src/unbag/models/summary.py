@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.special import stdtrit
@@ -18,9 +18,6 @@ from unbag.models.base import check_instances
 from unbag.terms.base import Term
 from unbag.terms.encoding import EncodedRows, TableEncoder, is_sparse
 from unbag.terms.kernel import KernelTerm
-
-if TYPE_CHECKING:
-    from unbag.models.mixed import LLPClassifier
 
 # Coefficients that are printed; all are in the frame.
 _SHOWN = 30
@@ -161,7 +158,7 @@ class ModelSummary:
         return "\n".join(lines)
 
 
-def summarise(model: LLPClassifier, confidence_level: float) -> ModelSummary:
+def summarise(model: Any, confidence_level: float) -> ModelSummary:
     """Coefficients in units of the table, with the standard deviations of their posterior."""
     f = model.function_
     n_outputs, n = f.theta.shape
@@ -204,12 +201,12 @@ def summarise(model: LLPClassifier, confidence_level: float) -> ModelSummary:
     )
 
 
-def interval_degrees(model: LLPClassifier) -> float:
+def interval_degrees(model: Any) -> float:
     """Degrees of freedom of intervals: variances, too, are estimated from so many bags."""
     return max(model.n_informative_bags_ - 1.0, FEWEST_DEGREES)
 
 
-def score_differences(model: LLPClassifier, X: Any, reference: Any) -> tuple[Floats, Floats]:
+def score_differences(model: Any, X: Any, reference: Any) -> tuple[Floats, Floats]:
     """How the log-odds of rows differ from those of one row, and posterior standard deviations.
 
     Of several classes: log-probability less its mean over all classes.
