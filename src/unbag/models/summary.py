@@ -135,7 +135,7 @@ class ModelSummary:
         ]
         lines += ["", *aligned([head, *table])]
         level = percent(self.confidence_level, None)
-        head = ("Column", "Coefficient", "Std. error", "t", f"{level} interval", "")
+        columns = ("Column", "Coefficient", "Std. error", "t", f"{level} interval", "")
         for name, coef, error in zip(
             self.classes, self.coefficients, self.standard_errors, strict=True
         ):
@@ -152,7 +152,7 @@ class ModelSummary:
                     self.names[:_SHOWN], coef[:_SHOWN], error[:_SHOWN], strict=True
                 )
             ]
-            lines += ["", f"Log-odds of {shown(name, 30)}", *aligned([head, *own])]
+            lines += ["", f"Log-odds of {shown(name, 30)}", *aligned([columns, *own])]
             if len(self.names) > _SHOWN:
                 lines.append(f"and {counted(len(self.names) - _SHOWN, 'coefficient')} more")
         return "\n".join(lines)

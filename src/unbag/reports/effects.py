@@ -239,4 +239,5 @@ def _values(column: Any) -> NDArray[Any]:
     numbers = column.astype(float).dropna()
     if numbers.nunique() <= 2:
         return np.unique(numbers)
-    return np.linspace(*numbers.quantile([0.01, 0.99]), _POINTS)
+    low, high = np.quantile(numbers, [0.01, 0.99])
+    return np.linspace(low, high, _POINTS)
