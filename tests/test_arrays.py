@@ -121,7 +121,7 @@ def test_an_unknown_device_is_refused():
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_sigmoid_neither_overflows_nor_loses_small_chances(dtype):
+def test_sigmoid_neither_overflows_nor_loses_small_probabilities(dtype):
     scores = np.array([-1e4, -80, -1, 0, 1, 80, 1e4], dtype=dtype)
     expected = [0, np.exp(-80), 1 / (1 + np.e), 0.5, 1 / (1 + np.exp(-1)), 1, 1]
     with np.errstate(over="raise", invalid="raise"):

@@ -42,7 +42,7 @@ def test_a_link_stays_a_link_and_rights_stay(tmp_path):
     assert target.stat().st_mode & 0o777 == 0o640
 
 
-def test_what_the_system_says_is_told_with_the_name(tmp_path):
+def test_errors_of_the_system_name_the_file(tmp_path):
     path = tmp_path / "note.txt"
     sentence = "note.txt could not be saved, and nothing was changed: No space left"
     with pytest.raises(OSError, match=sentence), whole_file(path):

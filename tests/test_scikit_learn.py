@@ -67,7 +67,7 @@ class TestToolsThatTakeBagsForClasses:
         ],
         ids=lambda tool: type(tool).__name__,
     )
-    def test_they_are_told_what_to_use(self, tool):
+    def test_errors_name_what_to_use(self, tool):
         few = Y["bag"] < 5
         for rows in (slice(None), few):
             with pytest.raises(ValueError, match=NO_LABELS):
@@ -323,7 +323,7 @@ class TestColumnsOfAnyKind:
         model = make_pipeline(make_features(), LLPClassifier(kernel=None)).fit(table, Y)
         assert (model.predict(table) == DATA.labels).mean() > 0.7
 
-    def test_arrays_have_no_columns_to_tell_apart(self):
+    def test_arrays_have_one_type_for_all_columns(self):
         with pytest.raises(ValueError, match=r"^make_features takes a table .* not ndarray\.$"):
             make_features().fit(X)
 

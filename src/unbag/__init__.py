@@ -1,6 +1,6 @@
 """Learn to classify single instances from the class proportions of bags.
 
-What is listed here is imported when it is first asked for, so that the command line starts at once.
+What is listed here is imported at its first use, so that the command line starts at once.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""Scores and chances by class: two classes have one row of them, several have one each."""
+"""Scores and probabilities by class: two classes have one row of them, several have one each."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ def scores_of_all(scores: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.concatenate([np.zeros_like(scores), scores]) if len(scores) == 1 else scores
 
 
-def chances_of_all(chances: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Chances (n_classes, n_instances) from those of outputs: of two classes, the second."""
-    return np.concatenate([1 - chances, chances]) if len(chances) == 1 else chances
+def probabilities_of_all(found: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Probabilities (n_classes, n_instances) from those of outputs: of two classes, the second."""
+    return np.concatenate([1 - found, found]) if len(found) == 1 else found

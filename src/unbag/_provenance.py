@@ -1,4 +1,4 @@
-"""Where a figure came from: date, machine and versions, kept beside every result."""
+"""Where a figure came from: date, machine and versions, kept with every result."""
 
 from __future__ import annotations
 

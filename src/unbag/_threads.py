@@ -17,7 +17,7 @@ def allowed_threads() -> int:
 
 
 def physical_memory() -> int | None:
-    """Bytes of memory, or None where the system does not tell."""
+    """Bytes of memory, or None where the system does not report it."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):

@@ -117,7 +117,7 @@ def test_the_covariance_is_that_of_the_shares_made_to_sum_to_one(shares, noise):
     assert (np.diag(V) <= np.diag(other @ np.diag(np.square(noise)) @ other.T) + 1e-12).all()
 
 
-def test_two_noisy_columns_tell_as_much_as_two_readings():
+def test_two_noisy_columns_are_worth_two_readings():
     one = noise_covariance(np.array([0.3]))
     two = noise_covariance(np.array([[0.3, 0.3]]))
     np.testing.assert_allclose(two, one / 2)
@@ -364,7 +364,7 @@ def auc(W, bags, scores):
     return np.sum(np.diff(rates[:, 0]) * (rates[1:, 1] + rates[:-1, 1]) / 2)
 
 
-def test_laplace_noise_pulls_estimates_to_chance_unless_it_is_known():
+def test_laplace_noise_attenuates_estimates_unless_it_is_known():
     rng = np.random.RandomState(0)
     n_bags, distance = 200, 1.2
     errors = []

@@ -96,7 +96,7 @@ def test_a_hint_in_which_way_bags_differ(world, call, folder, known, tmp_path):
     )
 
 
-def test_of_many_rows_some_whole_bags_are_looked_at(call, tmp_path, monkeypatch):
+def test_of_many_rows_some_whole_bags_are_inspected(call, tmp_path, monkeypatch):
     tables = write_shops(tmp_path)
     monkeypatch.setattr("unbag.tables.inspection._ROWS_FOR_EFFECT", 1850)
     first, second = (call("inspect", *tables, *BY_SHOP).stdout for _ in range(2))
@@ -107,7 +107,7 @@ def test_of_many_rows_some_whole_bags_are_looked_at(call, tmp_path, monkeypatch)
     assert "Bags are too large for a quick estimate" in call("inspect", *tables, *BY_SHOP).stdout
 
 
-def test_effects_that_cannot_be_told_are_explained(call, tmp_path):
+def test_effects_that_cannot_be_estimated_are_explained(call, tmp_path):
     tables = write_shops(tmp_path, n_bags=10)
     counts = pd.DataFrame({"shop": range(10), "buyers": [20] * 9 + [40]})
     counts.to_csv(tmp_path / "shops.csv", index=False)

@@ -62,7 +62,7 @@ def test_bags_may_be_made_by_what_is_a_feature_of_the_model(call, months, tmp_pa
 
 
 @pytest.mark.parametrize(("month", "code"), [("may", 0), ("june", 3), ("july", 4)])
-def test_exit_codes_tell_the_verdict(call, months, month, code):
+def test_exit_codes_follow_the_verdict(call, months, month, code):
     page = months / f"{month}.html"
     result = call(*tables(months, month), *KNOWN, "--json", "--report", page)
     assert result.returncode == code, result.stdout

@@ -272,7 +272,7 @@ def test_probabilities_add_up_where_bags_differ_by_more_than_their_rows(call, un
     np.testing.assert_allclose(sums, counts, atol=1e-6)
 
 
-def test_counts_of_known_bags_may_be_told_of_anew(call, uneven, tmp_path):
+def test_options_of_known_bags_may_be_replaced(call, uneven, tmp_path):
     place, counts = uneven
     noisy = counts + np.random.default_rng(1).normal(0, 3, len(counts))
     table = pd.DataFrame({"region": noisy.index, "about": noisy})

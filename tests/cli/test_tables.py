@@ -128,7 +128,7 @@ def test_codes_are_text_and_zeros_may_be_ignored(frames, fit):
         np.testing.assert_allclose(helped.coefficients, plain.coefficients)
 
 
-def test_a_time_that_tells_bags_apart_is_named(frames, call, tmp_path):
+def test_a_time_constant_in_each_bag_is_named(frames, call, tmp_path):
     visits, regions = frames
     regions.to_csv(tmp_path / "r.csv", index=False)
     tables = [tmp_path / "v.csv", tmp_path / "r.csv", "--bag", "region", *COUNTS]

@@ -134,7 +134,7 @@ class TestEqualToTheLocalModel:
 
     @pytest.mark.parametrize("persist", [True, False])
     @pytest.mark.parametrize("order", [ORDER, np.arange(480)], ids=["scattered", "whole"])
-    def test_kept_or_read_anew(self, persist, order):
+    def test_kept_or_read_again(self, persist, order):
         kernel = LLPClassifier(n_landmarks=40)
         rows, target = DATA.X[order], DATA.y[order]
         found = fitted(kernel, rows, target, 120, persist=persist)
@@ -226,22 +226,11 @@ class TestMistakes:
         with pytest.raises(ValueError, match=rf"not the same .* of bag {wrong['bag'][-10]}\."):
             fitted(LINEAR, y=wrong, rows=rows)
 
-    def test_a_partition_that_cannot_be_read_is_named(self):
-        def read(block, block_info=None):
-            if block_info[0]["chunk-location"][0] == 2:
-                raise OSError("the disk is gone")
-            return block
-
-        chunked, target = partitioned(X, y)
-        chunked = chunked.map_blocks(read, dtype=float, meta=np.empty((0, 0)))
-        with pytest.raises(RuntimeError, match=r"^Partition 2 cannot be read: OSError: the disk"):
-            DistributedClassifier(LINEAR).fit(chunked, target)
-
     def test_partitions_of_unlike_length(self):
         frame = dd.from_pandas(pd.DataFrame(X), npartitions=4)
         with pytest.raises(ValueError, match="have 4 and 5 partitions"):
             DistributedClassifier(LINEAR).fit(frame, da.from_array(y, chunks=100))
 
-    def test_no_convergence_is_told(self):
+    def test_no_convergence_warns(self):
         with pytest.warns(ConvergenceWarning, match="raise max_iter"):
             fitted(LLPClassifier(kernel=None, max_iter=1))

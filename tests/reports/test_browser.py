@@ -69,7 +69,7 @@ def show(browser, address, width=1200, scheme="light"):
     browser.get(address)
 
 
-def test_the_page_opens_without_errors_and_asks_for_nothing(browser, address):
+def test_the_page_opens_without_errors_and_requests(browser, address):
     browser.get_log("performance")
     show(browser, address)
     assert browser.get_log("browser") == []

@@ -116,7 +116,7 @@ def test_every_question_is_answered(report):
     assert set(report.displays) >= {"roc", "bags", "reliability", "importance"}
 
 
-def test_the_truth_stands_beside_the_estimates(report):
+def test_the_truth_is_shown_with_the_estimates(report):
     (table,) = section(report, "performance").tables
     truth = balanced_accuracy_score(DATA.labels, report.evaluation.scores > 0)
     row = next(row for row in table.rows if row[0] == "Balanced accuracy")
@@ -141,7 +141,7 @@ def shops(effect, n_bags=60, size=60):
     return X, bag_target(bag, counts=np.bincount(bag, labels)[bag])
 
 
-def test_effects_of_bags_are_told_beside_the_assumption():
+def test_bag_effects_are_reported_with_the_assumption():
     X, y = shops(effect=1.0)
     report = model_report(LLPClassifier(kernel=None), X, y, cv=3, n_resamples=50)
     assert report.estimator.bag_effect_ > 0
@@ -161,14 +161,14 @@ def test_bags_that_differ_in_who_is_in_them_are_noticed(report):
         assert [f.kind for f in told if words in f.text] == [kind]
 
 
-def test_models_without_a_likelihood_tell_nothing_of_effects():
+def test_models_without_a_likelihood_report_no_effects():
     corrected = LMMCMClassifierCV([0.01, 0.1], kernel="linear")
     report = model_report(corrected, DATA.X, DATA.y, cv=2, n_resamples=50)
     assert "effect" not in str(report)
     assert "unexplained" not in str(report)
 
 
-def test_how_trees_were_chosen_is_told():
+def test_the_choice_of_trees_is_reported():
     trees = LLPBoostingClassifier((2, 4), n_estimators=10, cv=3)
     report = model_report(trees, DATA.X, DATA.y, cv=2, n_resamples=50)
     assert "How were the trees chosen?" in titles(report)
@@ -331,7 +331,7 @@ def test_coefficients_of_a_linear_model_are_shown_for_a_standard_deviation():
     assert shown == pytest.approx(dict(zip("ab", pipeline[-1].coef_[0], strict=True)))
 
 
-def test_coefficients_of_several_classes_are_told_by_their_names():
+def test_coefficients_of_several_classes_have_their_names():
     data = make_gaussian_bags(n_bags=24, bag_size=30, n_classes=3, random_state=0)
     y = bag_target(data.y["bag"], data.y["proportion"], class_names=["Ann", "Bob", "<Cy>"])
     report = model_report(MODEL, data.X, y, cv=3, n_resamples=50)

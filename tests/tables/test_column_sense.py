@@ -75,7 +75,7 @@ def test_places_in_day_week_and_year():
         (800, "10h", ["hour", "weekday", "season"]),
     ],
 )
-def test_only_rounds_that_come_again_are_told(days, every, rounds):
+def test_only_periods_that_recur_become_features(days, every, rounds):
     times = pd.date_range("2024-05-01 06:00", pd.Timestamp("2024-05-01") + days * DAY, freq=every)
     frame = pd.DataFrame({"at": times, "never": pd.Series([pd.NaT] * len(times))})
     assert DatetimeFeatures().fit(frame).periods_ == [rounds, []]

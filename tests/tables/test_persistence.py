@@ -204,7 +204,7 @@ class TestRoundTrip:
         found = load_model(path, trusted=[sparse.csr_array]).model["matrix"]
         np.testing.assert_array_equal(found.toarray(), np.eye(3))
 
-    def test_what_is_kept_beside_the_model(self, tmp_path):
+    def test_schema_and_metadata_come_back(self, tmp_path):
         schema = {"columns": [{"name": "größe", "values": None}]}
         metadata = {"author": "Ada", "numbers": [1, 2.5, True]}
         path = save_model(SMALL, str(tmp_path / "m.unbag"), schema=schema, metadata=metadata)
@@ -220,7 +220,7 @@ class TestRoundTrip:
         "bad", [{"a": np.arange(2)}, {"a": float("nan")}, {1: "a"}, {"a": (1, 2)}, [1]]
     )
     @pytest.mark.parametrize("name", ["schema", "metadata"])
-    def test_only_json_beside_the_model(self, bad, name, tmp_path):
+    def test_metadata_must_be_json(self, bad, name, tmp_path):
         with pytest.raises(ValueError, match=f"^{name} m"):
             save_model(SMALL, tmp_path / "m.unbag", **{name: bad})
         assert not list(tmp_path.iterdir())

@@ -37,7 +37,7 @@ TARGET = bag_target(BAG, counts=np.bincount(BAG, LATE)[BAG])
         ([None] * 60, False),
     ],
 )
-def test_prose_is_told_from_categories_and_ids(values, expected):
+def test_free_text_is_neither_category_nor_id(values, expected):
     assert is_free_text(pd.Series(values)) == expected
 
 

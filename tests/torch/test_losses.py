@@ -56,7 +56,7 @@ def test_values_and_gradients_are_those_of_the_objectives(n_classes):
         np.testing.assert_allclose(tracked.grad, 2 * gradient[0].T, atol=1e-12)
 
 
-def test_given_their_sum_counts_have_the_chances_of_all_labellings():
+def test_given_their_sum_counts_have_the_probabilities_of_all_labellings():
     index, counts, scores = make_bags(2, sizes=(3, 2, 2))
     p = 1 / (1 + np.exp(-scores[:, 0]))
     labellings = np.array(list(product([0, 1], repeat=len(index))))

@@ -53,9 +53,9 @@ def add_command(commands: Any) -> None:
         "MODEL ROWS BAGS --bag COLUMN\n"
         "                     (--positives COLUMN | --proportion COLUMN) [options]",
         description="Say whether a saved model still holds, from new rows and the totals of their "
-        "bags: whether its\nprobabilities add up to the counts, up to chance, known noise and the "
+        "bags: whether its\nprobabilities add up to the counts, up to random variation, known noise and the "
         "effect that bags had in\ntraining; whether rows have changed; and whether rows are still "
-        "told apart as well, without labels.",
+        "separated as well, without labels.",
         epilog=_EXAMPLES,
         exit_code="0 the model holds, 3 it drifts (recalibrate: unbag predict --class-prior), 4 it "
         "is broken\n(train again), 1 bad input, 2 usage error, 130 interrupted",
@@ -76,7 +76,7 @@ def add_command(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Load, read, hold against the training bags, and tell."""
+    """Load, read, compare with the training bags, report."""
     need("pandas", "skops", extra="files")
     check_page(options)
 
@@ -121,7 +121,7 @@ def _reference(options: argparse.Namespace, found: ModelFile) -> MonitoringRefer
     if kept is None and (found.metadata.get("fitted_with") or {}).get("grouping"):
         raise ValueError(
             f"{options.model} is a model of several groupings, of which no bag could be held out "
-            "to hold new ones against; unbag evaluate tells how good it is on new bags, and unbag "
+            "to hold new ones against; unbag evaluate estimates how good it is on new bags, and unbag "
             "monitor whether one fitted without --grouping holds"
         )
     if kept is None:
@@ -150,7 +150,7 @@ def _quality(
     before: Mapping[str, Any] | None,
     reference: MonitoringReference,
 ) -> Quality | None:
-    """The AUC as the world of the training bags has it, before and now."""
+    """The AUC under the assumption that suits the training bags, before and now."""
     if before is None:
         say("The model was fitted with --folds 0, so that no AUC is there to compare with.")
         return None

@@ -82,7 +82,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def paper_tasks(options: argparse.Namespace) -> list[Task]:
-    """Trials of the paper's tables that are asked for."""
+    """Trials of the paper's tables that the options select."""
     from unbag.paper.runner import make_tasks
 
     quick = options.quick

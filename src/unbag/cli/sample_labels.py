@@ -33,7 +33,7 @@ def add_command(commands: Any) -> None:
         "sample-labels",
         "MODEL ROWS BAGS --bag COLUMN\n"
         "                           (--positives COLUMN | --proportion COLUMN) -o TABLE [options]",
-        description="Choose rows of new bags whose labels would tell most about how good a model "
+        description="Choose rows of new bags whose labels are most informative about how good a model "
         "is, and write them as a\ntable to fill in: the column 'label' is empty. 'row' counts the "
         "rows of ROWS from 1; 'weight'\nsays how many rows each stands for and must stay as "
         "it is. unbag evaluate --labels takes the table.",

@@ -281,8 +281,10 @@ def draw_counts(sizes: NDArray[np.int64], shares: Floats, rng: RandomState) -> N
     # one binomial after the other, as RandomState.multinomial takes one bag at a time only;
     # from the last class on, so that with two classes the positives are Binomial(n_i, γ_i)
     for c in range(shares.shape[1] - 1, 0, -1):
-        chance = np.divide(shares[:, c], rest[:, c], out=np.zeros(len(sizes)), where=rest[:, c] > 0)
-        counts[:, c] = rng.binomial(left, np.clip(chance, 0, 1))
+        probability = np.divide(
+            shares[:, c], rest[:, c], out=np.zeros(len(sizes)), where=rest[:, c] > 0
+        )
+        counts[:, c] = rng.binomial(left, np.clip(probability, 0, 1))
         left -= counts[:, c]
     counts[:, 0] = left
     return counts

@@ -1,4 +1,4 @@
-"""Synthetic bags whose truth is known exactly: Gaussian classes, with dependence on demand."""
+"""Synthetic bags with known labels: Gaussian classes, independent or dependent within bags."""
 
 from __future__ import annotations
 

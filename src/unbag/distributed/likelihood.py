@@ -209,8 +209,8 @@ def _times(blocks: list[DesignCurvature], directions: Floats) -> Floats:
 
 
 def _rows_of(part: EncodedPart, name: str, *inputs: Any) -> Any:
-    asked = getattr(part.rows, name)
-    return asked(*inputs) if callable(asked) else asked
+    found = getattr(part.rows, name)
+    return found(*inputs) if callable(found) else found
 
 
 def _take(

@@ -119,7 +119,7 @@ class Partitions:
         return keys, graph
 
     def map(self, function: Callable[..., Any], *shared: Any) -> Partitions:
-        """Apply a function to each partition, on a worker and not before it is asked for."""
+        """Apply a function to each partition, on a worker, lazily."""
         keys, graph = self._apply(function, shared)
         return Partitions([(as_delayed(key, graph),) for key in keys])
 
@@ -141,11 +141,6 @@ class Partitions:
     def gather(self, function: Callable[..., Any], *shared: Any) -> list[Any]:
         """Apply a function to each partition, and bring all results here: they must be small."""
         return list(self._compute(*self._apply(function, shared)))
-
-    def along(self, values: Sequence[Any]) -> Partitions:
-        """Give each partition something of its own to walk through with it."""
-        along = [(*item, own) for item, own in zip(self.items, values, strict=True)]
-        return Partitions(along)
 
     def exchange(
         self,
@@ -177,23 +172,7 @@ class Partitions:
         return Partitions([tuple(next(kept) for _ in item) for item in self.items])
 
     def _compute(self, keys: list[Any], graph: dict[Any, Any]) -> tuple[Any, ...]:
-        try:
-            return load_dask().compute(*[as_delayed(key, graph) for key in keys])
-        except (PartitionError, PartitionValueError):
-            raise
-        except Exception as error:
-            self._name_the_one_that_fails(error)
-            raise
-
-    def _name_the_one_that_fails(self, error: Exception) -> None:
-        """Look for the partition that cannot be read, after something failed outside of ours."""
-        for number, item in enumerate(self.items):
-            try:
-                load_dask().compute(*item)
-            except Exception as again:
-                raise PartitionError(
-                    f"Partition {number} cannot be read: {type(again).__name__}: {again}"
-                ) from error
+        return load_dask().compute(*[as_delayed(key, graph) for key in keys])
 
 
 def _pick(pieces: dict[int, Any], number: int) -> Any:

@@ -30,7 +30,7 @@ from sklearn.utils import _safe_indexing
 from unbag._arrays import Floats, Ints
 from unbag._checks import check_inside, check_one_each
 from unbag._optional import make_frame
-from unbag._outputs import by_output, chances_of_all, scores_of_all
+from unbag._outputs import by_output, probabilities_of_all, scores_of_all
 from unbag._text import WIDTH, sentence, shown, table_lines
 from unbag.bags.bags import Bags, check_bag_target
 from unbag.evaluation.bag_effects import describe_effect
@@ -253,7 +253,7 @@ def _check_groups(groups: ArrayLike, bags: Bags) -> tuple[NDArray[Any], Ints]:
 def _chances_given_counts(model: Any, X: Any, bags: Bags) -> Floats:
     """Probabilities of the classes (n_rows, n_classes), given rows and counts."""
     scores = log_odds_at_shares(model, X, bags)
-    return chances_of_all(label_posteriors(by_output(scores)[None], bags)[0]).T
+    return probabilities_of_all(label_posteriors(by_output(scores)[None], bags)[0]).T
 
 
 def _chances(model: Any, X: Any, bags: Bags) -> Floats:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from unbag._arrays import Bools, Floats, Ints
-from unbag._outputs import chances_of_all
+from unbag._outputs import probabilities_of_all
 from unbag.bags.bags import Bags
 from unbag.bags.targets import read_labels
 from unbag.evaluation.sample import Sample
@@ -145,7 +145,7 @@ class Candidates(Sequence[Floats]):
         for form in self._forms:
             for first in range(0, len(_STRETCHES), at_once):
                 some = np.array(_STRETCHES[first : first + at_once])[:, None, None] * form
-                yield from map(chances_of_all, label_posteriors(some, self._bags))
+                yield from map(probabilities_of_all, label_posteriors(some, self._bags))
 
 
 def fit_imputations(drawn: Draw, candidates: Sequence[Floats]) -> Imputations:
@@ -168,7 +168,7 @@ def fit_imputations(drawn: Draw, candidates: Sequence[Floats]) -> Imputations:
 
 def impute_labels(log_odds: Floats, bags: Bags) -> Floats:
     """Chance of each class for every row, given the counts of its bag: (n_classes, n_instances)."""
-    return chances_of_all(label_posteriors(np.asarray(log_odds)[None], bags)[0])
+    return probabilities_of_all(label_posteriors(np.asarray(log_odds)[None], bags)[0])
 
 
 def imputed_means(imputation: Floats, statistics: Floats, bags: Bags) -> tuple[Floats, Floats]:

@@ -45,7 +45,7 @@ import numpy as np
 from scipy import stats
 
 from unbag._arrays import Floats
-from unbag._outputs import by_output, chances_of_all, scores_of_all
+from unbag._outputs import by_output, probabilities_of_all, scores_of_all
 from unbag.bags.bags import Bags
 from unbag.bags.priors import offset_for_shares, probabilities_of
 from unbag.evaluation.bag_effects import NORMAL_95, BagEffect, estimate_bag_effect
@@ -213,14 +213,14 @@ class HeldOutLogOdds:
 
     def posteriors(self, kappa: float) -> Floats:
         """Class probabilities given the counts, for one κ: (n_classes, n_rows)."""
-        return chances_of_all(self._posteriors(kappa * self.at_overall_prior[None])[0])
+        return probabilities_of_all(self._posteriors(kappa * self.at_overall_prior[None])[0])
 
     def drawn_posteriors(self) -> Iterator[Floats]:
         """Class probabilities given the counts for each draw, one at a time to save memory."""
         for draw in () if self.draws is None else self.draws:
             table = by_output(draw)
             table = table + offset_for_shares(table, self.bags.class_shares)[:, None]
-            yield chances_of_all(self._posteriors(table[None])[0])
+            yield probabilities_of_all(self._posteriors(table[None])[0])
 
     @cached_property
     def bag_means(self) -> Floats:

@@ -41,7 +41,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from unbag._arrays import Bools, Floats
 from unbag._checks import check_count, check_positive
-from unbag._outputs import chances_of_all
+from unbag._outputs import probabilities_of_all
 from unbag._progress import progress_bar
 from unbag.bags.bags import Bags
 from unbag.bags.priors import resolve_class_prior
@@ -239,7 +239,7 @@ class LLPEMClassifier(MetaEstimatorMixin, LogOddsClassifier):
                 self.converged_ = bool(reached - best < self.tol * abs(reached))
                 if reached > best:
                     best, self.estimator_, best_posteriors = reached, model, posteriors
-                found = chances_of_all(e_step(_outputs(scores)[None])[0])
+                found = probabilities_of_all(e_step(_outputs(scores)[None])[0])
                 posteriors = np.ascontiguousarray(found.T)
                 bar.set_postfix(log_likelihood=f"{reached:.5f}", refresh=False)
                 bar.update()

@@ -1,4 +1,4 @@
-"""The bags: how large they are, what they are mixed of, and how much each of them tells."""
+"""Sizes, proportions and information of bags."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class BagsDisplay(Display):
     bags : Bags
         Sizes and proportions.
     information : EffectiveSampleSize
-        How much each bag tells.
+        How much each bag contributes.
     """
 
     bags: Bags
@@ -135,7 +135,9 @@ class BagsDisplay(Display):
         reached = 100 * np.append(0, np.cumsum(self.information.by_bag["share"]))
         marker = "o" if n <= SOME / 4 else None
         ax.plot(np.arange(n + 1), reached, color=BLUE, marker=marker, markersize=3)
-        ax.plot([0, n], [0, 100], color=GREY, linestyle=":", label="if all bags told the same")
+        ax.plot(
+            [0, n], [0, 100], color=GREY, linestyle=":", label="if all bags contributed the same"
+        )
         ax.set(
             xlabel="number of bags, the most informative first",
             ylabel="% of the information",

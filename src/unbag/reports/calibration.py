@@ -31,8 +31,8 @@ class CalibrationDisplay(SinglePicture):
     >>> from unbag.datasets import make_gaussian_bags
     >>> from unbag.reports import CalibrationDisplay
     >>> data = make_gaussian_bags(n_bags=40, bag_size=50, n_features=1, random_state=0)
-    >>> chance = 1 / (1 + np.exp(-2 * data.X[:, 0]))
-    >>> display = CalibrationDisplay.from_data(data.y, chance, n_bins=5)
+    >>> probability = 1 / (1 + np.exp(-2 * data.X[:, 0]))
+    >>> display = CalibrationDisplay.from_data(data.y, probability, n_bins=5)
     >>> list(display.frame().columns)
     ['class', 'predicted', 'observed', 'standard_error', 'count']
     """

@@ -12,7 +12,7 @@ from typing import Any
 from unbag._files import whole_file
 from unbag._optional import optional
 
-# Told apart by all common kinds of colour vision (after Okabe and Ito).
+# Distinct for all common kinds of colour vision (after Okabe and Ito).
 BLUE, ORANGE, GREEN, PURPLE, GOLD = "#0072b2", "#d55e00", "#009e73", "#b5568b", "#b58900"
 INK, GREY, FAINT = "#1b1f24", "#6b7280", "#c9ced6"
 CLASS_COLOURS = (BLUE, ORANGE, GREEN, PURPLE, GOLD)

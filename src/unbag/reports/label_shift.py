@@ -30,7 +30,7 @@ class LabelShiftDisplay(SinglePicture):
 
     Values are replaced by their ranks in percent (within each group, if there are groups), as the
     test does. If instances of a class are distributed alike in all bags, the means lie on a line
-    in the proportions, up to chance.
+    in the proportions, up to random variation.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class LabelShiftDisplay(SinglePicture):
     expected : ndarray of shape (n_bags,)
         What is expected.
     error : ndarray of shape (n_bags,)
-        How far chance carries the mean: its standard error.
+        Standard error of the mean.
     suspicious : ndarray of bool, shape (n_bags,)
         Bags that stand out by the test, and are far off in this column.
     n_classes : int
@@ -100,7 +100,7 @@ class LabelShiftDisplay(SinglePicture):
         feature_names : sequence of str, optional
             Names of the columns of an array.
         alpha : float, default=0.05
-            Chance of a false alarm.
+            Significance level: probability of a false alarm.
 
         Returns
         -------
@@ -239,7 +239,7 @@ class LabelShiftDisplay(SinglePicture):
         self._name_bags(ax)
 
     def _name_bags(self, ax: Any) -> None:
-        """Write the names of the worst bags beside them, where one does not cover another."""
+        """Write the names of the worst bags next to them, where one does not cover another."""
         width, height = np.ptp(self.position) or 1.0, np.ptp(self.mean) or 1.0
         named: list[int] = []
         for k in np.argsort(-np.abs(self.residual)):

@@ -129,7 +129,7 @@ def _text(text: str) -> str:
 
 
 def _name(text: str) -> str:
-    """Text that may be of the user, whose direction of writing stays its own affair."""
+    """Text of the user, isolated so that its writing direction changes nothing around it."""
     return f"<bdi>{_text(text)}</bdi>"
 
 
@@ -163,10 +163,10 @@ def _section(section: Section) -> str:
     evidence = f'<div class="pictures">{pictures}</div>' if pictures else ""
     tables = "".join(_table(table) for table in section.tables)
     facts = f'<div class="tables">{tables}</div>' if tables else ""
-    # a single picture stands beside what is said about it, where there is room
+    # a single picture and its text are two columns, where there is room
     one = len(section.pictures) == 1
     body = (
-        f'<div class="beside"><div>{words}\n{facts}</div>\n{evidence}</div>'
+        f'<div class="columns"><div>{words}\n{facts}</div>\n{evidence}</div>'
         if one
         else f"{words}\n{evidence}\n{facts}"
     )

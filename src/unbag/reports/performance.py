@@ -229,15 +229,15 @@ def _source(bags: Bags) -> str:
 
 def _beyond_chance(evaluation: Evaluation, bags: Bags) -> list[Finding]:
     name = "roc_auc" if "roc_auc" in evaluation.estimates else "balanced_accuracy"
-    chance, found = 0.5 if name == "roc_auc" else 1 / bags.n_classes, evaluation[name]
-    if found.high < chance:
+    random, found = 0.5 if name == "roc_auc" else 1 / bags.n_classes, evaluation[name]
+    if found.high < random:
         text = (
             "The classifier is worse than random guessing. Check that proportions are those of the "
             "right class."
         )
-    elif found.low <= chance:
+    elif found.low <= random:
         text = (
-            f"The interval includes {number(name, chance)}, the value of random guessing: these "
+            f"The interval includes {number(name, random)}, the value of random guessing: these "
             "bags do not show that the classifier is better."
         )
     else:
@@ -264,19 +264,19 @@ def _measures(evaluation: Evaluation, labels: ArrayLike | None) -> NumberTable:
     level = next(iter(evaluation.estimates.values())).confidence_level
     truth = {} if labels is None else _truth(evaluation, labels)
     rests = next(iter(evaluation.estimates.values())).assumption
-    beside = rests in ("label_shift", "covariate_shift")
-    beside &= "sensitivity" in evaluation.by_assumption
+    show_range = rests in ("label_shift", "covariate_shift")
+    show_range &= "sensitivity" in evaluation.by_assumption
     rows = []
     for name, e in evaluation.estimates.items():
         row = [measure_name(name), value_text(name, e), interval_text(name, e)]
-        if beside:
+        if show_range:
             row.append(interval_text(name, evaluation.by_assumption["sensitivity"][name]))
         if truth:
             row.append(number(name, truth[name], 1))
         rows.append(tuple(row))
     threshold = "" if evaluation.roc is None else f", threshold {evaluation.threshold:.3g}"
     header = ["Measure", "Estimate", f"{percent(level, None)} interval"]
-    header += ["Sensitivity range"] if beside else []
+    header += ["Sensitivity range"] if show_range else []
     header += ["With the labels"] if truth else []
     return NumberTable(
         f"Estimates on held-out bags ({whole(evaluation.n_instances)} instances){threshold}",
@@ -362,8 +362,8 @@ def _agreement(display: CalibrationDisplay) -> list[Finding]:
         f"In {agree} of {n_bins} bins of similar probability, predicted and estimated proportion "
         f"agree within two standard errors, which are typically {bars}."
     )
-    chance = _probability_of_misses(n_bins - agree, n_bins)
-    if chance < _RARE or 2 * agree < n_bins:
+    probability = _probability_of_misses(n_bins - agree, n_bins)
+    if probability < _RARE or 2 * agree < n_bins:
         return [Finding(text, "warning")]
     if _probability_of_misses(n_bins - display.agreeing_if_all_alike, n_bins) >= _RARE:
         text += (
@@ -371,7 +371,7 @@ def _agreement(display: CalibrationDisplay) -> list[Finding]:
             "same probability for all rows."
         )
         return [Finding(text, "note")]
-    return [Finding(text, "good" if chance >= _UNUSUAL else "plain")]
+    return [Finding(text, "good" if probability >= _UNUSUAL else "plain")]
 
 
 def _probability_of_misses(misses: int, n_bins: int) -> float:

@@ -1,4 +1,4 @@
-"""A fit, all that can be told about it from bags alone, and the page that tells it."""
+"""Report of a fitted classifier from bags alone, as one page."""
 
 from __future__ import annotations
 

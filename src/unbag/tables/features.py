@@ -129,11 +129,16 @@ class NumericFeatures(TableTransformer):
         """Columns as floats, NaN where there is no finite value; the caller may change them."""
         kinds: Any = self.kinds_
         for i in range(len(kinds)) if chosen is None else chosen:
-            values = convert(as_pandas(X, X.columns[i]), kinds[i])
-            values = seconds(values) if kinds[i] == "time" else values
-            numbers = values.to_numpy(dtype=float, na_value=np.nan, copy=True)
-            numbers[~np.isfinite(numbers)] = np.nan
-            yield numbers
+            yield finite_floats(X, X.columns[i], kinds[i])
+
+
+def finite_floats(X: Any, name: Any, kind: Any) -> NDArray[np.float64]:
+    """A column as floats, NaN where there is no finite value; the caller may change them."""
+    values = convert(as_pandas(X, name), kind)
+    values = seconds(values) if kind == "time" else values
+    numbers: NDArray[np.float64] = values.to_numpy(dtype=float, na_value=np.nan, copy=True)
+    numbers[~np.isfinite(numbers)] = np.nan
+    return numbers
 
 
 def _mean_and_scale(values: NDArray[Any]) -> tuple[float, float]:

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.decomposition import TruncatedSVD
 from sklearn.utils.validation import check_is_fitted
 
-from unbag.tables.column_types import as_pandas, column_type, convert, seconds
+from unbag.tables.column_types import as_pandas, column_type, convert
 from unbag.tables.features import (
     FEWEST_ROWS,
     MISSING,
@@ -18,6 +18,7 @@ from unbag.tables.features import (
     TfidfText,
     category_columns,
     datetime_columns,
+    finite_floats,
     number_columns,
     text_columns,
 )
@@ -66,7 +67,7 @@ class MixedFeatures(TableTransformer):
         """Give numbers, components of text, and then categories."""
         import pandas as pd
 
-        columns = [_floats(X, *each) for each in zip(self._numbers, self.kinds_, strict=True)]
+        columns = [finite_floats(X, *each) for each in zip(self._numbers, self.kinds_, strict=True)]
         for name, periods in zip(self._times, self._periods, strict=True):
             columns += list(periods.transform(X[[name]]).T)
         for name, words, svd in zip(self._texts, self._words, self._components, strict=True):
@@ -115,11 +116,3 @@ def _common_levels(texts: Any) -> list[str] | None:
 
 def _levels(X: Any, name: Any) -> Any:
     return convert(as_pandas(X, name), "category").fillna(MISSING)
-
-
-def _floats(X: Any, name: Any, kind: Any) -> Any:
-    values = convert(as_pandas(X, name), kind)
-    values = seconds(values) if kind == "time" else values
-    numbers = values.to_numpy(dtype=float, na_value=np.nan, copy=True)
-    numbers[~np.isfinite(numbers)] = np.nan
-    return numbers

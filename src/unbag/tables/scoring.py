@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logit
 
-from unbag._outputs import by_output, chances_of_all
+from unbag._outputs import by_output, probabilities_of_all
 from unbag.bags.bags import check_bag_target
 from unbag.model_selection.out_of_fold import decision_scores
 from unbag.observations.count_likelihood import label_posteriors
@@ -172,7 +172,7 @@ class Scorer:
         model = getattr(self._model, "best_estimator_", self._model)
         effect = float(getattr(model, "bag_effect_", 0.0))
         found = label_posteriors(scores, check_bag_target(y), effect)[0]
-        return chances_of_all(found).T
+        return probabilities_of_all(found).T
 
     def _offset(self) -> NDArray[np.float64]:
         """Offset from scores to log-odds at the class prior of the training bags."""

@@ -17,7 +17,7 @@ from unbag.torch.batches import BagBatch
 
 
 class BagDataset(Dataset[tuple[Tensor, BagBatch]]):
-    """Bags of rows: what is asked for by the numbers of some bags comes as one batch of them.
+    """Bags of rows; indexed by the numbers of some bags, it gives one batch of them.
 
     Parameters
     ----------

@@ -230,7 +230,7 @@ class TensorRows:
 
 
 def layer_precision(half: bool, device: torch.device) -> AbstractContextManager[Any]:
-    """Where layers compute in bfloat16, if asked for."""
+    """Where layers compute in bfloat16, if wanted."""
     return torch.autocast(device.type, torch.bfloat16) if half else nullcontext()
 
 
