@@ -18,6 +18,9 @@ from unbag._text import quoted
 from unbag.bags.labels import check_labels, fields_of
 from unbag.bags.shares import one_row_each, read_known, read_limits, read_multiplicity
 
+# What `check_bag_target` can be asked to accept beyond known counts of single rows.
+ANYTHING = ("multiplicity", "sets")
+
 BagModel = Literal["instances", "bags"]
 
 # Where a target keeps the names of its classes: in the metadata of its dtype.

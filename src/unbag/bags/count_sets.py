@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import Any
 
 import numpy as np
 from scipy.special import betainc
 
 from unbag._arrays import Floats
+from unbag._text import listing
+from unbag.bags.joining import JoinError
 from unbag.bags.shares import bag_name
 
 # Shares among which the distribution over bags is estimated, and rounds of doing so.
@@ -158,3 +161,47 @@ def read_set(text: Any, hidden: tuple[float, float] | None = None) -> tuple[floa
         ">=": (limit, np.nan),
         "≥": (limit, np.nan),
     }[found["sign"]]
+
+
+def read_cells(values: list[Any], name: str, hidden: str | None) -> tuple[Floats, list[str]]:
+    """Limits (n_cells, 2) of the counts of a column, and what its cells that name sets say.
+
+    Parameters
+    ----------
+    values : list
+        Numbers, texts, and None or NaN where there is nothing.
+    name : str
+        Of the column, for messages.
+    hidden : str, optional
+        What is meant by nothing, "*" and the like.
+    """
+    range_ = None if hidden is None else read_set(hidden)
+    if hidden is not None and range_ is None:
+        raise ValueError(
+            f"hidden must be a set of counts such as '1-9' or 'unknown', not {hidden!r}."
+        )
+    found, kinds = np.empty((len(values), 2)), Counter[str]()
+    for row, value in enumerate(values):
+        missing = value is None or value != value or (isinstance(value, str) and not value.strip())
+        limits = range_ if missing else read_set(value, range_)
+        if limits is not None:
+            kinds["missing" if missing else repr(value.strip())] += 1
+            found[row] = limits
+            continue
+        try:
+            found[row] = float(value)
+        except (TypeError, ValueError):
+            found[row] = np.nan
+        if not np.isfinite(found[row]).all():
+            raise JoinError(
+                "Column {column!r} of the {bags} must hold counts, or sets of them such as '<10'; row "
+                "{row} holds {value!r}; {hidden}.",
+                {"column": name, "row": row + 1, "value": "" if missing else value},
+            )
+    if not kinds:
+        return found, []
+    shown = listing([f"{kind} ({n:,})" for kind, n in kinds.most_common()])
+    return found, [
+        f"{sum(kinds.values()):,} of {len(values):,} counts in {name!r} are sets: {shown}; "
+        "they are fitted as such."
+    ]

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from unbag._checks import check_choice
 from unbag._text import counted, listing, plural, quoted
+from unbag.bags.count_sets import read_cells
 from unbag.bags.inconsistencies import (
     Inconsistency,
     InconsistencyError,
@@ -31,8 +32,8 @@ from unbag.bags.inconsistencies import (
 )
 from unbag.bags.joining import WORDS, JoinError, Match, check_ignore, match_bags
 from unbag.bags.labels import read_class_numbers
-from unbag.bags.shares import exact_bags
-from unbag.bags.targets import bag_target
+from unbag.bags.shares import check_multiplicity, exact_bags
+from unbag.bags.targets import bag_target, with_fields
 
 
 def bags_from_frame(
@@ -47,6 +48,8 @@ def bags_from_frame(
     percent: bool = False,
     ignore: str | Sequence[str] | None = None,
     labels: str | None = None,
+    multiplicity: str | None = None,
+    hidden: str | None = None,
     unmatched: Literal["error", "drop"] = "error",
 ) -> tuple[Any, NDArray[np.void]]:
     """Join a table of instances with a table of bags into `X` and `y`.
@@ -85,6 +88,11 @@ def bags_from_frame(
     labels : str, optional
         Column of ``instances`` with the labels of some rows, missing for the others: class numbers
         0, 1, ... or, where there is a column for each class, their names. See `bag_target`.
+    multiplicity : str, optional
+        Column of ``instances`` with the number of identical instances that a row stands for.
+    hidden : str, optional
+        What counts that are missing, or "*" or "suppressed", may be, such as "1-9" or "unknown".
+        Cells of ``positives`` that name a set, such as "<10" or "10-19", need no option.
     unmatched : {"error", "drop"}, default="error"
         What to do with bags that are in one of the tables only: raise an error that names them,
         or leave them out.
@@ -120,6 +128,8 @@ def bags_from_frame(
         percent=percent,
         ignore=ignore,
         labels=labels,
+        multiplicity=multiplicity,
+        hidden=hidden,
     )
     joined = tables.join(unmatched)
     tables.warn()
@@ -139,6 +149,9 @@ class MatchedTables:
     are_counts: bool
     size: tuple[str, NDArray[np.float64]] | None
     labels: NDArray[np.float64] | None = None  # class numbers of all instance rows, or NaN
+    multiplicity: NDArray[np.int64] | None = None  # of matched rows
+    limits: NDArray[np.float64] | None = None  # of counts, (n_bags, n_columns, 2)
+    cells: tuple[str, ...] = ()  # what named them
 
     def checks(self, unmatched: str) -> Iterator[Callable[[], None]]:
         """Checks of one table against the other, each of which raises what it finds."""
@@ -151,7 +164,9 @@ class MatchedTables:
             name, reported = self.size
             yield lambda: check_sizes_hold_rows(reported, match, name)
         exact = exact_bags(deviation, len(self.values))
-        if self.are_counts:
+        if self.limits is not None:
+            yield lambda: None
+        elif self.are_counts:
             yield lambda: check_counts(self.values, match, self.columns, exact, self.sizes)
         else:
             yield lambda: check_reported_proportions(self.values, match, self.columns, exact)
@@ -183,6 +198,7 @@ class MatchedTables:
             *self.match.notes(),
             *([sampled] if n_sampled else []),
             *([zero] if selected else []),
+            *self.cells,
         ]
 
     def warn(self) -> None:
@@ -214,6 +230,8 @@ class MatchedTables:
     def target(self, number_bags: bool) -> NDArray[np.void]:
         """Target of every instance, its bag named by a number or by its key."""
         match, values, deviation = self.match, self.values, self.deviation
+        if self.limits is not None:
+            return self._target_of_sets(np.arange(len(match.ids)) if number_bags else match.ids)
         if self.are_counts:
             values = values / self.sizes[:, None]
             deviation = None if deviation is None else deviation / self.sizes[:, None]
@@ -229,11 +247,36 @@ class MatchedTables:
         if self.labels is None:
             y = bag_target(ids, values, noise=deviation, class_names=names)[match.codes]
             y["size"] = match.sizes[match.codes]
-            return y
+            return (
+                y if self.multiplicity is None else with_fields(y, multiplicity=self.multiplicity)
+            )
         known = self.labels if match.rows is None else self.labels[match.rows]
         codes = match.codes
         noise = None if deviation is None else deviation[codes]
-        return bag_target(ids[codes], values[codes], labels=known, noise=noise, class_names=names)
+        return bag_target(
+            ids[codes],
+            values[codes],
+            labels=known,
+            noise=noise,
+            class_names=names,
+            multiplicity=self.multiplicity,
+        )
+
+    def _target_of_sets(self, ids: NDArray[Any]) -> NDArray[np.void]:
+        assert self.limits is not None
+        codes, several = self.match.codes, len(self.columns) > 1
+        if (self.sizes > self.match.sizes).any():
+            raise ValueError("Where counts are hidden, all rows of a bag are needed.")
+        limits = self.limits[codes] if several else self.limits[codes, 0]
+        return bag_target(
+            ids[codes],
+            low=limits[..., 0],
+            high=limits[..., 1],
+            labels=self.labels,
+            noise=None if self.deviation is None else self.deviation[codes, -1],
+            class_names=self.columns if several else None,
+            multiplicity=self.multiplicity,
+        )
 
 
 def match_tables(
@@ -248,6 +291,8 @@ def match_tables(
     percent: bool = False,
     ignore: Any = None,
     labels: str | None = None,
+    multiplicity: str | None = None,
+    hidden: str | None = None,
 ) -> MatchedTables:
     """Read both tables and match their keys, without checking whether they agree."""
     if (proportion is None) == (positives is None):
@@ -262,20 +307,29 @@ def match_tables(
     if percent and positives is not None:
         raise ValueError("percent is about proportion, not about positives.")
     _check_not_swapped(instance_table, bag_table, keys, columns)
-    _check_columns(instance_table, [*keys, *([] if labels is None else [labels])], "instances")
+    taken = [*keys, *(name for name in (labels, multiplicity) if name is not None)]
+    _check_columns(instance_table, taken, "instances")
     noise_columns = _noise_columns(noise, columns)
     known = [*keys, *columns, *([] if bag_size is None else [bag_size]), *noise_columns]
     _check_columns(bag_table, known, "bags")
-    taken = [*keys, *([] if labels is None else [labels])]
     if len(instance_table.columns) == len(taken):
         raise JoinError("The {instances} has no column besides its key, so there is no X.", {})
 
     match = match_bags(instance_table, bag_table, keys, check_ignore(ignore))
-    are_counts = positives is not None
+    are_counts, times = positives is not None, None
+    if multiplicity is not None:
+        times = check_multiplicity(_read_numbers(instance_table, multiplicity), len(instance_table))
+        times = times if match.rows is None else times[match.rows]
+        sizes = np.bincount(match.codes, times, len(match.ids)).astype(np.int64)
+        match = match._replace(sizes=sizes)
     if match.several and _has_equal_rows(bag_table):
         raise match.repeated_error("")
     reported = _BagNumbers(bag_table, match, percent)
-    values = reported.counts(columns) if are_counts else reported.proportions(columns, bag_size)
+    limits, cells = reported.limits(columns, hidden) if are_counts else (None, ())
+    if limits is not None:
+        values = limits.mean(axis=2)
+    else:
+        values = reported.counts(columns) if are_counts else reported.proportions(columns, bag_size)
     deviation = None
     if noise_columns:
         deviation = np.broadcast_to(reported.deviations(noise_columns, are_counts), values.shape)
@@ -293,6 +347,9 @@ def match_tables(
         are_counts,
         None if bag_size is None else (bag_size, reported.counts([bag_size])[:, 0]),
         None if labels is None else read_class_numbers(instance_table[labels], columns),
+        times,
+        limits,
+        cells,
     )
 
 
@@ -305,6 +362,23 @@ class _BagNumbers:
     def counts(self, names: list[str]) -> NDArray[np.float64]:
         """Counts of each bag, summed over its rows."""
         return self._per_bag([_read_numbers(self._table, name) for name in names])
+
+    def limits(
+        self, names: list[str], hidden: str | None
+    ) -> tuple[NDArray[np.float64] | None, tuple[str, ...]]:
+        """Lowest and highest counts, if some cell names a set; and what such cells say."""
+        plain = all(self._table[name].dtype.is_numeric() for name in names)
+        if hidden is None and plain:
+            return None, ()
+        found, notes = [], []
+        for name in names:
+            limits, note = read_cells(self._table[name].to_list(), name, hidden)
+            found += list(limits.T)
+            notes += note
+        if not notes:
+            return None, ()
+        limits = self._per_bag(found).reshape(len(self._match.ids), len(names), 2)
+        return limits, tuple(notes)
 
     def proportions(self, names: list[str], size: str | None) -> NDArray[np.float64]:
         """Proportions of each bag; of several rows, weighted by their sizes."""

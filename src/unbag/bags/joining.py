@@ -37,6 +37,7 @@ WORDS: dict[str, Any] = {
     "positives": "pass them as positives",
     "percent": "pass percent=True",
     "noise": "pass its standard deviation as noise",
+    "hidden": "where counts are hidden, say what they may be: hidden='1-9' or hidden='unknown'",
     "add_size": "with bag_size, or counts, they would be added up",
     "ignore": _ignoring,
 }

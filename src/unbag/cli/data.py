@@ -108,6 +108,8 @@ def match_frames(options: argparse.Namespace, instances: Any, aggregates: Any) -
             percent=options.percent,
             ignore=options.ignore,
             labels=options.label_column,
+            multiplicity=getattr(options, "multiplicity", None),
+            hidden=getattr(options, "hidden", None),
         )
 
 
@@ -215,6 +217,7 @@ def _words(options: argparse.Namespace) -> dict[str, Any]:
         "proportion": "use --proportion",
         "positives": "use --positives",
         "percent": "use --percent",
+        "hidden": "where counts are hidden, say what they may be: --hidden 1-9 or --hidden unknown",
         "noise": f"give its standard deviation by --noise{whose}",
         "add_size": "with --bag-size, or --positives, they would be added up",
         "ignore": lambda names: f"--ignore {','.join(names).replace('_', '-')}",

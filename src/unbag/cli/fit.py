@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from unbag._files import check_place
 from unbag._text import counted, listing, sentence
-from unbag.bags.bags import check_bag_target
+from unbag.bags.bags import ANYTHING, check_bag_target
 from unbag.bags.groupings import check_groupings_target, multi_grouping_target
 from unbag.cli.data import (
     BagData,
@@ -44,6 +44,7 @@ from unbag.cli.training import (
     add_fitting,
     check_fitting,
     check_worth,
+    has_known_counts,
     train_pipeline,
 )
 from unbag.evaluation import Evaluation, cross_val_evaluate, group_proportions
@@ -69,6 +70,11 @@ _NOT_EVALUATED = (
     "so that no bag can be held out. 'unbag evaluate' estimates it from rows and totals of another time, "
     "or by labels of some rows ('unbag sample-labels'); without --grouping, 'unbag fit' estimates how "
     "good a model of --bag alone is."
+)
+
+_COUNTS_NOT_KNOWN = (
+    "How good the model is is not estimated: that needs bags with known counts, of rows without "
+    "multiplicities. 'unbag evaluate' does it for any such bags of another time or place."
 )
 
 # Groups that make a table one can read.
@@ -143,18 +149,20 @@ def run(options: argparse.Namespace) -> int:
     check_page(options)
 
     data = read_bags(options, keep_names=options.report is not None)
+    if options.report is not None and not has_known_counts(data.y):
+        options.parser.error("--report shows how good the model is, which needs known counts")
     groups = None if options.group_by is None else _groups(options, data)
     n_rows, n_columns = data.X.shape
     say(f"Read {counted(n_rows, 'instance')} with {counted(n_columns, 'column')}.")
     trained = train_pipeline(options, data)
     pipeline, training = trained.pipeline, training_record(trained.pipeline[-1])
     say(*trained.lines, sentence(training["summary"]))
-    evaluation = None
-    if options.folds:
+    evaluation, evaluated = None, has_known_counts(data.y)
+    if options.folds and evaluated:
         evaluation = _evaluate(trained, data, options)
     record = {} if evaluation is None else evaluation_record(evaluation)
     metadata = _metadata(options, data, pipeline, trained.rule) | {
-        "n_bags": int(check_bag_target(data.y).n_bags),
+        "n_bags": int(check_bag_target(data.y, accept=ANYTHING).n_bags),
         "training": training,
         "leaderboard": getattr(pipeline[-1], "leaderboard_", None),
         "evaluation": record or None,
@@ -175,6 +183,8 @@ def run(options: argparse.Namespace) -> int:
         )
     elif evaluation is not None:
         show(str(evaluation))
+    elif not evaluated:
+        show(_COUNTS_NOT_KNOWN)
     else:
         about = check_features(data.y, data.X, pipeline, fitted=True)
         show(f"{about.what}: {about.test if isinstance(about.test, str) else about.test.summary}")
@@ -217,8 +227,7 @@ def _metadata(
 
 def _reference(trained: TrainedPipeline, data: BagData) -> dict[str, Any] | None:
     """What ``unbag monitor`` needs of the training bags; None where they are too few."""
-    n_bags = (~check_bag_target(data.y).labelled).sum()
-    if n_bags < FEWEST_BAGS or trained.out_of_fold is None:
+    if trained.out_of_fold is None or (~check_bag_target(data.y).labelled).sum() < FEWEST_BAGS:
         return None
     reference = make_monitoring_reference(
         trained.pipeline, data.X, data.y, out_of_fold=trained.out_of_fold
@@ -268,7 +277,9 @@ def _evaluate(trained: TrainedPipeline, data: BagData, options: argparse.Namespa
 def _given(options: argparse.Namespace) -> dict[str, Any]:
     """What the model was fitted to and how, as the options say."""
     names = "instances aggregates bag positives proportion bag_size noise exclude types unmatched"
-    names += " percent ignore label_column query aggregates_query encoding na_values"
+    names += (
+        " percent hidden multiplicity ignore label_column query aggregates_query encoding na_values"
+    )
     given = {name: getattr(options, name) for name in (*names.split(), *FITTING)}
     # what text is taken for that is not UTF-8 says nothing of these tables unless it was given
     usual = given["encoding"] == options.parser.get_default("encoding")

@@ -75,8 +75,19 @@ def add_columns(
         metavar="COLUMN|NUMBER",
         help="standard deviation of the noise in --positives or --proportion",
     )
+    add(
+        "--hidden",
+        metavar="SET",
+        help="what counts that are empty, * or 'suppressed' may be, such as 1-9, or unknown; cells "
+        "such as <10 or 10-19 are read as sets anyway",
+    )
     parser.set_defaults(label_column=None)
     if features:
+        add(
+            "--multiplicity",
+            metavar=column,
+            help="column of ROWS: how many identical rows a row stands for",
+        )
         add(
             "--labels",
             dest="label_column",

@@ -158,7 +158,9 @@ def _percent_hint(options: argparse.Namespace, targets: tuple[NDArray[np.void], 
 
 def train_pipeline(options: argparse.Namespace, data: BagData) -> TrainedPipeline:
     """Fit the model that the options name, and make its rule."""
-    check_worth(options, data.y)
+    plain = has_known_counts(data.y)
+    if plain:
+        check_worth(options, data.y)
     pipeline = make_classifier(
         options.model,
         cv=options.folds or 5,
@@ -168,7 +170,7 @@ def train_pipeline(options: argparse.Namespace, data: BagData) -> TrainedPipelin
     pipeline.fit(data.X, data.y)
     if "model__verbose" in pipeline.get_params():
         pipeline.set_params(model__verbose=0)
-    n_folds = min(options.folds, _n_units(data))
+    n_folds = min(options.folds, _n_units(data)) if plain else 0
     out_of_fold = cross_fit(pipeline, data.X, data.y, cv=n_folds) if n_folds > 1 else None
     rule = None
     if len(pipeline.classes_) == 2:
@@ -179,6 +181,11 @@ def train_pipeline(options: argparse.Namespace, data: BagData) -> TrainedPipelin
             probabilities = expit(out_of_fold.log_odds)
         rule = make_rule(options.threshold_metric, probabilities, options.costs or (1, 1))
     return TrainedPipeline(pipeline, rule, out_of_fold)
+
+
+def has_known_counts(y: NDArray[np.void]) -> bool:
+    """Whether counts of all bags are known, of rows that stand for one instance each."""
+    return not {"low", "multiplicity"} & set(y.dtype.names or ())
 
 
 def _n_units(data: BagData) -> int:

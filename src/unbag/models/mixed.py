@@ -28,7 +28,7 @@ from sklearn.utils.validation import (
 from unbag._arrays import Floats
 from unbag._checks import check_choice
 from unbag._outputs import by_instance
-from unbag.bags.bags import Bags, check_bag_target
+from unbag.bags.bags import ANYTHING, Bags, check_bag_target
 from unbag.bags.groupings import check_groupings_target, grouping_names
 from unbag.bags.priors import resolve_class_prior
 from unbag.models.base import LogOddsClassifier, numbers_only
@@ -224,7 +224,7 @@ class LLPClassifier(LogOddsClassifier):
         """
         if grouping_names(y) is not None:
             return self._fit_groupings(X, y)
-        read = partial(check_bag_target, accept=("multiplicity", "sets"))
+        read = partial(check_bag_target, accept=ANYTHING)
         X, bags = self._check_both(X, y, read, check_contrast)
         encoder = TableEncoder().fit(X)
         rows, bags = by_bag(encoder.encode(X), bags)

@@ -14,7 +14,7 @@ from typing import Any, get_args
 import numpy as np
 
 from unbag._text import counted, listing, plural, shown_value
-from unbag.bags.bags import check_bag_target
+from unbag.bags.bags import ANYTHING, check_bag_target
 from unbag.tables.column_types import ColumnType, column_type, convert
 
 # Beyond this many, the values of a column are not remembered.
@@ -238,7 +238,7 @@ def _fingerprints(X: Any, y: Any) -> list[str]:
     text = X.select_dtypes(exclude=["number", "bool", "datetime"])
     X = X.assign(**{name: text[name].astype(object).where(text[name].notna(), "") for name in text})
     rows = hash_pandas_object(X, index=False).to_numpy()
-    bags = check_bag_target(y)
+    bags = check_bag_target(y, accept=ANYTHING)
     sums = np.zeros(bags.n_bags, np.uint64)
     np.add.at(sums, bags.index, rows)
     return [f"{total:016x}-{size}" for total, size in zip(sums, bags.sizes, strict=True)]
