@@ -11,6 +11,7 @@ if TYPE_CHECKING:
         Bags,
         bag_target,
         bags_from_frame,
+        bags_from_margins,
         check_bag_target,
         multi_grouping_target,
     )
@@ -38,6 +39,7 @@ __all__ = [
     "LLPNeuralClassifier",
     "bag_target",
     "bags_from_frame",
+    "bags_from_margins",
     "check_bag_target",
     "effective_sample_size",
     "label_shift_test",
@@ -54,6 +56,7 @@ _HOMES = {
     "effective_sample_size": "evaluation",
     "bag_target": "bags",
     "bags_from_frame": "bags",
+    "bags_from_margins": "bags",
     "check_bag_target": "bags",
     "multi_grouping_target": "bags",
 }

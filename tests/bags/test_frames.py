@@ -905,3 +905,25 @@ def test_columns_of_counts_are_the_names_of_the_classes():
     counts = pd.DataFrame({"ward": [1, 2], "Ann": [1, 0], "Bob": [0, 1], "Cy": [1, 0]})
     _, y = bags_from_frame(rows, counts, on="ward", positives=["Ann", "Bob", "Cy"])
     assert check_bag_target(y).class_names.tolist() == ["Ann", "Bob", "Cy"]
+
+
+def test_cells_that_name_sets_are_read_and_named():
+    rows = pd.DataFrame({"day": [1] * 12 + [2] * 3 + [3] * 5, "x": range(20)})
+    days = pd.DataFrame({"day": [1, 2, 3], "late": ["<10", "2", None]})
+    with pytest.warns(UserWarning, match=r"2 of 3 counts in 'late' are sets.*'<10'.*missing"):
+        _, y = bags_from_frame(rows, days, on="day", positives="late", hidden="1-9")
+    assert y[["low", "high"]][[0, 12, 15]].tolist() == [(0, 9), (2, 2), (1, 5)]
+    with pytest.raises(ValueError, match=r"'late'.*row 3 holds.*hidden='1-9'"):
+        bags_from_frame(rows, days, on="day", positives="late")
+    with pytest.raises(ValueError, match="'few'"):
+        bags_from_frame(rows, days, on="day", positives="late", hidden="few")
+
+
+def test_rows_may_have_multiplicities():
+    rows = pd.DataFrame({"day": [1, 2, 2], "x": range(3), "n": [4, 1, 2]})
+    days = pd.DataFrame({"day": [1, 2], "late": [3, 1]})
+    X, y = bags_from_frame(rows, days, on="day", positives="late", multiplicity="n")
+    assert list(X.columns) == ["x"]
+    assert y[["size", "multiplicity"]].tolist() == [(4, 4), (3, 1), (3, 2)]
+    with pytest.raises(ValueError, match="row 1 is 0"):
+        bags_from_frame(rows.assign(n=0), days, on="day", positives="late", multiplicity="n")

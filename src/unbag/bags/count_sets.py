@@ -181,6 +181,8 @@ def read_cells(values: list[Any], name: str, hidden: str | None) -> tuple[Floats
             f"hidden must be a set of counts such as '1-9' or 'unknown', not {hidden!r}."
         )
     found, kinds = np.empty((len(values), 2)), Counter[str]()
+    if hidden is None and not any(read_set(value) for value in values):
+        return found, []
     for row, value in enumerate(values):
         missing = value is None or value != value or (isinstance(value, str) and not value.strip())
         limits = range_ if missing else read_set(value, range_)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from unbag._text import counted, listing, plural
 from unbag.bags.frames import MatchedTables, match_tables
 from unbag.bags.joining import WORDS, JoinError
+from unbag.bags.margins import MEMBERS, make_cells
 from unbag.cli.options import one_or_all
 from unbag.cli.output import say
 from unbag.tables import Table, open_table
@@ -85,6 +86,10 @@ def match_files(
     kept = None
     if keep is not None:
         kept = frame[[n for n in dict.fromkeys([*options.bag, *keep]) if n in columns]]
+    if getattr(options, "margins", None):
+        with naming(options):
+            frame = make_cells(frame, options.bag, options.margins, "group")
+        options.multiplicity = MEMBERS
     tables = match_frames(options, frame, bags)
     features = [] if schema is None else [name for name in options.bag if name in schema.names]
     if features:

@@ -91,6 +91,9 @@ _EXAMPLES = """examples:
   unbag fit flights.csv days.csv --bag date --positives late --grouping carrier=carriers.csv \\
       -o model.unbag
 
+  the same by groups of which only totals are known, in one table:
+  unbag fit results.csv results.csv --bag precinct --margins white,black --positives ann -o m.unbag
+
   how each group voted, by precincts and a voter file:
   unbag fit voters.csv results.csv --bag precinct --positives ann,bob,cy --group-by race -o m.unbag
 """
@@ -277,9 +280,7 @@ def _evaluate(trained: TrainedPipeline, data: BagData, options: argparse.Namespa
 def _given(options: argparse.Namespace) -> dict[str, Any]:
     """What the model was fitted to and how, as the options say."""
     names = "instances aggregates bag positives proportion bag_size noise exclude types unmatched"
-    names += (
-        " percent hidden multiplicity ignore label_column query aggregates_query encoding na_values"
-    )
+    names += " percent hidden multiplicity margins ignore label_column query aggregates_query encoding na_values"
     given = {name: getattr(options, name) for name in (*names.split(), *FITTING)}
     # what text is taken for that is not UTF-8 says nothing of these tables unless it was given
     usual = given["encoding"] == options.parser.get_default("encoding")

@@ -84,6 +84,13 @@ def add_columns(
     parser.set_defaults(label_column=None)
     if features:
         add(
+            "--margins",
+            type=by_commas,
+            metavar=names,
+            help="columns of ROWS with numbers of members of groups, where there is one row per bag "
+            "and none per instance; BAGS may be the same file. The model has one feature, group",
+        )
+        add(
             "--multiplicity",
             metavar=column,
             help="column of ROWS: how many identical rows a row stands for",
