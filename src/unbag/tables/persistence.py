@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import io
 import json
 import os
 import zipfile
@@ -43,6 +44,7 @@ from unbag.tables.model_archive import (
     read_member,
     reason_of,
 )
+from unbag.tables.model_contents import check_settings, foreign_types
 from unbag.terms.base import Term
 from unbag.terms.encoding import TableEncoder
 
@@ -319,8 +321,12 @@ def _build(
         check_unpacked_size(payload)
         types = skops.get_untrusted_types(data=payload)
         refused = [name for name in types if not (name in trusted or _is_trusted(name))]
+        with zipfile.ZipFile(io.BytesIO(payload)) as parts:
+            refused += sorted(foreign_types(parts) - {*refused, *trusted})
         if not refused:
-            return skops.loads(payload, trusted=types)
+            model = skops.loads(payload, trusted=types)
+            check_settings(model, trusted)
+            return model
     except Exception as error:  # a forged model can make any of its parts fail
         written = ", ".join(f"{name} {number}" for name, number in versions.items())
         raise ValueError(
